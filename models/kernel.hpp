@@ -1,0 +1,103 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "hwspecs/gpu_spec.hpp"
+#include "models/graph.hpp"
+#include "sim/base/units.hpp"
+
+namespace tracecast {
+
+/// What a GPU kernel does; the classes of every report.
+enum class KernelClass {
+  Convolution, Gemm, BatchedGemm, Pooling, Normalization, Elementwise, Softmax, Reduction, Transpose, Embedding,
+  Optimizer, Copy, Memset, Collective, Other,
+};
+/// How a convolution or product is computed. Names follow cuDNN's algorithms.
+enum class Algorithm {
+  None,
+  ImplicitGemm,             ///< indices computed on the fly
+  ImplicitPrecomputedGemm,  ///< indices from a small table in workspace
+  ExplicitGemm,             ///< im2col into workspace, then GEMM
+  Direct,                   ///< depthwise and tiny convolutions
+  Fft, FftTiling,
+  WinogradFused,            ///< one kernel, F(2x2,3x3)
+  WinogradNonfused,         ///< transforms and batched GEMM, F(4x4,3x3)
+};
+[[nodiscard]] std::string_view to_string(KernelClass kernel_class);
+[[nodiscard]] std::string_view to_string(Algorithm algorithm);
+
+/// C[b, m, n] += A[b, m, k] B[b, k, n], on the tiles of a matrix library.
+struct MatrixWork {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  bool transpose_a = false, transpose_b = false;
+};
+/// A convolution as one kernel on the tiles of the convolution library; `pass` of the kernel says which of the
+/// three products it is.
+struct ConvWork {
+  ConvAttributes shape;
+};
+/// Work that streams through memory once: elementwise, copies, transforms, pooling, updates.
+struct StreamWork {
+  double elements = 0;                ///< output elements, one thread each
+  double operations_per_element = 1;  ///< arithmetic instructions
+  double access_efficiency = 1;       ///< share of each memory transaction that is used; 1 = coalesced
+};
+/// `rows` independent reductions over `cols` elements, the data read `passes` times in all (writes included).
+struct ReductionWork {
+  std::int64_t rows = 1, cols = 1;
+  double passes = 1;
+  /// Rows are strided through memory (batch norm over NCHW: channels), not contiguous (softmax, layer norm).
+  bool strided = false;
+};
+using Work = std::variant<StreamWork, MatrixWork, ConvWork, ReductionWork>;
+
+/// One GPU kernel: what it computes and moves, not how long it takes.
+struct Kernel {
+  std::string name;  ///< readable: "winograd_fused fwd conv2_1"; recorded kernels keep their real name
+  KernelClass kernel_class = KernelClass::Other;
+  Algorithm algorithm = Algorithm::None;
+  Pass pass = Pass::Forward;
+  Precision math = Precision::Fp32;    ///< number format of the arithmetic
+  Precision data = Precision::Fp32;    ///< number format of the operands in memory
+  MathUnit unit = MathUnit::CudaCore;
+  Flops flops{};   ///< arithmetic really executed (after Winograd's or FFT's saving), tile padding excluded
+  Bytes read{};    ///< compulsory reads: each operand once
+  Bytes written{};  ///< compulsory writes
+  Work work;
+  bool is_bounded_guess = false;  ///< from an Unknown op: the estimate is a bound, the interval wide
+  [[nodiscard]] Bytes bytes() const { return read + written; }
+};
+
+/// One way of doing an op: kernels that run one after the other in one stream.
+struct Candidate {
+  Algorithm algorithm = Algorithm::None;
+  std::vector<Kernel> kernels;
+  Bytes workspace{};
+};
+
+/// How the library or framework picks among an op's candidates.
+enum class ChoicePolicy {
+  Autotuned,  ///< the fastest one, as cudnnFind or TensorFlow's autotuning measure it
+  Heuristic,  ///< what cudnnGet...Algorithm recommends without measuring
+};
+
+/// An op with everything that could run for it. Never empty for ops that do work on the GPU; an op that only
+/// renames memory (Reshape) has one candidate without kernels.
+struct LoweredOp {
+  OpId op;
+  std::vector<Candidate> candidates;
+  ChoicePolicy policy = ChoicePolicy::Autotuned;
+  Bytes workspace_limit{};  ///< candidates that need more are not eligible (unless none is)
+};
+
+/// A whole step, lowered for one framework on one GPU generation; ops in dispatch order.
+struct LoweredStep {
+  std::vector<LoweredOp> ops;
+};
+
+}  // namespace tracecast

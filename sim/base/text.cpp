@@ -1,0 +1,83 @@
+#include "sim/base/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+namespace tracecast {
+namespace {
+
+/// Levenshtein distance, one row at a time. Words longer than `kLongest` are cut: they are no typing errors.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  constexpr std::size_t kLongest = 64;
+  a = a.substr(0, kLongest);
+  b = b.substr(0, kLongest);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+template <class T>
+std::optional<T> parse_whole(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<std::string> find_nearest_word(std::string_view word,
+                                             std::span<const std::string> candidates) {
+  const std::string wanted = to_lower(word);
+  std::optional<std::string> nearest;
+  std::size_t least = std::max<std::size_t>(1, wanted.size() / 2) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(wanted, to_lower(candidate));
+    if (distance < least) {
+      least = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+std::string describe_choices(std::string_view word, std::span<const std::string> candidates) {
+  constexpr std::size_t kShortList = 12;
+  const std::optional<std::string> nearest = find_nearest_word(word, candidates);
+  std::string text;
+  if (candidates.size() <= kShortList) {
+    text = "one of ";
+    for (std::size_t i = 0; i < candidates.size(); ++i) text += (i ? ", " : "") + candidates[i];
+  } else {
+    text = "one of " + std::to_string(candidates.size()) + " known names";
+  }
+  if (nearest) text += " (nearest: " + *nearest + ")";
+  return text;
+}
+
+std::string to_lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return out;
+}
+
+std::optional<double> parse_double(std::string_view text) {
+  const std::optional<double> value = parse_whole<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+std::optional<long long> parse_integer(std::string_view text) { return parse_whole<long long>(text); }
+
+}  // namespace tracecast

@@ -1,0 +1,43 @@
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
+#include "models/kernel.hpp"
+#include "sim/base/units.hpp"
+
+namespace tracecast::cost {
+
+/// The roof that sets a kernel's duration. `Latency`: too little work to fill the GPU.
+enum class Bound { Compute, Memory, Latency };
+/// How a number came about; see the README.
+enum class Basis { Measured, Transferred, Spec, Unknown };
+[[nodiscard]] std::string_view to_string(Bound bound);
+[[nodiscard]] std::string_view to_string(Basis basis);
+
+/// What the cost model says about one kernel that has the GPU to itself.
+struct KernelEstimate {
+  Seconds duration{};      ///< first block start to last block end; launch excluded
+  Seconds compute_time{};  ///< the compute roof alone
+  Seconds memory_time{};   ///< the memory roof alone
+  Bound bound = Bound::Memory;
+  Basis basis = Basis::Spec;
+  double log_sd = 0;       ///< standard deviation of ln(measured / predicted) for this class and basis
+};
+
+/// A candidate with its price.
+struct PricedCandidate {
+  const Candidate* candidate = nullptr;
+  std::vector<KernelEstimate> estimates;  ///< one per kernel, same order
+  Seconds duration{};                     ///< sum of the kernels
+};
+
+/// Isolated duration of `kernel` at sustained clocks. Pure; never throws on a valid kernel.
+[[nodiscard]] KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& profile);
+
+/// The candidate that the library would take under the op's policy and workspace limit, priced.
+/// Needs op.candidates non-empty.
+[[nodiscard]] PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu, const CostProfile& profile);
+
+}  // namespace tracecast::cost

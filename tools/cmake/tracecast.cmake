@@ -1,0 +1,80 @@
+# Rules that every folder's CMakeLists.txt uses.
+include(GNUInstallDirs)
+
+# tracecast_library(<box> SOURCES ... HEADERS ... [DEPS <box>...] [PRIVATE_LIBS <target>...])
+# One box of the include table: a static library `tracecast_<box>`, alias `tracecast::<box>`.
+# HEADERS are public and must each compile alone; third-party libraries stay private to the sources.
+function(tracecast_library box)
+  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;DEPS;PRIVATE_LIBS" ${ARGN})
+  set(target tracecast_${box})
+  add_library(${target} STATIC ${ARG_SOURCES})
+  add_library(tracecast::${box} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${box} POSITION_INDEPENDENT_CODE ON
+                        VERIFY_INTERFACE_HEADER_SETS ON)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS})
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${target} PUBLIC tracecast::${dep})
+  endforeach()
+  foreach(lib IN LISTS ARG_PRIVATE_LIBS)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${lib}>)
+  endforeach()
+  install(TARGETS ${target} EXPORT tracecast ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tracecast)
+endfunction()
+
+# tracecast_test(<name> SOURCES ... DEPS <box>... [LIBS <target>...] [LABELS ...])
+# One doctest program; every test case becomes one ctest test. A case that prints "[skipped]" counts as skipped.
+function(tracecast_test name)
+  if(NOT TRACECAST_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS;LABELS" ${ARGN})
+  set(target ${name}_test)
+  add_executable(${target} ${ARG_SOURCES})
+  target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE tracecast_test_main ${ARG_LIBS})
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${target} PRIVATE tracecast::${dep})
+  endforeach()
+  doctest_discover_tests(${target} TEST_PREFIX "${name}: " WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    PROPERTIES SKIP_REGULAR_EXPRESSION "\\[skipped\\]" LABELS "${ARG_LABELS}" TIMEOUT 300)
+endfunction()
+
+# tracecast_bench(<name> SOURCES ... DEPS <box>...): a plain program; its one-repeat smoke run is a ctest test.
+function(tracecast_bench name)
+  if(NOT TRACECAST_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  set(target ${name}_bench)
+  add_executable(${target} ${ARG_SOURCES})
+  target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE ${ARG_LIBS})
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(${target} PRIVATE tracecast::${dep})
+  endforeach()
+  add_test(NAME "bench: ${name} (smoke)" COMMAND ${target} --smoke WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties("bench: ${name} (smoke)" PROPERTIES LABELS bench TIMEOUT 300)
+endfunction()
+
+# tracecast_embed(<target> <symbol> <output> FILES ...): the files' bytes as string constants in the binary.
+# The generated source defines `std::span<const EmbeddedFile> <symbol>()` of sim/base/embedded.hpp.
+function(tracecast_embed target symbol)
+  cmake_parse_arguments(ARG "" "" "FILES" ${ARGN})
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.cpp)
+  set(paths)
+  foreach(file IN LISTS ARG_FILES)
+    list(APPEND paths ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  endforeach()
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DSYMBOL=${symbol} -DOUTPUT=${output} -DROOT=${PROJECT_SOURCE_DIR}
+            "-DFILES=${paths}" -P ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake
+    DEPENDS ${paths} ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake VERBATIM
+    COMMENT "Embedding ${symbol}")
+  target_sources(${target} PRIVATE ${output})
+endfunction()
