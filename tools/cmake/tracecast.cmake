@@ -4,6 +4,8 @@ include(GNUInstallDirs)
 # tracecast_library(<box> SOURCES ... HEADERS ... [DEPS <box>...] [PRIVATE_LIBS <target>...])
 # One box of the include table: a static library `tracecast_<box>`, alias `tracecast::<box>`.
 # HEADERS are public and must each compile alone; third-party libraries stay private to the sources.
+# A compiled third-party library follows the archive to whoever links it (see tracecast-config.cmake.in);
+# a header-only one is needed to build the archive and no longer.
 function(tracecast_library box)
   cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;DEPS;PRIVATE_LIBS" ${ARGN})
   set(target tracecast_${box})
@@ -14,15 +16,50 @@ function(tracecast_library box)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS})
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(${target} SYSTEM PRIVATE ${PROJECT_BINARY_DIR}/generated)
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(${target} PUBLIC tracecast::${dep})
   endforeach()
   foreach(lib IN LISTS ARG_PRIVATE_LIBS)
-    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${lib}>)
+    get_target_property(type ${lib} TYPE)
+    if(type STREQUAL INTERFACE_LIBRARY)
+      target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:${lib}>)
+    else()
+      target_link_libraries(${target} PRIVATE ${lib})
+    endif()
   endforeach()
   install(TARGETS ${target} EXPORT tracecast ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
           FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tracecast)
+endfunction()
+
+# tracecast_proto(<target> FILES <file.proto>...)
+# The C++ messages of FILES (relative to the current folder), private to the target's sources, which include them
+# by their path from the root: "hwspecs/schema/gpu.pb.h". Imports are written from the root as well.
+# Their code is compiled without our warnings. Link protobuf::libprotobuf through PRIVATE_LIBS.
+function(tracecast_proto target)
+  cmake_parse_arguments(ARG "" "" "FILES" ${ARGN})
+  set(generated ${PROJECT_BINARY_DIR}/generated)
+  file(MAKE_DIRECTORY ${generated})
+  foreach(file IN LISTS ARG_FILES)
+    set(path ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+    file(RELATIVE_PATH stem ${PROJECT_SOURCE_DIR} ${path})
+    string(REGEX REPLACE "[.]proto$" "" stem ${stem})
+    add_custom_command(OUTPUT ${generated}/${stem}.pb.cc ${generated}/${stem}.pb.h
+      COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR} --cpp_out=${generated} ${path}
+      DEPENDS ${path} VERBATIM COMMENT "Generating ${stem}.pb.h")
+    set_source_files_properties(${generated}/${stem}.pb.cc PROPERTIES COMPILE_OPTIONS -w)
+    target_sources(${target} PRIVATE ${generated}/${stem}.pb.cc ${generated}/${stem}.pb.h)
+  endforeach()
+endfunction()
+
+# tracecast_program(<target>): links the C++ runtime into an executable that people copy to other machines, so
+# that it needs the C library alone.
+function(tracecast_program target)
+  target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
 endfunction()
 
 # tracecast_test(<name> SOURCES ... DEPS <box>... [LIBS <target>...] [LABELS ...])

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Installs what building and testing need on Debian 12 or later: as root, or through sudo.
+# Does nothing, and needs neither root nor network, when everything is there.
+set -eu
+
+build="g++ cmake ninja-build ccache git ca-certificates
+  libprotobuf-dev protobuf-compiler libboost-graph-dev libeigen3-dev libcli11-dev libfmt-dev
+  nlohmann-json3-dev zlib1g-dev libmd-dev"
+tests="doctest-dev python3-minimal clang-format"
+fuzzing="clang-14 libclang-rt-14-dev"
+
+wanted="$build $tests"
+case "${1-}" in
+  "") ;;
+  --fuzz) wanted="$wanted $fuzzing" ;;
+  *) echo "usage: tools/setup.sh [--fuzz]" >&2; exit 2 ;;
+esac
+
+missing=""
+for package in $wanted; do
+  state=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$state" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+as_root=""
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "setup: need root or sudo to install:$missing" >&2; exit 1; }
+  as_root="sudo"
+fi
+echo "setup: installing$missing" >&2
+$as_root apt-get -qq update </dev/null
+# shellcheck disable=SC2086  # a list of words
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing \
+  </dev/null >/dev/null
