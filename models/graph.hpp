@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -16,8 +17,9 @@ namespace tracecast {
 using TensorId = Id<struct TensorTag>;
 using OpId = Id<struct OpTag>;
 
-/// Dimensions, outermost first; activations of images are N, C, H, W whatever layout a framework stores.
-/// Every dimension is at least 0 and the product fits into 2^62 (checked where graphs are built).
+/// Dimensions, outermost first; activations of images are N, C, H, W whatever layout a framework
+/// stores. Every dimension is at least 0 and the product is at most 2^62 - 1 (checked where graphs
+/// are built).
 using Shape = std::vector<std::int64_t>;
 [[nodiscard]] std::int64_t element_count(const Shape& shape);
 [[nodiscard]] std::string to_string(const Shape& shape);  ///< "64x3x224x224"; "scalar" for rank 0
@@ -32,29 +34,47 @@ enum class TensorRole {
   WeightGradient,  ///< gradient of a weight
   OptimizerState,  ///< momentum, second moment, master weight
 };
+[[nodiscard]] std::string_view to_string(TensorRole role);
 
 struct Tensor {
   std::string name;
   Shape shape;
   TensorRole role = TensorRole::Activation;
-  bool is_integer = false;  ///< ids, masks and indices: stored as integers whatever the precision mode
-  int integer_bytes = 8;    ///< element size when `is_integer`
+  bool is_integer =
+      false;  ///< ids, masks and indices: stored as integers whatever the precision mode
+  int integer_bytes = 8;  ///< element size when `is_integer`
 };
 
 enum class OpKind {
-  Conv, ConvTranspose,
-  Linear,      ///< y = x W^T + b; inputs: x, weight[, bias]
-  MatMul,      ///< batched product of two activations
-  MaxPool, AvgPool,  ///< global pooling: kernel = image
-  BatchNorm, LayerNorm, InstanceNorm, GroupNorm, Lrn,
+  Conv,
+  ConvTranspose,
+  Linear,  ///< y = x W^T + b; inputs: x, weight[, bias]
+  MatMul,  ///< batched product of two activations
+  MaxPool,
+  AvgPool,  ///< global pooling: kernel = image
+  BatchNorm,
+  LayerNorm,
+  InstanceNorm,
+  GroupNorm,
+  Lrn,
   Activation,  ///< one input, one output, same shape
   Binary,      ///< two or more inputs combined element by element, with broadcasting
-  Softmax, Dropout, Concat, Split, Slice, Pad, Transpose,
-  Reshape,     ///< view: no data moves
-  Embedding, Gather, Reduce, Resize, Cast,
-  Loss,        ///< softmax cross-entropy over classes: inputs: logits, labels
-  Optimizer,   ///< update of weights; inputs: weight, gradient, states...
-  Unknown,     ///< an operator without a cost model: bounded by its bytes, reported, wide interval
+  Softmax,
+  Dropout,
+  Concat,
+  Split,
+  Slice,
+  Pad,
+  Transpose,
+  Reshape,  ///< view: no data moves
+  Embedding,
+  Gather,
+  Reduce,
+  Resize,
+  Cast,
+  Loss,       ///< softmax cross-entropy over classes: inputs: logits, labels
+  Optimizer,  ///< update of weights; inputs: weight, gradient, states...
+  Unknown,    ///< an operator without a cost model: bounded by its bytes, reported, wide interval
 };
 [[nodiscard]] std::string_view to_string(OpKind kind);
 
@@ -68,8 +88,9 @@ enum class Pass {
 };
 [[nodiscard]] std::string_view to_string(Pass pass);
 
-/// A convolution: input N,C,H,W, filter K, C/groups, R, S. Pads may differ at both ends ("same" of TensorFlow).
-/// Output height p = floor((h + pad_top + pad_bottom - dilation_h * (r - 1) - 1) / stride_h) + 1; width alike.
+/// A convolution: input N,C,H,W, filter K, C/groups, R, S. Pads may differ at both ends ("same" of
+/// TensorFlow). Output height p = floor((h + pad_top + pad_bottom - dilation_h * (r - 1) - 1) /
+/// stride_h) + 1; width alike.
 struct ConvAttributes {
   std::int64_t n = 1, c = 1, h = 1, w = 1, k = 1, r = 1, s = 1, p = 1, q = 1;
   int stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
@@ -87,19 +108,23 @@ struct PoolAttributes {
   bool ceil_mode = false;
   bool count_include_pad = false;
 };
-/// C[batch, m, n] = A[batch, m, k] B[batch, k, n]. For Linear: m = rows of x, n = features out, k = features in.
+/// C[batch, m, n] = A[batch, m, k] B[batch, k, n]. For Linear: m = rows of x, n = features out, k =
+/// features in.
 struct MatMulAttributes {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool transpose_a = false, transpose_b = false;
   bool has_bias = false;
   [[nodiscard]] double macs() const;
 };
-/// `name` is the ONNX operator or PyTorch function in lower case: "relu", "sigmoid", "gelu", "add", "mul".
+/// `name` is the ONNX operator or PyTorch function in lower case: "relu", "sigmoid", "gelu", "add",
+/// "mul".
 struct ElementwiseAttributes {
   std::string name;
-  bool in_place = false;  ///< the framework writes over its input (torchvision's ReLU(inplace=True))
+  bool in_place =
+      false;  ///< the framework writes over its input (torchvision's ReLU(inplace=True))
 };
-/// Normalisation over rows x cols: batch norm: rows = channels, cols = n*h*w; layer norm: rows = tokens, cols = width.
+/// Normalisation over rows x cols: batch norm: rows = channels, cols = n*h*w; layer norm: rows =
+/// tokens, cols = width.
 struct NormAttributes {
   std::int64_t rows = 1, cols = 1;
   int lrn_size = 0;  ///< channels in the window (Lrn only)
@@ -112,29 +137,35 @@ struct OptimizerAttributes {
   int states = 0;    ///< tensors of the weight's size besides weight and gradient
 };
 struct NoAttributes {};
-using Attributes = std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes, ElementwiseAttributes,
-                                NormAttributes, ReduceAttributes, OptimizerAttributes>;
+using Attributes =
+    std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes,
+                 ElementwiseAttributes, NormAttributes, ReduceAttributes, OptimizerAttributes>;
 
 /// A node of the network graph.
 struct Op {
-  std::string name;
+  std::string name{};
   OpKind kind = OpKind::Unknown;
   Pass pass = Pass::Forward;
-  Attributes attributes;
-  std::vector<TensorId> inputs;   ///< tensors read, weights included
-  std::vector<TensorId> outputs;  ///< tensors written
-  std::optional<OpId> forward;    ///< of backward and update ops: the forward op they belong to
-  std::string note;               ///< of Unknown ops: the operator's name in its file
+  Attributes attributes{};
+  std::vector<TensorId> inputs{};   ///< tensors read, weights included
+  std::vector<TensorId> outputs{};  ///< tensors written
+  std::optional<OpId> forward{};    ///< of backward and update ops: the forward op they belong to
+  std::string note{};               ///< of Unknown ops: the operator's name in its file
 };
+/// Multiply-adds of an op whose attributes are those of a convolution or product, whatever its
+/// pass; else 0.
+[[nodiscard]] double macs(const Op& op);
 
 /// A network at one batch size and image size: ops in an executable order over tensors.
-/// Invariant: every input of an op is a graph input, weight or buffer, or an output of an earlier op; each tensor
-/// has at most one producer. A graph that exists is valid.
+/// Invariant: every input of an op is a graph input, weight or buffer, or an output of an earlier
+/// op; each tensor has at most one producer. A graph that exists is valid.
 class NetworkGraph {
  public:
   std::string name;
   std::int64_t batch = 1;  ///< samples in one step on one GPU
 
+  /// Room for this many; a matter of speed only.
+  void reserve(std::size_t num_tensors, std::size_t num_ops);
   TensorId add_tensor(Tensor tensor);
   /// Throws InternalError when the invariant would break.
   OpId add_op(Op op);

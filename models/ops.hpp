@@ -11,7 +11,7 @@
 
 namespace tracecast {
 
-/// Product of the dimensions, or nothing when one is negative or the product exceeds 2^62.
+/// Product of the dimensions, or nothing when one is negative or the product is 2^62 or more.
 /// For importers, before a shape from outside becomes a tensor.
 [[nodiscard]] std::optional<std::int64_t> checked_element_count(const Shape& shape);
 
@@ -25,7 +25,7 @@ struct Window {
   std::int64_t kernel_h = 1, kernel_w = 1;
   std::int64_t stride_h = 1, stride_w = 1;
   std::int64_t dilation_h = 1, dilation_w = 1;
-  Pads pads;
+  Pads pads{};
   /// A square window with equal pads.
   [[nodiscard]] static Window square(std::int64_t kernel, std::int64_t stride = 1,
                                      std::int64_t pad = 0, std::int64_t dilation = 1);
@@ -72,7 +72,7 @@ struct Window {
 /// An op's first output tensor has the op's name. Functions whose name ends in `_layer` also create
 /// the weights, named NAME.weight and NAME.bias; the others take tensors that exist already. Every
 /// function throws InputError, naming the op, when its geometry is impossible: a window larger than
-/// the padded image, dimensions that disagree, a result of more than 2^62 elements.
+/// the padded image, dimensions that disagree, a result of 2^62 elements or more.
 class GraphBuilder {
  public:
   GraphBuilder(std::string name, std::int64_t batch);
