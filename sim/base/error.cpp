@@ -27,8 +27,8 @@ InputError::InputError(std::string_view where, std::string_view found, std::stri
     : std::runtime_error(one_line(where, found, expected)) {}
 
 void fail_check(const char* condition, const char* file, int line, std::string_view meaning) {
-  throw InternalError(std::string(file) + ":" + std::to_string(line) + ": check failed: " + condition +
-                      " (" + std::string(meaning) + ")");
+  throw InternalError(std::string(file) + ":" + std::to_string(line) +
+                      ": check failed: " + condition + " (" + std::string(meaning) + ")");
 }
 
 }  // namespace tracecast

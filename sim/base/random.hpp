@@ -3,8 +3,9 @@
 
 namespace tracecast {
 
-/// SplitMix64: the same seed gives the same numbers on every compiler and machine. Passed in, never global.
-/// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+/// SplitMix64: the same seed gives the same numbers on every compiler and machine. Passed in, never
+/// global. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}

@@ -8,11 +8,11 @@
 namespace tracecast {
 namespace {
 
-/// Levenshtein distance, one row at a time. Words longer than `kLongest` are cut: they are no typing errors.
+/// Words are compared up to here: what is longer is no typing error.
+constexpr std::size_t kLongest = 64;
+
+/// Levenshtein distance, one row at a time.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  constexpr std::size_t kLongest = 64;
-  a = a.substr(0, kLongest);
-  b = b.substr(0, kLongest);
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -39,11 +39,11 @@ std::optional<T> parse_whole(std::string_view text) {
 
 std::optional<std::string> find_nearest_word(std::string_view word,
                                              std::span<const std::string> candidates) {
-  const std::string wanted = to_lower(word);
+  const std::string wanted = to_lower(word.substr(0, kLongest));
   std::optional<std::string> nearest;
   std::size_t least = std::max<std::size_t>(1, wanted.size() / 2) + 1;
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(wanted, to_lower(candidate));
+    const std::size_t distance = edit_distance(wanted, to_lower(candidate).substr(0, kLongest));
     if (distance < least) {
       least = distance;
       nearest = candidate;
@@ -68,8 +68,9 @@ std::string describe_choices(std::string_view word, std::span<const std::string>
 
 std::string to_lower(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::transform(out.begin(), out.end(), out.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
   return out;
 }
 
@@ -78,6 +79,8 @@ std::optional<double> parse_double(std::string_view text) {
   return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
-std::optional<long long> parse_integer(std::string_view text) { return parse_whole<long long>(text); }
+std::optional<long long> parse_integer(std::string_view text) {
+  return parse_whole<long long>(text);
+}
 
 }  // namespace tracecast

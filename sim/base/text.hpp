@@ -6,19 +6,21 @@
 
 namespace tracecast {
 
-/// The candidate with the least edit distance (Levenshtein) to `word`, ignoring case, or nothing when even
-/// the nearest differs in more than half of its letters. First candidate wins a tie.
+/// The candidate with the least edit distance (Levenshtein) to `word`, ignoring case, or nothing
+/// when even the nearest differs in more than half of its letters. First candidate wins a tie.
 [[nodiscard]] std::optional<std::string> find_nearest_word(std::string_view word,
                                                            std::span<const std::string> candidates);
 
-/// "one of a, b, c; nearest is b": the tail of an error message about an unknown word. Long lists are cut
-/// to their nearest entry and a count.
-[[nodiscard]] std::string describe_choices(std::string_view word, std::span<const std::string> candidates);
+/// "one of a, b, c (nearest: b)": the tail of an error message about an unknown word. Long lists
+/// are cut to a count and their nearest entry.
+[[nodiscard]] std::string describe_choices(std::string_view word,
+                                           std::span<const std::string> candidates);
 
 /// ASCII lower case.
 [[nodiscard]] std::string to_lower(std::string_view text);
 
-/// The whole text as a finite number or an integer; nothing when any character is left over or it overflows.
+/// The whole text as a finite number or an integer; nothing when any character is left over or it
+/// overflows.
 [[nodiscard]] std::optional<double> parse_double(std::string_view text);
 [[nodiscard]] std::optional<long long> parse_integer(std::string_view text);
 

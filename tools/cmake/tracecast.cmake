@@ -77,8 +77,14 @@ function(tracecast_test name)
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(${target} PRIVATE tracecast::${dep})
   endforeach()
-  doctest_discover_tests(${target} TEST_PREFIX "${name}: " WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-    PROPERTIES SKIP_REGULAR_EXPRESSION "\\[skipped\\]" LABELS "${ARG_LABELS}" TIMEOUT 300)
+  set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_list.cmake)
+  add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS ${list}
+    COMMAND ${CMAKE_COMMAND} -DEXECUTABLE=$<TARGET_FILE:${target}> -DNAME=${name} -DOUTPUT=${list}
+            -DWORKING_DIRECTORY=${PROJECT_SOURCE_DIR} "-DLABELS=${ARG_LABELS}"
+            -P ${PROJECT_SOURCE_DIR}/tools/cmake/discover_tests.cmake VERBATIM)
+  file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake CONTENT
+    "if(EXISTS \"${list}\")\n  include(\"${list}\")\nelse()\n  add_test(${target}_NOT_BUILT ${target}_NOT_BUILT)\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake)
 endfunction()
 
 # tracecast_bench(<name> SOURCES ... DEPS <box>...): a plain program; its one-repeat smoke run is a ctest test.
