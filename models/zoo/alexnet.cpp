@@ -1,0 +1,38 @@
+#include "models/ops.hpp"
+#include "models/zoo/builders.hpp"
+
+namespace tracecast::zoo_builders {
+
+// torchvision/models/alexnet.py, after Krizhevsky, "One weird trick for parallelizing convolutional
+// neural networks", arXiv 1404.5997: one tower, no groups, no LRN.
+NetworkGraph alexnet(const BuildOptions& options) {
+  GraphBuilder b("alexnet", options.batch);
+  b.graph().reserve(48, 32);
+  TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
+  const auto conv_relu = [&](std::int64_t index, std::int64_t channels, const Window& window) {
+    x = b.conv_layer("features." + std::to_string(index), x, channels, window, true);
+    x = b.activation("features." + std::to_string(index + 1), x, "relu", true);
+  };
+  const auto pool = [&](const char* name) { x = b.max_pool(name, x, Window::square(3, 2)); };
+  conv_relu(0, 64, Window::square(11, 4, 2));
+  pool("features.2");
+  conv_relu(3, 192, Window::square(5, 1, 2));
+  pool("features.5");
+  conv_relu(6, 384, Window::square(3, 1, 1));
+  conv_relu(8, 256, Window::square(3, 1, 1));
+  conv_relu(10, 256, Window::square(3, 1, 1));
+  pool("features.12");
+  x = b.adaptive_avg_pool("avgpool", x, 6, 6);
+  x = b.flatten("flatten", x);
+  if (options.training) x = b.dropout("classifier.0", x);
+  x = b.linear_layer("classifier.1", x, 4096, true);
+  x = b.activation("classifier.2", x, "relu", true);
+  if (options.training) x = b.dropout("classifier.3", x);
+  x = b.linear_layer("classifier.4", x, 4096, true);
+  x = b.activation("classifier.5", x, "relu", true);
+  x = b.linear_layer("classifier.6", x, options.classes, true);
+  b.graph().outputs = {x};
+  return std::move(b).take();
+}
+
+}  // namespace tracecast::zoo_builders

@@ -1,0 +1,76 @@
+#include <string>
+
+#include "models/ops.hpp"
+#include "models/zoo/builders.hpp"
+
+namespace tracecast::zoo_builders {
+namespace {
+
+struct Stage {
+  std::int64_t planes;  ///< channels before expansion
+  std::int64_t stride;
+};
+
+/// Adds one residual block. The sum is written over the last batch norm's output and the ReLU over
+/// the sum, as torchvision's `out += identity` and inplace ReLU do.
+TensorId residual_block(GraphBuilder& b, const std::string& name, TensorId x,
+                        const ResNetLayout& layout, const Stage& stage) {
+  const auto conv_bn = [&](const std::string& conv, const std::string& bn, TensorId in,
+                           std::int64_t channels, const Window& window, std::int64_t groups) {
+    return b.batch_norm_layer(name + bn,
+                              b.conv_layer(name + conv, in, channels, window, false, groups));
+  };
+  const std::int64_t out_channels = stage.planes * (layout.bottleneck ? 4 : 1);
+  TensorId shortcut = x;
+  TensorId y;
+  if (layout.bottleneck) {
+    const std::int64_t width = stage.planes * layout.group_width / 64 * layout.groups;
+    const std::int64_t first = layout.stride_in_first ? stage.stride : 1;
+    const std::int64_t second = layout.stride_in_first ? 1 : stage.stride;
+    y = conv_bn(".conv1", ".bn1", x, width, Window::square(1, first), 1);
+    y = b.activation(name + ".relu1", y, "relu", true);
+    y = conv_bn(".conv2", ".bn2", y, width, Window::square(3, second, 1), layout.groups);
+    y = b.activation(name + ".relu2", y, "relu", true);
+    y = conv_bn(".conv3", ".bn3", y, out_channels, Window::square(1), 1);
+  } else {
+    y = conv_bn(".conv1", ".bn1", x, stage.planes, Window::square(3, stage.stride, 1), 1);
+    y = b.activation(name + ".relu1", y, "relu", true);
+    y = conv_bn(".conv2", ".bn2", y, stage.planes, Window::square(3, 1, 1), 1);
+  }
+  if (stage.stride != 1 || b.shape(x)[1] != out_channels) {
+    shortcut = conv_bn(".downsample.0", ".downsample.1", x, out_channels,
+                       Window::square(1, stage.stride), 1);
+  }
+  y = b.add(name + ".add", y, shortcut, true);
+  return b.activation(name + ".relu", y, "relu", true);
+}
+
+}  // namespace
+
+// torchvision/models/resnet.py, after He et al., arXiv 1512.03385, and Xie et al. (ResNeXt), arXiv
+// 1611.05431.
+NetworkGraph resnet(const BuildOptions& options, const ResNetLayout& layout) {
+  GraphBuilder b("resnet", options.batch);
+  const int num_blocks = layout.blocks[0] + layout.blocks[1] + layout.blocks[2] + layout.blocks[3];
+  b.graph().reserve(static_cast<std::size_t>(26 * num_blocks + 60),
+                    static_cast<std::size_t>(10 * num_blocks + 20));
+  TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
+  x = b.conv_layer("conv1", x, 64, Window::square(7, 2, 3), false);
+  x = b.batch_norm_layer("bn1", x);
+  x = b.activation("relu", x, "relu", true);
+  x = b.max_pool("maxpool", x, Window::square(3, 2, 1));
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < layout.blocks[i]; ++j) {
+      const Stage stage{.planes = std::int64_t{64} << i, .stride = i > 0 && j == 0 ? 2 : 1};
+      const std::string name = "layer" + std::to_string(i + 1) + "." + std::to_string(j);
+      x = residual_block(b, name, x, layout, stage);
+    }
+  }
+  x = b.global_avg_pool("avgpool", x);
+  x = b.flatten("flatten", x);
+  x = b.linear_layer("fc", x, options.classes, true);
+  b.graph().outputs = {x};
+  return std::move(b).take();
+}
+
+}  // namespace tracecast::zoo_builders

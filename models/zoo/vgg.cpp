@@ -1,0 +1,35 @@
+#include "models/ops.hpp"
+#include "models/zoo/builders.hpp"
+
+namespace tracecast::zoo_builders {
+
+// torchvision/models/vgg.py, after Simonyan and Zisserman, arXiv 1409.1556, table 1 (columns A, B,
+// D, E).
+NetworkGraph vgg(const BuildOptions& options, const VggLayout& layout) {
+  constexpr std::int64_t kChannels[] = {64, 128, 256, 512, 512};
+  GraphBuilder b("vgg", options.batch);
+  b.graph().reserve(112, 64);
+  TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
+  int index = 0;
+  const auto next = [&] { return "features." + std::to_string(index++); };
+  for (int group = 0; group < 5; ++group) {
+    for (int i = 0; i < layout.convolutions[group]; ++i) {
+      x = b.conv_layer(next(), x, kChannels[group], Window::square(3, 1, 1), true);
+      x = b.activation(next(), x, "relu", true);
+    }
+    x = b.max_pool(next(), x, Window::square(2, 2));
+  }
+  x = b.adaptive_avg_pool("avgpool", x, 7, 7);
+  x = b.flatten("flatten", x);
+  x = b.linear_layer("classifier.0", x, 4096, true);
+  x = b.activation("classifier.1", x, "relu", true);
+  if (options.training) x = b.dropout("classifier.2", x);
+  x = b.linear_layer("classifier.3", x, 4096, true);
+  x = b.activation("classifier.4", x, "relu", true);
+  if (options.training) x = b.dropout("classifier.5", x);
+  x = b.linear_layer("classifier.6", x, options.classes, true);
+  b.graph().outputs = {x};
+  return std::move(b).take();
+}
+
+}  // namespace tracecast::zoo_builders

@@ -1,0 +1,44 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "models/graph.hpp"
+
+namespace tracecast {
+
+/// What a network is built for.
+struct BuildOptions {
+  std::int64_t batch = 1;
+  std::optional<std::int64_t> image_size{};  ///< side of square images; nothing = the usual one
+  std::optional<std::int64_t> seq_len{};     ///< tokens per sample; networks of images ignore it
+  bool training = false;                     ///< with dropout and auxiliary heads
+  std::int64_t classes = 1000;
+};
+
+/// A network the zoo can build.
+struct ZooEntry {
+  std::string_view name;                      ///< canonical: "resnet50"
+  std::span<const std::string_view> aliases;  ///< other names of the same network
+  std::string_view title;                     ///< one line for people
+  std::string_view source;  ///< definition followed, and where the parameter count is published
+  std::int64_t parameters;  ///< published count at 1000 classes, without auxiliary heads
+  std::int64_t image_size;  ///< usual side of the image
+  std::int64_t smallest_image_size;  ///< below it some window no longer fits
+  NetworkGraph (*build)(
+      const BuildOptions& options);  ///< image_size and batch are set and in range
+};
+
+/// Every network, sorted by name.
+[[nodiscard]] std::span<const ZooEntry> zoo();
+
+/// The entry of that name or alias; case, hyphens and underscores do not count ("ResNet-50",
+/// "resnet50").
+[[nodiscard]] const ZooEntry* find_network(std::string_view name);
+
+/// Throws InputError: unknown name (with the nearest one), image too small for the network, batch
+/// or classes out of range.
+[[nodiscard]] NetworkGraph build_network(std::string_view name, const BuildOptions& options);
+
+}  // namespace tracecast
