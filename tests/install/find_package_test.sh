@@ -1,0 +1,14 @@
+#!/bin/sh
+# find_package_test.sh CMAKE BUILD_FOLDER CONSUMER COMPILER FLAGS: see CMakeLists.txt.
+set -eu
+cmake=$1 build=$2 consumer=$3 compiler=$4 flags=$5
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+"$cmake" --install "$build" --prefix "$folder/prefix" >/dev/null
+# Headers that are found in the source tree by luck would hide one that is not installed.
+cp -r "$consumer" "$folder/consumer"
+"$cmake" -S "$folder/consumer" -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" \
+  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" >/dev/null
+"$cmake" --build "$folder/build"
+"$folder/build/consumer"

@@ -1,0 +1,82 @@
+#!/bin/sh
+# Builds everything and runs every check. The last line is "N passed, N failed"; exit code 1 when any failed.
+#   tools/test.sh          release build: include table, format, headers alone, tests
+#   tools/test.sh --asan   also the tests under address and undefined-behaviour sanitizers (CI does)
+set -eu
+cd "$(dirname "$0")/.."
+exec </dev/null
+
+sanitize=${CI:+yes}
+case "${1-}" in
+  "") ;;
+  --asan) sanitize=yes ;;
+  *) echo "usage: tools/test.sh [--asan]" >&2; exit 2 ;;
+esac
+
+passed=0
+failed=0
+jobs=$(nproc)
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+finish() {
+  echo "$passed passed, $failed failed"
+  [ "$failed" -eq 0 ]
+  exit
+}
+
+# check WHAT COMMAND...: counts as one test.
+check() {
+  what=$1
+  shift
+  if "$@"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $what"
+  fi
+}
+
+# build PRESET: nothing more makes sense when this fails.
+build() {
+  check "$1 preset builds" sh -c 'cmake --preset "$1" >"$2" || { cat "$2"; exit 1; }
+    cmake --build --preset "$1"' build "$1" "$log"
+  [ "$failed" -eq 0 ] || finish
+}
+
+# run_tests PRESET [CTEST OPTION...]: counts each test; a skipped one is neither passed nor failed.
+run_tests() {
+  preset=$1
+  shift
+  ctest --preset "$preset" --parallel "$jobs" "$@" >"$log" 2>&1 || true
+  grep -v -E '^ *[0-9]+/[0-9]+ Test .* Passed |^ +Start ' "$log" || true
+  summary=$(sed -n 's/.* \([0-9]*\) tests failed out of \([0-9]*\)$/\1 \2/p' "$log")
+  if [ -z "$summary" ]; then
+    failed=$((failed + 1))
+    return
+  fi
+  skipped=$(grep -c '\*\*\*Skipped' "$log" || true)
+  bad=${summary% *}
+  failed=$((failed + bad))
+  passed=$((passed + ${summary#* } - bad - skipped))
+}
+
+# Names the tracked files that `clang-format -i` would change.
+format_is_clean() {
+  changed=$(git ls-files -z -- '*.cpp' '*.hpp' | xargs -0 clang-format --dry-run -Werror 2>&1 |
+    sed -n 's/:[0-9]*:[0-9]*: error: .*//p' | sort -u)
+  [ -z "$changed" ] || { echo "not as clang-format -i leaves it:"; echo "$changed"; false; }
+}
+
+tools/setup.sh
+build release
+check "include table" tools/check_layers
+check "format" format_is_clean
+check "each public header compiles alone" \
+  cmake --build --preset release --target all_verify_interface_header_sets
+run_tests release
+if [ -n "$sanitize" ]; then
+  build asan
+  run_tests asan --label-exclude slow
+fi
+finish
