@@ -1,0 +1,471 @@
+#include "models/training.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tracecast {
+namespace {
+
+int state_count(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::Sgd:
+      return 0;
+    case OptimizerKind::Momentum:
+      return 1;
+    case OptimizerKind::Adam:
+      return 2;
+  }
+  return 0;
+}
+
+/// The derivative follows from the result: f'(x) = g(f(x)).
+bool is_result_based(std::string_view function) {
+  constexpr std::string_view kFunctions[] = {"relu", "sigmoid", "tanh",       "exp",
+                                             "sqrt", "rsqrt",   "reciprocal", "elu"};
+  return std::find(std::begin(kFunctions), std::end(kFunctions), function) != std::end(kFunctions);
+}
+
+/// Appends the backward half of a step to a graph.
+class Backward {
+ public:
+  explicit Backward(NetworkGraph graph)
+      : graph_(std::move(graph)), num_forward_(static_cast<std::uint32_t>(graph_.ops().size())) {
+    std::size_t num_inputs = 0;
+    for (const Op& op : graph_.ops()) num_inputs += op.inputs.size();
+    graph_.reserve(graph_.tensors().size() + 2 * num_inputs, num_forward_ + 2 * num_inputs);
+    gradients_.resize(graph_.tensors().size());
+    mark_what_needs_gradients();
+  }
+
+  void attach_losses(bool with_loss) {
+    const std::vector<TensorId> outputs = graph_.outputs;
+    for (const TensorId output : outputs) {
+      const TensorId logits = before_softmax(output);
+      if (!needs_gradient(logits)) continue;
+      if (with_loss) {
+        attach_loss(logits);
+      } else {
+        const TensorId seed = graph_.add_tensor({.name = "d " + graph_.tensor(logits).name,
+                                                 .shape = graph_.tensor(logits).shape,
+                                                 .role = TensorRole::Input});
+        deliver(logits, seed, *graph_.producer(logits));
+      }
+    }
+    for (const PendingLoss& loss : losses_) {
+      const TensorId gradient = new_gradient(loss.logits);
+      emit(loss.op, OpKind::Loss, Pass::Backward, {loss.log_probabilities, loss.labels},
+           {gradient});
+      deliver(loss.logits, gradient, loss.op);
+    }
+  }
+
+  void differentiate() {
+    for (std::uint32_t i = num_forward_; i-- > 0;) differentiate(OpId{i});
+  }
+
+  void update_weights(OptimizerKind kind) {
+    const int states = state_count(kind);
+    std::vector<std::optional<OpId>> first_reader(gradients_.size());
+    for (std::uint32_t i = num_forward_; i-- > 0;) {
+      for (const TensorId input : graph_.op(OpId{i}).inputs) first_reader[input.index] = OpId{i};
+    }
+    for (std::uint32_t i = 0; i < gradients_.size(); ++i) {
+      if (graph_.tensors()[i].role != TensorRole::Weight || !gradients_[i]) continue;
+      Op op{
+          .name = "update " + graph_.tensors()[i].name,
+          .kind = OpKind::Optimizer,
+          .pass = Pass::Update,
+          .attributes = OptimizerAttributes{.name = std::string(to_string(kind)), .states = states},
+          .forward = first_reader[i]};
+      op.inputs.reserve(static_cast<std::size_t>(2 + states));
+      op.inputs = {TensorId{i}, *gradients_[i]};
+      for (int state = 0; state < states; ++state) {
+        op.inputs.push_back(graph_.add_tensor(
+            {.name = graph_.tensors()[i].name + (state == 0 ? ".moment1" : ".moment2"),
+             .shape = graph_.tensors()[i].shape,
+             .role = TensorRole::OptimizerState}));
+      }
+      graph_.add_op(std::move(op));
+    }
+  }
+
+  NetworkGraph take() && { return std::move(graph_); }
+
+ private:
+  struct PendingLoss {
+    OpId op;
+    TensorId logits, log_probabilities, labels;
+  };
+
+  /// A tensor needs a gradient when a weight lies behind it; integers never do.
+  void mark_what_needs_gradients() {
+    needs_gradient_.resize(graph_.tensors().size());
+    for (std::size_t i = 0; i < needs_gradient_.size(); ++i) {
+      needs_gradient_[i] = graph_.tensors()[i].role == TensorRole::Weight;
+    }
+    for (const Op& op : graph_.ops()) {
+      const bool needed = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                      [&](TensorId id) { return needs_gradient_[id.index] != 0; });
+      for (const TensorId output : op.outputs) {
+        needs_gradient_[output.index] = needed && !graph_.tensor(output).is_integer;
+      }
+    }
+  }
+
+  [[nodiscard]] bool needs_gradient(TensorId id) const { return needs_gradient_[id.index] != 0; }
+
+  [[nodiscard]] TensorId before_softmax(TensorId output) const {
+    const std::optional<OpId> producer = graph_.producer(output);
+    const bool is_softmax = producer && graph_.op(*producer).kind == OpKind::Softmax;
+    return is_softmax ? graph_.op(*producer).inputs.front() : output;
+  }
+
+  /// Classes are dimension 1 of N,C,H,W and the last dimension otherwise.
+  void attach_loss(TensorId logits) {
+    const Shape shape = graph_.tensor(logits).shape;
+    const std::size_t axis = shape.size() == 4 ? 1 : shape.empty() ? 0 : shape.size() - 1;
+    NormAttributes attributes;
+    Shape label_shape;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      (i == axis ? attributes.cols : attributes.rows) *= shape[i];
+      if (i != axis) label_shape.push_back(shape[i]);
+    }
+    const std::string name = losses_.empty() ? "loss" : "loss" + std::to_string(losses_.size() + 1);
+    std::optional<TensorId> labels;
+    for (const PendingLoss& loss : losses_) {
+      if (graph_.tensor(loss.labels).shape == label_shape) labels = loss.labels;
+    }
+    if (!labels) {
+      labels = graph_.add_tensor({.name = "labels",
+                                  .shape = std::move(label_shape),
+                                  .role = TensorRole::Input,
+                                  .is_integer = true});
+    }
+    const TensorId value = graph_.add_tensor({.name = name, .shape = {}});
+    const TensorId log_probabilities =
+        graph_.add_tensor({.name = name + ".log_probabilities", .shape = shape});
+    const OpId op = graph_.add_op({.name = name,
+                                   .kind = OpKind::Loss,
+                                   .attributes = attributes,
+                                   .inputs = {logits, *labels},
+                                   .outputs = {value, log_probabilities}});
+    losses_.push_back({op, logits, log_probabilities, *labels});
+  }
+
+  TensorId new_gradient(TensorId of) {
+    const bool is_weight = graph_.tensor(of).role == TensorRole::Weight;
+    return new_gradient(of, graph_.tensor(of).shape,
+                        is_weight ? TensorRole::WeightGradient : TensorRole::Gradient);
+  }
+  TensorId new_gradient(TensorId of, Shape shape, TensorRole role) {
+    return graph_.add_tensor(
+        {.name = "d " + graph_.tensor(of).name, .shape = std::move(shape), .role = role});
+  }
+
+  /// Appends a backward op with the attributes of its forward op.
+  void emit(OpId forward, OpKind kind, Pass pass, std::vector<TensorId> inputs,
+            std::vector<TensorId> outputs) {
+    emit(forward, kind, pass, graph_.op(forward).attributes, std::move(inputs), std::move(outputs));
+  }
+  void emit(OpId forward, OpKind kind, Pass pass, Attributes attributes,
+            std::vector<TensorId> inputs, std::vector<TensorId> outputs) {
+    const char* suffix = pass == Pass::BackwardData      ? " dgrad"
+                         : pass == Pass::BackwardWeights ? " wgrad"
+                                                         : " bwd";
+    if (auto* elementwise = std::get_if<ElementwiseAttributes>(&attributes)) {
+      elementwise->in_place = false;  // dX is a new tensor also where Y was not
+    }
+    graph_.add_op({.name = graph_.op(forward).name + suffix,
+                   .kind = kind,
+                   .pass = pass,
+                   .attributes = std::move(attributes),
+                   .inputs = std::move(inputs),
+                   .outputs = std::move(outputs),
+                   .forward = forward,
+                   .note = graph_.op(forward).note});
+  }
+
+  /// One more contribution to the gradient of `to`; the second and later ones are added.
+  void deliver(TensorId to, TensorId gradient, OpId forward) {
+    std::optional<TensorId>& known = gradients_[to.index];
+    if (!known) {
+      known = gradient;
+      return;
+    }
+    const TensorId sum = new_gradient(to);
+    graph_.add_op({.name = "accumulate d " + graph_.tensor(to).name,
+                   .kind = OpKind::Binary,
+                   .pass = Pass::Backward,
+                   .attributes = ElementwiseAttributes{.name = "add"},
+                   .inputs = {*known, gradient},
+                   .outputs = {sum},
+                   .forward = forward});
+    known = sum;
+  }
+
+  /// An op whose one result is the gradient of `to`.
+  void emit_for(TensorId to, OpId forward, OpKind kind, Pass pass, std::vector<TensorId> inputs) {
+    emit_for(to, forward, kind, pass, graph_.op(forward).attributes, std::move(inputs));
+  }
+  void emit_for(TensorId to, OpId forward, OpKind kind, Pass pass, Attributes attributes,
+                std::vector<TensorId> inputs) {
+    const TensorId gradient = new_gradient(to);
+    emit(forward, kind, pass, std::move(attributes), std::move(inputs), {gradient});
+    deliver(to, gradient, forward);
+  }
+
+  /// An op that computes the gradients of all of `candidates` that need one.
+  void emit_for_all(std::span<const TensorId> candidates, OpId forward, Pass pass,
+                    std::vector<TensorId> inputs) {
+    std::vector<TensorId> targets, gradients;
+    for (const TensorId candidate : candidates) {
+      if (!needs_gradient(candidate)) continue;
+      targets.push_back(candidate);
+      gradients.push_back(new_gradient(candidate));
+    }
+    if (targets.empty()) return;
+    const std::vector<TensorId> outputs = gradients;
+    emit(forward, graph_.op(forward).kind, pass, std::move(inputs), std::move(gradients));
+    for (std::size_t i = 0; i < targets.size(); ++i) deliver(targets[i], outputs[i], forward);
+  }
+
+  void differentiate(OpId id) {
+    const OpKind kind = graph_.op(id).kind;
+    const std::vector<TensorId> in = graph_.op(id).inputs;
+    const std::vector<TensorId> out = graph_.op(id).outputs;
+    if (kind == OpKind::Split || kind == OpKind::Unknown) {
+      differentiate_many_outputs(id, kind, in, out);
+      return;
+    }
+    if (in.empty() || out.empty() || !gradients_[out.front().index]) return;
+    const TensorId x = in.front(), y = out.front(), dy = *gradients_[y.index];
+    const auto for_x = [&](OpKind backward_kind, std::vector<TensorId> inputs) {
+      if (needs_gradient(x)) emit_for(x, id, backward_kind, Pass::Backward, std::move(inputs));
+    };
+    switch (kind) {
+      case OpKind::Conv:
+      case OpKind::ConvTranspose:
+        if (needs_gradient(x)) emit_for(x, id, kind, Pass::BackwardData, {dy, in[1]});
+        emit_for_all(std::span(in).subspan(1), id, Pass::BackwardWeights, {x, dy});
+        break;
+      case OpKind::Linear:
+        linear(id, in, dy);
+        break;
+      case OpKind::MatMul:
+        matmul(id, in, dy);
+        break;
+      case OpKind::BatchNorm:
+      case OpKind::LayerNorm:
+      case OpKind::InstanceNorm:
+      case OpKind::GroupNorm: {
+        std::vector<TensorId> reads = {x, dy};
+        if (in.size() > 1) reads.push_back(in[1]);
+        emit_for_all(in, id, Pass::Backward, std::move(reads));
+        break;
+      }
+      case OpKind::MaxPool:
+      case OpKind::Lrn:
+        for_x(kind, {x, y, dy});
+        break;
+      case OpKind::AvgPool:
+      case OpKind::Reshape:
+      case OpKind::Transpose:
+      case OpKind::Resize:
+      case OpKind::Cast:
+        for_x(kind, {dy});
+        break;
+      case OpKind::Reduce:
+        // The gradient of an extremum goes where the extremum was.
+        if (graph_.op(id).note == "max" || graph_.op(id).note == "min") {
+          for_x(kind, {x, y, dy});
+        } else {
+          for_x(kind, {dy});
+        }
+        break;
+      case OpKind::Activation:
+        activation(id, in, y, dy);
+        break;
+      case OpKind::Binary:
+        binary(id, in, y, dy);
+        break;
+      case OpKind::Softmax:
+        for_x(kind, {y, dy});
+        break;
+      case OpKind::Dropout:
+        for_x(kind, out.size() > 1 ? std::vector{dy, out[1]} : std::vector{dy});
+        break;
+      case OpKind::Concat:
+        for (const TensorId input : in) {
+          if (needs_gradient(input)) emit_for(input, id, OpKind::Slice, Pass::Backward, {dy});
+        }
+        break;
+      case OpKind::Slice:
+        for_x(OpKind::Pad, {dy});
+        break;
+      case OpKind::Pad:
+        for_x(OpKind::Slice, {dy});
+        break;
+      case OpKind::Embedding:
+        if (needs_gradient(in[1])) emit_for(in[1], id, kind, Pass::Backward, {x, dy});
+        break;
+      case OpKind::Gather:
+        for_x(kind, {in[1], dy});
+        break;
+      case OpKind::Loss:
+      case OpKind::Optimizer:
+      case OpKind::Split:
+      case OpKind::Unknown:
+        break;
+    }
+  }
+
+  void differentiate_many_outputs(OpId id, OpKind kind, const std::vector<TensorId>& in,
+                                  const std::vector<TensorId>& out) {
+    std::vector<TensorId> reads;
+    for (const TensorId output : out) {
+      if (gradients_[output.index]) reads.push_back(*gradients_[output.index]);
+    }
+    if (reads.empty() || in.empty()) return;
+    if (kind == OpKind::Split) {
+      if (needs_gradient(in.front())) {
+        emit_for(in.front(), id, OpKind::Concat, Pass::Backward, std::move(reads));
+      }
+      return;
+    }
+    reads.insert(reads.begin(), in.begin(), in.end());
+    emit_for_all(in, id, Pass::Backward, std::move(reads));
+  }
+
+  /// y[m,n] = x[m,k] W, with W stored n x k (transpose_b) or k x n.
+  void linear(OpId id, const std::vector<TensorId>& in, TensorId dy) {
+    const MatMulAttributes f = std::get<MatMulAttributes>(graph_.op(id).attributes);
+    const TensorId x = in[0], w = in[1];
+    if (needs_gradient(x)) {
+      const MatMulAttributes product{.m = f.m, .n = f.k, .k = f.n, .transpose_b = !f.transpose_b};
+      emit_for(x, id, OpKind::Linear, Pass::BackwardData, product, {dy, w});
+    }
+    const bool with_bias = in.size() > 2 && needs_gradient(in[2]);
+    if (!needs_gradient(w)) return;
+    MatMulAttributes product{.m = f.transpose_b ? f.n : f.k,
+                             .n = f.transpose_b ? f.k : f.n,
+                             .k = f.m,
+                             .transpose_a = true,
+                             .has_bias = with_bias};
+    const TensorId dw = new_gradient(w);
+    std::vector<TensorId> outputs = {dw};
+    if (with_bias) outputs.push_back(new_gradient(in[2]));
+    const std::vector<TensorId> gradients = outputs;
+    emit(id, OpKind::Linear, Pass::BackwardWeights, product,
+         f.transpose_b ? std::vector{dy, x} : std::vector{x, dy}, std::move(outputs));
+    deliver(w, dw, id);
+    if (with_bias) deliver(in[2], gradients[1], id);
+  }
+
+  /// C = op(A) op(B): dA = dC op(B)^T and dB = op(A)^T dC, each as its operand is stored.
+  void matmul(OpId id, const std::vector<TensorId>& in, TensorId dc) {
+    const MatMulAttributes f = std::get<MatMulAttributes>(graph_.op(id).attributes);
+    const TensorId a = in[0], b = in[1];
+    const auto pass_for = [&](TensorId operand) {
+      return graph_.tensor(operand).role == TensorRole::Weight ? Pass::BackwardWeights
+                                                               : Pass::BackwardData;
+    };
+    if (needs_gradient(a)) {
+      MatMulAttributes product{.batch = f.batch, .m = f.m, .n = f.k, .k = f.n};
+      if (f.transpose_a) std::swap(product.m, product.n);
+      product.transpose_a = f.transpose_a && f.transpose_b;
+      product.transpose_b = f.transpose_a || !f.transpose_b;
+      emit_for(a, id, OpKind::MatMul, pass_for(a), product,
+               f.transpose_a ? std::vector{b, dc} : std::vector{dc, b});
+    }
+    if (needs_gradient(b)) {
+      MatMulAttributes product{.batch = f.batch, .m = f.k, .n = f.n, .k = f.m};
+      if (f.transpose_b) std::swap(product.m, product.n);
+      product.transpose_a = f.transpose_b || !f.transpose_a;
+      product.transpose_b = f.transpose_b && f.transpose_a;
+      emit_for(b, id, OpKind::MatMul, pass_for(b), product,
+               f.transpose_b ? std::vector{dc, a} : std::vector{a, dc});
+    }
+  }
+
+  void activation(OpId id, const std::vector<TensorId>& in, TensorId y, TensorId dy) {
+    const auto& attributes = std::get<ElementwiseAttributes>(graph_.op(id).attributes);
+    const bool saves_result = attributes.in_place || is_result_based(attributes.name);
+    std::vector<TensorId> reads = {saves_result ? y : in.front(), dy};
+    reads.insert(reads.end(), in.begin() + 1, in.end());
+    emit_for_all(in, id, Pass::Backward, std::move(reads));
+  }
+
+  void binary(OpId id, const std::vector<TensorId>& in, TensorId y, TensorId dy) {
+    const std::string function = std::get<ElementwiseAttributes>(graph_.op(id).attributes).name;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (!needs_gradient(in[i])) continue;
+      const bool passes_on =
+          function == "add" || function == "sum" || (function == "sub" && i == 0);
+      const bool is_stretched = graph_.tensor(in[i]).shape != graph_.tensor(y).shape;
+      TensorId gradient = dy;
+      if (!passes_on) {
+        std::vector<TensorId> reads = {dy};
+        // d(a*b)/da reads b alone; subtraction and means read no operand; the rest may read all.
+        if (function == "mul") {
+          for (std::size_t j = 0; j < in.size(); ++j) {
+            if (j != i || in.size() == 1) reads.push_back(in[j]);
+          }
+        } else if (function != "sub" && function != "mean") {
+          reads.insert(reads.end(), in.begin(), in.end());
+        }
+        gradient = is_stretched ? new_gradient(in[i], graph_.tensor(y).shape, TensorRole::Gradient)
+                                : new_gradient(in[i]);
+        emit(id, OpKind::Binary, Pass::Backward, std::move(reads), {gradient});
+      }
+      if (is_stretched) {
+        const std::int64_t rows = element_count(graph_.tensor(in[i]).shape);
+        const std::int64_t all = element_count(graph_.tensor(y).shape);
+        const ReduceAttributes reduction{.rows = rows, .cols = rows > 0 ? all / rows : 0};
+        emit_for(in[i], id, OpKind::Reduce, Pass::Backward, reduction, {gradient});
+      } else {
+        deliver(in[i], gradient, id);
+      }
+    }
+  }
+
+  NetworkGraph graph_;
+  std::uint32_t num_forward_;
+  std::vector<char> needs_gradient_;                ///< by tensor of the forward graph
+  std::vector<std::optional<TensorId>> gradients_;  ///< by tensor of the forward graph
+  std::vector<PendingLoss> losses_;
+};
+
+}  // namespace
+
+std::string_view to_string(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::Sgd:
+      return "sgd";
+    case OptimizerKind::Momentum:
+      return "momentum";
+    case OptimizerKind::Adam:
+      return "adam";
+  }
+  return "?";
+}
+
+std::optional<OptimizerKind> find_optimizer(std::string_view name) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::Sgd, OptimizerKind::Momentum, OptimizerKind::Adam}) {
+    if (to_string(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
+
+NetworkGraph make_training_graph(NetworkGraph forward, const TrainingOptions& options) {
+  Backward backward(std::move(forward));
+  backward.attach_losses(options.with_loss);
+  backward.differentiate();
+  if (options.with_optimizer) backward.update_weights(options.optimizer);
+  return std::move(backward).take();
+}
+
+}  // namespace tracecast

@@ -1,0 +1,51 @@
+#pragma once
+#include <optional>
+#include <string_view>
+
+#include "models/graph.hpp"
+
+namespace tracecast {
+
+enum class OptimizerKind {
+  Sgd,       ///< w -= lr * g; no state
+  Momentum,  ///< v = mu * v + g, w -= lr * v; one state
+  Adam,      ///< two moments (Kingma and Ba, arXiv 1412.6980); two states
+};
+[[nodiscard]] std::string_view to_string(OptimizerKind kind);  ///< "sgd", "momentum", "adam"
+[[nodiscard]] std::optional<OptimizerKind> find_optimizer(std::string_view name);
+
+struct TrainingOptions {
+  OptimizerKind optimizer = OptimizerKind::Momentum;
+  bool with_loss = true;       ///< false: gradients of the outputs are fed from outside
+  bool with_optimizer = true;  ///< false: forward and backward only
+};
+
+/// A whole training step: the forward ops, the loss on every output (auxiliary heads too), the
+/// backward ops in reverse order, and one update per weight. A gradient is computed only where some
+/// weight needs it, so the first convolution has no BackwardData.
+///
+/// What backward ops read is what has to stay in memory until then:
+///   Conv, Linear     BackwardData: dY, W -> dX;  BackwardWeights: X, dY -> dW[, dbias]
+///   MatMul           one product per operand (BackwardData; BackwardWeights when the operand is a
+///   weight) norms            X, dY, scale -> dX, dscale, dbias;  Lrn: X, Y, dY -> dX Activation Y,
+///   dY when the derivative follows from the result (relu, sigmoid ...) or the op is in
+///                    place, else X, dY
+///   Binary           add and sum pass dY on without work; others read dY and the operands; an
+///   operand that was
+///                    stretched by broadcasting gets its gradient from a Reduce
+///   MaxPool          X, Y, dY (cuDNN's; no index tensor);  AvgPool, Transpose, Reshape, Resize,
+///   Cast: dY Softmax          Y, dY;  Dropout: dY, mask;  Embedding, Gather: indices, dY Concat
+///   one Slice per input;  Split: Concat;  Slice: Pad;  Pad: Slice Loss             forward:
+///   logits, labels -> loss, log-probabilities;  backward: log-probabilities, labels
+/// Where a tensor has several readers its gradients are summed by Binary "add" as they come, as
+/// autograd does.
+///
+/// Attributes of backward ops are those of the forward op, except Linear and MatMul: there they
+/// describe the product that is computed, inputs[0] and inputs[1] being its operands as stored.
+/// Conv with `has_bias` also sums dY into the bias's gradient (the last output). An output that is
+/// a Softmax gets its loss on the logits before it. Optimizer ops write in place and have no
+/// outputs; `forward` of an update is the first op that reads the weight.
+[[nodiscard]] NetworkGraph make_training_graph(NetworkGraph forward,
+                                               const TrainingOptions& options);
+
+}  // namespace tracecast
