@@ -1,0 +1,115 @@
+#include "tests/support/process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+namespace tracecast::test {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kLimitsMemory = false;
+#else
+constexpr bool kLimitsMemory = true;
+#endif
+
+struct Pipe {
+  int read_end = -1;
+  int write_end = -1;
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+    read_end = ends[0];
+    write_end = ends[1];
+  }
+  ~Pipe() {
+    close(read_end);
+    close_write_end();
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  void close_write_end() { close(std::exchange(write_end, -1)); }
+};
+
+[[noreturn]] void become(std::vector<char*>& arguments, const Pipe& out, const Pipe& err) {
+  if (kLimitsMemory) {
+    const rlimit two_gib{rlim_t{2} << 30, rlim_t{2} << 30};
+    setrlimit(RLIMIT_AS, &two_gib);
+  }
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  dup2(out.write_end, STDOUT_FILENO);
+  dup2(err.write_end, STDERR_FILENO);
+  execv(arguments[0], arguments.data());
+  _exit(127);
+}
+
+}  // namespace
+
+ProcessResult run_process(const std::vector<std::string>& command, Seconds limit) {
+  std::vector<std::string> owned = command;
+  std::vector<char*> arguments;
+  for (std::string& word : owned) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+
+  Pipe out;
+  Pipe err;
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("cannot fork");
+  if (child == 0) become(arguments, out, err);
+  out.close_write_end();
+  err.close_write_end();
+
+  ProcessResult result;
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + std::chrono::duration<double>(limit.in_s());
+  pollfd sources[] = {{out.read_end, POLLIN, 0}, {err.read_end, POLLIN, 0}};
+  std::string* const sinks[] = {&result.out, &result.err};
+  int open_sources = 2;
+  while (open_sources > 0) {
+    const std::chrono::duration<double, std::milli> left = deadline - Clock::now();
+    const int ready = poll(sources, 2, static_cast<int>(std::max(0.0, left.count())));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) {
+      result.timed_out = true;
+      kill(child, SIGKILL);
+      break;
+    }
+    for (int i = 0; i < 2; ++i) {
+      if (!sources[i].revents) continue;
+      char piece[65536];
+      const ssize_t size = read(sources[i].fd, piece, sizeof piece);
+      if (size > 0) {
+        sinks[i]->append(piece, static_cast<std::size_t>(size));
+      } else {
+        sources[i].fd = -1;
+        --open_sources;
+      }
+    }
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  if (result.exit_code == 127) throw std::runtime_error("cannot start " + command[0]);
+  return result;
+}
+
+int count_lines(std::string_view text) {
+  const auto breaks = std::count(text.begin(), text.end(), '\n');
+  return static_cast<int>(breaks) + (!text.empty() && text.back() != '\n' ? 1 : 0);
+}
+
+}  // namespace tracecast::test
