@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ enum class KernelClass {
   Convolution, Gemm, BatchedGemm, Pooling, Normalization, Elementwise, Softmax, Reduction, Transpose, Embedding,
   Optimizer, Copy, Memset, Collective, Other,
 };
+inline constexpr std::size_t kKernelClassCount = 15;
 /// How a convolution or product is computed. Names follow cuDNN's algorithms.
 enum class Algorithm {
   None,
@@ -28,6 +30,7 @@ enum class Algorithm {
   WinogradFused,            ///< one kernel, F(2x2,3x3)
   WinogradNonfused,         ///< transforms and batched GEMM, F(4x4,3x3)
 };
+inline constexpr std::size_t kAlgorithmCount = 9;
 [[nodiscard]] std::string_view to_string(KernelClass kernel_class);
 [[nodiscard]] std::string_view to_string(Algorithm algorithm);
 
@@ -58,7 +61,9 @@ using Work = std::variant<StreamWork, MatrixWork, ConvWork, ReductionWork>;
 
 /// One GPU kernel: what it computes and moves, not how long it takes.
 struct Kernel {
-  std::string name;  ///< readable: "winograd_fused fwd conv2_1"; recorded kernels keep their real name
+  /// What the kernel does within its op and algorithm: "data_tf", "products", "bias_add". At most 15 letters when it
+  /// comes from lowering (no allocation); recorded kernels keep their real name.
+  std::string name;
   KernelClass kernel_class = KernelClass::Other;
   Algorithm algorithm = Algorithm::None;
   Pass pass = Pass::Forward;
