@@ -155,14 +155,14 @@ class Backward {
     losses_.push_back({op, logits, log_probabilities, *labels});
   }
 
-  TensorId new_gradient(TensorId of) {
+  TensorId new_gradient(TensorId of, const char* prefix = "d ") {
     const bool is_weight = graph_.tensor(of).role == TensorRole::Weight;
     return new_gradient(of, graph_.tensor(of).shape,
-                        is_weight ? TensorRole::WeightGradient : TensorRole::Gradient);
+                        is_weight ? TensorRole::WeightGradient : TensorRole::Gradient, prefix);
   }
-  TensorId new_gradient(TensorId of, Shape shape, TensorRole role) {
+  TensorId new_gradient(TensorId of, Shape shape, TensorRole role, const char* prefix = "d ") {
     return graph_.add_tensor(
-        {.name = "d " + graph_.tensor(of).name, .shape = std::move(shape), .role = role});
+        {.name = prefix + graph_.tensor(of).name, .shape = std::move(shape), .role = role});
   }
 
   /// Appends a backward op with the attributes of its forward op.
@@ -195,7 +195,7 @@ class Backward {
       known = gradient;
       return;
     }
-    const TensorId sum = new_gradient(to);
+    const TensorId sum = new_gradient(to, "sum d ");
     graph_.add_op({.name = "accumulate d " + graph_.tensor(to).name,
                    .kind = OpKind::Binary,
                    .pass = Pass::Backward,
