@@ -6,6 +6,7 @@
 namespace tracecast::zoo_builders {
 
 [[nodiscard]] NetworkGraph alexnet(const BuildOptions& options);
+[[nodiscard]] NetworkGraph inception_v3(const BuildOptions& options);
 
 /// VGG: 3x3 convolutions in five groups, each followed by a pooling; `convolutions[i]` of them in
 /// group i.

@@ -16,140 +16,63 @@ constexpr std::string_view kTorchvision = "torchvision 0.15 model reference (num
 constexpr std::string_view kAlexNetNames[] = {"alexnet_owt"};
 constexpr std::string_view kResNet50Names[] = {"resnet50_v1.5"};
 
+template <ResNetLayout layout>
+NetworkGraph build(const BuildOptions& options) {
+  return resnet(options, layout);
+}
+template <VggLayout layout>
+NetworkGraph build(const BuildOptions& options) {
+  return vgg(options, layout);
+}
+
+constexpr ResNetLayout kResNet18{.blocks = {2, 2, 2, 2}, .bottleneck = false};
+constexpr ResNetLayout kResNet34{.blocks = {3, 4, 6, 3}, .bottleneck = false};
+constexpr ResNetLayout kResNet50{.blocks = {3, 4, 6, 3}};
+constexpr ResNetLayout kResNet50V1{.blocks = {3, 4, 6, 3}, .stride_in_first = true};
+constexpr ResNetLayout kResNet101{.blocks = {3, 4, 23, 3}};
+constexpr ResNetLayout kResNet152{.blocks = {3, 8, 36, 3}};
+constexpr ResNetLayout kResNeXt50{.blocks = {3, 4, 6, 3}, .groups = 32, .group_width = 4};
+constexpr ResNetLayout kResNeXt101{.blocks = {3, 4, 23, 3}, .groups = 32, .group_width = 4};
+constexpr ResNetLayout kWideResNet50{.blocks = {3, 4, 6, 3}, .group_width = 128};
+constexpr VggLayout kVgg11{{1, 1, 2, 2, 2}};
+constexpr VggLayout kVgg13{{2, 2, 2, 2, 2}};
+constexpr VggLayout kVgg16{{2, 2, 3, 3, 3}};
+constexpr VggLayout kVgg19{{2, 2, 4, 4, 4}};
+
+// clang-format off
 constexpr ZooEntry kZoo[] = {
-    {"alexnet", kAlexNetNames, "AlexNet, one tower", kTorchvision, 61'100'840, 224, 63, alexnet},
-    {"resnet101",
-     {},
-     "ResNet-101 v1.5",
-     kTorchvision,
-     44'549'160,
-     224,
-     1,
-     [](const BuildOptions& o) {
-       return resnet(o, {.blocks = {3, 4, 23, 3}});
-     }},
-    {"resnet152",
-     {},
-     "ResNet-152 v1.5",
-     kTorchvision,
-     60'192'808,
-     224,
-     1,
-     [](const BuildOptions& o) {
-       return resnet(o, {.blocks = {3, 8, 36, 3}});
-     }},
-    {"resnet18",
-     {},
-     "ResNet-18",
-     kTorchvision,
-     11'689'512,
-     224,
-     1,
-     [](const BuildOptions& o) {
-       return resnet(o, {.blocks = {2, 2, 2, 2}, .bottleneck = false});
-     }},
-    {"resnet34",
-     {},
-     "ResNet-34",
-     kTorchvision,
-     21'797'672,
-     224,
-     1,
-     [](const BuildOptions& o) {
-       return resnet(o, {.blocks = {3, 4, 6, 3}, .bottleneck = false});
-     }},
-    {"resnet50", kResNet50Names, "ResNet-50 v1.5, stride in the 3x3", kTorchvision, 25'557'032, 224,
-     1,
-     [](const BuildOptions& o) {
-       return resnet(o, {.blocks = {3, 4, 6, 3}});
-     }},
-    {"resnet50_v1",
-     {},
-     "ResNet-50 as published, stride in the first 1x1",
-     kTorchvision,
-     25'557'032,
-     224,
-     1,
-     [](const BuildOptions& o) {
-       return resnet(o, {.blocks = {3, 4, 6, 3}, .stride_in_first = true});
-     }},
-    {"resnext101_32x4d",
-     {},
-     "ResNeXt-101 32x4d",
-     "Xie et al., arXiv 1611.05431, table 2 (44.2 M)",
-     44'177'704,
-     224,
-     1,
-     [](const BuildOptions& o) {
-       return resnet(o, {.blocks = {3, 4, 23, 3}, .groups = 32, .group_width = 4});
-     }},
-    {"resnext50_32x4d",
-     {},
-     "ResNeXt-50 32x4d",
-     kTorchvision,
-     25'028'904,
-     224,
-     1,
-     [](const BuildOptions& o) {
-       return resnet(o, {.blocks = {3, 4, 6, 3}, .groups = 32, .group_width = 4});
-     }},
-    {"vgg11",
-     {},
-     "VGG-11 (A)",
-     kTorchvision,
-     132'863'336,
-     224,
-     32,
-     [](const BuildOptions& o) {
-       return vgg(o, {{1, 1, 2, 2, 2}});
-     }},
-    {"vgg13",
-     {},
-     "VGG-13 (B)",
-     kTorchvision,
-     133'047'848,
-     224,
-     32,
-     [](const BuildOptions& o) {
-       return vgg(o, {{2, 2, 2, 2, 2}});
-     }},
-    {"vgg16",
-     {},
-     "VGG-16 (D)",
-     kTorchvision,
-     138'357'544,
-     224,
-     32,
-     [](const BuildOptions& o) {
-       return vgg(o, {{2, 2, 3, 3, 3}});
-     }},
-    {"vgg19",
-     {},
-     "VGG-19 (E)",
-     kTorchvision,
-     143'667'240,
-     224,
-     32,
-     [](const BuildOptions& o) {
-       return vgg(o, {{2, 2, 4, 4, 4}});
-     }},
-    {"wide_resnet50_2",
-     {},
-     "Wide ResNet-50-2",
-     kTorchvision,
-     68'883'240,
-     224,
-     1,
-     [](const BuildOptions& o) {
-       return resnet(o, {.blocks = {3, 4, 6, 3}, .group_width = 128});
-     }},
+    {"alexnet", kAlexNetNames, "AlexNet, one tower", kTorchvision, 61'100'840, 224, alexnet},
+    {"inception_v3", {}, "Inception-v3", kTorchvision, 23'834'568, 299, inception_v3},
+    {"resnet101", {}, "ResNet-101 v1.5", kTorchvision, 44'549'160, 224, build<kResNet101>},
+    {"resnet152", {}, "ResNet-152 v1.5", kTorchvision, 60'192'808, 224, build<kResNet152>},
+    {"resnet18", {}, "ResNet-18", kTorchvision, 11'689'512, 224, build<kResNet18>},
+    {"resnet34", {}, "ResNet-34", kTorchvision, 21'797'672, 224, build<kResNet34>},
+    {"resnet50", kResNet50Names, "ResNet-50 v1.5, stride in the 3x3", kTorchvision, 25'557'032, 224, build<kResNet50>},
+    {"resnet50_v1", {}, "ResNet-50 as published, stride in the first 1x1", kTorchvision, 25'557'032, 224, build<kResNet50V1>},
+    {"resnext101_32x4d", {}, "ResNeXt-101 32x4d", "Xie et al., arXiv 1611.05431, section 4 (44 M)", 44'177'704, 224, build<kResNeXt101>},
+    {"resnext50_32x4d", {}, "ResNeXt-50 32x4d", kTorchvision, 25'028'904, 224, build<kResNeXt50>},
+    {"vgg11", {}, "VGG-11 (A)", kTorchvision, 132'863'336, 224, build<kVgg11>},
+    {"vgg13", {}, "VGG-13 (B)", kTorchvision, 133'047'848, 224, build<kVgg13>},
+    {"vgg16", {}, "VGG-16 (D)", kTorchvision, 138'357'544, 224, build<kVgg16>},
+    {"vgg19", {}, "VGG-19 (E)", kTorchvision, 143'667'240, 224, build<kVgg19>},
+    {"wide_resnet50_2", {}, "Wide ResNet-50-2", kTorchvision, 68'883'240, 224, build<kWideResNet50>},
 };
+// clang-format on
 
 /// Letters and digits in lower case: "ResNet-50_v1.5" and "resnet50_v1.5" are one name.
 std::string plain(std::string_view name) {
   std::string text = to_lower(name);
   std::erase_if(text, [](char c) { return c == '-' || c == '_' || c == ' '; });
   return text;
+}
+
+constexpr std::int64_t kMostSamples = 1 << 24;
+constexpr std::int64_t kMostClasses = 1 << 24;
+constexpr std::int64_t kMostPixels = 1 << 16;
+
+NetworkGraph build_at(const ZooEntry& entry, BuildOptions options, std::int64_t image_size) {
+  options.image_size = image_size;
+  return entry.build(options);
 }
 
 }  // namespace
@@ -167,6 +90,21 @@ const ZooEntry* find_network(std::string_view name) {
   return nullptr;
 }
 
+std::int64_t smallest_image_size(const ZooEntry& entry, const BuildOptions& options) {
+  // Windows shrink images monotonically: bisect between a size that fails and one that works.
+  std::int64_t too_small = 0, enough = entry.image_size;
+  while (enough - too_small > 1) {
+    const std::int64_t middle = too_small + (enough - too_small) / 2;
+    try {
+      (void)build_at(entry, options, middle);
+      enough = middle;
+    } catch (const InputError&) {
+      too_small = middle;
+    }
+  }
+  return enough;
+}
+
 NetworkGraph build_network(std::string_view name, const BuildOptions& options) {
   const ZooEntry* entry = find_network(name);
   if (entry == nullptr) {
@@ -177,24 +115,30 @@ NetworkGraph build_network(std::string_view name, const BuildOptions& options) {
     }
     throw InputError("network", "'" + std::string(name) + "'", describe_choices(name, names));
   }
-  constexpr std::int64_t kMostClasses = 1 << 24;
-  constexpr std::int64_t kMostPixels = 1 << 16;
+  const std::string where = "network " + std::string(entry->name);
+  if (options.batch < 1 || options.batch > kMostSamples) {
+    throw InputError(where, "batch " + std::to_string(options.batch),
+                     "1 to " + std::to_string(kMostSamples));
+  }
   if (options.classes < 1 || options.classes > kMostClasses) {
-    throw InputError("network " + std::string(entry->name),
-                     std::to_string(options.classes) + " classes",
+    throw InputError(where, std::to_string(options.classes) + " classes",
                      "1 to " + std::to_string(kMostClasses));
   }
-  BuildOptions complete = options;
-  complete.image_size = options.image_size.value_or(entry->image_size);
-  if (*complete.image_size < entry->smallest_image_size || *complete.image_size > kMostPixels) {
-    throw InputError("network " + std::string(entry->name),
-                     "image size " + std::to_string(*complete.image_size),
-                     std::to_string(entry->smallest_image_size) + " to " +
-                         std::to_string(kMostPixels) + " (the windows of this network)");
+  const std::int64_t image_size = options.image_size.value_or(entry->image_size);
+  const std::string size_text = "image size " + std::to_string(image_size);
+  if (image_size < 1 || image_size > kMostPixels) {
+    throw InputError(where, size_text, "1 to " + std::to_string(kMostPixels));
   }
-  NetworkGraph graph = entry->build(complete);
-  graph.name = entry->name;
-  return graph;
+  try {
+    NetworkGraph graph = build_at(*entry, options, image_size);
+    graph.name = entry->name;
+    return graph;
+  } catch (const InputError&) {
+    const std::int64_t least = smallest_image_size(*entry, options);
+    if (image_size >= least) throw;  // something else is wrong, and says so itself
+    throw InputError(where, size_text,
+                     std::to_string(least) + " or more: below it a window no longer fits");
+  }
 }
 
 }  // namespace tracecast

@@ -25,7 +25,6 @@ struct ZooEntry {
   std::string_view source;  ///< definition followed, and where the parameter count is published
   std::int64_t parameters;  ///< published count at 1000 classes, without auxiliary heads
   std::int64_t image_size;  ///< usual side of the image
-  std::int64_t smallest_image_size;  ///< below it some window no longer fits
   NetworkGraph (*build)(
       const BuildOptions& options);  ///< image_size and batch are set and in range
 };
@@ -36,6 +35,10 @@ struct ZooEntry {
 /// The entry of that name or alias; case, hyphens and underscores do not count ("ResNet-50",
 /// "resnet50").
 [[nodiscard]] const ZooEntry* find_network(std::string_view name);
+
+/// The smallest square image on which every window of the network fits (`options.image_size` is
+/// ignored).
+[[nodiscard]] std::int64_t smallest_image_size(const ZooEntry& entry, const BuildOptions& options);
 
 /// Throws InputError: unknown name (with the nearest one), image too small for the network, batch
 /// or classes out of range.

@@ -1,0 +1,34 @@
+#pragma once
+#include <string>
+
+#include "models/ops.hpp"
+
+/// Groups of ops that several networks of the zoo share.
+namespace tracecast::zoo_builders {
+
+/// A window of different height and width that keeps the image's size at stride 1 (odd kernels).
+[[nodiscard]] inline Window same_window(std::int64_t kernel_h, std::int64_t kernel_w) {
+  return {.kernel_h = kernel_h,
+          .kernel_w = kernel_w,
+          .pads = {.top = kernel_h / 2,
+                   .left = kernel_w / 2,
+                   .bottom = kernel_h / 2,
+                   .right = kernel_w / 2}};
+}
+
+/// Convolution without bias, batch norm, ReLU in place; named NAME.conv, NAME.bn, NAME.relu.
+inline TensorId conv_bn_relu(GraphBuilder& b, const std::string& name, TensorId x,
+                             std::int64_t channels, const Window& window, std::int64_t groups = 1) {
+  x = b.conv_layer(name + ".conv", x, channels, window, false, groups);
+  x = b.batch_norm_layer(name + ".bn", x);
+  return b.activation(name + ".relu", x, "relu", true);
+}
+
+/// Convolution with bias, ReLU in place; named NAME and NAME.relu.
+inline TensorId conv_relu(GraphBuilder& b, const std::string& name, TensorId x,
+                          std::int64_t channels, const Window& window, std::int64_t groups = 1) {
+  x = b.conv_layer(name, x, channels, window, true, groups);
+  return b.activation(name + ".relu", x, "relu", true);
+}
+
+}  // namespace tracecast::zoo_builders
