@@ -1,0 +1,50 @@
+#!/bin/sh
+# Builds the fuzz preset and lets every target run: tests/fuzz/run.sh SECONDS [TARGET...]
+# Seeds are this tree's specs and profiles and, when they stand beside it, the measured data. What a target finds
+# new goes to build/fuzz/corpus/TARGET; what breaks it to build/fuzz/crash/TARGET-...; then the exit code is 1.
+set -eu
+cd "$(dirname "$0")/../.."
+[ $# -ge 1 ] || { echo "usage: tests/fuzz/run.sh SECONDS [TARGET...]" >&2; exit 2; }
+seconds=$1
+shift
+data=${TRACECAST_DATA:-../shared/data}
+
+tools/setup.sh --fuzz
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz --target fuzzers
+[ $# -gt 0 ] || set -- $(cd build/fuzz/bin && ls | sed -n 's/_fuzzer$//p')
+mkdir -p build/fuzz/crash
+
+# seed TARGET LARGEST FILE...: copies what exists, cut to the size the target reads.
+seed() {
+  target=$1 largest=$2
+  shift 2
+  mkdir -p "build/fuzz/seed/$target" "build/fuzz/corpus/$target"
+  for file in "$@"; do
+    [ ! -f "$file" ] || head -c "$largest" "$file" >"build/fuzz/seed/$target/$(basename "$file")"
+  done
+}
+
+# largest TARGET: bytes of the longest input; also writes the seeds.
+prepare() {
+  case $1 in
+    onnx) seed onnx 262144 "$data"/onnx/*.onnx; echo 262144 ;;
+    gpu_spec) seed gpu_spec 16384 hwspecs/gpu/*.textproto; echo 16384 ;;
+    cost_profile) seed cost_profile 65536 hwspecs/cost/*.textproto; echo 65536 ;;
+    framework_profile) seed framework_profile 16384 hwspecs/framework/*.textproto; echo 16384 ;;
+    table) seed table 8192 "$data"/published/*.csv "$data"/kernels/*.csv; echo 8192 ;;
+    *) seed "$1" 16384; echo 16384 ;;
+  esac
+}
+
+for target in "$@"; do
+  echo "$target $(prepare "$target")"
+done | xargs -P "$(nproc)" -n 2 sh -c '
+  if "build/fuzz/bin/${1}_fuzzer" -max_total_time="$0" -max_len="$2" -rss_limit_mb=512 -timeout=10 \
+      -print_final_stats=1 -verbosity=0 -artifact_prefix="build/fuzz/crash/$1-" \
+      "build/fuzz/corpus/$1" "build/fuzz/seed/$1" >"build/fuzz/$1.log" 2>&1; then
+    echo "$1: clean, $(sed -n "s/^stat::number_of_executed_units: *//p" "build/fuzz/$1.log") inputs"
+  else
+    echo "$1: FAILED, see build/fuzz/$1.log"
+    exit 1
+  fi' "$seconds"
