@@ -1,0 +1,220 @@
+#include "models/zoo/zoo.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "models/ops.hpp"
+#include "sim/base/error.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+double square(double x) { return x * x; }
+
+/// Multiply-adds of a VGG from its table: 3x3 convolutions on images of 224 / 2^group, then three
+/// products.
+double vgg_macs(const int (&convolutions)[5]) {
+  const double channels[] = {64, 128, 256, 512, 512};
+  double macs = 25088.0 * 4096 + 4096.0 * 4096 + 4096.0 * 1000;
+  double in = 3;
+  for (int group = 0; group < 5; ++group) {
+    for (int i = 0; i < convolutions[group]; ++i) {
+      macs += in * channels[group] * 9 * square(224 >> group);
+      in = channels[group];
+    }
+  }
+  return macs;
+}
+
+/// Multiply-adds of a bottleneck ResNet from its table (stride in the 3x3).
+double bottleneck_resnet_macs(const int (&blocks)[4]) {
+  double macs = 3 * 64 * 49 * square(112) + 2048.0 * 1000;
+  double in = 64;
+  for (int stage = 0; stage < 4; ++stage) {
+    const double width = 64 << stage, out = 4 * width;
+    const double after = square(56 >> stage);
+    for (int i = 0; i < blocks[stage]; ++i) {
+      const double before = i == 0 && stage > 0 ? square(112 >> stage) : after;
+      macs += in * width * before + width * width * 9 * after + width * out * after;
+      if (i == 0) macs += in * out * after;
+      in = out;
+    }
+  }
+  return macs;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("models/zoo");
+
+TEST_CASE("every network has exactly the published number of parameters") {
+  for (const ZooEntry& entry : zoo()) {
+    CAPTURE(entry.name);
+    CHECK(build_network(entry.name, {}).parameter_count() == entry.parameters);
+  }
+}
+
+TEST_CASE("parameters equal torchvision's num_params, auxiliary heads when training") {
+  struct Row {
+    const char* name;
+    bool training;
+    std::int64_t parameters;
+  };
+  // pytorch.org/vision/stable/models.html, table of classification weights. Inception-v3 with its
+  // auxiliary head is the table's figure; without: minus 768*128 + 2*128 + 128*768*25 + 2*768 +
+  // 768*1000 + 1000 = 3,326,696.
+  const Row rows[] = {
+      {"resnet18", false, 11'689'512},    {"resnet50", true, 25'557'032},
+      {"resnet152", false, 60'192'808},   {"vgg16", true, 138'357'544},
+      {"vgg19", false, 143'667'240},      {"alexnet", true, 61'100'840},
+      {"inception_v3", true, 27'161'264}, {"inception_v3", false, 27'161'264 - 3'326'696},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(build_network(row.name, {.training = row.training}).parameter_count() == row.parameters);
+  }
+}
+
+TEST_CASE("multiply-adds follow from the papers' tables and grow with the batch") {
+  struct Row {
+    const char* name;
+    double macs;
+  };
+  const Row rows[] = {
+      {"vgg11", vgg_macs({1, 1, 2, 2, 2})},
+      {"vgg16", vgg_macs({2, 2, 3, 3, 3})},
+      {"vgg19", vgg_macs({2, 2, 4, 4, 4})},
+      {"resnet50", bottleneck_resnet_macs({3, 4, 6, 3})},
+      {"resnet152", bottleneck_resnet_macs({3, 8, 36, 3})},
+      {"alexnet", 64 * 3 * 121 * square(55) + 192 * 64 * 25 * square(27) +
+                      (384 * 192 + 256 * 384 + 256 * 256) * 9 * square(13) + 9216.0 * 4096 +
+                      4096.0 * 4096 + 4096.0 * 1000},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(build_network(row.name, {}).forward_macs() == row.macs);
+    CHECK(build_network(row.name, {.batch = 32}).forward_macs() == 32 * row.macs);
+  }
+}
+
+TEST_CASE("multiply-adds agree with torchvision's GFLOPS column") {
+  struct Row {
+    const char* name;
+    double gmac;
+  };
+  const Row rows[] = {
+      {"resnet18", 1.81},     {"resnet34", 3.66},        {"resnet50", 4.09},
+      {"resnet101", 7.80},    {"resnet152", 11.51},      {"vgg13", 11.31},
+      {"vgg16", 15.47},       {"vgg19", 19.63},          {"alexnet", 0.71},
+      {"inception_v3", 5.71}, {"resnext50_32x4d", 4.23}, {"wide_resnet50_2", 11.40}};
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    CHECK(build_network(row.name, {}).forward_macs() * 1e-9 ==
+          doctest::Approx(row.gmac).epsilon(0.005));
+  }
+}
+
+TEST_CASE("the stride's place makes the difference between ResNet-50 v1 and v1.5") {
+  // v1.5 runs the first 1x1 of stages 2 to 4 and the 3x3 of v1 at different sizes: v1 saves the 1x1
+  // on three quarters of the pixels (in * width * 3/4 of the larger image).
+  double saved = 0;
+  for (int stage = 1; stage < 4; ++stage) {
+    saved += (128 << stage) * (64 << stage) * square(112 >> stage) * 0.75;
+  }
+  const double difference = build_network("resnet50", {}).forward_macs() -
+                            build_network("resnet50_v1", {}).forward_macs();
+  CHECK(difference == saved);
+}
+
+TEST_CASE("networks of S-WISC build at 32x32") {
+  for (const char* name : {"resnet18", "resnet50", "resnet152", "vgg16", "vgg19"}) {
+    CAPTURE(name);
+    const NetworkGraph graph = build_network(name, {.batch = 128, .image_size = 32, .classes = 10});
+    CHECK(graph.tensor(graph.outputs.front()).shape == Shape{128, 10});
+  }
+  // VGG's features are 1x1 there; the adaptive pooling repeats them, so the classifier keeps its
+  // 25088 inputs.
+  CHECK(build_network("vgg16", {.image_size = 32}).parameter_count() == 138'357'544);
+}
+
+TEST_CASE("the smallest image that fits is the one torchvision states") {
+  struct Row {
+    const char* name;
+    bool training;
+    std::int64_t smallest;
+  };
+  const Row rows[] = {
+      {"alexnet", false, 63},
+      {"vgg16", false, 32},
+      {"resnet50", false, 1},
+      {"inception_v3", false, 75},
+      // The auxiliary head pools 5x5 by 3 and convolves 5x5: 17x17 cells, which take the usual 299.
+      {"inception_v3", true, 299},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const BuildOptions options{.training = row.training};
+    CHECK(smallest_image_size(*find_network(row.name), options) == row.smallest);
+  }
+  CHECK_THROWS_WITH_AS(
+      (void)build_network("alexnet", {.image_size = 32}),
+      "network alexnet: found image size 32; expected 63 or more: below it a window no longer fits",
+      InputError);
+}
+
+TEST_CASE("every network builds at the smallest size and its usual one, alone and in a batch") {
+  for (const ZooEntry& entry : zoo()) {
+    CAPTURE(entry.name);
+    for (const bool training : {false, true}) {
+      const std::int64_t least = smallest_image_size(entry, {.training = training});
+      for (const std::int64_t size : {least, entry.image_size}) {
+        const NetworkGraph graph =
+            build_network(entry.name, {.batch = 3, .image_size = size, .training = training});
+        CHECK(graph.name == entry.name);
+        CHECK(graph.batch == 3);
+        for (const TensorId output : graph.outputs) {
+          CHECK(graph.tensor(output).shape == Shape{3, 1000});
+        }
+        for (const Tensor& tensor : graph.tensors()) CHECK(element_count(tensor.shape) > 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("dropout is there when training and only then") {
+  const auto has_dropout = [](bool training) {
+    const NetworkGraph graph = build_network("vgg16", {.training = training});
+    for (const Op& op : graph.ops()) {
+      if (op.kind == OpKind::Dropout) return true;
+    }
+    return false;
+  };
+  CHECK(has_dropout(true));
+  CHECK_FALSE(has_dropout(false));
+}
+
+TEST_CASE("names are found however they are written") {
+  for (const char* name : {"resnet50", "ResNet-50", "resnet_50", "RESNET50", "resnet50_v1.5"}) {
+    CAPTURE(name);
+    REQUIRE(find_network(name) != nullptr);
+    CHECK(find_network(name)->name == "resnet50");
+  }
+  CHECK(find_network("resnet50v1")->name == "resnet50_v1");
+  CHECK(find_network("") == nullptr);
+  for (std::size_t i = 1; i < zoo().size(); ++i) CHECK(zoo()[i - 1].name < zoo()[i].name);
+}
+
+TEST_CASE("what cannot be built is refused in one line") {
+  CHECK_THROWS_WITH_AS((void)build_network("resnt50", {}), doctest::Contains("resnet50"),
+                       InputError);
+  CHECK_THROWS_AS((void)build_network("resnet50", {.batch = 0}), InputError);
+  CHECK_THROWS_AS((void)build_network("resnet50", {.batch = std::int64_t{1} << 60}), InputError);
+  CHECK_THROWS_AS((void)build_network("resnet50", {.image_size = 0}), InputError);
+  CHECK_THROWS_AS((void)build_network("resnet50", {.image_size = std::int64_t{1} << 40}),
+                  InputError);
+  CHECK_THROWS_AS((void)build_network("resnet50", {.classes = -1}), InputError);
+}
+
+TEST_SUITE_END();
