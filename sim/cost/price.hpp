@@ -23,7 +23,7 @@ struct KernelEstimate {
   Seconds memory_time{};   ///< the memory roof alone
   Bound bound = Bound::Memory;
   Basis basis = Basis::Spec;
-  double log_sd = 0;       ///< standard deviation of ln(measured / predicted) for this class and basis
+  double log_sd = 0;  ///< standard deviation of ln(measured / predicted) for this class and basis
 };
 
 /// A candidate with its price.
@@ -34,10 +34,12 @@ struct PricedCandidate {
 };
 
 /// Isolated duration of `kernel` at sustained clocks. Pure; never throws on a valid kernel.
-[[nodiscard]] KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& profile);
+[[nodiscard]] KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu,
+                                      const CostProfile& profile);
 
 /// The candidate that the library would take under the op's policy and workspace limit, priced.
 /// Needs op.candidates non-empty.
-[[nodiscard]] PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu, const CostProfile& profile);
+[[nodiscard]] PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu,
+                                     const CostProfile& profile);
 
 }  // namespace tracecast::cost

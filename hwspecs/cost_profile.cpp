@@ -1,0 +1,227 @@
+#include "hwspecs/cost_profile.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hwspecs/proto/cost_profile.pb.h"
+#include "hwspecs/textproto.hpp"
+#include "sim/base/embedded.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace embedded {
+std::span<const EmbeddedFile> cost_profiles();
+}
+namespace {
+
+constexpr std::string_view kForms[] = {"gemm", "convolution", "streaming", "reduction",
+                                       "tensor_core"};
+
+/// A parameter by name: where it lives and what values make sense.
+struct ParameterSlot {
+  std::string name;
+  std::function<double&(CostProfile&)> find;
+  double low, high;
+};
+
+std::vector<ParameterSlot> make_slots() {
+  std::vector<ParameterSlot> slots;
+  const auto add = [&](std::string name, double low, double high, auto member) {
+    slots.push_back({std::move(name), member, low, high});
+  };
+  const auto add_by_architecture = [&](const std::string& name, double low, double high,
+                                       auto member) {
+    for (std::size_t i = 0; i < ByArchitecture::kCount; ++i) {
+      slots.push_back({fmt::format("{}.{}", name, to_string(static_cast<Architecture>(i))),
+                       [=](CostProfile& p) -> double& { return member(p).values[i]; }, low, high});
+    }
+  };
+  add("clock.ceiling", 0.3, 1.2, [](CostProfile& p) -> double& { return p.clock.ceiling; });
+  add("clock.knee_w_per_tflops", 1, 100,
+      [](CostProfile& p) -> double& { return p.clock.knee_w_per_tflops; });
+  add("clock.tensor_knee_w_per_tflops", 0.05, 20,
+      [](CostProfile& p) -> double& { return p.clock.tensor_knee_w_per_tflops; });
+  add("clock.dense_factor", 0.3, 1.0,
+      [](CostProfile& p) -> double& { return p.clock.dense_factor; });
+
+  add_by_architecture("gemm.efficiency", 0.1, 1.2,
+                      [](CostProfile& p) -> ByArchitecture& { return p.gemm.efficiency; });
+  add("gemm.tile_overhead", 0, 2, [](CostProfile& p) -> double& { return p.gemm.tile_overhead; });
+  add("gemm.prologue_steps", 0, 500,
+      [](CostProfile& p) -> double& { return p.gemm.prologue_steps; });
+  add("gemm.wave_quantization", 0, 1,
+      [](CostProfile& p) -> double& { return p.gemm.wave_quantization; });
+  add_by_architecture("gemm.threads_to_fill", 1, 2048,
+                      [](CostProfile& p) -> ByArchitecture& { return p.gemm.threads_to_fill; });
+
+  add_by_architecture("convolution.precomputed", 0.05, 1.5,
+                      [](CostProfile& p) -> ByArchitecture& { return p.convolution.precomputed; });
+  add_by_architecture("convolution.implicit", 0.05, 1.5,
+                      [](CostProfile& p) -> ByArchitecture& { return p.convolution.implicit; });
+  add_by_architecture(
+      "convolution.winograd_fused", 0.05, 1.5,
+      [](CostProfile& p) -> ByArchitecture& { return p.convolution.winograd_fused; });
+  add("convolution.backward_data", 0.2, 1.5,
+      [](CostProfile& p) -> double& { return p.convolution.backward_data; });
+  add("convolution.backward_weights", 0.2, 1.5,
+      [](CostProfile& p) -> double& { return p.convolution.backward_weights; });
+  add("convolution.winograd_gemm", 0.2, 1.5,
+      [](CostProfile& p) -> double& { return p.convolution.winograd_gemm; });
+  add("convolution.direct", 0.005, 1.2,
+      [](CostProfile& p) -> double& { return p.convolution.direct; });
+  add("convolution.fft", 0.05, 1.2, [](CostProfile& p) -> double& { return p.convolution.fft; });
+
+  add_by_architecture("tensor.gemm", 0.05, 1.2,
+                      [](CostProfile& p) -> ByArchitecture& { return p.tensor.gemm; });
+  add_by_architecture("tensor.convolution", 0.05, 1.2,
+                      [](CostProfile& p) -> ByArchitecture& { return p.tensor.convolution; });
+  add("tensor.tile_overhead", 0, 5,
+      [](CostProfile& p) -> double& { return p.tensor.tile_overhead; });
+
+  add_by_architecture("memory.efficiency", 0.2, 1.0,
+                      [](CostProfile& p) -> ByArchitecture& { return p.memory.efficiency; });
+  add("memory.l2_share", 0, 2, [](CostProfile& p) -> double& { return p.memory.l2_share; });
+  add("memory.l2_bytes_per_clock", 1, 512,
+      [](CostProfile& p) -> double& { return p.memory.l2_bytes_per_clock; });
+  add("memory.elements_per_clock", 0.1, 512,
+      [](CostProfile& p) -> double& { return p.memory.elements_per_clock; });
+  add("memory.reduction_threads", 1, 4096,
+      [](CostProfile& p) -> double& { return p.memory.reduction_threads; });
+  add("memory.transform_efficiency", 0.05, 1.2,
+      [](CostProfile& p) -> double& { return p.memory.transform_efficiency; });
+  add("kernel.fill_us", 0, 50, [](CostProfile& p) -> double& { return p.kernel.fill_us; });
+
+  for (std::size_t i = 0; i < kCostFormCount; ++i) {
+    add(fmt::format("error.{}.measured", kForms[i]), 0.01, 2,
+        [=](CostProfile& p) -> double& { return p.error[i].measured; });
+    add(fmt::format("error.{}.transferred", kForms[i]), 0.01, 2,
+        [=](CostProfile& p) -> double& { return p.error[i].transferred; });
+    add(fmt::format("error.{}.spec", kForms[i]), 0.01, 2,
+        [=](CostProfile& p) -> double& { return p.error[i].spec; });
+  }
+  return slots;
+}
+
+const std::vector<ParameterSlot>& slots() {
+  static const std::vector<ParameterSlot> all = make_slots();
+  return all;
+}
+
+const ParameterSlot* find_slot(std::string_view name) {
+  const auto it = std::find_if(slots().begin(), slots().end(),
+                               [&](const ParameterSlot& s) { return s.name == name; });
+  return it == slots().end() ? nullptr : &*it;
+}
+
+const ParameterSlot& slot_or_throw(std::string_view name, std::string_view where) {
+  if (const ParameterSlot* slot = find_slot(name)) return *slot;
+  throw InputError(where, fmt::format("parameter \"{}\"", name),
+                   describe_choices(name, parameter_names()));
+}
+
+void assign(CostProfile& profile, const ParameterSlot& slot, double value, std::string_view where) {
+  if (!(value >= slot.low && value <= slot.high)) {
+    throw InputError(where, fmt::format("{} = {}", slot.name, value),
+                     fmt::format("a value from {} to {}", slot.low, slot.high));
+  }
+  slot.find(profile) = value;
+}
+
+template <typename Enum>
+Enum parse_name(std::string_view text, std::size_t count, std::string_view where) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < count; ++i) {
+    names.emplace_back(to_string(static_cast<Enum>(i)));
+    if (names.back() == text) return static_cast<Enum>(i);
+  }
+  throw InputError(where, fmt::format("\"{}\"", text), describe_choices(text, names));
+}
+
+}  // namespace
+
+std::string_view to_string(CostForm form) { return kForms[static_cast<std::size_t>(form)]; }
+
+std::vector<std::string> parameter_names() {
+  std::vector<std::string> names;
+  for (const ParameterSlot& slot : slots()) names.push_back(slot.name);
+  return names;
+}
+
+CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
+  proto::CostProfile message;
+  parse_textproto(text, where, message);
+
+  CostProfile profile;
+  profile.id = message.id();
+  profile.title = message.title();
+  profile.measured_gpu = message.measured_gpu();
+  for (const auto& d : message.data_set())
+    profile.data_sets.push_back({d.key(), d.title(), d.rows(), d.date()});
+  for (const auto& p : message.parameter()) {
+    const ParameterSlot& slot = slot_or_throw(p.name(), where);
+    const auto same = [&](const ProfileParameter& other) { return other.name == p.name(); };
+    if (std::any_of(profile.parameters.begin(), profile.parameters.end(), same)) {
+      throw InputError(where, fmt::format("parameter \"{}\" twice", p.name()),
+                       "every parameter once");
+    }
+    assign(profile, slot, p.value(), where);
+    const bool known_set =
+        p.data_set() == "prior" ||
+        std::any_of(profile.data_sets.begin(), profile.data_sets.end(),
+                    [&](const ProfileDataSet& d) { return d.key == p.data_set(); });
+    if (!known_set) {
+      throw InputError(where, fmt::format("{}: data_set \"{}\"", p.name(), p.data_set()),
+                       "\"prior\" or the key of a data_set in the same file");
+    }
+    if (!(p.log_sd() >= 0 && p.log_sd() < 5)) {
+      throw InputError(where, fmt::format("{}: log_sd {}", p.name(), p.log_sd()),
+                       "a value from 0 to 5");
+    }
+    profile.parameters.push_back({p.name(), p.value(), p.log_sd(), p.data_set()});
+  }
+  for (const ParameterSlot& slot : slots()) {
+    const auto same = [&](const ProfileParameter& p) { return p.name == slot.name; };
+    if (std::none_of(profile.parameters.begin(), profile.parameters.end(), same)) {
+      throw InputError(where, fmt::format("no parameter \"{}\"", slot.name),
+                       "every parameter once");
+    }
+  }
+  for (const auto& c : message.coverage()) {
+    const CostForm form = parse_name<CostForm>(c.form(), kCostFormCount, where);
+    for (const std::string& name : c.architecture()) {
+      const auto architecture = parse_name<Architecture>(name, ByArchitecture::kCount, where);
+      profile.fitted[static_cast<std::size_t>(form)][static_cast<std::size_t>(architecture)] = true;
+    }
+  }
+  return profile;
+}
+
+const CostProfile& default_cost_profile() {
+  static const CostProfile profile = [] {
+    const auto files = embedded::cost_profiles();
+    TRACECAST_CHECK(files.size() == 1, "the build embeds the default cost profile");
+    return parse_cost_profile(files.front().content, files.front().path);
+  }();
+  return profile;
+}
+
+void set_parameter(CostProfile& profile, std::string_view name, double value) {
+  const ParameterSlot& slot = slot_or_throw(name, "cost profile");
+  assign(profile, slot, value, "cost profile");
+  for (ProfileParameter& p : profile.parameters) {
+    if (p.name == name) p.value = value;
+  }
+}
+
+double get_parameter(const CostProfile& profile, std::string_view name) {
+  const ParameterSlot& slot = slot_or_throw(name, "cost profile");
+  CostProfile copy = profile;  // the slots give references to mutable members
+  return slot.find(copy);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,136 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/gpu_spec.hpp"
+#include "sim/base/units.hpp"
+
+namespace tracecast {
+
+/// The formulas that price a kernel; errors are known per formula.
+enum class CostForm { Gemm, Convolution, Streaming, Reduction, TensorCore };
+inline constexpr std::size_t kCostFormCount = 5;
+[[nodiscard]] std::string_view to_string(CostForm form);
+
+/// A dimensionless parameter per GPU generation.
+struct ByArchitecture {
+  static constexpr std::size_t kCount = 9;
+  std::array<double, kCount> values{};
+  [[nodiscard]] double operator[](Architecture a) const {
+    return values[static_cast<std::size_t>(a)];
+  }
+};
+
+/// Sustained share of the boost clock under the power limit; formula in sim/cost/sustained_clock.hpp.
+struct ClockParameters {
+  double ceiling = 0;            ///< share reached with power to spare
+  double knee_w_per_tflops = 0;  ///< TDP per peak FP32 TFLOP/s at 16 nm below which the clock drops
+  double tensor_knee_w_per_tflops = 0;  ///< the same for tensor-core arithmetic
+  double dense_factor =
+      0;  ///< issue limit where one scheduler feeds 32 lanes each cycle (Ampere GA10x on)
+};
+/// Matrix products on CUDA cores; formula in sim/cost/tile_gemm.hpp.
+struct GemmParameters {
+  ByArchitecture efficiency;       ///< of the best tile's inner loop, of the sustained rate
+  double tile_overhead = 0;        ///< extra time per unit of (64/tx + 64/ty - 1)
+  double prologue_steps = 0;       ///< k steps' worth of time to start and end a block
+  double wave_quantization = 0;    ///< 1 = a partial wave costs a whole one, 0 = not at all
+  ByArchitecture threads_to_fill;  ///< resident threads per SM that reach the full rate
+};
+/// Convolutions on CUDA cores; formulas in sim/cost/convolution.hpp.
+struct ConvolutionParameters {
+  ByArchitecture precomputed;     ///< efficiency, implicit GEMM with precomputed indices
+  ByArchitecture implicit;        ///< efficiency, implicit GEMM with indices on the fly
+  ByArchitecture winograd_fused;  ///< efficiency, F(2x2,3x3) in one kernel
+  double backward_data = 0;       ///< factor on the efficiency
+  double backward_weights = 0;    ///< factor on the efficiency
+  double winograd_gemm =
+      0;              ///< factor on gemm.efficiency for the products of the non-fused Winograd
+  double direct = 0;  ///< share of the sustained rate in depthwise and tiny convolutions
+  double fft = 0;     ///< share of the sustained rate in FFT kernels
+};
+/// Tensor cores; formula in sim/cost/tile_gemm.hpp.
+struct TensorParameters {
+  ByArchitecture gemm;         ///< efficiency of the best tile
+  ByArchitecture convolution;  ///< efficiency of the best tile
+  double tile_overhead = 0;    ///< extra time per unit of (128/tx + 128/ty - 1)
+};
+/// Memory; formulas in sim/cost/streaming.hpp and reduction.hpp.
+struct MemoryParameters {
+  ByArchitecture efficiency;      ///< of the bandwidth in the board's ECC state
+  double l2_share = 0;            ///< share of L2 that keeps a footprint from one use to the next
+  double l2_bytes_per_clock = 0;  ///< per SM
+  double elements_per_clock = 0;  ///< per SM: one-instruction elements issued
+  double reduction_threads =
+      0;  ///< resident threads per SM that reach the full bandwidth in row reductions
+  double transform_efficiency =
+      0;  ///< bandwidth share of layout changes and Winograd transforms, of `efficiency`
+};
+/// Fixed time of a kernel on the GPU.
+struct KernelParameters {
+  double fill_us = 0;  ///< first block starts to last block ends in a kernel without work
+};
+
+/// ln-error of one form: standard deviation of ln(measured / predicted).
+struct ErrorSpread {
+  double measured = 0;     ///< on a GPU that was measured
+  double transferred = 0;  ///< on GPUs of generations that were measured
+  double spec = 0;         ///< on generations without any measurement
+};
+
+/// Where fitted values come from.
+struct ProfileDataSet {
+  std::string key;
+  std::string title;
+  std::string rows;  ///< which rows, how many, of which GPUs
+  std::string date;
+};
+/// One parameter as the file states it.
+struct ProfileParameter {
+  std::string name;  ///< "gemm.efficiency.kepler"
+  double value = 0;
+  double log_sd = 0;     ///< uncertainty: standard deviation of ln(value)
+  std::string data_set;  ///< key, or "prior": set from documents and judgement, nothing fitted
+};
+
+/// Everything the cost model has learned: few physical numbers, none of them keyed by a GPU's or network's name.
+/// A profile that exists is valid: complete and within bounds.
+struct CostProfile {
+  std::string id;
+  std::string title;
+  ClockParameters clock;
+  GemmParameters gemm;
+  ConvolutionParameters convolution;
+  TensorParameters tensor;
+  MemoryParameters memory;
+  KernelParameters kernel;
+  std::array<ErrorSpread, kCostFormCount> error{};
+  /// [form][architecture]: rows of this generation were in the fit of this form.
+  std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};
+  std::string
+      measured_gpu;  ///< id of the GPU a local calibration measured; empty in the default profile
+
+  std::vector<ProfileDataSet> data_sets;
+  std::vector<ProfileParameter> parameters;  ///< in file order
+};
+
+/// Reads a profile in text format (hwspecs/proto/cost_profile.proto). `where` names it in errors.
+/// Throws InputError: syntax, unknown, missing or repeated parameter, value out of bounds.
+[[nodiscard]] CostProfile parse_cost_profile(std::string_view text, std::string_view where);
+
+/// The profile in the binary (hwspecs/cost/default.textproto).
+[[nodiscard]] const CostProfile& default_cost_profile();
+
+/// Sets one parameter by name, for fits and `--set`.
+/// Throws InputError when there is no such parameter or the value is out of its bounds.
+void set_parameter(CostProfile& profile, std::string_view name, double value);
+/// The value of a parameter by name. Throws InputError when there is none.
+[[nodiscard]] double get_parameter(const CostProfile& profile, std::string_view name);
+/// Names of all parameters, in the order of the struct.
+[[nodiscard]] std::vector<std::string> parameter_names();
+
+}  // namespace tracecast

@@ -1,0 +1,146 @@
+#include "sim/cost/convolution.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+namespace tracecast::cost {
+namespace {
+
+double up_to_multiple(double value, double step) { return std::ceil(value / step) * step; }
+
+/// The product that a pass of a convolution amounts to, for one group.
+TileProblem as_product(const ConvAttributes& s, Pass pass) {
+  TileProblem t;
+  const double filter = static_cast<double>(s.r) * static_cast<double>(s.s);
+  const double groups = static_cast<double>(std::max<std::int64_t>(s.groups, 1));
+  const double in = static_cast<double>(s.c) / groups;
+  const double out = static_cast<double>(s.k) / groups;
+  const double pixels_in =
+      static_cast<double>(s.n) * static_cast<double>(s.h) * static_cast<double>(s.w);
+  const double pixels_out =
+      static_cast<double>(s.n) * static_cast<double>(s.p) * static_cast<double>(s.q);
+  t.batch = groups;
+  switch (pass) {
+    case Pass::BackwardData:
+      t.m = pixels_in;
+      t.n = in;
+      t.k = std::max(1.0, out * filter / (static_cast<double>(s.stride_h) * s.stride_w));
+      break;
+    case Pass::BackwardWeights:
+      t.m = out;
+      t.n = in * filter;
+      t.k = pixels_out;
+      t.may_split_k = true;
+      break;
+    default:
+      t.m = pixels_out;
+      t.n = out;
+      t.k = in * filter;
+      break;
+  }
+  return t;
+}
+
+double pass_factor(Pass pass, const ConvolutionParameters& p) {
+  if (pass == Pass::BackwardData) return p.backward_data;
+  if (pass == Pass::BackwardWeights) return p.backward_weights;
+  return 1.0;
+}
+
+struct WinogradBlock {
+  int images, height, width;
+};
+constexpr std::array<WinogradBlock, 5> kWinogradBlocks = {
+    {{1, 8, 16}, {4, 4, 8}, {2, 8, 8}, {2, 4, 16}, {4, 2, 16}}};
+
+std::span<const WinogradBlock> winograd_blocks(Architecture architecture) {
+  if (architecture <= Architecture::Pascal) return kWinogradBlocks;
+  return std::span(kWinogradBlocks).first(architecture >= Architecture::Ampere ? 2 : 1);
+}
+
+Roofs estimate_winograd_fused(const ConvAttributes& s, Pass pass, Seconds memory,
+                              const SustainedGpu& machine, const GpuSpec& gpu,
+                              const CostProfile& profile) {
+  const bool data = pass == Pass::BackwardData;
+  const double height = static_cast<double>(data ? s.h : s.p);
+  const double width = static_cast<double>(data ? s.w : s.q);
+  const double reduced = static_cast<double>(data ? s.k : s.c);
+  const double produced = static_cast<double>(data ? s.c : s.k);
+  double tiles = 0;
+  for (const WinogradBlock& block : winograd_blocks(gpu.architecture)) {
+    const double count = std::ceil(static_cast<double>(s.n) / block.images) *
+                         std::ceil(height / block.height) * std::ceil(width / block.width);
+    if (tiles == 0 || count < tiles) tiles = count;
+  }
+  const double blocks = tiles * std::ceil(produced / 32.0);
+  const double sms = machine.sm_count;
+  const double per_sm = blocks / sms;
+  const double q = profile.gemm.wave_quantization;
+  const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
+  const double work =
+      2.0 * 32 * 128 * (9 / 2.25) * (up_to_multiple(reduced, 8) + profile.gemm.prologue_steps);
+  const double rate = machine.arithmetic.in_si() / sms *
+                      profile.convolution.winograd_fused[gpu.architecture] *
+                      pass_factor(pass, profile.convolution);
+  return {Seconds(work * waves / rate), memory, per_sm < 1};
+}
+
+}  // namespace
+
+Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const SustainedGpu& machine,
+                           const GpuSpec& gpu, const CostProfile& profile) {
+  const ConvAttributes& s = work.shape;
+  const ConvolutionParameters& p = profile.convolution;
+  const double bandwidth = machine.dram.in_si() * profile.memory.efficiency[gpu.architecture];
+  const double element = element_size(kernel.data).in_bytes();
+  const Seconds memory(kernel.bytes().in_bytes() / bandwidth);
+
+  switch (kernel.algorithm) {
+    case Algorithm::WinogradFused:
+      return estimate_winograd_fused(s, kernel.pass, memory, machine, gpu, profile);
+    case Algorithm::Direct:
+      return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * p.direct)), memory,
+              false};
+    case Algorithm::Fft:
+    case Algorithm::FftTiling: {
+      // In and out of the frequency domain: every operand is written and read once more, as complex numbers.
+      return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * p.fft)),
+              memory * (5.0 / profile.memory.transform_efficiency), false};
+    }
+    case Algorithm::WinogradNonfused: {
+      const double tiles = static_cast<double>(s.n) * std::ceil(static_cast<double>(s.p) / 4.0) *
+                           std::ceil(static_cast<double>(s.q) / 4.0);
+      TileProblem t;
+      t.batch = 36;
+      t.m = kernel.pass == Pass::BackwardWeights ? static_cast<double>(s.c) : tiles;
+      t.n = static_cast<double>(kernel.pass == Pass::BackwardData ? s.c : s.k);
+      t.k = kernel.pass == Pass::BackwardWeights ? tiles
+            : kernel.pass == Pass::BackwardData  ? static_cast<double>(s.k)
+                                                 : static_cast<double>(s.c);
+      t.efficiency = profile.gemm.efficiency[gpu.architecture] * p.winograd_gemm;
+      Roofs roofs = estimate_tiles(t, machine, gpu, profile).roofs;
+      const double moved = 36.0 * element * tiles * static_cast<double>(s.c + s.k);
+      roofs.memory = Seconds((kernel.bytes().in_bytes() + 2.0 * moved) /
+                             (bandwidth * profile.memory.transform_efficiency));
+      return roofs;
+    }
+    default:
+      break;
+  }
+
+  TileProblem t = as_product(s, kernel.pass);
+  const bool tensor_core = kernel.unit == MathUnit::TensorCore;
+  t.tiles = tensor_core ? TileSet::TensorCore : TileSet::Convolution;
+  const ByArchitecture& efficiency = tensor_core ? profile.tensor.convolution
+                                     : kernel.algorithm == Algorithm::ImplicitGemm ? p.implicit
+                                                                                   : p.precomputed;
+  t.efficiency = efficiency[gpu.architecture] * pass_factor(kernel.pass, p);
+  t.traffic_bytes = kernel.bytes().in_bytes();
+  t.result_bytes = kernel.pass == Pass::BackwardWeights ? t.batch * t.m * t.n * 4.0 : 0.0;
+  if (tensor_core) t.k = up_to_multiple(t.k, 8);
+  return estimate_tiles(t, machine, gpu, profile).roofs;
+}
+
+}  // namespace tracecast::cost

@@ -1,0 +1,26 @@
+#pragma once
+#include "models/kernel.hpp"
+#include "sim/cost/tile_gemm.hpp"
+
+namespace tracecast::cost {
+
+/// Roofs of a convolution that runs as one kernel (Kernel with ConvWork), by algorithm and pass.
+///
+/// Implicit GEMM (also precomputed and explicit), forward:  m = n p q,  n = k,      k = c/g r s
+///   backward data:                                         m = n h w,  n = c/g,    k = k/g r s / (stride_h stride_w)
+///   backward weights:                                      m = k/g,    n = c/g r s, k = n p q, split-K allowed
+/// one product per group; 1x1 filters are plain products. Tiles as in tile_gemm.hpp, efficiency by architecture.
+///
+/// Winograd fused F(2x2,3x3), forward and backward data (channels swapped):
+///   blocks = ceil(n/nb) ceil(p/th) ceil(q/tw) ceil(k/32) over the library's block shapes (nb, th, tw) of 128 outputs
+///   work per block = 2 * 32 * 128 * 9/2.25 * (ceil8(c) + prologue)
+/// Block shapes: (1,8,16) everywhere, and on Pascal and older (2,8,8) (2,4,16) (4,2,16) (4,4,8), Ampere on (4,4,8).
+///
+/// Direct (depthwise): multiply-adds at a fixed share of the arithmetic rate; almost always memory-bound.
+/// Winograd non-fused and FFT are lowered as transforms and products; given as one kernel they are priced from the same
+/// sums. Sources: COST_MODEL.md section 3 (grids checked there); Lavin and Gray, CVPR 2016, for F(2x2,3x3).
+[[nodiscard]] Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work,
+                                         const SustainedGpu& machine, const GpuSpec& gpu,
+                                         const CostProfile& profile);
+
+}  // namespace tracecast::cost

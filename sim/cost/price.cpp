@@ -1,0 +1,152 @@
+#include "sim/cost/price.hpp"
+
+#include <algorithm>
+#include <variant>
+
+#include "sim/base/error.hpp"
+#include "sim/cost/convolution.hpp"
+#include "sim/cost/reduction.hpp"
+#include "sim/cost/roofs.hpp"
+#include "sim/cost/streaming.hpp"
+#include "sim/cost/sustained_clock.hpp"
+#include "sim/cost/tile_gemm.hpp"
+
+namespace tracecast::cost {
+namespace {
+
+CostForm form_of(const Kernel& kernel) {
+  if (std::holds_alternative<StreamWork>(kernel.work)) return CostForm::Streaming;
+  if (std::holds_alternative<ReductionWork>(kernel.work)) return CostForm::Reduction;
+  if (kernel.unit == MathUnit::TensorCore) return CostForm::TensorCore;
+  return kernel.kernel_class == KernelClass::Convolution ? CostForm::Convolution : CostForm::Gemm;
+}
+
+Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const SustainedGpu& machine,
+                      const GpuSpec& gpu, const CostProfile& profile) {
+  TileProblem t;
+  t.batch = static_cast<double>(work.batch);
+  t.m = static_cast<double>(work.m);
+  t.n = static_cast<double>(work.n);
+  t.k = static_cast<double>(work.k);
+  const bool tensor_core = kernel.unit == MathUnit::TensorCore;
+  t.efficiency = (tensor_core ? profile.tensor.gemm : profile.gemm.efficiency)[gpu.architecture];
+  const bool in_convolution = kernel.kernel_class == KernelClass::Convolution;
+  if (kernel.algorithm == Algorithm::WinogradNonfused) {
+    t.efficiency *= profile.convolution.winograd_gemm;
+  } else if (kernel.algorithm == Algorithm::Fft || kernel.algorithm == Algorithm::FftTiling) {
+    t.efficiency *= profile.convolution.fft;
+  }
+  t.traffic_bytes = kernel.bytes().in_bytes();
+  t.result_bytes = t.batch * t.m * t.n * 4.0;
+  t.may_split_k = work.batch == 1;
+  t.tiles = tensor_core                         ? TileSet::TensorCore
+            : work.batch > 1 && !in_convolution ? TileSet::Batched
+                                                : TileSet::Gemm;
+  return estimate_tiles(t, machine, gpu, profile).roofs;
+}
+
+Basis basis_of(const Kernel& kernel, CostForm form, const GpuSpec& gpu,
+               const CostProfile& profile) {
+  if (kernel.is_bounded_guess) return Basis::Unknown;
+  if (!profile.measured_gpu.empty() && profile.measured_gpu == gpu.id) return Basis::Measured;
+  const bool fitted =
+      profile.fitted[static_cast<std::size_t>(form)][static_cast<std::size_t>(gpu.architecture)];
+  return fitted ? Basis::Transferred : Basis::Spec;
+}
+
+double spread_of(Basis basis, const ErrorSpread& spread) {
+  switch (basis) {
+    case Basis::Measured:
+      return spread.measured;
+    case Basis::Transferred:
+      return spread.transferred;
+    case Basis::Spec:
+      return spread.spec;
+    case Basis::Unknown:
+      break;
+  }
+  return 2.0 * spread.spec;  // a bound: twice as uncertain as a form without data
+}
+
+}  // namespace
+
+std::string_view to_string(Bound bound) {
+  switch (bound) {
+    case Bound::Compute:
+      return "compute";
+    case Bound::Memory:
+      return "memory";
+    case Bound::Latency:
+      return "latency";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Basis basis) {
+  switch (basis) {
+    case Basis::Measured:
+      return "measured";
+    case Basis::Transferred:
+      return "transferred";
+    case Basis::Spec:
+      return "spec";
+    case Basis::Unknown:
+      return "unknown";
+  }
+  return "unknown";
+}
+
+KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& profile) {
+  const SustainedGpu machine = sustain(gpu, kernel.math, kernel.unit, profile);
+  Roofs roofs;
+  if (const auto* stream = std::get_if<StreamWork>(&kernel.work)) {
+    roofs = estimate_streaming(kernel, *stream, machine, gpu, profile);
+  } else if (const auto* matrix = std::get_if<MatrixWork>(&kernel.work)) {
+    roofs = estimate_matrix(kernel, *matrix, machine, gpu, profile);
+  } else if (const auto* conv = std::get_if<ConvWork>(&kernel.work)) {
+    roofs = estimate_convolution(kernel, *conv, machine, gpu, profile);
+  } else {
+    roofs = estimate_reduction(kernel, std::get<ReductionWork>(kernel.work), machine, gpu, profile);
+  }
+
+  KernelEstimate result;
+  const Seconds busy = combine(roofs);
+  const Seconds fill(profile.kernel.fill_us * 1e-6);
+  result.duration = busy + fill;
+  result.compute_time = roofs.compute;
+  result.memory_time = roofs.memory;
+  result.bound = roofs.starved || fill > busy   ? Bound::Latency
+                 : roofs.compute > roofs.memory ? Bound::Compute
+                                                : Bound::Memory;
+  const CostForm form = form_of(kernel);
+  result.basis = basis_of(kernel, form, gpu, profile);
+  result.log_sd = spread_of(result.basis, profile.error[static_cast<std::size_t>(form)]);
+  return result;
+}
+
+PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu, const CostProfile& profile) {
+  TRACECAST_CHECK(!op.candidates.empty(), "an op that does work has at least one candidate");
+  const auto eligible = [&](const Candidate& c) { return c.workspace <= op.workspace_limit; };
+  const bool any = std::any_of(op.candidates.begin(), op.candidates.end(), eligible);
+  const Candidate* best = nullptr;
+  Seconds best_duration{};
+  for (const Candidate& candidate : op.candidates) {
+    if (any && !eligible(candidate)) continue;
+    Seconds duration{};
+    for (const Kernel& kernel : candidate.kernels)
+      duration += estimate(kernel, gpu, profile).duration;
+    if (!best || duration < best_duration) {
+      best = &candidate;
+      best_duration = duration;
+    }
+  }
+  PricedCandidate result;
+  result.candidate = best;
+  result.duration = best_duration;
+  result.estimates.reserve(best->kernels.size());
+  for (const Kernel& kernel : best->kernels)
+    result.estimates.push_back(estimate(kernel, gpu, profile));
+  return result;
+}
+
+}  // namespace tracecast::cost

@@ -1,0 +1,33 @@
+#pragma once
+#include <cmath>
+
+#include "sim/base/units.hpp"
+
+namespace tracecast::cost {
+
+/// What limits a kernel, each limit alone.
+struct Roofs {
+  Seconds compute{};
+  Seconds memory{};
+  bool starved = false;  ///< too few blocks or threads to fill the GPU: Bound::Latency
+};
+
+/// Both roofs together: (compute^3 + memory^3)^(1/3), a soft maximum that charges 26 % where they meet.
+/// Guess: exponent 3; fits of it on data gave 2.8 (COST_MODEL.md 2.2), too flat to tell from 3.
+[[nodiscard]] inline Seconds combine(const Roofs& roofs) {
+  const double c = roofs.compute.in_s();
+  const double m = roofs.memory.in_s();
+  const double high = c > m ? c : m;
+  if (high <= 0) return Seconds(0.0);
+  const double ratio = (c > m ? m : c) / high;
+  return Seconds(high * std::cbrt(1.0 + ratio * ratio * ratio));
+}
+
+/// Share of a footprint's second use that misses L2: 1 / (1 + (share * l2 / footprint)^2).
+[[nodiscard]] inline double miss_share(double footprint_bytes, double l2_bytes, double share) {
+  if (footprint_bytes <= 0) return 0.0;
+  const double z = share * l2_bytes / footprint_bytes;
+  return 1.0 / (1.0 + z * z);
+}
+
+}  // namespace tracecast::cost

@@ -1,0 +1,20 @@
+#pragma once
+#include "models/kernel.hpp"
+#include "sim/cost/roofs.hpp"
+#include "sim/cost/sustained_clock.hpp"
+
+namespace tracecast::cost {
+
+/// Roofs of a kernel that passes over its data once: elementwise, copies, layout changes, pooling, updates.
+///   dram    = bytes * miss(bytes) / access_efficiency / (bandwidth * efficiency(architecture))
+///   l2      = bytes / l2 rate
+///   compute = elements * max(1, operations) / (SMs * elements_per_clock * clock)
+///   memory  = soft maximum of dram and l2;  miss(b) = 1 / (1 + (l2_share * l2 / b)^2)
+/// Repeated runs of one kernel find small operands in L2, and so do consecutive kernels of a network.
+/// Transposes (KernelClass::Transpose) reach `transform_efficiency` of the bandwidth on top.
+/// Source: COST_MODEL.md section 4.
+[[nodiscard]] Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work,
+                                       const SustainedGpu& machine, const GpuSpec& gpu,
+                                       const CostProfile& profile);
+
+}  // namespace tracecast::cost

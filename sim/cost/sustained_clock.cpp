@@ -1,0 +1,73 @@
+#include "sim/cost/sustained_clock.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tracecast::cost {
+namespace {
+
+/// (1 + x^-6)^(-1/6): x for small x, 1 for large x, 0.89 at 1.
+double soft_minimum_of_one_and(double x) {
+  const double cube = x * x * x;
+  return 1.0 / std::cbrt(std::sqrt(1.0 + 1.0 / (cube * cube)));
+}
+
+/// Peak of the asked format, or of the next wider one that this GPU has.
+FlopsPerSecond peak_or_wider(const GpuSpec& gpu, Precision precision, MathUnit unit) {
+  if (const auto peak = gpu.find_peak(precision, unit)) return *peak;
+  if (unit == MathUnit::TensorCore) {
+    if (const auto half = gpu.find_peak(Precision::Fp16, unit);
+        half && precision != Precision::Tf32)
+      return *half;
+  }
+  return gpu.peak_fp32();
+}
+
+}  // namespace
+
+Hertz default_clock(const GpuSpec& gpu) {
+  return gpu.compute_capability <= 35 ? gpu.application_clock : gpu.boost_clock;
+}
+
+SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
+                     const CostProfile& profile) {
+  const ClockParameters& p = profile.clock;
+  const FlopsPerSecond fp32 = gpu.peak_fp32();
+  FlopsPerSecond peak = fp32;
+  FlopsPerSecond power_peak = fp32;
+  double knee = p.knee_w_per_tflops;
+  if (precision != Precision::Fp32 || unit != MathUnit::CudaCore) {
+    peak = peak_or_wider(gpu, precision, unit);
+    if (unit == MathUnit::TensorCore && peak > fp32) {
+      power_peak = peak;
+      knee = p.tensor_knee_w_per_tflops;
+    }
+  }
+  const double start = default_clock(gpu) / gpu.boost_clock;
+  const double power =
+      gpu.tdp.in_w() / (power_peak.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
+  const double throttle = soft_minimum_of_one_and(power / knee);
+  const bool dense = unit == MathUnit::CudaCore && gpu.architecture >= Architecture::Ampere &&
+                     gpu.fp32_lanes_per_scheduler() >= 32;
+
+  SustainedGpu result;
+  result.sm_count = std::max(gpu.sm_count, 1);
+  result.clock_share = start * throttle;
+  result.clock = gpu.boost_clock * result.clock_share;
+  result.arithmetic = peak * (result.clock_share * p.ceiling * (dense ? p.dense_factor : 1.0));
+  result.dram = gpu.effective_bandwidth();
+  result.l2 = BytesPerSecond(profile.memory.l2_bytes_per_clock * result.sm_count *
+                             default_clock(gpu).in_si());
+  result.l2_bytes = gpu.l2.in_bytes();
+  return result;
+}
+
+GpuSpec pinned_at(const GpuSpec& gpu, Hertz clock) {
+  GpuSpec pinned = gpu;
+  for (PeakRate& peak : pinned.peaks) peak.rate = peak.rate * (clock / gpu.boost_clock);
+  pinned.boost_clock = clock;
+  pinned.application_clock = clock;
+  return pinned;
+}
+
+}  // namespace tracecast::cost

@@ -1,0 +1,37 @@
+#pragma once
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
+#include "sim/base/units.hpp"
+
+namespace tracecast::cost {
+
+/// A GPU as kernels find it in the middle of a training run: rates at the clock that the power limit leaves.
+struct SustainedGpu {
+  int sm_count = 1;
+  double clock_share = 1;       ///< sustained / boost clock, in (0, 1]
+  Hertz clock{};                ///< SM clock
+  FlopsPerSecond arithmetic{};  ///< of the asked precision and unit, all SMs
+  BytesPerSecond dram{};        ///< in the board's ECC state, before any efficiency
+  BytesPerSecond l2{};          ///< what the SMs together can draw from L2
+  double l2_bytes = 0;
+};
+
+/// The clock that the board's driver starts from. Boards of compute capability 3.5 (K40) stay at their application clock
+/// unless the user raises it; autoboost is the default from 3.7 (K80) on.
+/// Source: NVIDIA, "Increase Performance with GPU Boost and K80 Autoboost", developer blog, 2014.
+[[nodiscard]] Hertz default_clock(const GpuSpec& gpu);
+
+/// Sustained rates of arithmetic in (precision, unit) under the board's power limit.
+///   power  = tdp [W] / peak [TFLOP/s] / (process_nm / 16)
+///   thr    = ceiling * (1 + (power / knee)^-6)^(-1/6)
+///   rate   = peak(default clock) * thr * (dense_factor if 32 lanes hang on a single-issue scheduler, Ampere on)
+/// The peak in `power` is FP32 on CUDA cores, or the tensor-core peak of `precision` with its own knee.
+/// A precision without a unit on this GPU runs at the next wider one that exists (FP16 storage, FP32 arithmetic).
+/// Source of the form: COST_MODEL.md section 1 (prototype on eight GPUs).
+[[nodiscard]] SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
+                                   const CostProfile& profile);
+
+/// `gpu` with its clock pinned, as benchmarks do with application clocks: clocks and peaks scaled, the rest kept.
+[[nodiscard]] GpuSpec pinned_at(const GpuSpec& gpu, Hertz clock);
+
+}  // namespace tracecast::cost

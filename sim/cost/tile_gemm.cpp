@@ -1,0 +1,103 @@
+#include "sim/cost/tile_gemm.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+namespace tracecast::cost {
+namespace {
+
+struct Tile {
+  int n, m, threads;
+};
+// Tiles of cuBLAS's sgemm kernels, from the kernel names in recorded runs (COST_MODEL.md 2.1).
+constexpr std::array<Tile, 8> kCudaCoreTiles = {{{128, 128, 256},
+                                                 {128, 64, 128},
+                                                 {64, 128, 128},
+                                                 {64, 64, 64},
+                                                 {32, 128, 256},
+                                                 {128, 32, 256},
+                                                 {64, 32, 256},
+                                                 {32, 32, 128}}};
+// Tiles of cuBLAS's and cuDNN's tensor-core kernels (h884, s1688, s16816 and later kernel names).
+constexpr std::array<Tile, 5> kTensorTiles = {
+    {{256, 128, 256}, {128, 256, 256}, {128, 128, 256}, {64, 128, 128}, {64, 64, 128}}};
+constexpr std::array<int, 7> kSplits = {2, 3, 4, 8, 16, 32, 64};
+
+// Tiles of cuDNN's convolution kernels (maxwell_scudnn_128x..., volta_scudnn_128x...).
+constexpr std::array<Tile, 3> kConvolutionTiles = {
+    {{128, 128, 256}, {64, 128, 128}, {32, 128, 64}}};
+
+std::span<const Tile> tiles_of(TileSet set, Architecture architecture) {
+  switch (set) {
+    case TileSet::Convolution:
+      return kConvolutionTiles;
+    case TileSet::TensorCore:
+      return kTensorTiles;
+    case TileSet::Batched:
+      // The one tile cuBLAS takes in a family (more than 99 % of recorded launches); others search.
+      if (architecture == Architecture::Pascal) return std::span(kCudaCoreTiles).subspan(1, 1);
+      if (architecture == Architecture::Ampere || architecture == Architecture::Ada) {
+        return std::span(kCudaCoreTiles).first(1);
+      }
+      return kCudaCoreTiles;
+    case TileSet::Gemm:
+      break;
+  }
+  return kCudaCoreTiles;
+}
+
+}  // namespace
+
+TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& machine,
+                            const GpuSpec& gpu, const CostProfile& profile) {
+  const GemmParameters& p = profile.gemm;
+  const double sms = machine.sm_count;
+  const double sm_rate = machine.arithmetic.in_si() / sms * problem.efficiency;
+  const double bandwidth = machine.dram.in_si() * profile.memory.efficiency[gpu.architecture];
+  const bool tensor_core = problem.tiles == TileSet::TensorCore;
+  const double reference = tensor_core ? 128.0 : 64.0;
+  const double overhead = tensor_core ? profile.tensor.tile_overhead : p.tile_overhead;
+  const double base_memory = problem.traffic_bytes / bandwidth;
+
+  TileEstimate best;
+  double best_time = 0;
+  const auto consider = [&](const Tile& tile, int split) {
+    const double tiles =
+        problem.batch * std::ceil(problem.m / tile.m) * std::ceil(problem.n / tile.n) * split;
+    const double per_sm = tiles / sms;
+    const double whole = std::ceil(per_sm);
+    const double waves =
+        per_sm <= 1 ? 1.0 : p.wave_quantization * whole + (1 - p.wave_quantization) * per_sm;
+    const double fill =
+        tensor_core ? 1.0
+                    : std::min(1.0, tile.threads * whole / p.threads_to_fill[gpu.architecture]);
+    const double shape =
+        1.0 + overhead * std::max(reference / tile.n + reference / tile.m - 1.0, 0.0);
+    const double steps = std::ceil(problem.k / split) + p.prologue_steps;
+    const double compute = 2.0 * tile.n * tile.m * steps * waves * shape / (sm_rate * fill);
+    const double memory = base_memory + 2.0 * (split - 1) * problem.result_bytes / bandwidth;
+    const Roofs roofs{Seconds(compute), Seconds(memory), per_sm < 1 || fill < 1};
+    const double time = combine(roofs).in_si();
+    if (best.tile_m == 0 || time < best_time) {
+      best = {roofs, tile.m, tile.n, split};
+      best_time = time;
+    }
+  };
+
+  for (const Tile& tile : tiles_of(problem.tiles, gpu.architecture)) {
+    consider(tile, 1);
+    if (!problem.may_split_k) continue;
+    const double tiles_unsplit =
+        problem.batch * std::ceil(problem.m / tile.m) * std::ceil(problem.n / tile.n);
+    for (const int split : kSplits) {
+      // More than four blocks per SM gain nothing, and slices shorter than 64 steps are not offered.
+      if (problem.k < 64.0 * split || tiles_unsplit * split > 4 * sms) break;
+      consider(tile, split);
+    }
+  }
+  return best;
+}
+
+}  // namespace tracecast::cost

@@ -1,0 +1,43 @@
+#pragma once
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
+#include "sim/cost/roofs.hpp"
+#include "sim/cost/sustained_clock.hpp"
+
+namespace tracecast::cost {
+
+/// Which tiles the library offers for a problem.
+enum class TileSet {
+  Gemm,         ///< everything cuBLAS has; the fastest is taken
+  Batched,      ///< the family's one tile for batched products
+  Convolution,  ///< 128 pixels by 128, 64 or 32 channels, however small the grid
+  TensorCore,
+};
+/// A product C[b, m, n] = A[b, m, k] B[b, k, n] as a tile kernel sees it. Convolutions become one of these.
+struct TileProblem {
+  double batch = 1, m = 1, n = 1, k = 1;
+  double efficiency = 1;     ///< of the inner loop on the best tile, of the sustained rate
+  double traffic_bytes = 0;  ///< compulsory DRAM traffic
+  double result_bytes = 0;   ///< of C once; split-K writes and reads it more often
+  bool may_split_k = false;
+  TileSet tiles = TileSet::Gemm;
+};
+/// The tile the model took, and its roofs.
+struct TileEstimate {
+  Roofs roofs;
+  int tile_m = 0, tile_n = 0, split_k = 1;
+};
+
+/// Time of the best tile of the library's set (m and n padded to whole tiles):
+///   tiles = batch * ceil(m/ty) * ceil(n/tx) * split,  ks = ceil(k / split)
+///   waves = tiles <= SMs ? 1 : q * ceil(tiles/SMs) + (1 - q) * tiles/SMs        (q: wave_quantization)
+///   rate  = arithmetic/SMs * efficiency / (1 + overhead * max(64/tx + 64/ty - 1, 0)) * min(1, threads / threads_to_fill)
+///   compute = 2 tx ty (ks + prologue) / rate * waves
+///   memory  = (traffic + 2 (split - 1) result) / (bandwidth * memory efficiency)
+/// `threads` counts those resident on one SM. Tensor-core tiles: 128 in place of 64, no thread limit.
+/// Source: COST_MODEL.md 2.1, reduced to the terms that its ablation (2.5) could tell from nothing, plus waves and
+/// starvation, which decide small batches.
+[[nodiscard]] TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& machine,
+                                          const GpuSpec& gpu, const CostProfile& profile);
+
+}  // namespace tracecast::cost
