@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hwspecs/gpu_spec.hpp"
@@ -14,41 +15,83 @@ enum class PrecisionMode { Fp32, Tf32, Amp, Fp16, Bf16, Fp8, Int8 };
 /// Memory layout in which a framework keeps images between ops.
 enum class ImageLayout { Nchw, Nhwc };
 
-/// Documented behaviour and measured host costs of a deep-learning framework. Behaviour has a source; host costs
-/// have a data set and date; both are in the profile's text file.
+/// How weight decay reaches a weight.
+enum class WeightDecay {
+  None,
+  OnGradient,  ///< gradient += decay * weight, a kernel of its own unless the optimizer is fused
+  AsLoss,      ///< a term of the loss: reduction forward, multiply, add to the gradient
+};
+
+/// Documented behaviour and measured host costs of a deep-learning framework. Behaviour has a
+/// source, host costs a data set and date; both are in the profile's text file.
 struct FrameworkProfile {
   std::string id;  ///< "tensorflow", "pytorch", "ideal"
   std::string name;
   ImageLayout image_layout = ImageLayout::Nchw;
 
   // Host: what one thread pays before a kernel can start.
-  Seconds dispatch_per_op{};            ///< forward op: Python, shape checks, allocator
-  Seconds dispatch_per_backward_op{};   ///< ops run by the C++ autograd engine or the graph executor
+  Seconds dispatch_per_op{};           ///< forward op: Python, shape checks, allocator
+  Seconds dispatch_per_backward_op{};  ///< run by the C++ autograd engine or the graph executor
   Seconds dispatch_per_optimizer_op{};
-  Seconds launch_per_kernel{};          ///< one cudaLaunchKernel on the host
-  Seconds step_overhead{};              ///< once per step: session.run, feeding, the loop around it
-  bool synchronizes_each_step = false;  ///< the host waits for the GPU before it dispatches the next step
+  /// More, where the op calls cuDNN or cuBLAS: descriptors, algorithm, workspace.
+  Seconds dispatch_per_library_call{};
+  Seconds launch_per_kernel{};  ///< one cudaLaunchKernel on the host
+  Seconds step_overhead{};      ///< once per step: session.run, feeding, the loop around it
+  /// Standard deviation of ln(measured / predicted) of the host's costs: other processors, other
+  /// interpreters.
+  double host_log_sd = 0.30;
+  /// The same of a whole step, for what no kernel explains: clocks, drivers, library versions, how
+  /// others measured.
+  double system_log_sd = 0.12;
+  /// The host waits for the GPU before it dispatches the next step.
+  bool synchronizes_each_step = false;
 
-  // Convolution algorithm choice.
+  // Convolutions.
   bool autotunes_convolutions = false;
   Bytes convolution_workspace_limit{};
+  /// Stores filters as R,S,C,K and transposes them for every convolution call.
+  bool transforms_filters = false;
 
   // Fusion and kernels per op.
-  bool fuses_bias = false;                ///< convolution bias in the convolution kernel's epilogue
+  bool fuses_bias = false;  ///< bias in the epilogue of the convolution or product
   bool fuses_batch_norm_activation = false;
+  bool fuses_activations = false;           ///< after any op that has a kernel, at no cost
+  bool folds_inference_batch_norm = false;  ///< into the weights of the convolution before it
   bool batch_norm_uses_cudnn = true;
-  bool in_place_activations = false;      ///< where the network says so
-  bool multi_tensor_optimizer = false;    ///< one launch for many parameters (foreach, fused)
-  bool zeroes_gradients = false;          ///< a memset or multiply per parameter and step
-  bool accumulates_weight_gradients = false;
+  /// Small kernels per batch norm and training step for its running statistics.
+  int batch_norm_update_kernels = 0;
+  /// Max pool writes 8-byte indices and its gradient reads them instead of x and y.
+  bool max_pool_saves_indices = false;
+  int dropout_kernels = 1;            ///< forward
+  bool in_place_activations = false;  ///< where the network says so
+
+  // Updates.
+  bool fuses_optimizer = false;         ///< one kernel for the whole rule, not one per term
+  bool multi_tensor_optimizer = false;  ///< one launch for many parameters (foreach, fused)
+  WeightDecay weight_decay = WeightDecay::None;
+  bool zeroes_gradients = false;              ///< a fill per parameter and step
+  bool accumulates_weight_gradients = false;  ///< an addition per parameter and step
 
   // Memory.
-  Bytes allocator_block{};           ///< sizes are rounded up to this
-  Bytes allocator_large_segment{};   ///< large requests are carved from segments of this size
-  double pool_fraction = 0.0;        ///< share of free device memory grabbed at start (TensorFlow); 0 = on demand
-  Bytes context_memory{};            ///< CUDA context with the library's kernels loaded
+  Bytes allocator_block{};          ///< sizes are rounded up to this
+  Bytes allocator_large_segment{};  ///< large requests are carved from segments of this size
+  double pool_fraction =
+      0.0;                 ///< share of free memory grabbed at start (TensorFlow); 0 = on demand
+  Bytes context_memory{};  ///< CUDA context with the library's kernels loaded
 
-  std::vector<SpecValue> values;     ///< every value with its source or data set
+  std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
+  std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema
 };
+
+/// Reads a profile in text format (hwspecs/proto/framework_profile.proto). `where` names it in errors.
+/// Throws InputError: syntax, a missing or absurd value, a value without a source.
+[[nodiscard]] FrameworkProfile parse_framework_profile(std::string_view text,
+                                                       std::string_view where);
+
+/// The profile of that id in the binary (hwspecs/framework). Throws InputError with the nearest
+/// word.
+[[nodiscard]] const FrameworkProfile& find_framework(std::string_view id);
+/// Ids of the profiles in the binary, sorted.
+[[nodiscard]] std::vector<std::string> framework_ids();
 
 }  // namespace tracecast

@@ -1,10 +1,11 @@
 #pragma once
-#include <span>
+#include <vector>
 
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
+#include "sim/base/units.hpp"
 
 namespace tracecast {
 
@@ -12,14 +13,20 @@ struct LoweringOptions {
   PrecisionMode precision = PrecisionMode::Fp32;
 };
 
-/// Every op of `graph` (forward, or a training graph) as the kernels that could run for it under this framework:
-/// which algorithms exist for a shape, pass, precision and architecture, with their workspace.
-/// The spec is used for legality only (architecture, units), never for speed. Pure; ops keep the graph's order.
-[[nodiscard]] LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework, const GpuSpec& gpu,
-                                const LoweringOptions& options);
+/// Every op of `graph` (forward, or a training graph) as the kernels that could run for it under
+/// this framework: which algorithms exist for a shape, pass, precision and architecture, with their
+/// workspace. The spec is used for legality only (architecture, units), never for speed. Pure; ops
+/// keep the graph's order.
+[[nodiscard]] LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework,
+                                const GpuSpec& gpu, const LoweringOptions& options);
 
-/// All candidates of one convolution pass, for callers that price single layers (validation, calibration).
-[[nodiscard]] std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass, PrecisionMode precision,
+/// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS. Launches come on top.
+[[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework);
+
+/// All candidates of one convolution pass, for callers that price single layers (validation,
+/// calibration).
+[[nodiscard]] std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
+                                                            PrecisionMode precision,
                                                             ImageLayout layout, const GpuSpec& gpu);
 
 }  // namespace tracecast

@@ -1,0 +1,202 @@
+#include "hwspecs/framework_profile.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "hwspecs/proto/framework_profile.pb.h"
+#include "hwspecs/textproto.hpp"
+#include "sim/base/embedded.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace embedded {
+std::span<const EmbeddedFile> framework_profiles();
+}
+namespace {
+
+/// Reads one profile's values, each with a check of its presence, its source and its bounds.
+class Reader {
+ public:
+  Reader(const proto::FrameworkProfile& message, std::string_view where, FrameworkProfile& profile)
+      : where_(where), profile_(profile) {
+    for (const auto& s : message.source()) {
+      profile.sources.push_back({s.key(), s.title(), s.where()});
+    }
+  }
+
+  double number(std::string_view field, bool present, const proto::FrameworkProfile::Number& n,
+                double low, double high) {
+    check_present(field, present && n.has_value());
+    if (!(n.value() >= low && n.value() <= high)) {
+      throw InputError(where_, fmt::format("{} = {}", field, n.value()),
+                       fmt::format("a value from {} to {}", low, high));
+    }
+    record(field, fmt::format("{}", n.value()), n.source());
+    return n.value();
+  }
+  int count(std::string_view field, bool present, const proto::FrameworkProfile::Number& n, int low,
+            int high) {
+    const double value = number(field, present, n, low, high);
+    if (value != std::floor(value))
+      throw InputError(where_, fmt::format("{} = {}", field, value), "a whole number");
+    return static_cast<int>(value);
+  }
+  bool flag(std::string_view field, bool present, const proto::FrameworkProfile::Flag& f) {
+    check_present(field, present && f.has_value());
+    record(field, f.value() ? "true" : "false", f.source());
+    return f.value();
+  }
+  /// The index of the word among `choices`.
+  std::size_t word(std::string_view field, bool present, const proto::FrameworkProfile::Word& w,
+                   std::span<const std::string> choices) {
+    check_present(field, present && w.has_value());
+    const auto it = std::find(choices.begin(), choices.end(), w.value());
+    if (it == choices.end()) {
+      throw InputError(where_, fmt::format("{} = \"{}\"", field, w.value()),
+                       describe_choices(w.value(), choices));
+    }
+    record(field, w.value(), w.source());
+    return static_cast<std::size_t>(it - choices.begin());
+  }
+
+ private:
+  void check_present(std::string_view field, bool present) {
+    if (!present)
+      throw InputError(where_, fmt::format("no {}", field),
+                       "every value of the schema, with its source");
+  }
+  void record(std::string_view field, std::string value, const std::string& source) {
+    const bool known = std::any_of(profile_.sources.begin(), profile_.sources.end(),
+                                   [&](const SpecSource& s) { return s.key == source; });
+    if (!known) {
+      throw InputError(where_, fmt::format("{}: source \"{}\"", field, source),
+                       "the key of a source in the same file");
+    }
+    profile_.values.push_back({std::string(field), std::move(value), source});
+  }
+
+  std::string_view where_;
+  FrameworkProfile& profile_;
+};
+
+#define TRACECAST_FIELD(name) #name, message.has_##name(), message.name()
+
+void read_values(const proto::FrameworkProfile& message, std::string_view where,
+                 FrameworkProfile& p) {
+  Reader read(message, where, p);
+  constexpr double kMostUs = 1e5;  // a host that needs a tenth of a second per op is a typing error
+  const auto us = [](double value) { return Seconds(value * 1e-6); };
+  const auto mib = [](double value) { return Bytes(value * 1048576); };
+  p.dispatch_per_op = us(read.number(TRACECAST_FIELD(dispatch_per_op_us), 0, kMostUs));
+  p.dispatch_per_backward_op =
+      us(read.number(TRACECAST_FIELD(dispatch_per_backward_op_us), 0, kMostUs));
+  p.dispatch_per_optimizer_op =
+      us(read.number(TRACECAST_FIELD(dispatch_per_optimizer_op_us), 0, kMostUs));
+  p.dispatch_per_library_call =
+      us(read.number(TRACECAST_FIELD(dispatch_per_library_call_us), 0, kMostUs));
+  p.launch_per_kernel = us(read.number(TRACECAST_FIELD(launch_per_kernel_us), 0, kMostUs));
+  p.step_overhead = us(read.number(TRACECAST_FIELD(step_overhead_us), 0, 1e7));
+  p.host_log_sd = read.number(TRACECAST_FIELD(host_log_sd), 0, 2);
+  p.system_log_sd = read.number(TRACECAST_FIELD(system_log_sd), 0, 2);
+  p.synchronizes_each_step = read.flag(TRACECAST_FIELD(synchronizes_each_step));
+
+  const std::array<std::string, 2> layouts{"nchw", "nhwc"};
+  p.image_layout = static_cast<ImageLayout>(read.word(TRACECAST_FIELD(image_layout), layouts));
+  p.autotunes_convolutions = read.flag(TRACECAST_FIELD(autotunes_convolutions));
+  p.convolution_workspace_limit =
+      mib(read.number(TRACECAST_FIELD(convolution_workspace_limit_mib), 0, 1e7));
+  p.transforms_filters = read.flag(TRACECAST_FIELD(transforms_filters));
+
+  p.fuses_bias = read.flag(TRACECAST_FIELD(fuses_bias));
+  p.fuses_batch_norm_activation = read.flag(TRACECAST_FIELD(fuses_batch_norm_activation));
+  p.fuses_activations = read.flag(TRACECAST_FIELD(fuses_activations));
+  p.folds_inference_batch_norm = read.flag(TRACECAST_FIELD(folds_inference_batch_norm));
+  p.batch_norm_uses_cudnn = read.flag(TRACECAST_FIELD(batch_norm_uses_cudnn));
+  p.batch_norm_update_kernels = read.count(TRACECAST_FIELD(batch_norm_update_kernels), 0, 20);
+  p.max_pool_saves_indices = read.flag(TRACECAST_FIELD(max_pool_saves_indices));
+  p.dropout_kernels = read.count(TRACECAST_FIELD(dropout_kernels), 1, 20);
+  p.in_place_activations = read.flag(TRACECAST_FIELD(in_place_activations));
+
+  p.fuses_optimizer = read.flag(TRACECAST_FIELD(fuses_optimizer));
+  p.multi_tensor_optimizer = read.flag(TRACECAST_FIELD(multi_tensor_optimizer));
+  const std::array<std::string, 3> decays{"none", "on_gradient", "as_loss"};
+  p.weight_decay = static_cast<WeightDecay>(read.word(TRACECAST_FIELD(weight_decay), decays));
+  p.zeroes_gradients = read.flag(TRACECAST_FIELD(zeroes_gradients));
+  p.accumulates_weight_gradients = read.flag(TRACECAST_FIELD(accumulates_weight_gradients));
+
+  p.allocator_block = Bytes(read.number(TRACECAST_FIELD(allocator_block_bytes), 1, 1e9));
+  p.allocator_large_segment =
+      mib(read.number(TRACECAST_FIELD(allocator_large_segment_mib), 0, 1e5));
+  p.pool_fraction = read.number(TRACECAST_FIELD(pool_fraction), 0, 1);
+  p.context_memory = mib(read.number(TRACECAST_FIELD(context_memory_mib), 0, 1e5));
+}
+
+#undef TRACECAST_FIELD
+
+const std::vector<FrameworkProfile>& profiles() {
+  static const std::vector<FrameworkProfile> all = [] {
+    std::vector<FrameworkProfile> parsed;
+    for (const EmbeddedFile& file : embedded::framework_profiles()) {
+      parsed.push_back(parse_framework_profile(file.content, file.path));
+    }
+    std::sort(parsed.begin(), parsed.end(),
+              [](const auto& a, const auto& b) { return a.id < b.id; });
+    return parsed;
+  }();
+  return all;
+}
+
+}  // namespace
+
+std::string_view to_string(PrecisionMode mode) {
+  switch (mode) {
+    case PrecisionMode::Fp32:
+      return "fp32";
+    case PrecisionMode::Tf32:
+      return "tf32";
+    case PrecisionMode::Amp:
+      return "amp";
+    case PrecisionMode::Fp16:
+      return "fp16";
+    case PrecisionMode::Bf16:
+      return "bf16";
+    case PrecisionMode::Fp8:
+      return "fp8";
+    case PrecisionMode::Int8:
+      return "int8";
+  }
+  return "?";
+}
+
+FrameworkProfile parse_framework_profile(std::string_view text, std::string_view where) {
+  proto::FrameworkProfile message;
+  parse_textproto(text, where, message);
+  FrameworkProfile profile;
+  profile.id = message.id();
+  profile.name = message.name();
+  if (profile.id.empty()) throw InputError(where, "no id", "an id such as \"pytorch\"");
+  read_values(message, where, profile);
+  return profile;
+}
+
+const FrameworkProfile& find_framework(std::string_view id) {
+  const std::string wanted = to_lower(id);
+  for (const FrameworkProfile& profile : profiles()) {
+    if (profile.id == wanted) return profile;
+  }
+  throw InputError("--framework", fmt::format("\"{}\"", id), describe_choices(id, framework_ids()));
+}
+
+std::vector<std::string> framework_ids() {
+  std::vector<std::string> ids;
+  for (const FrameworkProfile& profile : profiles()) ids.push_back(profile.id);
+  return ids;
+}
+
+}  // namespace tracecast

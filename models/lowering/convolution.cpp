@@ -1,0 +1,366 @@
+#include "models/lowering/convolution.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "models/lowering/kernels.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast::lowering {
+namespace {
+
+double round_up(std::int64_t value, std::int64_t multiple) {
+  return static_cast<double>((value + multiple - 1) / multiple * multiple);
+}
+std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// One operand of a convolution in memory.
+struct Operand {
+  double elements = 0;
+  double padded = 0;  ///< with channels rounded up for tensor cores
+};
+
+/// Collects the candidates of one pass of one convolution.
+class CandidateBuilder {
+ public:
+  CandidateBuilder(const ConvAttributes& shape, Pass pass, const Formats& formats,
+                   ImageLayout layout, Architecture architecture)
+      : a_(shape), pass_(pass), formats_(formats), layout_(layout), architecture_(architecture) {
+    // Off the tensor cores the same data meet another arithmetic.
+    cuda_formats_ = formats;
+    cuda_formats_.math = formats.cuda_core_math;
+    cuda_formats_.unit = MathUnit::CudaCore;
+
+    const std::int64_t align = element_size(formats.storage) == Bytes(4) ? 4 : 8;
+    const double n = number(a_.n), hw = number(a_.h) * number(a_.w),
+                 pq = number(a_.p) * number(a_.q);
+    const double rs = number(a_.r) * number(a_.s);
+    x_ = {n * number(a_.c) * hw, n * round_up(a_.c, align) * hw};
+    w_ = {number(a_.k) * number(a_.c / a_.groups) * rs,
+          round_up(a_.k, align) *
+              (a_.groups == 1 ? round_up(a_.c, align) : number(a_.c / a_.groups)) * rs};
+    y_ = {n * number(a_.k) * pq, n * round_up(a_.k, align) * pq};
+    switch (pass) {
+      case Pass::BackwardData:
+        in1_ = y_, in2_ = w_, out_ = x_;
+        break;
+      case Pass::BackwardWeights:
+        in1_ = x_, in2_ = y_, out_ = w_;
+        break;
+      default:
+        in1_ = x_, in2_ = w_, out_ = y_;
+    }
+    macs_ = a_.macs();
+  }
+
+  std::vector<Candidate> build() && {
+    candidates_.reserve(8);
+    if (is_depthwise()) add_direct();
+    add_implicit();
+    // No memory holds more: nothing to choose from, and the sizes below stay far from overflow.
+    constexpr double kMostElements = 0x1p44;
+    if (std::max({x_.elements, w_.elements, y_.elements}) > kMostElements)
+      return std::move(candidates_);
+    if (!is_depthwise()) {
+      if (formats_.unit == MathUnit::TensorCore) add_tensor_core();
+      add_precomputed();
+      if (pass_ == Pass::Forward && cuda_formats_.math == Precision::Fp32) add_explicit();
+    }
+    if (a_.stride_h == 1 && a_.stride_w == 1 && a_.dilation_h == 1 && a_.dilation_w == 1) {
+      if (is_fft_shape()) {
+        add_fft();
+        add_fft_tiling();
+      }
+      if (!is_depthwise()) {
+        if (a_.r == 3 && a_.s == 3) {
+          if (pass_ != Pass::BackwardWeights) add_winograd_fused();
+          add_winograd_nonfused(4, 6);
+        } else if (a_.r == 5 && a_.s == 5 && element_size(formats_.storage) == Bytes(4)) {
+          add_winograd_nonfused(9, 13);
+        }
+      }
+    }
+    return std::move(candidates_);
+  }
+
+ private:
+  static double number(std::int64_t value) { return static_cast<double>(value); }
+  [[nodiscard]] bool is_depthwise() const { return a_.groups > 1 && a_.groups == a_.c; }
+  [[nodiscard]] Bytes bytes(double elements) const {
+    return element_size(formats_.storage) * elements;
+  }
+
+  Candidate& add(Algorithm algorithm, std::size_t num_kernels) {
+    Candidate& candidate = candidates_.emplace_back();
+    candidate.algorithm = algorithm;
+    candidate.kernels.reserve(num_kernels);
+    return candidate;
+  }
+  Kernel& append(Candidate& candidate, Kernel kernel) {
+    kernel.algorithm = candidate.algorithm;
+    kernel.kernel_class =
+        kernel.kernel_class == KernelClass::Other ? KernelClass::Convolution : kernel.kernel_class;
+    candidate.kernels.push_back(std::move(kernel));
+    return candidate.kernels.back();
+  }
+  /// The whole product as one kernel on the library's convolution tiles.
+  Kernel& append_main(Candidate& candidate, std::string_view name, const Formats& formats,
+                      double saving = 1) {
+    Kernel kernel;
+    kernel.name = name;
+    kernel.pass = pass_;
+    kernel.data = formats.storage;
+    kernel.math = formats.math;
+    kernel.unit = formats.unit;
+    kernel.flops = Flops(2 * macs_ / saving);
+    kernel.read = bytes(in1_.elements + in2_.elements);
+    kernel.written = bytes(out_.elements);
+    kernel.work = ConvWork{a_};
+    return append(candidate, std::move(kernel));
+  }
+  /// Part of an algorithm that only moves or transforms data.
+  Kernel& append_stream(Candidate& candidate, std::string_view name, Bytes read, Bytes written,
+                        double elements, double operations = 1,
+                        KernelClass kernel_class = KernelClass::Convolution) {
+    return append(candidate, stream_kernel(name, kernel_class, pass_, formats_.storage, read,
+                                           written, elements, operations));
+  }
+  Kernel& append_products(Candidate& candidate, const Formats& formats, const MatrixWork& work) {
+    return append(candidate,
+                  matrix_kernel("products", KernelClass::Convolution, pass_, formats, work));
+  }
+  void append_transpose(Candidate& candidate, std::string_view name, const Operand& from,
+                        double to) {
+    append_stream(candidate, name, bytes(from.elements), bytes(to), to, 1, KernelClass::Transpose);
+    candidate.workspace += bytes(to);
+  }
+  /// A framework in NHWC round kernels that want NCHW: before them. The filter counts too.
+  void open_nchw(Candidate& candidate) {
+    if (layout_ != ImageLayout::Nhwc) return;
+    append_transpose(candidate, "to_nchw", in1_, in1_.elements);
+    append_transpose(candidate, "to_nchw", in2_, in2_.elements);
+  }
+  void close_nchw(Candidate& candidate) {
+    if (layout_ == ImageLayout::Nhwc) append_transpose(candidate, "to_nhwc", out_, out_.elements);
+  }
+
+  void add_implicit() {
+    Candidate& candidate = add(Algorithm::ImplicitGemm, 5);
+    open_nchw(candidate);
+    if (pass_ != Pass::Forward) {
+      append_stream(candidate, "clear", Bytes(0), bytes(out_.elements), out_.elements, 1,
+                    KernelClass::Memset);
+    }
+    append_main(candidate, "conv", cuda_formats_);
+    close_nchw(candidate);
+  }
+
+  [[nodiscard]] Bytes offset_table() const {
+    return architecture_ >= Architecture::Volta
+               ? Bytes(6 * number(a_.p) * number(a_.q))
+               : Bytes(4 * number(a_.c / a_.groups) * number(a_.r) * number(a_.s));
+  }
+  void append_offsets(Candidate& candidate) {
+    const Bytes table = offset_table();
+    append_stream(candidate, "offsets", Bytes(0), table, table.in_bytes() / 4);
+    candidate.workspace += table;
+  }
+  void add_precomputed() {
+    Candidate& candidate = add(Algorithm::ImplicitPrecomputedGemm, 5);
+    open_nchw(candidate);
+    append_offsets(candidate);
+    append_main(candidate, "conv", cuda_formats_);
+    close_nchw(candidate);
+  }
+
+  void add_tensor_core() {
+    const bool is_plain_product = a_.r == 1 && a_.s == 1 && a_.stride_h == 1 && a_.stride_w == 1 &&
+                                  a_.groups == 1 && a_.p == a_.h && a_.q == a_.w;
+    if (is_plain_product && layout_ == ImageLayout::Nchw && architecture_ >= Architecture::Ampere) {
+      const std::int64_t pixels = a_.p * a_.q;
+      Candidate& candidate = add(Algorithm::ExplicitGemm, 1);
+      switch (pass_) {
+        case Pass::BackwardData:
+          append_products(candidate, formats_,
+                          {.batch = a_.n, .m = a_.c, .n = pixels, .k = a_.k, .transpose_a = true});
+          break;
+        case Pass::BackwardWeights:
+          append_products(
+              candidate, formats_,
+              {.batch = 1, .m = a_.k, .n = a_.c, .k = a_.n * pixels, .transpose_b = true});
+          break;
+        default:
+          append_products(candidate, formats_, {.batch = a_.n, .m = a_.k, .n = pixels, .k = a_.c});
+      }
+      candidate.kernels.back().read =
+          bytes(in1_.elements + in2_.elements);  // the filter once, not once per image
+      candidate.kernels.back().written = bytes(out_.elements);
+    }
+    Candidate& candidate = add(Algorithm::ImplicitPrecomputedGemm, 5);
+    const bool transposes = layout_ == ImageLayout::Nchw;
+    if (transposes) {
+      append_transpose(candidate, "to_nhwc", in1_, in1_.padded);
+      append_transpose(candidate, "to_nhwc", in2_, in2_.padded);
+    }
+    append_offsets(candidate);
+    append_main(candidate, "conv", formats_);
+    if (transposes) append_transpose(candidate, "to_nchw", out_, out_.elements);
+  }
+
+  void add_direct() {
+    Candidate& candidate = add(Algorithm::Direct, 4);
+    open_nchw(candidate);
+    append_main(candidate, "conv", cuda_formats_);
+    close_nchw(candidate);
+  }
+
+  void add_explicit() {
+    const std::int64_t pixels = a_.p * a_.q, depth = a_.c / a_.groups * a_.r * a_.s;
+    const double unfolded = number(a_.n) * number(a_.groups) * number(depth) * number(pixels);
+    Candidate& candidate = add(Algorithm::ExplicitGemm, 5);
+    open_nchw(candidate);
+    append_stream(candidate, "im2col", bytes(in1_.elements), bytes(unfolded), unfolded);
+    append_products(candidate, cuda_formats_,
+                    {.batch = a_.n * a_.groups, .m = a_.k / a_.groups, .n = pixels, .k = depth});
+    candidate.kernels.back().read = bytes(unfolded + in2_.elements);
+    candidate.workspace += bytes(unfolded);
+    close_nchw(candidate);
+  }
+
+  [[nodiscard]] bool is_fft_shape() const {
+    return cuda_formats_.math == Precision::Fp32 && formats_.storage == Precision::Fp32 &&
+           a_.groups == 1 && (a_.r > 1 || a_.s > 1) && a_.r > std::max(a_.pad_top, a_.pad_bottom) &&
+           a_.s > std::max(a_.pad_left, a_.pad_right);
+  }
+  /// The three transforms and the product of complex matrices, one per frequency.
+  /// spectrum: complex values per plane; tiles: planes per image and channel.
+  void append_fft(Candidate& candidate, double spectrum, std::int64_t tiles) {
+    const double images = number(a_.n) * number(tiles);
+    const double planes_x = images * number(a_.c), planes_y = images * number(a_.k);
+    const double planes_w = number(a_.k) * number(a_.c);
+    const auto transformed = [&](double planes) { return Bytes(8 * spectrum * planes); };
+    double planes_in1 = planes_x, planes_in2 = planes_w, planes_out = planes_y;
+    // The factor 4 on the inner dimension: a complex multiply-add is four real ones.
+    MatrixWork products{
+        .batch = static_cast<std::int64_t>(spectrum), .m = a_.n * tiles, .n = a_.k, .k = 4 * a_.c};
+    if (pass_ == Pass::BackwardData) {
+      planes_in1 = planes_y, planes_out = planes_x;
+      products = {.batch = products.batch, .m = a_.n * tiles, .n = a_.c, .k = 4 * a_.k};
+    } else if (pass_ == Pass::BackwardWeights) {
+      planes_in2 = planes_y, planes_out = planes_w;
+      products = {.batch = products.batch, .m = a_.k, .n = a_.c, .k = 4 * a_.n * tiles};
+    }
+    // A radix-2 transform of S values takes about 5 S log2(S) operations (Cooley and Tukey, 1965),
+    // half of it for real data; 10 bits of spectrum is the middle of the range.
+    const double operations = 25;
+    open_nchw(candidate);
+    append_stream(candidate, "data_tf", bytes(in1_.elements), transformed(planes_in1),
+                  2 * spectrum * planes_in1, operations);
+    append_stream(candidate, "filter_tf", bytes(in2_.elements), transformed(planes_in2),
+                  2 * spectrum * planes_in2, operations);
+    Kernel& product = append_products(candidate, cuda_formats_, products);
+    product.read = transformed(planes_in1 + planes_in2);
+    product.written = transformed(planes_out);
+    append_stream(candidate, "output_tf", transformed(planes_out), bytes(out_.elements),
+                  2 * spectrum * planes_out, operations);
+    close_nchw(candidate);
+  }
+  void add_fft() {
+    const std::int64_t extent =
+        std::max(a_.h + a_.pad_top + a_.pad_bottom, a_.w + a_.pad_left + a_.pad_right);
+    if (extent > 256) return;
+    const auto f = static_cast<std::int64_t>(
+        std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 16))));
+    const double spectrum = number(f * (f / 2 + 1));
+    Candidate& candidate = add(Algorithm::Fft, 7);
+    append_fft(candidate, spectrum, 1);
+    const double filters = number(a_.c) * number(a_.k), images = number(a_.n) * number(a_.c + a_.k);
+    candidate.workspace += Bytes(8 * spectrum * (filters + images + std::max(filters, images)));
+  }
+  void add_fft_tiling() {
+    if (a_.r > 32 || a_.s > 32) return;
+    const double spectrum = 32 * 17;
+    const std::int64_t tiles = ceil_divide(a_.p, 33 - a_.r) * ceil_divide(a_.q, 33 - a_.s);
+    Candidate& candidate = add(Algorithm::FftTiling, 7);
+    append_fft(candidate, spectrum, tiles);
+    const double filters = number(a_.c) * number(a_.k), images = number(a_.n) * number(a_.c + a_.k);
+    candidate.workspace +=
+        Bytes(8 * spectrum * (filters + images * number(std::min<std::int64_t>(tiles, 2))));
+  }
+
+  void add_winograd_fused() {
+    Candidate& candidate = add(Algorithm::WinogradFused, 5);
+    const double filters = number(a_.c / a_.groups) * number(a_.k);
+    const Bytes transformed(100 * filters);
+    open_nchw(candidate);
+    append_stream(candidate, "filter_tf", bytes(w_.elements), transformed, 25 * filters, 4);
+    append_main(candidate, "conv", cuda_formats_, 2.25);
+    candidate.workspace += transformed + Bytes(4 * number(a_.k));
+    close_nchw(candidate);
+  }
+
+  /// F(m x m, r x r) on t x t input tiles, t = m + r - 1.
+  void add_winograd_nonfused(std::int64_t m, std::int64_t t) {
+    const Formats& formats = formats_.unit == MathUnit::TensorCore ? formats_ : cuda_formats_;
+    const bool on_data = pass_ == Pass::BackwardData;
+    const std::int64_t images = ceil_divide(a_.n, 16) * 16;
+    const std::int64_t tiles =
+        images * ceil_divide(on_data ? a_.h : a_.p, m) * ceil_divide(on_data ? a_.w : a_.q, m);
+    const double points = number(t * t);
+    const double tiles_x = points * number(a_.c) * number(tiles),
+                 tiles_y = points * number(a_.k) * number(tiles);
+    const double tiles_w = points * number(a_.k) * number(a_.c / a_.groups);
+    const std::int64_t depth_c = a_.c / a_.groups, depth_k = a_.k / a_.groups,
+                       batch = t * t * a_.groups;
+    double tiles_in1 = tiles_x, tiles_in2 = tiles_w, tiles_out = tiles_y;
+    MatrixWork products{.batch = batch, .m = tiles, .n = depth_k, .k = depth_c};
+    if (on_data) {
+      std::swap(tiles_in1, tiles_out);
+      products = {.batch = batch, .m = tiles, .n = depth_c, .k = depth_k};
+    } else if (pass_ == Pass::BackwardWeights) {
+      tiles_in2 = tiles_y, tiles_out = tiles_w;
+      products = {.batch = batch, .m = depth_k, .n = depth_c, .k = tiles, .transpose_b = true};
+    }
+    // Additions per transformed value: a t x t tile passes through two t-wide matrix products with
+    // constants.
+    const double operations = 2 * number(t);
+    Candidate& candidate = add(Algorithm::WinogradNonfused, 7);
+    open_nchw(candidate);
+    append_stream(candidate, "data_tf", bytes(in1_.elements), bytes(tiles_in1), tiles_in1,
+                  operations);
+    append_stream(candidate, pass_ == Pass::BackwardWeights ? "delta_tf" : "filter_tf",
+                  bytes(in2_.elements), bytes(tiles_in2), tiles_in2, operations);
+    Kernel& product = append_products(candidate, formats, products);
+    product.read = bytes(tiles_in1 + tiles_in2);
+    product.written = bytes(tiles_out);
+    append_stream(candidate, "output_tf", bytes(tiles_out), bytes(out_.elements), out_.elements,
+                  operations);
+    candidate.workspace += bytes(tiles_x + tiles_y + tiles_w);
+    close_nchw(candidate);
+  }
+
+  const ConvAttributes& a_;
+  Pass pass_;
+  const Formats& formats_;
+  Formats cuda_formats_;
+  ImageLayout layout_;
+  Architecture architecture_;
+  Operand x_, w_, y_, in1_, in2_, out_;
+  double macs_ = 0;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
+
+std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
+                                              const Formats& formats, ImageLayout layout,
+                                              Architecture architecture) {
+  TRACECAST_CHECK(
+      pass == Pass::Forward || pass == Pass::BackwardData || pass == Pass::BackwardWeights,
+      "a convolution has three passes");
+  TRACECAST_CHECK(shape.groups > 0, "a convolution has at least one group");
+  return CandidateBuilder(shape, pass, formats, layout, architecture).build();
+}
+
+}  // namespace tracecast::lowering

@@ -1,0 +1,63 @@
+#include "models/lowering/dump.hpp"
+
+#include <iterator>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+using Out = std::back_insert_iterator<std::string>;
+
+struct WorkPrinter {
+  Out out;
+  void operator()(const StreamWork& w) const {
+    fmt::format_to(out, "stream elements={:.0f} operations={:g}", w.elements,
+                   w.operations_per_element);
+  }
+  void operator()(const MatrixWork& w) const {
+    fmt::format_to(out, "product batch={} m={} n={} k={} {}{}", w.batch, w.m, w.n, w.k,
+                   w.transpose_a ? 't' : 'n', w.transpose_b ? 't' : 'n');
+  }
+  void operator()(const ConvWork& w) const {
+    const ConvAttributes& a = w.shape;
+    fmt::format_to(out, "conv n={} c={} h={} w={} k={} r={} s={} p={} q={} stride={}x{} groups={}",
+                   a.n, a.c, a.h, a.w, a.k, a.r, a.s, a.p, a.q, a.stride_h, a.stride_w, a.groups);
+  }
+  void operator()(const ReductionWork& w) const {
+    fmt::format_to(out, "reduction rows={} cols={} passes={:g}{}", w.rows, w.cols, w.passes,
+                   w.strided ? " strided" : "");
+  }
+};
+
+}  // namespace
+
+std::string dump(const LoweredStep& step, const NetworkGraph& graph) {
+  std::string text;
+  const Out out = std::back_inserter(text);
+  for (const LoweredOp& lowered : step.ops) {
+    const Op& op = graph.op(lowered.op);
+    fmt::format_to(out, "op {} {} {} \"{}\" {}\n", lowered.op.index, to_string(op.kind),
+                   to_string(op.pass), op.name,
+                   lowered.candidates.size() > 1
+                       ? (lowered.policy == ChoicePolicy::Autotuned ? "autotuned" : "heuristic")
+                       : "only");
+    for (const Candidate& candidate : lowered.candidates) {
+      fmt::format_to(out, "  candidate {} kernels={} workspace_mib={:.3f}\n",
+                     to_string(candidate.algorithm), candidate.kernels.size(),
+                     candidate.workspace.in_mib());
+      for (const Kernel& k : candidate.kernels) {
+        fmt::format_to(out, "    {} {} {} {} on {} gflop={:.6g} read_mb={:.6g} written_mb={:.6g} ",
+                       k.name, to_string(k.kernel_class), to_string(k.pass), to_string(k.math),
+                       to_string(k.data), k.flops.in_gflop(), k.read.in_mb(), k.written.in_mb());
+        fmt::format_to(out, "{} ", to_string(k.unit));
+        std::visit(WorkPrinter{out}, k.work);
+        fmt::format_to(out, "{}\n", k.is_bounded_guess ? " guess" : "");
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,75 @@
+#include "models/lowering/formats.hpp"
+
+namespace tracecast::lowering {
+namespace {
+
+/// Arithmetic on `precision` data: tensor cores, then faster CUDA cores, then fp32.
+void choose_math(Formats& formats, Precision precision, const GpuSpec& gpu) {
+  const auto cuda_core = gpu.find_peak(precision, MathUnit::CudaCore);
+  if (cuda_core && *cuda_core > gpu.peak_fp32()) formats.cuda_core_math = precision;
+  if (gpu.find_peak(precision, MathUnit::TensorCore)) {
+    formats.math = precision;
+    formats.unit = MathUnit::TensorCore;
+  } else {
+    formats.math = formats.cuda_core_math;
+    formats.unit = MathUnit::CudaCore;
+  }
+}
+
+}  // namespace
+
+Formats choose_formats(PrecisionMode mode, const GpuSpec& gpu) {
+  Formats formats;
+  switch (mode) {
+    case PrecisionMode::Fp32:
+      break;
+    case PrecisionMode::Tf32:
+      choose_math(formats, Precision::Tf32, gpu);
+      break;
+    case PrecisionMode::Amp:
+      formats.storage = Precision::Fp16;
+      choose_math(formats, Precision::Fp16, gpu);
+      break;
+    case PrecisionMode::Fp16:
+      formats.storage = formats.weights = Precision::Fp16;
+      choose_math(formats, Precision::Fp16, gpu);
+      break;
+    case PrecisionMode::Bf16:
+      formats.storage = formats.weights = Precision::Bf16;
+      choose_math(formats, Precision::Bf16, gpu);
+      break;
+    case PrecisionMode::Fp8: {
+      formats.storage = formats.weights = Precision::Fp8;
+      const bool has_fp8 = gpu.find_peak(Precision::Fp8, MathUnit::TensorCore).has_value();
+      choose_math(formats, has_fp8 ? Precision::Fp8 : Precision::Fp16, gpu);
+      break;
+    }
+    case PrecisionMode::Int8:
+      formats.storage = formats.weights = Precision::Int8;
+      choose_math(formats, Precision::Int8, gpu);
+      break;
+  }
+  return formats;
+}
+
+Bytes element_bytes(const Tensor& tensor, const Formats& formats) {
+  if (tensor.is_integer) return Bytes(tensor.integer_bytes);
+  switch (tensor.role) {
+    case TensorRole::Weight:
+    case TensorRole::Buffer:
+    case TensorRole::WeightGradient:
+    case TensorRole::OptimizerState:
+      return element_size(formats.weights);
+    case TensorRole::Input:
+    case TensorRole::Activation:
+    case TensorRole::Gradient:
+      break;
+  }
+  return element_size(formats.storage);
+}
+
+Bytes tensor_bytes(const Tensor& tensor, const Formats& formats) {
+  return element_bytes(tensor, formats) * static_cast<double>(element_count(tensor.shape));
+}
+
+}  // namespace tracecast::lowering

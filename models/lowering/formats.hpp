@@ -1,0 +1,41 @@
+#pragma once
+#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
+#include "models/graph.hpp"
+
+namespace tracecast::lowering {
+
+/// Number formats of a step: what the user's precision mode becomes on one GPU.
+struct Formats {
+  Precision storage = Precision::Fp32;  ///< activations and their gradients in memory
+  Precision weights = Precision::Fp32;  ///< weights, their gradients and optimizer states in memory
+  Precision math = Precision::Fp32;     ///< arithmetic of matrix products and convolutions
+  MathUnit unit = MathUnit::CudaCore;   ///< where that arithmetic runs
+  Precision cuda_core_math =
+      Precision::Fp32;  ///< arithmetic of the same products off the tensor cores
+
+  /// Weights are kept wider than they are used: a cast per weight and step, and one per weight
+  /// gradient.
+  [[nodiscard]] bool casts_weights() const {
+    return element_size(weights) != element_size(storage);
+  }
+};
+
+/// Formats for `mode` on `gpu`, by the peaks that its spec states and by nothing else:
+///   fp32        all fp32, CUDA cores
+///   tf32        fp32 in memory, tf32 on tensor cores; without them fp32
+///   amp         fp16 in memory, weights and states fp32
+///   fp16, bf16  everything in that format
+///   fp8, int8   everything in one byte (inference)
+/// Half-width arithmetic runs on tensor cores where there are any of that format; else on CUDA
+/// cores where their half rate exceeds the fp32 rate (GP100, not GP102); else as fp32 arithmetic on
+/// half-width data. A GPU without fp8 arithmetic uses fp16's; int8 without int8 arithmetic runs as
+/// fp32.
+[[nodiscard]] Formats choose_formats(PrecisionMode mode, const GpuSpec& gpu);
+
+/// Bytes of one element of a tensor under these formats.
+[[nodiscard]] Bytes element_bytes(const Tensor& tensor, const Formats& formats);
+/// Bytes of a whole tensor under these formats.
+[[nodiscard]] Bytes tensor_bytes(const Tensor& tensor, const Formats& formats);
+
+}  // namespace tracecast::lowering

@@ -1,0 +1,65 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hwspecs/framework_profile.hpp"
+#include "models/graph.hpp"
+#include "models/kernel.hpp"
+#include "models/lowering/formats.hpp"
+
+namespace tracecast::lowering {
+
+/// What every layer's lowering reads. Outlives the calls.
+struct Context {
+  const NetworkGraph& graph;
+  const FrameworkProfile& framework;
+  Formats formats;
+  bool is_training =
+      false;  ///< the graph has backward or update ops: batch norm computes statistics
+
+  [[nodiscard]] Bytes bytes(TensorId id) const { return tensor_bytes(graph.tensor(id), formats); }
+  [[nodiscard]] double elements(TensorId id) const {
+    return static_cast<double>(element_count(graph.tensor(id).shape));
+  }
+  [[nodiscard]] Bytes input_bytes(const Op& op) const;
+  [[nodiscard]] Bytes output_bytes(const Op& op) const;
+  [[nodiscard]] double output_elements(const Op& op) const;
+  /// The gradient that flows into a backward op: its first input with that role, else its last
+  /// input.
+  [[nodiscard]] TensorId incoming_gradient(const Op& op) const;
+};
+
+/// Kernels of each kind of op, in launch order. Bytes are compulsory ones: every operand once.
+/// Convolution and bias: see convolution.hpp; these are the small kernels round it.
+
+/// Linear and MatMul, all passes: the attributes describe the product that is computed
+/// (models/training.hpp).
+[[nodiscard]] std::vector<Kernel> lower_product(const Context& context, const Op& op);
+/// y += bias, y of `elements`.
+[[nodiscard]] Kernel bias_add(const Context& context, Pass pass, double elements, double channels);
+/// db = sum of dy over everything but its `channels`.
+[[nodiscard]] Kernel bias_gradient(const Context& context, double elements, std::int64_t channels);
+/// Weights kept wider than used: one cast before the forward use, one after the gradient.
+[[nodiscard]] Kernel weight_cast(const Context& context, Pass pass, double elements);
+
+/// Batch norm, layer norm, instance and group norm, LRN, softmax, loss.
+[[nodiscard]] std::vector<Kernel> lower_normalization(const Context& context, const Op& op);
+/// Everything that streams: pools, activations, combinations, dropout, copies, embeddings,
+/// reductions, unknown ops.
+[[nodiscard]] std::vector<Kernel> lower_streaming(const Context& context, const Op& op);
+
+/// The update of one parameter, or of `ops` together when the framework launches for many at once.
+/// Terms of a rule as the framework's own loop runs them; reads and writes in tensors of the
+/// weight's size:
+///   sgd       update (2r 1w)
+///   momentum  scale (1r 1w), add (2r 1w), update (2r 1w)
+///   adam      scale, add, scale, addcmul, sqrt, divide, add (1r or 2r, 1w each), update (3r 1w)
+///   others    per state scale (1r 1w) and add (2r 1w), then update (2r + states, 1w)
+/// fused: one kernel, 2 + states reads, 1 + states writes. Before them: weight decay; after them:
+/// zeroing. Sources: PyTorch 1.8 torch/optim/_functional.py; TensorFlow 1.15
+/// core/kernels/training_ops_gpu.cu.cc.
+[[nodiscard]] std::vector<Kernel> lower_update(const Context& context,
+                                               std::span<const Op* const> ops);
+
+}  // namespace tracecast::lowering

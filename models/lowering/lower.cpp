@@ -1,0 +1,200 @@
+#include "models/lowering/lower.hpp"
+
+#include <utility>
+
+#include "models/lowering/convolution.hpp"
+#include "models/lowering/kernels.hpp"
+#include "models/lowering/layers.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+using lowering::Context;
+
+/// Walks the graph once; remembers which forward activations cost no kernel, since their gradients
+/// then cost none.
+class Lowering {
+ public:
+  Lowering(const Context& context, const GpuSpec& gpu) : context_(context), gpu_(gpu) {}
+
+  LoweredStep run() {
+    const auto ops = context_.graph.ops();
+    fused_.assign(ops.size(), false);
+    step_.ops.reserve(ops.size());
+    for (std::uint32_t i = 0; i < ops.size(); ++i) lower_op(OpId{i}, ops[i]);
+    return std::move(step_);
+  }
+
+ private:
+  void lower_op(OpId id, const Op& op) {
+    if (op.kind == OpKind::Optimizer) return lower_optimizer(id, op);
+    if (is_empty(op) || op.kind == OpKind::Reshape) return append(id, std::vector<Kernel>{});
+    switch (op.kind) {
+      case OpKind::Conv:
+      case OpKind::ConvTranspose:
+        return lower_convolution(id, op);
+      case OpKind::Linear:
+      case OpKind::MatMul:
+        return append(id, lower_product(context_, op));
+      case OpKind::BatchNorm:
+      case OpKind::LayerNorm:
+      case OpKind::InstanceNorm:
+      case OpKind::GroupNorm:
+      case OpKind::Lrn:
+      case OpKind::Softmax:
+      case OpKind::Loss:
+        return append(id, lower_normalization(context_, op));
+      case OpKind::Activation:
+        if (is_fused(op)) {
+          fused_[id.index] = true;
+          return append(id, std::vector<Kernel>{});
+        }
+        return append(id, lower_streaming(context_, op));
+      default:
+        return append(id, lower_streaming(context_, op));
+    }
+  }
+
+  [[nodiscard]] bool is_empty(const Op& op) const {
+    return !op.outputs.empty() && context_.output_elements(op) == 0;
+  }
+
+  [[nodiscard]] bool is_fused(const Op& op) const {
+    if (op.pass != Pass::Forward) return op.forward && fused_[op.forward->index];
+    const auto producer = context_.graph.producer(op.inputs.front());
+    if (!producer) return false;
+    const OpKind kind = context_.graph.op(*producer).kind;
+    if (kind == OpKind::BatchNorm && context_.framework.fuses_batch_norm_activation) return true;
+    return context_.framework.fuses_activations && kind != OpKind::Reshape;
+  }
+
+  void append(OpId id, std::vector<Kernel> kernels) {
+    LoweredOp& lowered = step_.ops.emplace_back();
+    lowered.op = id;
+    lowered.policy = policy();
+    lowered.workspace_limit = context_.framework.convolution_workspace_limit;
+    lowered.candidates.emplace_back().kernels = std::move(kernels);
+  }
+  [[nodiscard]] ChoicePolicy policy() const {
+    return context_.framework.autotunes_convolutions ? ChoicePolicy::Autotuned
+                                                     : ChoicePolicy::Heuristic;
+  }
+
+  void lower_convolution(OpId id, const Op& op) {
+    const auto& a = std::get<ConvAttributes>(op.attributes);
+    // A transposed convolution is the data gradient of the convolution that its attributes
+    // describe.
+    Pass pass = op.pass;
+    if (op.kind == OpKind::ConvTranspose && pass == Pass::Forward) {
+      pass = Pass::BackwardData;
+    } else if (op.kind == OpKind::ConvTranspose && pass == Pass::BackwardData) {
+      pass = Pass::Forward;
+    }
+    LoweredOp& lowered = step_.ops.emplace_back();
+    lowered.op = id;
+    lowered.policy = policy();
+    lowered.workspace_limit = context_.framework.convolution_workspace_limit;
+    lowered.candidates = lowering::convolution_candidates(
+        a, pass, context_.formats, context_.framework.image_layout, gpu_.architecture);
+    add_surroundings(lowered, op, a);
+  }
+
+  /// What a framework runs round every convolution, whatever its algorithm: weight casts and
+  /// layout, bias.
+  void add_surroundings(LoweredOp& lowered, const Op& op, const ConvAttributes& a) {
+    const bool is_transposed = op.kind == OpKind::ConvTranspose;
+    const double weights = static_cast<double>(a.k) * static_cast<double>(a.c / a.groups) *
+                           static_cast<double>(a.r) * static_cast<double>(a.s);
+    const std::int64_t channels_out = is_transposed ? a.c : a.k;
+    const double image_out = is_transposed ? static_cast<double>(a.h) * static_cast<double>(a.w)
+                                           : static_cast<double>(a.p) * static_cast<double>(a.q);
+    const double y = static_cast<double>(a.n) * static_cast<double>(channels_out) * image_out;
+    std::vector<Kernel> before, after;
+    if (op.pass == Pass::Forward) {
+      if (context_.formats.casts_weights())
+        before.push_back(weight_cast(context_, op.pass, weights));
+      if (a.has_bias && !context_.framework.fuses_bias) {
+        after.push_back(bias_add(context_, op.pass, y, static_cast<double>(channels_out)));
+      }
+    } else if (op.pass == Pass::BackwardWeights) {
+      if (a.has_bias) after.push_back(bias_gradient(context_, y, channels_out));
+      if (context_.formats.casts_weights())
+        after.push_back(weight_cast(context_, op.pass, weights));
+    }
+    if (context_.framework.transforms_filters) {
+      const Bytes bytes = element_size(context_.formats.storage) * weights;
+      Kernel kernel = lowering::stream_kernel("filter_layout", KernelClass::Transpose, op.pass,
+                                              context_.formats.storage, bytes, bytes, weights);
+      if (op.pass == Pass::BackwardWeights) {
+        after.insert(after.begin(), std::move(kernel));
+      } else {
+        before.push_back(std::move(kernel));
+      }
+    }
+    if (before.empty() && after.empty()) return;
+    for (Candidate& candidate : lowered.candidates) {
+      candidate.kernels.insert(candidate.kernels.begin(), before.begin(), before.end());
+      candidate.kernels.insert(candidate.kernels.end(), after.begin(), after.end());
+    }
+  }
+
+  void lower_optimizer(OpId id, const Op& op) {
+    if (!context_.framework.multi_tensor_optimizer) {
+      const Op* one = &op;
+      return append(id, lower_update(context_, {&one, 1}));
+    }
+    // All updates with the same rule run together, where the first one stands.
+    if (updates_done_) return;
+    updates_done_ = true;
+    std::vector<const Op*> together;
+    for (const Op& other : context_.graph.ops()) {
+      if (other.kind == OpKind::Optimizer) together.push_back(&other);
+    }
+    append(id, lower_update(context_, together));
+  }
+
+  const Context& context_;
+  const GpuSpec& gpu_;
+  LoweredStep step_;
+  std::vector<bool> fused_;
+  bool updates_done_ = false;
+};
+
+}  // namespace
+
+LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework, const GpuSpec& gpu,
+                  const LoweringOptions& options) {
+  bool is_training = false;
+  for (const Op& op : graph.ops()) is_training = is_training || op.pass != Pass::Forward;
+  const Context context{.graph = graph,
+                        .framework = framework,
+                        .formats = lowering::choose_formats(options.precision, gpu),
+                        .is_training = is_training};
+  return Lowering(context, gpu).run();
+}
+
+Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {
+  Seconds time = framework.dispatch_per_backward_op;
+  if (op.pass == Pass::Forward) time = framework.dispatch_per_op;
+  if (op.pass == Pass::Update) time = framework.dispatch_per_optimizer_op;
+  switch (op.kind) {
+    case OpKind::Conv:
+    case OpKind::ConvTranspose:
+    case OpKind::Linear:
+    case OpKind::MatMul:
+    case OpKind::BatchNorm:
+      return time + framework.dispatch_per_library_call;
+    default:
+      return time;
+  }
+}
+
+std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
+                                              PrecisionMode precision, ImageLayout layout,
+                                              const GpuSpec& gpu) {
+  return lowering::convolution_candidates(shape, pass, lowering::choose_formats(precision, gpu),
+                                          layout, gpu.architecture);
+}
+
+}  // namespace tracecast

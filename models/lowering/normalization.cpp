@@ -1,0 +1,112 @@
+#include "models/lowering/kernels.hpp"
+#include "models/lowering/layers.hpp"
+
+namespace tracecast::lowering {
+namespace {
+
+/// Reads and writes of the whole data in one call; what of them misses the caches is the cost
+/// model's business.
+struct Passes {
+  double forward, backward;
+};
+
+Passes passes_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::BatchNorm:
+      // Forward: read for the statistics, read to normalise, write. Backward: x and dy for the two
+      // sums, x and dy again, write. cuDNN Developer Guide, cudnnBatchNormalizationForwardTraining
+      // and ...Backward (formulas).
+      return {3, 5};
+    case OpKind::InstanceNorm:
+    case OpKind::GroupNorm:
+    case OpKind::LayerNorm:
+      return {3, 5};
+    default:
+      // Softmax: maximum and sum in one online or two short passes, write; backward: y and dy for
+      // the dot product, again for the result, write.
+      return {3, 5};
+  }
+}
+
+KernelClass class_of(OpKind kind) {
+  return kind == OpKind::Softmax || kind == OpKind::Loss ? KernelClass::Softmax
+                                                         : KernelClass::Normalization;
+}
+
+}  // namespace
+
+std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
+  const auto& a = std::get<NormAttributes>(op.attributes);
+  const Formats& formats = context.formats;
+  const Bytes e = element_size(formats.storage);
+  const double elements = static_cast<double>(a.rows) * static_cast<double>(a.cols);
+  const bool is_forward = op.pass == Pass::Forward;
+  const KernelClass kernel_class = class_of(op.kind);
+  std::vector<Kernel> kernels;
+
+  if (op.kind == OpKind::Lrn) {
+    // Across channels: x in, y out; backward x, y, dy in, dx out. One multiply-add per neighbour, a
+    // power each.
+    const double operations = 2 * a.lrn_size + 20;
+    kernels.push_back(stream_kernel(is_forward ? "lrn" : "lrn_backward", kernel_class, op.pass,
+                                    formats.storage, e * (is_forward ? elements : 3 * elements),
+                                    e * elements, elements, operations));
+    return kernels;
+  }
+  if (op.kind == OpKind::Loss) {
+    // Log-softmax over the classes, then the label's entry; backward a sparse gradient, then that
+    // of the softmax.
+    const double rows = static_cast<double>(a.rows);
+    const Passes passes = passes_of(op.kind);
+    const ReductionWork work{
+        .rows = a.rows, .cols = a.cols, .passes = is_forward ? passes.forward : passes.backward};
+    if (is_forward) {
+      kernels.push_back(reduction_kernel("log_softmax", kernel_class, op.pass, formats.storage,
+                                         e * elements, e * elements, work));
+      kernels.push_back(stream_kernel("pick_labels", kernel_class, op.pass, formats.storage,
+                                      (e + Bytes(8)) * rows, e, rows));
+    } else {
+      kernels.push_back(stream_kernel("label_grad", kernel_class, op.pass, formats.storage,
+                                      Bytes(8) * rows, e * elements, elements));
+      kernels.push_back(reduction_kernel("softmax_grad", kernel_class, op.pass, formats.storage,
+                                         e * (2 * elements), e * elements, work));
+    }
+    return kernels;
+  }
+  if (op.kind == OpKind::BatchNorm && is_forward && !context.is_training) {
+    if (!context.framework.folds_inference_batch_norm) {
+      kernels.push_back(stream_kernel(
+          "batch_norm", kernel_class, op.pass, formats.storage,
+          e * elements + element_size(Precision::Fp32) * (4 * static_cast<double>(a.rows)),
+          e * elements, elements, 2));
+    }
+    return kernels;
+  }
+  const Passes passes = passes_of(op.kind);
+  const bool is_batch_norm = op.kind == OpKind::BatchNorm;
+  const ReductionWork work{.rows = a.rows,
+                           .cols = a.cols,
+                           .passes = is_forward ? passes.forward : passes.backward,
+                           .strided = is_batch_norm};
+  kernels.push_back(reduction_kernel(is_forward ? "forward" : "backward", kernel_class, op.pass,
+                                     formats.storage, e * (is_forward ? elements : 2 * elements),
+                                     e * elements, work));
+  if (is_batch_norm && is_forward) {
+    const double channels = static_cast<double>(a.rows);
+    const Bytes statistics = element_size(Precision::Fp32) * channels;
+    for (int i = 0; i < context.framework.batch_norm_update_kernels; ++i) {
+      kernels.push_back(stream_kernel("running_update", KernelClass::Elementwise, op.pass,
+                                      Precision::Fp32, statistics * 2.0, statistics, channels));
+    }
+  }
+  if (!is_forward && (op.kind == OpKind::LayerNorm || op.kind == OpKind::GroupNorm)) {
+    // Gradients of scale and shift: sums down the rows, a second kernel.
+    kernels.push_back(
+        reduction_kernel("weight_grad", kernel_class, op.pass, formats.storage, e * (2 * elements),
+                         e * (2 * static_cast<double>(a.cols)),
+                         {.rows = a.cols, .cols = a.rows, .passes = 2, .strided = true}));
+  }
+  return kernels;
+}
+
+}  // namespace tracecast::lowering

@@ -1,0 +1,60 @@
+#include "models/lowering/kernels.hpp"
+#include "models/lowering/layers.hpp"
+
+namespace tracecast::lowering {
+
+Kernel bias_add(const Context& context, Pass pass, double elements, double channels) {
+  const Bytes e = element_size(context.formats.storage);
+  return stream_kernel("bias_add", KernelClass::Elementwise, pass, context.formats.storage,
+                       e * (elements + channels), e * elements, elements);
+}
+
+Kernel bias_gradient(const Context& context, double elements, std::int64_t channels) {
+  const Bytes e = element_size(context.formats.storage);
+  const double cols = channels > 0 ? elements / static_cast<double>(channels) : 0;
+  return reduction_kernel(
+      "bias_gradient", KernelClass::Reduction, Pass::BackwardWeights, context.formats.storage,
+      e * elements, e * static_cast<double>(channels),
+      {.rows = channels, .cols = static_cast<std::int64_t>(cols), .passes = 1, .strided = true});
+}
+
+Kernel weight_cast(const Context& context, Pass pass, double elements) {
+  const Bytes wide = element_size(context.formats.weights) * elements;
+  const Bytes narrow = element_size(context.formats.storage) * elements;
+  const bool narrows = pass == Pass::Forward;
+  return stream_kernel("weight_cast", KernelClass::Elementwise, pass, context.formats.weights,
+                       narrows ? wide : narrow, narrows ? narrow : wide, elements);
+}
+
+std::vector<Kernel> lower_product(const Context& context, const Op& op) {
+  const auto& a = std::get<MatMulAttributes>(op.attributes);
+  const double m = static_cast<double>(a.m), n = static_cast<double>(a.n),
+               k = static_cast<double>(a.k);
+  const bool casts = op.kind == OpKind::Linear && context.formats.casts_weights();
+  std::vector<Kernel> kernels;
+  kernels.reserve(3);
+  if (casts && op.pass == Pass::Forward) kernels.push_back(weight_cast(context, op.pass, n * k));
+  kernels.push_back(matrix_kernel("product",
+                                  a.batch > 1 ? KernelClass::BatchedGemm : KernelClass::Gemm,
+                                  op.pass, context.formats,
+                                  {.batch = a.batch,
+                                   .m = a.m,
+                                   .n = a.n,
+                                   .k = a.k,
+                                   .transpose_a = a.transpose_a,
+                                   .transpose_b = a.transpose_b}));
+  if (op.pass == Pass::Forward && a.has_bias && !context.framework.fuses_bias) {
+    kernels.push_back(bias_add(context, op.pass, static_cast<double>(a.batch) * m * n, n));
+  }
+  if (op.pass == Pass::BackwardWeights) {
+    // The product is the weight's gradient; its inner dimension runs over the rows of dy.
+    if (a.has_bias) {
+      const std::int64_t channels = element_count(context.graph.tensor(op.outputs.back()).shape);
+      kernels.push_back(bias_gradient(context, k * static_cast<double>(channels), channels));
+    }
+    if (casts) kernels.push_back(weight_cast(context, op.pass, m * n));
+  }
+  return kernels;
+}
+
+}  // namespace tracecast::lowering

@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "models/lowering/kernels.hpp"
+#include "models/lowering/layers.hpp"
+
+namespace tracecast::lowering {
+namespace {
+
+/// Arithmetic instructions per element of common functions. Guess: counted from the operations of
+/// their usual formulas, a special-function instruction as 4 (a quarter of the rate on every
+/// generation); not measured.
+double operations_of(std::string_view function) {
+  struct Row {
+    std::string_view name;
+    double operations;
+  };
+  static constexpr std::array<Row, 16> kRows{{{"relu", 1},
+                                              {"add", 1},
+                                              {"mul", 1},
+                                              {"sub", 1},
+                                              {"clip", 2},
+                                              {"relu6", 2},
+                                              {"leakyrelu", 2},
+                                              {"prelu", 2},
+                                              {"sigmoid", 10},
+                                              {"tanh", 12},
+                                              {"gelu", 20},
+                                              {"erf", 16},
+                                              {"exp", 5},
+                                              {"pow", 20},
+                                              {"silu", 11},
+                                              {"swish", 11}}};
+  for (const Row& row : kRows) {
+    if (row.name == function) return row.operations;
+  }
+  return 4;
+}
+
+std::string_view name_of(const Op& op) {
+  const auto* a = std::get_if<ElementwiseAttributes>(&op.attributes);
+  return a ? std::string_view(a->name) : std::string_view();
+}
+
+/// Every input read once, every output written once.
+Kernel pass_through(const Context& context, const Op& op, std::string_view name,
+                    KernelClass kernel_class, double operations = 1) {
+  return stream_kernel(name, kernel_class, op.pass, context.formats.storage,
+                       context.input_bytes(op), context.output_bytes(op),
+                       context.output_elements(op), operations);
+}
+
+std::vector<Kernel> lower_pool(const Context& context, const Op& op) {
+  const auto& a = std::get<PoolAttributes>(op.attributes);
+  const Bytes e = element_size(context.formats.storage);
+  const bool is_max = op.kind == OpKind::MaxPool;
+  const double window = static_cast<double>(a.kernel_h) * static_cast<double>(a.kernel_w);
+  const bool saves_indices = is_max && context.framework.max_pool_saves_indices;
+  constexpr Bytes kIndex(8);
+  if (op.pass == Pass::Forward) {
+    const double x = context.elements(op.inputs.front()), y = context.elements(op.outputs.front());
+    const Bytes indices = saves_indices && context.is_training ? kIndex * y : Bytes(0);
+    return {stream_kernel(is_max ? "max_pool" : "avg_pool", KernelClass::Pooling, op.pass,
+                          context.formats.storage, e * x, e * y + indices, y, window)};
+  }
+  const double dx = context.output_elements(op),
+               dy = context.elements(context.incoming_gradient(op));
+  Bytes read = e * dy;
+  if (is_max) read += saves_indices ? kIndex * dy : e * (dx + dy);
+  const double windows_per_cell =
+      std::max(1.0, window / (static_cast<double>(a.stride_h) * static_cast<double>(a.stride_w)));
+  return {stream_kernel("pool_backward", KernelClass::Pooling, op.pass, context.formats.storage,
+                        read, e * dx, dx, windows_per_cell)};
+}
+
+std::vector<Kernel> lower_dropout(const Context& context, const Op& op) {
+  // Philox needs about 40 integer operations for four numbers, and a comparison and a
+  // multiplication per element.
+  constexpr double kOperations = 12;
+  if (op.pass != Pass::Forward)
+    return {pass_through(context, op, "dropout_grad", KernelClass::Elementwise)};
+  const int count = std::max(1, context.framework.dropout_kernels);
+  const double elements = context.elements(op.outputs.front());
+  const Bytes once = element_size(context.formats.storage) * elements;
+  std::vector<Kernel> kernels;
+  kernels.reserve(static_cast<std::size_t>(count));
+  // Separate kernels: uniform numbers, then one elementary step each through memory.
+  for (int i = 1; i < count; ++i) {
+    kernels.push_back(stream_kernel(i == 1 ? "random" : "dropout_step", KernelClass::Elementwise,
+                                    op.pass, context.formats.storage, i == 1 ? Bytes(0) : once,
+                                    once, elements, i == 1 ? kOperations : 1));
+  }
+  kernels.push_back(
+      pass_through(context, op, "dropout", KernelClass::Elementwise, count == 1 ? kOperations : 1));
+  return kernels;
+}
+
+std::vector<Kernel> lower_embedding(const Context& context, const Op& op) {
+  const Formats& formats = context.formats;
+  if (op.pass == Pass::Forward) {
+    // Rows looked up, not the whole table.
+    Bytes ids{};
+    for (const TensorId input : op.inputs) {
+      if (context.graph.tensor(input).is_integer) ids += context.bytes(input);
+    }
+    const Bytes out = context.output_bytes(op);
+    return {stream_kernel("gather", KernelClass::Embedding, op.pass, formats.storage, out + ids,
+                          out, context.output_elements(op))};
+  }
+  // A dense gradient: cleared, then rows added into it.
+  const Bytes table = context.output_bytes(op);
+  const TensorId gradient = context.incoming_gradient(op);
+  const Bytes rows = context.bytes(gradient);
+  return {stream_kernel("clear", KernelClass::Memset, op.pass, formats.weights, Bytes(0), table,
+                        context.output_elements(op)),
+          stream_kernel("scatter_add", KernelClass::Embedding, op.pass, formats.storage, rows * 2.0,
+                        rows, context.elements(gradient), 2)};
+}
+
+std::vector<Kernel> lower_reduce(const Context& context, const Op& op) {
+  // A gradient spread over what was reduced; the gradient of what broadcasting stretched is a
+  // reduction itself.
+  const auto* a = std::get_if<ReduceAttributes>(&op.attributes);
+  const bool expands = op.pass != Pass::Forward &&
+                       context.output_elements(op) >= context.elements(op.inputs.front());
+  if (expands || a == nullptr)
+    return {pass_through(context, op, "expand", KernelClass::Elementwise)};
+  return {reduction_kernel("reduce", KernelClass::Reduction, op.pass, context.formats.storage,
+                           context.input_bytes(op), context.output_bytes(op),
+                           {.rows = a->rows, .cols = a->cols, .passes = 1})};
+}
+
+/// One copy kernel per tensor that is cut out; one for all that are joined.
+std::vector<Kernel> lower_copy(const Context& context, const Op& op, std::string_view name,
+                               KernelClass kernel_class) {
+  std::vector<Kernel> kernels;
+  kernels.reserve(op.outputs.size());
+  for (const TensorId output : op.outputs) {
+    const Bytes bytes = context.bytes(output);
+    kernels.push_back(stream_kernel(name, kernel_class, op.pass, context.formats.storage, bytes,
+                                    bytes, context.elements(output)));
+  }
+  return kernels;
+}
+
+/// An operator without a cost model: every operand through memory three times, as an unfused
+/// sequence of a few simple kernels would. Guess; marked as such.
+std::vector<Kernel> lower_unknown(const Context& context, const Op& op) {
+  constexpr double kTimes = 3;
+  Kernel kernel = pass_through(context, op, "unknown", KernelClass::Other, kTimes);
+  kernel.read *= kTimes;
+  kernel.written *= kTimes;
+  kernel.is_bounded_guess = true;
+  return {kernel};
+}
+
+}  // namespace
+
+Bytes Context::input_bytes(const Op& op) const {
+  Bytes total{};
+  for (const TensorId input : op.inputs) total += bytes(input);
+  return total;
+}
+Bytes Context::output_bytes(const Op& op) const {
+  Bytes total{};
+  for (const TensorId output : op.outputs) total += bytes(output);
+  return total;
+}
+double Context::output_elements(const Op& op) const {
+  double total = 0;
+  for (const TensorId output : op.outputs) total += elements(output);
+  return total;
+}
+TensorId Context::incoming_gradient(const Op& op) const {
+  for (const TensorId input : op.inputs) {
+    if (graph.tensor(input).role == TensorRole::Gradient) return input;
+  }
+  return op.inputs.back();
+}
+
+std::vector<Kernel> lower_streaming(const Context& context, const Op& op) {
+  switch (op.kind) {
+    case OpKind::MaxPool:
+    case OpKind::AvgPool:
+      return lower_pool(context, op);
+    case OpKind::Activation:
+      return {pass_through(context, op, op.pass == Pass::Forward ? "activation" : "activation_grad",
+                           KernelClass::Elementwise, operations_of(name_of(op)))};
+    case OpKind::Binary: {
+      const double terms = std::max(1.0, static_cast<double>(op.inputs.size()) - 1);
+      return {pass_through(context, op, "combine", KernelClass::Elementwise,
+                           terms * operations_of(name_of(op)))};
+    }
+    case OpKind::Dropout:
+      return lower_dropout(context, op);
+    case OpKind::Embedding:
+    case OpKind::Gather:
+      return lower_embedding(context, op);
+    case OpKind::Reduce:
+      return lower_reduce(context, op);
+    case OpKind::Concat:
+    case OpKind::Split:
+    case OpKind::Slice:
+    case OpKind::Pad:
+      return lower_copy(context, op, "copy", KernelClass::Copy);
+    case OpKind::Transpose:
+      return lower_copy(context, op, "transpose", KernelClass::Transpose);
+    case OpKind::Resize:
+      return {pass_through(context, op, "resize", KernelClass::Elementwise, 10)};
+    case OpKind::Cast:
+      return {pass_through(context, op, "cast", KernelClass::Elementwise)};
+    case OpKind::Reshape:
+      return {};
+    default:
+      return lower_unknown(context, op);
+  }
+}
+
+}  // namespace tracecast::lowering

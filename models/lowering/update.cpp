@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "models/lowering/kernels.hpp"
+#include "models/lowering/layers.hpp"
+
+namespace tracecast::lowering {
+namespace {
+
+/// A term of an update rule: tensors of the weight's size read and written.
+struct Term {
+  std::string_view name;
+  double reads = 0, writes = 0;
+  double operations = 1;
+};
+
+constexpr std::array<Term, 1> kSgd{{{"update", 2, 1, 2}}};
+constexpr std::array<Term, 3> kMomentum{
+    {{"scale", 1, 1, 1}, {"add", 2, 1, 2}, {"update", 2, 1, 2}}};
+constexpr std::array<Term, 8> kAdam{{{"scale", 1, 1, 1},
+                                     {"add", 2, 1, 2},
+                                     {"scale", 1, 1, 1},
+                                     {"addcmul", 2, 1, 3},
+                                     {"sqrt", 1, 1, 4},
+                                     {"divide", 1, 1, 4},
+                                     {"add", 1, 1, 1},
+                                     {"update", 3, 1, 6}}};
+
+std::vector<Term> terms_of(const OptimizerAttributes& a, const FrameworkProfile& framework) {
+  std::vector<Term> terms;
+  terms.reserve(12);
+  switch (framework.weight_decay) {
+    case WeightDecay::None:
+      break;
+    case WeightDecay::OnGradient:
+      if (!framework.fuses_optimizer) terms.push_back({"weight_decay", 2, 1, 2});
+      break;
+    case WeightDecay::AsLoss:
+      terms.push_back({"l2_loss", 1, 0, 2});
+      terms.push_back({"l2_gradient", 1, 1, 1});
+      terms.push_back({"add_gradient", 2, 1, 1});
+      break;
+  }
+  const double states = a.states;
+  if (framework.fuses_optimizer) {
+    terms.push_back({"update", 2 + states, 1 + states, 4 + 6 * states});
+  } else if (a.name == "sgd" && a.states == 0) {
+    terms.insert(terms.end(), kSgd.begin(), kSgd.end());
+  } else if (a.states == 1) {
+    terms.insert(terms.end(), kMomentum.begin(), kMomentum.end());
+  } else if (a.name == "adam" || a.name == "adamw") {
+    terms.insert(terms.end(), kAdam.begin(), kAdam.end());
+  } else {
+    for (int i = 0; i < a.states; ++i) {
+      terms.push_back({"scale", 1, 1, 1});
+      terms.push_back({"add", 2, 1, 2});
+    }
+    terms.push_back({"update", 2 + states, 1, 6});
+  }
+  if (framework.accumulates_weight_gradients) terms.insert(terms.begin(), {"accumulate", 2, 1, 1});
+  if (framework.zeroes_gradients) terms.push_back({"zero", 0, 1, 1});
+  return terms;
+}
+
+/// Launches of one term over all parameters: 65536 elements per block, at most 320 blocks and so
+/// many tensors per launch, by the number of lists. Source: PyTorch 1.12
+/// ATen/native/cuda/MultiTensorApply.cuh.
+int count_launches(const Term& term, const Context& context, std::span<const Op* const> ops) {
+  constexpr std::array<double, 5> kMostTensors{110, 64, 48, 36, 30};
+  const auto lists =
+      static_cast<std::size_t>(std::clamp(std::max(term.reads, term.writes), 1.0, 5.0));
+  double blocks = 0;
+  for (const Op* op : ops) blocks += std::ceil(context.elements(op->inputs.front()) / 65536);
+  const double launches =
+      std::max(std::ceil(blocks / 320),
+               std::ceil(static_cast<double>(ops.size()) / kMostTensors[lists - 1]));
+  return static_cast<int>(std::clamp(launches, 1.0, 1e6));
+}
+
+}  // namespace
+
+std::vector<Kernel> lower_update(const Context& context, std::span<const Op* const> ops) {
+  double elements = 0;
+  for (const Op* op : ops) elements += context.elements(op->inputs.front());
+  const auto& attributes = std::get<OptimizerAttributes>(ops.front()->attributes);
+  const Precision data = context.formats.weights;
+  std::vector<Kernel> kernels;
+  for (const Term& term : terms_of(attributes, context.framework)) {
+    const int launches = ops.size() > 1 ? count_launches(term, context, ops) : 1;
+    const double share = elements / launches;
+    const Bytes once = element_size(data) * share;
+    const KernelClass kernel_class =
+        term.name == "zero" ? KernelClass::Memset : KernelClass::Optimizer;
+    for (int i = 0; i < launches; ++i) {
+      kernels.push_back(stream_kernel(term.name, kernel_class, Pass::Update, data,
+                                      once * term.reads, once * term.writes, share,
+                                      term.operations));
+    }
+  }
+  return kernels;
+}
+
+}  // namespace tracecast::lowering
