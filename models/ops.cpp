@@ -134,15 +134,15 @@ std::int64_t window_count(std::string_view where, std::int64_t size, std::int64_
   require_range(where, "pad", pad_after, 0, kMostExtent);
   const std::int64_t padded = size + pad_before + pad_after;
   const std::int64_t extent = dilation * (kernel - 1) + 1;
-  if (size < 1 || extent > padded) {
+  // Rounding up lets one window reach beyond the image by less than a stride.
+  const std::int64_t slack = padded - extent + (ceil_mode ? stride - 1 : 0);
+  if (size < 1 || slack < 0) {
     throw InputError(
         where, "a window of " + number(extent) + " on " + number(padded) + " cells (pads included)",
         "an image at least as large as the window; a larger image size");
   }
-  const std::int64_t slack = padded - extent;
-  std::int64_t count = slack / stride + 1;
-  if (ceil_mode && slack % stride != 0 && count * stride < size + pad_before) ++count;
-  return count;
+  const std::int64_t count = slack / stride + 1;
+  return ceil_mode && (count - 1) * stride >= size + pad_before ? count - 1 : count;
 }
 
 Pads same_padding(std::int64_t height, std::int64_t width, const Window& window, bool extra_first) {

@@ -7,6 +7,29 @@ namespace tracecast::zoo_builders {
 
 [[nodiscard]] NetworkGraph alexnet(const BuildOptions& options);
 [[nodiscard]] NetworkGraph inception_v3(const BuildOptions& options);
+[[nodiscard]] NetworkGraph mobilenet_v2(const BuildOptions& options);
+[[nodiscard]] NetworkGraph overfeat(const BuildOptions& options);
+
+/// DenseNet: `layers[i]` layers in block i, each adding `growth` channels.
+struct DenseNetLayout {
+  int layers[4];
+  std::int64_t growth = 32;
+  std::int64_t first_channels = 64;
+};
+[[nodiscard]] NetworkGraph densenet(const BuildOptions& options, const DenseNetLayout& layout);
+
+/// GoogLeNet as published, or with batch norm as torchvision has it.
+struct GoogLeNetLayout {
+  bool batch_norm = false;
+};
+[[nodiscard]] NetworkGraph googlenet(const BuildOptions& options, const GoogLeNetLayout& layout);
+
+/// SqueezeNet: the first convolution, and after which of the eight fire modules (from 0) images are pooled.
+struct SqueezeNetLayout {
+  std::int64_t first_channels, first_kernel;
+  int pool_after[2];
+};
+[[nodiscard]] NetworkGraph squeezenet(const BuildOptions& options, const SqueezeNetLayout& layout);
 
 /// VGG: 3x3 convolutions in five groups, each followed by a pooling; `convolutions[i]` of them in
 /// group i.

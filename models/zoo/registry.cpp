@@ -14,6 +14,7 @@ using namespace zoo_builders;
 constexpr std::string_view kTorchvision = "torchvision 0.15 model reference (num_params)";
 
 constexpr std::string_view kAlexNetNames[] = {"alexnet_owt"};
+constexpr std::string_view kGoogLeNetNames[] = {"inception_v1"};
 constexpr std::string_view kResNet50Names[] = {"resnet50_v1.5"};
 
 template <ResNetLayout layout>
@@ -25,6 +26,30 @@ NetworkGraph build(const BuildOptions& options) {
   return vgg(options, layout);
 }
 
+template <DenseNetLayout layout>
+NetworkGraph build(const BuildOptions& options) {
+  return densenet(options, layout);
+}
+template <GoogLeNetLayout layout>
+NetworkGraph build(const BuildOptions& options) {
+  return googlenet(options, layout);
+}
+template <SqueezeNetLayout layout>
+NetworkGraph build(const BuildOptions& options) {
+  return squeezenet(options, layout);
+}
+
+constexpr DenseNetLayout kDenseNet121{.layers = {6, 12, 24, 16}};
+constexpr DenseNetLayout kDenseNet161{
+    .layers = {6, 12, 36, 24}, .growth = 48, .first_channels = 96};
+constexpr DenseNetLayout kDenseNet169{.layers = {6, 12, 32, 32}};
+constexpr DenseNetLayout kDenseNet201{.layers = {6, 12, 48, 32}};
+constexpr GoogLeNetLayout kGoogLeNet{};
+constexpr GoogLeNetLayout kGoogLeNetBn{.batch_norm = true};
+constexpr SqueezeNetLayout kSqueezeNet10{
+    .first_channels = 96, .first_kernel = 7, .pool_after = {2, 6}};
+constexpr SqueezeNetLayout kSqueezeNet11{
+    .first_channels = 64, .first_kernel = 3, .pool_after = {1, 3}};
 constexpr ResNetLayout kResNet18{.blocks = {2, 2, 2, 2}, .bottleneck = false};
 constexpr ResNetLayout kResNet34{.blocks = {3, 4, 6, 3}, .bottleneck = false};
 constexpr ResNetLayout kResNet50{.blocks = {3, 4, 6, 3}};
@@ -42,7 +67,15 @@ constexpr VggLayout kVgg19{{2, 2, 4, 4, 4}};
 // clang-format off
 constexpr ZooEntry kZoo[] = {
     {"alexnet", kAlexNetNames, "AlexNet, one tower", kTorchvision, 61'100'840, 224, alexnet},
+    {"densenet121", {}, "DenseNet-121", kTorchvision, 7'978'856, 224, build<kDenseNet121>},
+    {"densenet161", {}, "DenseNet-161", kTorchvision, 28'681'000, 224, build<kDenseNet161>},
+    {"densenet169", {}, "DenseNet-169", kTorchvision, 14'149'480, 224, build<kDenseNet169>},
+    {"densenet201", {}, "DenseNet-201", kTorchvision, 20'013'928, 224, build<kDenseNet201>},
+    {"googlenet", kGoogLeNetNames, "GoogLeNet as published, with LRN", "Szegedy et al., arXiv 1409.4842, table 1 (the count with biases)", 6'998'552, 224, build<kGoogLeNet>},
+    {"googlenet_bn", {}, "GoogLeNet with batch norm", kTorchvision, 6'624'904, 224, build<kGoogLeNetBn>},
     {"inception_v3", {}, "Inception-v3", kTorchvision, 23'834'568, 299, inception_v3},
+    {"mobilenet_v2", {}, "MobileNet-v2", kTorchvision, 3'504'872, 224, mobilenet_v2},
+    {"overfeat", {}, "OverFeat, fast", "Sermanet et al., arXiv 1312.6229, table 1 (145 M)", 145'920'872, 231, overfeat},
     {"resnet101", {}, "ResNet-101 v1.5", kTorchvision, 44'549'160, 224, build<kResNet101>},
     {"resnet152", {}, "ResNet-152 v1.5", kTorchvision, 60'192'808, 224, build<kResNet152>},
     {"resnet18", {}, "ResNet-18", kTorchvision, 11'689'512, 224, build<kResNet18>},
@@ -51,6 +84,8 @@ constexpr ZooEntry kZoo[] = {
     {"resnet50_v1", {}, "ResNet-50 as published, stride in the first 1x1", kTorchvision, 25'557'032, 224, build<kResNet50V1>},
     {"resnext101_32x4d", {}, "ResNeXt-101 32x4d", "Xie et al., arXiv 1611.05431, section 4 (44 M)", 44'177'704, 224, build<kResNeXt101>},
     {"resnext50_32x4d", {}, "ResNeXt-50 32x4d", kTorchvision, 25'028'904, 224, build<kResNeXt50>},
+    {"squeezenet1_0", {}, "SqueezeNet 1.0", kTorchvision, 1'248'424, 224, build<kSqueezeNet10>},
+    {"squeezenet1_1", {}, "SqueezeNet 1.1", kTorchvision, 1'235'496, 224, build<kSqueezeNet11>},
     {"vgg11", {}, "VGG-11 (A)", kTorchvision, 132'863'336, 224, build<kVgg11>},
     {"vgg13", {}, "VGG-13 (B)", kTorchvision, 133'047'848, 224, build<kVgg13>},
     {"vgg16", {}, "VGG-16 (D)", kTorchvision, 138'357'544, 224, build<kVgg16>},

@@ -43,6 +43,8 @@ TEST_CASE("windows are counted as the frameworks count them") {
       {"ceil changes nothing when it divides", 113, 3, 2, 0, 0, 1, true, 56},
       {"ceil: a window that starts in the far pad (at 6 of 1 + 4) is dropped", 4, 2, 3, 1, 1, 1,
        true, 2},
+      {"ceil: one window over an image a cell too small, ceil(-1 / 2) = 0", 2, 3, 2, 0, 0, 1, true,
+       1},
       {"the window is the whole image", 7, 7, 1, 0, 0, 1, false, 1},
   };
   for (const Row& row : rows) {
@@ -57,6 +59,7 @@ TEST_CASE("a window that does not fit is refused by name") {
       refusal([] { (void)window_count("features.12", 2, 3, 2, 0, 0); }) ==
       "features.12: found a window of 3 on 2 cells (pads included); expected an image at least as "
       "large as the window; a larger image size");
+  CHECK_THROWS_AS((void)window_count("op", 2, 4, 2, 0, 0, 1, true), InputError);
   CHECK_THROWS_AS((void)window_count("op", 8, 0, 1, 0, 0), InputError);
   CHECK_THROWS_AS((void)window_count("op", 8, 3, 0, 0, 0), InputError);
   CHECK_THROWS_AS((void)window_count("op", 8, 3, 1, -1, 0), InputError);

@@ -66,10 +66,17 @@ TEST_CASE("parameters equal torchvision's num_params, auxiliary heads when train
   // auxiliary head is the table's figure; without: minus 768*128 + 2*128 + 128*768*25 + 2*768 +
   // 768*1000 + 1000 = 3,326,696.
   const Row rows[] = {
-      {"resnet18", false, 11'689'512},    {"resnet50", true, 25'557'032},
-      {"resnet152", false, 60'192'808},   {"vgg16", true, 138'357'544},
-      {"vgg19", false, 143'667'240},      {"alexnet", true, 61'100'840},
-      {"inception_v3", true, 27'161'264}, {"inception_v3", false, 27'161'264 - 3'326'696},
+      {"resnet18", false, 11'689'512},
+      {"resnet50", true, 25'557'032},
+      {"resnet152", false, 60'192'808},
+      {"vgg16", true, 138'357'544},
+      {"vgg19", false, 143'667'240},
+      {"alexnet", true, 61'100'840},
+      {"densenet121", false, 7'978'856},
+      {"mobilenet_v2", true, 3'504'872},
+      {"squeezenet1_0", false, 1'248'424},
+      {"inception_v3", true, 27'161'264},
+      {"inception_v3", false, 27'161'264 - 3'326'696},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -105,15 +112,42 @@ TEST_CASE("multiply-adds agree with torchvision's GFLOPS column") {
     double gmac;
   };
   const Row rows[] = {
-      {"resnet18", 1.81},     {"resnet34", 3.66},        {"resnet50", 4.09},
-      {"resnet101", 7.80},    {"resnet152", 11.51},      {"vgg13", 11.31},
-      {"vgg16", 15.47},       {"vgg19", 19.63},          {"alexnet", 0.71},
-      {"inception_v3", 5.71}, {"resnext50_32x4d", 4.23}, {"wide_resnet50_2", 11.40}};
+      {"resnet18", 1.81},        {"resnet34", 3.66},         {"resnet50", 4.09},
+      {"resnet101", 7.80},       {"resnet152", 11.51},       {"vgg13", 11.31},
+      {"vgg16", 15.47},          {"vgg19", 19.63},           {"alexnet", 0.71},
+      {"inception_v3", 5.71},    {"densenet121", 2.83},      {"densenet161", 7.73},
+      {"densenet169", 3.36},     {"densenet201", 4.29},      {"googlenet_bn", 1.50},
+      {"mobilenet_v2", 0.30},    {"squeezenet1_0", 0.82},    {"squeezenet1_1", 0.35},
+      {"resnext50_32x4d", 4.23}, {"wide_resnet50_2", 11.40},
+  };
   for (const Row& row : rows) {
     CAPTURE(row.name);
     CHECK(build_network(row.name, {}).forward_macs() * 1e-9 ==
           doctest::Approx(row.gmac).epsilon(0.005));
   }
+}
+
+TEST_CASE("GoogLeNet as published has the paper's convolutions and both auxiliary heads") {
+  // Multiply-adds of table 1's modules: 1x1, reductions, 3x3, 5x5 and projection on one grid.
+  struct Module {
+    double in, one, reduce3, three, reduce5, five, pooled, side;
+  };
+  const Module modules[] = {
+      {192, 64, 96, 128, 16, 32, 32, 28},     {256, 128, 128, 192, 32, 96, 64, 28},
+      {480, 192, 96, 208, 16, 48, 64, 14},    {512, 160, 112, 224, 24, 64, 64, 14},
+      {512, 128, 128, 256, 24, 64, 64, 14},   {512, 112, 144, 288, 32, 64, 64, 14},
+      {528, 256, 160, 320, 32, 128, 128, 14}, {832, 256, 160, 320, 32, 128, 128, 7},
+      {832, 384, 192, 384, 48, 128, 128, 7}};
+  double expected =
+      3 * 64 * 49 * square(112) + (64 * 64 + 64 * 192 * 9) * square(56) + 1024.0 * 1000;
+  for (const Module& m : modules) {
+    expected += square(m.side) * (m.in * (m.one + m.reduce3 + m.reduce5 + m.pooled) +
+                                  m.reduce3 * m.three * 9 + m.reduce5 * m.five * 25);
+  }
+  CHECK(build_network("googlenet", {}).forward_macs() == expected);
+  // Each head: 1x1 to 128 channels on 4x4, 2048 to 1024 to 1000, all with biases.
+  const std::int64_t heads = (512 + 1) * 128 + (528 + 1) * 128 + 2 * (2049 * 1024 + 1025 * 1000);
+  CHECK(build_network("googlenet", {.training = true}).parameter_count() == 6'998'552 + heads);
 }
 
 TEST_CASE("the stride's place makes the difference between ResNet-50 v1 and v1.5") {
@@ -149,6 +183,10 @@ TEST_CASE("the smallest image that fits is the one torchvision states") {
       {"alexnet", false, 63},
       {"vgg16", false, 32},
       {"resnet50", false, 1},
+      {"densenet121", false, 29},
+      {"googlenet_bn", false, 15},
+      {"squeezenet1_0", false, 21},
+      {"squeezenet1_1", false, 17},
       {"inception_v3", false, 75},
       // The auxiliary head pools 5x5 by 3 and convolves 5x5: 17x17 cells, which take the usual 299.
       {"inception_v3", true, 299},

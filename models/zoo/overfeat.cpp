@@ -1,0 +1,31 @@
+#include "models/zoo/blocks.hpp"
+#include "models/zoo/builders.hpp"
+
+namespace tracecast::zoo_builders {
+
+// OverFeat, the fast network: Sermanet et al., arXiv 1312.6229, table 1.
+NetworkGraph overfeat(const BuildOptions& options) {
+  GraphBuilder b("overfeat", options.batch);
+  b.graph().reserve(48, 32);
+  const Window pool = Window::square(2, 2);
+  TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
+  x = conv_relu(b, "conv1", x, 96, Window::square(11, 4));
+  x = b.max_pool("pool1", x, pool);
+  x = conv_relu(b, "conv2", x, 256, Window::square(5));
+  x = b.max_pool("pool2", x, pool);
+  x = conv_relu(b, "conv3", x, 512, Window::square(3, 1, 1));
+  x = conv_relu(b, "conv4", x, 1024, Window::square(3, 1, 1));
+  x = conv_relu(b, "conv5", x, 1024, Window::square(3, 1, 1));
+  x = b.max_pool("pool5", x, pool);
+  x = b.flatten("flatten", x);
+  x = b.linear_layer("fc6", x, 3072, true);
+  x = b.activation("relu6", x, "relu", true);
+  if (options.training) x = b.dropout("drop6", x);
+  x = b.linear_layer("fc7", x, 4096, true);
+  x = b.activation("relu7", x, "relu", true);
+  if (options.training) x = b.dropout("drop7", x);
+  b.graph().outputs = {b.linear_layer("fc8", x, options.classes, true)};
+  return std::move(b).take();
+}
+
+}  // namespace tracecast::zoo_builders
