@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <regex>
 #include <string>
 #include <vector>
@@ -12,14 +11,11 @@
 namespace tracecast::test {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// A folder for --hwspecs; `use` predicts with what was written there.
 class SpecFolder {
  public:
-  SpecFolder() { fs::create_directories(folder_.path() / "gpu"); }
   void write(const std::string& file_name, const std::string& content) {
-    write_file(folder_.path() / "gpu" / file_name, content);
+    write_file(folder_.path() / file_name, content);
   }
   [[nodiscard]] std::vector<std::string> use(const std::string& gpu) const {
     return {"predict", "alexnet", "--gpu", gpu, "--batch", "2", "--hwspecs", folder_.path()};
