@@ -187,6 +187,12 @@ OpId NetworkGraph::add_op(Op op) {
   return id;
 }
 
+void NetworkGraph::set_integer(TensorId id, int bytes) {
+  TRACECAST_CHECK(id.index < tensors_.size(), "the tensor is one of this graph");
+  tensors_[id.index].is_integer = true;
+  tensors_[id.index].integer_bytes = bytes;
+}
+
 std::int64_t NetworkGraph::parameter_count() const {
   // Each tensor has at most 2^62 elements, so no addition overflows before the cap is seen.
   constexpr std::int64_t kMost = (std::int64_t{1} << 62) - 1;

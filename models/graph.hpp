@@ -169,6 +169,8 @@ class NetworkGraph {
   TensorId add_tensor(Tensor tensor);
   /// Throws InternalError when the invariant would break.
   OpId add_op(Op op);
+  /// States that a tensor holds integers (ids, masks, indices), for builders that learn it afterwards.
+  void set_integer(TensorId id, int bytes);
 
   [[nodiscard]] const Tensor& tensor(TensorId id) const { return tensors_[id.index]; }
   [[nodiscard]] const Op& op(OpId id) const { return ops_[id.index]; }

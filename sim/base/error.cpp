@@ -26,6 +26,9 @@ std::string one_line(std::string_view where, std::string_view found, std::string
 InputError::InputError(std::string_view where, std::string_view found, std::string_view expected)
     : std::runtime_error(one_line(where, found, expected)) {}
 
+InputError::InputError(std::string_view where, const InputError& inner)
+    : std::runtime_error(printable(where) + ": " + inner.what()) {}
+
 void fail_check(const char* condition, const char* file, int line, std::string_view meaning) {
   throw InternalError(std::string(file) + ":" + std::to_string(line) +
                       ": check failed: " + condition + " (" + std::string(meaning) + ")");

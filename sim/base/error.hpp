@@ -12,6 +12,8 @@ class InputError : public std::runtime_error {
   /// `where`: "file:line", "file, byte 123" or a key path such as "--batch".
   /// Line breaks and control characters in any part are replaced, so that one error is one line.
   InputError(std::string_view where, std::string_view found, std::string_view expected);
+  /// The same error seen from further out: "WHERE: " goes before its line.
+  InputError(std::string_view where, const InputError& inner);
 };
 
 /// tracecast itself is wrong. `main` prints it and exits with code 70.

@@ -1,0 +1,600 @@
+#include "models/onnx/fold.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "models/onnx/reader.hpp"
+#include "models/ops.hpp"
+
+namespace tracecast::onnx {
+namespace {
+
+constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+
+enum class Function {
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Mod,
+  Min,
+  Max,
+  Pow,
+  Equal,
+  Less,
+  LessOrEqual,
+  Greater,
+  GreaterOrEqual,
+  And,
+  Or,
+  Xor,
+  Floor,
+  Ceil,
+  Round,
+  Neg,
+  Abs,
+  Sqrt,
+  Reciprocal,
+  Not,
+  Where,
+  Concat,
+  Gather,
+  Slice,
+  Expand,
+  Tile,
+  Range,
+  Cast,
+  ReduceProd,
+  ReduceSum,
+  ReduceMin,
+  ReduceMax,
+  NonZero,
+};
+
+constexpr std::pair<std::string_view, Function> kFunctions[] = {
+    {"Add", Function::Add},
+    {"Sub", Function::Sub},
+    {"Mul", Function::Mul},
+    {"Div", Function::Div},
+    {"Mod", Function::Mod},
+    {"Min", Function::Min},
+    {"Max", Function::Max},
+    {"Pow", Function::Pow},
+    {"Equal", Function::Equal},
+    {"Less", Function::Less},
+    {"LessOrEqual", Function::LessOrEqual},
+    {"Greater", Function::Greater},
+    {"GreaterOrEqual", Function::GreaterOrEqual},
+    {"And", Function::And},
+    {"Or", Function::Or},
+    {"Xor", Function::Xor},
+    {"Floor", Function::Floor},
+    {"Ceil", Function::Ceil},
+    {"Round", Function::Round},
+    {"Neg", Function::Neg},
+    {"Abs", Function::Abs},
+    {"Sqrt", Function::Sqrt},
+    {"Reciprocal", Function::Reciprocal},
+    {"Not", Function::Not},
+    {"Where", Function::Where},
+    {"Concat", Function::Concat},
+    {"Gather", Function::Gather},
+    {"Slice", Function::Slice},
+    {"Expand", Function::Expand},
+    {"Tile", Function::Tile},
+    {"Range", Function::Range},
+    {"Cast", Function::Cast},
+    {"ReduceProd", Function::ReduceProd},
+    {"ReduceSum", Function::ReduceSum},
+    {"ReduceMin", Function::ReduceMin},
+    {"ReduceMax", Function::ReduceMax},
+    {"NonZero", Function::NonZero},
+};
+
+std::optional<Function> find_function(std::string_view name) {
+  for (const auto& [candidate, function] : kFunctions) {
+    if (candidate == name) return function;
+  }
+  return std::nullopt;
+}
+
+bool is_comparison(Function f) { return f >= Function::Equal && f <= Function::Xor; }
+bool is_binary(Function f) { return f <= Function::Xor; }
+bool is_unary(Function f) { return f >= Function::Floor && f <= Function::Not; }
+
+template <class T>
+std::optional<T> compare(Function f, T a, T b) {
+  switch (f) {
+    case Function::Equal:
+      return static_cast<T>(a == b);
+    case Function::Less:
+      return static_cast<T>(a < b);
+    case Function::LessOrEqual:
+      return static_cast<T>(a <= b);
+    case Function::Greater:
+      return static_cast<T>(a > b);
+    case Function::GreaterOrEqual:
+      return static_cast<T>(a >= b);
+    case Function::And:
+      return static_cast<T>(a != T{} && b != T{});
+    case Function::Or:
+      return static_cast<T>(a != T{} || b != T{});
+    case Function::Xor:
+      return static_cast<T>((a != T{}) != (b != T{}));
+    case Function::Min:
+      return std::min(a, b);
+    case Function::Max:
+      return std::max(a, b);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<std::int64_t> combine(Function f, std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  switch (f) {
+    case Function::Add:
+      if (__builtin_add_overflow(a, b, &result)) return std::nullopt;
+      return result;
+    case Function::Sub:
+      if (__builtin_sub_overflow(a, b, &result)) return std::nullopt;
+      return result;
+    case Function::Mul:
+      if (__builtin_mul_overflow(a, b, &result)) return std::nullopt;
+      return result;
+    case Function::Div:
+      if (b == 0 || (a == kLeast && b == -1)) return std::nullopt;
+      return a / b;
+    case Function::Mod:  // the sign of the divisor, as ONNX says for fmod = 0
+      if (b == 0 || b == -1) return b == 0 ? std::nullopt : std::optional<std::int64_t>(0);
+      result = a % b;
+      return result != 0 && (result < 0) != (b < 0) ? result + b : result;
+    case Function::Pow:
+      if (b < 0 || b > 62) return std::nullopt;
+      result = 1;
+      for (std::int64_t i = 0; i < b; ++i) {
+        if (__builtin_mul_overflow(result, a, &result)) return std::nullopt;
+      }
+      return result;
+    default:
+      return compare(f, a, b);
+  }
+}
+
+std::optional<double> combine(Function f, double a, double b) {
+  switch (f) {
+    case Function::Add:
+      return a + b;
+    case Function::Sub:
+      return a - b;
+    case Function::Mul:
+      return a * b;
+    case Function::Div:
+      return b == 0 ? std::nullopt : std::optional<double>(a / b);
+    case Function::Pow:
+      return std::pow(a, b);
+    default:
+      return compare(f, a, b);
+  }
+}
+
+std::optional<std::int64_t> transform(Function f, std::int64_t a) {
+  switch (f) {
+    case Function::Floor:
+    case Function::Ceil:
+    case Function::Round:
+      return a;
+    case Function::Neg:
+      return a == kLeast ? std::nullopt : std::optional<std::int64_t>(-a);
+    case Function::Abs:
+      return a == kLeast ? std::nullopt : std::optional<std::int64_t>(a < 0 ? -a : a);
+    case Function::Not:
+      return a == 0;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<double> transform(Function f, double a) {
+  switch (f) {
+    case Function::Floor:
+      return std::floor(a);
+    case Function::Ceil:
+      return std::ceil(a);
+    case Function::Round:
+      return std::nearbyint(a);
+    case Function::Neg:
+      return -a;
+    case Function::Abs:
+      return std::fabs(a);
+    case Function::Sqrt:
+      return a < 0 ? std::nullopt : std::optional<double>(std::sqrt(a));
+    case Function::Reciprocal:
+      return a == 0 ? std::nullopt : std::optional<double>(1 / a);
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Elements as T, integers widened.
+template <class T>
+std::vector<T> elements(const Value& value) {
+  if (const Integers* integers = value.integers()) return {integers->begin(), integers->end()};
+  const Reals* reals = value.reals();
+  return {reals->begin(), reals->end()};
+}
+template <>
+std::vector<std::int64_t> elements<std::int64_t>(const Value& value) {
+  return *value.integers();
+}
+
+/// Position in an operand of `shape` of the element at `index` of the broadcast result `out`.
+std::size_t broadcast_position(const Shape& shape, const Shape& out, std::size_t index) {
+  std::size_t position = 0, stride = 1;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto dim = static_cast<std::size_t>(out[out.size() - 1 - i]);
+    const std::size_t at = index % dim;
+    index /= dim;
+    if (i >= shape.size()) continue;
+    const auto own = static_cast<std::size_t>(shape[shape.size() - 1 - i]);
+    if (own != 1) position += at * stride;
+    stride *= own;
+  }
+  return position;
+}
+
+/// The broadcast of all shapes when it is small.
+std::optional<Shape> small_broadcast(std::span<const Value* const> inputs) {
+  Shape out;
+  for (const Value* input : inputs) {
+    const Shape& longer = input->shape.size() > out.size() ? input->shape : out;
+    const Shape& shorter = input->shape.size() > out.size() ? out : input->shape;
+    Shape merged = longer;
+    for (std::size_t i = 0; i < shorter.size(); ++i) {
+      std::int64_t& dim = merged[longer.size() - shorter.size() + i];
+      if (dim == 1) {
+        dim = shorter[i];
+      } else if (shorter[i] != 1 && shorter[i] != dim) {
+        return std::nullopt;
+      }
+    }
+    out = std::move(merged);
+  }
+  const std::optional<std::int64_t> count = checked_element_count(out);
+  if (!count || *count > kMostValues) return std::nullopt;
+  return out;
+}
+
+template <class T>
+std::optional<Value> fold_binary(Function f, std::span<const Value* const> inputs) {
+  const std::optional<Shape> shape = small_broadcast(inputs);
+  if (!shape) return std::nullopt;
+  const auto count = static_cast<std::size_t>(element_count(*shape));
+  std::vector<T> result(count);
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    const std::vector<T> operand = elements<T>(*inputs[k]);
+    for (std::size_t i = 0; i < count; ++i) {
+      const T b = operand[broadcast_position(inputs[k]->shape, *shape, i)];
+      if (k == 0) {
+        result[i] = b;
+      } else if (const std::optional<T> combined = combine(f, result[i], b)) {
+        result[i] = *combined;
+      } else {
+        return std::nullopt;
+      }
+    }
+  }
+  Value value{.shape = *shape, .type = inputs[0]->type};
+  if (is_comparison(f)) {
+    value.type = kBool;
+    value.contents = Integers(result.begin(), result.end());
+  } else {
+    value.contents = std::move(result);
+  }
+  return value;
+}
+
+template <class T>
+std::optional<Value> fold_unary(Function f, const Value& input) {
+  std::vector<T> result = elements<T>(input);
+  for (T& element : result) {
+    const std::optional<T> changed = transform(f, element);
+    if (!changed) return std::nullopt;
+    element = *changed;
+  }
+  return Value{.shape = input.shape, .type = input.type, .contents = std::move(result)};
+}
+
+template <class T>
+std::optional<Value> fold_where(std::span<const Value* const> inputs) {
+  if (inputs.size() != 3 || !inputs[0]->integers()) return std::nullopt;
+  const std::optional<Shape> shape = small_broadcast(inputs);
+  if (!shape) return std::nullopt;
+  const std::vector<T> yes = elements<T>(*inputs[1]), no = elements<T>(*inputs[2]);
+  const Integers& condition = *inputs[0]->integers();
+  std::vector<T> result(static_cast<std::size_t>(element_count(*shape)));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const bool chosen = condition[broadcast_position(inputs[0]->shape, *shape, i)] != 0;
+    result[i] = chosen ? yes[broadcast_position(inputs[1]->shape, *shape, i)]
+                       : no[broadcast_position(inputs[2]->shape, *shape, i)];
+  }
+  return Value{.shape = *shape, .type = inputs[1]->type, .contents = std::move(result)};
+}
+
+/// Along the first dimension, where rows lie one after the other in memory.
+template <class T>
+std::optional<Value> fold_concat(const Node& node, std::span<const Value* const> inputs) {
+  const Shape& first = inputs[0]->shape;
+  const std::int64_t axis = node.integer("axis", 0);
+  if (first.empty() || (axis != 0 && axis != -static_cast<std::int64_t>(first.size()))) {
+    return std::nullopt;
+  }
+  Value value{.shape = first, .type = inputs[0]->type};
+  std::vector<T> result;
+  value.shape[0] = 0;
+  for (const Value* input : inputs) {
+    if (input->shape.size() != first.size() ||
+        !std::equal(first.begin() + 1, first.end(), input->shape.begin() + 1)) {
+      return std::nullopt;
+    }
+    const std::vector<T> part = elements<T>(*input);
+    if (result.size() + part.size() > static_cast<std::size_t>(kMostValues)) return std::nullopt;
+    result.insert(result.end(), part.begin(), part.end());
+    value.shape[0] += input->shape[0];
+  }
+  value.contents = std::move(result);
+  return value;
+}
+
+template <class T>
+std::optional<Value> fold_gather(const Node& node, std::span<const Value* const> inputs) {
+  if (inputs.size() != 2 || !inputs[1]->integers()) return std::nullopt;
+  const Value& data = *inputs[0];
+  const std::int64_t axis = node.integer("axis", 0);
+  if (data.shape.empty() || (axis != 0 && axis != -static_cast<std::int64_t>(data.shape.size()))) {
+    return std::nullopt;
+  }
+  Shape shape = inputs[1]->shape;
+  shape.insert(shape.end(), data.shape.begin() + 1, data.shape.end());
+  const std::optional<std::int64_t> count = checked_element_count(shape);
+  if (!count || *count > kMostValues || data.shape[0] == 0) return std::nullopt;
+  const std::vector<T> from = elements<T>(data);
+  const std::size_t row = from.size() / static_cast<std::size_t>(data.shape[0]);
+  std::vector<T> result;
+  result.reserve(static_cast<std::size_t>(*count));
+  for (std::int64_t index : *inputs[1]->integers()) {
+    if (index < 0) index += data.shape[0];
+    if (index < 0 || index >= data.shape[0]) return std::nullopt;
+    const auto start =
+        from.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(index) * row);
+    result.insert(result.end(), start, start + static_cast<std::ptrdiff_t>(row));
+  }
+  return Value{.shape = std::move(shape), .type = data.type, .contents = std::move(result)};
+}
+
+/// Of vectors: what shapes are.
+template <class T>
+std::optional<Value> fold_slice(const Node& node, std::span<const Value* const> inputs) {
+  const Value& data = *inputs[0];
+  if (data.shape.size() != 1) return std::nullopt;
+  Integers starts = node.integers("starts"), ends = node.integers("ends"), steps{1};
+  if (inputs.size() >= 3) {
+    if (!inputs[1]->integers() || !inputs[2]->integers()) return std::nullopt;
+    starts = *inputs[1]->integers();
+    ends = *inputs[2]->integers();
+  }
+  if (inputs.size() >= 5) {
+    if (!inputs[4]->integers()) return std::nullopt;
+    steps = *inputs[4]->integers();
+  }
+  if (starts.size() != 1 || ends.size() != 1 || steps.size() != 1 || steps[0] == 0) {
+    return std::nullopt;
+  }
+  const SliceRange range = slice_range(data.shape[0], starts[0], ends[0], steps[0]);
+  const std::vector<T> from = elements<T>(data);
+  std::vector<T> result;
+  for (std::int64_t i = 0; i < range.count; ++i) {
+    result.push_back(from[static_cast<std::size_t>(range.start + i * range.step)]);
+  }
+  return Value{.shape = {range.count}, .type = data.type, .contents = std::move(result)};
+}
+
+template <class T>
+std::optional<Value> fold_expand(std::span<const Value* const> inputs) {
+  if (inputs.size() != 2 || !inputs[1]->integers()) return std::nullopt;
+  const Value target{.shape = *inputs[1]->integers()};
+  if (!checked_element_count(target.shape)) return std::nullopt;
+  const Value* both[] = {inputs[0], &target};
+  const std::optional<Shape> shape = small_broadcast(both);
+  if (!shape) return std::nullopt;
+  const std::vector<T> from = elements<T>(*inputs[0]);
+  std::vector<T> result(static_cast<std::size_t>(element_count(*shape)));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    result[i] = from[broadcast_position(inputs[0]->shape, *shape, i)];
+  }
+  return Value{.shape = *shape, .type = inputs[0]->type, .contents = std::move(result)};
+}
+
+/// Of vectors.
+template <class T>
+std::optional<Value> fold_tile(std::span<const Value* const> inputs) {
+  if (inputs.size() != 2 || !inputs[1]->integers() || inputs[0]->shape.size() != 1 ||
+      inputs[1]->integers()->size() != 1) {
+    return std::nullopt;
+  }
+  const std::int64_t repeats = inputs[1]->integers()->front();
+  const std::vector<T> from = elements<T>(*inputs[0]);
+  if (repeats < 0 || repeats > kMostValues ||
+      from.size() * static_cast<std::size_t>(repeats) > static_cast<std::size_t>(kMostValues)) {
+    return std::nullopt;
+  }
+  std::vector<T> result;
+  for (std::int64_t i = 0; i < repeats; ++i) result.insert(result.end(), from.begin(), from.end());
+  return Value{.shape = {static_cast<std::int64_t>(result.size())},
+               .type = inputs[0]->type,
+               .contents = std::move(result)};
+}
+
+std::optional<Value> fold_range(std::span<const Value* const> inputs) {
+  if (inputs.size() != 3) return std::nullopt;
+  for (const Value* input : inputs) {
+    if (!input->integers() || input->integers()->size() != 1) return std::nullopt;
+  }
+  const std::int64_t start = inputs[0]->integers()->front();
+  const std::int64_t limit = inputs[1]->integers()->front();
+  const std::int64_t delta = inputs[2]->integers()->front();
+  std::int64_t span = 0;
+  if (delta == 0 || delta == kLeast || __builtin_sub_overflow(limit, start, &span)) {
+    return std::nullopt;
+  }
+  Integers result;
+  const std::int64_t count = (span > 0) == (delta > 0) ? span / delta + (span % delta != 0) : 0;
+  if (count > kMostValues) return std::nullopt;
+  for (std::int64_t i = 0; i < count; ++i) result.push_back(start + i * delta);
+  return Value{.shape = {count}, .type = inputs[0]->type, .contents = std::move(result)};
+}
+
+std::optional<Value> fold_cast(const Node& node, const Value& input) {
+  Value value = input;
+  value.type = element_type(static_cast<std::int32_t>(node.integer("to", 0)));
+  if (value.type.is_integer == input.type.is_integer) return value;
+  if (const Integers* integers = input.integers()) {
+    value.contents = Reals(integers->begin(), integers->end());
+    return value;
+  }
+  Integers result;
+  for (const double real : *input.reals()) {
+    if (!(std::fabs(real) < 0x1p62)) return std::nullopt;
+    result.push_back(static_cast<std::int64_t>(real));
+  }
+  value.contents = std::move(result);
+  return value;
+}
+
+/// Of vectors, over all elements.
+template <class T>
+std::optional<Value> fold_reduce(Function f, const Node& node, const Value& input) {
+  if (input.shape.size() > 1) return std::nullopt;
+  const Function step = f == Function::ReduceProd  ? Function::Mul
+                        : f == Function::ReduceSum ? Function::Add
+                        : f == Function::ReduceMin ? Function::Min
+                                                   : Function::Max;
+  const std::vector<T> from = elements<T>(input);
+  if (from.empty() && f != Function::ReduceProd && f != Function::ReduceSum) return std::nullopt;
+  T result = !from.empty() ? from.front() : static_cast<T>(f == Function::ReduceProd ? 1 : 0);
+  for (std::size_t i = 1; i < from.size(); ++i) {
+    const std::optional<T> next = combine(step, result, from[i]);
+    if (!next) return std::nullopt;
+    result = *next;
+  }
+  const bool keeps = node.integer("keepdims", 1) != 0 && input.shape.size() == 1;
+  return Value{
+      .shape = keeps ? Shape{1} : Shape{}, .type = input.type, .contents = std::vector<T>{result}};
+}
+
+/// Of vectors: one row of indices.
+template <class T>
+std::optional<Value> fold_nonzero(const Value& input) {
+  if (input.shape.size() != 1) return std::nullopt;
+  const std::vector<T> from = elements<T>(input);
+  Integers result;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != T{}) result.push_back(static_cast<std::int64_t>(i));
+  }
+  const auto count = static_cast<std::int64_t>(result.size());
+  return Value{.shape = {1, count}, .type = kInt64, .contents = std::move(result)};
+}
+
+template <class T>
+std::optional<Value> fold_as(Function f, const Node& node, std::span<const Value* const> inputs) {
+  if (is_binary(f)) return fold_binary<T>(f, inputs);
+  if (is_unary(f)) return fold_unary<T>(f, *inputs[0]);
+  switch (f) {
+    case Function::Where:
+      return fold_where<T>(inputs);
+    case Function::Concat:
+      return fold_concat<T>(node, inputs);
+    case Function::Gather:
+      return fold_gather<T>(node, inputs);
+    case Function::Slice:
+      return fold_slice<T>(node, inputs);
+    case Function::Expand:
+      return fold_expand<T>(inputs);
+    case Function::Tile:
+      return fold_tile<T>(inputs);
+    case Function::Range:
+      return fold_range(inputs);
+    case Function::Cast:
+      return fold_cast(node, *inputs[0]);
+    case Function::NonZero:
+      return fold_nonzero<T>(*inputs[0]);
+    default:
+      return fold_reduce<T>(f, node, *inputs[0]);
+  }
+}
+
+/// Inputs that say where rather than what: their integers do not make the result an integer.
+bool selects(Function f, std::size_t input) {
+  switch (f) {
+    case Function::Where:
+      return input == 0;
+    case Function::Gather:
+    case Function::Slice:
+    case Function::Expand:
+    case Function::Tile:
+    case Function::ReduceProd:
+    case Function::ReduceSum:
+    case Function::ReduceMin:
+    case Function::ReduceMax:
+      return input > 0;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+SliceRange slice_range(std::int64_t size, std::int64_t start, std::int64_t end, std::int64_t step) {
+  const std::int64_t least = step > 0 ? 0 : -1;
+  const std::int64_t most = step > 0 ? size : size - 1;
+  const auto clamp = [&](std::int64_t at) {
+    return std::clamp(at < 0 ? std::max(at, -size - 1) + size : at, least, most);
+  };
+  start = clamp(start);
+  end = clamp(end);
+  if (step < 0) start = std::max<std::int64_t>(start, 0);
+  SliceRange range{.start = start, .step = step};
+  if (size == 0) return range;
+  const std::int64_t span = end - start;
+  if (step > 0 && span > 0) range.count = (span - 1) / step + 1;
+  if (step < 0 && span < 0) range.count = (span + 1) / step + 1;
+  return range;
+}
+
+std::optional<Value> fold(const Node& node, std::span<const Value* const> inputs) {
+  if (!node.is_standard || inputs.empty() || node.outputs.size() != 1) return std::nullopt;
+  bool is_real = false, follows_input = false;
+  for (const Value* input : inputs) {
+    if (std::holds_alternative<std::monostate>(input->contents)) return std::nullopt;
+  }
+  const std::optional<Function> function = find_function(node.op_type());
+  if (!function) return std::nullopt;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    is_real = is_real || (inputs[i]->reals() != nullptr && !selects(*function, i));
+    follows_input = follows_input || inputs[i]->follows_input;
+  }
+  std::optional<Value> value = is_real ? fold_as<double>(*function, node, inputs)
+                                       : fold_as<std::int64_t>(*function, node, inputs);
+  if (value) {
+    value->follows_input = follows_input;
+    value->tensor.reset();
+    value->root.reset();
+  }
+  return value;
+}
+
+}  // namespace tracecast::onnx

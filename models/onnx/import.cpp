@@ -1,0 +1,55 @@
+#include "models/onnx/import.hpp"
+
+#include <filesystem>
+#include <iterator>
+#include <utility>
+
+#include "models/onnx/input_sizes.hpp"
+#include "models/onnx/interpreter.hpp"
+#include "models/onnx/program.hpp"
+#include "models/onnx/reader.hpp"
+
+namespace tracecast {
+namespace {
+
+using namespace onnx;
+
+std::string network_name(std::string_view where, const ModelProto& model) {
+  std::string stem = std::filesystem::path(where).stem().string();
+  return stem.empty() ? model.graph().name() : stem;
+}
+
+}  // namespace
+
+OnnxNetwork import_onnx(std::string_view bytes, std::string_view where,
+                        const OnnxOptions& options) {
+  const ModelProto model = read_model(bytes, where);
+  const Program program = build_program(model, where);
+  InputSizes sizes = resolve_input_sizes(program, options, where);
+  const std::string name = network_name(where, model);
+
+  Reference reference;
+  const bool is_resized =
+      sizes.own.batch != sizes.asked.batch || sizes.own.inputs != sizes.asked.inputs;
+  if (is_resized) {
+    Interpreter own(program, where, name, sizes.own, nullptr, options.training);
+    own.run();
+    reference = {.batch = sizes.own.batch, .values = std::move(own).take_values()};
+  }
+  Interpreter asked(program, where, name, sizes.asked, is_resized ? &reference : nullptr,
+                    options.training);
+  asked.run();
+
+  OnnxNetwork network{.graph = {}, .warnings = asked.warnings()};
+  network.warnings.insert(network.warnings.end(),
+                          std::make_move_iterator(sizes.assumptions.begin()),
+                          std::make_move_iterator(sizes.assumptions.end()));
+  if (program.num_dead_nodes > 0) {
+    network.warnings.push_back(std::to_string(program.num_dead_nodes) +
+                               " nodes reach no output and are left out");
+  }
+  network.graph = std::move(asked).take_graph();
+  return network;
+}
+
+}  // namespace tracecast

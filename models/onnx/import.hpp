@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/graph.hpp"
+
+namespace tracecast {
+
+struct OnnxOptions {
+  std::int64_t batch = 1;  ///< first dimension of the inputs, or the one named after the batch
+  std::optional<std::int64_t>
+      image_size;                       ///< height and width of rank 4 inputs; else as in the file
+  std::optional<std::int64_t> seq_len;  ///< tokens per sample; else as in the file
+  bool training = false;  ///< dropout works, a softmax that ends the network belongs to the loss
+};
+
+/// A network graph and what had to be assumed to get it.
+struct OnnxNetwork {
+  NetworkGraph graph;
+  std::vector<std::string>
+      warnings;  ///< unknown operators with counts, sizes that the file leaves open
+};
+
+/// The forward pass of an ONNX file at any batch, image size or sequence length.
+///
+/// Weights are shapes: their contents are not kept and external data is never opened. Every shape is inferred anew.
+/// A size that the file has baked into a constant (Reshape to [1, 2048]) follows the sizes asked for: the file is
+/// walked at its own sizes as well, and a constant that fits there and has not changed is scaled with the data.
+/// Arithmetic on shapes is folded and leaves no ops; ConstantOfShape of a constant shape is a weight. Functions are
+/// expanded. An operator nobody knows (also If, Loop, Scan) is kept with kind Unknown, its outputs bounded by what the
+/// file declares or by its largest input, and named in the warnings.
+///
+/// `where` names the file in errors; its stem names the network.
+/// Leaves out: operators older than opset 7, IR versions below 3, sequences, maps and optional types.
+/// Throws InputError: not an ONNX file, truncated, inconsistent, or sizes that do not fit the network.
+[[nodiscard]] OnnxNetwork import_onnx(std::string_view bytes, std::string_view where,
+                                      const OnnxOptions& options);
+
+}  // namespace tracecast

@@ -1,0 +1,203 @@
+#include "models/onnx/input_sizes.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "models/onnx/value.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast::onnx {
+namespace {
+
+constexpr std::int64_t kMostSize = std::int64_t{1} << 30;
+// Assumed where neither file nor options say. ImageNet's usual crop; BERT's usual training length.
+constexpr std::int64_t kAssumedImage = 224;
+constexpr std::int64_t kAssumedSequence = 128;
+constexpr std::int64_t kAssumedChannels = 3;
+
+enum class Axis { Batch, Image, Sequence, Channels, Other };
+
+struct Dimension {
+  std::optional<std::int64_t> size;  ///< nothing: left open
+  std::string name;                  ///< lower case; may be empty
+  Axis axis = Axis::Other;
+};
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// What the name of an open dimension says; Other when it says nothing.
+Axis axis_by_name(std::string_view name) {
+  if (contains(name, "batch") || name == "n" || name == "b" || name == "bs") return Axis::Batch;
+  if (contains(name, "seq") || contains(name, "length") || contains(name, "token") || name == "t" ||
+      name == "s" || name == "l") {
+    return Axis::Sequence;
+  }
+  if (contains(name, "height") || contains(name, "width") || name == "h" || name == "w") {
+    return Axis::Image;
+  }
+  return Axis::Other;
+}
+
+std::vector<Dimension> read_dimensions(const NamedValue& input, std::string_view where) {
+  const std::string place = std::string(where) + ", input '" + input.name + "'";
+  const TypeProto& type = input.info->type();
+  if (!type.has_tensor_type()) {
+    throw InputError(place, "a type that is not a tensor", "a tensor");
+  }
+  if (!type.tensor_type().has_shape())
+    throw InputError(place, "no shape", "a tensor of known rank");
+  if (static_cast<std::size_t>(type.tensor_type().shape().dim_size()) > kMostRank) {
+    throw InputError(place, "rank " + std::to_string(type.tensor_type().shape().dim_size()),
+                     "at most " + std::to_string(kMostRank) + " dimensions");
+  }
+  std::vector<Dimension> dimensions;
+  for (const auto& dim : type.tensor_type().shape().dim()) {
+    Dimension dimension;
+    if (dim.has_dim_value()) {
+      if (dim.dim_value() < 1) {
+        throw InputError(place, "dimension " + std::to_string(dim.dim_value()), "at least 1");
+      }
+      dimension.size = dim.dim_value();
+    } else {
+      dimension.name = to_lower(dim.dim_param());
+      dimension.axis = axis_by_name(dimension.name);
+    }
+    dimensions.push_back(std::move(dimension));
+  }
+  return dimensions;
+}
+
+/// By place, where names said nothing. Axis::Batch is decided later.
+void place_axes(std::vector<Dimension>& dimensions, bool is_integer) {
+  const auto place = [&](std::size_t i, Axis axis) {
+    if (dimensions[i].axis == Axis::Other) dimensions[i].axis = axis;
+  };
+  if (dimensions.size() == 4 && !is_integer) {
+    constexpr std::int64_t kMostColours = 4;
+    const auto may_be_colours = [&](std::size_t i) {
+      return dimensions[i].size && *dimensions[i].size <= kMostColours;
+    };
+    const bool is_channels_last = may_be_colours(3) && !may_be_colours(1);
+    place(is_channels_last ? 1 : 2, Axis::Image);
+    place(is_channels_last ? 2 : 3, Axis::Image);
+    place(is_channels_last ? 3 : 1, Axis::Channels);
+  } else if ((dimensions.size() == 2 && is_integer) || (dimensions.size() == 3 && !is_integer)) {
+    place(1, Axis::Sequence);
+  }
+}
+
+bool has_batch(const std::vector<Dimension>& dimensions) {
+  for (const Dimension& dimension : dimensions) {
+    if (dimension.axis == Axis::Batch) return true;
+  }
+  return false;
+}
+
+void require_size(std::string_view option, std::int64_t size) {
+  if (size >= 1 && size <= kMostSize) return;
+  throw InputError(option, std::to_string(size), "a number from 1 to " + std::to_string(kMostSize));
+}
+
+}  // namespace
+
+InputSizes resolve_input_sizes(const Program& program, const OnnxOptions& options,
+                               std::string_view where) {
+  require_size("--batch", options.batch);
+  if (options.image_size) require_size("--image-size", *options.image_size);
+  if (options.seq_len) require_size("--seq-len", *options.seq_len);
+
+  std::vector<std::vector<Dimension>> inputs;
+  for (const ValueIndex index : program.inputs) {
+    const NamedValue& named = program.values[index];
+    inputs.push_back(read_dimensions(named, where));
+    place_axes(inputs.back(),
+               element_type(named.info->type().tensor_type().elem_type()).is_integer);
+  }
+
+  InputSizes sizes;
+  sizes.asked.batch = options.batch;
+  // The file's batch is the first dimension of its first input of rank 2 or more.
+  std::optional<std::int64_t> own_batch;
+  for (const auto& dimensions : inputs) {
+    if (dimensions.size() < 2 || has_batch(dimensions)) continue;
+    if (dimensions[0].size && !own_batch) own_batch = dimensions[0].size;
+  }
+  sizes.own.batch = own_batch.value_or(1);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    std::vector<Dimension>& dimensions = inputs[i];
+    if (dimensions.empty() || has_batch(dimensions)) continue;
+    Dimension& first = dimensions[0];
+    if (first.axis != Axis::Other || (dimensions.size() < 2 && first.size)) continue;
+    if (!first.size || *first.size == sizes.own.batch) {
+      first.axis = Axis::Batch;
+    } else {
+      sizes.assumptions.push_back("input '" + program.values[program.inputs[i]].name +
+                                  "': first dimension " + std::to_string(*first.size) +
+                                  " is not the batch and stays");
+    }
+  }
+
+  bool has_image = false, has_sequence = false;
+  std::map<std::string, std::int64_t> named_sizes;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = program.values[program.inputs[i]].name;
+    Shape own, asked;
+    for (const Dimension& dimension : inputs[i]) {
+      const auto assume = [&](std::int64_t size, std::string_view what) {
+        const auto known = named_sizes.find(dimension.name);
+        if (!dimension.name.empty() && known != named_sizes.end()) return known->second;
+        if (!dimension.name.empty()) named_sizes.emplace(dimension.name, size);
+        std::string text = "input '" + name + "': " + std::string(what);
+        text += " left open by the file, " + std::to_string(size) + " assumed";
+        sizes.assumptions.push_back(std::move(text));
+        return size;
+      };
+      std::int64_t now = dimension.size.value_or(1);
+      std::int64_t before = now;
+      switch (dimension.axis) {
+        case Axis::Batch:
+          now = options.batch;
+          before = dimension.size.value_or(sizes.own.batch);
+          break;
+        case Axis::Image:
+          has_image = true;
+          now = options.image_size ? *options.image_size
+                : dimension.size   ? *dimension.size
+                                   : assume(kAssumedImage, "image size");
+          before = dimension.size.value_or(now);
+          break;
+        case Axis::Sequence:
+          has_sequence = true;
+          now = options.seq_len  ? *options.seq_len
+                : dimension.size ? *dimension.size
+                                 : assume(kAssumedSequence, "sequence length");
+          before = dimension.size.value_or(now);
+          break;
+        case Axis::Channels:
+          now = before = dimension.size ? *dimension.size : assume(kAssumedChannels, "channels");
+          break;
+        case Axis::Other:
+          now = before = dimension.size ? *dimension.size : assume(1, "a dimension");
+          break;
+      }
+      own.push_back(before);
+      asked.push_back(now);
+    }
+    const std::string place = std::string(where) + ", input '" + name + "'";
+    sizes.own.inputs.push_back(checked_shape(std::move(own), place));
+    sizes.asked.inputs.push_back(checked_shape(std::move(asked), place));
+  }
+  if (options.image_size && !has_image) {
+    sizes.assumptions.push_back("the network has no image input: --image-size changes nothing");
+  }
+  if (options.seq_len && !has_sequence) {
+    sizes.assumptions.push_back("the network has no sequence input: --seq-len changes nothing");
+  }
+  return sizes;
+}
+
+}  // namespace tracecast::onnx
