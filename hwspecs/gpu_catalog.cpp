@@ -1,0 +1,186 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hwspecs/gpu_loader.hpp"
+#include "sim/base/embedded.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace embedded {
+std::span<const EmbeddedFile> gpu_specs();
+}
+namespace {
+
+constexpr std::uint64_t kMostSpecBytes = 1 << 20;
+constexpr std::size_t kMostFiles = 10000;
+
+/// Spellings that mean the same become the same text.
+std::string normalize(std::string_view word) {
+  std::string text = to_lower(word);
+  for (char& c : text) {
+    if (c == '-' || c == ' ' || c == '.') c = '_';
+  }
+  return text;
+}
+
+/// What a spec file calls its GPU.
+struct Spellings {
+  std::string id, name;
+  std::vector<std::string> aliases;
+};
+
+/// Reads the names without parsing the rest: lines that begin with `id: "`, `name: "` or `alias: "`. Embedded
+/// files are written so, and a test compares with the full reading.
+Spellings scan_spellings(std::string_view text) {
+  Spellings found;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::size_t begin = line.find(": \""), end = line.rfind('"');
+    if (begin == line.npos || end < begin + 3) continue;
+    const std::string_view key = line.substr(0, begin);
+    const std::string value(line.substr(begin + 3, end - begin - 3));
+    if (key == "id") found.id = value;
+    if (key == "name") found.name = value;
+    if (key == "alias") found.aliases.push_back(value);
+  }
+  return found;
+}
+
+}  // namespace
+
+struct GpuCatalog::State {
+  struct Entry {
+    Spellings spellings;
+    std::string_view text;  ///< what is still to be parsed; empty when it is
+    std::string where;
+  };
+  std::vector<Entry> entries;                ///< sorted by id
+  std::vector<GpuSpec> specs;                ///< one per entry; blank until parsed
+  std::map<std::string, std::size_t> words;  ///< normalized spelling to entry
+  std::mutex mutex;                          ///< find() on one catalog from several threads
+
+  /// Throws InputError when one spelling names two GPUs.
+  void index() {
+    words.clear();
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const Spellings& s = entries[i].spellings;
+      std::vector<std::string> all = s.aliases;
+      all.push_back(s.id);
+      all.push_back(s.name);
+      for (const std::string& word : all) {
+        const auto [it, added] = words.emplace(normalize(word), i);
+        if (added || it->second == i) continue;
+        throw InputError(
+            entries[i].where,
+            fmt::format("\"{}\", which names {} already", word, entries[it->second].spellings.id),
+            "a spelling of this GPU alone");
+      }
+    }
+  }
+
+  const GpuSpec& get(std::size_t i) {
+    const std::lock_guard lock(mutex);
+    if (!entries[i].text.empty()) {
+      specs[i] = load_gpu_spec(entries[i].text, entries[i].where);
+      entries[i].text = {};
+    }
+    return specs[i];
+  }
+};
+
+GpuCatalog::GpuCatalog(std::unique_ptr<State> state) : state_(std::move(state)) {}
+GpuCatalog::GpuCatalog(GpuCatalog&&) noexcept = default;
+GpuCatalog& GpuCatalog::operator=(GpuCatalog&&) noexcept = default;
+GpuCatalog::~GpuCatalog() = default;
+
+GpuCatalog GpuCatalog::embedded() {
+  auto state = std::make_unique<State>();
+  for (const EmbeddedFile& file : embedded::gpu_specs()) {
+    state->entries.push_back({scan_spellings(file.content), file.content, std::string(file.path)});
+  }
+  std::sort(state->entries.begin(), state->entries.end(),
+            [](const auto& a, const auto& b) { return a.spellings.id < b.spellings.id; });
+  state->specs.resize(state->entries.size());
+  state->index();
+  return GpuCatalog(std::move(state));
+}
+
+void GpuCatalog::add_folder(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<fs::path> paths;
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (it->path().extension() == ".textproto") paths.push_back(it->path());
+    if (paths.size() > kMostFiles) {
+      throw InputError(folder.string(), fmt::format("more than {} specs", kMostFiles), "fewer");
+    }
+  }
+  if (error) throw InputError(folder.string(), error.message(), "a folder of *.textproto files");
+  std::sort(paths.begin(), paths.end());
+
+  auto next = std::make_unique<State>();
+  std::map<std::string, std::string> seen;
+  std::vector<std::pair<State::Entry, GpuSpec>> merged;
+  for (const fs::path& path : paths) {
+    const std::string where = path.string();
+    GpuSpec spec = load_gpu_spec(read_file(path, kMostSpecBytes), where);
+    const auto [same, added] = seen.emplace(spec.id, where);
+    if (!added) {
+      throw InputError(where, fmt::format("id \"{}\", which {} has", spec.id, same->second),
+                       "each id once in a folder");
+    }
+    State::Entry entry{{spec.id, spec.name, spec.aliases}, {}, where};
+    merged.emplace_back(std::move(entry), std::move(spec));
+  }
+  for (std::size_t i = 0; i < state_->entries.size(); ++i) {
+    if (seen.contains(state_->entries[i].spellings.id)) continue;
+    merged.emplace_back(state_->entries[i], state_->specs[i]);
+  }
+  std::sort(merged.begin(), merged.end(), [](const auto& a, const auto& b) {
+    return a.first.spellings.id < b.first.spellings.id;
+  });
+  for (auto& [entry, spec] : merged) {
+    next->entries.push_back(std::move(entry));
+    next->specs.push_back(std::move(spec));
+  }
+  next->index();
+  state_ = std::move(next);
+}
+
+const GpuSpec& GpuCatalog::find(std::string_view word) const {
+  const std::string normal = normalize(word);
+  if (const auto it = state_->words.find(normal); it != state_->words.end()) {
+    return state_->get(it->second);
+  }
+  std::vector<std::size_t> longer;
+  std::string choices;
+  for (std::size_t i = 0; i < state_->entries.size() && !normal.empty(); ++i) {
+    if (!state_->entries[i].spellings.id.starts_with(normal + "_")) continue;
+    longer.push_back(i);
+    choices += (choices.empty() ? "" : ", ") + state_->entries[i].spellings.id;
+  }
+  if (longer.size() == 1) return state_->get(longer.front());
+  const std::string found = fmt::format("GPU \"{}\"", word);
+  if (longer.size() > 1) throw InputError("gpu", found, "one of " + choices);
+  std::vector<std::string> known;
+  for (const auto& [spelling, entry] : state_->words) known.push_back(spelling);
+  throw InputError("gpu", found, describe_choices(normal, known));
+}
+
+std::span<const GpuSpec> GpuCatalog::all() const {
+  for (std::size_t i = 0; i < state_->entries.size(); ++i) state_->get(i);
+  return state_->specs;
+}
+
+}  // namespace tracecast
