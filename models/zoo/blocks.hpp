@@ -1,4 +1,5 @@
 #pragma once
+#include <initializer_list>
 #include <string>
 
 #include "models/ops.hpp"
@@ -16,10 +17,11 @@ namespace tracecast::zoo_builders {
                    .right = kernel_w / 2}};
 }
 
-/// Convolution without bias, batch norm, ReLU in place; named NAME.conv, NAME.bn, NAME.relu.
+/// Convolution (a bias before a batch norm is rare), batch norm, ReLU in place; named NAME.conv, NAME.bn, NAME.relu.
 inline TensorId conv_bn_relu(GraphBuilder& b, const std::string& name, TensorId x,
-                             std::int64_t channels, const Window& window, std::int64_t groups = 1) {
-  x = b.conv_layer(name + ".conv", x, channels, window, false, groups);
+                             std::int64_t channels, const Window& window, std::int64_t groups = 1,
+                             bool with_bias = false) {
+  x = b.conv_layer(name + ".conv", x, channels, window, with_bias, groups);
   x = b.batch_norm_layer(name + ".bn", x);
   return b.activation(name + ".relu", x, "relu", true);
 }
@@ -29,6 +31,29 @@ inline TensorId conv_relu(GraphBuilder& b, const std::string& name, TensorId x,
                           std::int64_t channels, const Window& window, std::int64_t groups = 1) {
   x = b.conv_layer(name, x, channels, window, true, groups);
   return b.activation(name + ".relu", x, "relu", true);
+}
+
+/// One convolution of a branch: name within the block, channels, window.
+struct Step {
+  const char* name;
+  std::int64_t channels;
+  Window window;
+};
+
+/// The steps one after the other, each a convolution with batch norm and ReLU; names are NAME + step.
+inline TensorId chain(GraphBuilder& b, const std::string& name, TensorId x,
+                      std::initializer_list<Step> steps) {
+  for (const Step& step : steps) {
+    x = conv_bn_relu(b, name + step.name, x, step.channels, step.window);
+  }
+  return x;
+}
+
+/// Two such steps side by side on the same input.
+inline TensorId fork(GraphBuilder& b, const std::string& name, TensorId x, const Step& left,
+                     const Step& right) {
+  const TensorId halves[] = {chain(b, name, x, {left}), chain(b, name, x, {right})};
+  return b.concat(name + ".cat", halves, 1);
 }
 
 }  // namespace tracecast::zoo_builders

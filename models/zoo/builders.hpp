@@ -7,6 +7,7 @@ namespace tracecast::zoo_builders {
 
 [[nodiscard]] NetworkGraph alexnet(const BuildOptions& options);
 [[nodiscard]] NetworkGraph inception_v3(const BuildOptions& options);
+[[nodiscard]] NetworkGraph inception_v4(const BuildOptions& options);
 [[nodiscard]] NetworkGraph mobilenet_v2(const BuildOptions& options);
 [[nodiscard]] NetworkGraph overfeat(const BuildOptions& options);
 
@@ -23,6 +24,13 @@ struct GoogLeNetLayout {
   bool batch_norm = false;
 };
 [[nodiscard]] NetworkGraph googlenet(const BuildOptions& options, const GoogLeNetLayout& layout);
+
+/// Inception with batch norm, as published or as MXNet's examples have it.
+struct InceptionBnLayout {
+  bool as_mxnet = false;
+};
+[[nodiscard]] NetworkGraph inception_bn(const BuildOptions& options,
+                                        const InceptionBnLayout& layout);
 
 /// SqueezeNet: the first convolution, and after which of the eight fire modules (from 0) images are pooled.
 struct SqueezeNetLayout {
@@ -46,6 +54,7 @@ struct ResNetLayout {
   std::int64_t group_width = 64;  ///< channels of the 3x3 per group in the first stage
   bool stride_in_first =
       false;  ///< the stage's stride sits in the first 1x1 (He et al.), not in the 3x3
+  bool pre_activation = false;  ///< norm and ReLU before the convolutions; bottleneck blocks only
 };
 [[nodiscard]] NetworkGraph resnet(const BuildOptions& options, const ResNetLayout& layout);
 

@@ -7,13 +7,6 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// One convolution of a branch: name within the block, channels, window.
-struct Step {
-  const char* name;
-  std::int64_t channels;
-  Window window;
-};
-
 /// Adds the blocks of one network; block names are those of torchvision.
 class InceptionV3 {
  public:
@@ -74,24 +67,20 @@ class InceptionV3 {
     const TensorId wide = chain(
         name, x, {{".branch3x3dbl_1", 448, kOne}, {".branch3x3dbl_2", 384, same_window(3, 3)}});
     const TensorId parts[] = {chain(name, x, {{".branch1x1", 320, kOne}}),
-                              fork(name + ".branch3x3_2", narrow),
-                              fork(name + ".branch3x3dbl_3", wide), pool_branch(name, x, 192)};
+                              rows_and_columns(name + ".branch3x3_2", narrow),
+                              rows_and_columns(name + ".branch3x3dbl_3", wide),
+                              pool_branch(name, x, 192)};
     return b_.concat(name + ".cat", parts, 1);
   }
 
   TensorId chain(const std::string& name, TensorId x, std::initializer_list<Step> steps) {
-    for (const Step& step : steps) {
-      x = conv_bn_relu(b_, name + step.name, x, step.channels, step.window);
-    }
-    return x;
+    return zoo_builders::chain(b_, name, x, steps);
   }
 
  private:
-  /// A row and a column window beside each other, as NAMEa and NAMEb.
-  TensorId fork(const std::string& name, TensorId x) {
-    const TensorId halves[] = {conv_bn_relu(b_, name + "a", x, 384, same_window(1, 3)),
-                               conv_bn_relu(b_, name + "b", x, 384, same_window(3, 1))};
-    return b_.concat(name + ".cat", halves, 1);
+  /// A row and a column window beside each other.
+  TensorId rows_and_columns(const std::string& name, TensorId x) {
+    return fork(b_, name, x, {"a", 384, same_window(1, 3)}, {"b", 384, same_window(3, 1)});
   }
 
   TensorId pool_branch(const std::string& name, TensorId x, std::int64_t channels) {

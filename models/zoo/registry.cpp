@@ -34,6 +34,10 @@ template <GoogLeNetLayout layout>
 NetworkGraph build(const BuildOptions& options) {
   return googlenet(options, layout);
 }
+template <InceptionBnLayout layout>
+NetworkGraph build(const BuildOptions& options) {
+  return inception_bn(options, layout);
+}
 template <SqueezeNetLayout layout>
 NetworkGraph build(const BuildOptions& options) {
   return squeezenet(options, layout);
@@ -46,6 +50,8 @@ constexpr DenseNetLayout kDenseNet169{.layers = {6, 12, 32, 32}};
 constexpr DenseNetLayout kDenseNet201{.layers = {6, 12, 48, 32}};
 constexpr GoogLeNetLayout kGoogLeNet{};
 constexpr GoogLeNetLayout kGoogLeNetBn{.batch_norm = true};
+constexpr InceptionBnLayout kInceptionBn{};
+constexpr InceptionBnLayout kInceptionBnMxnet{.as_mxnet = true};
 constexpr SqueezeNetLayout kSqueezeNet10{
     .first_channels = 96, .first_kernel = 7, .pool_after = {2, 6}};
 constexpr SqueezeNetLayout kSqueezeNet11{
@@ -56,6 +62,7 @@ constexpr ResNetLayout kResNet50{.blocks = {3, 4, 6, 3}};
 constexpr ResNetLayout kResNet50V1{.blocks = {3, 4, 6, 3}, .stride_in_first = true};
 constexpr ResNetLayout kResNet101{.blocks = {3, 4, 23, 3}};
 constexpr ResNetLayout kResNet152{.blocks = {3, 8, 36, 3}};
+constexpr ResNetLayout kResNet200{.blocks = {3, 24, 36, 3}, .pre_activation = true};
 constexpr ResNetLayout kResNeXt50{.blocks = {3, 4, 6, 3}, .groups = 32, .group_width = 4};
 constexpr ResNetLayout kResNeXt101{.blocks = {3, 4, 23, 3}, .groups = 32, .group_width = 4};
 constexpr ResNetLayout kWideResNet50{.blocks = {3, 4, 6, 3}, .group_width = 128};
@@ -73,12 +80,16 @@ constexpr ZooEntry kZoo[] = {
     {"densenet201", {}, "DenseNet-201", kTorchvision, 20'013'928, 224, build<kDenseNet201>},
     {"googlenet", kGoogLeNetNames, "GoogLeNet as published, with LRN", "Szegedy et al., arXiv 1409.4842, table 1 (the count with biases)", 6'998'552, 224, build<kGoogLeNet>},
     {"googlenet_bn", {}, "GoogLeNet with batch norm", kTorchvision, 6'624'904, 224, build<kGoogLeNetBn>},
+    {"inception_bn", {}, "Inception with batch norm, MXNet's", "MXNet 1.x symbols/inception-bn.py (the count of that definition)", 11'295'240, 224, build<kInceptionBnMxnet>},
+    {"inception_v2", {}, "Inception with batch norm as published", "Ioffe and Szegedy, arXiv 1502.03167, figure 5 (the count of that table)", 11'194'984, 224, build<kInceptionBn>},
     {"inception_v3", {}, "Inception-v3", kTorchvision, 23'834'568, 299, inception_v3},
+    {"inception_v4", {}, "Inception-v4", "Szegedy et al., arXiv 1602.07261; count of timm 0.9 (42.68 M)", 42'679'816, 299, inception_v4},
     {"mobilenet_v2", {}, "MobileNet-v2", kTorchvision, 3'504'872, 224, mobilenet_v2},
     {"overfeat", {}, "OverFeat, fast", "Sermanet et al., arXiv 1312.6229, table 1 (145 M)", 145'920'872, 231, overfeat},
     {"resnet101", {}, "ResNet-101 v1.5", kTorchvision, 44'549'160, 224, build<kResNet101>},
     {"resnet152", {}, "ResNet-152 v1.5", kTorchvision, 60'192'808, 224, build<kResNet152>},
     {"resnet18", {}, "ResNet-18", kTorchvision, 11'689'512, 224, build<kResNet18>},
+    {"resnet200", {}, "ResNet-200, pre-activation", "fb.resnet.torch models/preresnet.lua (the count of that definition)", 64'666'152, 224, build<kResNet200>},
     {"resnet34", {}, "ResNet-34", kTorchvision, 21'797'672, 224, build<kResNet34>},
     {"resnet50", kResNet50Names, "ResNet-50 v1.5, stride in the 3x3", kTorchvision, 25'557'032, 224, build<kResNet50>},
     {"resnet50_v1", {}, "ResNet-50 as published, stride in the first 1x1", kTorchvision, 25'557'032, 224, build<kResNet50V1>},

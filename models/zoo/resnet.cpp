@@ -45,6 +45,29 @@ TensorId residual_block(GraphBuilder& b, const std::string& name, TensorId x,
   return b.activation(name + ".relu", y, "relu", true);
 }
 
+/// Adds one residual block with the batch norms and ReLUs before the convolutions. The first block of the network
+/// has none before it (the stem has just done that); the first of a later stage shares them with its shortcut.
+TensorId pre_activation_block(GraphBuilder& b, const std::string& name, TensorId x,
+                              const Stage& stage, bool is_first, bool starts_stage) {
+  const auto norm_relu = [&](const char* index, TensorId in) {
+    in = b.batch_norm_layer(name + ".bn" + index, in);
+    return b.activation(name + ".relu" + index, in, "relu", true);
+  };
+  const std::int64_t out_channels = stage.planes * 4;
+  TensorId y = is_first ? x : norm_relu("1", x);
+  TensorId shortcut = starts_stage ? y : x;
+  if (starts_stage) {
+    shortcut = b.conv_layer(name + ".downsample", shortcut, out_channels,
+                            Window::square(1, stage.stride), false);
+  }
+  y = b.conv_layer(name + ".conv1", y, stage.planes, Window::square(1), false);
+  y = norm_relu("2", y);
+  y = b.conv_layer(name + ".conv2", y, stage.planes, Window::square(3, stage.stride, 1), false);
+  y = norm_relu("3", y);
+  y = b.conv_layer(name + ".conv3", y, out_channels, Window::square(1), false);
+  return b.add(name + ".add", y, shortcut, true);
+}
+
 }  // namespace
 
 // torchvision/models/resnet.py, after He et al., arXiv 1512.03385, and Xie et al. (ResNeXt), arXiv
@@ -63,8 +86,13 @@ NetworkGraph resnet(const BuildOptions& options, const ResNetLayout& layout) {
     for (int j = 0; j < layout.blocks[i]; ++j) {
       const Stage stage{.planes = std::int64_t{64} << i, .stride = i > 0 && j == 0 ? 2 : 1};
       const std::string name = "layer" + std::to_string(i + 1) + "." + std::to_string(j);
-      x = residual_block(b, name, x, layout, stage);
+      x = layout.pre_activation ? pre_activation_block(b, name, x, stage, i == 0 && j == 0, j == 0)
+                                : residual_block(b, name, x, layout, stage);
     }
+  }
+  if (layout.pre_activation) {
+    x = b.batch_norm_layer("bn_last", x);
+    x = b.activation("relu_last", x, "relu", true);
   }
   x = b.global_avg_pool("avgpool", x);
   x = b.flatten("flatten", x);
