@@ -1,0 +1,362 @@
+#include "sim/engine/task_graph.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "sim/engine/event_queue.hpp"
+
+namespace tracecast::engine {
+namespace {
+
+constexpr std::uint32_t kNone = UINT32_MAX;
+constexpr std::size_t kMostIndices = kNone;
+
+/// "3 -> 7 -> 3", long ones cut in the middle.
+std::string in_words(const std::vector<TaskId>& cycle) {
+  constexpr std::size_t kMostShown = 8;
+  std::string text = "tasks ";
+  for (std::size_t i = 0; i < std::min(cycle.size(), kMostShown); ++i) {
+    text += std::to_string(cycle[i].index) + " -> ";
+  }
+  if (cycle.size() > kMostShown) {
+    text += "... (" + std::to_string(cycle.size() - kMostShown) + " more) -> ";
+  }
+  return text + std::to_string(cycle.front().index) + " wait for each other";
+}
+
+}  // namespace
+
+CycleError::CycleError(std::vector<TaskId> cycle)
+    : InputError("task graph", in_words(cycle), "no task that waits for itself"),
+      cycle_(std::move(cycle)) {}
+
+std::optional<Release> Schedule::find_release(TaskId task) const {
+  const std::uint32_t by = released_by[task.index];
+  if (by == kNobody) return std::nullopt;
+  const bool waited = start[task.index] > ready[task.index];
+  return Release{waited ? Cause::Resource : Cause::Dependency, TaskId{by}};
+}
+
+std::vector<TaskId> Schedule::critical_path() const {
+  std::vector<TaskId> path;
+  if (end.empty()) return path;
+  const auto last = std::max_element(end.begin(), end.end()) - end.begin();
+  for (auto task = static_cast<std::uint32_t>(last); task != kNobody; task = released_by[task]) {
+    path.push_back(TaskId{task});
+  }
+  return path;
+}
+
+void TaskGraph::reserve(std::size_t num_tasks, std::size_t num_dependencies) {
+  duration_.reserve(num_tasks);
+  resource_.reserve(num_tasks);
+  before_.reserve(num_dependencies);
+  after_.reserve(num_dependencies);
+}
+
+ResourceId TaskGraph::add_resource(Discipline discipline, std::uint32_t capacity) {
+  TRACECAST_CHECK(capacity > 0, "a resource serves somebody");
+  TRACECAST_CHECK(discipline == Discipline::ReadyOrder || capacity == 1,
+                  "program order is kept one task at a time");
+  TRACECAST_CHECK(resources_.size() < kMostIndices, "resource ids have 32 bits");
+  resources_.push_back({capacity, discipline});
+  return ResourceId{static_cast<std::uint32_t>(resources_.size() - 1)};
+}
+
+TaskId TaskGraph::add(std::uint32_t resource, Picoseconds duration) {
+  TRACECAST_CHECK(duration_.size() < kMostIndices, "task ids have 32 bits");
+  count_time(duration);
+  duration_.push_back(duration);
+  resource_.push_back(resource);
+  return TaskId{static_cast<std::uint32_t>(duration_.size() - 1)};
+}
+
+void TaskGraph::add_dependency(TaskId before, TaskId after, Picoseconds lag) {
+  TRACECAST_CHECK(before.index < num_tasks() && after.index < num_tasks(),
+                  "a dependency joins tasks that exist");
+  TRACECAST_CHECK(before_.size() < kMostIndices, "dependencies are counted in 32 bits");
+  count_time(lag);
+  if (lag_.empty() && lag > Picoseconds{}) lag_.resize(before_.size());
+  if (!lag_.empty() || lag > Picoseconds{}) lag_.push_back(lag);
+  before_.push_back(before.index);
+  after_.push_back(after.index);
+}
+
+void TaskGraph::count_time(Picoseconds duration) {
+  TRACECAST_CHECK(duration >= Picoseconds{}, "a duration is not negative");
+  if (duration > Picoseconds::most() - total_) {
+    fail_too_long(total_.in_seconds() + duration.in_seconds(), Picoseconds::most().in_seconds());
+  }
+  total_ += duration;
+}
+
+/// One run. Everything that changes is here; the graph is only read.
+class TaskGraph::Run {
+ public:
+  explicit Run(const TaskGraph& graph);
+  Schedule finish();
+
+ private:
+  enum EventKind : std::uint16_t { kEnds, kBecomesReady };
+  static constexpr std::uint32_t kIsReady = UINT32_MAX;
+
+  /// What a task's dependencies touch, together in one half of a cache line: the order in which
+  /// tasks are visited is as good as random.
+  struct Node {
+    Picoseconds ready{};  ///< the latest of what its dependencies have allowed so far
+    Picoseconds start{};
+    std::uint32_t pending = 0;  ///< dependencies not yet ended; then kIsReady
+    std::uint32_t released_by = kNone;
+    std::uint32_t resource = kNone;
+    std::uint32_t next =
+        kNone;  ///< the next one waiting for (or, in program order, on) its resource
+  };
+  static_assert(sizeof(Node) == 32);
+
+  struct ResourceState {
+    std::uint32_t room = 1;
+    std::uint32_t head = kNone, tail = kNone;  ///< who waits; in program order all not yet started
+    std::uint32_t freed_by = kNone;            ///< the task that ended last: at freed_at
+    Picoseconds freed_at{};
+    Picoseconds busy{};
+    Discipline discipline{};
+    bool to_serve = false;
+  };
+
+  void sort_dependencies();
+  void link_programs();
+  void satisfy(std::uint32_t task, std::uint32_t by, Picoseconds when);
+  void make_ready(std::uint32_t task);
+  void start(std::uint32_t task, Picoseconds when);
+  void end(std::uint32_t task);
+  void end_all_of_now();
+  void queue_ready_tasks();
+  void serve(ResourceState& resource);
+  void give_out_resources();
+  void mark_to_serve(std::uint32_t resource);
+  [[noreturn]] void fail_on_cycle() const;
+
+  const TaskGraph& graph_;
+  std::vector<Node> nodes_;
+  // Dependencies by `before`: those of task t are [first_[t], first_[t + 1]).
+  std::vector<std::uint32_t> first_, after_;
+  std::vector<Picoseconds> lag_;  ///< empty when all are zero
+  std::vector<ResourceState> resources_;
+  EventQueue<Picoseconds> queue_;
+  std::vector<std::uint32_t> ending_;    ///< end now
+  std::vector<std::uint32_t> ready_;     ///< became ready now, in ready order, not yet queued
+  std::vector<std::uint32_t> to_serve_;  ///< resources with room and somebody waiting
+  std::size_t num_ended_ = 0;
+};
+
+TaskGraph::Run::Run(const TaskGraph& graph) : graph_(graph), nodes_(graph.num_tasks()) {
+  for (const Resource& resource : graph.resources_) {
+    resources_.push_back({.room = resource.capacity, .discipline = resource.discipline});
+  }
+  sort_dependencies();
+  link_programs();
+}
+
+void TaskGraph::Run::sort_dependencies() {
+  const std::size_t count = graph_.before_.size();
+  first_.assign(nodes_.size() + 2, 0);
+  for (const std::uint32_t before : graph_.before_) ++first_[before + 2];
+  for (std::size_t i = 2; i < first_.size(); ++i) first_[i] += first_[i - 1];
+  after_.resize(count);
+  lag_.resize(graph_.lag_.size());
+  for (std::size_t i = 0; i < count; ++i) {  // first_[t + 1] moves from the begin of t to its end
+    const std::uint32_t place = first_[graph_.before_[i] + 1]++;
+    after_[place] = graph_.after_[i];
+    if (!lag_.empty()) lag_[place] = graph_.lag_[i];
+    ++nodes_[graph_.after_[i]].pending;
+  }
+}
+
+void TaskGraph::Run::link_programs() {
+  for (std::uint32_t task = 0; task < nodes_.size(); ++task) {
+    const std::uint32_t index = nodes_[task].resource = graph_.resource_[task];
+    if (index == kNoResource) continue;
+    ResourceState& resource = resources_[index];
+    if (resource.discipline != Discipline::ProgramOrder) continue;
+    (resource.head == kNone ? resource.head : nodes_[resource.tail].next) = task;
+    resource.tail = task;
+  }
+}
+
+/// One dependency of `task` allows it from `when` >= now on.
+void TaskGraph::Run::satisfy(std::uint32_t task, std::uint32_t by, Picoseconds when) {
+  Node& node = nodes_[task];
+  if (when > node.ready || (when == node.ready && by < node.released_by)) {
+    node.ready = when;
+    node.released_by = by;
+  }
+  if (--node.pending > 0) return;
+  if (node.ready == queue_.now()) {
+    make_ready(task);
+  } else if (node.resource == kNoResource) {
+    start(task, node.ready);
+  } else {
+    queue_.push(node.ready, task, kBecomesReady);
+  }
+}
+
+/// `task` is ready now.
+void TaskGraph::Run::make_ready(std::uint32_t task) {
+  Node& node = nodes_[task];
+  if (node.resource == kNoResource) return start(task, queue_.now());
+  ResourceState& resource = resources_[node.resource];
+  if (resource.discipline == Discipline::ReadyOrder) {
+    ready_.push_back(task);
+  } else {
+    node.pending = kIsReady;
+    if (resource.head == task && resource.room > 0) mark_to_serve(node.resource);
+  }
+}
+
+void TaskGraph::Run::start(std::uint32_t task, Picoseconds when) {
+  nodes_[task].start = when;
+  const Picoseconds end = when + graph_.duration_[task];
+  if (end == queue_.now()) {
+    ending_.push_back(task);
+  } else {
+    queue_.push(end, task, kEnds);
+  }
+}
+
+void TaskGraph::Run::end(std::uint32_t task) {
+  ++num_ended_;
+  const Picoseconds now = queue_.now();
+  if (const std::uint32_t index = nodes_[task].resource; index != kNoResource) {
+    ResourceState& resource = resources_[index];
+    ++resource.room;
+    resource.freed_by = resource.freed_at == now ? std::min(resource.freed_by, task) : task;
+    resource.freed_at = now;
+    if (resource.head != kNone) mark_to_serve(index);
+  }
+  for (std::uint32_t i = first_[task]; i < first_[task + 1]; ++i) {
+    satisfy(after_[i], task, lag_.empty() ? now : now + lag_[i]);
+  }
+}
+
+/// Everything that ends or becomes ready now without asking for a resource.
+void TaskGraph::Run::end_all_of_now() {
+  while (!ending_.empty()) {
+    const std::uint32_t task = ending_.back();
+    ending_.pop_back();
+    end(task);
+  }
+}
+
+void TaskGraph::Run::mark_to_serve(std::uint32_t index) {
+  if (resources_[index].to_serve) return;
+  resources_[index].to_serve = true;
+  to_serve_.push_back(index);
+}
+
+/// Tasks that became ready together queue by index: which dependency ended first in our loop must
+/// not show.
+void TaskGraph::Run::queue_ready_tasks() {
+  if (!std::is_sorted(ready_.begin(), ready_.end())) std::sort(ready_.begin(), ready_.end());
+  for (const std::uint32_t task : ready_) {
+    const std::uint32_t index = nodes_[task].resource;
+    ResourceState& resource = resources_[index];
+    (resource.head == kNone ? resource.head : nodes_[resource.tail].next) = task;
+    resource.tail = task;
+    if (resource.room > 0) mark_to_serve(index);
+  }
+  ready_.clear();
+}
+
+void TaskGraph::Run::serve(ResourceState& resource) {
+  const bool in_program_order = resource.discipline == Discipline::ProgramOrder;
+  while (resource.room > 0 && resource.head != kNone) {
+    const std::uint32_t task = resource.head;
+    Node& node = nodes_[task];
+    if (in_program_order && node.pending != kIsReady) return;
+    resource.head = node.next;
+    --resource.room;
+    resource.busy += graph_.duration_[task];
+    if (node.ready < queue_.now()) node.released_by = resource.freed_by;
+    start(task, queue_.now());
+  }
+}
+
+void TaskGraph::Run::give_out_resources() {
+  queue_ready_tasks();
+  for (const std::uint32_t index : to_serve_) {
+    resources_[index].to_serve = false;
+    serve(resources_[index]);
+  }
+  to_serve_.clear();
+}
+
+Schedule TaskGraph::Run::finish() {
+  for (std::uint32_t task = 0; task < nodes_.size(); ++task) {
+    if (nodes_[task].pending == 0) make_ready(task);
+  }
+  for (;;) {
+    end_all_of_now();
+    give_out_resources();
+    if (!ending_.empty()) continue;
+    if (queue_.empty()) break;
+    do {
+      const Event<Picoseconds> event = queue_.pop();
+      if (event.kind == kEnds) {
+        ending_.push_back(event.id);
+      } else {
+        make_ready(event.id);
+      }
+    } while (queue_.has_event_now());
+  }
+  if (num_ended_ < nodes_.size()) fail_on_cycle();
+
+  Schedule schedule;
+  schedule.ready.reserve(nodes_.size());
+  schedule.start.reserve(nodes_.size());
+  schedule.end.reserve(nodes_.size());
+  schedule.released_by.reserve(nodes_.size());
+  for (std::uint32_t task = 0; task < nodes_.size(); ++task) {
+    const Node& node = nodes_[task];
+    schedule.ready.push_back(node.ready);
+    schedule.start.push_back(node.start);
+    schedule.end.push_back(node.start + graph_.duration_[task]);
+    schedule.released_by.push_back(node.released_by);
+    schedule.makespan = std::max(schedule.makespan, schedule.end.back());
+  }
+  for (const ResourceState& resource : resources_) schedule.busy.push_back(resource.busy);
+  return schedule;
+}
+
+/// Every task that has not run waits for one that has not either: a dependency, or the one before it
+/// in program order. Following those leads into a cycle.
+void TaskGraph::Run::fail_on_cycle() const {
+  std::vector<bool> stuck(nodes_.size(), false);
+  std::vector<std::uint32_t> waits_for(nodes_.size(), kNone);
+  for (std::uint32_t task = 0; task < nodes_.size(); ++task) {
+    stuck[task] = nodes_[task].pending != 0 && nodes_[task].pending != kIsReady;
+  }
+  for (const ResourceState& resource : resources_) {
+    if (resource.discipline != Discipline::ProgramOrder || resource.head == kNone) continue;
+    for (std::uint32_t task = resource.head; nodes_[task].next != kNone; task = nodes_[task].next) {
+      stuck[nodes_[task].next] = true;
+      waits_for[nodes_[task].next] = task;
+    }
+  }
+  for (std::size_t i = 0; i < graph_.before_.size(); ++i) {
+    const std::uint32_t before = graph_.before_[i], after = graph_.after_[i];
+    if (stuck[before] && stuck[after]) waits_for[after] = std::min(waits_for[after], before);
+  }
+  auto task =
+      static_cast<std::uint32_t>(std::find(stuck.begin(), stuck.end(), true) - stuck.begin());
+  std::vector<bool> seen(nodes_.size(), false);
+  for (; !seen[task]; task = waits_for[task]) seen[task] = true;
+  std::vector<TaskId> cycle{TaskId{task}};
+  for (std::uint32_t i = waits_for[task]; i != task; i = waits_for[i]) cycle.push_back(TaskId{i});
+  throw CycleError(std::move(cycle));
+}
+
+Schedule TaskGraph::run() const { return Run(*this).finish(); }
+
+}  // namespace tracecast::engine

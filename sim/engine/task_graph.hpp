@@ -1,0 +1,125 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "sim/base/ids.hpp"
+#include "sim/engine/time.hpp"
+
+namespace tracecast::engine {
+
+using TaskId = Id<struct TaskTag>;
+using ResourceId = Id<struct ResourceTag>;
+
+/// Whom a resource serves next.
+enum class Discipline : std::uint8_t {
+  /// The task that became ready first; the lower index at equal times. A link, a pool of cores.
+  ReadyOrder,
+  /// The tasks in the order they were added to it: one that is ready waits for all before it, even
+  /// if they are not. A CUDA stream, a host thread.
+  ProgramOrder,
+};
+
+/// Why a task started when it did and not before.
+enum class Cause : std::uint8_t {
+  Dependency,  ///< the task named ended (and its lag passed) at the moment of the start
+  Resource,    ///< it was ready earlier; the task named ended and made room on its resource
+};
+
+struct Release {
+  Cause cause{};
+  TaskId task{};
+};
+
+/// When everything ran. Vectors are indexed by task or by resource.
+struct Schedule {
+  std::vector<Picoseconds> ready;  ///< all dependencies done, lags passed
+  std::vector<Picoseconds> start, end;
+  std::vector<Picoseconds> busy;  ///< per resource: the sum of the durations it served
+  Picoseconds makespan{};         ///< the last end; zero when there is no task
+
+  /// What the start of a task waited for, the last of them; nothing when it waited for nothing.
+  /// It waited for its resource if it started after it was ready, else for the dependency that was
+  /// satisfied last. Among equals the one of lowest index.
+  [[nodiscard]] std::optional<Release> find_release(TaskId task) const;
+
+  /// From the last task to end (lowest index at equal times) to one that waited for nothing, each
+  /// released by the next. Their durations, and the lags between them, sum to the makespan: the lag
+  /// before a task is its start minus the end of the next one in the list. Empty without tasks.
+  [[nodiscard]] std::vector<TaskId> critical_path() const;
+
+  /// Behind find_release: the index of the task that did, or kNobody.
+  static constexpr std::uint32_t kNobody = UINT32_MAX;
+  std::vector<std::uint32_t> released_by;
+};
+
+/// Tasks wait for each other, or for themselves. Program order counts as waiting.
+class CycleError : public InputError {
+ public:
+  /// `cycle`: each task waits for the next, the last for the first.
+  explicit CycleError(std::vector<TaskId> cycle);
+  [[nodiscard]] const std::vector<TaskId>& cycle() const { return cycle_; }
+
+ private:
+  std::vector<TaskId> cycle_;
+};
+
+/// Tasks with durations, what they wait for, and the resources they share: run() says when each runs.
+///
+/// A task is ready when all its dependencies have ended and their lags passed. It starts as soon as
+/// it is ready and its resource, if it has one, has room and serves it next; it is never interrupted.
+/// At one moment all tasks that end do so, everything they release becomes ready, and only then are
+/// resources given out. Tasks of zero duration end where they start: those on no resource at once,
+/// as part of what released them; those on a resource before any further start at that moment.
+///
+/// The schedule depends on the tasks, the edges and, on each resource, the relative order in which
+/// its tasks were added; not on the order of edges or on how tasks of different resources
+/// interleave. Integer time: the same on every machine.
+class TaskGraph {
+ public:
+  /// Room for so many, to save reallocations. Optional.
+  void reserve(std::size_t num_tasks, std::size_t num_dependencies);
+
+  /// `capacity` tasks at a time; 1 in ProgramOrder.
+  ResourceId add_resource(Discipline discipline, std::uint32_t capacity = 1);
+  /// A task on no resource: a delay, or, at zero duration, a point where dependencies join.
+  /// Both throw InputError when all durations and lags together exceed the clock.
+  TaskId add_task(Picoseconds duration) { return add(kNoResource, duration); }
+  TaskId add_task(ResourceId resource, Picoseconds duration) {
+    TRACECAST_CHECK(resource.index < resources_.size(), "a task's resource exists");
+    return add(resource.index, duration);
+  }
+  /// `after` is ready no earlier than `lag` after `before` ends. Both tasks exist; either may have
+  /// been added first. Throws InputError when all durations and lags exceed the clock.
+  void add_dependency(TaskId before, TaskId after, Picoseconds lag = {});
+
+  [[nodiscard]] std::size_t num_tasks() const { return duration_.size(); }
+  [[nodiscard]] std::size_t num_dependencies() const { return before_.size(); }
+  [[nodiscard]] std::size_t num_resources() const { return resources_.size(); }
+
+  /// Runs every task once, from time zero: O((tasks + dependencies) log(ready at the same moment)).
+  /// The graph is unchanged and can be added to and run again. Throws CycleError.
+  [[nodiscard]] Schedule run() const;
+
+ private:
+  class Run;
+  static constexpr std::uint32_t kNoResource = UINT32_MAX;
+  struct Resource {
+    std::uint32_t capacity = 1;
+    Discipline discipline{};
+  };
+
+  TaskId add(std::uint32_t resource, Picoseconds duration);
+  void count_time(Picoseconds duration);
+
+  std::vector<Resource> resources_;
+  std::vector<Picoseconds> duration_;          ///< by task
+  std::vector<std::uint32_t> resource_;        ///< by task
+  std::vector<std::uint32_t> before_, after_;  ///< by dependency
+  std::vector<Picoseconds> lag_;               ///< by dependency; empty while all are zero
+  Picoseconds total_{};                        ///< all durations and lags: no task can end later
+};
+
+}  // namespace tracecast::engine
