@@ -1,0 +1,92 @@
+#include "sim/cluster/caching_allocator.hpp"
+
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kSmallRequest = kMiB;
+constexpr std::int64_t kSmallSegment = 2 * kMiB;
+constexpr std::int64_t kLargeMultiple = 2 * kMiB;
+
+std::int64_t round_up(std::int64_t size, std::int64_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+CachingAllocator::CachingAllocator(std::int64_t block, std::int64_t large_segment)
+    : block_(block), large_segment_(large_segment) {
+  TRACECAST_CHECK(block > 0 && large_segment >= 0, "an allocator has a block size");
+}
+
+CachingAllocator::Handle CachingAllocator::new_block(const Block& block) {
+  if (unused_.empty()) {
+    blocks_.push_back(block);
+    return blocks_.size() - 1;
+  }
+  const Handle handle = unused_.back();
+  unused_.pop_back();
+  blocks_[handle] = block;
+  return handle;
+}
+
+CachingAllocator::Handle CachingAllocator::allocate(std::int64_t size) {
+  const std::int64_t wanted = round_up(size, block_);
+  const bool small = wanted <= kSmallRequest;
+  FreeBlocks& free = pool(small);
+
+  Handle handle = kNone;
+  if (const auto fit = free.lower_bound({wanted, 0}); fit != free.end()) {
+    handle = fit->second;
+    free.erase(fit);
+  } else {
+    const std::int64_t segment = small                         ? kSmallSegment
+                                 : wanted < large_segment_ / 2 ? large_segment_
+                                                               : round_up(wanted, kLargeMultiple);
+    reserved_ += segment;
+    handle = new_block({.size = segment, .free = true, .small = small});
+  }
+
+  // Large blocks are split only when more than 1 MiB is left over, as PyTorch does.
+  const std::int64_t rest = blocks_[handle].size - wanted;
+  if (rest >= (small ? block_ : kSmallRequest + 1)) {
+    const Handle next = blocks_[handle].next;
+    const Handle tail =
+        new_block({.size = rest, .free = true, .small = small, .previous = handle, .next = next});
+    if (next != kNone) blocks_[next].previous = tail;
+    blocks_[handle].next = tail;
+    blocks_[handle].size = wanted;
+    free.insert({rest, tail});
+  }
+  blocks_[handle].free = false;
+  return handle;
+}
+
+void CachingAllocator::absorb_next(Handle handle) {
+  const Handle gone = blocks_[handle].next;
+  blocks_[handle].size += blocks_[gone].size;
+  blocks_[handle].next = blocks_[gone].next;
+  if (blocks_[gone].next != kNone) blocks_[blocks_[gone].next].previous = handle;
+  unused_.push_back(gone);
+}
+
+void CachingAllocator::release(Handle handle) {
+  TRACECAST_CHECK(!blocks_[handle].free, "a block is released once");
+  FreeBlocks& free = pool(blocks_[handle].small);
+  if (const Handle next = blocks_[handle].next; next != kNone && blocks_[next].free) {
+    free.erase({blocks_[next].size, next});
+    absorb_next(handle);
+  }
+  if (const Handle previous = blocks_[handle].previous;
+      previous != kNone && blocks_[previous].free) {
+    free.erase({blocks_[previous].size, previous});
+    absorb_next(previous);
+    handle = previous;
+  }
+  blocks_[handle].free = true;
+  free.insert({blocks_[handle].size, handle});
+}
+
+}  // namespace tracecast

@@ -1,0 +1,77 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/gpu_spec.hpp"
+#include "models/graph.hpp"
+#include "sim/cluster/step_program.hpp"
+
+namespace tracecast {
+
+/// Least, mean and greatest value over sampling windows.
+struct Range {
+  double min = 0, avg = 0, max = 0;
+};
+
+/// GPU utilisation as nvidia-smi samples it: share of each window in which at least one kernel ran,
+/// the step repeated without end. Window: 1 s up to Pascal, 1/6 s since Volta (nvmlUtilization_t,
+/// NVML API reference: "the sample period may be between 1 second and 1/6 second depending on the
+/// product"). Windows are sampled until they repeat or 64 have been seen.
+[[nodiscard]] Range gpu_utilization(const StepTimeline& timeline, const GpuSpec& gpu);
+
+/// Arithmetic done over arithmetic possible: sum of flops / peak(format, unit) over the step time.
+/// Counts what kernels execute (after Winograd's saving), at the boost clock's peak.
+[[nodiscard]] double sm_efficiency(const PricedStep& priced, Seconds step_time, const GpuSpec& gpu);
+
+struct PowerRange {
+  Watts idle{}, min{}, avg{}, max{};
+};
+/// Board power from activity, averaged over windows of 0.1 s (the sensor's period).
+///   while a kernel runs: idle + (tdp - idle) * min(1, 0.25 + 0.55 * compute + 0.35 * memory)
+///   between kernels:     idle + (tdp - idle) * 0.15
+/// compute, memory: the kernel's share of the peak rate and of the bandwidth.
+/// Guess: the four numbers are judgement (a busy GPU without arithmetic draws a third of its range; clocks
+/// stay up between kernels); no measurement is fitted yet.
+[[nodiscard]] PowerRange board_power(const PricedStep& priced, const StepProgram& program,
+                                     const StepTimeline& timeline, const GpuSpec& gpu);
+
+/// Part of a step's time, by name.
+struct TimeShare {
+  std::string_view name;
+  Seconds time{};
+};
+
+/// Kernel time by class, greatest first, then "idle": the GPU waits. Sums to the step time.
+[[nodiscard]] std::vector<TimeShare> time_by_class(const PricedStep& priced,
+                                                   const StepTimeline& timeline);
+/// Convolution time by algorithm, greatest first.
+[[nodiscard]] std::vector<TimeShare> convolution_time_by_algorithm(const PricedStep& priced);
+/// Kernel time by basis; waiting for the host counts as `Transferred`, since host costs come from
+/// other hosts. In the order measured, transferred, spec, unknown; absent ones left out.
+[[nodiscard]] std::vector<TimeShare> time_by_basis(const PricedStep& priced,
+                                                   const StepTimeline& timeline);
+
+/// What a faster step would need most.
+enum class Bottleneck {
+  Compute,  ///< arithmetic of the kernels
+  Memory,   ///< bandwidth of device memory
+  Launch,   ///< the host's dispatch, and kernels too small to fill the GPU
+  Input,    ///< the copy of the input
+};
+[[nodiscard]] std::string_view to_string(Bottleneck bottleneck);
+/// The greatest part of the critical path; kernels count by their bound.
+[[nodiscard]] Bottleneck find_bottleneck(const PricedStep& priced, const StepTimeline& timeline);
+
+/// A layer or a cause with the time it takes in one step.
+struct Cost {
+  std::optional<OpId> layer;  ///< forward op, with its backward and update kernels; else a cause
+  std::string_view cause;     ///< of what is no layer: "waiting for the host", "waiting for input"
+  Seconds time{};
+};
+/// The `count` greatest, greatest first; equal ones in the graph's order.
+[[nodiscard]] std::vector<Cost> greatest_costs(const NetworkGraph& graph, const PricedStep& priced,
+                                               const StepTimeline& timeline, std::size_t count);
+
+}  // namespace tracecast

@@ -1,0 +1,116 @@
+#include "sim/cluster/prediction.hpp"
+
+#include <array>
+#include <utility>
+
+#include "models/lowering/lower.hpp"
+#include "models/training.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Phase>, 4> kPhases{{
+    {"train", Phase::Train},
+    {"infer", Phase::Infer},
+    {"forward", Phase::Forward},
+    {"forward_backward", Phase::ForwardBackward},
+}};
+
+/// Share of PCIe's theoretical rate that a copy from pinned memory reaches: 12 of 15.75 GB/s on PCIe 3
+/// x16 (bandwidthTest of the CUDA samples on P100 and V100 hosts).
+constexpr double kCopyEfficiency = 0.76;
+
+Bytes input_bytes(const NetworkGraph& graph) {
+  Bytes bytes{};
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.role != TensorRole::Input) continue;
+    bytes += element_size(tensor, PrecisionMode::Fp32) *
+             static_cast<double>(element_count(tensor.shape));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string_view to_string(Phase phase) {
+  for (const auto& [name, value] : kPhases) {
+    if (value == phase) return name;
+  }
+  return "?";
+}
+
+std::optional<Phase> find_phase(std::string_view name) {
+  for (const auto& [known, value] : kPhases) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
+}
+
+NetworkGraph make_step_graph(NetworkGraph forward, Phase phase, std::string_view optimizer) {
+  if (phase == Phase::Infer || phase == Phase::Forward) return forward;
+  const auto kind = find_optimizer(optimizer);
+  TRACECAST_CHECK(kind.has_value(), "the optimizer's name was checked where it came in");
+  const bool whole = phase == Phase::Train;
+  return make_training_graph(std::move(forward),
+                             {.optimizer = *kind, .with_loss = whole, .with_optimizer = whole});
+}
+
+Prediction predict(const PredictRequest& request) {
+  const NetworkGraph& graph = request.graph;
+  Prediction result;
+  result.priced =
+      price(lower(graph, request.framework, request.gpu, {.precision = request.precision}),
+            request.gpu, request.cost);
+
+  Seconds input_copy{};
+  if (request.input_from_host) {
+    input_copy = input_bytes(graph) / (request.gpu.pcie_bandwidth * kCopyEfficiency);
+  }
+  result.program = build_step_program(graph, result.priced, request.framework, input_copy);
+  result.timeline = simulate(result.program);
+
+  std::vector<Bytes> workspaces(graph.ops().size());
+  std::vector<ErrorShare> errors;
+  // Kernels that overlap the host's work decide nothing; which ones is not worth telling apart.
+  const double on_path = result.timeline.kernel_busy > Seconds(0)
+                             ? result.timeline.critical_kernels / result.timeline.kernel_busy
+                             : 0.0;
+  for (std::size_t i = 0; i < result.priced.choices.size(); ++i) {
+    const cost::PricedCandidate& choice = result.priced.choices[i];
+    workspaces[result.priced.lowered.ops[i].op.index] = choice.candidate->workspace;
+    for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
+      const Kernel& kernel = choice.candidate->kernels[k];
+      errors.push_back({.kernel_class = kernel.kernel_class,
+                        .time = choice.estimates[k].duration * on_path,
+                        .log_sd = choice.estimates[k].log_sd});
+      if (kernel.is_bounded_guess) {
+        ++result.num_guessed_kernels;
+        result.guessed_time += choice.estimates[k].duration;
+      }
+    }
+  }
+
+  const Seconds step = result.timeline.step_time;
+  result.log_sd = step_log_sd(errors, step, result.timeline.critical_host,
+                              request.framework.host_log_sd, request.framework.system_log_sd);
+  result.step_time_s = interval90(step.in_s(), result.log_sd);
+  if (step > Seconds(0)) {
+    result.throughput_samples_per_s =
+        interval90(static_cast<double>(graph.batch) / step.in_s(), result.log_sd);
+    result.cpu_utilization = result.timeline.host_busy / step;
+  }
+  result.gpu_utilization = gpu_utilization(result.timeline, request.gpu);
+  result.sm_efficiency = sm_efficiency(result.priced, step, request.gpu);
+  result.memory = plan_memory(graph, workspaces, request.framework, request.gpu, request.precision);
+  result.power = board_power(result.priced, result.program, result.timeline, request.gpu);
+  result.energy_per_sample = result.power.avg * step / static_cast<double>(graph.batch);
+  result.by_class = time_by_class(result.priced, result.timeline);
+  result.convolutions = convolution_time_by_algorithm(result.priced);
+  result.by_basis = time_by_basis(result.priced, result.timeline);
+  result.bottleneck = find_bottleneck(result.priced, result.timeline);
+  result.greatest = greatest_costs(graph, result.priced, result.timeline, request.num_causes);
+  return result;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,73 @@
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
+#include "models/graph.hpp"
+#include "sim/base/units.hpp"
+#include "sim/cluster/interval.hpp"
+#include "sim/cluster/memory.hpp"
+#include "sim/cluster/metrics.hpp"
+#include "sim/cluster/step_program.hpp"
+
+namespace tracecast {
+
+/// What a step consists of.
+enum class Phase {
+  Train,            ///< forward, loss, backward, optimizer
+  Infer,            ///< forward of a network built for inference
+  Forward,          ///< forward of a network built for training
+  ForwardBackward,  ///< forward and backward without loss and optimizer
+};
+[[nodiscard]] std::string_view to_string(
+    Phase phase);  ///< as in flags and tables: "forward_backward"
+[[nodiscard]] std::optional<Phase> find_phase(std::string_view name);
+
+/// Adds to a forward graph what the phase asks for.
+[[nodiscard]] NetworkGraph make_step_graph(NetworkGraph forward, Phase phase,
+                                           std::string_view optimizer);
+
+/// One job on one GPU. The graph is that of the whole step (make_step_graph).
+struct PredictRequest {
+  const NetworkGraph& graph;
+  const GpuSpec& gpu;
+  const CostProfile& cost;
+  const FrameworkProfile& framework;
+  PrecisionMode precision = PrecisionMode::Fp32;
+  bool input_from_host = false;  ///< each step copies its inputs from pinned host memory
+  std::size_t num_causes = 3;    ///< how many of the greatest costs to name
+};
+
+/// Everything known about one step and the run made of it.
+struct Prediction {
+  // The stages, for who wants to look inside.
+  PricedStep priced;
+  StepProgram program;
+  StepTimeline timeline;
+
+  double log_sd = 0;  ///< of ln(measured / predicted) of the step time
+  Interval step_time_s;
+  Interval throughput_samples_per_s;
+  Range gpu_utilization;       ///< as nvidia-smi shows it
+  double sm_efficiency = 0;    ///< arithmetic done / possible
+  double cpu_utilization = 0;  ///< of the dispatch thread: share of the step in which it works
+  MemoryPlan memory;
+  PowerRange power;
+  Joules energy_per_sample{};
+  std::vector<TimeShare> by_class;      ///< sums to the step time
+  std::vector<TimeShare> convolutions;  ///< convolution time by algorithm
+  std::vector<TimeShare> by_basis;
+  Bottleneck bottleneck{};
+  std::vector<Cost> greatest;
+  std::size_t num_guessed_kernels = 0;  ///< of operators without a cost model
+  Seconds guessed_time{};
+};
+
+/// Lowers, prices and simulates the step. Pure.
+[[nodiscard]] Prediction predict(const PredictRequest& request);
+
+}  // namespace tracecast

@@ -1,0 +1,90 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
+#include "models/graph.hpp"
+#include "models/kernel.hpp"
+#include "sim/base/units.hpp"
+#include "sim/cost/price.hpp"
+
+namespace tracecast {
+
+/// A lowered step with, for every op, the candidate that runs and its price.
+struct PricedStep {
+  LoweredStep lowered;
+  std::vector<cost::PricedCandidate> choices;  ///< one per op of `lowered`; points into it
+  PricedStep() = default;
+  PricedStep(PricedStep&&) = default;
+  PricedStep& operator=(PricedStep&&) = default;
+  PricedStep(const PricedStep&) = delete;  ///< a copy's choices would point into the original
+  PricedStep& operator=(const PricedStep&) = delete;
+};
+
+/// The choice and price of every op.
+[[nodiscard]] PricedStep price(LoweredStep lowered, const GpuSpec& gpu, const CostProfile& profile);
+
+/// A kernel as the host issues it.
+struct ProgramKernel {
+  Seconds duration{};
+  std::uint32_t op = 0;      ///< index into PricedStep::choices
+  std::uint32_t kernel = 0;  ///< index into the kernels of that choice
+};
+
+/// What the host does for one op: think, then launch its kernels one after the other.
+struct ProgramOp {
+  Seconds dispatch{};
+  std::uint32_t first_kernel = 0, num_kernels = 0;
+};
+
+/// One step as the framework's dispatch thread issues it: overhead, then op by op `dispatch` and one
+/// `launch` per kernel. Kernels run in one stream, in order, each after its launch. The input of the
+/// step is copied first, by the copy engine; the first kernel waits for it.
+struct StepProgram {
+  std::vector<ProgramOp> ops;
+  std::vector<ProgramKernel> kernels;
+  Seconds step_overhead{};
+  Seconds launch{};           ///< host time per kernel launch
+  Seconds input_copy{};       ///< zero: the input is already on the device
+  bool synchronizes = false;  ///< the host begins a step when the GPU has finished the one before
+  /// Launches that may wait for the GPU; one more blocks the host. Source: measured queue depth of the
+  /// CUDA driver, 1024 since CUDA 5 (NVIDIA developer forum, "Max number of kernel launches queued").
+  std::uint32_t launch_queue = 1024;
+};
+
+/// Ops without kernels (views, updates merged into one launch) cost the host nothing.
+[[nodiscard]] StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& priced,
+                                             const FrameworkProfile& framework, Seconds input_copy);
+
+/// When a kernel ran.
+struct KernelSpan {
+  Seconds start{}, end{};
+};
+
+/// One step of many in a row, once they have become alike.
+struct StepTimeline {
+  Seconds step_time{};  ///< from the end of one step's last kernel to the end of the next one's
+  std::vector<KernelSpan>
+      kernels;            ///< as in the program; 0 = end of the step before. Never negative.
+  Seconds host_busy{};    ///< dispatch thread working, not waiting
+  Seconds copy_busy{};    ///< copy engine working
+  Seconds kernel_busy{};  ///< at least one kernel running
+  Seconds idle_host{};    ///< no kernel running because the next one was not launched yet
+  Seconds idle_input{};   ///< no kernel running because the input had not arrived
+  // The step's critical path by cause: from its last kernel back through what each action waited for.
+  // Sums to step_time.
+  Seconds critical_kernels{};
+  Seconds critical_host{};
+  Seconds critical_input{};
+  int steps_simulated = 0;
+};
+
+/// Runs the program several times in sequence on the engine and returns the last step: 4 steps, more
+/// (up to 32) while the last two differ by over 0.1 %, since the host runs ahead of the GPU only as
+/// far as it gains in every step.
+[[nodiscard]] StepTimeline simulate(const StepProgram& program);
+
+}  // namespace tracecast

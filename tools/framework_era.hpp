@@ -1,0 +1,26 @@
+#pragma once
+#include <string_view>
+
+#include "hwspecs/gpu_spec.hpp"
+
+namespace tracecast {
+
+/// Whether code that asks for nothing but FP32 computes convolutions in TF32 on this GPU. Only Ampere
+/// and later have TF32. Documented defaults:
+///   TensorFlow 2.4 on, and NVIDIA's containers of 20.06 on (release notes: TF32 by default)
+///   PyTorch 1.7 on (torch.backends.cudnn.allow_tf32 = True; matrix products too until 1.11), and NVIDIA's
+///   containers of 20.06 on
+/// `version`: "1.15", "2.4.1", "NGC TensorFlow 20.06-tf1-py3". Without one, `date` (year-month of the
+/// measurement) decides: from 2021 on the current release had TF32. Neither: no.
+[[nodiscard]] bool fp32_runs_as_tf32(std::string_view framework, std::string_view version,
+                                     std::string_view date, const GpuSpec& gpu);
+
+/// Numbers of a version text: {2, 4} of "TF 2.4.1"; {20, 6} of "NGC 20.06-tf1-py3" with `container`.
+struct VersionNumber {
+  int major = 0, minor = 0;
+  bool is_container = false;  ///< NVIDIA's year.month
+};
+/// The first "a.b" in the text; {0, 0} when there is none.
+[[nodiscard]] VersionNumber parse_version(std::string_view text);
+
+}  // namespace tracecast

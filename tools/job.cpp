@@ -1,0 +1,226 @@
+#include "tools/job.hpp"
+
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <utility>
+
+#include "models/graph_text.hpp"
+#include "models/onnx/import.hpp"
+#include "models/training.hpp"
+#include "models/zoo/zoo.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "sim/base/text.hpp"
+#include "sim/cost/sustained_clock.hpp"
+#include "tools/framework_era.hpp"
+#include "tools/output.hpp"
+#include "tools/sha256.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::array<std::pair<const char*, PrecisionMode>, 7> kPrecisions{{
+    {"fp32", PrecisionMode::Fp32},
+    {"tf32", PrecisionMode::Tf32},
+    {"amp", PrecisionMode::Amp},
+    {"fp16", PrecisionMode::Fp16},
+    {"bf16", PrecisionMode::Bf16},
+    {"fp8", PrecisionMode::Fp8},
+    {"int8", PrecisionMode::Int8},
+}};
+
+/// A spec or profile by its values, whatever the layout of the file they came from.
+std::string hash_of(const std::vector<SpecValue>& values) {
+  std::string text;
+  for (const SpecValue& v : values) text += v.field + '=' + v.value + '@' + v.source + '\n';
+  return sha256(text);
+}
+
+struct Setting {
+  std::string path, value;
+};
+Setting split_setting(const std::string& text) {
+  const std::size_t at = text.find('=');
+  if (at == std::string::npos || at == 0) {
+    throw InputError("--set", "\"" + text + "\"", "PATH=VALUE such as cost.memory.l2_share=0.5");
+  }
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+double number_of(const Setting& setting) {
+  const auto value = parse_double(setting.value);
+  if (!value) throw InputError("--set " + setting.path, "\"" + setting.value + "\"", "a number");
+  return *value;
+}
+
+/// The host costs that a person can measure and set; all in microseconds.
+void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
+  const std::array<std::pair<const char*, Seconds*>, 5> fields{{
+      {"dispatch_us", &framework.dispatch_per_op},
+      {"backward_dispatch_us", &framework.dispatch_per_backward_op},
+      {"optimizer_dispatch_us", &framework.dispatch_per_optimizer_op},
+      {"launch_us", &framework.launch_per_kernel},
+      {"step_overhead_us", &framework.step_overhead},
+  }};
+  std::vector<std::string> names;
+  for (const auto& [name, field] : fields) {
+    if (setting.path == name) {
+      const double us = number_of(setting);
+      if (!(us >= 0 && us <= 1e6)) {
+        throw InputError("--set framework." + setting.path, setting.value, "0 to 1000000 us");
+      }
+      *field = Seconds(us * 1e-6);
+      return;
+    }
+    names.emplace_back(name);
+  }
+  throw InputError("--set framework", "\"" + setting.path + "\"",
+                   describe_choices(setting.path, names));
+}
+
+bool is_path(std::string_view network) {
+  return network.find('/') != std::string_view::npos || network.ends_with(".onnx");
+}
+
+void check_precision(PrecisionMode mode, const GpuSpec& gpu) {
+  const auto refuse = [&](const char* expected) {
+    throw InputError("--precision", std::string(to_string(mode)) + " on " + gpu.id, expected);
+  };
+  if (mode == PrecisionMode::Fp8 || mode == PrecisionMode::Int8) {
+    refuse("fp32, tf32, amp, fp16 or bf16: this version predicts no 8-bit arithmetic");
+  }
+  const bool has_tf32 = gpu.find_peak(Precision::Tf32, MathUnit::TensorCore).has_value();
+  const bool has_bf16 = gpu.find_peak(Precision::Bf16, MathUnit::TensorCore).has_value();
+  if (mode == PrecisionMode::Tf32 && !has_tf32) refuse("fp32, amp or fp16: this GPU has no TF32");
+  if (mode == PrecisionMode::Bf16 && !has_bf16) refuse("fp32, amp or fp16: this GPU has no BF16");
+}
+
+NetworkGraph build_forward(const JobOptions& o, Phase phase, Job& job) {
+  const bool training = phase != Phase::Infer;
+  if (!is_path(o.network)) {
+    NetworkGraph graph = build_network(o.network, {.batch = o.batch,
+                                                   .image_size = o.image_size,
+                                                   .seq_len = o.seq_len,
+                                                   .training = training,
+                                                   .classes = o.classes});
+    job.inputs.push_back({"network", "zoo:" + graph.name, sha256(graph_text(graph))});
+    return graph;
+  }
+  constexpr std::uint64_t kMostBytes = 1ULL << 31;  // Protobuf's own limit
+  const std::string bytes = read_file(o.network, kMostBytes);
+  job.from_file = true;
+  job.inputs.push_back(
+      {"network", std::filesystem::path(o.network).filename().string(), sha256(bytes)});
+  OnnxNetwork network = import_onnx(
+      bytes, o.network,
+      {.batch = o.batch, .image_size = o.image_size, .seq_len = o.seq_len, .training = training});
+  job.warnings = std::move(network.warnings);
+  return std::move(network.graph);
+}
+
+}  // namespace
+
+std::optional<PrecisionMode> find_precision(std::string_view name) {
+  for (const auto& [known, mode] : kPrecisions) {
+    if (name == known) return mode;
+  }
+  return std::nullopt;
+}
+
+Sources load_sources(const SourceOptions& options) {
+  Sources sources{
+      .gpus = GpuCatalog::embedded(), .cost = {}, .cost_record = {}, .framework_sets = {}};
+  if (!options.hwspecs.empty()) sources.gpus.add_folder(options.hwspecs);
+  if (options.profile.empty()) {
+    sources.cost = default_cost_profile();
+    std::string text;
+    for (const ProfileParameter& p : sources.cost.parameters) {
+      text += p.name + '=' + std::to_string(p.value) + '@' + p.data_set + '\n';
+    }
+    sources.cost_record = {"cost_profile", sources.cost.id, sha256(text)};
+  } else {
+    const std::string text = read_file(options.profile, 1 << 20);
+    sources.cost = parse_cost_profile(text, options.profile);
+    sources.cost_record = {
+        "cost_profile", std::filesystem::path(options.profile).filename().string(), sha256(text)};
+  }
+  for (const std::string& text : options.sets) {
+    const Setting setting = split_setting(text);
+    const std::size_t dot = setting.path.find('.');
+    const std::string box = setting.path.substr(0, dot);
+    const std::string rest = dot == std::string::npos ? "" : setting.path.substr(dot + 1);
+    if (box == "cost") {
+      set_parameter(sources.cost, rest, number_of(setting));
+    } else if (box == "framework") {
+      FrameworkProfile check;
+      set_framework_value(check, {rest, setting.value});
+      sources.framework_sets.push_back(rest + "=" + setting.value);
+    } else {
+      throw InputError("--set", "\"" + setting.path + "\"",
+                       "a path that begins with cost. or framework.");
+    }
+  }
+  return sources;
+}
+
+FrameworkProfile take_framework(std::string_view id, const Sources& sources) {
+  FrameworkProfile framework = find_framework(id);
+  for (const std::string& text : sources.framework_sets) {
+    set_framework_value(framework, split_setting(text));
+  }
+  return framework;
+}
+
+Job make_job(const JobOptions& o, const Sources& sources) {
+  Job job;
+  job.options = o;
+  if (o.batch < 1 || o.batch > 1'000'000) {
+    throw InputError("--batch", std::to_string(o.batch), "1 to 1000000 samples");
+  }
+  const auto phase = find_phase(o.phase);
+  if (!phase) {
+    const std::vector<std::string> names{"train", "infer", "forward", "forward_backward"};
+    throw InputError("--phase", "\"" + o.phase + "\"", describe_choices(o.phase, names));
+  }
+  job.phase = *phase;
+  if (!find_optimizer(o.optimizer)) {
+    const std::vector<std::string> names{"sgd", "momentum", "adam"};
+    throw InputError("--optimizer", "\"" + o.optimizer + "\"",
+                     describe_choices(o.optimizer, names));
+  }
+  if (o.data != "synthetic" && o.data != "memory") {
+    const std::vector<std::string> names{"synthetic", "memory"};
+    throw InputError("--data", "\"" + o.data + "\"", describe_choices(o.data, names));
+  }
+  const auto precision = find_precision(o.precision);
+  if (!precision) {
+    std::vector<std::string> names;
+    for (const auto& [name, mode] : kPrecisions) names.emplace_back(name);
+    throw InputError("--precision", "\"" + o.precision + "\"",
+                     describe_choices(o.precision, names));
+  }
+  job.precision = *precision;
+  job.gpu = sources.gpus.find(o.gpu);
+  try {
+    job.framework = take_framework(o.framework, sources);
+  } catch (const InputError& error) {
+    throw InputError("--framework", error);
+  }
+  if (job.precision == PrecisionMode::Fp32 &&
+      fp32_runs_as_tf32(job.framework.id, o.framework_version, "", job.gpu)) {
+    job.precision = PrecisionMode::Tf32;
+    job.assumptions.push_back("fp32 code runs as TF32 on this GPU with " + job.framework.name +
+                              " " + o.framework_version);
+  }
+  check_precision(job.precision, job.gpu);
+
+  job.forward = build_forward(o, job.phase, job);
+  job.step = make_step_graph(job.forward, job.phase, o.optimizer);
+  job.inputs.push_back({"gpu", job.gpu.id, hash_of(job.gpu.values)});
+  job.inputs.push_back({"framework", job.framework.id, hash_of(job.framework.values)});
+  job.inputs.push_back(sources.cost_record);
+  return job;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,77 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/gpu_loader.hpp"
+#include "models/graph.hpp"
+#include "sim/cluster/prediction.hpp"
+
+namespace tracecast {
+
+/// What a prediction read, with the hash that says which version of it.
+struct InputRecord {
+  std::string kind;    ///< "network", "gpu", "cost_profile", "framework"
+  std::string name;    ///< file name or id
+  std::string sha256;  ///< of the file's bytes; of a zoo network: of its text form
+};
+
+/// Where specs and profiles come from, as flags say it.
+struct SourceOptions {
+  std::string hwspecs;            ///< folder that adds or overrides specs; empty: none
+  std::string profile;            ///< cost profile file; empty: the one in the binary
+  std::vector<std::string> sets;  ///< "cost.PARAMETER=VALUE", "framework.FIELD=VALUE"
+};
+
+/// The GPUs and the cost profile that a command works with.
+struct Sources {
+  GpuCatalog gpus;
+  CostProfile cost;
+  InputRecord cost_record;
+  std::vector<std::string>
+      framework_sets;  ///< "FIELD=VALUE", applied to each framework profile taken
+};
+/// Throws InputError.
+[[nodiscard]] Sources load_sources(const SourceOptions& options);
+
+/// What the user asked for, checked where it can be without reading files.
+struct JobOptions {
+  std::string network;  ///< zoo name or path
+  std::string gpu;
+  std::int64_t batch = 1;
+  std::string phase = "train";
+  std::string precision = "fp32";
+  std::string framework = "tensorflow";
+  std::string framework_version;
+  std::string optimizer = "momentum";
+  std::string data = "synthetic";
+  std::optional<std::int64_t> image_size, seq_len;
+  std::int64_t classes = 1000;
+};
+
+/// A job with everything looked up.
+struct Job {
+  JobOptions options;
+  bool from_file = false;  ///< the network is an ONNX file
+  GpuSpec gpu;
+  FrameworkProfile framework;
+  PrecisionMode precision{};
+  Phase phase{};
+  NetworkGraph forward;  ///< as built
+  NetworkGraph step;     ///< what is predicted
+  std::vector<InputRecord> inputs;
+  std::vector<std::string> assumptions;  ///< what was chosen for the user, one line each
+  std::vector<std::string> warnings;     ///< what makes the answer less sure, one line each
+};
+/// Throws InputError naming the flag.
+[[nodiscard]] Job make_job(const JobOptions& options, const Sources& sources);
+
+[[nodiscard]] std::optional<PrecisionMode> find_precision(std::string_view name);
+/// The framework profile of that id with the `--set framework...` values in it. Throws InputError.
+[[nodiscard]] FrameworkProfile take_framework(std::string_view id, const Sources& sources);
+
+}  // namespace tracecast

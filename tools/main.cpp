@@ -1,0 +1,100 @@
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "tools/output.hpp"
+#include "tools/subcommand.hpp"
+#include "tools/version.hpp"
+
+namespace tracecast {
+namespace {
+
+/// The subcommand that was being parsed, or the program itself.
+const CLI::App& active(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : *chosen.front();
+}
+
+std::vector<std::string> known_words(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  }
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    words.push_back(verb->get_name());
+  }
+  return words;
+}
+
+/// CLI11's complaint as one line of ours: where, what was found, what was expected.
+InputError explain(const CLI::ParseError& error, const CLI::App& app) {
+  const CLI::App& where = active(app);
+  const bool in_verb = &where != &app;
+  const std::string place = in_verb ? "tracecast " + where.get_name() : "tracecast";
+  const auto extra = app.remaining(true);
+  if (!extra.empty()) {
+    const std::string word = extra.front().substr(0, extra.front().find('='));
+    if (word.starts_with("-") || !in_verb) {
+      return {place, "\"" + word + "\"", describe_choices(word, known_words(where))};
+    }
+    return {place, "\"" + word + "\" too many", "no further argument"};
+  }
+  return {place, error.what(), "see " + place + " --help"};
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Predicts how fast a deep-learning network runs on a GPU, without the GPU.",
+               "tracecast");
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  app.footer(
+      "Exit codes: 0 done; 1 answered, and the answer is no; 2 the input is wrong;\n"
+      "3 no usable GPU; 70 a bug of ours.");
+  app.get_formatter()->column_width(28);
+
+  int exit_code = kExitDone;
+  add_predict_command(app, exit_code);
+  add_gpus_command(app, exit_code);
+  add_networks_command(app, exit_code);
+  app.add_subcommand("version", "Print the version")->callback([] {
+    write_answer(std::string("tracecast ") + kVersion + "\n");
+  });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    write_answer(active(app).help());
+  } catch (const CLI::CallForAllHelp&) {
+    write_answer(app.help("", CLI::AppFormatMode::All));
+  } catch (const CLI::RuntimeError& error) {
+    return error.get_exit_code();
+  } catch (const CLI::ParseError& error) {
+    throw explain(error, app);
+  }
+  return exit_code;
+}
+
+}  // namespace
+}  // namespace tracecast
+
+int main(int argc, char** argv) {
+  using namespace tracecast;
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is the reader's choice; see write_answer
+  try {
+    return run(argc, argv);
+  } catch (const InputError& error) {
+    say(error.what());
+    return kExitWrongInput;
+  } catch (const std::bad_alloc&) {
+    say("tracecast: out of memory; expected a smaller input or more memory");
+    return kExitWrongInput;
+  } catch (const std::exception& error) {
+    say(std::string("tracecast has a bug: ") + error.what());
+    return kExitOurBug;
+  }
+}

@@ -1,0 +1,29 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace tracecast {
+
+/// Writes the answer to stdout. A reader that went away (a closed pipe) is no error. Throws InputError
+/// when the output cannot be written (a full disk).
+void write_answer(std::string_view text);
+/// One line of talk on stderr.
+void say(std::string_view line);
+
+/// `text` in exactly `width` columns: padded with blanks, or cut in the middle with ".." so that both
+/// ends of a long name stay.
+[[nodiscard]] std::string fit(std::string_view text, std::size_t width);
+/// `share` (0 to 1) of `width` columns as a bar.
+[[nodiscard]] std::string bar(double share, std::size_t width);
+/// Number with three significant digits, no exponent: "0.0123", "12.3", "12300".
+[[nodiscard]] std::string three_digits(double value);
+/// Number in at most `width` columns (4 or more): three digits, fewer decimals where room is short,
+/// "2e+05" when even the whole number is too long.
+[[nodiscard]] std::string narrow(double value, std::size_t width);
+/// Breaks `text` at blanks into lines of at most `width` columns, each but the first begun by `indent`
+/// blanks.
+[[nodiscard]] std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
+/// One CSV field, quoted where it must be.
+[[nodiscard]] std::string csv_field(std::string_view text);
+
+}  // namespace tracecast

@@ -1,0 +1,139 @@
+#include <CLI/CLI.hpp>
+#include <array>
+#include <memory>
+#include <string>
+
+#include "models/graph_text.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "tools/job.hpp"
+#include "tools/output.hpp"
+#include "tools/report.hpp"
+#include "tools/subcommand.hpp"
+
+namespace tracecast {
+namespace {
+
+struct PredictOptions {
+  JobOptions job;
+  SourceOptions sources;
+  std::int64_t gpus = 1, nodes = 1;
+  std::string format = "text";
+  std::string dump;
+  bool explain = false, strict = false;
+};
+
+/// What later versions will do is refused, not ignored.
+void refuse_several_gpus(const PredictOptions& options) {
+  if (options.gpus != 1) {
+    throw InputError("--gpus", std::to_string(options.gpus), "1: this version predicts one GPU");
+  }
+  if (options.nodes != 1) {
+    throw InputError("--nodes", std::to_string(options.nodes), "1: this version predicts one node");
+  }
+}
+
+std::string dump(const std::string& stage, const Job& job, const Prediction& prediction) {
+  if (stage == "kernels") return dump_kernels(job, prediction);
+  return dump_program(job, prediction);
+}
+
+std::string answer(const PredictOptions& options, const Job& job, const Prediction& prediction) {
+  if (options.format == "json") return report_json(job, prediction, options.explain);
+  if (options.format == "csv") {
+    return options.explain ? explain_csv(job, prediction) : report_csv(job, prediction);
+  }
+  return options.explain ? explain_text(job, prediction) : report_text(job, prediction);
+}
+
+int predict_command(const PredictOptions& options) {
+  refuse_several_gpus(options);
+  if (!options.dump.empty() && options.format != "text") {
+    throw InputError("--dump", "--format " + options.format, "--format text: a dump is text");
+  }
+  const Sources sources = load_sources(options.sources);
+  Job job = make_job(options.job, sources);
+  if (options.dump == "graph") {
+    write_answer(graph_text(job.step));
+    return kExitDone;
+  }
+  const Prediction prediction = predict({.graph = job.step,
+                                         .gpu = job.gpu,
+                                         .cost = sources.cost,
+                                         .framework = job.framework,
+                                         .precision = job.precision,
+                                         .input_from_host = options.job.data == "memory"});
+  if (prediction.num_guessed_kernels > 0) {
+    job.warnings.push_back(std::to_string(prediction.num_guessed_kernels) +
+                           " kernels belong to operators without a cost model and are bounded by "
+                           "the bytes they touch (" +
+                           three_digits(prediction.guessed_time.in_ms()) + " ms of the step)");
+  }
+  write_answer(options.dump.empty() ? answer(options, job, prediction)
+                                    : dump(options.dump, job, prediction));
+  if (options.format != "text") {
+    for (const std::string& warning : job.warnings) say("warning: " + warning);
+  }
+  const bool refused = options.strict && !job.warnings.empty();
+  return prediction.memory.fits && !refused ? kExitDone : kExitNo;
+}
+
+}  // namespace
+
+void add_predict_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<PredictOptions>();
+  JobOptions& job = options->job;
+  CLI::App* verb = app.add_subcommand("predict", "Predict speed, memory and power of a network");
+  verb->add_option("network", job.network, "Zoo name (see `networks`) or path to an .onnx file")
+      ->required()
+      ->type_name("NETWORK");
+  verb->add_option("--gpu", job.gpu, "GPU, such as v100_sxm2_16gb or v100 (see `gpus`)")
+      ->required()
+      ->type_name("ID");
+  verb->add_option("--batch", job.batch, "Samples per step")->type_name("N")->capture_default_str();
+  verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
+      ->type_name("PHASE")
+      ->capture_default_str();
+  verb->add_option("--precision", job.precision, "fp32, tf32, amp, fp16 or bf16")
+      ->type_name("P")
+      ->capture_default_str();
+  verb->add_option("--framework", job.framework,
+                   "tensorflow, pytorch or ideal (no host, all fused)")
+      ->type_name("F")
+      ->capture_default_str();
+  verb->add_option("--framework-version", job.framework_version,
+                   "Version of the framework, such as 1.15")
+      ->type_name("V");
+  verb->add_option("--optimizer", job.optimizer, "sgd, momentum or adam")
+      ->type_name("O")
+      ->capture_default_str();
+  verb->add_option("--image-size", job.image_size, "Side of square images, pixels")->type_name("S");
+  verb->add_option("--seq-len", job.seq_len, "Tokens per sample")->type_name("L");
+  verb->add_option("--data", job.data,
+                   "synthetic (on the GPU already) or memory (copied every step)")
+      ->type_name("D")
+      ->capture_default_str();
+  verb->add_option("--gpus", options->gpus, "GPUs in total; this version: 1")->type_name("N");
+  verb->add_option("--nodes", options->nodes, "Machines; this version: 1")->type_name("N");
+  verb->add_option("--profile", options->sources.profile,
+                   "Cost profile instead of the built-in one")
+      ->type_name("FILE");
+  verb->add_option("--set", options->sources.sets, "Change one value: cost.PARAMETER=VALUE")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false);
+  verb->add_option("--hwspecs", options->sources.hwspecs, "Folder with further GPU specs")
+      ->type_name("DIR");
+  verb->add_option("--format", options->format, "text, json or csv")
+      ->type_name("F")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"text", "json", "csv"}));
+  verb->add_option("--dump", options->dump, "Print a stage instead: graph, kernels or program")
+      ->type_name("STAGE")
+      ->check(CLI::IsMember({"graph", "kernels", "program"}));
+  verb->add_flag("--explain", options->explain, "Table by layer");
+  verb->add_flag("--strict", options->strict, "Exit with 1 on any warning");
+  verb->footer("Example: tracecast predict resnet50 --gpu v100 --batch 64 --phase train");
+  verb->callback([options, &exit_code] { exit_code = predict_command(*options); });
+}
+
+}  // namespace tracecast

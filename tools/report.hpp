@@ -1,0 +1,27 @@
+#pragma once
+#include <string>
+
+#include "sim/cluster/prediction.hpp"
+#include "tools/job.hpp"
+
+namespace tracecast {
+
+/// A prediction for people, at most 80 columns wide.
+[[nodiscard]] std::string report_text(const Job& job, const Prediction& prediction);
+/// The JSON document of DESIGN.md section 7; with `layers` also the table by layer.
+[[nodiscard]] std::string report_json(const Job& job, const Prediction& prediction,
+                                      bool with_layers);
+/// A header line and one row.
+[[nodiscard]] std::string report_csv(const Job& job, const Prediction& prediction);
+
+/// The table by layer, at most 80 columns wide.
+[[nodiscard]] std::string explain_text(const Job& job, const Prediction& prediction);
+/// The same as CSV, every column ending in its unit.
+[[nodiscard]] std::string explain_csv(const Job& job, const Prediction& prediction);
+
+/// `--dump kernels`: every op with its candidates, the chosen one marked.
+[[nodiscard]] std::string dump_kernels(const Job& job, const Prediction& prediction);
+/// `--dump program`: what the host does and what runs when, one line per action.
+[[nodiscard]] std::string dump_program(const Job& job, const Prediction& prediction);
+
+}  // namespace tracecast

@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "tools/output.hpp"
+#include "tools/report.hpp"
+
+namespace tracecast {
+
+std::string report_csv(const Job& job, const Prediction& p) {
+  const auto number = [](double value) { return fmt::format("{}", value); };
+  const std::vector<std::pair<std::string_view, std::string>> columns = {
+      {"network", job.forward.name},
+      {"gpu", job.gpu.id},
+      {"gpus", "1"},
+      {"nodes", "1"},
+      {"batch_per_gpu", std::to_string(job.options.batch)},
+      {"phase", std::string(to_string(job.phase))},
+      {"precision", std::string(to_string(job.precision))},
+      {"framework", job.framework.id},
+      {"data", job.options.data},
+      {"parameters", std::to_string(job.forward.parameter_count())},
+      {"forward_macs_per_sample",
+       number(job.forward.forward_macs() / static_cast<double>(job.forward.batch))},
+      {"throughput_samples_per_s", number(p.throughput_samples_per_s.value)},
+      {"throughput_low_samples_per_s", number(p.throughput_samples_per_s.low)},
+      {"throughput_high_samples_per_s", number(p.throughput_samples_per_s.high)},
+      {"step_time_s", number(p.step_time_s.value)},
+      {"kernel_time_s", number(p.timeline.kernel_busy.in_s())},
+      {"gpu_utilization_min", number(p.gpu_utilization.min)},
+      {"gpu_utilization_avg", number(p.gpu_utilization.avg)},
+      {"gpu_utilization_max", number(p.gpu_utilization.max)},
+      {"sm_efficiency", number(p.sm_efficiency)},
+      {"cpu_utilization", number(p.cpu_utilization)},
+      {"peak_live_bytes", number(p.memory.peak_live.in_bytes())},
+      {"device_used_bytes", number(p.memory.device_used.in_bytes())},
+      {"fits", p.memory.fits ? "yes" : "no"},
+      {"power_avg_w", number(p.power.avg.in_w())},
+      {"energy_j_per_sample", number(p.energy_per_sample.in_j())},
+      {"bottleneck", std::string(to_string(p.bottleneck))},
+  };
+  std::string header, row;
+  for (const auto& [name, value] : columns) {
+    if (!header.empty()) header += ',', row += ',';
+    header += name;
+    row += csv_field(value);
+  }
+  return header + '\n' + row + '\n';
+}
+
+}  // namespace tracecast

@@ -1,0 +1,133 @@
+#include <nlohmann/json.hpp>
+
+#include "sim/cost/price.hpp"
+#include "tools/layer_table.hpp"
+#include "tools/report.hpp"
+#include "tools/version.hpp"
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Interval& interval) {
+  return {{"value", interval.value}, {"low", interval.low}, {"high", interval.high}};
+}
+Json to_json(const Range& range) {
+  return {{"min", range.min}, {"avg", range.avg}, {"max", range.max}};
+}
+Json to_json(const std::vector<TimeShare>& shares, const char* key, Seconds step, bool with_time) {
+  Json list = Json::array();
+  for (const TimeShare& share : shares) {
+    Json entry{{key, share.name}};
+    if (with_time) entry["time_s"] = share.time.in_s();
+    entry["share"] = share.time / step;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+Json memory_json(const MemoryPlan& memory) {
+  const MemoryByClass& c = memory.by_class;
+  return {{"peak_live_bytes", memory.peak_live.in_bytes()},
+          {"needed_bytes", memory.needed.in_bytes()},
+          {"device_used_bytes", memory.device_used.in_bytes()},
+          {"capacity_bytes", memory.capacity.in_bytes()},
+          {"headroom_bytes", memory.headroom().in_bytes()},
+          {"fits", memory.fits},
+          {"by_class_bytes",
+           {{"weights", c.weights.in_bytes()},
+            {"gradients", c.gradients.in_bytes()},
+            {"optimizer", c.optimizer.in_bytes()},
+            {"activations", c.activations.in_bytes()},
+            {"workspace", c.workspace.in_bytes()},
+            {"pool", c.pool.in_bytes()},
+            {"context", c.context.in_bytes()}}}};
+}
+
+Json layers_json(const Job& job, const Prediction& prediction) {
+  Json list = Json::array();
+  for (const LayerRow& row : layer_table(job, prediction)) {
+    list.push_back({{"layer", row.name},
+                    {"kind", row.kind},
+                    {"pass", row.pass},
+                    {"shape", row.shape},
+                    {"flops", row.flops.in_flop()},
+                    {"bytes", row.bytes.in_bytes()},
+                    {"arithmetic_intensity_flop_per_byte", row.intensity()},
+                    {"algorithm", row.algorithm},
+                    {"kernels", row.num_kernels},
+                    {"bound", row.bound},
+                    {"time_s", row.time.in_s()},
+                    {"basis", row.basis}});
+  }
+  return list;
+}
+
+Json greatest_json(const Job& job, const Prediction& prediction, Seconds step) {
+  Json list = Json::array();
+  for (const Cost& cost : prediction.greatest) {
+    list.push_back({{"what", cost.layer ? job.step.op(*cost.layer).name : std::string(cost.cause)},
+                    {"is_layer", cost.layer.has_value()},
+                    {"time_s", cost.time.in_s()},
+                    {"share", cost.time / step}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string report_json(const Job& job, const Prediction& p, bool with_layers) {
+  const Seconds step(p.step_time_s.value);
+  Json doc;
+  doc["schema"] = "tracecast.predict/" + std::to_string(kSchema);
+  doc["version"] = kVersion;
+  doc["inputs"] = Json::array();
+  for (const InputRecord& input : job.inputs) {
+    doc["inputs"].push_back({{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
+  }
+  doc["seed"] = 0;  // nothing is drawn at random
+  doc["network"] = job.forward.name;
+  doc["gpu"] = job.gpu.id;
+  doc["gpus"] = 1;
+  doc["nodes"] = 1;
+  doc["batch_per_gpu"] = job.options.batch;
+  doc["phase"] = to_string(job.phase);
+  doc["precision"] = to_string(job.precision);
+  doc["framework"] = job.framework.id;
+  doc["framework_version"] = job.options.framework_version;
+  doc["optimizer"] = job.phase == Phase::Train ? Json(job.options.optimizer) : Json();
+  doc["data"] = job.options.data;
+  doc["assumptions"] = job.assumptions;
+  doc["warnings"] = job.warnings;
+  doc["parameters"] = job.forward.parameter_count();
+  doc["forward_macs_per_sample"] =
+      job.forward.forward_macs() / static_cast<double>(job.forward.batch);
+  doc["throughput_samples_per_s"] = to_json(p.throughput_samples_per_s);
+  doc["step_time_s"] = to_json(p.step_time_s);
+  doc["gpu_utilization"] = to_json(p.gpu_utilization);
+  doc["sm_efficiency"] = p.sm_efficiency;
+  doc["cpu_utilization"] = p.cpu_utilization;
+  doc["memory"] = memory_json(p.memory);
+  doc["power_w"] = {{"idle", p.power.idle.in_w()},
+                    {"min", p.power.min.in_w()},
+                    {"avg", p.power.avg.in_w()},
+                    {"max", p.power.max.in_w()},
+                    {"basis", "guess"}};
+  doc["energy_j_per_sample"] = p.energy_per_sample.in_j();
+  doc["breakdown"] = to_json(p.by_class, "class", step, true);
+  doc["convolution_algorithms"] = to_json(p.convolutions, "algorithm", step, true);
+  doc["critical_path"] = to_json(std::vector<TimeShare>{{"kernels", p.timeline.critical_kernels},
+                                                        {"host", p.timeline.critical_host},
+                                                        {"input", p.timeline.critical_input}},
+                                 "cause", step, true);
+  doc["greatest_costs"] = greatest_json(job, p, step);
+  doc["basis"] = to_json(p.by_basis, "basis", step, false);
+  doc["bottleneck"] = to_string(p.bottleneck);
+  doc["kernel_time_s"] = p.timeline.kernel_busy.in_s();
+  doc["kernel_launches"] = p.program.kernels.size();
+  if (with_layers) doc["layers"] = layers_json(job, p);
+  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace tracecast

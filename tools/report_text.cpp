@@ -1,0 +1,185 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "tools/output.hpp"
+#include "tools/report.hpp"
+#include "tools/version.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::size_t kWidth = 80;
+constexpr std::size_t kLabel = 16;
+
+/// Grows a report line by line; a label stands in the first columns.
+class Page {
+ public:
+  template <class... Args>
+  void line(std::string_view label, fmt::format_string<Args...> format, Args&&... args) {
+    const std::string value = fmt::format(format, std::forward<Args>(args)...);
+    text_ += fit(label, kLabel) + wrap(value, kWidth - kLabel, kLabel) + '\n';
+  }
+  void blank() { text_ += '\n'; }
+  void raw(std::string_view line) { text_.append(line) += '\n'; }
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+std::string percent(double share) { return fmt::format("{:.0f} %", share * 100); }
+
+/// Seconds in the unit that suits `like`.
+struct TimeUnit {
+  explicit TimeUnit(double like_s)
+      : name(like_s >= 1      ? "s"
+             : like_s >= 1e-3 ? "ms"
+                              : "us"),
+        factor(like_s >= 1      ? 1
+               : like_s >= 1e-3 ? 1e3
+                                : 1e6) {}
+  [[nodiscard]] std::string operator()(double seconds) const {
+    return three_digits(seconds * factor);
+  }
+  const char* name;
+  double factor;
+};
+
+std::string gibibytes(Bytes bytes) { return three_digits(bytes.in_gib()); }
+
+std::string_view meaning_of(Bottleneck bottleneck) {
+  switch (bottleneck) {
+    case Bottleneck::Compute:
+      return "the arithmetic of the kernels";
+    case Bottleneck::Memory:
+      return "the bandwidth of device memory";
+    case Bottleneck::Launch:
+      return "the host's dispatch and kernels too small to fill the GPU";
+    case Bottleneck::Input:
+      return "the copy of the input";
+  }
+  return "";
+}
+
+void add_job(Page& page, const Job& job) {
+  const JobOptions& o = job.options;
+  page.line("Network", "{}{}: {:.3f} M parameters, {:.3f} G multiply-adds per sample",
+            job.forward.name, job.from_file ? " (ONNX file)" : "",
+            static_cast<double>(job.forward.parameter_count()) * 1e-6,
+            job.forward.forward_macs() / static_cast<double>(job.forward.batch) * 1e-9);
+  page.line("GPU", "{} = {}{}", job.gpu.id, job.gpu.name,
+            o.gpu == job.gpu.id ? "" : fmt::format(" (chosen for \"{}\")", o.gpu));
+  page.line("Job", "{}, batch {}, {}, {}{}{}{}", o.phase, o.batch, o.precision, job.framework.name,
+            job.phase == Phase::Train ? ", " + o.optimizer : "",
+            o.data == "synthetic" ? ", input already on the GPU" : ", input copied every step", "");
+  for (const std::string& assumption : job.assumptions) page.line("", "{}", assumption);
+}
+
+void add_step(Page& page, const Prediction& p) {
+  const double step = p.step_time_s.value;
+  const TimeUnit unit(step);
+  std::vector<std::pair<std::string, double>> rows;
+  for (const TimeShare& share : p.by_class) {
+    rows.emplace_back(share.name, share.time.in_s());
+    if (share.name == to_string(KernelClass::Convolution) && p.convolutions.size() > 1) {
+      for (const TimeShare& part : p.convolutions) {
+        rows.emplace_back("  " + std::string(part.name), part.time.in_s());
+      }
+    }
+  }
+  page.raw(fmt::format("{}{:>8}  {:>5}", fit("Where a step goes", 30), unit.name, "share"));
+  for (const auto& [name, time] : rows) {
+    page.raw(fmt::format("  {}{:>8}  {:>5}  {}", fit(name, 28), unit(time), percent(time / step),
+                         name.starts_with(" ") ? "" : bar(time / step, 32)));
+  }
+}
+
+void add_greatest(Page& page, const Job& job, const Prediction& p) {
+  const double step = p.step_time_s.value;
+  const TimeUnit unit(step);
+  page.raw(fmt::format("{}{:>8}  {:>5}", fit("What costs most", 30), unit.name, "share"));
+  for (const Cost& cost : p.greatest) {
+    std::string name(cost.cause);
+    std::string what;
+    if (cost.layer) {
+      const Op& op = job.step.op(*cost.layer);
+      name = op.name;
+      what = to_string(op.kind);
+      if (!op.outputs.empty()) what += " -> " + to_string(job.step.tensor(op.outputs[0]).shape);
+    }
+    page.raw(fmt::format("  {}{:>8}  {:>5}  {}", fit(name, 28), unit(cost.time.in_s()),
+                         percent(cost.time.in_s() / step), fit(what, 32).substr(0, 32)));
+  }
+}
+
+void add_memory(Page& page, const MemoryPlan& memory) {
+  const MemoryByClass& c = memory.by_class;
+  page.line("Memory", "{} of {} GiB shown by nvidia-smi; {}", gibibytes(memory.device_used),
+            gibibytes(memory.capacity),
+            memory.fits ? fmt::format("it fits, {} GiB to spare", gibibytes(memory.headroom()))
+                        : fmt::format("DOES NOT FIT: needs {} GiB", gibibytes(memory.needed)));
+  page.line(
+      "",
+      "GiB: activations {}, weights {}, gradients {}, optimizer {}, workspace {}, allocator {}, "
+      "context {}",
+      gibibytes(c.activations), gibibytes(c.weights), gibibytes(c.gradients),
+      gibibytes(c.optimizer), gibibytes(c.workspace), gibibytes(c.pool), gibibytes(c.context));
+}
+
+void add_basis(Page& page, const Job& job, const Prediction& p) {
+  std::string shares;
+  for (const TimeShare& share : p.by_basis) {
+    if (!shares.empty()) shares += ", ";
+    shares += fmt::format("{} {}", share.name, percent(share.time.in_s() / p.step_time_s.value));
+  }
+  page.line("Basis", "{} of the time", shares);
+  const double host = p.timeline.critical_host.in_s() / p.step_time_s.value;
+  page.line("Would help most", "{}",
+            host > 0.5
+                ? fmt::format("your host's launch cost: --set framework.launch_us=...; now {} us",
+                              three_digits(job.framework.launch_per_kernel.in_us()))
+                : fmt::format("parameters fitted on a {}: --profile FILE", job.gpu.name));
+}
+
+}  // namespace
+
+std::string report_text(const Job& job, const Prediction& p) {
+  Page page;
+  add_job(page, job);
+  page.blank();
+  const TimeUnit unit(p.step_time_s.value);
+  page.line("Throughput", "{} samples/s{:>4}(90 % interval: {} to {})",
+            three_digits(p.throughput_samples_per_s.value), "",
+            three_digits(p.throughput_samples_per_s.low),
+            three_digits(p.throughput_samples_per_s.high));
+  page.line("Step time", "{} {} (90 % interval: {} to {})", unit(p.step_time_s.value), unit.name,
+            unit(p.step_time_s.low), unit(p.step_time_s.high));
+  page.line("Limited by", "{}: {}", to_string(p.bottleneck), meaning_of(p.bottleneck));
+  page.blank();
+  add_step(page, p);
+  page.blank();
+  add_greatest(page, job, p);
+  page.blank();
+  const StepTimeline& t = p.timeline;
+  const double step = p.step_time_s.value;
+  page.line("Critical path", "kernels {}, waiting for the host {}, for input {}",
+            percent(t.critical_kernels.in_s() / step), percent(t.critical_host.in_s() / step),
+            percent(t.critical_input.in_s() / step));
+  page.line("GPU utilisation", "{} (nvidia-smi: {} to {}); SM efficiency {} of peak arithmetic",
+            percent(p.gpu_utilization.avg), percent(p.gpu_utilization.min),
+            percent(p.gpu_utilization.max), percent(p.sm_efficiency));
+  page.line("CPU utilisation", "{} of one core: the dispatch thread", percent(p.cpu_utilization));
+  add_memory(page, p.memory);
+  page.line("Power",
+            "{:.0f} W ({:.0f} to {:.0f}, idle {:.0f}), {} J per sample; a guess, no fit yet",
+            p.power.avg.in_w(), p.power.min.in_w(), p.power.max.in_w(), p.power.idle.in_w(),
+            three_digits(p.energy_per_sample.in_j()));
+  page.blank();
+  add_basis(page, job, p);
+  for (const std::string& warning : job.warnings) page.line("Warning", "{}", warning);
+  return page.take();
+}
+
+}  // namespace tracecast

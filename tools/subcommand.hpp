@@ -1,0 +1,23 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace tracecast {
+
+/// A verb of the command line. `add` declares its flags under `app` and stores its result there.
+/// Each returns the exit code through `exit_code` when its flags have been parsed and it has run.
+void add_predict_command(CLI::App& app, int& exit_code);
+void add_validate_command(CLI::App& app, int& exit_code);
+void add_gpus_command(CLI::App& app, int& exit_code);
+void add_networks_command(CLI::App& app, int& exit_code);
+
+/// Exit codes; DESIGN.md calls them stable.
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitNo = 1;  ///< answered, and the answer is no
+inline constexpr int kExitWrongInput = 2;
+inline constexpr int kExitNoGpu = 3;
+inline constexpr int kExitOurBug = 70;
+
+}  // namespace tracecast
