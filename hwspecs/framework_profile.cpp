@@ -117,9 +117,10 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.fuses_batch_norm_activation = read.flag(TRACECAST_FIELD(fuses_batch_norm_activation));
   p.fuses_activations = read.flag(TRACECAST_FIELD(fuses_activations));
   p.folds_inference_batch_norm = read.flag(TRACECAST_FIELD(folds_inference_batch_norm));
-  p.batch_norm_uses_cudnn = read.flag(TRACECAST_FIELD(batch_norm_uses_cudnn));
   p.batch_norm_update_kernels = read.count(TRACECAST_FIELD(batch_norm_update_kernels), 0, 20);
   p.max_pool_saves_indices = read.flag(TRACECAST_FIELD(max_pool_saves_indices));
+  p.max_pool_backward_efficiency =
+      read.number(TRACECAST_FIELD(max_pool_backward_efficiency), 0.03125, 1);
   p.dropout_kernels = read.count(TRACECAST_FIELD(dropout_kernels), 1, 20);
   p.in_place_activations = read.flag(TRACECAST_FIELD(in_place_activations));
 

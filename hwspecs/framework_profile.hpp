@@ -57,11 +57,12 @@ struct FrameworkProfile {
   bool fuses_batch_norm_activation = false;
   bool fuses_activations = false;           ///< after any op that has a kernel, at no cost
   bool folds_inference_batch_norm = false;  ///< into the weights of the convolution before it
-  bool batch_norm_uses_cudnn = true;
   /// Small kernels per batch norm and training step for its running statistics.
   int batch_norm_update_kernels = 0;
   /// Max pool writes 8-byte indices and its gradient reads them instead of x and y.
   bool max_pool_saves_indices = false;
+  /// Share of memory transactions that its gradient, a gather over windows, makes use of.
+  double max_pool_backward_efficiency = 1.0;
   int dropout_kernels = 1;            ///< forward
   bool in_place_activations = false;  ///< where the network says so
 

@@ -234,8 +234,9 @@ class CandidateBuilder {
            a_.s > std::max(a_.pad_left, a_.pad_right);
   }
   /// The three transforms and the product of complex matrices, one per frequency.
-  /// spectrum: complex values per plane; tiles: planes per image and channel.
-  void append_fft(Candidate& candidate, double spectrum, std::int64_t tiles) {
+  /// spectrum: complex values per plane; tiles: planes per image and channel. Returns the size of the
+  /// two transformed operands.
+  Bytes append_fft(Candidate& candidate, double spectrum, std::int64_t tiles) {
     const double images = number(a_.n) * number(tiles);
     const double planes_x = images * number(a_.c), planes_y = images * number(a_.k);
     const double planes_w = number(a_.k) * number(a_.c);
@@ -265,6 +266,7 @@ class CandidateBuilder {
     append_stream(candidate, "output_tf", transformed(planes_out), bytes(out_.elements),
                   2 * spectrum * planes_out, operations);
     close_nchw(candidate);
+    return transformed(planes_in1 + planes_in2);
   }
   void add_fft() {
     const std::int64_t extent =
@@ -274,16 +276,14 @@ class CandidateBuilder {
         std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 16))));
     const double spectrum = number(f * (f / 2 + 1));
     Candidate& candidate = add(Algorithm::Fft, 7);
-    append_fft(candidate, spectrum, 1);
-    const double filters = number(a_.c) * number(a_.k), images = number(a_.n) * number(a_.c + a_.k);
-    candidate.workspace += Bytes(8 * spectrum * (filters + images + std::max(filters, images)));
+    candidate.workspace += append_fft(candidate, spectrum, 1) * 2.0;
   }
   void add_fft_tiling() {
     if (a_.r > 32 || a_.s > 32) return;
     const double spectrum = 32 * 17;
     const std::int64_t tiles = ceil_divide(a_.p, 33 - a_.r) * ceil_divide(a_.q, 33 - a_.s);
     Candidate& candidate = add(Algorithm::FftTiling, 7);
-    append_fft(candidate, spectrum, tiles);
+    (void)append_fft(candidate, spectrum, tiles);
     const double filters = number(a_.c) * number(a_.k), images = number(a_.n) * number(a_.c + a_.k);
     candidate.workspace +=
         Bytes(8 * spectrum * (filters + images * number(std::min<std::int64_t>(tiles, 2))));

@@ -14,33 +14,30 @@ namespace tracecast::lowering {
 /// Algorithms (cuDNN Developer Guide, cudnnConvolution*Algo_t: "supported algorithms" tables), with
 /// e = element size, x = n c h w, w = k (c/groups) r s, y = n k p q, and out = x, w or y by pass:
 ///
-///   ImplicitGemm             always; workspace 0; backward passes clear their output first
-///   (algorithm 0) ImplicitPrecomputedGemm  groups < c; a small kernel builds the offset table;
-///   workspace 6 p q B from Volta on,
-///                            4 (c/groups) r s B before
-///   ExplicitGemm             forward, fp32: im2col, then one product per image; workspace e n c r
-///   s p q.
-///                            1x1, stride 1, tensor cores of Ampere on: a plain product, nothing to
-///                            unfold
-///   Direct                   groups == c
-///   Fft                      fp32, stride 1, dilation 1, groups 1, filter > 1 and > pad, padded
-///   image <= 256;
-///                            F = power of two >= padded image and >= 16, S = F (F/2 + 1) complex
-///                            values per plane; workspace 8 S (ck + n(c+k) + max(ck, n(c+k)))
-///   FftTiling                as Fft, any image, filter <= 32: F = 32, S = 544, ceil(p/(33-r))
-///   ceil(q/(33-s)) tiles;
-///                            workspace 8 S (ck + n(c+k) min(tiles, 2))
-///   WinogradFused            3x3, stride 1, dilation 1, forward and backward data:
-///   F(2x2,3x3), 2.25 times fewer
-///                            multiplications; workspace 100 (c/groups) k + 4 k B
-///   WinogradNonfused         3x3: F(4x4,3x3), t = 6; 5x5: F(9x9,5x5), t = 13 (not half-width);
-///   stride 1, dilation 1,
-///                            all passes. Images are padded to a multiple of 16, tiles = n16
-///                            ceil(p/m) ceil(q/m); workspace e t^2 (ck/groups + (c+k) tiles)
+///   ImplicitGemm       always; no workspace; backward passes clear their output first
+///   ImplicitPrecomputedGemm
+///                      groups < c; a small kernel builds the offset table;
+///                      workspace 6 p q B from Volta on, 4 (c/groups) r s B before
+///   ExplicitGemm       forward, fp32: im2col, then a product per image; workspace e n c r s p q.
+///                      1x1, stride 1, on Ampere's tensor cores: a plain product, no im2col
+///   Direct             groups == c
+///   Fft                fp32, stride 1, dilation 1, groups 1, filter > 1 and > pad, padded image
+///                      <= 256; F = power of two >= padded image, at least 16;
+///                      S = F (F/2 + 1) complex values per plane;
+///                      workspace 16 S (planes of both operands; forward: ck + nc)
+///   FftTiling          as Fft, any image, filter <= 32: F = 32, S = 544,
+///                      tiles = ceil(p/(33-r)) ceil(q/(33-s));
+///                      workspace 8 S (ck + n(c+k) min(tiles, 2))
+///   WinogradFused      3x3, stride 1, dilation 1, forward and backward data: F(2x2,3x3), 2.25
+///                      times fewer multiplications; workspace 100 (c/groups) k + 4 k B
+///   WinogradNonfused   stride 1, dilation 1, all passes; 3x3: F(4x4,3x3), t = 6;
+///                      5x5 (not in half width): F(9x9,5x5), t = 13; images are padded to a
+///                      multiple of 16, tiles = n16 ceil(p/m) ceil(q/m);
+///                      workspace e t^2 (ck/groups + (c+k) tiles)
 ///
-/// The workspace formulas reproduce what cuDNN 7.6 reports on V100 and K80 (notes/0001): to the
-/// byte for Winograd, within 5 % for Fft. A complex product counts as a real one with 4 k: 8
-/// operations per multiply-add.
+/// The workspace formulas reproduce what cuDNN 7.6 reports for forward convolutions on V100 and K80
+/// (tests/models/lowering/workspace_test.cpp). A complex product counts as a real one with 4 k:
+/// 8 operations per multiply-add.
 ///
 /// On tensor cores cuDNN computes in NHWC: NCHW operands and results pass through transposes, whose
 /// copies are workspace; channels are padded to 8 (16-bit) or 4 (tf32) on the way. On CUDA cores it

@@ -50,14 +50,14 @@ struct Context {
 [[nodiscard]] std::vector<Kernel> lower_streaming(const Context& context, const Op& op);
 
 /// The update of one parameter, or of `ops` together when the framework launches for many at once.
-/// Terms of a rule as the framework's own loop runs them; reads and writes in tensors of the
-/// weight's size:
-///   sgd       update (2r 1w)
-///   momentum  scale (1r 1w), add (2r 1w), update (2r 1w)
-///   adam      scale, add, scale, addcmul, sqrt, divide, add (1r or 2r, 1w each), update (3r 1w)
-///   others    per state scale (1r 1w) and add (2r 1w), then update (2r + states, 1w)
-/// fused: one kernel, 2 + states reads, 1 + states writes. Before them: weight decay; after them:
-/// zeroing. Sources: PyTorch 1.8 torch/optim/_functional.py; TensorFlow 1.15
+/// Terms of a rule as the framework's own loop runs them, in tensors of the weight's size:
+///   sgd       update (2 read, 1 written)
+///   momentum  scale (1, 1), add (2, 1), update (2, 1)
+///   adam      scale, add, scale, addcmul, sqrt, divide, add (1 or 2, 1 each), update (3, 1)
+///   others    per state scale (1, 1) and add (2, 1), then update (2 + states, 1)
+/// Fused: one kernel, 2 + states read, 1 + states written. Before them accumulation and weight decay,
+/// after them zeroing, where the framework has them.
+/// Sources: PyTorch 1.8 torch/optim/_functional.py; TensorFlow 1.15
 /// core/kernels/training_ops_gpu.cu.cc.
 [[nodiscard]] std::vector<Kernel> lower_update(const Context& context,
                                                std::span<const Op* const> ops);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "models/lowering/kernels.hpp"
 #include "models/lowering/layers.hpp"
@@ -70,8 +71,13 @@ std::vector<Kernel> lower_pool(const Context& context, const Op& op) {
   if (is_max) read += saves_indices ? kIndex * dy : e * (dx + dy);
   const double windows_per_cell =
       std::max(1.0, window / (static_cast<double>(a.stride_h) * static_cast<double>(a.stride_w)));
-  return {stream_kernel("pool_backward", KernelClass::Pooling, op.pass, context.formats.storage,
-                        read, e * dx, dx, windows_per_cell)};
+  Kernel kernel = stream_kernel("pool_backward", KernelClass::Pooling, op.pass,
+                                context.formats.storage, read, e * dx, dx, windows_per_cell);
+  if (is_max) {
+    std::get<StreamWork>(kernel.work).access_efficiency =
+        context.framework.max_pool_backward_efficiency;
+  }
+  return {std::move(kernel)};
 }
 
 std::vector<Kernel> lower_dropout(const Context& context, const Op& op) {

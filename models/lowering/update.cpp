@@ -76,7 +76,7 @@ int count_launches(const Term& term, const Context& context, std::span<const Op*
   const double launches =
       std::max(std::ceil(blocks / 320),
                std::ceil(static_cast<double>(ops.size()) / kMostTensors[lists - 1]));
-  return static_cast<int>(std::clamp(launches, 1.0, 1e6));
+  return static_cast<int>(std::clamp(launches, 1.0, 1e4));
 }
 
 }  // namespace

@@ -1,0 +1,126 @@
+#include "hwspecs/framework_profile.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+#include "sim/base/embedded.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast::embedded {
+std::span<const EmbeddedFile> framework_profiles();
+}
+
+using namespace tracecast;
+
+namespace {
+
+std::string text_of(std::string_view id) {
+  for (const EmbeddedFile& file : embedded::framework_profiles()) {
+    if (file.path == "hwspecs/framework/" + std::string(id) + ".textproto")
+      return std::string(file.content);
+  }
+  FAIL("no such file");
+  return {};
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    (void)parse_framework_profile(text, "profile");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_SUITE("hwspecs/framework_profile") {
+  TEST_CASE("every profile in the binary is found by its id and states a source for every value") {
+    for (const std::string& id : framework_ids()) {
+      CAPTURE(id);
+      const FrameworkProfile& profile = find_framework(id);
+      CHECK(profile.id == id);
+      CHECK(profile.values.size() == 31);
+      for (const SpecValue& value : profile.values) {
+        CAPTURE(value.field);
+        CHECK(std::any_of(profile.sources.begin(), profile.sources.end(), [&](const SpecSource& s) {
+          return s.key == value.source && !s.title.empty() && !s.where.empty();
+        }));
+      }
+    }
+  }
+
+  TEST_CASE("values arrive in their units") {
+    const std::string text = replaced(text_of("pytorch"), "launch_per_kernel_us { value: 4.5",
+                                      "launch_per_kernel_us { value: 7.25");
+    const FrameworkProfile profile = parse_framework_profile(text, "profile");
+    CHECK(profile.launch_per_kernel.in_us() == doctest::Approx(7.25));
+    CHECK(profile.allocator_large_segment.in_mib() == doctest::Approx(20));
+    CHECK(profile.image_layout == ImageLayout::Nchw);
+  }
+
+  TEST_CASE("ideal software costs the host nothing") {
+    const FrameworkProfile& ideal = find_framework("ideal");
+    CHECK(ideal.dispatch_per_op.in_s() == 0);
+    CHECK(ideal.launch_per_kernel.in_s() == 0);
+  }
+
+  TEST_CASE("an unknown framework names the nearest one") {
+    CHECK_THROWS_WITH_AS((void)find_framework("tensorflw"), doctest::Contains("tensorflow"),
+                         InputError);
+  }
+
+  TEST_CASE("a broken profile is refused in one line that says what is wrong") {
+    const std::string good = text_of("tensorflow");
+    CHECK(error_of(good) == "none");
+    const struct {
+      const char* what;
+      std::string text;
+      const char* expected;
+    } rows[] = {
+        {"empty", "", "no id"},
+        {"a missing value", replaced(good, "fuses_bias { value: false source: \"code\" }", ""),
+         "no fuses_bias"},
+        {"a value without a number",
+         replaced(good, "launch_per_kernel_us { value: 3.5", "launch_per_kernel_us {"),
+         "no launch_per_kernel_us"},
+        {"negative time",
+         replaced(good, "launch_per_kernel_us { value: 3.5", "launch_per_kernel_us { value: -1"),
+         "launch_per_kernel_us = -1"},
+        {"not a number",
+         replaced(good, "launch_per_kernel_us { value: 3.5", "launch_per_kernel_us { value: nan"),
+         "launch_per_kernel_us"},
+        {"a fraction of a kernel",
+         replaced(good, "dropout_kernels { value: 5", "dropout_kernels { value: 2.5"),
+         "whole number"},
+        {"an unknown source",
+         replaced(good, "dropout_kernels { value: 5 source: \"code\"",
+                  "dropout_kernels { value: 5 source: \"hearsay\""),
+         "hearsay"},
+        {"no source",
+         replaced(good, "dropout_kernels { value: 5 source: \"code\"",
+                  "dropout_kernels { value: 5"),
+         "dropout_kernels"},
+        {"an unknown layout", replaced(good, "value: \"nchw\"", "value: \"nhcw\""), "nchw"},
+        {"an unknown decay", replaced(good, "value: \"as_loss\"", "value: \"as_los\""), "as_loss"},
+        {"an unknown field", good + "\ncolour { value: 1 }\n", "colour"},
+        {"cut short", good.substr(0, good.size() / 2), ""},
+    };
+    for (const auto& row : rows) {
+      CAPTURE(row.what);
+      const std::string error = error_of(row.text);
+      CHECK(error != "none");
+      CHECK(error.find(row.expected) != std::string::npos);
+      CHECK(error.find('\n') == std::string::npos);
+    }
+  }
+}

@@ -1,0 +1,227 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "models/lowering/lower.hpp"
+#include "tests/models/lowering/gpus.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+constexpr Pass kPasses[] = {Pass::Forward, Pass::BackwardData, Pass::BackwardWeights};
+
+/// A square convolution with "same" padding for odd kernels.
+ConvAttributes square(std::int64_t n, std::int64_t c, std::int64_t image, std::int64_t k,
+                      std::int64_t kernel, int stride = 1, std::int64_t groups = 1,
+                      int dilation = 1) {
+  ConvAttributes a;
+  a.n = n, a.c = c, a.h = a.w = image, a.k = k, a.r = a.s = kernel, a.groups = groups;
+  a.stride_h = a.stride_w = stride;
+  a.dilation_h = a.dilation_w = dilation;
+  const int pad = dilation * static_cast<int>(kernel - 1) / 2;
+  a.pad_top = a.pad_left = a.pad_bottom = a.pad_right = pad;
+  a.p = a.q = (image + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
+  return a;
+}
+
+std::vector<Candidate> candidates(const ConvAttributes& a, Pass pass,
+                                  PrecisionMode mode = PrecisionMode::Fp32,
+                                  const GpuSpec& gpu = test::volta(),
+                                  ImageLayout layout = ImageLayout::Nchw) {
+  return convolution_candidates(a, pass, mode, layout, gpu);
+}
+
+std::set<Algorithm> algorithms(const std::vector<Candidate>& list) {
+  std::set<Algorithm> found;
+  for (const Candidate& candidate : list) found.insert(candidate.algorithm);
+  return found;
+}
+
+const Candidate& find(const std::vector<Candidate>& list, Algorithm algorithm) {
+  const auto it = std::find_if(list.begin(), list.end(),
+                               [&](const Candidate& c) { return c.algorithm == algorithm; });
+  REQUIRE(it != list.end());
+  return *it;
+}
+
+double flops(const Candidate& candidate, bool products_only) {
+  double sum = 0;
+  for (const Kernel& kernel : candidate.kernels) {
+    if (!products_only || !std::holds_alternative<StreamWork>(kernel.work))
+      sum += kernel.flops.in_flop();
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_SUITE("models/lowering/convolution") {
+  TEST_CASE("direct algorithms execute two operations per multiply-add in every pass") {
+    const ConvAttributes a = square(8, 64, 56, 128, 3, 2);
+    for (const Pass pass : kPasses) {
+      const auto list = candidates(a, pass);
+      for (const Algorithm algorithm :
+           {Algorithm::ImplicitGemm, Algorithm::ImplicitPrecomputedGemm}) {
+        CHECK(flops(find(list, algorithm), true) == 2 * a.macs());
+      }
+    }
+  }
+
+  TEST_CASE("which algorithms are legal") {
+    using enum Algorithm;
+    const std::set<Algorithm> general{ImplicitGemm, ImplicitPrecomputedGemm};
+    const std::set<Algorithm> forward{ImplicitGemm, ImplicitPrecomputedGemm, ExplicitGemm};
+    const auto with = [](std::set<Algorithm> base, std::initializer_list<Algorithm> more) {
+      base.insert(more.begin(), more.end());
+      return base;
+    };
+    struct Row {
+      const char* what;
+      ConvAttributes shape;
+      Pass pass;
+      std::set<Algorithm> expected;
+    };
+    const Row rows[] = {
+        {"3x3 forward", square(8, 64, 56, 64, 3), Pass::Forward,
+         with(forward, {Fft, FftTiling, WinogradFused, WinogradNonfused})},
+        {"3x3 backward data", square(8, 64, 56, 64, 3), Pass::BackwardData,
+         with(general, {Fft, FftTiling, WinogradFused, WinogradNonfused})},
+        {"3x3 backward weights: no fused Winograd", square(8, 64, 56, 64, 3), Pass::BackwardWeights,
+         with(general, {Fft, FftTiling, WinogradNonfused})},
+        {"3x3 with stride", square(8, 64, 56, 64, 3, 2), Pass::Forward, forward},
+        {"3x3 with dilation", square(8, 64, 56, 64, 3, 1, 1, 2), Pass::Forward, forward},
+        {"5x5: non-fused only", square(8, 64, 28, 64, 5), Pass::Forward,
+         with(forward, {Fft, FftTiling, WinogradNonfused})},
+        {"7x7: no Winograd", square(8, 64, 28, 64, 7), Pass::Forward,
+         with(forward, {Fft, FftTiling})},
+        {"1x1", square(8, 64, 28, 64, 1), Pass::Forward, forward},
+        {"image over 256 with its padding", square(1, 8, 255, 8, 3), Pass::Forward,
+         with(forward, {FftTiling, WinogradFused, WinogradNonfused})},
+        {"groups: no FFT", square(8, 64, 28, 64, 3, 1, 4), Pass::Forward,
+         with(forward, {WinogradFused, WinogradNonfused})},
+        {"depthwise", square(8, 64, 28, 64, 3, 1, 64), Pass::Forward, {Direct, ImplicitGemm}},
+        {"depthwise backward",
+         square(8, 64, 28, 64, 3, 1, 64),
+         Pass::BackwardWeights,
+         {Direct, ImplicitGemm}},
+    };
+    for (const Row& row : rows) {
+      CAPTURE(row.what);
+      CHECK(algorithms(candidates(row.shape, row.pass)) == row.expected);
+      CHECK(algorithms(candidates(row.shape, row.pass, PrecisionMode::Fp32, test::kepler())) ==
+            row.expected);
+    }
+  }
+
+  TEST_CASE("half-width data has no FFT and no 5x5 Winograd") {
+    const auto list =
+        algorithms(candidates(square(8, 64, 28, 64, 5), Pass::Forward, PrecisionMode::Fp16));
+    CHECK(list == std::set{Algorithm::ImplicitGemm, Algorithm::ImplicitPrecomputedGemm});
+  }
+
+  TEST_CASE("Winograd saves the multiplications of its tiles") {
+    // 16 images of 8x8: F(2x2,3x3) needs 16 products for 4 results that take 36 directly. F(4x4,3x3) has
+    // 2 x 2 tiles per image, 36 products each, per pair of channels.
+    const ConvAttributes a = square(16, 32, 8, 64, 3);
+    for (const Pass pass : {Pass::Forward, Pass::BackwardData}) {
+      CHECK(flops(find(candidates(a, pass), Algorithm::WinogradFused), true) ==
+            doctest::Approx(2 * a.macs() * 16 / 36));
+    }
+    for (const Pass pass : kPasses) {
+      CHECK(flops(find(candidates(a, pass), Algorithm::WinogradNonfused), true) ==
+            2.0 * 36 * (16 * 4) * 32 * 64);
+    }
+    // One image costs as much as sixteen: cuDNN pads them.
+    const ConvAttributes one = square(1, 32, 8, 64, 3);
+    CHECK(flops(find(candidates(one, Pass::Forward), Algorithm::WinogradNonfused), true) ==
+          2.0 * 36 * (16 * 4) * 32 * 64);
+  }
+
+  TEST_CASE("FFT multiplies one complex pair per frequency and pair of channels") {
+    // 6x6 with padding 1 is 8, padded to 16: 16 * 9 frequencies, 8 operations per complex multiply-add.
+    const ConvAttributes a = square(4, 8, 6, 16, 3);
+    for (const Pass pass : kPasses) {
+      CHECK(flops(find(candidates(a, pass), Algorithm::Fft), true) == 144.0 * 8 * 4 * 8 * 16);
+    }
+  }
+
+  TEST_CASE(
+      "a kernel that does the whole convolution reads both operands and writes the third once") {
+    const ConvAttributes a =
+        square(2, 8, 10, 16, 3);  // x 2*8*100, w 16*8*9, y 2*16*100 elements of 4 bytes
+    const double x = 1600 * 4, w = 1152 * 4, y = 3200 * 4;
+    const struct {
+      Pass pass;
+      double read, written;
+    } rows[] = {{Pass::Forward, x + w, y},
+                {Pass::BackwardData, y + w, x},
+                {Pass::BackwardWeights, x + y, w}};
+    for (const auto& row : rows) {
+      const auto list = candidates(a, row.pass);
+      const Kernel& kernel = find(list, Algorithm::ImplicitGemm).kernels.back();
+      CHECK(kernel.read.in_bytes() == row.read);
+      CHECK(kernel.written.in_bytes() == row.written);
+      CHECK(kernel.pass == row.pass);
+    }
+  }
+
+  TEST_CASE(
+      "tensor cores work in NHWC: an NCHW framework pays for transposes, an NHWC one does not") {
+    const ConvAttributes a = square(8, 64, 28, 64, 3, 2);
+    const auto count_transposes = [](const std::vector<Candidate>& list) {
+      for (const Candidate& candidate : list) {
+        const bool on_tensor_cores =
+            std::any_of(candidate.kernels.begin(), candidate.kernels.end(),
+                        [](const Kernel& k) { return k.unit == MathUnit::TensorCore; });
+        if (!on_tensor_cores) continue;
+        return std::count_if(
+            candidate.kernels.begin(), candidate.kernels.end(),
+            [](const Kernel& k) { return k.kernel_class == KernelClass::Transpose; });
+      }
+      return std::ptrdiff_t{-1};
+    };
+    CHECK(count_transposes(candidates(a, Pass::Forward, PrecisionMode::Fp16, test::volta(),
+                                      ImageLayout::Nchw)) == 3);
+    CHECK(count_transposes(candidates(a, Pass::Forward, PrecisionMode::Fp16, test::volta(),
+                                      ImageLayout::Nhwc)) == 0);
+    CHECK(count_transposes(candidates(a, Pass::Forward, PrecisionMode::Fp32, test::volta(),
+                                      ImageLayout::Nchw)) == -1);
+    // Before tensor cores it is the other way round.
+    const auto old =
+        candidates(a, Pass::Forward, PrecisionMode::Fp32, test::kepler(), ImageLayout::Nhwc);
+    for (const Candidate& candidate : old) {
+      CHECK(std::count_if(candidate.kernels.begin(), candidate.kernels.end(), [](const Kernel& k) {
+              return k.kernel_class == KernelClass::Transpose;
+            }) == 3);
+    }
+  }
+
+  TEST_CASE(
+      "a 1x1 convolution on Ampere's tensor cores can be a plain product without transposes") {
+    const ConvAttributes a = square(8, 64, 28, 32, 1);
+    for (const Pass pass : kPasses) {
+      const Candidate product =
+          find(candidates(a, pass, PrecisionMode::Tf32, test::ampere()), Algorithm::ExplicitGemm);
+      CHECK(product.kernels.size() == 1);
+      CHECK(flops(product, true) == 2 * a.macs());
+      CHECK(product.workspace.in_bytes() == 0);
+    }
+  }
+
+  TEST_CASE("sizes beyond any memory leave one candidate and overflow nothing") {
+    const ConvAttributes a = square(std::int64_t{1} << 40, 8, 64, 8, 3);
+    for (const Pass pass : kPasses) CHECK(candidates(a, pass).size() == 1);
+  }
+
+  TEST_CASE("kernel names stay short enough not to allocate") {
+    for (const PrecisionMode mode : {PrecisionMode::Fp32, PrecisionMode::Amp}) {
+      for (const Pass pass : kPasses) {
+        for (const Candidate& candidate : candidates(square(8, 64, 28, 64, 3), pass, mode)) {
+          for (const Kernel& kernel : candidate.kernels) CHECK(kernel.name.size() <= 15);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,342 @@
+#include "models/lowering/lower.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "models/lowering/dump.hpp"
+#include "models/ops.hpp"
+#include "models/training.hpp"
+#include "models/zoo/zoo.hpp"
+#include "tests/models/lowering/gpus.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+/// A little of everything, with weights on both sides of every branch.
+NetworkGraph varied_network() {
+  GraphBuilder b("varied", 4);
+  TensorId x = b.input("images", {4, 8, 16, 16});
+  x = b.conv_layer("conv", x, 16, Window::square(3, 1, 1), true);
+  x = b.batch_norm_layer("bn", x);
+  x = b.activation("relu", x, "relu", true);
+  const TensorId branch = b.conv_layer("depthwise", x, 16, Window::square(3, 1, 1), false, 16);
+  x = b.add("residual", x, branch);
+  x = b.max_pool("max_pool", x, Window::square(3, 2, 1));
+  x = b.lrn("lrn", x, 5);
+  const TensorId joined[] = {x, x};
+  x = b.concat("concat", joined, 1);
+  x = b.global_avg_pool("avg_pool", x);
+  x = b.flatten("flatten", x);
+  x = b.linear_layer("hidden", x, 64, true);
+  x = b.activation("gelu", x, "gelu");
+  x = b.dropout("dropout", x);
+  x = b.layer_norm_layer("layer_norm", x);
+  const Shape shapes[] = {{4, 64}};
+  const TensorId in[] = {x};
+  x = b.unknown("mystery", "Mystery", in, shapes).front();
+  x = b.linear_layer("logits", x, 10, true);
+  x = b.softmax("softmax", x);
+  b.graph().outputs = {x};
+  return std::move(b).take();
+}
+
+NetworkGraph training(NetworkGraph graph, OptimizerKind optimizer = OptimizerKind::Momentum) {
+  return make_training_graph(std::move(graph), {.optimizer = optimizer});
+}
+
+/// Kernels of the first candidate of every op, by the op's name.
+std::map<std::string, std::vector<Kernel>> kernels_by_op(const NetworkGraph& graph,
+                                                         const LoweredStep& step) {
+  std::map<std::string, std::vector<Kernel>> found;
+  for (const LoweredOp& op : step.ops) found[graph.op(op.op).name] = op.candidates.front().kernels;
+  return found;
+}
+
+std::vector<std::string> names(const std::vector<Kernel>& kernels) {
+  std::vector<std::string> list;
+  for (const Kernel& kernel : kernels) list.push_back(kernel.name);
+  return list;
+}
+using Names = std::vector<std::string>;
+
+double bytes(const std::vector<Kernel>& kernels) {
+  double sum = 0;
+  for (const Kernel& kernel : kernels) sum += kernel.bytes().in_bytes();
+  return sum;
+}
+
+}  // namespace
+
+TEST_SUITE("models/lowering/lower") {
+  TEST_CASE("every op of a training step does work, except views and what fuses") {
+    const NetworkGraph graph = training(varied_network());
+    for (const std::string& framework : framework_ids()) {
+      const FrameworkProfile& profile = find_framework(framework);
+      const LoweredStep step = lower(graph, profile, test::volta(), {});
+      for (const LoweredOp& lowered : step.ops) {
+        const Op& op = graph.op(lowered.op);
+        CAPTURE(framework);
+        CAPTURE(op.name);
+        REQUIRE_FALSE(lowered.candidates.empty());
+        const bool may_be_empty = op.kind == OpKind::Reshape ||
+                                  (op.kind == OpKind::Activation && profile.fuses_activations);
+        for (const Candidate& candidate : lowered.candidates) {
+          CHECK((may_be_empty || !candidate.kernels.empty()));
+          for (const Kernel& kernel : candidate.kernels) {
+            CAPTURE(kernel.name);
+            CHECK(kernel.bytes().in_bytes() > 0);
+            CHECK(kernel.flops.in_flop() >= 0);
+            CHECK(kernel.name.size() <= 15);
+            CHECK(kernel.is_bounded_guess == (op.kind == OpKind::Unknown));
+          }
+        }
+      }
+    }
+  }
+
+  TEST_CASE(
+      "one entry per op in the graph's order, updates together where the framework launches them "
+      "together") {
+    const NetworkGraph graph = training(varied_network());
+    const LoweredStep eager = lower(graph, find_framework("pytorch"), test::volta(), {});
+    REQUIRE(eager.ops.size() == graph.ops().size());
+    for (std::uint32_t i = 0; i < eager.ops.size(); ++i) CHECK(eager.ops[i].op.index == i);
+
+    const auto updates = std::count_if(graph.ops().begin(), graph.ops().end(),
+                                       [](const Op& op) { return op.kind == OpKind::Optimizer; });
+    const LoweredStep ideal = lower(graph, find_framework("ideal"), test::volta(), {});
+    CHECK(ideal.ops.size() == graph.ops().size() - static_cast<std::size_t>(updates) + 1);
+  }
+
+  TEST_CASE("products of a training step execute two operations per multiply-add") {
+    const NetworkGraph graph = training(build_network("vgg16", {.batch = 2, .training = true}));
+    const LoweredStep step = lower(graph, find_framework("tensorflow"), test::kepler(), {});
+    for (const LoweredOp& lowered : step.ops) {
+      const Op& op = graph.op(lowered.op);
+      if (op.kind != OpKind::Conv && op.kind != OpKind::Linear) continue;
+      double flops = 0;
+      for (const Kernel& kernel : lowered.candidates.front().kernels) {
+        const bool is_product = std::holds_alternative<ConvWork>(kernel.work) ||
+                                std::holds_alternative<MatrixWork>(kernel.work);
+        if (is_product) flops += kernel.flops.in_flop();
+      }
+      CAPTURE(op.name);
+      CHECK(flops == 2 * macs(op));
+    }
+  }
+
+  TEST_CASE("bytes of simple ops are those of their operands") {
+    const NetworkGraph graph = training(varied_network());
+    const auto kernels =
+        kernels_by_op(graph, lower(graph, find_framework("tensorflow"), test::volta(), {}));
+    const double image = 4 * 16 * 16 * 16;  // elements after the first convolution
+    const double pooled = 4 * 16 * 8 * 8;   // after the max pool
+    CHECK(bytes(kernels.at("relu")) == 4 * 2 * image);
+    CHECK(bytes(kernels.at("relu bwd")) == 4 * 3 * image);  // y, dy in, dx out
+    CHECK(bytes(kernels.at("residual")) == 4 * 3 * image);
+    CHECK(bytes(kernels.at("max_pool")) == 4 * (image + pooled));
+    CHECK(bytes(kernels.at("max_pool bwd")) ==
+          4 * (2 * image + 2 * pooled));  // x, y, dy in, dx out
+    CHECK(bytes(kernels.at("avg_pool bwd")) == 4 * (4 * 32 + 2 * pooled));
+    CHECK(bytes(kernels.at("concat")) == 4 * 2 * (2 * pooled));
+    CHECK(bytes(kernels.at("lrn bwd")) == 4 * 4 * pooled);
+    // PyTorch's max pool keeps an 8-byte index per result and needs x and y no more.
+    const auto eager =
+        kernels_by_op(graph, lower(graph, find_framework("pytorch"), test::volta(), {}));
+    CHECK(bytes(eager.at("max_pool")) == 4 * (image + pooled) + 8 * pooled);
+    CHECK(bytes(eager.at("max_pool bwd")) == 4 * (image + pooled) + 8 * pooled);
+  }
+
+  TEST_CASE("batch norm: statistics in training, a stream in inference, nothing where it folds") {
+    NetworkGraph forward = varied_network();
+    const auto inference =
+        kernels_by_op(forward, lower(forward, find_framework("pytorch"), test::volta(), {}));
+    REQUIRE(inference.at("bn").size() == 1);
+    CHECK(std::holds_alternative<StreamWork>(inference.at("bn").front().work));
+    const auto folded =
+        kernels_by_op(forward, lower(forward, find_framework("ideal"), test::volta(), {}));
+    CHECK(folded.at("bn").empty());
+
+    const NetworkGraph graph = training(std::move(forward));
+    const auto kernels =
+        kernels_by_op(graph, lower(graph, find_framework("pytorch"), test::volta(), {}));
+    REQUIRE(names(kernels.at("bn")) == Names{"forward", "running_update"});
+    const auto& work = std::get<ReductionWork>(kernels.at("bn").front().work);
+    CHECK(work.rows == 16);
+    CHECK(work.cols == 4 * 16 * 16);
+    CHECK(work.passes == 3);
+    CHECK(work.strided);
+    CHECK(std::get<ReductionWork>(kernels.at("bn bwd").front().work).passes == 5);
+  }
+
+  TEST_CASE("an update touches weight, gradient and states as the framework's own loop does") {
+    const double w = 4 * (10 * 64);  // bytes of logits.weight
+    const struct {
+      const char* what;
+      OptimizerKind optimizer;
+      const char* framework;
+      Names kernels;
+      double traffic;  ///< in tensors
+    } rows[] = {
+        // accumulate 3, scale 2, add 3, update 3, zero 1
+        {"momentum, a kernel per term",
+         OptimizerKind::Momentum,
+         "pytorch",
+         {"accumulate", "scale", "add", "update", "zero"},
+         12},
+        {"sgd, a kernel per term",
+         OptimizerKind::Sgd,
+         "pytorch",
+         {"accumulate", "update", "zero"},
+         7},
+        // accumulate 3; 2 + 3 + 2 + 3 + 2 + 2 + 2 + 4; zero 1
+        {"adam, a kernel per term",
+         OptimizerKind::Adam,
+         "pytorch",
+         {"accumulate", "scale", "add", "scale", "addcmul", "sqrt", "divide", "add", "update",
+          "zero"},
+         24},
+        // l2_loss 1, l2_gradient 2, add 3; reads w, v, g, writes w, v
+        {"momentum in one kernel, decay through the loss",
+         OptimizerKind::Momentum,
+         "tensorflow",
+         {"l2_loss", "l2_gradient", "add_gradient", "update"},
+         11},
+        {"adam in one kernel",
+         OptimizerKind::Adam,
+         "tensorflow",
+         {"l2_loss", "l2_gradient", "add_gradient", "update"},
+         13},
+    };
+    for (const auto& row : rows) {
+      CAPTURE(row.what);
+      const NetworkGraph graph = training(varied_network(), row.optimizer);
+      const auto kernels =
+          kernels_by_op(graph, lower(graph, find_framework(row.framework), test::volta(), {}));
+      CHECK(names(kernels.at("update logits.weight")) == row.kernels);
+      CHECK(bytes(kernels.at("update logits.weight")) == row.traffic * w);
+    }
+  }
+
+  TEST_CASE("a bias is a kernel of its own unless it fuses, and its gradient a reduction") {
+    const NetworkGraph graph = training(varied_network());
+    const auto eager =
+        kernels_by_op(graph, lower(graph, find_framework("pytorch"), test::kepler(), {}));
+    CHECK(names(eager.at("conv")) == Names{"conv", "bias_add"});
+    CHECK(names(eager.at("hidden")) == Names{"product", "bias_add"});
+    CHECK(names(eager.at("conv wgrad")) == Names{"clear", "conv", "bias_gradient"});
+    CHECK(names(eager.at("hidden wgrad")) == Names{"product", "bias_gradient"});
+    const auto& work = std::get<ReductionWork>(eager.at("hidden wgrad").back().work);
+    CHECK(work.rows == 64);
+    CHECK(work.cols == 4);
+    const auto ideal =
+        kernels_by_op(graph, lower(graph, find_framework("ideal"), test::kepler(), {}));
+    CHECK(names(ideal.at("conv")) == Names{"conv"});
+    CHECK(names(ideal.at("hidden")) == Names{"product"});
+  }
+
+  TEST_CASE("fused activations cost nothing in either direction") {
+    const NetworkGraph graph = training(varied_network());
+    const auto ideal =
+        kernels_by_op(graph, lower(graph, find_framework("ideal"), test::volta(), {}));
+    for (const char* name : {"relu", "relu bwd", "gelu", "gelu bwd"}) {
+      CAPTURE(name);
+      CHECK(ideal.at(name).empty());
+    }
+  }
+
+  TEST_CASE(
+      "mixed precision casts each weight once per use and its gradient once, and runs products on "
+      "tensor cores") {
+    const NetworkGraph graph = training(varied_network());
+    const LoweringOptions amp{.precision = PrecisionMode::Amp};
+    const auto kernels =
+        kernels_by_op(graph, lower(graph, find_framework("pytorch"), test::volta(), amp));
+    CHECK(names(kernels.at("logits")) == Names{"weight_cast", "product", "bias_add"});
+    CHECK(names(kernels.at("logits dgrad")) == Names{"product"});
+    CHECK(names(kernels.at("logits wgrad")) == Names{"product", "bias_gradient", "weight_cast"});
+    CHECK(kernels.at("logits")[1].unit == MathUnit::TensorCore);
+    CHECK(kernels.at("logits")[1].data == Precision::Fp16);
+    CHECK(bytes({kernels.at("logits").front()}) == 6.0 * 10 * 64);  // 4 in, 2 out
+    CHECK(kernels.at("update logits.weight").front().data == Precision::Fp32);
+  }
+
+  TEST_CASE("TensorFlow turns its filters round every convolution") {
+    const NetworkGraph graph = training(varied_network());
+    const auto kernels =
+        kernels_by_op(graph, lower(graph, find_framework("tensorflow"), test::kepler(), {}));
+    CHECK(names(kernels.at("conv")) == Names{"filter_layout", "conv", "bias_add"});
+    CHECK(names(kernels.at("conv wgrad")) ==
+          Names{"clear", "conv", "filter_layout", "bias_gradient"});
+  }
+
+  TEST_CASE("an unknown op is bounded: three times its operands, and says so") {
+    const NetworkGraph graph = varied_network();
+    const auto kernels =
+        kernels_by_op(graph, lower(graph, find_framework("pytorch"), test::volta(), {}));
+    CHECK(bytes(kernels.at("mystery")) == 3 * 2 * 4.0 * (4 * 64));
+    CHECK(kernels.at("mystery").front().is_bounded_guess);
+  }
+
+  TEST_CASE("an op on an empty tensor runs nothing") {
+    GraphBuilder b("empty", 1);
+    const TensorId x = b.input("x", {0, 8});
+    b.graph().outputs = {b.activation("relu", x, "relu")};
+    const NetworkGraph graph = std::move(b).take();
+    const LoweredStep step = lower(graph, find_framework("pytorch"), test::volta(), {});
+    CHECK(step.ops.front().candidates.front().kernels.empty());
+  }
+
+  TEST_CASE("the host pays by pass, and more for library calls") {
+    const NetworkGraph graph = training(varied_network());
+    const FrameworkProfile& p = find_framework("pytorch");
+    for (const Op& op : graph.ops()) {
+      if (op.name == "relu") CHECK(dispatch_time(op, p) == p.dispatch_per_op);
+      if (op.name == "relu bwd") CHECK(dispatch_time(op, p) == p.dispatch_per_backward_op);
+      if (op.name == "conv")
+        CHECK(dispatch_time(op, p) == p.dispatch_per_op + p.dispatch_per_library_call);
+      if (op.name == "update conv.weight")
+        CHECK(dispatch_time(op, p) == p.dispatch_per_optimizer_op);
+    }
+  }
+
+  TEST_CASE("the same graph lowers to the same step, to the byte, and every kernel has its line") {
+    const NetworkGraph graph = training(varied_network());
+    const auto text = [&] {
+      return dump(lower(graph, find_framework("pytorch"), test::volta(), {}), graph);
+    };
+    const std::string once = text();
+    CHECK(once == text());
+    CHECK(once.find("op 0 Conv forward \"conv\" heuristic\n  candidate implicit_gemm kernels=2") ==
+          0);
+    CHECK(once.find("convolution backward_weights fp32 on fp32") != std::string::npos);
+  }
+
+  TEST_CASE("kernels per ResNet-50 step agree with profiler traces of PyTorch on V100") {
+    // Both traces: 53 convolutions, 53 batch norms and 49 relus forward and backward, 16 additions each way, 161
+    // parameters (notes/0001). The older one, torch 1.8: 161 each of accumulate, scale, add, update, fill.
+    const NetworkGraph graph = training(build_network("resnet50", {.batch = 32, .training = true}));
+    const LoweredStep step = lower(graph, find_framework("pytorch"), test::volta(), {});
+    std::map<std::string, int> counts;
+    for (const LoweredOp& op : step.ops) {
+      for (const Kernel& kernel : op.candidates.front().kernels) ++counts[kernel.name];
+    }
+    CHECK(counts["running_update"] == 53);
+    CHECK(counts["forward"] == 53);
+    CHECK(counts["backward"] == 53);
+    CHECK(counts["activation"] == 49);
+    CHECK(counts["activation_grad"] == 49);
+    CHECK(counts["combine"] == 16 + 16);
+    CHECK(counts["accumulate"] == 161);
+    CHECK(counts["scale"] == 161);
+    CHECK(counts["add"] == 161);
+    CHECK(counts["update"] == 161);
+    CHECK(counts["zero"] == 161);
+    CHECK(counts["conv"] == 3 * 53 - 1);  // the images need no gradient
+  }
+}
