@@ -56,8 +56,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.gemm.prologue_steps; });
   add("gemm.wave_quantization", 0, 1,
       [](CostProfile& p) -> double& { return p.gemm.wave_quantization; });
-  add_by_architecture("gemm.threads_to_fill", 1, 2048,
-                      [](CostProfile& p) -> ByArchitecture& { return p.gemm.threads_to_fill; });
+  add_by_architecture("gemm.step_cycles", 1, 2000,
+                      [](CostProfile& p) -> ByArchitecture& { return p.gemm.step_cycles; });
 
   add_by_architecture("convolution.precomputed", 0.05, 1.5,
                       [](CostProfile& p) -> ByArchitecture& { return p.convolution.precomputed; });
@@ -66,6 +66,8 @@ std::vector<ParameterSlot> make_slots() {
   add_by_architecture(
       "convolution.winograd_fused", 0.05, 1.5,
       [](CostProfile& p) -> ByArchitecture& { return p.convolution.winograd_fused; });
+  add("convolution.winograd_step_cycles", 1, 4000,
+      [](CostProfile& p) -> double& { return p.convolution.winograd_step_cycles; });
   add("convolution.backward_data", 0.2, 1.5,
       [](CostProfile& p) -> double& { return p.convolution.backward_data; });
   add("convolution.backward_weights", 0.2, 1.5,
@@ -74,12 +76,16 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.winograd_gemm; });
   add("convolution.direct", 0.005, 1.2,
       [](CostProfile& p) -> double& { return p.convolution.direct; });
-  add("convolution.fft", 0.05, 1.2, [](CostProfile& p) -> double& { return p.convolution.fft; });
+  add("convolution.transform_cost", 0.1, 50,
+      [](CostProfile& p) -> double& { return p.convolution.transform_cost; });
+  add("convolution.fft", 0.05, 2.0, [](CostProfile& p) -> double& { return p.convolution.fft; });
 
   add_by_architecture("tensor.gemm", 0.05, 1.2,
                       [](CostProfile& p) -> ByArchitecture& { return p.tensor.gemm; });
   add_by_architecture("tensor.convolution", 0.05, 1.2,
                       [](CostProfile& p) -> ByArchitecture& { return p.tensor.convolution; });
+  add("tensor.step_cycles", 0.1, 500,
+      [](CostProfile& p) -> double& { return p.tensor.step_cycles; });
   add("tensor.tile_overhead", 0, 5,
       [](CostProfile& p) -> double& { return p.tensor.tile_overhead; });
 
@@ -92,8 +98,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.memory.elements_per_clock; });
   add("memory.reduction_threads", 1, 4096,
       [](CostProfile& p) -> double& { return p.memory.reduction_threads; });
-  add("memory.transform_efficiency", 0.05, 1.2,
-      [](CostProfile& p) -> double& { return p.memory.transform_efficiency; });
+  add("memory.transpose_efficiency", 0.05, 1.0,
+      [](CostProfile& p) -> double& { return p.memory.transpose_efficiency; });
   add("kernel.fill_us", 0, 50, [](CostProfile& p) -> double& { return p.kernel.fill_us; });
 
   for (std::size_t i = 0; i < kCostFormCount; ++i) {

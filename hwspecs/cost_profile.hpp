@@ -35,29 +35,34 @@ struct ClockParameters {
 };
 /// Matrix products on CUDA cores; formula in sim/cost/tile_gemm.hpp.
 struct GemmParameters {
-  ByArchitecture efficiency;       ///< of the best tile's inner loop, of the sustained rate
-  double tile_overhead = 0;        ///< extra time per unit of (64/tx + 64/ty - 1)
-  double prologue_steps = 0;       ///< k steps' worth of time to start and end a block
-  double wave_quantization = 0;    ///< 1 = a partial wave costs a whole one, 0 = not at all
-  ByArchitecture threads_to_fill;  ///< resident threads per SM that reach the full rate
+  ByArchitecture efficiency;     ///< of the best tile's inner loop, of the sustained rate
+  double tile_overhead = 0;      ///< extra time per unit of (64/tx + 64/ty - 1)
+  double prologue_steps = 0;     ///< k steps' worth of time to start and end a block
+  double wave_quantization = 0;  ///< 1 = a partial wave costs a whole one, 0 = not at all
+  ByArchitecture step_cycles;    ///< cycles per step of k of a block alone on its SM
 };
 /// Convolutions on CUDA cores; formulas in sim/cost/convolution.hpp.
 struct ConvolutionParameters {
   ByArchitecture precomputed;     ///< efficiency, implicit GEMM with precomputed indices
   ByArchitecture implicit;        ///< efficiency, implicit GEMM with indices on the fly
   ByArchitecture winograd_fused;  ///< efficiency, F(2x2,3x3) in one kernel
-  double backward_data = 0;       ///< factor on the efficiency
-  double backward_weights = 0;    ///< factor on the efficiency
+  double winograd_step_cycles =
+      0;                     ///< cycles per input channel of a fused Winograd block alone on its SM
+  double backward_data = 0;  ///< factor on the efficiency
+  double backward_weights = 0;  ///< factor on the efficiency
   double winograd_gemm =
       0;              ///< factor on gemm.efficiency for the products of the non-fused Winograd
   double direct = 0;  ///< share of the sustained rate in depthwise and tiny convolutions
-  double fft = 0;     ///< share of the sustained rate in FFT kernels
+  double transform_cost =
+      0;           ///< cycles of Winograd's and FFT's transforms over those of plain streaming
+  double fft = 0;  ///< share of the sustained rate in FFT kernels
 };
 /// Tensor cores; formula in sim/cost/tile_gemm.hpp.
 struct TensorParameters {
   ByArchitecture gemm;         ///< efficiency of the best tile
   ByArchitecture convolution;  ///< efficiency of the best tile
   double tile_overhead = 0;    ///< extra time per unit of (128/tx + 128/ty - 1)
+  double step_cycles = 0;      ///< cycles per step of k of a block alone on its SM
 };
 /// Memory; formulas in sim/cost/streaming.hpp and reduction.hpp.
 struct MemoryParameters {
@@ -67,8 +72,7 @@ struct MemoryParameters {
   double elements_per_clock = 0;  ///< per SM: one-instruction elements issued
   double reduction_threads =
       0;  ///< resident threads per SM that reach the full bandwidth in row reductions
-  double transform_efficiency =
-      0;  ///< bandwidth share of layout changes and Winograd transforms, of `efficiency`
+  double transpose_efficiency = 0;  ///< bandwidth share of layout changes, of `efficiency`
 };
 /// Fixed time of a kernel on the GPU.
 struct KernelParameters {

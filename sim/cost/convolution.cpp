@@ -79,12 +79,13 @@ Roofs estimate_winograd_fused(const ConvAttributes& s, Pass pass, Seconds memory
   const double per_sm = blocks / sms;
   const double q = profile.gemm.wave_quantization;
   const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
-  const double work =
-      2.0 * 32 * 128 * (9 / 2.25) * (up_to_multiple(reduced, 8) + profile.gemm.prologue_steps);
-  const double rate = machine.arithmetic.in_si() / sms *
-                      profile.convolution.winograd_fused[gpu.architecture] *
-                      pass_factor(pass, profile.convolution);
-  return {Seconds(work * waves / rate), memory, per_sm < 1};
+  const double steps = up_to_multiple(reduced, 8) + profile.gemm.prologue_steps;
+  const double rate =
+      machine.arithmetic.in_si() / sms * profile.convolution.winograd_fused[gpu.architecture];
+  const double busy = 2.0 * 32 * 128 * (9 / 2.25) * waves / rate;
+  const double wait =
+      profile.convolution.winograd_step_cycles / machine.clock.in_si() * std::max(per_sm / 2, 1.0);
+  return {Seconds(steps * std::max(busy, wait)), memory, per_sm < 1 || wait > busy};
 }
 
 }  // namespace
@@ -106,8 +107,8 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
     case Algorithm::Fft:
     case Algorithm::FftTiling: {
       // In and out of the frequency domain: every operand is written and read once more, as complex numbers.
-      return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * p.fft)),
-              memory * (5.0 / profile.memory.transform_efficiency), false};
+      return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * p.fft)), memory * 5.0,
+              false};
     }
     case Algorithm::WinogradNonfused: {
       const double tiles = static_cast<double>(s.n) * std::ceil(static_cast<double>(s.p) / 4.0) *
@@ -122,8 +123,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
       t.efficiency = profile.gemm.efficiency[gpu.architecture] * p.winograd_gemm;
       Roofs roofs = estimate_tiles(t, machine, gpu, profile).roofs;
       const double moved = 36.0 * element * tiles * static_cast<double>(s.c + s.k);
-      roofs.memory = Seconds((kernel.bytes().in_bytes() + 2.0 * moved) /
-                             (bandwidth * profile.memory.transform_efficiency));
+      roofs.memory = Seconds((kernel.bytes().in_bytes() + 2.0 * moved) / bandwidth);
       return roofs;
     }
     default:

@@ -13,7 +13,8 @@ namespace tracecast::cost {
 ///
 /// Winograd fused F(2x2,3x3), forward and backward data (channels swapped):
 ///   blocks = ceil(n/nb) ceil(p/th) ceil(q/tw) ceil(k/32) over the library's block shapes (nb, th, tw) of 128 outputs
-///   work per block = 2 * 32 * 128 * 9/2.25 * (ceil8(c) + prologue)
+///   busy    = 2 * 32 * 128 * 9/2.25 * waves / (arithmetic/SMs * efficiency);  wait = winograd_step_cycles / clock
+///   compute = (ceil8(c) + prologue) * max(busy, wait * max(blocks/SMs / 2, 1))
 /// Block shapes: (1,8,16) everywhere, and on Pascal and older (2,8,8) (2,4,16) (4,2,16) (4,4,8), Ampere on (4,4,8).
 ///
 /// Direct (depthwise): multiply-adds at a fixed share of the arithmetic rate; almost always memory-bound.

@@ -8,6 +8,10 @@
 namespace tracecast::cost {
 namespace {
 
+/// Registers of one thread in a tile kernel: 128 keep 64 accumulators and the operands of a 128x128 tile.
+/// Source: occupancy of recorded sgemm launches (512 threads per SM of 64 Ki registers).
+constexpr double kRegistersPerThread = 128;
+
 struct Tile {
   int n, m, threads;
 };
@@ -59,6 +63,11 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
   const bool tensor_core = problem.tiles == TileSet::TensorCore;
   const double reference = tensor_core ? 128.0 : 64.0;
   const double overhead = tensor_core ? profile.tensor.tile_overhead : p.tile_overhead;
+  const double q = p.wave_quantization;
+  const double step_latency =
+      (tensor_core ? profile.tensor.step_cycles : p.step_cycles[gpu.architecture]) /
+      machine.clock.in_si();
+  const double registers = std::max(gpu.registers_per_sm, 1);
   const double base_memory = problem.traffic_bytes / bandwidth;
 
   TileEstimate best;
@@ -67,18 +76,16 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
     const double tiles =
         problem.batch * std::ceil(problem.m / tile.m) * std::ceil(problem.n / tile.n) * split;
     const double per_sm = tiles / sms;
-    const double whole = std::ceil(per_sm);
-    const double waves =
-        per_sm <= 1 ? 1.0 : p.wave_quantization * whole + (1 - p.wave_quantization) * per_sm;
-    const double fill =
-        tensor_core ? 1.0
-                    : std::min(1.0, tile.threads * whole / p.threads_to_fill[gpu.architecture]);
+    const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
     const double shape =
         1.0 + overhead * std::max(reference / tile.n + reference / tile.m - 1.0, 0.0);
+    const double busy = 2.0 * tile.n * tile.m * shape * waves / sm_rate;
+    const double resident = std::max(1.0, registers / (kRegistersPerThread * tile.threads));
+    const double waiting = step_latency * std::max(per_sm / resident, 1.0);
     const double steps = std::ceil(problem.k / split) + p.prologue_steps;
-    const double compute = 2.0 * tile.n * tile.m * steps * waves * shape / (sm_rate * fill);
+    const double compute = steps * std::max(busy, waiting);
     const double memory = base_memory + 2.0 * (split - 1) * problem.result_bytes / bandwidth;
-    const Roofs roofs{Seconds(compute), Seconds(memory), per_sm < 1 || fill < 1};
+    const Roofs roofs{Seconds(compute), Seconds(memory), per_sm < 1 || waiting > busy};
     const double time = combine(roofs).in_si();
     if (best.tile_m == 0 || time < best_time) {
       best = {roofs, tile.m, tile.n, split};

@@ -31,12 +31,14 @@ struct TileEstimate {
 /// Time of the best tile of the library's set (m and n padded to whole tiles):
 ///   tiles = batch * ceil(m/ty) * ceil(n/tx) * split,  ks = ceil(k / split)
 ///   waves = tiles <= SMs ? 1 : q * ceil(tiles/SMs) + (1 - q) * tiles/SMs        (q: wave_quantization)
-///   rate  = arithmetic/SMs * efficiency / (1 + overhead * max(64/tx + 64/ty - 1, 0)) * min(1, threads / threads_to_fill)
-///   compute = 2 tx ty (ks + prologue) / rate * waves
+///   busy  = 2 tx ty (1 + overhead * max(64/tx + 64/ty - 1, 0)) * waves / (arithmetic/SMs * efficiency)
+///   wait  = step_cycles / clock * max(tiles/SMs / resident, 1),  resident = registers / (128 threads)
+///   compute = (ks + prologue) * max(busy, wait)
 ///   memory  = (traffic + 2 (split - 1) result) / (bandwidth * memory efficiency)
-/// `threads` counts those resident on one SM. Tensor-core tiles: 128 in place of 64, no thread limit.
+/// `wait` is what decides small grids: a block alone on its SM takes 150 to 250 cycles per step of the inner dimension
+/// whatever its tile, since nothing hides its loads. Tensor-core tiles: 128 in place of 64 and their own latency.
 /// Source: COST_MODEL.md 2.1, reduced to the terms that its ablation (2.5) could tell from nothing, plus waves and
-/// starvation, which decide small batches.
+/// `wait`; the latter from single-wave convolutions, see notes/0001.
 [[nodiscard]] TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& machine,
                                           const GpuSpec& gpu, const CostProfile& profile);
 
