@@ -40,9 +40,8 @@ struct Tensor {
   std::string name;
   Shape shape;
   TensorRole role = TensorRole::Activation;
-  bool is_integer =
-      false;  ///< ids, masks and indices: stored as integers whatever the precision mode
-  int integer_bytes = 8;  ///< element size when `is_integer`
+  bool is_integer = false;  ///< ids, masks, indices: integers whatever the precision mode
+  int integer_bytes = 8;    ///< element size when `is_integer`
 };
 
 enum class OpKind {
@@ -120,8 +119,7 @@ struct MatMulAttributes {
 /// "mul".
 struct ElementwiseAttributes {
   std::string name;
-  bool in_place =
-      false;  ///< the framework writes over its input (torchvision's ReLU(inplace=True))
+  bool in_place = false;  ///< writes over its input (torchvision's ReLU(inplace=True))
 };
 /// Normalisation over rows x cols: batch norm: rows = channels, cols = n*h*w; layer norm: rows =
 /// tokens, cols = width.

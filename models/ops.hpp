@@ -33,9 +33,9 @@ struct Window {
 
 /// Places a window has on `size` cells:
 ///   floor or ceil((size + pads - dilation * (kernel - 1) - 1) / stride) + 1
-/// With `ceil_mode` a last window that would start in the right-hand pad is dropped, as PyTorch and
-/// ONNX do. Throws InputError naming `where` when a parameter is out of range or the window does
-/// not fit.
+/// With `ceil_mode`, as in PyTorch and ONNX, the last window may reach beyond the padded image, but
+/// one that would start in the far pad is dropped.
+/// Throws InputError naming `where` when a parameter is out of range or the window does not fit.
 [[nodiscard]] std::int64_t window_count(std::string_view where, std::int64_t size,
                                         std::int64_t kernel, std::int64_t stride,
                                         std::int64_t pad_before, std::int64_t pad_after,
@@ -60,14 +60,14 @@ struct Window {
 /// import alike.
 ///
 /// Which attributes an op carries, by kind:
-///   Conv, ConvTranspose                ConvAttributes (see conv_transpose)
-///   Linear, MatMul                     MatMulAttributes
-///   MaxPool, AvgPool                   PoolAttributes
-///   BatchNorm, LayerNorm, InstanceNorm, GroupNorm, Lrn, Softmax, Loss   NormAttributes (rows,
-///   cols) Activation, Binary, Dropout, Cast, Gather, Resize ElementwiseAttributes (the name)
-///   Reduce                             ReduceAttributes
-///   Optimizer                          OptimizerAttributes
-///   the others                         NoAttributes
+/// - Conv, ConvTranspose: ConvAttributes (see conv_transpose)
+/// - Linear, MatMul: MatMulAttributes
+/// - MaxPool, AvgPool: PoolAttributes
+/// - BatchNorm, LayerNorm, InstanceNorm, GroupNorm, Lrn, Softmax, Loss: NormAttributes
+/// - Activation, Binary, Dropout, Cast, Gather, Resize: ElementwiseAttributes
+/// - Reduce: ReduceAttributes
+/// - Optimizer: OptimizerAttributes
+/// - the others: NoAttributes
 ///
 /// An op's first output tensor has the op's name. Functions whose name ends in `_layer` also create
 /// the weights, named NAME.weight and NAME.bias; the others take tensors that exist already. Every

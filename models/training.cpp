@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/error.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -26,6 +28,20 @@ bool is_result_based(std::string_view function) {
   constexpr std::string_view kFunctions[] = {"relu", "sigmoid", "tanh",       "exp",
                                              "sqrt", "rsqrt",   "reciprocal", "elu"};
   return std::find(std::begin(kFunctions), std::end(kFunctions), function) != std::end(kFunctions);
+}
+
+/// Inputs without which an op of this kind has no meaning.
+std::size_t least_inputs(OpKind kind) {
+  switch (kind) {
+    case OpKind::Conv:
+    case OpKind::ConvTranspose:
+    case OpKind::Linear:
+    case OpKind::MatMul:
+    case OpKind::Embedding:
+      return 2;
+    default:
+      return 1;
+  }
 }
 
 /// Appends the backward half of a step to a graph.
@@ -240,7 +256,8 @@ class Backward {
       differentiate_many_outputs(id, kind, in, out);
       return;
     }
-    if (in.empty() || out.empty() || !gradients_[out.front().index]) return;
+    if (out.empty() || !gradients_[out.front().index]) return;
+    TRACECAST_CHECK(in.size() >= least_inputs(kind), "an op has the inputs that its kind needs");
     const TensorId x = in.front(), y = out.front(), dy = *gradients_[y.index];
     const auto for_x = [&](OpKind backward_kind, std::vector<TensorId> inputs) {
       if (needs_gradient(x)) emit_for(x, id, backward_kind, Pass::Backward, std::move(inputs));
@@ -312,7 +329,7 @@ class Backward {
         if (needs_gradient(in[1])) emit_for(in[1], id, kind, Pass::Backward, {x, dy});
         break;
       case OpKind::Gather:
-        for_x(kind, {in[1], dy});
+        gather(id, in, y, dy);
         break;
       case OpKind::Loss:
       case OpKind::Optimizer:
@@ -390,16 +407,41 @@ class Backward {
     }
   }
 
+  /// Picked elements send their gradient back to where they came from; repeated ones (one input: expand,
+  /// tile) sum it.
+  void gather(OpId id, const std::vector<TensorId>& in, TensorId y, TensorId dy) {
+    if (in.size() == 1) {
+      if (needs_gradient(in[0])) sum_over_copies(in[0], y, dy, id);
+      return;
+    }
+    std::vector<TensorId> reads;
+    for (const TensorId input : in) {
+      if (graph_.tensor(input).is_integer) reads.push_back(input);
+    }
+    reads.push_back(dy);
+    emit_for_all(in, id, Pass::Backward, std::move(reads));
+  }
+
+  /// The gradient of `to`, whose elements stand in `y` several times.
+  void sum_over_copies(TensorId to, TensorId y, TensorId dy, OpId forward) {
+    const std::int64_t rows = element_count(graph_.tensor(to).shape);
+    const std::int64_t all = element_count(graph_.tensor(y).shape);
+    const ReduceAttributes reduction{.rows = rows, .cols = rows > 0 ? all / rows : 0};
+    emit_for(to, forward, OpKind::Reduce, Pass::Backward, reduction, {dy});
+  }
+
   void activation(OpId id, const std::vector<TensorId>& in, TensorId y, TensorId dy) {
-    const auto& attributes = std::get<ElementwiseAttributes>(graph_.op(id).attributes);
-    const bool saves_result = attributes.in_place || is_result_based(attributes.name);
+    const auto* attributes = std::get_if<ElementwiseAttributes>(&graph_.op(id).attributes);
+    const bool saves_result =
+        attributes != nullptr && (attributes->in_place || is_result_based(attributes->name));
     std::vector<TensorId> reads = {saves_result ? y : in.front(), dy};
     reads.insert(reads.end(), in.begin() + 1, in.end());
     emit_for_all(in, id, Pass::Backward, std::move(reads));
   }
 
   void binary(OpId id, const std::vector<TensorId>& in, TensorId y, TensorId dy) {
-    const std::string function = std::get<ElementwiseAttributes>(graph_.op(id).attributes).name;
+    const auto* attributes = std::get_if<ElementwiseAttributes>(&graph_.op(id).attributes);
+    const std::string function = attributes != nullptr ? attributes->name : "";
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (!needs_gradient(in[i])) continue;
       const bool passes_on =
@@ -421,10 +463,7 @@ class Backward {
         emit(id, OpKind::Binary, Pass::Backward, std::move(reads), {gradient});
       }
       if (is_stretched) {
-        const std::int64_t rows = element_count(graph_.tensor(in[i]).shape);
-        const std::int64_t all = element_count(graph_.tensor(y).shape);
-        const ReduceAttributes reduction{.rows = rows, .cols = rows > 0 ? all / rows : 0};
-        emit_for(in[i], id, OpKind::Reduce, Pass::Backward, reduction, {gradient});
+        sum_over_copies(in[i], y, gradient, id);
       } else {
         deliver(in[i], gradient, id);
       }

@@ -25,18 +25,20 @@ struct TrainingOptions {
 /// weight needs it, so the first convolution has no BackwardData.
 ///
 /// What backward ops read is what has to stay in memory until then:
-///   Conv, Linear     BackwardData: dY, W -> dX;  BackwardWeights: X, dY -> dW[, dbias]
-///   MatMul           one product per operand (BackwardData; BackwardWeights when the operand is a
-///   weight) norms            X, dY, scale -> dX, dscale, dbias;  Lrn: X, Y, dY -> dX Activation Y,
-///   dY when the derivative follows from the result (relu, sigmoid ...) or the op is in
-///                    place, else X, dY
-///   Binary           add and sum pass dY on without work; others read dY and the operands; an
-///   operand that was
-///                    stretched by broadcasting gets its gradient from a Reduce
-///   MaxPool          X, Y, dY (cuDNN's; no index tensor);  AvgPool, Transpose, Reshape, Resize,
-///   Cast: dY Softmax          Y, dY;  Dropout: dY, mask;  Embedding, Gather: indices, dY Concat
-///   one Slice per input;  Split: Concat;  Slice: Pad;  Pad: Slice Loss             forward:
-///   logits, labels -> loss, log-probabilities;  backward: log-probabilities, labels
+/// - Conv, Linear: BackwardData: dY, W -> dX; BackwardWeights: X, dY -> dW[, dbias]
+/// - MatMul: one product per operand (BackwardWeights where the operand is a weight)
+/// - BatchNorm, LayerNorm, InstanceNorm, GroupNorm: X, dY, scale -> dX, dscale, dbias
+/// - Lrn and MaxPool: X, Y, dY -> dX (cuDNN's pooling: no tensor of indices)
+/// - Activation: Y, dY where the derivative follows from the result (relu, sigmoid ...) or the op
+///   is in place, else X, dY
+/// - Binary: add and sum pass dY on without work; others read dY and operands; an operand that
+///   broadcasting stretched gets its gradient from a Reduce
+/// - AvgPool, Transpose, Reshape, Resize, Cast, sums and means: dY
+/// - Softmax: Y, dY; Dropout: dY, mask; Embedding: ids, dY
+/// - Gather: indices, dY; of one input (expand, tile) a Reduce over the copies
+/// - Concat: one Slice per input; Split: a Concat; Slice: a Pad; Pad: a Slice
+/// - Loss: forward logits, labels -> loss, log-probabilities; backward log-probabilities, labels
+///
 /// Where a tensor has several readers its gradients are summed by Binary "add" as they come, as
 /// autograd does.
 ///

@@ -3,12 +3,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
 
+#include "models/onnx/import.hpp"
 #include "models/ops.hpp"
 #include "models/zoo/zoo.hpp"
+#include "sim/base/file.hpp"
+#include "sim/base/random.hpp"
+#include "tests/support/data.hpp"
 
 using namespace tracecast;
 
@@ -177,6 +182,33 @@ TEST_CASE("every zoo network trains: one gradient and one update per weight, 3x 
   }
 }
 
+TEST_CASE("every ONNX file of the data set trains") {
+  const auto folder = test::find_data("onnx");
+  if (!folder) return;
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(*folder)) {
+    if (entry.path().extension() != ".onnx") continue;
+    ++files;
+    CAPTURE(entry.path().filename().string());
+    constexpr std::uint64_t kMostBytes = 1 << 28;
+    const NetworkGraph forward = import_onnx(read_file(entry.path(), kMostBytes),
+                                             entry.path().string(), {.batch = 2, .training = true})
+                                     .graph;
+    const NetworkGraph step = make_training_graph(forward, {.optimizer = OptimizerKind::Sgd});
+    std::int64_t updated = 0;
+    for (const Op& op : step.ops()) {
+      if (op.kind == OpKind::Optimizer) updated += element_count(step.tensor(op.inputs[0]).shape);
+    }
+    CHECK(updated == forward.parameter_count());
+    const double conv = macs_of(forward, Pass::Forward, OpKind::Conv);
+    CHECK(macs_of(step, Pass::BackwardWeights, OpKind::Conv) == conv);
+    CHECK(macs_of(step, Pass::BackwardData, OpKind::Conv) < conv);
+    CHECK(macs_of(step, Pass::BackwardData, OpKind::Conv) > 0.8 * conv);
+    check_that_nothing_reads_what_was_overwritten(step);
+  }
+  CHECK(files == 9);
+}
+
 TEST_CASE("gradients have the shape of what they belong to and only weights' count as weights'") {
   const NetworkGraph step =
       make_training_graph(build_network("inception_v3", {.training = true}), {});
@@ -275,6 +307,104 @@ TEST_CASE("a stretched operand's gradient is a sum over what it was stretched al
   // d scale = sum over rows of d y * biased: one product, one reduction.
   const Op& scale_update = find_op(step, "update scale");
   CHECK(step.op(*step.producer(scale_update.inputs[1])).kind == OpKind::Reduce);
+}
+
+TEST_CASE("what was picked or repeated gets its gradient back") {
+  GraphBuilder b("gather", 1);
+  const TensorId x = b.linear_layer("fc", b.input("x", {1, 8}), 6, false);
+  const TensorId picked = b.gather("picked", x, b.input("ids", {1, 3}, true), 1);
+  const TensorId repeated = b.append({.name = "repeated",
+                                      .kind = OpKind::Gather,
+                                      .attributes = ElementwiseAttributes{.name = "expand"},
+                                      .inputs = {picked}},
+                                     {5, 1, 3});
+  b.graph().outputs = {repeated};
+  const NetworkGraph step = make_training_graph(std::move(b).take(), {.with_loss = false});
+  const Op& sum = find_op(step, "repeated bwd");
+  CHECK(sum.kind == OpKind::Reduce);
+  CHECK(std::get<ReduceAttributes>(sum.attributes).cols == 5);
+  CHECK(tensor_names(step, find_op(step, "picked bwd").inputs) == Names{"ids", "d picked"});
+  CHECK(step.tensor(find_op(step, "picked bwd").outputs[0]).shape == Shape{1, 6});
+}
+
+TEST_CASE("random networks train: gradients fit, and exactly the weights behind the output move") {
+  Random random(20);
+  for (int round = 0; round < 200; ++round) {
+    CAPTURE(round);
+    GraphBuilder b("random", 2);
+    // Tensors of one shape, so that any op may follow any other.
+    std::vector<TensorId> pool = {b.input("x", {2, 4, 6, 6})};
+    const auto pick = [&] { return pool[random.below(pool.size())]; };
+    for (int i = 0; i < 25; ++i) {
+      const std::string name = "op" + std::to_string(i);
+      TensorId y = pick();
+      switch (random.below(12)) {
+        case 0:
+          y = b.conv_layer(name, y, 4, Window::square(3, 1, 1), true);
+          break;
+        case 1:
+          y = b.batch_norm_layer(name, y);
+          break;
+        case 2:
+          y = b.activation(name, y, random.below(2) ? "relu" : "gelu");
+          break;
+        case 3:
+          y = b.add(name, y, pick());
+          break;
+        case 4:
+          y = b.mul(name, y, b.weight(name + ".scale", {4, 1, 1}));
+          break;
+        case 5:
+          y = b.max_pool(name, y, Window::square(3, 1, 1));
+          break;
+        case 6: {
+          const TensorId both[] = {y, pick()};
+          const std::int64_t halves[] = {4, 4};
+          y = b.split(name, b.concat(name + ".cat", both, 1), 1, halves)[random.below(2)];
+          break;
+        }
+        case 7:
+          y = b.reshape(name, b.linear_layer(name + ".fc", b.flatten(name + ".flat", y), 144, true),
+                        {2, 4, 6, 6});
+          break;
+        case 8:
+          y = b.matmul(name, y, pick(), random.below(2) != 0, random.below(2) != 0);
+          break;
+        case 9:
+          y = b.softmax(name, y, 1);
+          break;
+        case 10:
+          y = b.mul(name, y, y);
+          break;
+        default:
+          y = b.dropout(name, y);
+      }
+      pool.push_back(y);
+    }
+    const TensorId logits = b.linear_layer("head", b.flatten("flat", pool.back()), 10, true);
+    b.graph().outputs = {logits};
+    const NetworkGraph forward = std::move(b).take();
+    const NetworkGraph step = make_training_graph(forward, {.optimizer = OptimizerKind::Sgd});
+
+    std::set<TensorId> behind = {logits};
+    for (std::size_t i = forward.ops().size(); i-- > 0;) {
+      const Op& op = forward.ops()[i];
+      const bool counts = std::any_of(op.outputs.begin(), op.outputs.end(),
+                                      [&](TensorId id) { return behind.count(id) != 0; });
+      if (counts) behind.insert(op.inputs.begin(), op.inputs.end());
+    }
+    std::set<TensorId> updated;
+    for (const Op& op : step.ops()) {
+      if (op.kind == OpKind::Linear || op.kind == OpKind::MatMul) check_product(step, op);
+      if (op.kind != OpKind::Optimizer) continue;
+      CHECK(updated.insert(op.inputs[0]).second);
+      CHECK(step.tensor(op.inputs[1]).shape == step.tensor(op.inputs[0]).shape);
+    }
+    for (std::uint32_t i = 0; i < forward.tensors().size(); ++i) {
+      if (forward.tensors()[i].role != TensorRole::Weight) continue;
+      CHECK(updated.count(TensorId{i}) == behind.count(TensorId{i}));
+    }
+  }
 }
 
 TEST_CASE("branches that lead to no output and parts without weights cost nothing backwards") {
