@@ -25,10 +25,11 @@ class SpecFolder {
   TemporaryFolder folder_;
 };
 
-/// A shipped spec under a new id and without other spellings.
+/// A shipped spec under a new id and name and without other spellings.
 std::string invented_gpu() {
   std::string text = read_file("hwspecs/gpu/t4.textproto", 1 << 20);
   text = std::regex_replace(text, std::regex("(^|\n)alias: [^\n]*"), "");
+  text = std::regex_replace(text, std::regex("(^|\n)name: \"[^\"]*\""), "$1name: \"Invented 1\"");
   return std::regex_replace(text, std::regex("(^|\n)id: \"[^\"]*\""), "$1id: \"invented\"");
 }
 

@@ -15,7 +15,7 @@ cmake --build --preset fuzz --target fuzzers
 [ $# -gt 0 ] || set -- $(cd build/fuzz/bin && ls | sed -n 's/_fuzzer$//p')
 mkdir -p build/fuzz/crash
 
-# seed TARGET LARGEST FILE...: copies what exists, cut to the size the target reads.
+# seed TARGET LARGEST FILE...: copies what exists, cut to LARGEST bytes.
 seed() {
   target=$1 largest=$2
   shift 2
@@ -25,14 +25,14 @@ seed() {
   done
 }
 
-# largest TARGET: bytes of the longest input; also writes the seeds.
+# prepare TARGET: writes its seeds and says how many bytes its longest input has.
 prepare() {
   case $1 in
-    onnx) seed onnx 262144 "$data"/onnx/*.onnx; echo 262144 ;;
+    onnx) seed onnx 65536 "$data"/onnx/*.onnx; build/fuzz/bin/onnx_seeds build/fuzz/seed/onnx; echo 65536 ;;
     gpu_spec) seed gpu_spec 16384 hwspecs/gpu/*.textproto; echo 16384 ;;
     cost_profile) seed cost_profile 65536 hwspecs/cost/*.textproto; echo 65536 ;;
     framework_profile) seed framework_profile 16384 hwspecs/framework/*.textproto; echo 16384 ;;
-    table) seed table 8192 "$data"/published/*.csv "$data"/kernels/*.csv; echo 8192 ;;
+    table) seed table 8192 "$data"/published/*.csv "$data"/kernels/*.csv*; echo 8192 ;;
     *) seed "$1" 16384; echo 16384 ;;
   esac
 }
