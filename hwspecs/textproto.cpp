@@ -7,6 +7,7 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -58,19 +59,41 @@ std::vector<std::string> field_names(const pb::Descriptor* root, std::string_vie
   return names;
 }
 
-std::vector<std::string> enumerators(const pb::Descriptor* root, std::string_view field) {
+/// Name of the field whose braces enclose the given place (from 0), or "".
+std::string_view enclosing_field(std::string_view text, int line, int column) {
+  std::size_t at = 0;
+  for (; line > 0 && at != text.npos; --line) at = text.find('\n', at) + 1;
+  at = std::min(text.size(), at + static_cast<std::size_t>(column));
+  for (int open = 0; at > 0; --at) {
+    const char c = text[at - 1];
+    if (c == '}') ++open;
+    if (c == '{' && --open < 0) break;
+  }
+  const auto last = text.substr(0, at).find_last_not_of(" \t\r\n:{");
+  if (at == 0 || last == text.npos) return {};
+  const std::string_view before = text.substr(0, last + 1);
+  const std::size_t end = before.find_last_of(" \t\r\n{};,");
+  return end == before.npos ? before : before.substr(end + 1);
+}
+
+/// Enumerators of the field called `name` inside the field called `parent`, or of any field of that name.
+std::vector<std::string> enumerators(const pb::Descriptor* root, std::string_view parent,
+                                     std::string_view name) {
   std::set<const pb::Descriptor*> types;
   collect_types(root, types);
-  std::set<const pb::EnumDescriptor*> enums;
+  const pb::EnumDescriptor* found = nullptr;
   for (const pb::Descriptor* type : types) {
-    const pb::FieldDescriptor* f = type->FindFieldByName(std::string(field));
-    if (f != nullptr && f->enum_type() != nullptr) enums.insert(f->enum_type());
+    for (int i = 0; i < type->field_count(); ++i) {
+      const pb::FieldDescriptor* outer = type->field(i);
+      if (outer->name() == name && outer->enum_type() && !found) found = outer->enum_type();
+      if (outer->name() != parent || outer->message_type() == nullptr) continue;
+      const auto* inner = outer->message_type()->FindFieldByName(std::string(name));
+      if (inner != nullptr && inner->enum_type() != nullptr) found = inner->enum_type();
+    }
   }
   std::vector<std::string> names;
-  if (enums.size() != 1)
-    return names;  // several enums share the field name: naming one could mislead
-  for (int i = 0; i < (*enums.begin())->value_count(); ++i) {
-    names.push_back((*enums.begin())->value(i)->name());
+  for (int i = 0; found != nullptr && i < found->value_count(); ++i) {
+    names.push_back(found->value(i)->name());
   }
   return names;
 }
@@ -85,8 +108,8 @@ std::string_view quoted(std::string_view text, int index) {
 }
 
 /// Puts Protobuf's words into "found" and "expected".
-[[noreturn]] void throw_syntax_error(const FirstError::Found& error, std::string_view where,
-                                     const pb::Descriptor* root) {
+[[noreturn]] void throw_syntax_error(const FirstError::Found& error, std::string_view text,
+                                     std::string_view where, const pb::Descriptor* root) {
   const std::string place = error.line < 0
                                 ? std::string(where)
                                 : fmt::format("{}:{}:{}", where, error.line + 1, error.column + 1);
@@ -100,7 +123,8 @@ std::string_view quoted(std::string_view text, int index) {
   }
   if (message.starts_with("Unknown enumeration value of")) {
     const std::string_view word = quoted(message, 0);
-    const std::vector<std::string> names = enumerators(root, quoted(message, 1));
+    const std::string_view parent = enclosing_field(text, error.line, error.column);
+    const std::vector<std::string> names = enumerators(root, parent, quoted(message, 1));
     throw InputError(place, fmt::format("\"{}\"", word),
                      names.empty() ? fmt::format("a value of {}", quoted(message, 1))
                                    : describe_choices(word, names));
@@ -193,7 +217,7 @@ void parse_textproto(std::string_view text, std::string_view where, google::prot
   parser.AllowPartialMessage(true);
   pb::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   const bool parsed = parser.Parse(&stream, &into);
-  if (error.found()) throw_syntax_error(*error.found(), where, into.GetDescriptor());
+  if (error.found()) throw_syntax_error(*error.found(), text, where, into.GetDescriptor());
   if (!parsed) throw InputError(where, "text that does not parse", "Protobuf text format");
   check_strings(into, tree, where);
 
