@@ -389,7 +389,8 @@ bool softmax(const Call& call) {
   if (x.empty()) throw InputError("input", "a scalar", "at least one dimension");
   const bool is_flat = call.node.opset < 13;
   const std::size_t axis = call.axis(call.node.integer("axis", is_flat ? 1 : -1), x.size());
-  if (call.run.training() && !call.run.program().values[call.node.outputs[0]].readers.size()) {
+  const NamedValue& output = call.run.program().values[call.node.outputs[0]];
+  if (call.run.training() && output.is_output && output.readers.empty()) {
     // The loss of training takes logits and has the softmax inside.
     call.assume("the loss contains this softmax: left out of training");
     call.pass_through();

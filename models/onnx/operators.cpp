@@ -35,25 +35,41 @@ std::optional<Shape> declared_shape(const NamedValue& value) {
   return shape;
 }
 
-/// The shape of output `i` of an operator that nobody knows: what the file declares, at the sizes asked for; else
-/// that of the operator's largest input.
-Shape bounded_shape(const Call& call, std::size_t i) {
-  std::optional<std::size_t> largest;
-  for (std::size_t k = 0; k < call.node.inputs.size(); ++k) {
-    if (!call.has_input(k)) continue;
-    if (!largest || element_count(call.shape(k)) > element_count(call.shape(*largest))) largest = k;
+/// Everything an operator reads, by its subgraphs as well.
+std::vector<ValueIndex> read_values(const Call& call) {
+  std::vector<ValueIndex> read;
+  for (const auto* list : {&call.node.inputs, &call.node.captured}) {
+    for (const ValueIndex index : *list) {
+      if (index != kAbsent && call.run.is_known(index)) read.push_back(index);
+    }
   }
+  return read;
+}
+
+std::optional<ValueIndex> find_largest(const Call& call, std::span<const ValueIndex> values) {
+  std::optional<ValueIndex> largest;
+  const auto count = [&](ValueIndex index) { return element_count(call.run.value(index).shape); };
+  for (const ValueIndex index : values) {
+    if (!largest || count(index) > count(*largest)) largest = index;
+  }
+  return largest;
+}
+
+/// The shape of output `i` of an operator that nobody knows: what the file declares, at the sizes
+/// asked for; else that of the largest value it reads.
+Shape bounded_shape(const Call& call, std::optional<ValueIndex> largest, std::size_t i) {
   const NamedValue* named =
       call.node.outputs[i] == kAbsent ? nullptr : &call.run.program().values[call.node.outputs[i]];
   const std::optional<Shape> declared = named ? declared_shape(*named) : std::nullopt;
+  const Reference* own = call.run.reference();
   if (declared) {
-    if (!call.run.reference() || !largest) return *declared;
+    if (!own || !largest) return *declared;
     return checked_shape(
-        follow_input(*declared, call.reference_input(*largest)->shape, call.shape(*largest),
-                     call.run.reference()->batch, call.run.sizes().batch),
+        follow_input(*declared, own->values[*largest].shape, call.run.value(*largest).shape,
+                     own->batch, call.run.sizes().batch),
         "result");
   }
-  return largest ? call.shape(*largest) : Shape{1};
+  return largest ? call.run.value(*largest).shape : Shape{1};
 }
 
 ElementType declared_type(const Call& call, std::size_t i) {
@@ -69,15 +85,16 @@ void apply_unknown(const Call& call) {
   if (!name.empty()) name += '.';
   name += call.node.op_type();
   call.run.count_unknown(name);
-  std::vector<TensorId> inputs = call.tensors();
-  for (const ValueIndex captured : call.node.captured) {
-    if (call.run.is_known(captured)) {
-      inputs.push_back(call.run.tensor(captured, Interpreter::Use::Operand));
-    }
+  const std::vector<ValueIndex> read = read_values(call);
+  std::vector<TensorId> inputs;
+  for (const ValueIndex index : read) {
+    inputs.push_back(call.run.tensor(index, Interpreter::Use::Operand));
   }
+  const std::optional<ValueIndex> largest = find_largest(call, read);
   std::vector<Shape> shapes;
-  for (std::size_t i = 0; i < call.node.outputs.size(); ++i)
-    shapes.push_back(bounded_shape(call, i));
+  for (std::size_t i = 0; i < call.node.outputs.size(); ++i) {
+    shapes.push_back(bounded_shape(call, largest, i));
+  }
   const std::vector<TensorId> outputs = call.build().unknown(call.name(), name, inputs, shapes);
   for (std::size_t i = 0; i < outputs.size(); ++i) call.set(i, outputs[i], declared_type(call, i));
 }
@@ -90,7 +107,9 @@ void apply_operator(Interpreter& run, std::uint32_t node_index) {
   const Call call(run, node_index);
   if (call.node.is_standard) {
     const auto at = handlers().find(call.node.op_type());
-    if (at != handlers().end() && !call.node.outputs.empty() && at->second(call)) return;
+    // Without its main output only a side result (a mask, indices) is wanted, which no handler makes.
+    const bool has_result = !call.node.outputs.empty() && call.node.outputs[0] != kAbsent;
+    if (has_result && at != handlers().end() && at->second(call)) return;
   }
   apply_unknown(call);
 }
