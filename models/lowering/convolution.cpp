@@ -164,10 +164,14 @@ class CandidateBuilder {
   void append_offsets(Candidate& candidate) {
     const Bytes table = offset_table();
     append_stream(candidate, "offsets", Bytes(0), table, table.in_bytes() / 4);
+    // The inner dimension of the weights' gradient is split among blocks: a table for that as well.
+    if (pass_ == Pass::BackwardWeights) {
+      append_stream(candidate, "split_offsets", Bytes(0), table, table.in_bytes() / 4);
+    }
     candidate.workspace += table;
   }
   void add_precomputed() {
-    Candidate& candidate = add(Algorithm::ImplicitPrecomputedGemm, 5);
+    Candidate& candidate = add(Algorithm::ImplicitPrecomputedGemm, 6);
     open_nchw(candidate);
     append_offsets(candidate);
     append_main(candidate, "conv", cuda_formats_);
@@ -197,7 +201,7 @@ class CandidateBuilder {
           bytes(in1_.elements + in2_.elements);  // the filter once, not once per image
       candidate.kernels.back().written = bytes(out_.elements);
     }
-    Candidate& candidate = add(Algorithm::ImplicitPrecomputedGemm, 5);
+    Candidate& candidate = add(Algorithm::ImplicitPrecomputedGemm, 6);
     const bool transposes = layout_ == ImageLayout::Nchw;
     if (transposes) {
       append_transpose(candidate, "to_nhwc", in1_, in1_.padded);
@@ -234,9 +238,10 @@ class CandidateBuilder {
            a_.s > std::max(a_.pad_left, a_.pad_right);
   }
   /// The three transforms and the product of complex matrices, one per frequency.
-  /// spectrum: complex values per plane; tiles: planes per image and channel. Returns the size of the
-  /// two transformed operands.
-  Bytes append_fft(Candidate& candidate, double spectrum, std::int64_t tiles) {
+  /// spectrum: complex values per plane; tiles: planes per image and channel; regroups: the operands
+  /// pass through memory once more, from planes to frequencies. Returns the size of the two
+  /// transformed operands.
+  Bytes append_fft(Candidate& candidate, double spectrum, std::int64_t tiles, bool regroups) {
     const double images = number(a_.n) * number(tiles);
     const double planes_x = images * number(a_.c), planes_y = images * number(a_.k);
     const double planes_w = number(a_.k) * number(a_.c);
@@ -260,6 +265,12 @@ class CandidateBuilder {
                   2 * spectrum * planes_in1, operations);
     append_stream(candidate, "filter_tf", bytes(in2_.elements), transformed(planes_in2),
                   2 * spectrum * planes_in2, operations);
+    if (regroups) {
+      for (const double planes : {planes_in1, planes_in2}) {
+        append_stream(candidate, "regroup", transformed(planes), transformed(planes),
+                      2 * spectrum * planes);
+      }
+    }
     Kernel& product = append_products(candidate, cuda_formats_, products);
     product.read = transformed(planes_in1 + planes_in2);
     product.written = transformed(planes_out);
@@ -275,15 +286,15 @@ class CandidateBuilder {
     const auto f = static_cast<std::int64_t>(
         std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 16))));
     const double spectrum = number(f * (f / 2 + 1));
-    Candidate& candidate = add(Algorithm::Fft, 7);
-    candidate.workspace += append_fft(candidate, spectrum, 1) * 2.0;
+    Candidate& candidate = add(Algorithm::Fft, 9);
+    candidate.workspace += append_fft(candidate, spectrum, 1, true) * 2.0;
   }
   void add_fft_tiling() {
     if (a_.r > 32 || a_.s > 32) return;
     const double spectrum = 32 * 17;
     const std::int64_t tiles = ceil_divide(a_.p, 33 - a_.r) * ceil_divide(a_.q, 33 - a_.s);
     Candidate& candidate = add(Algorithm::FftTiling, 7);
-    (void)append_fft(candidate, spectrum, tiles);
+    (void)append_fft(candidate, spectrum, tiles, false);
     const double filters = number(a_.c) * number(a_.k), images = number(a_.n) * number(a_.c + a_.k);
     candidate.workspace +=
         Bytes(8 * spectrum * (filters + images * number(std::min<std::int64_t>(tiles, 2))));

@@ -16,7 +16,7 @@ namespace tracecast::lowering {
 ///
 ///   ImplicitGemm       always; no workspace; backward passes clear their output first
 ///   ImplicitPrecomputedGemm
-///                      groups < c; a small kernel builds the offset table;
+///                      groups < c; a small kernel builds the offset table (two for weights);
 ///                      workspace 6 p q B from Volta on, 4 (c/groups) r s B before
 ///   ExplicitGemm       forward, fp32: im2col, then a product per image; workspace e n c r s p q.
 ///                      1x1, stride 1, on Ampere's tensor cores: a plain product, no im2col
@@ -24,7 +24,8 @@ namespace tracecast::lowering {
 ///   Fft                fp32, stride 1, dilation 1, groups 1, filter > 1 and > pad, padded image
 ///                      <= 256; F = power of two >= padded image, at least 16;
 ///                      S = F (F/2 + 1) complex values per plane;
-///                      workspace 16 S (planes of both operands; forward: ck + nc)
+///                      workspace 16 S (planes of both operands; forward: ck + nc), since both are
+///                      kept twice: by plane and, copied, by frequency
 ///   FftTiling          as Fft, any image, filter <= 32: F = 32, S = 544,
 ///                      tiles = ceil(p/(33-r)) ceil(q/(33-s));
 ///                      workspace 8 S (ck + n(c+k) min(tiles, 2))
