@@ -41,6 +41,8 @@ std::vector<ParameterSlot> make_slots() {
                        [=](CostProfile& p) -> double& { return member(p).values[i]; }, low, high});
     }
   };
+  add("clock.consumer_boost", 1.0, 1.3,
+      [](CostProfile& p) -> double& { return p.clock.consumer_boost; });
   add("clock.ceiling", 0.3, 1.2, [](CostProfile& p) -> double& { return p.clock.ceiling; });
   add("clock.knee_w_per_tflops", 1, 100,
       [](CostProfile& p) -> double& { return p.clock.knee_w_per_tflops; });
@@ -70,6 +72,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.winograd_step_cycles; });
   add("convolution.backward_data", 0.2, 1.5,
       [](CostProfile& p) -> double& { return p.convolution.backward_data; });
+  add("convolution.strided_backward_data", 0.1, 1.0,
+      [](CostProfile& p) -> double& { return p.convolution.strided_backward_data; });
   add("convolution.backward_weights", 0.2, 1.5,
       [](CostProfile& p) -> double& { return p.convolution.backward_weights; });
   add("convolution.winograd_gemm", 0.2, 1.5,
@@ -98,6 +102,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.memory.elements_per_clock; });
   add("memory.reduction_threads", 1, 4096,
       [](CostProfile& p) -> double& { return p.memory.reduction_threads; });
+  add("memory.row_efficiency", 0.2, 1.0,
+      [](CostProfile& p) -> double& { return p.memory.row_efficiency; });
   add("memory.transpose_efficiency", 0.05, 1.0,
       [](CostProfile& p) -> double& { return p.memory.transpose_efficiency; });
   add("kernel.fill_us", 0, 50, [](CostProfile& p) -> double& { return p.kernel.fill_us; });

@@ -27,6 +27,8 @@ struct ByArchitecture {
 
 /// Sustained share of the boost clock under the power limit; formula in sim/cost/sustained_clock.hpp.
 struct ClockParameters {
+  double consumer_boost =
+      0;  ///< clock over rated boost of boards without ECC, which have no clock ceiling of their own
   double ceiling = 0;            ///< share reached with power to spare
   double knee_w_per_tflops = 0;  ///< TDP per peak FP32 TFLOP/s at 16 nm below which the clock drops
   double tensor_knee_w_per_tflops = 0;  ///< the same for tensor-core arithmetic
@@ -49,7 +51,8 @@ struct ConvolutionParameters {
   double winograd_step_cycles =
       0;                     ///< cycles per input channel of a fused Winograd block alone on its SM
   double backward_data = 0;  ///< factor on the efficiency
-  double backward_weights = 0;  ///< factor on the efficiency
+  double strided_backward_data = 0;  ///< further factor when the stride is over 1
+  double backward_weights = 0;       ///< factor on the efficiency
   double winograd_gemm =
       0;              ///< factor on gemm.efficiency for the products of the non-fused Winograd
   double direct = 0;  ///< share of the sustained rate in depthwise and tiny convolutions
@@ -72,6 +75,8 @@ struct MemoryParameters {
   double elements_per_clock = 0;  ///< per SM: one-instruction elements issued
   double reduction_threads =
       0;  ///< resident threads per SM that reach the full bandwidth in row reductions
+  double row_efficiency =
+      0;  ///< bandwidth share of reductions over contiguous rows, of `efficiency`
   double transpose_efficiency = 0;  ///< bandwidth share of layout changes, of `efficiency`
 };
 /// Fixed time of a kernel on the GPU.

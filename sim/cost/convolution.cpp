@@ -26,7 +26,7 @@ TileProblem as_product(const ConvAttributes& s, Pass pass) {
     case Pass::BackwardData:
       t.m = pixels_in;
       t.n = in;
-      t.k = std::max(1.0, out * filter / (static_cast<double>(s.stride_h) * s.stride_w));
+      t.k = out * filter / (static_cast<double>(s.stride_h) * s.stride_w);
       break;
     case Pass::BackwardWeights:
       t.m = out;
@@ -43,10 +43,10 @@ TileProblem as_product(const ConvAttributes& s, Pass pass) {
   return t;
 }
 
-double pass_factor(Pass pass, const ConvolutionParameters& p) {
-  if (pass == Pass::BackwardData) return p.backward_data;
+double pass_factor(Pass pass, const ConvAttributes& s, const ConvolutionParameters& p) {
   if (pass == Pass::BackwardWeights) return p.backward_weights;
-  return 1.0;
+  if (pass != Pass::BackwardData) return 1.0;
+  return s.stride_h * s.stride_w > 1 ? p.backward_data * p.strided_backward_data : p.backward_data;
 }
 
 struct WinogradBlock {
@@ -132,13 +132,14 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
 
   TileProblem t = as_product(s, kernel.pass);
   const bool tensor_core = kernel.unit == MathUnit::TensorCore;
-  t.tiles = tensor_core ? TileSet::TensorCore : TileSet::Convolution;
+  const bool weights = kernel.pass == Pass::BackwardWeights;
+  t.tiles = tensor_core ? TileSet::TensorCore : weights ? TileSet::Gemm : TileSet::Convolution;
   const ByArchitecture& efficiency = tensor_core ? profile.tensor.convolution
                                      : kernel.algorithm == Algorithm::ImplicitGemm ? p.implicit
                                                                                    : p.precomputed;
-  t.efficiency = efficiency[gpu.architecture] * pass_factor(kernel.pass, p);
+  t.efficiency = efficiency[gpu.architecture] * pass_factor(kernel.pass, s, p);
   t.traffic_bytes = kernel.bytes().in_bytes();
-  t.result_bytes = kernel.pass == Pass::BackwardWeights ? t.batch * t.m * t.n * 4.0 : 0.0;
+  t.result_bytes = weights ? t.batch * t.m * t.n * 4.0 : 0.0;
   if (tensor_core) t.k = up_to_multiple(t.k, 8);
   return estimate_tiles(t, machine, gpu, profile).roofs;
 }

@@ -22,7 +22,8 @@ Roofs estimate_reduction(const Kernel& kernel, const ReductionWork& work,
       (total - compulsory) * miss_share(footprint, machine.l2_bytes, p.l2_share);
   const double threads = rows * std::min(cols, 1024.0);
   const double fill = std::min(1.0, threads / (machine.sm_count * p.reduction_threads));
-  const double bandwidth = machine.dram.in_si() * p.efficiency[gpu.architecture];
+  const double bandwidth = machine.dram.in_si() * p.efficiency[gpu.architecture] *
+                           (work.strided ? 1.0 : p.row_efficiency);
   Roofs parts;
   parts.compute = Seconds(dram_bytes / bandwidth);
   parts.memory = Seconds(total / machine.l2.in_si());

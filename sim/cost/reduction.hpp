@@ -7,7 +7,8 @@ namespace tracecast::cost {
 
 /// Roofs of row-wise reductions: softmax, layer norm, batch norm.
 ///   total  = passes * rows * cols * element;  again = total - compulsory bytes, found in L2 while it fits there
-///   dram   = (compulsory * miss(total) + again * miss(working set)) / (bandwidth * efficiency(architecture))
+///   dram   = (compulsory * miss(total) + again * miss(working set)) / (bandwidth * efficiency(architecture) * row_efficiency);
+///            row_efficiency is 1 for strided rows
 ///   threads = rows * min(cols, 1024): a row occupies at most one block
 ///   fill    = min(1, threads / (SMs * reduction_threads)): few rows cannot draw the full bandwidth
 ///   memory  = soft maximum of dram and l2, divided by fill

@@ -20,7 +20,12 @@ Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const Sus
       (1.0 / p.elements_per_clock + work.operations_per_element / gpu.fp32_lanes_per_sm);
   Roofs parts;
   parts.compute = Seconds(bytes * miss_share(bytes, machine.l2_bytes, p.l2_share) / bandwidth);
-  parts.memory = Seconds(bytes / machine.l2.in_si());
+  // Neighbouring windows share cells, and each reads them through L2.
+  const double window_bytes =
+      kernel.kernel_class == KernelClass::Pooling
+          ? work.elements * work.operations_per_element * element_size(kernel.data).in_bytes()
+          : 0.0;
+  parts.memory = Seconds(std::max(bytes, window_bytes) / machine.l2.in_si());
   Roofs roofs;
   roofs.memory = combine(parts);
   roofs.compute = Seconds(cycles / (machine.sm_count * machine.clock.in_si()));

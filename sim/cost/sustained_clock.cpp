@@ -43,7 +43,9 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
       knee = p.tensor_knee_w_per_tflops;
     }
   }
-  const double start = default_clock(gpu) / gpu.boost_clock;
+  const bool pinned = gpu.base_clock >= gpu.boost_clock;
+  const double start = default_clock(gpu) / gpu.boost_clock *
+                       (gpu.ecc_default_on || pinned ? 1.0 : p.consumer_boost);
   const double power =
       gpu.tdp.in_w() / (power_peak.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
   const double throttle = soft_minimum_of_one_and(power / knee);
@@ -65,6 +67,7 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
 GpuSpec pinned_at(const GpuSpec& gpu, Hertz clock) {
   GpuSpec pinned = gpu;
   for (PeakRate& peak : pinned.peaks) peak.rate = peak.rate * (clock / gpu.boost_clock);
+  pinned.base_clock = clock;
   pinned.boost_clock = clock;
   pinned.application_clock = clock;
   return pinned;

@@ -22,9 +22,11 @@ struct SustainedGpu {
 [[nodiscard]] Hertz default_clock(const GpuSpec& gpu);
 
 /// Sustained rates of arithmetic in (precision, unit) under the board's power limit.
-///   power  = tdp [W] / peak [TFLOP/s] / (process_nm / 16)
-///   thr    = ceiling * (1 + (power / knee)^-6)^(-1/6)
-///   rate   = peak(default clock) * thr * (dense_factor if 32 lanes hang on a single-issue scheduler, Ampere on)
+///   start  = default clock, times consumer_boost on boards without ECC: they run above their rated boost while
+///            power and temperature allow (not when pinned: base = boost)
+///   power  = tdp [W] / peak at start [TFLOP/s] / (process_nm / 16)
+///   thr    = (1 + (power / knee)^-6)^(-1/6)
+///   rate   = peak(start) * ceiling * thr * (dense_factor if 32 lanes hang on a single-issue scheduler, Ampere on)
 /// The peak in `power` is FP32 on CUDA cores, or the tensor-core peak of `precision` with its own knee.
 /// A precision without a unit on this GPU runs at the next wider one that exists (FP16 storage, FP32 arithmetic).
 /// Source of the form: COST_MODEL.md section 1 (prototype on eight GPUs).
