@@ -59,10 +59,10 @@ std::vector<std::string> field_names(const pb::Descriptor* root, std::string_vie
   return names;
 }
 
-/// Name of the field whose braces enclose the given place (from 0), or "".
+/// Name of the field whose braces enclose the given place (from 0) of a text that is not empty, or "".
 std::string_view enclosing_field(std::string_view text, int line, int column) {
   std::size_t at = 0;
-  for (; line > 0 && at != text.npos; --line) at = text.find('\n', at) + 1;
+  for (; line > 0; --line) at = std::min(text.find('\n', at), text.size() - 1) + 1;
   at = std::min(text.size(), at + static_cast<std::size_t>(column));
   for (int open = 0; at > 0; --at) {
     const char c = text[at - 1];
