@@ -202,11 +202,7 @@ Job make_job(const JobOptions& o, const Sources& sources) {
   }
   job.precision = *precision;
   job.gpu = sources.gpus.find(o.gpu);
-  try {
-    job.framework = take_framework(o.framework, sources);
-  } catch (const InputError& error) {
-    throw InputError("--framework", error);
-  }
+  job.framework = take_framework(o.framework, sources);
   if (job.precision == PrecisionMode::Fp32 &&
       fp32_runs_as_tf32(job.framework.id, o.framework_version, "", job.gpu)) {
     job.precision = PrecisionMode::Tf32;

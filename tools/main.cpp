@@ -59,6 +59,7 @@ int run(int argc, char** argv) {
 
   int exit_code = kExitDone;
   add_predict_command(app, exit_code);
+  add_validate_command(app, exit_code);
   add_gpus_command(app, exit_code);
   add_networks_command(app, exit_code);
   app.add_subcommand("version", "Print the version")->callback([] {

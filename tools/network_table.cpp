@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "models/zoo/zoo.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "tools/framework_era.hpp"
+#include "tools/validation.hpp"
+
+namespace tracecast {
+namespace {
+
+/// The basis with the greatest share.
+std::string_view main_basis(const Prediction& prediction) {
+  const TimeShare* main = nullptr;
+  for (const TimeShare& share : prediction.by_basis) {
+    if (!main || main->time < share.time) main = &share;
+  }
+  return main ? main->name : "unknown";
+}
+
+/// Rows of whole networks in samples per second (published/core.csv). A configuration that stands in
+/// several rows is predicted once.
+class NetworkTable final : public RowPredictor {
+ public:
+  explicit NetworkTable(const Sources& sources) : sources_(sources) {}
+  std::string_view table() const override { return "whole networks"; }
+  std::string_view unit() const override { return "samples_per_s"; }
+
+  RowAnswer predict(const CsvReader& reader) override {
+    const RowFields row(reader);
+    const double measured = row.positive("samples_per_s");
+    const auto batch = row.integer("batch_per_gpu", 1, 1'000'000);
+    const auto gpus = row.integer("gpus", 1);
+    const auto phase = find_phase(row.text("phase"));
+    const auto precision = find_precision(row.text("precision"));
+    if (!phase) return skip("phase " + std::string(row.text("phase")) + " is not known");
+    if (!precision)
+      return skip("precision " + std::string(row.text("precision")) + " is not known");
+    if (gpus > 1) return skip("several GPUs: this version predicts one");
+    if (row.text_or_empty("xla") == "yes") return skip("XLA: compiled graphs are not predicted");
+    if (row.text_or_empty("data") == "real") {
+      return skip("real data: the input pipeline is not predicted");
+    }
+
+    JobOptions job;
+    job.network = row.text("network");
+    job.gpu = row.text("gpu");
+    job.batch = batch;
+    job.phase = to_string(*phase);
+    job.framework = row.text("framework");
+    job.framework_version = row.text_or_empty("framework_version");
+    // Batches that the benchmark keeps in host memory are copied in every step.
+    const std::string_view notes = row.text_or_empty("notes");
+    const bool from_host = notes.find("loader on CPU") != std::string_view::npos ||
+                           notes.find("already on CPU") != std::string_view::npos;
+    job.data = from_host ? "memory" : "synthetic";
+    job.precision = row.text("precision");
+
+    const auto frameworks = framework_ids();
+    if (std::find(frameworks.begin(), frameworks.end(), job.framework) == frameworks.end()) {
+      return skip("framework " + job.framework + " has no profile");
+    }
+    if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
+    const std::string date(row.text_or_empty("date"));
+    return answer(job, date, measured);
+  }
+
+ private:
+  RowAnswer answer(JobOptions& options, const std::string& date, double measured) {
+    try {
+      const GpuSpec& gpu = sources_.gpus.find(options.gpu);
+      if (options.precision == "fp32" &&
+          fp32_runs_as_tf32(options.framework, options.framework_version, date, gpu)) {
+        options.precision = "tf32";
+      }
+    } catch (const InputError&) {
+      return skip("GPU " + options.gpu + " has no spec");
+    }
+    const std::string key = options.network + '|' + options.gpu + '|' + options.framework + '|' +
+                            options.precision + '|' + options.phase + '|' + options.data + '|' +
+                            std::to_string(options.batch);
+    auto known = answers_.find(key);
+    if (known == answers_.end()) known = answers_.emplace(key, predict_job(options)).first;
+    RowAnswer result = known->second;
+    result.measured = measured;
+    return result;
+  }
+
+  RowAnswer predict_job(const JobOptions& options) const {
+    try {
+      const Job job = make_job(options, sources_);
+      const Prediction prediction =
+          tracecast::predict({.graph = job.step,
+                              .gpu = job.gpu,
+                              .cost = sources_.cost,
+                              .framework = job.framework,
+                              .precision = job.precision,
+                              .input_from_host = options.data == "memory"});
+      return {.measured = 0,
+              .predicted = prediction.throughput_samples_per_s,
+              .basis = main_basis(prediction),
+              .skipped = {}};
+    } catch (const InputError& error) {
+      return skip(error.what());
+    }
+  }
+
+  const Sources& sources_;
+  std::map<std::string, RowAnswer> answers_;
+};
+
+}  // namespace
+
+std::vector<TableKind> network_tables() {
+  return {{.name = "whole networks (core.csv)",
+           .required = {"gpu", "gpus", "framework", "precision", "network", "phase",
+                        "batch_per_gpu", "samples_per_s"},
+           .make = [](const CsvReader&, const Sources& sources) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<NetworkTable>(sources);
+           }}};
+}
+
+}  // namespace tracecast

@@ -1,0 +1,44 @@
+#include <cmath>
+
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "tools/validation.hpp"
+
+namespace tracecast {
+
+std::size_t RowFields::column(std::string_view name) const {
+  const auto column = reader_.find_column(name);
+  if (!column) throw InputError(reader_.where(), "no column \"" + std::string(name) + "\"", "one");
+  return *column;
+}
+
+std::string_view RowFields::text(std::string_view name) const {
+  return reader_.field(column(name));
+}
+
+std::string_view RowFields::text_or_empty(std::string_view name) const {
+  const auto column = reader_.find_column(name);
+  return column ? reader_.field(*column) : std::string_view();
+}
+
+double RowFields::positive(std::string_view name) const {
+  const std::string_view field = text(name);
+  const auto value = parse_double(field);
+  if (!value || !(*value > 0) || *value > 1e18) {
+    throw InputError(reader_.where() + ", " + std::string(name), "\"" + std::string(field) + "\"",
+                     "a number above 0");
+  }
+  return *value;
+}
+
+std::int64_t RowFields::integer(std::string_view name, std::int64_t low, std::int64_t high) const {
+  const std::string_view field = text(name);
+  const auto value = parse_integer(field);
+  if (!value || *value < low || *value > high) {
+    throw InputError(reader_.where() + ", " + std::string(name), "\"" + std::string(field) + "\"",
+                     "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+  }
+  return *value;
+}
+
+}  // namespace tracecast

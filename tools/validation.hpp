@@ -1,0 +1,92 @@
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/cluster/interval.hpp"
+#include "tools/csv_reader.hpp"
+#include "tools/job.hpp"
+
+namespace tracecast {
+
+/// One row of a table of measurements beside what we predict for it.
+struct ValidatedRow {
+  std::string id;
+  double measured = 0;              ///< in the table's unit
+  Interval predicted;               ///< in the table's unit
+  std::string_view basis;           ///< on which most of the predicted time rests
+  std::string skipped;              ///< why there is no prediction; empty when there is one
+  std::vector<std::string> groups;  ///< values of the table's group columns
+  [[nodiscard]] double error() const { return (predicted.value - measured) / measured; }
+};
+
+/// A prediction in the unit of a table, or the reason why there is none.
+struct RowAnswer {
+  double measured = 0;
+  Interval predicted;
+  std::string_view basis;
+  std::string skipped;
+};
+[[nodiscard]] inline RowAnswer skip(std::string reason) {
+  return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};
+}
+
+/// Knows one kind of table: which columns mean what, and how its figures were measured.
+class RowPredictor {
+ public:
+  virtual ~RowPredictor() = default;
+  [[nodiscard]] virtual std::string_view table() const = 0;  ///< what it is called in reports
+  [[nodiscard]] virtual std::string_view unit() const = 0;   ///< of measured and predicted: "us"
+  /// How a figure was measured and what we add to be comparable; one line, may be empty.
+  [[nodiscard]] virtual std::string_view convention() const { return ""; }
+  /// The current row of the reader. Throws InputError when the row is malformed.
+  [[nodiscard]] virtual RowAnswer predict(const CsvReader& row) = 0;
+};
+
+/// A kind of table: recognised by its header.
+struct TableKind {
+  std::string_view name;
+  std::vector<std::string_view> required;  ///< columns that tell it from the others
+  std::function<std::unique_ptr<RowPredictor>(const CsvReader&, const Sources&)> make;
+};
+/// Whole-network rows; kernels measured alone; TensorFlow layers measured alone.
+[[nodiscard]] std::vector<TableKind> network_tables();
+[[nodiscard]] std::vector<TableKind> kernel_tables();
+[[nodiscard]] std::vector<TableKind> session_tables();
+
+/// All rows of a table with their predictions.
+struct Validation {
+  std::string file, sha256;
+  std::string table, unit, convention;
+  std::vector<std::string> group_columns;
+  std::vector<ValidatedRow> rows;
+  std::vector<InputRecord> inputs;
+  std::vector<std::string> selection;  ///< as given with --only
+};
+[[nodiscard]] std::string validation_text(const Validation& validation);
+[[nodiscard]] std::string validation_json(const Validation& validation);
+/// One line per row, skipped ones with their reason.
+[[nodiscard]] std::string validation_csv(const Validation& validation);
+
+/// Reads fields of the current row by column, with errors that name file, line and column.
+class RowFields {
+ public:
+  explicit RowFields(const CsvReader& reader) : reader_(reader) {}
+  /// Index of a column that must exist.
+  [[nodiscard]] std::size_t column(std::string_view name) const;
+  [[nodiscard]] std::string_view text(std::string_view name) const;
+  /// Empty when there is no such column.
+  [[nodiscard]] std::string_view text_or_empty(std::string_view name) const;
+  [[nodiscard]] double positive(std::string_view name) const;
+  /// Whole number from `low` to `high`.
+  [[nodiscard]] std::int64_t integer(std::string_view name, std::int64_t low,
+                                     std::int64_t high = 1'000'000'000) const;
+
+ private:
+  const CsvReader& reader_;
+};
+
+}  // namespace tracecast

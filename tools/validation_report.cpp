@@ -1,0 +1,208 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tools/error_statistics.hpp"
+#include "tools/output.hpp"
+#include "tools/validation.hpp"
+#include "tools/version.hpp"
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+JudgedRow judge(const ValidatedRow& row) {
+  return {
+      .error = row.error(),
+      .within_interval = row.predicted.low <= row.measured && row.measured <= row.predicted.high};
+}
+
+struct Group {
+  std::string by, key;
+  ErrorStatistics statistics;
+};
+
+/// One group per value of every group column that tells rows apart; in the order of the columns, keys sorted.
+std::vector<Group> group(const Validation& validation) {
+  std::vector<Group> groups;
+  for (std::size_t c = 0; c < validation.group_columns.size(); ++c) {
+    std::map<std::string, std::vector<JudgedRow>> by_key;
+    for (const ValidatedRow& row : validation.rows) {
+      if (row.skipped.empty()) by_key[row.groups[c]].push_back(judge(row));
+    }
+    for (const auto& [key, rows] : by_key) {
+      groups.push_back({validation.group_columns[c], key, summarize(rows)});
+    }
+  }
+  return groups;
+}
+
+ErrorStatistics total(const Validation& validation) {
+  std::vector<JudgedRow> rows;
+  for (const ValidatedRow& row : validation.rows) {
+    if (row.skipped.empty()) rows.push_back(judge(row));
+  }
+  return summarize(rows);
+}
+
+/// Reasons with their counts, the most frequent first.
+std::vector<std::pair<std::string, std::size_t>> skipped(const Validation& validation) {
+  std::map<std::string, std::size_t> counts;
+  for (const ValidatedRow& row : validation.rows) {
+    if (!row.skipped.empty()) ++counts[row.skipped];
+  }
+  std::vector<std::pair<std::string, std::size_t>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
+}
+
+std::size_t num_skipped(const Validation& validation) {
+  return static_cast<std::size_t>(
+      std::count_if(validation.rows.begin(), validation.rows.end(),
+                    [](const ValidatedRow& row) { return !row.skipped.empty(); }));
+}
+
+std::string percent(double fraction) { return fmt::format("{:.1f}", fraction * 100); }
+
+std::string statistics_line(std::string_view by, std::string_view key, const ErrorStatistics& s) {
+  return fmt::format("{} {} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}\n", fit(by, 10), fit(key, 20), s.n,
+                     percent(s.mape), percent(s.median_ape), percent(s.p90_ape), percent(s.bias),
+                     percent(s.coverage90));
+}
+
+Json to_json(const ErrorStatistics& s) {
+  return {{"mape", s.mape},
+          {"median_ape", s.median_ape},
+          {"p90_ape", s.p90_ape},
+          {"bias", s.bias},
+          {"coverage90", s.coverage90}};
+}
+
+}  // namespace
+
+std::string validation_text(const Validation& v) {
+  std::string text = fmt::format(
+      "{}: {}, unit {}\n", fit(v.file, std::min<std::size_t>(v.file.size(), 40)), v.table, v.unit);
+  if (!v.convention.empty()) text += wrap(v.convention, 80, 0) + '\n';
+  text += '\n';
+  const ErrorStatistics all = total(v);
+  text += fmt::format("{} {} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}\n", fit("errors, %", 10),
+                      fit("", 20), "rows", "mean", "median", "p90", "bias", "in 90%");
+  text += statistics_line("all", "", all);
+  for (const Group& g : group(v)) text += statistics_line(g.by, g.key, g.statistics);
+
+  std::vector<const ValidatedRow*> worst;
+  for (const ValidatedRow& row : v.rows) {
+    if (row.skipped.empty()) worst.push_back(&row);
+  }
+  const std::size_t count = std::min<std::size_t>(worst.size(), 5);
+  std::partial_sort(worst.begin(), worst.begin() + static_cast<std::ptrdiff_t>(count), worst.end(),
+                    [](const ValidatedRow* a, const ValidatedRow* b) {
+                      return std::abs(std::log(a->predicted.value / a->measured)) >
+                             std::abs(std::log(b->predicted.value / b->measured));
+                    });
+  if (count > 0)
+    text += fmt::format("\nworst {}{:>10} {:>10} {:>8}\n", fit("", 44), "measured", "predicted",
+                        "error");
+  for (std::size_t i = 0; i < count; ++i) {
+    const ValidatedRow& row = *worst[i];
+    std::string what = row.id;
+    for (const std::string& value : row.groups) {
+      if (!value.empty()) what += ' ' + value;
+    }
+    text += fmt::format("{}{:>10} {:>10} {:>6} %\n", fit(what, 50), three_digits(row.measured),
+                        three_digits(row.predicted.value), percent(row.error()));
+  }
+
+  text += fmt::format("\n{} rows judged, {} skipped\n", all.n, num_skipped(v));
+  for (const auto& [reason, n] : skipped(v)) {
+    text += fmt::format("{:>7}  {}\n", n, wrap(reason, 71, 9));
+  }
+  return text;
+}
+
+std::string validation_json(const Validation& v) {
+  Json head;
+  head["schema"] = "tracecast.validate/" + std::to_string(kSchema);
+  head["version"] = kVersion;
+  head["inputs"] = Json::array();
+  for (const InputRecord& input : v.inputs) {
+    head["inputs"].push_back(
+        {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
+  }
+  head["seed"] = 0;  // nothing is drawn at random
+  head["table"] = v.table;
+  head["unit"] = v.unit;
+  head["convention"] = v.convention;
+  head["only"] = v.selection;
+  // Rows go out one by one: a document of 100,000 rows as one tree would take hundreds of megabytes.
+  std::string text = head.dump(2, ' ', false, Json::error_handler_t::replace);
+  text.erase(text.size() - 2);  // "\n}"
+  text += ",\n  \"rows\": [";
+  bool first = true;
+  for (const ValidatedRow& row : v.rows) {
+    Json entry{{"id", row.id}};
+    if (row.skipped.empty()) {
+      entry.update({{"measured", row.measured},
+                    {"predicted", row.predicted.value},
+                    {"low", row.predicted.low},
+                    {"high", row.predicted.high},
+                    {"error", row.error()},
+                    {"basis", row.basis},
+                    {"skipped", nullptr}});
+    } else {
+      entry.update({{"measured", row.measured > 0 ? Json(row.measured) : Json()},
+                    {"predicted", nullptr},
+                    {"low", nullptr},
+                    {"high", nullptr},
+                    {"error", nullptr},
+                    {"basis", nullptr},
+                    {"skipped", row.skipped}});
+    }
+    text += first ? "\n    " : ",\n    ";
+    text += entry.dump(-1, ' ', false, Json::error_handler_t::replace);
+    first = false;
+  }
+  text += "\n  ],\n  \"groups\": ";
+  Json groups = Json::array();
+  for (const Group& g : group(v)) {
+    Json entry{{"by", g.by}, {"key", g.key}, {"n", g.statistics.n}};
+    entry.update(to_json(g.statistics));
+    groups.push_back(std::move(entry));
+  }
+  text += groups.dump(-1, ' ', false, Json::error_handler_t::replace) + ",\n  \"total\": ";
+  const ErrorStatistics all = total(v);
+  Json sum{{"n", all.n}, {"skipped", num_skipped(v)}};
+  sum.update(to_json(all));
+  text += sum.dump() + ",\n  \"skipped_reasons\": ";
+  Json reasons = Json::array();
+  for (const auto& [reason, n] : skipped(v)) reasons.push_back({{"reason", reason}, {"n", n}});
+  return text + reasons.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n}\n";
+}
+
+std::string validation_csv(const Validation& v) {
+  std::string text =
+      fmt::format("id,measured_{0},predicted_{0},low_{0},high_{0},error,basis,skipped\n", v.unit);
+  auto out = std::back_inserter(text);
+  for (const ValidatedRow& row : v.rows) {
+    if (row.skipped.empty()) {
+      fmt::format_to(out, "{},{},{},{},{},{},{},\n", csv_field(row.id), row.measured,
+                     row.predicted.value, row.predicted.low, row.predicted.high, row.error(),
+                     row.basis);
+    } else {
+      fmt::format_to(out, "{},{},,,,,,{}\n", csv_field(row.id),
+                     row.measured > 0 ? fmt::format("{}", row.measured) : "",
+                     csv_field(row.skipped));
+    }
+  }
+  return text;
+}
+
+}  // namespace tracecast
