@@ -15,7 +15,8 @@ using ResourceId = Id<struct ResourceTag>;
 
 /// Whom a resource serves next.
 enum class Discipline : std::uint8_t {
-  /// The task that became ready first; the lower index at equal times. A link, a pool of cores.
+  /// The task that became ready first; of those ready together, the lower index. A link, a pool of
+  /// cores.
   ReadyOrder,
   /// The tasks in the order they were added to it: one that is ready waits for all before it, even
   /// if they are not. A CUDA stream, a host thread.
@@ -71,12 +72,14 @@ class CycleError : public InputError {
 /// A task is ready when all its dependencies have ended and their lags passed. It starts as soon as
 /// it is ready and its resource, if it has one, has room and serves it next; it is never interrupted.
 /// At one moment all tasks that end do so, everything they release becomes ready, and only then are
-/// resources given out. Tasks of zero duration end where they start: those on no resource at once,
-/// as part of what released them; those on a resource before any further start at that moment.
+/// resources given out. Tasks of zero duration end where they start: those on no resource as part of
+/// what released them; those on a resource after all resources have been given out once, and what
+/// they release then queues behind, as a further round of the same moment.
 ///
 /// The schedule depends on the tasks, the edges and, on each resource, the relative order in which
 /// its tasks were added; not on the order of edges or on how tasks of different resources
-/// interleave. Integer time: the same on every machine.
+/// interleave. Only which of several equal causes is named goes by index. Integer time: the same on
+/// every machine.
 class TaskGraph {
  public:
   /// Room for so many, to save reallocations. Optional.
