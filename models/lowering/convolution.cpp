@@ -238,7 +238,7 @@ class CandidateBuilder {
            a_.s > std::max(a_.pad_left, a_.pad_right);
   }
   /// The three transforms and the product of complex matrices, one per frequency.
-  /// spectrum: complex values per plane; tiles: planes per image and channel; regroups: the operands
+  /// spectrum: complex values per plane; tiles: planes per image and channel; regroups: operands
   /// pass through memory once more, from planes to frequencies. Returns the size of the two
   /// transformed operands.
   Bytes append_fft(Candidate& candidate, double spectrum, std::int64_t tiles, bool regroups) {

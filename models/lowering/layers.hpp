@@ -55,8 +55,8 @@ struct Context {
 ///   momentum  scale (1, 1), add (2, 1), update (2, 1)
 ///   adam      scale, add, scale, addcmul, sqrt, divide, add (1 or 2, 1 each), update (3, 1)
 ///   others    per state scale (1, 1) and add (2, 1), then update (2 + states, 1)
-/// Fused: one kernel, 2 + states read, 1 + states written. Before them accumulation and weight decay,
-/// after them zeroing, where the framework has them.
+/// Fused: one kernel, 2 + states read, 1 + states written. Before them accumulation and weight
+/// decay, after them zeroing, where the framework has them.
 /// Sources: PyTorch 1.8 torch/optim/_functional.py; TensorFlow 1.15
 /// core/kernels/training_ops_gpu.cu.cc.
 [[nodiscard]] std::vector<Kernel> lower_update(const Context& context,

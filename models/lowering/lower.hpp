@@ -16,11 +16,14 @@ struct LoweringOptions {
 /// Every op of `graph` (forward, or a training graph) as the kernels that could run for it under
 /// this framework: which algorithms exist for a shape, pass, precision and architecture, with their
 /// workspace. The spec is used for legality only (architecture, units), never for speed. Pure; ops
-/// keep the graph's order.
+/// keep the graph's order; updates that the framework launches together stand under the first of
+/// them, and the others are left out. Batch norm computes statistics when the graph has any backward
+/// or update op.
 [[nodiscard]] LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework,
                                 const GpuSpec& gpu, const LoweringOptions& options);
 
-/// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS. Launches come on top.
+/// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS.
+/// Launches come on top.
 [[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework);
 
 /// All candidates of one convolution pass, for callers that price single layers (validation,
