@@ -15,9 +15,11 @@ Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const Sus
       kernel.kernel_class == KernelClass::Convolution ? profile.convolution.transform_cost : 1.0;
   const double bandwidth =
       machine.dram.in_si() * p.efficiency[gpu.architecture] * access * transpose;
-  const double cycles =
-      work.elements * slowdown *
-      (1.0 / p.elements_per_clock + work.operations_per_element / gpu.fp32_lanes_per_sm);
+  // Plain code keeps no more of the lanes busy than the convolution kernels do.
+  const double lanes =
+      gpu.fp32_lanes_per_sm * std::min(1.0, profile.convolution.precomputed[gpu.architecture]);
+  const double cycles = work.elements * slowdown *
+                        (1.0 / p.elements_per_clock + work.operations_per_element / lanes);
   Roofs parts;
   parts.compute = Seconds(bytes * miss_share(bytes, machine.l2_bytes, p.l2_share) / bandwidth);
   // Neighbouring windows share cells, and each reads them through L2.
