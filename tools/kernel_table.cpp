@@ -1,0 +1,415 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/lowering/lower.hpp"
+#include "models/ops.hpp"
+#include "models/training.hpp"
+#include "sim/base/error.hpp"
+#include "sim/cost/price.hpp"
+#include "sim/cost/sustained_clock.hpp"
+#include "tools/validation.hpp"
+
+namespace tracecast {
+namespace {
+
+/// A row as kernels to price.
+struct Layer {
+  LoweredStep step;
+  OpKind kind = OpKind::Unknown;  ///< decides what the framework's host thread does for it
+};
+/// What a row needs to become kernels.
+struct Lowering {
+  const RowFields& row;
+  const GpuSpec& gpu;
+  PrecisionMode precision;
+  const FrameworkProfile& framework;
+};
+/// The row's kernels. `reason` says why there are none.
+using LowerRow = std::optional<Layer> (*)(const Lowering&, std::string& reason);
+
+/// The forward ops of a graph that holds one layer.
+Layer lower_layer(const Lowering& in, NetworkGraph graph, bool training = false) {
+  Layer layer;
+  layer.kind = graph.ops().front().kind;
+  if (training) {
+    graph = make_training_graph(std::move(graph), {.with_loss = false, .with_optimizer = false});
+  }
+  layer.step = lower(graph, in.framework, in.gpu, {.precision = in.precision});
+  std::erase_if(layer.step.ops,
+                [&](const LoweredOp& op) { return graph.op(op.op).pass != Pass::Forward; });
+  return layer;
+}
+
+NetworkGraph finish(GraphBuilder&& builder, TensorId output) {
+  builder.graph().outputs = {output};
+  return std::move(builder).take();
+}
+
+std::optional<Layer> lower_product(const Lowering& in, std::string&) {
+  const auto batch = in.row.integer("batch", 1), k = in.row.integer("k", 1);
+  auto m = in.row.integer("m", 1), n = in.row.integer("n", 1);
+  const std::string_view op = in.row.text("op");
+  if (in.row.text("layout") == "col")
+    std::swap(m, n);  // a column-major product is the transposed one
+  GraphBuilder builder("row", 1);
+  if (op == "bmm") {
+    const TensorId a = builder.input("a", {batch, m, k}), b = builder.input("b", {batch, k, n});
+    const TensorId c = builder.matmul("c", a, b);
+    return lower_layer(in, finish(std::move(builder), c));
+  }
+  const TensorId x = builder.input("x", {m, k});
+  const TensorId y = builder.linear_layer("y", x, n, op == "linear_bias");
+  return lower_layer(in, finish(std::move(builder), y));
+}
+
+std::optional<Algorithm> find_algorithm(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, Algorithm>, 8> kAlgorithms{{
+      {"IMPLICIT_GEMM", Algorithm::ImplicitGemm},
+      {"IMPLICIT_PRECOMP_GEMM", Algorithm::ImplicitPrecomputedGemm},
+      {"GEMM", Algorithm::ExplicitGemm},
+      {"DIRECT", Algorithm::Direct},
+      {"FFT", Algorithm::Fft},
+      {"FFT_TILING", Algorithm::FftTiling},
+      {"WINOGRAD", Algorithm::WinogradFused},
+      {"WINOGRAD_NONFUSED", Algorithm::WinogradNonfused},
+  }};
+  for (const auto& [known, algorithm] : kAlgorithms) {
+    if (known == name) return algorithm;
+  }
+  return std::nullopt;
+}
+
+std::optional<ConvAttributes> read_convolution(const RowFields& row, std::string& reason) {
+  ConvAttributes a;
+  a.n = row.integer("n", 1), a.c = row.integer("c", 1);
+  a.h = row.integer("h", 1), a.w = row.integer("w", 1);
+  a.k = row.integer("k", 1), a.r = row.integer("r", 1), a.s = row.integer("s", 1);
+  a.p = row.integer("p", 1), a.q = row.integer("q", 1);
+  a.groups = row.integer("groups", 1);
+  const auto small = [&](const char* name, std::int64_t low) {
+    return static_cast<int>(row.integer(name, low, 100'000));
+  };
+  a.pad_top = a.pad_bottom = small("pad_h", 0), a.pad_left = a.pad_right = small("pad_w", 0);
+  a.stride_h = small("stride_h", 1), a.stride_w = small("stride_w", 1);
+  a.dilation_h = small("dil_h", 1), a.dilation_w = small("dil_w", 1);
+  if (a.c % a.groups != 0 || a.k % a.groups != 0) {
+    reason = "channels are no multiple of the groups";
+    return std::nullopt;
+  }
+  return a;
+}
+
+/// Keeps the algorithm that was measured, where a row is about one and not about the library's choice.
+bool keep_algorithm(std::string_view name, Layer& layer, std::string& reason) {
+  const auto algorithm = find_algorithm(name);
+  if (!algorithm) {
+    reason = "algorithm " + std::string(name) + " is not known";
+    return false;
+  }
+  for (LoweredOp& op : layer.step.ops) {
+    std::erase_if(op.candidates, [&](const Candidate& c) { return c.algorithm != *algorithm; });
+    if (op.candidates.empty()) {
+      reason = "lowering has no " + std::string(name) + " for this shape";
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<Layer> lower_convolution(const Lowering& in, std::string& reason) {
+  const auto shape = read_convolution(in.row, reason);
+  if (!shape) return std::nullopt;
+  const std::string_view algo = in.row.text("algo"), layout = in.row.text("layout");
+  if (algo.find(':') != std::string_view::npos && algo.find("udnn") == std::string_view::npos &&
+      algo.find("Dnn") == std::string_view::npos) {
+    reason = "computed by " + std::string(algo) + ", not by cuDNN";
+    return std::nullopt;
+  }
+  if (layout != "NCHW" && layout != "NHWC") {
+    reason = "layout " + std::string(layout) + " is not known";
+    return std::nullopt;
+  }
+  std::vector<Pass> passes;
+  const std::string_view pass = in.row.text("pass");
+  if (pass == "forward") passes = {Pass::Forward};
+  if (pass == "backward_data" || pass == "backward") passes.push_back(Pass::BackwardData);
+  if (pass == "backward_filter" || pass == "backward") passes.push_back(Pass::BackwardWeights);
+  if (passes.empty()) {
+    reason = "pass " + std::string(pass) + " is not known";
+    return std::nullopt;
+  }
+  Layer layer{.step = {}, .kind = OpKind::Conv};
+  for (const Pass one : passes) {
+    LoweredOp op;
+    op.candidates =
+        convolution_candidates(*shape, one, in.precision,
+                               layout == "NHWC" ? ImageLayout::Nhwc : ImageLayout::Nchw, in.gpu);
+    op.workspace_limit = Bytes(1e18);
+    layer.step.ops.push_back(std::move(op));
+  }
+  // Only tables of single algorithms say what cuDNN would have picked instead.
+  if (!in.row.text("heur_algo").empty() && !keep_algorithm(algo, layer, reason))
+    return std::nullopt;
+  return layer;
+}
+
+std::optional<Layer> lower_elementwise(const Lowering& in, std::string&) {
+  const auto numel = in.row.integer("numel", 1, 1LL << 40);
+  const auto inputs = in.row.integer("n_in", 1, 8);
+  const std::string op(in.row.text("op"));
+  GraphBuilder builder("row", 1);
+  const TensorId x = builder.input("x", {numel});
+  if (op == "dropout") {
+    const TensorId y = builder.dropout("y", x);
+    return lower_layer(in, finish(std::move(builder), y));
+  }
+  if (inputs == 1) {
+    const TensorId y = builder.activation("y", x, op);
+    return lower_layer(in, finish(std::move(builder), y));
+  }
+  std::vector<TensorId> operands{x};
+  for (std::int64_t i = 1; i < inputs; ++i) {
+    operands.push_back(builder.input("x" + std::to_string(i), {numel}));
+  }
+  const TensorId y = builder.binary("y", op, operands);
+  return lower_layer(in, finish(std::move(builder), y));
+}
+
+std::optional<Layer> lower_rows(const Lowering& in, std::string&) {
+  const auto rows = in.row.integer("rows", 1), cols = in.row.integer("cols", 1);
+  GraphBuilder builder("row", 1);
+  const TensorId x = builder.input("x", {rows, cols});
+  const TensorId y =
+      in.row.text("op") == "softmax" ? builder.softmax("y", x) : builder.layer_norm_layer("y", x);
+  return lower_layer(in, finish(std::move(builder), y));
+}
+
+Shape image_of(const RowFields& row) {
+  return {row.integer("n", 1), row.integer("c", 1), row.integer("h", 1), row.integer("w", 1)};
+}
+
+std::optional<Layer> lower_batch_norm(const Lowering& in, std::string&) {
+  GraphBuilder builder("row", 1);
+  const TensorId x = builder.input("x", image_of(in.row));
+  const TensorId y = builder.batch_norm_layer("y", x);
+  const bool training = in.row.text("op") == "batchnorm_fwd_training";
+  return lower_layer(in, finish(std::move(builder), y), training);
+}
+
+std::optional<Layer> lower_pooling(const Lowering& in, std::string& reason) {
+  const auto pad_h = in.row.integer("pad_h", 0, 100'000),
+             pad_w = in.row.integer("pad_w", 0, 100'000);
+  Window window;
+  window.kernel_h = in.row.integer("r", 1), window.kernel_w = in.row.integer("s", 1);
+  window.stride_h = in.row.integer("stride_h", 1), window.stride_w = in.row.integer("stride_w", 1);
+  window.pads = {.top = pad_h, .left = pad_w, .bottom = pad_h, .right = pad_w};
+  const auto p = in.row.integer("p", 1), q = in.row.integer("q", 1);
+  for (const bool ceil_mode : {false, true}) {
+    GraphBuilder builder("row", 1);
+    const TensorId x = builder.input("x", image_of(in.row));
+    const TensorId y = in.row.text("op") == "maxpool" ? builder.max_pool("y", x, window, ceil_mode)
+                                                      : builder.avg_pool("y", x, window, ceil_mode);
+    if (builder.shape(y)[2] == p && builder.shape(y)[3] == q) {
+      return lower_layer(in, finish(std::move(builder), y));
+    }
+  }
+  reason = "the output size does not follow from window, stride and pad";
+  return std::nullopt;
+}
+
+/// Kernels measured one at a time (data/kernels).
+class KernelTable final : public RowPredictor {
+ public:
+  KernelTable(std::string_view name, LowerRow lower_row, const Sources& sources)
+      : name_(name),
+        lower_row_(lower_row),
+        sources_(sources),
+        framework_(take_framework("pytorch", sources)),
+        library_(take_framework("ideal", sources)) {
+    // Since PyTorch 1.8 addmm hands the bias to the product's epilogue (ATen/native/cuda/Blas.cpp).
+    framework_.fuses_bias = true;
+    library_.folds_inference_batch_norm = false;  // the call is the batch norm and nothing else
+    convention_ = fmt::format(
+        "ev5: one op of an idle host, kernels + {:.3g} us, {:.3g} us more for library calls. "
+        "evlib: "
+        "one call between two events, kernels + {:.3g} us. loop: back to back, at least {:.3g} us "
+        "per "
+        "launch. Clocks as pinned.",
+        (framework_.dispatch_per_op + framework_.launch_per_kernel).in_us(),
+        framework_.dispatch_per_library_call.in_us(), framework_.launch_per_kernel.in_us(),
+        framework_.launch_per_kernel.in_us());
+  }
+  std::string_view table() const override { return name_; }
+  std::string_view unit() const override { return "us"; }
+  std::string_view convention() const override { return convention_; }
+
+  RowAnswer predict(const CsvReader& reader) override {
+    const RowFields row(reader);
+    const double measured_us = row.positive("time_us");
+    const auto precision = precision_of(row.text("dtype"));
+    if (!precision) return skip("dtype " + std::string(row.text("dtype")) + " is not predicted");
+    const GpuSpec* gpu = find_gpu(row);
+    if (!gpu) return skip("GPU " + std::string(row.text("gpu")) + " has no spec");
+
+    const std::string_view timing = row.text("timing");
+    const bool by_framework = timing == "ev5" || timing == "loop_framework";
+    std::string reason;
+    std::optional<Layer> layer;
+    try {
+      layer = lower_row_({.row = row,
+                          .gpu = *gpu,
+                          .precision = *precision,
+                          .framework = by_framework ? framework_ : library_},
+                         reason);
+    } catch (const InputError& error) {
+      throw InputError(reader.where(), error);
+    }
+    if (!layer) return skip(reason);
+    RowAnswer answer = price_layer(*layer, *gpu, timing);
+    answer.measured = measured_us;
+    return answer;
+  }
+
+ private:
+  static std::optional<PrecisionMode> precision_of(std::string_view dtype) {
+    if (dtype == "fp32") return PrecisionMode::Fp32;
+    if (dtype.starts_with("fp16")) return PrecisionMode::Fp16;
+    return std::nullopt;
+  }
+
+  /// The spec at the row's clock; specs are kept, since a table asks for few of them thousands of times.
+  const GpuSpec* find_gpu(const RowFields& row) {
+    const std::string key =
+        std::string(row.text("gpu")) + '@' + std::string(row.text_or_empty("clock_mhz"));
+    auto known = gpus_.find(key);
+    if (known == gpus_.end()) {
+      std::optional<GpuSpec> spec;
+      try {
+        spec = sources_.gpus.find(row.text("gpu"));
+        if (!row.text_or_empty("clock_mhz").empty()) {
+          spec = cost::pinned_at(*spec, Hertz(row.positive("clock_mhz") * 1e6));
+        }
+      } catch (const InputError&) {
+        spec.reset();
+      }
+      known = gpus_.emplace(key, std::move(spec)).first;
+    }
+    return known->second ? &*known->second : nullptr;
+  }
+
+  RowAnswer price_layer(const Layer& layer, const GpuSpec& gpu, std::string_view timing) const {
+    Seconds kernels{}, longest{-1.0};
+    std::size_t launches = 0;
+    std::vector<ErrorShare> errors;
+    RowAnswer answer;
+    for (const LoweredOp& op : layer.step.ops) {
+      const cost::PricedCandidate choice = cost::choose(op, gpu, sources_.cost);
+      kernels += choice.duration;
+      launches += choice.estimates.size();
+      for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
+        const cost::KernelEstimate& estimate = choice.estimates[k];
+        errors.push_back({.kernel_class = choice.candidate->kernels[k].kernel_class,
+                          .time = estimate.duration,
+                          .log_sd = estimate.log_sd});
+        if (estimate.duration > longest) {
+          longest = estimate.duration;
+          answer.basis = cost::to_string(estimate.basis);
+        }
+      }
+    }
+    if (launches == 0) return skip("no kernel runs for this op");
+
+    const Seconds launch = framework_.launch_per_kernel * static_cast<double>(launches);
+    Seconds host{};
+    if (timing == "ev5") {
+      host = host_floor(layer.kind);
+    } else if (timing == "evlib") {
+      host = framework_.launch_per_kernel;
+    } else if (timing == "loop_framework") {
+      host = max(host_floor(layer.kind) - kernels, Seconds(0));
+    } else if (timing != "derived") {
+      host = max(launch - kernels, Seconds(0));
+    }
+    const Seconds total = kernels + host;
+    answer.predicted =
+        interval90(total.in_us(), step_log_sd(errors, total, host, framework_.host_log_sd, 0.0));
+    return answer;
+  }
+
+  /// From the first event to the first kernel.
+  Seconds host_floor(OpKind kind) const {
+    const Op op{.kind = kind};
+    return dispatch_time(op, framework_) + framework_.launch_per_kernel;
+  }
+
+  std::string_view name_;
+  LowerRow lower_row_;
+  const Sources& sources_;
+  FrameworkProfile framework_, library_;
+  std::string convention_;
+  std::map<std::string, std::optional<GpuSpec>, std::less<>> gpus_;
+};
+
+/// A table that is known, none of whose rows can be predicted yet.
+class UnpredictedTable final : public RowPredictor {
+ public:
+  UnpredictedTable(std::string_view name, std::string_view unit, std::string_view reason)
+      : name_(name), unit_(unit), reason_(reason) {}
+  std::string_view table() const override { return name_; }
+  std::string_view unit() const override { return unit_; }
+  RowAnswer predict(const CsvReader&) override { return skip(std::string(reason_)); }
+
+ private:
+  std::string_view name_, unit_, reason_;
+};
+
+TableKind kernels(std::string_view name, std::vector<std::string_view> required,
+                  LowerRow lower_row) {
+  for (const char* column : {"gpu", "dtype", "op", "time_us", "timing"}) required.push_back(column);
+  return {.name = name,
+          .required = std::move(required),
+          .make = [name, lower_row](const CsvReader&, const Sources& sources) {
+            return std::unique_ptr<RowPredictor>(
+                std::make_unique<KernelTable>(name, lower_row, sources));
+          }};
+}
+
+TableKind unpredicted(std::string_view name, std::string_view unit,
+                      std::vector<std::string_view> required, std::string_view reason) {
+  return {.name = name,
+          .required = std::move(required),
+          .make = [name, unit, reason](const CsvReader&, const Sources&) {
+            return std::unique_ptr<RowPredictor>(
+                std::make_unique<UnpredictedTable>(name, unit, reason));
+          }};
+}
+
+}  // namespace
+
+std::vector<TableKind> kernel_tables() {
+  return {
+      unpredicted("sparse products", "us", {"sparsity", "time_us"},
+                  "sparse products have no cost model"),
+      unpredicted("recurrent layers", "us", {"hidden", "timesteps", "time_us"},
+                  "recurrent layers have no cost model"),
+      unpredicted("all-reduces", "us", {"ngpus", "bytes", "time_us"},
+                  "several GPUs: this version predicts one"),
+      kernels("convolutions",
+              {"n", "c", "h", "w", "k", "r", "s", "p", "q", "groups", "algo", "heur_algo"},
+              lower_convolution),
+      kernels("matrix products", {"batch", "m", "n", "k", "layout"}, lower_product),
+      kernels("pooling", {"n", "c", "h", "w", "r", "s", "p", "q", "stride_h"}, lower_pooling),
+      kernels("batch norms", {"n", "c", "h", "w", "layout", "algo"}, lower_batch_norm),
+      kernels("elementwise", {"numel", "n_in"}, lower_elementwise),
+      kernels("softmax and layer norm", {"rows", "cols"}, lower_rows),
+  };
+}
+
+}  // namespace tracecast
