@@ -93,6 +93,13 @@ void Call::set_view(Shape shape) const {
   }
 }
 
+void Call::set_bounded(std::string_view what, std::span<const Shape> shapes) const {
+  for (const Shape& shape : shapes) check_shape(shape, "result");
+  run.count_unknown(std::string(what));
+  const std::vector<TensorId> ids = build().unknown(name(), what, tensors(), shapes);
+  for (std::size_t i = 0; i < ids.size(); ++i) set(i, ids[i]);
+}
+
 std::size_t Call::axis(std::int64_t axis, std::size_t rank) const {
   const auto signed_rank = static_cast<std::int64_t>(rank);
   if (axis < -signed_rank || axis >= signed_rank) {

@@ -57,6 +57,8 @@ class Call {
   /// The output is the input itself.
   void pass_through(std::size_t i = 0) const { set_value(0, input(i)); }
 
+  /// An op of kind Unknown whose output shapes are known all the same; counted and reported as `what`.
+  void set_bounded(std::string_view what, std::span<const Shape> shapes) const;
   [[nodiscard]] std::size_t axis(std::int64_t axis, std::size_t rank) const;
   void assume(std::string_view text) const;
 };

@@ -62,8 +62,37 @@ void apply_auto_pad(const Call& call, const Shape& x, Window& window) {
   }
 }
 
-/// What this importer follows: N,C,W and N,C,H,W. Volumes are bounded like unknown operators.
-bool is_image(const Shape& x) { return x.size() == 3 || x.size() == 4; }
+/// N,C,W and N,C,H,W, which the network graph knows. Volumes are bounded, see volume().
+bool is_image(const Shape& x) {
+  if (x.size() < 3) throw InputError("input", "shape " + to_string(x), "N,C and an image");
+  return x.size() <= 4;
+}
+
+/// A convolution or pooling over more than two dimensions: no cost model, but its output is known.
+bool volume(const Call& call, const Shape& x, std::int64_t channels,
+            std::span<const std::int64_t> kernel) {
+  const std::size_t dims = x.size() - 2;
+  const auto strides = per_dimension(call, "strides", dims, 1);
+  const auto dilations = per_dimension(call, "dilations", dims, 1);
+  const auto pads = per_dimension(call, "pads", 2 * dims, 0);
+  const std::string_view mode = call.node.text("auto_pad", "NOTSET");
+  const bool is_same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+  if (kernel.size() != dims) {
+    throw InputError("kernel", std::to_string(kernel.size()) + " dimensions",
+                     std::to_string(dims) + " dimensions");
+  }
+  Shape out = {x[0], channels};
+  for (std::size_t d = 0; d < dims; ++d) {
+    if (is_same && strides[d] > 0) {
+      out.push_back(x[2 + d] / strides[d] + (x[2 + d] % strides[d] != 0));
+    } else {
+      out.push_back(window_count("volume", x[2 + d], kernel[d], strides[d], pads[d], pads[dims + d],
+                                 dilations[d], call.node.integer("ceil_mode", 0) != 0));
+    }
+  }
+  call.set_bounded(std::string(call.node.op_type()) + " over volumes", {&out, 1});
+  return true;
+}
 
 void check_kernel_shape(const Call& call, const Shape& filter) {
   const std::vector<std::int64_t> kernel = call.node.integers("kernel_shape");
@@ -77,11 +106,12 @@ void check_kernel_shape(const Call& call, const Shape& filter) {
 
 bool conv(const Call& call) {
   const Shape x = call.shape(0), filter = call.shape(1);
-  if (!is_image(x)) return false;
+  const bool is_volume = !is_image(x);
   if (filter.size() != x.size()) {
     throw InputError("weight", to_string(filter), "rank " + std::to_string(x.size()));
   }
   check_kernel_shape(call, filter);
+  if (is_volume) return volume(call, x, filter[0], std::span(filter).subspan(2));
   Window window = window_of(call, x, std::span(filter).subspan(2));
   apply_auto_pad(call, x, window);
   call.set(0, call.build().conv(call.name(), call.tensor(0), call.parameter(1),
@@ -317,13 +347,14 @@ bool einsum(const Call& call) {
 
 bool pool(const Call& call, bool is_max) {
   const Shape x = call.shape(0);
-  if (!is_image(x)) return false;
+  const bool is_volume = !is_image(x);
   if (is_max && call.wants_output(1)) return false;  // indices of the maxima
   const std::vector<std::int64_t> kernel = call.node.integers("kernel_shape");
   if (kernel.size() != x.size() - 2) {
     throw InputError("kernel_shape", std::to_string(kernel.size()) + " values",
                      std::to_string(x.size() - 2) + " values");
   }
+  if (is_volume) return volume(call, x, x[1], kernel);
   Window window = window_of(call, x, kernel);
   apply_auto_pad(call, x, window);
   const bool ceil_mode = call.node.integer("ceil_mode", 0) != 0;
@@ -336,14 +367,39 @@ bool pool(const Call& call, bool is_max) {
 bool max_pool(const Call& call) { return pool(call, true); }
 bool average_pool(const Call& call) { return pool(call, false); }
 
-bool global_average_pool(const Call& call) {
-  if (!is_image(call.shape(0))) return false;
-  call.set(0, call.build().global_avg_pool(call.name(), call.tensor(0)));
+bool global_pool(const Call& call, bool is_max) {
+  const Shape x = call.shape(0);
+  if (!is_image(x)) {
+    Shape out(x.size(), 1);
+    std::copy_n(x.begin(), 2, out.begin());
+    call.set_bounded(std::string(call.node.op_type()) + " over volumes", {&out, 1});
+    return true;
+  }
+  call.set(0, is_max ? call.build().global_max_pool(call.name(), call.tensor(0))
+                     : call.build().global_avg_pool(call.name(), call.tensor(0)));
   return true;
 }
-bool global_max_pool(const Call& call) {
-  if (!is_image(call.shape(0))) return false;
-  call.set(0, call.build().global_max_pool(call.name(), call.tensor(0)));
+bool global_max_pool(const Call& call) { return global_pool(call, true); }
+bool global_average_pool(const Call& call) { return global_pool(call, false); }
+
+/// LSTM, GRU, RNN: no cost model, but outputs that the rest of the network can be read by. x: steps, N, features;
+/// outputs: all states (steps, directions, N, hidden), the last one and, of an LSTM, its cell.
+bool recurrent(const Call& call) {
+  const Shape x = call.shape(0);
+  const std::int64_t hidden = call.node.integer("hidden_size", 0);
+  if (x.size() != 3 || hidden < 1) {
+    throw InputError("input " + to_string(x), "hidden size " + std::to_string(hidden),
+                     "steps, samples, features and a hidden size of at least 1");
+  }
+  const std::int64_t directions = call.node.text("direction", "forward") == "bidirectional" ? 2 : 1;
+  const bool is_batch_first = call.node.integer("layout", 0) != 0;
+  const std::int64_t samples = x[is_batch_first ? 0 : 1];
+  const Shape last =
+      is_batch_first ? Shape{samples, directions, hidden} : Shape{directions, samples, hidden};
+  std::vector<Shape> shapes = {is_batch_first ? Shape{samples, x[1], directions, hidden}
+                                              : Shape{x[0], directions, samples, hidden}};
+  while (shapes.size() < std::min<std::size_t>(call.node.outputs.size(), 3)) shapes.push_back(last);
+  call.set_bounded(call.node.op_type(), shapes);
   return true;
 }
 
@@ -438,6 +494,9 @@ constexpr NamedHandler kHandlers[] = {
     {"AveragePool", average_pool},
     {"GlobalAveragePool", global_average_pool},
     {"GlobalMaxPool", global_max_pool},
+    {"LSTM", recurrent},
+    {"GRU", recurrent},
+    {"RNN", recurrent},
     {"BatchNormalization", batch_normalization},
     {"LayerNormalization", layer_normalization},
     {"InstanceNormalization", instance_normalization},

@@ -88,6 +88,33 @@ TEST_CASE("convolutions and pooling") {
   });
 }
 
+TEST_CASE("what has no cost model but a known output is bounded at that shape") {
+  const Dims volume = {2, 4, 9, 9, 9};
+  const std::vector<Row> rows = {
+      {"a convolution over a volume",
+       one_op({volume}, node("Conv", {"x", "f"}, {"z"}, {attribute("strides", Dims{2, 2, 2})}),
+              {weight("f", {8, 4, 3, 3, 3})}),
+       "2x8x4x4x4", OpKind::Unknown},
+      {"pooling over a volume",
+       one_op({volume}, node("MaxPool", {"x"}, {"z"}, {attribute("kernel_shape", Dims{3, 3, 3})})),
+       "2x4x7x7x7", OpKind::Unknown},
+      {"its mean", one_op({volume}, node("GlobalAveragePool", {"x"}, {"z"})), "2x4x1x1x1",
+       OpKind::Unknown},
+      {"a recurrent layer",
+       one_op({{7, 2, 16}},
+              node("LSTM", {"x", "w", "r"}, {"z", "last"}, {attribute("hidden_size", 32)}),
+              {weight("w", {1, 128, 16}), weight("r", {1, 128, 32})}),
+       "7x1x2x32", OpKind::Unknown},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const OnnxNetwork network = import_model(row.model);
+    CHECK(output_shape(network.graph) == row.shape);
+    CHECK(last_op(network.graph).kind == row.kind);
+    CHECK(network.warnings.size() == 1);
+  }
+}
+
 TEST_CASE("SAME_UPPER puts the odd cell after the image, SAME_LOWER before it") {
   // 8 at stride 2: 4 places, total pad (4 - 1) * 2 + 3 - 8 = 1.
   for (const bool upper : {true, false}) {
