@@ -1,0 +1,233 @@
+#include "sim/cost/price.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "sim/base/error.hpp"
+#include "tests/sim/cost/simple_machine.hpp"
+
+namespace tracecast::cost {
+namespace {
+
+// A product's roofs meet softly; compute_time is the compute roof alone.
+double compute_us(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& profile) {
+  return estimate(kernel, gpu, profile).compute_time.in_us();
+}
+double duration_us(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& profile) {
+  return estimate(kernel, gpu, profile).duration.in_us();
+}
+
+ConvAttributes layer(std::int64_t n, std::int64_t c, std::int64_t hw, std::int64_t k,
+                     std::int64_t rs) {
+  return {.n = n,
+          .c = c,
+          .h = hw,
+          .w = hw,
+          .k = k,
+          .r = rs,
+          .s = rs,
+          .p = hw,
+          .q = hw,
+          .pad_top = static_cast<int>(rs / 2),
+          .pad_left = static_cast<int>(rs / 2),
+          .pad_bottom = static_cast<int>(rs / 2),
+          .pad_right = static_cast<int>(rs / 2)};
+}
+
+TEST_SUITE("sim/cost/price") {
+  TEST_CASE("streaming a gigabyte takes what the bandwidth says") {
+    // 1 GB at 100 GB/s = 10 ms; L2 and issue roofs are a factor 50 away.
+    CHECK(duration_us(stream(0.5e9, 0.5e9, 1e6), simple_gpu(), simple_profile()) ==
+          doctest::Approx(10000.0).epsilon(0.001));
+  }
+
+  TEST_CASE("a footprint inside L2 is spared the DRAM") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "memory.l2_share", 1);
+    set_parameter(profile, "memory.l2_bytes_per_clock", 20);
+    // 1 kB of 1 MB: nothing misses; 10 SMs x 20 B x 1 GHz = 200 GB/s -> 5 ns.
+    const Kernel small = stream(500, 500, 1);
+    CHECK(duration_us(small, simple_gpu(), profile) == doctest::Approx(0.005).epsilon(0.01));
+  }
+
+  TEST_CASE("an empty kernel takes the fill time and says so") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "kernel.fill_us", 2);
+    const KernelEstimate e = estimate(stream(4, 4, 1), simple_gpu(), profile);
+    CHECK(e.duration.in_us() == doctest::Approx(2.0).epsilon(0.001));
+    CHECK(e.bound == Bound::Latency);
+  }
+
+  TEST_CASE("ten tiles fill ten SMs; the eleventh costs a whole wave") {
+    // 128x128 tile, k = 1000: 2 * 128 * 128 * 1000 / (128 GFLOP/s per SM) = 256 us a wave.
+    // n = 128 leaves only shapes of the same area per SM or worse: smaller tiles at full efficiency do not lose here,
+    // so products are batched to have no choice but whole tiles of 32 x 32 work: 2*32*32*1000/128e9 = 16 us.
+    const GpuSpec gpu = simple_gpu();
+    CostProfile profile = simple_profile();
+    const Kernel ten = product(32, 32, 1000, 10);
+    const Kernel eleven = product(32, 32, 1000, 11);
+    CHECK(compute_us(ten, gpu, profile) == doctest::Approx(16.0).epsilon(0.001));
+    CHECK(compute_us(eleven, gpu, profile) == doctest::Approx(32.0).epsilon(0.001));
+    set_parameter(profile, "gemm.wave_quantization", 0.5);
+    CHECK(compute_us(eleven, gpu, profile) ==
+          doctest::Approx(16.0 * (0.5 * 2 + 0.5 * 1.1)).epsilon(0.001));
+  }
+
+  TEST_CASE("a block alone on its SM waits for its loads") {
+    // 200 cycles a step at 1 GHz, 1000 steps: 200 us, though the arithmetic would take 16.
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "gemm.step_cycles.volta", 200);
+    const KernelEstimate e = estimate(product(32, 32, 1000, 2), simple_gpu(), profile);
+    CHECK(e.compute_time.in_us() == doctest::Approx(200.0).epsilon(0.001));
+    CHECK(e.bound == Bound::Latency);
+  }
+
+  TEST_CASE("a long inner dimension is split over idle SMs") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "gemm.step_cycles.volta", 100);
+    const Kernel one_tile = product(32, 32, 640000);
+    // Unsplit: 640000 steps of 100 cycles = 64 ms. Split, at least 8 of 10 SMs help.
+    CHECK(duration_us(one_tile, simple_gpu(), profile) < 64000.0 / 7);
+  }
+
+  TEST_CASE("a convolution's product has the pixels, channels and filter that its pass says") {
+    // Forward: m = 1280 pixels in 10 blocks of 128, n = 32 one block, k = 64*9 = 576:
+    // one wave of 2*128*32*576/128e9 = 36.864 us.
+    const ConvAttributes shape{
+        .n = 5, .c = 64, .h = 16, .w = 16, .k = 32, .r = 3, .s = 3, .p = 16, .q = 16};
+    const GpuSpec gpu = simple_gpu();
+    const CostProfile profile = simple_profile();
+    CHECK(compute_us(convolution(shape, Algorithm::ImplicitPrecomputedGemm), gpu, profile) ==
+          doctest::Approx(36.864).epsilon(0.001));
+  }
+
+  TEST_CASE("fused Winograd counts blocks of 128 outputs by 32 channels") {
+    // n = 10 images of 8x16 outputs: 10 blocks, one wave; c = 64: 2*32*128*4*64 / 128e9 = 16.384 us.
+    const ConvAttributes shape{.n = 10,
+                               .c = 64,
+                               .h = 8,
+                               .w = 16,
+                               .k = 32,
+                               .r = 3,
+                               .s = 3,
+                               .p = 8,
+                               .q = 16,
+                               .pad_top = 1,
+                               .pad_left = 1,
+                               .pad_bottom = 1,
+                               .pad_right = 1};
+    CHECK(compute_us(convolution(shape, Algorithm::WinogradFused), simple_gpu(),
+                     simple_profile()) == doctest::Approx(16.384).epsilon(0.001));
+  }
+
+  TEST_CASE("row reductions re-read what does not fit into L2") {
+    Kernel kernel;
+    kernel.kernel_class = KernelClass::Normalization;
+    kernel.read = Bytes(4e8);
+    kernel.written = Bytes(4e8);
+    kernel.work = ReductionWork{.rows = 1000, .cols = 100000, .passes = 3, .strided = true};
+    // 1.2 GB at 100 GB/s = 12 ms.
+    CHECK(duration_us(kernel, simple_gpu(), simple_profile()) ==
+          doctest::Approx(12000.0).epsilon(0.01));
+  }
+
+  TEST_CASE("more bandwidth, arithmetic or SMs never slow a kernel") {
+    const CostProfile& profile = default_cost_profile();
+    const Kernel kernels[] = {
+        stream(1e8, 1e8, 1e7), product(1000, 1000, 1000), product(64, 1000, 4096),
+        convolution(layer(32, 64, 56, 64, 3), Algorithm::WinogradFused),
+        convolution(layer(32, 64, 56, 64, 3), Algorithm::ImplicitPrecomputedGemm)};
+    for (const Kernel& kernel : kernels) {
+      const GpuSpec gpu = simple_gpu();
+      GpuSpec wider = gpu;
+      wider.dram_bandwidth = gpu.dram_bandwidth * 2.0;
+      CHECK(estimate(kernel, wider, profile).duration <= estimate(kernel, gpu, profile).duration);
+      GpuSpec faster = gpu;
+      faster.boost_clock = gpu.boost_clock * 2.0;
+      for (PeakRate& peak : faster.peaks) peak.rate = peak.rate * 2.0;
+      CHECK(estimate(kernel, faster, profile).duration <= estimate(kernel, gpu, profile).duration);
+    }
+  }
+
+  TEST_CASE("doubling the batch never makes a convolution cheaper") {
+    const CostProfile& profile = default_cost_profile();
+    const GpuSpec gpu = simple_gpu();
+    for (const Algorithm algorithm : {Algorithm::ImplicitGemm, Algorithm::ImplicitPrecomputedGemm,
+                                      Algorithm::WinogradFused, Algorithm::Direct}) {
+      for (const Pass pass : {Pass::Forward, Pass::BackwardData, Pass::BackwardWeights}) {
+        double last = 0;
+        for (std::int64_t n = 1; n <= 4096; n *= 2) {
+          const double now =
+              duration_us(convolution(layer(n, 96, 14, 200, 3), algorithm, pass), gpu, profile);
+          CAPTURE(to_string(algorithm));
+          CAPTURE(n);
+          CHECK(now >= last * (1 - 1e-9));
+          last = now;
+        }
+      }
+    }
+  }
+
+  TEST_CASE("extreme shapes stay finite and positive") {
+    const CostProfile& profile = default_cost_profile();
+    const std::int64_t huge = std::int64_t{1} << 31;
+    const Kernel kernels[] = {
+        product(1, 1, 1),
+        product(huge, 1, 1),
+        product(1, 1, huge),
+        product(huge, huge, huge),
+        stream(0, 0, 0),
+        stream(1e18, 1e18, 1e18),
+        convolution(layer(1, 1, 1, 1, 1), Algorithm::Direct),
+        convolution(layer(huge, 1, 1, 1, 1), Algorithm::ImplicitGemm, Pass::BackwardWeights),
+        convolution(layer(1, huge, 1, huge, 1), Algorithm::WinogradNonfused),
+        convolution(layer(1, 3, 1, 1, 3), Algorithm::Fft)};
+    for (const Kernel& kernel : kernels) {
+      const KernelEstimate e = estimate(kernel, simple_gpu(), profile);
+      CHECK(std::isfinite(e.duration.in_s()));
+      CHECK(e.duration > Seconds(0.0));
+      CHECK(e.log_sd > 0);
+    }
+  }
+
+  TEST_CASE("the fastest eligible candidate is taken") {
+    const CostProfile profile = simple_profile();
+    const GpuSpec gpu = simple_gpu();
+    LoweredOp op;
+    op.candidates = {{Algorithm::ImplicitGemm, {stream(3e8, 0, 1)}, Bytes(0)},
+                     {Algorithm::Fft, {stream(1e8, 0, 1), stream(5e7, 0, 1)}, Bytes(1e9)},
+                     {Algorithm::WinogradFused, {stream(2e8, 0, 1)}, Bytes(1e6)}};
+    op.workspace_limit = Bytes(1e10);
+    CHECK(choose(op, gpu, profile).candidate->algorithm == Algorithm::Fft);
+    CHECK(choose(op, gpu, profile).estimates.size() == 2);
+    CHECK(choose(op, gpu, profile).duration.in_us() == doctest::Approx(1500.0).epsilon(0.01));
+    op.workspace_limit = Bytes(1e8);
+    CHECK(choose(op, gpu, profile).candidate->algorithm == Algorithm::WinogradFused);
+    op.candidates = {{Algorithm::Fft, {stream(1e8, 0, 1)}, Bytes(1e9)}};
+    CHECK(choose(op, gpu, profile).candidate->algorithm == Algorithm::Fft);
+    op.candidates = {Candidate{}};
+    CHECK(choose(op, gpu, profile).duration == Seconds(0.0));
+    op.candidates.clear();
+    CHECK_THROWS_AS((void)choose(op, gpu, profile), InternalError);
+  }
+
+  TEST_CASE("the basis says what was measured") {
+    CostProfile profile = default_cost_profile();
+    GpuSpec gpu = simple_gpu();
+    Kernel kernel = stream(1e6, 1e6, 1e6);
+    CHECK(estimate(kernel, gpu, profile).basis ==
+          Basis::Transferred);  // Volta took part in the fit
+    gpu.architecture = Architecture::Blackwell;
+    CHECK(estimate(kernel, gpu, profile).basis == Basis::Spec);
+    profile.measured_gpu = gpu.id;
+    CHECK(estimate(kernel, gpu, profile).basis == Basis::Measured);
+    kernel.is_bounded_guess = true;
+    CHECK(estimate(kernel, gpu, profile).basis == Basis::Unknown);
+    CHECK(estimate(kernel, gpu, profile).log_sd >
+          estimate(stream(1, 1, 1), gpu, default_cost_profile()).log_sd);
+  }
+}
+
+}  // namespace
+}  // namespace tracecast::cost

@@ -1,0 +1,78 @@
+#include "sim/cost/sustained_clock.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/sim/cost/simple_machine.hpp"
+
+namespace tracecast::cost {
+namespace {
+
+double clock_share(const GpuSpec& gpu, const CostProfile& profile) {
+  return sustain(gpu, Precision::Fp32, MathUnit::CudaCore, profile).clock_share;
+}
+
+TEST_SUITE("sim/cost/sustained_clock") {
+  TEST_CASE("a GPU exactly at the knee keeps 2^(-1/6) of its boost clock") {
+    GpuSpec gpu = simple_gpu();
+    const CostProfile profile = simple_profile();
+    gpu.tdp = Watts(profile.clock.knee_w_per_tflops * 1.28);  // 16 nm: no scaling
+    CHECK(clock_share(gpu, profile) == doctest::Approx(std::pow(2.0, -1.0 / 6)));
+  }
+
+  TEST_CASE("far below the knee the clock follows the power, far above it nothing is lost") {
+    GpuSpec gpu = simple_gpu();
+    const CostProfile profile = simple_profile();
+    gpu.tdp = Watts(profile.clock.knee_w_per_tflops * 1.28 / 4);
+    CHECK(clock_share(gpu, profile) == doctest::Approx(0.25).epsilon(0.001));
+    gpu.tdp = Watts(profile.clock.knee_w_per_tflops * 1.28 * 10);
+    CHECK(clock_share(gpu, profile) == doctest::Approx(1.0).epsilon(0.001));
+  }
+
+  TEST_CASE("a finer process reaches the same clock on less power") {
+    GpuSpec gpu = simple_gpu();
+    const CostProfile profile = simple_profile();
+    gpu.tdp = Watts(profile.clock.knee_w_per_tflops * 1.28);
+    GpuSpec shrunk = gpu;
+    shrunk.process_nm = 8;
+    shrunk.tdp = gpu.tdp / 2;
+    CHECK(clock_share(shrunk, profile) == doctest::Approx(clock_share(gpu, profile)));
+  }
+
+  TEST_CASE("boards before autoboost stay at their application clock") {
+    GpuSpec gpu = simple_gpu();
+    gpu.compute_capability = 35;
+    CHECK(default_clock(gpu) == gpu.application_clock);
+    CHECK(clock_share(gpu, simple_profile()) == doctest::Approx(0.95).epsilon(1e-4));
+    gpu.compute_capability = 37;
+    CHECK(default_clock(gpu) == gpu.boost_clock);
+  }
+
+  TEST_CASE("boards without ECC run above their rated boost unless pinned") {
+    GpuSpec gpu = simple_gpu();
+    gpu.ecc_default_on = false;
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "clock.consumer_boost", 1.1);
+    CHECK(clock_share(gpu, profile) == doctest::Approx(1.1).epsilon(1e-4));
+    const GpuSpec pinned = pinned_at(gpu, 500.0_MHz);
+    CHECK(clock_share(pinned, profile) == doctest::Approx(1.0).epsilon(1e-4));
+    CHECK(
+        sustain(pinned, Precision::Fp32, MathUnit::CudaCore, profile).arithmetic.in_tflop_per_s() ==
+        doctest::Approx(0.64).epsilon(1e-4));
+  }
+
+  TEST_CASE("formats without a unit run at the next wider one") {
+    const GpuSpec gpu = simple_gpu();
+    const CostProfile profile = simple_profile();
+    const auto rate = [&](Precision precision, MathUnit unit) {
+      return sustain(gpu, precision, unit, profile).arithmetic.in_tflop_per_s();
+    };
+    CHECK(rate(Precision::Fp16, MathUnit::CudaCore) == doctest::Approx(1.28).epsilon(1e-4));
+    CHECK(rate(Precision::Bf16, MathUnit::TensorCore) == doctest::Approx(10.24).epsilon(1e-4));
+    CHECK(rate(Precision::Tf32, MathUnit::TensorCore) == doctest::Approx(1.28).epsilon(1e-4));
+  }
+}
+
+}  // namespace
+}  // namespace tracecast::cost
