@@ -1,11 +1,22 @@
 #include <cstdio>
 
-#include "sim/base/units.hpp"
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/gpu_loader.hpp"
+#include "models/zoo/zoo.hpp"
+#include "sim/cluster/prediction.hpp"
 
-/// What a user of the libraries writes: quantities in, quantities out.
+/// What a user of the libraries writes: a network, a GPU, a framework; a prediction.
 int main() {
-  using namespace tracecast::literals;
-  const tracecast::Seconds transfer = 900.0_MB / 900.0_GBps;
-  std::printf("%.3f ms\n", transfer.in_ms());
-  return transfer.in_ms() > 0.999 && transfer.in_ms() < 1.001 ? 0 : 1;
+  using namespace tracecast;
+  const GpuCatalog gpus = GpuCatalog::embedded();
+  const NetworkGraph step = make_step_graph(
+      build_network("alexnet", {.batch = 32, .training = true}), Phase::Train, "sgd");
+  const Prediction prediction = predict({.graph = step,
+                                         .gpu = gpus.find("t4"),
+                                         .cost = default_cost_profile(),
+                                         .framework = find_framework("pytorch")});
+  const double samples_per_s = prediction.throughput_samples_per_s.value;
+  std::printf("%.0f samples/s\n", samples_per_s);
+  return samples_per_s > 0 ? 0 : 1;
 }
