@@ -1,0 +1,131 @@
+#include <doctest/doctest.h>
+
+#include <array>
+
+#include "models/ops.hpp"
+#include "models/training.hpp"
+#include "sim/cluster/caching_allocator.hpp"
+#include "sim/cluster/memory.hpp"
+
+namespace tracecast {
+namespace {
+
+GpuSpec gpu_of(Bytes memory) {
+  GpuSpec gpu;
+  gpu.memory = memory;
+  return gpu;
+}
+
+/// To the byte, on demand.
+FrameworkProfile plain_framework() {
+  FrameworkProfile framework;
+  framework.allocator_block = Bytes(1);
+  return framework;
+}
+
+/// x [1, 100] -> linear [1, 50] -> relu -> linear [1, 10]; no biases.
+NetworkGraph three_ops(bool in_place) {
+  GraphBuilder builder("three", 1);
+  const TensorId x = builder.input("x", {1, 100});
+  const TensorId h = builder.linear_layer("h", x, 50, false);
+  const TensorId r = builder.activation("r", h, "relu", in_place);
+  const TensorId y = builder.linear_layer("y", r, 10, false);
+  builder.graph().outputs = {y};
+  return std::move(builder).take();
+}
+
+TEST_SUITE_BEGIN("sim/cluster/memory");
+
+TEST_CASE("peak memory of three ops, by hand") {
+  // 4 bytes each. Weights 100 * 50 + 50 * 10 = 5500: 22000 B. x lives throughout: 400 B.
+  // At relu: h 200 + r 200; at the last linear: r 200 + y 40. Peak: 22000 + 400 + 400.
+  const FrameworkProfile framework = plain_framework();
+  const MemoryPlan plan =
+      plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), PrecisionMode::Fp32);
+  CHECK(plan.by_class.weights.in_bytes() == 22000);
+  CHECK(plan.by_class.activations.in_bytes() == 800);
+  CHECK(plan.peak_live.in_bytes() == 22800);
+  CHECK(plan.peak_op->index == 1);
+  CHECK(plan.fits);
+}
+
+TEST_CASE("what is done in place costs nothing where the framework does it") {
+  FrameworkProfile framework = plain_framework();
+  const auto peak = [&] {
+    return plan_memory(three_ops(true), {}, framework, gpu_of(Bytes(1e9)), PrecisionMode::Fp32)
+        .peak_live.in_bytes();
+  };
+  CHECK(peak() == 22800);
+  framework.in_place_activations = true;
+  CHECK(peak() == 22000 + 400 + 200 + 40);  // h is r; the peak moves to the last linear
+}
+
+TEST_CASE("workspace counts while its op runs") {
+  const std::array<Bytes, 3> workspaces{Bytes(0), Bytes(0), Bytes(1000)};
+  const MemoryPlan plan = plan_memory(three_ops(false), workspaces, plain_framework(),
+                                      gpu_of(Bytes(1e9)), PrecisionMode::Fp32);
+  CHECK(plan.by_class.workspace.in_bytes() == 1000);
+  CHECK(plan.peak_live.in_bytes() == 22000 + 400 + 200 + 40 + 1000);
+}
+
+TEST_CASE("16-bit activations halve what is not kept wide") {
+  const MemoryPlan plan = plan_memory(three_ops(false), {}, plain_framework(), gpu_of(Bytes(1e9)),
+                                      PrecisionMode::Amp);
+  CHECK(plan.by_class.activations.in_bytes() == 400);
+  CHECK(plan.by_class.weights.in_bytes() == 22000 + 11000);  // and a 16-bit copy of the weights
+}
+
+TEST_CASE("training keeps activations, gradients and optimizer state") {
+  const NetworkGraph step =
+      make_training_graph(three_ops(false), {.optimizer = OptimizerKind::Momentum});
+  const MemoryPlan plan =
+      plan_memory(step, {}, plain_framework(), gpu_of(Bytes(1e9)), PrecisionMode::Fp32);
+  CHECK(plan.by_class.optimizer.in_bytes() == 22000);  // one state per weight
+  CHECK(plan.by_class.gradients.in_bytes() > 0);
+  CHECK(plan.peak_live > Bytes(22800));
+}
+
+TEST_CASE("a step that needs more than the device has does not fit") {
+  const FrameworkProfile framework = plain_framework();
+  const MemoryPlan plan =
+      plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(20000)), PrecisionMode::Fp32);
+  CHECK_FALSE(plan.fits);
+  CHECK(plan.headroom() < Bytes(0));
+}
+
+TEST_CASE("a framework that takes a share of the device shows that share") {
+  FrameworkProfile framework = plain_framework();
+  framework.pool_fraction = 0.9;
+  framework.context_memory = Bytes(1e8);
+  const MemoryPlan plan =
+      plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), PrecisionMode::Fp32);
+  CHECK(plan.device_used.in_bytes() == doctest::Approx(1e8 + 0.9 * 9e8));
+  CHECK(plan.needed.in_bytes() == doctest::Approx(1e8 + 22800));
+  CHECK(plan.fits);
+}
+
+TEST_CASE("the allocator takes segments, splits blocks and joins what is free") {
+  constexpr std::int64_t kMiB = 1 << 20;
+  CachingAllocator allocator(512, 20 * kMiB);
+  const auto a = allocator.allocate(1);  // a 512-byte block of a 2 MiB segment
+  CHECK(allocator.reserved() == 2 * kMiB);
+  const auto b = allocator.allocate(kMiB);  // fits behind it
+  CHECK(allocator.reserved() == 2 * kMiB);
+  const auto c = allocator.allocate(4 * kMiB);  // a large segment, of which 16 MiB stay free
+  CHECK(allocator.reserved() == 22 * kMiB);
+  const auto d = allocator.allocate(9 * kMiB);
+  CHECK(allocator.reserved() == 22 * kMiB);
+  allocator.release(c);
+  allocator.release(d);
+  (void)allocator.allocate(20 * kMiB);  // the whole segment is one block again
+  CHECK(allocator.reserved() == 22 * kMiB);
+  (void)allocator.allocate(21 * kMiB);  // too large to share: rounded up to 2 MiB
+  CHECK(allocator.reserved() == 44 * kMiB);
+  allocator.release(a);
+  allocator.release(b);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast

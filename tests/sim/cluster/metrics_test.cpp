@@ -1,0 +1,73 @@
+#include <doctest/doctest.h>
+
+#include "sim/cluster/metrics.hpp"
+
+namespace tracecast {
+namespace {
+
+/// One kernel of `busy` at the start of every step of `step`.
+StepTimeline one_kernel(Seconds busy, Seconds step) {
+  StepTimeline timeline;
+  timeline.step_time = step;
+  timeline.kernel_busy = busy;
+  timeline.kernels = {{Seconds(0), busy}};
+  return timeline;
+}
+
+GpuSpec gpu_with_window(bool one_second) {
+  GpuSpec gpu;
+  gpu.has_utilization_window_1s = one_second;
+  gpu.tdp = 300.0_W;
+  gpu.idle_power = 50.0_W;
+  return gpu;
+}
+
+TEST_SUITE_BEGIN("sim/cluster/metrics");
+
+TEST_CASE("short steps give every sampling window the average") {
+  const Range range = gpu_utilization(one_kernel(3.0_ms, 10.0_ms), gpu_with_window(true));
+  CHECK(range.avg == doctest::Approx(0.3));
+  CHECK(range.min == doctest::Approx(0.3));
+  CHECK(range.max == doctest::Approx(0.3));
+}
+
+TEST_CASE("steps longer than a window show full and empty windows") {
+  // 2 s busy, 2 s idle, windows of 1 s: full, full, empty, empty.
+  const Range range = gpu_utilization(one_kernel(2.0_s, 4.0_s), gpu_with_window(true));
+  CHECK(range.min == doctest::Approx(0.0));
+  CHECK(range.avg == doctest::Approx(0.5));
+  CHECK(range.max == doctest::Approx(1.0));
+}
+
+TEST_CASE("the sampling window is shorter since Volta") {
+  // 0.5 s busy, 0.5 s idle: a window of 1 s averages it away, windows of 1/6 s do not.
+  CHECK(gpu_utilization(one_kernel(0.5_s, 1.0_s), gpu_with_window(true)).max ==
+        doctest::Approx(0.5));
+  CHECK(gpu_utilization(one_kernel(0.5_s, 1.0_s), gpu_with_window(false)).max ==
+        doctest::Approx(1.0));
+}
+
+TEST_CASE("a step of no length has no utilisation") {
+  CHECK(gpu_utilization(StepTimeline{}, gpu_with_window(true)).avg == 0.0);
+}
+
+TEST_CASE("power lies between idle and the limit") {
+  PricedStep priced;
+  const Candidate candidate{.algorithm = {}, .kernels = {Kernel{}}, .workspace = {}};
+  priced.choices.push_back({.candidate = &candidate, .estimates = {{}}, .duration = 1.0_ms});
+  StepProgram program;
+  program.kernels = {{.duration = 1.0_ms, .op = 0, .kernel = 0}};
+  GpuSpec gpu = gpu_with_window(true);
+  gpu.peaks = {{Precision::Fp32, MathUnit::CudaCore, 1.0_TFLOPps}};
+  gpu.dram_bandwidth = 100.0_GBps;
+  const PowerRange power = board_power(priced, program, one_kernel(1.0_ms, 2.0_ms), gpu);
+  CHECK(power.min > gpu.idle_power);
+  CHECK(power.min <= power.avg);
+  CHECK(power.avg <= power.max);
+  CHECK(power.max < gpu.tdp);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast

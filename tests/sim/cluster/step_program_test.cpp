@@ -1,0 +1,115 @@
+#include <doctest/doctest.h>
+
+#include "sim/cluster/step_program.hpp"
+
+namespace tracecast {
+namespace {
+
+/// `count` ops of one kernel each.
+StepProgram even_program(std::uint32_t count, Seconds kernel, Seconds dispatch) {
+  StepProgram program;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    program.ops.push_back({.dispatch = dispatch, .first_kernel = i, .num_kernels = 1});
+    program.kernels.push_back({.duration = kernel, .op = i, .kernel = 0});
+  }
+  return program;
+}
+
+TEST_SUITE_BEGIN("sim/cluster/step_program");
+
+TEST_CASE("a step whose kernels are short takes what the host takes") {
+  // 10 x 10 us of dispatch; the kernels of 1 us each hide behind the next dispatch.
+  StepProgram program = even_program(10, 1.0_us, 10.0_us);
+  const StepTimeline ahead = simulate(program);
+  CHECK(ahead.step_time.in_us() == doctest::Approx(100.0));
+  CHECK(ahead.critical_host.in_us() == doctest::Approx(99.0));  // all but the last kernel
+  CHECK(ahead.critical_kernels.in_us() == doctest::Approx(1.0));
+  CHECK(ahead.idle_host.in_us() == doctest::Approx(90.0));
+  CHECK(ahead.host_busy.in_us() == doctest::Approx(100.0));
+
+  program.synchronizes = true;  // now the last kernel is waited for: 1 us more
+  CHECK(simulate(program).step_time.in_us() == doctest::Approx(101.0));
+}
+
+TEST_CASE("a step whose kernels are long takes the sum of its kernels") {
+  StepProgram program = even_program(10, 100.0_us, 10.0_us);
+  const StepTimeline ahead = simulate(program);
+  CHECK(ahead.step_time.in_us() == doctest::Approx(1000.0));
+  CHECK(ahead.critical_kernels.in_us() == doctest::Approx(1000.0));
+  CHECK(ahead.idle_host.in_us() == doctest::Approx(0.0));
+
+  program.synchronizes = true;  // the first dispatch of every step is waited for
+  const StepTimeline waiting = simulate(program);
+  CHECK(waiting.step_time.in_us() == doctest::Approx(1010.0));
+  CHECK(waiting.idle_host.in_us() == doctest::Approx(10.0));
+}
+
+TEST_CASE("every launch and the step's overhead cost host time") {
+  StepProgram program = even_program(10, 1.0_us, 10.0_us);
+  program.launch = 5.0_us;
+  program.step_overhead = 50.0_us;
+  CHECK(simulate(program).step_time.in_us() == doctest::Approx(50.0 + 10 * 15.0));
+}
+
+TEST_CASE("several kernels of one op are dispatched once") {
+  StepProgram program;
+  program.launch = 5.0_us;
+  program.ops.push_back({.dispatch = 10.0_us, .first_kernel = 0, .num_kernels = 3});
+  for (std::uint32_t k = 0; k < 3; ++k) {
+    program.kernels.push_back({.duration = 1.0_us, .op = 0, .kernel = k});
+  }
+  CHECK(simulate(program).step_time.in_us() == doctest::Approx(10.0 + 3 * 5.0));
+}
+
+TEST_CASE("the first kernel waits for the input") {
+  StepProgram program = even_program(1, 10.0_us, 1.0_us);
+  program.synchronizes = true;
+  program.input_copy = 100.0_us;
+  const StepTimeline step = simulate(program);
+  CHECK(step.step_time.in_us() == doctest::Approx(110.0));
+  CHECK(step.critical_input.in_us() == doctest::Approx(100.0));
+  CHECK(step.idle_input.in_us() == doctest::Approx(100.0));
+}
+
+TEST_CASE("a host that runs ahead copies the next input while kernels run") {
+  StepProgram program = even_program(1, 200.0_us, 1.0_us);
+  program.input_copy = 100.0_us;
+  CHECK(simulate(program).step_time.in_us() == doctest::Approx(200.0));
+}
+
+TEST_CASE("a full launch queue stops the host, not the GPU") {
+  StepProgram program = even_program(10, 100.0_us, 1.0_us);
+  program.launch_queue = 2;
+  CHECK(simulate(program).step_time.in_us() == doctest::Approx(1000.0));
+}
+
+TEST_CASE("a step without kernels takes the host's overhead") {
+  StepProgram program;
+  program.step_overhead = 7.0_us;
+  CHECK(simulate(program).step_time.in_us() == doctest::Approx(7.0));
+  CHECK(simulate(StepProgram{}).step_time.in_us() == 0.0);
+}
+
+TEST_CASE("the critical path and the idle time account for the whole step") {
+  for (const double kernel_us : {0.5, 9.0, 10.0, 11.0, 40.0}) {
+    for (const bool synchronizes : {false, true}) {
+      CAPTURE(kernel_us);
+      StepProgram program = even_program(20, Seconds(kernel_us * 1e-6), 10.0_us);
+      program.synchronizes = synchronizes;
+      program.step_overhead = 30.0_us;
+      program.input_copy = 60.0_us;
+      const StepTimeline t = simulate(program);
+      const Seconds path = t.critical_kernels + t.critical_host + t.critical_input;
+      CHECK(path.in_us() == doctest::Approx(t.step_time.in_us()));
+      CHECK((t.kernel_busy + t.idle_host + t.idle_input).in_us() ==
+            doctest::Approx(t.step_time.in_us()));
+      CHECK(t.step_time >= t.kernel_busy);
+      CHECK(t.step_time.in_us() >= doctest::Approx(t.host_busy.in_us()));
+    }
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast
