@@ -48,7 +48,11 @@ void Interpreter::run() {
       check_activations(node);
     } catch (const InputError& error) {
       std::string place(where_);
-      place += ", " + std::string(node.op_type()) + " node '" + node.name + "'";
+      place += ", " + std::string(node.op_type()) + " node";
+      // What the graph builder refuses carries the node's name already.
+      if (!std::string_view(error.what()).starts_with(node.name + ": ")) {
+        place += " '" + node.name + "'";
+      }
       throw InputError(place, error);
     }
   }

@@ -197,7 +197,7 @@ TEST_CASE("broken graphs are refused with the name that is wrong") {
   model = small_network();
   model.nodes[0] = node("Conv", {"image", "filter"}, {"conv"}, {attribute("strides", Dims{0, 1})});
   const std::string line = refusal(model);
-  CHECK(contains(line, "tests/network.onnx, Conv node 'make_conv'"));
+  CHECK(contains(line, "tests/network.onnx, Conv node: make_conv"));
   CHECK(contains(line, "stride 0"));
 }
 
