@@ -76,6 +76,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.strided_backward_data; });
   add("convolution.backward_weights", 0.2, 1.5,
       [](CostProfile& p) -> double& { return p.convolution.backward_weights; });
+  add("convolution.pointwise_backward_weights", 0.2, 1.5,
+      [](CostProfile& p) -> double& { return p.convolution.pointwise_backward_weights; });
   add("convolution.winograd_gemm", 0.2, 1.5,
       [](CostProfile& p) -> double& { return p.convolution.winograd_gemm; });
   add("convolution.direct", 0.005, 1.2,

@@ -51,8 +51,9 @@ struct ConvolutionParameters {
   double winograd_step_cycles =
       0;                     ///< cycles per input channel of a fused Winograd block alone on its SM
   double backward_data = 0;  ///< factor on the efficiency
-  double strided_backward_data = 0;  ///< further factor when the stride is over 1
-  double backward_weights = 0;       ///< factor on the efficiency
+  double strided_backward_data = 0;       ///< further factor when the stride is over 1
+  double backward_weights = 0;            ///< factor on the efficiency
+  double pointwise_backward_weights = 0;  ///< further factor for 1x1 filters
   double winograd_gemm =
       0;              ///< factor on gemm.efficiency for the products of the non-fused Winograd
   double direct = 0;  ///< share of the sustained rate in depthwise and tiny convolutions

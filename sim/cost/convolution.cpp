@@ -44,7 +44,9 @@ TileProblem as_product(const ConvAttributes& s, Pass pass) {
 }
 
 double pass_factor(Pass pass, const ConvAttributes& s, const ConvolutionParameters& p) {
-  if (pass == Pass::BackwardWeights) return p.backward_weights;
+  if (pass == Pass::BackwardWeights) {
+    return p.backward_weights * (s.r * s.s == 1 ? p.pointwise_backward_weights : 1.0);
+  }
   if (pass != Pass::BackwardData) return 1.0;
   return s.stride_h * s.stride_w > 1 ? p.backward_data * p.strided_backward_data : p.backward_data;
 }

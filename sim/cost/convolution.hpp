@@ -9,6 +9,7 @@ namespace tracecast::cost {
 /// Implicit GEMM (also precomputed and explicit), forward:  m = n p q,  n = k,      k = c/g r s
 ///   backward data:                                         m = n h w,  n = c/g,    k = k/g r s / (stride_h stride_w)
 ///   backward weights:                                      m = k/g,    n = c/g r s, k = n p q, split-K allowed
+/// Weight gradients of 1x1 filters lose pointwise_backward_weights: no filter window to reuse the loaded pixels for.
 /// Backward data through a stride loses strided_backward_data: some kernels multiply the zeros between the outputs.
 /// one product per group; 1x1 filters are plain products. Tiles as in tile_gemm.hpp, efficiency by architecture.
 ///

@@ -18,8 +18,8 @@ Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const Sus
   // Plain code keeps no more of the lanes busy than the convolution kernels do.
   const double lanes =
       gpu.fp32_lanes_per_sm * std::min(1.0, profile.convolution.precomputed[gpu.architecture]);
-  const double cycles = work.elements * slowdown *
-                        (1.0 / p.elements_per_clock + work.operations_per_element / lanes);
+  const double cycles =
+      work.elements * slowdown * (1.0 / p.elements_per_clock + work.operations_per_element / lanes);
   Roofs parts;
   parts.compute = Seconds(bytes * miss_share(bytes, machine.l2_bytes, p.l2_share) / bandwidth);
   // Neighbouring windows share cells, and each reads them through L2.
