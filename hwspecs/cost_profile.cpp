@@ -48,6 +48,7 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.clock.knee_w_per_tflops; });
   add("clock.tensor_knee_w_per_tflops", 0.05, 20,
       [](CostProfile& p) -> double& { return p.clock.tensor_knee_w_per_tflops; });
+  add("clock.half_factor", 0.2, 1.0, [](CostProfile& p) -> double& { return p.clock.half_factor; });
   add("clock.dense_factor", 0.3, 1.0,
       [](CostProfile& p) -> double& { return p.clock.dense_factor; });
 
@@ -80,6 +81,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.pointwise_backward_weights; });
   add("convolution.winograd_gemm", 0.2, 1.5,
       [](CostProfile& p) -> double& { return p.convolution.winograd_gemm; });
+  add("convolution.explicit_gemm", 0.1, 1.5,
+      [](CostProfile& p) -> double& { return p.convolution.explicit_gemm; });
   add("convolution.direct", 0.005, 1.2,
       [](CostProfile& p) -> double& { return p.convolution.direct; });
   add("convolution.transform_cost", 0.1, 50,

@@ -32,6 +32,7 @@ struct ClockParameters {
   double ceiling = 0;            ///< share reached with power to spare
   double knee_w_per_tflops = 0;  ///< TDP per peak FP32 TFLOP/s at 16 nm below which the clock drops
   double tensor_knee_w_per_tflops = 0;  ///< the same for tensor-core arithmetic
+  double half_factor = 0;  ///< share of the 16-bit CUDA-core peak that paired arithmetic sustains
   double dense_factor =
       0;  ///< issue limit where one scheduler feeds 32 lanes each cycle (Ampere GA10x on)
 };
@@ -55,11 +56,13 @@ struct ConvolutionParameters {
   double backward_weights = 0;            ///< factor on the efficiency
   double pointwise_backward_weights = 0;  ///< further factor for 1x1 filters
   double winograd_gemm =
-      0;              ///< factor on gemm.efficiency for the products of the non-fused Winograd
-  double direct = 0;  ///< share of the sustained rate in depthwise and tiny convolutions
+      0;  ///< factor on gemm.efficiency for the products of the non-fused Winograd
+  double explicit_gemm = 0;  ///< factor on gemm.efficiency for products of unfolded images
+  double direct = 0;         ///< share of the sustained rate in depthwise and tiny convolutions
   double transform_cost =
-      0;           ///< cycles of Winograd's and FFT's transforms over those of plain streaming
-  double fft = 0;  ///< share of the sustained rate in FFT kernels
+      0;  ///< cycles of Winograd's and FFT's transforms over those of plain streaming
+  double fft =
+      0;  ///< factor on gemm.efficiency for products of spectra counted with four multiplications each
 };
 /// Tensor cores; formula in sim/cost/tile_gemm.hpp.
 struct TensorParameters {

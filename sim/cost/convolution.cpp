@@ -109,8 +109,9 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
     case Algorithm::Fft:
     case Algorithm::FftTiling: {
       // In and out of the frequency domain: every operand is written and read once more, as complex numbers.
-      return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * p.fft)), memory * 5.0,
-              false};
+      return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * p.fft *
+                                                profile.gemm.efficiency[gpu.architecture])),
+              memory * 5.0, false};
     }
     case Algorithm::WinogradNonfused: {
       const double tiles = static_cast<double>(s.n) * std::ceil(static_cast<double>(s.p) / 4.0) *

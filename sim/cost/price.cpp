@@ -35,6 +35,8 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
     t.efficiency *= profile.convolution.winograd_gemm;
   } else if (kernel.algorithm == Algorithm::Fft || kernel.algorithm == Algorithm::FftTiling) {
     t.efficiency *= profile.convolution.fft;
+  } else if (in_convolution && !tensor_core) {
+    t.efficiency *= profile.convolution.explicit_gemm;
   }
   t.traffic_bytes = kernel.bytes().in_bytes();
   t.result_bytes = t.batch * t.m * t.n * 4.0;

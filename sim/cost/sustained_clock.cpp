@@ -56,7 +56,9 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   result.sm_count = std::max(gpu.sm_count, 1);
   result.clock_share = start * throttle;
   result.clock = gpu.boost_clock * result.clock_share;
-  result.arithmetic = peak * (result.clock_share * p.ceiling * (dense ? p.dense_factor : 1.0));
+  const bool half = unit == MathUnit::CudaCore && peak > fp32;
+  result.arithmetic = peak * (result.clock_share * p.ceiling * (dense ? p.dense_factor : 1.0) *
+                              (half ? p.half_factor : 1.0));
   result.dram = gpu.effective_bandwidth();
   result.l2 = BytesPerSecond(profile.memory.l2_bytes_per_clock * result.sm_count *
                              default_clock(gpu).in_si());

@@ -27,6 +27,7 @@ struct SustainedGpu {
 ///   power  = tdp [W] / peak at start [TFLOP/s] / (process_nm / 16)
 ///   thr    = (1 + (power / knee)^-6)^(-1/6)
 ///   rate   = peak(start) * ceiling * thr * (dense_factor if 32 lanes hang on a single-issue scheduler, Ampere on)
+///            and * half_factor where CUDA cores run 16-bit pairs faster than FP32
 /// The peak in `power` is FP32 on CUDA cores, or the tensor-core peak of `precision` with its own knee.
 /// A precision without a unit on this GPU runs at the next wider one that exists (FP16 storage, FP32 arithmetic).
 /// Source of the form: COST_MODEL.md section 1 (prototype on eight GPUs).

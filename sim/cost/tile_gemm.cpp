@@ -33,6 +33,11 @@ constexpr std::array<int, 7> kSplits = {2, 3, 4, 8, 16, 32, 64};
 constexpr std::array<Tile, 3> kConvolutionTiles = {
     {{128, 128, 256}, {64, 128, 128}, {32, 128, 64}}};
 
+/// Rows (or columns) up to which the library takes a matrix-vector kernel instead of tiles: it reads the large operand
+/// once for all of them. Source: data/kernels_tf dense rows; on K40 and K80 the bandwidth of the weights is flat (155 to
+/// 160 GB/s) up to batch 8 and drops to a third at 9; other generations drop less, at 5.
+constexpr double kMostVectors = 8;
+
 std::span<const Tile> tiles_of(TileSet set, Architecture architecture) {
   switch (set) {
     case TileSet::Convolution:
@@ -103,6 +108,14 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
       if (problem.k < 64.0 * split || tiles_unsplit * split > 4 * sms) break;
       consider(tile, split);
     }
+  }
+  // Half of a matrix-vector kernel's instructions load: it reaches half of the arithmetic rate at most.
+  const double vectors = std::min(problem.m, problem.n);
+  if (problem.tiles == TileSet::Gemm && vectors <= kMostVectors) {
+    const Roofs roofs{Seconds(4.0 * problem.batch * problem.m * problem.n * problem.k /
+                              machine.arithmetic.in_si()),
+                      Seconds(base_memory), false};
+    if (combine(roofs).in_si() < best_time) best = {roofs, 1, static_cast<int>(vectors), 1};
   }
   return best;
 }

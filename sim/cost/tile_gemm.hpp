@@ -37,6 +37,7 @@ struct TileEstimate {
 ///   memory  = (traffic + 2 (split - 1) result) / (bandwidth * memory efficiency)
 /// `wait` is what decides small grids: a block alone on its SM takes 150 to 250 cycles per step of the inner dimension
 /// whatever its tile, since nothing hides its loads. Tensor-core tiles: 128 in place of 64 and their own latency.
+/// With min(m, n) <= 8 a matrix-vector kernel is offered too: compute = 4 m n k / arithmetic, memory = traffic / bandwidth.
 /// Source: COST_MODEL.md 2.1, reduced to the terms that its ablation (2.5) could tell from nothing, plus waves and
 /// `wait`; the latter from single-wave convolutions, see notes/0001.
 [[nodiscard]] TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& machine,
