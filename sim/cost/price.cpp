@@ -1,7 +1,9 @@
 #include "sim/cost/price.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "sim/base/error.hpp"
 #include "sim/cost/convolution.hpp"
@@ -130,24 +132,23 @@ PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu, const CostProfil
   TRACECAST_CHECK(!op.candidates.empty(), "an op that does work has at least one candidate");
   const auto eligible = [&](const Candidate& c) { return c.workspace <= op.workspace_limit; };
   const bool any = std::any_of(op.candidates.begin(), op.candidates.end(), eligible);
-  const Candidate* best = nullptr;
-  Seconds best_duration{};
+  PricedCandidate result;
+  std::vector<KernelEstimate> estimates;
   for (const Candidate& candidate : op.candidates) {
     if (any && !eligible(candidate)) continue;
     Seconds duration{};
-    for (const Kernel& kernel : candidate.kernels)
-      duration += estimate(kernel, gpu, profile).duration;
-    if (!best || duration < best_duration) {
-      best = &candidate;
-      best_duration = duration;
+    estimates.clear();
+    estimates.reserve(candidate.kernels.size());
+    for (const Kernel& kernel : candidate.kernels) {
+      estimates.push_back(estimate(kernel, gpu, profile));
+      duration = duration + estimates.back().duration;
+      if (result.candidate && duration >= result.duration) break;  // lost already
     }
+    if (result.candidate && duration >= result.duration) continue;
+    result.candidate = &candidate;
+    result.duration = duration;
+    std::swap(result.estimates, estimates);
   }
-  PricedCandidate result;
-  result.candidate = best;
-  result.duration = best_duration;
-  result.estimates.reserve(best->kernels.size());
-  for (const Kernel& kernel : best->kernels)
-    result.estimates.push_back(estimate(kernel, gpu, profile));
   return result;
 }
 
