@@ -19,6 +19,19 @@ std::string_view short_pass(std::string_view pass) {
   return "bwd";
 }
 
+/// In eight columns.
+std::string_view short_algorithm(std::string_view algorithm) {
+  constexpr std::pair<Algorithm, std::string_view> kShort[] = {
+      {Algorithm::ImplicitGemm, "implicit"},  {Algorithm::ImplicitPrecomputedGemm, "precomp"},
+      {Algorithm::ExplicitGemm, "explicit"},  {Algorithm::FftTiling, "fft-tile"},
+      {Algorithm::WinogradFused, "winograd"}, {Algorithm::WinogradNonfused, "wino-nf"},
+  };
+  for (const auto& [known, text] : kShort) {
+    if (algorithm == to_string(known)) return text;
+  }
+  return algorithm;
+}
+
 }  // namespace
 
 std::vector<LayerRow> layer_table(const Job& job, const Prediction& prediction) {
@@ -60,9 +73,10 @@ std::vector<LayerRow> layer_table(const Job& job, const Prediction& prediction) 
 
 std::string explain_text(const Job& job, const Prediction& prediction) {
   std::string text = fmt::format(
-      "{} on {}, {}, batch {}: a step takes {} ms, its kernels {} ms.\n"
-      "k = kernels per op; F/B = arithmetic intensity, FLOP per byte.\n\n",
-      fit(job.forward.name, std::min<std::size_t>(job.forward.name.size(), 20)), job.gpu.id,
+      "{} on {}, {}, batch {}\n"
+      "Step {} ms, kernels {} ms. k: number of kernels. F/B: FLOP per byte.\n"
+      "bnd: what bounds the longest kernel: com(pute), mem(ory), lat(ency).\n\n",
+      fit(job.forward.name, std::min<std::size_t>(job.forward.name.size(), 12)), job.gpu.id,
       to_string(job.phase), job.options.batch, three_digits(prediction.step_time_s.value * 1e3),
       three_digits(prediction.timeline.kernel_busy.in_ms()));
   const auto line = [&](std::string_view name, std::string_view pass, std::string_view shape,
@@ -73,10 +87,10 @@ std::string explain_text(const Job& job, const Prediction& prediction) {
                         fit(shape, 14), gflop, mb, intensity, fit(algorithm, 8), kernels,
                         fit(bound, 3), time, basis);
   };
-  line("layer", "   ", "shape", "GFLOP", "MB", "F/B", "algo", "k", "bound", "us", "basis");
+  line("layer", "   ", "shape", "GFLOP", "MB", "F/B", "algo", "k", "bnd", "us", "basis");
   for (const LayerRow& row : layer_table(job, prediction)) {
     line(row.name, short_pass(row.pass), row.shape, narrow(row.flops.in_gflop(), 5),
-         narrow(row.bytes.in_mb(), 5), narrow(row.intensity(), 4), row.algorithm,
+         narrow(row.bytes.in_mb(), 5), narrow(row.intensity(), 4), short_algorithm(row.algorithm),
          fmt::format("{}", row.num_kernels), row.bound, narrow(row.time.in_us(), 6),
          row.basis.substr(0, 5));
   }

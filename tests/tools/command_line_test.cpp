@@ -1,0 +1,244 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/base/file.hpp"
+#include "tests/support/onnx_bytes.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace tracecast::test {
+namespace {
+
+using Json = nlohmann::json;
+
+ProcessResult tracecast(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), TRACECAST_PROGRAM);
+  return run_process(arguments, Seconds(30));
+}
+const std::vector<std::string> kJob = {"predict", "resnet50", "--gpu",   "v100_sxm2_16gb",
+                                       "--batch", "32",       "--phase", "train"};
+std::vector<std::string> with(std::vector<std::string> arguments,
+                              const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+/// The widest line, in characters.
+std::size_t widest_line(const std::string& text) {
+  std::size_t widest = 0, width = 0;
+  for (const char c : text) {
+    if ((static_cast<unsigned char>(c) & 0xC0) == 0x80) continue;
+    width = c == '\n' ? 0 : width + 1;
+    widest = std::max(widest, width);
+  }
+  return widest;
+}
+
+TEST_SUITE_BEGIN("tools/command_line");
+
+TEST_CASE("text for people fits 80 columns and ends each line") {
+  const std::vector<std::vector<std::string>> commands = {
+      kJob,
+      with(kJob, {"--explain"}),
+      {"predict", "resnet50", "--gpu", "v100", "--batch", "100000"},
+      {"predict", "vgg16", "--gpu", "k40m", "--phase", "infer", "--image-size", "32"},
+      {"gpus"},
+      {"gpus", "v100"},
+      {"networks"},
+      {"networks", "resnet50"},
+  };
+  for (const auto& command : commands) {
+    std::string what;
+    for (const std::string& word : command) what += word + ' ';
+    CAPTURE(what);
+    const ProcessResult result = tracecast(command);
+    CHECK(result.err == "");
+    CHECK(result.exit_code <= 1);
+    CHECK(result.out.ends_with('\n'));
+    CHECK(widest_line(result.out) <= 80);
+  }
+}
+
+TEST_CASE("the JSON document has the promised keys and consistent values") {
+  const ProcessResult result = tracecast(with(kJob, {"--format", "json"}));
+  REQUIRE(result.exit_code == 0);
+  const Json doc = Json::parse(result.out);
+  for (const char* key : {"schema",
+                          "version",
+                          "inputs",
+                          "seed",
+                          "network",
+                          "gpu",
+                          "gpus",
+                          "nodes",
+                          "batch_per_gpu",
+                          "phase",
+                          "precision",
+                          "framework",
+                          "parameters",
+                          "forward_macs_per_sample",
+                          "throughput_samples_per_s",
+                          "step_time_s",
+                          "gpu_utilization",
+                          "sm_efficiency",
+                          "cpu_utilization",
+                          "memory",
+                          "power_w",
+                          "energy_j_per_sample",
+                          "breakdown",
+                          "basis",
+                          "bottleneck"}) {
+    CAPTURE(key);
+    CHECK(doc.contains(key));
+  }
+  const double step = doc["step_time_s"]["value"], rate = doc["throughput_samples_per_s"]["value"];
+  CHECK(rate * step == doctest::Approx(32));
+  CHECK(doc["step_time_s"]["low"] < doc["step_time_s"]["value"]);
+  CHECK(doc["step_time_s"]["value"] < doc["step_time_s"]["high"]);
+  double time = 0, share = 0, basis = 0, memory = 0;
+  for (const Json& part : doc["breakdown"]) {
+    time += part["time_s"].get<double>();
+    share += part["share"].get<double>();
+  }
+  for (const Json& part : doc["basis"]) basis += part["share"].get<double>();
+  for (const auto& [name, bytes] : doc["memory"]["by_class_bytes"].items()) {
+    memory += bytes.get<double>();
+  }
+  CHECK(time == doctest::Approx(step));
+  CHECK(share == doctest::Approx(1));
+  CHECK(basis == doctest::Approx(1));
+  CHECK(memory == doctest::Approx(doc["memory"]["device_used_bytes"].get<double>()));
+  for (const Json& input : doc["inputs"]) CHECK(input["sha256"].get<std::string>().size() == 64);
+  for (const char* key : {"sm_efficiency", "cpu_utilization"}) {
+    CHECK(doc[key].get<double>() > 0);
+    CHECK(doc[key].get<double>() <= 1);
+  }
+}
+
+TEST_CASE("the same command gives the same bytes") {
+  const auto command = with(kJob, {"--format", "json", "--explain"});
+  CHECK(tracecast(command).out == tracecast(command).out);
+}
+
+TEST_CASE("the answer no is exit code 1") {
+  const ProcessResult result =
+      tracecast({"predict", "resnet50", "--gpu", "v100", "--batch", "10000", "--format", "json"});
+  CHECK(result.exit_code == 1);
+  CHECK(Json::parse(result.out)["memory"]["fits"] == false);
+}
+
+TEST_CASE("a warning is fatal only when asked") {
+  onnx::Model model = onnx::small_network();
+  model.nodes[1] = onnx::node("NoSuchOperator", {"conv"}, {"relu"});
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "odd.onnx";
+  write_file(path, model.bytes());
+  const std::vector<std::string> command = {"predict", path, "--gpu", "v100", "--phase", "infer"};
+  const ProcessResult result = tracecast(command);
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("NoSuchOperator") != std::string::npos);
+  CHECK(widest_line(result.out) <= 80);
+  CHECK(tracecast(with(command, {"--strict"})).exit_code == 1);
+}
+
+TEST_CASE("what this version does not predict is refused in one line") {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--gpus", "8"},
+                                               {"--nodes", "2"},
+                                               {"--precision", "int8"},
+                                               {"--framework", "caffe"},
+                                               {"--data", "imagenet"},
+                                               {"--dump", "graph", "--format", "json"},
+                                               {"--set", "speed=2"},
+                                               {"--set", "cost.luck=1"},
+                                               {"--precision", "bf16"}}) {
+    CAPTURE(more.front());
+    const ProcessResult result = tracecast(with(kJob, more));
+    CHECK(result.exit_code == 2);
+    CHECK(result.out == "");
+    CHECK(count_lines(result.err) == 1);
+  }
+}
+
+TEST_CASE("a misspelt flag or verb is answered with the nearest one") {
+  CHECK(tracecast(with(kJob, {"--bacth", "3"})).err.find("--batch") != std::string::npos);
+  CHECK(tracecast({"predcit"}).err.find("predict") != std::string::npos);
+}
+
+TEST_CASE("each stage can be printed") {
+  for (const char* stage : {"graph", "kernels", "program"}) {
+    CAPTURE(stage);
+    const ProcessResult result = tracecast(with(kJob, {"--dump", stage}));
+    CHECK(result.exit_code == 0);
+    CHECK(count_lines(result.out) > 100);
+  }
+}
+
+TEST_CASE("CSV is one header and one row of as many fields") {
+  const ProcessResult result = tracecast(with(kJob, {"--format", "csv"}));
+  REQUIRE(count_lines(result.out) == 2);
+  const std::size_t end = result.out.find('\n');
+  const auto commas = [](const std::string& text) {
+    return std::count(text.begin(), text.end(), ',');
+  };
+  CHECK(commas(result.out.substr(0, end)) == commas(result.out.substr(end)));
+}
+
+TEST_CASE("help is an answer") {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"--help"}, {"predict", "--help"}, {"validate", "--help"}}) {
+    const ProcessResult result = tracecast(command);
+    CHECK(result.exit_code == 0);
+    CHECK(result.out.find("Usage") != std::string::npos);
+  }
+}
+
+TEST_CASE("a reader that goes away early is no error") {
+  const std::string command =
+      std::string("set -o pipefail; '") + TRACECAST_PROGRAM + "' gpus | head -1";
+  const ProcessResult result = run_process({"/bin/bash", "-c", command}, Seconds(30));
+  CHECK(result.exit_code == 0);
+  CHECK(count_lines(result.out) == 1);
+}
+
+TEST_CASE("host costs and cost parameters can be set") {
+  const auto step = [](const std::vector<std::string>& more) {
+    const ProcessResult result = tracecast(with({"predict", "resnet50", "--gpu", "v100", "--batch",
+                                                 "1", "--phase", "infer", "--format", "json"},
+                                                more));
+    REQUIRE(result.exit_code == 0);
+    return Json::parse(result.out)["step_time_s"]["value"].get<double>();
+  };
+  CHECK(step({"--set", "framework.launch_us=50"}) > 1.5 * step({}));  // launches decide at batch 1
+}
+
+TEST_CASE("validate lists every row, the skipped ones with their reason") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "table.csv";
+  write_file(path,
+             "id,gpu,gpus,framework,precision,xla,network,data,phase,batch_per_gpu,samples_per_s\n"
+             "a,v100_sxm2_16gb,1,tensorflow,fp32,no,resnet50,synthetic,train,64,360\n"
+             "b,v100_sxm2_16gb,8,tensorflow,fp32,no,resnet50,synthetic,train,64,2800\n"
+             "c,v100_sxm2_16gb,1,tensorflow,fp32,no,newnet,synthetic,train,64,100\n");
+  const ProcessResult result = tracecast({"validate", path, "--format", "json"});
+  REQUIRE(result.exit_code == 0);
+  const Json doc = Json::parse(result.out);
+  REQUIRE(doc["rows"].size() == 3);
+  CHECK(doc["rows"][0]["id"] == "a");
+  const double predicted = doc["rows"][0]["predicted"], error = doc["rows"][0]["error"];
+  CHECK(error == doctest::Approx((predicted - 360) / 360));
+  CHECK(doc["rows"][1]["skipped"].get<std::string>().find("GPUs") != std::string::npos);
+  CHECK(doc["rows"][2]["skipped"].get<std::string>().find("newnet") != std::string::npos);
+  CHECK(doc["total"]["n"] == 1);
+  CHECK(doc["total"]["skipped"] == 2);
+  CHECK(Json::parse(tracecast({"validate", path, "--only", "id=b", "--format", "json"}).out)["rows"]
+            .size() == 1);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast::test

@@ -1,0 +1,91 @@
+#include <doctest/doctest.h>
+
+#include "tools/error_statistics.hpp"
+#include "tools/framework_era.hpp"
+#include "tools/output.hpp"
+#include "tools/sha256.hpp"
+
+namespace tracecast {
+namespace {
+
+TEST_SUITE_BEGIN("tools/parts");
+
+TEST_CASE("error statistics of four rows, by hand") {
+  // |errors| sorted: 0.1 0.1 0.2 0.8; the median is (0.1 + 0.2) / 2; 90 % of 4 rows are all 4.
+  const ErrorStatistics s = summarize({{0.1, true}, {-0.1, true}, {-0.2, true}, {0.8, false}});
+  CHECK(s.n == 4);
+  CHECK(s.mape == doctest::Approx(0.3));
+  CHECK(s.median_ape == doctest::Approx(0.15));
+  CHECK(s.p90_ape == doctest::Approx(0.8));
+  CHECK(s.bias == doctest::Approx(0.15));
+  CHECK(s.coverage90 == doctest::Approx(0.75));
+  CHECK(summarize({}).n == 0);
+}
+
+TEST_CASE("one bad row in ten is beyond the 90th percentile") {
+  std::vector<JudgedRow> rows(9, {0.1, true});
+  rows.push_back({5.0, false});
+  CHECK(summarize(rows).p90_ape == doctest::Approx(0.1));
+}
+
+TEST_CASE("versions are found in what people write") {
+  CHECK(parse_version("1.15").minor == 15);
+  CHECK(parse_version("TF 2.4.1").major == 2);
+  CHECK(parse_version("NGC TensorFlow 20.06-tf1-py3").is_container);
+  CHECK(parse_version("NGC TensorFlow 20.06-tf1-py3").minor == 6);
+  CHECK(parse_version("tf@b1e174e").major == 0);
+  CHECK(parse_version("").major == 0);
+}
+
+TEST_CASE("FP32 code means TF32 on Ampere from the documented versions on") {
+  GpuSpec volta, ampere;
+  ampere.peaks = {{Precision::Tf32, MathUnit::TensorCore, 156.0_TFLOPps}};
+  struct Row {
+    const char *framework, *version, *date;
+    bool expected;
+  };
+  const Row rows[] = {
+      {"tensorflow", "2.3", "", false},      {"tensorflow", "2.4", "", true},
+      {"tensorflow", "1.15", "", false},     {"pytorch", "1.6", "", false},
+      {"pytorch", "1.7.1", "", true},        {"tensorflow", "NGC 20.03-tf1", "", false},
+      {"tensorflow", "NGC 20.06", "", true}, {"tensorflow", "", "", false},
+      {"tensorflow", "", "2021-04", true},   {"tensorflow", "", "2020-04", false},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.framework);
+    CAPTURE(row.version);
+    CHECK(fp32_runs_as_tf32(row.framework, row.version, row.date, ampere) == row.expected);
+    CHECK_FALSE(fp32_runs_as_tf32(row.framework, row.version, row.date, volta));
+  }
+}
+
+TEST_CASE("SHA-256 is that of FIPS 180-2, appendix B") {
+  CHECK(sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST_CASE("numbers are short and honest") {
+  CHECK(three_digits(0) == "0");
+  CHECK(three_digits(0.012345) == "0.0123");
+  CHECK(three_digits(12.345) == "12.3");
+  CHECK(three_digits(12345) == "12345");
+  CHECK(three_digits(-1.5) == "-1.50");
+  CHECK(narrow(123.4, 4) == "123");
+  CHECK(narrow(0.0123, 4) == "0.01");
+  CHECK(narrow(123456, 5) == "1e+05");
+}
+
+TEST_CASE("text is cut in the middle and broken at blanks") {
+  CHECK(fit("abc", 5) == "abc  ");
+  CHECK(fit("abcdefghij", 7) == "ab..hij");
+  CHECK(wrap("one two three", 7, 2) == "one two\n  three");
+  CHECK(bar(0.5, 4) == "██");
+  CHECK(bar(0.125, 4) == "▌");
+  CHECK(bar(7.0, 2) == "██");
+  CHECK(csv_field("a,b") == "\"a,b\"");
+  CHECK(csv_field("a") == "a");
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast
