@@ -1,16 +1,103 @@
 #include "sim/cluster/step_program.hpp"
 
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
 #include <utility>
+#include <variant>
 
 #include "models/lowering/lower.hpp"
 
 namespace tracecast {
 
+namespace {
+
+bool same(const Work& a, const Work& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* conv = std::get_if<ConvWork>(&a)) {
+    return conv->shape == std::get<ConvWork>(b).shape;
+  }
+  if (const auto* x = std::get_if<MatrixWork>(&a)) {
+    const auto& y = std::get<MatrixWork>(b);
+    return x->batch == y.batch && x->m == y.m && x->n == y.n && x->k == y.k &&
+           x->transpose_a == y.transpose_a && x->transpose_b == y.transpose_b;
+  }
+  if (const auto* x = std::get_if<StreamWork>(&a)) {
+    const auto& y = std::get<StreamWork>(b);
+    return x->elements == y.elements && x->operations_per_element == y.operations_per_element &&
+           x->access_efficiency == y.access_efficiency;
+  }
+  const auto &x = std::get<ReductionWork>(a), &y = std::get<ReductionWork>(b);
+  return x.rows == y.rows && x.cols == y.cols && x.passes == y.passes && x.strided == y.strided;
+}
+
+bool same(const Kernel& a, const Kernel& b) {
+  return a.kernel_class == b.kernel_class && a.algorithm == b.algorithm && a.pass == b.pass &&
+         a.math == b.math && a.data == b.data && a.unit == b.unit && a.flops == b.flops &&
+         a.read == b.read && a.written == b.written && a.is_bounded_guess == b.is_bounded_guess &&
+         same(a.work, b.work);
+}
+
+bool same(const Candidate& a, const Candidate& b) {
+  return a.algorithm == b.algorithm && a.workspace == b.workspace &&
+         std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), b.kernels.end(),
+                    [](const Kernel& x, const Kernel& y) { return same(x, y); });
+}
+
+/// Whether the library would choose alike for both, at the same price.
+bool same(const LoweredOp& a, const LoweredOp& b) {
+  return a.policy == b.policy && a.workspace_limit == b.workspace_limit &&
+         std::equal(a.candidates.begin(), a.candidates.end(), b.candidates.begin(),
+                    b.candidates.end(),
+                    [](const Candidate& x, const Candidate& y) { return same(x, y); });
+}
+
+/// Prices of ops that have several candidates, to be found again: deep networks repeat their blocks.
+class PriceMemory {
+ public:
+  [[nodiscard]] std::optional<std::uint32_t> find(const LoweredStep& step,
+                                                  const LoweredOp& op) const {
+    const auto known = by_work_.find(key(op));
+    if (known == by_work_.end()) return std::nullopt;
+    for (const std::uint32_t i : known->second) {
+      if (same(step.ops[i], op)) return i;
+    }
+    return std::nullopt;
+  }
+  void add(const LoweredOp& op, std::uint32_t index) { by_work_[key(op)].push_back(index); }
+
+ private:
+  using Key = std::tuple<std::size_t, double, double>;
+  static Key key(const LoweredOp& op) {
+    const auto& kernels = op.candidates.front().kernels;
+    if (kernels.empty()) return {op.candidates.size(), 0, 0};
+    return {op.candidates.size(), kernels.back().flops.in_flop(),
+            kernels.back().bytes().in_bytes()};
+  }
+  std::map<Key, std::vector<std::uint32_t>> by_work_;
+};
+
+}  // namespace
+
 PricedStep price(LoweredStep lowered, const GpuSpec& gpu, const CostProfile& profile) {
   PricedStep priced;
   priced.lowered = std::move(lowered);
   priced.choices.reserve(priced.lowered.ops.size());
-  for (const LoweredOp& op : priced.lowered.ops) {
+  PriceMemory memory;
+  for (std::uint32_t i = 0; i < priced.lowered.ops.size(); ++i) {
+    const LoweredOp& op = priced.lowered.ops[i];
+    const bool worth_finding = op.candidates.size() > 1;
+    if (worth_finding) {
+      if (const auto twin = memory.find(priced.lowered, op)) {
+        cost::PricedCandidate choice = priced.choices[*twin];
+        const auto which = choice.candidate - priced.lowered.ops[*twin].candidates.data();
+        choice.candidate = &op.candidates[static_cast<std::size_t>(which)];
+        priced.choices.push_back(std::move(choice));
+        continue;
+      }
+      memory.add(op, i);
+    }
     priced.choices.push_back(cost::choose(op, gpu, profile));
   }
   return priced;

@@ -82,9 +82,9 @@ struct StepTimeline {
   int steps_simulated = 0;
 };
 
-/// Runs the program several times in sequence on the engine and returns the last step: 4 steps, more
-/// (up to 32) while the last two differ by over 0.1 %, since the host runs ahead of the GPU only as
-/// far as it gains in every step.
+/// Runs the program several times in sequence on the engine and returns the last step: 2 steps when the
+/// host waits for the GPU in between, else 3, and more (up to 24) while the last two differ by over
+/// 0.1 %, since the host gets ahead of the GPU only by what it gains in every step.
 [[nodiscard]] StepTimeline simulate(const StepProgram& program);
 
 }  // namespace tracecast

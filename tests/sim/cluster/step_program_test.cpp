@@ -1,5 +1,9 @@
 #include <doctest/doctest.h>
 
+#include "hwspecs/gpu_loader.hpp"
+#include "models/lowering/lower.hpp"
+#include "models/training.hpp"
+#include "models/zoo/zoo.hpp"
 #include "sim/cluster/step_program.hpp"
 
 namespace tracecast {
@@ -106,6 +110,22 @@ TEST_CASE("the critical path and the idle time account for the whole step") {
       CHECK(t.step_time >= t.kernel_busy);
       CHECK(t.step_time.in_us() >= doctest::Approx(t.host_busy.in_us()));
     }
+  }
+}
+
+TEST_CASE("ops that repeat earlier ones get the price they would get alone") {
+  const GpuCatalog catalog = GpuCatalog::embedded();
+  const GpuSpec& gpu = catalog.find("p100_pcie_16gb");
+  const CostProfile& profile = default_cost_profile();
+  const NetworkGraph graph = make_training_graph(build_network("resnet50", {.batch = 8}), {});
+  const PricedStep priced = price(lower(graph, find_framework("pytorch"), gpu, {}), gpu, profile);
+  REQUIRE(priced.choices.size() == priced.lowered.ops.size());
+  for (std::size_t i = 0; i < priced.choices.size(); ++i) {
+    CAPTURE(i);
+    const LoweredOp& op = priced.lowered.ops[i];
+    const cost::PricedCandidate alone = cost::choose(op, gpu, profile);
+    CHECK(priced.choices[i].candidate == alone.candidate);
+    CHECK(priced.choices[i].duration == alone.duration);
   }
 }
 
