@@ -34,11 +34,11 @@ VersionNumber parse_version(std::string_view text) {
 bool fp32_runs_as_tf32(std::string_view framework, std::string_view version, std::string_view date,
                        const GpuSpec& gpu) {
   if (!gpu.find_peak(Precision::Tf32, MathUnit::TensorCore)) return false;
+  if (framework == "tensorflow") return true;
   const VersionNumber v = parse_version(version);
   const std::pair have(v.major, v.minor);
   if (v.major == 0) return date >= "2021";
   if (v.is_container) return have >= std::pair(20, 6);
-  if (framework == "tensorflow") return have >= std::pair(2, 4);
   if (framework == "pytorch") return have >= std::pair(1, 7);
   return false;
 }

@@ -7,7 +7,8 @@ namespace tracecast {
 
 /// Whether code that asks for nothing but FP32 computes convolutions in TF32 on this GPU. Only Ampere
 /// and later have TF32. Documented defaults:
-///   TensorFlow 2.4 on, and NVIDIA's containers of 20.06 on (release notes: TF32 by default)
+///   TensorFlow: always. These GPUs need CUDA 11, for which 2.4 is the first official build (release notes: TF32 by
+///   default); what runs 1.15 or 2.3 there is NVIDIA's build of it (release 20.06 on), with the same default
 ///   PyTorch 1.7 on (torch.backends.cudnn.allow_tf32 = True; matrix products too until 1.11), and NVIDIA's
 ///   containers of 20.06 on
 /// `version`: "1.15", "2.4.1", "NGC TensorFlow 20.06-tf1-py3". Without one, `date` (year-month of the

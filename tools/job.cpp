@@ -206,8 +206,9 @@ Job make_job(const JobOptions& o, const Sources& sources) {
   if (job.precision == PrecisionMode::Fp32 &&
       fp32_runs_as_tf32(job.framework.id, o.framework_version, "", job.gpu)) {
     job.precision = PrecisionMode::Tf32;
+    const std::string version = o.framework_version.empty() ? "" : " " + o.framework_version;
     job.assumptions.push_back("fp32 code runs as TF32 on this GPU with " + job.framework.name +
-                              " " + o.framework_version);
+                              version);
   }
   check_precision(job.precision, job.gpu);
 

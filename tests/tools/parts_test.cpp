@@ -37,7 +37,7 @@ TEST_CASE("versions are found in what people write") {
   CHECK(parse_version("").major == 0);
 }
 
-TEST_CASE("FP32 code means TF32 on Ampere from the documented versions on") {
+TEST_CASE("FP32 code means TF32 on Ampere where the framework says so") {
   GpuSpec volta, ampere;
   ampere.peaks = {{Precision::Tf32, MathUnit::TensorCore, 156.0_TFLOPps}};
   struct Row {
@@ -45,11 +45,11 @@ TEST_CASE("FP32 code means TF32 on Ampere from the documented versions on") {
     bool expected;
   };
   const Row rows[] = {
-      {"tensorflow", "2.3", "", false},      {"tensorflow", "2.4", "", true},
-      {"tensorflow", "1.15", "", false},     {"pytorch", "1.6", "", false},
-      {"pytorch", "1.7.1", "", true},        {"tensorflow", "NGC 20.03-tf1", "", false},
-      {"tensorflow", "NGC 20.06", "", true}, {"tensorflow", "", "", false},
-      {"tensorflow", "", "2021-04", true},   {"tensorflow", "", "2020-04", false},
+      {"tensorflow", "2.4", "", true},    {"tensorflow", "1.15", "", true},
+      {"tensorflow", "", "", true},       {"pytorch", "1.6", "", false},
+      {"pytorch", "1.7.1", "", true},     {"pytorch", "NGC 20.03-py3", "", false},
+      {"pytorch", "NGC 20.06", "", true}, {"pytorch", "", "", false},
+      {"pytorch", "", "2021-04", true},   {"pytorch", "", "2020-04", false},
   };
   for (const Row& row : rows) {
     CAPTURE(row.framework);
