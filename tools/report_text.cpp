@@ -22,7 +22,9 @@ class Page {
     text_ += fit(label, kLabel) + wrap(value, kWidth - kLabel, kLabel) + '\n';
   }
   void blank() { text_ += '\n'; }
-  void raw(std::string_view line) { text_.append(line) += '\n'; }
+  void raw(std::string_view line) {
+    text_.append(line.substr(0, line.find_last_not_of(' ') + 1)) += '\n';
+  }
   [[nodiscard]] std::string take() { return std::move(text_); }
 
  private:
@@ -110,7 +112,7 @@ void add_greatest(Page& page, const Job& job, const Prediction& p) {
       if (!op.outputs.empty()) what += " -> " + to_string(job.step.tensor(op.outputs[0]).shape);
     }
     page.raw(fmt::format("  {}{:>8}  {:>5}  {}", fit(name, 28), unit(cost.time.in_s()),
-                         percent(cost.time.in_s() / step), fit(what, 32).substr(0, 32)));
+                         percent(cost.time.in_s() / step), fit(what, 32)));
   }
 }
 
