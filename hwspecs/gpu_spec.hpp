@@ -19,13 +19,17 @@ enum class MathUnit { CudaCore, TensorCore };
 /// Bytes of one stored element.
 [[nodiscard]] constexpr Bytes element_size(Precision precision) {
   switch (precision) {
-    case Precision::Fp64: return Bytes(8);
+    case Precision::Fp64:
+      return Bytes(8);
     case Precision::Fp32:
-    case Precision::Tf32: return Bytes(4);
+    case Precision::Tf32:
+      return Bytes(4);
     case Precision::Fp16:
-    case Precision::Bf16: return Bytes(2);
+    case Precision::Bf16:
+      return Bytes(2);
     case Precision::Fp8:
-    case Precision::Int8: return Bytes(1);
+    case Precision::Int8:
+      return Bytes(1);
   }
   return Bytes(4);
 }
@@ -59,13 +63,14 @@ struct SpecValue {
 /// Public facts about one GPU device (of a K80 board: one die). A GpuSpec that exists is valid: the loader
 /// refuses missing and absurd values. What is *achieved* of a peak is fitted and lives in a CostProfile.
 struct GpuSpec {
-  std::string id;    ///< canonical: "v100_sxm2_16gb"
-  std::string name;  ///< as sold: "Tesla V100-SXM2-16GB"
+  std::string id;                    ///< canonical: "v100_sxm2_16gb"
+  std::string name;                  ///< as sold: "Tesla V100-SXM2-16GB"
   std::vector<std::string> aliases;  ///< other accepted spellings, lower case
   Architecture architecture{};
   int compute_capability = 0;  ///< major * 10 + minor
-  int release_year = 0;        ///< first sold; decides which software era is assumed when none is given
-  double process_nm = 0;       ///< marketing name of the process node: 28, 16, 12, 8, 7, 5 (TSMC 4N counts as 5)
+  int release_year = 0;  ///< first sold; decides which software era is assumed when none is given
+  /// Marketing name of the process node: 28, 16, 12, 8, 7, 5 (TSMC 4N counts as 5).
+  double process_nm = 0;
 
   int sm_count = 0;
   int fp32_lanes_per_sm = 0;
@@ -73,28 +78,33 @@ struct GpuSpec {
   int max_threads_per_sm = 0;
   int max_blocks_per_sm = 0;
   int warp_size = 32;
-  int registers_per_sm = 0;             ///< 32-bit registers
-  Bytes shared_memory_per_sm{};         ///< most that resident blocks can share
-  Bytes shared_memory_per_block{};      ///< most that one block can have (opt-in where the architecture asks)
+  int registers_per_sm = 0;      ///< 32-bit registers
+  Bytes shared_memory_per_sm{};  ///< most that resident blocks can share
+  /// Most that one block can have (opt-in where the architecture asks).
+  Bytes shared_memory_per_block{};
 
   Hertz base_clock{};
   Hertz boost_clock{};
-  Hertz application_clock{};  ///< default application clock of data-centre boards; boost clock elsewhere
+  /// Default application clock of data-centre boards; boost clock elsewhere.
+  Hertz application_clock{};
   std::vector<PeakRate> peaks;  ///< at `boost_clock`
 
   Bytes l2{};
-  Bytes memory{};                 ///< as addressable by programs with ECC in its default state
+  Bytes memory{};  ///< as addressable by programs with ECC in its default state
   MemoryType memory_type{};
   BytesPerSecond dram_bandwidth{};  ///< theoretical, ECC off
   bool ecc_default_on = false;
-  double ecc_bandwidth_fraction = 1.0;  ///< share of `dram_bandwidth` left when ECC is on (1 for HBM: sideband)
-  BytesPerSecond pcie_bandwidth{};      ///< one direction, theoretical payload of generation x lanes
-  BytesPerSecond nvlink_bandwidth{};    ///< one direction, all links; zero without NVLink
+  /// Share of `dram_bandwidth` left when ECC is on (1 for HBM: sideband).
+  double ecc_bandwidth_fraction = 1.0;
+  BytesPerSecond pcie_bandwidth{};    ///< one direction, theoretical payload of generation x lanes
+  BytesPerSecond nvlink_bandwidth{};  ///< one direction, all links; zero without NVLink
 
   Watts tdp{};
   Watts idle_power{};
-  int dies_per_board = 1;  ///< devices that share one board's power limit (2 on K80); `tdp` is this device's share
-  bool has_utilization_window_1s = false;  ///< nvidia-smi's sampling window: 1 s before Volta, 1/6 s since
+  /// Devices that share one board's power limit (2 on K80); `tdp` is this device's share.
+  int dies_per_board = 1;
+  /// Sampling window of nvidia-smi: 1 s before Volta, 1/6 s since.
+  bool has_utilization_window_1s = false;
 
   std::vector<SpecSource> sources;
   std::vector<SpecValue> values;  ///< every value of the file with its source, in file order

@@ -15,8 +15,21 @@ namespace tracecast {
 
 /// What a GPU kernel does; the classes of every report.
 enum class KernelClass {
-  Convolution, Gemm, BatchedGemm, Pooling, Normalization, Elementwise, Softmax, Reduction, Transpose, Embedding,
-  Optimizer, Copy, Memset, Collective, Other,
+  Convolution,
+  Gemm,
+  BatchedGemm,
+  Pooling,
+  Normalization,
+  Elementwise,
+  Softmax,
+  Reduction,
+  Transpose,
+  Embedding,
+  Optimizer,
+  Copy,
+  Memset,
+  Collective,
+  Other,
 };
 inline constexpr std::size_t kKernelClassCount = 15;
 /// How a convolution or product is computed. Names follow cuDNN's algorithms.
@@ -26,9 +39,10 @@ enum class Algorithm {
   ImplicitPrecomputedGemm,  ///< indices from a small table in workspace
   ExplicitGemm,             ///< im2col into workspace, then GEMM
   Direct,                   ///< depthwise and tiny convolutions
-  Fft, FftTiling,
-  WinogradFused,            ///< one kernel, F(2x2,3x3)
-  WinogradNonfused,         ///< transforms and batched GEMM, F(4x4,3x3)
+  Fft,
+  FftTiling,
+  WinogradFused,     ///< one kernel, F(2x2,3x3)
+  WinogradNonfused,  ///< transforms and batched GEMM, F(4x4,3x3)
 };
 inline constexpr std::size_t kAlgorithmCount = 9;
 [[nodiscard]] std::string_view to_string(KernelClass kernel_class);
@@ -48,7 +62,7 @@ struct ConvWork {
 struct StreamWork {
   double elements = 0;                ///< output elements, one thread each
   double operations_per_element = 1;  ///< arithmetic instructions
-  double access_efficiency = 1;       ///< share of each memory transaction that is used; 1 = coalesced
+  double access_efficiency = 1;  ///< share of each memory transaction that is used; 1 = coalesced
 };
 /// `rows` independent reductions over `cols` elements, the data read `passes` times in all (writes included).
 struct ReductionWork {
@@ -67,14 +81,16 @@ struct Kernel {
   KernelClass kernel_class = KernelClass::Other;
   Algorithm algorithm = Algorithm::None;
   Pass pass = Pass::Forward;
-  Precision math = Precision::Fp32;    ///< number format of the arithmetic
-  Precision data = Precision::Fp32;    ///< number format of the operands in memory
+  Precision math = Precision::Fp32;  ///< number format of the arithmetic
+  Precision data = Precision::Fp32;  ///< number format of the operands in memory
   MathUnit unit = MathUnit::CudaCore;
-  Flops flops{};   ///< arithmetic really executed (after Winograd's or FFT's saving), tile padding excluded
-  Bytes read{};    ///< compulsory reads: each operand once
+  /// Arithmetic really executed (after Winograd's or FFT's saving), tile padding excluded.
+  Flops flops{};
+  Bytes read{};     ///< compulsory reads: each operand once
   Bytes written{};  ///< compulsory writes
   Work work;
-  bool is_bounded_guess = false;  ///< from an Unknown op: the estimate is a bound, the interval wide
+  /// From an Unknown op: the estimate is a bound, the interval wide.
+  bool is_bounded_guess = false;
   [[nodiscard]] Bytes bytes() const { return read + written; }
 };
 

@@ -24,8 +24,8 @@ TEST_CASE("errors of one class add up, those of two classes in squares") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);
-    const std::array<ErrorShare, 2> kernels{{{KernelClass::Convolution, 1.0_ms, 0.2},
-                                             {row.second, 1.0_ms, 0.2}}};
+    const std::array<ErrorShare, 2> kernels{
+        {{KernelClass::Convolution, 1.0_ms, 0.2}, {row.second, 1.0_ms, 0.2}}};
     CHECK(step_log_sd(kernels, 2.0_ms, Seconds(0), 0, 0) == doctest::Approx(row.sd));
   }
 }

@@ -69,8 +69,8 @@ TEST_CASE("workspace counts while its op runs") {
 }
 
 TEST_CASE("16-bit activations halve what is not kept wide") {
-  const MemoryPlan plan = plan_memory(three_ops(false), {}, plain_framework(), gpu_of(Bytes(1e9)),
-                                      PrecisionMode::Amp);
+  const MemoryPlan plan =
+      plan_memory(three_ops(false), {}, plain_framework(), gpu_of(Bytes(1e9)), PrecisionMode::Amp);
   CHECK(plan.by_class.activations.in_bytes() == 400);
   CHECK(plan.by_class.weights.in_bytes() == 22000 + 11000);  // and a 16-bit copy of the weights
 }
