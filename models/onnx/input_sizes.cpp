@@ -158,6 +158,12 @@ InputSizes resolve_input_sizes(const Program& program, const OnnxOptions& option
       };
       std::int64_t now = dimension.size.value_or(1);
       std::int64_t before = now;
+      // What was asked for, else what the file says, else what is usual.
+      const auto choose = [&](std::optional<std::int64_t> wanted, std::int64_t usual,
+                              std::string_view what) {
+        now = wanted ? *wanted : dimension.size ? *dimension.size : assume(usual, what);
+        before = dimension.size.value_or(now);
+      };
       switch (dimension.axis) {
         case Axis::Batch:
           now = options.batch;
@@ -165,23 +171,17 @@ InputSizes resolve_input_sizes(const Program& program, const OnnxOptions& option
           break;
         case Axis::Image:
           has_image = true;
-          now = options.image_size ? *options.image_size
-                : dimension.size   ? *dimension.size
-                                   : assume(kAssumedImage, "image size");
-          before = dimension.size.value_or(now);
+          choose(options.image_size, kAssumedImage, "image size");
           break;
         case Axis::Sequence:
           has_sequence = true;
-          now = options.seq_len  ? *options.seq_len
-                : dimension.size ? *dimension.size
-                                 : assume(kAssumedSequence, "sequence length");
-          before = dimension.size.value_or(now);
+          choose(options.seq_len, kAssumedSequence, "sequence length");
           break;
         case Axis::Channels:
-          now = before = dimension.size ? *dimension.size : assume(kAssumedChannels, "channels");
+          choose(std::nullopt, kAssumedChannels, "channels");
           break;
         case Axis::Other:
-          now = before = dimension.size ? *dimension.size : assume(1, "a dimension");
+          choose(std::nullopt, 1, "a dimension");
           break;
       }
       own.push_back(before);

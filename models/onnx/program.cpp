@@ -405,10 +405,6 @@ class Builder {
   std::size_t num_visits_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
 // AttributeProto.AttributeType of the public format.
 enum AttributeType : std::int32_t {
   kRealAttribute = 1,

@@ -33,6 +33,19 @@ inline TensorId conv_relu(GraphBuilder& b, const std::string& name, TensorId x,
   return b.activation(name + ".relu", x, "relu", true);
 }
 
+/// Names of a hidden layer's three ops.
+struct HiddenNames {
+  const char *product, *relu, *dropout;
+};
+
+/// Linear layer, ReLU in place and, when training, dropout: what classifiers of the older networks end in.
+inline TensorId hidden_layer(GraphBuilder& b, const HiddenNames& names, TensorId x,
+                             std::int64_t features, bool training) {
+  x = b.linear_layer(names.product, x, features, true);
+  x = b.activation(names.relu, x, "relu", true);
+  return training ? b.dropout(names.dropout, x) : x;
+}
+
 /// One convolution of a branch: name within the block, channels, window.
 struct Step {
   const char* name;

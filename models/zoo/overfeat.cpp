@@ -18,12 +18,8 @@ NetworkGraph overfeat(const BuildOptions& options) {
   x = conv_relu(b, "conv5", x, 1024, Window::square(3, 1, 1));
   x = b.max_pool("pool5", x, pool);
   x = b.flatten("flatten", x);
-  x = b.linear_layer("fc6", x, 3072, true);
-  x = b.activation("relu6", x, "relu", true);
-  if (options.training) x = b.dropout("drop6", x);
-  x = b.linear_layer("fc7", x, 4096, true);
-  x = b.activation("relu7", x, "relu", true);
-  if (options.training) x = b.dropout("drop7", x);
+  x = hidden_layer(b, {"fc6", "relu6", "drop6"}, x, 3072, options.training);
+  x = hidden_layer(b, {"fc7", "relu7", "drop7"}, x, 4096, options.training);
   b.graph().outputs = {b.linear_layer("fc8", x, options.classes, true)};
   return std::move(b).take();
 }

@@ -17,30 +17,10 @@ constexpr std::string_view kAlexNetNames[] = {"alexnet_owt"};
 constexpr std::string_view kGoogLeNetNames[] = {"inception_v1"};
 constexpr std::string_view kResNet50Names[] = {"resnet50_v1.5"};
 
-template <ResNetLayout layout>
+/// A family's builder with one of its layouts.
+template <auto family, auto layout>
 NetworkGraph build(const BuildOptions& options) {
-  return resnet(options, layout);
-}
-template <VggLayout layout>
-NetworkGraph build(const BuildOptions& options) {
-  return vgg(options, layout);
-}
-
-template <DenseNetLayout layout>
-NetworkGraph build(const BuildOptions& options) {
-  return densenet(options, layout);
-}
-template <GoogLeNetLayout layout>
-NetworkGraph build(const BuildOptions& options) {
-  return googlenet(options, layout);
-}
-template <InceptionBnLayout layout>
-NetworkGraph build(const BuildOptions& options) {
-  return inception_bn(options, layout);
-}
-template <SqueezeNetLayout layout>
-NetworkGraph build(const BuildOptions& options) {
-  return squeezenet(options, layout);
+  return family(options, layout);
 }
 
 constexpr DenseNetLayout kDenseNet121{.layers = {6, 12, 24, 16}};
@@ -74,34 +54,34 @@ constexpr VggLayout kVgg19{{2, 2, 4, 4, 4}};
 // clang-format off
 constexpr ZooEntry kZoo[] = {
     {"alexnet", kAlexNetNames, "AlexNet, one tower", kTorchvision, 61'100'840, 224, alexnet},
-    {"densenet121", {}, "DenseNet-121", kTorchvision, 7'978'856, 224, build<kDenseNet121>},
-    {"densenet161", {}, "DenseNet-161", kTorchvision, 28'681'000, 224, build<kDenseNet161>},
-    {"densenet169", {}, "DenseNet-169", kTorchvision, 14'149'480, 224, build<kDenseNet169>},
-    {"densenet201", {}, "DenseNet-201", kTorchvision, 20'013'928, 224, build<kDenseNet201>},
-    {"googlenet", kGoogLeNetNames, "GoogLeNet as published, with LRN", "Szegedy et al., arXiv 1409.4842, table 1 (the count with biases)", 6'998'552, 224, build<kGoogLeNet>},
-    {"googlenet_bn", {}, "GoogLeNet with batch norm", kTorchvision, 6'624'904, 224, build<kGoogLeNetBn>},
-    {"inception_bn", {}, "Inception with batch norm, MXNet's", "MXNet 1.x symbols/inception-bn.py (the count of that definition)", 11'295'240, 224, build<kInceptionBnMxnet>},
-    {"inception_v2", {}, "Inception with batch norm as published", "Ioffe and Szegedy, arXiv 1502.03167, figure 5 (the count of that table)", 11'194'984, 224, build<kInceptionBn>},
+    {"densenet121", {}, "DenseNet-121", kTorchvision, 7'978'856, 224, build<densenet, kDenseNet121>},
+    {"densenet161", {}, "DenseNet-161", kTorchvision, 28'681'000, 224, build<densenet, kDenseNet161>},
+    {"densenet169", {}, "DenseNet-169", kTorchvision, 14'149'480, 224, build<densenet, kDenseNet169>},
+    {"densenet201", {}, "DenseNet-201", kTorchvision, 20'013'928, 224, build<densenet, kDenseNet201>},
+    {"googlenet", kGoogLeNetNames, "GoogLeNet as published, with LRN", "Szegedy et al., arXiv 1409.4842, table 1 (the count with biases)", 6'998'552, 224, build<googlenet, kGoogLeNet>},
+    {"googlenet_bn", {}, "GoogLeNet with batch norm", kTorchvision, 6'624'904, 224, build<googlenet, kGoogLeNetBn>},
+    {"inception_bn", {}, "Inception with batch norm, MXNet's", "MXNet 1.x symbols/inception-bn.py (the count of that definition)", 11'295'240, 224, build<inception_bn, kInceptionBnMxnet>},
+    {"inception_v2", {}, "Inception with batch norm as published", "Ioffe and Szegedy, arXiv 1502.03167, figure 5 (the count of that table)", 11'194'984, 224, build<inception_bn, kInceptionBn>},
     {"inception_v3", {}, "Inception-v3", kTorchvision, 23'834'568, 299, inception_v3},
     {"inception_v4", {}, "Inception-v4", "Szegedy et al., arXiv 1602.07261; count of timm 0.9 (42.68 M)", 42'679'816, 299, inception_v4},
     {"mobilenet_v2", {}, "MobileNet-v2", kTorchvision, 3'504'872, 224, mobilenet_v2},
     {"overfeat", {}, "OverFeat, fast", "Sermanet et al., arXiv 1312.6229, table 1 (145 M)", 145'920'872, 231, overfeat},
-    {"resnet101", {}, "ResNet-101 v1.5", kTorchvision, 44'549'160, 224, build<kResNet101>},
-    {"resnet152", {}, "ResNet-152 v1.5", kTorchvision, 60'192'808, 224, build<kResNet152>},
-    {"resnet18", {}, "ResNet-18", kTorchvision, 11'689'512, 224, build<kResNet18>},
-    {"resnet200", {}, "ResNet-200, pre-activation", "fb.resnet.torch models/preresnet.lua (the count of that definition)", 64'666'152, 224, build<kResNet200>},
-    {"resnet34", {}, "ResNet-34", kTorchvision, 21'797'672, 224, build<kResNet34>},
-    {"resnet50", kResNet50Names, "ResNet-50 v1.5, stride in the 3x3", kTorchvision, 25'557'032, 224, build<kResNet50>},
-    {"resnet50_v1", {}, "ResNet-50 as published, stride in the first 1x1", kTorchvision, 25'557'032, 224, build<kResNet50V1>},
-    {"resnext101_32x4d", {}, "ResNeXt-101 32x4d", "Xie et al., arXiv 1611.05431, section 4 (44 M)", 44'177'704, 224, build<kResNeXt101>},
-    {"resnext50_32x4d", {}, "ResNeXt-50 32x4d", kTorchvision, 25'028'904, 224, build<kResNeXt50>},
-    {"squeezenet1_0", {}, "SqueezeNet 1.0", kTorchvision, 1'248'424, 224, build<kSqueezeNet10>},
-    {"squeezenet1_1", {}, "SqueezeNet 1.1", kTorchvision, 1'235'496, 224, build<kSqueezeNet11>},
-    {"vgg11", {}, "VGG-11 (A)", kTorchvision, 132'863'336, 224, build<kVgg11>},
-    {"vgg13", {}, "VGG-13 (B)", kTorchvision, 133'047'848, 224, build<kVgg13>},
-    {"vgg16", {}, "VGG-16 (D)", kTorchvision, 138'357'544, 224, build<kVgg16>},
-    {"vgg19", {}, "VGG-19 (E)", kTorchvision, 143'667'240, 224, build<kVgg19>},
-    {"wide_resnet50_2", {}, "Wide ResNet-50-2", kTorchvision, 68'883'240, 224, build<kWideResNet50>},
+    {"resnet101", {}, "ResNet-101 v1.5", kTorchvision, 44'549'160, 224, build<resnet, kResNet101>},
+    {"resnet152", {}, "ResNet-152 v1.5", kTorchvision, 60'192'808, 224, build<resnet, kResNet152>},
+    {"resnet18", {}, "ResNet-18", kTorchvision, 11'689'512, 224, build<resnet, kResNet18>},
+    {"resnet200", {}, "ResNet-200, pre-activation", "fb.resnet.torch models/preresnet.lua (the count of that definition)", 64'666'152, 224, build<resnet, kResNet200>},
+    {"resnet34", {}, "ResNet-34", kTorchvision, 21'797'672, 224, build<resnet, kResNet34>},
+    {"resnet50", kResNet50Names, "ResNet-50 v1.5, stride in the 3x3", kTorchvision, 25'557'032, 224, build<resnet, kResNet50>},
+    {"resnet50_v1", {}, "ResNet-50 as published, stride in the first 1x1", kTorchvision, 25'557'032, 224, build<resnet, kResNet50V1>},
+    {"resnext101_32x4d", {}, "ResNeXt-101 32x4d", "Xie et al., arXiv 1611.05431, section 4 (44 M)", 44'177'704, 224, build<resnet, kResNeXt101>},
+    {"resnext50_32x4d", {}, "ResNeXt-50 32x4d", kTorchvision, 25'028'904, 224, build<resnet, kResNeXt50>},
+    {"squeezenet1_0", {}, "SqueezeNet 1.0", kTorchvision, 1'248'424, 224, build<squeezenet, kSqueezeNet10>},
+    {"squeezenet1_1", {}, "SqueezeNet 1.1", kTorchvision, 1'235'496, 224, build<squeezenet, kSqueezeNet11>},
+    {"vgg11", {}, "VGG-11 (A)", kTorchvision, 132'863'336, 224, build<vgg, kVgg11>},
+    {"vgg13", {}, "VGG-13 (B)", kTorchvision, 133'047'848, 224, build<vgg, kVgg13>},
+    {"vgg16", {}, "VGG-16 (D)", kTorchvision, 138'357'544, 224, build<vgg, kVgg16>},
+    {"vgg19", {}, "VGG-19 (E)", kTorchvision, 143'667'240, 224, build<vgg, kVgg19>},
+    {"wide_resnet50_2", {}, "Wide ResNet-50-2", kTorchvision, 68'883'240, 224, build<resnet, kWideResNet50>},
 };
 // clang-format on
 

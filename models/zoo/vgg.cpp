@@ -1,4 +1,4 @@
-#include "models/ops.hpp"
+#include "models/zoo/blocks.hpp"
 #include "models/zoo/builders.hpp"
 
 namespace tracecast::zoo_builders {
@@ -23,12 +23,8 @@ NetworkGraph vgg(const BuildOptions& options, const VggLayout& layout) {
   // stretching of smaller ones only repeats numbers, which no other framework does).
   if (b.shape(x)[2] >= 7) x = b.adaptive_avg_pool("avgpool", x, 7, 7);
   x = b.flatten("flatten", x);
-  x = b.linear_layer("classifier.0", x, 4096, true);
-  x = b.activation("classifier.1", x, "relu", true);
-  if (options.training) x = b.dropout("classifier.2", x);
-  x = b.linear_layer("classifier.3", x, 4096, true);
-  x = b.activation("classifier.4", x, "relu", true);
-  if (options.training) x = b.dropout("classifier.5", x);
+  x = hidden_layer(b, {"classifier.0", "classifier.1", "classifier.2"}, x, 4096, options.training);
+  x = hidden_layer(b, {"classifier.3", "classifier.4", "classifier.5"}, x, 4096, options.training);
   x = b.linear_layer("classifier.6", x, options.classes, true);
   b.graph().outputs = {x};
   return std::move(b).take();
