@@ -88,6 +88,30 @@ struct GpuCatalog::State {
     }
   }
 
+  /// Every word that find() understands: ids, names, aliases, and the beginnings that mean one id.
+  /// Those that begin as `word` does come first, so that of equally near words they are suggested.
+  [[nodiscard]] std::vector<std::string> words_like(std::string_view word) const {
+    std::map<std::string, int> beginnings;
+    for (const Entry& entry : entries) {
+      const std::string& id = entry.spellings.id;
+      for (std::size_t end = id.find('_'); end != id.npos; end = id.find('_', end + 1)) {
+        ++beginnings[id.substr(0, end)];
+      }
+    }
+    std::vector<std::string> known;
+    for (const auto& [spelling, entry] : words) known.push_back(spelling);
+    for (const auto& [beginning, ids] : beginnings) {
+      if (ids == 1 && !words.contains(beginning)) known.push_back(beginning);
+    }
+    const auto in_common = [word](const std::string& other) {
+      const auto length = static_cast<std::ptrdiff_t>(std::min(word.size(), other.size()));
+      return std::mismatch(word.begin(), word.begin() + length, other.begin()).first - word.begin();
+    };
+    std::stable_sort(known.begin(), known.end(),
+                     [&](const auto& a, const auto& b) { return in_common(a) > in_common(b); });
+    return known;
+  }
+
   const GpuSpec& get(std::size_t i) {
     const std::lock_guard lock(mutex);
     if (!entries[i].text.empty()) {
@@ -173,9 +197,7 @@ const GpuSpec& GpuCatalog::find(std::string_view word) const {
   if (longer.size() == 1) return state_->get(longer.front());
   const std::string found = fmt::format("GPU \"{}\"", word);
   if (longer.size() > 1) throw InputError("gpu", found, "one of " + choices);
-  std::vector<std::string> known;
-  for (const auto& [spelling, entry] : state_->words) known.push_back(spelling);
-  throw InputError("gpu", found, describe_choices(normal, known));
+  throw InputError("gpu", found, describe_choices(normal, state_->words_like(normal)));
 }
 
 std::span<const GpuSpec> GpuCatalog::all() const {
