@@ -206,9 +206,11 @@ Job make_job(const JobOptions& o, const Sources& sources) {
   if (job.precision == PrecisionMode::Fp32 &&
       fp32_runs_as_tf32(job.framework.id, o.framework_version, "", job.gpu)) {
     job.precision = PrecisionMode::Tf32;
-    const std::string version = o.framework_version.empty() ? "" : " " + o.framework_version;
-    job.assumptions.push_back("fp32 code runs as TF32 on this GPU with " + job.framework.name +
-                              version);
+    job.assumptions.push_back("fp32 code runs as TF32 on this GPU with this framework");
+  }
+  if (!o.framework_version.empty()) {
+    job.assumptions.push_back("version " + o.framework_version +
+                              " decides the default of fp32 code only");
   }
   check_precision(job.precision, job.gpu);
 

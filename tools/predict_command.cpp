@@ -97,8 +97,9 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--precision", job.precision, "fp32, tf32, amp, fp16 or bf16")
       ->type_name("P")
       ->capture_default_str();
-  verb->add_option("--framework", job.framework,
-                   "tensorflow, pytorch or ideal (no host, all fused)")
+  std::string frameworks;
+  for (const std::string& id : framework_ids()) frameworks += (frameworks.empty() ? "" : ", ") + id;
+  verb->add_option("--framework", job.framework, frameworks + " (no host, all fused: ideal)")
       ->type_name("F")
       ->capture_default_str();
   verb->add_option("--framework-version", job.framework_version,
@@ -115,18 +116,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   verb->add_option("--gpus", options->gpus, "GPUs in total; this version: 1")->type_name("N");
   verb->add_option("--nodes", options->nodes, "Machines; this version: 1")->type_name("N");
-  verb->add_option("--profile", options->sources.profile,
-                   "Cost profile instead of the built-in one")
-      ->type_name("FILE");
-  verb->add_option("--set", options->sources.sets, "Change one value: cost.PARAMETER=VALUE")
-      ->type_name("PATH=VALUE")
-      ->allow_extra_args(false);
-  verb->add_option("--hwspecs", options->sources.hwspecs, "Folder with further GPU specs")
-      ->type_name("DIR");
-  verb->add_option("--format", options->format, "text, json or csv")
-      ->type_name("F")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"text", "json", "csv"}));
+  add_source_options(*verb, options->sources);
+  add_format_option(*verb, options->format);
   verb->add_option("--dump", options->dump, "Print a stage instead: graph, kernels or program")
       ->type_name("STAGE")
       ->check(CLI::IsMember({"graph", "kernels", "program"}));

@@ -1,4 +1,7 @@
 #pragma once
+#include <string>
+
+#include "tools/job.hpp"
 
 namespace CLI {
 class App;
@@ -12,6 +15,10 @@ void add_predict_command(CLI::App& app, int& exit_code);
 void add_validate_command(CLI::App& app, int& exit_code);
 void add_gpus_command(CLI::App& app, int& exit_code);
 void add_networks_command(CLI::App& app, int& exit_code);
+
+/// Flags that several verbs share: --profile, --set and --hwspecs; --format text|json|csv.
+void add_source_options(CLI::App& verb, SourceOptions& sources);
+void add_format_option(CLI::App& verb, std::string& format);
 
 /// Exit codes; DESIGN.md calls them stable.
 inline constexpr int kExitDone = 0;

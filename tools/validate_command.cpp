@@ -148,18 +148,8 @@ void add_validate_command(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   verb->add_option("--min-us", options->min_us, "Kernel rows of at least this time only")
       ->type_name("US");
-  verb->add_option("--profile", options->sources.profile,
-                   "Cost profile instead of the built-in one")
-      ->type_name("FILE");
-  verb->add_option("--set", options->sources.sets, "Change one value: cost.PARAMETER=VALUE")
-      ->type_name("PATH=VALUE")
-      ->allow_extra_args(false);
-  verb->add_option("--hwspecs", options->sources.hwspecs, "Folder with further GPU specs")
-      ->type_name("DIR");
-  verb->add_option("--format", options->format, "text, json or csv")
-      ->type_name("F")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"text", "json", "csv"}));
+  add_source_options(*verb, options->sources);
+  add_format_option(*verb, options->format);
   verb->footer("Example: tracecast validate core.csv --only gpus=1 --only data=synthetic");
   verb->callback([options, &exit_code] { exit_code = validate_command(*options); });
 }
