@@ -141,7 +141,8 @@ class GraphBuilder {
   TensorId layer_norm(std::string name, TensorId x, std::int64_t axis,
                       std::optional<TensorId> scale, std::optional<TensorId> bias);
   TensorId layer_norm_layer(std::string name, TensorId x);  ///< over the last dimension
-  TensorId instance_norm(std::string name, TensorId x, TensorId scale, TensorId bias);
+  TensorId instance_norm(std::string name, TensorId x, std::optional<TensorId> scale = {},
+                         std::optional<TensorId> bias = {});
   TensorId group_norm(std::string name, TensorId x, std::int64_t groups, TensorId scale,
                       TensorId bias);
   TensorId lrn(std::string name, TensorId x, std::int64_t size);

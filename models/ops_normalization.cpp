@@ -62,7 +62,8 @@ TensorId GraphBuilder::layer_norm_layer(std::string name, TensorId x) {
   return layer_norm(std::move(name), x, -1, scale, bias);
 }
 
-TensorId GraphBuilder::instance_norm(std::string name, TensorId x, TensorId scale, TensorId bias) {
+TensorId GraphBuilder::instance_norm(std::string name, TensorId x, std::optional<TensorId> scale,
+                                     std::optional<TensorId> bias) {
   const std::int64_t channels = channels_of(name, shape(x));
   const std::int64_t rows = shape(x)[0] * channels;
   const std::int64_t cols = count_between(shape(x), 2, shape(x).size());

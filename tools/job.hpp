@@ -49,8 +49,7 @@ struct JobOptions {
   std::string framework_version;
   std::string optimizer = "momentum";
   std::string data = "synthetic";
-  std::optional<std::int64_t> image_size, seq_len;
-  std::int64_t classes = 1000;
+  std::optional<std::int64_t> image_size, seq_len, classes;
 };
 
 /// A job with everything looked up.

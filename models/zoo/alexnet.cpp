@@ -1,4 +1,6 @@
-#include "models/ops.hpp"
+#include <string>
+
+#include "models/zoo/blocks.hpp"
 #include "models/zoo/builders.hpp"
 
 namespace tracecast::zoo_builders {
@@ -30,8 +32,32 @@ NetworkGraph alexnet(const BuildOptions& options) {
   if (options.training) x = b.dropout("classifier.3", x);
   x = b.linear_layer("classifier.4", x, 4096, true);
   x = b.activation("classifier.5", x, "relu", true);
-  x = b.linear_layer("classifier.6", x, options.classes, true);
+  x = b.linear_layer("classifier.6", x, *options.classes, true);
   b.graph().outputs = {x};
+  return std::move(b).take();
+}
+
+// BVLC Caffe's bvlc_alexnet, after Krizhevsky et al., NIPS 2012: two groups of channels, LRN before each pooling. The
+// first two poolings round down as in the exported ONNX file; at the usual 227 rounding makes no difference.
+NetworkGraph caffenet(const BuildOptions& options) {
+  GraphBuilder b("caffenet", options.batch);
+  b.graph().reserve(48, 32);
+  TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
+  const Window pool = Window::square(3, 2), same = Window::square(3, 1, 1);
+  x = conv_relu(b, "conv1", x, 96, Window::square(11, 4));
+  x = b.lrn("norm1", x, 5);
+  x = b.max_pool("pool1", x, pool);
+  x = conv_relu(b, "conv2", x, 256, Window::square(5, 1, 2), 2);
+  x = b.lrn("norm2", x, 5);
+  x = b.max_pool("pool2", x, pool);
+  x = conv_relu(b, "conv3", x, 384, same);
+  x = conv_relu(b, "conv4", x, 384, same, 2);
+  x = conv_relu(b, "conv5", x, 256, same, 2);
+  x = b.max_pool("pool5", x, pool, true);
+  x = b.flatten("flatten", x);
+  x = hidden_layer(b, {"fc6", "relu6", "drop6"}, x, 4096, options.training);
+  x = hidden_layer(b, {"fc7", "relu7", "drop7"}, x, 4096, options.training);
+  b.graph().outputs = {b.linear_layer("fc8", x, *options.classes, true)};
   return std::move(b).take();
 }
 

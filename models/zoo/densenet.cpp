@@ -48,7 +48,7 @@ NetworkGraph densenet(const BuildOptions& options, const DenseNetLayout& layout)
   x = b.activation("relu", x, "relu", true);
   x = b.global_avg_pool("avgpool", x);
   x = b.flatten("flatten", x);
-  x = b.linear_layer("classifier", x, options.classes, true);
+  x = b.linear_layer("classifier", x, *options.classes, true);
   b.graph().outputs = {x};
   return std::move(b).take();
 }

@@ -42,7 +42,7 @@ NetworkGraph googlenet(const BuildOptions& options, const GoogLeNetLayout& layou
     x = b.linear_layer(name + ".fc1", x, 1024, true);
     x = b.activation(name + ".relu", x, "relu", true);
     x = b.dropout(name + ".dropout", x);
-    auxiliary.push_back(b.linear_layer(name + ".fc2", x, options.classes, true));
+    auxiliary.push_back(b.linear_layer(name + ".fc2", x, *options.classes, true));
   };
 
   TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
@@ -72,7 +72,7 @@ NetworkGraph googlenet(const BuildOptions& options, const GoogLeNetLayout& layou
   x = b.global_avg_pool("avgpool", x);
   x = b.flatten("flatten", x);
   if (options.training) x = b.dropout("dropout", x);
-  b.graph().outputs = {b.linear_layer("fc", x, options.classes, true)};
+  b.graph().outputs = {b.linear_layer("fc", x, *options.classes, true)};
   for (const TensorId logits : auxiliary) b.graph().outputs.push_back(logits);
   return std::move(b).take();
 }

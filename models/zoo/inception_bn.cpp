@@ -65,7 +65,7 @@ NetworkGraph inception_bn(const BuildOptions& options, const InceptionBnLayout& 
   }
   x = b.global_avg_pool("avgpool", x);
   x = b.flatten("flatten", x);
-  b.graph().outputs = {b.linear_layer("fc", x, options.classes, true)};
+  b.graph().outputs = {b.linear_layer("fc", x, *options.classes, true)};
   return std::move(b).take();
 }
 

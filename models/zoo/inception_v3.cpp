@@ -124,7 +124,7 @@ NetworkGraph inception_v3(const BuildOptions& options) {
                   {{".conv0", 128, Window::square(1)}, {".conv1", 768, Window::square(5)}});
     y = b.global_avg_pool("AuxLogits.avgpool", y);
     y = b.flatten("AuxLogits.flatten", y);
-    auxiliary = b.linear_layer("AuxLogits.fc", y, options.classes, true);
+    auxiliary = b.linear_layer("AuxLogits.fc", y, *options.classes, true);
   }
   x = net.block_d("Mixed_7a", x);
   x = net.block_e("Mixed_7b", x);
@@ -132,7 +132,7 @@ NetworkGraph inception_v3(const BuildOptions& options) {
   x = b.global_avg_pool("avgpool", x);
   if (options.training) x = b.dropout("dropout", x);
   x = b.flatten("flatten", x);
-  x = b.linear_layer("fc", x, options.classes, true);
+  x = b.linear_layer("fc", x, *options.classes, true);
   b.graph().outputs = {x};
   if (auxiliary) b.graph().outputs.push_back(*auxiliary);
   return std::move(b).take();

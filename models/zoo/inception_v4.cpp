@@ -116,7 +116,7 @@ NetworkGraph inception_v4(const BuildOptions& options) {
   x = b.global_avg_pool("avgpool", x);
   if (options.training) x = b.dropout("dropout", x);
   x = b.flatten("flatten", x);
-  b.graph().outputs = {b.linear_layer("fc", x, options.classes, true)};
+  b.graph().outputs = {b.linear_layer("fc", x, *options.classes, true)};
   return std::move(b).take();
 }
 

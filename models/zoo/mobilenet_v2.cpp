@@ -44,7 +44,7 @@ NetworkGraph mobilenet_v2(const BuildOptions& options) {
   x = b.global_avg_pool("avgpool", x);
   x = b.flatten("flatten", x);
   if (options.training) x = b.dropout("classifier.0", x);
-  x = b.linear_layer("classifier.1", x, options.classes, true);
+  x = b.linear_layer("classifier.1", x, *options.classes, true);
   b.graph().outputs = {x};
   return std::move(b).take();
 }

@@ -20,7 +20,7 @@ NetworkGraph overfeat(const BuildOptions& options) {
   x = b.flatten("flatten", x);
   x = hidden_layer(b, {"fc6", "relu6", "drop6"}, x, 3072, options.training);
   x = hidden_layer(b, {"fc7", "relu7", "drop7"}, x, 4096, options.training);
-  b.graph().outputs = {b.linear_layer("fc8", x, options.classes, true)};
+  b.graph().outputs = {b.linear_layer("fc8", x, *options.classes, true)};
   return std::move(b).take();
 }
 

@@ -1,6 +1,6 @@
 #include <string>
 
-#include "models/ops.hpp"
+#include "models/zoo/blocks.hpp"
 #include "models/zoo/builders.hpp"
 
 namespace tracecast::zoo_builders {
@@ -70,6 +70,26 @@ TensorId pre_activation_block(GraphBuilder& b, const std::string& name, TensorId
 
 }  // namespace
 
+TensorId resnet_features(GraphBuilder& b, TensorId x, const ResNetLayout& layout) {
+  if (layout.small_images) {
+    x = b.conv_layer("conv1", x, 64, Window::square(3, 1, 1), false);
+  } else {
+    x = b.conv_layer("conv1", x, 64, Window::square(7, 2, 3), false);
+  }
+  x = b.batch_norm_layer("bn1", x);
+  x = b.activation("relu", x, "relu", true);
+  if (!layout.small_images) x = b.max_pool("maxpool", x, Window::square(3, 2, 1));
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < layout.blocks[i]; ++j) {
+      const Stage stage{.planes = std::int64_t{64} << i, .stride = j == 0 ? layout.strides[i] : 1};
+      const std::string name = "layer" + std::to_string(i + 1) + "." + std::to_string(j);
+      x = layout.pre_activation ? pre_activation_block(b, name, x, stage, i == 0 && j == 0, j == 0)
+                                : residual_block(b, name, x, layout, stage);
+    }
+  }
+  return x;
+}
+
 // torchvision/models/resnet.py, after He et al., arXiv 1512.03385, and Xie et al. (ResNeXt), arXiv
 // 1611.05431.
 NetworkGraph resnet(const BuildOptions& options, const ResNetLayout& layout) {
@@ -78,25 +98,14 @@ NetworkGraph resnet(const BuildOptions& options, const ResNetLayout& layout) {
   b.graph().reserve(static_cast<std::size_t>(26 * num_blocks + 60),
                     static_cast<std::size_t>(10 * num_blocks + 20));
   TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
-  x = b.conv_layer("conv1", x, 64, Window::square(7, 2, 3), false);
-  x = b.batch_norm_layer("bn1", x);
-  x = b.activation("relu", x, "relu", true);
-  x = b.max_pool("maxpool", x, Window::square(3, 2, 1));
-  for (int i = 0; i < 4; ++i) {
-    for (int j = 0; j < layout.blocks[i]; ++j) {
-      const Stage stage{.planes = std::int64_t{64} << i, .stride = i > 0 && j == 0 ? 2 : 1};
-      const std::string name = "layer" + std::to_string(i + 1) + "." + std::to_string(j);
-      x = layout.pre_activation ? pre_activation_block(b, name, x, stage, i == 0 && j == 0, j == 0)
-                                : residual_block(b, name, x, layout, stage);
-    }
-  }
+  x = resnet_features(b, x, layout);
   if (layout.pre_activation) {
     x = b.batch_norm_layer("bn_last", x);
     x = b.activation("relu_last", x, "relu", true);
   }
   x = b.global_avg_pool("avgpool", x);
   x = b.flatten("flatten", x);
-  x = b.linear_layer("fc", x, options.classes, true);
+  x = b.linear_layer("fc", x, *options.classes, true);
   b.graph().outputs = {x};
   return std::move(b).take();
 }

@@ -36,7 +36,7 @@ NetworkGraph squeezenet(const BuildOptions& options, const SqueezeNetLayout& lay
     if (i == layout.pool_after[1]) x = b.max_pool("features.pool3", x, pool, true);
   }
   if (options.training) x = b.dropout("classifier.0", x);
-  x = conv_relu(b, "classifier.1", x, options.classes, Window::square(1));
+  x = conv_relu(b, "classifier.1", x, *options.classes, Window::square(1));
   x = b.global_avg_pool("classifier.3", x);
   b.graph().outputs = {b.flatten("flatten", x)};
   return std::move(b).take();

@@ -25,7 +25,7 @@ NetworkGraph vgg(const BuildOptions& options, const VggLayout& layout) {
   x = b.flatten("flatten", x);
   x = hidden_layer(b, {"classifier.0", "classifier.1", "classifier.2"}, x, 4096, options.training);
   x = hidden_layer(b, {"classifier.3", "classifier.4", "classifier.5"}, x, 4096, options.training);
-  x = b.linear_layer("classifier.6", x, options.classes, true);
+  x = b.linear_layer("classifier.6", x, *options.classes, true);
   b.graph().outputs = {x};
   return std::move(b).take();
 }

@@ -14,7 +14,7 @@ struct BuildOptions {
   std::optional<std::int64_t> image_size{};  ///< side of square images; nothing = the usual one
   std::optional<std::int64_t> seq_len{};     ///< tokens per sample; networks of images ignore it
   bool training = false;                     ///< with dropout and auxiliary heads
-  std::int64_t classes = 1000;
+  std::optional<std::int64_t> classes{};     ///< nothing = the usual number
 };
 
 /// A network the zoo can build.
@@ -23,10 +23,11 @@ struct ZooEntry {
   std::span<const std::string_view> aliases;  ///< other names of the same network
   std::string_view title;                     ///< one line for people
   std::string_view source;  ///< definition followed, and where the parameter count is published
-  std::int64_t parameters;  ///< published count at 1000 classes, without auxiliary heads
+  std::int64_t parameters;  ///< published count at the usual classes, without auxiliary heads
   std::int64_t image_size;  ///< usual side of the image
   NetworkGraph (*build)(
-      const BuildOptions& options);  ///< image_size and batch are set and in range
+      const BuildOptions& options);  ///< image_size, classes and batch are set and in range
+  std::int64_t classes = 1000;       ///< usual number of classes; 1 = does not classify
 };
 
 /// Every network, sorted by name.

@@ -1,0 +1,131 @@
+#include <string>
+#include <vector>
+
+#include "models/ops.hpp"
+#include "models/zoo/builders.hpp"
+
+namespace tracecast::zoo_builders {
+namespace {
+
+/// Weights of a network that runs several times in one step: created by the first run, in order, and read again by
+/// the others.
+class SharedWeights {
+ public:
+  explicit SharedWeights(std::string name) : name_(std::move(name)) {}
+
+  /// Starts a run, whose ops are named NAME.run.
+  void start(const std::string& run) {
+    next_ = 0;
+    prefix_ = name_ + "." + run + ".";
+  }
+  [[nodiscard]] std::string op(const std::string& name) const { return prefix_ + name; }
+  TensorId get(GraphBuilder& b, const std::string& name, Shape shape) {
+    if (next_ == weights_.size())
+      weights_.push_back(b.weight(name_ + "." + name, std::move(shape)));
+    return weights_[next_++];
+  }
+
+ private:
+  std::string name_, prefix_;
+  std::vector<TensorId> weights_;
+  std::size_t next_ = 0;
+};
+
+TensorId reflection_pad(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t cells) {
+  const std::int64_t around[] = {0, 0, cells, cells};
+  return b.pad(name, x, around, around);
+}
+
+TensorId conv(GraphBuilder& b, SharedWeights& weights, const std::string& name, TensorId x,
+              std::int64_t channels, const Window& window) {
+  const TensorId filter =
+      weights.get(b, name + ".weight", {channels, b.shape(x)[1], window.kernel_h, window.kernel_w});
+  const TensorId bias = weights.get(b, name + ".bias", {channels});
+  return b.conv(weights.op(name), x, filter, bias, window);
+}
+
+TensorId norm_relu(GraphBuilder& b, SharedWeights& weights, const std::string& name, TensorId x) {
+  x = b.instance_norm(weights.op(name + ".norm"), x);
+  return b.activation(weights.op(name + ".relu"), x, "relu", true);
+}
+
+/// Two convolutions with stride 2, nine residual blocks, two transposed convolutions.
+TensorId generate(GraphBuilder& b, SharedWeights& weights, const std::string& run, TensorId x) {
+  weights.start(run);
+  x = reflection_pad(b, weights.op("pad1"), x, 3);
+  x = norm_relu(b, weights, "conv1", conv(b, weights, "conv1", x, 64, Window::square(7)));
+  x = norm_relu(b, weights, "down1", conv(b, weights, "down1", x, 128, Window::square(3, 2, 1)));
+  x = norm_relu(b, weights, "down2", conv(b, weights, "down2", x, 256, Window::square(3, 2, 1)));
+  for (int i = 0; i < 9; ++i) {
+    const std::string name = "block" + std::to_string(i);
+    TensorId y = reflection_pad(b, weights.op(name + ".pad1"), x, 1);
+    y = conv(b, weights, name + ".conv1", y, 256, Window::square(3));
+    y = norm_relu(b, weights, name + ".conv1", y);
+    y = reflection_pad(b, weights.op(name + ".pad2"), y, 1);
+    y = conv(b, weights, name + ".conv2", y, 256, Window::square(3));
+    y = b.instance_norm(weights.op(name + ".conv2.norm"), y);
+    x = b.add(weights.op(name + ".add"), x, y);
+  }
+  for (const std::int64_t channels : {128, 64}) {
+    const std::string name = "up" + std::to_string(channels);
+    const TensorId filter = weights.get(b, name + ".weight", {b.shape(x)[1], channels, 3, 3});
+    const TensorId bias = weights.get(b, name + ".bias", {channels});
+    x = b.conv_transpose(weights.op(name), x, filter, bias, Window::square(3, 2, 1), 1, 1, 1);
+    x = norm_relu(b, weights, name, x);
+  }
+  x = reflection_pad(b, weights.op("pad2"), x, 3);
+  x = conv(b, weights, "conv2", x, 3, Window::square(7));
+  return b.activation(weights.op("tanh"), x, "tanh");
+}
+
+/// Scores overlapping 70x70 patches: five 4x4 convolutions, three of them with stride 2.
+TensorId discriminate(GraphBuilder& b, SharedWeights& weights, const std::string& run, TensorId x) {
+  weights.start(run);
+  const auto leaky = [&](const std::string& name, TensorId y) {
+    return b.activation(weights.op(name + ".relu"), y, "leakyrelu", true);
+  };
+  x = leaky("conv1", conv(b, weights, "conv1", x, 64, Window::square(4, 2, 1)));
+  std::int64_t channels = 64;
+  for (int i = 2; i <= 4; ++i) {
+    channels *= 2;
+    const std::string name = "conv" + std::to_string(i);
+    x = conv(b, weights, name, x, channels, Window::square(4, i < 4 ? 2 : 1, 1));
+    x = leaky(name, b.instance_norm(weights.op(name + ".norm"), x));
+  }
+  return conv(b, weights, "conv5", x, 1, Window::square(4, 1, 1));
+}
+
+}  // namespace
+
+// github.com/junyanz/pytorch-CycleGAN-and-pix2pix (resnet_9blocks, 70x70 PatchGAN, instance norm), after Zhu et al.,
+// arXiv 1703.10593. Inference is one generator. A training step runs each generator on the image of its domain, on
+// the other's result (cycle) and on its target domain (identity), and each discriminator on what its generator has
+// just made, on a real image and on an older result from the pool. What the original saves by freezing the
+// discriminators while the generators learn (their weight gradients on the first of these) is not left out.
+NetworkGraph cyclegan(const BuildOptions& options) {
+  const Shape image = {options.batch, 3, *options.image_size, *options.image_size};
+  GraphBuilder b("cyclegan", options.batch);
+  SharedWeights to_b("to_b"), to_a("to_a"), judge_a("judge_a"), judge_b("judge_b");
+  const TensorId real_a = b.input("images_a", image);
+  const TensorId fake_b = generate(b, to_b, "fake", real_a);
+  if (!options.training) {
+    b.graph().outputs = {fake_b};
+    return std::move(b).take();
+  }
+  const TensorId real_b = b.input("images_b", image);
+  const TensorId fake_a = generate(b, to_a, "fake", real_b);
+  std::vector<TensorId>& outputs = b.graph().outputs;
+  outputs.push_back(generate(b, to_a, "cycle", fake_b));
+  outputs.push_back(generate(b, to_b, "cycle", fake_a));
+  outputs.push_back(generate(b, to_a, "identity", real_a));
+  outputs.push_back(generate(b, to_b, "identity", real_b));
+  outputs.push_back(discriminate(b, judge_a, "fake", fake_a));
+  outputs.push_back(discriminate(b, judge_b, "fake", fake_b));
+  outputs.push_back(discriminate(b, judge_a, "real", real_a));
+  outputs.push_back(discriminate(b, judge_b, "real", real_b));
+  outputs.push_back(discriminate(b, judge_a, "pool", b.input("pool_a", image)));
+  outputs.push_back(discriminate(b, judge_b, "pool", b.input("pool_b", image)));
+  return std::move(b).take();
+}
+
+}  // namespace tracecast::zoo_builders
