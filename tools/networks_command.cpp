@@ -13,13 +13,16 @@ namespace {
 
 std::string list_networks() {
   std::string text =
-      fmt::format("{:<16} {:>12} {:>6}  {}\n", "name", "parameters", "image", "what it is");
+      fmt::format("{:<20} {:>12} {:>6}  {}\n", "name", "parameters", "size", "what it is");
   for (const ZooEntry& entry : zoo()) {
-    text += fmt::format("{} {:>10.3f} M {:>6}  {}\n", fit(entry.name, 16),
-                        static_cast<double>(entry.parameters) * 1e-6, entry.image_size,
-                        fit(entry.title, 42));
+    const std::int64_t size = entry.seq_len > 0 ? entry.seq_len : entry.image_size;
+    text += fmt::format("{} {:>10.3f} M {:>6}  {}\n", fit(entry.name, 20),
+                        static_cast<double>(entry.parameters) * 1e-6,
+                        size > 0 ? std::to_string(size) : "-", fit(entry.title, 38));
   }
-  return text + "\nAny .onnx file is a network too: give its path.\n";
+  return text +
+         "\nSize: side of the image in pixels, or tokens per sample.\nAny .onnx file is a network "
+         "too: give its path.\n";
 }
 
 std::string show_network(const std::string& name) {
@@ -28,8 +31,13 @@ std::string show_network(const std::string& name) {
   std::string text = fmt::format("{}: {}\n\n", entry.name, entry.title);
   text += fmt::format("parameters        {:.3f} M\n",
                       static_cast<double>(graph.parameter_count()) * 1e-6);
-  text += fmt::format("multiply-adds     {:.3f} G per sample at {} x {}\n",
-                      graph.forward_macs() * 1e-9, entry.image_size, entry.image_size);
+  const std::string size =
+      entry.seq_len > 0      ? fmt::format(" with {} tokens",
+                                           graph.tensor(graph.op(OpId{0}).inputs.front()).shape.back())
+      : entry.image_size > 0 ? fmt::format(" at {} x {}", entry.image_size, entry.image_size)
+                             : std::string();
+  text +=
+      fmt::format("multiply-adds     {:.3f} G per sample{}\n", graph.forward_macs() * 1e-9, size);
   text += fmt::format("ops               {}\n", graph.ops().size());
   if (!entry.aliases.empty()) {
     text += "also called       " + wrap(fmt::format("{}", fmt::join(entry.aliases, ", ")), 62, 18) +

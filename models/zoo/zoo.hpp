@@ -12,9 +12,9 @@ namespace tracecast {
 struct BuildOptions {
   std::int64_t batch = 1;
   std::optional<std::int64_t> image_size{};  ///< side of square images; nothing = the usual one
-  std::optional<std::int64_t> seq_len{};     ///< tokens per sample; networks of images ignore it
+  std::optional<std::int64_t> seq_len{};     ///< tokens per sample; nothing = the usual number
   bool training = false;                     ///< with dropout and auxiliary heads
-  std::optional<std::int64_t> classes{};     ///< nothing = the usual number
+  std::int64_t classes = 1000;               ///< networks of other tasks ignore it
 };
 
 /// A network the zoo can build.
@@ -23,26 +23,28 @@ struct ZooEntry {
   std::span<const std::string_view> aliases;  ///< other names of the same network
   std::string_view title;                     ///< one line for people
   std::string_view source;  ///< definition followed, and where the parameter count is published
-  std::int64_t parameters;  ///< published count at the usual classes, without auxiliary heads
-  std::int64_t image_size;  ///< usual side of the image
+  std::int64_t parameters;  ///< published count at 1000 classes, without auxiliary heads
+  std::int64_t image_size;  ///< usual side of the image; 0 = reads no images
   NetworkGraph (*build)(
-      const BuildOptions& options);  ///< image_size, classes and batch are set and in range
-  std::int64_t classes = 1000;       ///< usual number of classes; 1 = does not classify
+      const BuildOptions& options);  ///< batch, and image_size or seq_len, are set and in range
+  std::int64_t seq_len = 0;          ///< usual tokens per sample; 0 = reads no sequences
+  std::int64_t most_tokens = 0;      ///< learned positions; 0 = any length
 };
 
 /// Every network, sorted by name.
 [[nodiscard]] std::span<const ZooEntry> zoo();
 
 /// The entry of that name or alias; case, hyphens and underscores do not count ("ResNet-50",
-/// "resnet50").
+/// "resnet50"). A network of sequences may have its length behind its name: "bert_large_seq384".
 [[nodiscard]] const ZooEntry* find_network(std::string_view name);
 
 /// The smallest square image on which every window of the network fits (`options.image_size` is
-/// ignored).
+/// ignored). 0 for networks that read no images.
 [[nodiscard]] std::int64_t smallest_image_size(const ZooEntry& entry, const BuildOptions& options);
 
-/// Throws InputError: unknown name (with the nearest one), image too small for the network, batch
-/// or classes out of range.
+/// Throws InputError: unknown name (with the nearest one), image too small for the network, more
+/// tokens than it has positions, batch or classes out of range. `options.seq_len` goes before a
+/// length in the name.
 [[nodiscard]] NetworkGraph build_network(std::string_view name, const BuildOptions& options);
 
 }  // namespace tracecast

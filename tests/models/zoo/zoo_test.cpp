@@ -202,8 +202,10 @@ TEST_CASE("the smallest image that fits is the one torchvision states") {
       InputError);
 }
 
-TEST_CASE("every network builds at the smallest size and its usual one, alone and in a batch") {
+TEST_CASE(
+    "every network of images builds at the smallest size and its usual one, alone and in a batch") {
   for (const ZooEntry& entry : zoo()) {
+    if (entry.image_size == 0) continue;
     CAPTURE(entry.name);
     for (const bool training : {false, true}) {
       const std::int64_t least = smallest_image_size(entry, {.training = training});
@@ -213,9 +215,7 @@ TEST_CASE("every network builds at the smallest size and its usual one, alone an
         CHECK(graph.name == entry.name);
         CHECK(graph.batch == 3);
         for (const TensorId output : graph.outputs) {
-          const Shape& shape = graph.tensor(output).shape;
-          CHECK(shape.front() == 3);
-          if (entry.classes == 1000) CHECK(shape == Shape{3, 1000});
+          CHECK(graph.tensor(output).shape == Shape{3, 1000});
         }
         for (const Tensor& tensor : graph.tensors()) CHECK(element_count(tensor.shape) > 0);
       }

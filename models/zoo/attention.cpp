@@ -1,0 +1,58 @@
+#include "models/zoo/attention.hpp"
+
+#include <array>
+#include <cstdint>
+
+namespace tracecast::zoo_builders {
+namespace {
+
+TensorId permuted_heads(GraphBuilder& b, const std::string& name, TensorId x, const Heads& heads,
+                        const std::array<std::int64_t, 4>& axes) {
+  const Shape shape = b.shape(x);
+  x = b.reshape(name + ".view", x, {shape[0], shape[1], heads.count, heads.width});
+  return b.transpose(name + ".heads", x, axes);
+}
+
+}  // namespace
+
+TensorId scalar(GraphBuilder& b, const std::string& name) { return b.buffer(name, {}); }
+
+TensorId integer_table(GraphBuilder& b, const std::string& name, Shape shape, int bytes) {
+  return b.tensor({.name = name,
+                   .shape = std::move(shape),
+                   .role = TensorRole::Buffer,
+                   .is_integer = true,
+                   .integer_bytes = bytes});
+}
+
+TensorId to_heads(GraphBuilder& b, const std::string& name, TensorId x, const Heads& heads) {
+  return permuted_heads(b, name, x, heads, {0, 2, 1, 3});
+}
+
+TensorId to_key_heads(GraphBuilder& b, const std::string& name, TensorId x, const Heads& heads) {
+  return permuted_heads(b, name, x, heads, {0, 2, 3, 1});
+}
+
+TensorId from_heads(GraphBuilder& b, const std::string& name, TensorId x) {
+  const Shape shape = b.shape(x);
+  constexpr std::array<std::int64_t, 4> kAxes{0, 2, 1, 3};
+  x = b.transpose(name + ".tokens", x, kAxes);
+  return b.reshape(name + ".merge", x, {shape[0], shape[2], shape[1] * shape[3]});
+}
+
+TensorId attend(GraphBuilder& b, const std::string& name, TensorId query, TensorId key,
+                TensorId value, const ScoreOptions& options, bool transpose_key) {
+  TensorId x = b.matmul(name + ".scores", query, key, false, transpose_key);
+  if (!options.scale_query) x = b.mul(name + ".scale", x, options.scale);
+  if (options.mask && options.mask_selects) {
+    const TensorId operands[] = {*options.mask, x, options.scale};
+    x = b.binary(name + ".mask", "where", operands);
+  } else if (options.mask) {
+    x = b.add(name + ".mask", x, *options.mask);
+  }
+  x = b.softmax(name + ".softmax", x);
+  if (options.dropout) x = b.dropout(name + ".dropout", x);
+  return b.matmul(name + ".context", x, value);
+}
+
+}  // namespace tracecast::zoo_builders

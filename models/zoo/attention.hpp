@@ -1,0 +1,50 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "models/ops.hpp"
+
+/// What networks of tokens share. Sequences are batch x tokens x width; inside attention batch x
+/// heads x tokens x head width.
+namespace tracecast::zoo_builders {
+
+/// How attention divides its width.
+struct Heads {
+  std::int64_t count = 1, width = 1;
+};
+
+/// What attention does between its two products, besides the softmax.
+struct ScoreOptions {
+  TensorId scale;                  ///< a scalar: 1 / sqrt(head width)
+  std::optional<TensorId> mask{};  ///< broadcasts to batch x heads x queries x keys
+  bool mask_selects = false;       ///< where(mask, scores, lowest) rather than scores + mask
+  bool scale_query = false;        ///< the query was scaled already: the scores are not
+  bool dropout = false;            ///< on the probabilities
+};
+
+/// A number fixed when the network is written, kept as a tensor without dimensions.
+[[nodiscard]] TensorId scalar(GraphBuilder& b, const std::string& name);
+
+/// Integers that are kept, not learned: positions, masks (1 byte each).
+[[nodiscard]] TensorId integer_table(GraphBuilder& b, const std::string& name, Shape shape,
+                                     int bytes);
+
+/// batch x tokens x (heads * width) to batch x heads x tokens x width, in one copy.
+[[nodiscard]] TensorId to_heads(GraphBuilder& b, const std::string& name, TensorId x,
+                                const Heads& heads);
+
+/// The same with the last two axes swapped, ready to be the right operand of scores.
+[[nodiscard]] TensorId to_key_heads(GraphBuilder& b, const std::string& name, TensorId x,
+                                    const Heads& heads);
+
+/// Back to batch x tokens x (heads * width).
+[[nodiscard]] TensorId from_heads(GraphBuilder& b, const std::string& name, TensorId x);
+
+/// softmax(q k * scale, masked) v, every step an op of its own as frameworks ran it before fused
+/// attention (2023). `key` is batch x heads x width x tokens, or batch x heads x tokens x width with
+/// `transpose_key`. Ops are named NAME.scores, NAME.softmax, NAME.context and so on.
+[[nodiscard]] TensorId attend(GraphBuilder& b, const std::string& name, TensorId query,
+                              TensorId key, TensorId value, const ScoreOptions& options,
+                              bool transpose_key = false);
+
+}  // namespace tracecast::zoo_builders

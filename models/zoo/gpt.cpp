@@ -1,0 +1,91 @@
+#include <string>
+
+#include "models/ops.hpp"
+#include "models/zoo/attention.hpp"
+#include "models/zoo/builders.hpp"
+
+namespace tracecast::zoo_builders {
+namespace {
+
+constexpr std::int64_t kVocabulary = 50257;
+
+struct Gpt {
+  GraphBuilder& b;
+  const GptLayout& layout;
+  bool training;
+  TensorId constant, mask;
+
+  /// Conv1D of the source: a product by a weight stored in x out.
+  TensorId conv1d(const std::string& name, TensorId x, std::int64_t out) const {
+    const TensorId weight = b.weight(name + ".weight", {b.shape(x).back(), out});
+    return b.linear(name, x, weight, b.weight(name + ".bias", {out}),
+                    GraphBuilder::WeightLayout::InOut);
+  }
+  TensorId dropout(const std::string& name, TensorId x) const {
+    return training ? b.dropout(name, x) : x;
+  }
+  TensorId attention(const std::string& name, TensorId x) const {
+    const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1], heads = layout.heads;
+    const std::int64_t width = layout.width / heads;
+    x = conv1d(name + ".c_attn", x, 3 * layout.width);
+    // Splitting and permuting are views; the copy each product's operand needs does both at once.
+    Op split{.name = name + ".split", .kind = OpKind::Split, .inputs = {x}};
+    const TensorId query =
+        b.tensor({.name = name + ".query", .shape = {batch, heads, tokens, width}});
+    const TensorId key = b.tensor({.name = name + ".key", .shape = {batch, heads, width, tokens}});
+    const TensorId value =
+        b.tensor({.name = name + ".value", .shape = {batch, heads, tokens, width}});
+    split.outputs = {query, key, value};
+    b.graph().add_op(std::move(split));
+    const TensorId context =
+        attend(b, name, query, key, value,
+               {.scale = constant, .mask = mask, .mask_selects = true, .dropout = training});
+    x = conv1d(name + ".c_proj", from_heads(b, name, context), layout.width);
+    return dropout(name + ".resid_dropout", x);
+  }
+  /// gelu_new of the source, eight kernels: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+  TensorId gelu(const std::string& name, TensorId x) const {
+    const TensorId half = b.mul(name + ".half", x, constant);
+    TensorId inner = b.activation(name + ".pow", x, "pow");
+    inner = b.mul(name + ".cubic", inner, constant);
+    inner = b.add(name + ".inner", x, inner);
+    inner = b.mul(name + ".scale", inner, constant);
+    inner = b.activation(name + ".tanh", inner, "tanh");
+    inner = b.add(name + ".add_one", inner, constant);
+    return b.mul(name + ".mul", half, inner);
+  }
+  TensorId layer(const std::string& name, TensorId x) const {
+    TensorId y = b.layer_norm_layer(name + ".ln_1", x);
+    x = b.add(name + ".add_attn", attention(name + ".attn", y), x);
+    y = b.layer_norm_layer(name + ".ln_2", x);
+    y = conv1d(name + ".mlp.c_fc", y, 4 * layout.width);
+    y = gelu(name + ".mlp.gelu", y);
+    y = conv1d(name + ".mlp.c_proj", y, layout.width);
+    return b.add(name + ".add_mlp", x, dropout(name + ".mlp.dropout", y));
+  }
+};
+
+}  // namespace
+
+// Hugging Face transformers 4.30, modeling_gpt2.py (eager attention), after Radford et al.,
+// "Language models are unsupervised multitask learners", 2019. GPT-3's sizes are the same network,
+// its sparse attention layers taken as dense ones.
+NetworkGraph gpt(const BuildOptions& options, const GptLayout& layout) {
+  GraphBuilder b("gpt", options.batch);
+  const std::int64_t tokens = *options.seq_len;
+  const TensorId ids = b.input("input_ids", {options.batch, tokens}, true);
+  const TensorId positions = integer_table(b, "position_ids", {1, tokens}, 8);
+  const TensorId mask = integer_table(b, "causal_mask", {1, 1, tokens, tokens}, 1);
+  const TensorId words = b.weight("wte.weight", {kVocabulary, layout.width});
+  TensorId x = b.embedding("wte", ids, words);
+  const TensorId position = b.embedding_layer("wpe", positions, layout.positions, layout.width);
+  x = b.add("add_position", x, position);
+  const Gpt blocks{b, layout, options.training, scalar(b, "constant"), mask};
+  x = blocks.dropout("drop", x);
+  for (int i = 0; i < layout.layers; ++i) x = blocks.layer("h." + std::to_string(i), x);
+  x = b.layer_norm_layer("ln_f", x);
+  b.graph().outputs = {b.linear("lm_head", x, words, std::nullopt)};
+  return std::move(b).take();
+}
+
+}  // namespace tracecast::zoo_builders

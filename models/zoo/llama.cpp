@@ -1,0 +1,96 @@
+#include <array>
+#include <string>
+
+#include "models/ops.hpp"
+#include "models/zoo/attention.hpp"
+#include "models/zoo/builders.hpp"
+
+namespace tracecast::zoo_builders {
+namespace {
+
+struct Llama {
+  GraphBuilder& b;
+  const LlamaLayout& layout;
+  TensorId constant, cosine, sine, mask;
+
+  /// LlamaRMSNorm of the source, step by step: x * rsqrt(mean(x^2) + epsilon) * weight.
+  TensorId rms_norm(const std::string& name, TensorId x) const {
+    constexpr std::array<std::int64_t, 1> kLast{-1};
+    TensorId scale = b.activation(name + ".pow", x, "pow");
+    scale = b.reduce(name + ".mean", scale, kLast, true, "mean");
+    scale = b.add(name + ".epsilon", scale, constant);
+    scale = b.activation(name + ".rsqrt", scale, "rsqrt");
+    x = b.mul(name + ".normalize", x, scale);
+    return b.mul(name, x, b.weight(name + ".weight", {layout.width}));
+  }
+  /// Rotary positions: x cos + rotate_half(x) sin.
+  TensorId rotate(const std::string& name, TensorId x) const {
+    TensorId turned = b.activation(name + ".rotate_half", x, "rotate_half");
+    turned = b.mul(name + ".sin", turned, sine);
+    return b.add(name + ".rotary", b.mul(name + ".cos", x, cosine), turned);
+  }
+  /// Each head of keys or values serves several heads of queries, by a copy.
+  TensorId repeat(const std::string& name, TensorId x) const {
+    if (layout.kv_heads == layout.heads) return x;
+    Shape shape = b.shape(x);
+    shape[1] = layout.heads;
+    return b.append({.name = name + ".repeat_kv",
+                     .kind = OpKind::Gather,
+                     .attributes = ElementwiseAttributes{.name = "expand"},
+                     .inputs = {x}},
+                    std::move(shape));
+  }
+  TensorId attention(const std::string& name, TensorId x) const {
+    const std::int64_t width = layout.width / layout.heads;
+    const Heads queries{layout.heads, width}, others{layout.kv_heads, width};
+    TensorId query = b.linear_layer(name + ".q_proj", x, layout.width, false);
+    TensorId key = b.linear_layer(name + ".k_proj", x, layout.kv_heads * width, false);
+    TensorId value = b.linear_layer(name + ".v_proj", x, layout.kv_heads * width, false);
+    query = rotate(name + ".q_proj", to_heads(b, name + ".q_proj", query, queries));
+    key = rotate(name + ".k_proj", to_heads(b, name + ".k_proj", key, others));
+    value = to_heads(b, name + ".v_proj", value, others);
+    const TensorId context =
+        attend(b, name, query, repeat(name + ".k_proj", key), repeat(name + ".v_proj", value),
+               {.scale = constant, .mask = mask}, true);
+    return b.linear_layer(name + ".o_proj", from_heads(b, name, context), layout.width, false);
+  }
+  /// SwiGLU: down(silu(gate(x)) * up(x)).
+  TensorId feed_forward(const std::string& name, TensorId x) const {
+    TensorId gate = b.linear_layer(name + ".gate_proj", x, layout.hidden, false);
+    gate = b.activation(name + ".silu", gate, "silu");
+    const TensorId up = b.linear_layer(name + ".up_proj", x, layout.hidden, false);
+    return b.linear_layer(name + ".down_proj", b.mul(name + ".mul", gate, up), layout.width, false);
+  }
+  TensorId layer(const std::string& name, TensorId x) const {
+    TensorId y = attention(name + ".self_attn", rms_norm(name + ".input_layernorm", x));
+    x = b.add(name + ".add_attn", x, y);
+    y = feed_forward(name + ".mlp", rms_norm(name + ".post_attention_layernorm", x));
+    return b.add(name + ".add_mlp", x, y);
+  }
+};
+
+}  // namespace
+
+// Hugging Face transformers 4.40, modeling_llama.py (eager attention), after Touvron et al., arXiv
+// 2307.09288, and Dubey et al., arXiv 2407.21783.
+NetworkGraph llama(const BuildOptions& options, const LlamaLayout& layout) {
+  GraphBuilder b("llama", options.batch);
+  const std::int64_t tokens = *options.seq_len, head_width = layout.width / layout.heads;
+  const TensorId ids = b.input("input_ids", {options.batch, tokens}, true);
+  const TensorId words = b.weight("embed_tokens.weight", {layout.vocabulary, layout.width});
+  TensorId x = b.embedding("embed_tokens", ids, words);
+  const Llama blocks{b,
+                     layout,
+                     scalar(b, "constant"),
+                     b.buffer("rotary.cos", {1, 1, tokens, head_width}),
+                     b.buffer("rotary.sin", {1, 1, tokens, head_width}),
+                     b.buffer("causal_mask", {1, 1, tokens, tokens})};
+  for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layers." + std::to_string(i), x);
+  x = blocks.rms_norm("norm", x);
+  const TensorId head =
+      layout.tied ? words : b.weight("lm_head.weight", {layout.vocabulary, layout.width});
+  b.graph().outputs = {b.linear("lm_head", x, head, std::nullopt)};
+  return std::move(b).take();
+}
+
+}  // namespace tracecast::zoo_builders

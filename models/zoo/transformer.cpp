@@ -1,0 +1,93 @@
+#include <string>
+
+#include "models/ops.hpp"
+#include "models/zoo/attention.hpp"
+#include "models/zoo/builders.hpp"
+
+namespace tracecast::zoo_builders {
+namespace {
+
+struct Transformer {
+  GraphBuilder& b;
+  const TransformerLayout& layout;
+  bool training;
+  TensorId scale;
+
+  TensorId dropout(const std::string& name, TensorId x) const {
+    return training ? b.dropout(name, x) : x;
+  }
+  /// Dropout, residual, layer norm: what ends every part of a layer.
+  TensorId finish(const std::string& name, TensorId x, TensorId residual) const {
+    x = b.add(name + ".add", dropout(name + ".dropout", x), residual);
+    return b.layer_norm_layer(name + ".layer_norm", x);
+  }
+  TensorId attention(const std::string& name, TensorId x, TensorId memory, TensorId mask) const {
+    const Heads heads{layout.heads, layout.width / layout.heads};
+    TensorId query = b.linear_layer(name + ".q_proj", x, layout.width, true);
+    query = b.mul(name + ".scale", query, scale);
+    const TensorId key = b.linear_layer(name + ".k_proj", memory, layout.width, true);
+    const TensorId value = b.linear_layer(name + ".v_proj", memory, layout.width, true);
+    const TensorId context = attend(b, name, to_heads(b, name + ".q_proj", query, heads),
+                                    to_heads(b, name + ".k_proj", key, heads),
+                                    to_heads(b, name + ".v_proj", value, heads),
+                                    {.scale = scale,
+                                     .mask = mask,
+                                     .scale_query = true,
+                                     .dropout = training && layout.attention_dropout},
+                                    true);
+    TensorId y =
+        b.linear_layer(name + ".out_proj", from_heads(b, name, context), layout.width, true);
+    return finish(name, y, x);
+  }
+  TensorId feed_forward(const std::string& name, TensorId x) const {
+    TensorId y = b.linear_layer(name + ".fc1", x, layout.hidden, true);
+    y = b.activation(name + ".relu", y, "relu");
+    y = b.linear_layer(name + ".fc2", y, layout.width, true);
+    return finish(name, y, x);
+  }
+  TensorId embed(const std::string& name, TensorId ids, TensorId table) const {
+    TensorId x = b.mul(name + ".scale", b.embedding(name, ids, table), scale);
+    x = b.add(name + ".position", x,
+              b.buffer(name + ".sinusoids", {1, b.shape(ids)[1], layout.width}));
+    return dropout(name + ".dropout", x);
+  }
+};
+
+}  // namespace
+
+// Vaswani et al., arXiv 1706.03762: encoder and decoder, layer norm after each part; ops as in
+// fairseq 0.10 (fairseq/modules/transformer_layer.py). Source and target have the same length, and
+// the target's table is also the last product's weight.
+NetworkGraph transformer(const BuildOptions& options, const TransformerLayout& layout) {
+  GraphBuilder b("transformer", options.batch);
+  const std::int64_t batch = options.batch, tokens = *options.seq_len;
+  const TensorId source = b.input("source_ids", {batch, tokens}, true);
+  const TensorId target = b.input("target_ids", {batch, tokens}, true);
+  const TensorId padding = b.input("padding_mask", {batch, 1, 1, tokens});
+  const TensorId causal = b.buffer("causal_mask", {1, 1, tokens, tokens});
+  const TensorId target_table =
+      b.weight("decoder.embedding.weight", {layout.target_vocabulary, layout.width});
+  const TensorId source_table =
+      layout.source_vocabulary > 0
+          ? b.weight("encoder.embedding.weight", {layout.source_vocabulary, layout.width})
+          : target_table;
+  const Transformer blocks{b, layout, options.training, scalar(b, "scale")};
+
+  TensorId memory = blocks.embed("encoder.embedding", source, source_table);
+  for (int i = 0; i < layout.layers; ++i) {
+    const std::string name = "encoder.layers." + std::to_string(i);
+    memory = blocks.attention(name + ".self_attn", memory, memory, padding);
+    memory = blocks.feed_forward(name, memory);
+  }
+  TensorId x = blocks.embed("decoder.embedding", target, target_table);
+  for (int i = 0; i < layout.layers; ++i) {
+    const std::string name = "decoder.layers." + std::to_string(i);
+    x = blocks.attention(name + ".self_attn", x, x, causal);
+    x = blocks.attention(name + ".encoder_attn", x, memory, padding);
+    x = blocks.feed_forward(name, x);
+  }
+  b.graph().outputs = {b.linear("decoder.output", x, target_table, std::nullopt)};
+  return std::move(b).take();
+}
+
+}  // namespace tracecast::zoo_builders
