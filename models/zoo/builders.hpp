@@ -6,6 +6,13 @@
 namespace tracecast::zoo_builders {
 
 [[nodiscard]] NetworkGraph alexnet(const BuildOptions& options);
+[[nodiscard]] NetworkGraph caffenet(const BuildOptions& options);
+[[nodiscard]] NetworkGraph cifar10_cnn(const BuildOptions& options);
+[[nodiscard]] NetworkGraph cyclegan(const BuildOptions& options);
+[[nodiscard]] NetworkGraph minigo(const BuildOptions& options);
+[[nodiscard]] NetworkGraph shufflenet(const BuildOptions& options);
+[[nodiscard]] NetworkGraph ssd_vgg16(const BuildOptions& options);
+[[nodiscard]] NetworkGraph zfnet512(const BuildOptions& options);
 [[nodiscard]] NetworkGraph inception_v3(const BuildOptions& options);
 [[nodiscard]] NetworkGraph inception_v4(const BuildOptions& options);
 [[nodiscard]] NetworkGraph mobilenet_v2(const BuildOptions& options);
@@ -98,13 +105,21 @@ struct VggLayout {
 /// ResNet and what grew from it. `blocks[i]` blocks in stage i.
 struct ResNetLayout {
   int blocks[4];
+  int strides[4] = {1, 2, 2, 2};  ///< of each stage's first block
   bool bottleneck = true;         ///< 1x1, 3x3, 1x1; else two 3x3
   std::int64_t groups = 1;        ///< of the 3x3 convolution (ResNeXt: 32)
   std::int64_t group_width = 64;  ///< channels of the 3x3 per group in the first stage
   bool stride_in_first =
       false;  ///< the stage's stride sits in the first 1x1 (He et al.), not in the 3x3
   bool pre_activation = false;  ///< norm and ReLU before the convolutions; bottleneck blocks only
+  bool small_images = false;    ///< stem of one 3x3 without stride or pooling, as for CIFAR
 };
 [[nodiscard]] NetworkGraph resnet(const BuildOptions& options, const ResNetLayout& layout);
+
+/// SSD300 on a ResNet-34 or, with `bottleneck`, ResNet-50; `batch_norm`: after the extra convolutions.
+struct SsdResNetLayout {
+  bool bottleneck, batch_norm;
+};
+[[nodiscard]] NetworkGraph ssd_resnet(const BuildOptions& options, const SsdResNetLayout& layout);
 
 }  // namespace tracecast::zoo_builders

@@ -17,7 +17,8 @@ constexpr std::string_view kTorchvision = "torchvision 0.15 model reference (num
 
 constexpr std::string_view kAlexNetNames[] = {"alexnet_owt"};
 constexpr std::string_view kGoogLeNetNames[] = {"inception_v1"};
-constexpr std::string_view kResNet50Names[] = {"resnet50_v1.5"};
+constexpr std::string_view kCycleGanNames[] = {"cyclegan_monet2photo"};
+constexpr std::string_view kResNet50Names[] = {"resnet50_v1.5", "resnet50_imagenet"};
 
 /// A family's builder with one of its layouts.
 template <auto family, auto layout>
@@ -60,6 +61,8 @@ constexpr SqueezeNetLayout kSqueezeNet10{
 constexpr SqueezeNetLayout kSqueezeNet11{
     .first_channels = 64, .first_kernel = 3, .pool_after = {1, 3}};
 constexpr ResNetLayout kResNet18{.blocks = {2, 2, 2, 2}, .bottleneck = false};
+constexpr ResNetLayout kResNet18Cifar{
+    .blocks = {2, 2, 2, 2}, .bottleneck = false, .small_images = true};
 constexpr ResNetLayout kResNet34{.blocks = {3, 4, 6, 3}, .bottleneck = false};
 constexpr ResNetLayout kResNet50{.blocks = {3, 4, 6, 3}};
 constexpr ResNetLayout kResNet50V1{.blocks = {3, 4, 6, 3}, .stride_in_first = true};
@@ -69,6 +72,8 @@ constexpr ResNetLayout kResNet200{.blocks = {3, 24, 36, 3}, .pre_activation = tr
 constexpr ResNetLayout kResNeXt50{.blocks = {3, 4, 6, 3}, .groups = 32, .group_width = 4};
 constexpr ResNetLayout kResNeXt101{.blocks = {3, 4, 23, 3}, .groups = 32, .group_width = 4};
 constexpr ResNetLayout kWideResNet50{.blocks = {3, 4, 6, 3}, .group_width = 128};
+constexpr SsdResNetLayout kSsdResNet34{.bottleneck = false, .batch_norm = false};
+constexpr SsdResNetLayout kSsdResNet50{.bottleneck = true, .batch_norm = true};
 constexpr VggLayout kVgg11{{1, 1, 2, 2, 2}};
 constexpr VggLayout kVgg13{{2, 2, 2, 2, 2}};
 constexpr VggLayout kVgg16{{2, 2, 3, 3, 3}};
@@ -131,6 +136,9 @@ constexpr ZooEntry kZoo[] = {
     {"autoencoder", kAutoencoderNames, "Recoder's autoencoder, MovieLens-20M", "github.com/amoussawi/recoder (the count of that definition)", 8'063'508, 0, autoencoder},
     {"bert_base", {}, "BERT base", kHuggingFace, 109'482'240, 0, build<kBertBase>, 512, 512},
     {"bert_large", {}, "BERT large", kHuggingFace, 335'141'888, 0, build<kBertLarge>, 512, 512},
+    {"caffenet", {}, "AlexNet of Caffe, two groups", "BVLC Caffe models/bvlc_alexnet (60,965,224)", 60'965'224, 227, caffenet},
+    {"cifar10_cnn", {}, "CIFAR-10 CNN, TensorFlow's tutorial", "tensorflow.org tutorials, Convolutional Neural Networks (1,068,298)", 1'068'298, 24, cifar10_cnn, 0, 0, 10},
+    {"cyclegan", kCycleGanNames, "CycleGAN; inference: one generator", "github.com/junyanz/pytorch-CycleGAN-and-pix2pix (prints 11.378 M, discriminator 2.765 M)", 11'378'179, 256, cyclegan, 0, 0, 1},
     {"densenet121", {}, "DenseNet-121", kTorchvision, 7'978'856, 224, build<densenet, kDenseNet121>},
     {"densenet161", {}, "DenseNet-161", kTorchvision, 28'681'000, 224, build<densenet, kDenseNet161>},
     {"densenet169", {}, "DenseNet-169", kTorchvision, 14'149'480, 224, build<densenet, kDenseNet169>},
@@ -161,6 +169,7 @@ constexpr ZooEntry kZoo[] = {
     {"llama3_405b", {}, "Llama 3.1 405B", kLlama3, 405'853'388'800, 0, build<kLlama3Of405>, 8192, 0},
     {"llama3_70b", {}, "Llama 3 70B", kLlama3, 70'553'706'496, 0, build<kLlama3Of70>, 8192, 0},
     {"llama3_8b", {}, "Llama 3 8B", kLlama3, 8'030'261'248, 0, build<kLlama3Of8>, 8192, 0},
+    {"minigo", {}, "MiniGo; image size = board", "github.com/tensorflow/minigo dual_net.py, early 2018 (the count of that definition)", 191'386, 9, minigo, 0, 0, 82},
     {"mlp_reuters", kMlpNames, "512 units on 1000 words, 46 topics", "Keras examples/reuters_mlp.py (the count of that definition)", 536'110, 0, mlp_reuters},
     {"mobilenet_v2", {}, "MobileNet-v2", kTorchvision, 3'504'872, 224, mobilenet_v2},
     {"ncf", kNcfNames, "NeuMF on MovieLens-20M", "MLPerf training v0.5, recommendation/pytorch/neumf.py (the count of that definition)", 31'832'577, 0, ncf},
@@ -177,15 +186,20 @@ constexpr ZooEntry kZoo[] = {
     {"resnet101", {}, "ResNet-101 v1.5", kTorchvision, 44'549'160, 224, build<resnet, kResNet101>},
     {"resnet152", {}, "ResNet-152 v1.5", kTorchvision, 60'192'808, 224, build<resnet, kResNet152>},
     {"resnet18", {}, "ResNet-18", kTorchvision, 11'689'512, 224, build<resnet, kResNet18>},
+    {"resnet18_cifar10", {}, "ResNet-18 for 32x32 images", "github.com/kuangliu/pytorch-cifar models/resnet.py (11,173,962)", 11'173'962, 32, build<resnet, kResNet18Cifar>, 0, 0, 10},
     {"resnet200", {}, "ResNet-200, pre-activation", "fb.resnet.torch models/preresnet.lua (the count of that definition)", 64'666'152, 224, build<resnet, kResNet200>},
     {"resnet34", {}, "ResNet-34", kTorchvision, 21'797'672, 224, build<resnet, kResNet34>},
     {"resnet50", kResNet50Names, "ResNet-50 v1.5, stride in the 3x3", kTorchvision, 25'557'032, 224, build<resnet, kResNet50>},
     {"resnet50_v1", {}, "ResNet-50 v1, stride in the first 1x1", kTorchvision, 25'557'032, 224, build<resnet, kResNet50V1>},
     {"resnext101_32x4d", {}, "ResNeXt-101 32x4d", "Xie et al., arXiv 1611.05431, section 4 (44 M)", 44'177'704, 224, build<resnet, kResNeXt101>},
     {"resnext50_32x4d", {}, "ResNeXt-50 32x4d", kTorchvision, 25'028'904, 224, build<resnet, kResNeXt50>},
+    {"shufflenet", {}, "ShuffleNet, 4 groups", "Zhang et al., arXiv 1707.01083; the count of the ONNX model zoo's file", 1'393'320, 224, shufflenet},
     {"softmax_regression", {}, "Softmax regression, MNIST", "TensorFlow 1.x mnist_softmax.py (the count of that definition)", 7'850, 0, softmax_regression},
     {"squeezenet1_0", {}, "SqueezeNet 1.0", kTorchvision, 1'248'424, 224, build<squeezenet, kSqueezeNet10>},
     {"squeezenet1_1", {}, "SqueezeNet 1.1", kTorchvision, 1'235'496, 224, build<squeezenet, kSqueezeNet11>},
+    {"ssd300", {}, "SSD300 on VGG-16", "torchvision 0.15 ssd300_vgg16 (num_params)", 35'641'826, 300, ssd_vgg16, 0, 0, 91},
+    {"ssd300_rn34", {}, "SSD300 on ResNet-34, MLPerf's", "MLPerf training single_stage_detector (the count of that definition)", 19'972'534, 300, build<ssd_resnet, kSsdResNet34>, 0, 0, 81},
+    {"ssd300_rn50", {}, "SSD300 on ResNet-50, NVIDIA's", "NVIDIA DeepLearningExamples SSD300 v1.1 for PyTorch (the count of that definition)", 22'894'902, 300, build<ssd_resnet, kSsdResNet50>, 0, 0, 81},
     {"transformer", {}, "Transformer base, English to German", kVaswani, 63'082'496, 0, build<kTransformerBase>, 32, 0},
     {"transformer_big", {}, "Transformer big, English to German", kVaswani, 214'245'376, 0, build<kTransformerBig>, 32, 0},
     {"transformer_multi30k", {}, "Transformer base on Multi30k", "github.com/jadore801120/attention-is-all-you-need-pytorch (the count of that definition)", 47'241'216, 0, build<kTransformerMulti30k>, 32, 0},
@@ -194,6 +208,7 @@ constexpr ZooEntry kZoo[] = {
     {"vgg16", {}, "VGG-16 (D)", kTorchvision, 138'357'544, 224, build<vgg, kVgg16>},
     {"vgg19", {}, "VGG-19 (E)", kTorchvision, 143'667'240, 224, build<vgg, kVgg19>},
     {"wide_resnet50_2", {}, "Wide ResNet-50-2", kTorchvision, 68'883'240, 224, build<resnet, kWideResNet50>},
+    {"zfnet512", {}, "ZFNet, 512 channels", "Zeiler and Fergus, arXiv 1311.2901; the count of the ONNX model zoo's file", 87'250'536, 224, zfnet512},
 };
 // clang-format on
 
@@ -211,6 +226,7 @@ constexpr std::int64_t kMostTokens = 1 << 20;
 
 NetworkGraph build_at(const ZooEntry& entry, BuildOptions options, std::int64_t image_size) {
   options.image_size = image_size;
+  options.classes = options.classes.value_or(entry.classes);
   return entry.build(options);
 }
 
@@ -309,8 +325,9 @@ NetworkGraph build_network(std::string_view name, const BuildOptions& options) {
     throw InputError(where, "batch " + std::to_string(options.batch),
                      "1 to " + std::to_string(kMostSamples));
   }
-  if (options.classes < 1 || options.classes > kMostClasses) {
-    throw InputError(where, std::to_string(options.classes) + " classes",
+  const std::int64_t classes = options.classes.value_or(entry->classes);
+  if (classes < 1 || classes > kMostClasses) {
+    throw InputError(where, std::to_string(classes) + " classes",
                      "1 to " + std::to_string(kMostClasses));
   }
   BuildOptions sized = options;

@@ -14,7 +14,7 @@ struct BuildOptions {
   std::optional<std::int64_t> image_size{};  ///< side of square images; nothing = the usual one
   std::optional<std::int64_t> seq_len{};     ///< tokens per sample; nothing = the usual number
   bool training = false;                     ///< with dropout and auxiliary heads
-  std::int64_t classes = 1000;               ///< networks of other tasks ignore it
+  std::optional<std::int64_t> classes{};     ///< nothing = the usual number
 };
 
 /// A network the zoo can build.
@@ -23,12 +23,13 @@ struct ZooEntry {
   std::span<const std::string_view> aliases;  ///< other names of the same network
   std::string_view title;                     ///< one line for people
   std::string_view source;  ///< definition followed, and where the parameter count is published
-  std::int64_t parameters;  ///< published count at 1000 classes, without auxiliary heads
+  std::int64_t parameters;  ///< published count at the usual classes, without auxiliary heads
   std::int64_t image_size;  ///< usual side of the image; 0 = reads no images
   NetworkGraph (*build)(
       const BuildOptions& options);  ///< batch, and image_size or seq_len, are set and in range
   std::int64_t seq_len = 0;          ///< usual tokens per sample; 0 = reads no sequences
   std::int64_t most_tokens = 0;      ///< learned positions; 0 = any length
+  std::int64_t classes = 1000;       ///< usual number of classes; 1 = does not classify
 };
 
 /// Every network, sorted by name.

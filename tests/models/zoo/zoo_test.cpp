@@ -215,7 +215,9 @@ TEST_CASE(
         CHECK(graph.name == entry.name);
         CHECK(graph.batch == 3);
         for (const TensorId output : graph.outputs) {
-          CHECK(graph.tensor(output).shape == Shape{3, 1000});
+          const Shape& shape = graph.tensor(output).shape;
+          CHECK(shape.front() == 3);
+          if (entry.classes == 1000) CHECK(shape == Shape{3, 1000});
         }
         for (const Tensor& tensor : graph.tensors()) CHECK(element_count(tensor.shape) > 0);
       }
