@@ -26,27 +26,6 @@ NetworkGraph build(const BuildOptions& options) {
   return family(options, layout);
 }
 
-template <BertLayout layout>
-NetworkGraph build(const BuildOptions& options) {
-  return bert(options, layout);
-}
-template <GptLayout layout>
-NetworkGraph build(const BuildOptions& options) {
-  return gpt(options, layout);
-}
-template <OptLayout layout>
-NetworkGraph build(const BuildOptions& options) {
-  return opt(options, layout);
-}
-template <LlamaLayout layout>
-NetworkGraph build(const BuildOptions& options) {
-  return llama(options, layout);
-}
-template <TransformerLayout layout>
-NetworkGraph build(const BuildOptions& options) {
-  return transformer(options, layout);
-}
-
 constexpr DenseNetLayout kDenseNet121{.layers = {6, 12, 24, 16}};
 constexpr DenseNetLayout kDenseNet161{
     .layers = {6, 12, 36, 24}, .growth = 48, .first_channels = 96};
@@ -134,8 +113,8 @@ constexpr std::string_view kAutoencoderNames[] = {"autoencoder_ml20m"};
 constexpr ZooEntry kZoo[] = {
     {"alexnet", kAlexNetNames, "AlexNet, one tower", kTorchvision, 61'100'840, 224, alexnet},
     {"autoencoder", kAutoencoderNames, "Recoder's autoencoder, MovieLens-20M", "github.com/amoussawi/recoder (the count of that definition)", 8'063'508, 0, autoencoder},
-    {"bert_base", {}, "BERT base", kHuggingFace, 109'482'240, 0, build<kBertBase>, 512, 512},
-    {"bert_large", {}, "BERT large", kHuggingFace, 335'141'888, 0, build<kBertLarge>, 512, 512},
+    {"bert_base", {}, "BERT base", kHuggingFace, 109'482'240, 0, build<bert, kBertBase>, 512, 512},
+    {"bert_large", {}, "BERT large", kHuggingFace, 335'141'888, 0, build<bert, kBertLarge>, 512, 512},
     {"caffenet", {}, "AlexNet of Caffe, two groups", "BVLC Caffe models/bvlc_alexnet (60,965,224)", 60'965'224, 227, caffenet},
     {"cifar10_cnn", {}, "CIFAR-10 CNN, TensorFlow's tutorial", "tensorflow.org tutorials, Convolutional Neural Networks (1,068,298)", 1'068'298, 24, cifar10_cnn, 0, 0, 10},
     {"cyclegan", kCycleGanNames, "CycleGAN; inference: one generator", "github.com/junyanz/pytorch-CycleGAN-and-pix2pix (prints 11.378 M, discriminator 2.765 M)", 11'378'179, 256, cyclegan, 0, 0, 1},
@@ -145,43 +124,43 @@ constexpr ZooEntry kZoo[] = {
     {"densenet201", {}, "DenseNet-201", kTorchvision, 20'013'928, 224, build<densenet, kDenseNet201>},
     {"googlenet", kGoogLeNetNames, "GoogLeNet as published, with LRN", "Szegedy et al., arXiv 1409.4842, table 1 (the count with biases)", 6'998'552, 224, build<googlenet, kGoogLeNet>},
     {"googlenet_bn", {}, "GoogLeNet with batch norm", kTorchvision, 6'624'904, 224, build<googlenet, kGoogLeNetBn>},
-    {"gpt2", kGpt2Names, "GPT-2 small", kHuggingFace, 124'439'808, 0, build<kGpt2Small>, 1024, 1024},
-    {"gpt2_large", {}, "GPT-2 large", kHuggingFace, 774'030'080, 0, build<kGpt2Large>, 1024, 1024},
-    {"gpt2_medium", {}, "GPT-2 medium", kHuggingFace, 354'823'168, 0, build<kGpt2Medium>, 1024, 1024},
-    {"gpt2_xl", {}, "GPT-2 XL", kHuggingFace, 1'557'611'200, 0, build<kGpt2Xl>, 1024, 1024},
-    {"gpt3_1.3b", {}, "GPT-3 1.3B, dense attention", kGpt3, 1'315'723'264, 0, build<kGpt3Xl>, 2048, 2048},
-    {"gpt3_125m", {}, "GPT-3 125M, dense attention", kGpt3, 125'226'240, 0, build<kGpt3Small>, 2048, 2048},
-    {"gpt3_13b", {}, "GPT-3 13B, dense attention", kGpt3, 12'853'386'240, 0, build<kGpt3Of13000>, 2048, 2048},
-    {"gpt3_175b", {}, "GPT-3 175B, dense attention", kGpt3, 174'604'259'328, 0, build<kGpt3Of175000>, 2048, 2048},
-    {"gpt3_2.7b", {}, "GPT-3 2.7B, dense attention", kGpt3, 2'651'553'280, 0, build<kGpt3Of2700>, 2048, 2048},
-    {"gpt3_350m", {}, "GPT-3 350M, dense attention", kGpt3, 355'871'744, 0, build<kGpt3Medium>, 2048, 2048},
-    {"gpt3_6.7b", {}, "GPT-3 6.7B, dense attention", kGpt3, 6'658'404'352, 0, build<kGpt3Of6700>, 2048, 2048},
-    {"gpt3_760m", {}, "GPT-3 760M, dense attention", kGpt3, 760'300'032, 0, build<kGpt3Large>, 2048, 2048},
+    {"gpt2", kGpt2Names, "GPT-2 small", kHuggingFace, 124'439'808, 0, build<gpt, kGpt2Small>, 1024, 1024},
+    {"gpt2_large", {}, "GPT-2 large", kHuggingFace, 774'030'080, 0, build<gpt, kGpt2Large>, 1024, 1024},
+    {"gpt2_medium", {}, "GPT-2 medium", kHuggingFace, 354'823'168, 0, build<gpt, kGpt2Medium>, 1024, 1024},
+    {"gpt2_xl", {}, "GPT-2 XL", kHuggingFace, 1'557'611'200, 0, build<gpt, kGpt2Xl>, 1024, 1024},
+    {"gpt3_1.3b", {}, "GPT-3 1.3B, dense attention", kGpt3, 1'315'723'264, 0, build<gpt, kGpt3Xl>, 2048, 2048},
+    {"gpt3_125m", {}, "GPT-3 125M, dense attention", kGpt3, 125'226'240, 0, build<gpt, kGpt3Small>, 2048, 2048},
+    {"gpt3_13b", {}, "GPT-3 13B, dense attention", kGpt3, 12'853'386'240, 0, build<gpt, kGpt3Of13000>, 2048, 2048},
+    {"gpt3_175b", {}, "GPT-3 175B, dense attention", kGpt3, 174'604'259'328, 0, build<gpt, kGpt3Of175000>, 2048, 2048},
+    {"gpt3_2.7b", {}, "GPT-3 2.7B, dense attention", kGpt3, 2'651'553'280, 0, build<gpt, kGpt3Of2700>, 2048, 2048},
+    {"gpt3_350m", {}, "GPT-3 350M, dense attention", kGpt3, 355'871'744, 0, build<gpt, kGpt3Medium>, 2048, 2048},
+    {"gpt3_6.7b", {}, "GPT-3 6.7B, dense attention", kGpt3, 6'658'404'352, 0, build<gpt, kGpt3Of6700>, 2048, 2048},
+    {"gpt3_760m", {}, "GPT-3 760M, dense attention", kGpt3, 760'300'032, 0, build<gpt, kGpt3Large>, 2048, 2048},
     {"inception_bn", {}, "Inception with batch norm, MXNet's", "MXNet 1.x symbols/inception-bn.py (the count of that definition)", 11'295'240, 224, build<inception_bn, kInceptionBnMxnet>},
     {"inception_v2", {}, "Inception with batch norm as published", "Ioffe and Szegedy, arXiv 1502.03167, figure 5 (the count of that table)", 11'194'984, 224, build<inception_bn, kInceptionBn>},
     {"inception_v3", {}, "Inception-v3", kTorchvision, 23'834'568, 299, inception_v3},
     {"inception_v4", {}, "Inception-v4", "Szegedy et al., arXiv 1602.07261; count of timm 0.9 (42.68 M)", 42'679'816, 299, inception_v4},
-    {"llama2_13b", {}, "Llama 2 13B", kLlama2, 13'015'864'320, 0, build<kLlama2Of13>, 4096, 0},
-    {"llama2_70b", {}, "Llama 2 70B", kLlama2, 68'976'648'192, 0, build<kLlama2Of70>, 4096, 0},
-    {"llama2_7b", {}, "Llama 2 7B", kLlama2, 6'738'415'616, 0, build<kLlama2Of7>, 4096, 0},
-    {"llama3_1b", {}, "Llama 3.2 1B", kLlama3, 1'235'814'400, 0, build<kLlama3Of1>, 8192, 0},
-    {"llama3_3b", {}, "Llama 3.2 3B", kLlama3, 3'212'749'824, 0, build<kLlama3Of3>, 8192, 0},
-    {"llama3_405b", {}, "Llama 3.1 405B", kLlama3, 405'853'388'800, 0, build<kLlama3Of405>, 8192, 0},
-    {"llama3_70b", {}, "Llama 3 70B", kLlama3, 70'553'706'496, 0, build<kLlama3Of70>, 8192, 0},
-    {"llama3_8b", {}, "Llama 3 8B", kLlama3, 8'030'261'248, 0, build<kLlama3Of8>, 8192, 0},
+    {"llama2_13b", {}, "Llama 2 13B", kLlama2, 13'015'864'320, 0, build<llama, kLlama2Of13>, 4096, 0},
+    {"llama2_70b", {}, "Llama 2 70B", kLlama2, 68'976'648'192, 0, build<llama, kLlama2Of70>, 4096, 0},
+    {"llama2_7b", {}, "Llama 2 7B", kLlama2, 6'738'415'616, 0, build<llama, kLlama2Of7>, 4096, 0},
+    {"llama3_1b", {}, "Llama 3.2 1B", kLlama3, 1'235'814'400, 0, build<llama, kLlama3Of1>, 8192, 0},
+    {"llama3_3b", {}, "Llama 3.2 3B", kLlama3, 3'212'749'824, 0, build<llama, kLlama3Of3>, 8192, 0},
+    {"llama3_405b", {}, "Llama 3.1 405B", kLlama3, 405'853'388'800, 0, build<llama, kLlama3Of405>, 8192, 0},
+    {"llama3_70b", {}, "Llama 3 70B", kLlama3, 70'553'706'496, 0, build<llama, kLlama3Of70>, 8192, 0},
+    {"llama3_8b", {}, "Llama 3 8B", kLlama3, 8'030'261'248, 0, build<llama, kLlama3Of8>, 8192, 0},
     {"minigo", {}, "MiniGo; image size = board", "github.com/tensorflow/minigo dual_net.py, early 2018 (the count of that definition)", 191'386, 9, minigo, 0, 0, 82},
     {"mlp_reuters", kMlpNames, "512 units on 1000 words, 46 topics", "Keras examples/reuters_mlp.py (the count of that definition)", 536'110, 0, mlp_reuters},
     {"mobilenet_v2", {}, "MobileNet-v2", kTorchvision, 3'504'872, 224, mobilenet_v2},
     {"ncf", kNcfNames, "NeuMF on MovieLens-20M", "MLPerf training v0.5, recommendation/pytorch/neumf.py (the count of that definition)", 31'832'577, 0, ncf},
-    {"opt_1.3b", {}, "OPT-1.3B", kOpt, 1'315'758'080, 0, build<kOpt1300>, 2048, 2048},
-    {"opt_125m", {}, "OPT-125M", kOpt, 125'239'296, 0, build<kOpt125>, 2048, 2048},
-    {"opt_13b", {}, "OPT-13B", kOpt, 12'853'473'280, 0, build<kOpt13000>, 2048, 2048},
-    {"opt_175b", {}, "OPT-175B", kOpt, 174'604'468'224, 0, build<kOpt175000>, 2048, 2048},
-    {"opt_2.7b", {}, "OPT-2.7B", kOpt, 2'651'596'800, 0, build<kOpt2700>, 2048, 2048},
-    {"opt_30b", {}, "OPT-30B", kOpt, 29'974'540'288, 0, build<kOpt30000>, 2048, 2048},
-    {"opt_350m", {}, "OPT-350M", kOpt, 331'196'416, 0, build<kOpt350>, 2048, 2048},
-    {"opt_6.7b", {}, "OPT-6.7B", kOpt, 6'658'473'984, 0, build<kOpt6700>, 2048, 2048},
-    {"opt_66b", {}, "OPT-66B", kOpt, 65'719'701'504, 0, build<kOpt66000>, 2048, 2048},
+    {"opt_1.3b", {}, "OPT-1.3B", kOpt, 1'315'758'080, 0, build<opt, kOpt1300>, 2048, 2048},
+    {"opt_125m", {}, "OPT-125M", kOpt, 125'239'296, 0, build<opt, kOpt125>, 2048, 2048},
+    {"opt_13b", {}, "OPT-13B", kOpt, 12'853'473'280, 0, build<opt, kOpt13000>, 2048, 2048},
+    {"opt_175b", {}, "OPT-175B", kOpt, 174'604'468'224, 0, build<opt, kOpt175000>, 2048, 2048},
+    {"opt_2.7b", {}, "OPT-2.7B", kOpt, 2'651'596'800, 0, build<opt, kOpt2700>, 2048, 2048},
+    {"opt_30b", {}, "OPT-30B", kOpt, 29'974'540'288, 0, build<opt, kOpt30000>, 2048, 2048},
+    {"opt_350m", {}, "OPT-350M", kOpt, 331'196'416, 0, build<opt, kOpt350>, 2048, 2048},
+    {"opt_6.7b", {}, "OPT-6.7B", kOpt, 6'658'473'984, 0, build<opt, kOpt6700>, 2048, 2048},
+    {"opt_66b", {}, "OPT-66B", kOpt, 65'719'701'504, 0, build<opt, kOpt66000>, 2048, 2048},
     {"overfeat", {}, "OverFeat, fast", "Sermanet et al., arXiv 1312.6229, table 1 (145 M)", 145'920'872, 231, overfeat},
     {"resnet101", {}, "ResNet-101 v1.5", kTorchvision, 44'549'160, 224, build<resnet, kResNet101>},
     {"resnet152", {}, "ResNet-152 v1.5", kTorchvision, 60'192'808, 224, build<resnet, kResNet152>},
@@ -200,9 +179,9 @@ constexpr ZooEntry kZoo[] = {
     {"ssd300", {}, "SSD300 on VGG-16", "torchvision 0.15 ssd300_vgg16 (num_params)", 35'641'826, 300, ssd_vgg16, 0, 0, 91},
     {"ssd300_rn34", {}, "SSD300 on ResNet-34, MLPerf's", "MLPerf training single_stage_detector (the count of that definition)", 19'972'534, 300, build<ssd_resnet, kSsdResNet34>, 0, 0, 81},
     {"ssd300_rn50", {}, "SSD300 on ResNet-50, NVIDIA's", "NVIDIA DeepLearningExamples SSD300 v1.1 for PyTorch (the count of that definition)", 22'894'902, 300, build<ssd_resnet, kSsdResNet50>, 0, 0, 81},
-    {"transformer", {}, "Transformer base, English to German", kVaswani, 63'082'496, 0, build<kTransformerBase>, 32, 0},
-    {"transformer_big", {}, "Transformer big, English to German", kVaswani, 214'245'376, 0, build<kTransformerBig>, 32, 0},
-    {"transformer_multi30k", {}, "Transformer base on Multi30k", "github.com/jadore801120/attention-is-all-you-need-pytorch (the count of that definition)", 47'241'216, 0, build<kTransformerMulti30k>, 32, 0},
+    {"transformer", {}, "Transformer base, English to German", kVaswani, 63'082'496, 0, build<transformer, kTransformerBase>, 32, 0},
+    {"transformer_big", {}, "Transformer big, English to German", kVaswani, 214'245'376, 0, build<transformer, kTransformerBig>, 32, 0},
+    {"transformer_multi30k", {}, "Transformer base on Multi30k", "github.com/jadore801120/attention-is-all-you-need-pytorch (the count of that definition)", 47'241'216, 0, build<transformer, kTransformerMulti30k>, 32, 0},
     {"vgg11", {}, "VGG-11 (A)", kTorchvision, 132'863'336, 224, build<vgg, kVgg11>},
     {"vgg13", {}, "VGG-13 (B)", kTorchvision, 133'047'848, 224, build<vgg, kVgg13>},
     {"vgg16", {}, "VGG-16 (D)", kTorchvision, 138'357'544, 224, build<vgg, kVgg16>},
