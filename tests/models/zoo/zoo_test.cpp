@@ -77,6 +77,9 @@ TEST_CASE("parameters equal torchvision's num_params, auxiliary heads when train
       {"squeezenet1_0", false, 1'248'424},
       {"inception_v3", true, 27'161'264},
       {"inception_v3", false, 27'161'264 - 3'326'696},
+      // The same page, table of object detection weights: 91 classes of COCO.
+      {"ssd300", false, 35'641'826},
+      {"ssd300", true, 35'641'826},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -118,7 +121,7 @@ TEST_CASE("multiply-adds agree with torchvision's GFLOPS column") {
       {"inception_v3", 5.71},    {"densenet121", 2.83},      {"densenet161", 7.73},
       {"densenet169", 3.36},     {"densenet201", 4.29},      {"googlenet_bn", 1.50},
       {"mobilenet_v2", 0.30},    {"squeezenet1_0", 0.82},    {"squeezenet1_1", 0.35},
-      {"resnext50_32x4d", 4.23}, {"wide_resnet50_2", 11.40},
+      {"resnext50_32x4d", 4.23}, {"wide_resnet50_2", 11.40}, {"ssd300", 34.86},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -148,6 +151,84 @@ TEST_CASE("GoogLeNet as published has the paper's convolutions and both auxiliar
   // Each head: 1x1 to 128 channels on 4x4, 2048 to 1024 to 1000, all with biases.
   const std::int64_t heads = (512 + 1) * 128 + (528 + 1) * 128 + 2 * (2049 * 1024 + 1025 * 1000);
   CHECK(build_network("googlenet", {.training = true}).parameter_count() == 6'998'552 + heads);
+}
+
+TEST_CASE("Caffe's AlexNet splits its second, fourth and fifth convolution into two groups") {
+  // Krizhevsky et al., figure 2, on 227x227: 55, 27, 13, 13, 13 cells.
+  const double macs = 96 * 3 * 121 * square(55) + 256 * 48 * 25 * square(27) +
+                      (384 * 256 + 384 * 192 + 256 * 192) * 9 * square(13) + 9216.0 * 4096 +
+                      4096.0 * 4096 + 4096.0 * 1000;
+  CHECK(build_network("caffenet", {}).forward_macs() == macs);
+}
+
+TEST_CASE("SSD300 predicts 8732 boxes, whatever the backbone") {
+  // Liu et al., section 3.1: 4 or 6 default boxes on maps of 38, 19, 10, 5, 3 and 1.
+  const std::int64_t boxes = 4 * 38 * 38 + 6 * (19 * 19 + 10 * 10 + 5 * 5) + 4 * (3 * 3 + 1);
+  REQUIRE(boxes == 8732);
+  struct Row {
+    const char* name;
+    std::int64_t classes;
+  };
+  for (const Row& row : {Row{"ssd300", 91}, Row{"ssd300_rn34", 81}, Row{"ssd300_rn50", 81}}) {
+    CAPTURE(row.name);
+    const NetworkGraph graph = build_network(row.name, {.batch = 2});
+    REQUIRE(graph.outputs.size() == 2);
+    CHECK(graph.tensor(graph.outputs[0]).shape == Shape{2, row.classes, boxes, 1});
+    CHECK(graph.tensor(graph.outputs[1]).shape == Shape{2, 4, boxes, 1});
+  }
+}
+
+TEST_CASE("SSD300 on a ResNet has three of its stages, extra convolutions and heads") {
+  // Heads: 3x3 from 256 or 1024, 512, 512, 256, 256, 256 channels with biases to 4, 6, 6, 6, 4, 4 boxes of 4 + 81
+  // values. Extras: 1x1 to 256, 256, 128, 128, 128 and 3x3 to the next map's channels.
+  const auto heads = [](double first) {
+    return 85 * (4 * (9 * first + 1) + 12 * (9 * 512 + 1) + 14 * (9 * 256 + 1));
+  };
+  const auto extra_weights = [](double first) {
+    return 256 * first + 9 * 256 * 512 + 256 * 512 + 9 * 256 * 512 + 128 * 512 + 9 * 128 * 256 +
+           2.0 * (128 * 256 + 9 * 128 * 256);
+  };
+  const double extra_channels = 256 + 512 + 256 + 512 + 3 * (128 + 256);
+  // ResNet-50 without its last stage (14,964,736) and classifier (2,049,000); batch norms: two weights a channel.
+  CHECK(build_network("ssd300_rn50", {}).parameter_count() ==
+        25'557'032 - 14'964'736 - 2'049'000 + heads(1024) + extra_weights(1024) +
+            2 * extra_channels);
+  // ResNet-34 without its last stage (13,114,368) and classifier (513,000); a bias a channel.
+  CHECK(build_network("ssd300_rn34", {}).parameter_count() ==
+        21'797'672 - 13'114'368 - 513'000 + heads(256) + extra_weights(256) + extra_channels);
+}
+
+TEST_CASE("MiniGo's network grows with the board") {
+  // N blocks of two 3x3 convolutions, `width` wide, 17 planes in, biases and two weights a channel for the batch
+  // norms; heads as in Silver et al., whose batch norms have no weights.
+  const auto parameters = [](std::int64_t n, std::int64_t width) {
+    const std::int64_t points = n * n;
+    const std::int64_t tower = 17 * 9 * width + 3 * width + 2 * n * (9 * width * width + 3 * width);
+    const std::int64_t policy = 2 * width + 2 + (2 * points + 1) * (points + 1);
+    const std::int64_t value = width + 1 + (points + 1) * 2 * width + 2 * width + 1;
+    return tower + policy + value;
+  };
+  // The powers of two nearest to 81 / 3 = 27 and 361 / 3 = 120.
+  CHECK(build_network("minigo", {}).parameter_count() == parameters(9, 32));
+  CHECK(build_network("minigo", {.image_size = 19}).parameter_count() == parameters(19, 128));
+}
+
+TEST_CASE("the CIFAR-10 tutorial's network has its multiply-adds") {
+  // "about 19.5M": 5x5 convolutions on 24x24 and 12x12, products of 6 * 6 * 64 to 384, 192 and 10.
+  const double macs = 75 * 64 * square(24) + 1600 * 64 * square(12) + 2304 * 384 + 384 * 192 + 1920;
+  CHECK(build_network("cifar10_cnn", {}).forward_macs() == macs);
+}
+
+TEST_CASE("CycleGAN trains both generators and both discriminators, each three times") {
+  const NetworkGraph infer = build_network("cyclegan", {});
+  const NetworkGraph train = build_network("cyclegan", {.training = true});
+  // What the authors' program prints: 11.378 M and 2.765 M.
+  CHECK(train.parameter_count() == 2 * (11'378'179 + 2'764'737));
+  CHECK(infer.tensor(infer.outputs.front()).shape == Shape{1, 3, 256, 256});
+  // PatchGAN on 256: 4x4 windows on 128, 64, 32, 31 and 30 cells.
+  const double judge = 16 * (3 * 64 * square(128) + 64 * 128 * square(64) + 128 * 256 * square(32) +
+                             256 * 512 * square(31) + 512 * square(30));
+  CHECK(train.forward_macs() == 6 * (infer.forward_macs() + judge));
 }
 
 TEST_CASE("the stride's place makes the difference between ResNet-50 v1 and v1.5") {
