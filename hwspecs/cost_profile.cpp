@@ -113,6 +113,20 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.memory.transpose_efficiency; });
   add("kernel.fill_us", 0, 50, [](CostProfile& p) -> double& { return p.kernel.fill_us; });
 
+  add("power.node_exponent", 0, 3, [](CostProfile& p) -> double& { return p.power.node_exponent; });
+  add("power.clocked_pj", 0, 100, [](CostProfile& p) -> double& { return p.power.clocked_pj; });
+  add("power.flop_pj", 0, 1000, [](CostProfile& p) -> double& { return p.power.flop_pj; });
+  add("power.tensor_flop_pj", 0, 1000,
+      [](CostProfile& p) -> double& { return p.power.tensor_flop_pj; });
+  add("power.hbm_pj_per_byte", 0, 10000,
+      [](CostProfile& p) -> double& { return p.power.hbm_pj_per_byte; });
+  add("power.gddr_pj_per_byte", 0, 10000,
+      [](CostProfile& p) -> double& { return p.power.gddr_pj_per_byte; });
+  add("power.gddr_awake_pj_per_byte", 0, 10000,
+      [](CostProfile& p) -> double& { return p.power.gddr_awake_pj_per_byte; });
+  add("context.bytes_per_thread", 0, 65536,
+      [](CostProfile& p) -> double& { return p.context.bytes_per_thread; });
+
   for (std::size_t i = 0; i < kCostFormCount; ++i) {
     add(fmt::format("error.{}.measured", kForms[i]), 0.01, 2,
         [=](CostProfile& p) -> double& { return p.error[i].measured; });

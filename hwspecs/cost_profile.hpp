@@ -88,6 +88,24 @@ struct KernelParameters {
   double fill_us = 0;  ///< first block starts to last block ends in a kernel without work
 };
 
+/// Board power from activity; formula in sim/cluster/power.hpp. 1 pJ/FLOP is 1 W per TFLOP/s, 1 pJ/byte is
+/// 1 mW per GB/s.
+struct PowerParameters {
+  double node_exponent = 0;  ///< energy per operation goes with (process_nm / 16)^this
+  double clocked_pj =
+      0;               ///< per operation that the arithmetic lanes could do, done or not, at 16 nm
+  double flop_pj = 0;  ///< per operation on CUDA cores, at 16 nm, operands and instruction included
+  double tensor_flop_pj = 0;    ///< per operation on tensor cores, at 16 nm
+  double hbm_pj_per_byte = 0;   ///< per byte moved
+  double gddr_pj_per_byte = 0;  ///< per byte moved
+  double gddr_awake_pj_per_byte =
+      0;  ///< per byte that GDDR could move once its clock is up, moved or not
+};
+/// What a CUDA context takes of the device's memory; formula in sim/cluster/memory.hpp.
+struct ContextParameters {
+  double bytes_per_thread = 0;  ///< per thread that fits on the device: stacks, saved state
+};
+
 /// ln-error of one form: standard deviation of ln(measured / predicted).
 struct ErrorSpread {
   double measured = 0;     ///< on a GPU that was measured
@@ -121,6 +139,8 @@ struct CostProfile {
   TensorParameters tensor;
   MemoryParameters memory;
   KernelParameters kernel;
+  PowerParameters power;
+  ContextParameters context;
   std::array<ErrorSpread, kCostFormCount> error{};
   /// [form][architecture]: rows of this generation were in the fit of this form.
   std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};

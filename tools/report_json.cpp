@@ -113,7 +113,7 @@ std::string report_json(const Job& job, const Prediction& p, bool with_layers) {
                     {"min", p.power.min.in_w()},
                     {"avg", p.power.avg.in_w()},
                     {"max", p.power.max.in_w()},
-                    {"basis", "guess"}};
+                    {"basis", p.power.is_guess ? "guess" : "transferred"}};
   doc["energy_j_per_sample"] = p.energy_per_sample.in_j();
   doc["breakdown"] = to_json(p.by_class, "class", step, true);
   doc["convolution_algorithms"] = to_json(p.convolutions, "algorithm", step, true);

@@ -174,10 +174,11 @@ std::string report_text(const Job& job, const Prediction& p) {
             percent(p.gpu_utilization.max), percent(p.sm_efficiency));
   page.line("CPU utilisation", "{} of one core: the dispatch thread", percent(p.cpu_utilization));
   add_memory(page, p.memory);
-  page.line("Power",
-            "{:.0f} W ({:.0f} to {:.0f}, idle {:.0f}), {} J per sample; a guess, no fit yet",
-            p.power.avg.in_w(), p.power.min.in_w(), p.power.max.in_w(), p.power.idle.in_w(),
-            three_digits(p.energy_per_sample.in_j()));
+  page.line(
+      "Power", "{:.0f} W ({:.0f} to {:.0f}, idle {:.0f}), {} J per sample; {}", p.power.avg.in_w(),
+      p.power.min.in_w(), p.power.max.in_w(), p.power.idle.in_w(),
+      three_digits(p.energy_per_sample.in_j()),
+      p.power.is_guess ? "a guess: tensor cores are not fitted" : "fitted in fp32 to 8 boards");
   page.blank();
   add_basis(page, job, p);
   for (const std::string& warning : job.warnings) page.line("Warning", "{}", warning);

@@ -128,9 +128,13 @@ Bytes element_size(const Tensor& tensor, PrecisionMode precision) {
   return Bytes(4);
 }
 
+Bytes device_context(const GpuSpec& gpu, const CostProfile& profile) {
+  return Bytes(profile.context.bytes_per_thread * gpu.sm_count * gpu.max_threads_per_sm);
+}
+
 MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspaces,
                        const FrameworkProfile& framework, const GpuSpec& gpu,
-                       PrecisionMode precision) {
+                       const CostProfile& profile, PrecisionMode precision) {
   TRACECAST_CHECK(workspaces.empty() || workspaces.size() == graph.ops().size(),
                   "one workspace per op");
   const std::int64_t block = std::max<std::int64_t>(as_integer(framework.allocator_block), 1);
@@ -191,12 +195,15 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
   const bool takes_share = framework.pool_fraction > 0;
   const Bytes reserved(static_cast<double>(allocator.reserved()));
   const Bytes by_tensors = takes_share ? plan.peak_live : max(reserved, plan.peak_live);
-  const Bytes available = max(gpu.memory - framework.context_memory, Bytes(0));
-  const Bytes pool = takes_share ? available * framework.pool_fraction : by_tensors;
+  const Bytes opened = device_context(gpu, profile);
+  const Bytes context = opened + framework.context_memory;
+  const Bytes free_at_start = max(gpu.memory - opened, Bytes(0));
+  const Bytes most = max(free_at_start - framework.context_memory, Bytes(0));
+  const Bytes pool = takes_share ? min(free_at_start * framework.pool_fraction, most) : by_tensors;
   plan.capacity = gpu.memory;
-  plan.needed = by_tensors + framework.context_memory;
-  plan.fits = by_tensors <= (takes_share ? pool : available);
-  plan.by_class.context = framework.context_memory;
+  plan.needed = by_tensors + context;
+  plan.fits = takes_share ? by_tensors <= pool : plan.needed <= gpu.memory;
+  plan.by_class.context = context;
   plan.by_class.pool = max(pool - plan.peak_live, Bytes(0));
   plan.device_used = plan.by_class.total();
   return plan;

@@ -2,6 +2,7 @@
 #include <optional>
 #include <span>
 
+#include "hwspecs/cost_profile.hpp"
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
@@ -18,7 +19,8 @@ struct MemoryByClass {
   Bytes workspace{};    ///< scratch of the running op
   Bytes
       pool{};  ///< what the framework's allocator holds beyond that: rounding, fragmentation, reserve
-  Bytes context{};  ///< CUDA context and loaded library kernels
+  /// CUDA context: `device_context`, and what the framework loads into it.
+  Bytes context{};
   /// All but pool and context: what a perfect allocator would need.
   [[nodiscard]] Bytes live() const {
     return weights + gradients + optimizer + activations + workspace;
@@ -43,6 +45,13 @@ struct MemoryPlan {
 /// gradients and optimizer state in FP32 and the rest in 16 bits.
 [[nodiscard]] Bytes element_size(const Tensor& tensor, PrecisionMode precision);
 
+/// What a CUDA context takes before any library is loaded: local memory and state that the driver sets aside for
+/// every thread that fits on the device.
+///   context = bytes_per_thread * sm_count * max_threads_per_sm
+/// Source of the form: free memory that TensorFlow logs after opening the device, in proportion to threads from
+/// K80 (80 MiB) to V100 (about 410 MiB); sim/cluster/notes/0001-power-and-memory.md.
+[[nodiscard]] Bytes device_context(const GpuSpec& gpu, const CostProfile& profile);
+
 /// Peak memory by liveness over the order of execution.
 /// Weights, buffers, optimizer state and inputs live all the time. Any other tensor lives from the op
 /// that writes it to the last op that reads it; the graph's outputs to the end; gradients of weights
@@ -50,9 +59,11 @@ struct MemoryPlan {
 /// framework does in place, share the memory of their first input. `workspaces[i]`: scratch of op i
 /// while it runs (empty: none). Every tensor is rounded up to the allocator's block.
 /// The allocator's overhead comes from replaying the step on `CachingAllocator`, or is the reserve of
-/// a framework that takes a share of the device at start (`pool_fraction`).
+/// a framework that takes a share of the device at start:
+///   pool = min(pool_fraction * free, free - libraries),   free = memory - device_context
+/// Its libraries (`context_memory`) are loaded later, into what it left: that is what it leaves it for.
 [[nodiscard]] MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspaces,
                                      const FrameworkProfile& framework, const GpuSpec& gpu,
-                                     PrecisionMode precision);
+                                     const CostProfile& profile, PrecisionMode precision);
 
 }  // namespace tracecast

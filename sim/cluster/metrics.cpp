@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "sim/cluster/power.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -106,22 +108,26 @@ double sm_efficiency(const PricedStep& priced, Seconds step_time, const GpuSpec&
 }
 
 PowerRange board_power(const PricedStep& priced, const StepProgram& program,
-                       const StepTimeline& timeline, const GpuSpec& gpu) {
-  constexpr double kBusy = 0.25, kCompute = 0.55, kMemory = 0.35, kBetween = 0.15;
+                       const StepTimeline& timeline, const GpuSpec& gpu,
+                       const CostProfile& profile) {
   constexpr double kSensorWindow = 0.1;
-  const Watts range = gpu.tdp - gpu.idle_power;
+  const double awake_w = awake_power(gpu, profile).in_w();
+  bool is_guess = false;
   std::vector<double> power_w;
   power_w.reserve(program.kernels.size());
   for (const ProgramKernel& launched : program.kernels) {
     const Kernel& kernel = priced.choices[launched.op].candidate->kernels[launched.kernel];
-    const double compute = kernel.flops / peak_of(kernel, gpu) / launched.duration;
-    const double memory = kernel.bytes() / gpu.effective_bandwidth() / launched.duration;
-    const double activity = std::min(1.0, kBusy + kCompute * compute + kMemory * memory);
-    power_w.push_back((gpu.idle_power + range * activity).in_w());
+    is_guess |= kernel.unit == MathUnit::TensorCore;
+    power_w.push_back(launched.duration > Seconds(0)
+                          ? kernel_power(kernel, launched.duration, gpu, profile).in_w()
+                          : awake_w);
   }
-  const double between_w = (gpu.idle_power + range * kBetween).in_w();
-  const Range w = PeriodicIntegral(timeline, power_w, between_w).over_windows(kSensorWindow);
-  return {.idle = gpu.idle_power, .min = Watts(w.min), .avg = Watts(w.avg), .max = Watts(w.max)};
+  const Range w = PeriodicIntegral(timeline, power_w, awake_w).over_windows(kSensorWindow);
+  return {.idle = gpu.idle_power,
+          .min = Watts(w.min),
+          .avg = Watts(w.avg),
+          .max = Watts(w.max),
+          .is_guess = is_guess};
 }
 
 std::vector<TimeShare> time_by_class(const PricedStep& priced, const StepTimeline& timeline) {

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
 #include "sim/cluster/step_program.hpp"
@@ -27,15 +28,14 @@ struct Range {
 
 struct PowerRange {
   Watts idle{}, min{}, avg{}, max{};
+  bool is_guess = false;  ///< tensor cores take part, whose energy is not fitted
 };
-/// Board power from activity, averaged over windows of 0.1 s (the sensor's period).
-///   while a kernel runs: idle + (tdp - idle) * min(1, 0.25 + 0.55 * compute + 0.35 * memory)
-///   between kernels:     idle + (tdp - idle) * 0.15
-/// compute, memory: the kernel's share of the peak rate and of the bandwidth.
-/// Guess: the four numbers are judgement (a busy GPU without arithmetic draws a third of its range; clocks
-/// stay up between kernels); no measurement is fitted yet.
+/// Board power from activity (sim/cluster/power.hpp), averaged over windows of 0.1 s: `kernel_power` while a
+/// kernel runs, `awake_power` between kernels.
+/// Guess: the sensor's period; nvidia-smi's documentation names none.
 [[nodiscard]] PowerRange board_power(const PricedStep& priced, const StepProgram& program,
-                                     const StepTimeline& timeline, const GpuSpec& gpu);
+                                     const StepTimeline& timeline, const GpuSpec& gpu,
+                                     const CostProfile& profile);
 
 /// Part of a step's time, by name.
 struct TimeShare {

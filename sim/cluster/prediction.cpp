@@ -102,8 +102,10 @@ Prediction predict(const PredictRequest& request) {
   }
   result.gpu_utilization = gpu_utilization(result.timeline, request.gpu);
   result.sm_efficiency = sm_efficiency(result.priced, step, request.gpu);
-  result.memory = plan_memory(graph, workspaces, request.framework, request.gpu, request.precision);
-  result.power = board_power(result.priced, result.program, result.timeline, request.gpu);
+  result.memory = plan_memory(graph, workspaces, request.framework, request.gpu, request.cost,
+                              request.precision);
+  result.power =
+      board_power(result.priced, result.program, result.timeline, request.gpu, request.cost);
   result.energy_per_sample = result.power.avg * step / static_cast<double>(graph.batch);
   result.by_class = time_by_class(result.priced, result.timeline);
   result.convolutions = convolution_time_by_algorithm(result.priced);

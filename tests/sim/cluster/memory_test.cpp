@@ -16,6 +16,9 @@ GpuSpec gpu_of(Bytes memory) {
   return gpu;
 }
 
+/// Contexts of no size: gpu_of() has no threads.
+const CostProfile kProfile;
+
 /// To the byte, on demand.
 FrameworkProfile plain_framework() {
   FrameworkProfile framework;
@@ -40,8 +43,8 @@ TEST_CASE("peak memory of three ops, by hand") {
   // 4 bytes each. Weights 100 * 50 + 50 * 10 = 5500: 22000 B. x lives throughout: 400 B.
   // At relu: h 200 + r 200; at the last linear: r 200 + y 40. Peak: 22000 + 400 + 400.
   const FrameworkProfile framework = plain_framework();
-  const MemoryPlan plan =
-      plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), PrecisionMode::Fp32);
+  const MemoryPlan plan = plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), kProfile,
+                                      PrecisionMode::Fp32);
   CHECK(plan.by_class.weights.in_bytes() == 22000);
   CHECK(plan.by_class.activations.in_bytes() == 800);
   CHECK(plan.peak_live.in_bytes() == 22800);
@@ -52,7 +55,8 @@ TEST_CASE("peak memory of three ops, by hand") {
 TEST_CASE("what is done in place costs nothing where the framework does it") {
   FrameworkProfile framework = plain_framework();
   const auto peak = [&] {
-    return plan_memory(three_ops(true), {}, framework, gpu_of(Bytes(1e9)), PrecisionMode::Fp32)
+    return plan_memory(three_ops(true), {}, framework, gpu_of(Bytes(1e9)), kProfile,
+                       PrecisionMode::Fp32)
         .peak_live.in_bytes();
   };
   CHECK(peak() == 22800);
@@ -63,14 +67,14 @@ TEST_CASE("what is done in place costs nothing where the framework does it") {
 TEST_CASE("workspace counts while its op runs") {
   const std::array<Bytes, 3> workspaces{Bytes(0), Bytes(0), Bytes(1000)};
   const MemoryPlan plan = plan_memory(three_ops(false), workspaces, plain_framework(),
-                                      gpu_of(Bytes(1e9)), PrecisionMode::Fp32);
+                                      gpu_of(Bytes(1e9)), kProfile, PrecisionMode::Fp32);
   CHECK(plan.by_class.workspace.in_bytes() == 1000);
   CHECK(plan.peak_live.in_bytes() == 22000 + 400 + 200 + 40 + 1000);
 }
 
 TEST_CASE("16-bit activations halve what is not kept wide") {
-  const MemoryPlan plan =
-      plan_memory(three_ops(false), {}, plain_framework(), gpu_of(Bytes(1e9)), PrecisionMode::Amp);
+  const MemoryPlan plan = plan_memory(three_ops(false), {}, plain_framework(), gpu_of(Bytes(1e9)),
+                                      kProfile, PrecisionMode::Amp);
   CHECK(plan.by_class.activations.in_bytes() == 400);
   CHECK(plan.by_class.weights.in_bytes() == 22000 + 11000);  // and a 16-bit copy of the weights
 }
@@ -79,7 +83,7 @@ TEST_CASE("training keeps activations, gradients and optimizer state") {
   const NetworkGraph step =
       make_training_graph(three_ops(false), {.optimizer = OptimizerKind::Momentum});
   const MemoryPlan plan =
-      plan_memory(step, {}, plain_framework(), gpu_of(Bytes(1e9)), PrecisionMode::Fp32);
+      plan_memory(step, {}, plain_framework(), gpu_of(Bytes(1e9)), kProfile, PrecisionMode::Fp32);
   CHECK(plan.by_class.optimizer.in_bytes() == 22000);  // one state per weight
   CHECK(plan.by_class.gradients.in_bytes() > 0);
   CHECK(plan.peak_live > Bytes(22800));
@@ -87,8 +91,8 @@ TEST_CASE("training keeps activations, gradients and optimizer state") {
 
 TEST_CASE("a step that needs more than the device has does not fit") {
   const FrameworkProfile framework = plain_framework();
-  const MemoryPlan plan =
-      plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(20000)), PrecisionMode::Fp32);
+  const MemoryPlan plan = plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(20000)),
+                                      kProfile, PrecisionMode::Fp32);
   CHECK_FALSE(plan.fits);
   CHECK(plan.headroom() < Bytes(0));
 }
@@ -96,12 +100,35 @@ TEST_CASE("a step that needs more than the device has does not fit") {
 TEST_CASE("a framework that takes a share of the device shows that share") {
   FrameworkProfile framework = plain_framework();
   framework.pool_fraction = 0.9;
-  framework.context_memory = Bytes(1e8);
-  const MemoryPlan plan =
-      plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), PrecisionMode::Fp32);
-  CHECK(plan.device_used.in_bytes() == doctest::Approx(1e8 + 0.9 * 9e8));
-  CHECK(plan.needed.in_bytes() == doctest::Approx(1e8 + 22800));
+  framework.context_memory = Bytes(5e7);
+  const MemoryPlan plan = plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), kProfile,
+                                      PrecisionMode::Fp32);
+  // The libraries come after the pool, into the tenth that it left.
+  CHECK(plan.device_used.in_bytes() == doctest::Approx(0.9e9 + 5e7));
+  CHECK(plan.needed.in_bytes() == doctest::Approx(5e7 + 22800));
   CHECK(plan.fits);
+}
+
+TEST_CASE("a framework that takes a share leaves room for its libraries") {
+  FrameworkProfile framework = plain_framework();
+  framework.pool_fraction = 0.95;
+  framework.context_memory = Bytes(3e8);  // more than a twentieth of 1 GB
+  const MemoryPlan plan = plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), kProfile,
+                                      PrecisionMode::Fp32);
+  CHECK(plan.device_used.in_bytes() == doctest::Approx(1e9));
+}
+
+TEST_CASE("a context grows with the threads that fit on the device") {
+  CostProfile profile;
+  profile.context.bytes_per_thread = 1000;
+  GpuSpec gpu = gpu_of(Bytes(1e9));
+  gpu.sm_count = 10;
+  gpu.max_threads_per_sm = 2048;
+  CHECK(device_context(gpu, profile).in_bytes() == 20'480'000);
+  const MemoryPlan plan =
+      plan_memory(three_ops(false), {}, plain_framework(), gpu, profile, PrecisionMode::Fp32);
+  CHECK(plan.by_class.context.in_bytes() == 20'480'000);
+  CHECK(plan.needed == plan.by_class.total());
 }
 
 TEST_CASE("the allocator takes segments, splits blocks and joins what is free") {

@@ -60,7 +60,17 @@ TEST_CASE("power lies between idle and the limit") {
   GpuSpec gpu = gpu_with_window(true);
   gpu.peaks = {{Precision::Fp32, MathUnit::CudaCore, 1.0_TFLOPps}};
   gpu.dram_bandwidth = 100.0_GBps;
-  const PowerRange power = board_power(priced, program, one_kernel(1.0_ms, 2.0_ms), gpu);
+  gpu.memory_type = MemoryType::Hbm2;
+  gpu.process_nm = 16;
+  gpu.sm_count = 1;
+  gpu.fp32_lanes_per_sm = 100;
+  gpu.compute_capability = 60;
+  gpu.boost_clock = Hertz(1e9);
+  CostProfile profile;
+  profile.power.clocked_pj = 10;
+  const PowerRange power = board_power(priced, program, one_kernel(1.0_ms, 2.0_ms), gpu, profile);
+  // 100 lanes x 2 x 1 GHz = 0.2 Tops/s x 10 pJ = 2 W more than idle for half of the time.
+  CHECK(power.avg.in_w() == doctest::Approx(51));
   CHECK(power.min > gpu.idle_power);
   CHECK(power.min <= power.avg);
   CHECK(power.avg <= power.max);

@@ -1,0 +1,99 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <iterator>
+#include <string>
+
+#include "tools/job.hpp"
+
+namespace tracecast {
+namespace {
+
+Prediction train(const char* network, const char* gpu, const char* framework, std::int64_t batch,
+                 std::int64_t image_size, const Sources& sources) {
+  JobOptions options;
+  options.network = network;
+  options.gpu = gpu;
+  options.framework = framework;
+  options.phase = "train";
+  options.batch = batch;
+  options.image_size = image_size;
+  const Job job = make_job(options, sources);
+  return predict({.graph = job.step,
+                  .gpu = job.gpu,
+                  .cost = sources.cost,
+                  .framework = job.framework,
+                  .precision = job.precision});
+}
+
+/// University of Wisconsin study "comparing ML hardware": ResNet-50 training on 32x32 images,
+/// TensorFlow, batches of 64 and 256 (which of them the table means is not stated).
+struct Board {
+  const char* gpu;
+  double memory_mib, power_w, idle_w;
+};
+constexpr Board kBoards[] = {
+    {"p100_pcie_12gb", 11837, 103.78, 24},
+    {"p100_pcie_16gb", 15715, 140.14, 30},
+    {"v100_sxm2_16gb", 15772, 170.93, 55},
+    {"k40m", 11019, 120.59, 20},
+};
+
+TEST_SUITE_BEGIN("validation/device_memory_power");
+
+TEST_CASE("memory that nvidia-smi shows is within 2 % of the study's") {
+  const Sources sources = load_sources({});
+  for (const Board& board : kBoards) {
+    const Prediction p = train("resnet50", board.gpu, "tensorflow", 64, 32, sources);
+    const double mib = p.memory.device_used.in_mib();
+    MESSAGE(std::string(board.gpu) << ": measured " << board.memory_mib << " MiB, predicted " << mib
+                                   << " (" << 100 * (mib / board.memory_mib - 1) << " %)");
+    CHECK(mib == doctest::Approx(board.memory_mib).epsilon(0.02));
+  }
+}
+
+TEST_CASE("ResNet-50 at batch 128 does not fit a K80, at batch 64 it does") {
+  const Sources sources = load_sources({});
+  // Gavel's measurements: throughput 0 at batch 128 on a K80 of 12 GB, PyTorch.
+  CHECK_FALSE(train("resnet50", "k80", "pytorch", 128, 224, sources).memory.fits);
+  CHECK(train("resnet50", "k80", "pytorch", 64, 224, sources).memory.fits);
+  CHECK(train("resnet50", "v100", "pytorch", 128, 224, sources).memory.fits);
+}
+
+TEST_CASE("average power in training is near the study's, idle power equal") {
+  const Sources sources = load_sources({});
+  double sum = 0;
+  for (const Board& board : kBoards) {
+    const Prediction small = train("resnet50", board.gpu, "tensorflow", 64, 32, sources);
+    const Prediction large = train("resnet50", board.gpu, "tensorflow", 256, 32, sources);
+    const double small_w = small.power.avg.in_w(), large_w = large.power.avg.in_w();
+    MESSAGE(std::string(board.gpu) << ": measured " << board.power_w << " W, predicted " << small_w
+                                   << " at batch 64, " << large_w << " at 256");
+    CHECK(small.power.idle.in_w() == board.idle_w);
+    CHECK(small_w <= large_w);
+    sum += std::abs(small_w / board.power_w - 1);
+    CHECK(small_w == doctest::Approx(board.power_w).epsilon(0.2));
+  }
+  CHECK(sum / std::size(kBoards) < 0.12);  // see sim/cluster/notes/0001-power-and-memory.md
+}
+
+TEST_CASE("average power of ResNet-50 at 224 is within 15 % of Zeus's at the highest limit") {
+  const Sources sources = load_sources({});
+  struct Row {
+    const char* gpu;
+    std::int64_t batch;
+    double power_w;  ///< components.csv, source Zeus (NSDI 2023), PyTorch, ResNet-50
+  };
+  for (const Row& row : {Row{"v100_pcie_16gb", 128, 222}, Row{"p100_pcie_16gb", 128, 165},
+                         Row{"quadro_rtx6000", 16, 237}, Row{"a40", 128, 244}}) {
+    const Prediction p = train("resnet50", row.gpu, "pytorch", row.batch, 224, sources);
+    MESSAGE(std::string(row.gpu) << ": measured " << row.power_w << " W, predicted "
+                                 << p.power.avg.in_w());
+    CHECK(p.power.avg.in_w() == doctest::Approx(row.power_w).epsilon(0.15));
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast
