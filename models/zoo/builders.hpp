@@ -9,6 +9,7 @@ namespace tracecast::zoo_builders {
 [[nodiscard]] NetworkGraph caffenet(const BuildOptions& options);
 [[nodiscard]] NetworkGraph cifar10_cnn(const BuildOptions& options);
 [[nodiscard]] NetworkGraph cyclegan(const BuildOptions& options);
+[[nodiscard]] NetworkGraph mask_rcnn(const BuildOptions& options);
 [[nodiscard]] NetworkGraph minigo(const BuildOptions& options);
 [[nodiscard]] NetworkGraph shufflenet(const BuildOptions& options);
 [[nodiscard]] NetworkGraph ssd_vgg16(const BuildOptions& options);

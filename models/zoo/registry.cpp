@@ -18,6 +18,7 @@ constexpr std::string_view kTorchvision = "torchvision 0.15 model reference (num
 constexpr std::string_view kAlexNetNames[] = {"alexnet_owt"};
 constexpr std::string_view kGoogLeNetNames[] = {"inception_v1"};
 constexpr std::string_view kCycleGanNames[] = {"cyclegan_monet2photo"};
+constexpr std::string_view kMaskRcnnNames[] = {"maskrcnn_resnet50_fpn"};
 constexpr std::string_view kResNet50Names[] = {"resnet50_v1.5", "resnet50_imagenet"};
 
 /// A family's builder with one of its layouts.
@@ -148,6 +149,7 @@ constexpr ZooEntry kZoo[] = {
     {"llama3_405b", {}, "Llama 3.1 405B", kLlama3, 405'853'388'800, 0, build<llama, kLlama3Of405>, 8192, 0},
     {"llama3_70b", {}, "Llama 3 70B", kLlama3, 70'553'706'496, 0, build<llama, kLlama3Of70>, 8192, 0},
     {"llama3_8b", {}, "Llama 3 8B", kLlama3, 8'030'261'248, 0, build<llama, kLlama3Of8>, 8192, 0},
+    {"mask_rcnn", kMaskRcnnNames, "Mask R-CNN on ResNet-50 FPN", "torchvision 0.15 maskrcnn_resnet50_fpn (num_params)", 44'401'393, 800, mask_rcnn, 0, 0, 91},
     {"minigo", {}, "MiniGo; image size = board", "github.com/tensorflow/minigo dual_net.py, early 2018 (the count of that definition)", 191'386, 9, minigo, 0, 0, 82},
     {"mlp_reuters", kMlpNames, "512 units on 1000 words, 46 topics", "Keras examples/reuters_mlp.py (the count of that definition)", 536'110, 0, mlp_reuters},
     {"mobilenet_v2", {}, "MobileNet-v2", kTorchvision, 3'504'872, 224, mobilenet_v2},

@@ -80,6 +80,10 @@ TEST_CASE("parameters equal torchvision's num_params, auxiliary heads when train
       // The same page, table of object detection weights: 91 classes of COCO.
       {"ssd300", false, 35'641'826},
       {"ssd300", true, 35'641'826},
+      {"mask_rcnn", false, 44'401'393},
+      // The stem and the first stage do not train: 64 * 3 * 49 and three blocks of 1x1, 3x3, 1x1 with one shortcut.
+      {"mask_rcnn", true,
+       44'401'393 - 9'408 - (64 + 2 * 256) * 64 - 3 * (9 * 64 * 64 + 64 * 256) - 64 * 256},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -196,6 +200,22 @@ TEST_CASE("SSD300 on a ResNet has three of its stages, extra convolutions and he
   // ResNet-34 without its last stage (13,114,368) and classifier (513,000); a bias a channel.
   CHECK(build_network("ssd300_rn34", {}).parameter_count() ==
         21'797'672 - 13'114'368 - 513'000 + heads(256) + extra_weights(256) + extra_channels);
+}
+
+TEST_CASE(
+    "Mask R-CNN's heads read 1000 proposals and 100 detections, fewer of either when training") {
+  // The box head's products and the mask head's convolutions: 4 of 3x3 on 14x14, 2x2 to 28x28, 1x1 to the classes.
+  const auto heads = [](double boxes, double masks) {
+    return boxes * (12544.0 * 1024 + 1024.0 * 1024 + 1024.0 * 5 * 91) +
+           masks *
+               (4 * 2304.0 * 256 * square(14) + 256.0 * 256 * square(28) + 256.0 * 91 * square(28));
+  };
+  const double rest = build_network("mask_rcnn", {}).forward_macs() - heads(1000, 100);
+  // The 1:3 sampling of He et al. leaves at most 128 masks of 512 regions.
+  CHECK(build_network("mask_rcnn", {.training = true}).forward_macs() - heads(512, 128) == rest);
+  // Backbone, pyramid and proposals grow with the image, whose maps shrink by 4, 8, 16, 32 and 64.
+  CHECK(build_network("mask_rcnn", {.image_size = 1280}).forward_macs() - heads(1000, 100) ==
+        4 * (build_network("mask_rcnn", {.image_size = 640}).forward_macs() - heads(1000, 100)));
 }
 
 TEST_CASE("MiniGo's network grows with the board") {

@@ -1,0 +1,157 @@
+#include <string>
+#include <vector>
+
+#include "models/zoo/blocks.hpp"
+#include "models/zoo/builders.hpp"
+
+namespace tracecast::zoo_builders {
+namespace {
+
+/// How many regions the heads read per image (torchvision's defaults): sampled proposals when training, of which a
+/// quarter is positive and gets a mask; the best proposals and detections else.
+struct Regions {
+  std::int64_t boxes, masks;
+};
+constexpr Regions kTraining{512, 128}, kInference{1000, 100};
+
+/// ResNet-50 whose batch norms are constant: a product and a sum per channel. The stem and the first stage do not
+/// train.
+class Backbone {
+ public:
+  Backbone(GraphBuilder& b, bool training) : b_(b), training_(training) {}
+
+  /// The results of the four stages.
+  std::vector<TensorId> run(TensorId x) {
+    constexpr int kBlocks[] = {3, 4, 6, 3};
+    is_frozen_ = training_;
+    x = relu("relu", conv("conv1", x, 64, Window::square(7, 2, 3)));
+    x = b_.max_pool("maxpool", x, Window::square(3, 2, 1));
+    std::vector<TensorId> maps;
+    for (int stage = 0; stage < 4; ++stage) {
+      is_frozen_ = training_ && stage == 0;
+      for (int i = 0; i < kBlocks[stage]; ++i) {
+        const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i);
+        x = block(name, x, std::int64_t{64} << stage, stage > 0 && i == 0 ? 2 : 1);
+      }
+      maps.push_back(x);
+    }
+    return maps;
+  }
+
+ private:
+  TensorId relu(const std::string& name, TensorId x) {
+    return b_.activation(name, x, "relu", true);
+  }
+
+  TensorId conv(const std::string& name, TensorId x, std::int64_t channels, const Window& window) {
+    const Shape filter = {channels, b_.shape(x)[1], window.kernel_h, window.kernel_w};
+    const TensorId weight =
+        is_frozen_ ? b_.buffer(name + ".weight", filter) : b_.weight(name + ".weight", filter);
+    x = b_.conv(name, x, weight, {}, window);
+    const Shape per_channel = {1, channels, 1, 1};
+    x = b_.mul(name + ".norm.mul", x, b_.buffer(name + ".norm.scale", per_channel));
+    return b_.add(name + ".norm.add", x, b_.buffer(name + ".norm.shift", per_channel));
+  }
+
+  TensorId block(const std::string& name, TensorId x, std::int64_t width, std::int64_t stride) {
+    TensorId y = relu(name + ".relu1", conv(name + ".conv1", x, width, Window::square(1)));
+    y = relu(name + ".relu2", conv(name + ".conv2", y, width, Window::square(3, stride, 1)));
+    y = conv(name + ".conv3", y, 4 * width, Window::square(1));
+    if (b_.shape(x)[1] != 4 * width) {
+      x = conv(name + ".downsample", x, 4 * width, Window::square(1, stride));
+    }
+    return relu(name + ".relu3", b_.add(name + ".add", y, x, true));
+  }
+
+  GraphBuilder& b_;
+  bool training_, is_frozen_ = false;
+};
+
+/// Feature pyramid: every map in 256 channels, the smaller ones added to the larger from the top, and a fifth.
+std::vector<TensorId> pyramid(GraphBuilder& b, const std::vector<TensorId>& maps) {
+  std::vector<TensorId> levels(maps.size());
+  TensorId above{};
+  for (std::size_t i = maps.size(); i-- > 0;) {
+    const std::string name = "fpn." + std::to_string(i);
+    TensorId inner = b.conv_layer(name + ".inner", maps[i], 256, Window::square(1), true);
+    if (i + 1 < maps.size()) {
+      const TensorId larger = b.resize(name + ".up", above, b.shape(inner), "nearest");
+      inner = b.add(name + ".add", inner, larger);
+    }
+    above = inner;
+    levels[i] = b.conv_layer(name + ".layer", inner, 256, Window::square(3, 1, 1), true);
+  }
+  levels.push_back(b.max_pool("fpn.pool", levels.back(), Window::square(1, 2)));
+  return levels;
+}
+
+/// Objectness and box of three anchors in every cell of every level, by the same weights.
+void propose(GraphBuilder& b, const std::vector<TensorId>& levels) {
+  constexpr std::int64_t kAnchors = 3;
+  struct Filter {
+    TensorId weight, bias;
+  };
+  const auto filter = [&](const std::string& name, std::int64_t channels, std::int64_t kernel) {
+    return Filter{b.weight(name + ".weight", {channels, 256, kernel, kernel}),
+                  b.weight(name + ".bias", {channels})};
+  };
+  const Filter shared = filter("rpn.conv", 256, 3), score = filter("rpn.cls_logits", kAnchors, 1),
+               box = filter("rpn.bbox_pred", 4 * kAnchors, 1);
+  std::vector<TensorId> scores, boxes;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const std::string name = "rpn." + std::to_string(i);
+    const std::int64_t batch = b.shape(levels[i])[0];
+    TensorId x =
+        b.conv(name + ".conv", levels[i], shared.weight, shared.bias, Window::square(3, 1, 1));
+    x = b.activation(name + ".relu", x, "relu", true);
+    const TensorId s = b.conv(name + ".cls_logits", x, score.weight, score.bias, {});
+    const TensorId d = b.conv(name + ".bbox_pred", x, box.weight, box.bias, {});
+    scores.push_back(b.reshape(name + ".scores", s, {batch, -1, 1}));
+    boxes.push_back(b.reshape(name + ".boxes", d, {batch, -1, 4}));
+  }
+  b.graph().outputs = {b.concat("rpn.scores", scores, 1), b.concat("rpn.boxes", boxes, 1)};
+}
+
+}  // namespace
+
+// torchvision/models/detection/mask_rcnn.py (maskrcnn_resnet50_fpn), after He et al., arXiv 1703.06870. Images are
+// square here, where torchvision scales the short side to 800. The regions are as many as the heads may get. Picking
+// them (sorting, box decoding, suppression, matching) is not in the graph, and reading them from the pyramid (RoIAlign)
+// is an operator without a cost model, bounded by its bytes.
+NetworkGraph mask_rcnn(const BuildOptions& options) {
+  const Regions regions = options.training ? kTraining : kInference;
+  const std::int64_t batch = options.batch, classes = *options.classes;
+  GraphBuilder b("mask_rcnn", batch);
+  b.graph().reserve(620, 300);
+  const TensorId images = b.input("images", {batch, 3, *options.image_size, *options.image_size});
+  const std::vector<TensorId> levels = pyramid(b, Backbone(b, options.training).run(images));
+  propose(b, levels);
+  const auto regions_of = [&](const std::string& name, std::int64_t count, std::int64_t side) {
+    const Shape result[] = {{batch * count, 256, side, side}};
+    const TensorId read[] = {levels[0], levels[1], levels[2], levels[3]};
+    return b.unknown(name, "RoiAlign", read, result).front();
+  };
+
+  TensorId x = b.flatten("box.flatten", regions_of("box.roi_align", regions.boxes, 7));
+  x = hidden_layer(b, {"box.fc6", "box.relu6", ""}, x, 1024, false);
+  x = hidden_layer(b, {"box.fc7", "box.relu7", ""}, x, 1024, false);
+  const TensorId scores = b.linear_layer("box.cls_score", x, classes, true);
+  const TensorId boxes = b.linear_layer("box.bbox_pred", x, 4 * classes, true);
+
+  TensorId mask = regions_of("mask.roi_align", regions.masks, 14);
+  for (int i = 1; i <= 4; ++i) {
+    mask = conv_relu(b, "mask.fcn" + std::to_string(i), mask, 256, Window::square(3, 1, 1));
+  }
+  mask = b.conv_transpose("mask.conv5", mask, b.weight("mask.conv5.weight", {256, 256, 2, 2}),
+                          b.weight("mask.conv5.bias", {256}), Window::square(2, 2));
+  mask = b.activation("mask.conv5.relu", mask, "relu", true);
+  mask = b.conv_layer("mask.fcn_logits", mask, classes, Window::square(1), true);
+
+  std::vector<TensorId>& outputs = b.graph().outputs;
+  outputs.push_back(b.reshape("box.scores", scores, {batch, regions.boxes, classes}));
+  outputs.push_back(b.reshape("box.boxes", boxes, {batch, regions.boxes, 4 * classes}));
+  outputs.push_back(b.reshape("mask.logits", mask, {batch, regions.masks * classes, 28, 28}));
+  return std::move(b).take();
+}
+
+}  // namespace tracecast::zoo_builders
