@@ -178,7 +178,7 @@ std::string report_text(const Job& job, const Prediction& p) {
       "Power", "{:.0f} W ({:.0f} to {:.0f}, idle {:.0f}), {} J per sample; {}", p.power.avg.in_w(),
       p.power.min.in_w(), p.power.max.in_w(), p.power.idle.in_w(),
       three_digits(p.energy_per_sample.in_j()),
-      p.power.is_guess ? "a guess: tensor cores are not fitted" : "fitted in fp32 to 8 boards");
+      p.power.is_guess ? "a guess: tensor cores are not fitted" : "fitted in fp32 to 9 boards");
   page.blank();
   add_basis(page, job, p);
   for (const std::string& warning : job.warnings) page.line("Warning", "{}", warning);
