@@ -52,10 +52,11 @@ struct TableKind {
   std::vector<std::string_view> required;  ///< columns that tell it from the others
   std::function<std::unique_ptr<RowPredictor>(const CsvReader&, const Sources&)> make;
 };
-/// Whole-network rows; kernels measured alone; TensorFlow layers measured alone.
+/// Whole-network rows; kernels measured alone; TensorFlow layers measured alone; language networks.
 [[nodiscard]] std::vector<TableKind> network_tables();
 [[nodiscard]] std::vector<TableKind> kernel_tables();
 [[nodiscard]] std::vector<TableKind> session_tables();
+[[nodiscard]] std::vector<TableKind> transformer_tables();
 
 /// All rows of a table with their predictions.
 struct Validation {

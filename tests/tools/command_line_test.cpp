@@ -238,6 +238,30 @@ TEST_CASE("validate lists every row, the skipped ones with their reason") {
             .size() == 1);
 }
 
+TEST_CASE("validate predicts language networks, without loss and optimizer") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "table.csv";
+  write_file(path,
+             "gpu,dtype,model,phase,option,seq,batch,e2e_ms\n"
+             "v100_pcie_32gb,fp32,bert_base,inf,,128,8,20\n"
+             "v100_pcie_32gb,fp32,bert_base,train,,128,8,60\n"
+             "v100_pcie_32gb,fp32,bert_base,inf,fusion,128,8,20\n"
+             "v100_pcie_32gb,fp32,bert_base,inf,,1024,8,20\n"
+             "v100_pcie_32gb,fp32,newnet,inf,,128,8,20\n");
+  const ProcessResult result = tracecast({"validate", path, "--format", "json"});
+  REQUIRE(result.exit_code == 0);
+  const Json doc = Json::parse(result.out);
+  REQUIRE(doc["rows"].size() == 5);
+  // Backward is two products for each of forward's; pretraining adds the product with the table.
+  const double forward = doc["rows"][0]["predicted"], both = doc["rows"][1]["predicted"];
+  CHECK(both > 2.5 * forward);
+  CHECK(both < 5 * forward);
+  CHECK(doc["rows"][2]["skipped"].get<std::string>().find("fused") != std::string::npos);
+  CHECK(doc["rows"][3]["skipped"].get<std::string>().find("1024 tokens") != std::string::npos);
+  CHECK(doc["rows"][4]["skipped"].get<std::string>().find("newnet") != std::string::npos);
+  CHECK(doc["total"]["n"] == 2);
+}
+
 TEST_SUITE_END();
 
 }  // namespace
