@@ -35,6 +35,14 @@ ConvAttributes conv_attributes(const Image& image, std::int64_t k, std::int64_t 
           .has_bias = has_bias};
 }
 
+[[noreturn]] void refuse_filter(const std::string& name, const Shape& filter, const Shape& input,
+                                std::int64_t groups, std::string_view expected) {
+  throw InputError(name,
+                   "weight " + to_string(filter) + " for input " + to_string(input) + " in " +
+                       number(groups) + " groups",
+                   expected);
+}
+
 }  // namespace
 
 TensorId GraphBuilder::conv(std::string name, TensorId x, TensorId weight,
@@ -49,10 +57,8 @@ TensorId GraphBuilder::conv(std::string name, TensorId x, TensorId weight,
   require_range(name, "groups", groups, 1, kMostExtent);
   const std::int64_t k = filter[0];
   if (image.c % groups != 0 || filter[1] != image.c / groups || k % groups != 0 || k < 1) {
-    throw InputError(name,
-                     "weight " + to_string(filter) + " for input " + to_string(shape(x)) + " in " +
-                         number(groups) + " groups",
-                     "K, C/groups, R, S with K and C divisible by the groups");
+    refuse_filter(name, filter, shape(x), groups,
+                  "K, C/groups, R, S with K and C divisible by the groups");
   }
   window.kernel_h = rank == 3 ? 1 : filter[2];
   window.kernel_w = filter[rank - 1];
@@ -89,10 +95,8 @@ TensorId GraphBuilder::conv_transpose(std::string name, TensorId x, TensorId wei
   require_range(name, "groups", groups, 1, kMostExtent);
   if (filter.size() != rank || filter[0] != image.c || image.c % groups != 0 || filter[1] < 1 ||
       filter[1] > kMostExtent) {
-    throw InputError(name,
-                     "weight " + to_string(filter) + " for input " + to_string(shape(x)) + " in " +
-                         number(groups) + " groups",
-                     "C, K/groups, R, S with C divisible by the groups");
+    refuse_filter(name, filter, shape(x), groups,
+                  "C, K/groups, R, S with C divisible by the groups");
   }
   window.kernel_h = rank == 3 ? 1 : filter[2];
   window.kernel_w = filter[rank - 1];
