@@ -450,11 +450,14 @@ class Backward {
       TensorId gradient = dy;
       if (!passes_on) {
         std::vector<TensorId> reads = {dy};
-        // d(a*b)/da reads b alone; subtraction and means read no operand; the rest may read all.
+        // d(a*b)/da reads b alone; a choice its condition; subtraction and means no operand; the
+        // rest may read all.
         if (function == "mul") {
           for (std::size_t j = 0; j < in.size(); ++j) {
             if (j != i || in.size() == 1) reads.push_back(in[j]);
           }
+        } else if (function == "where") {
+          reads.push_back(in.front());
         } else if (function != "sub" && function != "mean") {
           reads.insert(reads.end(), in.begin(), in.end());
         }

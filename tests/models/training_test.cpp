@@ -254,6 +254,21 @@ TEST_CASE("a tensor with several readers gets the sum of their gradients") {
   CHECK(tensor_names(step, find_op(step, "stem wgrad").inputs) == Names{"images", "sum d stem"});
 }
 
+TEST_CASE("the gradient of a choice reads its condition and no operand") {
+  GraphBuilder b("masked", 1);
+  const TensorId mask = b.tensor({.name = "mask",
+                                  .shape = {1, 8},
+                                  .role = TensorRole::Buffer,
+                                  .is_integer = true,
+                                  .integer_bytes = 1});
+  const TensorId x = b.linear_layer("fc", b.input("x", {4, 8}), 8, false);
+  const TensorId operands[] = {mask, x, b.buffer("lowest", {})};
+  b.graph().outputs = {b.binary("choose", "where", operands)};
+  const NetworkGraph step = make_training_graph(std::move(b).take(), {.with_optimizer = false});
+  CHECK(tensor_names(step, find_op(step, "choose bwd").inputs) == Names{"d choose", "mask"});
+  CHECK(tensor_names(step, find_op(step, "choose bwd").outputs) == Names{"d fc"});
+}
+
 TEST_CASE("a shared weight has one update of the summed gradient") {
   GraphBuilder b("tied", 1);
   const TensorId w = b.weight("w", {8, 8});
