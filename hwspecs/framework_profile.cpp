@@ -108,6 +108,9 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
 
   const std::array<std::string, 2> layouts{"nchw", "nhwc"};
   p.image_layout = static_cast<ImageLayout>(read.word(TRACECAST_FIELD(image_layout), layouts));
+  p.tensor_core_image_layout =
+      static_cast<ImageLayout>(read.word(TRACECAST_FIELD(tensor_core_image_layout), layouts));
+  p.cudnn_version = read.number(TRACECAST_FIELD(cudnn_version), 1, 99);
   p.autotunes_convolutions = read.flag(TRACECAST_FIELD(autotunes_convolutions));
   p.convolution_workspace_limit =
       mib(read.number(TRACECAST_FIELD(convolution_workspace_limit_mib), 0, 1e7));
@@ -117,6 +120,8 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.fuses_batch_norm_activation = read.flag(TRACECAST_FIELD(fuses_batch_norm_activation));
   p.fuses_activations = read.flag(TRACECAST_FIELD(fuses_activations));
   p.folds_inference_batch_norm = read.flag(TRACECAST_FIELD(folds_inference_batch_norm));
+  p.batch_norm_forward_passes = read.number(TRACECAST_FIELD(batch_norm_forward_passes), 3, 100);
+  p.batch_norm_backward_passes = read.number(TRACECAST_FIELD(batch_norm_backward_passes), 5, 100);
   p.batch_norm_update_kernels = read.count(TRACECAST_FIELD(batch_norm_update_kernels), 0, 20);
   p.max_pool_saves_indices = read.flag(TRACECAST_FIELD(max_pool_saves_indices));
   p.max_pool_backward_efficiency =

@@ -47,6 +47,10 @@ struct FrameworkProfile {
   bool synchronizes_each_step = false;
 
   // Convolutions.
+  /// The same of half-width images whose convolutions run on tensor cores.
+  ImageLayout tensor_core_image_layout = ImageLayout::Nchw;
+  /// Newest cuDNN that the framework works with, major.minor; it decides which algorithms exist.
+  double cudnn_version = 9;
   bool autotunes_convolutions = false;
   Bytes convolution_workspace_limit{};
   /// Stores filters as R,S,C,K and transposes them for every convolution call.
@@ -57,6 +61,10 @@ struct FrameworkProfile {
   bool fuses_batch_norm_activation = false;
   bool fuses_activations = false;           ///< after any op that has a kernel, at no cost
   bool folds_inference_batch_norm = false;  ///< into the weights of the convolution before it
+  /// Reads and writes of the whole image by a batch norm in training. cuDNN's takes 3 and 5; more
+  /// where it is composed of elementary kernels.
+  double batch_norm_forward_passes = 3;
+  double batch_norm_backward_passes = 5;
   /// Small kernels per batch norm and training step for its running statistics.
   int batch_norm_update_kernels = 0;
   /// Max pool writes 8-byte indices and its gradient reads them instead of x and y.

@@ -375,4 +375,19 @@ std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass 
   return CandidateBuilder(shape, pass, formats, layout, architecture).build();
 }
 
+double first_cudnn_version(Algorithm algorithm, Pass pass) {
+  switch (algorithm) {
+    case Algorithm::Fft:
+      return 3;
+    case Algorithm::FftTiling:
+      return pass == Pass::BackwardWeights ? 6 : 4;
+    case Algorithm::WinogradFused:
+      return 5;
+    case Algorithm::WinogradNonfused:
+      return 5.1;
+    default:
+      return 1;
+  }
+}
+
 }  // namespace tracecast::lowering

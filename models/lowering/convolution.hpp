@@ -48,4 +48,9 @@ namespace tracecast::lowering {
                                                             ImageLayout layout,
                                                             Architecture architecture);
 
+/// First cuDNN, major.minor, with this algorithm for this pass of a convolution. Source: cuDNN
+/// release notes and the enumerations of its header: FFT in 3; tiled FFT in 4 (weight gradients 6);
+/// Winograd in 5, with non-fused transforms in 5.1. Earlier versions had the others.
+[[nodiscard]] double first_cudnn_version(Algorithm algorithm, Pass pass);
+
 }  // namespace tracecast::lowering

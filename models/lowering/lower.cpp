@@ -1,6 +1,8 @@
 #include "models/lowering/lower.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "models/lowering/convolution.hpp"
 #include "models/lowering/kernels.hpp"
@@ -81,6 +83,13 @@ class Lowering {
                                                      : ChoicePolicy::Heuristic;
   }
 
+  [[nodiscard]] ImageLayout image_layout() const {
+    const bool half_on_tensor_cores = context_.formats.unit == MathUnit::TensorCore &&
+                                      element_size(context_.formats.storage) == Bytes(2);
+    return half_on_tensor_cores ? context_.framework.tensor_core_image_layout
+                                : context_.framework.image_layout;
+  }
+
   void lower_convolution(OpId id, const Op& op) {
     const auto& a = std::get<ConvAttributes>(op.attributes);
     // A transposed convolution is the data gradient of the convolution that its attributes
@@ -95,8 +104,12 @@ class Lowering {
     lowered.op = id;
     lowered.policy = policy();
     lowered.workspace_limit = context_.framework.convolution_workspace_limit;
-    lowered.candidates = lowering::convolution_candidates(
-        a, pass, context_.formats, context_.framework.image_layout, gpu_.architecture);
+    lowered.candidates = lowering::convolution_candidates(a, pass, context_.formats, image_layout(),
+                                                          gpu_.architecture);
+    std::erase_if(lowered.candidates, [&](const Candidate& candidate) {
+      return lowering::first_cudnn_version(candidate.algorithm, pass) >
+             context_.framework.cudnn_version;
+    });
     add_surroundings(lowered, op, a);
   }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "models/lowering/kernels.hpp"
 #include "models/lowering/layers.hpp"
 
@@ -91,6 +93,17 @@ std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
   kernels.push_back(reduction_kernel(is_forward ? "forward" : "backward", kernel_class, op.pass,
                                      formats.storage, e * (is_forward ? elements : 2 * elements),
                                      e * elements, work));
+  if (is_batch_norm) {
+    // Composed of elementary kernels: two images in, one out, until the framework's count is met.
+    double left = is_forward ? context.framework.batch_norm_forward_passes - passes.forward
+                             : context.framework.batch_norm_backward_passes - passes.backward;
+    for (; left > 0; left -= 3) {
+      const double share = std::min(left, 3.0) / 3;
+      kernels.push_back(stream_kernel("norm_step", kernel_class, op.pass, formats.storage,
+                                      e * (2 * share * elements), e * (share * elements),
+                                      elements));
+    }
+  }
   if (is_batch_norm && is_forward) {
     const double channels = static_cast<double>(a.rows);
     const Bytes statistics = element_size(Precision::Fp32) * channels;

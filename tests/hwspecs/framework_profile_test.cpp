@@ -49,13 +49,21 @@ TEST_SUITE("hwspecs/framework_profile") {
       CAPTURE(id);
       const FrameworkProfile& profile = find_framework(id);
       CHECK(profile.id == id);
-      CHECK(profile.values.size() == 31);
+      CHECK(profile.values.size() == 35);
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);
         CHECK(std::any_of(profile.sources.begin(), profile.sources.end(), [&](const SpecSource& s) {
           return s.key == value.source && !s.title.empty() && !s.where.empty();
         }));
       }
+    }
+  }
+
+  TEST_CASE("every framework of the measured tables has a profile") {
+    for (const char* id : {"caffe", "caffe2", "chainer", "cntk", "generic", "mxnet", "oneflow",
+                           "paddlepaddle", "pytorch", "tensorflow", "theano", "torch7"}) {
+      CAPTURE(id);
+      CHECK_NOTHROW((void)find_framework(id));
     }
   }
 
@@ -111,6 +119,10 @@ TEST_SUITE("hwspecs/framework_profile") {
                   "dropout_kernels { value: 5"),
          "dropout_kernels"},
         {"an unknown layout", replaced(good, "value: \"nchw\"", "value: \"nhcw\""), "nchw"},
+        {"batch norm with less than its operands",
+         replaced(good, "batch_norm_forward_passes { value: 3",
+                  "batch_norm_forward_passes { value: 2"),
+         "batch_norm_forward_passes = 2"},
         {"an unknown decay", replaced(good, "value: \"as_loss\"", "value: \"as_los\""), "as_loss"},
         {"an unknown field", good + "\ncolour { value: 1 }\n", "colour"},
         {"cut short", good.substr(0, good.size() / 2), ""},

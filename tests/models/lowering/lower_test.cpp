@@ -174,6 +174,79 @@ TEST_SUITE("models/lowering/lower") {
     CHECK(std::get<ReductionWork>(kernels.at("bn bwd").front().work).passes == 5);
   }
 
+  TEST_CASE("batch norm composed of elementary kernels moves as many images as the profile says") {
+    const NetworkGraph graph = training(varied_network());
+    const auto kernels =
+        kernels_by_op(graph, lower(graph, find_framework("caffe"), test::kepler(), {}));
+    const double image = 4.0 * (4 * 16 * 16 * 16);  // bytes
+    // The fused kernel states its operands once: x, y; x, dy, dx. Of 16 passes forward 13 remain,
+    // of 24 backward 19: kernels of three and one of the rest.
+    CHECK(kernels.at("bn").size() == 1 + 5);
+    CHECK(bytes(kernels.at("bn")) == doctest::Approx((2 + 13) * image));
+    CHECK(kernels.at("bn bwd").size() == 1 + 7);
+    CHECK(bytes(kernels.at("bn bwd")) == doctest::Approx((3 + 19) * image));
+    const auto fused =
+        kernels_by_op(graph, lower(graph, find_framework("torch7"), test::kepler(), {}));
+    CHECK(fused.at("bn").size() == 1);
+  }
+
+  TEST_CASE("half-width images on tensor cores have a layout of their own") {
+    const NetworkGraph graph = training(varied_network());
+    const auto transposes = [&](const GpuSpec& gpu, PrecisionMode precision) {
+      FrameworkProfile framework = find_framework("pytorch");
+      framework.tensor_core_image_layout = ImageLayout::Nhwc;
+      const LoweredStep step = lower(graph, framework, gpu, {.precision = precision});
+      std::set<std::string> found;
+      for (const LoweredOp& op : step.ops) {
+        if (graph.op(op.op).name != "conv") continue;
+        for (const Candidate& candidate : op.candidates) {
+          for (const Kernel& kernel : candidate.kernels) {
+            if (kernel.kernel_class == KernelClass::Transpose) {
+              found.insert(std::string(to_string(candidate.algorithm)) + " " + kernel.name);
+            }
+          }
+        }
+      }
+      return found;
+    };
+    // NHWC data suit tensor cores as they are; the algorithms on CUDA cores want NCHW.
+    CHECK(transposes(test::volta(), PrecisionMode::Fp16)
+              .contains(std::string(to_string(Algorithm::ImplicitGemm)) + " to_nchw"));
+    CHECK(transposes(test::volta(), PrecisionMode::Fp32).empty());
+    CHECK(transposes(test::kepler(), PrecisionMode::Fp16).empty());
+    // TF32 works on four-byte images: the ordinary layout.
+    for (const std::string& name : transposes(test::ampere(), PrecisionMode::Tf32)) {
+      CHECK_FALSE(name.starts_with(std::string(to_string(Algorithm::ImplicitGemm)) + " "));
+    }
+  }
+
+  TEST_CASE("an algorithm exists from the cuDNN on that brought it") {
+    const NetworkGraph graph = training(varied_network());
+    const auto algorithms = [&](double version, const char* name) {
+      FrameworkProfile framework = find_framework("torch7");
+      framework.cudnn_version = version;
+      const LoweredStep step = lower(graph, framework, test::kepler(), {});
+      std::set<Algorithm> found;
+      for (const LoweredOp& op : step.ops) {
+        if (graph.op(op.op).name != name) continue;
+        for (const Candidate& candidate : op.candidates) found.insert(candidate.algorithm);
+      }
+      return found;
+    };
+    const std::set<Algorithm> oldest{Algorithm::ImplicitGemm, Algorithm::ImplicitPrecomputedGemm,
+                                     Algorithm::ExplicitGemm};
+    CHECK(algorithms(2, "conv") == oldest);
+    CHECK(algorithms(3, "conv").contains(Algorithm::Fft));
+    CHECK_FALSE(algorithms(3, "conv").contains(Algorithm::FftTiling));
+    CHECK(algorithms(4, "conv").contains(Algorithm::FftTiling));
+    CHECK_FALSE(algorithms(4, "conv").contains(Algorithm::WinogradFused));
+    CHECK(algorithms(5, "conv").contains(Algorithm::WinogradFused));
+    CHECK_FALSE(algorithms(5, "conv").contains(Algorithm::WinogradNonfused));
+    CHECK(algorithms(5.1, "conv").contains(Algorithm::WinogradNonfused));
+    CHECK_FALSE(algorithms(5.1, "conv wgrad").contains(Algorithm::FftTiling));
+    CHECK(algorithms(6, "conv wgrad").contains(Algorithm::FftTiling));
+  }
+
   TEST_CASE("an update touches weight, gradient and states as the framework's own loop does") {
     const double w = 4 * (10 * 64);  // bytes of logits.weight
     const struct {
