@@ -149,7 +149,7 @@ TEST_CASE("what this version does not predict is refused in one line") {
   for (const std::vector<std::string>& more : {std::vector<std::string>{"--gpus", "8"},
                                                {"--nodes", "2"},
                                                {"--precision", "int8"},
-                                               {"--framework", "caffe"},
+                                               {"--framework", "minerva"},
                                                {"--data", "imagenet"},
                                                {"--dump", "graph", "--format", "json"},
                                                {"--set", "speed=2"},
