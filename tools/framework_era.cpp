@@ -43,4 +43,26 @@ bool fp32_runs_as_tf32(std::string_view framework, std::string_view version, std
   return false;
 }
 
+std::optional<double> find_cudnn_version(std::string_view text) {
+  constexpr std::string_view kName = "cudnn";
+  const std::string lower = to_lower(text);
+  const std::size_t at = lower.find(kName);
+  if (at == std::string::npos) return std::nullopt;
+  std::size_t first = at + kName.size();
+  while (first < lower.size() && (lower[first] == ' ' || lower[first] == 'v')) ++first;
+  std::size_t last = first;
+  const auto digits = [&] {
+    while (last < lower.size() && std::isdigit(static_cast<unsigned char>(lower[last]))) ++last;
+  };
+  digits();
+  if (last < lower.size() && lower[last] == '.') {
+    ++last;
+    digits();
+  }
+  std::string_view number(lower.data() + first, last - first);
+  if (number.ends_with('.')) number.remove_suffix(1);
+  const std::optional<double> version = parse_double(number);
+  return version && *version >= 1 && *version < 100 ? version : std::nullopt;
+}
+
 }  // namespace tracecast

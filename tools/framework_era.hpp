@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string_view>
 
 #include "hwspecs/gpu_spec.hpp"
@@ -15,6 +16,10 @@ namespace tracecast {
 /// measurement) decides: from 2021 on the current release had TF32. Neither: no.
 [[nodiscard]] bool fp32_runs_as_tf32(std::string_view framework, std::string_view version,
                                      std::string_view date, const GpuSpec& gpu);
+
+/// The cuDNN version in texts such as "1.6.0, cuDNN 7.0.5" or "CUDA 8.0/cuDNN v5.1": 7.0, 5.1. It decides which
+/// convolution algorithms exist. Nothing when the text names none.
+[[nodiscard]] std::optional<double> find_cudnn_version(std::string_view text);
 
 /// Numbers of a version text: {2, 4} of "TF 2.4.1"; {20, 6} of "NGC 20.06-tf1-py3" with `container`.
 struct VersionNumber {

@@ -209,8 +209,11 @@ Job make_job(const JobOptions& o, const Sources& sources) {
     job.assumptions.push_back("fp32 code runs as TF32 on this GPU with this framework");
   }
   if (!o.framework_version.empty()) {
-    job.assumptions.push_back("version " + o.framework_version +
-                              " decides the default of fp32 code only");
+    const std::optional<double> cudnn = find_cudnn_version(o.framework_version);
+    if (cudnn) job.framework.cudnn_version = *cudnn;
+    job.assumptions.push_back("version " + o.framework_version + " decides " +
+                              (cudnn ? "the convolution algorithms and " : "") +
+                              "the default of fp32 code only");
   }
   check_precision(job.precision, job.gpu);
 

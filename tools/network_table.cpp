@@ -55,6 +55,9 @@ class NetworkTable final : public RowPredictor {
     job.framework_version = row.text_or_empty("framework_version");
     // Batches that the benchmark keeps in host memory are copied in every step.
     const std::string_view notes = row.text_or_empty("notes");
+    if (!find_cudnn_version(job.framework_version) && find_cudnn_version(notes)) {
+      job.framework_version += "; " + std::string(notes);
+    }
     const bool from_host = notes.find("loader on CPU") != std::string_view::npos ||
                            notes.find("already on CPU") != std::string_view::npos;
     job.data = from_host ? "memory" : "synthetic";
@@ -80,9 +83,10 @@ class NetworkTable final : public RowPredictor {
     } catch (const InputError&) {
       return skip("GPU " + options.gpu + " has no spec");
     }
-    const std::string key = options.network + '|' + options.gpu + '|' + options.framework + '|' +
-                            options.precision + '|' + options.phase + '|' + options.data + '|' +
-                            std::to_string(options.batch);
+    const std::string key =
+        options.network + '|' + options.gpu + '|' + options.framework + '|' + options.precision +
+        '|' + options.phase + '|' + options.data + '|' + std::to_string(options.batch) + '|' +
+        std::to_string(find_cudnn_version(options.framework_version).value_or(0));
     auto known = answers_.find(key);
     if (known == answers_.end()) known = answers_.emplace(key, predict_job(options)).first;
     RowAnswer result = known->second;

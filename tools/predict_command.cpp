@@ -103,7 +103,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->type_name("F")
       ->capture_default_str();
   verb->add_option("--framework-version", job.framework_version,
-                   "Version of the framework, such as 1.15")
+                   "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")
       ->type_name("V");
   verb->add_option("--optimizer", job.optimizer, "sgd, momentum or adam")
       ->type_name("O")

@@ -37,6 +37,16 @@ TEST_CASE("versions are found in what people write") {
   CHECK(parse_version("").major == 0);
 }
 
+TEST_CASE("the cuDNN version is found in what people write") {
+  CHECK(find_cudnn_version("1.6.0, cuDNN 7.0.5").value() == doctest::Approx(7.0));
+  CHECK(find_cudnn_version("DGX-1; CUDA 8.0/cuDNN 5.1; local SSD").value() == doctest::Approx(5.1));
+  CHECK(find_cudnn_version("cudnn v4").value() == doctest::Approx(4.0));
+  for (const char* none : {"", "1.15", "cuDNN None", "cuDNN", "cuDNN 0.1", "cuDNN 999999"}) {
+    CAPTURE(none);
+    CHECK_FALSE(find_cudnn_version(none));
+  }
+}
+
 TEST_CASE("FP32 code means TF32 on Ampere where the framework says so") {
   GpuSpec volta, ampere;
   ampere.peaks = {{Precision::Tf32, MathUnit::TensorCore, 156.0_TFLOPps}};
