@@ -59,7 +59,8 @@ class NetworkTable final : public RowPredictor {
       job.framework_version += "; " + std::string(notes);
     }
     const bool from_host = notes.find("loader on CPU") != std::string_view::npos ||
-                           notes.find("already on CPU") != std::string_view::npos;
+                           notes.find("already on CPU") != std::string_view::npos ||
+                           notes.find("array from the CPU") != std::string_view::npos;
     job.data = from_host ? "memory" : "synthetic";
     job.precision = row.text("precision");
 
