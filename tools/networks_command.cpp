@@ -17,7 +17,7 @@ std::string list_networks() {
   for (const ZooEntry& entry : zoo()) {
     const std::int64_t size = entry.seq_len > 0 ? entry.seq_len : entry.image_size;
     text += fmt::format("{} {:>10.3f} M {:>6}  {}\n", fit(entry.name, 20),
-                        static_cast<double>(entry.parameters) * 1e-6,
+                        static_cast<double>(build_network(entry.name, {}).parameter_count()) * 1e-6,
                         size > 0 ? std::to_string(size) : "-", fit(entry.title, 38));
   }
   return text +

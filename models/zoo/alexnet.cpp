@@ -1,9 +1,10 @@
 #include <string>
 
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
+namespace {
 
 // torchvision/models/alexnet.py, after Krizhevsky, "One weird trick for parallelizing convolutional
 // neural networks", arXiv 1404.5997: one tower, no groups, no LRN.
@@ -59,6 +60,28 @@ NetworkGraph caffenet(const BuildOptions& options) {
   x = hidden_layer(b, {"fc7", "relu7", "drop7"}, x, 4096, options.training);
   b.graph().outputs = {b.linear_layer("fc8", x, *options.classes, true)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> alexnet_networks() {
+  return {
+      {.name = "alexnet",
+       .aliases = {"alexnet_owt"},
+       .title = "AlexNet, one tower",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(61'100'840),
+       .macs = torchvision_gmacs(0.71),
+       .image_size = 224,
+       .build = alexnet},
+      {.name = "caffenet",
+       .title = "AlexNet of Caffe, two groups",
+       .source = "BVLC Caffe, models/bvlc_alexnet",
+       .parameters = exact(60'965'224, "BVLC Caffe, models/bvlc_alexnet"),
+       .macs = rounded(724e6, 1e6, "Sze et al., arXiv 1703.09039, table II"),
+       .image_size = 227,
+       .build = caffenet},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

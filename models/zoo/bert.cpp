@@ -1,11 +1,19 @@
 #include <string>
 
 #include "models/ops.hpp"
-#include "models/zoo/attention.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/attention.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
+
+constexpr std::string_view kDefinition = "Devlin et al., arXiv 1810.04805; transformers 4.30";
+
+/// BERT; heads of width / heads.
+struct BertLayout {
+  int layers;
+  std::int64_t width, heads;
+};
 
 constexpr std::int64_t kVocabulary = 30522;  // bert-base-uncased and bert-large-uncased
 constexpr std::int64_t kPositions = 512;
@@ -47,8 +55,6 @@ struct Bert {
   }
 };
 
-}  // namespace
-
 // Hugging Face transformers 4.30, modeling_bert.py (eager attention), after Devlin et al., arXiv
 // 1810.04805. Inference is BertModel with its pooler; training is BertForPreTraining, whose
 // language head reads every token.
@@ -88,6 +94,27 @@ NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
   const TensorId next = b.linear_layer("cls.seq_relationship", pooled, 2, true);
   b.graph().outputs = {x, next};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> bert_networks() {
+  return {
+      {.name = "bert_base",
+       .title = "BERT base",
+       .source = kDefinition,
+       .parameters = exact(109'482'240, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{12, 768, 12}>},
+      {.name = "bert_large",
+       .title = "BERT large",
+       .source = kDefinition,
+       .parameters = exact(335'141'888, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{24, 1024, 16}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

@@ -1,7 +1,8 @@
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
+namespace {
 
 // tensorflow/models, tutorials/image/cifar10/cifar10.py: two convolutions with local response normalisation, three
 // products; every window keeps or halves the image ("SAME").
@@ -24,6 +25,21 @@ NetworkGraph cifar10_cnn(const BuildOptions& options) {
   x = hidden_layer(b, {"local4", "local4.relu", ""}, x, 192, false);
   b.graph().outputs = {b.linear_layer("softmax_linear", x, *options.classes, true)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> cifar10_cnn_networks() {
+  return {
+      {.name = "cifar10_cnn",
+       .title = "CIFAR-10 CNN, TensorFlow's tutorial",
+       .source = "tensorflow/models, tutorials/image/cifar10",
+       .parameters = exact(1'068'298, "tensorflow.org tutorials, Convolutional Neural Networks"),
+       // Its text has "about 19.5M" multiply-adds; its layers, on the 24x24 pixels they get, make 18.47 M.
+       .image_size = 24,
+       .classes = 10,
+       .build = cifar10_cnn},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

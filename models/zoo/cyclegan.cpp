@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "models/ops.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
@@ -95,8 +95,6 @@ TensorId discriminate(GraphBuilder& b, SharedWeights& weights, const std::string
   return conv(b, weights, "conv5", x, 1, Window::square(4, 1, 1));
 }
 
-}  // namespace
-
 // github.com/junyanz/pytorch-CycleGAN-and-pix2pix (resnet_9blocks, 70x70 PatchGAN, instance norm), after Zhu et al.,
 // arXiv 1703.10593. Inference is one generator. A training step runs each generator on the image of its domain, on
 // the other's result (cycle) and on its target domain (identity), and each discriminator on what its generator has
@@ -126,6 +124,21 @@ NetworkGraph cyclegan(const BuildOptions& options) {
   outputs.push_back(discriminate(b, judge_a, "pool", b.input("pool_a", image)));
   outputs.push_back(discriminate(b, judge_b, "pool", b.input("pool_b", image)));
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> cyclegan_networks() {
+  return {
+      {.name = "cyclegan",
+       .aliases = {"cyclegan_monet2photo"},
+       .title = "CycleGAN; inference: one generator",
+       .source = "github.com/junyanz/pytorch-CycleGAN-and-pix2pix",
+       .parameters = rounded(11.378e6, 1e3, "printed by that program"),
+       .image_size = 256,
+       .classes = 1,
+       .build = cyclegan},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

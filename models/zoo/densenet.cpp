@@ -2,10 +2,17 @@
 #include <vector>
 
 #include "models/ops.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
+
+/// DenseNet: `layers[i]` layers in block i, each adding `growth` channels.
+struct DenseNetLayout {
+  int layers[4];
+  std::int64_t growth = 32;
+  std::int64_t first_channels = 64;
+};
 
 /// Batch norm, ReLU in place, convolution without bias: `index` is the suffix torchvision gives the three.
 TensorId norm_relu_conv(GraphBuilder& b, const std::string& name, const std::string& index,
@@ -14,8 +21,6 @@ TensorId norm_relu_conv(GraphBuilder& b, const std::string& name, const std::str
   x = b.activation(name + ".relu" + index, x, "relu", true);
   return b.conv_layer(name + ".conv" + index, x, channels, window, false);
 }
-
-}  // namespace
 
 // torchvision/models/densenet.py, after Huang et al., arXiv 1608.06993. Every layer concatenates all earlier
 // features anew, as torch.cat does, the first layer's single input included.
@@ -51,6 +56,43 @@ NetworkGraph densenet(const BuildOptions& options, const DenseNetLayout& layout)
   x = b.linear_layer("classifier", x, *options.classes, true);
   b.graph().outputs = {x};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> densenet_networks() {
+  return {
+      {.name = "densenet121",
+       .title = "DenseNet-121",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(7'978'856),
+       .macs = torchvision_gmacs(2.83),
+       .image_size = 224,
+       .build = build<densenet, DenseNetLayout{.layers = {6, 12, 24, 16}}>},
+      {.name = "densenet161",
+       .title = "DenseNet-161",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(28'681'000),
+       .macs = torchvision_gmacs(7.73),
+       .image_size = 224,
+       .build =
+           build<densenet,
+                 DenseNetLayout{.layers = {6, 12, 36, 24}, .growth = 48, .first_channels = 96}>},
+      {.name = "densenet169",
+       .title = "DenseNet-169",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(14'149'480),
+       .macs = torchvision_gmacs(3.36),
+       .image_size = 224,
+       .build = build<densenet, DenseNetLayout{.layers = {6, 12, 32, 32}}>},
+      {.name = "densenet201",
+       .title = "DenseNet-201",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(20'013'928),
+       .macs = torchvision_gmacs(4.29),
+       .image_size = 224,
+       .build = build<densenet, DenseNetLayout{.layers = {6, 12, 48, 32}}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

@@ -1,10 +1,15 @@
 #include <string>
 
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
+
+/// GoogLeNet as published, or with batch norm as torchvision has it.
+struct GoogLeNetLayout {
+  bool batch_norm = false;
+};
 
 /// Channels of one inception module: 1x1; reduction and result of the 3x3 and the 5x5 branch; after the pooling.
 struct Module {
@@ -18,8 +23,6 @@ constexpr Module kModules[] = {
     {"inception_4c", 128, 128, 256, 24, 64, 64},   {"inception_4d", 112, 144, 288, 32, 64, 64},
     {"inception_4e", 256, 160, 320, 32, 128, 128}, {"inception_5a", 256, 160, 320, 32, 128, 128},
     {"inception_5b", 384, 192, 384, 48, 128, 128}};
-
-}  // namespace
 
 // Szegedy et al., arXiv 1409.4842, table 1, with the poolings rounded up as in BVLC Caffe's bvlc_googlenet; with
 // `batch_norm` torchvision/models/googlenet.py: no LRN, 3x3 where the paper has 5x5, another last pooling.
@@ -75,6 +78,26 @@ NetworkGraph googlenet(const BuildOptions& options, const GoogLeNetLayout& layou
   b.graph().outputs = {b.linear_layer("fc", x, *options.classes, true)};
   for (const TensorId logits : auxiliary) b.graph().outputs.push_back(logits);
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> googlenet_networks() {
+  return {
+      {.name = "googlenet",
+       .aliases = {"inception_v1"},
+       .title = "GoogLeNet as published, with LRN",
+       .source = "Szegedy et al., arXiv 1409.4842, table 1",
+       .image_size = 224,
+       .build = build<googlenet, GoogLeNetLayout{}>},
+      {.name = "googlenet_bn",
+       .title = "GoogLeNet with batch norm",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(6'624'904),
+       .macs = torchvision_gmacs(1.50),
+       .image_size = 224,
+       .build = build<googlenet, GoogLeNetLayout{.batch_norm = true}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

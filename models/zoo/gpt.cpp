@@ -1,11 +1,21 @@
 #include <string>
 
 #include "models/ops.hpp"
-#include "models/zoo/attention.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/attention.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
+
+constexpr std::string_view kDefinition = "Radford et al., 2019; transformers 4.30";
+constexpr std::string_view kGpt3 = "Brown et al., arXiv 2005.14165, table 2.1";
+
+/// GPT-2 and GPT-3.
+struct GptLayout {
+  int layers;
+  std::int64_t width, heads;
+  std::int64_t positions = 1024;
+};
 
 constexpr std::int64_t kVocabulary = 50257;
 
@@ -65,8 +75,6 @@ struct Gpt {
   }
 };
 
-}  // namespace
-
 // Hugging Face transformers 4.30, modeling_gpt2.py (eager attention), after Radford et al.,
 // "Language models are unsupervised multitask learners", 2019. GPT-3's sizes are the same network,
 // its sparse attention layers taken as dense ones.
@@ -86,6 +94,100 @@ NetworkGraph gpt(const BuildOptions& options, const GptLayout& layout) {
   x = b.layer_norm_layer("ln_f", x);
   b.graph().outputs = {b.linear("lm_head", x, words, std::nullopt)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> gpt_networks() {
+  return {
+      {.name = "gpt2",
+       .aliases = {"gpt2_small"},
+       .title = "GPT-2 small",
+       .source = kDefinition,
+       .parameters = exact(124'439'808, kCheckpoint),
+       .seq_len = 1024,
+       .most_tokens = 1024,
+       .build = build<gpt, GptLayout{12, 768, 12}>},
+      {.name = "gpt2_large",
+       .title = "GPT-2 large",
+       .source = kDefinition,
+       .parameters = exact(774'030'080, kCheckpoint),
+       .seq_len = 1024,
+       .most_tokens = 1024,
+       .build = build<gpt, GptLayout{36, 1280, 20}>},
+      {.name = "gpt2_medium",
+       .title = "GPT-2 medium",
+       .source = kDefinition,
+       .parameters = exact(354'823'168, kCheckpoint),
+       .seq_len = 1024,
+       .most_tokens = 1024,
+       .build = build<gpt, GptLayout{24, 1024, 16}>},
+      {.name = "gpt2_xl",
+       .title = "GPT-2 XL",
+       .source = kDefinition,
+       .parameters = exact(1'557'611'200, kCheckpoint),
+       .seq_len = 1024,
+       .most_tokens = 1024,
+       .build = build<gpt, GptLayout{48, 1600, 25}>},
+      // The table's 24 heads of 128 are not 2048 wide; 16 are.
+      {.name = "gpt3_1.3b",
+       .title = "GPT-3 1.3B, dense attention",
+       .source = kGpt3,
+       .parameters = rounded(1.3e9, 0.1e9, kGpt3),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<gpt, GptLayout{24, 2048, 16, 2048}>},
+      {.name = "gpt3_125m",
+       .title = "GPT-3 125M, dense attention",
+       .source = kGpt3,
+       .parameters = rounded(125e6, 1e6, kGpt3),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<gpt, GptLayout{12, 768, 12, 2048}>},
+      // The table's width of 5140 is not 40 heads of 128; 5120 is.
+      {.name = "gpt3_13b",
+       .title = "GPT-3 13B, dense attention",
+       .source = kGpt3,
+       .parameters = rounded(13e9, 1e9, kGpt3),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<gpt, GptLayout{40, 5120, 40, 2048}>},
+      {.name = "gpt3_175b",
+       .title = "GPT-3 175B, dense attention",
+       .source = kGpt3,
+       .parameters = rounded(175e9, 1e9, kGpt3),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<gpt, GptLayout{96, 12288, 96, 2048}>},
+      {.name = "gpt3_2.7b",
+       .title = "GPT-3 2.7B, dense attention",
+       .source = kGpt3,
+       .parameters = rounded(2.7e9, 0.1e9, kGpt3),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<gpt, GptLayout{32, 2560, 32, 2048}>},
+      {.name = "gpt3_350m",
+       .title = "GPT-3 350M, dense attention",
+       .source = kGpt3,
+       .parameters = rounded(350e6, 10e6, kGpt3),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<gpt, GptLayout{24, 1024, 16, 2048}>},
+      {.name = "gpt3_6.7b",
+       .title = "GPT-3 6.7B, dense attention",
+       .source = kGpt3,
+       .parameters = rounded(6.7e9, 0.1e9, kGpt3),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<gpt, GptLayout{32, 4096, 32, 2048}>},
+      {.name = "gpt3_760m",
+       .title = "GPT-3 760M, dense attention",
+       .source = kGpt3,
+       .parameters = rounded(760e6, 1e6, kGpt3),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<gpt, GptLayout{24, 1536, 16, 2048}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

@@ -1,10 +1,15 @@
 #include <string>
 
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
+
+/// Inception with batch norm, as published or as MXNet's examples have it.
+struct InceptionBnLayout {
+  bool as_mxnet = false;
+};
 
 /// Channels of one module; `one` = 0: the image is halved and the pooling branch keeps its channels.
 struct Module {
@@ -22,8 +27,6 @@ constexpr Module kModules[] = {
 
 /// MXNet's modules project the pooling of stage 4 to one width throughout.
 constexpr std::int64_t kMxnetPooled4 = 128;
-
-}  // namespace
 
 // Ioffe and Szegedy, arXiv 1502.03167, figure 5: 3x3 and double 3x3 branches, batch norm after every convolution. With
 // `as_mxnet` example/image-classification/symbols/inception-bn.py of MXNet 1.x: poolings rounded down, biases before
@@ -67,6 +70,23 @@ NetworkGraph inception_bn(const BuildOptions& options, const InceptionBnLayout& 
   x = b.flatten("flatten", x);
   b.graph().outputs = {b.linear_layer("fc", x, *options.classes, true)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> inception_bn_networks() {
+  return {
+      {.name = "inception_bn",
+       .title = "Inception with batch norm, MXNet's",
+       .source = "MXNet 1.x, symbols/inception-bn.py",
+       .image_size = 224,
+       .build = build<inception_bn, InceptionBnLayout{.as_mxnet = true}>},
+      {.name = "inception_v2",
+       .title = "Inception with batch norm as published",
+       .source = "Ioffe and Szegedy, arXiv 1502.03167, figure 5",
+       .image_size = 224,
+       .build = build<inception_bn, InceptionBnLayout{}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

@@ -1,8 +1,8 @@
 #include <initializer_list>
 #include <string>
 
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
@@ -93,8 +93,6 @@ class InceptionV3 {
   GraphBuilder& b_;
 };
 
-}  // namespace
-
 // torchvision/models/inception.py, after Szegedy et al., arXiv 1512.00567.
 NetworkGraph inception_v3(const BuildOptions& options) {
   GraphBuilder b("inception_v3", options.batch);
@@ -136,6 +134,20 @@ NetworkGraph inception_v3(const BuildOptions& options) {
   b.graph().outputs = {x};
   if (auxiliary) b.graph().outputs.push_back(*auxiliary);
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> inception_v3_networks() {
+  return {
+      {.name = "inception_v3",
+       .title = "Inception-v3",
+       .source = "torchvision 0.15",
+       .parameters = rounded(23.83e6, 0.01e6, "timm 0.9, results of inception_v3"),
+       .macs = torchvision_gmacs(5.71),
+       .image_size = 299,
+       .build = inception_v3},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

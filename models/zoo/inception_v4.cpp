@@ -1,7 +1,7 @@
 #include <string>
 
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
@@ -100,8 +100,6 @@ TensorId block_c(GraphBuilder& b, const std::string& name, TensorId x) {
   return b.concat(name + ".cat", parts, 1);
 }
 
-}  // namespace
-
 // Szegedy et al., arXiv 1602.07261, figures 3 to 9.
 NetworkGraph inception_v4(const BuildOptions& options) {
   GraphBuilder b("inception_v4", options.batch);
@@ -118,6 +116,19 @@ NetworkGraph inception_v4(const BuildOptions& options) {
   x = b.flatten("flatten", x);
   b.graph().outputs = {b.linear_layer("fc", x, *options.classes, true)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> inception_v4_networks() {
+  return {
+      {.name = "inception_v4",
+       .title = "Inception-v4",
+       .source = "Szegedy et al., arXiv 1602.07261",
+       .parameters = rounded(42.68e6, 0.01e6, "timm 0.9, results of inception_v4"),
+       .image_size = 299,
+       .build = inception_v4},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

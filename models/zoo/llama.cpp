@@ -2,11 +2,22 @@
 #include <string>
 
 #include "models/ops.hpp"
-#include "models/zoo/attention.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/attention.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
+
+constexpr std::string_view kLlama2 = "Touvron et al., arXiv 2307.09288; transformers 4.40";
+constexpr std::string_view kLlama3 = "Dubey et al., arXiv 2407.21783; transformers 4.40";
+
+/// Llama 2 and 3: `kv_heads` of keys and values (grouped-query attention), feed-forward of `hidden`,
+/// last product tied to the embedding or not.
+struct LlamaLayout {
+  int layers;
+  std::int64_t width, heads, kv_heads, hidden, vocabulary;
+  bool tied = false;
+};
 
 struct Llama {
   GraphBuilder& b;
@@ -69,8 +80,6 @@ struct Llama {
   }
 };
 
-}  // namespace
-
 // Hugging Face transformers 4.40, modeling_llama.py (eager attention), after Touvron et al., arXiv
 // 2307.09288, and Dubey et al., arXiv 2407.21783.
 NetworkGraph llama(const BuildOptions& options, const LlamaLayout& layout) {
@@ -91,6 +100,61 @@ NetworkGraph llama(const BuildOptions& options, const LlamaLayout& layout) {
       layout.tied ? words : b.weight("lm_head.weight", {layout.vocabulary, layout.width});
   b.graph().outputs = {b.linear("lm_head", x, head, std::nullopt)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> llama_networks() {
+  return {
+      {.name = "llama2_13b",
+       .title = "Llama 2 13B",
+       .source = kLlama2,
+       .parameters = exact(13'015'864'320, kCheckpoint),
+       .seq_len = 4096,
+       .build = build<llama, LlamaLayout{40, 5120, 40, 40, 13824, 32000}>},
+      {.name = "llama2_70b",
+       .title = "Llama 2 70B",
+       .source = kLlama2,
+       .parameters = exact(68'976'648'192, kCheckpoint),
+       .seq_len = 4096,
+       .build = build<llama, LlamaLayout{80, 8192, 64, 8, 28672, 32000}>},
+      {.name = "llama2_7b",
+       .title = "Llama 2 7B",
+       .source = kLlama2,
+       .parameters = exact(6'738'415'616, kCheckpoint),
+       .seq_len = 4096,
+       .build = build<llama, LlamaLayout{32, 4096, 32, 32, 11008, 32000}>},
+      {.name = "llama3_1b",
+       .title = "Llama 3.2 1B",
+       .source = kLlama3,
+       .parameters = exact(1'235'814'400, kCheckpoint),
+       .seq_len = 8192,
+       .build = build<llama, LlamaLayout{16, 2048, 32, 8, 8192, 128256, true}>},
+      {.name = "llama3_3b",
+       .title = "Llama 3.2 3B",
+       .source = kLlama3,
+       .parameters = exact(3'212'749'824, kCheckpoint),
+       .seq_len = 8192,
+       .build = build<llama, LlamaLayout{28, 3072, 24, 8, 8192, 128256, true}>},
+      {.name = "llama3_405b",
+       .title = "Llama 3.1 405B",
+       .source = kLlama3,
+       .parameters = exact(405'853'388'800, kCheckpoint),
+       .seq_len = 8192,
+       .build = build<llama, LlamaLayout{126, 16384, 128, 8, 53248, 128256}>},
+      {.name = "llama3_70b",
+       .title = "Llama 3 70B",
+       .source = kLlama3,
+       .parameters = exact(70'553'706'496, kCheckpoint),
+       .seq_len = 8192,
+       .build = build<llama, LlamaLayout{80, 8192, 64, 8, 28672, 128256}>},
+      {.name = "llama3_8b",
+       .title = "Llama 3 8B",
+       .source = kLlama3,
+       .parameters = exact(8'030'261'248, kCheckpoint),
+       .seq_len = 8192,
+       .build = build<llama, LlamaLayout{32, 4096, 32, 8, 14336, 128256}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

@@ -1,8 +1,8 @@
 #include <string>
 #include <vector>
 
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
@@ -112,8 +112,6 @@ void propose(GraphBuilder& b, const std::vector<TensorId>& levels) {
   b.graph().outputs = {b.concat("rpn.scores", scores, 1), b.concat("rpn.boxes", boxes, 1)};
 }
 
-}  // namespace
-
 // torchvision/models/detection/mask_rcnn.py (maskrcnn_resnet50_fpn), after He et al., arXiv 1703.06870. Images are
 // square here, where torchvision scales the short side to 800. The regions are as many as the heads may get. Picking
 // them (sorting, box decoding, suppression, matching) is not in the graph, and reading them from the pyramid (RoIAlign)
@@ -152,6 +150,21 @@ NetworkGraph mask_rcnn(const BuildOptions& options) {
   outputs.push_back(b.reshape("box.boxes", boxes, {batch, regions.boxes, 4 * classes}));
   outputs.push_back(b.reshape("mask.logits", mask, {batch, regions.masks * classes, 28, 28}));
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> mask_rcnn_networks() {
+  return {
+      {.name = "mask_rcnn",
+       .aliases = {"maskrcnn_resnet50_fpn"},
+       .title = "Mask R-CNN on ResNet-50 FPN",
+       .source = "torchvision 0.15, maskrcnn_resnet50_fpn",
+       .parameters = torchvision_parameters(44'401'393),
+       .image_size = 800,
+       .classes = 91,
+       .build = mask_rcnn},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

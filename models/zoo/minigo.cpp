@@ -2,9 +2,10 @@
 #include <string>
 
 #include "models/ops.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
+namespace {
 
 // github.com/tensorflow/minigo, dual_net.py as of early 2018, after Silver et al., Nature 550, 2017: the board's side N
 // is the image size, and decides the rest: N residual blocks whose width is the power of two nearest to N^2 / 3 (in
@@ -43,6 +44,19 @@ NetworkGraph minigo(const BuildOptions& options) {
   value = b.linear_layer("value.fc2", value, 1, true);
   b.graph().outputs = {policy, b.activation("value.tanh", value, "tanh")};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> minigo_networks() {
+  return {
+      {.name = "minigo",
+       .title = "MiniGo; image size = board",
+       .source = "github.com/tensorflow/minigo, dual_net.py, early 2018",
+       .image_size = 9,
+       .classes = 82,
+       .build = minigo},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

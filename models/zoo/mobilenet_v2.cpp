@@ -1,7 +1,7 @@
 #include <string>
 
 #include "models/ops.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
@@ -12,8 +12,6 @@ TensorId conv_bn_relu6(GraphBuilder& b, const std::string& name, TensorId x, std
   x = b.batch_norm_layer(name + ".1", x);
   return b.activation(name + ".2", x, "relu6", true);
 }
-
-}  // namespace
 
 // torchvision/models/mobilenetv2.py, after Sandler et al., arXiv 1801.04381, table 2.
 NetworkGraph mobilenet_v2(const BuildOptions& options) {
@@ -47,6 +45,20 @@ NetworkGraph mobilenet_v2(const BuildOptions& options) {
   x = b.linear_layer("classifier.1", x, *options.classes, true);
   b.graph().outputs = {x};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> mobilenet_v2_networks() {
+  return {
+      {.name = "mobilenet_v2",
+       .title = "MobileNet-v2",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(3'504'872),
+       .macs = torchvision_gmacs(0.30),
+       .image_size = 224,
+       .build = mobilenet_v2},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

@@ -1,11 +1,22 @@
 #include <string>
 
 #include "models/ops.hpp"
-#include "models/zoo/attention.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/attention.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
+
+constexpr std::string_view kOpt = "Zhang et al., arXiv 2205.01068, table 1; transformers 4.30";
+
+/// OPT. An embedding width other than 0 is projected to the network's; the 350M network has its
+/// layer norms after each part instead of before.
+struct OptLayout {
+  int layers;
+  std::int64_t width, heads;
+  std::int64_t embedding_width = 0;
+  bool norm_after = false;
+};
 
 constexpr std::int64_t kVocabulary = 50272;
 constexpr std::int64_t kPositionRows = 2050;  // positions start at 2
@@ -53,8 +64,6 @@ struct Opt {
   }
 };
 
-}  // namespace
-
 // Hugging Face transformers 4.30, modeling_opt.py, after Zhang et al., arXiv 2205.01068.
 NetworkGraph opt(const BuildOptions& options, const OptLayout& layout) {
   GraphBuilder b("opt", options.batch);
@@ -76,6 +85,76 @@ NetworkGraph opt(const BuildOptions& options, const OptLayout& layout) {
   if (projects) x = b.linear_layer("project_out", x, embedding_width, false);
   b.graph().outputs = {b.linear("lm_head", x, words, std::nullopt)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> opt_networks() {
+  return {
+      {.name = "opt_1.3b",
+       .title = "OPT-1.3B",
+       .source = kOpt,
+       .parameters = exact(1'315'758'080, kCheckpoint),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<opt, OptLayout{24, 2048, 32}>},
+      {.name = "opt_125m",
+       .title = "OPT-125M",
+       .source = kOpt,
+       .parameters = exact(125'239'296, kCheckpoint),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<opt, OptLayout{12, 768, 12}>},
+      {.name = "opt_13b",
+       .title = "OPT-13B",
+       .source = kOpt,
+       .parameters = exact(12'853'473'280, kCheckpoint),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<opt, OptLayout{40, 5120, 40}>},
+      {.name = "opt_175b",
+       .title = "OPT-175B",
+       .source = kOpt,
+       .parameters = rounded(175e9, 1e9, kOpt),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<opt, OptLayout{96, 12288, 96}>},
+      {.name = "opt_2.7b",
+       .title = "OPT-2.7B",
+       .source = kOpt,
+       .parameters = exact(2'651'596'800, kCheckpoint),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<opt, OptLayout{32, 2560, 32}>},
+      {.name = "opt_30b",
+       .title = "OPT-30B",
+       .source = kOpt,
+       .parameters = rounded(30e9, 1e9, kOpt),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<opt, OptLayout{48, 7168, 56}>},
+      {.name = "opt_350m",
+       .title = "OPT-350M",
+       .source = kOpt,
+       .parameters = exact(331'196'416, kCheckpoint),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<opt, OptLayout{24, 1024, 16, 512, true}>},
+      {.name = "opt_6.7b",
+       .title = "OPT-6.7B",
+       .source = kOpt,
+       .parameters = exact(6'658'473'984, kCheckpoint),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<opt, OptLayout{32, 4096, 32}>},
+      {.name = "opt_66b",
+       .title = "OPT-66B",
+       .source = kOpt,
+       .parameters = rounded(66e9, 1e9, kOpt),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<opt, OptLayout{64, 9216, 72}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

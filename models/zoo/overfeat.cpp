@@ -1,7 +1,8 @@
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
+namespace {
 
 // OverFeat, the fast network: Sermanet et al., arXiv 1312.6229, table 1.
 NetworkGraph overfeat(const BuildOptions& options) {
@@ -22,6 +23,20 @@ NetworkGraph overfeat(const BuildOptions& options) {
   x = hidden_layer(b, {"fc7", "relu7", "drop7"}, x, 4096, options.training);
   b.graph().outputs = {b.linear_layer("fc8", x, *options.classes, true)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> overfeat_networks() {
+  return {
+      {.name = "overfeat",
+       .title = "OverFeat, fast",
+       .source = "Sermanet et al., arXiv 1312.6229, table 1",
+       .parameters = rounded(145e6, 1e6, "Sermanet et al., arXiv 1312.6229, table 4"),
+       .macs = rounded(2810e6, 10e6, "Sermanet et al., arXiv 1312.6229, table 4"),
+       .image_size = 231,
+       .build = overfeat},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

@@ -1,7 +1,8 @@
 #include "models/ops.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
+namespace {
 
 // Keras examples/reuters_mlp.py: 1000 words as a bag, 512 units, 46 topics.
 NetworkGraph mlp_reuters(const BuildOptions& options) {
@@ -22,6 +23,22 @@ NetworkGraph softmax_regression(const BuildOptions& options) {
   x = b.linear_layer("linear", x, 10, true);
   b.graph().outputs = {b.softmax("softmax", x)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> perceptron_networks() {
+  return {
+      {.name = "mlp_reuters",
+       .aliases = {"mlp"},
+       .title = "512 units on 1000 words, 46 topics",
+       .source = "Keras, examples/reuters_mlp.py",
+       .build = mlp_reuters},
+      {.name = "softmax_regression",
+       .title = "Softmax regression, MNIST",
+       .source = "TensorFlow 1.x, tutorials/mnist/mnist_softmax.py",
+       .build = softmax_regression},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "models/ops.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
@@ -17,8 +17,6 @@ TensorId perceptron(GraphBuilder& b, const std::string& name, TensorId x,
   }
   return x;
 }
-
-}  // namespace
 
 // NeuMF of He et al., arXiv 1708.05031, as in MLPerf training v0.5 (recommendation/pytorch,
 // neumf.py): MovieLens-20M, 138,493 users, 26,744 films, 64 factors, layers 256-256-128-64.
@@ -50,6 +48,23 @@ NetworkGraph autoencoder(const BuildOptions& options) {
   x = b.activation("encoder.tanh", x, "tanh");
   b.graph().outputs = {b.linear_layer("decoder", x, kItems, true)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> recommender_networks() {
+  return {
+      {.name = "autoencoder",
+       .aliases = {"autoencoder_ml20m"},
+       .title = "Recoder's autoencoder, MovieLens-20M",
+       .source = "github.com/amoussawi/recoder",
+       .build = autoencoder},
+      {.name = "ncf",
+       .aliases = {"neumf"},
+       .title = "NeuMF on MovieLens-20M",
+       .source = "MLPerf training v0.5, recommendation/pytorch/neumf.py",
+       .build = ncf},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

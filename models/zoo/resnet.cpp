@@ -1,94 +1,10 @@
 #include <string>
 
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/family.hpp"
+#include "models/zoo/parts/resnet_features.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
-
-struct Stage {
-  std::int64_t planes;  ///< channels before expansion
-  std::int64_t stride;
-};
-
-/// Adds one residual block. The sum is written over the last batch norm's output and the ReLU over
-/// the sum, as torchvision's `out += identity` and inplace ReLU do.
-TensorId residual_block(GraphBuilder& b, const std::string& name, TensorId x,
-                        const ResNetLayout& layout, const Stage& stage) {
-  const auto conv_bn = [&](const std::string& conv, const std::string& bn, TensorId in,
-                           std::int64_t channels, const Window& window, std::int64_t groups) {
-    return b.batch_norm_layer(name + bn,
-                              b.conv_layer(name + conv, in, channels, window, false, groups));
-  };
-  const std::int64_t out_channels = stage.planes * (layout.bottleneck ? 4 : 1);
-  TensorId shortcut = x;
-  TensorId y;
-  if (layout.bottleneck) {
-    const std::int64_t width = stage.planes * layout.group_width / 64 * layout.groups;
-    const std::int64_t first = layout.stride_in_first ? stage.stride : 1;
-    const std::int64_t second = layout.stride_in_first ? 1 : stage.stride;
-    y = conv_bn(".conv1", ".bn1", x, width, Window::square(1, first), 1);
-    y = b.activation(name + ".relu1", y, "relu", true);
-    y = conv_bn(".conv2", ".bn2", y, width, Window::square(3, second, 1), layout.groups);
-    y = b.activation(name + ".relu2", y, "relu", true);
-    y = conv_bn(".conv3", ".bn3", y, out_channels, Window::square(1), 1);
-  } else {
-    y = conv_bn(".conv1", ".bn1", x, stage.planes, Window::square(3, stage.stride, 1), 1);
-    y = b.activation(name + ".relu1", y, "relu", true);
-    y = conv_bn(".conv2", ".bn2", y, stage.planes, Window::square(3, 1, 1), 1);
-  }
-  if (stage.stride != 1 || b.shape(x)[1] != out_channels) {
-    shortcut = conv_bn(".downsample.0", ".downsample.1", x, out_channels,
-                       Window::square(1, stage.stride), 1);
-  }
-  y = b.add(name + ".add", y, shortcut, true);
-  return b.activation(name + ".relu", y, "relu", true);
-}
-
-/// Adds one residual block with the batch norms and ReLUs before the convolutions. The first block of the network
-/// has none before it (the stem has just done that); the first of a later stage shares them with its shortcut.
-TensorId pre_activation_block(GraphBuilder& b, const std::string& name, TensorId x,
-                              const Stage& stage, bool is_first, bool starts_stage) {
-  const auto norm_relu = [&](const char* index, TensorId in) {
-    in = b.batch_norm_layer(name + ".bn" + index, in);
-    return b.activation(name + ".relu" + index, in, "relu", true);
-  };
-  const std::int64_t out_channels = stage.planes * 4;
-  TensorId y = is_first ? x : norm_relu("1", x);
-  TensorId shortcut = starts_stage ? y : x;
-  if (starts_stage) {
-    shortcut = b.conv_layer(name + ".downsample", shortcut, out_channels,
-                            Window::square(1, stage.stride), false);
-  }
-  y = b.conv_layer(name + ".conv1", y, stage.planes, Window::square(1), false);
-  y = norm_relu("2", y);
-  y = b.conv_layer(name + ".conv2", y, stage.planes, Window::square(3, stage.stride, 1), false);
-  y = norm_relu("3", y);
-  y = b.conv_layer(name + ".conv3", y, out_channels, Window::square(1), false);
-  return b.add(name + ".add", y, shortcut, true);
-}
-
-}  // namespace
-
-TensorId resnet_features(GraphBuilder& b, TensorId x, const ResNetLayout& layout) {
-  if (layout.small_images) {
-    x = b.conv_layer("conv1", x, 64, Window::square(3, 1, 1), false);
-  } else {
-    x = b.conv_layer("conv1", x, 64, Window::square(7, 2, 3), false);
-  }
-  x = b.batch_norm_layer("bn1", x);
-  x = b.activation("relu", x, "relu", true);
-  if (!layout.small_images) x = b.max_pool("maxpool", x, Window::square(3, 2, 1));
-  for (int i = 0; i < 4; ++i) {
-    for (int j = 0; j < layout.blocks[i]; ++j) {
-      const Stage stage{.planes = std::int64_t{64} << i, .stride = j == 0 ? layout.strides[i] : 1};
-      const std::string name = "layer" + std::to_string(i + 1) + "." + std::to_string(j);
-      x = layout.pre_activation ? pre_activation_block(b, name, x, stage, i == 0 && j == 0, j == 0)
-                                : residual_block(b, name, x, layout, stage);
-    }
-  }
-  return x;
-}
 
 // torchvision/models/resnet.py, after He et al., arXiv 1512.03385, and Xie et al. (ResNeXt), arXiv
 // 1611.05431.
@@ -108,6 +24,92 @@ NetworkGraph resnet(const BuildOptions& options, const ResNetLayout& layout) {
   x = b.linear_layer("fc", x, *options.classes, true);
   b.graph().outputs = {x};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> resnet_networks() {
+  return {
+      {.name = "resnet101",
+       .title = "ResNet-101 v1.5",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(44'549'160),
+       .macs = torchvision_gmacs(7.80),
+       .image_size = 224,
+       .build = build<resnet, ResNetLayout{.blocks = {3, 4, 23, 3}}>},
+      {.name = "resnet152",
+       .title = "ResNet-152 v1.5",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(60'192'808),
+       .macs = torchvision_gmacs(11.51),
+       .image_size = 224,
+       .build = build<resnet, ResNetLayout{.blocks = {3, 8, 36, 3}}>},
+      {.name = "resnet18",
+       .title = "ResNet-18",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(11'689'512),
+       .macs = torchvision_gmacs(1.81),
+       .image_size = 224,
+       .build = build<resnet, ResNetLayout{.blocks = {2, 2, 2, 2}, .bottleneck = false}>},
+      {.name = "resnet18_cifar10",
+       .title = "ResNet-18 for 32x32 images",
+       .source = "github.com/kuangliu/pytorch-cifar, models/resnet.py",
+       .parameters = exact(11'173'962, "github.com/kuangliu/pytorch-cifar, models/resnet.py"),
+       .image_size = 32,
+       .classes = 10,
+       .build =
+           build<resnet,
+                 ResNetLayout{.blocks = {2, 2, 2, 2}, .bottleneck = false, .small_images = true}>},
+      {.name = "resnet200",
+       .title = "ResNet-200, pre-activation",
+       .source = "fb.resnet.torch, models/preresnet.lua",
+       .image_size = 224,
+       .build = build<resnet, ResNetLayout{.blocks = {3, 24, 36, 3}, .pre_activation = true}>},
+      {.name = "resnet34",
+       .title = "ResNet-34",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(21'797'672),
+       .macs = torchvision_gmacs(3.66),
+       .image_size = 224,
+       .build = build<resnet, ResNetLayout{.blocks = {3, 4, 6, 3}, .bottleneck = false}>},
+      {.name = "resnet50",
+       .aliases = {"resnet50_v1.5", "resnet50_imagenet"},
+       .title = "ResNet-50 v1.5, stride in the 3x3",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(25'557'032),
+       .macs = torchvision_gmacs(4.09),
+       .image_size = 224,
+       .build = build<resnet, ResNetLayout{.blocks = {3, 4, 6, 3}}>},
+      {.name = "resnet50_v1",
+       .title = "ResNet-50 v1, stride in the first 1x1",
+       .source = "He et al., arXiv 1512.03385, table 1",
+       .parameters = torchvision_parameters(25'557'032),
+       .macs = rounded(3.8e9, 0.1e9, "He et al., arXiv 1512.03385, table 1"),
+       .image_size = 224,
+       .build = build<resnet, ResNetLayout{.blocks = {3, 4, 6, 3}, .stride_in_first = true}>},
+      {.name = "resnext101_32x4d",
+       .title = "ResNeXt-101 32x4d",
+       .source = "Xie et al., arXiv 1611.05431, table 1",
+       .parameters = rounded(44.18e6, 0.01e6, "timm 0.9, results of resnext101_32x4d"),
+       .image_size = 224,
+       .build =
+           build<resnet, ResNetLayout{.blocks = {3, 4, 23, 3}, .groups = 32, .group_width = 4}>},
+      {.name = "resnext50_32x4d",
+       .title = "ResNeXt-50 32x4d",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(25'028'904),
+       .macs = torchvision_gmacs(4.23),
+       .image_size = 224,
+       .build =
+           build<resnet, ResNetLayout{.blocks = {3, 4, 6, 3}, .groups = 32, .group_width = 4}>},
+      {.name = "wide_resnet50_2",
+       .title = "Wide ResNet-50-2",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(68'883'240),
+       .macs = torchvision_gmacs(11.40),
+       .image_size = 224,
+       .build = build<resnet, ResNetLayout{.blocks = {3, 4, 6, 3}, .group_width = 128}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

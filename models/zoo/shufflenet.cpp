@@ -1,7 +1,7 @@
 #include <string>
 
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
@@ -32,8 +32,6 @@ TensorId unit(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t
   return b.activation(name + ".relu", y, "relu");
 }
 
-}  // namespace
-
 // Zhang et al., arXiv 1707.01083, table 1 with four groups, as exported to the ONNX model zoo.
 NetworkGraph shufflenet(const BuildOptions& options) {
   constexpr int kUnits[] = {4, 8, 4};
@@ -53,6 +51,18 @@ NetworkGraph shufflenet(const BuildOptions& options) {
   x = b.flatten("flatten", x);
   b.graph().outputs = {b.linear_layer("fc", x, *options.classes, true)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> shufflenet_networks() {
+  return {
+      {.name = "shufflenet",
+       .title = "ShuffleNet, 4 groups",
+       .source = "Zhang et al., arXiv 1707.01083, table 1, as exported to the ONNX model zoo",
+       .image_size = 224,
+       .build = shufflenet},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

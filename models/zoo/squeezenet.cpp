@@ -1,10 +1,16 @@
 #include <string>
 
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
+
+/// SqueezeNet: the first convolution, and after which of the eight fire modules (from 0) images are pooled.
+struct SqueezeNetLayout {
+  std::int64_t first_channels, first_kernel;
+  int pool_after[2];
+};
 
 /// Squeeze to few channels by 1x1, expand by 1x1 and 3x3 side by side.
 TensorId fire(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t squeeze,
@@ -14,8 +20,6 @@ TensorId fire(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t
                            conv_relu(b, name + ".expand3x3", x, expand, Window::square(3, 1, 1))};
   return b.concat(name + ".cat", both, 1);
 }
-
-}  // namespace
 
 // torchvision/models/squeezenet.py, after Iandola et al., arXiv 1602.07360 (1.0) and the authors' repository (1.1).
 NetworkGraph squeezenet(const BuildOptions& options, const SqueezeNetLayout& layout) {
@@ -40,6 +44,31 @@ NetworkGraph squeezenet(const BuildOptions& options, const SqueezeNetLayout& lay
   x = b.global_avg_pool("classifier.3", x);
   b.graph().outputs = {b.flatten("flatten", x)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> squeezenet_networks() {
+  return {
+      {.name = "squeezenet1_0",
+       .title = "SqueezeNet 1.0",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(1'248'424),
+       .macs = torchvision_gmacs(0.82),
+       .image_size = 224,
+       .build =
+           build<squeezenet,
+                 SqueezeNetLayout{.first_channels = 96, .first_kernel = 7, .pool_after = {2, 6}}>},
+      {.name = "squeezenet1_1",
+       .title = "SqueezeNet 1.1",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(1'235'496),
+       .macs = torchvision_gmacs(0.35),
+       .image_size = 224,
+       .build =
+           build<squeezenet,
+                 SqueezeNetLayout{.first_channels = 64, .first_kernel = 3, .pool_after = {1, 3}}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

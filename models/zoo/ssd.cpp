@@ -1,11 +1,17 @@
 #include <string>
 #include <vector>
 
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
+#include "models/zoo/parts/resnet_features.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
+
+/// SSD300 on a ResNet-34 or, with `bottleneck`, ResNet-50; `batch_norm`: after the extra convolutions.
+struct SsdResNetLayout {
+  bool bottleneck, batch_norm;
+};
 
 /// What predicts boxes from one feature map each: 4 coordinates and a score per class for every default box.
 class BoxHeads {
@@ -52,8 +58,6 @@ TensorId normalized_channels(GraphBuilder& b, const std::string& name, TensorId 
   const TensorId unit = b.binary(name + ".div", "div", parts);
   return b.mul(name + ".scale", unit, b.weight(name + ".weight", {1, b.shape(x)[1], 1, 1}));
 }
-
-}  // namespace
 
 // torchvision/models/detection/ssd.py (ssd300_vgg16), after Liu et al., arXiv 1512.02325: VGG-16 up to conv5_3, its
 // classifier as convolutions, four pairs of extra ones.
@@ -120,6 +124,33 @@ NetworkGraph ssd_resnet(const BuildOptions& options, const SsdResNetLayout& layo
   }
   heads.finish();
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> ssd_networks() {
+  return {
+      {.name = "ssd300",
+       .title = "SSD300 on VGG-16",
+       .source = "torchvision 0.15, ssd300_vgg16",
+       .parameters = torchvision_parameters(35'641'826),
+       .macs = torchvision_gmacs(34.86),
+       .image_size = 300,
+       .classes = 91,
+       .build = ssd_vgg16},
+      {.name = "ssd300_rn34",
+       .title = "SSD300 on ResNet-34, MLPerf's",
+       .source = "MLPerf training v0.5, single_stage_detector",
+       .image_size = 300,
+       .classes = 81,
+       .build = build<ssd_resnet, SsdResNetLayout{.bottleneck = false, .batch_norm = false}>},
+      {.name = "ssd300_rn50",
+       .title = "SSD300 on ResNet-50, NVIDIA's",
+       .source = "NVIDIA DeepLearningExamples, SSD300 v1.1 for PyTorch",
+       .image_size = 300,
+       .classes = 81,
+       .build = build<ssd_resnet, SsdResNetLayout{.bottleneck = true, .batch_norm = true}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

@@ -1,11 +1,19 @@
 #include <string>
 
 #include "models/ops.hpp"
-#include "models/zoo/attention.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/attention.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
+
+/// Encoder and decoder of `layers` each; a source vocabulary of 0 shares the target's table.
+struct TransformerLayout {
+  std::int64_t width, heads, hidden, target_vocabulary;
+  std::int64_t source_vocabulary = 0;
+  bool attention_dropout = false;
+  int layers = 6;
+};
 
 struct Transformer {
   GraphBuilder& b;
@@ -53,8 +61,6 @@ struct Transformer {
   }
 };
 
-}  // namespace
-
 // Vaswani et al., arXiv 1706.03762: encoder and decoder, layer norm after each part; ops as in
 // fairseq 0.10 (fairseq/modules/transformer_layer.py). Source and target have the same length, and
 // the target's table is also the last product's weight.
@@ -88,6 +94,29 @@ NetworkGraph transformer(const BuildOptions& options, const TransformerLayout& l
   }
   b.graph().outputs = {b.linear("decoder.output", x, target_table, std::nullopt)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> transformer_networks() {
+  return {
+      {.name = "transformer",
+       .title = "Transformer base, English to German",
+       .source = "Vaswani et al., arXiv 1706.03762, table 3",
+       .seq_len = 32,
+       .build = build<transformer, TransformerLayout{512, 8, 2048, 37000}>},
+      {.name = "transformer_big",
+       .title = "Transformer big, English to German",
+       .source = "Vaswani et al., arXiv 1706.03762, table 3",
+       .seq_len = 32,
+       .build = build<transformer, TransformerLayout{1024, 16, 4096, 37000}>},
+      // Guess: the vocabularies are the words that occur five times or more in Multi30k.
+      {.name = "transformer_multi30k",
+       .title = "Transformer base on Multi30k",
+       .source = "github.com/jadore801120/attention-is-all-you-need-pytorch",
+       .seq_len = 32,
+       .build = build<transformer, TransformerLayout{512, 8, 2048, 3149, 2911, true}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

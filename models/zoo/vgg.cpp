@@ -1,7 +1,14 @@
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
+namespace {
+
+/// VGG: 3x3 convolutions in five groups, each followed by a pooling; `convolutions[i]` of them in
+/// group i.
+struct VggLayout {
+  int convolutions[5];
+};
 
 // torchvision/models/vgg.py, after Simonyan and Zisserman, arXiv 1409.1556, table 1 (columns A, B,
 // D, E).
@@ -28,6 +35,41 @@ NetworkGraph vgg(const BuildOptions& options, const VggLayout& layout) {
   x = b.linear_layer("classifier.6", x, *options.classes, true);
   b.graph().outputs = {x};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> vgg_networks() {
+  return {
+      {.name = "vgg11",
+       .title = "VGG-11 (A)",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(132'863'336),
+       .macs = torchvision_gmacs(7.61),
+       .image_size = 224,
+       .build = build<vgg, VggLayout{{1, 1, 2, 2, 2}}>},
+      {.name = "vgg13",
+       .title = "VGG-13 (B)",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(133'047'848),
+       .macs = torchvision_gmacs(11.31),
+       .image_size = 224,
+       .build = build<vgg, VggLayout{{2, 2, 2, 2, 2}}>},
+      {.name = "vgg16",
+       .title = "VGG-16 (D)",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(138'357'544),
+       .macs = torchvision_gmacs(15.47),
+       .image_size = 224,
+       .build = build<vgg, VggLayout{{2, 2, 3, 3, 3}}>},
+      {.name = "vgg19",
+       .title = "VGG-19 (E)",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(143'667'240),
+       .macs = torchvision_gmacs(19.63),
+       .image_size = 224,
+       .build = build<vgg, VggLayout{{2, 2, 4, 4, 4}}>},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

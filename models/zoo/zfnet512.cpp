@@ -1,7 +1,8 @@
-#include "models/zoo/blocks.hpp"
-#include "models/zoo/builders.hpp"
+#include "models/zoo/parts/blocks.hpp"
+#include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
+namespace {
 
 // Zeiler and Fergus, arXiv 1311.2901, with 512 channels in the last convolutions, as in the ONNX model zoo.
 NetworkGraph zfnet512(const BuildOptions& options) {
@@ -23,6 +24,18 @@ NetworkGraph zfnet512(const BuildOptions& options) {
   x = hidden_layer(b, {"fc7", "relu7", "drop7"}, x, 1024, options.training);
   b.graph().outputs = {b.linear_layer("fc8", x, *options.classes, true)};
   return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> zfnet512_networks() {
+  return {
+      {.name = "zfnet512",
+       .title = "ZFNet, 512 channels",
+       .source = "Zeiler and Fergus, arXiv 1311.2901, as exported to the ONNX model zoo",
+       .image_size = 224,
+       .build = zfnet512},
+  };
 }
 
 }  // namespace tracecast::zoo_builders

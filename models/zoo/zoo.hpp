@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "models/graph.hpp"
 
@@ -17,19 +18,30 @@ struct BuildOptions {
   std::optional<std::int64_t> classes{};     ///< nothing = the usual number
 };
 
-/// A network the zoo can build.
+/// A figure as others print it.
+struct Published {
+  double value = 0;
+  double unit = 1;  ///< of the last digit printed: 1 for an exact count, 1e7 for "4.09 G"
+  std::string_view source;
+};
+
+/// A network the zoo can build. Its family states it: models/zoo/STEM.cpp defines
+/// `std::vector<ZooEntry> STEM_networks()`.
 struct ZooEntry {
-  std::string_view name;                      ///< canonical: "resnet50"
-  std::span<const std::string_view> aliases;  ///< other names of the same network
-  std::string_view title;                     ///< one line for people
-  std::string_view source;  ///< definition followed, and where the parameter count is published
-  std::int64_t parameters;  ///< published count at the usual classes, without auxiliary heads
-  std::int64_t image_size;  ///< usual side of the image; 0 = reads no images
-  NetworkGraph (*build)(
-      const BuildOptions& options);  ///< batch, and image_size or seq_len, are set and in range
-  std::int64_t seq_len = 0;          ///< usual tokens per sample; 0 = reads no sequences
-  std::int64_t most_tokens = 0;      ///< learned positions; 0 = any length
-  std::int64_t classes = 1000;       ///< usual number of classes; 1 = does not classify
+  std::string_view name;                    ///< canonical: "resnet50"
+  std::vector<std::string_view> aliases{};  ///< other names of the same network
+  std::string_view title;                   ///< one line for people
+  std::string_view source;                  ///< definition that the builder follows
+  /// Published count at the usual classes, without auxiliary heads; nothing = none known for sure.
+  std::optional<Published> parameters{};
+  /// Published multiply-adds of one sample's forward pass at the usual size; nothing = none.
+  std::optional<Published> macs{};
+  std::int64_t image_size = 0;   ///< usual side of the image; 0 = reads no images
+  std::int64_t seq_len = 0;      ///< usual tokens per sample; 0 = reads no sequences
+  std::int64_t most_tokens = 0;  ///< learned positions; 0 = any length
+  std::int64_t classes = 1000;   ///< usual number of classes; 1 = does not classify
+  /// `options` have batch and classes, and image_size or seq_len, set and in range.
+  NetworkGraph (*build)(const BuildOptions& options) = nullptr;
 };
 
 /// Every network, sorted by name.

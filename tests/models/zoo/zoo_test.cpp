@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
 #include "models/ops.hpp"
@@ -49,10 +50,39 @@ double bottleneck_resnet_macs(const int (&blocks)[4]) {
 
 TEST_SUITE_BEGIN("models/zoo");
 
-TEST_CASE("every network has exactly the published number of parameters") {
+TEST_CASE(
+    "every network has the published parameters and multiply-adds, to the last digit printed") {
+  // A rounded figure may have been rounded or cut off: less than one of its last digit away.
+  const auto agrees = [](double count, const Published& published) {
+    const double away = std::abs(count - published.value);
+    return published.unit == 1 ? away == 0 : away < published.unit;
+  };
+  for (const ZooEntry& entry : zoo()) {
+    if (!entry.parameters && !entry.macs) continue;
+    CAPTURE(entry.name);
+    const NetworkGraph graph = build_network(entry.name, {});
+    CAPTURE(graph.parameter_count());
+    CAPTURE(graph.forward_macs());
+    if (entry.parameters) {
+      CHECK(agrees(static_cast<double>(graph.parameter_count()), *entry.parameters));
+    }
+    if (entry.macs) CHECK(agrees(graph.forward_macs(), *entry.macs));
+  }
+}
+
+TEST_CASE("every entry names its source and whatever it takes a figure from") {
   for (const ZooEntry& entry : zoo()) {
     CAPTURE(entry.name);
-    CHECK(build_network(entry.name, {}).parameter_count() == entry.parameters);
+    CHECK_FALSE(entry.title.empty());
+    CHECK_FALSE(entry.source.empty());
+    CHECK((entry.build != nullptr));
+    for (const auto& figure : {entry.parameters, entry.macs}) {
+      if (!figure) continue;
+      CHECK_FALSE(figure->source.empty());
+      CHECK(figure->value > 0);
+      CHECK(figure->unit >= 1);
+      CHECK(figure->unit <= 0.1 * figure->value);
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-#include "models/zoo/attention.hpp"
+#include "models/zoo/parts/attention.hpp"
 
 #include <array>
 #include <cstdint>

@@ -3,13 +3,9 @@
 #include <string>
 
 #include "models/ops.hpp"
-#include "models/zoo/builders.hpp"
 
 /// Groups of ops that several networks of the zoo share.
 namespace tracecast::zoo_builders {
-
-/// A ResNet's stem and residual blocks, without pooling and classifier (resnet.cpp).
-[[nodiscard]] TensorId resnet_features(GraphBuilder& b, TensorId x, const ResNetLayout& layout);
 
 /// A window of different height and width that keeps the image's size at stride 1 (odd kernels).
 [[nodiscard]] inline Window same_window(std::int64_t kernel_h, std::int64_t kernel_w) {

@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "models/zoo/parts/families.hpp"
+#include "models/zoo/zoo.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Letters and digits in lower case: "ResNet-50_v1.5" and "resnet50_v1.5" are one name.
+std::string plain(std::string_view name) {
+  std::string text = to_lower(name);
+  std::erase_if(text, [](char c) { return c == '-' || c == '_' || c == ' '; });
+  return text;
+}
+
+constexpr std::int64_t kMostSamples = 1 << 24;
+constexpr std::int64_t kMostClasses = 1 << 24;
+constexpr std::int64_t kMostPixels = 1 << 16;
+constexpr std::int64_t kMostTokens = 1 << 20;
+
+NetworkGraph build_at(const ZooEntry& entry, BuildOptions options, std::int64_t image_size) {
+  options.image_size = image_size;
+  options.classes = options.classes.value_or(entry.classes);
+  return entry.build(options);
+}
+
+const ZooEntry* find_exact(std::string_view name) {
+  const std::string wanted = plain(name);
+  for (const ZooEntry& entry : zoo()) {
+    if (plain(entry.name) == wanted) return &entry;
+    for (const std::string_view alias : entry.aliases) {
+      if (plain(alias) == wanted) return &entry;
+    }
+  }
+  return nullptr;
+}
+
+/// A name and the number behind its "_seq", if there is one: "bert_large_seq384".
+struct SizedName {
+  std::string_view name;
+  std::optional<std::int64_t> seq_len;
+};
+SizedName split_length(std::string_view name) {
+  constexpr std::string_view kMark = "_seq";
+  const std::size_t at = name.rfind(kMark);
+  if (at == std::string_view::npos) return {name, {}};
+  const std::string_view digits = name.substr(at + kMark.size());
+  std::int64_t length = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), length);
+  if (error != std::errc() || end != digits.data() + digits.size()) return {name, {}};
+  return {name.substr(0, at), length};
+}
+
+NetworkGraph build_sequence(const ZooEntry& entry, BuildOptions options) {
+  options.seq_len = options.seq_len.value_or(entry.seq_len);
+  const std::int64_t most = entry.most_tokens > 0 ? entry.most_tokens : kMostTokens;
+  if (*options.seq_len < 1 || *options.seq_len > most) {
+    throw InputError("network " + std::string(entry.name),
+                     std::to_string(*options.seq_len) + " tokens", "1 to " + std::to_string(most));
+  }
+  return entry.build(options);
+}
+
+NetworkGraph build_image(const ZooEntry& entry, const BuildOptions& options) {
+  const std::string where = "network " + std::string(entry.name);
+  const std::int64_t image_size = options.image_size.value_or(entry.image_size);
+  const std::string size_text = "image size " + std::to_string(image_size);
+  if (image_size < 1 || image_size > kMostPixels) {
+    throw InputError(where, size_text, "1 to " + std::to_string(kMostPixels));
+  }
+  try {
+    return build_at(entry, options, image_size);
+  } catch (const InputError&) {
+    const std::int64_t least = smallest_image_size(entry, options);
+    if (image_size >= least) throw;  // something else is wrong, and says so itself
+    throw InputError(where, size_text,
+                     std::to_string(least) + " or more: below it a window no longer fits");
+  }
+}
+
+}  // namespace
+
+std::span<const ZooEntry> zoo() {
+  static const std::vector<ZooEntry> sorted = [] {
+    std::vector<ZooEntry> all = zoo_builders::all_networks();
+    std::ranges::sort(all, {}, &ZooEntry::name);
+    return all;
+  }();
+  return sorted;
+}
+
+const ZooEntry* find_network(std::string_view name) {
+  if (const ZooEntry* entry = find_exact(name)) return entry;
+  const SizedName sized = split_length(name);
+  const ZooEntry* entry = sized.seq_len ? find_exact(sized.name) : nullptr;
+  return entry != nullptr && entry->seq_len > 0 ? entry : nullptr;
+}
+
+std::int64_t smallest_image_size(const ZooEntry& entry, const BuildOptions& options) {
+  // Windows shrink images monotonically: bisect between a size that fails and one that works.
+  std::int64_t too_small = 0, enough = entry.image_size;
+  while (enough - too_small > 1) {
+    const std::int64_t middle = too_small + (enough - too_small) / 2;
+    try {
+      (void)build_at(entry, options, middle);
+      enough = middle;
+    } catch (const InputError&) {
+      too_small = middle;
+    }
+  }
+  return enough;
+}
+
+NetworkGraph build_network(std::string_view name, const BuildOptions& options) {
+  const ZooEntry* entry = find_network(name);
+  if (entry == nullptr) {
+    std::vector<std::string> names;
+    for (const ZooEntry& known : zoo()) {
+      names.emplace_back(known.name);
+      names.insert(names.end(), known.aliases.begin(), known.aliases.end());
+    }
+    throw InputError("network", "'" + std::string(name) + "'", describe_choices(name, names));
+  }
+  const std::string where = "network " + std::string(entry->name);
+  if (options.batch < 1 || options.batch > kMostSamples) {
+    throw InputError(where, "batch " + std::to_string(options.batch),
+                     "1 to " + std::to_string(kMostSamples));
+  }
+  const std::int64_t classes = options.classes.value_or(entry->classes);
+  if (classes < 1 || classes > kMostClasses) {
+    throw InputError(where, std::to_string(classes) + " classes",
+                     "1 to " + std::to_string(kMostClasses));
+  }
+  BuildOptions sized = options;
+  if (!sized.seq_len && find_exact(name) == nullptr) sized.seq_len = split_length(name).seq_len;
+  NetworkGraph graph = entry->seq_len > 0      ? build_sequence(*entry, sized)
+                       : entry->image_size > 0 ? build_image(*entry, sized)
+                                               : entry->build(sized);
+  graph.name = entry->name;
+  return graph;
+}
+
+}  // namespace tracecast
