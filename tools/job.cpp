@@ -79,10 +79,6 @@ void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
                    describe_choices(setting.path, names));
 }
 
-bool is_path(std::string_view network) {
-  return network.find('/') != std::string_view::npos || network.ends_with(".onnx");
-}
-
 void check_precision(PrecisionMode mode, const GpuSpec& gpu) {
   const auto refuse = [&](const char* expected) {
     throw InputError("--precision", std::string(to_string(mode)) + " on " + gpu.id, expected);
@@ -98,7 +94,7 @@ void check_precision(PrecisionMode mode, const GpuSpec& gpu) {
 
 NetworkGraph build_forward(const JobOptions& o, Phase phase, Job& job) {
   const bool training = phase != Phase::Infer;
-  if (!is_path(o.network)) {
+  if (!is_network_path(o.network)) {
     NetworkGraph graph = build_network(o.network, {.batch = o.batch,
                                                    .image_size = o.image_size,
                                                    .seq_len = o.seq_len,
@@ -107,8 +103,7 @@ NetworkGraph build_forward(const JobOptions& o, Phase phase, Job& job) {
     job.inputs.push_back({"network", "zoo:" + graph.name, sha256(graph_text(graph))});
     return graph;
   }
-  constexpr std::uint64_t kMostBytes = 1ULL << 31;  // Protobuf's own limit
-  const std::string bytes = read_file(o.network, kMostBytes);
+  const std::string bytes = read_file(o.network, kMostNetworkBytes);
   job.from_file = true;
   job.inputs.push_back(
       {"network", std::filesystem::path(o.network).filename().string(), sha256(bytes)});
@@ -120,6 +115,10 @@ NetworkGraph build_forward(const JobOptions& o, Phase phase, Job& job) {
 }
 
 }  // namespace
+
+bool is_network_path(std::string_view network) {
+  return network.find('/') != std::string_view::npos || network.ends_with(".onnx");
+}
 
 std::optional<PrecisionMode> find_precision(std::string_view name) {
   for (const auto& [known, mode] : kPrecisions) {

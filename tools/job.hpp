@@ -66,6 +66,10 @@ struct Job {
   std::vector<std::string> assumptions;  ///< what was chosen for the user, one line each
   std::vector<std::string> warnings;     ///< what makes the answer less sure, one line each
 };
+/// True when `network` is the path of a file and no name of the zoo.
+[[nodiscard]] bool is_network_path(std::string_view network);
+/// Of a network's file: Protobuf's own limit.
+inline constexpr std::uint64_t kMostNetworkBytes = 1ULL << 31;
 /// Throws InputError naming the flag.
 [[nodiscard]] Job make_job(const JobOptions& options, const Sources& sources);
 

@@ -50,6 +50,8 @@ TEST_CASE("text for people fits 80 columns and ends each line") {
       {"gpus", "v100"},
       {"networks"},
       {"networks", "resnet50"},
+      {"networks", "mlp"},
+      {"networks", "--image-size", "32"},
   };
   for (const auto& command : commands) {
     std::string what;
