@@ -7,30 +7,38 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// Linear layers with ReLU, of the given widths.
-TensorId perceptron(GraphBuilder& b, const std::string& name, TensorId x,
-                    std::span<const std::int64_t> widths) {
+/// NeuMF: tables of `users` and `items`, `factors` wide for the product and `half` for the perceptron, whose layers
+/// are of `widths`, each after a dropout if asked for.
+struct NcfLayout {
+  std::int64_t users, items, factors, half;
+  std::int64_t widths[3];
+  bool dropout = false;
+};
+
+/// Linear layers with ReLU.
+TensorId perceptron(GraphBuilder& b, const std::string& name, TensorId x, const NcfLayout& layout,
+                    bool with_dropout) {
   int index = 0;
-  for (const std::int64_t width : widths) {
+  for (const std::int64_t width : layout.widths) {
     const std::string layer = name + "." + std::to_string(index++);
+    if (with_dropout) x = b.dropout(layer + ".dropout", x);
     x = b.activation(layer + ".relu", b.linear_layer(layer, x, width, true), "relu");
   }
   return x;
 }
 
-// NeuMF of He et al., arXiv 1708.05031, as in MLPerf training v0.5 (recommendation/pytorch,
-// neumf.py): MovieLens-20M, 138,493 users, 26,744 films, 64 factors, layers 256-256-128-64.
-NetworkGraph ncf(const BuildOptions& options) {
-  constexpr std::int64_t kUsers = 138'493, kItems = 26'744, kFactors = 64, kHalf = 128;
+// NeuMF of He et al., arXiv 1708.05031.
+NetworkGraph ncf(const BuildOptions& options, const NcfLayout& layout) {
   GraphBuilder b("ncf", options.batch);
   const TensorId user = b.input("users", {options.batch}, true);
   const TensorId item = b.input("items", {options.batch}, true);
-  const TensorId factors = b.mul("mf", b.embedding_layer("mf_user", user, kUsers, kFactors),
-                                 b.embedding_layer("mf_item", item, kItems, kFactors));
-  const TensorId halves[] = {b.embedding_layer("mlp_user", user, kUsers, kHalf),
-                             b.embedding_layer("mlp_item", item, kItems, kHalf)};
-  constexpr std::int64_t kWidths[] = {256, 128, 64};
-  const TensorId deep = perceptron(b, "mlp", b.concat("mlp.cat", halves, 1), kWidths);
+  const TensorId factors =
+      b.mul("mf", b.embedding_layer("mf_user", user, layout.users, layout.factors),
+            b.embedding_layer("mf_item", item, layout.items, layout.factors));
+  const TensorId halves[] = {b.embedding_layer("mlp_user", user, layout.users, layout.half),
+                             b.embedding_layer("mlp_item", item, layout.items, layout.half)};
+  const TensorId deep = perceptron(b, "mlp", b.concat("mlp.cat", halves, 1), layout,
+                                   layout.dropout && options.training);
   const TensorId both[] = {factors, deep};
   b.graph().outputs = {b.linear_layer("final", b.concat("cat", both, 1), 1, true)};
   return std::move(b).take();
@@ -63,7 +71,11 @@ std::vector<ZooEntry> recommender_networks() {
        .aliases = {"neumf"},
        .title = "NeuMF on MovieLens-20M",
        .source = "MLPerf training v0.5, recommendation/pytorch/neumf.py",
-       .build = ncf},
+       .build = build<ncf, NcfLayout{138'493, 26'744, 64, 128, {256, 128, 64}}>},
+      {.name = "ncf_ml1m",
+       .title = "NeuMF on MovieLens-1M",
+       .source = "github.com/guoyang9/NCF, defaults: 32 factors, three layers",
+       .build = build<ncf, NcfLayout{6'040, 3'706, 32, 128, {128, 64, 32}, true}>},
   };
 }
 

@@ -96,6 +96,9 @@ TEST_CASE("small networks have the parameters of their formulas") {
   CHECK(build_network("ncf", {}).parameter_count() ==
         (138'493 + 26'744) * 192 + 257 * 256 + 257 * 128 + 129 * 64 + 129);
   CHECK(build_network("autoencoder", {}).parameter_count() == 2 * 20'108 * 200 + 200 + 20'108);
+  // 32 + 128 numbers for 6,040 users and 3,706 films; layers 256-128-64-32; 64 -> 1.
+  CHECK(build_network("ncf_ml1m", {}).parameter_count() ==
+        9'746 * 160 + 257 * 128 + 129 * 64 + 65 * 32 + 65);
 }
 
 TEST_CASE("BERT's pretraining heads are there when training") {
