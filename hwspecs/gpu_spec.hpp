@@ -1,9 +1,9 @@
 #pragma once
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "hwspecs/spec_identity.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
@@ -46,26 +46,9 @@ struct PeakRate {
   FlopsPerSecond rate;
 };
 
-/// Where a value of a spec comes from.
-struct SpecSource {
-  std::string key;    ///< the short name by which values refer to it
-  std::string title;  ///< document
-  std::string where;  ///< section, table or page
-};
-
-/// One value of a spec as shown to people: field name (with unit), value, source key.
-struct SpecValue {
-  std::string field;
-  std::string value;
-  std::string source;
-};
-
 /// Public facts about one GPU device (of a K80 board: one die). A GpuSpec that exists is valid: the loader
 /// refuses missing and absurd values. What is *achieved* of a peak is fitted and lives in a CostProfile.
-struct GpuSpec {
-  std::string id;                    ///< canonical: "v100_sxm2_16gb"
-  std::string name;                  ///< as sold: "Tesla V100-SXM2-16GB"
-  std::vector<std::string> aliases;  ///< other accepted spellings, lower case
+struct GpuSpec : SpecIdentity {
   Architecture architecture{};
   int compute_capability = 0;  ///< major * 10 + minor
   int release_year = 0;  ///< first sold; decides which software era is assumed when none is given
@@ -105,9 +88,6 @@ struct GpuSpec {
   int dies_per_board = 1;
   /// Sampling window of nvidia-smi: 1 s before Volta, 1/6 s since.
   bool has_utilization_window_1s = false;
-
-  std::vector<SpecSource> sources;
-  std::vector<SpecValue> values;  ///< every value of the file with its source, in file order
 
   /// Peak of (precision, unit), or nothing when this GPU has no such unit.
   [[nodiscard]] std::optional<FlopsPerSecond> find_peak(Precision precision, MathUnit unit) const;

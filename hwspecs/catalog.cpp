@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "hwspecs/cpu_loader.hpp"
 #include "hwspecs/gpu_loader.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
@@ -16,9 +17,26 @@
 
 namespace tracecast {
 namespace embedded {
+std::span<const EmbeddedFile> cpu_specs();
 std::span<const EmbeddedFile> gpu_specs();
-}
+}  // namespace embedded
 namespace {
+
+/// What is particular to one kind of hardware.
+template <class Spec>
+struct Kind;
+template <>
+struct Kind<GpuSpec> {
+  static constexpr std::string_view kPlace = "gpu", kNoun = "GPU";
+  static constexpr auto files = embedded::gpu_specs;
+  static constexpr auto load = load_gpu_spec;
+};
+template <>
+struct Kind<CpuSpec> {
+  static constexpr std::string_view kPlace = "cpu", kNoun = "CPU";
+  static constexpr auto files = embedded::cpu_specs;
+  static constexpr auto load = load_cpu_spec;
+};
 
 constexpr std::uint64_t kMostSpecBytes = 1 << 20;
 constexpr std::size_t kMostFiles = 10000;
@@ -32,7 +50,7 @@ std::string normalize(std::string_view word) {
   return text;
 }
 
-/// What a spec file calls its GPU.
+/// What a spec file calls its hardware.
 struct Spellings {
   std::string id, name;
   std::vector<std::string> aliases;
@@ -58,18 +76,19 @@ Spellings scan_spellings(std::string_view text) {
 
 }  // namespace
 
-struct GpuCatalog::State {
+template <class Spec>
+struct Catalog<Spec>::State {
   struct Entry {
     Spellings spellings;
     std::string_view text;  ///< what is still to be parsed; empty when it is
     std::string where;
   };
   std::vector<Entry> entries;                ///< sorted by id
-  std::vector<GpuSpec> specs;                ///< one per entry; blank until parsed
+  std::vector<Spec> specs;                   ///< one per entry; blank until parsed
   std::map<std::string, std::size_t> words;  ///< normalized spelling to entry
   std::mutex mutex;                          ///< find() on one catalog from several threads
 
-  /// Throws InputError when one spelling names two GPUs.
+  /// Throws InputError when one spelling names two specs.
   void index() {
     words.clear();
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -83,7 +102,7 @@ struct GpuCatalog::State {
         throw InputError(
             entries[i].where,
             fmt::format("\"{}\", which names {} already", word, entries[it->second].spellings.id),
-            "a spelling of this GPU alone");
+            "a spelling of this one alone");
       }
     }
   }
@@ -112,34 +131,40 @@ struct GpuCatalog::State {
     return known;
   }
 
-  const GpuSpec& get(std::size_t i) {
+  const Spec& get(std::size_t i) {
     const std::lock_guard lock(mutex);
     if (!entries[i].text.empty()) {
-      specs[i] = load_gpu_spec(entries[i].text, entries[i].where);
+      specs[i] = Kind<Spec>::load(entries[i].text, entries[i].where);
       entries[i].text = {};
     }
     return specs[i];
   }
 };
 
-GpuCatalog::GpuCatalog(std::unique_ptr<State> state) : state_(std::move(state)) {}
-GpuCatalog::GpuCatalog(GpuCatalog&&) noexcept = default;
-GpuCatalog& GpuCatalog::operator=(GpuCatalog&&) noexcept = default;
-GpuCatalog::~GpuCatalog() = default;
+template <class Spec>
+Catalog<Spec>::Catalog(std::unique_ptr<State> state) : state_(std::move(state)) {}
+template <class Spec>
+Catalog<Spec>::Catalog(Catalog&&) noexcept = default;
+template <class Spec>
+Catalog<Spec>& Catalog<Spec>::operator=(Catalog&&) noexcept = default;
+template <class Spec>
+Catalog<Spec>::~Catalog() = default;
 
-GpuCatalog GpuCatalog::embedded() {
+template <class Spec>
+Catalog<Spec> Catalog<Spec>::embedded() {
   auto state = std::make_unique<State>();
-  for (const EmbeddedFile& file : embedded::gpu_specs()) {
+  for (const EmbeddedFile& file : Kind<Spec>::files()) {
     state->entries.push_back({scan_spellings(file.content), file.content, std::string(file.path)});
   }
   std::sort(state->entries.begin(), state->entries.end(),
             [](const auto& a, const auto& b) { return a.spellings.id < b.spellings.id; });
   state->specs.resize(state->entries.size());
   state->index();
-  return GpuCatalog(std::move(state));
+  return Catalog(std::move(state));
 }
 
-void GpuCatalog::add_folder(const std::filesystem::path& folder) {
+template <class Spec>
+void Catalog<Spec>::add_folder(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
   std::vector<fs::path> paths;
@@ -155,16 +180,16 @@ void GpuCatalog::add_folder(const std::filesystem::path& folder) {
 
   auto next = std::make_unique<State>();
   std::map<std::string, std::string> seen;
-  std::vector<std::pair<State::Entry, GpuSpec>> merged;
+  std::vector<std::pair<typename State::Entry, Spec>> merged;
   for (const fs::path& path : paths) {
     const std::string where = path.string();
-    GpuSpec spec = load_gpu_spec(read_file(path, kMostSpecBytes), where);
+    Spec spec = Kind<Spec>::load(read_file(path, kMostSpecBytes), where);
     const auto [same, added] = seen.emplace(spec.id, where);
     if (!added) {
       throw InputError(where, fmt::format("id \"{}\", which {} has", spec.id, same->second),
                        "each id once in a folder");
     }
-    State::Entry entry{{spec.id, spec.name, spec.aliases}, {}, where};
+    typename State::Entry entry{{spec.id, spec.name, spec.aliases}, {}, where};
     merged.emplace_back(std::move(entry), std::move(spec));
   }
   for (std::size_t i = 0; i < state_->entries.size(); ++i) {
@@ -182,7 +207,8 @@ void GpuCatalog::add_folder(const std::filesystem::path& folder) {
   state_ = std::move(next);
 }
 
-const GpuSpec& GpuCatalog::find(std::string_view word) const {
+template <class Spec>
+const Spec& Catalog<Spec>::find(std::string_view word) const {
   const std::string normal = normalize(word);
   if (const auto it = state_->words.find(normal); it != state_->words.end()) {
     return state_->get(it->second);
@@ -195,14 +221,18 @@ const GpuSpec& GpuCatalog::find(std::string_view word) const {
     choices += (choices.empty() ? "" : ", ") + state_->entries[i].spellings.id;
   }
   if (longer.size() == 1) return state_->get(longer.front());
-  const std::string found = fmt::format("GPU \"{}\"", word);
-  if (longer.size() > 1) throw InputError("gpu", found, "one of " + choices);
-  throw InputError("gpu", found, describe_choices(normal, state_->words_like(normal)));
+  const std::string found = fmt::format("{} \"{}\"", Kind<Spec>::kNoun, word);
+  if (longer.size() > 1) throw InputError(Kind<Spec>::kPlace, found, "one of " + choices);
+  throw InputError(Kind<Spec>::kPlace, found, describe_choices(normal, state_->words_like(normal)));
 }
 
-std::span<const GpuSpec> GpuCatalog::all() const {
+template <class Spec>
+std::span<const Spec> Catalog<Spec>::all() const {
   for (std::size_t i = 0; i < state_->entries.size(); ++i) state_->get(i);
   return state_->specs;
 }
+
+template class Catalog<GpuSpec>;
+template class Catalog<CpuSpec>;
 
 }  // namespace tracecast
