@@ -136,10 +136,13 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.zeroes_gradients = read.flag(TRACECAST_FIELD(zeroes_gradients));
   p.accumulates_weight_gradients = read.flag(TRACECAST_FIELD(accumulates_weight_gradients));
 
+  const std::array<std::string, 3> lives{"until_last_use", "shared_gradients", "whole_step"};
+  p.tensor_memory = static_cast<TensorMemory>(read.word(TRACECAST_FIELD(tensor_memory), lives));
   p.allocator_block = Bytes(read.number(TRACECAST_FIELD(allocator_block_bytes), 1, 1e9));
   p.allocator_large_segment =
       mib(read.number(TRACECAST_FIELD(allocator_large_segment_mib), 0, 1e5));
   p.pool_fraction = read.number(TRACECAST_FIELD(pool_fraction), 0, 1);
+  p.pool_least_reserve = mib(read.number(TRACECAST_FIELD(pool_least_reserve_mib), 0, 1e5));
   p.context_memory = mib(read.number(TRACECAST_FIELD(context_memory_mib), 0, 1e5));
 }
 

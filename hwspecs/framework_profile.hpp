@@ -22,6 +22,13 @@ enum class WeightDecay {
   AsLoss,      ///< a term of the loss: reduction forward, multiply, add to the gradient
 };
 
+/// How long activations and their gradients occupy device memory.
+enum class TensorMemory {
+  UntilLastUse,     ///< freed, or planned to be overwritten, after the last op that reads them
+  SharedGradients,  ///< activations stay, gradients of activations share memory after their last use
+  WholeStep,        ///< every tensor has memory of its own from the first step on
+};
+
 /// Documented behaviour and measured host costs of a deep-learning framework. Behaviour has a
 /// source, host costs a data set and date; both are in the profile's text file.
 struct FrameworkProfile {
@@ -82,11 +89,14 @@ struct FrameworkProfile {
   bool accumulates_weight_gradients = false;  ///< an addition per parameter and step
 
   // Memory.
+  TensorMemory tensor_memory = TensorMemory::UntilLastUse;
   Bytes allocator_block{};          ///< sizes are rounded up to this
   Bytes allocator_large_segment{};  ///< large requests are carved from segments of this size
   double pool_fraction =
-      0.0;                 ///< share of free memory grabbed at start (TensorFlow); 0 = on demand
-  Bytes context_memory{};  ///< CUDA context with the library's kernels loaded
+      0.0;  ///< share of free memory grabbed at start (TensorFlow); 0 = on demand
+  Bytes pool_least_reserve{};  ///< of that, what stays free at least
+  Bytes
+      context_memory{};  ///< what the framework loads beside the CUDA context: kernels of its libraries
 
   std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema

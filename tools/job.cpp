@@ -174,7 +174,7 @@ FrameworkProfile take_framework(std::string_view id, const Sources& sources) {
 Job make_job(const JobOptions& o, const Sources& sources) {
   Job job;
   job.options = o;
-  if (o.batch < 1 || o.batch > 1'000'000) {
+  if (o.batch < 1 || o.batch > kMostBatch) {
     throw InputError("--batch", std::to_string(o.batch), "1 to 1000000 samples");
   }
   const auto phase = find_phase(o.phase);

@@ -38,6 +38,8 @@ struct Sources {
 /// Throws InputError.
 [[nodiscard]] Sources load_sources(const SourceOptions& options);
 
+constexpr std::int64_t kMostBatch = 1'000'000;
+
 /// What the user asked for, checked where it can be without reading files.
 struct JobOptions {
   std::string network;  ///< zoo name or path

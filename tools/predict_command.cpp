@@ -20,7 +20,7 @@ struct PredictOptions {
   std::int64_t gpus = 1, nodes = 1;
   std::string format = "text";
   std::string dump;
-  bool explain = false, strict = false;
+  bool explain = false, strict = false, largest_batch = false;
 };
 
 /// What later versions will do is refused, not ignored.
@@ -38,12 +38,23 @@ std::string dump(const std::string& stage, const Job& job, const Prediction& pre
   return dump_program(job, prediction);
 }
 
-std::string answer(const PredictOptions& options, const Job& job, const Prediction& prediction) {
-  if (options.format == "json") return report_json(job, prediction, options.explain);
+/// The largest batch costs several plans: found when asked for, or when this one does not fit.
+MemoryAdvice advise(const PredictOptions& options, const Job& job, const Sources& sources,
+                    const Prediction& prediction) {
+  MemoryAdvice advice;
+  if (options.largest_batch || !prediction.memory.fits) {
+    advice.largest_batch = find_largest_batch(job, sources);
+  }
+  return advice;
+}
+
+std::string answer(const PredictOptions& options, const Job& job, const Prediction& prediction,
+                   const MemoryAdvice& advice) {
+  if (options.format == "json") return report_json(job, prediction, advice, options.explain);
   if (options.format == "csv") {
     return options.explain ? explain_csv(job, prediction) : report_csv(job, prediction);
   }
-  return options.explain ? explain_text(job, prediction) : report_text(job, prediction);
+  return options.explain ? explain_text(job, prediction) : report_text(job, prediction, advice);
 }
 
 int predict_command(const PredictOptions& options) {
@@ -69,8 +80,9 @@ int predict_command(const PredictOptions& options) {
                            "the bytes they touch (" +
                            three_digits(prediction.guessed_time.in_ms()) + " ms of the step)");
   }
-  write_answer(options.dump.empty() ? answer(options, job, prediction)
-                                    : dump(options.dump, job, prediction));
+  write_answer(options.dump.empty()
+                   ? answer(options, job, prediction, advise(options, job, sources, prediction))
+                   : dump(options.dump, job, prediction));
   if (options.format != "text") {
     for (const std::string& warning : job.warnings) say("warning: " + warning);
   }
@@ -122,6 +134,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->type_name("STAGE")
       ->check(CLI::IsMember({"graph", "kernels", "program"}));
   verb->add_flag("--explain", options->explain, "Table by layer");
+  verb->add_flag("--largest-batch", options->largest_batch, "Find the largest batch that fits");
   verb->add_flag("--strict", options->strict, "Exit with 1 on any warning");
   verb->footer("Example: tracecast predict resnet50 --gpu v100 --batch 64 --phase train");
   verb->callback([options, &exit_code] { exit_code = predict_command(*options); });

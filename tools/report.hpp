@@ -1,16 +1,22 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "sim/cluster/prediction.hpp"
 #include "tools/job.hpp"
+#include "tools/largest_batch.hpp"
 
 namespace tracecast {
 
 /// A prediction for people, at most 80 columns wide.
-[[nodiscard]] std::string report_text(const Job& job, const Prediction& prediction);
+[[nodiscard]] std::string report_text(const Job& job, const Prediction& prediction,
+                                      const MemoryAdvice& advice);
+/// Its lines about memory: the classes, what nvidia-smi shows, and what would fit.
+[[nodiscard]] std::vector<std::string> memory_lines(const Job& job, const MemoryPlan& memory,
+                                                    const MemoryAdvice& advice);
 /// The JSON document of DESIGN.md section 7; with `layers` also the table by layer.
 [[nodiscard]] std::string report_json(const Job& job, const Prediction& prediction,
-                                      bool with_layers);
+                                      const MemoryAdvice& advice, bool with_layers);
 /// A header line and one row.
 [[nodiscard]] std::string report_csv(const Job& job, const Prediction& prediction);
 

@@ -27,7 +27,7 @@ Json to_json(const std::vector<TimeShare>& shares, const char* key, Seconds step
   return list;
 }
 
-Json memory_json(const MemoryPlan& memory) {
+Json memory_json(const MemoryPlan& memory, const MemoryAdvice& advice) {
   const MemoryByClass& c = memory.by_class;
   return {{"peak_live_bytes", memory.peak_live.in_bytes()},
           {"needed_bytes", memory.needed.in_bytes()},
@@ -35,6 +35,7 @@ Json memory_json(const MemoryPlan& memory) {
           {"capacity_bytes", memory.capacity.in_bytes()},
           {"headroom_bytes", memory.headroom().in_bytes()},
           {"fits", memory.fits},
+          {"largest_batch", advice.largest_batch ? Json(*advice.largest_batch) : Json()},
           {"by_class_bytes",
            {{"weights", c.weights.in_bytes()},
             {"gradients", c.gradients.in_bytes()},
@@ -77,7 +78,8 @@ Json greatest_json(const Job& job, const Prediction& prediction, Seconds step) {
 
 }  // namespace
 
-std::string report_json(const Job& job, const Prediction& p, bool with_layers) {
+std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice& advice,
+                        bool with_layers) {
   const Seconds step(p.step_time_s.value);
   Json doc;
   doc["schema"] = "tracecast.predict/" + std::to_string(kSchema);
@@ -108,7 +110,7 @@ std::string report_json(const Job& job, const Prediction& p, bool with_layers) {
   doc["gpu_utilization"] = to_json(p.gpu_utilization);
   doc["sm_efficiency"] = p.sm_efficiency;
   doc["cpu_utilization"] = p.cpu_utilization;
-  doc["memory"] = memory_json(p.memory);
+  doc["memory"] = memory_json(p.memory, advice);
   doc["power_w"] = {{"idle", p.power.idle.in_w()},
                     {"min", p.power.min.in_w()},
                     {"avg", p.power.avg.in_w()},

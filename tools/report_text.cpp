@@ -49,8 +49,6 @@ struct TimeUnit {
   double factor;
 };
 
-std::string gibibytes(Bytes bytes) { return three_digits(bytes.in_gib()); }
-
 std::string_view meaning_of(Bottleneck bottleneck) {
   switch (bottleneck) {
     case Bottleneck::Compute:
@@ -116,20 +114,6 @@ void add_greatest(Page& page, const Job& job, const Prediction& p) {
   }
 }
 
-void add_memory(Page& page, const MemoryPlan& memory) {
-  const MemoryByClass& c = memory.by_class;
-  page.line("Memory", "{} of {} GiB shown by nvidia-smi; {}", gibibytes(memory.device_used),
-            gibibytes(memory.capacity),
-            memory.fits ? fmt::format("it fits, {} GiB to spare", gibibytes(memory.headroom()))
-                        : fmt::format("DOES NOT FIT: needs {} GiB", gibibytes(memory.needed)));
-  page.line(
-      "",
-      "GiB: activations {}, weights {}, gradients {}, optimizer {}, workspace {}, allocator {}, "
-      "context {}",
-      gibibytes(c.activations), gibibytes(c.weights), gibibytes(c.gradients),
-      gibibytes(c.optimizer), gibibytes(c.workspace), gibibytes(c.pool), gibibytes(c.context));
-}
-
 void add_basis(Page& page, const Job& job, const Prediction& p) {
   std::string shares;
   for (const TimeShare& share : p.by_basis) {
@@ -147,7 +131,7 @@ void add_basis(Page& page, const Job& job, const Prediction& p) {
 
 }  // namespace
 
-std::string report_text(const Job& job, const Prediction& p) {
+std::string report_text(const Job& job, const Prediction& p, const MemoryAdvice& advice) {
   Page page;
   add_job(page, job);
   page.blank();
@@ -164,6 +148,8 @@ std::string report_text(const Job& job, const Prediction& p) {
   page.blank();
   add_greatest(page, job, p);
   page.blank();
+  for (const std::string& line : memory_lines(job, p.memory, advice)) page.raw(line);
+  page.blank();
   const StepTimeline& t = p.timeline;
   const double step = p.step_time_s.value;
   page.line("Critical path", "kernels {}, waiting for the host {}, for input {}",
@@ -173,7 +159,6 @@ std::string report_text(const Job& job, const Prediction& p) {
             percent(p.gpu_utilization.avg), percent(p.gpu_utilization.min),
             percent(p.gpu_utilization.max), percent(p.sm_efficiency));
   page.line("CPU utilisation", "{} of one core: the dispatch thread", percent(p.cpu_utilization));
-  add_memory(page, p.memory);
   page.line(
       "Power", "{:.0f} W ({:.0f} to {:.0f}, idle {:.0f}), {} J per sample; {}", p.power.avg.in_w(),
       p.power.min.in_w(), p.power.max.in_w(), p.power.idle.in_w(),

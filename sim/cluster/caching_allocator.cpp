@@ -1,5 +1,7 @@
 #include "sim/cluster/caching_allocator.hpp"
 
+#include <algorithm>
+
 #include "sim/base/error.hpp"
 
 namespace tracecast {
@@ -16,8 +18,9 @@ std::int64_t round_up(std::int64_t size, std::int64_t multiple) {
 
 }  // namespace
 
-CachingAllocator::CachingAllocator(std::int64_t block, std::int64_t large_segment)
-    : block_(block), large_segment_(large_segment) {
+CachingAllocator::CachingAllocator(std::int64_t block, std::int64_t large_segment,
+                                   std::int64_t limit)
+    : block_(block), large_segment_(large_segment), limit_(limit) {
   TRACECAST_CHECK(block > 0 && large_segment >= 0, "an allocator has a block size");
 }
 
@@ -32,6 +35,36 @@ CachingAllocator::Handle CachingAllocator::new_block(const Block& block) {
   return handle;
 }
 
+std::int64_t CachingAllocator::segment_size(std::int64_t wanted, bool small) const {
+  if (small) return kSmallSegment;
+  if (large_segment_ == 0) return wanted;
+  return wanted < large_segment_ / 2 ? large_segment_ : round_up(wanted, kLargeMultiple);
+}
+
+/// A block without neighbours is a whole segment.
+void CachingAllocator::return_free_segments(FreeBlocks& free) {
+  for (auto it = free.begin(); it != free.end();) {
+    const Block& block = blocks_[it->second];
+    if (block.previous != kNone || block.next != kNone) {
+      ++it;
+      continue;
+    }
+    reserved_ -= block.size;
+    unused_.push_back(it->second);
+    it = free.erase(it);
+  }
+}
+
+CachingAllocator::Handle CachingAllocator::take_segment(std::int64_t size, bool small) {
+  if (reserved_ + size > limit_) {
+    return_free_segments(free_small_);
+    return_free_segments(free_large_);
+  }
+  reserved_ += size;
+  most_reserved_ = std::max(most_reserved_, reserved_);
+  return new_block({.size = size, .free = true, .small = small});
+}
+
 CachingAllocator::Handle CachingAllocator::allocate(std::int64_t size) {
   const std::int64_t wanted = round_up(size, block_);
   const bool small = wanted <= kSmallRequest;
@@ -42,11 +75,7 @@ CachingAllocator::Handle CachingAllocator::allocate(std::int64_t size) {
     handle = fit->second;
     free.erase(fit);
   } else {
-    const std::int64_t segment = small                         ? kSmallSegment
-                                 : wanted < large_segment_ / 2 ? large_segment_
-                                                               : round_up(wanted, kLargeMultiple);
-    reserved_ += segment;
-    handle = new_block({.size = segment, .free = true, .small = small});
+    handle = take_segment(segment_size(wanted, small), small);
   }
 
   // Large blocks are split only when more than 1 MiB is left over, as PyTorch does.

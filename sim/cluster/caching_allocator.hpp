@@ -12,21 +12,24 @@ namespace tracecast {
 ///   A request is rounded up to `block` bytes. When no free block fits, a new segment comes from the
 ///   driver: requests up to 1 MiB from 2 MiB segments, larger ones below half of `large_segment` from
 ///   segments of that size, the rest in multiples of 2 MiB.
-/// Small and large requests use separate pools. Source: PyTorch, c10/cuda/CUDACachingAllocator.cpp
+/// Small and large requests use separate pools. When the driver has no more (`limit`), segments without a block in use
+/// go back to it first; a request that still finds no room is granted all the same, and `most_reserved` tells. Source: PyTorch, c10/cuda/CUDACachingAllocator.cpp
 /// (kSmallSize, kSmallBuffer, kLargeBuffer, kMinLargeAlloc, kRoundLarge); TensorFlow's best-fit
 /// allocator with coalescing (BFC) differs in its bins, not in what it needs.
 class CachingAllocator {
  public:
   using Handle = std::size_t;
-  /// Both positive; `large_segment` 0 = every large request its own segment.
-  CachingAllocator(std::int64_t block, std::int64_t large_segment);
+  /// `large_segment` 0 = every large request a segment of its own size; `limit`: bytes that the driver has.
+  CachingAllocator(std::int64_t block, std::int64_t large_segment, std::int64_t limit = INT64_MAX);
 
   /// `size` at least 1.
   [[nodiscard]] Handle allocate(std::int64_t size);
   void release(Handle handle);
 
-  /// Bytes taken from the driver so far.
+  /// Bytes taken from the driver and not given back.
   [[nodiscard]] std::int64_t reserved() const { return reserved_; }
+  /// The most there has been of them; above the limit when the requests do not fit.
+  [[nodiscard]] std::int64_t most_reserved() const { return most_reserved_; }
 
  private:
   struct Block {
@@ -40,9 +43,13 @@ class CachingAllocator {
 
   Handle new_block(const Block& block);
   void absorb_next(Handle handle);
+  [[nodiscard]] std::int64_t segment_size(std::int64_t wanted, bool small) const;
+  Handle take_segment(std::int64_t size, bool small);
+  void return_free_segments(FreeBlocks& free);
   FreeBlocks& pool(bool small) { return small ? free_small_ : free_large_; }
 
-  std::int64_t block_, large_segment_, reserved_ = 0;
+  std::int64_t block_, large_segment_, limit_;
+  std::int64_t reserved_ = 0, most_reserved_ = 0;
   std::vector<Block> blocks_;
   std::vector<Handle> unused_;
   FreeBlocks free_small_, free_large_;

@@ -52,18 +52,25 @@ struct MemoryPlan {
 /// K80 (80 MiB) to V100 (about 410 MiB); sim/cluster/notes/0001-power-and-memory.md.
 [[nodiscard]] Bytes device_context(const GpuSpec& gpu, const CostProfile& profile);
 
+struct MemoryOptions {
+  PrecisionMode precision = PrecisionMode::Fp32;
+  /// Gradients of weights stay between steps whatever the framework does: several micro-batches share an update.
+  bool keeps_gradients = false;
+};
+
 /// Peak memory by liveness over the order of execution.
-/// Weights, buffers, optimizer state and inputs live all the time. Any other tensor lives from the op
-/// that writes it to the last op that reads it; the graph's outputs to the end; gradients of weights
-/// to the end when the framework keeps them between steps (`zeroes_gradients`). Views, and what the
-/// framework does in place, share the memory of their first input. `workspaces[i]`: scratch of op i
-/// while it runs (empty: none). Every tensor is rounded up to the allocator's block.
-/// The allocator's overhead comes from replaying the step on `CachingAllocator`, or is the reserve of
-/// a framework that takes a share of the device at start:
-///   pool = min(pool_fraction * free, free - libraries),   free = memory - device_context
+/// Weights, buffers, optimizer state and inputs live all the time. Any other tensor lives from the op that writes it
+/// to the last op that reads it, or all the time where the framework frees nothing (`tensor_memory`); the graph's
+/// outputs to the end; gradients of weights to the end when the framework keeps them between steps
+/// (`zeroes_gradients`). Views, and what the framework does in place, share the memory of their first input.
+/// `workspaces[i]`: scratch of op i while it runs (empty: none). Every tensor is rounded up to the allocator's block.
+///
+/// The allocator's overhead comes from replaying the step on `CachingAllocator` with what the context leaves, or is
+/// the reserve of a framework that takes a share of the device at start:
+///   pool = min(pool_fraction * free, free - pool_least_reserve, free - libraries),   free = memory - device_context
 /// Its libraries (`context_memory`) are loaded later, into what it left: that is what it leaves it for.
 [[nodiscard]] MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspaces,
                                      const FrameworkProfile& framework, const GpuSpec& gpu,
-                                     const CostProfile& profile, PrecisionMode precision);
+                                     const CostProfile& profile, const MemoryOptions& options);
 
 }  // namespace tracecast

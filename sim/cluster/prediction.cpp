@@ -31,7 +31,48 @@ Bytes input_bytes(const NetworkGraph& graph) {
   return bytes;
 }
 
+struct PlannedStep {
+  PricedStep priced;
+  MemoryPlan memory;
+};
+
+std::vector<Bytes> workspaces_of(const NetworkGraph& graph, const PricedStep& priced) {
+  std::vector<Bytes> workspaces(graph.ops().size());
+  for (std::size_t i = 0; i < priced.choices.size(); ++i) {
+    workspaces[priced.lowered.ops[i].op.index] = priced.choices[i].candidate->workspace;
+  }
+  return workspaces;
+}
+
+PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& framework) {
+  PlannedStep step;
+  step.priced = price(lower(r.graph, framework, r.gpu, {.precision = r.precision}), r.gpu, r.cost);
+  step.memory = plan_memory(r.graph, workspaces_of(r.graph, step.priced), framework, r.gpu, r.cost,
+                            {.precision = r.precision});
+  return step;
+}
+
+/// The fastest algorithms, or those that the memory left by everything else allows.
+PlannedStep plan_step(const PredictRequest& r) {
+  PlannedStep step = choose_within(r, r.framework);
+  if (step.memory.fits) return step;
+  const MemoryPlan bare =
+      plan_memory(r.graph, {}, r.framework, r.gpu, r.cost, {.precision = r.precision});
+  if (!bare.fits) return step;
+  // Free memory is in pieces: what the largest of them holds is found by trying.
+  for (const double share : {1.0, 0.5, 0.125, 0.0}) {
+    FrameworkProfile framework = r.framework;
+    framework.convolution_workspace_limit =
+        min(framework.convolution_workspace_limit, bare.headroom() * share);
+    PlannedStep smaller = choose_within(r, framework);
+    if (smaller.memory.fits) return smaller;
+  }
+  return step;
+}
+
 }  // namespace
+
+MemoryPlan plan_memory(const PredictRequest& request) { return plan_step(request).memory; }
 
 std::string_view to_string(Phase phase) {
   for (const auto& [name, value] : kPhases) {
@@ -59,9 +100,9 @@ NetworkGraph make_step_graph(NetworkGraph forward, Phase phase, std::string_view
 Prediction predict(const PredictRequest& request) {
   const NetworkGraph& graph = request.graph;
   Prediction result;
-  result.priced =
-      price(lower(graph, request.framework, request.gpu, {.precision = request.precision}),
-            request.gpu, request.cost);
+  PlannedStep planned = plan_step(request);
+  result.priced = std::move(planned.priced);
+  result.memory = planned.memory;
 
   Seconds input_copy{};
   if (request.input_from_host) {
@@ -70,7 +111,6 @@ Prediction predict(const PredictRequest& request) {
   result.program = build_step_program(graph, result.priced, request.framework, input_copy);
   result.timeline = simulate(result.program);
 
-  std::vector<Bytes> workspaces(graph.ops().size());
   std::vector<ErrorShare> errors;
   // Kernels that overlap the host's work decide nothing; which ones is not worth telling apart.
   const double on_path = result.timeline.kernel_busy > Seconds(0)
@@ -78,7 +118,6 @@ Prediction predict(const PredictRequest& request) {
                              : 0.0;
   for (std::size_t i = 0; i < result.priced.choices.size(); ++i) {
     const cost::PricedCandidate& choice = result.priced.choices[i];
-    workspaces[result.priced.lowered.ops[i].op.index] = choice.candidate->workspace;
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
       const Kernel& kernel = choice.candidate->kernels[k];
       errors.push_back({.kernel_class = kernel.kernel_class,
@@ -102,8 +141,6 @@ Prediction predict(const PredictRequest& request) {
   }
   result.gpu_utilization = gpu_utilization(result.timeline, request.gpu);
   result.sm_efficiency = sm_efficiency(result.priced, step, request.gpu);
-  result.memory = plan_memory(graph, workspaces, request.framework, request.gpu, request.cost,
-                              request.precision);
   result.power =
       board_power(result.priced, result.program, result.timeline, request.gpu, request.cost);
   result.energy_per_sample = result.power.avg * step / static_cast<double>(graph.batch);

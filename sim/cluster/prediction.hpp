@@ -67,6 +67,11 @@ struct Prediction {
   Seconds guessed_time{};
 };
 
+/// Memory of the step with the algorithms that the library would choose. Pure.
+/// Libraries take an algorithm only when its workspace can be allocated: where the step fits without workspaces but
+/// not with those of the fastest algorithms, they choose again within what is left.
+[[nodiscard]] MemoryPlan plan_memory(const PredictRequest& request);
+
 /// Lowers, prices and simulates the step. Pure.
 [[nodiscard]] Prediction predict(const PredictRequest& request);
 

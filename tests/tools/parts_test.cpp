@@ -2,6 +2,7 @@
 
 #include "tools/error_statistics.hpp"
 #include "tools/framework_era.hpp"
+#include "tools/largest_batch.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
 
@@ -26,6 +27,47 @@ TEST_CASE("one bad row in ten is beyond the 90th percentile") {
   std::vector<JudgedRow> rows(9, {0.1, true});
   rows.push_back({5.0, false});
   CHECK(summarize(rows).p90_ape == doctest::Approx(0.1));
+}
+
+TEST_CASE("the largest number that holds is found from any start") {
+  for (const std::int64_t limit : {0, 1, 2, 7, 64, 99, 100}) {
+    for (const std::int64_t start : {1, 6, 64, 100}) {
+      CAPTURE(limit);
+      CAPTURE(start);
+      int tries = 0;
+      const std::int64_t found = find_largest(start, 100, [&](std::int64_t n) {
+        ++tries;
+        return n <= limit;
+      });
+      CHECK(found == limit);
+      CHECK(tries <= 15);
+    }
+  }
+}
+
+TEST_CASE("at the largest batch the job fits, and one sample more does not") {
+  const Sources sources = load_sources({});
+  JobOptions options;
+  options.network = "resnet50";
+  options.gpu = "v100_sxm2_16gb";
+  for (const char* framework : {"pytorch", "tensorflow", "caffe"}) {
+    CAPTURE(framework);
+    options.framework = framework;
+    options.batch = 64;
+    const auto fits = [&] {
+      const Job job = make_job(options, sources);
+      return plan_memory({.graph = job.step,
+                          .gpu = job.gpu,
+                          .cost = sources.cost,
+                          .framework = job.framework})
+          .fits;
+    };
+    options.batch = find_largest_batch(make_job(options, sources), sources);
+    CHECK(options.batch > 64);
+    CHECK(fits());
+    ++options.batch;
+    CHECK_FALSE(fits());
+  }
 }
 
 TEST_CASE("versions are found in what people write") {

@@ -44,7 +44,7 @@ TEST_CASE("peak memory of three ops, by hand") {
   // At relu: h 200 + r 200; at the last linear: r 200 + y 40. Peak: 22000 + 400 + 400.
   const FrameworkProfile framework = plain_framework();
   const MemoryPlan plan = plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), kProfile,
-                                      PrecisionMode::Fp32);
+                                      {.precision = PrecisionMode::Fp32});
   CHECK(plan.by_class.weights.in_bytes() == 22000);
   CHECK(plan.by_class.activations.in_bytes() == 800);
   CHECK(plan.peak_live.in_bytes() == 22800);
@@ -56,7 +56,7 @@ TEST_CASE("what is done in place costs nothing where the framework does it") {
   FrameworkProfile framework = plain_framework();
   const auto peak = [&] {
     return plan_memory(three_ops(true), {}, framework, gpu_of(Bytes(1e9)), kProfile,
-                       PrecisionMode::Fp32)
+                       {.precision = PrecisionMode::Fp32})
         .peak_live.in_bytes();
   };
   CHECK(peak() == 22800);
@@ -66,15 +66,16 @@ TEST_CASE("what is done in place costs nothing where the framework does it") {
 
 TEST_CASE("workspace counts while its op runs") {
   const std::array<Bytes, 3> workspaces{Bytes(0), Bytes(0), Bytes(1000)};
-  const MemoryPlan plan = plan_memory(three_ops(false), workspaces, plain_framework(),
-                                      gpu_of(Bytes(1e9)), kProfile, PrecisionMode::Fp32);
+  const MemoryPlan plan =
+      plan_memory(three_ops(false), workspaces, plain_framework(), gpu_of(Bytes(1e9)), kProfile,
+                  {.precision = PrecisionMode::Fp32});
   CHECK(plan.by_class.workspace.in_bytes() == 1000);
   CHECK(plan.peak_live.in_bytes() == 22000 + 400 + 200 + 40 + 1000);
 }
 
 TEST_CASE("16-bit activations halve what is not kept wide") {
   const MemoryPlan plan = plan_memory(three_ops(false), {}, plain_framework(), gpu_of(Bytes(1e9)),
-                                      kProfile, PrecisionMode::Amp);
+                                      kProfile, {.precision = PrecisionMode::Amp});
   CHECK(plan.by_class.activations.in_bytes() == 400);
   CHECK(plan.by_class.weights.in_bytes() == 22000 + 11000);  // and a 16-bit copy of the weights
 }
@@ -82,17 +83,72 @@ TEST_CASE("16-bit activations halve what is not kept wide") {
 TEST_CASE("training keeps activations, gradients and optimizer state") {
   const NetworkGraph step =
       make_training_graph(three_ops(false), {.optimizer = OptimizerKind::Momentum});
-  const MemoryPlan plan =
-      plan_memory(step, {}, plain_framework(), gpu_of(Bytes(1e9)), kProfile, PrecisionMode::Fp32);
+  const MemoryPlan plan = plan_memory(step, {}, plain_framework(), gpu_of(Bytes(1e9)), kProfile,
+                                      {.precision = PrecisionMode::Fp32});
   CHECK(plan.by_class.optimizer.in_bytes() == 22000);  // one state per weight
   CHECK(plan.by_class.gradients.in_bytes() > 0);
   CHECK(plan.peak_live > Bytes(22800));
 }
 
+TEST_CASE("what is kept for the backward pass of a small network, byte by byte") {
+  // x [2, 3, 4, 4] -> conv 8 filters 3x3 pad 1, no bias -> batch norm -> max pool 2x2 -> linear 5.
+  GraphBuilder builder("small", 2);
+  TensorId t = builder.input("x", {2, 3, 4, 4});
+  t = builder.conv_layer("conv", t, 8, Window::square(3, 1, 1), false);
+  t = builder.batch_norm_layer("bn", t);
+  t = builder.max_pool("pool", t, Window::square(2, 2));
+  t = builder.linear_layer("fc", builder.flatten("flat", t), 5, false);
+  builder.graph().outputs = {t};
+  const NetworkGraph step = make_training_graph(std::move(builder).take(), {});
+  FrameworkProfile framework = plain_framework();
+  const auto activations = [&] {
+    return plan_memory(step, {}, framework, gpu_of(Bytes(1e9)), kProfile, {})
+        .by_class.activations.in_bytes();
+  };
+  // The peak is the gradient of the pool. Floats: x 2*3*16; conv out, bn out and the new gradient 2*8*16 each; pool out
+  // and its gradient 2*8*4 each; mean and deviation of 8 channels; logits 2*5. Labels: 2 integers of 8 bytes.
+  const double without_indices = 4 * (96 + 3 * 256 + 2 * 64 + 2 * 8 + 10) + 2 * 8;
+  CHECK(activations() == without_indices);
+  framework.max_pool_saves_indices = true;
+  CHECK(activations() == without_indices + 8 * 64);  // an int64 per output of the pool
+}
+
+TEST_CASE("a framework that frees nothing needs the sum of all its tensors") {
+  FrameworkProfile framework = plain_framework();
+  const auto activations = [&](const NetworkGraph& graph) {
+    return plan_memory(graph, {}, framework, gpu_of(Bytes(1e9)), kProfile, {})
+        .by_class.activations.in_bytes();
+  };
+  framework.tensor_memory = TensorMemory::WholeStep;
+  // x 400, h 200, r 200, y 40 bytes.
+  CHECK(activations(three_ops(false)) == 840);
+  const NetworkGraph step = make_training_graph(three_ops(false), {});
+  // Their gradients but x's: 200, 200, 40; labels 8, log-probabilities 40, loss 4.
+  CHECK(activations(step) == 840 + 440 + 52);
+  // Gradients that take turns: at the peak, the gradient of the first weight, only dh is left.
+  framework.tensor_memory = TensorMemory::SharedGradients;
+  CHECK(activations(step) == 840 + 200 + 52);
+}
+
+TEST_CASE("a gradient added to the one that is kept needs memory of its own while it is added") {
+  FrameworkProfile framework = plain_framework();
+  framework.zeroes_gradients = true;
+  const NetworkGraph step = make_training_graph(three_ops(false), {});
+  const auto gradients = [&](const MemoryOptions& options) {
+    const MemoryPlan plan = plan_memory(step, {}, framework, gpu_of(Bytes(1e9)), kProfile, options);
+    return plan.by_class.gradients.in_bytes();
+  };
+  CHECK(gradients({}) == 22000);  // written where they are kept
+  framework.accumulates_weight_gradients = true;
+  CHECK(gradients({}) == 22000 + 20000);  // the greatest, of the first layer
+  framework = plain_framework();
+  CHECK(gradients({.keeps_gradients = true}) == 22000 + 20000);
+}
+
 TEST_CASE("a step that needs more than the device has does not fit") {
   const FrameworkProfile framework = plain_framework();
   const MemoryPlan plan = plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(20000)),
-                                      kProfile, PrecisionMode::Fp32);
+                                      kProfile, {.precision = PrecisionMode::Fp32});
   CHECK_FALSE(plan.fits);
   CHECK(plan.headroom() < Bytes(0));
 }
@@ -102,7 +158,7 @@ TEST_CASE("a framework that takes a share of the device shows that share") {
   framework.pool_fraction = 0.9;
   framework.context_memory = Bytes(5e7);
   const MemoryPlan plan = plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), kProfile,
-                                      PrecisionMode::Fp32);
+                                      {.precision = PrecisionMode::Fp32});
   // The libraries come after the pool, into the tenth that it left.
   CHECK(plan.device_used.in_bytes() == doctest::Approx(0.9e9 + 5e7));
   CHECK(plan.needed.in_bytes() == doctest::Approx(5e7 + 22800));
@@ -114,7 +170,7 @@ TEST_CASE("a framework that takes a share leaves room for its libraries") {
   framework.pool_fraction = 0.95;
   framework.context_memory = Bytes(3e8);  // more than a twentieth of 1 GB
   const MemoryPlan plan = plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), kProfile,
-                                      PrecisionMode::Fp32);
+                                      {.precision = PrecisionMode::Fp32});
   CHECK(plan.device_used.in_bytes() == doctest::Approx(1e9));
 }
 
@@ -125,8 +181,8 @@ TEST_CASE("a context grows with the threads that fit on the device") {
   gpu.sm_count = 10;
   gpu.max_threads_per_sm = 2048;
   CHECK(device_context(gpu, profile).in_bytes() == 20'480'000);
-  const MemoryPlan plan =
-      plan_memory(three_ops(false), {}, plain_framework(), gpu, profile, PrecisionMode::Fp32);
+  const MemoryPlan plan = plan_memory(three_ops(false), {}, plain_framework(), gpu, profile,
+                                      {.precision = PrecisionMode::Fp32});
   CHECK(plan.by_class.context.in_bytes() == 20'480'000);
   CHECK(plan.needed == plan.by_class.total());
 }
@@ -150,6 +206,23 @@ TEST_CASE("the allocator takes segments, splits blocks and joins what is free") 
   CHECK(allocator.reserved() == 44 * kMiB);
   allocator.release(a);
   allocator.release(b);
+}
+
+TEST_CASE("an allocator at its limit gives free segments back before it asks for more") {
+  constexpr std::int64_t kMiB = 1 << 20;
+  CachingAllocator allocator(512, 20 * kMiB, 64 * kMiB);
+  const auto a = allocator.allocate(30 * kMiB);
+  const auto b = allocator.allocate(30 * kMiB);
+  allocator.release(a);
+  const auto c = allocator.allocate(34 * kMiB);  // 60 + 34 > 64: the free segment of 30 goes first
+  CHECK(allocator.reserved() == 64 * kMiB);
+  CHECK(allocator.most_reserved() == 64 * kMiB);
+  allocator.release(b);
+  (void)allocator.allocate(1 * kMiB + 1);  // from the free block of b
+  CHECK(allocator.reserved() == 64 * kMiB);
+  (void)allocator.allocate(40 * kMiB);  // nothing to give back: beyond the limit
+  CHECK(allocator.most_reserved() == 104 * kMiB);
+  allocator.release(c);
 }
 
 TEST_SUITE_END();

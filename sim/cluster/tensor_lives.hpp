@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "hwspecs/framework_profile.hpp"
+#include "models/graph.hpp"
+
+namespace tracecast {
+
+/// What a piece of device memory is for; MemoryByClass adds up by it.
+enum class MemoryClass { Weights, Gradients, Optimizer, Activations };
+
+/// A piece of device memory that one tensor, or several that share it, live in.
+struct TensorBuffer {
+  std::int64_t bytes = 0;  ///< as asked for; an allocator rounds it up
+  MemoryClass memory_class{};
+  bool permanent = false;   ///< there before the step and after it
+  std::uint32_t first = 0;  ///< index of the op that writes it first; of no meaning when permanent
+  std::uint32_t last = 0;   ///< index of the last op that touches it
+};
+
+struct LivesOptions {
+  PrecisionMode precision = PrecisionMode::Fp32;
+  /// Gradients of weights outlive the step (accumulation over several micro-batches), whatever the framework does.
+  bool keeps_gradients = false;
+};
+
+/// The buffers of one step in the order of their tensors, then those that no tensor stands for:
+/// - indices of max pools (8 bytes per output), from the pool to its gradient, where the framework keeps them;
+/// - mean and deviation that batch, layer, instance and group norms save for their gradient: 2 values a row;
+/// - the new gradient of a weight while it is added to the one kept between micro-batches or steps.
+/// `framework.tensor_memory` decides how long activations and gradients stay.
+[[nodiscard]] std::vector<TensorBuffer> find_buffers(const NetworkGraph& graph,
+                                                     const FrameworkProfile& framework,
+                                                     const LivesOptions& options);
+
+}  // namespace tracecast

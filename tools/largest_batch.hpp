@@ -1,0 +1,24 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "tools/job.hpp"
+
+namespace tracecast {
+
+/// The greatest batch in 1 to `most` for which `fits` holds, by doubling and bisection from `start`; 0: none.
+/// Takes it that what does not fit at one batch fits at no larger one.
+[[nodiscard]] std::int64_t find_largest(std::int64_t start, std::int64_t most,
+                                        const std::function<bool(std::int64_t)>& fits);
+
+/// The greatest batch at which the job fits into the device's memory; 0: not even one sample does.
+/// The plan is made anew at every batch tried, with the algorithms that the library would choose there: 5 to 25 ms.
+[[nodiscard]] std::int64_t find_largest_batch(const Job& job, const Sources& sources);
+
+/// What a person can do about memory.
+struct MemoryAdvice {
+  std::optional<std::int64_t> largest_batch;  ///< nothing: not asked for
+};
+
+}  // namespace tracecast

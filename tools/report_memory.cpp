@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "tools/output.hpp"
+#include "tools/report.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::size_t kName = 30;
+
+std::string gibibytes(Bytes bytes) { return three_digits(bytes.in_gib()); }
+
+std::string row(std::string_view name, std::string_view value) {
+  return fmt::format("  {}{:>8}", fit(name, kName - 2), value);
+}
+
+/// What is used or needed, against what there is.
+std::string verdict(const MemoryPlan& memory) {
+  const std::string capacity = gibibytes(memory.capacity);
+  if (memory.fits) {
+    return fmt::format("{}  of {}: it fits, {} to spare",
+                       row("nvidia-smi shows", gibibytes(memory.device_used)), capacity,
+                       gibibytes(memory.headroom()));
+  }
+  return fmt::format("{}  of {}: DOES NOT FIT, {} too much",
+                     row("needed", gibibytes(memory.needed)), capacity,
+                     gibibytes(memory.needed - memory.capacity));
+}
+
+std::string largest(const Job& job, std::int64_t batch) {
+  std::string line = row("largest batch that fits", batch == 0 ? "none" : std::to_string(batch));
+  if (batch == job.options.batch) line += "  this one";
+  if (batch == kMostBatch) line += "  or more";
+  return line;
+}
+
+}  // namespace
+
+std::vector<std::string> memory_lines(const Job& job, const MemoryPlan& memory,
+                                      const MemoryAdvice& advice) {
+  const MemoryByClass& c = memory.by_class;
+  const std::array<std::pair<const char*, Bytes>, 7> parts{{
+      {"activations", c.activations},
+      {"weights", c.weights},
+      {"gradients", c.gradients},
+      {"optimizer", c.optimizer},
+      {"workspace", c.workspace},
+      {"held by the allocator", c.pool},
+      {"context, libraries", c.context},
+  }};
+  std::vector<std::string> lines{
+      fmt::format("{}{:>8}  {:>5}", fit("Memory", kName), "GiB", "share")};
+  for (const auto& [name, bytes] : parts) {
+    if (!(bytes > Bytes(0))) continue;
+    const double share = bytes / memory.device_used;
+    lines.push_back(fmt::format("{}  {:>3.0f} %  {}", row(name, gibibytes(bytes)), share * 100,
+                                bar(share, 32)));
+  }
+  lines.push_back(verdict(memory));
+  if (advice.largest_batch) lines.push_back(largest(job, *advice.largest_batch));
+  return lines;
+}
+
+}  // namespace tracecast
