@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "hwspecs/cpu_loader.hpp"
+#include "hwspecs/disk_spec.hpp"
 #include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/link_spec.hpp"
+#include "hwspecs/machine_spec.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
@@ -18,7 +21,10 @@
 namespace tracecast {
 namespace embedded {
 std::span<const EmbeddedFile> cpu_specs();
+std::span<const EmbeddedFile> disk_specs();
 std::span<const EmbeddedFile> gpu_specs();
+std::span<const EmbeddedFile> link_specs();
+std::span<const EmbeddedFile> machine_specs();
 }  // namespace embedded
 namespace {
 
@@ -36,6 +42,24 @@ struct Kind<CpuSpec> {
   static constexpr std::string_view kPlace = "cpu", kNoun = "CPU";
   static constexpr auto files = embedded::cpu_specs;
   static constexpr auto load = load_cpu_spec;
+};
+template <>
+struct Kind<DiskSpec> {
+  static constexpr std::string_view kPlace = "disk", kNoun = "disk";
+  static constexpr auto files = embedded::disk_specs;
+  static constexpr auto load = load_disk_spec;
+};
+template <>
+struct Kind<LinkSpec> {
+  static constexpr std::string_view kPlace = "link", kNoun = "link";
+  static constexpr auto files = embedded::link_specs;
+  static constexpr auto load = load_link_spec;
+};
+template <>
+struct Kind<MachineSpec> {
+  static constexpr std::string_view kPlace = "machine", kNoun = "machine";
+  static constexpr auto files = embedded::machine_specs;
+  static constexpr auto load = load_machine_spec;
 };
 
 constexpr std::uint64_t kMostSpecBytes = 1 << 20;
@@ -234,5 +258,8 @@ std::span<const Spec> Catalog<Spec>::all() const {
 
 template class Catalog<GpuSpec>;
 template class Catalog<CpuSpec>;
+template class Catalog<DiskSpec>;
+template class Catalog<LinkSpec>;
+template class Catalog<MachineSpec>;
 
 }  // namespace tracecast

@@ -109,6 +109,7 @@ void SpecReader::read_facts() {
     if (field->message_type() == nullptr || field->is_repeated()) continue;
     const std::string& name = field->name();
     if (!message_.GetReflection()->HasField(message_, field)) {
+      if (is_optional(name)) continue;
       throw InputError(where_, fmt::format("no {}", name),
                        fmt::format("{} {{ value: ... source: \"...\" }}", name));
     }
@@ -142,6 +143,11 @@ std::string SpecReader::show(const pb::Message& fact, const pb::FieldDescriptor*
     default:
       return reflection.GetString(fact, value);
   }
+}
+
+bool SpecReader::is_optional(std::string_view field) const {
+  return std::any_of(ranges_.begin(), ranges_.end(),
+                     [&](const SpecRange& r) { return r.field == field && r.optional; });
 }
 
 void SpecReader::check_range(std::string_view field, double value, std::string_view shown) const {

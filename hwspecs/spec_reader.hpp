@@ -14,6 +14,7 @@ namespace tracecast {
 struct SpecRange {
   std::string_view field;
   double low, high;
+  bool optional = false;  ///< the fact may be left out
 };
 
 /// The part of reading a spec file that all kinds of hardware share. Works on any message with the fields `id`,
@@ -46,6 +47,7 @@ class SpecReader {
                                  const TextprotoLines::Field* value, std::string_view name) const;
   void check_range(std::string_view field, double value, std::string_view shown) const;
   [[nodiscard]] bool has_source(std::string_view key) const;
+  [[nodiscard]] bool is_optional(std::string_view field) const;
 
   std::string where_;
   std::span<const SpecRange> ranges_;

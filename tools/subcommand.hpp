@@ -14,6 +14,7 @@ namespace tracecast {
 void add_predict_command(CLI::App& app, int& exit_code);
 void add_validate_command(CLI::App& app, int& exit_code);
 void add_gpus_command(CLI::App& app, int& exit_code);
+void add_hardware_command(CLI::App& app, int& exit_code);
 void add_networks_command(CLI::App& app, int& exit_code);
 
 /// Flags that several verbs share: --profile, --set and --hwspecs; --format text|json|csv.

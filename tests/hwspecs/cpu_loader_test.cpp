@@ -2,10 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include <set>
 #include <string>
 
-#include "sim/base/error.hpp"
+#include "tests/hwspecs/spec_checks.hpp"
 
 TEST_SUITE_BEGIN("hwspecs/cpu_loader");
 
@@ -42,15 +41,8 @@ tdp_w { value: 65 source: "us" }
 }
 
 std::string error_of(const std::string& from, const std::string& to) {
-  std::string text = invented_cpu();
-  const std::size_t at = text.find(from);
-  REQUIRE(at != text.npos);
-  try {
-    (void)load_cpu_spec(text.replace(at, from.size(), to), "x.textproto");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::input_error(
+      [&] { (void)load_cpu_spec(test::replace(invented_cpu(), from, to), "x.textproto"); });
 }
 
 TEST_CASE("a CPU's peak and single-thread speed follow from its clocks") {
@@ -99,18 +91,7 @@ TEST_CASE("a CPU spec that is wrong is refused in one line that says where and w
 TEST_CASE("every CPU in the binary is valid, found by its names, and sourced") {
   const CpuCatalog catalog = CpuCatalog::embedded();
   CHECK(catalog.all().size() >= 30);
-  for (const CpuSpec& cpu : catalog.all()) {
-    CAPTURE(cpu.id);
-    std::set<std::string> used;
-    for (const SpecValue& value : cpu.values) used.insert(value.source);
-    for (const SpecSource& source : cpu.sources) {
-      CAPTURE(source.key);
-      CHECK(used.contains(source.key));
-    }
-    CHECK(catalog.find(cpu.id).id == cpu.id);
-    CHECK(catalog.find(cpu.name).id == cpu.id);
-    for (const std::string& alias : cpu.aliases) CHECK(catalog.find(alias).id == cpu.id);
-  }
+  test::check_catalog(catalog);
 }
 
 TEST_CASE("published peaks follow from the CPU specs") {
@@ -133,13 +114,8 @@ TEST_CASE("words find a CPU; an unknown one is answered with the nearest") {
   CHECK(catalog.find("E5-2667").id == "e5_2667_v4");  // 16 cores on two sockets at 3.2 GHz
   CHECK(catalog.find("Xeon Gold 6148").id == "gold_6148");
   CHECK(catalog.find("threadripper").id == "threadripper_3970x");
-  const auto error = [&](const char* word) -> std::string {
-    try {
-      (void)catalog.find(word);
-    } catch (const InputError& e) {
-      return e.what();
-    }
-    return "accepted";
+  const auto error = [&](const char* word) {
+    return test::input_error([&] { (void)catalog.find(word); });
   };
   CHECK(error("e5_2680").find("e5_2680_v2, e5_2680_v3, e5_2680_v4") != std::string::npos);
   CHECK(error("gold 6149").find("nearest: gold_6148") != std::string::npos);

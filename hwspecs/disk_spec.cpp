@@ -1,0 +1,56 @@
+#include "hwspecs/disk_spec.hpp"
+
+#include <fmt/format.h>
+
+#include "hwspecs/proto/disk_spec.pb.h"
+#include "hwspecs/proto_units.hpp"
+#include "hwspecs/spec_reader.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr SpecRange kRanges[] = {
+    {"sequential_read_mb_per_s", 1, 1e6},
+    {"sequential_write_mb_per_s", 1, 1e6},
+    {"random_read_iops", 10, 1e8},
+    {"latency_us", 0.1, 1e6},
+};
+
+static_assert(static_cast<int>(proto::DiskSpec::NETWORK) - 1 ==
+              static_cast<int>(DiskKind::Network));
+
+BytesPerSecond from_mb_per_s(const proto::Number& n) { return BytesPerSecond(n.value() * 1e6); }
+
+}  // namespace
+
+std::string_view to_string(DiskKind kind) {
+  switch (kind) {
+    case DiskKind::Hdd:
+      return "hdd";
+    case DiskKind::SataSsd:
+      return "sata_ssd";
+    case DiskKind::NvmeSsd:
+      return "nvme_ssd";
+    case DiskKind::Network:
+      return "network";
+  }
+  return "unknown";
+}
+
+DiskSpec load_disk_spec(std::string_view text, std::string_view where) {
+  proto::DiskSpec message;
+  DiskSpec spec;
+  const SpecReader reader(text, where, kRanges, message, spec);
+  spec.kind = from_proto<DiskKind>(message.kind().value());
+  spec.sequential_read = from_mb_per_s(message.sequential_read_mb_per_s());
+  spec.sequential_write = from_mb_per_s(message.sequential_write_mb_per_s());
+  spec.random_read_rate = Hertz(message.random_read_iops().value());
+  spec.latency = from_us(message.latency_us());
+  const double most = spec.sequential_read.in_si() / 4096 * 1.1;
+  reader.check(spec.random_read_rate.in_si() <= most, "random_read_iops",
+               fmt::format("{}", spec.random_read_rate.in_si()),
+               fmt::format("at most {:.0f}: 4 KiB each within sequential_read_mb_per_s", most));
+  return spec;
+}
+
+}  // namespace tracecast

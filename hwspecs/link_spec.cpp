@@ -1,0 +1,49 @@
+#include "hwspecs/link_spec.hpp"
+
+#include "hwspecs/proto/link_spec.pb.h"
+#include "hwspecs/proto_units.hpp"
+#include "hwspecs/spec_reader.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr SpecRange kRanges[] = {
+    {"gb_per_s", 0.01, 10000},
+    {"latency_us", 0.01, 10000},
+    {"efficiency", 0.05, 1, /*optional=*/true},
+};
+
+static_assert(static_cast<int>(proto::LinkSpec::IPOIB) - 1 == static_cast<int>(LinkKind::Ipoib));
+
+}  // namespace
+
+std::string_view to_string(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::Pcie:
+      return "pcie";
+    case LinkKind::Nvlink:
+      return "nvlink";
+    case LinkKind::Socket:
+      return "socket";
+    case LinkKind::Ethernet:
+      return "ethernet";
+    case LinkKind::Infiniband:
+      return "infiniband";
+    case LinkKind::Ipoib:
+      return "ipoib";
+  }
+  return "unknown";
+}
+
+LinkSpec load_link_spec(std::string_view text, std::string_view where) {
+  proto::LinkSpec message;
+  LinkSpec spec;
+  const SpecReader reader(text, where, kRanges, message, spec);
+  spec.kind = from_proto<LinkKind>(message.kind().value());
+  spec.bandwidth = from_gb_per_s(message.gb_per_s());
+  spec.latency = from_us(message.latency_us());
+  if (message.has_efficiency()) spec.efficiency = message.efficiency().value();
+  return spec;
+}
+
+}  // namespace tracecast

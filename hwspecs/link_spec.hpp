@@ -1,0 +1,30 @@
+#pragma once
+#include <optional>
+#include <string_view>
+
+#include "hwspecs/catalog.hpp"
+#include "hwspecs/spec_identity.hpp"
+#include "sim/base/units.hpp"
+
+namespace tracecast {
+
+enum class LinkKind { Pcie, Nvlink, Socket, Ethernet, Infiniband, Ipoib };
+[[nodiscard]] std::string_view to_string(LinkKind kind);
+
+/// Public facts about one kind of link. A LinkSpec that exists is valid.
+struct LinkSpec : SpecIdentity {
+  LinkKind kind{};
+  BytesPerSecond bandwidth{};  ///< each direction, after line coding
+  Seconds latency{};           ///< one small message, one way
+  /// Share of `bandwidth` that payload gets, where a document states it.
+  std::optional<double> efficiency;
+};
+
+/// Reads and checks one spec in text format (hwspecs/proto/link_spec.proto). `where` names it in errors.
+/// Throws InputError with line or field: bad syntax, a missing value, a value without a source or with an unknown
+/// one, or out of range.
+[[nodiscard]] LinkSpec load_link_spec(std::string_view text, std::string_view where);
+
+using LinkCatalog = Catalog<LinkSpec>;
+
+}  // namespace tracecast
