@@ -82,6 +82,22 @@ class Backward {
     for (std::uint32_t i = num_forward_; i-- > 0;) differentiate(OpId{i});
   }
 
+  void add_to_kept_gradients() {
+    for (std::uint32_t i = 0; i < gradients_.size(); ++i) {
+      if (graph_.tensors()[i].role != TensorRole::Weight || !gradients_[i]) continue;
+      const TensorId fresh = *gradients_[i];
+      const TensorId sum = new_gradient(TensorId{i}, "kept d ");
+      graph_.add_op({.name = "add " + graph_.tensor(fresh).name,
+                     .kind = OpKind::Binary,
+                     .pass = Pass::Backward,
+                     .attributes = ElementwiseAttributes{.name = "add", .in_place = true},
+                     .inputs = {fresh, fresh},  // as large as the one kept
+                     .outputs = {sum},
+                     .forward = graph_.op(*graph_.producer(fresh)).forward});
+      gradients_[i] = sum;
+    }
+  }
+
   void update_weights(OptimizerKind kind) {
     const int states = state_count(kind);
     std::vector<std::optional<OpId>> first_reader(gradients_.size());
@@ -506,6 +522,7 @@ NetworkGraph make_training_graph(NetworkGraph forward, const TrainingOptions& op
   Backward backward(std::move(forward));
   backward.attach_losses(options.with_loss);
   backward.differentiate();
+  if (options.adds_gradients) backward.add_to_kept_gradients();
   if (options.with_optimizer) backward.update_weights(options.optimizer);
   return std::move(backward).take();
 }

@@ -18,6 +18,8 @@ struct TrainingOptions {
   OptimizerKind optimizer = OptimizerKind::Momentum;
   bool with_loss = true;       ///< false: gradients of the outputs are fed from outside
   bool with_optimizer = true;  ///< false: forward and backward only
+  /// Each weight's gradient is added in place to the one kept from earlier micro-batches.
+  bool adds_gradients = false;
 };
 
 /// A whole training step: the forward ops, the loss on every output (auxiliary heads too), the

@@ -7,11 +7,13 @@
 
 #include "models/graph_text.hpp"
 #include "models/onnx/import.hpp"
+#include "models/recompute.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
+#include "sim/cluster/accumulation.hpp"
 #include "sim/cost/sustained_clock.hpp"
 #include "tools/framework_era.hpp"
 #include "tools/output.hpp"
@@ -114,7 +116,62 @@ NetworkGraph build_forward(const JobOptions& o, Phase phase, Job& job) {
   return std::move(network.graph);
 }
 
+void check_training_options(const JobOptions& o, Phase phase) {
+  const bool has_backward = phase == Phase::Train || phase == Phase::ForwardBackward;
+  if (!find_recompute(o.recompute)) {
+    const std::vector<std::string> names{"none", "selective", "full"};
+    throw InputError("--recompute", "\"" + o.recompute + "\"",
+                     describe_choices(o.recompute, names));
+  }
+  if (o.recompute != "none" && !has_backward) {
+    throw InputError("--recompute", o.recompute + " in phase " + o.phase,
+                     "none: without a backward pass nothing is kept");
+  }
+  if (o.accumulate < 1 || o.accumulate > 100'000) {
+    throw InputError("--accumulate", std::to_string(o.accumulate), "1 to 100000 micro-batches");
+  }
+  if (o.accumulate > 1 && phase != Phase::Train) {
+    throw InputError("--accumulate", std::to_string(o.accumulate) + " in phase " + o.phase,
+                     "1: only training has updates");
+  }
+}
+
+/// The step, and the micro-batch that comes before it several times.
+void add_steps(Job& job) {
+  const JobOptions& o = job.options;
+  StepOptions options{.optimizer = o.optimizer, .recompute = *find_recompute(o.recompute)};
+  if (o.accumulate > 1) {
+    options.adds_gradients = true;
+    options.with_update = false;
+    job.micro_batch = make_step_graph(job.forward, job.phase, options);
+    // Frameworks that always add do so in what the update is lowered to.
+    options.adds_gradients = !job.framework.accumulates_weight_gradients;
+    options.with_update = true;
+  }
+  job.step = make_step_graph(job.forward, job.phase, options);
+}
+
+PredictRequest request_of(const Job& job, const Sources& sources) {
+  return {.graph = job.step,
+          .gpu = job.gpu,
+          .cost = sources.cost,
+          .framework = job.framework,
+          .precision = job.precision,
+          .keeps_gradients = job.micro_batch.has_value(),
+          .input_from_host = job.options.data == "memory"};
+}
+
 }  // namespace
+
+Prediction predict(const Job& job, const Sources& sources) {
+  const PredictRequest request = request_of(job, sources);
+  if (!job.micro_batch) return predict(request);
+  return predict_accumulated(request, *job.micro_batch, job.options.accumulate);
+}
+
+MemoryPlan plan_memory(const Job& job, const Sources& sources) {
+  return plan_memory(request_of(job, sources));
+}
 
 bool is_network_path(std::string_view network) {
   return network.find('/') != std::string_view::npos || network.ends_with(".onnx");
@@ -192,6 +249,7 @@ Job make_job(const JobOptions& o, const Sources& sources) {
     const std::vector<std::string> names{"synthetic", "memory"};
     throw InputError("--data", "\"" + o.data + "\"", describe_choices(o.data, names));
   }
+  check_training_options(o, job.phase);
   const auto precision = find_precision(o.precision);
   if (!precision) {
     std::vector<std::string> names;
@@ -217,7 +275,7 @@ Job make_job(const JobOptions& o, const Sources& sources) {
   check_precision(job.precision, job.gpu);
 
   job.forward = build_forward(o, job.phase, job);
-  job.step = make_step_graph(job.forward, job.phase, o.optimizer);
+  add_steps(job);
   job.inputs.push_back({"gpu", job.gpu.id, hash_of(job.gpu.values)});
   job.inputs.push_back({"framework", job.framework.id, hash_of(job.framework.values)});
   job.inputs.push_back(sources.cost_record);

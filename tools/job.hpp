@@ -51,6 +51,8 @@ struct JobOptions {
   std::string framework_version;
   std::string optimizer = "momentum";
   std::string data = "synthetic";
+  std::string recompute = "none";
+  std::int64_t accumulate = 1;  ///< micro-batches of `batch` samples per update
   std::optional<std::int64_t> image_size, seq_len, classes;
 };
 
@@ -63,7 +65,9 @@ struct Job {
   PrecisionMode precision{};
   Phase phase{};
   NetworkGraph forward;  ///< as built
-  NetworkGraph step;     ///< what is predicted
+  NetworkGraph
+      step;  ///< what is predicted; with several micro-batches, the last one and the update
+  std::optional<NetworkGraph> micro_batch;  ///< one of those before it
   std::vector<InputRecord> inputs;
   std::vector<std::string> assumptions;  ///< what was chosen for the user, one line each
   std::vector<std::string> warnings;     ///< what makes the answer less sure, one line each
@@ -74,6 +78,11 @@ struct Job {
 inline constexpr std::uint64_t kMostNetworkBytes = 1ULL << 31;
 /// Throws InputError naming the flag.
 [[nodiscard]] Job make_job(const JobOptions& options, const Sources& sources);
+
+/// Lowers, prices and simulates the job's step. Pure.
+[[nodiscard]] Prediction predict(const Job& job, const Sources& sources);
+/// Its memory alone.
+[[nodiscard]] MemoryPlan plan_memory(const Job& job, const Sources& sources);
 
 [[nodiscard]] std::optional<PrecisionMode> find_precision(std::string_view name);
 /// The framework profile of that id with the `--set framework...` values in it. Throws InputError.

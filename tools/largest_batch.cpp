@@ -28,13 +28,7 @@ std::int64_t find_largest_batch(const Job& job, const Sources& sources) {
     JobOptions options = job.options;
     options.batch = batch;
     try {
-      const Job other = make_job(options, sources);
-      return plan_memory({.graph = other.step,
-                          .gpu = other.gpu,
-                          .cost = sources.cost,
-                          .framework = other.framework,
-                          .precision = other.precision})
-          .fits;
+      return plan_memory(make_job(options, sources), sources).fits;
     } catch (const InputError&) {
       return false;  // more elements than a tensor may have
     }

@@ -68,12 +68,7 @@ int predict_command(const PredictOptions& options) {
     write_answer(graph_text(job.step));
     return kExitDone;
   }
-  const Prediction prediction = predict({.graph = job.step,
-                                         .gpu = job.gpu,
-                                         .cost = sources.cost,
-                                         .framework = job.framework,
-                                         .precision = job.precision,
-                                         .input_from_host = options.job.data == "memory"});
+  const Prediction prediction = predict(job, sources);
   if (prediction.num_guessed_kernels > 0) {
     job.warnings.push_back(std::to_string(prediction.num_guessed_kernels) +
                            " kernels belong to operators without a cost model and are bounded by "
@@ -125,6 +120,13 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--data", job.data,
                    "synthetic (on the GPU already) or memory (copied every step)")
       ->type_name("D")
+      ->capture_default_str();
+  verb->add_option("--recompute", job.recompute,
+                   "Activations computed again, not kept: none, selective or full")
+      ->type_name("R")
+      ->capture_default_str();
+  verb->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update")
+      ->type_name("N")
       ->capture_default_str();
   verb->add_option("--gpus", options->gpus, "GPUs in total; this version: 1")->type_name("N");
   verb->add_option("--nodes", options->nodes, "Machines; this version: 1")->type_name("N");

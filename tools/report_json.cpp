@@ -99,6 +99,8 @@ std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice&
   doc["framework"] = job.framework.id;
   doc["framework_version"] = job.options.framework_version;
   doc["optimizer"] = job.phase == Phase::Train ? Json(job.options.optimizer) : Json();
+  doc["recompute"] = job.options.recompute;
+  doc["accumulate"] = job.options.accumulate;
   doc["data"] = job.options.data;
   doc["assumptions"] = job.assumptions;
   doc["warnings"] = job.warnings;
@@ -127,7 +129,7 @@ std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice&
   doc["basis"] = to_json(p.by_basis, "basis", step, false);
   doc["bottleneck"] = to_string(p.bottleneck);
   doc["kernel_time_s"] = p.timeline.kernel_busy.in_s();
-  doc["kernel_launches"] = p.program.kernels.size();
+  doc["kernel_launches"] = p.num_kernels;
   if (with_layers) doc["layers"] = layers_json(job, p);
   return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }

@@ -71,8 +71,10 @@ void add_job(Page& page, const Job& job) {
             job.forward.forward_macs() / static_cast<double>(job.forward.batch) * 1e-9);
   page.line("GPU", "{} = {}{}", job.gpu.id, job.gpu.name,
             o.gpu == job.gpu.id ? "" : fmt::format(" (chosen for \"{}\")", o.gpu));
-  page.line("Job", "{}, batch {}, {}, {}{}{}{}", o.phase, o.batch, o.precision, job.framework.name,
-            job.phase == Phase::Train ? ", " + o.optimizer : "",
+  page.line("Job", "{}, batch {}{}{}, {}, {}{}{}{}", o.phase, o.batch,
+            o.accumulate > 1 ? fmt::format(" x {} per update", o.accumulate) : "",
+            o.recompute == "none" ? "" : fmt::format(", {} recomputation", o.recompute),
+            o.precision, job.framework.name, job.phase == Phase::Train ? ", " + o.optimizer : "",
             o.data == "synthetic" ? ", input already on the GPU" : ", input copied every step", "");
   for (const std::string& assumption : job.assumptions) page.line("", "{}", assumption);
 }

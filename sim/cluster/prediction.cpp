@@ -44,11 +44,15 @@ std::vector<Bytes> workspaces_of(const NetworkGraph& graph, const PricedStep& pr
   return workspaces;
 }
 
+MemoryOptions memory_options(const PredictRequest& r) {
+  return {.precision = r.precision, .keeps_gradients = r.keeps_gradients};
+}
+
 PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& framework) {
   PlannedStep step;
   step.priced = price(lower(r.graph, framework, r.gpu, {.precision = r.precision}), r.gpu, r.cost);
   step.memory = plan_memory(r.graph, workspaces_of(r.graph, step.priced), framework, r.gpu, r.cost,
-                            {.precision = r.precision});
+                            memory_options(r));
   return step;
 }
 
@@ -56,8 +60,7 @@ PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& frame
 PlannedStep plan_step(const PredictRequest& r) {
   PlannedStep step = choose_within(r, r.framework);
   if (step.memory.fits) return step;
-  const MemoryPlan bare =
-      plan_memory(r.graph, {}, r.framework, r.gpu, r.cost, {.precision = r.precision});
+  const MemoryPlan bare = plan_memory(r.graph, {}, r.framework, r.gpu, r.cost, memory_options(r));
   if (!bare.fits) return step;
   // Free memory is in pieces: what the largest of them holds is found by trying.
   for (const double share : {1.0, 0.5, 0.125, 0.0}) {
@@ -88,13 +91,17 @@ std::optional<Phase> find_phase(std::string_view name) {
   return std::nullopt;
 }
 
-NetworkGraph make_step_graph(NetworkGraph forward, Phase phase, std::string_view optimizer) {
+NetworkGraph make_step_graph(NetworkGraph forward, Phase phase, const StepOptions& options) {
   if (phase == Phase::Infer || phase == Phase::Forward) return forward;
-  const auto kind = find_optimizer(optimizer);
+  const auto kind = find_optimizer(options.optimizer);
   TRACECAST_CHECK(kind.has_value(), "the optimizer's name was checked where it came in");
   const bool whole = phase == Phase::Train;
-  return make_training_graph(std::move(forward),
-                             {.optimizer = *kind, .with_loss = whole, .with_optimizer = whole});
+  NetworkGraph step =
+      make_training_graph(std::move(forward), {.optimizer = *kind,
+                                               .with_loss = whole,
+                                               .with_optimizer = whole && options.with_update,
+                                               .adds_gradients = options.adds_gradients});
+  return recompute_activations(std::move(step), options.recompute);
 }
 
 Prediction predict(const PredictRequest& request) {
@@ -111,6 +118,7 @@ Prediction predict(const PredictRequest& request) {
   result.program = build_step_program(graph, result.priced, request.framework, input_copy);
   result.timeline = simulate(result.program);
 
+  result.num_kernels = result.program.kernels.size();
   std::vector<ErrorShare> errors;
   // Kernels that overlap the host's work decide nothing; which ones is not worth telling apart.
   const double on_path = result.timeline.kernel_busy > Seconds(0)

@@ -8,6 +8,7 @@
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
+#include "models/recompute.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cluster/interval.hpp"
 #include "sim/cluster/memory.hpp"
@@ -27,9 +28,16 @@ enum class Phase {
     Phase phase);  ///< as in flags and tables: "forward_backward"
 [[nodiscard]] std::optional<Phase> find_phase(std::string_view name);
 
+struct StepOptions {
+  std::string_view optimizer = "momentum";
+  Recompute recompute = Recompute::None;
+  /// One of several micro-batches that share an update: gradients are added to those kept from the ones before.
+  bool adds_gradients = false;
+  bool with_update = true;  ///< false: the update comes after a later micro-batch
+};
 /// Adds to a forward graph what the phase asks for.
 [[nodiscard]] NetworkGraph make_step_graph(NetworkGraph forward, Phase phase,
-                                           std::string_view optimizer);
+                                           const StepOptions& options);
 
 /// One job on one GPU. The graph is that of the whole step (make_step_graph).
 struct PredictRequest {
@@ -38,6 +46,7 @@ struct PredictRequest {
   const CostProfile& cost;
   const FrameworkProfile& framework;
   PrecisionMode precision = PrecisionMode::Fp32;
+  bool keeps_gradients = false;  ///< beyond the step, whatever the framework does
   bool input_from_host = false;  ///< each step copies its inputs from pinned host memory
   std::size_t num_causes = 3;    ///< how many of the greatest costs to name
 };
@@ -63,6 +72,7 @@ struct Prediction {
   std::vector<TimeShare> by_basis;
   Bottleneck bottleneck{};
   std::vector<Cost> greatest;
+  std::size_t num_kernels = 0;          ///< launched in a step
   std::size_t num_guessed_kernels = 0;  ///< of operators without a cost model
   Seconds guessed_time{};
 };

@@ -59,6 +59,7 @@ class Lives {
     for (std::uint32_t i = 0; i < graph_.ops().size(); ++i) {
       share(graph_.ops()[i]);
       touch(graph_.ops()[i], i);
+      release_parts(graph_.ops()[i]);
     }
     const auto last =
         static_cast<std::uint32_t>(graph_.ops().empty() ? 0 : graph_.ops().size() - 1);
@@ -126,6 +127,14 @@ class Lives {
     }
   }
 
+  /// A weight that several ops read gets its gradient in parts; only their sum is kept.
+  void release_parts(const Op& op) {
+    if (op.pass != Pass::Backward || shares_memory_with_input(op)) return;
+    for (const TensorId input : op.inputs) {
+      if (graph_.tensor(input).role == TensorRole::WeightGradient) of(input).permanent = false;
+    }
+  }
+
   void touch(const Op& op, std::uint32_t i) {
     for (const TensorId output : op.outputs) {
       TensorBuffer& buffer = of(output);
@@ -139,7 +148,10 @@ class Lives {
 
   void add_saved(std::vector<TensorBuffer>& buffers) const {
     const auto ops = graph_.ops();
+    std::vector<std::uint32_t> runs(ops.size());  // where a forward op ran last
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
+      runs[i] = i;
+      if (ops[i].pass == Pass::Forward && ops[i].forward) runs[ops[i].forward->index] = i;
       if (ops[i].pass != Pass::Backward || !ops[i].forward) continue;
       const Op& forward = graph_.op(*ops[i].forward);
       if (forward.outputs.empty()) continue;
@@ -152,7 +164,7 @@ class Lives {
       buffers.push_back({.bytes = whole(bytes),
                          .memory_class = MemoryClass::Activations,
                          .permanent = framework_.tensor_memory != TensorMemory::UntilLastUse,
-                         .first = ops[i].forward->index,
+                         .first = runs[ops[i].forward->index],
                          .last = i});
     }
   }
@@ -160,6 +172,7 @@ class Lives {
   void add_new_gradients(std::vector<TensorBuffer>& buffers) const {
     const auto ops = graph_.ops();
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
+      if (shares_memory_with_input(ops[i])) continue;
       for (const TensorId output : ops[i].outputs) {
         const Tensor& tensor = graph_.tensor(output);
         if (tensor.role != TensorRole::WeightGradient || bytes_of(tensor) == 0) continue;

@@ -55,12 +55,7 @@ TEST_CASE("at the largest batch the job fits, and one sample more does not") {
     options.framework = framework;
     options.batch = 64;
     const auto fits = [&] {
-      const Job job = make_job(options, sources);
-      return plan_memory({.graph = job.step,
-                          .gpu = job.gpu,
-                          .cost = sources.cost,
-                          .framework = job.framework})
-          .fits;
+      return plan_memory(make_job(options, sources), sources).fits;
     };
     options.batch = find_largest_batch(make_job(options, sources), sources);
     CHECK(options.batch > 64);

@@ -52,14 +52,6 @@ TEST_CASE("memory that nvidia-smi shows is within 2 % of the study's") {
   }
 }
 
-TEST_CASE("ResNet-50 at batch 128 does not fit a K80, at batch 64 it does") {
-  const Sources sources = load_sources({});
-  // Gavel's measurements: throughput 0 at batch 128 on a K80 of 12 GB, PyTorch.
-  CHECK_FALSE(train("resnet50", "k80", "pytorch", 128, 224, sources).memory.fits);
-  CHECK(train("resnet50", "k80", "pytorch", 64, 224, sources).memory.fits);
-  CHECK(train("resnet50", "v100", "pytorch", 128, 224, sources).memory.fits);
-}
-
 TEST_CASE("average power in training is near the study's, idle power equal") {
   const Sources sources = load_sources({});
   double sum = 0;
