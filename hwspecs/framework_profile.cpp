@@ -25,6 +25,7 @@ class Reader {
  public:
   Reader(const proto::FrameworkProfile& message, std::string_view where, FrameworkProfile& profile)
       : where_(where), profile_(profile) {
+    profile.sources.clear();
     for (const auto& s : message.source()) {
       profile.sources.push_back({s.key(), s.title(), s.where()});
     }
@@ -148,6 +149,39 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
 
 #undef TRACECAST_FIELD
 
+void read_compiler(const proto::FrameworkProfile::Compiler& message, std::string_view where,
+                   const proto::FrameworkProfile& whole, FrameworkProfile& p) {
+  if (message.framework().empty() || message.name().empty()) {
+    throw InputError(where, "a compiler without framework or name", "both");
+  }
+  Reader read(whole, where, p);
+  GraphCompiler& c = p.compiler.emplace();
+  c.framework = message.framework();
+  c.name = message.name();
+#define TRACECAST_FIELD(name) "compiler." #name, message.has_##name(), message.name()
+  c.expands_normalization = read.flag(TRACECAST_FIELD(expands_normalization));
+  c.fuses_convolution_epilogue = read.flag(TRACECAST_FIELD(fuses_convolution_epilogue));
+  c.repeats_producers = read.flag(TRACECAST_FIELD(repeats_producers));
+  c.merges_siblings = read.flag(TRACECAST_FIELD(merges_siblings));
+  c.most_operands = read.count(TRACECAST_FIELD(most_operands), 2, 100000);
+  c.argument = Seconds(read.number(TRACECAST_FIELD(argument_us), 0, 1e5) * 1e-6);
+#undef TRACECAST_FIELD
+}
+
+/// The message of the profile that `based_on` names, with what `own` states on top.
+proto::FrameworkProfile complete(const proto::FrameworkProfile& own, std::string_view where) {
+  for (const EmbeddedFile& file : embedded::framework_profiles()) {
+    if (!file.path.ends_with("/" + own.based_on() + ".textproto")) continue;
+    proto::FrameworkProfile whole;
+    parse_textproto(file.content, file.path, whole);
+    if (whole.has_based_on()) break;
+    whole.MergeFrom(own);
+    return whole;
+  }
+  throw InputError(where, fmt::format("based_on \"{}\"", own.based_on()),
+                   "a profile in the binary that is based on no other");
+}
+
 const std::vector<FrameworkProfile>& profiles() {
   static const std::vector<FrameworkProfile> all = [] {
     std::vector<FrameworkProfile> parsed;
@@ -186,11 +220,13 @@ std::string_view to_string(PrecisionMode mode) {
 FrameworkProfile parse_framework_profile(std::string_view text, std::string_view where) {
   proto::FrameworkProfile message;
   parse_textproto(text, where, message);
+  if (message.has_based_on()) message = complete(message, where);
   FrameworkProfile profile;
   profile.id = message.id();
   profile.name = message.name();
   if (profile.id.empty()) throw InputError(where, "no id", "an id such as \"pytorch\"");
   read_values(message, where, profile);
+  if (message.has_compiler()) read_compiler(message.compiler(), where, message, profile);
   return profile;
 }
 
@@ -200,6 +236,18 @@ const FrameworkProfile& find_framework(std::string_view id) {
     if (profile.id == wanted) return profile;
   }
   throw InputError("--framework", fmt::format("\"{}\"", id), describe_choices(id, framework_ids()));
+}
+
+const FrameworkProfile& find_compiled_framework(std::string_view id, std::string_view name) {
+  const FrameworkProfile& plain = find_framework(id);
+  std::string having;
+  for (const FrameworkProfile& profile : profiles()) {
+    if (!profile.compiler || profile.compiler->name != name) continue;
+    if (profile.compiler->framework == plain.id) return profile;
+    having += (having.empty() ? "" : ", ") + profile.compiler->framework;
+  }
+  throw InputError("--framework", fmt::format("{} with {}", plain.id, name),
+                   having.empty() ? "a framework with that compiler" : "one of: " + having);
 }
 
 std::vector<std::string> framework_ids() {

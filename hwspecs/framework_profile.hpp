@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,24 @@ enum class TensorMemory {
   UntilLastUse,     ///< freed, or planned to be overwritten, after the last op that reads them
   SharedGradients,  ///< activations stay, gradients of activations share memory after their last use
   WholeStep,        ///< every tensor has memory of its own from the first step on
+};
+
+/// A compiler that takes the whole graph of a step and writes kernels of its own for whatever no
+/// library computes: chains of elementwise ops and the reductions at their ends (models/lowering/fusion.hpp).
+struct GraphCompiler {
+  std::string framework;  ///< id of the profile of the same framework without it
+  std::string name;       ///< "xla"
+  /// Norms and softmax become reductions and elementwise ops; else they stay library calls.
+  bool expands_normalization = false;
+  /// Bias and relu after a convolution run in its epilogue.
+  bool fuses_convolution_epilogue = false;
+  /// A producer with several readers is repeated in each of them where that moves no more bytes.
+  bool repeats_producers = false;
+  /// Kernels that read the same tensor become one with several results.
+  bool merges_siblings = false;
+  int most_operands = 64;  ///< tensors that one fused kernel reads and writes
+  /// Host, per weight, buffer and optimizer state: handed over before the compiled code starts.
+  Seconds argument{};
 };
 
 /// Documented behaviour and measured host costs of a deep-learning framework. Behaviour has a
@@ -98,11 +117,14 @@ struct FrameworkProfile {
   Bytes
       context_memory{};  ///< what the framework loads beside the CUDA context: kernels of its libraries
 
+  std::optional<GraphCompiler> compiler;  ///< nothing: ops run one by one
+
   std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema
 };
 
 /// Reads a profile in text format (hwspecs/proto/framework_profile.proto). `where` names it in errors.
+/// A profile `based_on` one in the binary takes from it what it does not state.
 /// Throws InputError: syntax, a missing or absurd value, a value without a source.
 [[nodiscard]] FrameworkProfile parse_framework_profile(std::string_view text,
                                                        std::string_view where);
@@ -110,6 +132,9 @@ struct FrameworkProfile {
 /// The profile of that id in the binary (hwspecs/framework). Throws InputError with the nearest
 /// word.
 [[nodiscard]] const FrameworkProfile& find_framework(std::string_view id);
+/// The profile of framework `id` with compiler `name` ("xla"). Throws InputError when there is none.
+[[nodiscard]] const FrameworkProfile& find_compiled_framework(std::string_view id,
+                                                              std::string_view name);
 /// Ids of the profiles in the binary, sorted.
 [[nodiscard]] std::vector<std::string> framework_ids();
 

@@ -259,9 +259,12 @@ Job make_job(const JobOptions& o, const Sources& sources) {
   }
   job.precision = *precision;
   job.gpu = sources.gpus.find(o.gpu);
-  job.framework = take_framework(o.framework, sources);
+  job.framework =
+      take_framework(o.xla ? find_compiled_framework(o.framework, "xla").id : o.framework, sources);
+  const std::string& plain =
+      job.framework.compiler ? job.framework.compiler->framework : job.framework.id;
   if (job.precision == PrecisionMode::Fp32 &&
-      fp32_runs_as_tf32(job.framework.id, o.framework_version, "", job.gpu)) {
+      fp32_runs_as_tf32(plain, o.framework_version, "", job.gpu)) {
     job.precision = PrecisionMode::Tf32;
     job.assumptions.push_back("fp32 code runs as TF32 on this GPU with this framework");
   }

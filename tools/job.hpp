@@ -49,6 +49,7 @@ struct JobOptions {
   std::string precision = "fp32";
   std::string framework = "tensorflow";
   std::string framework_version;
+  bool xla = false;  ///< the framework compiles the graph with XLA
   std::string optimizer = "momentum";
   std::string data = "synthetic";
   std::string recompute = "none";

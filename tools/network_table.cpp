@@ -41,7 +41,6 @@ class NetworkTable final : public RowPredictor {
     if (!precision)
       return skip("precision " + std::string(row.text("precision")) + " is not known");
     if (gpus > 1) return skip("several GPUs: this version predicts one");
-    if (row.text_or_empty("xla") == "yes") return skip("XLA: compiled graphs are not predicted");
     if (row.text_or_empty("data") == "real") {
       return skip("real data: the input pipeline is not predicted");
     }
@@ -52,6 +51,7 @@ class NetworkTable final : public RowPredictor {
     job.batch = batch;
     job.phase = to_string(*phase);
     job.framework = row.text("framework");
+    job.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
     job.framework_version = row.text_or_empty("framework_version");
     // Batches that the benchmark keeps in host memory are copied in every step.
     const std::string_view notes = row.text_or_empty("notes");
@@ -85,8 +85,9 @@ class NetworkTable final : public RowPredictor {
       return skip("GPU " + options.gpu + " has no spec");
     }
     const std::string key =
-        options.network + '|' + options.gpu + '|' + options.framework + '|' + options.precision +
-        '|' + options.phase + '|' + options.data + '|' + std::to_string(options.batch) + '|' +
+        options.network + '|' + options.gpu + '|' + options.framework +
+        (options.xla ? "+xla|" : "|") + options.precision + '|' + options.phase + '|' +
+        options.data + '|' + std::to_string(options.batch) + '|' +
         std::to_string(find_cudnn_version(options.framework_version).value_or(0));
     auto known = answers_.find(key);
     if (known == answers_.end()) known = answers_.emplace(key, predict_job(options)).first;

@@ -1,10 +1,12 @@
 #include "models/lowering/lower.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "models/lowering/convolution.hpp"
+#include "models/lowering/fusion.hpp"
 #include "models/lowering/kernels.hpp"
 #include "models/lowering/layers.hpp"
 #include "sim/base/error.hpp"
@@ -124,6 +126,7 @@ class Lowering {
                                            : static_cast<double>(a.p) * static_cast<double>(a.q);
     const double y = static_cast<double>(a.n) * static_cast<double>(channels_out) * image_out;
     std::vector<Kernel> before, after;
+    if (context_.framework.compiler) return add_filter_copy(lowered, op, weights);
     if (op.pass == Pass::Forward) {
       if (context_.formats.casts_weights())
         before.push_back(weight_cast(context_, op.pass, weights));
@@ -152,6 +155,24 @@ class Lowering {
     }
   }
 
+  /// A compiler casts a filter and changes its layout in one kernel, before its first use; the
+  /// gradient's way back is part of the update (fusion_graph.hpp).
+  void add_filter_copy(LoweredOp& lowered, const Op& op, double weights) {
+    if (op.pass != Pass::Forward) return;
+    std::optional<Kernel> copy;
+    if (context_.formats.casts_weights()) {
+      copy = weight_cast(context_, op.pass, weights);
+    } else if (context_.framework.transforms_filters) {
+      const Bytes bytes = element_size(context_.formats.storage) * weights;
+      copy = lowering::stream_kernel("filter_layout", KernelClass::Transpose, op.pass,
+                                     context_.formats.storage, bytes, bytes, weights);
+    }
+    if (!copy) return;
+    for (Candidate& candidate : lowered.candidates) {
+      candidate.kernels.insert(candidate.kernels.begin(), *copy);
+    }
+  }
+
   void lower_optimizer(OpId id, const Op& op) {
     if (!context_.framework.multi_tensor_optimizer) {
       const Op* one = &op;
@@ -174,17 +195,30 @@ class Lowering {
   bool updates_done_ = false;
 };
 
+Context make_context(const NetworkGraph& graph, const FrameworkProfile& framework,
+                     const GpuSpec& gpu, const LoweringOptions& options) {
+  bool is_training = false;
+  for (const Op& op : graph.ops()) is_training = is_training || op.pass != Pass::Forward;
+  return {.graph = graph,
+          .framework = framework,
+          .formats = lowering::choose_formats(options.precision, gpu),
+          .is_training = is_training};
+}
+
 }  // namespace
 
 LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework, const GpuSpec& gpu,
                   const LoweringOptions& options) {
-  bool is_training = false;
-  for (const Op& op : graph.ops()) is_training = is_training || op.pass != Pass::Forward;
-  const Context context{.graph = graph,
-                        .framework = framework,
-                        .formats = lowering::choose_formats(options.precision, gpu),
-                        .is_training = is_training};
-  return Lowering(context, gpu).run();
+  const Context context = make_context(graph, framework, gpu, options);
+  LoweredStep step = Lowering(context, gpu).run();
+  return framework.compiler ? lowering::fuse(context, std::move(step)) : step;
+}
+
+NetworkGraph graph_in_memory(const NetworkGraph& graph, const FrameworkProfile& framework,
+                             const GpuSpec& gpu, const LoweringOptions& options) {
+  if (!framework.compiler) return graph;
+  const Context context = make_context(graph, framework, gpu, options);
+  return lowering::fused_graph(context, Lowering(context, gpu).run());
 }
 
 Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {
@@ -196,7 +230,9 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {
     case OpKind::ConvTranspose:
     case OpKind::Linear:
     case OpKind::MatMul:
+      return time + framework.dispatch_per_library_call;
     case OpKind::BatchNorm:
+      if (framework.compiler && framework.compiler->expands_normalization) return time;
       return time + framework.dispatch_per_library_call;
     default:
       return time;

@@ -18,9 +18,17 @@ struct LoweringOptions {
 /// workspace. The spec is used for legality only (architecture, units), never for speed. Pure; ops
 /// keep the graph's order; updates that the framework launches together stand under the first of
 /// them, and the others are left out. Batch norm computes statistics when the graph has any backward
-/// or update op.
+/// or update op. A framework with a compiler fuses ops: an op that joined another kernel has no
+/// kernels (models/lowering/fusion.hpp).
 [[nodiscard]] LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework,
                                 const GpuSpec& gpu, const LoweringOptions& options);
+
+/// The same graph as the kernels of `lower` read and write it: with a compiler, tensors that never
+/// reach memory have neither writer nor reader, and an op has the operands and results of the
+/// kernels that stand with it. Same ops and tensors in the same order. For plans of memory.
+[[nodiscard]] NetworkGraph graph_in_memory(const NetworkGraph& graph,
+                                           const FrameworkProfile& framework, const GpuSpec& gpu,
+                                           const LoweringOptions& options);
 
 /// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS.
 /// Launches come on top.

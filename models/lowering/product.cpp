@@ -43,6 +43,8 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
                                    .k = a.k,
                                    .transpose_a = a.transpose_a,
                                    .transpose_b = a.transpose_b}));
+  // A compiler fuses bias, its gradient and the cast of the weight's (fusion_graph.hpp).
+  if (context.framework.compiler) return kernels;
   if (op.pass == Pass::Forward && a.has_bias && !context.framework.fuses_bias) {
     kernels.push_back(bias_add(context, op.pass, static_cast<double>(a.batch) * m * n, n));
   }

@@ -48,26 +48,33 @@ MemoryOptions memory_options(const PredictRequest& r) {
   return {.precision = r.precision, .keeps_gradients = r.keeps_gradients};
 }
 
-PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& framework) {
+/// `in_memory`: the graph without what a compiler keeps in registers.
+PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& framework,
+                          const NetworkGraph& in_memory) {
   PlannedStep step;
   step.priced = price(lower(r.graph, framework, r.gpu, {.precision = r.precision}), r.gpu, r.cost);
-  step.memory = plan_memory(r.graph, workspaces_of(r.graph, step.priced), framework, r.gpu, r.cost,
-                            memory_options(r));
+  step.memory = plan_memory(in_memory, workspaces_of(r.graph, step.priced), framework, r.gpu,
+                            r.cost, memory_options(r));
   return step;
 }
 
 /// The fastest algorithms, or those that the memory left by everything else allows.
 PlannedStep plan_step(const PredictRequest& r) {
-  PlannedStep step = choose_within(r, r.framework);
+  NetworkGraph fused;
+  if (r.framework.compiler) {
+    fused = graph_in_memory(r.graph, r.framework, r.gpu, {.precision = r.precision});
+  }
+  const NetworkGraph& in_memory = r.framework.compiler ? fused : r.graph;
+  PlannedStep step = choose_within(r, r.framework, in_memory);
   if (step.memory.fits) return step;
-  const MemoryPlan bare = plan_memory(r.graph, {}, r.framework, r.gpu, r.cost, memory_options(r));
+  const MemoryPlan bare = plan_memory(in_memory, {}, r.framework, r.gpu, r.cost, memory_options(r));
   if (!bare.fits) return step;
   // Free memory is in pieces: what the largest of them holds is found by trying.
   for (const double share : {1.0, 0.5, 0.125, 0.0}) {
     FrameworkProfile framework = r.framework;
     framework.convolution_workspace_limit =
         min(framework.convolution_workspace_limit, bare.headroom() * share);
-    PlannedStep smaller = choose_within(r, framework);
+    PlannedStep smaller = choose_within(r, framework, in_memory);
     if (smaller.memory.fits) return smaller;
   }
   return step;

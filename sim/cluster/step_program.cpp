@@ -78,6 +78,15 @@ class PriceMemory {
   std::map<Key, std::vector<std::uint32_t>> by_work_;
 };
 
+/// What lives on between steps and is handed to compiled code.
+double count_arguments(const NetworkGraph& graph) {
+  return static_cast<double>(
+      std::count_if(graph.tensors().begin(), graph.tensors().end(), [](const Tensor& tensor) {
+        return tensor.role == TensorRole::Weight || tensor.role == TensorRole::Buffer ||
+               tensor.role == TensorRole::OptimizerState;
+      }));
+}
+
 }  // namespace
 
 PricedStep price(LoweredStep lowered, const GpuSpec& gpu, const CostProfile& profile) {
@@ -107,6 +116,9 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
                                const FrameworkProfile& framework, Seconds input_copy) {
   StepProgram program;
   program.step_overhead = framework.step_overhead;
+  if (framework.compiler) {
+    program.step_overhead += framework.compiler->argument * count_arguments(graph);
+  }
   program.launch = framework.launch_per_kernel;
   program.input_copy = input_copy;
   program.synchronizes = framework.synchronizes_each_step;

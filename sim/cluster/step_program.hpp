@@ -55,7 +55,8 @@ struct StepProgram {
   std::uint32_t launch_queue = 1024;
 };
 
-/// Ops without kernels (views, updates merged into one launch) cost the host nothing.
+/// Ops without kernels (views, updates merged into one launch, what a compiler fused) cost the host nothing.
+/// Compiled code starts when its arguments have been handed over, one by one: part of the step's overhead.
 [[nodiscard]] StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& priced,
                                              const FrameworkProfile& framework, Seconds input_copy);
 

@@ -49,13 +49,50 @@ TEST_SUITE("hwspecs/framework_profile") {
       CAPTURE(id);
       const FrameworkProfile& profile = find_framework(id);
       CHECK(profile.id == id);
-      CHECK(profile.values.size() == 37);
+      CHECK(profile.values.size() == (profile.compiler ? 43 : 37));
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);
         CHECK(std::any_of(profile.sources.begin(), profile.sources.end(), [&](const SpecSource& s) {
           return s.key == value.source && !s.title.empty() && !s.where.empty();
         }));
       }
+    }
+  }
+
+  TEST_CASE("a profile based on another states what differs, and takes the rest") {
+    const FrameworkProfile& plain = find_framework("tensorflow");
+    const FrameworkProfile& compiled = find_compiled_framework("tensorflow", "xla");
+    CHECK(compiled.id == "tensorflow_xla");
+    CHECK_FALSE(plain.compiler);
+    REQUIRE(compiled.compiler);
+    CHECK(compiled.compiler->framework == "tensorflow");
+    CHECK(compiled.compiler->most_operands == 64);
+    CHECK(compiled.dispatch_per_op < plain.dispatch_per_op);
+    CHECK(compiled.launch_per_kernel == plain.launch_per_kernel);
+    CHECK(compiled.allocator_block == plain.allocator_block);
+  }
+
+  TEST_CASE("what a profile is based on exists, and is whole") {
+    const std::string text = text_of("tensorflow_xla");
+    CHECK(
+        error_of(replaced(text, "based_on: \"tensorflow\"", "based_on: \"tensorfolw\"")) ==
+        "profile: found based_on \"tensorfolw\"; expected a profile in the binary that is based on "
+        "no other");
+    CHECK(error_of(replaced(text, "based_on: \"tensorflow\"", "based_on: \"tensorflow_xla\""))
+              .find("based on no other") != std::string::npos);
+    CHECK(error_of(replaced(text, "name: \"xla\"", ""))
+              .find("a compiler without framework or name") != std::string::npos);
+    CHECK(error_of(replaced(text, "most_operands { value: 64", "most_operands { value: 1"))
+              .find("compiler.most_operands = 1") != std::string::npos);
+  }
+
+  TEST_CASE("a compiler is found for the frameworks that have it") {
+    CHECK_THROWS_AS((void)find_compiled_framework("caffe", "xla"), InputError);
+    try {
+      (void)find_compiled_framework("caffe", "xla");
+    } catch (const InputError& error) {
+      CHECK(std::string(error.what()) ==
+            "--framework: found caffe with xla; expected one of: tensorflow");
     }
   }
 
