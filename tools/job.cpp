@@ -16,6 +16,7 @@
 #include "sim/cluster/accumulation.hpp"
 #include "sim/cost/sustained_clock.hpp"
 #include "tools/framework_era.hpp"
+#include "tools/input_options.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
 
@@ -158,7 +159,8 @@ PredictRequest request_of(const Job& job, const Sources& sources) {
           .framework = job.framework,
           .precision = job.precision,
           .keeps_gradients = job.micro_batch.has_value(),
-          .input_from_host = job.options.data == "memory"};
+          .input_from_host = job.options.data == "memory",
+          .input = job.input ? &*job.input : nullptr};
 }
 
 }  // namespace
@@ -185,8 +187,11 @@ std::optional<PrecisionMode> find_precision(std::string_view name) {
 }
 
 Sources load_sources(const SourceOptions& options) {
-  Sources sources{
-      .gpus = GpuCatalog::embedded(), .cost = {}, .cost_record = {}, .framework_sets = {}};
+  Sources sources{.gpus = GpuCatalog::embedded(),
+                  .cpus = CpuCatalog::embedded(),
+                  .cost = {},
+                  .cost_record = {},
+                  .framework_sets = {}};
   if (!options.hwspecs.empty()) sources.gpus.add_folder(options.hwspecs);
   if (options.profile.empty()) {
     sources.cost = default_cost_profile();
@@ -245,10 +250,6 @@ Job make_job(const JobOptions& o, const Sources& sources) {
     throw InputError("--optimizer", "\"" + o.optimizer + "\"",
                      describe_choices(o.optimizer, names));
   }
-  if (o.data != "synthetic" && o.data != "memory") {
-    const std::vector<std::string> names{"synthetic", "memory"};
-    throw InputError("--data", "\"" + o.data + "\"", describe_choices(o.data, names));
-  }
   check_training_options(o, job.phase);
   const auto precision = find_precision(o.precision);
   if (!precision) {
@@ -279,8 +280,14 @@ Job make_job(const JobOptions& o, const Sources& sources) {
 
   job.forward = build_forward(o, job.phase, job);
   add_steps(job);
+  job.input = make_input(o, sources, job);
   job.inputs.push_back({"gpu", job.gpu.id, hash_of(job.gpu.values)});
   job.inputs.push_back({"framework", job.framework.id, hash_of(job.framework.values)});
+  if (job.input) {
+    job.inputs.push_back({"data_set", job.input->data.id, hash_of(job.input->data.values)});
+    job.inputs.push_back(
+        {"input_pipeline", job.input->pipeline.id, hash_of(job.input->pipeline.values)});
+  }
   job.inputs.push_back(sources.cost_record);
   return job;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hwspecs/cost_profile.hpp"
+#include "hwspecs/cpu_loader.hpp"
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_loader.hpp"
 #include "models/graph.hpp"
@@ -30,6 +31,7 @@ struct SourceOptions {
 /// The GPUs and the cost profile that a command works with.
 struct Sources {
   GpuCatalog gpus;
+  CpuCatalog cpus;
   CostProfile cost;
   InputRecord cost_record;
   std::vector<std::string>
@@ -54,6 +56,9 @@ struct JobOptions {
   std::string data = "synthetic";
   std::string recompute = "none";
   std::int64_t accumulate = 1;  ///< micro-batches of `batch` samples per update
+  std::string host_cpu;         ///< "ID" or "NxID"; empty: that of the GPU's years
+  std::string pipeline;         ///< empty: the framework's
+  std::optional<std::int64_t> cpu_threads, workers;
   std::optional<std::int64_t> image_size, seq_len, classes;
 };
 
@@ -65,7 +70,8 @@ struct Job {
   FrameworkProfile framework;
   PrecisionMode precision{};
   Phase phase{};
-  NetworkGraph forward;  ///< as built
+  std::optional<InputJob> input;  ///< what loads the data; nothing for synthetic data and memory
+  NetworkGraph forward;           ///< as built
   NetworkGraph
       step;  ///< what is predicted; with several micro-batches, the last one and the update
   std::optional<NetworkGraph> micro_batch;  ///< one of those before it

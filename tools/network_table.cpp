@@ -8,6 +8,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "tools/framework_era.hpp"
+#include "tools/input_options.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {
@@ -41,9 +42,6 @@ class NetworkTable final : public RowPredictor {
     if (!precision)
       return skip("precision " + std::string(row.text("precision")) + " is not known");
     if (gpus > 1) return skip("several GPUs: this version predicts one");
-    if (row.text_or_empty("data") == "real") {
-      return skip("real data: the input pipeline is not predicted");
-    }
 
     JobOptions job;
     job.network = row.text("network");
@@ -62,6 +60,12 @@ class NetworkTable final : public RowPredictor {
                            notes.find("already on CPU") != std::string_view::npos ||
                            notes.find("array from the CPU") != std::string_view::npos;
     job.data = from_host ? "memory" : "synthetic";
+    if (row.text_or_empty("data") == "real") {
+      job.data = "real";
+      if (const std::string cpu = find_cpu_in(notes, sources_.cpus); !cpu.empty()) {
+        job.host_cpu = "2x" + cpu;  // servers with data-centre GPUs have two sockets
+      }
+    }
     job.precision = row.text("precision");
 
     const auto frameworks = framework_ids();
@@ -88,7 +92,10 @@ class NetworkTable final : public RowPredictor {
         options.network + '|' + options.gpu + '|' + options.framework +
         (options.xla ? "+xla|" : "|") + options.precision + '|' + options.phase + '|' +
         options.data + '|' + std::to_string(options.batch) + '|' +
-        std::to_string(find_cudnn_version(options.framework_version).value_or(0));
+        std::to_string(find_cudnn_version(options.framework_version).value_or(0)) + '|' +
+        options.host_cpu + '|' +
+        (options.data == "real" ? input_pipeline_of(options.framework, options.framework_version).id
+                                : "");
     auto known = answers_.find(key);
     if (known == answers_.end()) known = answers_.emplace(key, predict_job(options)).first;
     RowAnswer result = known->second;
@@ -99,13 +106,7 @@ class NetworkTable final : public RowPredictor {
   RowAnswer predict_job(const JobOptions& options) const {
     try {
       const Job job = make_job(options, sources_);
-      const Prediction prediction =
-          tracecast::predict({.graph = job.step,
-                              .gpu = job.gpu,
-                              .cost = sources_.cost,
-                              .framework = job.framework,
-                              .precision = job.precision,
-                              .input_from_host = options.data == "memory"});
+      const Prediction prediction = tracecast::predict(job, sources_);
       return {.measured = 0,
               .predicted = prediction.throughput_samples_per_s,
               .basis = main_basis(prediction),

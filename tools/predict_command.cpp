@@ -118,8 +118,12 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   verb->add_option("--image-size", job.image_size, "Side of square images, pixels")->type_name("S");
   verb->add_option("--seq-len", job.seq_len, "Tokens per sample")->type_name("L");
+  std::string data_sets;
+  for (const std::string& id : data_set_ids()) data_sets += ", " + id;
   verb->add_option("--data", job.data,
-                   "synthetic (on the GPU already) or memory (copied every step)")
+                   "synthetic (on the GPU already), memory (copied every step), or loaded: real "
+                   "(the network's usual data set)" +
+                       data_sets)
       ->type_name("D")
       ->capture_default_str();
   verb->add_option("--recompute", job.recompute,
@@ -129,6 +133,15 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update")
       ->type_name("N")
       ->capture_default_str();
+  verb->add_option("--host-cpu", job.host_cpu, "CPU of the host, such as 2xe5_2698_v4")
+      ->type_name("[N x]ID");
+  verb->add_option("--cpu-threads", job.cpu_threads, "CPU threads that the job may use")
+      ->type_name("T");
+  verb->add_option("--workers", job.workers, "Loader threads or processes; 0: the main thread")
+      ->type_name("W");
+  verb->add_option("--pipeline", job.pipeline,
+                   "Loader, if not the framework's: tensorpack, keras, ...")
+      ->type_name("ID");
   verb->add_option("--gpus", options->gpus, "GPUs in total; this version: 1")->type_name("N");
   verb->add_option("--nodes", options->nodes, "Machines; this version: 1")->type_name("N");
   add_source_options(*verb, options->sources);

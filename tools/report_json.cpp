@@ -76,6 +76,24 @@ Json greatest_json(const Job& job, const Prediction& prediction, Seconds step) {
   return list;
 }
 
+Json input_json(const Job& job, const InputUse& use) {
+  return {{"data_set", job.input->data.id},
+          {"pipeline", job.input->pipeline.id},
+          {"workers", use.workers},
+          {"cpu_threads", use.cpu_threads},
+          {"host_is_assumed", job.input->host_is_assumed},
+          {"waiting_share", use.waiting},
+          {"busy_threads", use.busy_threads},
+          {"thread_speed", use.cpu_speed},
+          {"slowest_stage", use.slowest},
+          {"supply_samples_per_s", static_cast<double>(job.options.batch) / use.supply.in_s()},
+          {"sample_cpu_s", use.sample_cpu_time.in_s()},
+          {"step_without_input_s", use.step_without.in_s()},
+          {"read_bytes_per_step", use.read_per_step.in_bytes()},
+          {"page_cache_share", use.cached},
+          {"workers_needed", use.workers_needed ? Json(*use.workers_needed) : Json()}};
+}
+
 }  // namespace
 
 std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice& advice,
@@ -126,6 +144,7 @@ std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice&
                                                         {"input", p.timeline.critical_input}},
                                  "cause", step, true);
   doc["greatest_costs"] = greatest_json(job, p, step);
+  if (p.input) doc["input"] = input_json(job, *p.input);
   doc["basis"] = to_json(p.by_basis, "basis", step, false);
   doc["bottleneck"] = to_string(p.bottleneck);
   doc["kernel_time_s"] = p.timeline.kernel_busy.in_s();

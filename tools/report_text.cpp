@@ -58,7 +58,7 @@ std::string_view meaning_of(Bottleneck bottleneck) {
     case Bottleneck::Launch:
       return "the host's dispatch and kernels too small to fill the GPU";
     case Bottleneck::Input:
-      return "the copy of the input";
+      return "loading and copying the input";
   }
   return "";
 }
@@ -71,11 +71,13 @@ void add_job(Page& page, const Job& job) {
             job.forward.forward_macs() / static_cast<double>(job.forward.batch) * 1e-9);
   page.line("GPU", "{} = {}{}", job.gpu.id, job.gpu.name,
             o.gpu == job.gpu.id ? "" : fmt::format(" (chosen for \"{}\")", o.gpu));
-  page.line("Job", "{}, batch {}{}{}, {}, {}{}{}{}", o.phase, o.batch,
+  page.line("Job", "{}, batch {}{}{}, {}, {}{}, {}", o.phase, o.batch,
             o.accumulate > 1 ? fmt::format(" x {} per update", o.accumulate) : "",
             o.recompute == "none" ? "" : fmt::format(", {} recomputation", o.recompute),
             o.precision, job.framework.name, job.phase == Phase::Train ? ", " + o.optimizer : "",
-            o.data == "synthetic" ? ", input already on the GPU" : ", input copied every step", "");
+            job.input ? job.input->data.name + " loaded by " + job.input->pipeline.name
+            : o.data == "synthetic" ? "input already on the GPU"
+                                    : "input copied every step");
   for (const std::string& assumption : job.assumptions) page.line("", "{}", assumption);
 }
 
@@ -116,6 +118,44 @@ void add_greatest(Page& page, const Job& job, const Prediction& p) {
   }
 }
 
+/// What the loader does, and what would keep the GPU busy.
+void add_input(Page& page, const Job& job, const InputUse& use) {
+  const auto batch = static_cast<double>(job.options.batch);
+  page.line("Input", "the GPU waits {} of the time; the loader could supply {} samples/s ({})",
+            percent(use.waiting), three_digits(batch / use.supply.in_s()), use.slowest);
+  page.line("", "{} on {} CPU threads; {} ms of one core per sample{}",
+            use.workers == 0   ? "no workers: the dispatch thread loads,"
+            : use.workers == 1 ? "1 worker"
+                               : fmt::format("{} workers", use.workers),
+            use.cpu_threads, three_digits(use.sample_cpu_time.in_ms()),
+            use.cpu_speed < 0.995 ? fmt::format("; threads share cores: {} of that speed each",
+                                                percent(use.cpu_speed))
+                                  : "");
+  if (use.supply > use.step_without) {
+    page.line("", "{}",
+              use.workers_needed ? fmt::format("{} workers with a core each would keep it busy",
+                                               *use.workers_needed)
+                                 : "no number of workers would keep it busy");
+  }
+}
+
+void add_cpu(Page& page, const Prediction& p) {
+  if (p.input) {
+    page.line("CPU utilisation", "{} of {} threads: {} at work, loading and dispatching",
+              percent(p.cpu_utilization), p.input->cpu_threads,
+              three_digits(p.input->busy_threads));
+  } else {
+    page.line("CPU utilisation", "{} of one core: the dispatch thread", percent(p.cpu_utilization));
+  }
+}
+
+std::string help_for_input(const InputUse& use) {
+  if (use.slowest != "workers") return fmt::format("a faster {} for the input", use.slowest);
+  return use.workers < use.cpu_threads
+             ? fmt::format("more workers: --workers, now {}", use.workers)
+             : fmt::format("more CPU threads: --cpu-threads, now {}", use.cpu_threads);
+}
+
 void add_basis(Page& page, const Job& job, const Prediction& p) {
   std::string shares;
   for (const TimeShare& share : p.by_basis) {
@@ -123,6 +163,10 @@ void add_basis(Page& page, const Job& job, const Prediction& p) {
     shares += fmt::format("{} {}", share.name, percent(share.time.in_s() / p.step_time_s.value));
   }
   page.line("Basis", "{} of the time", shares);
+  if (p.bottleneck == Bottleneck::Input && p.input) {
+    page.line("Would help most", "{}", help_for_input(*p.input));
+    return;
+  }
   const double host = p.timeline.critical_host.in_s() / p.step_time_s.value;
   page.line("Would help most", "{}",
             host > 0.5
@@ -160,7 +204,8 @@ std::string report_text(const Job& job, const Prediction& p, const MemoryAdvice&
   page.line("GPU utilisation", "{} (nvidia-smi: {} to {}); SM efficiency {} of peak arithmetic",
             percent(p.gpu_utilization.avg), percent(p.gpu_utilization.min),
             percent(p.gpu_utilization.max), percent(p.sm_efficiency));
-  page.line("CPU utilisation", "{} of one core: the dispatch thread", percent(p.cpu_utilization));
+  if (p.input) add_input(page, job, *p.input);
+  add_cpu(page, p);
   page.line(
       "Power", "{:.0f} W ({:.0f} to {:.0f}, idle {:.0f}), {} J per sample; {}", p.power.avg.in_w(),
       p.power.min.in_w(), p.power.max.in_w(), p.power.idle.in_w(),

@@ -51,6 +51,16 @@ ErrorStatistics total(const Validation& validation) {
   return summarize(rows);
 }
 
+/// Groups of the column `data` (synthetic, real) when it tells rows apart: what the headline is made of.
+std::vector<Group> by_data(const std::vector<Group>& groups) {
+  std::vector<Group> parts;
+  for (const Group& g : groups) {
+    if (g.by == "data") parts.push_back(g);
+  }
+  if (parts.size() < 2) parts.clear();
+  return parts;
+}
+
 /// Reasons with their counts, the most frequent first.
 std::vector<std::pair<std::string, std::size_t>> skipped(const Validation& validation) {
   std::map<std::string, std::size_t> counts;
@@ -96,7 +106,12 @@ std::string validation_text(const Validation& v) {
   text += fmt::format("{} {} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}\n", fit("errors, %", 10),
                       fit("", 20), "rows", "mean", "median", "p90", "bias", "in 90%");
   text += statistics_line("all", "", all);
-  for (const Group& g : group(v)) text += statistics_line(g.by, g.key, g.statistics);
+  const std::vector<Group> groups = group(v);
+  const bool mixes_data = !by_data(groups).empty();
+  for (const Group& g : by_data(groups)) text += statistics_line(g.by, g.key, g.statistics);
+  for (const Group& g : groups) {
+    if (!mixes_data || g.by != "data") text += statistics_line(g.by, g.key, g.statistics);
+  }
 
   std::vector<const ValidatedRow*> worst;
   for (const ValidatedRow& row : v.rows) {
@@ -172,7 +187,8 @@ std::string validation_json(const Validation& v) {
   }
   text += "\n  ],\n  \"groups\": ";
   Json groups = Json::array();
-  for (const Group& g : group(v)) {
+  const std::vector<Group> all_groups = group(v);
+  for (const Group& g : all_groups) {
     Json entry{{"by", g.by}, {"key", g.key}, {"n", g.statistics.n}};
     entry.update(to_json(g.statistics));
     groups.push_back(std::move(entry));
@@ -181,6 +197,11 @@ std::string validation_json(const Validation& v) {
   const ErrorStatistics all = total(v);
   Json sum{{"n", all.n}, {"skipped", num_skipped(v)}};
   sum.update(to_json(all));
+  for (const Group& g : by_data(all_groups)) {
+    Json part{{"n", g.statistics.n}};
+    part.update(to_json(g.statistics));
+    sum["by_data"][g.key] = std::move(part);
+  }
   text += sum.dump() + ",\n  \"skipped_reasons\": ";
   Json reasons = Json::array();
   for (const auto& [reason, n] : skipped(v)) reasons.push_back({{"reason", reason}, {"n", n}});

@@ -163,6 +163,7 @@ std::vector<ZooEntry> mask_rcnn_networks() {
        .parameters = torchvision_parameters(44'401'393),
        .image_size = 800,
        .classes = 91,
+       .data_set = "coco",
        .build = mask_rcnn},
   };
 }

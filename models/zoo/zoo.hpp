@@ -40,6 +40,8 @@ struct ZooEntry {
   std::int64_t seq_len = 0;      ///< usual tokens per sample; 0 = reads no sequences
   std::int64_t most_tokens = 0;  ///< learned positions; 0 = any length
   std::int64_t classes = 1000;   ///< usual number of classes; 1 = does not classify
+  /// Usual data set, an id of hwspecs/dataset; empty: follows from what the network reads.
+  std::string_view data_set{};
   /// `options` have batch and classes, and image_size or seq_len, set and in range.
   NetworkGraph (*build)(const BuildOptions& options) = nullptr;
 };

@@ -43,6 +43,7 @@ void add(StepTimeline& timeline, const StepTimeline& other, double times) {
   timeline.step_time += other.step_time * times;
   timeline.host_busy += other.host_busy * times;
   timeline.copy_busy += other.copy_busy * times;
+  timeline.loader_busy += other.loader_busy * times;
   timeline.kernel_busy += other.kernel_busy * times;
   timeline.idle_host += other.idle_host * times;
   timeline.idle_input += other.idle_input * times;
@@ -67,6 +68,7 @@ Prediction predict_accumulated(const PredictRequest& request, const NetworkGraph
                                 .precision = request.precision,
                                 .keeps_gradients = request.keeps_gradients,
                                 .input_from_host = request.input_from_host,
+                                .input = request.input,
                                 .num_causes = kAll});
   const double times = static_cast<double>(micro_batches - 1);
   const Seconds step = p.timeline.step_time + m.timeline.step_time * times;

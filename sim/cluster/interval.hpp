@@ -32,4 +32,10 @@ struct Interval {
 /// value * exp(+1.645 sd).
 [[nodiscard]] Interval interval90(double value, double log_sd);
 
+/// The central 90 % of the slower of two independent log-normal times around their values, in
+/// proportion to `value`: t with P(a <= t) P(b <= t) = 0.05 and 0.95, times value / max(a, b). For a
+/// step that waits for whichever is later, kernels or input. `a` and `b` at least 0, not both 0.
+[[nodiscard]] Interval interval90_of_slower(double value, double a, double a_log_sd, double b,
+                                            double b_log_sd);
+
 }  // namespace tracecast

@@ -58,7 +58,7 @@ enum class Bottleneck {
   Compute,  ///< arithmetic of the kernels
   Memory,   ///< bandwidth of device memory
   Launch,   ///< the host's dispatch, and kernels too small to fill the GPU
-  Input,    ///< the copy of the input
+  Input,    ///< loading and copying the input
 };
 [[nodiscard]] std::string_view to_string(Bottleneck bottleneck);
 /// The greatest part of the critical path; kernels count by their bound.

@@ -1,6 +1,7 @@
 #include "sim/cluster/prediction.hpp"
 
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "models/lowering/lower.hpp"
@@ -80,6 +81,14 @@ PlannedStep plan_step(const PredictRequest& r) {
   return step;
 }
 
+/// Kernels and input err independently; the step waits for the later one.
+Interval input_interval(const Prediction& prediction, const InputJob& input) {
+  const double unknown_host = input.host_is_assumed ? input.pipeline.unknown_host_log_sd : 0.0;
+  return interval90_of_slower(prediction.step_time_s.value, prediction.input->step_without.in_s(),
+                              prediction.log_sd, prediction.input->supply.in_s(),
+                              std::hypot(input.pipeline.log_sd, unknown_host));
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const PredictRequest& request) { return plan_step(request).memory; }
@@ -122,15 +131,28 @@ Prediction predict(const PredictRequest& request) {
   if (request.input_from_host) {
     input_copy = input_bytes(graph) / (request.gpu.pcie_bandwidth * kCopyEfficiency);
   }
+  if (request.input) {
+    input_copy = prepared_bytes(*request.input) /
+                 copy_rate(*request.input, request.gpu.pcie_bandwidth * kCopyEfficiency);
+  }
   result.program = build_step_program(graph, result.priced, request.framework, input_copy);
-  result.timeline = simulate(result.program);
+  StepTimeline alone;  // without the input pipeline
+  if (request.input) {
+    InputRun run = run_with_input(result.program, *request.input);
+    result.program = std::move(run.program);
+    result.timeline = std::move(run.timeline);
+    alone = std::move(run.without);
+    result.input = run.use;
+  } else {
+    result.timeline = simulate(result.program);
+  }
+  const StepTimeline& work = request.input ? alone : result.timeline;
 
   result.num_kernels = result.program.kernels.size();
   std::vector<ErrorShare> errors;
   // Kernels that overlap the host's work decide nothing; which ones is not worth telling apart.
-  const double on_path = result.timeline.kernel_busy > Seconds(0)
-                             ? result.timeline.critical_kernels / result.timeline.kernel_busy
-                             : 0.0;
+  const double on_path =
+      work.kernel_busy > Seconds(0) ? work.critical_kernels / work.kernel_busy : 0.0;
   for (std::size_t i = 0; i < result.priced.choices.size(); ++i) {
     const cost::PricedCandidate& choice = result.priced.choices[i];
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
@@ -146,13 +168,17 @@ Prediction predict(const PredictRequest& request) {
   }
 
   const Seconds step = result.timeline.step_time;
-  result.log_sd = step_log_sd(errors, step, result.timeline.critical_host,
+  result.log_sd = step_log_sd(errors, work.step_time, work.critical_host,
                               request.framework.host_log_sd, request.framework.system_log_sd);
   result.step_time_s = interval90(step.in_s(), result.log_sd);
+  if (request.input) result.step_time_s = input_interval(result, *request.input);
   if (step > Seconds(0)) {
-    result.throughput_samples_per_s =
-        interval90(static_cast<double>(graph.batch) / step.in_s(), result.log_sd);
-    result.cpu_utilization = result.timeline.host_busy / step;
+    const auto batch = static_cast<double>(graph.batch);
+    const Interval& time = result.step_time_s;
+    result.throughput_samples_per_s = {
+        .value = batch / time.value, .low = batch / time.high, .high = batch / time.low};
+    result.cpu_utilization = result.input ? result.input->busy_threads / result.input->cpu_threads
+                                          : result.timeline.host_busy / step;
   }
   result.gpu_utilization = gpu_utilization(result.timeline, request.gpu);
   result.sm_efficiency = sm_efficiency(result.priced, step, request.gpu);
@@ -163,6 +189,7 @@ Prediction predict(const PredictRequest& request) {
   result.convolutions = convolution_time_by_algorithm(result.priced);
   result.by_basis = time_by_basis(result.priced, result.timeline);
   result.bottleneck = find_bottleneck(result.priced, result.timeline);
+  if (result.input && paces(*result.input, step)) result.bottleneck = Bottleneck::Input;
   result.greatest = greatest_costs(graph, result.priced, result.timeline, request.num_causes);
   return result;
 }

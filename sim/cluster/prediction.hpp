@@ -10,6 +10,7 @@
 #include "models/graph.hpp"
 #include "models/recompute.hpp"
 #include "sim/base/units.hpp"
+#include "sim/cluster/input_pipeline.hpp"
 #include "sim/cluster/interval.hpp"
 #include "sim/cluster/memory.hpp"
 #include "sim/cluster/metrics.hpp"
@@ -46,9 +47,10 @@ struct PredictRequest {
   const CostProfile& cost;
   const FrameworkProfile& framework;
   PrecisionMode precision = PrecisionMode::Fp32;
-  bool keeps_gradients = false;  ///< beyond the step, whatever the framework does
-  bool input_from_host = false;  ///< each step copies its inputs from pinned host memory
-  std::size_t num_causes = 3;    ///< how many of the greatest costs to name
+  bool keeps_gradients = false;     ///< beyond the step, whatever the framework does
+  bool input_from_host = false;     ///< each step copies its inputs from pinned host memory
+  const InputJob* input = nullptr;  ///< loads every batch; else the input is there already
+  std::size_t num_causes = 3;       ///< how many of the greatest costs to name
 };
 
 /// Everything known about one step and the run made of it.
@@ -61,9 +63,12 @@ struct Prediction {
   double log_sd = 0;  ///< of ln(measured / predicted) of the step time
   Interval step_time_s;
   Interval throughput_samples_per_s;
-  Range gpu_utilization;       ///< as nvidia-smi shows it
-  double sm_efficiency = 0;    ///< arithmetic done / possible
-  double cpu_utilization = 0;  ///< of the dispatch thread: share of the step in which it works
+  Range gpu_utilization;     ///< as nvidia-smi shows it
+  double sm_efficiency = 0;  ///< arithmetic done / possible
+  /// Share of the step in which the dispatch thread works; with an input pipeline: mean share of the
+  /// host's threads that work, loading or dispatching.
+  double cpu_utilization = 0;
+  std::optional<InputUse> input;  ///< of an input pipeline
   MemoryPlan memory;
   PowerRange power;
   Joules energy_per_sample{};

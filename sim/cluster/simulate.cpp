@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "sim/cluster/step_program.hpp"
+#include "sim/cluster/step_run.hpp"
 #include "sim/engine/task_graph.hpp"
 
 namespace tracecast {
@@ -14,74 +16,112 @@ using engine::TaskId;
 
 Picoseconds ticks(Seconds duration) { return engine::to_ticks<Picoseconds>(duration); }
 
-enum class TaskKind : std::uint8_t { Host, Kernel, Copy };
-
 /// `num_steps` steps in a row, on a host thread, a copy engine and a stream.
-struct Run {
-  engine::TaskGraph graph;
-  std::vector<TaskKind> kinds;       ///< by task
-  std::vector<TaskId> kernels;       ///< of all steps
-  std::vector<TaskId> last_of_step;  ///< last kernel of each step, or its overhead when it has none
-};
+class RunBuilder {
+ public:
+  RunBuilder(const StepProgram& program, int num_steps) : program_(program) {
+    const auto n = static_cast<std::size_t>(num_steps);
+    run_.graph.reserve(n * (2 * program.kernels.size() + 2), n * (2 * program.kernels.size() + 3));
+    run_.kinds.reserve(n * (2 * program.kernels.size() + 2));
+    run_.kernels.reserve(n * program.kernels.size());
+    host_ = run_.graph.add_resource(engine::Discipline::ProgramOrder);
+    copier_ = run_.graph.add_resource(engine::Discipline::ProgramOrder);
+    stream_ = run_.graph.add_resource(engine::Discipline::ProgramOrder);
+    for (const ProgramKernel& kernel : program.kernels)
+      durations_.push_back(ticks(kernel.duration));
+    for (const ProgramOp& op : program.ops) dispatches_.push_back(ticks(op.dispatch));
+    if (program.input) input_.emplace(*program.input, run_);
+    for (int step = 0; step < num_steps; ++step) add_step();
+  }
+  [[nodiscard]] StepRun take() && { return std::move(run_); }
 
-Run build(const StepProgram& program, int num_steps) {
-  Run run;
-  const auto n = static_cast<std::size_t>(num_steps);
-  run.graph.reserve(n * (2 * program.kernels.size() + 2), n * (2 * program.kernels.size() + 3));
-  run.kinds.reserve(n * (2 * program.kernels.size() + 2));
-  run.kernels.reserve(n * program.kernels.size());
-  const auto host = run.graph.add_resource(engine::Discipline::ProgramOrder);
-  const auto copier = run.graph.add_resource(engine::Discipline::ProgramOrder);
-  const auto stream = run.graph.add_resource(engine::Discipline::ProgramOrder);
-  const auto add = [&](TaskKind kind, engine::ResourceId resource, Picoseconds duration) {
-    run.kinds.push_back(kind);
-    return run.graph.add_task(resource, duration);
-  };
-
-  const Picoseconds launch = ticks(program.launch);
-  const Picoseconds overhead = ticks(program.step_overhead);
-  const Picoseconds input_copy = ticks(program.input_copy);
-  std::vector<Picoseconds> durations, dispatches;
-  for (const ProgramKernel& kernel : program.kernels) durations.push_back(ticks(kernel.duration));
-  for (const ProgramOp& op : program.ops) dispatches.push_back(ticks(op.dispatch));
-
-  for (int step = 0; step < num_steps; ++step) {
-    const TaskId begin = add(TaskKind::Host, host, overhead);
-    if (program.synchronizes && step > 0) run.graph.add_dependency(run.last_of_step.back(), begin);
-    std::optional<TaskId> copied;
-    if (input_copy > Picoseconds()) {
-      copied = add(TaskKind::Copy, copier, input_copy);
-      run.graph.add_dependency(begin, *copied);
-    }
-    TaskId last = begin;
-    for (std::size_t o = 0; o < program.ops.size(); ++o) {
-      const ProgramOp& op = program.ops[o];
-      for (std::uint32_t k = op.first_kernel; k < op.first_kernel + op.num_kernels; ++k) {
-        const Picoseconds thinking = k == op.first_kernel ? dispatches[o] : Picoseconds();
-        const TaskId launched = add(TaskKind::Host, host, thinking + launch);
-        if (run.kernels.size() >= program.launch_queue) {
-          run.graph.add_dependency(run.kernels[run.kernels.size() - program.launch_queue],
-                                   launched);
-        }
-        last = add(TaskKind::Kernel, stream, durations[k]);
-        run.graph.add_dependency(launched, last);
-        if (copied) run.graph.add_dependency(*copied, last);
-        copied.reset();  // the stream keeps the others behind the first
-        run.kernels.push_back(last);
+ private:
+  TaskId add_begin() {
+    std::optional<TaskId> wait;
+    if (input_) {
+      wait = input_->add_ready();
+      if (input_->dispatch_work() > Picoseconds()) {
+        const TaskId prepared = run_.add(TaskKind::Input, host_, input_->dispatch_work());
+        if (wait) run_.graph.add_dependency(*wait, prepared);
+        wait = prepared;
       }
     }
-    run.last_of_step.push_back(last);
+    const TaskId begin = run_.add(TaskKind::Host, host_, ticks(program_.step_overhead));
+    if (wait && program_.input->dispatch_takes_batch) run_.graph.add_dependency(*wait, begin);
+    if (program_.synchronizes && !run_.last_of_step.empty()) {
+      run_.graph.add_dependency(run_.last_of_step.back(), begin);
+    }
+    run_.begins.push_back(begin);
+    return begin;
   }
-  return run;
+
+  /// What the first kernel waits for besides its launch.
+  std::optional<TaskId> add_copy(TaskId begin) {
+    const Picoseconds duration = ticks(program_.input_copy);
+    if (!input_ && duration == Picoseconds()) return std::nullopt;
+    const TaskId copied = run_.add(TaskKind::Copy, copier_, duration);
+    if (!input_) {
+      run_.graph.add_dependency(begin, copied);
+      return copied;
+    }
+    input_->release_copy(copied, begin);
+    return input_->add_decode(copied);
+  }
+
+  void add_step() {
+    const TaskId begin = add_begin();
+    std::optional<TaskId> copied = add_copy(begin);
+    const Picoseconds launch = ticks(program_.launch);
+    TaskId last = begin;
+    for (std::size_t o = 0; o < program_.ops.size(); ++o) {
+      const ProgramOp& op = program_.ops[o];
+      for (std::uint32_t k = op.first_kernel; k < op.first_kernel + op.num_kernels; ++k) {
+        const Picoseconds thinking = k == op.first_kernel ? dispatches_[o] : Picoseconds();
+        const TaskId launched = run_.add(TaskKind::Host, host_, thinking + launch);
+        if (run_.kernels.size() >= program_.launch_queue) {
+          run_.graph.add_dependency(run_.kernels[run_.kernels.size() - program_.launch_queue],
+                                    launched);
+        }
+        last = run_.add(TaskKind::Kernel, stream_, durations_[k]);
+        run_.graph.add_dependency(launched, last);
+        if (copied) run_.graph.add_dependency(*copied, last);
+        copied.reset();  // the stream keeps the others behind the first
+        run_.kernels.push_back(last);
+      }
+    }
+    run_.last_of_step.push_back(
+        copied.value_or(last));  // a step without kernels ends with its copy
+  }
+
+  const StepProgram& program_;
+  StepRun run_;
+  engine::ResourceId host_{}, copier_{}, stream_{};
+  std::vector<Picoseconds> durations_, dispatches_;
+  std::optional<InputTasks> input_;
+};
+
+StepRun build(const StepProgram& program, int num_steps) {
+  return RunBuilder(program, num_steps).take();
 }
 
 /// The length of the last step.
-Picoseconds last_step(const Run& run, const engine::Schedule& schedule, std::size_t back = 0) {
+Picoseconds last_step(const StepRun& run, const engine::Schedule& schedule, std::size_t back = 0) {
   const std::size_t i = run.last_of_step.size() - 1 - back;
   return schedule.end[run.last_of_step[i].index] - schedule.end[run.last_of_step[i - 1].index];
 }
 
-StepTimeline read_last_step(const StepProgram& program, const Run& run,
+bool is_input(TaskKind kind) { return kind == TaskKind::Copy || kind == TaskKind::Input; }
+
+/// When the host of the last step stopped waiting for its batch; 0 when it waited for something else.
+Picoseconds host_waited_until(const StepProgram& program, const StepRun& run,
+                              const engine::Schedule& schedule) {
+  if (!program.input) return {};
+  const auto release = schedule.find_release(run.begins.back());
+  const bool waited = release && is_input(run.kinds[release->task.index]);
+  return waited ? schedule.start[run.begins.back().index] : Picoseconds();
+}
+
+StepTimeline read_last_step(const StepProgram& program, const StepRun& run,
                             const engine::Schedule& schedule) {
   StepTimeline result;
   const std::size_t steps = run.last_of_step.size();
@@ -93,6 +133,7 @@ StepTimeline read_last_step(const StepProgram& program, const Run& run,
 
   const std::size_t first = run.kernels.size() - program.kernels.size();
   Picoseconds free_since = begin, busy{}, idle_input{}, idle_host{};
+  const Picoseconds batch_taken = host_waited_until(program, run, schedule);
   result.kernels.reserve(program.kernels.size());
   for (std::size_t k = first; k < run.kernels.size(); ++k) {
     const TaskId task = run.kernels[k];
@@ -102,8 +143,11 @@ StepTimeline read_last_step(const StepProgram& program, const Run& run,
     busy += schedule.end[task.index] - start;
     if (start > free_since) {
       const auto release = schedule.find_release(task);
-      const bool by_copy = release && run.kinds[release->task.index] == TaskKind::Copy;
-      (by_copy ? idle_input : idle_host) += start - free_since;
+      const bool by_input = release && is_input(run.kinds[release->task.index]);
+      const Picoseconds input_until = by_input ? start : std::min(start, batch_taken);
+      const Picoseconds by_host_since = std::max(free_since, input_until);
+      idle_input += by_host_since - free_since;
+      idle_host += start - by_host_since;
     }
     free_since = schedule.end[task.index];
   }
@@ -116,8 +160,14 @@ StepTimeline read_last_step(const StepProgram& program, const Run& run,
     result.host_busy += op.dispatch + program.launch * static_cast<double>(op.num_kernels);
   }
 
+  if (program.input) {
+    result.loader_busy = program.input->prepare + program.input->pin;
+    if (program.input->workers == 0) result.loader_busy = program.input->pin;
+    if (program.input->workers == 0) result.host_busy += program.input->prepare;
+  }
+
   // Back along what released what; tasks that began before the step count with their part in it.
-  Picoseconds on_path[3] = {};
+  Picoseconds on_path[kTaskKindCount] = {};
   std::optional<TaskId> task = last;
   while (task && schedule.end[task->index] > begin) {
     const Picoseconds from = std::max(schedule.start[task->index], begin);
@@ -127,7 +177,9 @@ StepTimeline read_last_step(const StepProgram& program, const Run& run,
   }
   result.critical_host = on_path[static_cast<std::size_t>(TaskKind::Host)].in_seconds();
   result.critical_kernels = on_path[static_cast<std::size_t>(TaskKind::Kernel)].in_seconds();
-  result.critical_input = on_path[static_cast<std::size_t>(TaskKind::Copy)].in_seconds();
+  result.critical_input = (on_path[static_cast<std::size_t>(TaskKind::Copy)] +
+                           on_path[static_cast<std::size_t>(TaskKind::Input)])
+                              .in_seconds();
   return result;
 }
 
@@ -135,14 +187,14 @@ StepTimeline read_last_step(const StepProgram& program, const Run& run,
 
 StepTimeline simulate(const StepProgram& program) {
   // A host that waits for the GPU begins every step alike: the second is like all that follow.
-  if (program.synchronizes) {
-    const Run run = build(program, 2);
+  if (program.synchronizes && !program.input) {
+    const StepRun run = build(program, 2);
     return read_last_step(program, run, run.graph.run());
   }
-  constexpr int kFewest = 3, kMost = 24;
+  constexpr int kFewest = 3, kFewestWithInput = 6, kMost = 24;
   constexpr double kSteady = 1e-3;
-  for (int steps = kFewest;; steps *= 2) {
-    const Run run = build(program, steps);
+  for (int steps = program.input ? kFewestWithInput : kFewest;; steps *= 2) {
+    const StepRun run = build(program, steps);
     const engine::Schedule schedule = run.graph.run();
     const Seconds now = last_step(run, schedule).in_seconds();
     const Seconds before = last_step(run, schedule, 1).in_seconds();

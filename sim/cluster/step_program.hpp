@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,24 @@ struct ProgramOp {
   std::uint32_t first_kernel = 0, num_kernels = 0;
 };
 
+/// How the input of a step gets ready: times of one batch at the speed its threads have. Built by
+/// plan_input (sim/cluster/input_pipeline.hpp).
+///   disk (one stream) -> workers -> pin thread (one) -> copy engine -> decoder on the GPU (one)
+/// A worker prepares `prepare / tasks_per_batch` at a time, taking tasks in turn. At most
+/// `host_batches` batches are prepared or in preparation before a step takes the first of them.
+struct InputStages {
+  Seconds read{};        ///< from disk; zero: from the page cache
+  Seconds prepare{};     ///< CPU time of all samples and of the batch
+  Seconds pin{};         ///< by a thread of its own
+  Seconds gpu_decode{};  ///< beside the kernels
+  int workers = 1;       ///< 0: the dispatch thread prepares the batch itself
+  int tasks_per_batch = 1;
+  int host_batches = 2;
+  int device_batches = 0;  ///< copied before their step begins; 0: the step's first action copies
+  bool dispatch_takes_batch = false;      ///< the host begins a step when its batch is ready
+  bool copies_in_compute_stream = false;  ///< after the last kernel of the step before
+};
+
 /// One step as the framework's dispatch thread issues it: overhead, then op by op `dispatch` and one
 /// `launch` per kernel. Kernels run in one stream, in order, each after its launch. The input of the
 /// step is copied first, by the copy engine; the first kernel waits for it.
@@ -47,8 +66,9 @@ struct StepProgram {
   std::vector<ProgramOp> ops;
   std::vector<ProgramKernel> kernels;
   Seconds step_overhead{};
-  Seconds launch{};           ///< host time per kernel launch
-  Seconds input_copy{};       ///< zero: the input is already on the device
+  Seconds launch{};                  ///< host time per kernel launch
+  Seconds input_copy{};              ///< zero: the input is already on the device
+  std::optional<InputStages> input;  ///< nothing: the input is in host memory or on the device
   bool synchronizes = false;  ///< the host begins a step when the GPU has finished the one before
   /// Launches that may wait for the GPU; one more blocks the host. Source: measured queue depth of the
   /// CUDA driver, 1024 since CUDA 5 (NVIDIA developer forum, "Max number of kernel launches queued").
@@ -72,9 +92,10 @@ struct StepTimeline {
       kernels;            ///< as in the program; 0 = end of the step before. Never negative.
   Seconds host_busy{};    ///< dispatch thread working, not waiting
   Seconds copy_busy{};    ///< copy engine working
+  Seconds loader_busy{};  ///< CPU time of workers and pin thread, all together
   Seconds kernel_busy{};  ///< at least one kernel running
   Seconds idle_host{};    ///< no kernel running because the next one was not launched yet
-  Seconds idle_input{};   ///< no kernel running because the input had not arrived
+  Seconds idle_input{};   ///< no kernel running because the input was not ready or not copied yet
   // The step's critical path by cause: from its last kernel back through what each action waited for.
   // Sums to step_time.
   Seconds critical_kernels{};
@@ -85,7 +106,9 @@ struct StepTimeline {
 
 /// Runs the program several times in sequence on the engine and returns the last step: 2 steps when the
 /// host waits for the GPU in between, else 3, and more (up to 24) while the last two differ by over
-/// 0.1 %, since the host gets ahead of the GPU only by what it gains in every step.
+/// 0.1 %, since the host gets ahead of the GPU only by what it gains in every step. With an input
+/// pipeline 6 at least; its workers begin as in the middle of a run, evenly spaced in their first task,
+/// so that batches arrive at an even pace from the first on.
 [[nodiscard]] StepTimeline simulate(const StepProgram& program);
 
 }  // namespace tracecast

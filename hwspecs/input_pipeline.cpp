@@ -1,0 +1,237 @@
+#include "hwspecs/input_pipeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "hwspecs/proto/input_pipeline.pb.h"
+#include "hwspecs/textproto.hpp"
+#include "sim/base/embedded.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace embedded {
+std::span<const EmbeddedFile> input_pipelines();
+std::span<const EmbeddedFile> data_sets();
+}  // namespace embedded
+namespace {
+
+using Message = proto::InputPipelineProfile;
+
+/// Reads values, each with a check of its presence, its source and its bounds.
+class Reader {
+ public:
+  template <class List>
+  Reader(const List& sources, std::string_view where, std::vector<SpecSource>& to,
+         std::vector<SpecValue>& values)
+      : where_(where), sources_(to), values_(values) {
+    for (const auto& s : sources) sources_.push_back({s.key(), s.title(), s.where()});
+  }
+
+  double number(std::string_view field, bool present, const Message::Number& n, double low,
+                double high) {
+    check_present(field, present && n.has_value());
+    if (!(n.value() >= low && n.value() <= high)) {
+      throw InputError(where_, fmt::format("{} = {}", field, n.value()),
+                       fmt::format("a value from {} to {}", low, high));
+    }
+    record(field, fmt::format("{}", n.value()), n.source());
+    return n.value();
+  }
+  int count(std::string_view field, bool present, const Message::Number& n, int low, int high) {
+    const double value = number(field, present, n, low, high);
+    if (value != std::floor(value))
+      throw InputError(where_, fmt::format("{} = {}", field, value), "a whole number");
+    return static_cast<int>(value);
+  }
+  bool flag(std::string_view field, bool present, const Message::Flag& f) {
+    check_present(field, present && f.has_value());
+    record(field, f.value() ? "true" : "false", f.source());
+    return f.value();
+  }
+  /// The index of the word among `choices`.
+  std::size_t word(std::string_view field, bool present, const Message::Word& w,
+                   std::span<const std::string> choices) {
+    check_present(field, present && w.has_value());
+    const auto it = std::find(choices.begin(), choices.end(), w.value());
+    if (it == choices.end()) {
+      throw InputError(where_, fmt::format("{} = \"{}\"", field, w.value()),
+                       describe_choices(w.value(), choices));
+    }
+    record(field, w.value(), w.source());
+    return static_cast<std::size_t>(it - choices.begin());
+  }
+
+ private:
+  void check_present(std::string_view field, bool present) {
+    if (!present)
+      throw InputError(where_, fmt::format("no {}", field),
+                       "every value of the schema, with its source");
+  }
+  void record(std::string_view field, std::string value, const std::string& source) {
+    const bool known = std::any_of(sources_.begin(), sources_.end(),
+                                   [&](const SpecSource& s) { return s.key == source; });
+    if (!known) {
+      throw InputError(where_, fmt::format("{}: source \"{}\"", field, source),
+                       "the key of a source in the same file");
+    }
+    values_.push_back({std::string(field), std::move(value), source});
+  }
+
+  std::string_view where_;
+  std::vector<SpecSource>& sources_;
+  std::vector<SpecValue>& values_;
+};
+
+#define TRACECAST_FIELD(name) #name, message.has_##name(), message.name()
+
+void read_structure(const Message& message, Reader& read, InputPipelineProfile& p) {
+  const std::array<std::string, 2> units{"sample", "batch"};
+  p.worker_makes_batches = read.word(TRACECAST_FIELD(worker_unit), units) == 1;
+  p.default_workers = read.count(TRACECAST_FIELD(default_workers), 0, 256);
+  p.prefetch_batches = read.count(TRACECAST_FIELD(prefetch_batches), 1, 64);
+  p.device_prefetch_batches = read.count(TRACECAST_FIELD(device_prefetch_batches), 0, 64);
+  p.dispatch_takes_batch = read.flag(TRACECAST_FIELD(dispatch_takes_batch));
+  p.copies_in_compute_stream = read.flag(TRACECAST_FIELD(copies_in_compute_stream));
+  p.stored_side_px = read.number(TRACECAST_FIELD(stored_side_px), 0, 1e4);
+  p.stored_encoded = read.flag(TRACECAST_FIELD(stored_encoded));
+  p.reads_single_files = read.flag(TRACECAST_FIELD(reads_single_files));
+  const std::array<std::string, 3> pins{"thread", "worker", "none"};
+  p.pinned_by = static_cast<PinnedBy>(read.word(TRACECAST_FIELD(pinned_by), pins));
+}
+
+void read_costs(const Message& message, Reader& read, InputPipelineProfile& p) {
+  constexpr double kMostCycles = 1e10;
+  p.decode_cycles_per_pixel = read.number(TRACECAST_FIELD(decode_cycles_per_pixel), 0, 1e4);
+  p.image_overhead_pixels = read.number(TRACECAST_FIELD(image_overhead_pixels), 0, 1e7);
+  p.resize_cycles_per_source_pixel =
+      read.number(TRACECAST_FIELD(resize_cycles_per_source_pixel), 0, 1e4);
+  p.resize_cycles_per_output_pixel =
+      read.number(TRACECAST_FIELD(resize_cycles_per_output_pixel), 0, 1e5);
+  p.convert_cycles_per_value = read.number(TRACECAST_FIELD(convert_cycles_per_value), 0, 1e4);
+  p.cycles_per_token = read.number(TRACECAST_FIELD(cycles_per_token), 0, 1e6);
+  p.cycles_per_sample = read.number(TRACECAST_FIELD(cycles_per_sample), 0, kMostCycles);
+  p.train_crop_fraction = read.number(TRACECAST_FIELD(train_crop_fraction), 0.01, 1);
+  p.decodes_crop_only = read.flag(TRACECAST_FIELD(decodes_crop_only));
+  p.gpu_decode_per_pixel =
+      Seconds(read.number(TRACECAST_FIELD(gpu_decode_ns_per_pixel), 0, 1e3) * 1e-9);
+  p.cycles_per_batch = read.number(TRACECAST_FIELD(cycles_per_batch), 0, kMostCycles);
+  p.bytes_per_value = read.number(TRACECAST_FIELD(bytes_per_value), 1, 8);
+  p.worker_copies = read.number(TRACECAST_FIELD(worker_copies), 0, 20);
+  p.memory_copy =
+      BytesPerSecond(read.number(TRACECAST_FIELD(memory_copy_gb_per_s), 0.1, 1e3) * 1e9);
+  p.second_thread_gain = read.number(TRACECAST_FIELD(second_thread_gain), 0, 1);
+  p.log_sd = read.number(TRACECAST_FIELD(log_sd), 0, 2);
+  p.unknown_host_log_sd = read.number(TRACECAST_FIELD(unknown_host_log_sd), 0, 2);
+}
+
+template <class Spec>
+std::vector<std::string> ids_of(const std::vector<Spec>& specs) {
+  std::vector<std::string> ids;
+  for (const Spec& spec : specs) ids.push_back(spec.id);
+  return ids;
+}
+
+template <class Spec>
+std::vector<Spec> parse_all(std::span<const EmbeddedFile> files,
+                            Spec (*parse)(std::string_view, std::string_view)) {
+  std::vector<Spec> all;
+  for (const EmbeddedFile& file : files) all.push_back(parse(file.content, file.path));
+  std::sort(all.begin(), all.end(), [](const Spec& a, const Spec& b) { return a.id < b.id; });
+  return all;
+}
+
+const std::vector<InputPipelineProfile>& pipelines() {
+  static const auto all = parse_all(embedded::input_pipelines(), parse_input_pipeline);
+  return all;
+}
+const std::vector<DataSetSpec>& data_sets() {
+  static const auto all = parse_all(embedded::data_sets(), parse_data_set);
+  return all;
+}
+
+}  // namespace
+
+InputPipelineProfile parse_input_pipeline(std::string_view text, std::string_view where) {
+  Message message;
+  parse_textproto(text, where, message);
+  InputPipelineProfile profile;
+  profile.id = message.id();
+  profile.name = message.name();
+  profile.version_word = to_lower(message.version_word());
+  profile.frameworks.assign(message.framework().begin(), message.framework().end());
+  if (profile.id.empty()) throw InputError(where, "no id", "an id such as \"pytorch\"");
+  Reader read(message.source(), where, profile.sources, profile.values);
+  read_structure(message, read, profile);
+  read_costs(message, read, profile);
+  return profile;
+}
+
+DataSetSpec parse_data_set(std::string_view text, std::string_view where) {
+  proto::DataSetSpec message;
+  parse_textproto(text, where, message);
+  DataSetSpec spec;
+  spec.id = message.id();
+  spec.name = message.name();
+  spec.aliases.assign(message.alias().begin(), message.alias().end());
+  if (spec.id.empty()) throw InputError(where, "no id", "an id such as \"imagenet\"");
+  Reader read(message.source(), where, spec.sources, spec.values);
+  const std::array<std::string, 3> kinds{"jpeg", "raw", "tokens"};
+  spec.kind = static_cast<SampleKind>(read.word(TRACECAST_FIELD(kind), kinds));
+  spec.samples = read.number(TRACECAST_FIELD(samples), 1, 1e13);
+  const double fewest = spec.kind == SampleKind::Tokens ? 0 : 1;
+  spec.width_px = read.number(TRACECAST_FIELD(width_px), fewest, 1e5);
+  spec.height_px = read.number(TRACECAST_FIELD(height_px), fewest, 1e5);
+  spec.bytes_per_sample = Bytes(read.number(TRACECAST_FIELD(bytes_per_sample), 1, 1e9));
+  return spec;
+}
+
+#undef TRACECAST_FIELD
+
+const InputPipelineProfile& find_input_pipeline(std::string_view id) {
+  const std::string wanted = to_lower(id);
+  for (const InputPipelineProfile& profile : pipelines()) {
+    if (profile.id == wanted) return profile;
+  }
+  throw InputError("--pipeline", fmt::format("\"{}\"", id),
+                   describe_choices(id, input_pipeline_ids()));
+}
+
+const InputPipelineProfile& input_pipeline_of(std::string_view framework,
+                                              std::string_view version) {
+  const std::string lower_version = to_lower(version);
+  const InputPipelineProfile* usual = nullptr;
+  for (const InputPipelineProfile& profile : pipelines()) {
+    const auto& names = profile.frameworks;
+    if (std::find(names.begin(), names.end(), framework) == names.end()) continue;
+    if (profile.version_word.empty()) {
+      usual = &profile;
+    } else if (lower_version.find(profile.version_word) != std::string::npos) {
+      return profile;
+    }
+  }
+  return usual ? *usual : find_input_pipeline("generic");
+}
+
+std::vector<std::string> input_pipeline_ids() { return ids_of(pipelines()); }
+
+const DataSetSpec& find_data_set(std::string_view id) {
+  const std::string wanted = to_lower(id);
+  for (const DataSetSpec& spec : data_sets()) {
+    const auto& names = spec.aliases;
+    if (spec.id == wanted || std::find(names.begin(), names.end(), wanted) != names.end())
+      return spec;
+  }
+  std::vector<std::string> known{"synthetic", "memory", "real"};
+  for (std::string& name : data_set_ids()) known.push_back(std::move(name));
+  throw InputError("--data", fmt::format("\"{}\"", id), describe_choices(id, known));
+}
+
+std::vector<std::string> data_set_ids() { return ids_of(data_sets()); }
+
+}  // namespace tracecast

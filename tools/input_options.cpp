@@ -1,0 +1,149 @@
+#include "tools/input_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "hwspecs/default_host.hpp"
+#include "models/zoo/zoo.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::int64_t kMostThreads = 4096;
+
+/// What one sample of the network is made of.
+struct SampleShape {
+  std::int64_t values = 0, pixels = 0;
+};
+
+SampleShape sample_shape(const NetworkGraph& graph) {
+  SampleShape shape;
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.role != TensorRole::Input) continue;
+    if (tensor.shape.size() == 4 && !tensor.is_integer) {
+      return {.values = element_count(tensor.shape) / graph.batch,
+              .pixels = tensor.shape[2] * tensor.shape[3]};
+    }
+    shape.values += element_count(tensor.shape) / std::max<std::int64_t>(graph.batch, 1);
+  }
+  return shape;
+}
+
+/// "real": the data set that the network is usually trained on, or one of like samples.
+std::string_view usual_data_set(const JobOptions& options, const SampleShape& sample) {
+  const ZooEntry* entry = find_network(options.network);
+  if (entry && !entry->data_set.empty()) return entry->data_set;
+  constexpr std::int64_t kSmallImage = 64 * 64;
+  return sample.pixels > kSmallImage ? "imagenet" : sample.pixels > 0 ? "cifar10" : "text";
+}
+
+struct HostCpu {
+  const CpuSpec* spec = nullptr;
+  int sockets = 1;
+  bool is_assumed = false;
+};
+
+/// "2xe5_2698_v4" or "e5_2698_v4".
+HostCpu find_host(const JobOptions& options, const Sources& sources, Job& job) {
+  if (options.host_cpu.empty()) {
+    const DefaultHost usual = default_host(job.gpu.release_year);
+    job.assumptions.push_back(
+        fmt::format("host assumed: {}x {}; --host-cpu names yours", usual.sockets, usual.cpu));
+    return {&sources.cpus.find(usual.cpu), usual.sockets, true};
+  }
+  const std::string& text = options.host_cpu;
+  const std::size_t x = text.find('x');
+  const auto sockets = parse_integer(std::string_view(text).substr(0, x));
+  if (x == std::string::npos || !sockets) return {&sources.cpus.find(text), 1, false};
+  if (*sockets < 1 || *sockets > 8) throw InputError("--host-cpu", text, "1 to 8 sockets");
+  return {&sources.cpus.find(text.substr(x + 1)), static_cast<int>(*sockets), false};
+}
+
+HostThreads threads_of(const HostCpu& host, const JobOptions& options,
+                       const InputPipelineProfile& pipeline) {
+  HostThreads threads{.cores = host.spec->cores * host.sockets,
+                      .threads = host.spec->threads * host.sockets,
+                      .core_speed = host.spec->all_core_clock * host.spec->single_thread_ipc,
+                      .second_thread_gain = pipeline.second_thread_gain};
+  if (options.cpu_threads) {
+    if (*options.cpu_threads < 1 || *options.cpu_threads > threads.threads) {
+      throw InputError("--cpu-threads", std::to_string(*options.cpu_threads),
+                       fmt::format("1 to {}, the threads of {}x {}", threads.threads, host.sockets,
+                                   host.spec->id));
+    }
+    threads.threads = static_cast<int>(*options.cpu_threads);
+  }
+  return threads;
+}
+
+void refuse_loader_flags(const JobOptions& options) {
+  const auto refuse = [&](const char* flag, const std::string& value) {
+    throw InputError(flag, value + " with --data " + options.data,
+                     "a data set that is loaded, such as --data imagenet");
+  };
+  if (!options.host_cpu.empty()) refuse("--host-cpu", options.host_cpu);
+  if (!options.pipeline.empty()) refuse("--pipeline", options.pipeline);
+  if (options.cpu_threads) refuse("--cpu-threads", std::to_string(*options.cpu_threads));
+  if (options.workers) refuse("--workers", std::to_string(*options.workers));
+}
+
+}  // namespace
+
+std::optional<InputJob> make_input(const JobOptions& options, const Sources& sources, Job& job) {
+  if (options.data == "synthetic" || options.data == "memory") {
+    refuse_loader_flags(options);
+    return std::nullopt;
+  }
+  const SampleShape sample = sample_shape(job.forward);
+  const bool is_usual = options.data == "real";
+  const DataSetSpec& data =
+      find_data_set(is_usual ? usual_data_set(options, sample) : std::string_view(options.data));
+  if (is_usual) job.assumptions.push_back("data set assumed: " + data.name);
+  const bool has_images = data.kind != SampleKind::Tokens;
+  if (has_images != (sample.pixels > 0)) {
+    throw InputError("--data",
+                     data.id + " for a network that reads " + (has_images ? "no images" : "images"),
+                     has_images ? "a data set of tokens, such as text"
+                                : "a data set of images, such as imagenet");
+  }
+  const InputPipelineProfile& pipeline =
+      options.pipeline.empty()
+          ? input_pipeline_of(to_lower(options.framework), options.framework_version)
+          : find_input_pipeline(options.pipeline);
+  if (options.workers && (*options.workers < 0 || *options.workers > kMostThreads)) {
+    throw InputError("--workers", std::to_string(*options.workers),
+                     fmt::format("0 (the dispatch thread loads) to {}", kMostThreads));
+  }
+  const HostCpu host = find_host(options, sources, job);
+  InputJob input{.data = data, .pipeline = pipeline, .host = threads_of(host, options, pipeline)};
+  input.host_is_assumed = host.is_assumed;
+  if (options.workers) input.workers = static_cast<int>(*options.workers);
+  input.training = job.phase != Phase::Infer;
+  input.batch = options.batch;
+  input.output_values = sample.values;
+  input.output_pixels = sample.pixels;
+  return input;
+}
+
+std::string find_cpu_in(std::string_view text, const CpuCatalog& cpus) {
+  const std::string lower = to_lower(text);
+  const CpuSpec* found = nullptr;
+  std::size_t longest = 0;
+  const auto consider = [&](const std::string& name, const CpuSpec& cpu) {
+    if (name.size() > longest && lower.find(to_lower(name)) != std::string::npos) {
+      longest = name.size();
+      found = &cpu;
+    }
+  };
+  for (const CpuSpec& cpu : cpus.all()) {
+    consider(cpu.name, cpu);
+    for (const std::string& alias : cpu.aliases) consider(alias, cpu);
+  }
+  return found ? found->id : "";
+}
+
+}  // namespace tracecast

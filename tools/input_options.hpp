@@ -1,0 +1,21 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sim/cluster/input_pipeline.hpp"
+#include "tools/job.hpp"
+
+namespace tracecast {
+
+/// What loads the data of a job, from its flags: `--data ID` or "real" for the network's usual data set,
+/// `--pipeline`, `--host-cpu`, `--cpu-threads`, `--workers`. Nothing for synthetic data and data in
+/// memory. What is chosen for the user is added to `job.assumptions`. Needs `job.gpu`, `job.framework`
+/// and `job.forward`. Throws InputError naming the flag.
+[[nodiscard]] std::optional<InputJob> make_input(const JobOptions& options, const Sources& sources,
+                                                 Job& job);
+
+/// The CPU of the catalog that a text names ("Xeon Gold 5118"), the longest name first; empty: none.
+[[nodiscard]] std::string find_cpu_in(std::string_view text, const CpuCatalog& cpus);
+
+}  // namespace tracecast
