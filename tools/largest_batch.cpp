@@ -35,4 +35,25 @@ std::int64_t find_largest_batch(const Job& job, const Sources& sources) {
   });
 }
 
+MemoryAdvice advise_on_batch(const Job& job, const Sources& sources) {
+  return {.largest_batch = find_largest_batch(job, sources), .recomputed = {}, .accumulated = {}};
+}
+
+MemoryAdvice advise_on_memory(const Job& job, const Sources& sources) {
+  MemoryAdvice advice = advise_on_batch(job, sources);
+  const JobOptions& o = job.options;
+  const bool has_backward = job.phase == Phase::Train || job.phase == Phase::ForwardBackward;
+  if (has_backward && o.recompute != to_string(Recompute::Full)) {
+    JobOptions options = o;
+    options.recompute = to_string(Recompute::Full);
+    advice.recomputed = predict(make_job(options, sources), sources);
+  }
+  const std::int64_t largest = *advice.largest_batch;
+  if (job.phase == Phase::Train && o.accumulate == 1 && largest > 0 && largest < o.batch) {
+    const std::int64_t count = (o.batch + largest - 1) / largest;
+    advice.accumulated = {.batch = (o.batch + count - 1) / count, .count = count};
+  }
+  return advice;
+}
+
 }  // namespace tracecast

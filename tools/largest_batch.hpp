@@ -16,9 +16,21 @@ namespace tracecast {
 /// The plan is made anew at every batch tried, with the algorithms that the library would choose there: 5 to 25 ms.
 [[nodiscard]] std::int64_t find_largest_batch(const Job& job, const Sources& sources);
 
+/// Batches of `batch` samples, `count` of them per update.
+struct MicroBatches {
+  std::int64_t batch = 0, count = 0;
+};
+
 /// What a person can do about memory.
 struct MemoryAdvice {
   std::optional<std::int64_t> largest_batch;  ///< nothing: not asked for
+  std::optional<Prediction> recomputed;       ///< the same job with full recomputation
+  std::optional<MicroBatches>
+      accumulated;  ///< about as many samples per update, each batch fitting
 };
+/// Only the largest batch.
+[[nodiscard]] MemoryAdvice advise_on_batch(const Job& job, const Sources& sources);
+/// For a job that does not fit: all of it, as far as the phase allows.
+[[nodiscard]] MemoryAdvice advise_on_memory(const Job& job, const Sources& sources);
 
 }  // namespace tracecast

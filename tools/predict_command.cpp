@@ -38,14 +38,12 @@ std::string dump(const std::string& stage, const Job& job, const Prediction& pre
   return dump_program(job, prediction);
 }
 
-/// The largest batch costs several plans: found when asked for, or when this one does not fit.
+/// Advice costs several plans: given when asked for, or when the job does not fit.
 MemoryAdvice advise(const PredictOptions& options, const Job& job, const Sources& sources,
                     const Prediction& prediction) {
-  MemoryAdvice advice;
-  if (options.largest_batch || !prediction.memory.fits) {
-    advice.largest_batch = find_largest_batch(job, sources);
-  }
-  return advice;
+  if (!prediction.memory.fits) return advise_on_memory(job, sources);
+  if (options.largest_batch) return advise_on_batch(job, sources);
+  return {};
 }
 
 std::string answer(const PredictOptions& options, const Job& job, const Prediction& prediction,

@@ -12,7 +12,7 @@ namespace tracecast {
 [[nodiscard]] std::string report_text(const Job& job, const Prediction& prediction,
                                       const MemoryAdvice& advice);
 /// Its lines about memory: the classes, what nvidia-smi shows, and what would fit.
-[[nodiscard]] std::vector<std::string> memory_lines(const Job& job, const MemoryPlan& memory,
+[[nodiscard]] std::vector<std::string> memory_lines(const Job& job, const Prediction& prediction,
                                                     const MemoryAdvice& advice);
 /// The JSON document of DESIGN.md section 7; with `layers` also the table by layer.
 [[nodiscard]] std::string report_json(const Job& job, const Prediction& prediction,

@@ -27,6 +27,14 @@ Json to_json(const std::vector<TimeShare>& shares, const char* key, Seconds step
   return list;
 }
 
+Json recomputation_json(const MemoryAdvice& advice) {
+  if (!advice.recomputed) return {};
+  const MemoryPlan& memory = advice.recomputed->memory;
+  return {{"needed_bytes", memory.needed.in_bytes()},
+          {"fits", memory.fits},
+          {"step_time_s", advice.recomputed->step_time_s.value}};
+}
+
 Json memory_json(const MemoryPlan& memory, const MemoryAdvice& advice) {
   const MemoryByClass& c = memory.by_class;
   return {{"peak_live_bytes", memory.peak_live.in_bytes()},
@@ -36,6 +44,7 @@ Json memory_json(const MemoryPlan& memory, const MemoryAdvice& advice) {
           {"headroom_bytes", memory.headroom().in_bytes()},
           {"fits", memory.fits},
           {"largest_batch", advice.largest_batch ? Json(*advice.largest_batch) : Json()},
+          {"with_full_recomputation", recomputation_json(advice)},
           {"by_class_bytes",
            {{"weights", c.weights.in_bytes()},
             {"gradients", c.gradients.in_bytes()},

@@ -37,10 +37,21 @@ std::string largest(const Job& job, std::int64_t batch) {
   return line;
 }
 
+/// What it would need, whether that fits, and how much longer a step would take.
+std::string with_recomputation(const Prediction& prediction, const Prediction& recomputed) {
+  const MemoryPlan& memory = recomputed.memory;
+  const double longer = recomputed.step_time_s.value / prediction.step_time_s.value;
+  return fmt::format(
+      "{}  of {}: {}", row("with --recompute full", gibibytes(memory.needed)),
+      gibibytes(memory.capacity),
+      memory.fits ? fmt::format("fits, {:.2f} times as long", longer) : "does not fit either");
+}
+
 }  // namespace
 
-std::vector<std::string> memory_lines(const Job& job, const MemoryPlan& memory,
+std::vector<std::string> memory_lines(const Job& job, const Prediction& prediction,
                                       const MemoryAdvice& advice) {
+  const MemoryPlan& memory = prediction.memory;
   const MemoryByClass& c = memory.by_class;
   const std::array<std::pair<const char*, Bytes>, 7> parts{{
       {"activations", c.activations},
@@ -61,6 +72,12 @@ std::vector<std::string> memory_lines(const Job& job, const MemoryPlan& memory,
   }
   lines.push_back(verdict(memory));
   if (advice.largest_batch) lines.push_back(largest(job, *advice.largest_batch));
+  if (advice.recomputed) lines.push_back(with_recomputation(prediction, *advice.recomputed));
+  if (advice.accumulated) {
+    lines.push_back(fmt::format("  {}--batch {} --accumulate {}",
+                                fit("or, for the same update:", kName), advice.accumulated->batch,
+                                advice.accumulated->count));
+  }
   return lines;
 }
 

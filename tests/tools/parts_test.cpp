@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "sim/base/error.hpp"
 #include "tools/error_statistics.hpp"
 #include "tools/framework_era.hpp"
 #include "tools/largest_batch.hpp"
@@ -54,15 +55,69 @@ TEST_CASE("at the largest batch the job fits, and one sample more does not") {
     CAPTURE(framework);
     options.framework = framework;
     options.batch = 64;
-    const auto fits = [&] {
-      return plan_memory(make_job(options, sources), sources).fits;
-    };
+    const auto fits = [&] { return plan_memory(make_job(options, sources), sources).fits; };
     options.batch = find_largest_batch(make_job(options, sources), sources);
     CHECK(options.batch > 64);
     CHECK(fits());
     ++options.batch;
     CHECK_FALSE(fits());
   }
+}
+
+TEST_CASE(
+    "advice for a job that does not fit: recomputation, or smaller batches that share an update") {
+  const Sources sources = load_sources({});
+  JobOptions options;
+  options.network = "resnet50";
+  options.gpu = "t4";
+  options.framework = "pytorch";
+  options.batch = 400;
+  const MemoryAdvice advice = advise_on_memory(make_job(options, sources), sources);
+  REQUIRE(advice.largest_batch);
+  CHECK(*advice.largest_batch < 400);
+  REQUIRE(advice.recomputed);
+  CHECK(advice.recomputed->memory.fits);
+  REQUIRE(advice.accumulated);
+  // As few batches as fit: one fewer would be too large.
+  const auto [batch, count] = *advice.accumulated;
+  CHECK(batch * count >= 400);
+  CHECK(batch <= *advice.largest_batch);
+  CHECK(*advice.largest_batch * (count - 1) < 400);
+  options.phase = "infer";
+  options.batch = 100'000;
+  const MemoryAdvice inference = advise_on_memory(make_job(options, sources), sources);
+  CHECK(inference.largest_batch);
+  CHECK_FALSE(inference.recomputed);
+  CHECK_FALSE(inference.accumulated);
+}
+
+TEST_CASE("training options are refused where they mean nothing") {
+  const Sources sources = load_sources({});
+  const auto refusal = [&](JobOptions options) {
+    options.network = "alexnet";
+    options.gpu = "t4";
+    try {
+      (void)make_job(options, sources);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  JobOptions options;
+  options.recompute = "ful";
+  CHECK(refusal(options).find("full") != std::string::npos);
+  options.recompute = "full";
+  options.phase = "infer";
+  CHECK(refusal(options).starts_with("--recompute"));
+  options = {};
+  for (const std::int64_t count : {0, -1, 1'000'000}) {
+    options.accumulate = count;
+    CHECK(refusal(options).starts_with("--accumulate"));
+  }
+  options.accumulate = 2;
+  CHECK(refusal(options) == "none");
+  options.phase = "forward_backward";
+  CHECK(refusal(options).starts_with("--accumulate"));
 }
 
 TEST_CASE("versions are found in what people write") {
