@@ -79,8 +79,14 @@ std::string_view to_string(OpKind kind) {
       return "Reshape";
     case OpKind::Embedding:
       return "Embedding";
+    case OpKind::EmbeddingBag:
+      return "EmbeddingBag";
     case OpKind::Gather:
       return "Gather";
+    case OpKind::Route:
+      return "Route";
+    case OpKind::Scatter:
+      return "Scatter";
     case OpKind::Reduce:
       return "Reduce";
     case OpKind::Resize:

@@ -67,7 +67,10 @@ enum class OpKind {
   Transpose,
   Reshape,  ///< view: no data moves
   Embedding,
+  EmbeddingBag,  ///< sums of rows of a table; inputs: ids (batch x bag), table; gradient: rows, not a table
   Gather,
+  Route,  ///< which tokens each expert of a mixture gets; outputs: gate, then ids of tokens per expert
+  Scatter,  ///< rows written over those of the first input; inputs: rows replaced, ids, new rows
   Reduce,
   Resize,
   Cast,

@@ -64,7 +64,7 @@ struct Window {
 /// - Linear, MatMul: MatMulAttributes
 /// - MaxPool, AvgPool: PoolAttributes
 /// - BatchNorm, LayerNorm, InstanceNorm, GroupNorm, Lrn, Softmax, Loss: NormAttributes
-/// - Activation, Binary, Dropout, Cast, Gather, Resize: ElementwiseAttributes
+/// - Activation, Binary, Dropout, Cast, Gather, Scatter, Resize: ElementwiseAttributes
 /// - Reduce: ReduceAttributes
 /// - Optimizer: OptimizerAttributes
 /// - the others: NoAttributes
@@ -180,6 +180,19 @@ class GraphBuilder {
   /// table: rows x width; ids of any shape; output: ids' shape, width.
   TensorId embedding(std::string name, TensorId ids, TensorId table);
   TensorId embedding_layer(std::string name, TensorId ids, std::int64_t rows, std::int64_t width);
+  /// ids: batch x bag; output: batch x width, each the sum of a bag's rows (PyTorch's EmbeddingBag,
+  /// mode "sum"). The table's gradient is sparse: one row per id.
+  TensorId embedding_bag(std::string name, TensorId ids, TensorId table);
+  /// A mixture's routing: every token goes to its most probable expert, at most `capacity` tokens of a
+  /// sequence to each. probabilities: batch, tokens, experts. Which tokens those are depends on the data; all
+  /// experts are taken to get their even share, or their capacity where that is less.
+  struct Routing {
+    TensorId gate;                 ///< batch, tokens, 1: probability of the chosen expert
+    std::vector<TensorId> tokens;  ///< per expert: ids of its tokens among all batch * tokens
+  };
+  Routing route(std::string name, TensorId probabilities, std::int64_t capacity);
+  /// Writes `rows` over the rows `ids` of `data`, in place.
+  TensorId scatter_rows(std::string name, TensorId data, TensorId ids, TensorId rows);
   /// ONNX Gather: data's shape with `axis` replaced by the shape of indices.
   TensorId gather(std::string name, TensorId data, TensorId indices, std::int64_t axis);
   /// `axes` empty: over all dimensions. `function`: "mean", "sum", "max" (kept in the op's note).

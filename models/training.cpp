@@ -38,7 +38,10 @@ std::size_t least_inputs(OpKind kind) {
     case OpKind::Linear:
     case OpKind::MatMul:
     case OpKind::Embedding:
+    case OpKind::EmbeddingBag:
       return 2;
+    case OpKind::Scatter:
+      return 3;
     default:
       return 1;
   }
@@ -344,8 +347,22 @@ class Backward {
       case OpKind::Embedding:
         if (needs_gradient(in[1])) emit_for(in[1], id, kind, Pass::Backward, {x, dy});
         break;
+      case OpKind::EmbeddingBag:
+        if (needs_gradient(in[1])) embedding_bag(id, in, dy);
+        break;
       case OpKind::Gather:
         gather(id, in, y, dy);
+        break;
+      case OpKind::Route:
+        // The gate is the greatest probability; the choice itself has no gradient.
+        for_x(kind, {x, y, dy});
+        break;
+      case OpKind::Scatter:
+        // Rows written over pass nothing on; what replaced them gets its rows of the gradient.
+        for_x(kind, {dy, in[1]});
+        if (needs_gradient(in[2])) {
+          emit_for(in[2], id, OpKind::Slice, Pass::Backward, {dy, in[1]});
+        }
         break;
       case OpKind::Loss:
       case OpKind::Optimizer:
@@ -436,6 +453,16 @@ class Backward {
     }
     reads.push_back(dy);
     emit_for_all(in, id, Pass::Backward, std::move(reads));
+  }
+
+  /// A row of gradient for every id, as PyTorch's sparse embeddings have it; the update then touches these
+  /// rows alone.
+  void embedding_bag(OpId id, const std::vector<TensorId>& in, TensorId dy) {
+    const std::int64_t ids = element_count(graph_.tensor(in[0]).shape);
+    const TensorId gradient =
+        new_gradient(in[1], {ids, graph_.tensor(in[1]).shape[1]}, TensorRole::WeightGradient);
+    emit(id, OpKind::EmbeddingBag, Pass::Backward, {in[0], dy}, {gradient});
+    deliver(in[1], gradient, id);
   }
 
   /// The gradient of `to`, whose elements stand in `y` several times.

@@ -37,6 +37,9 @@ struct TrainingOptions {
 ///   broadcasting stretched gets its gradient from a Reduce
 /// - AvgPool, Transpose, Reshape, Resize, Cast, sums and means: dY
 /// - Softmax: Y, dY; Dropout: dY, mask; Embedding: ids, dY
+/// - EmbeddingBag: ids, dY -> one row of gradient per id (sparse); the update touches these rows alone
+/// - Route: probabilities, gate, its gradient; Scatter: ids, dY -> a copy without the rows written over,
+///   and a Slice of those
 /// - Gather: indices, dY; of one input (expand, tile) a Reduce over the copies
 /// - Concat: one Slice per input; Split: a Concat; Slice: a Pad; Pad: a Slice
 /// - Loss: forward logits, labels -> loss, log-probabilities; backward log-probabilities, labels

@@ -49,7 +49,10 @@ struct Context {
 /// reductions, unknown ops.
 [[nodiscard]] std::vector<Kernel> lower_streaming(const Context& context, const Op& op);
 
-/// The update of one parameter, or of `ops` together when the framework launches for many at once.
+/// Tables whose rows are looked up and summed, a mixture's routing, rows scattered back (sparse.cpp).
+[[nodiscard]] std::vector<Kernel> lower_sparse(const Context& context, const Op& op);
+
+/// The update of one parameter (of the rows that a sparse gradient has), or of `ops` together when the framework launches for many at once.
 /// Terms of a rule as the framework's own loop runs them, in tensors of the weight's size:
 ///   sgd       update (2 read, 1 written)
 ///   momentum  scale (1, 1), add (2, 1), update (2, 1)

@@ -49,6 +49,10 @@ class Lowering {
       case OpKind::Softmax:
       case OpKind::Loss:
         return append(id, lower_normalization(context_, op));
+      case OpKind::EmbeddingBag:
+      case OpKind::Route:
+      case OpKind::Scatter:
+        return append(id, lower_sparse(context_, op));
       case OpKind::Activation:
         if (is_fused(op)) {
           fused_[id.index] = true;

@@ -64,6 +64,12 @@ std::vector<Term> terms_of(const OptimizerAttributes& a, const FrameworkProfile&
   return terms;
 }
 
+/// Elements an update touches: the weight's, or the rows a sparse gradient has (repeated ones too).
+double updated_elements(const Context& context, const Op& op) {
+  const double weight = context.elements(op.inputs.front());
+  return op.inputs.size() > 1 ? std::min(weight, context.elements(op.inputs[1])) : weight;
+}
+
 /// Launches of one term over all parameters: 65536 elements per block, at most 320 blocks and so
 /// many tensors per launch, by the number of lists. Source: PyTorch 1.12
 /// ATen/native/cuda/MultiTensorApply.cuh.
@@ -72,7 +78,7 @@ int count_launches(const Term& term, const Context& context, std::span<const Op*
   const auto lists =
       static_cast<std::size_t>(std::clamp(std::max(term.reads, term.writes), 1.0, 5.0));
   double blocks = 0;
-  for (const Op* op : ops) blocks += std::ceil(context.elements(op->inputs.front()) / 65536);
+  for (const Op* op : ops) blocks += std::ceil(updated_elements(context, *op) / 65536);
   const double launches =
       std::max(std::ceil(blocks / 320),
                std::ceil(static_cast<double>(ops.size()) / kMostTensors[lists - 1]));
@@ -83,7 +89,7 @@ int count_launches(const Term& term, const Context& context, std::span<const Op*
 
 std::vector<Kernel> lower_update(const Context& context, std::span<const Op* const> ops) {
   double elements = 0;
-  for (const Op* op : ops) elements += context.elements(op->inputs.front());
+  for (const Op* op : ops) elements += updated_elements(context, *op);
   const auto& attributes = std::get<OptimizerAttributes>(ops.front()->attributes);
   const Precision data = context.formats.weights;
   std::vector<Kernel> kernels;

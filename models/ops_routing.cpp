@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "models/ops.hpp"
+#include "models/shape_checks.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+
+using namespace shape_checks;
+
+TensorId GraphBuilder::embedding_bag(std::string name, TensorId ids, TensorId table) {
+  if (shape(table).size() != 2 || shape(ids).size() != 2) {
+    throw InputError(
+        name, "ids of shape " + to_string(shape(ids)) + ", a table of " + to_string(shape(table)),
+        "batch x bag and rows x width");
+  }
+  Shape out = {shape(ids)[0], shape(table)[1]};
+  return append({.name = std::move(name), .kind = OpKind::EmbeddingBag, .inputs = {ids, table}},
+                std::move(out));
+}
+
+GraphBuilder::Routing GraphBuilder::route(std::string name, TensorId probabilities,
+                                          std::int64_t capacity) {
+  const Shape in = shape(probabilities);
+  if (in.size() != 3 || in[2] < 1) {
+    throw InputError(name, "probabilities of shape " + to_string(in), "batch x tokens x experts");
+  }
+  require_range(name, "capacity", capacity, 1, kMostExtent);
+  const std::int64_t share = (in[1] + in[2] - 1) / in[2];
+  Op op{.name = name, .kind = OpKind::Route, .inputs = {probabilities}};
+  Routing routing{.gate = tensor({.name = name, .shape = {in[0], in[1], 1}}), .tokens = {}};
+  op.outputs.push_back(routing.gate);
+  for (std::int64_t expert = 0; expert < in[2]; ++expert) {
+    routing.tokens.push_back(tensor({.name = name + ":" + std::to_string(expert),
+                                     .shape = {in[0] * std::min(share, capacity)},
+                                     .is_integer = true}));
+    op.outputs.push_back(routing.tokens.back());
+  }
+  graph_.add_op(std::move(op));
+  return routing;
+}
+
+TensorId GraphBuilder::scatter_rows(std::string name, TensorId data, TensorId ids, TensorId rows) {
+  const Shape& whole = shape(data);
+  const Shape& part = shape(rows);
+  const bool fits = whole.size() == 2 && part.size() == 2 && part[1] == whole[1] &&
+                    part[0] <= whole[0] && element_count(shape(ids)) == part[0];
+  if (!fits) {
+    throw InputError(name,
+                     to_string(part) + " by " + to_string(shape(ids)) + " into " + to_string(whole),
+                     "one id a row, rows of the same width");
+  }
+  return append({.name = std::move(name),
+                 .kind = OpKind::Scatter,
+                 .attributes = ElementwiseAttributes{.name = "scatter", .in_place = true},
+                 .inputs = {data, ids, rows}},
+                whole);
+}
+
+}  // namespace tracecast

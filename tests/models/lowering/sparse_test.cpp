@@ -1,0 +1,77 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "models/lowering/lower.hpp"
+#include "models/ops.hpp"
+#include "models/training.hpp"
+#include "tests/models/lowering/gpus.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+std::vector<Kernel> kernels_of(const NetworkGraph& graph, std::string_view name) {
+  const LoweredStep step = lower(graph, find_framework("pytorch"), test::volta(), {});
+  for (const LoweredOp& op : step.ops) {
+    if (graph.op(op.op).name == name) return op.candidates.front().kernels;
+  }
+  return {};
+}
+
+/// 7 bags of 5 ids over a table of 1000 rows of 16 numbers.
+NetworkGraph bags() {
+  GraphBuilder b("bags", 7);
+  const TensorId ids = b.input("ids", {7, 5}, true);
+  b.graph().outputs = {b.embedding_bag("bag", ids, b.weight("table", {1000, 16}))};
+  return std::move(b).take();
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("models/lowering/sparse");
+
+TEST_CASE("a bag reads its rows and ids, not the table, and writes the sums") {
+  const std::vector<Kernel> kernels = kernels_of(bags(), "bag");
+  REQUIRE(kernels.size() == 1);
+  CHECK(kernels[0].read.in_bytes() == 35 * 16 * 4 + 35 * 8);
+  CHECK(kernels[0].written.in_bytes() == 7 * 16 * 4);
+  CHECK(kernels[0].flops.in_flop() == 35 * 16);  // one addition per number read
+}
+
+TEST_CASE("the gradient and the update of a bag's table touch the rows looked up alone") {
+  const NetworkGraph step = make_training_graph(bags(), {.optimizer = OptimizerKind::Sgd});
+  double update = 0, gradient = 0;
+  for (const Kernel& kernel : kernels_of(step, "update table")) update += kernel.bytes().in_bytes();
+  for (const Kernel& kernel : kernels_of(step, "bag bwd")) gradient += kernel.written.in_bytes();
+  CHECK(gradient == 35 * 16 * 4);
+  CHECK(update > 0);
+  CHECK(update < 1000 * 16 * 4);
+}
+
+TEST_CASE("routing is a known number of small kernels whose time is a bounded guess") {
+  GraphBuilder b("route", 2);
+  const TensorId x = b.input("probabilities", {2, 10, 4});
+  b.graph().outputs = {b.route("route", x, 64).gate};
+  const std::vector<Kernel> kernels = kernels_of(std::move(b).take(), "route");
+  CHECK(kernels.size() == 6 + 4 * 4);  // six passes over the mask, four selections an expert
+  for (const Kernel& kernel : kernels) {
+    CHECK(kernel.is_bounded_guess);
+    CHECK(kernel.name.size() <= 15);
+    CHECK(kernel.bytes().in_bytes() > 0);
+  }
+}
+
+TEST_CASE("rows are written in place: the rest of the tensor is not touched") {
+  GraphBuilder b("rows", 1);
+  const TensorId data = b.input("data", {100, 8}), ids = b.input("ids", {3}, true);
+  const TensorId rows = b.input("rows", {3, 8});
+  b.graph().outputs = {b.scatter_rows("put", b.slice("clone", data, {100, 8}), ids, rows)};
+  const std::vector<Kernel> kernels = kernels_of(std::move(b).take(), "put");
+  REQUIRE(kernels.size() == 1);
+  CHECK(kernels[0].read.in_bytes() == 3 * 8 * 4 + 3 * 8);
+  CHECK(kernels[0].written.in_bytes() == 3 * 8 * 4);
+}
+
+TEST_SUITE_END();
