@@ -24,15 +24,8 @@ struct Llama {
   const LlamaLayout& layout;
   TensorId constant, cosine, sine, mask;
 
-  /// LlamaRMSNorm of the source, step by step: x * rsqrt(mean(x^2) + epsilon) * weight.
-  TensorId rms_norm(const std::string& name, TensorId x) const {
-    constexpr std::array<std::int64_t, 1> kLast{-1};
-    TensorId scale = b.activation(name + ".pow", x, "pow");
-    scale = b.reduce(name + ".mean", scale, kLast, true, "mean");
-    scale = b.add(name + ".epsilon", scale, constant);
-    scale = b.activation(name + ".rsqrt", scale, "rsqrt");
-    x = b.mul(name + ".normalize", x, scale);
-    return b.mul(name, x, b.weight(name + ".weight", {layout.width}));
+  TensorId norm(const std::string& name, TensorId x) const {
+    return rms_norm(b, name, x, constant);
   }
   /// Rotary positions: x cos + rotate_half(x) sin.
   TensorId rotate(const std::string& name, TensorId x) const {
@@ -73,9 +66,9 @@ struct Llama {
     return b.linear_layer(name + ".down_proj", b.mul(name + ".mul", gate, up), layout.width, false);
   }
   TensorId layer(const std::string& name, TensorId x) const {
-    TensorId y = attention(name + ".self_attn", rms_norm(name + ".input_layernorm", x));
+    TensorId y = attention(name + ".self_attn", norm(name + ".input_layernorm", x));
     x = b.add(name + ".add_attn", x, y);
-    y = feed_forward(name + ".mlp", rms_norm(name + ".post_attention_layernorm", x));
+    y = feed_forward(name + ".mlp", norm(name + ".post_attention_layernorm", x));
     return b.add(name + ".add_mlp", x, y);
   }
 };
@@ -95,7 +88,7 @@ NetworkGraph llama(const BuildOptions& options, const LlamaLayout& layout) {
                      b.buffer("rotary.sin", {1, 1, tokens, head_width}),
                      b.buffer("causal_mask", {1, 1, tokens, tokens})};
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layers." + std::to_string(i), x);
-  x = blocks.rms_norm("norm", x);
+  x = blocks.norm("norm", x);
   const TensorId head =
       layout.tied ? words : b.weight("lm_head.weight", {layout.vocabulary, layout.width});
   b.graph().outputs = {b.linear("lm_head", x, head, std::nullopt)};

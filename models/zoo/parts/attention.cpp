@@ -40,6 +40,16 @@ TensorId from_heads(GraphBuilder& b, const std::string& name, TensorId x) {
   return b.reshape(name + ".merge", x, {shape[0], shape[2], shape[1] * shape[3]});
 }
 
+TensorId rms_norm(GraphBuilder& b, const std::string& name, TensorId x, TensorId constant) {
+  constexpr std::array<std::int64_t, 1> kLast{-1};
+  TensorId scale = b.activation(name + ".pow", x, "pow");
+  scale = b.reduce(name + ".mean", scale, kLast, true, "mean");
+  scale = b.add(name + ".epsilon", scale, constant);
+  scale = b.activation(name + ".rsqrt", scale, "rsqrt");
+  const TensorId weight = b.weight(name + ".weight", {b.shape(x).back()});
+  return b.mul(name, b.mul(name + ".normalize", x, scale), weight);
+}
+
 TensorId attend(GraphBuilder& b, const std::string& name, TensorId query, TensorId key,
                 TensorId value, const ScoreOptions& options, bool transpose_key) {
   TensorId x = b.matmul(name + ".scores", query, key, false, transpose_key);

@@ -47,4 +47,9 @@ struct ScoreOptions {
                               TensorId key, TensorId value, const ScoreOptions& options,
                               bool transpose_key = false);
 
+/// Root mean square norm of T5 and Llama as transformers runs it, step by step: x * rsqrt(mean(x^2) + epsilon) *
+/// weight. `constant`: a scalar.
+[[nodiscard]] TensorId rms_norm(GraphBuilder& b, const std::string& name, TensorId x,
+                                TensorId constant);
+
 }  // namespace tracecast::zoo_builders
