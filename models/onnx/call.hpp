@@ -75,5 +75,7 @@ struct NamedHandler {
 [[nodiscard]] std::span<const NamedHandler> layer_handlers();
 [[nodiscard]] std::span<const NamedHandler> elementwise_handlers();
 [[nodiscard]] std::span<const NamedHandler> movement_handlers();
+[[nodiscard]] std::span<const NamedHandler> reduction_handlers();
+[[nodiscard]] std::span<const NamedHandler> shape_handlers();
 
 }  // namespace tracecast::onnx

@@ -14,7 +14,8 @@ namespace {
 const std::unordered_map<std::string_view, Handler>& handlers() {
   static const auto table = [] {
     std::unordered_map<std::string_view, Handler> all;
-    for (const auto handlers_of : {layer_handlers, elementwise_handlers, movement_handlers}) {
+    for (const auto handlers_of : {layer_handlers, elementwise_handlers, movement_handlers,
+                                   reduction_handlers, shape_handlers}) {
       for (const NamedHandler& named : handlers_of()) all.emplace(named.op_type, named.handler);
     }
     return all;
