@@ -199,6 +199,12 @@ void NetworkGraph::set_integer(TensorId id, int bytes) {
   tensors_[id.index].integer_bytes = bytes;
 }
 
+void NetworkGraph::set_untrained(TensorId id) {
+  TRACECAST_CHECK(id.index < tensors_.size() && tensors_[id.index].role == TensorRole::Weight,
+                  "the tensor is a weight of this graph");
+  tensors_[id.index].role = TensorRole::Buffer;
+}
+
 std::int64_t NetworkGraph::parameter_count() const {
   // Each tensor has at most 2^62 elements, so no addition overflows before the cap is seen.
   constexpr std::int64_t kMost = (std::int64_t{1} << 62) - 1;

@@ -172,6 +172,8 @@ class NetworkGraph {
   OpId add_op(Op op);
   /// States that a tensor holds integers (ids, masks, indices), for builders that learn it afterwards.
   void set_integer(TensorId id, int bytes);
+  /// States that a weight is a constant which training leaves alone, for builders that learn it afterwards.
+  void set_untrained(TensorId id);
 
   [[nodiscard]] const Tensor& tensor(TensorId id) const { return tensors_[id.index]; }
   [[nodiscard]] const Op& op(OpId id) const { return ops_[id.index]; }

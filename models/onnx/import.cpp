@@ -8,6 +8,7 @@
 #include "models/onnx/interpreter.hpp"
 #include "models/onnx/program.hpp"
 #include "models/onnx/reader.hpp"
+#include "models/onnx/scale_layers.hpp"
 
 namespace tracecast {
 namespace {
@@ -49,6 +50,7 @@ OnnxNetwork import_onnx(std::string_view bytes, std::string_view where,
                                " nodes reach no output and are left out");
   }
   network.graph = std::move(asked).take_graph();
+  find_scale_layers(network.graph);
   return network;
 }
 
