@@ -6,9 +6,20 @@
 namespace tracecast::zoo_builders {
 namespace {
 
+/// Of the one tower: what TensorFlow's benchmarks have otherwise than torchvision.
+struct AlexNetLayout {
+  std::int64_t fourth_channels = 256;
+  std::int64_t first_pad = 2;  ///< 0 for images of 227 instead of 224
+};
+
+/// Of Caffe's two networks in two groups.
+struct CaffeLayout {
+  bool pools_first;  ///< before LRN
+};
+
 // torchvision/models/alexnet.py, after Krizhevsky, "One weird trick for parallelizing convolutional
 // neural networks", arXiv 1404.5997: one tower, no groups, no LRN.
-NetworkGraph alexnet(const BuildOptions& options) {
+NetworkGraph alexnet(const BuildOptions& options, const AlexNetLayout& layout) {
   GraphBuilder b("alexnet", options.batch);
   b.graph().reserve(48, 32);
   TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
@@ -17,12 +28,12 @@ NetworkGraph alexnet(const BuildOptions& options) {
     x = b.activation("features." + std::to_string(index + 1), x, "relu", true);
   };
   const auto pool = [&](const char* name) { x = b.max_pool(name, x, Window::square(3, 2)); };
-  conv_relu(0, 64, Window::square(11, 4, 2));
+  conv_relu(0, 64, Window::square(11, 4, layout.first_pad));
   pool("features.2");
   conv_relu(3, 192, Window::square(5, 1, 2));
   pool("features.5");
   conv_relu(6, 384, Window::square(3, 1, 1));
-  conv_relu(8, 256, Window::square(3, 1, 1));
+  conv_relu(8, layout.fourth_channels, Window::square(3, 1, 1));
   conv_relu(10, 256, Window::square(3, 1, 1));
   pool("features.12");
   x = b.adaptive_avg_pool("avgpool", x, 6, 6);
@@ -38,19 +49,21 @@ NetworkGraph alexnet(const BuildOptions& options) {
   return std::move(b).take();
 }
 
-// BVLC Caffe's bvlc_alexnet, after Krizhevsky et al., NIPS 2012: two groups of channels, LRN before each pooling. The
-// first two poolings round down as in the exported ONNX file; at the usual 227 rounding makes no difference.
-NetworkGraph caffenet(const BuildOptions& options) {
-  GraphBuilder b("caffenet", options.batch);
+// BVLC Caffe's bvlc_alexnet, after Krizhevsky et al., NIPS 2012: two groups of channels, LRN before the first two
+// poolings; and bvlc_reference_caffenet, which has it behind them. The first two poolings round down as in the
+// exported ONNX file; at the usual 227 rounding makes no difference.
+NetworkGraph two_groups(const BuildOptions& options, const CaffeLayout& layout) {
+  GraphBuilder b("alexnet", options.batch);
   b.graph().reserve(48, 32);
   TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
   const Window pool = Window::square(3, 2), same = Window::square(3, 1, 1);
-  x = conv_relu(b, "conv1", x, 96, Window::square(11, 4));
-  x = b.lrn("norm1", x, 5);
-  x = b.max_pool("pool1", x, pool);
-  x = conv_relu(b, "conv2", x, 256, Window::square(5, 1, 2), 2);
-  x = b.lrn("norm2", x, 5);
-  x = b.max_pool("pool2", x, pool);
+  const auto norm_and_pool = [&](const std::string& index, TensorId in) {
+    if (!layout.pools_first) in = b.lrn("norm" + index, in, 5);
+    in = b.max_pool("pool" + index, in, pool);
+    return layout.pools_first ? b.lrn("norm" + index, in, 5) : in;
+  };
+  x = norm_and_pool("1", conv_relu(b, "conv1", x, 96, Window::square(11, 4)));
+  x = norm_and_pool("2", conv_relu(b, "conv2", x, 256, Window::square(5, 1, 2), 2));
   x = conv_relu(b, "conv3", x, 384, same);
   x = conv_relu(b, "conv4", x, 384, same, 2);
   x = conv_relu(b, "conv5", x, 256, same, 2);
@@ -73,14 +86,26 @@ std::vector<ZooEntry> alexnet_networks() {
        .parameters = torchvision_parameters(61'100'840),
        .macs = torchvision_gmacs(0.71),
        .image_size = 224,
-       .build = alexnet},
-      {.name = "caffenet",
+       .build = build<alexnet, AlexNetLayout{}>},
+      {.name = "alexnet_tf",
+       .title = "AlexNet of TensorFlow's benchmarks",
+       .source = "tensorflow/benchmarks, tf_cnn_benchmarks/models/alexnet_model.py",
+       .image_size = 227,
+       .build = build<alexnet, AlexNetLayout{.fourth_channels = 384, .first_pad = 0}>},
+      {.name = "bvlc_alexnet",
        .title = "AlexNet of Caffe, two groups",
        .source = "BVLC Caffe, models/bvlc_alexnet",
-       .parameters = exact(60'965'224, "BVLC Caffe, models/bvlc_alexnet"),
+       .parameters = exact(60'965'224, "BVLC Caffe, weights of models/bvlc_alexnet"),
        .macs = rounded(724e6, 1e6, "Sze et al., arXiv 1703.09039, table II"),
        .image_size = 227,
-       .build = caffenet},
+       .build = build<two_groups, CaffeLayout{.pools_first = false}>},
+      {.name = "caffenet",
+       .aliases = {"bvlc_reference_caffenet"},
+       .title = "CaffeNet: AlexNet, pooling before LRN",
+       .source = "BVLC Caffe, models/bvlc_reference_caffenet",
+       .parameters = exact(60'965'224, "BVLC Caffe, weights of models/bvlc_reference_caffenet"),
+       .image_size = 227,
+       .build = build<two_groups, CaffeLayout{.pools_first = true}>},
   };
 }
 

@@ -9,6 +9,7 @@ namespace {
 /// GoogLeNet as published, or with batch norm as torchvision has it.
 struct GoogLeNetLayout {
   bool batch_norm = false;
+  bool rounds_up = true;  ///< poolings of odd images, as Caffe and PyTorch's ceil_mode do
 };
 
 /// Channels of one inception module: 1x1; reduction and result of the 3x3 and the 5x5 branch; after the pooling.
@@ -39,7 +40,7 @@ NetworkGraph googlenet(const BuildOptions& options, const GoogLeNetLayout& layou
   std::vector<TensorId> auxiliary;
   const auto auxiliary_head = [&](const std::string& name, TensorId x) {
     x = layout.batch_norm ? b.adaptive_avg_pool(name + ".pool", x, 4, 4)
-                          : b.avg_pool(name + ".pool", x, Window::square(5, 3), true);
+                          : b.avg_pool(name + ".pool", x, Window::square(5, 3), layout.rounds_up);
     x = conv(name + ".conv", x, 128, one);
     x = b.flatten(name + ".flatten", x);
     x = b.linear_layer(name + ".fc1", x, 1024, true);
@@ -50,12 +51,12 @@ NetworkGraph googlenet(const BuildOptions& options, const GoogLeNetLayout& layou
 
   TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
   x = conv("conv1", x, 64, Window::square(7, 2, 3));
-  x = b.max_pool("pool1", x, pool, true);
+  x = b.max_pool("pool1", x, pool, layout.rounds_up);
   if (!layout.batch_norm) x = b.lrn("norm1", x, 5);
   x = conv("conv2_reduce", x, 64, one);
   x = conv("conv2", x, 192, same_window(3, 3));
   if (!layout.batch_norm) x = b.lrn("norm2", x, 5);
-  x = b.max_pool("pool2", x, pool, true);
+  x = b.max_pool("pool2", x, pool, layout.rounds_up);
   for (int i = 0; i < 9; ++i) {
     const Module& m = kModules[i];
     const std::string name = m.name;
@@ -69,8 +70,9 @@ NetworkGraph googlenet(const BuildOptions& options, const GoogLeNetLayout& layou
     x = b.concat(name + ".cat", parts, 1);
     if (options.training && i == 2) auxiliary_head("aux1", x);
     if (options.training && i == 5) auxiliary_head("aux2", x);
-    if (i == 1) x = b.max_pool("pool3", x, pool, true);
-    if (i == 6) x = b.max_pool("pool4", x, layout.batch_norm ? Window::square(2, 2) : pool, true);
+    if (i == 1) x = b.max_pool("pool3", x, pool, layout.rounds_up);
+    if (i == 6)
+      x = b.max_pool("pool4", x, layout.batch_norm ? Window::square(2, 2) : pool, layout.rounds_up);
   }
   x = b.global_avg_pool("avgpool", x);
   x = b.flatten("flatten", x);
@@ -85,7 +87,6 @@ NetworkGraph googlenet(const BuildOptions& options, const GoogLeNetLayout& layou
 std::vector<ZooEntry> googlenet_networks() {
   return {
       {.name = "googlenet",
-       .aliases = {"inception_v1"},
        .title = "GoogLeNet as published, with LRN",
        .source = "Szegedy et al., arXiv 1409.4842, table 1",
        .image_size = 224,
@@ -97,6 +98,12 @@ std::vector<ZooEntry> googlenet_networks() {
        .macs = torchvision_gmacs(1.50),
        .image_size = 224,
        .build = build<googlenet, GoogLeNetLayout{.batch_norm = true}>},
+      {.name = "inception_v1",
+       .title = "GoogLeNet as in the ONNX model zoo",
+       .source = "onnx/models, inception_v1: bvlc_googlenet with poolings rounded down",
+       .macs = rounded(1.43e9, 0.01e9, "Sze et al., arXiv 1703.09039, table II"),
+       .image_size = 224,
+       .build = build<googlenet, GoogLeNetLayout{.rounds_up = false}>},
   };
 }
 
