@@ -3,6 +3,7 @@
 
 #include "models/zoo/parts/blocks.hpp"
 #include "models/zoo/parts/family.hpp"
+#include "models/zoo/parts/pyramid.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
@@ -14,73 +15,9 @@ struct Regions {
 };
 constexpr Regions kTraining{512, 128}, kInference{1000, 100};
 
-/// ResNet-50 whose batch norms are constant: a product and a sum per channel. The stem and the first stage do not
-/// train.
-class Backbone {
- public:
-  Backbone(GraphBuilder& b, bool training) : b_(b), training_(training) {}
-
-  /// The results of the four stages.
-  std::vector<TensorId> run(TensorId x) {
-    constexpr int kBlocks[] = {3, 4, 6, 3};
-    is_frozen_ = training_;
-    x = relu("relu", conv("conv1", x, 64, Window::square(7, 2, 3)));
-    x = b_.max_pool("maxpool", x, Window::square(3, 2, 1));
-    std::vector<TensorId> maps;
-    for (int stage = 0; stage < 4; ++stage) {
-      is_frozen_ = training_ && stage == 0;
-      for (int i = 0; i < kBlocks[stage]; ++i) {
-        const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i);
-        x = block(name, x, std::int64_t{64} << stage, stage > 0 && i == 0 ? 2 : 1);
-      }
-      maps.push_back(x);
-    }
-    return maps;
-  }
-
- private:
-  TensorId relu(const std::string& name, TensorId x) {
-    return b_.activation(name, x, "relu", true);
-  }
-
-  TensorId conv(const std::string& name, TensorId x, std::int64_t channels, const Window& window) {
-    const Shape filter = {channels, b_.shape(x)[1], window.kernel_h, window.kernel_w};
-    const TensorId weight =
-        is_frozen_ ? b_.buffer(name + ".weight", filter) : b_.weight(name + ".weight", filter);
-    x = b_.conv(name, x, weight, {}, window);
-    const Shape per_channel = {1, channels, 1, 1};
-    x = b_.mul(name + ".norm.mul", x, b_.buffer(name + ".norm.scale", per_channel));
-    return b_.add(name + ".norm.add", x, b_.buffer(name + ".norm.shift", per_channel));
-  }
-
-  TensorId block(const std::string& name, TensorId x, std::int64_t width, std::int64_t stride) {
-    TensorId y = relu(name + ".relu1", conv(name + ".conv1", x, width, Window::square(1)));
-    y = relu(name + ".relu2", conv(name + ".conv2", y, width, Window::square(3, stride, 1)));
-    y = conv(name + ".conv3", y, 4 * width, Window::square(1));
-    if (b_.shape(x)[1] != 4 * width) {
-      x = conv(name + ".downsample", x, 4 * width, Window::square(1, stride));
-    }
-    return relu(name + ".relu3", b_.add(name + ".add", y, x, true));
-  }
-
-  GraphBuilder& b_;
-  bool training_, is_frozen_ = false;
-};
-
-/// Feature pyramid: every map in 256 channels, the smaller ones added to the larger from the top, and a fifth.
-std::vector<TensorId> pyramid(GraphBuilder& b, const std::vector<TensorId>& maps) {
-  std::vector<TensorId> levels(maps.size());
-  TensorId above{};
-  for (std::size_t i = maps.size(); i-- > 0;) {
-    const std::string name = "fpn." + std::to_string(i);
-    TensorId inner = b.conv_layer(name + ".inner", maps[i], 256, Window::square(1), true);
-    if (i + 1 < maps.size()) {
-      const TensorId larger = b.resize(name + ".up", above, b.shape(inner), "nearest");
-      inner = b.add(name + ".add", inner, larger);
-    }
-    above = inner;
-    levels[i] = b.conv_layer(name + ".layer", inner, 256, Window::square(3, 1, 1), true);
-  }
+/// The feature pyramid's four levels and a fifth, every second cell of the last.
+std::vector<TensorId> pyramid(GraphBuilder& b, bool training, TensorId images) {
+  std::vector<TensorId> levels = feature_pyramid(b, frozen_resnet(b, images, training, {}));
   levels.push_back(b.max_pool("fpn.pool", levels.back(), Window::square(1, 2)));
   return levels;
 }
@@ -122,7 +59,7 @@ NetworkGraph mask_rcnn(const BuildOptions& options) {
   GraphBuilder b("mask_rcnn", batch);
   b.graph().reserve(620, 300);
   const TensorId images = b.input("images", {batch, 3, *options.image_size, *options.image_size});
-  const std::vector<TensorId> levels = pyramid(b, Backbone(b, options.training).run(images));
+  const std::vector<TensorId> levels = pyramid(b, options.training, images);
   propose(b, levels);
   const auto regions_of = [&](const std::string& name, std::int64_t count, std::int64_t side) {
     const Shape result[] = {{batch * count, 256, side, side}};
