@@ -8,6 +8,7 @@ namespace {
 /// group i.
 struct VggLayout {
   int convolutions[5];
+  bool batch_norm = false;  ///< after every convolution
 };
 
 // torchvision/models/vgg.py, after Simonyan and Zisserman, arXiv 1409.1556, table 1 (columns A, B,
@@ -22,6 +23,7 @@ NetworkGraph vgg(const BuildOptions& options, const VggLayout& layout) {
   for (int group = 0; group < 5; ++group) {
     for (int i = 0; i < layout.convolutions[group]; ++i) {
       x = b.conv_layer(next(), x, kChannels[group], Window::square(3, 1, 1), true);
+      if (layout.batch_norm) x = b.batch_norm_layer(next(), x);
       x = b.activation(next(), x, "relu", true);
     }
     x = b.max_pool(next(), x, Window::square(2, 2));
@@ -69,6 +71,34 @@ std::vector<ZooEntry> vgg_networks() {
        .macs = torchvision_gmacs(19.63),
        .image_size = 224,
        .build = build<vgg, VggLayout{{2, 2, 4, 4, 4}}>},
+      {.name = "vgg11_bn",
+       .title = "VGG-11 (A) with batch norm",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(132'868'840),
+       .macs = torchvision_gmacs(7.61),
+       .image_size = 224,
+       .build = build<vgg, VggLayout{{1, 1, 2, 2, 2}, true}>},
+      {.name = "vgg13_bn",
+       .title = "VGG-13 (B) with batch norm",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(133'053'736),
+       .macs = torchvision_gmacs(11.31),
+       .image_size = 224,
+       .build = build<vgg, VggLayout{{2, 2, 2, 2, 2}, true}>},
+      {.name = "vgg16_bn",
+       .title = "VGG-16 (D) with batch norm",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(138'365'992),
+       .macs = torchvision_gmacs(15.47),
+       .image_size = 224,
+       .build = build<vgg, VggLayout{{2, 2, 3, 3, 3}, true}>},
+      {.name = "vgg19_bn",
+       .title = "VGG-19 (E) with batch norm",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(143'678'248),
+       .macs = torchvision_gmacs(19.63),
+       .image_size = 224,
+       .build = build<vgg, VggLayout{{2, 2, 4, 4, 4}, true}>},
   };
 }
 
