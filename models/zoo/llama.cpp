@@ -147,6 +147,12 @@ std::vector<ZooEntry> llama_networks() {
        .parameters = exact(8'030'261'248, kCheckpoint),
        .seq_len = 8192,
        .build = build<llama, LlamaLayout{32, 4096, 32, 8, 14336, 128256}>},
+      {.name = "mistral_7b",
+       .title = "Mistral 7B",
+       .source = "Jiang et al., arXiv 2310.06825; transformers 4.40",
+       .parameters = exact(7'241'732'096, kCheckpoint),
+       .seq_len = 4096,
+       .build = build<llama, LlamaLayout{32, 4096, 32, 8, 14336, 32000}>},
   };
 }
 
