@@ -7,16 +7,25 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-constexpr std::string_view kDefinition = "Devlin et al., arXiv 1810.04805; transformers 4.30";
+constexpr std::string_view kBert = "Devlin et al., arXiv 1810.04805; transformers 4.30";
+constexpr std::string_view kRoberta = "Liu et al., arXiv 1907.11692; transformers 4.30";
+constexpr std::string_view kDistilBert = "Sanh et al., arXiv 1910.01108; transformers 4.30";
 
-/// BERT; heads of width / heads.
+/// What BERT is trained with, besides predicting words.
+enum class Variant {
+  Bert,       ///< whether two sentences follow each other, from the pooled first token
+  Roberta,    ///< nothing more; the pooled token is there in inference
+  Distilled,  ///< no pooled token, no types of tokens; the query is scaled, not the scores
+};
+
+/// BERT and its relatives; heads of width / heads.
 struct BertLayout {
   int layers;
   std::int64_t width, heads;
+  Variant variant = Variant::Bert;
+  std::int64_t vocabulary = 30522;  ///< bert-base-uncased's
+  std::int64_t position_rows = 512, types = 2;
 };
-
-constexpr std::int64_t kVocabulary = 30522;  // bert-base-uncased and bert-large-uncased
-constexpr std::int64_t kPositions = 512;
 
 struct Bert {
   GraphBuilder& b;
@@ -29,14 +38,20 @@ struct Bert {
   }
   TensorId self_attention(const std::string& name, TensorId x) const {
     const Heads heads{layout.heads, layout.width / layout.heads};
-    const TensorId query = b.linear_layer(name + ".self.query", x, layout.width, true);
+    const bool scales_query = layout.variant == Variant::Distilled;
+    TensorId query = b.linear_layer(name + ".self.query", x, layout.width, true);
+    if (scales_query) query = b.mul(name + ".self.scale", query, scale);
     const TensorId key = b.linear_layer(name + ".self.key", x, layout.width, true);
     const TensorId value = b.linear_layer(name + ".self.value", x, layout.width, true);
     const TensorId context =
         attend(b, name + ".self", to_heads(b, name + ".self.query", query, heads),
                to_key_heads(b, name + ".self.key", key, heads),
                to_heads(b, name + ".self.value", value, heads),
-               {.scale = scale, .mask = mask, .dropout = training});
+               {.scale = scale,
+                .mask = mask,
+                .mask_selects = scales_query,
+                .scale_query = scales_query,
+                .dropout = training});
     return from_heads(b, name + ".self", context);
   }
   /// Linear, dropout, residual, layer norm.
@@ -55,44 +70,61 @@ struct Bert {
   }
 };
 
-// Hugging Face transformers 4.30, modeling_bert.py (eager attention), after Devlin et al., arXiv
-// 1810.04805. Inference is BertModel with its pooler; training is BertForPreTraining, whose
-// language head reads every token.
+TensorId embeddings(GraphBuilder& b, const BertLayout& layout, TensorId words, std::int64_t batch,
+                    std::int64_t tokens) {
+  const TensorId ids = b.input("input_ids", {batch, tokens}, true);
+  TensorId x = b.embedding("embeddings.word", ids, words);
+  if (layout.types > 0) {
+    const TensorId types = b.input("token_type_ids", {batch, tokens}, true);
+    const TensorId type =
+        b.embedding_layer("embeddings.token_type", types, layout.types, layout.width);
+    x = b.add("embeddings.add_type", x, type);
+  }
+  const TensorId positions = integer_table(b, "position_ids", {1, tokens}, 8);
+  const TensorId position =
+      b.embedding_layer("embeddings.position", positions, layout.position_rows, layout.width);
+  x = b.add("embeddings.add_position", x, position);
+  return b.layer_norm_layer("embeddings.LayerNorm", x);
+}
+
+TensorId pooled_token(GraphBuilder& b, TensorId x) {
+  const Shape shape = b.shape(x);
+  TensorId pooled = b.slice("pooler.first", x, {shape[0], 1, shape[2]});
+  pooled = b.reshape("pooler.view", pooled, {shape[0], shape[2]});
+  pooled = b.linear_layer("pooler.dense", pooled, shape[2], true);
+  return b.activation("pooler.tanh", pooled, "tanh");
+}
+
+// Hugging Face transformers 4.30, modeling_bert.py, modeling_roberta.py and modeling_distilbert.py (eager attention).
+// Inference is the network without a task's head; training predicts words, for every token, and what else the variant
+// does.
 NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
   GraphBuilder b("bert", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;
-  const TensorId ids = b.input("input_ids", {batch, tokens}, true);
-  const TensorId types = b.input("token_type_ids", {batch, tokens}, true);
   TensorId mask = b.input("attention_mask", {batch, 1, 1, tokens});
-  const TensorId positions = integer_table(b, "position_ids", {1, tokens}, 8);
-  mask = b.mul("extended_mask", mask, scalar(b, "lowest"));
-
-  const TensorId words = b.weight("embeddings.word.weight", {kVocabulary, layout.width});
-  TensorId x = b.embedding("embeddings.word", ids, words);
-  const TensorId type = b.embedding_layer("embeddings.token_type", types, 2, layout.width);
-  x = b.add("embeddings.add_type", x, type);
-  const TensorId position =
-      b.embedding_layer("embeddings.position", positions, kPositions, layout.width);
-  x = b.add("embeddings.add_position", x, position);
-  x = b.layer_norm_layer("embeddings.LayerNorm", x);
+  if (layout.variant != Variant::Distilled) {
+    mask = b.mul("extended_mask", mask, scalar(b, "lowest"));
+  }
+  const TensorId words = b.weight("embeddings.word.weight", {layout.vocabulary, layout.width});
+  TensorId x = embeddings(b, layout, words, batch, tokens);
   const Bert blocks{b, layout, options.training, scalar(b, "scale"), mask};
   x = blocks.dropout("embeddings.dropout", x);
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layer." + std::to_string(i), x);
 
-  TensorId pooled = b.slice("pooler.first", x, {batch, 1, layout.width});
-  pooled = b.reshape("pooler.view", pooled, {batch, layout.width});
-  pooled = b.linear_layer("pooler.dense", pooled, layout.width, true);
-  pooled = b.activation("pooler.tanh", pooled, "tanh");
   if (!options.training) {
-    b.graph().outputs = {pooled};
+    b.graph().outputs = {layout.variant == Variant::Distilled ? x : pooled_token(b, x)};
     return std::move(b).take();
+  }
+  std::optional<TensorId> next;
+  if (layout.variant == Variant::Bert) {
+    next = b.linear_layer("cls.seq_relationship", pooled_token(b, x), 2, true);
   }
   x = b.linear_layer("cls.transform.dense", x, layout.width, true);
   x = b.activation("cls.transform.gelu", x, "gelu");
   x = b.layer_norm_layer("cls.transform.LayerNorm", x);
-  x = b.linear("cls.decoder", x, words, b.weight("cls.decoder.bias", {kVocabulary}));
-  const TensorId next = b.linear_layer("cls.seq_relationship", pooled, 2, true);
-  b.graph().outputs = {x, next};
+  x = b.linear("cls.decoder", x, words, b.weight("cls.decoder.bias", {layout.vocabulary}));
+  b.graph().outputs = {x};
+  if (next) b.graph().outputs.push_back(*next);
   return std::move(b).take();
 }
 
@@ -102,18 +134,40 @@ std::vector<ZooEntry> bert_networks() {
   return {
       {.name = "bert_base",
        .title = "BERT base",
-       .source = kDefinition,
+       .source = kBert,
        .parameters = exact(109'482'240, kCheckpoint),
        .seq_len = 512,
        .most_tokens = 512,
        .build = build<bert, BertLayout{12, 768, 12}>},
       {.name = "bert_large",
        .title = "BERT large",
-       .source = kDefinition,
+       .source = kBert,
        .parameters = exact(335'141'888, kCheckpoint),
        .seq_len = 512,
        .most_tokens = 512,
        .build = build<bert, BertLayout{24, 1024, 16}>},
+      {.name = "distilbert_base",
+       .aliases = {"distilbert"},
+       .title = "DistilBERT base",
+       .source = kDistilBert,
+       .parameters = exact(66'362'880, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{6, 768, 12, Variant::Distilled, 30522, 512, 0}>},
+      {.name = "roberta_base",
+       .title = "RoBERTa base",
+       .source = kRoberta,
+       .parameters = exact(124'645'632, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{12, 768, 12, Variant::Roberta, 50265, 514, 1}>},
+      {.name = "roberta_large",
+       .title = "RoBERTa large",
+       .source = kRoberta,
+       .parameters = exact(355'359'744, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{24, 1024, 16, Variant::Roberta, 50265, 514, 1}>},
   };
 }
 
