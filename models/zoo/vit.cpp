@@ -1,0 +1,115 @@
+#include <array>
+#include <string>
+
+#include "models/zoo/parts/attention.hpp"
+#include "models/zoo/parts/family.hpp"
+
+namespace tracecast::zoo_builders {
+namespace {
+
+struct VitLayout {
+  std::int64_t patch;
+  int layers;
+  std::int64_t width, heads, hidden;
+};
+
+struct Vit {
+  GraphBuilder& b;
+  const VitLayout& layout;
+  bool training;
+  TensorId scale;
+
+  TensorId dropout(const std::string& name, TensorId x) const {
+    return training ? b.dropout(name, x) : x;
+  }
+  TensorId attention(const std::string& name, TensorId x) const {
+    const Shape shape = b.shape(x);
+    const std::int64_t head = layout.width / layout.heads;
+    x = b.linear_layer(name + ".in_proj", x, 3 * layout.width, true);
+    // Splitting and permuting are views; the copy each product's operand needs does both at once.
+    Op split{.name = name + ".split", .kind = OpKind::Split, .inputs = {x}};
+    for (const char* part : {".query", ".key", ".value"}) {
+      split.outputs.push_back(
+          b.tensor({.name = name + part, .shape = {shape[0], layout.heads, shape[1], head}}));
+    }
+    const std::vector<TensorId> parts = split.outputs;
+    b.graph().add_op(std::move(split));
+    const TensorId query = b.mul(name + ".scale", parts[0], scale);
+    const TensorId context =
+        attend(b, name, query, parts[1], parts[2], {.scale = scale, .scale_query = true}, true);
+    return b.linear_layer(name + ".out_proj", from_heads(b, name, context), layout.width, true);
+  }
+  TensorId layer(const std::string& name, TensorId x) const {
+    TensorId y = attention(name + ".self_attention", b.layer_norm_layer(name + ".ln_1", x));
+    x = b.add(name + ".add_attention", dropout(name + ".dropout", y), x);
+    y = b.layer_norm_layer(name + ".ln_2", x);
+    y = b.activation(name + ".mlp.gelu", b.linear_layer(name + ".mlp.0", y, layout.hidden, true),
+                     "gelu");
+    y = b.linear_layer(name + ".mlp.3", dropout(name + ".mlp.dropout", y), layout.width, true);
+    return b.add(name + ".add_mlp", x, dropout(name + ".mlp.dropout2", y));
+  }
+};
+
+// torchvision/models/vision_transformer.py, after Dosovitskiy et al., arXiv 2010.11929: an image is a sequence of
+// square patches and a class token. The table of positions grows with the image.
+NetworkGraph vit(const BuildOptions& options, const VitLayout& layout) {
+  constexpr std::array<std::int64_t, 3> kPatchesFirst{0, 2, 1};
+  const std::int64_t batch = options.batch, width = layout.width;
+  GraphBuilder b("vit", batch);
+  TensorId x = b.input("images", {batch, 3, *options.image_size, *options.image_size});
+  x = b.conv_layer("conv_proj", x, width, Window::square(layout.patch, layout.patch), true);
+  x = b.reshape("patches", x, {batch, width, -1});
+  x = b.transpose("sequence", x, kPatchesFirst);
+  const TensorId token = b.append({.name = "class_token.expand",
+                                   .kind = OpKind::Gather,
+                                   .attributes = ElementwiseAttributes{.name = "expand"},
+                                   .inputs = {b.weight("class_token", {1, 1, width})}},
+                                  {batch, 1, width});
+  const TensorId both[] = {token, x};
+  x = b.concat("with_class_token", both, 1);
+  x = b.add("add_position", x, b.weight("pos_embedding", {1, b.shape(x)[1], width}));
+  const Vit blocks{b, layout, options.training, scalar(b, "scale")};
+  x = blocks.dropout("dropout", x);
+  for (int i = 0; i < layout.layers; ++i) x = blocks.layer("encoder_layer_" + std::to_string(i), x);
+  x = b.layer_norm_layer("ln", x);
+  x = b.reshape("class.view", b.slice("class", x, {batch, 1, width}), {batch, width});
+  b.graph().outputs = {b.linear_layer("head", x, *options.classes, true)};
+  return std::move(b).take();
+}
+
+}  // namespace
+
+std::vector<ZooEntry> vit_networks() {
+  return {
+      {.name = "vit_b_16",
+       .title = "ViT-B/16",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(86'567'656),
+       .macs = torchvision_gmacs(17.56),
+       .image_size = 224,
+       .build = build<vit, VitLayout{16, 12, 768, 12, 3072}>},
+      {.name = "vit_b_32",
+       .title = "ViT-B/32",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(88'224'232),
+       .macs = torchvision_gmacs(4.41),
+       .image_size = 224,
+       .build = build<vit, VitLayout{32, 12, 768, 12, 3072}>},
+      {.name = "vit_l_16",
+       .title = "ViT-L/16",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(304'326'632),
+       .macs = torchvision_gmacs(61.55),
+       .image_size = 224,
+       .build = build<vit, VitLayout{16, 24, 1024, 16, 4096}>},
+      {.name = "vit_l_32",
+       .title = "ViT-L/32",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(306'535'400),
+       .macs = torchvision_gmacs(15.38),
+       .image_size = 224,
+       .build = build<vit, VitLayout{32, 24, 1024, 16, 4096}>},
+  };
+}
+
+}  // namespace tracecast::zoo_builders
