@@ -55,6 +55,9 @@ bool needs_no_gradient(const NetworkGraph& graph, TensorId id) {
       if (graph.tensor(input).role == TensorRole::Weight) return false;
     }
     id = graph.op(*producer).inputs.front();
+    for (const TensorId input : graph.op(*producer).inputs) {
+      if (graph.producer(input)) id = input;  // what was computed, not a mask fed from outside
+    }
   }
   return graph.tensor(id).role == TensorRole::Input;
 }
