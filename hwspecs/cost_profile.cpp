@@ -85,6 +85,12 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.explicit_gemm; });
   add("convolution.direct", 0.005, 1.2,
       [](CostProfile& p) -> double& { return p.convolution.direct; });
+  add("convolution.old_gemm", 0.1, 1.5,
+      [](CostProfile& p) -> double& { return p.convolution.old_gemm; });
+  add("convolution.old_weights", 0.1, 1.5,
+      [](CostProfile& p) -> double& { return p.convolution.old_weights; });
+  add("convolution.old_winograd", 0.1, 1.5,
+      [](CostProfile& p) -> double& { return p.convolution.old_winograd; });
   add("convolution.transform_cost", 0.1, 50,
       [](CostProfile& p) -> double& { return p.convolution.transform_cost; });
   add("convolution.fft", 0.05, 2.0, [](CostProfile& p) -> double& { return p.convolution.fft; });
@@ -111,6 +117,10 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.memory.row_efficiency; });
   add("memory.transpose_efficiency", 0.05, 1.0,
       [](CostProfile& p) -> double& { return p.memory.transpose_efficiency; });
+  add("memory.block_pass_cycles", 0, 100000,
+      [](CostProfile& p) -> double& { return p.memory.block_pass_cycles; });
+  add("memory.window_overlap", 0, 4,
+      [](CostProfile& p) -> double& { return p.memory.window_overlap; });
   add("kernel.fill_us", 0, 50, [](CostProfile& p) -> double& { return p.kernel.fill_us; });
 
   add("power.node_exponent", 0, 3, [](CostProfile& p) -> double& { return p.power.node_exponent; });

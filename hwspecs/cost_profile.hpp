@@ -59,6 +59,10 @@ struct ConvolutionParameters {
       0;  ///< factor on gemm.efficiency for the products of the non-fused Winograd
   double explicit_gemm = 0;  ///< factor on gemm.efficiency for products of unfolded images
   double direct = 0;         ///< share of the sustained rate in depthwise and tiny convolutions
+  /// Rates of the kernels of cuDNN before 6, of those since.
+  double old_gemm = 0;     ///< implicit products, forward and data gradient
+  double old_weights = 0;  ///< implicit products, weight gradient
+  double old_winograd = 0;
   double transform_cost =
       0;  ///< cycles of Winograd's and FFT's transforms over those of plain streaming
   double fft =
@@ -82,6 +86,9 @@ struct MemoryParameters {
   double row_efficiency =
       0;  ///< bandwidth share of reductions over contiguous rows, of `efficiency`
   double transpose_efficiency = 0;  ///< bandwidth share of layout changes, of `efficiency`
+  double block_pass_cycles =
+      0;  ///< latency of one pass of a block over a short row, and its reduction
+  double window_overlap = 0;  ///< share of rows in several pooling windows that is read again
 };
 /// Fixed time of a kernel on the GPU.
 struct KernelParameters {

@@ -106,12 +106,17 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.host_log_sd = read.number(TRACECAST_FIELD(host_log_sd), 0, 2);
   p.system_log_sd = read.number(TRACECAST_FIELD(system_log_sd), 0, 2);
   p.synchronizes_each_step = read.flag(TRACECAST_FIELD(synchronizes_each_step));
+  p.graph_ops_per_synchronization =
+      read.count(TRACECAST_FIELD(graph_ops_per_synchronization), 0, 1000000);
+  p.updates_per_synchronization =
+      read.count(TRACECAST_FIELD(updates_per_synchronization), 0, 1000000);
+  p.synchronization = us(read.number(TRACECAST_FIELD(synchronization_us), 0, kMostUs));
 
   const std::array<std::string, 2> layouts{"nchw", "nhwc"};
   p.image_layout = static_cast<ImageLayout>(read.word(TRACECAST_FIELD(image_layout), layouts));
   p.tensor_core_image_layout =
       static_cast<ImageLayout>(read.word(TRACECAST_FIELD(tensor_core_image_layout), layouts));
-  p.cudnn_version = read.number(TRACECAST_FIELD(cudnn_version), 1, 99);
+  p.cudnn_version = read.number(TRACECAST_FIELD(cudnn_version), 0, 99);
   p.autotunes_convolutions = read.flag(TRACECAST_FIELD(autotunes_convolutions));
   p.convolution_workspace_limit =
       mib(read.number(TRACECAST_FIELD(convolution_workspace_limit_mib), 0, 1e7));
@@ -175,11 +180,46 @@ proto::FrameworkProfile complete(const proto::FrameworkProfile& own, std::string
     proto::FrameworkProfile whole;
     parse_textproto(file.content, file.path, whole);
     if (whole.has_based_on()) break;
+    whole.clear_era();
     whole.MergeFrom(own);
     return whole;
   }
   throw InputError(where, fmt::format("based_on \"{}\"", own.based_on()),
                    "a profile in the binary that is based on no other");
+}
+
+void read_eras_and_names(const proto::FrameworkProfile& message, std::string_view where,
+                         FrameworkProfile& p) {
+  if (message.has_era()) {
+    const auto& era = message.era();
+    if (era.framework().empty() || era.before_version().empty() || era.before_date().empty()) {
+      throw InputError(where, "an era without framework, before_version or before_date",
+                       "all three");
+    }
+    p.era = {era.framework(), era.before_version(), era.before_date()};
+  }
+  for (const auto& meaning : message.network_meaning()) {
+    p.network_meanings.push_back({meaning.name(), meaning.zoo(), meaning.source()});
+  }
+  const auto is_known = [&](const std::string& key) {
+    return std::any_of(p.sources.begin(), p.sources.end(),
+                       [&](const SpecSource& s) { return s.key == key; });
+  };
+  for (const NetworkMeaning& meaning : p.network_meanings) {
+    if (!is_known(meaning.source)) {
+      throw InputError(where, fmt::format("network_meaning: source \"{}\"", meaning.source),
+                       "the key of a source in the same file");
+    }
+  }
+}
+
+/// {1, 2} of "1.2"; {0, 0} when it is none.
+std::pair<int, int> version_of(std::string_view text) {
+  const std::size_t dot = text.find('.');
+  const auto major = parse_integer(text.substr(0, dot));
+  const auto minor =
+      dot == std::string_view::npos ? std::nullopt : parse_integer(text.substr(dot + 1));
+  return {static_cast<int>(major.value_or(0)), static_cast<int>(minor.value_or(0))};
 }
 
 const std::vector<FrameworkProfile>& profiles() {
@@ -227,6 +267,7 @@ FrameworkProfile parse_framework_profile(std::string_view text, std::string_view
   if (profile.id.empty()) throw InputError(where, "no id", "an id such as \"pytorch\"");
   read_values(message, where, profile);
   if (message.has_compiler()) read_compiler(message.compiler(), where, message, profile);
+  read_eras_and_names(message, where, profile);
   return profile;
 }
 
@@ -248,6 +289,22 @@ const FrameworkProfile& find_compiled_framework(std::string_view id, std::string
   }
   throw InputError("--framework", fmt::format("{} with {}", plain.id, name),
                    having.empty() ? "a framework with that compiler" : "one of: " + having);
+}
+
+const FrameworkProfile& find_framework(std::string_view id,
+                                       std::optional<std::pair<int, int>> version,
+                                       std::string_view date) {
+  const FrameworkProfile& current = find_framework(id);
+  const FrameworkProfile* best = &current;
+  for (const FrameworkProfile& profile : profiles()) {
+    if (!profile.era || profile.era->framework != current.id) continue;
+    const bool applies = version ? *version < version_of(profile.era->before_version)
+                                 : !date.empty() && date < profile.era->before_date;
+    if (!applies) continue;
+    const bool is_earlier = best == &current || profile.era->before_date < best->era->before_date;
+    if (is_earlier) best = &profile;
+  }
+  return *best;
 }
 
 std::vector<std::string> framework_ids() {

@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hwspecs/gpu_spec.hpp"
@@ -48,6 +49,20 @@ struct GraphCompiler {
   Seconds argument{};
 };
 
+/// An older state of a framework.
+struct FrameworkEra {
+  std::string framework;       ///< id of its current profile
+  std::string before_version;  ///< "1.0": versions below it are of this era
+  std::string before_date;  ///< "2017-02": so is what was measured before, when no version is known
+};
+
+/// What a framework's own examples and benchmarks mean by a network's name.
+struct NetworkMeaning {
+  std::string name;  ///< in tables of measurements: "alexnet"
+  std::string zoo;   ///< the zoo's network: "bvlc_alexnet"
+  std::string source;
+};
+
 /// Documented behaviour and measured host costs of a deep-learning framework. Behaviour has a
 /// source, host costs a data set and date; both are in the profile's text file.
 struct FrameworkProfile {
@@ -71,11 +86,17 @@ struct FrameworkProfile {
   double system_log_sd = 0.12;
   /// The host waits for the GPU before it dispatches the next step.
   bool synchronizes_each_step = false;
+  /// The host waits for the GPU after so many forward and backward ops; 0 = never within a step.
+  int graph_ops_per_synchronization = 0;
+  int updates_per_synchronization = 0;  ///< the same of optimizer ops
+  /// From the end of a kernel until the host, which waits for it, goes on.
+  Seconds synchronization{};
 
   // Convolutions.
   /// The same of half-width images whose convolutions run on tensor cores.
   ImageLayout tensor_core_image_layout = ImageLayout::Nchw;
-  /// Newest cuDNN that the framework works with, major.minor; it decides which algorithms exist.
+  /// Newest cuDNN that the framework works with, major.minor; it decides which algorithms exist. 0 =
+  /// none: convolutions by unfolded images and products.
   double cudnn_version = 9;
   bool autotunes_convolutions = false;
   Bytes convolution_workspace_limit{};
@@ -119,12 +140,14 @@ struct FrameworkProfile {
 
   std::optional<GraphCompiler> compiler;  ///< nothing: ops run one by one
 
+  std::optional<FrameworkEra> era;  ///< of older states
+  std::vector<NetworkMeaning> network_meanings;
   std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema
 };
 
 /// Reads a profile in text format (hwspecs/proto/framework_profile.proto). `where` names it in errors.
-/// A profile `based_on` one in the binary takes from it what it does not state.
+/// A profile `based_on` one in the binary takes from it what it does not state, eras excepted.
 /// Throws InputError: syntax, a missing or absurd value, a value without a source.
 [[nodiscard]] FrameworkProfile parse_framework_profile(std::string_view text,
                                                        std::string_view where);
@@ -135,6 +158,11 @@ struct FrameworkProfile {
 /// The profile of framework `id` with compiler `name` ("xla"). Throws InputError when there is none.
 [[nodiscard]] const FrameworkProfile& find_compiled_framework(std::string_view id,
                                                               std::string_view name);
+/// The profile of that id, or of its era: the earliest one whose `before_version` is above `version` (major,
+/// minor), or, when no version is given, whose `before_date` is above `date` ("2016-11"; empty = current).
+[[nodiscard]] const FrameworkProfile& find_framework(std::string_view id,
+                                                     std::optional<std::pair<int, int>> version,
+                                                     std::string_view date);
 /// Ids of the profiles in the binary, sorted.
 [[nodiscard]] std::vector<std::string> framework_ids();
 

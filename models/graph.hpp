@@ -164,6 +164,8 @@ class NetworkGraph {
  public:
   std::string name;
   std::int64_t batch = 1;  ///< samples in one step on one GPU
+  /// Runs as while training, backward ops or not: batch norm takes the batch's statistics.
+  bool training_mode = false;
 
   /// Room for this many; a matter of speed only.
   void reserve(std::size_t num_tensors, std::size_t num_ops);

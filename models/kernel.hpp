@@ -57,6 +57,7 @@ struct MatrixWork {
 /// three products it is.
 struct ConvWork {
   ConvAttributes shape;
+  double cudnn_version = 99;  ///< of the library whose kernel it is, major.minor; 99 = the newest
 };
 /// Work that streams through memory once: elementwise, copies, transforms, pooling, updates.
 struct StreamWork {
@@ -89,6 +90,9 @@ struct Kernel {
   Bytes read{};     ///< compulsory reads: each operand once
   Bytes written{};  ///< compulsory writes
   Work work;
+  /// Alike kernels one after the other, as loops over images launch them: `work` describes one of them, flops and bytes
+  /// are of all.
+  std::int64_t launches = 1;
   /// From an Unknown op: the estimate is a bound, the interval wide.
   bool is_bounded_guess = false;
   [[nodiscard]] Bytes bytes() const { return read + written; }

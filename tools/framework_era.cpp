@@ -7,6 +7,15 @@
 #include "sim/base/text.hpp"
 
 namespace tracecast {
+namespace {
+
+/// Months of release, in order. Source: NVIDIA cuDNN archive and release notes.
+constexpr std::pair<double, std::string_view> kCudnnReleases[] = {
+    {1, "2014-09"},   {2, "2015-03"},   {3, "2015-09"},   {4, "2016-02"},
+    {5, "2016-05"},   {5.1, "2016-08"}, {6, "2017-04"},   {7, "2017-10"},
+    {7.6, "2019-05"}, {8, "2020-06"},   {8.9, "2023-04"}, {9, "2024-02"}};
+
+}  // namespace
 
 VersionNumber parse_version(std::string_view text) {
   VersionNumber version;
@@ -20,7 +29,15 @@ VersionNumber parse_version(std::string_view text) {
   };
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (!digit(i)) continue;
+    const std::string before =
+        to_lower(text.substr(i < 6 ? 0 : i - 6, std::min<std::size_t>(i, 6)));
+    const bool is_library =
+        before.find("cudnn") != std::string::npos || before.find("cuda") != std::string::npos;
     const int first = number(i);
+    if (is_library) {
+      while (digit(i) || (i < text.size() && text[i] == '.')) ++i;
+      continue;
+    }
     if (i < text.size() && text[i] == '.' && digit(i + 1)) {
       version.major = first;
       version.minor = number(++i);
@@ -43,13 +60,23 @@ bool fp32_runs_as_tf32(std::string_view framework, std::string_view version, std
   return false;
 }
 
+double newest_cudnn(std::string_view date) {
+  double newest = 1;
+  for (const auto& [version, released] : kCudnnReleases) {
+    if (released <= date) newest = version;
+  }
+  return newest;
+}
+
 std::optional<double> find_cudnn_version(std::string_view text) {
   constexpr std::string_view kName = "cudnn";
   const std::string lower = to_lower(text);
   const std::size_t at = lower.find(kName);
   if (at == std::string::npos) return std::nullopt;
   std::size_t first = at + kName.size();
-  while (first < lower.size() && (lower[first] == ' ' || lower[first] == 'v')) ++first;
+  while (first < lower.size() && std::string_view(" [vr").find(lower[first]) != std::string::npos) {
+    ++first;
+  }
   std::size_t last = first;
   const auto digits = [&] {
     while (last < lower.size() && std::isdigit(static_cast<unsigned char>(lower[last]))) ++last;

@@ -21,12 +21,15 @@ namespace tracecast {
 /// convolution algorithms exist. Nothing when the text names none.
 [[nodiscard]] std::optional<double> find_cudnn_version(std::string_view text);
 
+/// The newest cuDNN (major.minor) released up to a month ("2016-04"); 1 before the first.
+[[nodiscard]] double newest_cudnn(std::string_view date);
+
 /// Numbers of a version text: {2, 4} of "TF 2.4.1"; {20, 6} of "NGC 20.06-tf1-py3" with `container`.
 struct VersionNumber {
   int major = 0, minor = 0;
   bool is_container = false;  ///< NVIDIA's year.month
 };
-/// The first "a.b" in the text; {0, 0} when there is none.
+/// The first "a.b" in the text that is not CUDA's or cuDNN's; {0, 0} when there is none.
 [[nodiscard]] VersionNumber parse_version(std::string_view text);
 
 }  // namespace tracecast

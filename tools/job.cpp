@@ -82,6 +82,13 @@ void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
                    describe_choices(setting.path, names));
 }
 
+FrameworkProfile with_settings(FrameworkProfile framework, const Sources& sources) {
+  for (const std::string& text : sources.framework_sets) {
+    set_framework_value(framework, split_setting(text));
+  }
+  return framework;
+}
+
 void check_precision(PrecisionMode mode, const GpuSpec& gpu) {
   const auto refuse = [&](const char* expected) {
     throw InputError("--precision", std::string(to_string(mode)) + " on " + gpu.id, expected);
@@ -226,11 +233,17 @@ Sources load_sources(const SourceOptions& options) {
 }
 
 FrameworkProfile take_framework(std::string_view id, const Sources& sources) {
-  FrameworkProfile framework = find_framework(id);
-  for (const std::string& text : sources.framework_sets) {
-    set_framework_value(framework, split_setting(text));
-  }
-  return framework;
+  return with_settings(find_framework(id), sources);
+}
+
+FrameworkProfile take_framework(const JobOptions& options, const Sources& sources) {
+  const VersionNumber v = parse_version(options.framework_version);
+  const bool is_known = !v.is_container && (v.major > 0 || v.minor > 0);
+  return with_settings(
+      find_framework(options.framework,
+                     is_known ? std::optional(std::pair(v.major, v.minor)) : std::nullopt,
+                     std::string_view(options.date).substr(0, options.date.find(".."))),
+      sources);
 }
 
 Job make_job(const JobOptions& o, const Sources& sources) {
@@ -260,14 +273,25 @@ Job make_job(const JobOptions& o, const Sources& sources) {
   }
   job.precision = *precision;
   job.gpu = sources.gpus.find(o.gpu);
-  job.framework =
-      take_framework(o.xla ? find_compiled_framework(o.framework, "xla").id : o.framework, sources);
-  const std::string& plain =
-      job.framework.compiler ? job.framework.compiler->framework : job.framework.id;
+  job.framework = o.xla ? take_framework(find_compiled_framework(o.framework, "xla").id, sources)
+                        : take_framework(o, sources);
+  const std::string& family = job.framework.compiler ? job.framework.compiler->framework
+                              : job.framework.era    ? job.framework.era->framework
+                                                     : job.framework.id;
+  if (job.framework.era) {
+    job.assumptions.push_back("framework profile " + job.framework.id + ": as before " + family +
+                              " " + job.framework.era->before_version);
+  }
   if (job.precision == PrecisionMode::Fp32 &&
-      fp32_runs_as_tf32(plain, o.framework_version, "", job.gpu)) {
+      fp32_runs_as_tf32(family, o.framework_version, o.date, job.gpu)) {
     job.precision = PrecisionMode::Tf32;
     job.assumptions.push_back("fp32 code runs as TF32 on this GPU with this framework");
+  }
+  if (!o.date.empty() && !find_cudnn_version(o.framework_version)) {
+    const std::size_t range = o.date.find("..");
+    job.framework.cudnn_version =
+        std::min(job.framework.cudnn_version,
+                 newest_cudnn(range == std::string::npos ? o.date : o.date.substr(range + 2)));
   }
   if (!o.framework_version.empty()) {
     const std::optional<double> cudnn = find_cudnn_version(o.framework_version);

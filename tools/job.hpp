@@ -52,6 +52,9 @@ struct JobOptions {
   std::string framework = "tensorflow";
   std::string framework_version;
   bool xla = false;  ///< the framework compiles the graph with XLA
+  /// Months of a measurement, "2016-11" or "2014..2016-04"; empty = today. Where no version is known, the first
+  /// picks the framework's era, and no cuDNN is newer than the last.
+  std::string date;
   std::string optimizer = "momentum";
   std::string data = "synthetic";
   std::string recompute = "none";
@@ -94,5 +97,7 @@ inline constexpr std::uint64_t kMostNetworkBytes = 1ULL << 31;
 [[nodiscard]] std::optional<PrecisionMode> find_precision(std::string_view name);
 /// The framework profile of that id with the `--set framework...` values in it. Throws InputError.
 [[nodiscard]] FrameworkProfile take_framework(std::string_view id, const Sources& sources);
+/// The same for the version or date that the job names (find_framework).
+[[nodiscard]] FrameworkProfile take_framework(const JobOptions& options, const Sources& sources);
 
 }  // namespace tracecast

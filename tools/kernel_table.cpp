@@ -14,6 +14,7 @@
 #include "sim/base/error.hpp"
 #include "sim/cost/price.hpp"
 #include "sim/cost/sustained_clock.hpp"
+#include "tools/framework_era.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {
@@ -148,9 +149,9 @@ std::optional<Layer> lower_convolution(const Lowering& in, std::string& reason) 
   Layer layer{.step = {}, .kind = OpKind::Conv};
   for (const Pass one : passes) {
     LoweredOp op;
-    op.candidates =
-        convolution_candidates(*shape, one, in.precision,
-                               layout == "NHWC" ? ImageLayout::Nhwc : ImageLayout::Nchw, in.gpu);
+    op.candidates = convolution_candidates(
+        *shape, one, in.precision, layout == "NHWC" ? ImageLayout::Nhwc : ImageLayout::Nchw, in.gpu,
+        find_cudnn_version(in.row.text_or_empty("framework")).value_or(99));
     op.workspace_limit = Bytes(1e18);
     layer.step.ops.push_back(std::move(op));
   }

@@ -72,8 +72,16 @@ class NetworkTable final : public RowPredictor {
     if (std::find(frameworks.begin(), frameworks.end(), job.framework) == frameworks.end()) {
       return skip("framework " + job.framework + " has no profile");
     }
-    if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
     const std::string date(row.text_or_empty("date"));
+    job.date = date;
+    const std::string name(row.text_or_empty("framework_name"));
+    if (!find_cudnn_version(job.framework_version) && find_cudnn_version(name)) {
+      job.framework_version += "; " + name;
+    }
+    for (const NetworkMeaning& meaning : find_framework(job.framework).network_meanings) {
+      if (meaning.name == job.network) job.network = meaning.zoo;
+    }
+    if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
     return answer(job, date, measured);
   }
 
@@ -92,8 +100,8 @@ class NetworkTable final : public RowPredictor {
         options.network + '|' + options.gpu + '|' + options.framework +
         (options.xla ? "+xla|" : "|") + options.precision + '|' + options.phase + '|' +
         options.data + '|' + std::to_string(options.batch) + '|' +
-        std::to_string(find_cudnn_version(options.framework_version).value_or(0)) + '|' +
-        options.host_cpu + '|' +
+        std::to_string(find_cudnn_version(options.framework_version).value_or(newest_cudnn(date))) +
+        '|' + take_framework(options, sources_).id + '|' + options.host_cpu + '|' +
         (options.data == "real" ? input_pipeline_of(options.framework, options.framework_version).id
                                 : "");
     auto known = answers_.find(key);

@@ -54,6 +54,11 @@ class CandidateBuilder {
     macs_ = a_.macs();
   }
 
+  std::vector<Candidate> build_without_library() && {
+    add_image_loop();
+    return std::move(candidates_);
+  }
+
   std::vector<Candidate> build() && {
     candidates_.reserve(8);
     if (is_depthwise()) add_direct();
@@ -212,6 +217,39 @@ class CandidateBuilder {
     if (transposes) append_transpose(candidate, "to_nchw", out_, out_.elements);
   }
 
+  /// As frameworks did it before cuDNN: unfold an image, multiply, image after image. Source: BVLC/caffe,
+  /// base_conv_layer.cpp, conv_layer.cu.
+  void add_image_loop() {
+    const std::int64_t pixels = a_.p * a_.q, depth = a_.c / a_.groups * a_.r * a_.s;
+    const std::int64_t filters = a_.k / a_.groups;
+    const double unfolded = number(a_.groups) * number(depth) * number(pixels);
+    const bool is_pointwise = a_.r * a_.s == 1 && a_.stride_h * a_.stride_w == 1;
+    Candidate& candidate = add(Algorithm::ExplicitGemm, 2);
+    const auto add_unfolding = [&](std::string_view name, const Operand& image) {
+      if (is_pointwise) return;
+      Kernel& kernel = append_stream(candidate, name, bytes(image.elements),
+                                     bytes(unfolded * number(a_.n)), unfolded);
+      kernel.launches = a_.n;
+      candidate.workspace += bytes(unfolded);
+    };
+    MatrixWork product{.batch = 1, .m = filters, .n = pixels, .k = depth};
+    if (pass_ == Pass::BackwardData) {
+      product = {.batch = 1, .m = depth, .n = pixels, .k = filters, .transpose_a = true};
+    } else {
+      if (pass_ == Pass::BackwardWeights) {
+        product = {.batch = 1, .m = filters, .n = depth, .k = pixels, .transpose_b = true};
+      }
+      add_unfolding("im2col", x_);
+    }
+    Kernel& kernel = append_products(candidate, cuda_formats_, product);
+    const double launches = number(a_.n) * number(a_.groups);
+    kernel.launches = a_.n * a_.groups;
+    kernel.flops = kernel.flops * launches;
+    kernel.read = kernel.read * launches;
+    kernel.written = kernel.written * launches;
+    if (pass_ == Pass::BackwardData) add_unfolding("col2im", x_);
+  }
+
   void add_direct() {
     Candidate& candidate = add(Algorithm::Direct, 4);
     open_nchw(candidate);
@@ -363,18 +401,7 @@ class CandidateBuilder {
   std::vector<Candidate> candidates_;
 };
 
-}  // namespace
-
-std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
-                                              const Formats& formats, ImageLayout layout,
-                                              Architecture architecture) {
-  TRACECAST_CHECK(
-      pass == Pass::Forward || pass == Pass::BackwardData || pass == Pass::BackwardWeights,
-      "a convolution has three passes");
-  TRACECAST_CHECK(shape.groups > 0, "a convolution has at least one group");
-  return CandidateBuilder(shape, pass, formats, layout, architecture).build();
-}
-
+/// First cuDNN, major.minor, with this algorithm for this pass.
 double first_cudnn_version(Algorithm algorithm, Pass pass) {
   switch (algorithm) {
     case Algorithm::Fft:
@@ -388,6 +415,34 @@ double first_cudnn_version(Algorithm algorithm, Pass pass) {
     default:
       return 1;
   }
+}
+
+/// Drops candidates that this cuDNN (major.minor) does not have, and notes it in the others.
+void keep_known_algorithms(std::vector<Candidate>& candidates, Pass pass, double cudnn_version) {
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    return first_cudnn_version(candidate.algorithm, pass) > cudnn_version;
+  });
+  for (Candidate& candidate : candidates) {
+    for (Kernel& kernel : candidate.kernels) {
+      if (auto* work = std::get_if<ConvWork>(&kernel.work)) work->cudnn_version = cudnn_version;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
+                                              const Formats& formats, ImageLayout layout,
+                                              Architecture architecture, double cudnn_version) {
+  TRACECAST_CHECK(
+      pass == Pass::Forward || pass == Pass::BackwardData || pass == Pass::BackwardWeights,
+      "a convolution has three passes");
+  TRACECAST_CHECK(shape.groups > 0, "a convolution has at least one group");
+  CandidateBuilder builder(shape, pass, formats, layout, architecture);
+  if (cudnn_version < 1) return std::move(builder).build_without_library();
+  std::vector<Candidate> candidates = std::move(builder).build();
+  keep_known_algorithms(candidates, pass, cudnn_version);
+  return candidates;
 }
 
 }  // namespace tracecast::lowering

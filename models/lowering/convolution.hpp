@@ -43,14 +43,14 @@ namespace tracecast::lowering {
 /// On tensor cores cuDNN computes in NHWC: NCHW operands and results pass through transposes, whose
 /// copies are workspace; channels are padded to 8 (16-bit) or 4 (tf32) on the way. On CUDA cores it
 /// computes in NCHW, and a framework that keeps NHWC transposes round it.
+///
+/// `cudnn_version`, major.minor, decides which algorithms exist: FFT since 3; tiled FFT since 4 (weight gradients 6);
+/// Winograd since 5, with non-fused transforms since 5.1; the others since the first. Source: cuDNN release notes and
+/// the enumerations of its header. Below 1: none; a loop over images that unfolds and multiplies one.
 [[nodiscard]] std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
                                                             const Formats& formats,
                                                             ImageLayout layout,
-                                                            Architecture architecture);
-
-/// First cuDNN, major.minor, with this algorithm for this pass of a convolution. Source: cuDNN
-/// release notes and the enumerations of its header: FFT in 3; tiled FFT in 4 (weight gradients 6);
-/// Winograd in 5, with non-fused transforms in 5.1. Earlier versions had the others.
-[[nodiscard]] double first_cudnn_version(Algorithm algorithm, Pass pass);
+                                                            Architecture architecture,
+                                                            double cudnn_version);
 
 }  // namespace tracecast::lowering

@@ -110,12 +110,9 @@ class Lowering {
     lowered.op = id;
     lowered.policy = policy();
     lowered.workspace_limit = context_.framework.convolution_workspace_limit;
-    lowered.candidates = lowering::convolution_candidates(a, pass, context_.formats, image_layout(),
-                                                          gpu_.architecture);
-    std::erase_if(lowered.candidates, [&](const Candidate& candidate) {
-      return lowering::first_cudnn_version(candidate.algorithm, pass) >
-             context_.framework.cudnn_version;
-    });
+    lowered.candidates =
+        lowering::convolution_candidates(a, pass, context_.formats, image_layout(),
+                                         gpu_.architecture, context_.framework.cudnn_version);
     add_surroundings(lowered, op, a);
   }
 
@@ -201,7 +198,7 @@ class Lowering {
 
 Context make_context(const NetworkGraph& graph, const FrameworkProfile& framework,
                      const GpuSpec& gpu, const LoweringOptions& options) {
-  bool is_training = false;
+  bool is_training = graph.training_mode;
   for (const Op& op : graph.ops()) is_training = is_training || op.pass != Pass::Forward;
   return {.graph = graph,
           .framework = framework,
@@ -245,9 +242,9 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {
 
 std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
                                               PrecisionMode precision, ImageLayout layout,
-                                              const GpuSpec& gpu) {
+                                              const GpuSpec& gpu, double cudnn_version) {
   return lowering::convolution_candidates(shape, pass, lowering::choose_formats(precision, gpu),
-                                          layout, gpu.architecture);
+                                          layout, gpu.architecture, cudnn_version);
 }
 
 }  // namespace tracecast

@@ -17,9 +17,9 @@ struct LoweringOptions {
 /// this framework: which algorithms exist for a shape, pass, precision and architecture, with their
 /// workspace. The spec is used for legality only (architecture, units), never for speed. Pure; ops
 /// keep the graph's order; updates that the framework launches together stand under the first of
-/// them, and the others are left out. Batch norm computes statistics when the graph has any backward
-/// or update op. A framework with a compiler fuses ops: an op that joined another kernel has no
-/// kernels (models/lowering/fusion.hpp).
+/// them, and the others are left out. Batch norm computes statistics in training mode and when the
+/// graph has any backward or update op. A framework with a compiler fuses ops: an op that joined
+/// another kernel has no kernels (models/lowering/fusion.hpp).
 [[nodiscard]] LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework,
                                 const GpuSpec& gpu, const LoweringOptions& options);
 
@@ -34,10 +34,11 @@ struct LoweringOptions {
 /// Launches come on top.
 [[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework);
 
-/// All candidates of one convolution pass, for callers that price single layers (validation,
-/// calibration).
+/// All candidates of one convolution pass that this cuDNN (major.minor) has, for callers that price
+/// single layers (validation, calibration); 99 = the newest.
 [[nodiscard]] std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
                                                             PrecisionMode precision,
-                                                            ImageLayout layout, const GpuSpec& gpu);
+                                                            ImageLayout layout, const GpuSpec& gpu,
+                                                            double cudnn_version = 99);
 
 }  // namespace tracecast

@@ -75,6 +75,27 @@ NetworkGraph two_groups(const BuildOptions& options, const CaffeLayout& layout) 
   return std::move(b).take();
 }
 
+// MXNet's example symbol: one tower with the channels of the two, LRN after each pooling. PaddlePaddle's benchmark of
+// 2016 has the same layers, but for the order of LRN and pooling.
+NetworkGraph alexnet_mxnet(const BuildOptions& options) {
+  GraphBuilder b("alexnet_mxnet", options.batch);
+  b.graph().reserve(48, 32);
+  TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
+  const Window pool = Window::square(3, 2), same = Window::square(3, 1, 1);
+  x = conv_relu(b, "conv1", x, 96, Window::square(11, 4));
+  x = b.lrn("lrn1", b.max_pool("pool1", x, pool), 5);
+  x = conv_relu(b, "conv2", x, 256, Window::square(5, 1, 2));
+  x = b.lrn("lrn2", b.max_pool("pool2", x, pool), 5);
+  x = conv_relu(b, "conv3", x, 384, same);
+  x = conv_relu(b, "conv4", x, 384, same);
+  x = conv_relu(b, "conv5", x, 256, same);
+  x = b.flatten("flatten", b.max_pool("pool3", x, pool));
+  x = hidden_layer(b, {"fc1", "relu6", "dropout1"}, x, 4096, options.training);
+  x = hidden_layer(b, {"fc2", "relu7", "dropout2"}, x, 4096, options.training);
+  b.graph().outputs = {b.linear_layer("fc3", x, *options.classes, true)};
+  return std::move(b).take();
+}
+
 }  // namespace
 
 std::vector<ZooEntry> alexnet_networks() {
@@ -92,6 +113,11 @@ std::vector<ZooEntry> alexnet_networks() {
        .source = "tensorflow/benchmarks, tf_cnn_benchmarks/models/alexnet_model.py",
        .image_size = 227,
        .build = build<alexnet, AlexNetLayout{.fourth_channels = 384, .first_pad = 0}>},
+      {.name = "alexnet_mxnet",
+       .title = "AlexNet of MXNet, without groups",
+       .source = "apache/incubator-mxnet, example/image-classification/symbols/alexnet.py",
+       .image_size = 224,
+       .build = alexnet_mxnet},
       {.name = "bvlc_alexnet",
        .title = "AlexNet of Caffe, two groups",
        .source = "BVLC Caffe, models/bvlc_alexnet",

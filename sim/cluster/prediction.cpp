@@ -108,6 +108,7 @@ std::optional<Phase> find_phase(std::string_view name) {
 }
 
 NetworkGraph make_step_graph(NetworkGraph forward, Phase phase, const StepOptions& options) {
+  forward.training_mode = phase != Phase::Infer;
   if (phase == Phase::Infer || phase == Phase::Forward) return forward;
   const auto kind = find_optimizer(options.optimizer);
   TRACECAST_CHECK(kind.has_value(), "the optimizer's name was checked where it came in");

@@ -21,7 +21,7 @@ class RunBuilder {
  public:
   RunBuilder(const StepProgram& program, int num_steps) : program_(program) {
     const auto n = static_cast<std::size_t>(num_steps);
-    run_.graph.reserve(n * (2 * program.kernels.size() + 2), n * (2 * program.kernels.size() + 3));
+    run_.graph.reserve(n * (2 * program.kernels.size() + 2), n * (3 * program.kernels.size() + 3));
     run_.kinds.reserve(n * (2 * program.kernels.size() + 2));
     run_.kernels.reserve(n * program.kernels.size());
     host_ = run_.graph.add_resource(engine::Discipline::ProgramOrder);
@@ -78,6 +78,7 @@ class RunBuilder {
       for (std::uint32_t k = op.first_kernel; k < op.first_kernel + op.num_kernels; ++k) {
         const Picoseconds thinking = k == op.first_kernel ? dispatches_[o] : Picoseconds();
         const TaskId launched = run_.add(TaskKind::Host, host_, thinking + launch);
+        if (op.waits_for_gpu && k == op.first_kernel) run_.graph.add_dependency(last, launched);
         if (run_.kernels.size() >= program_.launch_queue) {
           run_.graph.add_dependency(run_.kernels[run_.kernels.size() - program_.launch_queue],
                                     launched);

@@ -122,14 +122,26 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
   program.launch = framework.launch_per_kernel;
   program.input_copy = input_copy;
   program.synchronizes = framework.synchronizes_each_step;
+  int ops_since_wait = 0;
   for (std::uint32_t i = 0; i < priced.choices.size(); ++i) {
     const cost::PricedCandidate& choice = priced.choices[i];
     if (choice.estimates.empty()) continue;
-    program.ops.push_back({.dispatch = dispatch_time(graph.op(priced.lowered.ops[i].op), framework),
+    const Op& op = graph.op(priced.lowered.ops[i].op);
+    const int ops_per_wait = op.pass == Pass::Update ? framework.updates_per_synchronization
+                                                     : framework.graph_ops_per_synchronization;
+    const bool waits = ops_per_wait > 0 && ops_since_wait >= ops_per_wait;
+    ops_since_wait = waits ? 1 : ops_since_wait + 1;
+    const Seconds waking = waits ? framework.synchronization : Seconds();
+    program.ops.push_back({.dispatch = dispatch_time(op, framework) + waking,
                            .first_kernel = static_cast<std::uint32_t>(program.kernels.size()),
-                           .num_kernels = static_cast<std::uint32_t>(choice.estimates.size())});
+                           .num_kernels = static_cast<std::uint32_t>(choice.estimates.size()),
+                           .waits_for_gpu = waits});
     for (std::uint32_t k = 0; k < choice.estimates.size(); ++k) {
-      program.kernels.push_back({.duration = choice.estimates[k].duration, .op = i, .kernel = k});
+      // Launches of a loop follow each other no faster than the host issues them.
+      const double launches = static_cast<double>(choice.candidate->kernels[k].launches);
+      const Seconds issued = launches > 1 ? framework.launch_per_kernel * launches : Seconds();
+      program.kernels.push_back(
+          {.duration = std::max(choice.estimates[k].duration, issued), .op = i, .kernel = k});
     }
   }
   return program;

@@ -39,6 +39,7 @@ struct ProgramKernel {
 struct ProgramOp {
   Seconds dispatch{};
   std::uint32_t first_kernel = 0, num_kernels = 0;
+  bool waits_for_gpu = false;  ///< begins when all kernels before it have ended
 };
 
 /// How the input of a step gets ready: times of one batch at the speed its threads have. Built by
@@ -75,6 +76,8 @@ struct StepProgram {
   std::uint32_t launch_queue = 1024;
 };
 
+/// Within a step the host waits for the GPU as often as the framework's profile says, each time for
+/// `synchronization` after the last kernel's end.
 /// Ops without kernels (views, updates merged into one launch, what a compiler fused) cost the host nothing.
 /// Compiled code starts when its arguments have been handed over, one by one: part of the step's overhead.
 [[nodiscard]] StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& priced,

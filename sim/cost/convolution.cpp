@@ -32,7 +32,7 @@ TileProblem as_product(const ConvAttributes& s, Pass pass) {
       t.m = out;
       t.n = in * filter;
       t.k = pixels_out;
-      t.may_split_k = true;
+      t.most_slices = kMostSlices;
       break;
     default:
       t.m = pixels_out;
@@ -62,9 +62,14 @@ std::span<const WinogradBlock> winograd_blocks(Architecture architecture) {
   return std::span(kWinogradBlocks).first(architecture >= Architecture::Ampere ? 2 : 1);
 }
 
-Roofs estimate_winograd_fused(const ConvAttributes& s, Pass pass, Seconds memory,
+/// First cuDNN with the kernels that the efficiencies were fitted to; what came before differs by
+/// `old_gemm`, `old_weights`, `old_winograd`.
+constexpr double kNewKernels = 6;
+
+Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
                               const SustainedGpu& machine, const GpuSpec& gpu,
                               const CostProfile& profile) {
+  const ConvAttributes& s = work.shape;
   const bool data = pass == Pass::BackwardData;
   const double height = static_cast<double>(data ? s.h : s.p);
   const double width = static_cast<double>(data ? s.w : s.q);
@@ -82,8 +87,9 @@ Roofs estimate_winograd_fused(const ConvAttributes& s, Pass pass, Seconds memory
   const double q = profile.gemm.wave_quantization;
   const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
   const double steps = up_to_multiple(reduced, 8) + profile.gemm.prologue_steps;
-  const double rate =
-      machine.arithmetic.in_si() / sms * profile.convolution.winograd_fused[gpu.architecture];
+  const double rate = machine.arithmetic.in_si() / sms *
+                      profile.convolution.winograd_fused[gpu.architecture] *
+                      (work.cudnn_version < kNewKernels ? profile.convolution.old_winograd : 1.0);
   const double busy = 2.0 * 32 * 128 * (9 / 2.25) * waves / rate;
   const double wait =
       profile.convolution.winograd_step_cycles / machine.clock.in_si() * std::max(per_sm / 2, 1.0);
@@ -102,7 +108,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
 
   switch (kernel.algorithm) {
     case Algorithm::WinogradFused:
-      return estimate_winograd_fused(s, kernel.pass, memory, machine, gpu, profile);
+      return estimate_winograd_fused(work, kernel.pass, memory, machine, gpu, profile);
     case Algorithm::Direct:
       return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * p.direct)), memory,
               false};
@@ -141,6 +147,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
                                      : kernel.algorithm == Algorithm::ImplicitGemm ? p.implicit
                                                                                    : p.precomputed;
   t.efficiency = efficiency[gpu.architecture] * pass_factor(kernel.pass, s, p);
+  if (work.cudnn_version < kNewKernels) t.efficiency *= weights ? p.old_weights : p.old_gemm;
   t.traffic_bytes = kernel.bytes().in_bytes();
   t.result_bytes = weights ? t.batch * t.m * t.n * 4.0 : 0.0;
   if (tensor_core) t.k = up_to_multiple(t.k, 8);

@@ -29,9 +29,19 @@ Roofs estimate_reduction(const Kernel& kernel, const ReductionWork& work,
   parts.memory = Seconds(total / machine.l2.in_si());
   Roofs roofs;
   roofs.memory = combine(parts) / fill;
+  if (work.strided) {
+    // One block per channel: many short rows wait for their own latency, one after the other.
+    const double resident = machine.sm_count * std::max(1.0, gpu.max_threads_per_sm / 1024.0);
+    const Seconds latency(std::max(1.0, rows / resident) * work.passes * p.block_pass_cycles /
+                          machine.clock.in_si());
+    if (latency > roofs.memory) {
+      roofs.memory = latency;
+      roofs.starved = true;
+    }
+  }
   roofs.compute = Seconds(elements * work.passes /
                           (machine.sm_count * p.elements_per_clock * machine.clock.in_si()));
-  roofs.starved = fill < 1;
+  roofs.starved = roofs.starved || fill < 1;
   return roofs;
 }
 

@@ -1,6 +1,7 @@
 #include "sim/cost/streaming.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tracecast::cost {
 
@@ -21,12 +22,21 @@ Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const Sus
   const double cycles =
       work.elements * slowdown * (1.0 / p.elements_per_clock + work.operations_per_element / lanes);
   Roofs parts;
-  parts.compute = Seconds(bytes * miss_share(bytes, machine.l2_bytes, p.l2_share) / bandwidth);
-  // Neighbouring windows share cells, and each reads them through L2.
-  const double window_bytes =
-      kernel.kernel_class == KernelClass::Pooling
-          ? work.elements * work.operations_per_element * element_size(kernel.data).in_bytes()
-          : 0.0;
+  // Neighbouring windows share cells, and each reads them through L2; of rows that several windows
+  // share, a part comes from memory again. Row overlap: the root of how often each cell is read.
+  const double element = element_size(kernel.data).in_bytes();
+  double again = 0;
+  if (kernel.kernel_class == KernelClass::Pooling && kernel.pass == Pass::Forward) {
+    const double cells_read = kernel.read.in_bytes() / element;
+    const double reads_per_cell =
+        std::max(1.0, work.elements * work.operations_per_element / std::max(cells_read, 1.0));
+    again = p.window_overlap * (std::sqrt(reads_per_cell) - 1) * kernel.read.in_bytes();
+  }
+  parts.compute =
+      Seconds((bytes + again) * miss_share(bytes, machine.l2_bytes, p.l2_share) / bandwidth);
+  const double window_bytes = kernel.kernel_class == KernelClass::Pooling
+                                  ? work.elements * work.operations_per_element * element
+                                  : 0.0;
   parts.memory = Seconds(std::max(bytes, window_bytes) / machine.l2.in_si());
   Roofs roofs;
   roofs.memory = combine(parts);

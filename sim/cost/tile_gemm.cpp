@@ -100,18 +100,20 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
 
   for (const Tile& tile : tiles_of(problem.tiles, gpu.architecture)) {
     consider(tile, 1);
-    if (!problem.may_split_k) continue;
     const double tiles_unsplit =
         problem.batch * std::ceil(problem.m / tile.m) * std::ceil(problem.n / tile.n);
     for (const int split : kSplits) {
       // More than four blocks per SM gain nothing, and slices shorter than 64 steps are not offered.
-      if (problem.k < 64.0 * split || tiles_unsplit * split > 4 * sms) break;
+      if (split > problem.most_slices || problem.k < 64.0 * split ||
+          tiles_unsplit * split > 4 * sms) {
+        break;
+      }
       consider(tile, split);
     }
   }
   // Half of a matrix-vector kernel's instructions load: it reaches half of the arithmetic rate at most.
   const double vectors = std::min(problem.m, problem.n);
-  if (problem.tiles == TileSet::Gemm && vectors <= kMostVectors) {
+  if (problem.tiles == TileSet::Gemm && problem.may_be_vectors && vectors <= kMostVectors) {
     const Roofs roofs{Seconds(4.0 * problem.batch * problem.m * problem.n * problem.k /
                               machine.arithmetic.in_si()),
                       Seconds(base_memory), false};

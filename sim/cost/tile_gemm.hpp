@@ -13,14 +13,18 @@ enum class TileSet {
   Convolution,  ///< 128 pixels by 128, 64 or 32 channels, however small the grid
   TensorCore,
 };
+/// The most slices of k that a matrix library takes.
+inline constexpr int kMostSlices = 64;
+
 /// A product C[b, m, n] = A[b, m, k] B[b, k, n] as a tile kernel sees it. Convolutions become one of these.
 struct TileProblem {
   double batch = 1, m = 1, n = 1, k = 1;
   double efficiency = 1;     ///< of the inner loop on the best tile, of the sustained rate
   double traffic_bytes = 0;  ///< compulsory DRAM traffic
   double result_bytes = 0;   ///< of C once; split-K writes and reads it more often
-  bool may_split_k = false;
+  int most_slices = 1;       ///< of k, computed by blocks of their own and added up (split-K)
   TileSet tiles = TileSet::Gemm;
+  bool may_be_vectors = true;  ///< few rows or columns run as a matrix-vector kernel
 };
 /// The tile the model took, and its roofs.
 struct TileEstimate {

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
@@ -49,7 +51,7 @@ TEST_SUITE("hwspecs/framework_profile") {
       CAPTURE(id);
       const FrameworkProfile& profile = find_framework(id);
       CHECK(profile.id == id);
-      CHECK(profile.values.size() == (profile.compiler ? 43 : 37));
+      CHECK(profile.values.size() == (profile.compiler ? 46 : 40));
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);
         CHECK(std::any_of(profile.sources.begin(), profile.sources.end(), [&](const SpecSource& s) {
@@ -102,6 +104,42 @@ TEST_SUITE("hwspecs/framework_profile") {
       CAPTURE(id);
       CHECK_NOTHROW((void)find_framework(id));
     }
+  }
+
+  TEST_CASE("an old version, or an old date without one, has the profile of its era") {
+    const auto id = [](std::optional<std::pair<int, int>> version, std::string_view date) {
+      return find_framework("mxnet", version, date).id;
+    };
+    CHECK(id({{0, 9}}, "") == "mxnet_0");
+    CHECK(id({{1, 2}}, "2016-12") == "mxnet");  // the version decides
+    CHECK(id(std::nullopt, "2016-12") == "mxnet_0");
+    CHECK(id(std::nullopt, "2018-05") == "mxnet");
+    CHECK(id(std::nullopt, "") == "mxnet");
+    CHECK(find_framework("torch7", {{1, 0}}, "2016-01").id == "torch7");  // has no eras
+  }
+
+  TEST_CASE("a profile based on another states only what differs") {
+    const FrameworkProfile& now = find_framework("tensorflow");
+    const FrameworkProfile& then = find_framework("tensorflow_0");
+    CHECK(then.launch_per_kernel == now.launch_per_kernel);
+    CHECK(then.image_layout == ImageLayout::Nhwc);
+    CHECK(then.batch_norm_forward_passes > now.batch_norm_forward_passes);
+    CHECK_FALSE(now.era);
+    REQUIRE(then.era);
+    CHECK(then.era->framework == "tensorflow");
+
+    CHECK(error_of("id: \"x\" based_on: \"nothing\"").find("based_on") != std::string::npos);
+    CHECK(error_of("id: \"x\" based_on: \"mxnet_0\"").find("based_on") != std::string::npos);
+    CHECK(error_of("id: \"x\" based_on: \"mxnet\" era { framework: \"mxnet\" }")
+              .find("before_date") != std::string::npos);
+  }
+
+  TEST_CASE("what a framework means by a network's name has a source") {
+    const std::string text = text_of("torch7");
+    CHECK(error_of(replaced(text, "zoo: \"bvlc_alexnet\" source: \"models\"",
+                            "zoo: \"bvlc_alexnet\" source: \"hearsay\""))
+              .find("hearsay") != std::string::npos);
+    CHECK(parse_framework_profile(text, "profile").network_meanings.size() == 1);
   }
 
   TEST_CASE("values arrive in their units") {

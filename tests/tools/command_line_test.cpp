@@ -158,7 +158,7 @@ TEST_CASE("what this version does not predict is refused in one line") {
                                                {"--nodes", "2"},
                                                {"--precision", "int8"},
                                                {"--framework", "minerva"},
-                                               {"--data", "imagenet"},
+                                               {"--data", "imagenett"},
                                                {"--dump", "graph", "--format", "json"},
                                                {"--set", "speed=2"},
                                                {"--set", "cost.luck=1"},

@@ -127,16 +127,26 @@ TEST_CASE("versions are found in what people write") {
   CHECK(parse_version("NGC TensorFlow 20.06-tf1-py3").minor == 6);
   CHECK(parse_version("tf@b1e174e").major == 0);
   CHECK(parse_version("").major == 0);
+  CHECK(parse_version("cuDNN 5.1.05").major == 0);  // a library's version is not the framework's
+  CHECK(parse_version("CUDA 8.0; 0.11").minor == 11);
 }
 
 TEST_CASE("the cuDNN version is found in what people write") {
   CHECK(find_cudnn_version("1.6.0, cuDNN 7.0.5").value() == doctest::Approx(7.0));
   CHECK(find_cudnn_version("DGX-1; CUDA 8.0/cuDNN 5.1; local SSD").value() == doctest::Approx(5.1));
   CHECK(find_cudnn_version("cudnn v4").value() == doctest::Approx(4.0));
+  CHECK(find_cudnn_version("CuDNN[R4]-fp32 (Torch)").value() == doctest::Approx(4.0));
   for (const char* none : {"", "1.15", "cuDNN None", "cuDNN", "cuDNN 0.1", "cuDNN 999999"}) {
     CAPTURE(none);
     CHECK_FALSE(find_cudnn_version(none));
   }
+}
+
+TEST_CASE("no measurement used a cuDNN of later months") {
+  CHECK(newest_cudnn("2014-01") == 1);
+  CHECK(newest_cudnn("2016-04") == 4);
+  CHECK(newest_cudnn("2016-12") == doctest::Approx(5.1));
+  CHECK(newest_cudnn("2024-02") == 9);
 }
 
 TEST_CASE("FP32 code means TF32 on Ampere where the framework says so") {

@@ -58,6 +58,43 @@ double flops(const Candidate& candidate, bool products_only) {
 }  // namespace
 
 TEST_SUITE("models/lowering/convolution") {
+  TEST_CASE("without cuDNN every image is unfolded and multiplied by itself") {
+    const ConvAttributes a = square(8, 16, 14, 32, 3, 1, 2);
+    for (const Pass pass : kPasses) {
+      CAPTURE(static_cast<int>(pass));
+      const auto list = convolution_candidates(a, pass, PrecisionMode::Fp32, ImageLayout::Nchw,
+                                               test::kepler(), 0);
+      REQUIRE(list.size() == 1);
+      CHECK(list.front().kernels.size() == 2);  // im2col or col2im, and the product
+      CHECK(flops(list.front(), true) == doctest::Approx(2 * a.macs()));
+      // One image unfolded: 16 * 9 values for each of 14 * 14 pixels.
+      CHECK(list.front().workspace.in_bytes() == doctest::Approx(4.0 * 16 * 9 * 14 * 14));
+      for (const Kernel& kernel : list.front().kernels) {
+        const bool is_product = std::holds_alternative<MatrixWork>(kernel.work);
+        CHECK(kernel.launches == (is_product ? 8 * 2 : 8));  // images, times groups
+      }
+    }
+    // A plain product needs no unfolding.
+    CHECK(convolution_candidates(square(8, 16, 14, 32, 1), Pass::Forward, PrecisionMode::Fp32,
+                                 ImageLayout::Nchw, test::kepler(), 0)
+              .front()
+              .kernels.size() == 1);
+  }
+
+  TEST_CASE("algorithms appear with the version of cuDNN that brought them") {
+    const ConvAttributes a = square(16, 64, 28, 64, 3);
+    const auto known = [&](double version) {
+      return algorithms(convolution_candidates(a, Pass::Forward, PrecisionMode::Fp32,
+                                               ImageLayout::Nchw, test::kepler(), version));
+    };
+    CHECK(known(2).count(Algorithm::Fft) == 0);
+    CHECK(known(3).count(Algorithm::Fft) == 1);
+    CHECK(known(4).count(Algorithm::WinogradFused) == 0);
+    CHECK(known(5).count(Algorithm::WinogradFused) == 1);
+    CHECK(known(5).count(Algorithm::WinogradNonfused) == 0);
+    CHECK(known(5.1).count(Algorithm::WinogradNonfused) == 1);
+  }
+
   TEST_CASE("direct algorithms execute two operations per multiply-add in every pass") {
     const ConvAttributes a = square(8, 64, 56, 128, 3, 2);
     for (const Pass pass : kPasses) {

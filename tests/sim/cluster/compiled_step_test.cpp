@@ -35,7 +35,7 @@ TEST_SUITE("sim/cluster/compiled_step") {
   TEST_CASE("what fusion keeps in registers takes no memory") {
     // Kept for the backward pass: images, both convolutions' operands and the norm's result for
     // gelu's gradient. Compiled, the norm's result is computed again from its operand.
-    const NetworkGraph graph = make_step_graph(block(), Phase::Train, "momentum");
+    const NetworkGraph graph = make_step_graph(block(), Phase::Train, {.optimizer = "momentum"});
     const Bytes apart =
         predict_with(find_framework("tensorflow"), graph).memory.by_class.activations;
     const Bytes fused = predict_with(find_compiled_framework("tensorflow", "xla"), graph)

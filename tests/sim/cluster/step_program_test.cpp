@@ -48,6 +48,37 @@ TEST_CASE("a step whose kernels are long takes the sum of its kernels") {
   CHECK(waiting.idle_host.in_us() == doctest::Approx(10.0));
 }
 
+TEST_CASE("a host that waits after every op adds its dispatch to every kernel") {
+  // 10 ops of 100 us behind 10 us of dispatch; all but the first wait for the kernel before them.
+  StepProgram program = even_program(10, 100.0_us, 10.0_us);
+  for (std::size_t i = 1; i < program.ops.size(); ++i) program.ops[i].waits_for_gpu = true;
+  program.synchronizes = true;
+  const StepTimeline timeline = simulate(program);
+  CHECK(timeline.step_time.in_us() == doctest::Approx(1100.0));
+  CHECK(timeline.idle_host.in_us() == doctest::Approx(100.0));
+}
+
+TEST_CASE("the framework says after how many ops the host waits, and how long waking takes") {
+  const NetworkGraph graph = build_network("vgg11", {.batch = 1});
+  const GpuCatalog catalog = GpuCatalog::embedded();
+  const GpuSpec& gpu = catalog.find("v100_sxm2_16gb");
+  FrameworkProfile framework = find_framework("pytorch");
+  framework.graph_ops_per_synchronization = 4;
+  framework.synchronization = 7.0_us;
+  const PricedStep priced = price(lower(graph, framework, gpu, {}), gpu, default_cost_profile());
+  const StepProgram program = build_step_program(graph, priced, framework, Seconds());
+  framework.synchronization = Seconds();
+  const StepProgram asleep = build_step_program(graph, priced, framework, Seconds());
+  REQUIRE(program.ops.size() > 9);
+  for (std::size_t i = 0; i < program.ops.size(); ++i) {
+    CAPTURE(i);
+    const bool waits = i > 0 && i % 4 == 0;
+    CHECK(program.ops[i].waits_for_gpu == waits);
+    CHECK((program.ops[i].dispatch - asleep.ops[i].dispatch).in_us() ==
+          doctest::Approx(waits ? 7.0 : 0.0));
+  }
+}
+
 TEST_CASE("every launch and the step's overhead cost host time") {
   StepProgram program = even_program(10, 1.0_us, 10.0_us);
   program.launch = 5.0_us;

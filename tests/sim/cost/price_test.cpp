@@ -59,6 +59,46 @@ TEST_SUITE("sim/cost/price") {
     CHECK(e.bound == Bound::Latency);
   }
 
+  TEST_CASE("a loop of launches costs as many times one of them") {
+    Kernel one = stream(1e6, 1e6, 1e5);
+    Kernel loop = stream(50e6, 50e6, 1e5);
+    loop.launches = 50;
+    const CostProfile& profile = default_cost_profile();
+    CHECK(duration_us(loop, simple_gpu(), profile) ==
+          doctest::Approx(50 * duration_us(one, simple_gpu(), profile)));
+  }
+
+  TEST_CASE("many short rows of a batch norm wait for the latency of their blocks") {
+    // 10 SMs hold 20 blocks of 1024 threads: 2000 channels are 100 turns of 3 passes of 1000 cycles at 1 GHz.
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "memory.block_pass_cycles", 1000);
+    Kernel kernel = stream(4, 4, 1);
+    kernel.work = ReductionWork{.rows = 2000, .cols = 1, .passes = 3, .strided = true};
+    const KernelEstimate e = estimate(kernel, simple_gpu(), profile);
+    CHECK(e.duration.in_us() == doctest::Approx(300.0).epsilon(0.01));
+    CHECK(e.bound == Bound::Latency);
+  }
+
+  TEST_CASE("rows under several pooling windows are partly read again") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "memory.window_overlap", 0.5);
+    // Windows of 3x3 at stride 1 read each cell nine times, each row three times: two more than once, half of that
+    // from memory. 1 GB read and 1 GB written at 100 GB/s are 20 ms, and 10 ms more.
+    Kernel kernel = stream(1e9, 1e9, 0.25e9);
+    kernel.kernel_class = KernelClass::Pooling;
+    std::get<StreamWork>(kernel.work).operations_per_element = 9;
+    CHECK(duration_us(kernel, simple_gpu(), profile) == doctest::Approx(30000.0).epsilon(0.01));
+  }
+
+  TEST_CASE("kernels of an old cuDNN are slower by what was measured") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "convolution.old_gemm", 0.5);
+    Kernel kernel = convolution(layer(32, 64, 56, 64, 1), Algorithm::ImplicitPrecomputedGemm);
+    const double now = compute_us(kernel, simple_gpu(), profile);
+    std::get<ConvWork>(kernel.work).cudnn_version = 5.1;
+    CHECK(compute_us(kernel, simple_gpu(), profile) == doctest::Approx(2 * now).epsilon(0.001));
+  }
+
   TEST_CASE("ten tiles fill ten SMs; the eleventh costs a whole wave") {
     // 128x128 tile, k = 1000: 2 * 128 * 128 * 1000 / (128 GFLOP/s per SM) = 256 us a wave.
     // n = 128 leaves only shapes of the same area per SM or worse: smaller tiles at full efficiency do not lose here,
