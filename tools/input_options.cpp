@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "hwspecs/default_host.hpp"
+#include "hwspecs/disk_spec.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -24,7 +25,8 @@ SampleShape sample_shape(const NetworkGraph& graph) {
   SampleShape shape;
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.role != TensorRole::Input) continue;
-    if (tensor.shape.size() == 4 && !tensor.is_integer) {
+    // Masks of sequences have four dimensions too, but no height.
+    if (tensor.shape.size() == 4 && !tensor.is_integer && tensor.shape[2] > 1) {
       return {.values = element_count(tensor.shape) / graph.batch,
               .pixels = tensor.shape[2] * tensor.shape[3]};
     }
@@ -86,6 +88,7 @@ void refuse_loader_flags(const JobOptions& options) {
                      "a data set that is loaded, such as --data imagenet");
   };
   if (!options.host_cpu.empty()) refuse("--host-cpu", options.host_cpu);
+  if (!options.disk.empty()) refuse("--disk", options.disk);
   if (!options.pipeline.empty()) refuse("--pipeline", options.pipeline);
   if (options.cpu_threads) refuse("--cpu-threads", std::to_string(*options.cpu_threads));
   if (options.workers) refuse("--workers", std::to_string(*options.workers));
@@ -122,6 +125,12 @@ std::optional<InputJob> make_input(const JobOptions& options, const Sources& sou
   InputJob input{.data = data, .pipeline = pipeline, .host = threads_of(host, options, pipeline)};
   input.host_is_assumed = host.is_assumed;
   if (options.workers) input.workers = static_cast<int>(*options.workers);
+  if (!options.disk.empty()) {
+    const DiskCatalog disks = DiskCatalog::embedded();
+    const DiskSpec& disk = disks.find(options.disk);
+    input.disk =
+        DiskSpeed{.read = disk.sequential_read, .reads_per_s = disk.random_read_rate.in_si()};
+  }
   input.training = job.phase != Phase::Infer;
   input.batch = options.batch;
   input.output_values = sample.values;

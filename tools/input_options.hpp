@@ -9,7 +9,7 @@
 namespace tracecast {
 
 /// What loads the data of a job, from its flags: `--data ID` or "real" for the network's usual data set,
-/// `--pipeline`, `--host-cpu`, `--cpu-threads`, `--workers`. Nothing for synthetic data and data in
+/// `--pipeline`, `--host-cpu`, `--cpu-threads`, `--workers`, `--disk`. Nothing for synthetic data and data in
 /// memory. What is chosen for the user is added to `job.assumptions`. Needs `job.gpu`, `job.framework`
 /// and `job.forward`. Throws InputError naming the flag.
 [[nodiscard]] std::optional<InputJob> make_input(const JobOptions& options, const Sources& sources,

@@ -61,6 +61,7 @@ struct JobOptions {
   std::int64_t accumulate = 1;  ///< micro-batches of `batch` samples per update
   std::string host_cpu;         ///< "ID" or "NxID"; empty: that of the GPU's years
   std::string pipeline;         ///< empty: the framework's
+  std::string disk;             ///< that every sample is read from; empty: the page cache
   std::optional<std::int64_t> cpu_threads, workers;
   std::optional<std::int64_t> image_size, seq_len, classes;
 };

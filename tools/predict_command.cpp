@@ -137,6 +137,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->type_name("T");
   verb->add_option("--workers", job.workers, "Loader threads or processes; 0: the main thread")
       ->type_name("W");
+  verb->add_option("--disk", job.disk, "Disk that every sample is read from; else the page cache")
+      ->type_name("ID");
   verb->add_option("--pipeline", job.pipeline,
                    "Loader, if not the framework's: tensorpack, keras, ...")
       ->type_name("ID");

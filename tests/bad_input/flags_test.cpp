@@ -49,6 +49,8 @@ TEST_CASE("flags that make no sense are refused") {
       {"--data", "imagenet", "--host-cpu", "99xe5_2698_v4"},
       {"--data", "imagenet", "--host-cpu", "x"},
       {"--data", "imagenet", "--pipeline", "conveyor"},
+      {"--data", "imagenet", "--disk", "tape"},
+      {"--disk", "hdd"},
       {"--hwspecs", "/absent/folder"},
       {"--profile", "/absent/profile.textproto"},
       {"--no-such-flag"},
@@ -65,6 +67,7 @@ TEST_CASE("flags that make no sense are refused") {
 }
 
 TEST_CASE("names that nothing has are refused") {
+  check_refuses({"predict", "bert_base", "--gpu", "v100_sxm2_16gb", "--data", "imagenet"});
   check_refuses({"predict", "resnet51", "--gpu", "v100_sxm2_16gb"});
   check_refuses({"predict", "alexnet", "--gpu", "v1000"});
   check_refuses({"predict", "alexnet", "--gpu", ""});
