@@ -53,6 +53,27 @@ class Reader {
     record(field, f.value() ? "true" : "false", f.source());
     return f.value();
   }
+  std::string text(std::string_view field, bool present, const proto::FrameworkProfile::Word& w) {
+    check_present(field, present && !w.value().empty());
+    record(field, w.value(), w.source());
+    return w.value();
+  }
+  /// Words between blanks; "none" stands for no word.
+  std::vector<std::string> words(std::string_view field, bool present,
+                                 const proto::FrameworkProfile::Word& w) {
+    std::vector<std::string> found;
+    std::string word;
+    for (const char c : text(field, present, w) + ' ') {
+      if (c != ' ') {
+        word += c;
+      } else if (!word.empty()) {
+        found.push_back(std::move(word));
+        word.clear();
+      }
+    }
+    if (found == std::vector<std::string>{"none"}) found.clear();
+    return found;
+  }
   /// The index of the word among `choices`.
   std::size_t word(std::string_view field, bool present, const proto::FrameworkProfile::Word& w,
                    std::span<const std::string> choices) {
@@ -123,6 +144,7 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.transforms_filters = read.flag(TRACECAST_FIELD(transforms_filters));
 
   p.fuses_bias = read.flag(TRACECAST_FIELD(fuses_bias));
+  p.fuses_product_bias = read.flag(TRACECAST_FIELD(fuses_product_bias));
   p.fuses_batch_norm_activation = read.flag(TRACECAST_FIELD(fuses_batch_norm_activation));
   p.fuses_activations = read.flag(TRACECAST_FIELD(fuses_activations));
   p.folds_inference_batch_norm = read.flag(TRACECAST_FIELD(folds_inference_batch_norm));
@@ -141,6 +163,14 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.weight_decay = static_cast<WeightDecay>(read.word(TRACECAST_FIELD(weight_decay), decays));
   p.zeroes_gradients = read.flag(TRACECAST_FIELD(zeroes_gradients));
   p.accumulates_weight_gradients = read.flag(TRACECAST_FIELD(accumulates_weight_gradients));
+
+  p.mixed_wide_ops = read.words(TRACECAST_FIELD(mixed_wide_ops));
+  p.mixed_reuses_casts = read.flag(TRACECAST_FIELD(mixed_reuses_casts));
+  const std::array<std::string, 4> scalings{"none", "check", "unscale_together", "unscale_each"};
+  p.mixed_loss_scaling =
+      static_cast<LossScaling>(read.word(TRACECAST_FIELD(mixed_loss_scaling), scalings));
+  p.int8_engine = read.text(TRACECAST_FIELD(int8_engine));
+  p.trains = read.flag(TRACECAST_FIELD(trains));
 
   const std::array<std::string, 3> lives{"until_last_use", "shared_gradients", "whole_step"};
   p.tensor_memory = static_cast<TensorMemory>(read.word(TRACECAST_FIELD(tensor_memory), lives));

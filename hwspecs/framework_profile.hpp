@@ -63,6 +63,15 @@ struct NetworkMeaning {
   std::string source;
 };
 
+/// What dynamic loss scaling of mixed-precision training runs before the updates. In all but None the
+/// host waits for the outcome before it goes on.
+enum class LossScaling {
+  None,
+  Check,            ///< one pass over all gradients looks for infinities; updates undo the scale
+  UnscaleTogether,  ///< many gradients per launch: undo the scale in place, look for infinities
+  UnscaleEach,      ///< per gradient: undo the scale, look for infinities, reduce the outcome
+};
+
 /// Documented behaviour and measured host costs of a deep-learning framework. Behaviour has a
 /// source, host costs a data set and date; both are in the profile's text file.
 struct FrameworkProfile {
@@ -104,7 +113,8 @@ struct FrameworkProfile {
   bool transforms_filters = false;
 
   // Fusion and kernels per op.
-  bool fuses_bias = false;  ///< bias in the epilogue of the convolution or product
+  bool fuses_bias = false;          ///< bias in the epilogue of the convolution or product
+  bool fuses_product_bias = false;  ///< of the product alone
   bool fuses_batch_norm_activation = false;
   bool fuses_activations = false;           ///< after any op that has a kernel, at no cost
   bool folds_inference_batch_norm = false;  ///< into the weights of the convolution before it
@@ -127,6 +137,16 @@ struct FrameworkProfile {
   WeightDecay weight_decay = WeightDecay::None;
   bool zeroes_gradients = false;              ///< a fill per parameter and step
   bool accumulates_weight_gradients = false;  ///< an addition per parameter and step
+
+  // Precision.
+  /// Ops that mixed precision keeps in fp32, by words: softmax, loss, layer_norm, instance_norm,
+  /// group_norm, lrn, reduce, or the function of an elementwise op.
+  std::vector<std::string> mixed_wide_ops;
+  /// A tensor is cast once for all ops that want it so (graph rewrites), not once per op (eager).
+  bool mixed_reuses_casts = false;
+  LossScaling mixed_loss_scaling = LossScaling::None;
+  std::string int8_engine;  ///< id of the profile that runs int8 networks for this framework
+  bool trains = true;       ///< false: an inference engine
 
   // Memory.
   TensorMemory tensor_memory = TensorMemory::UntilLastUse;

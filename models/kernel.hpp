@@ -118,6 +118,7 @@ struct LoweredOp {
   std::vector<Candidate> candidates;
   ChoicePolicy policy = ChoicePolicy::Autotuned;
   Bytes workspace_limit{};  ///< candidates that need more are not eligible (unless none is)
+  bool host_waits = false;  ///< the host reads a result of these kernels before it goes on
 };
 
 /// A whole step, lowered for one framework on one GPU generation; ops in dispatch order.

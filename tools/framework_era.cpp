@@ -68,6 +68,14 @@ double newest_cudnn(std::string_view date) {
   return newest;
 }
 
+bool fuses_product_bias(std::string_view framework, std::string_view version, const GpuSpec& gpu) {
+  if (framework != "pytorch") return false;
+  const VersionNumber v = parse_version(version);
+  const std::pair have(v.major, v.minor);
+  if (v.major == 0) return gpu.architecture >= Architecture::Ada;
+  return have >= (v.is_container ? std::pair(22, 5) : std::pair(1, 13));
+}
+
 std::optional<double> find_cudnn_version(std::string_view text) {
   constexpr std::string_view kName = "cudnn";
   const std::string lower = to_lower(text);

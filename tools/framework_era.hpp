@@ -24,6 +24,13 @@ namespace tracecast {
 /// The newest cuDNN (major.minor) released up to a month ("2016-04"); 1 before the first.
 [[nodiscard]] double newest_cudnn(std::string_view date);
 
+/// Whether a framework hands the bias of a matrix product to the library's epilogue although its
+/// profile does not say so: PyTorch from 1.13 on, whose official builds have the CUDA 11.4 that
+/// addmm's cublasLt path asks for (ATen/native/cuda/Blas.cpp), and NVIDIA's containers from 22.05 on
+/// (1.12). Without a version: yes on GPUs that need such a build (Ada, Hopper and later).
+[[nodiscard]] bool fuses_product_bias(std::string_view framework, std::string_view version,
+                                      const GpuSpec& gpu);
+
 /// Numbers of a version text: {2, 4} of "TF 2.4.1"; {20, 6} of "NGC 20.06-tf1-py3" with `container`.
 struct VersionNumber {
   int major = 0, minor = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/graph_text.hpp"
+#include "models/lowering/precision.hpp"
 #include "models/onnx/import.hpp"
 #include "models/recompute.hpp"
 #include "models/training.hpp"
@@ -89,17 +90,23 @@ FrameworkProfile with_settings(FrameworkProfile framework, const Sources& source
   return framework;
 }
 
-void check_precision(PrecisionMode mode, const GpuSpec& gpu) {
-  const auto refuse = [&](const char* expected) {
-    throw InputError("--precision", std::string(to_string(mode)) + " on " + gpu.id, expected);
-  };
-  if (mode == PrecisionMode::Fp8 || mode == PrecisionMode::Int8) {
-    refuse("fp32, tf32, amp, fp16 or bf16: this version predicts no 8-bit arithmetic");
+/// Replaces a mode that this GPU lacks, and hands integers to the engine that has kernels for them.
+void settle_precision(Job& job, const Sources& sources) {
+  const bool trains = job.phase == Phase::Train || job.phase == Phase::ForwardBackward;
+  const PrecisionChoice choice = choose_precision(job.precision, trains, job.gpu);
+  job.precision = choice.mode;
+  if (!choice.fallback.empty()) job.warnings.push_back(choice.fallback);
+  if (!choice.note.empty()) job.assumptions.push_back(choice.note);
+  if (job.precision == PrecisionMode::Int8 && job.framework.int8_engine != job.framework.id) {
+    const std::string name = job.framework.name;
+    job.framework = take_framework(job.framework.int8_engine, sources);
+    job.assumptions.push_back(name + " has no 8-bit kernels on GPUs: its network runs in " +
+                              job.framework.name);
   }
-  const bool has_tf32 = gpu.find_peak(Precision::Tf32, MathUnit::TensorCore).has_value();
-  const bool has_bf16 = gpu.find_peak(Precision::Bf16, MathUnit::TensorCore).has_value();
-  if (mode == PrecisionMode::Tf32 && !has_tf32) refuse("fp32, amp or fp16: this GPU has no TF32");
-  if (mode == PrecisionMode::Bf16 && !has_bf16) refuse("fp32, amp or fp16: this GPU has no BF16");
+  if (!job.framework.trains && trains) {
+    throw InputError("--framework", job.framework.id + " with --phase " + job.options.phase,
+                     "--phase infer: it does not train");
+  }
 }
 
 NetworkGraph build_forward(const JobOptions& o, Phase phase, Job& job) {
@@ -293,6 +300,9 @@ Job make_job(const JobOptions& o, const Sources& sources) {
         std::min(job.framework.cudnn_version,
                  newest_cudnn(range == std::string::npos ? o.date : o.date.substr(range + 2)));
   }
+  if (fuses_product_bias(family, o.framework_version, job.gpu)) {
+    job.framework.fuses_product_bias = true;
+  }
   if (!o.framework_version.empty()) {
     const std::optional<double> cudnn = find_cudnn_version(o.framework_version);
     if (cudnn) job.framework.cudnn_version = *cudnn;
@@ -300,9 +310,8 @@ Job make_job(const JobOptions& o, const Sources& sources) {
                               (cudnn ? "the convolution algorithms and " : "") +
                               "the default of fp32 code only");
   }
-  check_precision(job.precision, job.gpu);
-
   job.forward = build_forward(o, job.phase, job);
+  settle_precision(job, sources);
   add_steps(job);
   job.input = make_input(o, sources, job);
   job.inputs.push_back({"gpu", job.gpu.id, hash_of(job.gpu.values)});

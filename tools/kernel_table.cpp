@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -42,7 +43,7 @@ Layer lower_layer(const Lowering& in, NetworkGraph graph, bool training = false)
   if (training) {
     graph = make_training_graph(std::move(graph), {.with_loss = false, .with_optimizer = false});
   }
-  layer.step = lower(graph, in.framework, in.gpu, {.precision = in.precision});
+  layer.step = lower(graph, in.framework, in.gpu, {.precision = in.precision, .wide_ends = false});
   std::erase_if(layer.step.ops,
                 [&](const LoweredOp& op) { return graph.op(op.op).pass != Pass::Forward; });
   return layer;
@@ -107,6 +108,11 @@ std::optional<ConvAttributes> read_convolution(const RowFields& row, std::string
   return a;
 }
 
+bool on_tensor_cores(const Candidate& candidate) {
+  return std::any_of(candidate.kernels.begin(), candidate.kernels.end(),
+                     [](const Kernel& kernel) { return kernel.unit == MathUnit::TensorCore; });
+}
+
 /// Keeps the algorithm that was measured, where a row is about one and not about the library's choice.
 bool keep_algorithm(std::string_view name, Layer& layer, std::string& reason) {
   const auto algorithm = find_algorithm(name);
@@ -116,6 +122,10 @@ bool keep_algorithm(std::string_view name, Layer& layer, std::string& reason) {
   }
   for (LoweredOp& op : layer.step.ops) {
     std::erase_if(op.candidates, [&](const Candidate& c) { return c.algorithm != *algorithm; });
+    // These tables allow tensor cores, and one algorithm takes them wherever the shape is legal.
+    if (std::any_of(op.candidates.begin(), op.candidates.end(), on_tensor_cores)) {
+      std::erase_if(op.candidates, std::not_fn(on_tensor_cores));
+    }
     if (op.candidates.empty()) {
       reason = "lowering has no " + std::string(name) + " for this shape";
       return false;
@@ -127,7 +137,12 @@ bool keep_algorithm(std::string_view name, Layer& layer, std::string& reason) {
 std::optional<Layer> lower_convolution(const Lowering& in, std::string& reason) {
   const auto shape = read_convolution(in.row, reason);
   if (!shape) return std::nullopt;
-  const std::string_view algo = in.row.text("algo"), layout = in.row.text("layout");
+  const std::string_view algo = in.row.text("algo");
+  std::string_view layout = in.row.text("layout");
+  // The table says NCHW throughout. DeepBench's code/nvidia/conv_bench.cu of the revision measured
+  // (60bea70) takes CUDNN_TENSOR_NHWC for 16-bit data on tensor cores and for 8-bit integers.
+  const bool is_tensor_core = in.row.text("dtype") == "fp16_tensor_core";
+  if (in.row.text("source") == "deepbench" && is_tensor_core) layout = "NHWC";
   if (algo.find(':') != std::string_view::npos && algo.find("udnn") == std::string_view::npos &&
       algo.find("Dnn") == std::string_view::npos) {
     reason = "computed by " + std::string(algo) + ", not by cuDNN";
@@ -234,15 +249,14 @@ class KernelTable final : public RowPredictor {
         sources_(sources),
         framework_(take_framework("pytorch", sources)),
         library_(take_framework("ideal", sources)) {
-    // Since PyTorch 1.8 addmm hands the bias to the product's epilogue (ATen/native/cuda/Blas.cpp).
-    framework_.fuses_bias = true;
+    framework_.fuses_product_bias = true;         // the tables' PyTorch is 2.1
     library_.folds_inference_batch_norm = false;  // the call is the batch norm and nothing else
     convention_ = fmt::format(
         "ev5: one op of an idle host, kernels + {:.3g} us, {:.3g} us more for library calls. "
         "evlib: "
         "one call between two events, kernels + {:.3g} us. loop: back to back, at least {:.3g} us "
         "per "
-        "launch. Clocks as pinned.",
+        "launch. Clocks as pinned. DeepBench's tensor-core convolutions are in NHWC (its source).",
         (framework_.dispatch_per_op + framework_.launch_per_kernel).in_us(),
         framework_.dispatch_per_library_call.in_us(), framework_.launch_per_kernel.in_us(),
         framework_.launch_per_kernel.in_us());
@@ -282,6 +296,7 @@ class KernelTable final : public RowPredictor {
   static std::optional<PrecisionMode> precision_of(std::string_view dtype) {
     if (dtype == "fp32") return PrecisionMode::Fp32;
     if (dtype.starts_with("fp16")) return PrecisionMode::Fp16;
+    if (dtype == "int8") return PrecisionMode::Int8;
     return std::nullopt;
   }
 

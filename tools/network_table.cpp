@@ -87,12 +87,14 @@ class NetworkTable final : public RowPredictor {
 
  private:
   RowAnswer answer(JobOptions& options, const std::string& date, double measured) {
+    bool fuses_bias = false;
     try {
       const GpuSpec& gpu = sources_.gpus.find(options.gpu);
       if (options.precision == "fp32" &&
           fp32_runs_as_tf32(options.framework, options.framework_version, date, gpu)) {
         options.precision = "tf32";
       }
+      fuses_bias = fuses_product_bias(options.framework, options.framework_version, gpu);
     } catch (const InputError&) {
       return skip("GPU " + options.gpu + " has no spec");
     }
@@ -102,6 +104,7 @@ class NetworkTable final : public RowPredictor {
         options.data + '|' + std::to_string(options.batch) + '|' +
         std::to_string(find_cudnn_version(options.framework_version).value_or(newest_cudnn(date))) +
         '|' + take_framework(options, sources_).id + '|' + options.host_cpu + '|' +
+        (fuses_bias ? "bias|" : "|") +
         (options.data == "real" ? input_pipeline_of(options.framework, options.framework_version).id
                                 : "");
     auto known = answers_.find(key);

@@ -99,7 +99,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
       ->type_name("PHASE")
       ->capture_default_str();
-  verb->add_option("--precision", job.precision, "fp32, tf32, amp, fp16 or bf16")
+  verb->add_option("--precision", job.precision,
+                   "fp32, tf32, amp, fp16, bf16, fp8 or int8 (inference)")
       ->type_name("P")
       ->capture_default_str();
   std::string frameworks;

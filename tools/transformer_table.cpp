@@ -14,7 +14,9 @@ namespace {
 class TransformerTable final : public RowPredictor {
  public:
   explicit TransformerTable(const Sources& sources)
-      : sources_(sources), framework_(take_framework("pytorch", sources)) {}
+      : sources_(sources), framework_(take_framework("pytorch", sources)) {
+    framework_.fuses_product_bias = true;  // PyTorch 2.1, see fuses_product_bias()
+  }
   std::string_view table() const override { return "language networks"; }
   std::string_view unit() const override { return "ms"; }
   std::string_view convention() const override {

@@ -25,8 +25,13 @@ struct Operand {
 class CandidateBuilder {
  public:
   CandidateBuilder(const ConvAttributes& shape, Pass pass, const Formats& formats,
-                   ImageLayout layout, Architecture architecture)
-      : a_(shape), pass_(pass), formats_(formats), layout_(layout), architecture_(architecture) {
+                   ImageLayout layout, Architecture architecture, double cudnn_version)
+      : a_(shape),
+        pass_(pass),
+        formats_(formats),
+        layout_(layout),
+        architecture_(architecture),
+        cudnn_version_(cudnn_version) {
     // Off the tensor cores the same data meet another arithmetic.
     cuda_formats_ = formats;
     cuda_formats_.math = formats.cuda_core_math;
@@ -61,6 +66,10 @@ class CandidateBuilder {
 
   std::vector<Candidate> build() && {
     candidates_.reserve(8);
+    if (formats_.storage == Precision::Int8) {
+      add_integer();
+      return std::move(candidates_);
+    }
     if (is_depthwise()) add_direct();
     add_implicit();
     // No memory holds more: nothing to choose from, and the sizes below stay far from overflow.
@@ -68,7 +77,7 @@ class CandidateBuilder {
     if (std::max({x_.elements, w_.elements, y_.elements}) > kMostElements)
       return std::move(candidates_);
     if (!is_depthwise()) {
-      if (formats_.unit == MathUnit::TensorCore) add_tensor_core();
+      if (formats_.unit == MathUnit::TensorCore && suits_tensor_cores()) add_tensor_core();
       add_precomputed();
       if (pass_ == Pass::Forward && cuda_formats_.math == Precision::Fp32) add_explicit();
     }
@@ -94,6 +103,12 @@ class CandidateBuilder {
   [[nodiscard]] bool is_depthwise() const { return a_.groups > 1 && a_.groups == a_.c; }
   [[nodiscard]] Bytes bytes(double elements) const {
     return element_size(formats_.storage) * elements;
+  }
+
+  [[nodiscard]] bool suits_tensor_cores() const {
+    if (element_size(formats_.storage) != Bytes(2) || cudnn_version_ >= 8) return true;
+    if (layout_ == ImageLayout::Nchw && cudnn_version_ >= 7.3) return true;
+    return (a_.c / a_.groups) % 8 == 0 && (a_.k / a_.groups) % 8 == 0;
   }
 
   Candidate& add(Algorithm algorithm, std::size_t num_kernels) {
@@ -250,6 +265,33 @@ class CandidateBuilder {
     if (pass_ == Pass::BackwardData) add_unfolding("col2im", x_);
   }
 
+  /// Products of 8-bit integers with 32-bit sums; scaling back to 8 bits, bias and relu are the
+  /// epilogue. Channels lie in vectors of 4 (dp4a) or 32 (tensor cores), padded with zeros.
+  void add_integer() {
+    const std::int64_t depth = a_.c / a_.groups;
+    const bool fills_vectors = a_.groups == 1 || depth % 16 == 0;
+    const bool tensor_cores = formats_.unit == MathUnit::TensorCore && fills_vectors;
+    const std::int64_t vector = tensor_cores ? 32 : 4;
+    ConvAttributes padded = a_;
+    if (!is_depthwise()) {
+      padded.c = a_.groups * ceil_divide(depth, vector) * vector;
+      padded.k = a_.groups * ceil_divide(a_.k / a_.groups, vector) * vector;
+    }
+    Formats formats = tensor_cores ? formats_ : cuda_formats_;
+    // A filter of one channel has no sums over channels for dp4a to take.
+    if (is_depthwise()) formats.math = Precision::Fp32;
+    Candidate& candidate =
+        add(is_depthwise() ? Algorithm::Direct : Algorithm::ImplicitPrecomputedGemm, 1);
+    Kernel& kernel = append_main(candidate, "conv", formats);
+    const double images = number(a_.n);
+    const double x = images * number(padded.c) * number(a_.h) * number(a_.w);
+    const double y = images * number(padded.k) * number(a_.p) * number(a_.q);
+    const double w = number(padded.k) * number(padded.c / a_.groups) * number(a_.r) * number(a_.s);
+    kernel.read = bytes((pass_ == Pass::BackwardData ? y : x) + w);
+    kernel.written = bytes(pass_ == Pass::BackwardData ? x : y);
+    kernel.work = ConvWork{padded};
+  }
+
   void add_direct() {
     Candidate& candidate = add(Algorithm::Direct, 4);
     open_nchw(candidate);
@@ -396,10 +438,20 @@ class CandidateBuilder {
   Formats cuda_formats_;
   ImageLayout layout_;
   Architecture architecture_;
+  double cudnn_version_;
   Operand x_, w_, y_, in1_, in2_, out_;
   double macs_ = 0;
   std::vector<Candidate> candidates_;
 };
+
+/// Channels of one group lie in a strided view; the library is called once per group.
+void repeat_kernels(Candidate& candidate, std::int64_t times) {
+  const std::vector<Kernel> once = candidate.kernels;
+  candidate.kernels.reserve(once.size() * static_cast<std::size_t>(times));
+  for (std::int64_t i = 1; i < times; ++i) {
+    candidate.kernels.insert(candidate.kernels.end(), once.begin(), once.end());
+  }
+}
 
 /// First cuDNN, major.minor, with this algorithm for this pass.
 double first_cudnn_version(Algorithm algorithm, Pass pass) {
@@ -431,6 +483,27 @@ void keep_known_algorithms(std::vector<Candidate>& candidates, Pass pass, double
 
 }  // namespace
 
+double first_cudnn_version(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::Kepler:
+    case Architecture::Maxwell:
+    case Architecture::Pascal:
+      return 1;
+    case Architecture::Volta:
+      return 7;
+    case Architecture::Turing:
+      return 7.3;
+    case Architecture::Ampere:
+      return 8;
+    case Architecture::Ada:
+    case Architecture::Hopper:
+      return 8.6;
+    case Architecture::Blackwell:
+      return 9.6;
+  }
+  return 1;
+}
+
 std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
                                               const Formats& formats, ImageLayout layout,
                                               Architecture architecture, double cudnn_version) {
@@ -438,10 +511,25 @@ std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass 
       pass == Pass::Forward || pass == Pass::BackwardData || pass == Pass::BackwardWeights,
       "a convolution has three passes");
   TRACECAST_CHECK(shape.groups > 0, "a convolution has at least one group");
-  CandidateBuilder builder(shape, pass, formats, layout, architecture);
-  if (cudnn_version < 1) return std::move(builder).build_without_library();
-  std::vector<Candidate> candidates = std::move(builder).build();
-  keep_known_algorithms(candidates, pass, cudnn_version);
+  if (cudnn_version < 1) {
+    return CandidateBuilder(shape, pass, formats, layout, architecture, cudnn_version)
+        .build_without_library();
+  }
+  const double version = std::max(cudnn_version, first_cudnn_version(architecture));
+  // Depthwise convolutions have kernels of the frameworks' own.
+  const bool by_group = shape.groups > 1 && shape.groups < shape.c && version < 7;
+  ConvAttributes one = shape;
+  if (by_group) {
+    one.c /= shape.groups;
+    one.k /= shape.groups;
+    one.groups = 1;
+  }
+  std::vector<Candidate> candidates =
+      CandidateBuilder(one, pass, formats, layout, architecture, version).build();
+  keep_known_algorithms(candidates, pass, version);
+  if (by_group) {
+    for (Candidate& candidate : candidates) repeat_kernels(candidate, shape.groups);
+  }
   return candidates;
 }
 

@@ -36,6 +36,9 @@ namespace tracecast::lowering {
 ///                      multiple of 16, tiles = n16 ceil(p/m) ceil(q/m);
 ///                      workspace e t^2 (ck/groups + (c+k) tiles)
 ///
+/// Int8 has one candidate, ImplicitPrecomputedGemm without workspace, with padded channels (cuDNN
+/// Developer Guide, cudnnConvolutionForward: the INT8 configurations allow this algorithm alone).
+///
 /// The workspace formulas reproduce what cuDNN 7.6 reports for forward convolutions on V100 and K80
 /// (tests/models/lowering/workspace_test.cpp). A complex product counts as a real one with 4 k:
 /// 8 operations per multiply-add.
@@ -46,11 +49,18 @@ namespace tracecast::lowering {
 ///
 /// `cudnn_version`, major.minor, decides which algorithms exist: FFT since 3; tiled FFT since 4 (weight gradients 6);
 /// Winograd since 5, with non-fused transforms since 5.1; the others since the first. Source: cuDNN release notes and
-/// the enumerations of its header. Below 1: none; a loop over images that unfolds and multiplies one.
+/// the enumerations of its header. Below 1: none; a loop over images that unfolds and multiplies one. It also decides
+/// which shapes are legal on 16-bit tensor cores (release notes 7.0, 7.3 and 8.0; Developer Guide, Tensor Core
+/// Operations): channels in and out per group multiples of 8; from 7.3 on any in NCHW, where the transposes pad them;
+/// from 8.0 on any. Before 7 there are no groups: a framework calls the library group by group.
 [[nodiscard]] std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
                                                             const Formats& formats,
                                                             ImageLayout layout,
                                                             Architecture architecture,
                                                             double cudnn_version);
+
+/// First cuDNN for GPUs of this generation: Volta 7.0, Turing 7.3, Ampere 8.0, Ada and Hopper 8.6,
+/// Blackwell 9.6 (release notes, supported GPUs).
+[[nodiscard]] double first_cudnn_version(Architecture architecture);
 
 }  // namespace tracecast::lowering

@@ -5,6 +5,7 @@ namespace {
 
 /// Arithmetic on `precision` data: tensor cores, then faster CUDA cores, then fp32.
 void choose_math(Formats& formats, Precision precision, const GpuSpec& gpu) {
+  formats.operands = formats.storage;
   const auto cuda_core = gpu.find_peak(precision, MathUnit::CudaCore);
   if (cuda_core && *cuda_core > gpu.peak_fp32()) formats.cuda_core_math = precision;
   if (gpu.find_peak(precision, MathUnit::TensorCore)) {
@@ -38,12 +39,11 @@ Formats choose_formats(PrecisionMode mode, const GpuSpec& gpu) {
       formats.storage = formats.weights = Precision::Bf16;
       choose_math(formats, Precision::Bf16, gpu);
       break;
-    case PrecisionMode::Fp8: {
-      formats.storage = formats.weights = Precision::Fp8;
-      const bool has_fp8 = gpu.find_peak(Precision::Fp8, MathUnit::TensorCore).has_value();
-      choose_math(formats, has_fp8 ? Precision::Fp8 : Precision::Fp16, gpu);
+    case PrecisionMode::Fp8:
+      formats.storage = formats.weights = Precision::Bf16;
+      choose_math(formats, Precision::Fp8, gpu);
+      formats.operands = Precision::Fp8;
       break;
-    }
     case PrecisionMode::Int8:
       formats.storage = formats.weights = Precision::Int8;
       choose_math(formats, Precision::Int8, gpu);

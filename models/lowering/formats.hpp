@@ -9,8 +9,9 @@ namespace tracecast::lowering {
 struct Formats {
   Precision storage = Precision::Fp32;  ///< activations and their gradients in memory
   Precision weights = Precision::Fp32;  ///< weights, their gradients and optimizer states in memory
-  Precision math = Precision::Fp32;     ///< arithmetic of matrix products and convolutions
-  MathUnit unit = MathUnit::CudaCore;   ///< where that arithmetic runs
+  Precision operands = Precision::Fp32;  ///< what products read; cast before where not as stored
+  Precision math = Precision::Fp32;      ///< arithmetic of matrix products and convolutions
+  MathUnit unit = MathUnit::CudaCore;    ///< where that arithmetic runs
   Precision cuda_core_math =
       Precision::Fp32;  ///< arithmetic of the same products off the tensor cores
 
@@ -19,6 +20,10 @@ struct Formats {
   [[nodiscard]] bool casts_weights() const {
     return element_size(weights) != element_size(storage);
   }
+  /// Products read narrower operands than memory holds: a cast per operand.
+  [[nodiscard]] bool casts_operands() const {
+    return element_size(operands) != element_size(storage);
+  }
 };
 
 /// Formats for `mode` on `gpu`, by the peaks that its spec states and by nothing else:
@@ -26,11 +31,11 @@ struct Formats {
 ///   tf32        fp32 in memory, tf32 on tensor cores; without them fp32
 ///   amp         fp16 in memory, weights and states fp32
 ///   fp16, bf16  everything in that format
-///   fp8, int8   everything in one byte (inference)
+///   fp8         bf16 in memory, products of fp8 operands with bf16 results
+///   int8        everything in one byte (inference)
 /// Half-width arithmetic runs on tensor cores where there are any of that format; else on CUDA
 /// cores where their half rate exceeds the fp32 rate (GP100, not GP102); else as fp32 arithmetic on
-/// half-width data. A GPU without fp8 arithmetic uses fp16's; int8 without int8 arithmetic runs as
-/// fp32.
+/// half-width data. A mode that the GPU lacks altogether is replaced before (choose_precision).
 [[nodiscard]] Formats choose_formats(PrecisionMode mode, const GpuSpec& gpu);
 
 /// Bytes of one element of a tensor under these formats.

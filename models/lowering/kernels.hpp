@@ -40,8 +40,8 @@ inline Kernel reduction_kernel(std::string_view name, KernelClass kernel_class, 
   return kernel;
 }
 
-/// A product of matrices stored in `formats.storage`, on the unit that `formats` chose; compulsory
-/// bytes are A, B, C.
+/// A product on the unit that `formats` chose: reads `formats.operands`, writes `formats.storage`;
+/// compulsory bytes are A, B, C.
 inline Kernel matrix_kernel(std::string_view name, KernelClass kernel_class, Pass pass,
                             const Formats& formats, const MatrixWork& work) {
   const double b = static_cast<double>(work.batch), m = static_cast<double>(work.m);
@@ -50,11 +50,11 @@ inline Kernel matrix_kernel(std::string_view name, KernelClass kernel_class, Pas
   kernel.name = name;
   kernel.kernel_class = kernel_class;
   kernel.pass = pass;
-  kernel.data = formats.storage;
+  kernel.data = formats.operands;
   kernel.math = formats.math;
   kernel.unit = formats.unit;
   kernel.flops = Flops(2 * b * m * n * k);
-  kernel.read = element_size(formats.storage) * (b * (m * k + k * n));
+  kernel.read = element_size(formats.operands) * (b * (m * k + k * n));
   kernel.written = element_size(formats.storage) * (b * m * n);
   kernel.work = work;
   return kernel;

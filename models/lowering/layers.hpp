@@ -43,6 +43,9 @@ struct Context {
 /// Weights kept wider than used: one cast before the forward use, one after the gradient.
 [[nodiscard]] Kernel weight_cast(const Context& context, Pass pass, double elements);
 
+/// Data changed from one format to another: half to float, float to 8-bit integers.
+[[nodiscard]] Kernel cast(Pass pass, Precision from, Precision to, double elements);
+
 /// Batch norm, layer norm, instance and group norm, LRN, softmax, loss.
 [[nodiscard]] std::vector<Kernel> lower_normalization(const Context& context, const Op& op);
 /// Everything that streams: pools, activations, combinations, dropout, copies, embeddings,
@@ -51,6 +54,10 @@ struct Context {
 
 /// Tables whose rows are looked up and summed, a mixture's routing, rows scattered back (sparse.cpp).
 [[nodiscard]] std::vector<Kernel> lower_sparse(const Context& context, const Op& op);
+
+/// What dynamic loss scaling runs over all gradients before the updates; nothing without it.
+[[nodiscard]] std::vector<Kernel> lower_loss_scaling(const Context& context,
+                                                     std::span<const Op* const> updates);
 
 /// The update of one parameter (of the rows that a sparse gradient has), or of `ops` together when the framework launches for many at once.
 /// Terms of a rule as the framework's own loop runs them, in tensors of the weight's size:

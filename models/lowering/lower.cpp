@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -9,24 +10,32 @@
 #include "models/lowering/fusion.hpp"
 #include "models/lowering/kernels.hpp"
 #include "models/lowering/layers.hpp"
+#include "models/lowering/precision_plan.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
 namespace {
 
 using lowering::Context;
+using lowering::PrecisionPlan;
 
 /// Walks the graph once; remembers which forward activations cost no kernel, since their gradients
 /// then cost none.
 class Lowering {
  public:
-  Lowering(const Context& context, const GpuSpec& gpu) : context_(context), gpu_(gpu) {}
+  Lowering(const Context& context, PrecisionPlan plan, const GpuSpec& gpu)
+      : context_(context), plan_(std::move(plan)), gpu_(gpu) {}
 
   LoweredStep run() {
     const auto ops = context_.graph.ops();
     fused_.assign(ops.size(), false);
     step_.ops.reserve(ops.size());
-    for (std::uint32_t i = 0; i < ops.size(); ++i) lower_op(OpId{i}, ops[i]);
+    for (std::uint32_t i = 0; i < ops.size(); ++i) {
+      context_.formats = plan_.formats(OpId{i});
+      const std::size_t before = step_.ops.size();
+      lower_op(OpId{i}, ops[i]);
+      if (step_.ops.size() > before) prepend(step_.ops.back(), input_casts(ops[i]));
+    }
     return std::move(step_);
   }
 
@@ -75,6 +84,42 @@ class Lowering {
     const OpKind kind = context_.graph.op(*producer).kind;
     if (kind == OpKind::BatchNorm && context_.framework.fuses_batch_norm_activation) return true;
     return context_.framework.fuses_activations && kind != OpKind::Reshape;
+  }
+
+  /// One kernel for every image or gradient that is kept in another format than the op wants.
+  [[nodiscard]] std::vector<Kernel> input_casts(const Op& op) {
+    std::vector<Kernel> casts;
+    if (op.kind == OpKind::Optimizer) return casts;
+    const Precision wanted = context_.formats.storage;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const TensorId input = op.inputs[i];
+      const Tensor& tensor = context_.graph.tensor(input);
+      const bool streams = tensor.role == TensorRole::Input ||
+                           tensor.role == TensorRole::Activation ||
+                           tensor.role == TensorRole::Gradient;
+      const Precision kept = plan_.kept[input.index];
+      if (!streams || tensor.is_integer || element_size(kept) == element_size(wanted)) continue;
+      // Backward ops read what the forward op saved, which was cast then: only gradients are new.
+      if (op.pass != Pass::Forward && tensor.role != TensorRole::Gradient) continue;
+      if (std::find(op.inputs.begin(), op.inputs.begin() + static_cast<std::ptrdiff_t>(i), input) !=
+          op.inputs.begin() + static_cast<std::ptrdiff_t>(i)) {
+        continue;
+      }
+      // The gradient of a cast is one cast, however many read it.
+      const bool once =
+          context_.framework.mixed_reuses_casts || tensor.role == TensorRole::Gradient;
+      if (once && !cast_done_.insert({input, wanted}).second) continue;
+      casts.push_back(lowering::cast(op.pass, kept, wanted, context_.elements(input)));
+    }
+    return casts;
+  }
+  /// Puts `kernels` before those of every candidate that has any.
+  static void prepend(LoweredOp& lowered, const std::vector<Kernel>& kernels) {
+    if (kernels.empty()) return;
+    for (Candidate& candidate : lowered.candidates) {
+      if (candidate.kernels.empty()) continue;
+      candidate.kernels.insert(candidate.kernels.begin(), kernels.begin(), kernels.end());
+    }
   }
 
   void append(OpId id, std::vector<Kernel> kernels) {
@@ -174,7 +219,22 @@ class Lowering {
     }
   }
 
+  /// Loss scaling stands before the first update.
+  void scale_gradients(OpId id) {
+    if (scaling_done_ || !plan_.scales_loss) return;
+    scaling_done_ = true;
+    std::vector<const Op*> updates;
+    for (const Op& other : context_.graph.ops()) {
+      if (other.kind == OpKind::Optimizer) updates.push_back(&other);
+    }
+    std::vector<Kernel> kernels = lower_loss_scaling(context_, updates);
+    if (kernels.empty()) return;
+    append(id, std::move(kernels));
+    step_.ops.back().host_waits = true;
+  }
+
   void lower_optimizer(OpId id, const Op& op) {
+    scale_gradients(id);
     if (!context_.framework.multi_tensor_optimizer) {
       const Op* one = &op;
       return append(id, lower_update(context_, {&one, 1}));
@@ -189,37 +249,53 @@ class Lowering {
     append(id, lower_update(context_, together));
   }
 
-  const Context& context_;
+  Context context_;  ///< its formats are those of the op at hand
+  PrecisionPlan plan_;
   const GpuSpec& gpu_;
   LoweredStep step_;
+  std::set<std::pair<TensorId, Precision>> cast_done_;
   std::vector<bool> fused_;
-  bool updates_done_ = false;
+  bool updates_done_ = false, scaling_done_ = false;
 };
 
 Context make_context(const NetworkGraph& graph, const FrameworkProfile& framework,
-                     const GpuSpec& gpu, const LoweringOptions& options) {
+                     const PrecisionPlan& plan) {
   bool is_training = graph.training_mode;
   for (const Op& op : graph.ops()) is_training = is_training || op.pass != Pass::Forward;
-  return {.graph = graph,
-          .framework = framework,
-          .formats = lowering::choose_formats(options.precision, gpu),
-          .is_training = is_training};
+  return {
+      .graph = graph, .framework = framework, .formats = plan.narrow, .is_training = is_training};
 }
 
 }  // namespace
 
 LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework, const GpuSpec& gpu,
                   const LoweringOptions& options) {
-  const Context context = make_context(graph, framework, gpu, options);
-  LoweredStep step = Lowering(context, gpu).run();
+  const PrecisionPlan plan =
+      lowering::plan_precision(graph, framework, gpu, options.precision, options.wide_ends);
+  const Context context = make_context(graph, framework, plan);
+  LoweredStep step = Lowering(context, plan, gpu).run();
   return framework.compiler ? lowering::fuse(context, std::move(step)) : step;
 }
 
 NetworkGraph graph_in_memory(const NetworkGraph& graph, const FrameworkProfile& framework,
                              const GpuSpec& gpu, const LoweringOptions& options) {
   if (!framework.compiler) return graph;
-  const Context context = make_context(graph, framework, gpu, options);
-  return lowering::fused_graph(context, Lowering(context, gpu).run());
+  const PrecisionPlan plan =
+      lowering::plan_precision(graph, framework, gpu, options.precision, options.wide_ends);
+  const Context context = make_context(graph, framework, plan);
+  return lowering::fused_graph(context, Lowering(context, plan, gpu).run());
+}
+
+std::vector<Bytes> element_sizes(const NetworkGraph& graph, const FrameworkProfile& framework,
+                                 const GpuSpec& gpu, PrecisionMode precision) {
+  const PrecisionPlan plan = lowering::plan_precision(graph, framework, gpu, precision);
+  std::vector<Bytes> sizes;
+  sizes.reserve(plan.kept.size());
+  for (std::size_t t = 0; t < plan.kept.size(); ++t) {
+    const Tensor& tensor = graph.tensors()[t];
+    sizes.push_back(tensor.is_integer ? Bytes(tensor.integer_bytes) : element_size(plan.kept[t]));
+  }
+  return sizes;
 }
 
 Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {

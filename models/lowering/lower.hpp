@@ -11,6 +11,8 @@ namespace tracecast {
 
 struct LoweringOptions {
   PrecisionMode precision = PrecisionMode::Fp32;
+  /// Int8 leaves the first and the last layer in a wider format; false for single layers.
+  bool wide_ends = true;
 };
 
 /// Every op of `graph` (forward, or a training graph) as the kernels that could run for it under
@@ -29,6 +31,12 @@ struct LoweringOptions {
 [[nodiscard]] NetworkGraph graph_in_memory(const NetworkGraph& graph,
                                            const FrameworkProfile& framework, const GpuSpec& gpu,
                                            const LoweringOptions& options);
+
+/// Bytes of one element of every tensor in memory under a precision mode: what plans of memory and
+/// copies of the input need. Integers keep their own size.
+[[nodiscard]] std::vector<Bytes> element_sizes(const NetworkGraph& graph,
+                                               const FrameworkProfile& framework,
+                                               const GpuSpec& gpu, PrecisionMode precision);
 
 /// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS.
 /// Launches come on top.

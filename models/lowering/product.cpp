@@ -2,6 +2,26 @@
 #include "models/lowering/layers.hpp"
 
 namespace tracecast::lowering {
+namespace {
+
+/// An operand of a product as the unit wants it, written `copies` times.
+Kernel operand_cast(const Context& context, Pass pass, double elements, double copies) {
+  const Bytes from = element_size(context.formats.storage) * elements;
+  const Bytes to = element_size(context.formats.operands) * elements;
+  return stream_kernel("operand_cast", KernelClass::Elementwise, pass, context.formats.storage,
+                       from, to * copies, elements);
+}
+
+/// Half products off the tensor cores: frameworks ask cublasGemmEx for 32-bit sums, which multiplies in
+/// fp32 (PyTorch ATen/cuda/CUDABlas.cpp, TensorFlow stream_executor/cuda/cuda_blas.cc); only cublasHgemm,
+/// which they do not call, computes in half.
+Formats product_formats(Formats formats) {
+  if (formats.unit == MathUnit::CudaCore && element_size(formats.math) == Bytes(2))
+    formats.math = Precision::Fp32;
+  return formats;
+}
+
+}  // namespace
 
 Kernel bias_add(const Context& context, Pass pass, double elements, double channels) {
   const Bytes e = element_size(context.formats.storage);
@@ -26,17 +46,34 @@ Kernel weight_cast(const Context& context, Pass pass, double elements) {
                        narrows ? wide : narrow, narrows ? narrow : wide, elements);
 }
 
+Kernel cast(Pass pass, Precision from, Precision to, double elements) {
+  const bool wide = element_size(from) > element_size(to);
+  const bool integer = from == Precision::Int8 || to == Precision::Int8;
+  return stream_kernel(integer ? (wide ? "quantize" : "dequantize") : "cast",
+                       KernelClass::Elementwise, pass, wide ? from : to,
+                       element_size(from) * elements, element_size(to) * elements, elements);
+}
+
 std::vector<Kernel> lower_product(const Context& context, const Op& op) {
   const auto& a = std::get<MatMulAttributes>(op.attributes);
   const double m = static_cast<double>(a.m), n = static_cast<double>(a.n),
                k = static_cast<double>(a.k);
   const bool casts = op.kind == OpKind::Linear && context.formats.casts_weights();
   std::vector<Kernel> kernels;
-  kernels.reserve(3);
+  kernels.reserve(4);
+  if (context.formats.casts_operands()) {
+    // Transformer Engine: input and weight before the forward product, the output's gradient before
+    // the backward ones; in training each is written a second time, transposed.
+    const double copies = context.is_training ? 2 : 1;
+    const double batches = static_cast<double>(a.batch);
+    if (op.pass == Pass::Forward) kernels.push_back(operand_cast(context, op.pass, n * k, copies));
+    if (op.pass != Pass::BackwardWeights)
+      kernels.push_back(operand_cast(context, op.pass, batches * m * k, copies));
+  }
   if (casts && op.pass == Pass::Forward) kernels.push_back(weight_cast(context, op.pass, n * k));
   kernels.push_back(matrix_kernel("product",
                                   a.batch > 1 ? KernelClass::BatchedGemm : KernelClass::Gemm,
-                                  op.pass, context.formats,
+                                  op.pass, product_formats(context.formats),
                                   {.batch = a.batch,
                                    .m = a.m,
                                    .n = a.n,
@@ -45,7 +82,8 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
                                    .transpose_b = a.transpose_b}));
   // A compiler fuses bias, its gradient and the cast of the weight's (fusion_graph.hpp).
   if (context.framework.compiler) return kernels;
-  if (op.pass == Pass::Forward && a.has_bias && !context.framework.fuses_bias) {
+  const bool in_epilogue = context.framework.fuses_bias || context.framework.fuses_product_bias;
+  if (op.pass == Pass::Forward && a.has_bias && !in_epilogue) {
     kernels.push_back(bias_add(context, op.pass, static_cast<double>(a.batch) * m * n, n));
   }
   if (op.pass == Pass::BackwardWeights) {

@@ -85,7 +85,51 @@ int count_launches(const Term& term, const Context& context, std::span<const Op*
   return static_cast<int>(std::clamp(launches, 1.0, 1e4));
 }
 
+/// Kernels of `term` over all parameters, together or one by one.
+void append_term(const Term& term, const Context& context, std::span<const Op* const> updates,
+                 std::vector<Kernel>& kernels) {
+  double elements = 0;
+  for (const Op* op : updates) elements += context.elements(op->inputs.front());
+  const int launches = count_launches(term, context, updates);
+  const double share = elements / launches;
+  const Bytes once = element_size(context.formats.weights) * share;
+  for (int i = 0; i < launches; ++i) {
+    kernels.push_back(stream_kernel(term.name, KernelClass::Optimizer, Pass::Update,
+                                    context.formats.weights, once * term.reads, once * term.writes,
+                                    share, term.operations));
+  }
+}
+
 }  // namespace
+
+std::vector<Kernel> lower_loss_scaling(const Context& context, std::span<const Op* const> updates) {
+  std::vector<Kernel> kernels;
+  switch (context.framework.mixed_loss_scaling) {
+    case LossScaling::None:
+      return kernels;
+    case LossScaling::Check:
+      append_term({"all_finite", 1, 0, 1}, context, updates, kernels);
+      break;
+    case LossScaling::UnscaleTogether:
+      append_term({"unscale_check", 1, 1, 2}, context, updates, kernels);
+      break;
+    case LossScaling::UnscaleEach:
+      for (const Op* update : updates) {
+        const double n = context.elements(update->inputs.front());
+        append_term({"unscale", 1, 1, 1}, context, {&update, 1}, kernels);
+        // A byte of truth per element, and its conjunction.
+        const Bytes gradient = element_size(context.formats.weights) * n, truth(n);
+        kernels.push_back(stream_kernel("is_finite", KernelClass::Optimizer, Pass::Update,
+                                        context.formats.weights, gradient, truth, n));
+        kernels.push_back(stream_kernel("reduce_all", KernelClass::Optimizer, Pass::Update,
+                                        Precision::Int8, truth, Bytes(1), n));
+      }
+      break;
+  }
+  kernels.push_back(stream_kernel("update_scale", KernelClass::Optimizer, Pass::Update,
+                                  Precision::Fp32, Bytes(12), Bytes(8), 1));
+  return kernels;
+}
 
 std::vector<Kernel> lower_update(const Context& context, std::span<const Op* const> ops) {
   double elements = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/lowering/lower.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cluster/caching_allocator.hpp"
 #include "sim/cluster/tensor_lives.hpp"
@@ -115,27 +116,6 @@ class Replay {
 
 }  // namespace
 
-Bytes element_size(const Tensor& tensor, PrecisionMode precision) {
-  if (tensor.is_integer) return Bytes(tensor.integer_bytes);
-  const bool kept_wide = tensor.role == TensorRole::Weight || tensor.role == TensorRole::Buffer ||
-                         tensor.role == TensorRole::WeightGradient ||
-                         tensor.role == TensorRole::OptimizerState;
-  switch (precision) {
-    case PrecisionMode::Fp32:
-    case PrecisionMode::Tf32:
-      return Bytes(4);
-    case PrecisionMode::Amp:
-      return Bytes(kept_wide ? 4 : 2);
-    case PrecisionMode::Fp16:
-    case PrecisionMode::Bf16:
-      return Bytes(2);
-    case PrecisionMode::Fp8:
-    case PrecisionMode::Int8:
-      return Bytes(1);
-  }
-  return Bytes(4);
-}
-
 Bytes device_context(const GpuSpec& gpu, const CostProfile& profile) {
   return Bytes(profile.context.bytes_per_thread * gpu.sm_count * gpu.max_threads_per_sm);
 }
@@ -152,13 +132,13 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
   const bool takes_share = framework.pool_fraction > 0;
 
   const std::int64_t block = std::max<std::int64_t>(as_integer(framework.allocator_block), 1);
-  Replay replay(
-      find_buffers(graph, framework,
-                   {.precision = options.precision, .keeps_gradients = options.keeps_gradients}),
-      block,
-      CachingAllocator(block, as_integer(framework.allocator_large_segment),
-                       as_integer(free_for_tensors)),
-      graph.ops().size());
+  const std::vector<Bytes> sizes = element_sizes(graph, framework, gpu, options.precision);
+  Replay replay(find_buffers(graph, framework,
+                             {.element_sizes = sizes, .keeps_gradients = options.keeps_gradients}),
+                block,
+                CachingAllocator(block, as_integer(framework.allocator_large_segment),
+                                 as_integer(free_for_tensors)),
+                graph.ops().size());
   if (options.precision == PrecisionMode::Amp) {
     replay.hold(half_copies(graph), MemoryClass::Weights);
   }

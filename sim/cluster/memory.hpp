@@ -41,10 +41,6 @@ struct MemoryPlan {
   Bytes needed{};
 };
 
-/// Bytes of one element of `tensor` under a precision mode. Mixed precision keeps weights, their
-/// gradients and optimizer state in FP32 and the rest in 16 bits.
-[[nodiscard]] Bytes element_size(const Tensor& tensor, PrecisionMode precision);
-
 /// What a CUDA context takes before any library is loaded: local memory and state that the driver sets aside for
 /// every thread that fits on the device.
 ///   context = bytes_per_thread * sm_count * max_threads_per_sm

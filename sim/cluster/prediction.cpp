@@ -22,12 +22,14 @@ constexpr std::array<std::pair<std::string_view, Phase>, 4> kPhases{{
 /// x16 (bandwidthTest of the CUDA samples on P100 and V100 hosts).
 constexpr double kCopyEfficiency = 0.76;
 
-Bytes input_bytes(const NetworkGraph& graph) {
+Bytes input_bytes(const PredictRequest& request) {
+  const std::vector<Bytes> sizes =
+      element_sizes(request.graph, request.framework, request.gpu, request.precision);
   Bytes bytes{};
-  for (const Tensor& tensor : graph.tensors()) {
+  for (std::size_t t = 0; t < sizes.size(); ++t) {
+    const Tensor& tensor = request.graph.tensors()[t];
     if (tensor.role != TensorRole::Input) continue;
-    bytes += element_size(tensor, PrecisionMode::Fp32) *
-             static_cast<double>(element_count(tensor.shape));
+    bytes += sizes[t] * static_cast<double>(element_count(tensor.shape));
   }
   return bytes;
 }
@@ -130,7 +132,7 @@ Prediction predict(const PredictRequest& request) {
 
   Seconds input_copy{};
   if (request.input_from_host) {
-    input_copy = input_bytes(graph) / (request.gpu.pcie_bandwidth * kCopyEfficiency);
+    input_copy = input_bytes(request) / (request.gpu.pcie_bandwidth * kCopyEfficiency);
   }
   if (request.input) {
     input_copy = prepared_bytes(*request.input) /

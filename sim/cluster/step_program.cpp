@@ -123,13 +123,15 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
   program.input_copy = input_copy;
   program.synchronizes = framework.synchronizes_each_step;
   int ops_since_wait = 0;
+  bool result_awaited = false;
   for (std::uint32_t i = 0; i < priced.choices.size(); ++i) {
     const cost::PricedCandidate& choice = priced.choices[i];
     if (choice.estimates.empty()) continue;
     const Op& op = graph.op(priced.lowered.ops[i].op);
     const int ops_per_wait = op.pass == Pass::Update ? framework.updates_per_synchronization
                                                      : framework.graph_ops_per_synchronization;
-    const bool waits = ops_per_wait > 0 && ops_since_wait >= ops_per_wait;
+    const bool waits = result_awaited || (ops_per_wait > 0 && ops_since_wait >= ops_per_wait);
+    result_awaited = priced.lowered.ops[i].host_waits;
     ops_since_wait = waits ? 1 : ops_since_wait + 1;
     const Seconds waking = waits ? framework.synchronization : Seconds();
     program.ops.push_back({.dispatch = dispatch_time(op, framework) + waking,

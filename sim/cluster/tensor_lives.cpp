@@ -83,7 +83,7 @@ class Lives {
     for (std::uint32_t t = 0; t < tensors.size(); ++t) {
       buffer_of_[t] = t;
       const TensorRole role = tensors[t].role;
-      buffers_[t] = {.bytes = bytes_of(tensors[t]),
+      buffers_[t] = {.bytes = bytes_of(TensorId{t}),
                      .memory_class = class_of(role),
                      .permanent = is_permanent(role) || stays(role),
                      .first = kNever};
@@ -103,9 +103,9 @@ class Lives {
     }
   }
 
-  [[nodiscard]] std::int64_t bytes_of(const Tensor& tensor) const {
-    return whole(static_cast<double>(element_count(tensor.shape)) *
-                 element_size(tensor, options_.precision).in_bytes());
+  [[nodiscard]] std::int64_t bytes_of(TensorId id) const {
+    return whole(static_cast<double>(element_count(graph_.tensor(id).shape)) *
+                 options_.element_sizes[id.index].in_bytes());
   }
 
   /// Where nothing is ever freed, an op done in place is undone in place: its gradient overwrites the one that
@@ -175,8 +175,8 @@ class Lives {
       if (shares_memory_with_input(ops[i])) continue;
       for (const TensorId output : ops[i].outputs) {
         const Tensor& tensor = graph_.tensor(output);
-        if (tensor.role != TensorRole::WeightGradient || bytes_of(tensor) == 0) continue;
-        buffers.push_back({.bytes = bytes_of(tensor),
+        if (tensor.role != TensorRole::WeightGradient || bytes_of(output) == 0) continue;
+        buffers.push_back({.bytes = bytes_of(output),
                            .memory_class = MemoryClass::Gradients,
                            .first = i,
                            .last = i});

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "hwspecs/framework_profile.hpp"
@@ -20,7 +21,7 @@ struct TensorBuffer {
 };
 
 struct LivesOptions {
-  PrecisionMode precision = PrecisionMode::Fp32;
+  std::span<const Bytes> element_sizes;  ///< by tensor (models/lowering/lower.hpp)
   /// Gradients of weights outlive the step (accumulation over several micro-batches), whatever the framework does.
   bool keeps_gradients = false;
 };

@@ -43,6 +43,19 @@ TileProblem as_product(const ConvAttributes& s, Pass pass) {
   return t;
 }
 
+/// The inner dimension that tensor-core kernels work through: the channels of each tap of the filter
+/// in slices of 32 bytes (16 of 16 bits, 8 of tf32, 32 of 8 bits), the last one padded.
+/// Source: k of cuDNN's and CUTLASS's implicit-GEMM tiles; a slice never crosses taps.
+double tensor_core_depth(const ConvAttributes& s, const Kernel& kernel) {
+  const bool data = kernel.pass == Pass::BackwardData;
+  const double channels =
+      static_cast<double>((data ? s.k : s.c) / std::max<std::int64_t>(s.groups, 1));
+  const double slice = 32.0 / element_size(kernel.math).in_bytes();
+  const double strides = data ? static_cast<double>(s.stride_h) * s.stride_w : 1.0;
+  return up_to_multiple(channels, slice) * static_cast<double>(s.r) * static_cast<double>(s.s) /
+         strides;
+}
+
 double pass_factor(Pass pass, const ConvAttributes& s, const ConvolutionParameters& p) {
   if (pass == Pass::BackwardWeights) {
     return p.backward_weights * (s.r * s.s == 1 ? p.pointwise_backward_weights : 1.0);
@@ -150,7 +163,8 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   if (work.cudnn_version < kNewKernels) t.efficiency *= weights ? p.old_weights : p.old_gemm;
   t.traffic_bytes = kernel.bytes().in_bytes();
   t.result_bytes = weights ? t.batch * t.m * t.n * 4.0 : 0.0;
-  if (tensor_core) t.k = up_to_multiple(t.k, 8);
+  if (tensor_core && !weights) t.k = tensor_core_depth(s, kernel);
+  t.depth_per_step = depth_per_step(kernel);
   return estimate_tiles(t, machine, gpu, profile).roofs;
 }
 

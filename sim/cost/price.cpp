@@ -50,6 +50,7 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
     t.most_slices = std::min(t.most_slices, std::max(1, static_cast<int>(t.k / kSlice)));
     t.may_be_vectors = false;
   }
+  t.depth_per_step = depth_per_step(kernel);
   t.tiles = tensor_core                         ? TileSet::TensorCore
             : work.batch > 1 && !in_convolution ? TileSet::Batched
                                                 : TileSet::Gemm;

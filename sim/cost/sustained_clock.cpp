@@ -56,7 +56,8 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   result.sm_count = std::max(gpu.sm_count, 1);
   result.clock_share = start * throttle;
   result.clock = gpu.boost_clock * result.clock_share;
-  const bool half = unit == MathUnit::CudaCore && peak > fp32;
+  const bool half =
+      unit == MathUnit::CudaCore && peak > fp32 && element_size(precision) == Bytes(2);
   result.arithmetic = peak * (result.clock_share * p.ceiling * (dense ? p.dense_factor : 1.0) *
                               (half ? p.half_factor : 1.0));
   result.dram = gpu.effective_bandwidth();

@@ -84,10 +84,10 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
     const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
     const double shape =
         1.0 + overhead * std::max(reference / tile.n + reference / tile.m - 1.0, 0.0);
-    const double busy = 2.0 * tile.n * tile.m * shape * waves / sm_rate;
+    const double busy = 2.0 * tile.n * tile.m * problem.depth_per_step * shape * waves / sm_rate;
     const double resident = std::max(1.0, registers / (kRegistersPerThread * tile.threads));
     const double waiting = step_latency * std::max(per_sm / resident, 1.0);
-    const double steps = std::ceil(problem.k / split) + p.prologue_steps;
+    const double steps = std::ceil(problem.k / (split * problem.depth_per_step)) + p.prologue_steps;
     const double compute = steps * std::max(busy, waiting);
     const double memory = base_memory + 2.0 * (split - 1) * problem.result_bytes / bandwidth;
     const Roofs roofs{Seconds(compute), Seconds(memory), per_sm < 1 || waiting > busy};

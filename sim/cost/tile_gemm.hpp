@@ -1,6 +1,7 @@
 #pragma once
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "models/kernel.hpp"
 #include "sim/cost/roofs.hpp"
 #include "sim/cost/sustained_clock.hpp"
 
@@ -19,10 +20,11 @@ inline constexpr int kMostSlices = 64;
 /// A product C[b, m, n] = A[b, m, k] B[b, k, n] as a tile kernel sees it. Convolutions become one of these.
 struct TileProblem {
   double batch = 1, m = 1, n = 1, k = 1;
-  double efficiency = 1;     ///< of the inner loop on the best tile, of the sustained rate
-  double traffic_bytes = 0;  ///< compulsory DRAM traffic
-  double result_bytes = 0;   ///< of C once; split-K writes and reads it more often
-  int most_slices = 1;       ///< of k, computed by blocks of their own and added up (split-K)
+  double efficiency = 1;      ///< of the inner loop on the best tile, of the sustained rate
+  double traffic_bytes = 0;   ///< compulsory DRAM traffic
+  double result_bytes = 0;    ///< of C once; split-K writes and reads it more often
+  double depth_per_step = 1;  ///< see depth_per_step()
+  int most_slices = 1;        ///< of k, computed by blocks of their own and added up (split-K)
   TileSet tiles = TileSet::Gemm;
   bool may_be_vectors = true;  ///< few rows or columns run as a matrix-vector kernel
 };
@@ -32,10 +34,20 @@ struct TileEstimate {
   int tile_m = 0, tile_n = 0, split_k = 1;
 };
 
+/// Elements of the inner dimension that a step multiplies: dp4a takes 4 at a time; 8-bit tensor-core
+/// instructions go twice as deep as 16-bit ones (m16n8k32 and m16n8k16; PTX ISA, mma), whose step
+/// the tensor-core latency was fitted to. Else 1.
+[[nodiscard]] inline double depth_per_step(const Kernel& kernel) {
+  const bool eight_bit = element_size(kernel.math) == Bytes(1);
+  if (kernel.unit == MathUnit::TensorCore) return eight_bit ? 2 : 1;
+  return eight_bit ? 4 : 1;
+}
+
 /// Time of the best tile of the library's set (m and n padded to whole tiles):
-///   tiles = batch * ceil(m/ty) * ceil(n/tx) * split,  ks = ceil(k / split)
+///   tiles = batch * ceil(m/ty) * ceil(n/tx) * split
 ///   waves = tiles <= SMs ? 1 : q * ceil(tiles/SMs) + (1 - q) * tiles/SMs        (q: wave_quantization)
-///   busy  = 2 tx ty (1 + overhead * max(64/tx + 64/ty - 1, 0)) * waves / (arithmetic/SMs * efficiency)
+///   ks counts steps of `depth` = depth_per_step elements: ks = ceil(k / (split * depth))
+///   busy  = 2 tx ty depth (1 + overhead * max(64/tx + 64/ty - 1, 0)) * waves / (arithmetic/SMs * efficiency)
 ///   wait  = step_cycles / clock * max(tiles/SMs / resident, 1),  resident = registers / (128 threads)
 ///   compute = (ks + prologue) * max(busy, wait)
 ///   memory  = (traffic + 2 (split - 1) result) / (bandwidth * memory efficiency)

@@ -51,7 +51,7 @@ TEST_SUITE("hwspecs/framework_profile") {
       CAPTURE(id);
       const FrameworkProfile& profile = find_framework(id);
       CHECK(profile.id == id);
-      CHECK(profile.values.size() == (profile.compiler ? 46 : 40));
+      CHECK(profile.values.size() == (profile.compiler ? 52 : 46));
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);
         CHECK(std::any_of(profile.sources.begin(), profile.sources.end(), [&](const SpecSource& s) {
@@ -99,8 +99,9 @@ TEST_SUITE("hwspecs/framework_profile") {
   }
 
   TEST_CASE("every framework of the measured tables has a profile") {
-    for (const char* id : {"caffe", "caffe2", "chainer", "cntk", "generic", "mxnet", "oneflow",
-                           "paddlepaddle", "pytorch", "tensorflow", "theano", "torch7"}) {
+    for (const char* id :
+         {"caffe", "caffe2", "chainer", "cntk", "generic", "mxnet", "oneflow", "paddlepaddle",
+          "pytorch", "tensorflow", "tensorrt", "theano", "torch7"}) {
       CAPTURE(id);
       CHECK_NOTHROW((void)find_framework(id));
     }

@@ -157,18 +157,40 @@ TEST_CASE("what this version does not predict is refused in one line") {
   for (const std::vector<std::string>& more : {std::vector<std::string>{"--gpus", "8"},
                                                {"--nodes", "2"},
                                                {"--precision", "int8"},
+                                               {"--framework", "tensorrt"},
                                                {"--framework", "minerva"},
                                                {"--data", "imagenett"},
                                                {"--dump", "graph", "--format", "json"},
                                                {"--set", "speed=2"},
-                                               {"--set", "cost.luck=1"},
-                                               {"--precision", "bf16"}}) {
+                                               {"--set", "cost.luck=1"}}) {
     CAPTURE(more.front());
     const ProcessResult result = tracecast(with(kJob, more));
     CHECK(result.exit_code == 2);
     CHECK(result.out == "");
     CHECK(count_lines(result.err) == 1);
   }
+}
+
+TEST_CASE("every precision is answered on every GPU, with a line where another one runs") {
+  const auto run = [](const std::string& gpu, const std::string& precision) {
+    const ProcessResult result =
+        tracecast({"predict", "resnet18", "--gpu", gpu, "--phase", "infer", "--batch", "8",
+                   "--framework", "pytorch", "--precision", precision, "--format", "json"});
+    CAPTURE(gpu);
+    CAPTURE(precision);
+    REQUIRE(result.exit_code == 0);
+    return Json::parse(result.out);
+  };
+  for (const char* gpu : {"k40m", "p100", "p40", "v100", "t4", "a100", "h100"}) {
+    for (const char* precision : {"fp32", "tf32", "amp", "fp16", "bf16", "fp8", "int8"}) {
+      const Json answer = run(gpu, precision);
+      const bool as_asked = answer["precision"] == precision;
+      CHECK(answer["warnings"].size() == (as_asked ? 0 : 1));
+    }
+  }
+  CHECK(run("k40m", "int8")["precision"] == "fp32");
+  CHECK(run("t4", "int8")["framework"] == "tensorrt");
+  CHECK(run("k40m", "int8")["framework"] == "pytorch");
 }
 
 TEST_CASE("a misspelt flag or verb is answered with the nearest one") {

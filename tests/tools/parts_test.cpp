@@ -131,6 +131,20 @@ TEST_CASE("versions are found in what people write") {
   CHECK(parse_version("CUDA 8.0; 0.11").minor == 11);
 }
 
+TEST_CASE("PyTorch fuses the bias of products from the builds on that can") {
+  GpuSpec volta, hopper;
+  volta.architecture = Architecture::Volta;
+  hopper.architecture = Architecture::Hopper;
+  CHECK_FALSE(fuses_product_bias("pytorch", "", volta));
+  CHECK(fuses_product_bias("pytorch", "", hopper));  // no older build runs there
+  CHECK_FALSE(fuses_product_bias("pytorch", "1.12.1", volta));
+  CHECK(fuses_product_bias("pytorch", "1.13", volta));
+  CHECK(fuses_product_bias("pytorch", "2.0.1", volta));
+  CHECK_FALSE(fuses_product_bias("pytorch", "NGC pytorch-21.03", volta));
+  CHECK(fuses_product_bias("pytorch", "NGC pytorch-22.10-py3", volta));
+  CHECK_FALSE(fuses_product_bias("tensorflow", "2.10", hopper));
+}
+
 TEST_CASE("the cuDNN version is found in what people write") {
   CHECK(find_cudnn_version("1.6.0, cuDNN 7.0.5").value() == doctest::Approx(7.0));
   CHECK(find_cudnn_version("DGX-1; CUDA 8.0/cuDNN 5.1; local SSD").value() == doctest::Approx(5.1));

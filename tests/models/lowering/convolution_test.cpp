@@ -106,6 +106,101 @@ TEST_SUITE("models/lowering/convolution") {
     }
   }
 
+  TEST_CASE("half tensor cores want channels in eights until cuDNN pads them") {
+    struct Row {
+      const char* what;
+      std::int64_t c, k;
+      ImageLayout layout;
+      double version;
+      bool legal;
+    };
+    const auto nchw = ImageLayout::Nchw, nhwc = ImageLayout::Nhwc;
+    const Row rows[] = {
+        {"eights in the first version", 64, 64, nchw, 7.0, true},
+        {"an image's three channels", 3, 64, nchw, 7.0, false},
+        {"the first ten classes", 64, 10, nhwc, 7.0, false},
+        {"NCHW is padded on its way to NHWC from 7.3", 3, 64, nchw, 7.3, true},
+        {"NHWC is not", 3, 64, nhwc, 7.6, false},
+        {"from 8 on it is", 3, 64, nhwc, 8.0, true},
+        {"cuDNN 6 cannot drive Volta: the first that can is meant", 64, 64, nchw, 6.0, true},
+    };
+    for (const Row& row : rows) {
+      CAPTURE(row.what);
+      const auto list =
+          convolution_candidates(square(8, row.c, 56, row.k, 3), Pass::Forward, PrecisionMode::Fp16,
+                                 row.layout, test::volta(), row.version);
+      const bool found = std::any_of(list.begin(), list.end(), [](const Candidate& candidate) {
+        return candidate.algorithm == Algorithm::ImplicitPrecomputedGemm &&
+               std::any_of(candidate.kernels.begin(), candidate.kernels.end(),
+                           [](const Kernel& k) { return k.unit == MathUnit::TensorCore; });
+      });
+      CHECK(found == row.legal);
+    }
+    // Ampere's first cuDNN is 8: everything is legal there, whatever a profile says.
+    const auto on_ampere = convolution_candidates(square(8, 3, 56, 64, 3), Pass::Forward,
+                                                  PrecisionMode::Fp16, nhwc, test::ampere(), 7.0);
+    CHECK(std::any_of(on_ampere.begin(), on_ampere.end(), [](const Candidate& candidate) {
+      return candidate.kernels.front().unit == MathUnit::TensorCore ||
+             candidate.kernels.back().unit == MathUnit::TensorCore;
+    }));
+  }
+
+  TEST_CASE("before cuDNN 7 a framework runs a grouped convolution group by group") {
+    const ConvAttributes grouped = square(8, 96, 27, 256, 5, 1, 2);
+    const ConvAttributes half = square(8, 48, 27, 128, 5);
+    const auto with = [](const ConvAttributes& shape, double version) {
+      return convolution_candidates(shape, Pass::Forward, PrecisionMode::Fp32, ImageLayout::Nchw,
+                                    test::kepler(), version);
+    };
+    const auto looped = with(grouped, 6), one = with(half, 6), whole = with(grouped, 7);
+    for (const Candidate& candidate : one) {
+      CHECK(find(looped, candidate.algorithm).kernels.size() == 2 * candidate.kernels.size());
+      CHECK(find(looped, candidate.algorithm).workspace == candidate.workspace);
+    }
+    // The same arithmetic either way.
+    CHECK(flops(find(looped, Algorithm::ImplicitGemm), true) ==
+          flops(find(whole, Algorithm::ImplicitGemm), true));
+    CHECK(find(whole, Algorithm::ImplicitGemm).kernels.size() == 1);
+    // Depthwise layers have kernels of the frameworks' own.
+    CHECK(with(square(8, 64, 28, 64, 3, 1, 64), 6).front().kernels.size() == 1);
+  }
+
+  TEST_CASE("int8 has one way, with channels in whole vectors") {
+    struct Row {
+      const char* what;
+      ConvAttributes shape;
+      GpuSpec gpu;
+      std::int64_t c, k;
+      Precision math;
+      MathUnit unit;
+    };
+    const auto cuda = MathUnit::CudaCore, tensor = MathUnit::TensorCore;
+    const Row rows[] = {
+        {"dp4a: fours", square(8, 30, 28, 18, 3), test::pascal_with_slow_half(), 32, 20,
+         Precision::Int8, cuda},
+        {"tensor cores: 32", square(8, 48, 28, 100, 3), test::ampere(), 64, 128, Precision::Int8,
+         tensor},
+        {"narrow groups stay off tensor cores", square(8, 128, 28, 128, 3, 1, 32), test::ampere(),
+         128, 128, Precision::Fp32, cuda},
+        {"depthwise: no sum over channels", square(8, 64, 28, 64, 3, 1, 64),
+         test::pascal_with_slow_half(), 64, 64, Precision::Fp32, cuda},
+    };
+    for (const Row& row : rows) {
+      CAPTURE(row.what);
+      const auto list = candidates(row.shape, Pass::Forward, PrecisionMode::Int8, row.gpu);
+      REQUIRE(list.size() == 1);
+      REQUIRE(list.front().kernels.size() == 1);
+      const Kernel& kernel = list.front().kernels.front();
+      CHECK(kernel.math == row.math);
+      CHECK(kernel.unit == row.unit);
+      const ConvAttributes& shape = std::get<ConvWork>(kernel.work).shape;
+      CHECK(shape.c == row.c);
+      CHECK(shape.k == row.k);
+      CHECK(kernel.written.in_bytes() == 8.0 * static_cast<double>(row.k) * 28 * 28);
+      CHECK(list.front().workspace == Bytes(0));
+    }
+  }
+
   TEST_CASE("which algorithms are legal") {
     using enum Algorithm;
     const std::set<Algorithm> general{ImplicitGemm, ImplicitPrecomputedGemm};

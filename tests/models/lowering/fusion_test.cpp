@@ -239,7 +239,9 @@ TEST_SUITE("models/lowering/fusion") {
           const LoweredStep fused = lowered(compiled()), unfused = lowered(plain());
           CHECK(traffic(fused) < traffic(unfused));
           CHECK(count_kernels(fused) < count_kernels(unfused));
-          CHECK(fused.ops.size() == unfused.ops.size());
+          // Mixed precision scales the loss op by op, and not in compiled graphs.
+          const std::size_t scaling = trains && precision == PrecisionMode::Amp ? 1 : 0;
+          CHECK(fused.ops.size() + scaling == unfused.ops.size());
         }
       }
     }

@@ -42,4 +42,12 @@ inline GpuSpec ampere() {
                                          {Precision::Int8, MathUnit::TensorCore, 624.0_TFLOPps}});
 }
 
+/// As Ampere, with fp8.
+inline GpuSpec hopper() {
+  GpuSpec gpu = ampere();
+  gpu.architecture = Architecture::Hopper;
+  gpu.peaks.push_back({Precision::Fp8, MathUnit::TensorCore, 624.0_TFLOPps});
+  return gpu;
+}
+
 }  // namespace tracecast::test

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/base/error.hpp"
+#include "sim/cost/tile_gemm.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
 namespace tracecast::cost {
@@ -121,6 +122,46 @@ TEST_SUITE("sim/cost/price") {
     const KernelEstimate e = estimate(product(32, 32, 1000, 2), simple_gpu(), profile);
     CHECK(e.compute_time.in_us() == doctest::Approx(200.0).epsilon(0.001));
     CHECK(e.bound == Bound::Latency);
+  }
+
+  TEST_CASE("dp4a takes four elements of the inner dimension a step") {
+    GpuSpec gpu = simple_gpu();
+    gpu.peaks.push_back({Precision::Int8, MathUnit::CudaCore, 5.12_TFLOPps});
+    CostProfile profile = simple_profile();
+    Kernel eight_bit = product(32, 32, 1000, 10);
+    eight_bit.math = eight_bit.data = Precision::Int8;
+    // A wave of 16 us in fp32 (above); four times the rate.
+    CHECK(compute_us(eight_bit, gpu, profile) == doctest::Approx(4.0).epsilon(0.001));
+    // 250 steps of 200 cycles where loads decide.
+    set_parameter(profile, "gemm.step_cycles.volta", 200);
+    CHECK(compute_us(eight_bit, gpu, profile) == doctest::Approx(50.0).epsilon(0.001));
+  }
+
+  TEST_CASE("8-bit tensor-core steps are twice as deep as 16-bit ones") {
+    Kernel kernel;
+    kernel.unit = MathUnit::TensorCore;
+    for (const auto& [math, depth] : {std::pair{Precision::Fp16, 1.0},
+                                      {Precision::Bf16, 1.0},
+                                      {Precision::Tf32, 1.0},
+                                      {Precision::Int8, 2.0},
+                                      {Precision::Fp8, 2.0}}) {
+      kernel.math = math;
+      CHECK(depth_per_step(kernel) == depth);
+    }
+  }
+
+  TEST_CASE("tensor cores take the channels of a filter's tap in slices of 32 bytes") {
+    const auto time = [](std::int64_t channels) {
+      Kernel kernel = convolution(
+          {.n = 64, .c = channels, .h = 32, .w = 32, .k = 64, .r = 3, .s = 3, .p = 32, .q = 32},
+          Algorithm::ImplicitPrecomputedGemm);
+      kernel.math = kernel.data = Precision::Fp16;
+      kernel.unit = MathUnit::TensorCore;
+      return compute_us(kernel, simple_gpu(), simple_profile());
+    };
+    CHECK(time(3) == doctest::Approx(time(16)));   // 16 halves are one slice
+    CHECK(time(17) == doctest::Approx(time(32)));  // two
+    CHECK(time(32) == doctest::Approx(2 * time(16)).epsilon(0.01));
   }
 
   TEST_CASE("a long inner dimension is split over idle SMs") {

@@ -1,0 +1,240 @@
+#include "models/lowering/precision_plan.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tracecast::lowering {
+namespace {
+
+bool is_image_or_gradient(const Tensor& tensor) {
+  return !tensor.is_integer &&
+         (tensor.role == TensorRole::Input || tensor.role == TensorRole::Activation ||
+          tensor.role == TensorRole::Gradient);
+}
+
+bool has_weight(const NetworkGraph& graph, const Op& op) {
+  return std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
+    return graph.tensor(input).role == TensorRole::Weight;
+  });
+}
+
+bool is_convolution(const Op& op) {
+  return op.kind == OpKind::Conv || op.kind == OpKind::ConvTranspose;
+}
+
+/// The word by which lists of ops name an op: its kind, or the function it applies.
+std::string_view word_of(const Op& op) {
+  if (const auto* a = std::get_if<ElementwiseAttributes>(&op.attributes)) return a->name;
+  switch (op.kind) {
+    case OpKind::Softmax:
+      return "softmax";
+    case OpKind::Loss:
+      return "loss";
+    case OpKind::LayerNorm:
+      return "layer_norm";
+    case OpKind::InstanceNorm:
+      return "instance_norm";
+    case OpKind::GroupNorm:
+      return "group_norm";
+    case OpKind::Lrn:
+      return "lrn";
+    case OpKind::Reduce:
+      return "reduce";
+    default:
+      return {};
+  }
+}
+
+/// Decides op by op, in order, and notes which tensors are wide.
+class Planner {
+ public:
+  Planner(const NetworkGraph& graph, PrecisionPlan& plan)
+      : graph_(graph), plan_(plan), wide_tensor_(graph.tensors().size(), false) {
+    plan_.is_wide.assign(graph.ops().size(), false);
+  }
+
+  /// Autocast: see PrecisionPlan.
+  void plan_mixed(std::span<const std::string> wide_words) {
+    widen_inputs();
+    for_each_op([&](const Op& op) {
+      if (is_convolution(op) || op.kind == OpKind::Linear || op.kind == OpKind::MatMul)
+        return false;
+      const std::string_view word = word_of(op);
+      if (std::find(wide_words.begin(), wide_words.end(), word) != wide_words.end()) return true;
+      const auto [any, all, count] = wide_inputs(op);
+      return count == 0 ? has_weight(graph_, op) : any;
+    });
+  }
+
+  void plan_integer(bool wide_ends) {
+    if (wide_ends) widen_inputs();
+    find_last_products();
+    std::vector<bool> raw(graph_.tensors().size(), false);  // no product since the input
+    for (std::size_t t = 0; t < raw.size(); ++t) {
+      raw[t] = graph_.tensors()[t].role == TensorRole::Input;
+    }
+    std::uint32_t index = 0;
+    for_each_op([&](const Op& op) {
+      const bool last = is_last_[index++];
+      const bool product = is_convolution(op) || op.kind == OpKind::Linear;
+      const bool after_input = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                           [&](TensorId input) { return raw[input.index]; });
+      if (!product) {
+        for (const TensorId output : op.outputs) raw[output.index] = after_input;
+      }
+      const bool at_an_end = last || (after_input && is_convolution(op));
+      if (product) return (wide_ends && at_an_end) || !has_weight(graph_, op);
+      if (!passes_integers(op)) return true;
+      const auto [any, all, count] = wide_inputs(op);
+      return count == 0 || all;
+    });
+  }
+
+  /// Products with a weight whose sides are multiples of 16 (rows: 8) are the narrow ones; storage
+  /// does not differ. Source: Transformer Engine, user guide, FP8 primer, "supported layers".
+  void plan_eight_bit_float() {
+    for_each_op([&](const Op& op) {
+      const auto* a = std::get_if<MatMulAttributes>(&op.attributes);
+      if (op.kind != OpKind::Linear || a == nullptr) return true;
+      return a->m % 8 != 0 || a->n % 16 != 0 || a->k % 16 != 0;
+    });
+  }
+
+  void keep_tensors() {
+    plan_.kept.resize(graph_.tensors().size());
+    for (std::size_t t = 0; t < plan_.kept.size(); ++t) {
+      const bool wide = is_image_or_gradient(graph_.tensors()[t]) && wide_tensor_[t];
+      plan_.kept[t] = wide ? plan_.wide.storage : plan_.narrow.storage;
+    }
+    // Weights are kept as the op that reads them wants them.
+    for (std::uint32_t i = 0; i < graph_.ops().size(); ++i) {
+      for (const TensorId input : graph_.ops()[i].inputs) {
+        if (!is_image_or_gradient(graph_.tensor(input)))
+          plan_.kept[input.index] = plan_.formats(OpId{i}).weights;
+      }
+      for (const TensorId output : graph_.ops()[i].outputs) {
+        if (graph_.tensor(output).role == TensorRole::WeightGradient)
+          plan_.kept[output.index] = plan_.formats(OpId{i}).weights;
+      }
+    }
+  }
+
+ private:
+  struct WideInputs {
+    bool any = false, all = true;
+    int count = 0;
+  };
+  [[nodiscard]] WideInputs wide_inputs(const Op& op) const {
+    WideInputs found;
+    for (const TensorId input : op.inputs) {
+      if (!is_image_or_gradient(graph_.tensor(input))) continue;
+      ++found.count;
+      found.any = found.any || wide_tensor_[input.index];
+      found.all = found.all && wide_tensor_[input.index];
+    }
+    return found;
+  }
+
+  void widen_inputs() {
+    for (std::size_t t = 0; t < wide_tensor_.size(); ++t) {
+      wide_tensor_[t] = graph_.tensors()[t].role == TensorRole::Input;
+    }
+  }
+
+  template <class Decide>
+  void for_each_op(Decide decide) {
+    const auto ops = graph_.ops();
+    for (std::uint32_t i = 0; i < ops.size(); ++i) {
+      const Op& op = ops[i];
+      bool wide = decide(op);
+      // A gradient is computed as its forward op was; sums of gradients follow their inputs.
+      if (op.pass != Pass::Forward && op.forward && graph_.op(*op.forward).kind == op.kind) {
+        wide = plan_.is_wide[op.forward->index];
+      }
+      plan_.is_wide[i] = wide;
+      for (const TensorId output : op.outputs) wide_tensor_[output.index] = wide;
+    }
+  }
+
+  /// Products whose result reaches the network's output through no other product.
+  void find_last_products() {
+    const auto ops = graph_.ops();
+    is_last_.assign(ops.size(), false);
+    std::vector<bool> reaches(graph_.tensors().size(), false);
+    for (const TensorId output : graph_.outputs) reaches[output.index] = true;
+    for (std::size_t i = ops.size(); i-- > 0;) {
+      const Op& op = ops[i];
+      const bool here = std::any_of(op.outputs.begin(), op.outputs.end(),
+                                    [&](TensorId output) { return reaches[output.index]; });
+      if (!here) continue;
+      if (is_convolution(op) || op.kind == OpKind::Linear || op.kind == OpKind::MatMul) {
+        is_last_[i] = true;
+      } else {
+        for (const TensorId input : op.inputs) reaches[input.index] = true;
+      }
+    }
+  }
+
+  /// Ops that work on 8-bit integers as they are.
+  static bool passes_integers(const Op& op) {
+    switch (op.kind) {
+      case OpKind::Activation:
+      case OpKind::Binary:
+      case OpKind::BatchNorm:  // folded, or one multiplication and addition per channel
+      case OpKind::MaxPool:
+      case OpKind::AvgPool:
+      case OpKind::Concat:
+      case OpKind::Split:
+      case OpKind::Slice:
+      case OpKind::Pad:
+      case OpKind::Transpose:
+      case OpKind::Reshape:
+      case OpKind::Resize:
+      case OpKind::Dropout:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  const NetworkGraph& graph_;
+  PrecisionPlan& plan_;
+  std::vector<bool> wide_tensor_;
+  std::vector<bool> is_last_;
+};
+
+}  // namespace
+
+PrecisionPlan plan_precision(const NetworkGraph& graph, const FrameworkProfile& framework,
+                             const GpuSpec& gpu, PrecisionMode mode, bool wide_ends) {
+  PrecisionPlan plan;
+  plan.narrow = plan.wide = choose_formats(mode, gpu);
+  Planner planner(graph, plan);
+  switch (mode) {
+    case PrecisionMode::Amp:
+      // Wide ops see fp32; no product is among them.
+      if (framework.compiler) break;  // its fused kernels read one format and write another
+      plan.wide = choose_formats(PrecisionMode::Fp32, gpu);
+      plan.scales_loss = true;
+      planner.plan_mixed(framework.mixed_wide_ops);
+      break;
+    case PrecisionMode::Fp8:
+      plan.wide = choose_formats(PrecisionMode::Bf16, gpu);
+      planner.plan_eight_bit_float();
+      break;
+    case PrecisionMode::Int8: {
+      const bool half = gpu.find_peak(Precision::Fp16, MathUnit::TensorCore).has_value();
+      plan.wide = choose_formats(half ? PrecisionMode::Fp16 : PrecisionMode::Fp32, gpu);
+      planner.plan_integer(wide_ends);
+      break;
+    }
+    default:
+      break;
+  }
+  planner.keep_tensors();
+  return plan;
+}
+
+}  // namespace tracecast::lowering
