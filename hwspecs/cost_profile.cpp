@@ -134,6 +134,10 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.power.gddr_pj_per_byte; });
   add("power.gddr_awake_pj_per_byte", 0, 10000,
       [](CostProfile& p) -> double& { return p.power.gddr_awake_pj_per_byte; });
+  add("power.voltage_knee", 0, 1, [](CostProfile& p) -> double& { return p.power.voltage_knee; });
+  add("power.voltage_floor", 0, 1, [](CostProfile& p) -> double& { return p.power.voltage_floor; });
+  add("power.log_sd", 0.001, 3, [](CostProfile& p) -> double& { return p.power.log_sd; });
+  add("power.min_clock", 0, 1, [](CostProfile& p) -> double& { return p.power.min_clock; });
   add("context.bytes_per_thread", 0, 65536,
       [](CostProfile& p) -> double& { return p.context.bytes_per_thread; });
 

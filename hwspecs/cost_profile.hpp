@@ -95,18 +95,22 @@ struct KernelParameters {
   double fill_us = 0;  ///< first block starts to last block ends in a kernel without work
 };
 
-/// Board power from activity; formula in sim/cluster/power.hpp. 1 pJ/FLOP is 1 W per TFLOP/s, 1 pJ/byte is
+/// Board power from activity and the voltage that a clock needs; formula in sim/cluster/power.hpp. 1 pJ/FLOP is 1 W per TFLOP/s, 1 pJ/byte is
 /// 1 mW per GB/s.
 struct PowerParameters {
   double node_exponent = 0;  ///< energy per operation goes with (process_nm / 16)^this
   double clocked_pj =
-      0;               ///< per operation that the arithmetic lanes could do, done or not, at 16 nm
+      0;  ///< per operation that the lanes of working SMs could do, done or not, at 16 nm
   double flop_pj = 0;  ///< per operation on CUDA cores, at 16 nm, operands and instruction included
   double tensor_flop_pj = 0;    ///< per operation on tensor cores, at 16 nm
   double hbm_pj_per_byte = 0;   ///< per byte moved
   double gddr_pj_per_byte = 0;  ///< per byte moved
   double gddr_awake_pj_per_byte =
-      0;  ///< per byte that GDDR could move once its clock is up, moved or not
+      0;                     ///< per byte that GDDR could move once its clock is up, moved or not
+  double voltage_knee = 0;   ///< share of the free clock below which the voltage stays at its floor
+  double voltage_floor = 0;  ///< lowest voltage over that of the free clock
+  double log_sd = 0;         ///< of ln(measured / predicted) of a board's average power
+  double min_clock = 0;      ///< lowest clock that a power limit sets, share of the free clock
 };
 /// What a CUDA context takes of the device's memory; formula in sim/cluster/memory.hpp.
 struct ContextParameters {

@@ -41,6 +41,9 @@ constexpr SpecRange kRanges[] = {
     {"nvlink_gb_per_s", 0, 20000},
     {"tdp_w", 5, 10000},
     {"idle_w", 0.5, 1000},
+    {"power_limit_min_w", 5, 10000, true},
+    {"power_limit_max_w", 5, 10000, true},
+    {"memory_clock_mhz", 100, 50000, true},
     {"dies_per_board", 1, 64},
     {"utilization_window_s", 0.01, 10},
 };
@@ -118,6 +121,9 @@ class Loader {
     spec_.nvlink_bandwidth = from_gb_per_s(m.nvlink_gb_per_s());
     spec_.tdp = from_w(m.tdp_w());
     spec_.idle_power = from_w(m.idle_w());
+    if (m.has_power_limit_min_w()) spec_.min_power_limit = from_w(m.power_limit_min_w());
+    if (m.has_power_limit_max_w()) spec_.max_power_limit = from_w(m.power_limit_max_w());
+    if (m.has_memory_clock_mhz()) spec_.memory_clock = from_mhz(m.memory_clock_mhz());
     spec_.dies_per_board = to_int(m.dies_per_board());
     spec_.has_utilization_window_1s = m.utilization_window_s().value() >= 0.5;
   }
@@ -157,6 +163,12 @@ class Loader {
       check(clock <= s.boost_clock, field, fmt::format("{}", clock.in_mhz()),
             fmt::format("at most boost_clock_mhz {}", s.boost_clock.in_mhz()));
     }
+    check(s.min_power_limit.value_or(s.tdp) <= s.tdp, "power_limit_min_w",
+          fmt::format("{}", s.min_power_limit.value_or(s.tdp).in_w()),
+          fmt::format("at most tdp_w {}", s.tdp.in_w()));
+    check(s.max_power_limit.value_or(s.tdp) >= s.tdp, "power_limit_max_w",
+          fmt::format("{}", s.max_power_limit.value_or(s.tdp).in_w()),
+          fmt::format("at least tdp_w {}", s.tdp.in_w()));
     check(s.idle_power < s.tdp, "idle_w", fmt::format("{}", s.idle_power.in_w()),
           fmt::format("less than tdp_w {}", s.tdp.in_w()));
     check_peaks();

@@ -84,10 +84,18 @@ struct GpuSpec : SpecIdentity {
 
   Watts tdp{};
   Watts idle_power{};
+  /// Limits that nvidia-smi accepts; absent where no log is known.
+  std::optional<Watts> min_power_limit, max_power_limit;
+  /// Memory clock that nvidia-smi shows at `dram_bandwidth`; absent where no log is known.
+  std::optional<Hertz> memory_clock;
   /// Devices that share one board's power limit (2 on K80); `tdp` is this device's share.
   int dies_per_board = 1;
   /// Sampling window of nvidia-smi: 1 s before Volta, 1/6 s since.
   bool has_utilization_window_1s = false;
+
+  // How the board is run, not a fact about it: set on a copy, never by a file.
+  /// Clock that the user or the power limit holds it to; zero: the driver's own choice.
+  Hertz set_clock{};
 
   /// Peak of (precision, unit), or nothing when this GPU has no such unit.
   [[nodiscard]] std::optional<FlopsPerSecond> find_peak(Precision precision, MathUnit unit) const;

@@ -109,6 +109,36 @@ void settle_precision(Job& job, const Sources& sources) {
   }
 }
 
+/// Holds `gpu` at the clocks asked for and refuses a power limit that the board would refuse.
+void set_board(const JobOptions& o, GpuSpec& gpu) {
+  if (o.power_limit_w) {
+    // Guess where the spec says nothing: 40 % of the power limit, and a fifth more on boards sold to gamers.
+    const double low = gpu.min_power_limit.value_or(gpu.tdp * 0.4).in_w();
+    const double high =
+        gpu.max_power_limit.value_or(gpu.tdp * (gpu.ecc_default_on ? 1.0 : 1.2)).in_w();
+    if (!(*o.power_limit_w >= low && *o.power_limit_w <= high)) {
+      throw InputError("--power-limit", three_digits(*o.power_limit_w) + " W on " + gpu.id,
+                       three_digits(low) + " to " + three_digits(high) + " W");
+    }
+  }
+  const auto hold = [&](const char* flag, double mhz, Hertz usual) {
+    const double low = 0.1 * usual.in_mhz(), high = 1.5 * usual.in_mhz();
+    if (!(mhz >= low && mhz <= high)) {
+      throw InputError(flag, three_digits(mhz) + " MHz on " + gpu.id,
+                       three_digits(low) + " to " + three_digits(high) + " MHz");
+    }
+    return Hertz(mhz * 1e6);
+  };
+  if (o.clock_mhz) gpu.set_clock = hold("--clock", *o.clock_mhz, gpu.boost_clock);
+  if (o.memory_clock_mhz) {
+    if (!gpu.memory_clock) {
+      throw InputError("--memory-clock", gpu.id, "a GPU whose spec has memory_clock_mhz");
+    }
+    const Hertz clock = hold("--memory-clock", *o.memory_clock_mhz, *gpu.memory_clock);
+    gpu.dram_bandwidth = gpu.dram_bandwidth * (clock / *gpu.memory_clock);
+  }
+}
+
 NetworkGraph build_forward(const JobOptions& o, Phase phase, Job& job) {
   const bool training = phase != Phase::Infer;
   if (!is_network_path(o.network)) {
@@ -174,7 +204,10 @@ PredictRequest request_of(const Job& job, const Sources& sources) {
           .precision = job.precision,
           .keeps_gradients = job.micro_batch.has_value(),
           .input_from_host = job.options.data == "memory",
-          .input = job.input ? &*job.input : nullptr};
+          .input = job.input ? &*job.input : nullptr,
+          .power_limit = job.options.power_limit_w
+                             ? std::optional(Watts(*job.options.power_limit_w))
+                             : std::nullopt};
 }
 
 }  // namespace
@@ -191,6 +224,19 @@ MemoryPlan plan_memory(const Job& job, const Sources& sources) {
 
 bool is_network_path(std::string_view network) {
   return network.find('/') != std::string_view::npos || network.ends_with(".onnx");
+}
+
+std::optional<std::int64_t> epoch_samples(const JobOptions& options) {
+  if (options.epoch_samples) return options.epoch_samples;
+  constexpr std::array<std::pair<const char*, std::int64_t>, 3> kTrainingSets{{
+      {"imagenet", 1'281'167},
+      {"cifar10", 50'000},
+      {"cifar100", 50'000},
+  }};
+  for (const auto& [name, samples] : kTrainingSets) {
+    if (options.data == name) return samples;
+  }
+  return std::nullopt;
 }
 
 std::optional<PrecisionMode> find_precision(std::string_view name) {
@@ -259,6 +305,9 @@ Job make_job(const JobOptions& o, const Sources& sources) {
   if (o.batch < 1 || o.batch > kMostBatch) {
     throw InputError("--batch", std::to_string(o.batch), "1 to 1000000 samples");
   }
+  if (o.epoch_samples && (*o.epoch_samples < 1 || *o.epoch_samples > 1'000'000'000'000)) {
+    throw InputError("--epoch-samples", std::to_string(*o.epoch_samples), "1 to 10^12 samples");
+  }
   const auto phase = find_phase(o.phase);
   if (!phase) {
     const std::vector<std::string> names{"train", "infer", "forward", "forward_backward"};
@@ -280,6 +329,7 @@ Job make_job(const JobOptions& o, const Sources& sources) {
   }
   job.precision = *precision;
   job.gpu = sources.gpus.find(o.gpu);
+  set_board(o, job.gpu);
   job.framework = o.xla ? take_framework(find_compiled_framework(o.framework, "xla").id, sources)
                         : take_framework(o, sources);
   const std::string& family = job.framework.compiler ? job.framework.compiler->framework

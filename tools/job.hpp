@@ -64,6 +64,10 @@ struct JobOptions {
   std::string disk;             ///< that every sample is read from; empty: the page cache
   std::optional<std::int64_t> cpu_threads, workers;
   std::optional<std::int64_t> image_size, seq_len, classes;
+  std::optional<std::int64_t> epoch_samples;
+  std::optional<double> power_limit_w;  ///< as `nvidia-smi --power-limit`; nothing: the board's own
+  std::optional<double> clock_mhz;      ///< of the SMs, held; nothing: the driver's choice
+  std::optional<double> memory_clock_mhz;  ///< as nvidia-smi shows it; nothing: the board's own
 };
 
 /// A job with everything looked up.
@@ -95,6 +99,8 @@ inline constexpr std::uint64_t kMostNetworkBytes = 1ULL << 31;
 /// Its memory alone.
 [[nodiscard]] MemoryPlan plan_memory(const Job& job, const Sources& sources);
 
+/// Samples of one epoch: as asked for, else those of the training set that `data` names; nothing when it names none.
+[[nodiscard]] std::optional<std::int64_t> epoch_samples(const JobOptions& options);
 [[nodiscard]] std::optional<PrecisionMode> find_precision(std::string_view name);
 /// The framework profile of that id with the `--set framework...` values in it. Throws InputError.
 [[nodiscard]] FrameworkProfile take_framework(std::string_view id, const Sources& sources);

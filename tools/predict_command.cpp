@@ -143,6 +143,14 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--pipeline", job.pipeline,
                    "Loader, if not the framework's: tensorpack, keras, ...")
       ->type_name("ID");
+  verb->add_option("--epoch-samples", job.epoch_samples, "Samples of an epoch, for its energy")
+      ->type_name("N");
+  verb->add_option("--power-limit", job.power_limit_w, "Board power limit, W (nvidia-smi -pl)")
+      ->type_name("W");
+  verb->add_option("--clock", job.clock_mhz, "Clock the SMs are held at (nvidia-smi -ac, -lgc)")
+      ->type_name("MHZ");
+  verb->add_option("--memory-clock", job.memory_clock_mhz, "Memory clock, as nvidia-smi shows it")
+      ->type_name("MHZ");
   verb->add_option("--gpus", options->gpus, "GPUs in total; this version: 1")->type_name("N");
   verb->add_option("--nodes", options->nodes, "Machines; this version: 1")->type_name("N");
   add_source_options(*verb, options->sources);

@@ -36,6 +36,8 @@ std::string report_csv(const Job& job, const Prediction& p) {
       {"device_used_bytes", number(p.memory.device_used.in_bytes())},
       {"fits", p.memory.fits ? "yes" : "no"},
       {"power_avg_w", number(p.power.avg.in_w())},
+      {"power_limit_w", number(p.power.limit.in_w())},
+      {"sm_clock_mhz", number(p.power.clock.in_mhz())},
       {"energy_j_per_sample", number(p.energy_per_sample.in_j())},
       {"bottleneck", std::string(to_string(p.bottleneck))},
   };

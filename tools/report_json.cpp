@@ -144,8 +144,16 @@ std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice&
                     {"min", p.power.min.in_w()},
                     {"avg", p.power.avg.in_w()},
                     {"max", p.power.max.in_w()},
+                    {"limit", p.power.limit.in_w()},
+                    {"demand", p.power.demand.in_w()},
                     {"basis", p.power.is_guess ? "guess" : "transferred"}};
+  doc["power_limit_throttles"] = p.power.throttles;
+  doc["sm_clock_mhz"] = p.power.clock.in_mhz();
   doc["energy_j_per_sample"] = p.energy_per_sample.in_j();
+  const auto samples = epoch_samples(job.options);
+  doc["epoch_samples"] = samples ? Json(*samples) : Json();
+  doc["energy_j_per_epoch"] =
+      samples ? Json(p.energy_per_sample.in_j() * static_cast<double>(*samples)) : Json();
   doc["breakdown"] = to_json(p.by_class, "class", step, true);
   doc["convolution_algorithms"] = to_json(p.convolutions, "algorithm", step, true);
   doc["critical_path"] = to_json(std::vector<TimeShare>{{"kernels", p.timeline.critical_kernels},

@@ -156,6 +156,24 @@ std::string help_for_input(const InputUse& use) {
              : fmt::format("more CPU threads: --cpu-threads, now {}", use.cpu_threads);
 }
 
+void add_power(Page& page, const Job& job, const Prediction& p) {
+  const PowerRange& power = p.power;
+  std::string energy = three_digits(p.energy_per_sample.in_j()) + " J per sample";
+  if (const auto samples = epoch_samples(job.options)) {
+    const double joules = p.energy_per_sample.in_j() * static_cast<double>(*samples);
+    energy += fmt::format(", {} kWh per epoch", three_digits(joules / 3.6e6));
+  }
+  page.line("Power", "{:.0f} W ({:.0f} to {:.0f}, idle {:.0f}), {}", power.avg.in_w(),
+            power.min.in_w(), power.max.in_w(), power.idle.in_w(), energy);
+  page.line("", "SMs at {:.0f} MHz on average{}", power.clock.in_mhz(),
+            power.throttles
+                ? fmt::format(": the limit of {:.0f} W holds them back, the step asks "
+                              "for {:.0f} W",
+                              power.limit.in_w(), power.demand.in_w())
+                : fmt::format("; the limit of {:.0f} W leaves them free", power.limit.in_w()));
+  if (power.is_guess) page.line("", "a guess: energy of tensor cores is hardly fitted");
+}
+
 void add_basis(Page& page, const Job& job, const Prediction& p) {
   std::string shares;
   for (const TimeShare& share : p.by_basis) {
@@ -206,11 +224,7 @@ std::string report_text(const Job& job, const Prediction& p, const MemoryAdvice&
             percent(p.gpu_utilization.max), percent(p.sm_efficiency));
   if (p.input) add_input(page, job, *p.input);
   add_cpu(page, p);
-  page.line(
-      "Power", "{:.0f} W ({:.0f} to {:.0f}, idle {:.0f}), {} J per sample; {}", p.power.avg.in_w(),
-      p.power.min.in_w(), p.power.max.in_w(), p.power.idle.in_w(),
-      three_digits(p.energy_per_sample.in_j()),
-      p.power.is_guess ? "a guess: tensor cores are not fitted" : "fitted in fp32 to 9 boards");
+  add_power(page, job, p);
   page.blank();
   add_basis(page, job, p);
   for (const std::string& warning : job.warnings) page.line("Warning", "{}", warning);

@@ -25,9 +25,9 @@ struct ValidateOptions {
 };
 
 /// Columns that rows may be grouped by, of any table.
-constexpr std::array<std::string_view, 12> kGroupColumns = {
-    "gpu",    "network", "framework", "phase", "precision", "data",
-    "source", "op",      "pass",      "algo",  "dtype",     "timing"};
+constexpr std::array<std::string_view, 14> kGroupColumns = {
+    "metric", "gpu",    "network", "model", "framework", "phase", "precision",
+    "data",   "source", "op",      "pass",  "algo",      "dtype", "timing"};
 
 /// Rows pass when, for every column named, their value is one of those given.
 class Selection {
@@ -65,8 +65,8 @@ class Selection {
 
 std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Sources& sources) {
   std::string names;
-  for (const auto& kinds :
-       {network_tables(), kernel_tables(), session_tables(), transformer_tables()}) {
+  for (const auto& kinds : {network_tables(), kernel_tables(), session_tables(),
+                            transformer_tables(), component_tables()}) {
     for (const TableKind& kind : kinds) {
       const bool matches = std::all_of(kind.required.begin(), kind.required.end(), [&](auto name) {
         return reader.find_column(name).has_value();
@@ -126,6 +126,7 @@ int validate_command(const ValidateOptions& options) {
     row.predicted = answer.predicted;
     row.basis = answer.basis;
     row.skipped = std::move(answer.skipped);
+    row.error_in_points = answer.error_in_points;
     for (const std::size_t column : group_columns) row.groups.emplace_back(reader.field(column));
     validation.rows.push_back(std::move(row));
   }

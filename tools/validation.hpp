@@ -20,7 +20,11 @@ struct ValidatedRow {
   std::string_view basis;           ///< on which most of the predicted time rests
   std::string skipped;              ///< why there is no prediction; empty when there is one
   std::vector<std::string> groups;  ///< values of the table's group columns
-  [[nodiscard]] double error() const { return (predicted.value - measured) / measured; }
+  bool error_in_points = false;     ///< measured is a share already: errors are differences
+  [[nodiscard]] double error() const {
+    const double difference = predicted.value - measured;
+    return error_in_points ? difference : difference / measured;
+  }
 };
 
 /// A prediction in the unit of a table, or the reason why there is none.
@@ -29,6 +33,7 @@ struct RowAnswer {
   Interval predicted;
   std::string_view basis;
   std::string skipped;
+  bool error_in_points = false;  ///< both are shares; the error is their difference
 };
 [[nodiscard]] inline RowAnswer skip(std::string reason) {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};
@@ -57,6 +62,8 @@ struct TableKind {
 [[nodiscard]] std::vector<TableKind> kernel_tables();
 [[nodiscard]] std::vector<TableKind> session_tables();
 [[nodiscard]] std::vector<TableKind> transformer_tables();
+/// Board power and GPU utilisation of published runs.
+[[nodiscard]] std::vector<TableKind> component_tables();
 
 /// All rows of a table with their predictions.
 struct Validation {

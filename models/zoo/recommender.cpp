@@ -73,6 +73,7 @@ std::vector<ZooEntry> recommender_networks() {
        .source = "MLPerf training v0.5, recommendation/pytorch/neumf.py",
        .build = build<ncf, NcfLayout{138'493, 26'744, 64, 128, {256, 128, 64}}>},
       {.name = "ncf_ml1m",
+       .aliases = {"neumf_ncf_ml_1m"},
        .title = "NeuMF on MovieLens-1M",
        .source = "github.com/guoyang9/NCF, defaults: 32 factors, three layers",
        .build = build<ncf, NcfLayout{6'040, 3'706, 32, 128, {128, 64, 32}, true}>},

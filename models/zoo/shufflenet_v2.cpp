@@ -93,6 +93,7 @@ std::vector<ZooEntry> shufflenet_v2_networks() {
        .image_size = 224,
        .build = build<shufflenet_v2, ShuffleNetV2Layout{}>},
       {.name = "shufflenet_v2_cifar",
+       .aliases = {"shufflenet_v2_cifar_100"},
        .title = "ShuffleNet v2 for CIFAR-100",
        .source = "github.com/weiaicunzai/pytorch-cifar100, models/shufflenetv2.py",
        .parameters = rounded(1.3e6, 0.1e6, "github.com/weiaicunzai/pytorch-cifar100, README"),

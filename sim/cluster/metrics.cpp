@@ -108,25 +108,37 @@ double sm_efficiency(const PricedStep& priced, Seconds step_time, const GpuSpec&
 }
 
 PowerRange board_power(const PricedStep& priced, const StepProgram& program,
-                       const StepTimeline& timeline, const GpuSpec& gpu,
+                       const StepTimeline& timeline, const LimitedStep& limited,
                        const CostProfile& profile) {
   constexpr double kSensorWindow = 0.1;
-  const double awake_w = awake_power(gpu, profile).in_w();
+  const double awake_w = awake_power(limited.gpu, profile).in_w();
   bool is_guess = false;
-  std::vector<double> power_w;
-  power_w.reserve(program.kernels.size());
+  std::vector<double> active_w;
+  active_w.reserve(program.kernels.size());
   for (const ProgramKernel& launched : program.kernels) {
-    const Kernel& kernel = priced.choices[launched.op].candidate->kernels[launched.kernel];
+    const cost::PricedCandidate& choice = priced.choices[launched.op];
+    const Kernel& kernel = choice.candidate->kernels[launched.kernel];
     is_guess |= kernel.unit == MathUnit::TensorCore;
-    power_w.push_back(launched.duration > Seconds(0)
-                          ? kernel_power(kernel, launched.duration, gpu, profile).in_w()
-                          : awake_w);
+    double watts = 0;
+    if (launched.duration > Seconds(0)) {
+      const double sm_share = choice.estimates[launched.kernel].sm_share;
+      watts = active_power(power_causes(kernel, launched.duration, sm_share, limited.gpu, profile),
+                           limited.gpu, profile)
+                  .in_w();
+    }
+    active_w.push_back(watts);
   }
-  const Range w = PeriodicIntegral(timeline, power_w, awake_w).over_windows(kSensorWindow);
-  return {.idle = gpu.idle_power,
-          .min = Watts(w.min),
-          .avg = Watts(w.avg),
-          .max = Watts(w.max),
+  const Range active = PeriodicIntegral(timeline, active_w, 0.0).over_windows(kSensorWindow);
+  const double avg_w = std::max(limited.average.in_w(), awake_w);
+  const double scale = active.avg > 0 ? (avg_w - awake_w) / active.avg : 0.0;
+  return {.idle = limited.gpu.idle_power,
+          .min = Watts(awake_w + scale * active.min),
+          .avg = Watts(avg_w),
+          .max = Watts(awake_w + scale * active.max),
+          .limit = limited.gpu.tdp,
+          .demand = limited.demand,
+          .clock = limited.clock,
+          .throttles = limited.throttles,
           .is_guess = is_guess};
 }
 

@@ -7,6 +7,7 @@
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
+#include "sim/cluster/power_limit.hpp"
 #include "sim/cluster/step_program.hpp"
 
 namespace tracecast {
@@ -28,13 +29,18 @@ struct Range {
 
 struct PowerRange {
   Watts idle{}, min{}, avg{}, max{};
-  bool is_guess = false;  ///< tensor cores take part, whose energy is not fitted
+  Watts limit{};           ///< the power limit in force
+  Watts demand{};          ///< average that the step would draw without a limit
+  Hertz clock{};           ///< of the SMs, averaged over the time that kernels run
+  bool throttles = false;  ///< the limit lowers the clock
+  bool is_guess = false;   ///< tensor cores take part, whose energy is hardly fitted
 };
-/// Board power from activity (sim/cluster/power.hpp), averaged over windows of 0.1 s: `kernel_power` while a
-/// kernel runs, `awake_power` between kernels.
-/// Guess: the sensor's period; nvidia-smi's documentation names none.
+/// Board power over windows of 0.1 s: `awake_power` between kernels, and while one runs so much more as its causes ask
+/// (sim/cluster/power.hpp), in proportion, so that the mean is that of `limited`.
+/// Guess: the window. nvidia-smi shows "the last measured power draw", averaged over 1 s from Ampere on (its manual,
+/// power.draw.average and power.draw.instant), with no figure for older boards.
 [[nodiscard]] PowerRange board_power(const PricedStep& priced, const StepProgram& program,
-                                     const StepTimeline& timeline, const GpuSpec& gpu,
+                                     const StepTimeline& timeline, const LimitedStep& limited,
                                      const CostProfile& profile);
 
 /// Part of a step's time, by name.

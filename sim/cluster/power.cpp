@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/base/error.hpp"
+#include "sim/cost/roofs.hpp"
 #include "sim/cost/sustained_clock.hpp"
 
 namespace tracecast {
@@ -14,18 +15,11 @@ constexpr double kReferenceNode_nm = 16;
 
 bool has_gddr(const GpuSpec& gpu) { return gpu.memory_type < MemoryType::Hbm2; }
 
-/// Operations a second that the arithmetic lanes could do.
-double lane_rate(const GpuSpec& gpu) {
-  const int lanes = gpu.architecture >= Architecture::Volta
-                        ? std::max(gpu.fp32_lanes_per_sm, 32 * gpu.warp_schedulers_per_sm)
-                        : gpu.fp32_lanes_per_sm;
-  return 2.0 * gpu.sm_count * lanes * cost::default_clock(gpu).in_si();
-}
-
-double joules_per_operation(const Kernel& kernel, const PowerParameters& p) {
-  const double width = element_size(kernel.math).in_bytes();
-  return kPico * (kernel.unit == MathUnit::TensorCore ? p.tensor_flop_pj * width / 2.0
-                                                      : p.flop_pj * width / 4.0);
+/// Arithmetic lanes of one SM that a clock drives.
+int lanes_per_sm(const GpuSpec& gpu) {
+  return gpu.architecture >= Architecture::Volta
+             ? std::max(gpu.fp32_lanes_per_sm, 32 * gpu.warp_schedulers_per_sm)
+             : gpu.fp32_lanes_per_sm;
 }
 
 }  // namespace
@@ -34,22 +28,78 @@ Watts awake_power(const GpuSpec& gpu, const CostProfile& profile) {
   const double clocked =
       has_gddr(gpu) ? kPico * profile.power.gddr_awake_pj_per_byte * gpu.dram_bandwidth.in_si()
                     : 0.0;
-  return min(gpu.idle_power + Watts(clocked), gpu.tdp);
+  return gpu.idle_power + Watts(clocked);
 }
 
-Watts kernel_power(const Kernel& kernel, Seconds duration, const GpuSpec& gpu,
-                   const CostProfile& profile) {
+double voltage_share(double clock_share, const CostProfile& profile) {
+  const double knee = profile.power.voltage_knee, floor = profile.power.voltage_floor;
+  if (clock_share <= knee || knee >= 1) return floor;
+  return floor + (1 - floor) * (clock_share - knee) / (1 - knee);
+}
+
+PowerCauses& PowerCauses::operator+=(const PowerCauses& other) {
+  lanes += other.lanes;
+  flops += other.flops;
+  tensor_flops += other.tensor_flops;
+  dram_bytes += other.dram_bytes;
+  return *this;
+}
+
+PowerCauses operator*(PowerCauses causes, double factor) {
+  causes.lanes *= factor;
+  causes.flops *= factor;
+  causes.tensor_flops *= factor;
+  causes.dram_bytes *= factor;
+  return causes;
+}
+
+PowerCauses power_causes(const Kernel& kernel, Seconds duration, double sm_share,
+                         const GpuSpec& gpu, const CostProfile& profile) {
   TRACECAST_CHECK(duration > Seconds(0), "a kernel takes time");
+  const cost::SustainedGpu machine = cost::sustain(gpu, kernel.math, kernel.unit, profile);
+  const double voltage = voltage_share(machine.clock / cost::free_clock(gpu, profile), profile);
+  const double scale =
+      std::pow(gpu.process_nm / kReferenceNode_nm, profile.power.node_exponent) * voltage * voltage;
+  const double flops = scale * kernel.flops.in_flop() / duration.in_s();
+  const double width = element_size(kernel.math).in_bytes();
+  const double bytes = kernel.bytes().in_bytes();
+  const double missed = bytes * cost::miss_share(bytes, machine.l2_bytes, profile.memory.l2_share);
+  PowerCauses causes;
+  causes.lanes = scale * 2.0 * gpu.sm_count * lanes_per_sm(gpu) * machine.clock.in_si() * sm_share;
+  (kernel.unit == MathUnit::TensorCore ? causes.tensor_flops : causes.flops) =
+      flops * width / (kernel.unit == MathUnit::TensorCore ? 2.0 : 4.0);
+  causes.dram_bytes = std::min(missed / duration.in_s(), gpu.dram_bandwidth.in_si());
+  return causes;
+}
+
+Watts active_power(const PowerCauses& causes, const GpuSpec& gpu, const CostProfile& profile) {
   const PowerParameters& p = profile.power;
-  const double node = std::pow(gpu.process_nm / kReferenceNode_nm, p.node_exponent);
-  const double flops_per_s = kernel.flops.in_flop() / duration.in_s();
-  const double bytes_per_s =
-      std::min(kernel.bytes().in_bytes() / duration.in_s(), gpu.dram_bandwidth.in_si());
-  const double arithmetic = node * (kPico * p.clocked_pj * lane_rate(gpu) +
-                                    joules_per_operation(kernel, p) * flops_per_s);
-  const double memory =
-      kPico * (has_gddr(gpu) ? p.gddr_pj_per_byte : p.hbm_pj_per_byte) * bytes_per_s;
-  return min(awake_power(gpu, profile) + Watts(arithmetic + memory), gpu.tdp);
+  return Watts(kPico *
+               (p.clocked_pj * causes.lanes + p.flop_pj * causes.flops +
+                p.tensor_flop_pj * causes.tensor_flops +
+                (has_gddr(gpu) ? p.gddr_pj_per_byte : p.hbm_pj_per_byte) * causes.dram_bytes));
+}
+
+PowerCauses average_causes(const PricedStep& priced, const StepTimeline& timeline,
+                           const GpuSpec& gpu, const CostProfile& profile) {
+  PowerCauses sum;
+  if (!(timeline.step_time > Seconds(0))) return sum;
+  for (const cost::PricedCandidate& choice : priced.choices) {
+    for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
+      const cost::KernelEstimate& estimate = choice.estimates[k];
+      if (!(estimate.duration > Seconds(0))) continue;
+      sum += power_causes(choice.candidate->kernels[k], estimate.duration, estimate.sm_share, gpu,
+                          profile) *
+             (estimate.duration / timeline.step_time);
+    }
+  }
+  return sum;
+}
+
+Watts limited_power(Watts demand, Watts limit) {
+  const double ratio = demand / limit;
+  const double cube = ratio * ratio * ratio;
+  return demand / std::cbrt(std::sqrt(1.0 + cube * cube));
 }
 
 }  // namespace tracecast

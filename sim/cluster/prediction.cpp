@@ -7,6 +7,7 @@
 #include "models/lowering/lower.hpp"
 #include "models/training.hpp"
 #include "sim/base/error.hpp"
+#include "sim/cluster/power_limit.hpp"
 
 namespace tracecast {
 namespace {
@@ -139,17 +140,21 @@ Prediction predict(const PredictRequest& request) {
                  copy_rate(*request.input, request.gpu.pcie_bandwidth * kCopyEfficiency);
   }
   result.program = build_step_program(graph, result.priced, request.framework, input_copy);
-  StepTimeline alone;  // without the input pipeline
+  InputRun fed;  // the last run with an input pipeline
+  const auto run = [&](const StepProgram& program) {
+    if (!request.input) return simulate(program);
+    fed = run_with_input(program, *request.input);
+    return fed.timeline;
+  };
+  result.timeline = run(result.program);
+  const LimitedStep limited =
+      hold_power_limit(result.priced, result.program, result.timeline, request.gpu,
+                       request.power_limit.value_or(request.gpu.tdp), request.cost, run);
   if (request.input) {
-    InputRun run = run_with_input(result.program, *request.input);
-    result.program = std::move(run.program);
-    result.timeline = std::move(run.timeline);
-    alone = std::move(run.without);
-    result.input = run.use;
-  } else {
-    result.timeline = simulate(result.program);
+    result.program = std::move(fed.program);
+    result.input = fed.use;
   }
-  const StepTimeline& work = request.input ? alone : result.timeline;
+  const StepTimeline& work = request.input ? fed.without : result.timeline;
 
   result.num_kernels = result.program.kernels.size();
   std::vector<ErrorShare> errors;
@@ -185,8 +190,8 @@ Prediction predict(const PredictRequest& request) {
   }
   result.gpu_utilization = gpu_utilization(result.timeline, request.gpu);
   result.sm_efficiency = sm_efficiency(result.priced, step, request.gpu);
-  result.power =
-      board_power(result.priced, result.program, result.timeline, request.gpu, request.cost);
+  result.power = board_power(result.priced, result.program, result.timeline, limited, request.cost);
+  result.power_causes = limited.demand_causes;
   result.energy_per_sample = result.power.avg * step / static_cast<double>(graph.batch);
   result.by_class = time_by_class(result.priced, result.timeline);
   result.convolutions = convolution_time_by_algorithm(result.priced);

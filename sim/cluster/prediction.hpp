@@ -47,10 +47,11 @@ struct PredictRequest {
   const CostProfile& cost;
   const FrameworkProfile& framework;
   PrecisionMode precision = PrecisionMode::Fp32;
-  bool keeps_gradients = false;     ///< beyond the step, whatever the framework does
-  bool input_from_host = false;     ///< each step copies its inputs from pinned host memory
-  const InputJob* input = nullptr;  ///< loads every batch; else the input is there already
-  std::size_t num_causes = 3;       ///< how many of the greatest costs to name
+  bool keeps_gradients = false;        ///< beyond the step, whatever the framework does
+  bool input_from_host = false;        ///< each step copies its inputs from pinned host memory
+  const InputJob* input = nullptr;     ///< loads every batch; else the input is there already
+  std::size_t num_causes = 3;          ///< how many of the greatest costs to name
+  std::optional<Watts> power_limit{};  ///< nothing = the board's own
 };
 
 /// Everything known about one step and the run made of it.
@@ -71,6 +72,7 @@ struct Prediction {
   std::optional<InputUse> input;  ///< of an input pipeline
   MemoryPlan memory;
   PowerRange power;
+  PowerCauses power_causes;  ///< of the power that the step asks for without a limit
   Joules energy_per_sample{};
   std::vector<TimeShare> by_class;      ///< sums to the step time
   std::vector<TimeShare> convolutions;  ///< convolution time by algorithm

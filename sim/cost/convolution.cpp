@@ -106,7 +106,8 @@ Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
   const double busy = 2.0 * 32 * 128 * (9 / 2.25) * waves / rate;
   const double wait =
       profile.convolution.winograd_step_cycles / machine.clock.in_si() * std::max(per_sm / 2, 1.0);
-  return {Seconds(steps * std::max(busy, wait)), memory, per_sm < 1 || wait > busy};
+  return {Seconds(steps * std::max(busy, wait)), memory, per_sm < 1 || wait > busy,
+          std::min(per_sm, 1.0)};
 }
 
 }  // namespace
@@ -124,7 +125,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
       return estimate_winograd_fused(work, kernel.pass, memory, machine, gpu, profile);
     case Algorithm::Direct:
       return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * p.direct)), memory,
-              false};
+              false, share_with_blocks(kernel.written.in_bytes() / element, machine.sm_count)};
     case Algorithm::Fft:
     case Algorithm::FftTiling: {
       // In and out of the frequency domain: every operand is written and read once more, as complex numbers.

@@ -140,6 +140,7 @@ KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProf
   result.duration = busy + fill;
   result.compute_time = roofs.compute;
   result.memory_time = roofs.memory;
+  if (result.duration > Seconds(0)) result.sm_share = roofs.sm_share * (busy / result.duration);
   result.bound = roofs.starved || fill > busy   ? Bound::Latency
                  : roofs.compute > roofs.memory ? Bound::Compute
                                                 : Bound::Memory;

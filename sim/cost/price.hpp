@@ -21,6 +21,7 @@ struct KernelEstimate {
   Seconds duration{};      ///< first block start to last block end; launch excluded
   Seconds compute_time{};  ///< the compute roof alone
   Seconds memory_time{};   ///< the memory roof alone
+  double sm_share = 1;     ///< of all SMs, those that work, averaged over `duration`; in (0, 1]
   Bound bound = Bound::Memory;
   Basis basis = Basis::Spec;
   double log_sd = 0;  ///< standard deviation of ln(measured / predicted) for this class and basis

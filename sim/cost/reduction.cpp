@@ -42,6 +42,9 @@ Roofs estimate_reduction(const Kernel& kernel, const ReductionWork& work,
   roofs.compute = Seconds(elements * work.passes /
                           (machine.sm_count * p.elements_per_clock * machine.clock.in_si()));
   roofs.starved = roofs.starved || fill < 1;
+  // A block per channel, however short its row.
+  roofs.sm_share = work.strided ? std::min(1.0, rows / machine.sm_count)
+                                : share_with_blocks(threads, machine.sm_count);
   return roofs;
 }
 

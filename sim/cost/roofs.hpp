@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cmath>
 
 #include "sim/base/units.hpp"
@@ -10,6 +11,7 @@ struct Roofs {
   Seconds compute{};
   Seconds memory{};
   bool starved = false;  ///< too few blocks or threads to fill the GPU: Bound::Latency
+  double sm_share = 1;   ///< share of the SMs that have a block, in (0, 1]
 };
 
 /// Both roofs together: (compute^3 + memory^3)^(1/3), a soft maximum that charges 26 % where they meet.
@@ -21,6 +23,12 @@ struct Roofs {
   if (high <= 0) return Seconds(0.0);
   const double ratio = (c > m ? m : c) / high;
   return Seconds(high * std::cbrt(1.0 + ratio * ratio * ratio));
+}
+
+/// Share of the SMs that get a block when every element has a thread.
+/// Guess: 256 threads per block, the usual choice of elementwise kernels.
+[[nodiscard]] inline double share_with_blocks(double elements, int sm_count) {
+  return std::clamp(elements / (256.0 * sm_count), 1.0 / sm_count, 1.0);
 }
 
 /// Share of a footprint's second use that misses L2: 1 / (1 + (share * l2 / footprint)^2).

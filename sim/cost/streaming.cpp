@@ -41,6 +41,7 @@ Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const Sus
   Roofs roofs;
   roofs.memory = combine(parts);
   roofs.compute = Seconds(cycles / (machine.sm_count * machine.clock.in_si()));
+  roofs.sm_share = share_with_blocks(work.elements, machine.sm_count);
   return roofs;
 }
 

@@ -29,6 +29,11 @@ Hertz default_clock(const GpuSpec& gpu) {
   return gpu.compute_capability <= 35 ? gpu.application_clock : gpu.boost_clock;
 }
 
+Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile) {
+  const bool pinned = gpu.base_clock >= gpu.boost_clock;
+  return default_clock(gpu) * (gpu.ecc_default_on || pinned ? 1.0 : profile.clock.consumer_boost);
+}
+
 SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
                      const CostProfile& profile) {
   const ClockParameters& p = profile.clock;
@@ -43,9 +48,9 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
       knee = p.tensor_knee_w_per_tflops;
     }
   }
-  const bool pinned = gpu.base_clock >= gpu.boost_clock;
-  const double start = default_clock(gpu) / gpu.boost_clock *
-                       (gpu.ecc_default_on || pinned ? 1.0 : p.consumer_boost);
+  const bool is_set = gpu.set_clock > Hertz(0);
+  const double free = free_clock(gpu, profile) / gpu.boost_clock;
+  const double start = is_set ? gpu.set_clock / gpu.boost_clock : free;
   const double power =
       gpu.tdp.in_w() / (power_peak.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
   const double throttle = soft_minimum_of_one_and(power / knee);
@@ -62,7 +67,7 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
                               (half ? p.half_factor : 1.0));
   result.dram = gpu.effective_bandwidth();
   result.l2 = BytesPerSecond(profile.memory.l2_bytes_per_clock * result.sm_count *
-                             default_clock(gpu).in_si());
+                             default_clock(gpu).in_si() * (start / free));
   result.l2_bytes = gpu.l2.in_bytes();
   return result;
 }

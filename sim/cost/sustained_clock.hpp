@@ -21,13 +21,17 @@ struct SustainedGpu {
 /// Source: NVIDIA, "Increase Performance with GPU Boost and K80 Autoboost", developer blog, 2014.
 [[nodiscard]] Hertz default_clock(const GpuSpec& gpu);
 
+/// The clock that a board runs at while power is to spare: the default clock, times consumer_boost on boards without
+/// ECC, which run above their rated boost while power and temperature allow (not when pinned: base = boost).
+[[nodiscard]] Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile);
+
 /// Sustained rates of arithmetic in (precision, unit) under the board's power limit.
-///   start  = default clock, times consumer_boost on boards without ECC: they run above their rated boost while
-///            power and temperature allow (not when pinned: base = boost)
+///   start  = set_clock of the spec where it is set, else the free clock
 ///   power  = tdp [W] / peak at start [TFLOP/s] / (process_nm / 16)
 ///   thr    = (1 + (power / knee)^-6)^(-1/6)
 ///   rate   = peak(start) * ceiling * thr * (dense_factor if 32 lanes hang on a single-issue scheduler, Ampere on)
 ///            and * half_factor where CUDA cores run 16-bit pairs faster than FP32
+/// L2 follows the SM clock, DRAM does not.
 /// The peak in `power` is FP32 on CUDA cores, or the tensor-core peak of `precision` with its own knee.
 /// A precision without a unit on this GPU runs at the next wider one that exists (FP16 storage, FP32 arithmetic).
 /// Source of the form: COST_MODEL.md section 1 (prototype on eight GPUs).

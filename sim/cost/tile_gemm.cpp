@@ -90,7 +90,8 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
     const double steps = std::ceil(problem.k / (split * problem.depth_per_step)) + p.prologue_steps;
     const double compute = steps * std::max(busy, waiting);
     const double memory = base_memory + 2.0 * (split - 1) * problem.result_bytes / bandwidth;
-    const Roofs roofs{Seconds(compute), Seconds(memory), per_sm < 1 || waiting > busy};
+    const Roofs roofs{Seconds(compute), Seconds(memory), per_sm < 1 || waiting > busy,
+                      std::min(per_sm, 1.0)};
     const double time = combine(roofs).in_si();
     if (best.tile_m == 0 || time < best_time) {
       best = {roofs, tile.m, tile.n, split};

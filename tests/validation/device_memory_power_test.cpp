@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <iterator>
+
 #include <string>
 
 #include "tools/job.hpp"
@@ -59,12 +60,16 @@ TEST_CASE("average power in training is near the study's, idle power equal") {
     const Prediction small = train("resnet50", board.gpu, "tensorflow", 64, 32, sources);
     const Prediction large = train("resnet50", board.gpu, "tensorflow", 256, 32, sources);
     const double small_w = small.power.avg.in_w(), large_w = large.power.avg.in_w();
-    MESSAGE(std::string(board.gpu) << ": measured " << board.power_w << " W, predicted " << small_w
-                                   << " at batch 64, " << large_w << " at 256");
+    // The study trained with both batches and prints one figure: the mean over the same images at each.
+    const double small_time = small.step_time_s.value / 64,
+                 large_time = large.step_time_s.value / 256;
+    const double mean_w = (small_w * small_time + large_w * large_time) / (small_time + large_time);
+    MESSAGE(std::string(board.gpu) << ": measured " << board.power_w << " W, predicted " << mean_w
+                                   << ": " << small_w << " at batch 64, " << large_w << " at 256");
     CHECK(small.power.idle.in_w() == board.idle_w);
     CHECK(small_w <= large_w);
-    sum += std::abs(small_w / board.power_w - 1);
-    CHECK(small_w == doctest::Approx(board.power_w).epsilon(0.2));
+    sum += std::abs(mean_w / board.power_w - 1);
+    CHECK(mean_w == doctest::Approx(board.power_w).epsilon(0.2));
   }
   CHECK(sum / std::size(kBoards) < 0.12);  // see sim/cluster/notes/0001-power-and-memory.md
 }

@@ -51,7 +51,7 @@ TEST_CASE("a step of no length has no utilisation") {
   CHECK(gpu_utilization(StepTimeline{}, gpu_with_window(true)).avg == 0.0);
 }
 
-TEST_CASE("power lies between idle and the limit") {
+TEST_CASE("power over windows has the mean that the limit leaves") {
   PricedStep priced;
   const Candidate candidate{.algorithm = {}, .kernels = {Kernel{}}, .workspace = {}};
   priced.choices.push_back({.candidate = &candidate, .estimates = {{}}, .duration = 1.0_ms});
@@ -66,15 +66,18 @@ TEST_CASE("power lies between idle and the limit") {
   gpu.fp32_lanes_per_sm = 100;
   gpu.compute_capability = 60;
   gpu.boost_clock = Hertz(1e9);
+  gpu.ecc_default_on = true;
   CostProfile profile;
   profile.power.clocked_pj = 10;
-  const PowerRange power = board_power(priced, program, one_kernel(1.0_ms, 2.0_ms), gpu, profile);
-  // 100 lanes x 2 x 1 GHz = 0.2 Tops/s x 10 pJ = 2 W more than idle for half of the time.
+  LimitedStep limited;
+  limited.gpu = gpu;
+  limited.average = 51.0_W;
+  // 0.3 s busy of each second: windows of 0.1 s are busy, or idle at 50 W. A mean of 51 W is 50 + 0.3 x 10/3.
+  const PowerRange power = board_power(priced, program, one_kernel(0.3_s, 1.0_s), limited, profile);
+  CHECK(power.idle.in_w() == 50);
+  CHECK(power.min.in_w() == doctest::Approx(50));
   CHECK(power.avg.in_w() == doctest::Approx(51));
-  CHECK(power.min > gpu.idle_power);
-  CHECK(power.min <= power.avg);
-  CHECK(power.avg <= power.max);
-  CHECK(power.max < gpu.tdp);
+  CHECK(power.max.in_w() == doctest::Approx(50 + 10.0 / 3));
 }
 
 TEST_SUITE_END();

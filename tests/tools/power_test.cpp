@@ -1,0 +1,127 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <string>
+
+#include "sim/base/error.hpp"
+#include "tools/csv_reader.hpp"
+#include "tools/job.hpp"
+#include "tools/published_row.hpp"
+
+namespace tracecast {
+namespace {
+
+Prediction train(const Sources& sources, std::optional<double> limit_w,
+                 std::optional<double> clock_mhz = {}) {
+  JobOptions options;
+  options.network = "resnet50";
+  options.gpu = "v100_pcie_16gb";
+  options.framework = "pytorch";
+  options.batch = 64;
+  options.power_limit_w = limit_w;
+  options.clock_mhz = clock_mhz;
+  const Job job = make_job(options, sources);
+  return predict(job, sources);
+}
+
+std::string refusal(JobOptions options) {
+  options.network = "alexnet";
+  try {
+    (void)make_job(options, load_sources({}));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_SUITE_BEGIN("tools/power");
+
+TEST_CASE("a lower power limit lowers clock and power and lengthens the step") {
+  const Sources sources = load_sources({});
+  Prediction before = train(sources, std::nullopt);
+  CHECK(before.power.limit.in_w() == 250);
+  for (const double limit : {250.0, 200.0, 150.0, 100.0}) {
+    CAPTURE(limit);
+    Prediction now = train(sources, limit);
+    if (limit == 250) CHECK(now.step_time_s.value == before.step_time_s.value);
+    CHECK(now.power.avg.in_w() <= limit);
+    CHECK(now.power.avg <= before.power.avg);
+    CHECK(now.power.clock <= before.power.clock);
+    CHECK(now.step_time_s.value >= before.step_time_s.value);
+    // Lower voltage: the same work for less energy.
+    CHECK(now.energy_per_sample <= before.energy_per_sample);
+    before = std::move(now);
+  }
+  CHECK(before.power.throttles);
+  CHECK(before.power.avg.in_w() > 90);
+}
+
+TEST_CASE("a step held at a lower clock takes longer and draws less") {
+  const Sources sources = load_sources({});
+  const Prediction free = train(sources, std::nullopt), held = train(sources, std::nullopt, 900);
+  CHECK(held.power.clock.in_mhz() == doctest::Approx(900).epsilon(0.01));
+  CHECK(held.power.avg < free.power.avg);
+  // At most in proportion: memory keeps its pace.
+  CHECK(held.step_time_s.value > free.step_time_s.value);
+  CHECK(held.step_time_s.value < free.step_time_s.value * 1380 / 900 * 1.01);
+}
+
+TEST_CASE("limits and clocks beyond the board's are refused with its range") {
+  JobOptions board;
+  board.gpu = "v100_pcie_16gb";
+  const auto answer = [&](auto&& change) {
+    JobOptions options = board;
+    change(options);
+    return refusal(options);
+  };
+  for (const double watts : {90.0, 300.0}) {
+    CAPTURE(watts);
+    CHECK(answer([&](JobOptions& o) { o.power_limit_w = watts; }).find("100 to 250 W") !=
+          std::string::npos);
+  }
+  CHECK(answer([](JobOptions& o) { o.clock_mhz = 9000; }).find("MHz") != std::string::npos);
+  CHECK(answer([](JobOptions& o) { o.memory_clock_mhz = 800; }).find("memory_clock_mhz") !=
+        std::string::npos);
+  CHECK(answer([](JobOptions& o) { o.epoch_samples = 0; }).find("--epoch-samples") !=
+        std::string::npos);
+}
+
+TEST_CASE("networks are known in the spelling of published tables") {
+  CHECK(find_published_network("ShuffleNetV2 (CIFAR-100)") == "shufflenet_v2_cifar");
+  CHECK(find_published_network("NeuMF / NCF (ML-1M)") == "ncf_ml1m");
+  CHECK(find_published_network("ResNet-50 training") == "resnet50");
+  CHECK(find_published_network("GPU utilisation (nvidia-smi) while training resnet50_FP16") ==
+        "resnet50");
+  CHECK(find_published_network("VGG").empty());
+}
+
+TEST_CASE("limit, clocks and optimizer of a published row come from its notes") {
+  const std::string path = "published_row_test.csv";
+  std::ofstream(path) << "gpu,model,framework,precision,phase,batch_per_gpu,date,notes\n"
+                         "V100,ResNet-50,PyTorch,not stated,train,8,2022,\"GPU power limit 175 W; "
+                         "optimiser adadelta; so a PCIe board is likely\"\n"
+                         "GTX 1080 Ti,GoogLeNet,Caffe,fp32,train,128,2018,\"core 1607 MHz, memory "
+                         "3500 MHz (absolute clocks)\"\n"
+                         "V100,ResNet-50,PyTorch,fp32,train,,2020,max memory 3 MiB\n";
+  const Sources sources = load_sources({});
+  CsvReader reader(path);
+  const RowFields row(reader);
+  REQUIRE(reader.next());
+  PublishedJob job = read_published_job(row, sources.gpus);
+  CHECK(job.unknown.empty());
+  CHECK(job.options.gpu == "v100_pcie_16gb");
+  CHECK(job.options.power_limit_w == 175);
+  CHECK(job.options.optimizer == "adam");
+  CHECK_FALSE(job.options.clock_mhz);
+  REQUIRE(reader.next());
+  job = read_published_job(row, sources.gpus);
+  CHECK(job.options.clock_mhz == 1607);
+  CHECK(job.options.memory_clock_mhz == 3500);
+  REQUIRE(reader.next());
+  CHECK(read_published_job(row, sources.gpus).unknown.find("ran nothing") != std::string::npos);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast
