@@ -19,8 +19,8 @@ std::span<const EmbeddedFile> cost_profiles();
 }
 namespace {
 
-constexpr std::string_view kForms[] = {"gemm", "convolution", "streaming", "reduction",
-                                       "tensor_core"};
+constexpr std::string_view kForms[] = {"gemm",      "convolution", "streaming",
+                                       "reduction", "tensor_core", "recurrent"};
 
 /// A parameter by name: where it lives and what values make sense.
 struct ParameterSlot {
@@ -121,6 +121,12 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.memory.block_pass_cycles; });
   add("memory.window_overlap", 0, 4,
       [](CostProfile& p) -> double& { return p.memory.window_overlap; });
+  add("recurrent.efficiency", 0.05, 1.5,
+      [](CostProfile& p) -> double& { return p.recurrent.efficiency; });
+  add("recurrent.persistent_efficiency", 0.01, 1.2,
+      [](CostProfile& p) -> double& { return p.recurrent.persistent_efficiency; });
+  add("recurrent.persistent_step_us", 0.1, 100,
+      [](CostProfile& p) -> double& { return p.recurrent.persistent_step_us; });
   add("kernel.fill_us", 0, 50, [](CostProfile& p) -> double& { return p.kernel.fill_us; });
 
   add("power.node_exponent", 0, 3, [](CostProfile& p) -> double& { return p.power.node_exponent; });

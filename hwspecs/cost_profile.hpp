@@ -12,8 +12,8 @@
 namespace tracecast {
 
 /// The formulas that price a kernel; errors are known per formula.
-enum class CostForm { Gemm, Convolution, Streaming, Reduction, TensorCore };
-inline constexpr std::size_t kCostFormCount = 5;
+enum class CostForm { Gemm, Convolution, Streaming, Reduction, TensorCore, Recurrent };
+inline constexpr std::size_t kCostFormCount = 6;
 [[nodiscard]] std::string_view to_string(CostForm form);
 
 /// A dimensionless parameter per GPU generation.
@@ -90,6 +90,13 @@ struct MemoryParameters {
       0;  ///< latency of one pass of a block over a short row, and its reduction
   double window_overlap = 0;  ///< share of rows in several pooling windows that is read again
 };
+/// Steps of recurrent layers; formula in sim/cost/recurrent.hpp.
+struct RecurrentParameters {
+  double efficiency = 0;  ///< of a step's product, of what the best kernel would reach
+  double persistent_efficiency =
+      0;  ///< of the sustained rate, in kernels that keep the weights on chip
+  double persistent_step_us = 0;  ///< barrier over all blocks after every step
+};
 /// Fixed time of a kernel on the GPU.
 struct KernelParameters {
   double fill_us = 0;  ///< first block starts to last block ends in a kernel without work
@@ -149,6 +156,7 @@ struct CostProfile {
   ConvolutionParameters convolution;
   TensorParameters tensor;
   MemoryParameters memory;
+  RecurrentParameters recurrent;
   KernelParameters kernel;
   PowerParameters power;
   ContextParameters context;

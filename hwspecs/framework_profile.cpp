@@ -157,6 +157,12 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.dropout_kernels = read.count(TRACECAST_FIELD(dropout_kernels), 1, 20);
   p.in_place_activations = read.flag(TRACECAST_FIELD(in_place_activations));
 
+  const std::array<std::string, 2> recurrences{"library", "unrolled"};
+  p.recurrence = static_cast<Recurrence>(read.word(TRACECAST_FIELD(recurrence), recurrences));
+  p.recurrent_step = us(read.number(TRACECAST_FIELD(recurrent_step_us), 0, kMostUs));
+  p.recurrent_streams = read.flag(TRACECAST_FIELD(recurrent_streams));
+  p.persistent_recurrence = read.flag(TRACECAST_FIELD(persistent_recurrence));
+
   p.fuses_optimizer = read.flag(TRACECAST_FIELD(fuses_optimizer));
   p.multi_tensor_optimizer = read.flag(TRACECAST_FIELD(multi_tensor_optimizer));
   const std::array<std::string, 3> decays{"none", "on_gradient", "as_loss"};

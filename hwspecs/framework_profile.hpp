@@ -17,6 +17,12 @@ enum class PrecisionMode { Fp32, Tf32, Amp, Fp16, Bf16, Fp8, Int8 };
 /// Memory layout in which a framework keeps images between ops.
 enum class ImageLayout { Nchw, Nhwc };
 
+/// How recurrent layers run.
+enum class Recurrence {
+  Library,  ///< fused, as cuDNN does: one product for all inputs, then a product and one elementwise kernel per step
+  Unrolled,  ///< as ordinary ops, step by step, each dispatched and with a gradient of its own
+};
+
 /// How weight decay reaches a weight.
 enum class WeightDecay {
   None,
@@ -130,6 +136,15 @@ struct FrameworkProfile {
   double max_pool_backward_efficiency = 1.0;
   int dropout_kernels = 1;            ///< forward
   bool in_place_activations = false;  ///< where the network says so
+
+  // Recurrent layers.
+  Recurrence recurrence = Recurrence::Library;
+  /// Host time per layer and step of a fused loop that the framework drives itself; none within cuDNN.
+  Seconds recurrent_step{};
+  /// Layers and directions that do not wait for each other run at the same time.
+  bool recurrent_streams = true;
+  /// Takes cuDNN's persistent kernels where PyTorch's rule does (models/lowering/recurrent.hpp).
+  bool persistent_recurrence = false;
 
   // Updates.
   bool fuses_optimizer = false;         ///< one kernel for the whole rule, not one per term

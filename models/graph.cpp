@@ -87,6 +87,8 @@ std::string_view to_string(OpKind kind) {
       return "Route";
     case OpKind::Scatter:
       return "Scatter";
+    case OpKind::Recurrent:
+      return "Recurrent";
     case OpKind::Reduce:
       return "Reduce";
     case OpKind::Resize:
@@ -99,6 +101,20 @@ std::string_view to_string(OpKind kind) {
       return "Optimizer";
     case OpKind::Unknown:
       return "Unknown";
+  }
+  return "?";
+}
+
+std::string_view to_string(CellKind kind) {
+  switch (kind) {
+    case CellKind::RnnTanh:
+      return "rnn_tanh";
+    case CellKind::RnnRelu:
+      return "rnn_relu";
+    case CellKind::Lstm:
+      return "lstm";
+    case CellKind::Gru:
+      return "gru";
   }
   return "?";
 }
@@ -150,9 +166,35 @@ double MatMulAttributes::macs() const {
          static_cast<double>(k);
 }
 
+std::int64_t RecurrentAttributes::gates() const {
+  return cell == CellKind::Lstm ? 4 : cell == CellKind::Gru ? 3 : 1;
+}
+
+std::int64_t RecurrentAttributes::input_of(int layer) const {
+  return layer == 0 ? input : directions() * output();
+}
+
+std::int64_t RecurrentAttributes::reserved_per_step() const {
+  const std::int64_t per_cell = (gates() + (gates() > 1 ? 1 : 0)) * hidden;
+  return directions() * (layers * per_cell + (layers - 1) * output());
+}
+
+double RecurrentAttributes::macs() const {
+  const double h = static_cast<double>(hidden), p = static_cast<double>(output());
+  double per_step = 0;
+  for (int layer = 0; layer < layers; ++layer) {
+    const bool reads_input = layer > 0 || !skip_input;
+    const double features = reads_input ? static_cast<double>(input_of(layer)) : 0;
+    per_step += static_cast<double>(gates()) * h * (features + p) + (projection > 0 ? h * p : 0);
+  }
+  return static_cast<double>(steps) * static_cast<double>(batch) *
+         static_cast<double>(directions()) * per_step;
+}
+
 double macs(const Op& op) {
   if (const auto* conv = std::get_if<ConvAttributes>(&op.attributes)) return conv->macs();
   if (const auto* product = std::get_if<MatMulAttributes>(&op.attributes)) return product->macs();
+  if (const auto* layer = std::get_if<RecurrentAttributes>(&op.attributes)) return layer->macs();
   return 0;
 }
 

@@ -70,7 +70,8 @@ enum class OpKind {
   EmbeddingBag,  ///< sums of rows of a table; inputs: ids (batch x bag), table; gradient: rows, not a table
   Gather,
   Route,  ///< which tokens each expert of a mixture gets; outputs: gate, then ids of tokens per expert
-  Scatter,  ///< rows written over those of the first input; inputs: rows replaced, ids, new rows
+  Scatter,    ///< rows written over those of the first input; inputs: rows replaced, ids, new rows
+  Recurrent,  ///< a stack of recurrent layers over all time steps: y, what backward needs, states
   Reduce,
   Resize,
   Cast,
@@ -137,10 +138,39 @@ struct OptimizerAttributes {
   std::string name;  ///< "sgd", "momentum", "adam"
   int states = 0;    ///< tensors of the weight's size besides weight and gradient
 };
+/// What a recurrent layer computes at each time step.
+enum class CellKind { RnnTanh, RnnRelu, Lstm, Gru };
+[[nodiscard]] std::string_view to_string(CellKind kind);  ///< "rnn_tanh", "lstm" ...
+/// A stack of recurrent layers, as cuDNN and ONNX define them. With G gates (1, LSTM 4, GRU 3), H = hidden, P = output():
+///   per layer and direction: weights G*H x (input of the layer), G*H x P, biases * G*H, and H x P when projected
+/// The first layer reads `input` features, the others directions() * P.
+struct RecurrentAttributes {
+  CellKind cell = CellKind::Lstm;
+  std::int64_t steps = 1, batch = 1, input = 1, hidden = 1;
+  std::int64_t projection = 0;  ///< LSTM only: h is projected to this width; 0 = not
+  int layers = 1;
+  bool bidirectional = false;
+  int biases =
+      2;  ///< vectors per gate: 2 in cuDNN and PyTorch, 1 in Keras and TensorFlow, 0 = none
+  bool dropout = false;  ///< between layers, in training
+  bool skip_input =
+      false;  ///< the first layer has no input weights (CUDNN_SKIP_INPUT); input = hidden
+  [[nodiscard]] std::int64_t gates() const;
+  [[nodiscard]] std::int64_t output() const { return projection > 0 ? projection : hidden; }
+  [[nodiscard]] std::int64_t directions() const { return bidirectional ? 2 : 1; }
+  /// Features that layer `layer` (from 0) reads.
+  [[nodiscard]] std::int64_t input_of(int layer) const;
+  /// Elements per sequence and step that stay in memory for backward besides x and y: gates, and the cell state (LSTM)
+  /// or the recurrent part of the candidate (GRU), and h of all layers but the last.
+  [[nodiscard]] std::int64_t reserved_per_step() const;
+  /// Multiply-adds of the products: steps * batch * sum over layers and directions of
+  /// G*H * (input of the layer + P) + (H * P when projected).
+  [[nodiscard]] double macs() const;
+};
 struct NoAttributes {};
-using Attributes =
-    std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes,
-                 ElementwiseAttributes, NormAttributes, ReduceAttributes, OptimizerAttributes>;
+using Attributes = std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes,
+                                ElementwiseAttributes, NormAttributes, ReduceAttributes,
+                                OptimizerAttributes, RecurrentAttributes>;
 
 /// A node of the network graph.
 struct Op {
@@ -153,8 +183,8 @@ struct Op {
   std::optional<OpId> forward{};    ///< of backward and update ops: the forward op they belong to
   std::string note{};               ///< of Unknown ops: the operator's name in its file
 };
-/// Multiply-adds of an op whose attributes are those of a convolution or product, whatever its
-/// pass; else 0.
+/// Multiply-adds of an op whose attributes are those of a convolution, product or recurrent layer,
+/// whatever its pass; else 0.
 [[nodiscard]] double macs(const Op& op);
 
 /// A network at one batch size and image size: ops in an executable order over tensors.
@@ -187,7 +217,7 @@ class NetworkGraph {
 
   /// Elements of all Weight tensors: the published "parameters".
   [[nodiscard]] std::int64_t parameter_count() const;
-  /// Multiply-adds of Conv, ConvTranspose, Linear and MatMul ops of the forward pass, whole batch.
+  /// Multiply-adds of Conv, ConvTranspose, Linear, MatMul and Recurrent ops of the forward pass, whole batch.
   [[nodiscard]] double forward_macs() const;
 
  private:

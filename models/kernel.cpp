@@ -24,6 +24,8 @@ std::string_view to_string(KernelClass kernel_class) {
       return "transpose";
     case KernelClass::Embedding:
       return "embedding";
+    case KernelClass::Recurrent:
+      return "recurrent";
     case KernelClass::Optimizer:
       return "optimizer";
     case KernelClass::Copy:
@@ -58,6 +60,10 @@ std::string_view to_string(Algorithm algorithm) {
       return "winograd_fused";
     case Algorithm::WinogradNonfused:
       return "winograd_nonfused";
+    case Algorithm::StepByStep:
+      return "step_by_step";
+    case Algorithm::Persistent:
+      return "persistent";
   }
   return "?";
 }

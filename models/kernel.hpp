@@ -25,13 +25,14 @@ enum class KernelClass {
   Reduction,
   Transpose,
   Embedding,
+  Recurrent,  ///< the steps of recurrent layers; their input products are Gemm
   Optimizer,
   Copy,
   Memset,
   Collective,
   Other,
 };
-inline constexpr std::size_t kKernelClassCount = 15;
+inline constexpr std::size_t kKernelClassCount = 16;
 /// How a convolution or product is computed. Names follow cuDNN's algorithms.
 enum class Algorithm {
   None,
@@ -43,8 +44,10 @@ enum class Algorithm {
   FftTiling,
   WinogradFused,     ///< one kernel, F(2x2,3x3)
   WinogradNonfused,  ///< transforms and batched GEMM, F(4x4,3x3)
+  StepByStep,        ///< recurrent: a product and an elementwise kernel per step
+  Persistent,        ///< recurrent: one kernel for all steps, weights kept in registers
 };
-inline constexpr std::size_t kAlgorithmCount = 9;
+inline constexpr std::size_t kAlgorithmCount = 11;
 [[nodiscard]] std::string_view to_string(KernelClass kernel_class);
 [[nodiscard]] std::string_view to_string(Algorithm algorithm);
 
@@ -72,7 +75,20 @@ struct ReductionWork {
   /// Rows are strided through memory (batch norm over NCHW: channels), not contiguous (softmax, layer norm).
   bool strided = false;
 };
-using Work = std::variant<StreamWork, MatrixWork, ConvWork, ReductionWork>;
+/// Steps of recurrent layers, one after the other. In each step `cells` layers or directions run at the same time, each a
+/// product of its state with weights of its own and then one elementwise kernel.
+struct RecurrentWork {
+  std::int64_t steps = 1, cells = 1;
+  MatrixWork product;  ///< of one cell and step: m = sequences
+  std::int64_t projection =
+      0;  ///< width of a second product, of the product's result width by this; 0 = none
+  double elementwise_bytes =
+      0;                     ///< read and written by the elementwise kernel of one cell and step
+  double elements = 0;       ///< of one cell and step: sequences * hidden
+  bool may_split_k = false;  ///< the library cuts long inner products
+  bool persistent = false;   ///< one kernel, the weights read once
+};
+using Work = std::variant<StreamWork, MatrixWork, ConvWork, ReductionWork, RecurrentWork>;
 
 /// One GPU kernel: what it computes and moves, not how long it takes.
 struct Kernel {
@@ -93,6 +109,10 @@ struct Kernel {
   /// Alike kernels one after the other, as loops over images launch them: `work` describes one of them, flops and bytes
   /// are of all.
   std::int64_t launches = 1;
+  /// Launches beyond the first that `work` and the figures hold already: steps and streams that are told together.
+  double more_launches = 0;
+  /// Cells and steps in it that the framework's own loop drives (FrameworkProfile::recurrent_step).
+  double driven_steps = 0;
   /// From an Unknown op: the estimate is a bound, the interval wide.
   bool is_bounded_guess = false;
   [[nodiscard]] Bytes bytes() const { return read + written; }

@@ -10,6 +10,8 @@ using namespace shape_checks;
 
 bool shares_memory_with_input(const Op& op) {
   if (op.kind == OpKind::Reshape) return true;
+  // Gradients of the gates take the place of the gates.
+  if (op.kind == OpKind::Recurrent) return op.pass == Pass::BackwardData;
   const auto* elementwise = std::get_if<ElementwiseAttributes>(&op.attributes);
   return elementwise != nullptr && elementwise->in_place;
 }

@@ -51,8 +51,8 @@ struct Window {
 /// stretches. Throws InputError naming `where` when dimensions disagree.
 [[nodiscard]] Shape broadcast_shape(std::string_view where, const Shape& a, const Shape& b);
 
-/// True when an output of `op` lives in the memory of its first input: Reshape, and what is done in
-/// place. Such an output costs no memory of its own, and the memory lives until the last reader of
+/// True when the first output of `op` lives in the memory of its first input: Reshape, what is done in
+/// place, and the gates' gradients of recurrent layers. Such an output costs no memory of its own, and the memory lives until the last reader of
 /// either.
 [[nodiscard]] bool shares_memory_with_input(const Op& op);
 
@@ -65,6 +65,7 @@ struct Window {
 /// - MaxPool, AvgPool: PoolAttributes
 /// - BatchNorm, LayerNorm, InstanceNorm, GroupNorm, Lrn, Softmax, Loss: NormAttributes
 /// - Activation, Binary, Dropout, Cast, Gather, Scatter, Resize: ElementwiseAttributes
+/// - Recurrent: RecurrentAttributes
 /// - Reduce: ReduceAttributes
 /// - Optimizer: OptimizerAttributes
 /// - the others: NoAttributes
@@ -75,6 +76,24 @@ struct Window {
 /// the padded image, dimensions that disagree, a result of 2^62 elements or more.
 class GraphBuilder {
  public:
+  /// A stack of recurrent layers before it meets its input; see RecurrentAttributes.
+  struct RecurrentLayers {
+    CellKind cell = CellKind::Lstm;
+    std::int64_t hidden = 1;
+    int layers = 1;
+    bool bidirectional = false;
+    int biases = 2;
+    std::int64_t projection = 0;
+    bool dropout = false;
+    bool skip_input = false;
+  };
+  /// Results of recurrent layers.
+  struct RecurrentResult {
+    TensorId y;                      ///< steps, batch, directions * output: h of the last layer
+    TensorId last_h;                 ///< layers * directions, batch, output
+    std::optional<TensorId> last_c;  ///< LSTM: layers * directions, batch, hidden
+  };
+
   GraphBuilder(std::string name, std::int64_t batch);
 
   /// The graph built so far; set `outputs` before taking it.
@@ -120,6 +139,17 @@ class GraphBuilder {
   /// broadcast.
   TensorId matmul(std::string name, TensorId a, TensorId b, bool transpose_a = false,
                   bool transpose_b = false);
+
+  // Recurrence. x: steps, batch, features. Outputs of the op: y, what backward needs ("reserve"), last h, last c.
+  /// With the weights that the attributes call for, in any grouping (their sizes are not checked); then the
+  /// initial states, when they are not zero.
+  RecurrentResult recurrent(std::string name, TensorId x, const RecurrentLayers& layers,
+                            std::span<const TensorId> weights,
+                            std::span<const TensorId> initial_states = {});
+  /// Weights per layer and direction as in PyTorch: NAME.weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0 (one
+  /// bias: bias_l0), weight_hr_l0; the backward direction's end in `_reverse`.
+  RecurrentResult recurrent_layer(std::string name, TensorId x, const RecurrentLayers& layers,
+                                  std::span<const TensorId> initial_states = {});
 
   // Pooling.
   TensorId max_pool(std::string name, TensorId x, const Window& window, bool ceil_mode = false);

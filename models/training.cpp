@@ -271,6 +271,7 @@ class Backward {
     const OpKind kind = graph_.op(id).kind;
     const std::vector<TensorId> in = graph_.op(id).inputs;
     const std::vector<TensorId> out = graph_.op(id).outputs;
+    if (kind == OpKind::Recurrent) return recurrent(id, in, out);
     if (kind == OpKind::Split || kind == OpKind::Unknown) {
       differentiate_many_outputs(id, kind, in, out);
       return;
@@ -367,6 +368,7 @@ class Backward {
       case OpKind::Loss:
       case OpKind::Optimizer:
       case OpKind::Split:
+      case OpKind::Recurrent:
       case OpKind::Unknown:
         break;
     }
@@ -438,6 +440,34 @@ class Backward {
       emit_for(b, id, OpKind::MatMul, pass_for(b), product,
                f.transpose_b ? std::vector{dc, a} : std::vector{a, dc});
     }
+  }
+
+  /// Back through time: the gates' gradients in place of the gates, then dX and those of the initial states; then all
+  /// weight gradients at once.
+  void recurrent(OpId id, const std::vector<TensorId>& in, const std::vector<TensorId>& out) {
+    const TensorId x = in[0], y = out[0], reserve = out[1];
+    std::vector<TensorId> reads = {reserve};
+    for (const TensorId output : out) {
+      if (gradients_[output.index]) reads.push_back(*gradients_[output.index]);
+    }
+    if (reads.size() == 1) return;
+    std::vector<TensorId> weights, others;
+    for (const TensorId input : in) {
+      const bool is_weight = graph_.tensor(input).role == TensorRole::Weight;
+      if (is_weight && input != x) weights.push_back(input);
+      if (!is_weight || input == x) others.push_back(input);
+    }
+    std::erase_if(others, [&](TensorId input) { return !needs_gradient(input); });
+    reads.insert(reads.end(), weights.begin(), weights.end());
+
+    const TensorId gates =
+        new_gradient(reserve, graph_.tensor(reserve).shape, TensorRole::Gradient);
+    std::vector<TensorId> outputs = {gates};
+    for (const TensorId input : others) outputs.push_back(new_gradient(input));
+    const std::vector<TensorId> gradients = outputs;
+    emit(id, OpKind::Recurrent, Pass::BackwardData, std::move(reads), std::move(outputs));
+    for (std::size_t i = 0; i < others.size(); ++i) deliver(others[i], gradients[i + 1], id);
+    emit_for_all(weights, id, Pass::BackwardWeights, {x, y, gates});
   }
 
   /// Picked elements send their gradient back to where they came from; repeated ones (one input: expand,

@@ -28,6 +28,8 @@ struct TrainingOptions {
 ///
 /// What backward ops read is what has to stay in memory until then:
 /// - Conv, Linear: BackwardData: dY, W -> dX; BackwardWeights: X, dY -> dW[, dbias]
+/// - Recurrent: BackwardData: reserve, dY and dstates, weights -> gates' gradients (in the reserve's place), dX;
+///   BackwardWeights: X, Y, gates' gradients -> all weight gradients
 /// - MatMul: one product per operand (BackwardWeights where the operand is a weight)
 /// - BatchNorm, LayerNorm, InstanceNorm, GroupNorm: X, dY, scale -> dX, dscale, dbias
 /// - Lrn and MaxPool: X, Y, dY -> dX (cuDNN's pooling: no tensor of indices)

@@ -1,5 +1,6 @@
 #include "tools/job.hpp"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <functional>
@@ -10,6 +11,7 @@
 #include "models/onnx/import.hpp"
 #include "models/recompute.hpp"
 #include "models/training.hpp"
+#include "models/unroll.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
@@ -139,6 +141,11 @@ void set_board(const JobOptions& o, GpuSpec& gpu) {
   }
 }
 
+bool has_recurrent_layers(const NetworkGraph& graph) {
+  const auto is_recurrent = [](const Op& op) { return op.kind == OpKind::Recurrent; };
+  return std::any_of(graph.ops().begin(), graph.ops().end(), is_recurrent);
+}
+
 NetworkGraph build_forward(const JobOptions& o, Phase phase, Job& job) {
   const bool training = phase != Phase::Infer;
   if (!is_network_path(o.network)) {
@@ -184,16 +191,20 @@ void check_training_options(const JobOptions& o, Phase phase) {
 /// The step, and the micro-batch that comes before it several times.
 void add_steps(Job& job) {
   const JobOptions& o = job.options;
+  const bool unrolls =
+      job.framework.recurrence == Recurrence::Unrolled && has_recurrent_layers(job.forward);
+  const NetworkGraph forward = unrolls ? unroll_recurrent(job.forward) : job.forward;
+  if (unrolls) job.assumptions.push_back("recurrent layers run step by step as ordinary ops");
   StepOptions options{.optimizer = o.optimizer, .recompute = *find_recompute(o.recompute)};
   if (o.accumulate > 1) {
     options.adds_gradients = true;
     options.with_update = false;
-    job.micro_batch = make_step_graph(job.forward, job.phase, options);
+    job.micro_batch = make_step_graph(forward, job.phase, options);
     // Frameworks that always add do so in what the update is lowered to.
     options.adds_gradients = !job.framework.accumulates_weight_gradients;
     options.with_update = true;
   }
-  job.step = make_step_graph(job.forward, job.phase, options);
+  job.step = make_step_graph(forward, job.phase, options);
 }
 
 PredictRequest request_of(const Job& job, const Sources& sources) {

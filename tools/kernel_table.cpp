@@ -413,8 +413,6 @@ std::vector<TableKind> kernel_tables() {
   return {
       unpredicted("sparse products", "us", {"sparsity", "time_us"},
                   "sparse products have no cost model"),
-      unpredicted("recurrent layers", "us", {"hidden", "timesteps", "time_us"},
-                  "recurrent layers have no cost model"),
       unpredicted("all-reduces", "us", {"ngpus", "bytes", "time_us"},
                   "several GPUs: this version predicts one"),
       kernels("convolutions",

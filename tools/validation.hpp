@@ -57,9 +57,11 @@ struct TableKind {
   std::vector<std::string_view> required;  ///< columns that tell it from the others
   std::function<std::unique_ptr<RowPredictor>(const CsvReader&, const Sources&)> make;
 };
-/// Whole-network rows; kernels measured alone; TensorFlow layers measured alone; language networks.
+/// Whole-network rows; kernels and recurrent layers measured alone; TensorFlow layers measured alone;
+/// language networks.
 [[nodiscard]] std::vector<TableKind> network_tables();
 [[nodiscard]] std::vector<TableKind> kernel_tables();
+[[nodiscard]] std::vector<TableKind> recurrent_tables();
 [[nodiscard]] std::vector<TableKind> session_tables();
 [[nodiscard]] std::vector<TableKind> transformer_tables();
 /// Board power and GPU utilisation of published runs.

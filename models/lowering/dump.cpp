@@ -25,6 +25,11 @@ struct WorkPrinter {
     fmt::format_to(out, "conv n={} c={} h={} w={} k={} r={} s={} p={} q={} stride={}x{} groups={}",
                    a.n, a.c, a.h, a.w, a.k, a.r, a.s, a.p, a.q, a.stride_h, a.stride_w, a.groups);
   }
+  void operator()(const RecurrentWork& w) const {
+    fmt::format_to(out, "recurrent steps={} cells={} m={} n={} k={}{}", w.steps, w.cells,
+                   w.product.m, w.product.n, w.product.k, w.persistent ? " persistent" : "");
+    if (w.projection > 0) fmt::format_to(out, " projection={}", w.projection);
+  }
   void operator()(const ReductionWork& w) const {
     fmt::format_to(out, "reduction rows={} cols={} passes={:g}{}", w.rows, w.cols, w.passes,
                    w.strided ? " strided" : "");

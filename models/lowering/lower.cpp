@@ -11,6 +11,7 @@
 #include "models/lowering/kernels.hpp"
 #include "models/lowering/layers.hpp"
 #include "models/lowering/precision_plan.hpp"
+#include "models/lowering/recurrent.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
@@ -50,6 +51,10 @@ class Lowering {
       case OpKind::Linear:
       case OpKind::MatMul:
         return append(id, lower_product(context_, op));
+      case OpKind::Recurrent:
+        append(id, {});
+        step_.ops.back().candidates = lower_recurrent(context_, op, gpu_);
+        return;
       case OpKind::BatchNorm:
       case OpKind::LayerNorm:
       case OpKind::InstanceNorm:
@@ -310,6 +315,8 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {
       return time + framework.dispatch_per_library_call;
     case OpKind::BatchNorm:
       if (framework.compiler && framework.compiler->expands_normalization) return time;
+      return time + framework.dispatch_per_library_call;
+    case OpKind::Recurrent:
       return time + framework.dispatch_per_library_call;
     default:
       return time;

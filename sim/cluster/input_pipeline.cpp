@@ -53,6 +53,7 @@ StepProgram slowed(StepProgram program, double speed) {
   program.step_overhead /= speed;
   program.launch /= speed;
   for (ProgramOp& op : program.ops) op.dispatch /= speed;
+  for (ProgramKernel& kernel : program.kernels) kernel.more_launch /= speed;
   program.input->prepare /= speed;
   program.input->pin /= speed;
   return program;

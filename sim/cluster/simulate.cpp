@@ -27,8 +27,10 @@ class RunBuilder {
     host_ = run_.graph.add_resource(engine::Discipline::ProgramOrder);
     copier_ = run_.graph.add_resource(engine::Discipline::ProgramOrder);
     stream_ = run_.graph.add_resource(engine::Discipline::ProgramOrder);
-    for (const ProgramKernel& kernel : program.kernels)
+    for (const ProgramKernel& kernel : program.kernels) {
       durations_.push_back(ticks(kernel.duration));
+      launches_.push_back(ticks(program.launch) + ticks(kernel.more_launch));
+    }
     for (const ProgramOp& op : program.ops) dispatches_.push_back(ticks(op.dispatch));
     if (program.input) input_.emplace(*program.input, run_);
     for (int step = 0; step < num_steps; ++step) add_step();
@@ -71,13 +73,12 @@ class RunBuilder {
   void add_step() {
     const TaskId begin = add_begin();
     std::optional<TaskId> copied = add_copy(begin);
-    const Picoseconds launch = ticks(program_.launch);
     TaskId last = begin;
     for (std::size_t o = 0; o < program_.ops.size(); ++o) {
       const ProgramOp& op = program_.ops[o];
       for (std::uint32_t k = op.first_kernel; k < op.first_kernel + op.num_kernels; ++k) {
         const Picoseconds thinking = k == op.first_kernel ? dispatches_[o] : Picoseconds();
-        const TaskId launched = run_.add(TaskKind::Host, host_, thinking + launch);
+        const TaskId launched = run_.add(TaskKind::Host, host_, thinking + launches_[k]);
         if (op.waits_for_gpu && k == op.first_kernel) run_.graph.add_dependency(last, launched);
         if (run_.kernels.size() >= program_.launch_queue) {
           run_.graph.add_dependency(run_.kernels[run_.kernels.size() - program_.launch_queue],
@@ -97,7 +98,7 @@ class RunBuilder {
   const StepProgram& program_;
   StepRun run_;
   engine::ResourceId host_{}, copier_{}, stream_{};
-  std::vector<Picoseconds> durations_, dispatches_;
+  std::vector<Picoseconds> durations_, launches_, dispatches_;
   std::optional<InputTasks> input_;
 };
 
@@ -160,6 +161,7 @@ StepTimeline read_last_step(const StepProgram& program, const StepRun& run,
   for (const ProgramOp& op : program.ops) {
     result.host_busy += op.dispatch + program.launch * static_cast<double>(op.num_kernels);
   }
+  for (const ProgramKernel& kernel : program.kernels) result.host_busy += kernel.more_launch;
 
   if (program.input) {
     result.loader_busy = program.input->prepare + program.input->pin;

@@ -13,20 +13,30 @@ namespace tracecast {
 
 namespace {
 
+bool same(const MatrixWork& x, const MatrixWork& y) {
+  return x.batch == y.batch && x.m == y.m && x.n == y.n && x.k == y.k &&
+         x.transpose_a == y.transpose_a && x.transpose_b == y.transpose_b;
+}
+
 bool same(const Work& a, const Work& b) {
   if (a.index() != b.index()) return false;
   if (const auto* conv = std::get_if<ConvWork>(&a)) {
     return conv->shape == std::get<ConvWork>(b).shape;
   }
   if (const auto* x = std::get_if<MatrixWork>(&a)) {
-    const auto& y = std::get<MatrixWork>(b);
-    return x->batch == y.batch && x->m == y.m && x->n == y.n && x->k == y.k &&
-           x->transpose_a == y.transpose_a && x->transpose_b == y.transpose_b;
+    return same(*x, std::get<MatrixWork>(b));
   }
   if (const auto* x = std::get_if<StreamWork>(&a)) {
     const auto& y = std::get<StreamWork>(b);
     return x->elements == y.elements && x->operations_per_element == y.operations_per_element &&
            x->access_efficiency == y.access_efficiency;
+  }
+  if (const auto* x = std::get_if<RecurrentWork>(&a)) {
+    const auto& y = std::get<RecurrentWork>(b);
+    return x->steps == y.steps && x->cells == y.cells && same(x->product, y.product) &&
+           x->projection == y.projection && x->elementwise_bytes == y.elementwise_bytes &&
+           x->elements == y.elements && x->may_split_k == y.may_split_k &&
+           x->persistent == y.persistent;
   }
   const auto &x = std::get<ReductionWork>(a), &y = std::get<ReductionWork>(b);
   return x.rows == y.rows && x.cols == y.cols && x.passes == y.passes && x.strided == y.strided;
@@ -35,8 +45,9 @@ bool same(const Work& a, const Work& b) {
 bool same(const Kernel& a, const Kernel& b) {
   return a.kernel_class == b.kernel_class && a.algorithm == b.algorithm && a.pass == b.pass &&
          a.math == b.math && a.data == b.data && a.unit == b.unit && a.flops == b.flops &&
-         a.read == b.read && a.written == b.written && a.is_bounded_guess == b.is_bounded_guess &&
-         same(a.work, b.work);
+         a.read == b.read && a.written == b.written && a.launches == b.launches &&
+         a.more_launches == b.more_launches && a.driven_steps == b.driven_steps &&
+         a.is_bounded_guess == b.is_bounded_guess && same(a.work, b.work);
 }
 
 bool same(const Candidate& a, const Candidate& b) {
@@ -139,11 +150,15 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
                            .num_kernels = static_cast<std::uint32_t>(choice.estimates.size()),
                            .waits_for_gpu = waits});
     for (std::uint32_t k = 0; k < choice.estimates.size(); ++k) {
+      const Kernel& kernel = choice.candidate->kernels[k];
       // Launches of a loop follow each other no faster than the host issues them.
-      const double launches = static_cast<double>(choice.candidate->kernels[k].launches);
+      const double launches = static_cast<double>(kernel.launches);
       const Seconds issued = launches > 1 ? framework.launch_per_kernel * launches : Seconds();
-      program.kernels.push_back(
-          {.duration = std::max(choice.estimates[k].duration, issued), .op = i, .kernel = k});
+      program.kernels.push_back({.duration = std::max(choice.estimates[k].duration, issued),
+                                 .more_launch = framework.launch_per_kernel * kernel.more_launches +
+                                                framework.recurrent_step * kernel.driven_steps,
+                                 .op = i,
+                                 .kernel = k});
     }
   }
   return program;

@@ -31,6 +31,7 @@ struct PricedStep {
 /// A kernel as the host issues it.
 struct ProgramKernel {
   Seconds duration{};
+  Seconds more_launch{};     ///< host time on top of one launch
   std::uint32_t op = 0;      ///< index into PricedStep::choices
   std::uint32_t kernel = 0;  ///< index into the kernels of that choice
 };
@@ -61,7 +62,7 @@ struct InputStages {
 };
 
 /// One step as the framework's dispatch thread issues it: overhead, then op by op `dispatch` and one
-/// `launch` per kernel. Kernels run in one stream, in order, each after its launch. The input of the
+/// `launch` per kernel (more where a kernel stands for several). Kernels run in one stream, in order, each after its launch. The input of the
 /// step is copied first, by the copy engine; the first kernel waits for it.
 struct StepProgram {
   std::vector<ProgramOp> ops;

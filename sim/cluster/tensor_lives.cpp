@@ -118,7 +118,8 @@ class Lives {
 
   void share(const Op& op) {
     if (op.outputs.empty() || op.inputs.empty()) return;
-    const bool may_share = op.kind == OpKind::Reshape || framework_.in_place_activations;
+    const bool may_share = op.kind == OpKind::Reshape || op.kind == OpKind::Recurrent ||
+                           framework_.in_place_activations;
     if (may_share && shares_memory_with_input(op)) {
       buffer_of_[op.outputs[0].index] = buffer_of_[op.inputs[0].index];
     } else if (framework_.in_place_activations && gradient_is_in_place(op) &&

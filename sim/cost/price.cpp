@@ -1,12 +1,14 @@
 #include "sim/cost/price.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "sim/base/error.hpp"
 #include "sim/cost/convolution.hpp"
+#include "sim/cost/recurrent.hpp"
 #include "sim/cost/reduction.hpp"
 #include "sim/cost/roofs.hpp"
 #include "sim/cost/streaming.hpp"
@@ -19,6 +21,7 @@ namespace {
 CostForm form_of(const Kernel& kernel) {
   if (std::holds_alternative<StreamWork>(kernel.work)) return CostForm::Streaming;
   if (std::holds_alternative<ReductionWork>(kernel.work)) return CostForm::Reduction;
+  if (std::holds_alternative<RecurrentWork>(kernel.work)) return CostForm::Recurrent;
   if (kernel.unit == MathUnit::TensorCore) return CostForm::TensorCore;
   return kernel.kernel_class == KernelClass::Convolution ? CostForm::Convolution : CostForm::Gemm;
 }
@@ -124,7 +127,12 @@ KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProf
   }
   const SustainedGpu machine = sustain(gpu, kernel.math, kernel.unit, profile);
   Roofs roofs;
-  if (const auto* stream = std::get_if<StreamWork>(&kernel.work)) {
+  std::optional<Seconds> duration;
+  if (const auto* recurrent = std::get_if<RecurrentWork>(&kernel.work)) {
+    const RecurrentEstimate all = estimate_recurrent(kernel, *recurrent, machine, gpu, profile);
+    roofs = all.roofs;
+    duration = all.duration;
+  } else if (const auto* stream = std::get_if<StreamWork>(&kernel.work)) {
     roofs = estimate_streaming(kernel, *stream, machine, gpu, profile);
   } else if (const auto* matrix = std::get_if<MatrixWork>(&kernel.work)) {
     roofs = estimate_matrix(kernel, *matrix, machine, gpu, profile);
@@ -135,7 +143,7 @@ KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProf
   }
 
   KernelEstimate result;
-  const Seconds busy = combine(roofs);
+  const Seconds busy = duration.value_or(combine(roofs));
   const Seconds fill(profile.kernel.fill_us * 1e-6);
   result.duration = busy + fill;
   result.compute_time = roofs.compute;

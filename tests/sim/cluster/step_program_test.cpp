@@ -96,6 +96,15 @@ TEST_CASE("several kernels of one op are dispatched once") {
   CHECK(simulate(program).step_time.in_us() == doctest::Approx(10.0 + 3 * 5.0));
 }
 
+TEST_CASE("a kernel that stands for several launches is launched for as long") {
+  StepProgram program = even_program(4, 1.0_us, 10.0_us);
+  program.launch = 5.0_us;
+  program.kernels[2].more_launch = 45.0_us;  // nine more
+  const StepTimeline timeline = simulate(program);
+  CHECK(timeline.step_time.in_us() == doctest::Approx(4 * 15.0 + 45.0));
+  CHECK(timeline.host_busy.in_us() == doctest::Approx(4 * 15.0 + 45.0));
+}
+
 TEST_CASE("the first kernel waits for the input") {
   StepProgram program = even_program(1, 10.0_us, 1.0_us);
   program.synchronizes = true;
