@@ -69,12 +69,14 @@ using Handler = bool (*)(const Call&);
 struct NamedHandler {
   std::string_view op_type;
   Handler handler;
+  bool serves_side_results = false;  ///< also when nobody reads the first output
 };
 
 /// The handlers of each source, collected by operators.cpp.
 [[nodiscard]] std::span<const NamedHandler> layer_handlers();
 [[nodiscard]] std::span<const NamedHandler> elementwise_handlers();
 [[nodiscard]] std::span<const NamedHandler> movement_handlers();
+[[nodiscard]] std::span<const NamedHandler> recurrent_handlers();
 [[nodiscard]] std::span<const NamedHandler> reduction_handlers();
 [[nodiscard]] std::span<const NamedHandler> shape_handlers();
 

@@ -382,27 +382,6 @@ bool global_pool(const Call& call, bool is_max) {
 bool global_max_pool(const Call& call) { return global_pool(call, true); }
 bool global_average_pool(const Call& call) { return global_pool(call, false); }
 
-/// LSTM, GRU, RNN: no cost model, but outputs that the rest of the network can be read by. x: steps, N, features;
-/// outputs: all states (steps, directions, N, hidden), the last one and, of an LSTM, its cell.
-bool recurrent(const Call& call) {
-  const Shape x = call.shape(0);
-  const std::int64_t hidden = call.node.integer("hidden_size", 0);
-  if (x.size() != 3 || hidden < 1) {
-    throw InputError("input " + to_string(x), "hidden size " + std::to_string(hidden),
-                     "steps, samples, features and a hidden size of at least 1");
-  }
-  const std::int64_t directions = call.node.text("direction", "forward") == "bidirectional" ? 2 : 1;
-  const bool is_batch_first = call.node.integer("layout", 0) != 0;
-  const std::int64_t samples = x[is_batch_first ? 0 : 1];
-  const Shape last =
-      is_batch_first ? Shape{samples, directions, hidden} : Shape{directions, samples, hidden};
-  std::vector<Shape> shapes = {is_batch_first ? Shape{samples, x[1], directions, hidden}
-                                              : Shape{x[0], directions, samples, hidden}};
-  while (shapes.size() < std::min<std::size_t>(call.node.outputs.size(), 3)) shapes.push_back(last);
-  call.set_bounded(call.node.op_type(), shapes);
-  return true;
-}
-
 bool batch_normalization(const Call& call) {
   // Outputs beyond the first are running statistics of training mode.
   for (std::size_t i = 1; i < call.node.outputs.size(); ++i) {
@@ -494,9 +473,6 @@ constexpr NamedHandler kHandlers[] = {
     {"AveragePool", average_pool},
     {"GlobalAveragePool", global_average_pool},
     {"GlobalMaxPool", global_max_pool},
-    {"LSTM", recurrent},
-    {"GRU", recurrent},
-    {"RNN", recurrent},
     {"BatchNormalization", batch_normalization},
     {"LayerNormalization", layer_normalization},
     {"InstanceNormalization", instance_normalization},

@@ -11,12 +11,12 @@
 namespace tracecast::onnx {
 namespace {
 
-const std::unordered_map<std::string_view, Handler>& handlers() {
+const std::unordered_map<std::string_view, NamedHandler>& handlers() {
   static const auto table = [] {
-    std::unordered_map<std::string_view, Handler> all;
+    std::unordered_map<std::string_view, NamedHandler> all;
     for (const auto handlers_of : {layer_handlers, elementwise_handlers, movement_handlers,
-                                   reduction_handlers, shape_handlers}) {
-      for (const NamedHandler& named : handlers_of()) all.emplace(named.op_type, named.handler);
+                                   recurrent_handlers, reduction_handlers, shape_handlers}) {
+      for (const NamedHandler& named : handlers_of()) all.emplace(named.op_type, named);
     }
     return all;
   }();
@@ -108,9 +108,12 @@ void apply_operator(Interpreter& run, std::uint32_t node_index) {
   const Call call(run, node_index);
   if (call.node.is_standard) {
     const auto at = handlers().find(call.node.op_type());
-    // Without its main output only a side result (a mask, indices) is wanted, which no handler makes.
+    // Without its main output only a side result (a mask, indices) is wanted, which few handlers make.
     const bool has_result = !call.node.outputs.empty() && call.node.outputs[0] != kAbsent;
-    if (has_result && at != handlers().end() && at->second(call)) return;
+    const bool is_known = at != handlers().end();
+    if (is_known && (has_result || at->second.serves_side_results) && at->second.handler(call)) {
+      return;
+    }
   }
   apply_unknown(call);
 }

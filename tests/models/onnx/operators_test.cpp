@@ -100,11 +100,6 @@ TEST_CASE("what has no cost model but a known output is bounded at that shape") 
        "2x4x7x7x7", OpKind::Unknown},
       {"its mean", one_op({volume}, node("GlobalAveragePool", {"x"}, {"z"})), "2x4x1x1x1",
        OpKind::Unknown},
-      {"a recurrent layer",
-       one_op({{7, 2, 16}},
-              node("LSTM", {"x", "w", "r"}, {"z", "last"}, {attribute("hidden_size", 32)}),
-              {weight("w", {1, 128, 16}), weight("r", {1, 128, 32})}),
-       "7x1x2x32", OpKind::Unknown},
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);
@@ -113,6 +108,48 @@ TEST_CASE("what has no cost model but a known output is bounded at that shape") 
     CHECK(last_op(network.graph).kind == row.kind);
     CHECK(network.warnings.size() == 1);
   }
+}
+
+TEST_CASE("recurrent layers keep ONNX's shapes, gates and weights") {
+  struct Layer {
+    const char* what;
+    const char* op;
+    std::int64_t gates, directions, layout;
+    const char* shape;
+  };
+  const Layer layers[] = {
+      {"LSTM", "LSTM", 4, 1, 0, "7x1x2x32"},
+      {"both directions", "LSTM", 4, 2, 0, "7x2x2x32"},
+      {"batch first", "GRU", 3, 2, 1, "7x2x2x32"},  // N = 7, steps = 2
+      {"plain", "RNN", 1, 1, 0, "7x1x2x32"},
+  };
+  for (const Layer& layer : layers) {
+    CAPTURE(layer.what);
+    const std::int64_t rows = layer.gates * 32;
+    const OnnxNetwork network = import_model(one_op(
+        {{7, 2, 16}},
+        node(layer.op, {"x", "w", "r", "b"}, {"z"},
+             {attribute("hidden_size", 32), attribute("layout", layer.layout),
+              attribute_text("direction", layer.directions == 2 ? "bidirectional" : "forward")}),
+        {weight("w", {layer.directions, rows, 16}), weight("r", {layer.directions, rows, 32}),
+         weight("b", {layer.directions, 2 * rows})}));
+    CHECK(output_shape(network.graph) == layer.shape);
+    CHECK(network.warnings.empty());
+    CHECK(network.graph.parameter_count() == layer.directions * rows * (16 + 32 + 2));
+    // 14 states in all, whichever of the two dimensions is time.
+    CHECK(network.graph.forward_macs() ==
+          static_cast<double>(14 * layer.directions * rows * (16 + 32)));
+  }
+  // The last state alone.
+  const OnnxNetwork last = import_model(
+      one_op({{7, 2, 16}}, node("LSTM", {"x", "w", "r"}, {"", "z"}, {attribute("hidden_size", 32)}),
+             {weight("w", {1, 128, 16}), weight("r", {1, 128, 32})}));
+  CHECK(output_shape(last.graph) == "1x2x32");
+  CHECK(last.warnings.empty());
+  CHECK_THROWS_AS(
+      (void)import_model(one_op({{7, 2, 16}}, node("GRU", {"x", "w", "r"}, {"z"}),
+                                {weight("w", {1, 128, 16}), weight("r", {1, 128, 32})})),
+      InputError);
 }
 
 TEST_CASE("SAME_UPPER puts the odd cell after the image, SAME_LOWER before it") {
