@@ -138,6 +138,7 @@ NetworkGraph build_network(std::string_view name, const BuildOptions& options) {
                      "1 to " + std::to_string(kMostClasses));
   }
   BuildOptions sized = options;
+  sized.classes = classes;
   if (!sized.seq_len && find_exact(name) == nullptr) sized.seq_len = split_length(name).seq_len;
   NetworkGraph graph = entry->seq_len > 0      ? build_sequence(*entry, sized)
                        : entry->image_size > 0 ? build_image(*entry, sized)
