@@ -147,6 +147,29 @@ std::vector<ParameterSlot> make_slots() {
   add("context.bytes_per_thread", 0, 65536,
       [](CostProfile& p) -> double& { return p.context.bytes_per_thread; });
 
+  add("cpu.eigen_efficiency", 0.05, 1,
+      [](CostProfile& p) -> double& { return p.cpu.eigen_efficiency; });
+  add("cpu.library_efficiency", 0.05, 1,
+      [](CostProfile& p) -> double& { return p.cpu.library_efficiency; });
+  add("cpu.convolution_factor", 0.1, 1.5,
+      [](CostProfile& p) -> double& { return p.cpu.convolution_factor; });
+  add("cpu.backward_factor", 0.1, 1.5,
+      [](CostProfile& p) -> double& { return p.cpu.backward_factor; });
+  add("cpu.stream_efficiency", 0.01, 1,
+      [](CostProfile& p) -> double& { return p.cpu.stream_efficiency; });
+  add("cpu.eigen_core_loss", 0, 1, [](CostProfile& p) -> double& { return p.cpu.eigen_core_loss; });
+  add("cpu.library_core_loss", 0, 1,
+      [](CostProfile& p) -> double& { return p.cpu.library_core_loss; });
+  add("cpu.memory_efficiency", 0.1, 1,
+      [](CostProfile& p) -> double& { return p.cpu.memory_efficiency; });
+  add("cpu.remote_efficiency", 0, 1,
+      [](CostProfile& p) -> double& { return p.cpu.remote_efficiency; });
+  add("cpu.core_gb_per_s", 1, 200, [](CostProfile& p) -> double& { return p.cpu.core_gb_per_s; });
+  add("cpu.cache_bytes_per_clock", 0.5, 64,
+      [](CostProfile& p) -> double& { return p.cpu.cache_bytes_per_clock; });
+  add("cpu.parallel_us", 0, 500, [](CostProfile& p) -> double& { return p.cpu.parallel_us; });
+  add("cpu.error", 0.01, 2, [](CostProfile& p) -> double& { return p.cpu.error; });
+
   for (std::size_t i = 0; i < kCostFormCount; ++i) {
     add(fmt::format("error.{}.measured", kForms[i]), 0.01, 2,
         [=](CostProfile& p) -> double& { return p.error[i].measured; });

@@ -124,6 +124,25 @@ struct ContextParameters {
   double bytes_per_thread = 0;  ///< per thread that fits on the device: stacks, saved state
 };
 
+/// Kernels on CPU cores; formulas in sim/cost/cpu.hpp.
+struct CpuParameters {
+  double eigen_efficiency = 0;    ///< of one core's vector peak, Eigen's contractions
+  double library_efficiency = 0;  ///< the same, of a matrix library
+  double convolution_factor =
+      0;                       ///< a convolution's efficiency over a product's: packing of patches
+  double backward_factor = 0;  ///< the same of a backward pass over the forward pass
+  double stream_efficiency = 0;  ///< of the vector peak in kernels that pass over their data
+  double eigen_core_loss = 0;    ///< time lost per further core, of the time of perfect sharing
+  double library_core_loss = 0;  ///< the same, of a matrix library
+  double memory_efficiency = 0;  ///< of a socket's memory bandwidth
+  double remote_efficiency =
+      0;                     ///< what each further socket adds of its own, memory placed blindly
+  double core_gb_per_s = 0;  ///< most that one core draws from memory
+  double cache_bytes_per_clock = 0;  ///< of the last-level cache, each core
+  double parallel_us = 0;            ///< to wake the thread pool and join it
+  double error = 0;  ///< standard deviation of ln(measured / predicted) of any kernel
+};
+
 /// ln-error of one form: standard deviation of ln(measured / predicted).
 struct ErrorSpread {
   double measured = 0;     ///< on a GPU that was measured
@@ -160,6 +179,7 @@ struct CostProfile {
   KernelParameters kernel;
   PowerParameters power;
   ContextParameters context;
+  CpuParameters cpu;
   std::array<ErrorSpread, kCostFormCount> error{};
   /// [form][architecture]: rows of this generation were in the fit of this form.
   std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};

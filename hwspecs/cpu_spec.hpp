@@ -48,4 +48,13 @@ struct CpuSpec : SpecIdentity {
   [[nodiscard]] Hertz single_thread_speed() const;
 };
 
+/// The processors of one machine.
+struct CpuNode {
+  CpuSpec cpu;
+  int sockets = 1;
+  Bytes memory{};  ///< of the machine
+
+  [[nodiscard]] int cores() const { return sockets * cpu.cores; }
+};
+
 }  // namespace tracecast

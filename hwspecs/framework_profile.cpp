@@ -133,6 +133,10 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
       read.count(TRACECAST_FIELD(updates_per_synchronization), 0, 1000000);
   p.synchronization = us(read.number(TRACECAST_FIELD(synchronization_us), 0, kMostUs));
 
+  p.reference_cpu = read.text(TRACECAST_FIELD(reference_cpu));
+  const std::array<std::string, 2> cpu_kernels{"eigen_avx", "library"};
+  p.cpu_kernels = static_cast<CpuKernels>(read.word(TRACECAST_FIELD(cpu_kernels), cpu_kernels));
+
   const std::array<std::string, 2> layouts{"nchw", "nhwc"};
   p.image_layout = static_cast<ImageLayout>(read.word(TRACECAST_FIELD(image_layout), layouts));
   p.tensor_core_image_layout =

@@ -23,6 +23,12 @@ enum class Recurrence {
   Unrolled,  ///< as ordinary ops, step by step, each dispatched and with a gradient of its own
 };
 
+/// Which kernels a framework's own binaries run on CPUs.
+enum class CpuKernels {
+  EigenAvx,  ///< Eigen's, compiled for AVX: no fused multiply-adds whatever the CPU has
+  Library,   ///< a matrix library's (MKL, oneDNN, OpenBLAS) in the widest vectors that the CPU has
+};
+
 /// How weight decay reaches a weight.
 enum class WeightDecay {
   None,
@@ -99,6 +105,9 @@ struct FrameworkProfile {
   /// The same of a whole step, for what no kernel explains: clocks, drivers, library versions, how
   /// others measured.
   double system_log_sd = 0.12;
+  /// Id of the CPU for which the costs above are stated; others scale with their single-thread speed.
+  std::string reference_cpu;
+  CpuKernels cpu_kernels = CpuKernels::Library;
   /// The host waits for the GPU before it dispatches the next step.
   bool synchronizes_each_step = false;
   /// The host waits for the GPU after so many forward and backward ops; 0 = never within a step.

@@ -51,6 +51,7 @@ struct HostCpu {
 
 /// "2xe5_2698_v4" or "e5_2698_v4".
 HostCpu find_host(const JobOptions& options, const Sources& sources, Job& job) {
+  if (options.host_cpu.empty() && job.machine) return {&*job.host, job.machine->sockets, false};
   if (options.host_cpu.empty()) {
     const DefaultHost usual = default_host(job.gpu.release_year);
     job.assumptions.push_back(

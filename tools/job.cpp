@@ -21,7 +21,9 @@
 #include "tools/framework_era.hpp"
 #include "tools/input_options.hpp"
 #include "tools/output.hpp"
+#include "tools/placement.hpp"
 #include "tools/sha256.hpp"
+#include "tools/spec_folder.hpp"
 
 namespace tracecast {
 namespace {
@@ -99,7 +101,8 @@ void settle_precision(Job& job, const Sources& sources) {
   job.precision = choice.mode;
   if (!choice.fallback.empty()) job.warnings.push_back(choice.fallback);
   if (!choice.note.empty()) job.assumptions.push_back(choice.note);
-  if (job.precision == PrecisionMode::Int8 && job.framework.int8_engine != job.framework.id) {
+  if (job.precision == PrecisionMode::Int8 && !job.cpu &&
+      job.framework.int8_engine != job.framework.id) {
     const std::string name = job.framework.name;
     job.framework = take_framework(job.framework.int8_engine, sources);
     job.assumptions.push_back(name + " has no 8-bit kernels on GPUs: its network runs in " +
@@ -218,7 +221,8 @@ PredictRequest request_of(const Job& job, const Sources& sources) {
           .input = job.input ? &*job.input : nullptr,
           .power_limit = job.options.power_limit_w
                              ? std::optional(Watts(*job.options.power_limit_w))
-                             : std::nullopt};
+                             : std::nullopt,
+          .cpu = job.cpu ? &*job.cpu : nullptr};
 }
 
 }  // namespace
@@ -258,12 +262,13 @@ std::optional<PrecisionMode> find_precision(std::string_view name) {
 }
 
 Sources load_sources(const SourceOptions& options) {
-  Sources sources{.gpus = GpuCatalog::embedded(),
-                  .cpus = CpuCatalog::embedded(),
+  Sources sources{.gpus = load_catalog<GpuSpec>(options.hwspecs, ""),
+                  .cpus = load_catalog<CpuSpec>(options.hwspecs, "cpu"),
+                  .links = load_catalog<LinkSpec>(options.hwspecs, "link"),
+                  .machines = load_catalog<MachineSpec>(options.hwspecs, "machine"),
                   .cost = {},
                   .cost_record = {},
                   .framework_sets = {}};
-  if (!options.hwspecs.empty()) sources.gpus.add_folder(options.hwspecs);
   if (options.profile.empty()) {
     sources.cost = default_cost_profile();
     std::string text;
@@ -339,10 +344,10 @@ Job make_job(const JobOptions& o, const Sources& sources) {
                      describe_choices(o.precision, names));
   }
   job.precision = *precision;
-  job.gpu = sources.gpus.find(o.gpu);
-  set_board(o, job.gpu);
   job.framework = o.xla ? take_framework(find_compiled_framework(o.framework, "xla").id, sources)
                         : take_framework(o, sources);
+  place_job(job, sources);
+  if (!job.cpu) set_board(o, job.gpu);
   const std::string& family = job.framework.compiler ? job.framework.compiler->framework
                               : job.framework.era    ? job.framework.era->framework
                                                      : job.framework.id;
@@ -375,7 +380,7 @@ Job make_job(const JobOptions& o, const Sources& sources) {
   settle_precision(job, sources);
   add_steps(job);
   job.input = make_input(o, sources, job);
-  job.inputs.push_back({"gpu", job.gpu.id, hash_of(job.gpu.values)});
+  job.inputs.push_back({job.cpu ? "cpu" : "gpu", job.gpu.id, hash_of(job.gpu.values)});
   job.inputs.push_back({"framework", job.framework.id, hash_of(job.framework.values)});
   if (job.input) {
     job.inputs.push_back({"data_set", job.input->data.id, hash_of(job.input->data.values)});

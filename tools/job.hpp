@@ -9,6 +9,8 @@
 #include "hwspecs/cpu_loader.hpp"
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/link_spec.hpp"
+#include "hwspecs/machine_spec.hpp"
 #include "models/graph.hpp"
 #include "sim/cluster/prediction.hpp"
 
@@ -28,10 +30,12 @@ struct SourceOptions {
   std::vector<std::string> sets;  ///< "cost.PARAMETER=VALUE", "framework.FIELD=VALUE"
 };
 
-/// The GPUs and the cost profile that a command works with.
+/// The hardware and the cost profile that a command works with.
 struct Sources {
   GpuCatalog gpus;
   CpuCatalog cpus;
+  LinkCatalog links;
+  MachineCatalog machines;
   CostProfile cost;
   InputRecord cost_record;
   std::vector<std::string>
@@ -45,7 +49,9 @@ constexpr std::int64_t kMostBatch = 1'000'000;
 /// What the user asked for, checked where it can be without reading files.
 struct JobOptions {
   std::string network;  ///< zoo name or path
-  std::string gpu;
+  std::string gpu;      ///< or "cpu:[Nx]ID"
+  std::string
+      machine;  ///< whose CPUs dispatch and whose links carry the input; empty: a typical one
   std::int64_t batch = 1;
   std::string phase = "train";
   std::string precision = "fp32";
@@ -73,8 +79,11 @@ struct JobOptions {
 /// A job with everything looked up.
 struct Job {
   JobOptions options;
-  bool from_file = false;  ///< the network is an ONNX file
-  GpuSpec gpu;
+  bool from_file = false;       ///< the network is an ONNX file
+  GpuSpec gpu;                  ///< without one: device_of(*cpu)
+  std::optional<CpuNode> cpu;   ///< the step runs on these cores and on no GPU
+  std::optional<CpuSpec> host;  ///< CPU of the machine asked for
+  std::optional<MachineSpec> machine;
   FrameworkProfile framework;
   PrecisionMode precision{};
   Phase phase{};

@@ -92,7 +92,9 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("network", job.network, "Zoo name (see `networks`) or path to an .onnx file")
       ->required()
       ->type_name("NETWORK");
-  verb->add_option("--gpu", job.gpu, "GPU, such as v100_sxm2_16gb or v100 (see `gpus`)")
+  verb->add_option("--gpu", job.gpu,
+                   "GPU, such as v100_sxm2_16gb or v100 (see `gpus`), or cpu:2xe5_2667: no GPU, "
+                   "two such CPUs")
       ->required()
       ->type_name("ID");
   verb->add_option("--batch", job.batch, "Samples per step")->type_name("N")->capture_default_str();
@@ -132,6 +134,9 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update")
       ->type_name("N")
       ->capture_default_str();
+  verb->add_option("--machine", job.machine,
+                   "Machine whose CPU dispatches and loads, and whose links carry the input")
+      ->type_name("ID");
   verb->add_option("--host-cpu", job.host_cpu, "CPU of the host, such as 2xe5_2698_v4")
       ->type_name("[N x]ID");
   verb->add_option("--cpu-threads", job.cpu_threads, "CPU threads that the job may use")

@@ -9,6 +9,8 @@ namespace tracecast {
 
 std::string report_csv(const Job& job, const Prediction& p) {
   const auto number = [](double value) { return fmt::format("{}", value); };
+  // What only a GPU has stays empty without one.
+  const auto of_gpu = [&](double value) { return job.cpu ? std::string() : number(value); };
   const std::vector<std::pair<std::string_view, std::string>> columns = {
       {"network", job.forward.name},
       {"gpu", job.gpu.id},
@@ -27,18 +29,18 @@ std::string report_csv(const Job& job, const Prediction& p) {
       {"throughput_high_samples_per_s", number(p.throughput_samples_per_s.high)},
       {"step_time_s", number(p.step_time_s.value)},
       {"kernel_time_s", number(p.timeline.kernel_busy.in_s())},
-      {"gpu_utilization_min", number(p.gpu_utilization.min)},
-      {"gpu_utilization_avg", number(p.gpu_utilization.avg)},
-      {"gpu_utilization_max", number(p.gpu_utilization.max)},
+      {"gpu_utilization_min", of_gpu(p.gpu_utilization.min)},
+      {"gpu_utilization_avg", of_gpu(p.gpu_utilization.avg)},
+      {"gpu_utilization_max", of_gpu(p.gpu_utilization.max)},
       {"sm_efficiency", number(p.sm_efficiency)},
       {"cpu_utilization", number(p.cpu_utilization)},
       {"peak_live_bytes", number(p.memory.peak_live.in_bytes())},
       {"device_used_bytes", number(p.memory.device_used.in_bytes())},
       {"fits", p.memory.fits ? "yes" : "no"},
-      {"power_avg_w", number(p.power.avg.in_w())},
-      {"power_limit_w", number(p.power.limit.in_w())},
-      {"sm_clock_mhz", number(p.power.clock.in_mhz())},
-      {"energy_j_per_sample", number(p.energy_per_sample.in_j())},
+      {"power_avg_w", of_gpu(p.power.avg.in_w())},
+      {"power_limit_w", of_gpu(p.power.limit.in_w())},
+      {"sm_clock_mhz", of_gpu(p.power.clock.in_mhz())},
+      {"energy_j_per_sample", of_gpu(p.energy_per_sample.in_j())},
       {"bottleneck", std::string(to_string(p.bottleneck))},
   };
   std::string header, row;

@@ -103,6 +103,24 @@ Json input_json(const Job& job, const InputUse& use) {
           {"workers_needed", use.workers_needed ? Json(*use.workers_needed) : Json()}};
 }
 
+/// Power of the board, and energy.
+void add_power(Json& doc, const Job& job, const Prediction& p) {
+  doc["power_w"] = {{"idle", p.power.idle.in_w()},
+                    {"min", p.power.min.in_w()},
+                    {"avg", p.power.avg.in_w()},
+                    {"max", p.power.max.in_w()},
+                    {"limit", p.power.limit.in_w()},
+                    {"demand", p.power.demand.in_w()},
+                    {"basis", p.power.is_guess ? "guess" : "transferred"}};
+  doc["power_limit_throttles"] = p.power.throttles;
+  doc["sm_clock_mhz"] = p.power.clock.in_mhz();
+  doc["energy_j_per_sample"] = p.energy_per_sample.in_j();
+  const auto samples = epoch_samples(job.options);
+  doc["epoch_samples"] = samples ? Json(*samples) : Json();
+  doc["energy_j_per_epoch"] =
+      samples ? Json(p.energy_per_sample.in_j() * static_cast<double>(*samples)) : Json();
+}
+
 }  // namespace
 
 std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice& advice,
@@ -120,6 +138,8 @@ std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice&
   doc["gpu"] = job.gpu.id;
   doc["gpus"] = 1;
   doc["nodes"] = 1;
+  if (job.machine) doc["machine"] = job.machine->id;
+  if (job.host) doc["host_cpu"] = job.host->id;
   doc["batch_per_gpu"] = job.options.batch;
   doc["phase"] = to_string(job.phase);
   doc["precision"] = to_string(job.precision);
@@ -136,24 +156,15 @@ std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice&
       job.forward.forward_macs() / static_cast<double>(job.forward.batch);
   doc["throughput_samples_per_s"] = to_json(p.throughput_samples_per_s);
   doc["step_time_s"] = to_json(p.step_time_s);
-  doc["gpu_utilization"] = to_json(p.gpu_utilization);
+  doc["gpu_utilization"] = job.cpu ? Json() : to_json(p.gpu_utilization);
   doc["sm_efficiency"] = p.sm_efficiency;
   doc["cpu_utilization"] = p.cpu_utilization;
   doc["memory"] = memory_json(p.memory, advice);
-  doc["power_w"] = {{"idle", p.power.idle.in_w()},
-                    {"min", p.power.min.in_w()},
-                    {"avg", p.power.avg.in_w()},
-                    {"max", p.power.max.in_w()},
-                    {"limit", p.power.limit.in_w()},
-                    {"demand", p.power.demand.in_w()},
-                    {"basis", p.power.is_guess ? "guess" : "transferred"}};
-  doc["power_limit_throttles"] = p.power.throttles;
-  doc["sm_clock_mhz"] = p.power.clock.in_mhz();
-  doc["energy_j_per_sample"] = p.energy_per_sample.in_j();
-  const auto samples = epoch_samples(job.options);
-  doc["epoch_samples"] = samples ? Json(*samples) : Json();
-  doc["energy_j_per_epoch"] =
-      samples ? Json(p.energy_per_sample.in_j() * static_cast<double>(*samples)) : Json();
+  if (job.cpu) {
+    doc["power_w"] = doc["energy_j_per_sample"] = Json();
+  } else {
+    add_power(doc, job, p);
+  }
   doc["breakdown"] = to_json(p.by_class, "class", step, true);
   doc["convolution_algorithms"] = to_json(p.convolutions, "algorithm", step, true);
   doc["critical_path"] = to_json(std::vector<TimeShare>{{"kernels", p.timeline.critical_kernels},

@@ -18,12 +18,13 @@ std::string row(std::string_view name, std::string_view value) {
 }
 
 /// What is used or needed, against what there is.
-std::string verdict(const MemoryPlan& memory) {
+std::string verdict(const Job& job, const MemoryPlan& memory) {
   const std::string capacity = gibibytes(memory.capacity);
   if (memory.fits) {
-    return fmt::format("{}  of {}: it fits, {} to spare",
-                       row("nvidia-smi shows", gibibytes(memory.device_used)), capacity,
-                       gibibytes(memory.headroom()));
+    return fmt::format(
+        "{}  of {}: it fits, {} to spare",
+        row(job.cpu ? "the process holds" : "nvidia-smi shows", gibibytes(memory.device_used)),
+        capacity, gibibytes(memory.headroom()));
   }
   return fmt::format("{}  of {}: DOES NOT FIT, {} too much",
                      row("needed", gibibytes(memory.needed)), capacity,
@@ -70,7 +71,7 @@ std::vector<std::string> memory_lines(const Job& job, const Prediction& predicti
     lines.push_back(fmt::format("{}  {:>3.0f} %  {}", row(name, gibibytes(bytes)), share * 100,
                                 bar(share, 32)));
   }
-  lines.push_back(verdict(memory));
+  lines.push_back(verdict(job, memory));
   if (advice.largest_batch) lines.push_back(largest(job, *advice.largest_batch));
   if (advice.recomputed) lines.push_back(with_recomputation(prediction, *advice.recomputed));
   if (advice.accumulated) {

@@ -69,15 +69,17 @@ void add_job(Page& page, const Job& job) {
             job.forward.name, job.from_file ? " (ONNX file)" : "",
             static_cast<double>(job.forward.parameter_count()) * 1e-6,
             job.forward.forward_macs() / static_cast<double>(job.forward.batch) * 1e-9);
-  page.line("GPU", "{} = {}{}", job.gpu.id, job.gpu.name,
+  page.line(job.cpu ? "CPU" : "GPU", "{} = {}{}", job.gpu.id, job.gpu.name,
             o.gpu == job.gpu.id ? "" : fmt::format(" (chosen for \"{}\")", o.gpu));
   page.line("Job", "{}, batch {}{}{}, {}, {}{}, {}", o.phase, o.batch,
             o.accumulate > 1 ? fmt::format(" x {} per update", o.accumulate) : "",
             o.recompute == "none" ? "" : fmt::format(", {} recomputation", o.recompute),
             o.precision, job.framework.name, job.phase == Phase::Train ? ", " + o.optimizer : "",
-            job.input ? job.input->data.name + " loaded by " + job.input->pipeline.name
+            job.cpu     ? "input in memory"
+            : job.input ? job.input->data.name + " loaded by " + job.input->pipeline.name
             : o.data == "synthetic" ? "input already on the GPU"
                                     : "input copied every step");
+  if (job.machine) page.line("Machine", "{} = {}", job.machine->id, job.machine->name);
   for (const std::string& assumption : job.assumptions) page.line("", "{}", assumption);
 }
 
@@ -186,11 +188,13 @@ void add_basis(Page& page, const Job& job, const Prediction& p) {
     return;
   }
   const double host = p.timeline.critical_host.in_s() / p.step_time_s.value;
-  page.line("Would help most", "{}",
-            host > 0.5
-                ? fmt::format("your host's launch cost: --set framework.launch_us=...; now {} us",
-                              three_digits(job.framework.launch_per_kernel.in_us()))
-                : fmt::format("parameters fitted on a {}: --profile FILE", job.gpu.name));
+  page.line(
+      "Would help most", "{}",
+      host > 0.5 ? fmt::format("your host's launch cost: --set framework.launch_us=...; now {} us",
+                               three_digits(job.framework.launch_per_kernel.in_us()))
+      : job.cpu
+          ? fmt::format("measured steps of a {}: every CPU parameter is a prior", job.gpu.name)
+          : fmt::format("parameters fitted on a {}: --profile FILE", job.gpu.name));
 }
 
 }  // namespace
@@ -219,12 +223,19 @@ std::string report_text(const Job& job, const Prediction& p, const MemoryAdvice&
   page.line("Critical path", "kernels {}, waiting for the host {}, for input {}",
             percent(t.critical_kernels.in_s() / step), percent(t.critical_host.in_s() / step),
             percent(t.critical_input.in_s() / step));
-  page.line("GPU utilisation", "{} (nvidia-smi: {} to {}); SM efficiency {} of peak arithmetic",
-            percent(p.gpu_utilization.avg), percent(p.gpu_utilization.min),
-            percent(p.gpu_utilization.max), percent(p.sm_efficiency));
-  if (p.input) add_input(page, job, *p.input);
-  add_cpu(page, p);
-  add_power(page, job, p);
+  if (job.cpu) {
+    page.line("CPU utilisation", "{} of {} cores; {} of peak arithmetic",
+              percent(p.cpu_utilization), job.cpu->cores(), percent(p.sm_efficiency));
+    page.line("Power", "not predicted without a GPU; {} x TDP {:.0f} W", job.cpu->sockets,
+              job.cpu->cpu.tdp.in_w());
+  } else {
+    page.line("GPU utilisation", "{} (nvidia-smi: {} to {}); SM efficiency {} of peak arithmetic",
+              percent(p.gpu_utilization.avg), percent(p.gpu_utilization.min),
+              percent(p.gpu_utilization.max), percent(p.sm_efficiency));
+    if (p.input) add_input(page, job, *p.input);
+    add_cpu(page, p);
+    add_power(page, job, p);
+  }
   page.blank();
   add_basis(page, job, p);
   for (const std::string& warning : job.warnings) page.line("Warning", "{}", warning);

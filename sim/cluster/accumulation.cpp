@@ -69,7 +69,8 @@ Prediction predict_accumulated(const PredictRequest& request, const NetworkGraph
                                 .keeps_gradients = request.keeps_gradients,
                                 .input_from_host = request.input_from_host,
                                 .input = request.input,
-                                .num_causes = kAll});
+                                .num_causes = kAll,
+                                .cpu = request.cpu});
   const double times = static_cast<double>(micro_batches - 1);
   const Seconds step = p.timeline.step_time + m.timeline.step_time * times;
   const double early = m.timeline.step_time * times / step;  // share of the time before the last

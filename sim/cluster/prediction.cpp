@@ -7,6 +7,7 @@
 #include "models/lowering/lower.hpp"
 #include "models/training.hpp"
 #include "sim/base/error.hpp"
+#include "sim/cluster/cpu_run.hpp"
 #include "sim/cluster/power_limit.hpp"
 
 namespace tracecast {
@@ -35,6 +36,15 @@ Bytes input_bytes(const PredictRequest& request) {
   return bytes;
 }
 
+cost::CpuTarget cores_of(const PredictRequest& request) {
+  return {.node = *request.cpu, .kernels = request.framework.cpu_kernels};
+}
+
+PricedStep price_step(LoweredStep lowered, const PredictRequest& r) {
+  return r.cpu ? price_on_cpu(std::move(lowered), cores_of(r), r.cost)
+               : price(std::move(lowered), r.gpu, r.cost);
+}
+
 struct PlannedStep {
   PricedStep priced;
   MemoryPlan memory;
@@ -56,7 +66,7 @@ MemoryOptions memory_options(const PredictRequest& r) {
 PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& framework,
                           const NetworkGraph& in_memory) {
   PlannedStep step;
-  step.priced = price(lower(r.graph, framework, r.gpu, {.precision = r.precision}), r.gpu, r.cost);
+  step.priced = price_step(lower(r.graph, framework, r.gpu, {.precision = r.precision}), r);
   step.memory = plan_memory(in_memory, workspaces_of(r.graph, step.priced), framework, r.gpu,
                             r.cost, memory_options(r));
   return step;
@@ -132,7 +142,7 @@ Prediction predict(const PredictRequest& request) {
   result.memory = planned.memory;
 
   Seconds input_copy{};
-  if (request.input_from_host) {
+  if (request.input_from_host && !request.cpu) {
     input_copy = input_bytes(request) / (request.gpu.pcie_bandwidth * kCopyEfficiency);
   }
   if (request.input) {
@@ -140,16 +150,19 @@ Prediction predict(const PredictRequest& request) {
                  copy_rate(*request.input, request.gpu.pcie_bandwidth * kCopyEfficiency);
   }
   result.program = build_step_program(graph, result.priced, request.framework, input_copy);
-  InputRun fed;  // the last run with an input pipeline
+  if (request.cpu) result.program.launch_queue = 1;  // the thread that dispatches waits for each op
+  InputRun fed;                                      // the last run with an input pipeline
   const auto run = [&](const StepProgram& program) {
     if (!request.input) return simulate(program);
     fed = run_with_input(program, *request.input);
     return fed.timeline;
   };
   result.timeline = run(result.program);
-  const LimitedStep limited =
-      hold_power_limit(result.priced, result.program, result.timeline, request.gpu,
-                       request.power_limit.value_or(request.gpu.tdp), request.cost, run);
+  LimitedStep limited;
+  if (!request.cpu) {
+    limited = hold_power_limit(result.priced, result.program, result.timeline, request.gpu,
+                               request.power_limit.value_or(request.gpu.tdp), request.cost, run);
+  }
   if (request.input) {
     result.program = std::move(fed.program);
     result.input = fed.use;
@@ -188,11 +201,17 @@ Prediction predict(const PredictRequest& request) {
     result.cpu_utilization = result.input ? result.input->busy_threads / result.input->cpu_threads
                                           : result.timeline.host_busy / step;
   }
-  result.gpu_utilization = gpu_utilization(result.timeline, request.gpu);
+  if (request.cpu) {
+    result.cpu_utilization =
+        cores_busy(result.priced, result.timeline, cores_of(request), request.cost);
+  } else {
+    result.gpu_utilization = gpu_utilization(result.timeline, request.gpu);
+    result.power =
+        board_power(result.priced, result.program, result.timeline, limited, request.cost);
+    result.power_causes = limited.demand_causes;
+    result.energy_per_sample = result.power.avg * step / static_cast<double>(graph.batch);
+  }
   result.sm_efficiency = sm_efficiency(result.priced, step, request.gpu);
-  result.power = board_power(result.priced, result.program, result.timeline, limited, request.cost);
-  result.power_causes = limited.demand_causes;
-  result.energy_per_sample = result.power.avg * step / static_cast<double>(graph.batch);
   result.by_class = time_by_class(result.priced, result.timeline);
   result.convolutions = convolution_time_by_algorithm(result.priced);
   result.by_basis = time_by_basis(result.priced, result.timeline);

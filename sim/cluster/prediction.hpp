@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hwspecs/cost_profile.hpp"
+#include "hwspecs/cpu_spec.hpp"
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
@@ -43,7 +44,7 @@ struct StepOptions {
 /// One job on one GPU. The graph is that of the whole step (make_step_graph).
 struct PredictRequest {
   const NetworkGraph& graph;
-  const GpuSpec& gpu;
+  const GpuSpec& gpu;  ///< or device_of(*cpu)
   const CostProfile& cost;
   const FrameworkProfile& framework;
   PrecisionMode precision = PrecisionMode::Fp32;
@@ -52,6 +53,8 @@ struct PredictRequest {
   const InputJob* input = nullptr;     ///< loads every batch; else the input is there already
   std::size_t num_causes = 3;          ///< how many of the greatest costs to name
   std::optional<Watts> power_limit{};  ///< nothing = the board's own
+  /// The step runs on these cores and on no GPU; `framework` is used as on_cpu() has it.
+  const CpuNode* cpu = nullptr;
 };
 
 /// Everything known about one step and the run made of it.
@@ -67,11 +70,11 @@ struct Prediction {
   Range gpu_utilization;     ///< as nvidia-smi shows it
   double sm_efficiency = 0;  ///< arithmetic done / possible
   /// Share of the step in which the dispatch thread works; with an input pipeline: mean share of the
-  /// host's threads that work, loading or dispatching.
+  /// host's threads that work, loading or dispatching; without a GPU: share of the cores' time.
   double cpu_utilization = 0;
   std::optional<InputUse> input;  ///< of an input pipeline
   MemoryPlan memory;
-  PowerRange power;
+  PowerRange power;          ///< of the board; nothing without a GPU
   PowerCauses power_causes;  ///< of the power that the step asks for without a limit
   Joules energy_per_sample{};
   std::vector<TimeShare> by_class;      ///< sums to the step time

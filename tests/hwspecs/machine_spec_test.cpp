@@ -6,6 +6,7 @@
 #include "hwspecs/disk_spec.hpp"
 #include "hwspecs/gpu_loader.hpp"
 #include "hwspecs/link_spec.hpp"
+#include "sim/base/random.hpp"
 #include "tests/hwspecs/spec_checks.hpp"
 
 TEST_SUITE_BEGIN("hwspecs/machine_spec");
@@ -97,6 +98,18 @@ TEST_CASE("a wrong machine is refused in one line that names the field") {
   const std::string zero = replace(kBox, "id: \"nvlink2\" count: 2", "id: \"nvlink2\" count: 0");
   CHECK(input_error([&] { (void)load_machine_spec(zero, "x"); }).find("count 0") !=
         std::string::npos);
+}
+
+TEST_CASE("a truncated or damaged machine is read or refused, never more") {
+  Random random(11);
+  for (int round = 0; round < 1000; ++round) {
+    std::string text = kBox.substr(0, round % 2 ? kBox.size() : random.next() % kBox.size());
+    for (int flips = 0; flips < 3 && !text.empty(); ++flips) {
+      text[random.next() % text.size()] ^= static_cast<char>(1u << (random.next() % 8));
+    }
+    const std::string error = input_error([&] { (void)load_machine_spec(text, "x"); });
+    CHECK(error.find('\n') == error.npos);
+  }
 }
 
 TEST_CASE("every machine in the binary is valid and made of hardware that has a spec") {

@@ -51,6 +51,66 @@ TEST_CASE("an unknown kind or id is answered with the nearest word and exit code
   CHECK(hardware({}).exit_code == 2);
 }
 
+ProcessResult predict(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {TRACECAST_PROGRAM, "predict", "resnet50", "--batch", "8"});
+  return run_process(arguments, Seconds(30));
+}
+
+TEST_CASE("a prediction without a GPU has no power and no GPU utilisation, and says so") {
+  const ProcessResult text = predict({"--gpu", "cpu:2xe5-2667"});
+  CHECK(text.exit_code == 0);
+  CHECK(text.out.find("cpu:2xe5_2667_v4 = 2 x Intel Xeon E5-2667 v4") != std::string::npos);
+  CHECK(text.out.find("of 16 cores") != std::string::npos);
+  CHECK(text.out.find("nvidia-smi") == std::string::npos);
+  const Json doc = Json::parse(predict({"--gpu", "cpu:2xe5-2667", "--format", "json"}).out);
+  CHECK(doc["gpu"] == "cpu:2xe5_2667_v4");
+  CHECK(doc["gpu_utilization"].is_null());
+  CHECK(doc["power_w"].is_null());
+  CHECK(doc["energy_j_per_sample"].is_null());
+  CHECK(doc["memory"]["fits"] == true);
+  const double busy = doc["cpu_utilization"];
+  CHECK(busy > 0);
+  CHECK(busy <= 1);
+  CHECK(doc["basis"].back()["basis"] == "spec");
+}
+
+TEST_CASE("a machine's CPU scales the host's costs, and its slot bounds the copy of the input") {
+  const auto step = [](const std::vector<std::string>& more) {
+    std::vector<std::string> command{"--gpu", "k40m", "--phase", "infer", "--format", "json"};
+    command.insert(command.end(), more.begin(), more.end());
+    return Json::parse(predict(command).out)["step_time_s"]["value"].get<double>();
+  };
+  const double typical = step({});
+  CHECK(step({"--machine", "dgx1"}) == doctest::Approx(typical));  // the reference CPU
+  CHECK(step({"--machine", "paddle_k40m_host"}) > typical);        // 2.6 GHz turbo, Ivy Bridge
+  CHECK(step({"--machine", "s_fj_v100"}) <= typical);              // 3.7 GHz turbo, Skylake
+  const Json doc =
+      Json::parse(predict({"--gpu", "v100", "--machine", "dgx1", "--format", "json"}).out);
+  CHECK(doc["machine"] == "dgx1_v100");
+  CHECK(doc["host_cpu"] == "e5_2698_v4");
+}
+
+TEST_CASE("a machine or CPU that does not exist is refused in one line") {
+  const std::vector<std::vector<std::string>> rows = {
+      {"--gpu", "cpu:e5_9999"},
+      {"--gpu", "cpu:"},
+      {"--gpu", "cpu:2x"},
+      {"--gpu", "cpu:0xe5_2667"},
+      {"--gpu", "cpu:999xe5_2667"},
+      {"--gpu", "v100", "--machine", "dgx17"},
+      {"--gpu", "cpu:2xe5_2667", "--data", "imagenet"},
+      {"--gpu", "cpu:2xe5_2667", "--power-limit", "100"},
+      {"--gpu", "v100", "--host-cpu", "e5_2667", "--machine", "dgx1"},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.back());
+    const ProcessResult result = predict(row);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out == "");
+    CHECK(result.err.find('\n') == result.err.size() - 1);
+  }
+}
+
 TEST_CASE("a folder adds a disk of one's own in its sub-folder") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "disk");

@@ -1,0 +1,121 @@
+#include "tools/placement.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "sim/cluster/cpu_run.hpp"
+#include "tools/output.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::string_view kCpuPrefix = "cpu:";
+constexpr long long kMostSockets = 64;
+
+/// "2xe5_2667" or "e5_2667"; in "3970x" the x belongs to the name.
+CpuNode parse_cpu_node(std::string_view text, const CpuCatalog& cpus) {
+  CpuNode node;
+  const std::size_t x = text.find('x');
+  const bool may_count = x != text.npos && x + 1 < text.size();
+  const auto count = may_count ? parse_integer(text.substr(0, x)) : std::nullopt;
+  if (count) {
+    if (*count < 1 || *count > kMostSockets) {
+      throw InputError("--gpu", fmt::format("{} sockets", *count),
+                       fmt::format("cpu:Nx with N from 1 to {}", kMostSockets));
+    }
+    node.sockets = static_cast<int>(*count);
+    text.remove_prefix(x + 1);
+  }
+  node.cpu = cpus.find(text);
+  node.memory = node.cpu.max_memory * node.sockets;
+  return node;
+}
+
+/// What only a board has is refused, not ignored.
+void refuse_board_flags(const JobOptions& o) {
+  const auto refuse = [&](const char* flag) {
+    throw InputError(flag, "--gpu " + o.gpu, "a GPU: CPU power and clocks are not predicted");
+  };
+  if (o.power_limit_w) refuse("--power-limit");
+  if (o.clock_mhz) refuse("--clock");
+  if (o.memory_clock_mhz) refuse("--memory-clock");
+}
+
+void run_on_cpu(Job& job, const Sources& sources) {
+  refuse_board_flags(job.options);
+  if (job.options.data != "synthetic" && job.options.data != "memory") {
+    throw InputError("--data", job.options.data + " with --gpu " + job.options.gpu,
+                     "synthetic: loading is predicted beside a GPU only");
+  }
+  if (job.framework.compiler) {
+    throw InputError("--gpu", job.options.gpu + " with a graph compiler",
+                     "a GPU: compiled graphs are not predicted on CPUs");
+  }
+  job.cpu =
+      parse_cpu_node(std::string_view(job.options.gpu).substr(kCpuPrefix.size()), sources.cpus);
+  if (job.machine) {
+    job.cpu->memory = job.machine->memory;
+  } else {
+    job.assumptions.push_back(
+        "host memory: all that the sockets can address; --machine knows better");
+  }
+  job.gpu = device_of(*job.cpu);
+  job.host = job.cpu->cpu;
+  job.framework = on_cpu(std::move(job.framework));
+}
+
+/// The slowest link between the machine's first GPU slot and its socket, as the bound of copies from the host.
+void plug_gpu(Job& job, const Sources& sources) {
+  const MachineSpec& machine = *job.machine;
+  const bool comes_with =
+      std::find(machine.gpus.begin(), machine.gpus.end(), job.gpu.id) != machine.gpus.end();
+  if (!machine.gpus.empty() && !comes_with) {
+    job.assumptions.push_back(fmt::format("{} comes with {}; {} in its slot instead", machine.id,
+                                          fmt::join(machine.gpus, ", "), job.gpu.id));
+  }
+  const auto slots = machine.nodes_of(NodeKind::Gpu);
+  if (slots.empty()) return;
+  std::optional<BytesPerSecond> slowest;
+  bool is_pcie = false;
+  for (const MachineLink* hop : machine.path_to_socket(slots.front())) {
+    const LinkSpec& link = sources.links.find(hop->link);
+    is_pcie |= link.kind == LinkKind::Pcie;
+    const BytesPerSecond rate = link.bandwidth * hop->count;
+    slowest = slowest ? min(*slowest, rate) : rate;
+  }
+  // The card's own PCIe may be older than the slot's.
+  job.gpu.pcie_bandwidth = is_pcie ? min(job.gpu.pcie_bandwidth, *slowest) : *slowest;
+}
+
+}  // namespace
+
+void place_job(Job& job, const Sources& sources) {
+  const JobOptions& o = job.options;
+  if (!o.machine.empty() && !o.host_cpu.empty()) {
+    throw InputError("--host-cpu", "--machine " + o.machine + " beside it", "one of the two");
+  }
+  if (!o.machine.empty()) {
+    job.machine = sources.machines.find(o.machine);
+    job.host = sources.cpus.find(job.machine->cpu);
+  }
+  if (to_lower(o.gpu).starts_with(kCpuPrefix)) {
+    run_on_cpu(job, sources);
+  } else {
+    job.gpu = sources.gpus.find(o.gpu);
+    if (job.machine) plug_gpu(job, sources);
+  }
+  if (!job.host) return;
+  const CpuSpec& reference = sources.cpus.find(job.framework.reference_cpu);
+  job.framework = on_host(std::move(job.framework), reference, *job.host);
+  job.assumptions.push_back(
+      fmt::format("host costs as on one thread of {}: {} times those of {}", job.host->name,
+                  three_digits(reference.single_thread_speed() / job.host->single_thread_speed()),
+                  reference.name));
+}
+
+}  // namespace tracecast
