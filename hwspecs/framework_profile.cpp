@@ -230,6 +230,13 @@ proto::FrameworkProfile complete(const proto::FrameworkProfile& own, std::string
 
 void read_eras_and_names(const proto::FrameworkProfile& message, std::string_view where,
                          FrameworkProfile& p) {
+  const auto check_source = [&](std::string_view field, const std::string& key) {
+    const bool is_known = std::any_of(p.sources.begin(), p.sources.end(),
+                                      [&](const SpecSource& s) { return s.key == key; });
+    if (is_known) return;
+    throw InputError(where, fmt::format("{}: source \"{}\"", field, key),
+                     "the key of a source in the same file");
+  };
   if (message.has_era()) {
     const auto& era = message.era();
     if (era.framework().empty() || era.before_version().empty() || era.before_date().empty()) {
@@ -237,19 +244,11 @@ void read_eras_and_names(const proto::FrameworkProfile& message, std::string_vie
                        "all three");
     }
     p.era = {era.framework(), era.before_version(), era.before_date()};
+    check_source("era", era.source());
   }
   for (const auto& meaning : message.network_meaning()) {
     p.network_meanings.push_back({meaning.name(), meaning.zoo(), meaning.source()});
-  }
-  const auto is_known = [&](const std::string& key) {
-    return std::any_of(p.sources.begin(), p.sources.end(),
-                       [&](const SpecSource& s) { return s.key == key; });
-  };
-  for (const NetworkMeaning& meaning : p.network_meanings) {
-    if (!is_known(meaning.source)) {
-      throw InputError(where, fmt::format("network_meaning: source \"{}\"", meaning.source),
-                       "the key of a source in the same file");
-    }
+    check_source("network_meaning", meaning.source());
   }
 }
 

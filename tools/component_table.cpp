@@ -14,14 +14,6 @@
 namespace tracecast {
 namespace {
 
-/// The basis with the greatest share of the time.
-std::string_view main_basis(const Prediction& prediction) {
-  const auto main =
-      std::max_element(prediction.by_basis.begin(), prediction.by_basis.end(),
-                       [](const TimeShare& a, const TimeShare& b) { return a.time < b.time; });
-  return main == prediction.by_basis.end() ? "unknown" : main->name;
-}
-
 /// Average board power and GPU utilisation of published runs (components.csv; e2e.csv has the same columns). What a row
 /// is follows from its metric; the job from model, GPU, batch and what the notes say of limit, clocks and optimizer.
 class ComponentTable final : public RowPredictor {

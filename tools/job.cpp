@@ -241,16 +241,9 @@ bool is_network_path(std::string_view network) {
   return network.find('/') != std::string_view::npos || network.ends_with(".onnx");
 }
 
-std::optional<std::int64_t> epoch_samples(const JobOptions& options) {
-  if (options.epoch_samples) return options.epoch_samples;
-  constexpr std::array<std::pair<const char*, std::int64_t>, 3> kTrainingSets{{
-      {"imagenet", 1'281'167},
-      {"cifar10", 50'000},
-      {"cifar100", 50'000},
-  }};
-  for (const auto& [name, samples] : kTrainingSets) {
-    if (options.data == name) return samples;
-  }
+std::optional<std::int64_t> epoch_samples(const Job& job) {
+  if (job.options.epoch_samples) return job.options.epoch_samples;
+  if (job.input) return static_cast<std::int64_t>(job.input->data.samples);
   return std::nullopt;
 }
 
@@ -373,8 +366,8 @@ Job make_job(const JobOptions& o, const Sources& sources) {
     const std::optional<double> cudnn = find_cudnn_version(o.framework_version);
     if (cudnn) job.framework.cudnn_version = *cudnn;
     job.assumptions.push_back("version " + o.framework_version + " decides " +
-                              (cudnn ? "the convolution algorithms and " : "") +
-                              "the default of fp32 code only");
+                              (cudnn ? "the convolution algorithms, " : "") +
+                              "the framework's profile and the default of fp32 code");
   }
   job.forward = build_forward(o, job.phase, job);
   settle_precision(job, sources);

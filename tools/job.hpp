@@ -108,8 +108,8 @@ inline constexpr std::uint64_t kMostNetworkBytes = 1ULL << 31;
 /// Its memory alone.
 [[nodiscard]] MemoryPlan plan_memory(const Job& job, const Sources& sources);
 
-/// Samples of one epoch: as asked for, else those of the training set that `data` names; nothing when it names none.
-[[nodiscard]] std::optional<std::int64_t> epoch_samples(const JobOptions& options);
+/// Samples of one epoch: as asked for, else those of the data set that is loaded; nothing when none is.
+[[nodiscard]] std::optional<std::int64_t> epoch_samples(const Job& job);
 [[nodiscard]] std::optional<PrecisionMode> find_precision(std::string_view name);
 /// The framework profile of that id with the `--set framework...` values in it. Throws InputError.
 [[nodiscard]] FrameworkProfile take_framework(std::string_view id, const Sources& sources);

@@ -14,15 +14,6 @@
 namespace tracecast {
 namespace {
 
-/// The basis with the greatest share.
-std::string_view main_basis(const Prediction& prediction) {
-  const TimeShare* main = nullptr;
-  for (const TimeShare& share : prediction.by_basis) {
-    if (!main || main->time < share.time) main = &share;
-  }
-  return main ? main->name : "unknown";
-}
-
 /// Rows of whole networks in samples per second (published/core.csv). A configuration that stands in
 /// several rows is predicted once.
 class NetworkTable final : public RowPredictor {

@@ -115,7 +115,7 @@ void add_power(Json& doc, const Job& job, const Prediction& p) {
   doc["power_limit_throttles"] = p.power.throttles;
   doc["sm_clock_mhz"] = p.power.clock.in_mhz();
   doc["energy_j_per_sample"] = p.energy_per_sample.in_j();
-  const auto samples = epoch_samples(job.options);
+  const auto samples = epoch_samples(job);
   doc["epoch_samples"] = samples ? Json(*samples) : Json();
   doc["energy_j_per_epoch"] =
       samples ? Json(p.energy_per_sample.in_j() * static_cast<double>(*samples)) : Json();

@@ -161,7 +161,7 @@ std::string help_for_input(const InputUse& use) {
 void add_power(Page& page, const Job& job, const Prediction& p) {
   const PowerRange& power = p.power;
   std::string energy = three_digits(p.energy_per_sample.in_j()) + " J per sample";
-  if (const auto samples = epoch_samples(job.options)) {
+  if (const auto samples = epoch_samples(job)) {
     const double joules = p.energy_per_sample.in_j() * static_cast<double>(*samples);
     energy += fmt::format(", {} kWh per epoch", three_digits(joules / 3.6e6));
   }

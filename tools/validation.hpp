@@ -99,4 +99,7 @@ class RowFields {
   const CsvReader& reader_;
 };
 
+/// The basis with the greatest share of the time.
+[[nodiscard]] std::string_view main_basis(const Prediction& prediction);
+
 }  // namespace tracecast

@@ -135,6 +135,13 @@ TEST_SUITE("hwspecs/framework_profile") {
               .find("before_date") != std::string::npos);
   }
 
+  TEST_CASE("an era has a source") {
+    const std::string text = text_of("mxnet_0");
+    CHECK(error_of(text) == "none");
+    CHECK(error_of(replaced(text, "source: \"unbulked\" }\n", "source: \"hearsay\" }\n"))
+              .find("era: source \"hearsay\"") != std::string::npos);
+  }
+
   TEST_CASE("what a framework means by a network's name has a source") {
     const std::string text = text_of("torch7");
     CHECK(error_of(replaced(text, "zoo: \"bvlc_alexnet\" source: \"models\"",
