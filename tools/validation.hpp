@@ -6,8 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "calibrate/table/csv_reader.hpp"
+#include "calibrate/table/row_fields.hpp"
 #include "sim/cluster/interval.hpp"
-#include "tools/csv_reader.hpp"
 #include "tools/job.hpp"
 
 namespace tracecast {
@@ -80,24 +81,6 @@ struct Validation {
 [[nodiscard]] std::string validation_json(const Validation& validation);
 /// One line per row, skipped ones with their reason.
 [[nodiscard]] std::string validation_csv(const Validation& validation);
-
-/// Reads fields of the current row by column, with errors that name file, line and column.
-class RowFields {
- public:
-  explicit RowFields(const CsvReader& reader) : reader_(reader) {}
-  /// Index of a column that must exist.
-  [[nodiscard]] std::size_t column(std::string_view name) const;
-  [[nodiscard]] std::string_view text(std::string_view name) const;
-  /// Empty when there is no such column.
-  [[nodiscard]] std::string_view text_or_empty(std::string_view name) const;
-  [[nodiscard]] double positive(std::string_view name) const;
-  /// Whole number from `low` to `high`.
-  [[nodiscard]] std::int64_t integer(std::string_view name, std::int64_t low,
-                                     std::int64_t high = 1'000'000'000) const;
-
- private:
-  const CsvReader& reader_;
-};
 
 /// The basis with the greatest share of the time.
 [[nodiscard]] std::string_view main_basis(const Prediction& prediction);

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "tools/error_statistics.hpp"
+#include "calibrate/table/error_statistics.hpp"
 #include "tools/output.hpp"
 #include "tools/validation.hpp"
 #include "tools/version.hpp"

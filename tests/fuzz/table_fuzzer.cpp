@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "calibrate/table/csv_reader.hpp"
 #include "sim/base/error.hpp"
-#include "tools/csv_reader.hpp"
 
 /// Plain or gzip, as its first bytes say.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

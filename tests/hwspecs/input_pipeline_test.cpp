@@ -121,8 +121,9 @@ TEST_SUITE("hwspecs/input_pipeline") {
     }
     CHECK(default_host(2017).cpu == "e5_2698_v4");  // DGX-1
     CHECK_THROWS_AS((void)parse_default_host("", "file", 2020), InputError);
-    CHECK_THROWS_AS((void)parse_default_host("era { from_year: 0 cpu: \"a\" sockets: 0 }", "file", 2020),
-                    InputError);
+    CHECK_THROWS_AS(
+        (void)parse_default_host("era { from_year: 0 cpu: \"a\" sockets: 0 }", "file", 2020),
+        InputError);
     CHECK_THROWS_AS(
         parse_default_host(
             "era { from_year: 0 cpu: \"a\" sockets: 1 } era { from_year: 0 cpu: \"b\" sockets: 1 }",

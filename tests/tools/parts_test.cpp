@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
+#include "calibrate/table/error_statistics.hpp"
 #include "sim/base/error.hpp"
-#include "tools/error_statistics.hpp"
 #include "tools/framework_era.hpp"
 #include "tools/largest_batch.hpp"
 #include "tools/output.hpp"

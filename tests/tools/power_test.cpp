@@ -3,8 +3,9 @@
 #include <fstream>
 #include <string>
 
+#include "calibrate/table/csv_reader.hpp"
 #include "sim/base/error.hpp"
-#include "tools/csv_reader.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tools/job.hpp"
 #include "tools/published_row.hpp"
 
@@ -96,7 +97,8 @@ TEST_CASE("networks are known in the spelling of published tables") {
 }
 
 TEST_CASE("limit, clocks and optimizer of a published row come from its notes") {
-  const std::string path = "published_row_test.csv";
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "rows.csv";
   std::ofstream(path) << "gpu,model,framework,precision,phase,batch_per_gpu,date,notes\n"
                          "V100,ResNet-50,PyTorch,not stated,train,8,2022,\"GPU power limit 175 W; "
                          "optimiser adadelta; so a PCIe board is likely\"\n"

@@ -4,10 +4,10 @@
 #include <set>
 #include <string>
 
+#include "calibrate/table/csv_reader.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/data.hpp"
-#include "tools/csv_reader.hpp"
 #include "tools/largest_batch.hpp"
 
 namespace tracecast::test {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/table/csv_reader.hpp"
 #include "tests/support/data.hpp"
-#include "tools/csv_reader.hpp"
 #include "tools/job.hpp"
 
 namespace tracecast::test {

@@ -15,11 +15,11 @@
 #include <tuple>
 #include <vector>
 
+#include "calibrate/table/csv_reader.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/power.hpp"
 #include "sim/cost/sustained_clock.hpp"
-#include "tools/csv_reader.hpp"
 #include "tools/job.hpp"
 #include "tools/published_row.hpp"
 

@@ -10,8 +10,9 @@
 int main() {
   using namespace tracecast;
   const GpuCatalog gpus = GpuCatalog::embedded();
-  const NetworkGraph step = make_step_graph(
-      build_network("alexnet", {.batch = 32, .training = true}), Phase::Train, {.optimizer = "sgd"});
+  const NetworkGraph step =
+      make_step_graph(build_network("alexnet", {.batch = 32, .training = true}), Phase::Train,
+                      {.optimizer = "sgd"});
   const Prediction prediction = predict({.graph = step,
                                          .gpu = gpus.find("t4"),
                                          .cost = default_cost_profile(),

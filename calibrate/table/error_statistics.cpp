@@ -1,4 +1,4 @@
-#include "tools/error_statistics.hpp"
+#include "calibrate/table/error_statistics.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tools/csv_reader.hpp"
+#include "calibrate/table/csv_reader.hpp"
 
 #include <zlib.h>
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/table/csv_reader.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tools/csv_reader.hpp"
 
 namespace tracecast {
 namespace {

@@ -1,8 +1,9 @@
+#include "calibrate/table/row_fields.hpp"
+
 #include <cmath>
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "tools/validation.hpp"
 
 namespace tracecast {
 
