@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "calibrate/table/framework_era.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "tools/framework_era.hpp"
 #include "tools/published_row.hpp"
 #include "tools/validation.hpp"
 

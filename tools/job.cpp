@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "calibrate/table/framework_era.hpp"
 #include "models/graph_text.hpp"
 #include "models/lowering/precision.hpp"
 #include "models/onnx/import.hpp"
@@ -18,7 +19,6 @@
 #include "sim/base/text.hpp"
 #include "sim/cluster/accumulation.hpp"
 #include "sim/cost/sustained_clock.hpp"
-#include "tools/framework_era.hpp"
 #include "tools/input_options.hpp"
 #include "tools/output.hpp"
 #include "tools/placement.hpp"

@@ -5,11 +5,11 @@
 #include <optional>
 #include <utility>
 
+#include "calibrate/table/framework_era.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "tools/framework_era.hpp"
 
 namespace tracecast {
 namespace {

@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/table/framework_era.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/ops.hpp"
 #include "models/training.hpp"
 #include "models/unroll.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cost/price.hpp"
-#include "tools/framework_era.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {

@@ -65,7 +65,7 @@ class Selection {
 
 std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Sources& sources) {
   std::string names;
-  for (const auto& kinds : {network_tables(), recurrent_tables(), kernel_tables(), session_tables(),
+  for (const auto& kinds : {network_tables(), recurrent_tables(), measurement_tables(),
                             transformer_tables(), component_tables()}) {
     for (const TableKind& kind : kinds) {
       const bool matches = std::all_of(kind.required.begin(), kind.required.end(), [&](auto name) {

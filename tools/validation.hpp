@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "calibrate/table/csv_reader.hpp"
+#include "calibrate/table/measurement.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "sim/cluster/interval.hpp"
 #include "tools/job.hpp"
@@ -58,12 +59,11 @@ struct TableKind {
   std::vector<std::string_view> required;  ///< columns that tell it from the others
   std::function<std::unique_ptr<RowPredictor>(const CsvReader&, const Sources&)> make;
 };
-/// Whole-network rows; kernels and recurrent layers measured alone; TensorFlow layers measured alone;
-/// language networks.
+/// Whole-network rows; recurrent layers measured alone; language networks.
 [[nodiscard]] std::vector<TableKind> network_tables();
-[[nodiscard]] std::vector<TableKind> kernel_tables();
 [[nodiscard]] std::vector<TableKind> recurrent_tables();
-[[nodiscard]] std::vector<TableKind> session_tables();
+/// Kernels, library calls and framework layers measured alone: what calibration fits too.
+[[nodiscard]] std::vector<TableKind> measurement_tables();
 [[nodiscard]] std::vector<TableKind> transformer_tables();
 /// Board power and GPU utilisation of published runs.
 [[nodiscard]] std::vector<TableKind> component_tables();
@@ -81,6 +81,9 @@ struct Validation {
 [[nodiscard]] std::string validation_json(const Validation& validation);
 /// One line per row, skipped ones with their reason.
 [[nodiscard]] std::string validation_csv(const Validation& validation);
+
+/// Specs and framework profiles for readers of measurements; refers to `sources`.
+[[nodiscard]] MeasurementContext measurement_context(const Sources& sources);
 
 /// The basis with the greatest share of the time.
 [[nodiscard]] std::string_view main_basis(const Prediction& prediction);

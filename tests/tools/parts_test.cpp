@@ -2,7 +2,7 @@
 
 #include "calibrate/table/error_statistics.hpp"
 #include "sim/base/error.hpp"
-#include "tools/framework_era.hpp"
+#include "calibrate/table/framework_era.hpp"
 #include "tools/largest_batch.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"

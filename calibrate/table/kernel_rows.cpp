@@ -1,22 +1,21 @@
+#include "calibrate/table/measurement.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "calibrate/table/framework_era.hpp"
+#include "calibrate/table/row_fields.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/ops.hpp"
 #include "models/training.hpp"
 #include "sim/base/error.hpp"
-#include "sim/cost/price.hpp"
-#include "sim/cost/sustained_clock.hpp"
-#include "tools/framework_era.hpp"
-#include "tools/validation.hpp"
 
 namespace tracecast {
 namespace {
@@ -240,123 +239,93 @@ std::optional<Layer> lower_pooling(const Lowering& in, std::string& reason) {
   return std::nullopt;
 }
 
+std::string_view group_of(const RowFields& row, OpKind kind) {
+  if (kind != OpKind::Conv) return row.text("op");
+  const std::string_view pass = row.text("pass");
+  const bool one_algorithm = !row.text("heur_algo").empty();
+  if (one_algorithm) return "convolution algorithm";
+  if (pass == "backward_data") return "convolution backward data";
+  if (pass == "backward_filter") return "convolution backward filter";
+  return pass == "backward" ? "convolution backward" : "convolution forward";
+}
+
 /// Kernels measured one at a time (data/kernels).
-class KernelTable final : public RowPredictor {
+class KernelRows final : public MeasurementReader {
  public:
-  KernelTable(std::string_view name, LowerRow lower_row, const Sources& sources)
+  KernelRows(std::string_view name, LowerRow lower_row, const MeasurementContext& context)
       : name_(name),
         lower_row_(lower_row),
-        sources_(sources),
-        framework_(take_framework("pytorch", sources)),
-        library_(take_framework("ideal", sources)) {
+        specs_(context.specs),
+        framework_(context.framework("pytorch")),
+        library_(context.framework("ideal")) {
     framework_.fuses_product_bias = true;         // the tables' PyTorch is 2.1
     library_.folds_inference_batch_norm = false;  // the call is the batch norm and nothing else
     convention_ = fmt::format(
         "ev5: one op of an idle host, kernels + {:.3g} us, {:.3g} us more for library calls. "
-        "evlib: "
-        "one call between two events, kernels + {:.3g} us. loop: back to back, at least {:.3g} us "
-        "per "
-        "launch. Clocks as pinned. DeepBench's tensor-core convolutions are in NHWC (its source).",
+        "evlib: one call between two events, kernels + {:.3g} us. loop: back to back, at least "
+        "{:.3g} us per launch. Clocks as pinned. DeepBench's tensor-core convolutions are in NHWC "
+        "(its source).",
         (framework_.dispatch_per_op + framework_.launch_per_kernel).in_us(),
         framework_.dispatch_per_library_call.in_us(), framework_.launch_per_kernel.in_us(),
         framework_.launch_per_kernel.in_us());
   }
   std::string_view table() const override { return name_; }
-  std::string_view unit() const override { return "us"; }
   std::string_view convention() const override { return convention_; }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  MeasurementOrReason read(const CsvReader& reader) override {
     const RowFields row(reader);
-    const double measured_us = row.positive("time_us");
+    Measurement m;
+    m.time = Seconds(row.positive("time_us") * 1e-6);
+    m.line = reader.line();
     const auto precision = precision_of(row.text("dtype"));
-    if (!precision) return skip("dtype " + std::string(row.text("dtype")) + " is not predicted");
-    const GpuSpec* gpu = find_gpu(row);
-    if (!gpu) return skip("GPU " + std::string(row.text("gpu")) + " has no spec");
+    if (!precision) return "dtype " + std::string(row.text("dtype")) + " is not predicted";
+    std::optional<double> clock;
+    if (!row.text_or_empty("clock_mhz").empty()) clock = row.positive("clock_mhz");
+    m.spec = specs_->find(row.text("gpu"), clock);
+    if (!m.spec) return "GPU " + std::string(row.text("gpu")) + " has no spec";
+    m.gpu = m.spec->id;
+    m.source = row.text_or_empty("source");
+    m.split = row.text_or_empty("split");
 
-    const std::string_view timing = row.text("timing");
-    const bool by_framework = timing == "ev5" || timing == "loop_framework";
+    const Timing timing = timing_of(row.text("timing"));
+    const bool by_framework = timing == Timing::FrameworkOp || timing == Timing::FrameworkLoop;
     std::string reason;
     std::optional<Layer> layer;
     try {
       layer = lower_row_({.row = row,
-                          .gpu = *gpu,
+                          .gpu = *m.spec,
                           .precision = *precision,
                           .framework = by_framework ? framework_ : library_},
                          reason);
     } catch (const InputError& error) {
       throw InputError(reader.where(), error);
     }
-    if (!layer) return skip(reason);
-    RowAnswer answer = price_layer(*layer, *gpu, timing);
-    answer.measured = measured_us;
-    return answer;
+    if (!layer) return reason;
+    m.group = group_of(row, layer->kind);
+    if (row.text("dtype") != "fp32") m.group += " " + std::string(row.text("dtype"));
+    m.work = IsolatedOp{.step = std::move(layer->step),
+                        .timing = timing,
+                        .host_floor = host_floor(layer->kind),
+                        .launch = framework_.launch_per_kernel,
+                        .host_log_sd = framework_.host_log_sd};
+    return m;
   }
 
  private:
   static std::optional<PrecisionMode> precision_of(std::string_view dtype) {
     if (dtype == "fp32") return PrecisionMode::Fp32;
+    if (dtype == "tf32") return PrecisionMode::Tf32;
+    if (dtype == "bf16") return PrecisionMode::Bf16;
     if (dtype.starts_with("fp16")) return PrecisionMode::Fp16;
     if (dtype == "int8") return PrecisionMode::Int8;
     return std::nullopt;
   }
-
-  /// The spec at the row's clock; specs are kept, since a table asks for few of them thousands of times.
-  const GpuSpec* find_gpu(const RowFields& row) {
-    const std::string key =
-        std::string(row.text("gpu")) + '@' + std::string(row.text_or_empty("clock_mhz"));
-    auto known = gpus_.find(key);
-    if (known == gpus_.end()) {
-      std::optional<GpuSpec> spec;
-      try {
-        spec = sources_.gpus.find(row.text("gpu"));
-        if (!row.text_or_empty("clock_mhz").empty()) {
-          spec = cost::pinned_at(*spec, Hertz(row.positive("clock_mhz") * 1e6));
-        }
-      } catch (const InputError&) {
-        spec.reset();
-      }
-      known = gpus_.emplace(key, std::move(spec)).first;
-    }
-    return known->second ? &*known->second : nullptr;
-  }
-
-  RowAnswer price_layer(const Layer& layer, const GpuSpec& gpu, std::string_view timing) const {
-    Seconds kernels{}, longest{-1.0};
-    std::size_t launches = 0;
-    std::vector<ErrorShare> errors;
-    RowAnswer answer;
-    for (const LoweredOp& op : layer.step.ops) {
-      const cost::PricedCandidate choice = cost::choose(op, gpu, sources_.cost);
-      kernels += choice.duration;
-      launches += choice.estimates.size();
-      for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
-        const cost::KernelEstimate& estimate = choice.estimates[k];
-        errors.push_back({.kernel_class = choice.candidate->kernels[k].kernel_class,
-                          .time = estimate.duration,
-                          .log_sd = estimate.log_sd});
-        if (estimate.duration > longest) {
-          longest = estimate.duration;
-          answer.basis = cost::to_string(estimate.basis);
-        }
-      }
-    }
-    if (launches == 0) return skip("no kernel runs for this op");
-
-    const Seconds launch = framework_.launch_per_kernel * static_cast<double>(launches);
-    Seconds host{};
-    if (timing == "ev5") {
-      host = host_floor(layer.kind);
-    } else if (timing == "evlib") {
-      host = framework_.launch_per_kernel;
-    } else if (timing == "loop_framework") {
-      host = max(host_floor(layer.kind) - kernels, Seconds(0));
-    } else if (timing != "derived") {
-      host = max(launch - kernels, Seconds(0));
-    }
-    const Seconds total = kernels + host;
-    answer.predicted =
-        interval90(total.in_us(), step_log_sd(errors, total, host, framework_.host_log_sd, 0.0));
-    return answer;
+  static Timing timing_of(std::string_view timing) {
+    if (timing == "ev5") return Timing::FrameworkOp;
+    if (timing == "evlib") return Timing::LibraryCall;
+    if (timing == "loop_framework") return Timing::FrameworkLoop;
+    if (timing == "derived" || timing == "cupti") return Timing::KernelOnly;
+    return Timing::Loop;
   }
 
   /// From the first event to the first kernel.
@@ -367,54 +336,26 @@ class KernelTable final : public RowPredictor {
 
   std::string_view name_;
   LowerRow lower_row_;
-  const Sources& sources_;
+  std::shared_ptr<SpecsAtClock> specs_;
   FrameworkProfile framework_, library_;
   std::string convention_;
-  std::map<std::string, std::optional<GpuSpec>, std::less<>> gpus_;
 };
 
-/// A table that is known, none of whose rows can be predicted yet.
-class UnpredictedTable final : public RowPredictor {
- public:
-  UnpredictedTable(std::string_view name, std::string_view unit, std::string_view reason)
-      : name_(name), unit_(unit), reason_(reason) {}
-  std::string_view table() const override { return name_; }
-  std::string_view unit() const override { return unit_; }
-  RowAnswer predict(const CsvReader&) override { return skip(std::string(reason_)); }
-
- private:
-  std::string_view name_, unit_, reason_;
-};
-
-TableKind kernels(std::string_view name, std::vector<std::string_view> required,
-                  LowerRow lower_row) {
+MeasurementTable kernels(std::string_view name, std::vector<std::string_view> required,
+                         LowerRow lower_row) {
   for (const char* column : {"gpu", "dtype", "op", "time_us", "timing"}) required.push_back(column);
   return {.name = name,
           .required = std::move(required),
-          .make = [name, lower_row](const CsvReader&, const Sources& sources) {
-            return std::unique_ptr<RowPredictor>(
-                std::make_unique<KernelTable>(name, lower_row, sources));
-          }};
-}
-
-TableKind unpredicted(std::string_view name, std::string_view unit,
-                      std::vector<std::string_view> required, std::string_view reason) {
-  return {.name = name,
-          .required = std::move(required),
-          .make = [name, unit, reason](const CsvReader&, const Sources&) {
-            return std::unique_ptr<RowPredictor>(
-                std::make_unique<UnpredictedTable>(name, unit, reason));
+          .make = [name, lower_row](const MeasurementContext& context) {
+            return std::unique_ptr<MeasurementReader>(
+                std::make_unique<KernelRows>(name, lower_row, context));
           }};
 }
 
 }  // namespace
 
-std::vector<TableKind> kernel_tables() {
+std::vector<MeasurementTable> kernel_measurement_tables() {
   return {
-      unpredicted("sparse products", "us", {"sparsity", "time_us"},
-                  "sparse products have no cost model"),
-      unpredicted("all-reduces", "us", {"ngpus", "bytes", "time_us"},
-                  "several GPUs: this version predicts one"),
       kernels("convolutions",
               {"n", "c", "h", "w", "k", "r", "s", "p", "q", "groups", "algo", "heur_algo"},
               lower_convolution),

@@ -1,4 +1,4 @@
-#include "tools/framework_era.hpp"
+#include "calibrate/table/framework_era.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -1,15 +1,16 @@
+#include "calibrate/table/measurement.hpp"
+
 #include <fmt/format.h>
 
 #include <array>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "calibrate/table/row_fields.hpp"
 #include "models/ops.hpp"
 #include "models/training.hpp"
 #include "sim/base/error.hpp"
-#include "tools/validation.hpp"
 
 namespace tracecast {
 namespace {
@@ -18,44 +19,47 @@ namespace {
 /// `forward`: the layer on variables that lie on the device. `training`: forward, mean squared error
 /// against a variable, backward, optimizer; input and target are trainable too, so their gradients are
 /// computed and they are updated.
-class SessionTable final : public RowPredictor {
+class SessionRows final : public MeasurementReader {
  public:
-  SessionTable(bool convolution, const Sources& sources)
-      : convolution_(convolution),
-        sources_(sources),
-        framework_(take_framework("tensorflow", sources)) {
-    framework_.image_layout = ImageLayout::Nhwc;
-    framework_.weight_decay = WeightDecay::None;
-    framework_.synchronizes_each_step = true;  // session.run returns the result
+  SessionRows(bool convolution, const MeasurementContext& context)
+      : convolution_(convolution), specs_(context.specs) {
+    FrameworkProfile framework = context.framework("tensorflow");
+    framework.image_layout = ImageLayout::Nhwc;
+    framework.weight_decay = WeightDecay::None;
+    framework.synchronizes_each_step = true;  // session.run returns the result
     convention_ = fmt::format(
         "One session.run per step, host clock: {:.3g} us per step, {:.3g} us per op, {:.3g} us per "
         "launch; images in NHWC; in training rows input and target are variables and updated too.",
-        framework_.step_overhead.in_us(), framework_.dispatch_per_op.in_us(),
-        framework_.launch_per_kernel.in_us());
+        framework.step_overhead.in_us(), framework.dispatch_per_op.in_us(),
+        framework.launch_per_kernel.in_us());
+    framework_ = std::make_shared<const FrameworkProfile>(std::move(framework));
   }
   std::string_view table() const override {
     return convolution_ ? "TensorFlow convolution layers" : "TensorFlow dense layers";
   }
-  std::string_view unit() const override { return "ms"; }
   std::string_view convention() const override { return convention_; }
+  std::string_view time_column() const override { return "time_median_ms"; }
+  Seconds time_unit() const override { return Seconds(1e-3); }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  MeasurementOrReason read(const CsvReader& reader) override {
     const RowFields row(reader);
-    const double measured_ms = row.positive("time_median_ms");
-    const std::string gpu_name(row.text("gpu"));
-    const GpuSpec* gpu = find_gpu(gpu_name);
-    if (!gpu) return skip("GPU " + gpu_name + " has no spec");
+    Measurement m;
+    m.time = Seconds(row.positive("time_median_ms") * 1e-3);
+    m.line = reader.line();
+    m.spec = specs_->find(row.text("gpu"));
+    if (!m.spec) return "GPU " + std::string(row.text("gpu")) + " has no spec";
+    m.gpu = m.spec->id;
     const std::string_view pass = row.text("pass");
-    if (pass != "forward" && pass != "training") return skip("pass is not known");
+    if (pass != "forward" && pass != "training") return "pass is not known";
     const bool training = pass == "training";
     std::optional<OptimizerKind> optimizer;
     if (training) {
       optimizer = find_optimizer(row.text("optimizer"));
       if (!optimizer)
-        return skip("optimizer " + std::string(row.text("optimizer")) + " is not predicted");
+        return "optimizer " + std::string(row.text("optimizer")) + " is not predicted";
     }
     if (!row.text("suspect").empty())
-      return skip("the row is marked " + std::string(row.text("suspect")));
+      return "the row is marked " + std::string(row.text("suspect"));
 
     NetworkGraph graph;
     try {
@@ -67,14 +71,9 @@ class SessionTable final : public RowPredictor {
     } catch (const InputError& error) {
       throw InputError(reader.where(), error);
     }
-    const Prediction prediction = tracecast::predict(
-        {.graph = graph, .gpu = *gpu, .cost = sources_.cost, .framework = framework_});
-    const Interval& time = prediction.step_time_s;
-    return {
-        .measured = measured_ms,
-        .predicted = {.value = time.value * 1e3, .low = time.low * 1e3, .high = time.high * 1e3},
-        .basis = prediction.by_basis.empty() ? "unknown" : prediction.by_basis.front().name,
-        .skipped = {}};
+    m.group = fmt::format("TensorFlow {} {}", convolution_ ? "convolution" : "dense", pass);
+    m.work = FrameworkStep{.graph = std::move(graph), .framework = framework_};
+    return m;
   }
 
  private:
@@ -113,39 +112,25 @@ class SessionTable final : public RowPredictor {
     return std::move(builder).take();
   }
 
-  const GpuSpec* find_gpu(const std::string& name) {
-    auto known = gpus_.find(name);
-    if (known == gpus_.end()) {
-      std::optional<GpuSpec> spec;
-      try {
-        spec = sources_.gpus.find(name);
-      } catch (const InputError&) {
-        spec.reset();
-      }
-      known = gpus_.emplace(name, std::move(spec)).first;
-    }
-    return known->second ? &*known->second : nullptr;
-  }
-
   bool convolution_;
-  const Sources& sources_;
-  FrameworkProfile framework_;
+  std::shared_ptr<SpecsAtClock> specs_;
+  std::shared_ptr<const FrameworkProfile> framework_;
   std::string convention_;
-  std::map<std::string, std::optional<GpuSpec>> gpus_;
 };
 
-TableKind layers(std::string_view name, bool convolution, std::vector<std::string_view> required) {
-  return {
-      .name = name,
-      .required = std::move(required),
-      .make = [convolution](const CsvReader&, const Sources& sources) {
-        return std::unique_ptr<RowPredictor>(std::make_unique<SessionTable>(convolution, sources));
-      }};
+MeasurementTable layers(std::string_view name, bool convolution,
+                        std::vector<std::string_view> required) {
+  return {.name = name,
+          .required = std::move(required),
+          .make = [convolution](const MeasurementContext& context) {
+            return std::unique_ptr<MeasurementReader>(
+                std::make_unique<SessionRows>(convolution, context));
+          }};
 }
 
 }  // namespace
 
-std::vector<TableKind> session_tables() {
+std::vector<MeasurementTable> session_measurement_tables() {
   return {layers("TensorFlow convolution layers", true,
                  {"gpu", "batch", "image_hw", "kernel_hw", "channels_in", "channels_out", "stride",
                   "padding", "use_bias", "activation", "pass", "optimizer", "time_median_ms",

@@ -1,0 +1,126 @@
+#include "calibrate/table/measurement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/cluster/interval.hpp"
+#include "sim/cluster/prediction.hpp"
+#include "sim/cost/sustained_clock.hpp"
+
+namespace tracecast {
+namespace {
+
+Seconds host_time(const IsolatedOp& op, Seconds kernels, std::size_t launches, Seconds floor) {
+  switch (op.timing) {
+    case Timing::FrameworkOp:
+      return floor;
+    case Timing::LibraryCall:
+      return op.launch;
+    case Timing::FrameworkLoop:
+      return max(floor - kernels, Seconds(0));
+    case Timing::Loop:
+      return max(op.launch * static_cast<double>(launches) - kernels, Seconds(0));
+    case Timing::KernelOnly:
+      break;
+  }
+  return Seconds(0);
+}
+
+std::optional<MeasurementEstimate> estimate_isolated(const IsolatedOp& work, const GpuSpec& gpu,
+                                                     const CostProfile& profile, Seconds floor) {
+  MeasurementEstimate result;
+  Seconds longest{-1.0};
+  std::size_t launches = 0;
+  std::vector<ErrorShare> errors;
+  for (const LoweredOp& op : work.step.ops) {
+    const cost::PricedCandidate choice = cost::choose(op, gpu, profile);
+    result.kernels += choice.duration;
+    launches += choice.estimates.size();
+    for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
+      const cost::KernelEstimate& estimate = choice.estimates[k];
+      errors.push_back({.kernel_class = choice.candidate->kernels[k].kernel_class,
+                        .time = estimate.duration,
+                        .log_sd = estimate.log_sd});
+      if (estimate.duration > longest) {
+        longest = estimate.duration;
+        result.basis = cost::to_string(estimate.basis);
+      }
+    }
+  }
+  if (launches == 0) return std::nullopt;
+  const Seconds host = host_time(work, result.kernels, launches, floor);
+  result.time = result.kernels + host;
+  result.log_sd = step_log_sd(errors, result.time, host, work.host_log_sd, 0.0);
+  return result;
+}
+
+std::optional<MeasurementEstimate> estimate_step(const FrameworkStep& work, const GpuSpec& gpu,
+                                                 const CostProfile& profile) {
+  constexpr double kZ95 =
+      1.6448536269514722;  // 90 % lie between -kZ95 and +kZ95 standard deviations
+  const Prediction prediction =
+      predict({.graph = work.graph, .gpu = gpu, .cost = profile, .framework = *work.framework});
+  const Interval& time = prediction.step_time_s;
+  return MeasurementEstimate{
+      .time = Seconds(time.value),
+      .kernels = prediction.timeline.kernel_busy,
+      .log_sd = std::log(time.high / time.value) / kZ95,
+      .basis = prediction.by_basis.empty() ? "unknown" : prediction.by_basis.front().name};
+}
+
+}  // namespace
+
+std::optional<MeasurementEstimate> estimate_measurement(const Measurement& measurement,
+                                                        const GpuSpec& gpu,
+                                                        const CostProfile& profile,
+                                                        std::optional<Seconds> host_floor) {
+  if (const auto* op = std::get_if<IsolatedOp>(&measurement.work)) {
+    return estimate_isolated(*op, gpu, profile, host_floor.value_or(op->host_floor));
+  }
+  return estimate_step(std::get<FrameworkStep>(measurement.work), gpu, profile);
+}
+
+std::unique_ptr<MeasurementReader> find_measurement_reader(const CsvReader& reader,
+                                                           const MeasurementContext& context) {
+  for (const auto& tables : {kernel_measurement_tables(), session_measurement_tables()}) {
+    for (const MeasurementTable& table : tables) {
+      const bool matches =
+          std::all_of(table.required.begin(), table.required.end(),
+                      [&](std::string_view name) { return reader.find_column(name).has_value(); });
+      if (matches) return table.make(context);
+    }
+  }
+  return nullptr;
+}
+
+struct SpecsAtClock::Known {
+  const GpuCatalog& gpus;
+  std::map<std::string, std::optional<GpuSpec>, std::less<>> specs;
+};
+
+SpecsAtClock::SpecsAtClock(const GpuCatalog& gpus)
+    : known_(std::make_unique<Known>(Known{gpus, {}})) {}
+SpecsAtClock::~SpecsAtClock() = default;
+
+const GpuSpec* SpecsAtClock::find(std::string_view name, std::optional<double> clock_mhz) {
+  const std::string key = clock_mhz ? fmt::format("{}@{}", name, *clock_mhz) : std::string(name);
+  auto known = known_->specs.find(key);
+  if (known == known_->specs.end()) {
+    std::optional<GpuSpec> spec;
+    try {
+      spec = known_->gpus.find(name);
+      if (clock_mhz) spec = cost::pinned_at(*spec, Hertz(*clock_mhz * 1e6));
+    } catch (const InputError&) {
+      spec.reset();
+    }
+    known = known_->specs.emplace(key, std::move(spec)).first;
+  }
+  return known->second ? &*known->second : nullptr;
+}
+
+}  // namespace tracecast

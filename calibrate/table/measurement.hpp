@@ -1,0 +1,119 @@
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "calibrate/table/csv_reader.hpp"
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/gpu_loader.hpp"
+#include "models/graph.hpp"
+#include "models/kernel.hpp"
+#include "sim/base/units.hpp"
+#include "sim/cost/price.hpp"
+
+namespace tracecast {
+
+/// Between which moments a row's time was taken, and what of the host it holds.
+enum class Timing {
+  FrameworkOp,  ///< "ev5": one op of an idle host between two events: kernels + the host's way to the first
+  LibraryCall,    ///< "evlib": one library call between two events: kernels + one launch
+  FrameworkLoop,  ///< "loop_framework": ops back to back, at least the host's time each
+  Loop,           ///< calls back to back, at least one launch time per kernel
+  KernelOnly,     ///< "derived", "cupti": the kernels alone
+};
+
+/// One op as the kernels that could run for it, alone on the GPU.
+struct IsolatedOp {
+  LoweredStep step;
+  Timing timing = Timing::Loop;
+  Seconds host_floor{};  ///< of the op in an idle host, launch included
+  Seconds launch{};      ///< per kernel
+  double host_log_sd = 0;
+};
+/// A whole step of a framework, as the engine runs it.
+struct FrameworkStep {
+  NetworkGraph graph;
+  std::shared_ptr<const FrameworkProfile> framework;
+};
+
+/// A measured row that can be priced again under any parameters.
+struct Measurement {
+  std::string gpu;                ///< id of its spec
+  const GpuSpec* spec = nullptr;  ///< at the row's clock; lives as long as the context's specs
+  std::string group;   ///< what errors are told by: "linear", "convolution forward", "softmax"
+  std::string source;  ///< who measured, "" where the table has one source
+  std::string split;   ///< subset of the source, may be empty
+  std::size_t line = 0;
+  Seconds time{};
+  std::variant<IsolatedOp, FrameworkStep> work;
+};
+
+/// What the cost model says of a measurement.
+struct MeasurementEstimate {
+  Seconds time{};     ///< comparable to the measured one
+  Seconds kernels{};  ///< of it, kernels
+  double log_sd = 0;  ///< of ln(measured / predicted)
+  std::string_view basis;
+};
+/// Prices a measurement. `host_floor` replaces the framework's where the session's own is known; it matters for
+/// Timing::FrameworkOp and FrameworkLoop alone. Nothing when no kernel runs for it.
+[[nodiscard]] std::optional<MeasurementEstimate> estimate_measurement(
+    const Measurement& measurement, const GpuSpec& gpu, const CostProfile& profile,
+    std::optional<Seconds> host_floor = std::nullopt);
+
+/// Specs by (name, clock), kept, since a table asks for few of them thousands of times.
+class SpecsAtClock {
+ public:
+  explicit SpecsAtClock(const GpuCatalog& gpus);
+  ~SpecsAtClock();
+  /// The spec of a name, pinned to a clock if one is given; null when there is none.
+  [[nodiscard]] const GpuSpec* find(std::string_view name, std::optional<double> clock_mhz = {});
+
+ private:
+  struct Known;
+  std::unique_ptr<Known> known_;
+};
+
+/// What readers of measurements need to know of hardware and frameworks.
+struct MeasurementContext {
+  std::shared_ptr<SpecsAtClock> specs;  ///< measurements point into it
+  std::function<FrameworkProfile(std::string_view id)> framework;
+};
+
+/// A row as a measurement, or the reason why it is none.
+using MeasurementOrReason = std::variant<Measurement, std::string>;
+
+/// Knows one kind of table: which columns mean what, and how its figures were taken.
+class MeasurementReader {
+ public:
+  virtual ~MeasurementReader() = default;
+  [[nodiscard]] virtual std::string_view table() const = 0;
+  /// How a figure was measured and what is added to be comparable; one line.
+  [[nodiscard]] virtual std::string_view convention() const = 0;
+  /// The row of the reader. Throws InputError when it is malformed.
+  [[nodiscard]] virtual MeasurementOrReason read(const CsvReader& row) = 0;
+  /// Column that holds the time, and seconds per unit of it.
+  [[nodiscard]] virtual std::string_view time_column() const { return "time_us"; }
+  [[nodiscard]] virtual Seconds time_unit() const { return Seconds(1e-6); }
+};
+
+/// A kind of table: recognised by its header.
+struct MeasurementTable {
+  std::string_view name;
+  std::vector<std::string_view> required;  ///< columns that tell it from the others
+  std::function<std::unique_ptr<MeasurementReader>(const MeasurementContext&)> make;
+};
+/// Kernels and library calls measured alone (data/kernels); TensorFlow layers (data/kernels_tf).
+[[nodiscard]] std::vector<MeasurementTable> kernel_measurement_tables();
+[[nodiscard]] std::vector<MeasurementTable> session_measurement_tables();
+/// The reader for a header, or nothing.
+[[nodiscard]] std::unique_ptr<MeasurementReader> find_measurement_reader(
+    const CsvReader& reader, const MeasurementContext& context);
+
+}  // namespace tracecast

@@ -1,0 +1,88 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "calibrate/table/measurement.hpp"
+#include "tools/validation.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Rows of one kernel, library call or layer: what calibration fits, validation predicts.
+class MeasuredRows final : public RowPredictor {
+ public:
+  MeasuredRows(std::unique_ptr<MeasurementReader> reader, const Sources& sources)
+      : reader_(std::move(reader)), sources_(sources) {}
+  std::string_view table() const override { return reader_->table(); }
+  std::string_view unit() const override { return in_ms() ? "ms" : "us"; }
+  std::string_view convention() const override { return reader_->convention(); }
+
+  RowAnswer predict(const CsvReader& row) override {
+    const MeasurementOrReason read = reader_->read(row);
+    if (const auto* reason = std::get_if<std::string>(&read)) return skip(*reason);
+    const auto& measurement = std::get<Measurement>(read);
+    const auto estimate = estimate_measurement(measurement, *measurement.spec, sources_.cost);
+    if (!estimate) return skip("no kernel runs for this op");
+    const Seconds unit = reader_->time_unit();
+    return {.measured = RowFields(row).positive(reader_->time_column()),
+            .predicted = interval90(estimate->time / unit, estimate->log_sd),
+            .basis = estimate->basis,
+            .skipped = {}};
+  }
+
+ private:
+  [[nodiscard]] bool in_ms() const { return reader_->time_unit() == Seconds(1e-3); }
+
+  std::unique_ptr<MeasurementReader> reader_;
+  const Sources& sources_;
+};
+
+/// A table that is known, none of whose rows can be predicted yet.
+class UnpredictedTable final : public RowPredictor {
+ public:
+  UnpredictedTable(std::string_view name, std::string_view unit, std::string_view reason)
+      : name_(name), unit_(unit), reason_(reason) {}
+  std::string_view table() const override { return name_; }
+  std::string_view unit() const override { return unit_; }
+  RowAnswer predict(const CsvReader&) override { return skip(std::string(reason_)); }
+
+ private:
+  std::string_view name_, unit_, reason_;
+};
+
+TableKind unpredicted(std::string_view name, std::string_view unit,
+                      std::vector<std::string_view> required, std::string_view reason) {
+  return {.name = name,
+          .required = std::move(required),
+          .make = [name, unit, reason](const CsvReader&, const Sources&) {
+            return std::unique_ptr<RowPredictor>(
+                std::make_unique<UnpredictedTable>(name, unit, reason));
+          }};
+}
+
+}  // namespace
+
+std::vector<TableKind> measurement_tables() {
+  std::vector<TableKind> kinds = {unpredicted("sparse products", "us", {"sparsity", "time_us"},
+                                              "sparse products have no cost model"),
+                                  unpredicted("all-reduces", "us", {"ngpus", "bytes", "time_us"},
+                                              "several GPUs: this version predicts one")};
+  for (const auto& tables : {kernel_measurement_tables(), session_measurement_tables()}) {
+    for (const MeasurementTable& table : tables) {
+      kinds.push_back({.name = table.name,
+                       .required = table.required,
+                       .make = [make = table.make](const CsvReader&, const Sources& sources) {
+                         return std::unique_ptr<RowPredictor>(std::make_unique<MeasuredRows>(
+                             make(measurement_context(sources)), sources));
+                       }});
+    }
+  }
+  return kinds;
+}
+
+MeasurementContext measurement_context(const Sources& sources) {
+  return {.specs = std::make_shared<SpecsAtClock>(sources.gpus),
+          .framework = [&sources](std::string_view id) { return take_framework(id, sources); }};
+}
+
+}  // namespace tracecast
