@@ -62,13 +62,14 @@ std::vector<ParameterSlot> make_slots() {
   add_by_architecture("gemm.step_cycles", 1, 2000,
                       [](CostProfile& p) -> ByArchitecture& { return p.gemm.step_cycles; });
 
-  add_by_architecture("convolution.precomputed", 0.05, 1.5,
-                      [](CostProfile& p) -> ByArchitecture& { return p.convolution.precomputed; });
-  add_by_architecture("convolution.implicit", 0.05, 1.5,
-                      [](CostProfile& p) -> ByArchitecture& { return p.convolution.implicit; });
-  add_by_architecture(
-      "convolution.winograd_fused", 0.05, 1.5,
-      [](CostProfile& p) -> ByArchitecture& { return p.convolution.winograd_fused; });
+  add("convolution.assembled_issue", 0, 10,
+      [](CostProfile& p) -> double& { return p.convolution.assembled_issue; });
+  add("convolution.compiled_issue", 0, 10,
+      [](CostProfile& p) -> double& { return p.convolution.compiled_issue; });
+  add("convolution.winograd_issue", 0.1, 10,
+      [](CostProfile& p) -> double& { return p.convolution.winograd_issue; });
+  add("convolution.spectra_issue", 0, 10,
+      [](CostProfile& p) -> double& { return p.convolution.spectra_issue; });
   add("convolution.winograd_step_cycles", 1, 4000,
       [](CostProfile& p) -> double& { return p.convolution.winograd_step_cycles; });
   add("convolution.backward_data", 0.2, 1.5,
@@ -83,8 +84,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.winograd_gemm; });
   add("convolution.explicit_gemm", 0.1, 1.5,
       [](CostProfile& p) -> double& { return p.convolution.explicit_gemm; });
-  add("convolution.direct", 0.005, 1.2,
-      [](CostProfile& p) -> double& { return p.convolution.direct; });
+  add("convolution.direct_cycles", 0.001, 10,
+      [](CostProfile& p) -> double& { return p.convolution.direct_cycles; });
   add("convolution.old_gemm", 0.1, 1.5,
       [](CostProfile& p) -> double& { return p.convolution.old_gemm; });
   add("convolution.old_weights", 0.1, 1.5,
@@ -93,7 +94,6 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.old_winograd; });
   add("convolution.transform_cost", 0.1, 50,
       [](CostProfile& p) -> double& { return p.convolution.transform_cost; });
-  add("convolution.fft", 0.05, 2.0, [](CostProfile& p) -> double& { return p.convolution.fft; });
 
   add_by_architecture("tensor.gemm", 0.05, 1.2,
                       [](CostProfile& p) -> ByArchitecture& { return p.tensor.gemm; });

@@ -46,9 +46,12 @@ struct GemmParameters {
 };
 /// Convolutions on CUDA cores; formulas in sim/cost/convolution.hpp.
 struct ConvolutionParameters {
-  ByArchitecture precomputed;     ///< efficiency, implicit GEMM with precomputed indices
-  ByArchitecture implicit;        ///< efficiency, implicit GEMM with indices on the fly
-  ByArchitecture winograd_fused;  ///< efficiency, F(2x2,3x3) in one kernel
+  // Cycles that a scheduler issues for one multiply-add of a warp and what goes with it (sim/cost/issue.hpp):
+  double assembled_issue = 0;  ///< in kernels of cuDNN's assembler, Maxwell on
+  double compiled_issue =
+      0;  ///< in kernels of the compiler: all of Kepler's, the others' IMPLICIT_GEMM and GEMM
+  double winograd_issue = 0;  ///< in F(2x2,3x3) in one kernel, over assembled_issue
+  double spectra_issue = 0;   ///< in products of complex numbers, per real multiply-add
   double winograd_step_cycles =
       0;                     ///< cycles per input channel of a fused Winograd block alone on its SM
   double backward_data = 0;  ///< factor on the efficiency
@@ -57,16 +60,15 @@ struct ConvolutionParameters {
   double pointwise_backward_weights = 0;  ///< further factor for 1x1 filters
   double winograd_gemm =
       0;  ///< factor on gemm.efficiency for the products of the non-fused Winograd
-  double explicit_gemm = 0;  ///< factor on gemm.efficiency for products of unfolded images
-  double direct = 0;         ///< share of the sustained rate in depthwise and tiny convolutions
+  double explicit_gemm =
+      0;  ///< factor on gemm.efficiency for a matrix library on images unfolded one by one
+  double direct_cycles = 0;  ///< of an SM per output and tap of the filter, in depthwise kernels
   /// Rates of the kernels of cuDNN before 6, of those since.
   double old_gemm = 0;     ///< implicit products, forward and data gradient
   double old_weights = 0;  ///< implicit products, weight gradient
   double old_winograd = 0;
   double transform_cost =
       0;  ///< cycles of Winograd's and FFT's transforms over those of plain streaming
-  double fft =
-      0;  ///< factor on gemm.efficiency for products of spectra counted with four multiplications each
 };
 /// Tensor cores; formula in sim/cost/tile_gemm.hpp.
 struct TensorParameters {

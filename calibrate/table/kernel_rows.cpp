@@ -113,8 +113,10 @@ bool on_tensor_cores(const Candidate& candidate) {
 }
 
 /// Keeps the algorithm that was measured, where a row is about one and not about the library's choice.
-bool keep_algorithm(std::string_view name, Layer& layer, std::string& reason) {
-  const auto algorithm = find_algorithm(name);
+bool keep_algorithm(std::string_view name, bool is_depthwise, Layer& layer, std::string& reason) {
+  auto algorithm = find_algorithm(name);
+  // cuDNN 7's IMPLICIT_GEMM has a kernel of its own for depthwise convolutions.
+  if (is_depthwise && algorithm == Algorithm::ImplicitGemm) algorithm = Algorithm::Direct;
   if (!algorithm) {
     reason = "algorithm " + std::string(name) + " is not known";
     return false;
@@ -170,8 +172,10 @@ std::optional<Layer> lower_convolution(const Lowering& in, std::string& reason) 
     layer.step.ops.push_back(std::move(op));
   }
   // Only tables of single algorithms say what cuDNN would have picked instead.
-  if (!in.row.text("heur_algo").empty() && !keep_algorithm(algo, layer, reason))
+  const bool is_depthwise = shape->groups > 1 && shape->groups == shape->c;
+  if (!in.row.text("heur_algo").empty() && !keep_algorithm(algo, is_depthwise, layer, reason)) {
     return std::nullopt;
+  }
   return layer;
 }
 

@@ -70,8 +70,11 @@ class CandidateBuilder {
       add_integer();
       return std::move(candidates_);
     }
-    if (is_depthwise()) add_direct();
-    add_implicit();
+    if (is_depthwise()) {
+      add_direct();
+    } else {
+      add_implicit();
+    }
     // No memory holds more: nothing to choose from, and the sizes below stay far from overflow.
     constexpr double kMostElements = 0x1p44;
     if (std::max({x_.elements, w_.elements, y_.elements}) > kMostElements)
@@ -81,11 +84,12 @@ class CandidateBuilder {
       add_precomputed();
       if (pass_ == Pass::Forward && cuda_formats_.math == Precision::Fp32) add_explicit();
     }
-    if (a_.stride_h == 1 && a_.stride_w == 1 && a_.dilation_h == 1 && a_.dilation_w == 1) {
-      if (is_fft_shape()) {
-        add_fft();
-        add_fft_tiling();
-      }
+    const bool is_strided = a_.stride_h > 1 || a_.stride_w > 1;
+    if (is_fft_shape()) {
+      if (!is_strided) add_fft();
+      if (!is_strided || pass_ == Pass::Forward) add_fft_tiling();
+    }
+    if (!is_strided && a_.dilation_h == 1 && a_.dilation_w == 1) {
       if (!is_depthwise()) {
         if (a_.r == 3 && a_.s == 3) {
           if (pass_ != Pass::BackwardWeights) add_winograd_fused();
@@ -300,64 +304,79 @@ class CandidateBuilder {
   }
 
   void add_explicit() {
-    const std::int64_t pixels = a_.p * a_.q, depth = a_.c / a_.groups * a_.r * a_.s;
-    const double unfolded = number(a_.n) * number(a_.groups) * number(depth) * number(pixels);
+    const double depth = number(a_.c) * number(a_.r) * number(a_.s);
+    const double unfolded = number(a_.n) * depth * number(a_.p) * number(a_.q);
     Candidate& candidate = add(Algorithm::ExplicitGemm, 5);
     open_nchw(candidate);
     append_stream(candidate, "im2col", bytes(in1_.elements), bytes(unfolded), unfolded);
-    append_products(candidate, cuda_formats_,
-                    {.batch = a_.n * a_.groups, .m = a_.k / a_.groups, .n = pixels, .k = depth});
-    candidate.kernels.back().read = bytes(unfolded + in2_.elements);
+    append_main(candidate, "products", cuda_formats_).read = bytes(unfolded + in2_.elements);
     candidate.workspace += bytes(unfolded);
     close_nchw(candidate);
   }
 
   [[nodiscard]] bool is_fft_shape() const {
     return cuda_formats_.math == Precision::Fp32 && formats_.storage == Precision::Fp32 &&
-           a_.groups == 1 && (a_.r > 1 || a_.s > 1) && a_.r > std::max(a_.pad_top, a_.pad_bottom) &&
-           a_.s > std::max(a_.pad_left, a_.pad_right);
+           a_.groups == 1 && a_.dilation_h == 1 && a_.dilation_w == 1 &&
+           a_.r > std::max(a_.pad_top, a_.pad_bottom) && a_.s > std::max(a_.pad_left, a_.pad_right);
   }
-  /// The three transforms and the product of complex matrices, one per frequency.
-  /// spectrum: complex values per plane; tiles: planes per image and channel; regroups: operands
-  /// pass through memory once more, from planes to frequencies. Returns the size of the two
-  /// transformed operands.
-  Bytes append_fft(Candidate& candidate, double spectrum, std::int64_t tiles, bool regroups) {
-    const double images = number(a_.n) * number(tiles);
-    const double planes_x = images * number(a_.c), planes_y = images * number(a_.k);
-    const double planes_w = number(a_.k) * number(a_.c);
-    const auto transformed = [&](double planes) { return Bytes(8 * spectrum * planes); };
-    double planes_in1 = planes_x, planes_in2 = planes_w, planes_out = planes_y;
+  /// Planes that an FFT transforms, and into what.
+  struct Spectra {
+    double image = 0;        ///< complex values of one image and channel, of one tile
+    double filter = 0;       ///< complex values of one pair of channels
+    std::int64_t batch = 1;  ///< products: one per frequency
+    std::int64_t rows = 1;   ///< rows of an image that share a frequency
+    std::int64_t tiles = 1;  ///< passes through transform, product and transform back
+  };
+  /// The three transforms and the product of complex matrices, one per frequency. Returns the size of the two
+  /// transformed operands, all tiles.
+  Bytes append_fft(Candidate& candidate, const Spectra& spectra) {
+    const double tiles = number(spectra.tiles);
+    const double x = number(a_.n) * number(a_.c) * spectra.image * tiles;
+    const double y = number(a_.n) * number(a_.k) * spectra.image * tiles;
+    const double w = number(a_.k) * number(a_.c) * spectra.filter;
+    const std::int64_t m = a_.n * spectra.rows;
+    double in1 = x, in2 = w, out = y;
     // The factor 4 on the inner dimension: a complex multiply-add is four real ones.
-    MatrixWork products{
-        .batch = static_cast<std::int64_t>(spectrum), .m = a_.n * tiles, .n = a_.k, .k = 4 * a_.c};
+    MatrixWork products{.batch = spectra.batch, .m = m, .n = a_.k, .k = 4 * a_.c};
     if (pass_ == Pass::BackwardData) {
-      planes_in1 = planes_y, planes_out = planes_x;
-      products = {.batch = products.batch, .m = a_.n * tiles, .n = a_.c, .k = 4 * a_.k};
+      in1 = y, out = x;
+      products = {.batch = spectra.batch, .m = m, .n = a_.c, .k = 4 * a_.k};
     } else if (pass_ == Pass::BackwardWeights) {
-      planes_in2 = planes_y, planes_out = planes_w;
-      products = {.batch = products.batch, .m = a_.k, .n = a_.c, .k = 4 * a_.n * tiles};
+      in2 = y, out = w;
+      products = {.batch = spectra.batch, .m = a_.k, .n = a_.c, .k = 4 * m};
     }
-    // A radix-2 transform of S values takes about 5 S log2(S) operations (Cooley and Tukey, 1965),
-    // half of it for real data; 10 bits of spectrum is the middle of the range.
-    const double operations = 25;
     open_nchw(candidate);
-    append_stream(candidate, "data_tf", bytes(in1_.elements), transformed(planes_in1),
-                  2 * spectrum * planes_in1, operations);
-    append_stream(candidate, "filter_tf", bytes(in2_.elements), transformed(planes_in2),
-                  2 * spectrum * planes_in2, operations);
-    if (regroups) {
-      for (const double planes : {planes_in1, planes_in2}) {
-        append_stream(candidate, "regroup", transformed(planes), transformed(planes),
-                      2 * spectrum * planes);
-      }
-    }
+    append_transform(candidate, "data_tf", in1_.elements, in1, kTransform, spectra.tiles);
+    append_transform(candidate, pass_ == Pass::BackwardWeights ? "delta_tf" : "filter_tf",
+                     in2_.elements, in2,
+                     pass_ == Pass::BackwardWeights ? kTransform : kFilterTransform,
+                     pass_ == Pass::BackwardWeights ? spectra.tiles : 1);
     Kernel& product = append_products(candidate, cuda_formats_, products);
-    product.read = transformed(planes_in1 + planes_in2);
-    product.written = transformed(planes_out);
-    append_stream(candidate, "output_tf", transformed(planes_out), bytes(out_.elements),
-                  2 * spectrum * planes_out, operations);
+    product.launches = spectra.tiles;
+    product.flops = product.flops * tiles;
+    // The filter's spectrum is read again for every tile.
+    product.read = Bytes(8 * (pass_ == Pass::BackwardWeights ? in1 + in2 : in1 + in2 * tiles));
+    product.written = Bytes(8 * (pass_ == Pass::BackwardWeights ? out * tiles : out));
+    append_transform(candidate, "output_tf", out_.elements, out, kTransform,
+                     pass_ == Pass::BackwardWeights ? 1 : spectra.tiles);
     close_nchw(candidate);
-    return transformed(planes_in1 + planes_in2);
+    return Bytes(8 * (in1 + in2));
+  }
+  /// Operations per real number of a spectrum: a transform of a 32 x 32 plane takes about 5/2 log2(1024) of them for real
+  /// data (Cooley and Tukey, 1965), filters less, since most of their plane is zero.
+  /// Guess: what cuDNN's kernels save of it and lose to shared memory; data/kernels/conv_cudnn_algos.csv.gz says 18 and 3.
+  static constexpr double kTransform = 18, kFilterTransform = 3;
+  /// Into (in1, in2) or out of (out) the frequency domain.
+  void append_transform(Candidate& candidate, std::string_view name, double elements,
+                        double spectrum, double operations, std::int64_t launches) {
+    const bool is_inverse = name == "output_tf";
+    const Bytes plain = bytes(elements), complex = Bytes(8 * spectrum);
+    const double numbers = 2 * spectrum;
+    Kernel& kernel =
+        append_stream(candidate, name, is_inverse ? complex : plain, is_inverse ? plain : complex,
+                      numbers / number(launches), operations);
+    kernel.flops = Flops(numbers * operations);
+    kernel.launches = launches;
   }
   void add_fft() {
     const std::int64_t extent =
@@ -365,17 +384,38 @@ class CandidateBuilder {
     if (extent > 256) return;
     const auto f = static_cast<std::int64_t>(
         std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(extent, 16))));
-    const double spectrum = number(f * (f / 2 + 1));
-    Candidate& candidate = add(Algorithm::Fft, 9);
-    candidate.workspace += append_fft(candidate, spectrum, 1, true) * 2.0;
+    const std::int64_t frequencies = f * (f / 2 + 1);
+    Candidate& candidate = add(Algorithm::Fft, 8);
+    if (pass_ != Pass::BackwardWeights) {
+      append_stream(candidate, "flip_filter", bytes(w_.elements), bytes(w_.elements), w_.elements);
+    }
+    candidate.workspace += append_fft(candidate, {.image = number(frequencies),
+                                                  .filter = number(frequencies),
+                                                  .batch = frequencies}) *
+                           2.0;
   }
   void add_fft_tiling() {
     if (a_.r > 32 || a_.s > 32) return;
-    const double spectrum = 32 * 17;
-    const std::int64_t tiles = ceil_divide(a_.p, 33 - a_.r) * ceil_divide(a_.q, 33 - a_.s);
     Candidate& candidate = add(Algorithm::FftTiling, 7);
-    (void)append_fft(candidate, spectrum, tiles, false);
     const double filters = number(a_.c) * number(a_.k), images = number(a_.n) * number(a_.c + a_.k);
+    const std::int64_t across =
+        ceil_divide(a_.w + a_.pad_left + a_.pad_right - a_.s + 1, 33 - a_.s);
+    const std::int64_t down = ceil_divide(a_.h + a_.pad_top + a_.pad_bottom - a_.r + 1, 33 - a_.r);
+    // Filters of one row are transformed along it alone, whole images at a time.
+    if (a_.r == 1 && a_.stride_h == 1 && a_.stride_w == 1) {
+      const std::int64_t rows = a_.h * across;
+      (void)append_fft(candidate,
+                       {.image = number(17 * rows), .filter = 17, .batch = 17, .rows = rows});
+      const double kept = number(a_.h * std::min<std::int64_t>(across, 2));
+      candidate.workspace += Bytes(8 * 17 * (filters + images * kept));
+      return;
+    }
+    const double spectrum = 32 * 17;
+    const std::int64_t tiles = down * across;
+    (void)append_fft(candidate, {.image = spectrum,
+                                 .filter = spectrum,
+                                 .batch = static_cast<std::int64_t>(spectrum),
+                                 .tiles = tiles});
     candidate.workspace +=
         Bytes(8 * spectrum * (filters + images * number(std::min<std::int64_t>(tiles, 2))));
   }

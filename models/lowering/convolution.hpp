@@ -14,21 +14,27 @@ namespace tracecast::lowering {
 /// Algorithms (cuDNN Developer Guide, cudnnConvolution*Algo_t: "supported algorithms" tables), with
 /// e = element size, x = n c h w, w = k (c/groups) r s, y = n k p q, and out = x, w or y by pass:
 ///
-///   ImplicitGemm       always; no workspace; backward passes clear their output first
+///   ImplicitGemm       groups < c; no workspace; backward passes clear their output first
 ///   ImplicitPrecomputedGemm
 ///                      groups < c; a small kernel builds the offset table (two for weights);
 ///                      workspace 6 p q B from Volta on, 4 (c/groups) r s B before
-///   ExplicitGemm       forward, fp32: im2col, then a product per image; workspace e n c r s p q.
+///   ExplicitGemm       forward, fp32: im2col, then one product; workspace e n c r s p q.
 ///                      1x1, stride 1, on Ampere's tensor cores: a plain product, no im2col
-///   Direct             groups == c
-///   Fft                fp32, stride 1, dilation 1, groups 1, filter > 1 and > pad, padded image
-///                      <= 256; F = power of two >= padded image, at least 16;
-///                      S = F (F/2 + 1) complex values per plane;
-///                      workspace 16 S (planes of both operands; forward: ck + nc), since both are
-///                      kept twice: by plane and, copied, by frequency
-///   FftTiling          as Fft, any image, filter <= 32: F = 32, S = 544,
-///                      tiles = ceil(p/(33-r)) ceil(q/(33-s));
-///                      workspace 8 S (ck + n(c+k) min(tiles, 2))
+///   Direct             groups == c: what cuDNN 7 runs as IMPLICIT_GEMM then
+///   Fft                fp32, stride 1, dilation 1, groups 1, filter > pad, padded image <= 256;
+///                      F = power of two >= padded image, at least 16;
+///                      S = F (F/2 + 1) complex values per plane, half a spectrum of real data;
+///                      kernels: flip the filter, transform both operands, S products of complex
+///                      matrices, transform back; workspace 16 S (planes of both operands;
+///                      forward: ck + nc)
+///   FftTiling          as Fft, any image, filter <= 32, any stride forward (all outputs are
+///                      computed, one in stride^2 kept): F = 32, S = 544,
+///                      tiles = ceil(p1/(33-r)) ceil(q1/(33-s)) of the p1 x q1 outputs of stride 1,
+///                      each with its own transforms and products;
+///                      workspace 8 S (ck + n(c+k) min(tiles, 2)).
+///                      Filters of one row, stride 1: transforms along rows only, 17 values for
+///                      every 32 of a row, 17 products over n h ceil(q/(33-s)) rows at a time;
+///                      workspace 8 * 17 (ck + n(c+k) h min(ceil(q/(33-s)), 2))
 ///   WinogradFused      3x3, stride 1, dilation 1, forward and backward data: F(2x2,3x3), 2.25
 ///                      times fewer multiplications; workspace 100 (c/groups) k + 4 k B
 ///   WinogradNonfused   stride 1, dilation 1, all passes; 3x3: F(4x4,3x3), t = 6;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <span>
 
+#include "sim/cost/issue.hpp"
+
 namespace tracecast::cost {
 namespace {
 
@@ -86,23 +88,26 @@ Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
   const bool data = pass == Pass::BackwardData;
   const double height = static_cast<double>(data ? s.h : s.p);
   const double width = static_cast<double>(data ? s.w : s.q);
-  const double reduced = static_cast<double>(data ? s.k : s.c);
-  const double produced = static_cast<double>(data ? s.c : s.k);
+  const double groups = static_cast<double>(std::max<std::int64_t>(s.groups, 1));
+  const double reduced = static_cast<double>(data ? s.k : s.c) / groups;
+  const double produced = static_cast<double>(data ? s.c : s.k) / groups;
   double tiles = 0;
   for (const WinogradBlock& block : winograd_blocks(gpu.architecture)) {
     const double count = std::ceil(static_cast<double>(s.n) / block.images) *
                          std::ceil(height / block.height) * std::ceil(width / block.width);
     if (tiles == 0 || count < tiles) tiles = count;
   }
-  const double blocks = tiles * std::ceil(produced / 32.0);
+  const double blocks = tiles * groups * std::ceil(produced / 32.0);
   const double sms = machine.sm_count;
   const double per_sm = blocks / sms;
   const double q = profile.gemm.wave_quantization;
   const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
   const double steps = up_to_multiple(reduced, 8) + profile.gemm.prologue_steps;
-  const double rate = machine.arithmetic.in_si() / sms *
-                      profile.convolution.winograd_fused[gpu.architecture] *
-                      (work.cudnn_version < kNewKernels ? profile.convolution.old_winograd : 1.0);
+  const double rate =
+      machine.arithmetic.in_si() / sms *
+      issue_efficiency(gpu, best_issue_cycles(gpu, profile) * profile.convolution.winograd_issue,
+                       profile) *
+      (work.cudnn_version < kNewKernels ? profile.convolution.old_winograd : 1.0);
   const double busy = 2.0 * 32 * 128 * (9 / 2.25) * waves / rate;
   const double wait =
       profile.convolution.winograd_step_cycles / machine.clock.in_si() * std::max(per_sm / 2, 1.0);
@@ -123,14 +128,18 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   switch (kernel.algorithm) {
     case Algorithm::WinogradFused:
       return estimate_winograd_fused(work, kernel.pass, memory, machine, gpu, profile);
-    case Algorithm::Direct:
-      return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * p.direct)), memory,
-              false, share_with_blocks(kernel.written.in_bytes() / element, machine.sm_count)};
+    case Algorithm::Direct: {
+      const double taps = kernel.flops.in_flop() / 2;
+      const double stride = std::clamp(static_cast<double>(s.stride_w), 1.0, 32.0);
+      return {Seconds(taps * stride * p.direct_cycles / (machine.sm_count * machine.clock.in_si())),
+              memory, false,
+              share_with_blocks(kernel.written.in_bytes() / element, machine.sm_count)};
+    }
     case Algorithm::Fft:
     case Algorithm::FftTiling: {
       // In and out of the frequency domain: every operand is written and read once more, as complex numbers.
-      return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * p.fft *
-                                                profile.gemm.efficiency[gpu.architecture])),
+      const double efficiency = issue_efficiency(gpu, p.spectra_issue, profile);
+      return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * efficiency)),
               memory * 5.0, false};
     }
     case Algorithm::WinogradNonfused: {
@@ -157,10 +166,12 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   const bool tensor_core = kernel.unit == MathUnit::TensorCore;
   const bool weights = kernel.pass == Pass::BackwardWeights;
   t.tiles = tensor_core ? TileSet::TensorCore : weights ? TileSet::Gemm : TileSet::Convolution;
-  const ByArchitecture& efficiency = tensor_core ? profile.tensor.convolution
-                                     : kernel.algorithm == Algorithm::ImplicitGemm ? p.implicit
-                                                                                   : p.precomputed;
-  t.efficiency = efficiency[gpu.architecture] * pass_factor(kernel.pass, s, p);
+  const bool is_compiled =
+      kernel.algorithm == Algorithm::ImplicitGemm || kernel.algorithm == Algorithm::ExplicitGemm;
+  const double issue = is_compiled ? p.compiled_issue : best_issue_cycles(gpu, profile);
+  t.efficiency =
+      pass_factor(kernel.pass, s, p) * (tensor_core ? profile.tensor.convolution[gpu.architecture]
+                                                    : issue_efficiency(gpu, issue, profile));
   if (work.cudnn_version < kNewKernels) t.efficiency *= weights ? p.old_weights : p.old_gemm;
   t.traffic_bytes = kernel.bytes().in_bytes();
   t.result_bytes = weights ? t.batch * t.m * t.n * 4.0 : 0.0;

@@ -11,7 +11,8 @@ namespace tracecast::cost {
 ///   backward weights:                                      m = k/g,    n = c/g r s, k = n p q, split-K allowed
 /// Weight gradients of 1x1 filters lose pointwise_backward_weights: no filter window to reuse the loaded pixels for.
 /// Backward data through a stride loses strided_backward_data: some kernels multiply the zeros between the outputs.
-/// one product per group; 1x1 filters are plain products. Tiles as in tile_gemm.hpp, efficiency by architecture.
+/// one product per group; 1x1 filters are plain products. Tiles as in tile_gemm.hpp, efficiency as in issue.hpp:
+/// compiled_issue for implicit and explicit GEMM, assembled_issue (Kepler: compiled_issue too) for the others.
 ///
 /// Winograd fused F(2x2,3x3), forward and backward data (channels swapped):
 ///   blocks = ceil(n/nb) ceil(p/th) ceil(q/tw) ceil(k/32) over the library's block shapes (nb, th, tw) of 128 outputs
@@ -19,7 +20,8 @@ namespace tracecast::cost {
 ///   compute = (ceil8(c) + prologue) * max(busy, wait * max(blocks/SMs / 2, 1))
 /// Block shapes: (1,8,16) everywhere, and on Pascal and older (2,8,8) (2,4,16) (4,2,16) (4,4,8), Ampere on (4,4,8).
 ///
-/// Direct (depthwise): multiply-adds at a fixed share of the arithmetic rate; almost always memory-bound.
+/// Direct (depthwise): direct_cycles of an SM per output and tap of the filter, times the stride, whose loads take as many
+/// more transactions. Two GPUs apart by six years agree on the cycles: the loads and their addresses, not the lanes, decide.
 /// Winograd non-fused and FFT are lowered as transforms and products; given as one kernel they are priced from the same
 /// sums. Sources: COST_MODEL.md section 3 (grids checked there); Lavin and Gray, CVPR 2016, for F(2x2,3x3).
 [[nodiscard]] Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work,

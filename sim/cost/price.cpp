@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/cost/convolution.hpp"
+#include "sim/cost/issue.hpp"
 #include "sim/cost/recurrent.hpp"
 #include "sim/cost/reduction.hpp"
 #include "sim/cost/roofs.hpp"
@@ -36,10 +37,12 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
   const bool tensor_core = kernel.unit == MathUnit::TensorCore;
   t.efficiency = (tensor_core ? profile.tensor.gemm : profile.gemm.efficiency)[gpu.architecture];
   const bool in_convolution = kernel.kernel_class == KernelClass::Convolution;
+  const bool is_spectra =
+      kernel.algorithm == Algorithm::Fft || kernel.algorithm == Algorithm::FftTiling;
   if (kernel.algorithm == Algorithm::WinogradNonfused) {
     t.efficiency *= profile.convolution.winograd_gemm;
-  } else if (kernel.algorithm == Algorithm::Fft || kernel.algorithm == Algorithm::FftTiling) {
-    t.efficiency *= profile.convolution.fft;
+  } else if (is_spectra) {
+    t.efficiency = issue_efficiency(gpu, profile.convolution.spectra_issue, profile);
   } else if (in_convolution && !tensor_core) {
     t.efficiency *= profile.convolution.explicit_gemm;
   }
@@ -54,7 +57,12 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
     t.may_be_vectors = false;
   }
   t.depth_per_step = depth_per_step(kernel);
+  if (is_spectra) {
+    t.depth_per_step = 4;  // a complex multiply-add is four real ones
+    t.most_slices = 1;
+  }
   t.tiles = tensor_core                         ? TileSet::TensorCore
+            : is_spectra                        ? TileSet::Spectra
             : work.batch > 1 && !in_convolution ? TileSet::Batched
                                                 : TileSet::Gemm;
   return estimate_tiles(t, machine, gpu, profile).roofs;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/cost/issue.hpp"
+
 namespace tracecast::cost {
 
 Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const SustainedGpu& machine,
@@ -18,7 +20,7 @@ Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const Sus
       machine.dram.in_si() * p.efficiency[gpu.architecture] * access * transpose;
   // Plain code keeps no more of the lanes busy than the convolution kernels do.
   const double lanes =
-      gpu.fp32_lanes_per_sm * std::min(1.0, profile.convolution.precomputed[gpu.architecture]);
+      gpu.fp32_lanes_per_sm * issue_efficiency(gpu, best_issue_cycles(gpu, profile), profile);
   const double cycles =
       work.elements * slowdown * (1.0 / p.elements_per_clock + work.operations_per_element / lanes);
   Roofs parts;

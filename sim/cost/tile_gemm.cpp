@@ -33,6 +33,9 @@ constexpr std::array<int, 7> kSplits = {2, 3, 4, 8, 16, 32, 64};
 constexpr std::array<Tile, 3> kConvolutionTiles = {
     {{128, 128, 256}, {64, 128, 128}, {32, 128, 64}}};
 
+// Tiles of cuDNN's products of spectra (maxwell_gcgemm_64x64, volta_gcgemm_64x32 and so on).
+constexpr std::array<Tile, 3> kSpectraTiles = {{{64, 64, 256}, {64, 32, 128}, {32, 32, 64}}};
+
 /// Rows (or columns) up to which the library takes a matrix-vector kernel instead of tiles: it reads the large operand
 /// once for all of them. Source: data/kernels_tf dense rows; on K40 and K80 the bandwidth of the weights is flat (155 to
 /// 160 GB/s) up to batch 8 and drops to a third at 9; other generations drop less, at 5.
@@ -42,6 +45,8 @@ std::span<const Tile> tiles_of(TileSet set, Architecture architecture) {
   switch (set) {
     case TileSet::Convolution:
       return kConvolutionTiles;
+    case TileSet::Spectra:
+      return kSpectraTiles;
     case TileSet::TensorCore:
       return kTensorTiles;
     case TileSet::Batched:
@@ -66,7 +71,7 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
   const double sm_rate = machine.arithmetic.in_si() / sms * problem.efficiency;
   const double bandwidth = machine.dram.in_si() * profile.memory.efficiency[gpu.architecture];
   const bool tensor_core = problem.tiles == TileSet::TensorCore;
-  const double reference = tensor_core ? 128.0 : 64.0;
+  const double reference = tensor_core ? 128.0 : problem.tiles == TileSet::Spectra ? 32.0 : 64.0;
   const double overhead = tensor_core ? profile.tensor.tile_overhead : p.tile_overhead;
   const double q = p.wave_quantization;
   const double step_latency =

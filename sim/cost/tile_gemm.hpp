@@ -12,6 +12,7 @@ enum class TileSet {
   Gemm,         ///< everything cuBLAS has; the fastest is taken
   Batched,      ///< the family's one tile for batched products
   Convolution,  ///< 128 pixels by 128, 64 or 32 channels, however small the grid
+  Spectra,      ///< of complex numbers
   TensorCore,
 };
 /// The most slices of k that a matrix library takes.
@@ -52,7 +53,8 @@ struct TileEstimate {
 ///   compute = (ks + prologue) * max(busy, wait)
 ///   memory  = (traffic + 2 (split - 1) result) / (bandwidth * memory efficiency)
 /// `wait` is what decides small grids: a block alone on its SM takes 150 to 250 cycles per step of the inner dimension
-/// whatever its tile, since nothing hides its loads. Tensor-core tiles: 128 in place of 64 and their own latency.
+/// whatever its tile, since nothing hides its loads. Tensor-core tiles: 128 in place of 64 and their own latency. Spectra: 32 in place of
+/// 64, since an element of two numbers is loaded for four multiply-adds.
 /// With min(m, n) <= 8 a matrix-vector kernel is offered too: compute = 4 m n k / arithmetic, memory = traffic / bandwidth.
 /// Source: COST_MODEL.md 2.1, reduced to the terms that its ablation (2.5) could tell from nothing, plus waves and
 /// `wait`; the latter from single-wave convolutions, see notes/0001.

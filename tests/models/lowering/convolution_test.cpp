@@ -222,22 +222,21 @@ TEST_SUITE("models/lowering/convolution") {
          with(general, {Fft, FftTiling, WinogradFused, WinogradNonfused})},
         {"3x3 backward weights: no fused Winograd", square(8, 64, 56, 64, 3), Pass::BackwardWeights,
          with(general, {Fft, FftTiling, WinogradNonfused})},
-        {"3x3 with stride", square(8, 64, 56, 64, 3, 2), Pass::Forward, forward},
+        {"3x3 with stride: FFT in tiles, the outputs between dropped", square(8, 64, 56, 64, 3, 2),
+         Pass::Forward, with(forward, {FftTiling})},
+        {"3x3 backward through a stride", square(8, 64, 56, 64, 3, 2), Pass::BackwardData, general},
         {"3x3 with dilation", square(8, 64, 56, 64, 3, 1, 1, 2), Pass::Forward, forward},
         {"5x5: non-fused only", square(8, 64, 28, 64, 5), Pass::Forward,
          with(forward, {Fft, FftTiling, WinogradNonfused})},
         {"7x7: no Winograd", square(8, 64, 28, 64, 7), Pass::Forward,
          with(forward, {Fft, FftTiling})},
-        {"1x1", square(8, 64, 28, 64, 1), Pass::Forward, forward},
+        {"1x1", square(8, 64, 28, 64, 1), Pass::Forward, with(forward, {Fft, FftTiling})},
         {"image over 256 with its padding", square(1, 8, 255, 8, 3), Pass::Forward,
          with(forward, {FftTiling, WinogradFused, WinogradNonfused})},
         {"groups: no FFT", square(8, 64, 28, 64, 3, 1, 4), Pass::Forward,
          with(forward, {WinogradFused, WinogradNonfused})},
-        {"depthwise", square(8, 64, 28, 64, 3, 1, 64), Pass::Forward, {Direct, ImplicitGemm}},
-        {"depthwise backward",
-         square(8, 64, 28, 64, 3, 1, 64),
-         Pass::BackwardWeights,
-         {Direct, ImplicitGemm}},
+        {"depthwise", square(8, 64, 28, 64, 3, 1, 64), Pass::Forward, {Direct}},
+        {"depthwise backward", square(8, 64, 28, 64, 3, 1, 64), Pass::BackwardWeights, {Direct}},
     };
     for (const Row& row : rows) {
       CAPTURE(row.what);
@@ -277,6 +276,35 @@ TEST_SUITE("models/lowering/convolution") {
     for (const Pass pass : kPasses) {
       CHECK(flops(find(candidates(a, pass), Algorithm::Fft), true) == 144.0 * 8 * 4 * 8 * 16);
     }
+  }
+
+  TEST_CASE("a filter of one row is transformed along rows, 17 values for 32") {
+    // 28x28 by 1x1: every row fits one tile, so 17 frequencies of 4 * 28 rows, 8 channels by 16, 8 operations each.
+    const auto list = candidates(square(4, 8, 28, 16, 1), Pass::Forward);
+    const Candidate& tiled = find(list, Algorithm::FftTiling);
+    CHECK(flops(tiled, true) == 17.0 * 8 * (4 * 28) * 8 * 16);
+    CHECK(tiled.workspace.in_bytes() == 8.0 * 17 * (8 * 16 + 4 * (8 + 16) * 28));
+  }
+
+  TEST_CASE("tiles of an FFT pass through their kernels one after the other") {
+    // 112 outputs by a 3x3 filter: tiles of 30, so 4 x 4, of 544 frequencies each.
+    const auto list = candidates(square(2, 8, 112, 16, 3), Pass::Forward);
+    const Candidate& tiled = find(list, Algorithm::FftTiling);
+    const double expected[] = {16, 1, 16, 16};  // data, filter, products, output
+    REQUIRE(tiled.kernels.size() == 4);
+    for (std::size_t i = 0; i < 4; ++i) {
+      CAPTURE(tiled.kernels[i].name);
+      CHECK(static_cast<double>(tiled.kernels[i].launches) == expected[i]);
+    }
+    CHECK(flops(tiled, true) == 16.0 * 544 * 8 * 2 * 8 * 16);
+  }
+
+  TEST_CASE("an unfolded batch is one product over all its pixels") {
+    const auto list = candidates(square(8, 64, 14, 32, 3), Pass::Forward);
+    const Candidate& unfolded = find(list, Algorithm::ExplicitGemm);
+    REQUIRE(unfolded.kernels.size() == 2);
+    CHECK(std::holds_alternative<ConvWork>(unfolded.kernels[1].work));
+    CHECK(unfolded.kernels[1].read.in_bytes() == 4.0 * (8 * 64 * 9 * 14 * 14 + 32 * 64 * 9));
   }
 
   TEST_CASE(

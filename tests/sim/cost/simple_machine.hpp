@@ -46,8 +46,9 @@ inline CostProfile simple_profile() {
   set("gemm.prologue_steps", 0);
   set("gemm.wave_quantization", 1);
   set("gemm.step_cycles.volta", 1);
-  set("convolution.precomputed.volta", 1);
-  set("convolution.winograd_fused.volta", 1);
+  set("convolution.assembled_issue", 0);
+  set("convolution.compiled_issue", 0);
+  set("convolution.spectra_issue", 0);
   set("convolution.winograd_step_cycles", 1);
   set("memory.efficiency.volta", 1);
   set("memory.l2_share", 0);

@@ -1,0 +1,36 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
+
+namespace tracecast::cost {
+
+/// Share of the arithmetic rate that an inner loop reaches when its scheduler issues for `issue_cycles` per multiply-add of
+/// a warp: the multiply-add itself and its share of loads, addresses and branches, less what is issued in pairs.
+///   pipe = 32 / lanes per scheduler: the cycles that one multiply-add of a warp occupies its lanes
+///   efficiency = pipe / (pipe^3 + issue_cycles^3)^(1/3)
+/// 16 lanes (Volta, Turing, GA100) leave every other issue slot to the rest; 32 (Maxwell, Pascal) leave none; Kepler's 48
+/// want one and a half multiply-adds each cycle. Source of lanes and schedulers: CUDA C++ Programming Guide, compute
+/// capabilities; the exponent is that of the roofs. From Ampere on clock.dense_factor holds the issue limit of 32 lanes
+/// already, and is not charged twice.
+[[nodiscard]] inline double issue_efficiency(const GpuSpec& gpu, double issue_cycles,
+                                             const CostProfile& profile) {
+  const int lanes = std::max(gpu.fp32_lanes_per_scheduler(), 1);
+  const double pipe = 32.0 / lanes;
+  const double share =
+      pipe / std::cbrt(pipe * pipe * pipe + issue_cycles * issue_cycles * issue_cycles);
+  const bool dense = gpu.architecture >= Architecture::Ampere && lanes >= 32;
+  return dense ? std::min(1.0, share / profile.clock.dense_factor) : share;
+}
+
+/// Issue cycles of cuDNN's best kernels: its assembler's, which knows no Kepler. Source: kernel names in recorded runs,
+/// maxwell_scudnn_* on Maxwell and Pascal, *_convolve_sgemm on Kepler, where IMPLICIT_GEMM and IMPLICIT_PRECOMP_GEMM take
+/// the same time to 1 %.
+[[nodiscard]] inline double best_issue_cycles(const GpuSpec& gpu, const CostProfile& profile) {
+  return gpu.architecture == Architecture::Kepler ? profile.convolution.compiled_issue
+                                                  : profile.convolution.assembled_issue;
+}
+
+}  // namespace tracecast::cost
