@@ -63,6 +63,7 @@ int run(int argc, char** argv) {
   add_gpus_command(app, exit_code);
   add_hardware_command(app, exit_code);
   add_networks_command(app, exit_code);
+  add_calibrate_command(app, exit_code);
   app.add_subcommand("version", "Print the version")->callback([] {
     write_answer(std::string("tracecast ") + kVersion + "\n");
   });

@@ -16,6 +16,7 @@ void add_validate_command(CLI::App& app, int& exit_code);
 void add_gpus_command(CLI::App& app, int& exit_code);
 void add_hardware_command(CLI::App& app, int& exit_code);
 void add_networks_command(CLI::App& app, int& exit_code);
+void add_calibrate_command(CLI::App& app, int& exit_code);
 
 /// Flags that several verbs share: --profile, --set and --hwspecs; --format text|json|csv.
 void add_source_options(CLI::App& verb, SourceOptions& sources);
@@ -27,5 +28,6 @@ inline constexpr int kExitNo = 1;  ///< answered, and the answer is no
 inline constexpr int kExitWrongInput = 2;
 inline constexpr int kExitNoGpu = 3;
 inline constexpr int kExitOurBug = 70;
+inline constexpr int kExitInterrupted = 130;  ///< by the user; what shells expect
 
 }  // namespace tracecast

@@ -1,0 +1,26 @@
+#pragma once
+#include <cstddef>
+
+#include "calibrate/device/experiment.hpp"
+
+namespace tracecast::calibrate {
+
+/// The i-th shape of each class, i = 0, 1, ...: points of Halton's sequence, evenly spread over the logarithms of sizes that
+/// networks have. The ranges stand in the source. No two functions depend on each other.
+[[nodiscard]] ProductShape product_shape(std::size_t i);
+[[nodiscard]] ProductShape batched_product_shape(std::size_t i);
+/// Dense, grouped and depthwise; filters of 1, 3, 5 and 7; strides 1 and 2.
+[[nodiscard]] ConvAttributes convolution_shape(std::size_t i);
+[[nodiscard]] PoolingShape pooling_shape(std::size_t i);
+[[nodiscard]] BatchNormShape batch_norm_shape(std::size_t i);
+[[nodiscard]] RowsShape rows_shape(std::size_t i, bool softmax);
+[[nodiscard]] ElementwiseShape elementwise_shape(std::size_t i);
+[[nodiscard]] ReductionShape reduction_shape(std::size_t i);
+[[nodiscard]] EmbeddingShape embedding_shape(std::size_t i);
+[[nodiscard]] RecurrentShape recurrent_shape(std::size_t i);
+[[nodiscard]] OptimizerShape optimizer_shape(std::size_t i);
+/// Peer copies only where `gpus` > 1.
+[[nodiscard]] CopyShape copy_shape(std::size_t i, int gpus);
+[[nodiscard]] AllReduceShape all_reduce_shape(std::size_t i, int gpus);
+
+}  // namespace tracecast::calibrate

@@ -1,0 +1,235 @@
+#include "tools/calibrate_measure.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "calibrate/collect/collector.hpp"
+#include "calibrate/collect/tables.hpp"
+#include "calibrate/cuda/cuda_device.hpp"
+#include "calibrate/device/fake_device.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "sim/base/text.hpp"
+#include "tools/library_folders.hpp"
+#include "tools/output.hpp"
+#include "tools/subcommand.hpp"
+
+namespace tracecast {
+namespace {
+
+using namespace calibrate;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+/// While it lives, the first Ctrl-C asks to stop after the experiment that runs; the second one ends the program.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    interrupted = 0;
+    for (const int signal : {SIGINT, SIGTERM}) {
+      std::signal(signal, [](int number) {
+        interrupted = 1;
+        std::signal(number, SIG_DFL);
+      });
+    }
+  }
+  ~InterruptGuard() {
+    std::signal(SIGINT, SIG_DFL);
+    std::signal(SIGTERM, SIG_DFL);
+  }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+};
+
+/// What is written where.
+struct Places {
+  std::filesystem::path folder;   ///< tables and journals
+  std::filesystem::path profile;  ///< the profile file
+};
+
+Places places_of(const std::string& out, const std::string& gpu) {
+  if (out.ends_with(".textproto")) {
+    std::filesystem::path folder = out;
+    return {.folder = folder.replace_extension(".measured"), .profile = out};
+  }
+  const std::filesystem::path folder = out.empty() ? "calibration-" + gpu : out;
+  return {.folder = folder, .profile = folder / "profile.textproto"};
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error || !std::filesystem::is_directory(folder)) {
+    throw InputError("--out " + folder.string(), error ? error.message() : "not a folder",
+                     "a folder that can be written");
+  }
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
+}
+
+/// Progress on stderr while it is a terminal: one line, drawn over.
+class ProgressLine {
+ public:
+  ProgressLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+  ~ProgressLine() { clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  void show(const CollectProgress& p) {
+    if (!is_terminal_) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (is_shown_ && now - last_ < std::chrono::milliseconds(100)) return;
+    last_ = now;
+    is_shown_ = true;
+    const double share = static_cast<double>(p.done) / static_cast<double>(p.planned);
+    talk(fmt::format("\r{} {:>5}/{} {:>5.0f} s  {}", bar(share, 16), p.done, p.planned,
+                     p.elapsed.in_s(), fit(p.last->experiment, 36)));
+  }
+  void clear() {
+    if (is_shown_) talk('\r' + std::string(79, ' ') + '\r');
+    is_shown_ = false;
+  }
+
+ private:
+  static void talk(const std::string& text) {
+    // Talk that nobody can read is no error.
+    if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;
+  }
+  bool is_terminal_, is_shown_ = false;
+  std::chrono::steady_clock::time_point last_;
+};
+
+std::string counts_text(const CollectCounts& c) {
+  std::string text = fmt::format("{:<14}{} of {} experiments\n", "measured", c.accepted, c.planned);
+  const auto line = [&](const char* name, std::size_t value, const char* what) {
+    if (value > 0) text += fmt::format("  {:<12}{} {}\n", name, value, what);
+  };
+  line("repeated", c.repeated, "since a sample showed throttling");
+  line("rejected", c.rejected, "throttled in every attempt; not in the tables");
+  line("capped", c.power_capped, "at the power limit: the rate that lasts, kept");
+  line("unsupported", c.unsupported, "by this card or its libraries");
+  line("by events", c.by_events, "kernel records refused: launch time included");
+  text += fmt::format("  {:<12}{} of {} repetitions\n", "outliers", c.outliers, c.repetitions);
+  return text;
+}
+
+/// The device to measure, or nothing after saying why there is none.
+std::unique_ptr<Device> open_device(const MeasureOptions& options, const Sources& sources) {
+  if (!options.rehearse.empty()) {
+    const GpuSpec& gpu = sources.gpus.find(options.rehearse);
+    return std::make_unique<FakeDevice>(rehearsal_truth(gpu, default_cost_profile()), FakeFaults{},
+                                        static_cast<std::uint64_t>(options.seed));
+  }
+  auto opened = open_cuda_device({.folders = library_folders()}, options.gpu);
+  if (auto* none = std::get_if<NoDevice>(&opened)) {
+    say("tracecast calibrate: " + none->reason);
+    return nullptr;
+  }
+  return std::move(std::get<std::unique_ptr<Device>>(opened));
+}
+
+std::string device_text(const DeviceIdentity& device, const GpuSpec& gpu) {
+  std::string text = fmt::format("{:<14}{} ({})\n", "GPU", gpu.id,
+                                 fit(device.name, std::min<std::size_t>(device.name.size(), 40)));
+  std::string software = "driver " + (device.driver.empty() ? "unknown" : device.driver);
+  const auto add = [&](const char* name, const std::string& version) {
+    software += fmt::format(", {} {}", name, version.empty() ? "none" : version);
+  };
+  add("CUDA", device.cuda), add("cuDNN", device.cudnn), add("cuBLAS", device.cublas);
+  text += fmt::format("{:<14}{}\n", "software", wrap(software, 65, 14));
+  if (device.pinned_clock > Hertz(0)) {
+    text += fmt::format("{:<14}held at {:.0f} MHz\n", "clock", device.pinned_clock.in_mhz());
+  }
+  for (const std::string& remark : device.remarks) {
+    text += fmt::format("{:<14}{}\n", "note", wrap(remark, 65, 14));
+  }
+  return text;
+}
+
+/// Every table, each written beside and renamed.
+std::string write_tables(const std::vector<CollectedTable>& tables, const Places& places) {
+  std::string list;
+  for (const CollectedTable& table : tables) {
+    write_file(places.folder / table.name, table.content);
+    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", table.name, table.rows);
+  }
+  return list;
+}
+
+}  // namespace
+
+int run_measure(const MeasureOptions& options) {
+  const std::optional<Seconds> budget =
+      options.budget.empty() ? std::nullopt
+                             : std::optional(parse_duration(options.budget, "--budget"));
+  const Sources sources = load_sources(options.sources);
+  const std::unique_ptr<Device> device = open_device(options, sources);
+  if (!device) return kExitNoGpu;
+  const GpuSpec& gpu = find_spec(sources.gpus, device->identity(),
+                                 options.rehearse.empty() ? options.spec : options.rehearse);
+  const Places places = places_of(options.out, gpu.id);
+  make_folder(places.folder);
+
+  const PlanSize size = options.quick ? PlanSize::Quick : PlanSize::Full;
+  const Plan plan = make_plan(*device, size);
+  const std::filesystem::path journal_path =
+      places.folder / fmt::format("{}.journal", to_string(size));
+  Journal journal(journal_path, {.plan = plan.hash,
+                                 .gpu = gpu.id,
+                                 .device = device->identity().fingerprint(),
+                                 .date = today()});
+  if (journal.dropped() > 0) {
+    say(fmt::format("{}: {} damaged line(s) dropped; measured again", journal_path.string(),
+                    journal.dropped()));
+  }
+
+  CollectResult result;
+  {
+    InterruptGuard guard;
+    ProgressLine progress;
+    result = collect(*device, plan, gpu, sources.cost, journal,
+                     {.rules = rules_for(size),
+                      .budget = budget,
+                      .should_stop = [] { return interrupted != 0; },
+                      .on_progress = [&](const CollectProgress& p) { progress.show(p); }});
+  }
+  const CollectCounts counts = count(plan, journal);
+  const std::string so_far = fmt::format("{} of {} experiments are in {}", counts.done,
+                                         counts.planned, journal_path.string());
+  if (result.end == CollectEnd::Interrupted) {
+    say("interrupted: " + so_far + "; the same command goes on");
+    return kExitInterrupted;
+  }
+  if (result.end == CollectEnd::DeviceLost) {
+    say("tracecast calibrate: the GPU failed at " + result.loss + "; " + so_far);
+    return kExitNoGpu;
+  }
+
+  std::string answer = device_text(device->identity(), gpu) + counts_text(counts);
+  answer += fmt::format("{:<14}{:.0f} s of the GPU's time in this call\n", "spent",
+                        result.elapsed.in_s());
+  if (result.end == CollectEnd::Budget) {
+    answer += fmt::format("{:<14}{} of {} experiments done; the same command goes on\n",
+                          "not complete", counts.done, counts.planned);
+  }
+  const auto tables = collected_tables(plan, journal, gpu.id, device->identity());
+  answer += fmt::format("{:<14}{}\n", "tables", wrap(write_tables(tables, places), 65, 14));
+  answer += fmt::format("{:<14}{}\n", "in", places.folder.string());
+  write_answer(answer);
+  return kExitDone;
+}
+
+}  // namespace tracecast
