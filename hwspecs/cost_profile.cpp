@@ -74,8 +74,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.winograd_step_cycles; });
   add("convolution.backward_data", 0.2, 1.5,
       [](CostProfile& p) -> double& { return p.convolution.backward_data; });
-  add("convolution.strided_backward_data", 0.1, 1.0,
-      [](CostProfile& p) -> double& { return p.convolution.strided_backward_data; });
+  add("convolution.scatter_bytes", 4, 400,
+      [](CostProfile& p) -> double& { return p.convolution.scatter_bytes; });
   add("convolution.backward_weights", 0.2, 1.5,
       [](CostProfile& p) -> double& { return p.convolution.backward_weights; });
   add("convolution.pointwise_backward_weights", 0.2, 1.5,
@@ -86,12 +86,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.explicit_gemm; });
   add("convolution.direct_cycles", 0.001, 10,
       [](CostProfile& p) -> double& { return p.convolution.direct_cycles; });
-  add("convolution.old_gemm", 0.1, 1.5,
-      [](CostProfile& p) -> double& { return p.convolution.old_gemm; });
-  add("convolution.old_weights", 0.1, 1.5,
-      [](CostProfile& p) -> double& { return p.convolution.old_weights; });
-  add("convolution.old_winograd", 0.1, 1.5,
-      [](CostProfile& p) -> double& { return p.convolution.old_winograd; });
+  add("convolution.old_kernels", 0.1, 1.5,
+      [](CostProfile& p) -> double& { return p.convolution.old_kernels; });
   add("convolution.transform_cost", 0.1, 50,
       [](CostProfile& p) -> double& { return p.convolution.transform_cost; });
 

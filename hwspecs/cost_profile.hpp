@@ -55,7 +55,7 @@ struct ConvolutionParameters {
   double winograd_step_cycles =
       0;                     ///< cycles per input channel of a fused Winograd block alone on its SM
   double backward_data = 0;  ///< factor on the efficiency
-  double strided_backward_data = 0;       ///< further factor when the stride is over 1
+  double scatter_bytes = 0;  ///< of L2 traffic that one addition to an image's gradient costs
   double backward_weights = 0;            ///< factor on the efficiency
   double pointwise_backward_weights = 0;  ///< further factor for 1x1 filters
   double winograd_gemm =
@@ -63,10 +63,7 @@ struct ConvolutionParameters {
   double explicit_gemm =
       0;  ///< factor on gemm.efficiency for a matrix library on images unfolded one by one
   double direct_cycles = 0;  ///< of an SM per output and tap of the filter, in depthwise kernels
-  /// Rates of the kernels of cuDNN before 6, of those since.
-  double old_gemm = 0;     ///< implicit products, forward and data gradient
-  double old_weights = 0;  ///< implicit products, weight gradient
-  double old_winograd = 0;
+  double old_kernels = 0;  ///< rate of the one-kernel algorithms of cuDNN before 6, of those since
   double transform_cost =
       0;  ///< cycles of Winograd's and FFT's transforms over those of plain streaming
 };

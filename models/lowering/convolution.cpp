@@ -176,7 +176,9 @@ class CandidateBuilder {
       append_stream(candidate, "clear", Bytes(0), bytes(out_.elements), out_.elements, 1,
                     KernelClass::Memset);
     }
-    append_main(candidate, "conv", cuda_formats_);
+    Kernel& kernel = append_main(candidate, "conv", cuda_formats_);
+    // It adds to the image's gradient, which it reads as well.
+    if (pass_ == Pass::BackwardData) kernel.read += bytes(out_.elements);
     close_nchw(candidate);
   }
 

@@ -12,8 +12,14 @@ namespace {
 
 double up_to_multiple(double value, double step) { return std::ceil(value / step) * step; }
 
+/// Whether a kernel adds each product to the image's gradient as soon as it has it, instead of gathering what belongs
+/// to a pixel: cuDNN's CUDNN_CONVOLUTION_BWD_DATA_ALGO_0.
+bool scatters(const Kernel& kernel) {
+  return kernel.pass == Pass::BackwardData && kernel.algorithm == Algorithm::ImplicitGemm;
+}
+
 /// The product that a pass of a convolution amounts to, for one group.
-TileProblem as_product(const ConvAttributes& s, Pass pass) {
+TileProblem as_product(const ConvAttributes& s, Pass pass, bool scatters) {
   TileProblem t;
   const double filter = static_cast<double>(s.r) * static_cast<double>(s.s);
   const double groups = static_cast<double>(std::max<std::int64_t>(s.groups, 1));
@@ -26,15 +32,15 @@ TileProblem as_product(const ConvAttributes& s, Pass pass) {
   t.batch = groups;
   switch (pass) {
     case Pass::BackwardData:
-      t.m = pixels_in;
-      t.n = in;
-      t.k = out * filter / (static_cast<double>(s.stride_h) * s.stride_w);
+      t.m = scatters ? pixels_out : pixels_in;
+      t.n = scatters ? in * filter : in;
+      t.k = scatters ? out : out * filter;
       break;
     case Pass::BackwardWeights:
       t.m = out;
       t.n = in * filter;
       t.k = pixels_out;
-      t.most_slices = kMostSlices;
+      t.most_slices = kMostPixelSlices;
       break;
     default:
       t.m = pixels_out;
@@ -58,12 +64,11 @@ double tensor_core_depth(const ConvAttributes& s, const Kernel& kernel) {
          strides;
 }
 
-double pass_factor(Pass pass, const ConvAttributes& s, const ConvolutionParameters& p) {
-  if (pass == Pass::BackwardWeights) {
+double pass_factor(const Kernel& kernel, const ConvAttributes& s, const ConvolutionParameters& p) {
+  if (kernel.pass == Pass::BackwardWeights) {
     return p.backward_weights * (s.r * s.s == 1 ? p.pointwise_backward_weights : 1.0);
   }
-  if (pass != Pass::BackwardData) return 1.0;
-  return s.stride_h * s.stride_w > 1 ? p.backward_data * p.strided_backward_data : p.backward_data;
+  return kernel.pass == Pass::BackwardData ? p.backward_data : 1.0;
 }
 
 struct WinogradBlock {
@@ -77,9 +82,11 @@ std::span<const WinogradBlock> winograd_blocks(Architecture architecture) {
   return std::span(kWinogradBlocks).first(architecture >= Architecture::Ampere ? 2 : 1);
 }
 
-/// First cuDNN with the kernels that the efficiencies were fitted to; what came before differs by
-/// `old_gemm`, `old_weights`, `old_winograd`.
+/// First cuDNN with the kernels that the efficiencies were fitted to; what came before loses `old_kernels`.
 constexpr double kNewKernels = 6;
+double age_factor(const ConvWork& work, const ConvolutionParameters& p) {
+  return work.cudnn_version < kNewKernels ? p.old_kernels : 1.0;
+}
 
 Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
                               const SustainedGpu& machine, const GpuSpec& gpu,
@@ -107,7 +114,7 @@ Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
       machine.arithmetic.in_si() / sms *
       issue_efficiency(gpu, best_issue_cycles(gpu, profile) * profile.convolution.winograd_issue,
                        profile) *
-      (work.cudnn_version < kNewKernels ? profile.convolution.old_winograd : 1.0);
+      age_factor(work, profile.convolution);
   const double busy = 2.0 * 32 * 128 * (9 / 2.25) * waves / rate;
   const double wait =
       profile.convolution.winograd_step_cycles / machine.clock.in_si() * std::max(per_sm / 2, 1.0);
@@ -162,22 +169,27 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
       break;
   }
 
-  TileProblem t = as_product(s, kernel.pass);
+  TileProblem t = as_product(s, kernel.pass, scatters(kernel));
   const bool tensor_core = kernel.unit == MathUnit::TensorCore;
   const bool weights = kernel.pass == Pass::BackwardWeights;
   t.tiles = tensor_core ? TileSet::TensorCore : weights ? TileSet::Gemm : TileSet::Convolution;
   const bool is_compiled =
       kernel.algorithm == Algorithm::ImplicitGemm || kernel.algorithm == Algorithm::ExplicitGemm;
   const double issue = is_compiled ? p.compiled_issue : best_issue_cycles(gpu, profile);
-  t.efficiency =
-      pass_factor(kernel.pass, s, p) * (tensor_core ? profile.tensor.convolution[gpu.architecture]
-                                                    : issue_efficiency(gpu, issue, profile));
-  if (work.cudnn_version < kNewKernels) t.efficiency *= weights ? p.old_weights : p.old_gemm;
+  t.efficiency = pass_factor(kernel, s, p) * age_factor(work, p) *
+                 (tensor_core ? profile.tensor.convolution[gpu.architecture]
+                  : weights   ? profile.gemm.efficiency[gpu.architecture]
+                              : issue_efficiency(gpu, issue, profile));
   t.traffic_bytes = kernel.bytes().in_bytes();
   t.result_bytes = weights ? t.batch * t.m * t.n * 4.0 : 0.0;
   if (tensor_core && !weights) t.k = tensor_core_depth(s, kernel);
   t.depth_per_step = depth_per_step(kernel);
-  return estimate_tiles(t, machine, gpu, profile).roofs;
+  Roofs roofs = estimate_tiles(t, machine, gpu, profile).roofs;
+  if (scatters(kernel)) {
+    const double additions = t.batch * t.m * t.n;
+    roofs.compute += Seconds(additions * p.scatter_bytes / machine.l2.in_si());
+  }
+  return roofs;
 }
 
 }  // namespace tracecast::cost

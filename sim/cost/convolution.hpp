@@ -7,12 +7,17 @@ namespace tracecast::cost {
 /// Roofs of a convolution that runs as one kernel (Kernel with ConvWork), by algorithm and pass.
 ///
 /// Implicit GEMM (also precomputed and explicit), forward:  m = n p q,  n = k,      k = c/g r s
-///   backward data:                                         m = n h w,  n = c/g,    k = k/g r s / (stride_h stride_w)
+///   backward data, gathered (precomputed):                 m = n h w,  n = c/g,    k = k/g r s
+///   backward data, scattered (implicit):                   m = n p q,  n = c/g r s, k = k/g
 ///   backward weights:                                      m = k/g,    n = c/g r s, k = n p q, split-K allowed
-/// Weight gradients of 1x1 filters lose pointwise_backward_weights: no filter window to reuse the loaded pixels for.
-/// Backward data through a stride loses strided_backward_data: some kernels multiply the zeros between the outputs.
 /// one product per group; 1x1 filters are plain products. Tiles as in tile_gemm.hpp, efficiency as in issue.hpp:
-/// compiled_issue for implicit and explicit GEMM, assembled_issue (Kepler: compiled_issue too) for the others.
+/// compiled_issue for implicit and explicit GEMM, assembled_issue (Kepler: compiled_issue too) for the others; that of weight
+/// gradients is gemm.efficiency, since their inner loop has no indices of a filter to work out.
+/// Gathering through a stride multiplies the zeros between the outputs. Scattering does not, but every product's m n
+/// results are added to the image in L2: compute += m n scatter_bytes / l2 rate, after a block's last step. cuDNN has both
+/// (CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 and _0: "the sum is done using the atomic add operation").
+/// Weight gradients of 1x1 filters lose pointwise_backward_weights: no filter window to reuse the loaded pixels for.
+/// Kernels of cuDNN before 6 lose old_kernels.
 ///
 /// Winograd fused F(2x2,3x3), forward and backward data (channels swapped):
 ///   blocks = ceil(n/nb) ceil(p/th) ceil(q/tw) ceil(k/32) over the library's block shapes (nb, th, tw) of 128 outputs

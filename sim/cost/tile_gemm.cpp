@@ -27,7 +27,7 @@ constexpr std::array<Tile, 8> kCudaCoreTiles = {{{128, 128, 256},
 // Tiles of cuBLAS's and cuDNN's tensor-core kernels (h884, s1688, s16816 and later kernel names).
 constexpr std::array<Tile, 5> kTensorTiles = {
     {{256, 128, 256}, {128, 256, 256}, {128, 128, 256}, {64, 128, 128}, {64, 64, 128}}};
-constexpr std::array<int, 7> kSplits = {2, 3, 4, 8, 16, 32, 64};
+constexpr std::array<int, 9> kSplits = {2, 3, 4, 8, 16, 32, 64, 128, 256};
 
 // Tiles of cuDNN's convolution kernels (maxwell_scudnn_128x..., volta_scudnn_128x...).
 constexpr std::array<Tile, 3> kConvolutionTiles = {

@@ -17,6 +17,9 @@ enum class TileSet {
 };
 /// The most slices of k that a matrix library takes.
 inline constexpr int kMostSlices = 64;
+/// The same for gradients of weights, whose inner dimension is all pixels of the batch. Source: image filters in
+/// data/kernels/conv.csv.gz, whose few tiles fill a V100.
+inline constexpr int kMostPixelSlices = 256;
 
 /// A product C[b, m, n] = A[b, m, k] B[b, k, n] as a tile kernel sees it. Convolutions become one of these.
 struct TileProblem {

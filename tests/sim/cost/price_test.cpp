@@ -93,7 +93,7 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("kernels of an old cuDNN are slower by what was measured") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "convolution.old_gemm", 0.5);
+    set_parameter(profile, "convolution.old_kernels", 0.5);
     Kernel kernel = convolution(layer(32, 64, 56, 64, 1), Algorithm::ImplicitPrecomputedGemm);
     const double now = compute_us(kernel, simple_gpu(), profile);
     std::get<ConvWork>(kernel.work).cudnn_version = 5.1;
@@ -181,6 +181,49 @@ TEST_SUITE("sim/cost/price") {
     const CostProfile profile = simple_profile();
     CHECK(compute_us(convolution(shape, Algorithm::ImplicitPrecomputedGemm), gpu, profile) ==
           doctest::Approx(36.864).epsilon(0.001));
+  }
+
+  TEST_CASE("a gradient of images may be scattered instead of gathered") {
+    // Stride 4, 8x8 outputs of 20 images, 4x4 filter of 3 channels. Gathered: m = 20*32*32 = 160 blocks of 128, 16
+    // waves, n = 3 padded to 32, k = 64*16 with the zeros between the outputs: 16 * 2*128*32*1024 / 128e9 = 1048.576 us.
+    // Scattered: m = 20*64 = 10 blocks, n = 48 padded to 64, k = 64: 2*128*64*64 / 128e9 = 8.192 us, and 1280*48
+    // additions of 4 L2 bytes at 512 * 10 SMs bytes a clock = 0.048 us.
+    const ConvAttributes shape{.n = 20,
+                               .c = 3,
+                               .h = 32,
+                               .w = 32,
+                               .k = 64,
+                               .r = 4,
+                               .s = 4,
+                               .p = 8,
+                               .q = 8,
+                               .stride_h = 4,
+                               .stride_w = 4};
+    const GpuSpec gpu = simple_gpu();
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "convolution.backward_data", 1);
+    set_parameter(profile, "convolution.scatter_bytes", 4);
+    const auto time = [&](Algorithm algorithm) {
+      return compute_us(convolution(shape, algorithm, Pass::BackwardData), gpu, profile);
+    };
+    CHECK(time(Algorithm::ImplicitPrecomputedGemm) == doctest::Approx(1048.576).epsilon(0.001));
+    CHECK(time(Algorithm::ImplicitGemm) == doctest::Approx(8.24).epsilon(0.001));
+  }
+
+  TEST_CASE("a gradient of weights cuts its pixels into hundreds of slices") {
+    // A single tile of 32x32 and 2^20 pixels on 256 SMs of 128 GFLOP/s: 256 slices of 4096 pixels,
+    // 2*32*32*4096 / 128e9 = 65.536 us.
+    GpuSpec gpu = simple_gpu();
+    gpu.sm_count = 256;
+    gpu.peaks = {{Precision::Fp32, MathUnit::CudaCore, 32.768_TFLOPps}};
+    gpu.dram_bandwidth = 1e6_GBps;
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "convolution.backward_weights", 1);
+    set_parameter(profile, "convolution.pointwise_backward_weights", 1);
+    const ConvAttributes shape{.n = 16, .c = 32, .h = 256, .w = 256, .k = 32, .p = 256, .q = 256};
+    const Kernel kernel =
+        convolution(shape, Algorithm::ImplicitPrecomputedGemm, Pass::BackwardWeights);
+    CHECK(compute_us(kernel, gpu, profile) == doctest::Approx(65.536).epsilon(0.001));
   }
 
   TEST_CASE("fused Winograd counts blocks of 128 outputs by 32 channels") {
