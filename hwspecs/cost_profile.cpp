@@ -100,21 +100,29 @@ std::vector<ParameterSlot> make_slots() {
   add("tensor.tile_overhead", 0, 5,
       [](CostProfile& p) -> double& { return p.tensor.tile_overhead; });
 
-  add_by_architecture("memory.efficiency", 0.2, 1.0,
-                      [](CostProfile& p) -> ByArchitecture& { return p.memory.efficiency; });
+  add("memory.efficiency", 0.2, 1.0, [](CostProfile& p) -> double& { return p.memory.efficiency; });
+  add("memory.hbm_efficiency", 0.2, 1.0,
+      [](CostProfile& p) -> double& { return p.memory.hbm_efficiency; });
   add("memory.l2_share", 0, 2, [](CostProfile& p) -> double& { return p.memory.l2_share; });
   add("memory.l2_bytes_per_clock", 1, 512,
       [](CostProfile& p) -> double& { return p.memory.l2_bytes_per_clock; });
   add("memory.elements_per_clock", 0.1, 512,
       [](CostProfile& p) -> double& { return p.memory.elements_per_clock; });
-  add("memory.reduction_threads", 1, 4096,
-      [](CostProfile& p) -> double& { return p.memory.reduction_threads; });
+  add("memory.row_block_instructions", 0, 5000,
+      [](CostProfile& p) -> double& { return p.memory.row_block_instructions; });
+  add("memory.row_warp_instructions", 0, 5000,
+      [](CostProfile& p) -> double& { return p.memory.row_warp_instructions; });
+  add("memory.row_element_instructions", 0, 1000,
+      [](CostProfile& p) -> double& { return p.memory.row_element_instructions; });
+  add("memory.row_l2_share", 0, 4, [](CostProfile& p) -> double& { return p.memory.row_l2_share; });
   add("memory.row_efficiency", 0.2, 1.0,
       [](CostProfile& p) -> double& { return p.memory.row_efficiency; });
   add("memory.transpose_efficiency", 0.05, 1.0,
       [](CostProfile& p) -> double& { return p.memory.transpose_efficiency; });
   add("memory.block_pass_cycles", 0, 100000,
       [](CostProfile& p) -> double& { return p.memory.block_pass_cycles; });
+  add("memory.block_bytes_per_clock", 0.1, 1000,
+      [](CostProfile& p) -> double& { return p.memory.block_bytes_per_clock; });
   add("memory.window_overlap", 0, 4,
       [](CostProfile& p) -> double& { return p.memory.window_overlap; });
   add("recurrent.efficiency", 0.05, 1.5,

@@ -76,17 +76,23 @@ struct TensorParameters {
 };
 /// Memory; formulas in sim/cost/streaming.hpp and reduction.hpp.
 struct MemoryParameters {
-  ByArchitecture efficiency;      ///< of the bandwidth in the board's ECC state
+  double efficiency =
+      0;  ///< of the bandwidth in the board's ECC state: GDDR, and any memory before Volta
+  double hbm_efficiency = 0;      ///< the same of HBM behind the controllers since Volta
   double l2_share = 0;            ///< share of L2 that keeps a footprint from one use to the next
   double l2_bytes_per_clock = 0;  ///< per SM
   double elements_per_clock = 0;  ///< per SM: one-instruction elements issued
-  double reduction_threads =
-      0;  ///< resident threads per SM that reach the full bandwidth in row reductions
+  /// Rows that a block or warp reduces at once: instructions a warp, formula in sim/cost/reduction.hpp.
+  double row_block_instructions = 0;    ///< per row and warp of the block that reduces it
+  double row_warp_instructions = 0;     ///< per row that one warp reduces alone
+  double row_element_instructions = 0;  ///< per 32 elements that are read once and written once
+  double row_l2_share = 0;  ///< share of L2 that keeps a row from one pass of its block to the next
   double row_efficiency =
       0;  ///< bandwidth share of reductions over contiguous rows, of `efficiency`
   double transpose_efficiency = 0;  ///< bandwidth share of layout changes, of `efficiency`
   double block_pass_cycles =
       0;  ///< latency of one pass of a block over a short row, and its reduction
+  double block_bytes_per_clock = 0;  ///< that a block draws alone, its loads in flight over latency
   double window_overlap = 0;  ///< share of rows in several pooling windows that is read again
 };
 /// Steps of recurrent layers; formula in sim/cost/recurrent.hpp.

@@ -38,7 +38,8 @@ struct LoweringOptions {
                                                const FrameworkProfile& framework,
                                                const GpuSpec& gpu, PrecisionMode precision);
 
-/// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS.
+/// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS or has several
+/// results and weights (layer norm).
 /// Launches come on top.
 [[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework);
 

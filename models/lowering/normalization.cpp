@@ -24,10 +24,29 @@ Passes passes_of(OpKind kind) {
     case OpKind::LayerNorm:
       return {3, 5};
     default:
-      // Softmax: maximum and sum in one online or two short passes, write; backward: y and dy for
-      // the dot product, again for the result, write.
-      return {3, 5};
+      // Softmax: maximum, sum, result: three reads and a write; backward: y and dy for the dot product, again for the
+      // result, write.
+      return {4, 5};
   }
+}
+
+/// Reads that remain when a warp keeps its row in registers: each operand once.
+constexpr Passes kInRegisters{2, 3};
+
+/// Rows of softmax: up to 1024 elements a warp each, longer ones a block each, eight elements a thread.
+/// Source: PyTorch 2.1, ATen/native/cuda/SoftMax.cu (host_softmax, SoftMax_getBlockSize) and PersistentSoftmax.cuh.
+ReductionWork softmax_rows(const NormAttributes& a, bool is_forward) {
+  constexpr std::int64_t kWarpRow = 1024;
+  const bool by_warp = a.cols <= kWarpRow;
+  const Passes passes = by_warp ? kInRegisters : passes_of(OpKind::Softmax);
+  int threads = 32;
+  if (!by_warp) {
+    for (threads = 128; threads < 512 && threads * 8 < a.cols;) threads *= 2;
+  }
+  return {.rows = a.rows,
+          .cols = a.cols,
+          .passes = is_forward ? passes.forward : passes.backward,
+          .row_threads = threads};
 }
 
 KernelClass class_of(OpKind kind) {
@@ -59,9 +78,7 @@ std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
     // Log-softmax over the classes, then the label's entry; backward a sparse gradient, then that
     // of the softmax.
     const double rows = static_cast<double>(a.rows);
-    const Passes passes = passes_of(op.kind);
-    const ReductionWork work{
-        .rows = a.rows, .cols = a.cols, .passes = is_forward ? passes.forward : passes.backward};
+    const ReductionWork work = softmax_rows(a, is_forward);
     if (is_forward) {
       kernels.push_back(reduction_kernel("log_softmax", kernel_class, op.pass, formats.storage,
                                          e * elements, e * elements, work));
@@ -86,10 +103,13 @@ std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
   }
   const Passes passes = passes_of(op.kind);
   const bool is_batch_norm = op.kind == OpKind::BatchNorm;
-  const ReductionWork work{.rows = a.rows,
-                           .cols = a.cols,
-                           .passes = is_forward ? passes.forward : passes.backward,
-                           .strided = is_batch_norm};
+  const ReductionWork work =
+      op.kind == OpKind::Softmax
+          ? softmax_rows(a, is_forward)
+          : ReductionWork{.rows = a.rows,
+                          .cols = a.cols,
+                          .passes = is_forward ? passes.forward : passes.backward,
+                          .strided = is_batch_norm};
   kernels.push_back(reduction_kernel(is_forward ? "forward" : "backward", kernel_class, op.pass,
                                      formats.storage, e * (is_forward ? elements : 2 * elements),
                                      e * elements, work));

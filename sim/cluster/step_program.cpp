@@ -39,7 +39,8 @@ bool same(const Work& a, const Work& b) {
            x->persistent == y.persistent;
   }
   const auto &x = std::get<ReductionWork>(a), &y = std::get<ReductionWork>(b);
-  return x.rows == y.rows && x.cols == y.cols && x.passes == y.passes && x.strided == y.strided;
+  return x.rows == y.rows && x.cols == y.cols && x.passes == y.passes && x.strided == y.strided &&
+         x.row_threads == y.row_threads;
 }
 
 bool same(const Kernel& a, const Kernel& b) {

@@ -128,7 +128,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
                            const GpuSpec& gpu, const CostProfile& profile) {
   const ConvAttributes& s = work.shape;
   const ConvolutionParameters& p = profile.convolution;
-  const double bandwidth = machine.dram.in_si() * profile.memory.efficiency[gpu.architecture];
+  const double bandwidth = machine.stream.in_si();
   const double element = element_size(kernel.data).in_bytes();
   const Seconds memory(kernel.bytes().in_bytes() / bandwidth);
 

@@ -17,9 +17,7 @@ struct Step {
 
   [[nodiscard]] double element_bytes() const { return element_size(kernel.data).in_bytes(); }
   [[nodiscard]] double cells() const { return static_cast<double>(work.cells); }
-  [[nodiscard]] double bandwidth() const {
-    return machine.dram.in_si() * profile.memory.efficiency[gpu.architecture];
-  }
+  [[nodiscard]] double bandwidth() const { return machine.stream.in_si(); }
   /// All weights that one step reads: what L2 has to keep until the next.
   [[nodiscard]] double weight_bytes() const {
     const double projection = static_cast<double>(work.projection) * work.elements /

@@ -3,49 +3,88 @@
 #include <algorithm>
 
 namespace tracecast::cost {
+namespace {
+
+/// Bytes that a reduction touches.
+struct Traffic {
+  double compulsory = 0;  ///< every operand once
+  double total = 0;       ///< all passes
+};
+
+Traffic traffic_of(const Kernel& kernel, const ReductionWork& work, double row_bytes) {
+  const double compulsory = kernel.bytes().in_bytes();
+  return {compulsory,
+          std::max(compulsory, work.passes * static_cast<double>(work.rows) * row_bytes)};
+}
+
+/// Later passes find in L2 what of `kept` bytes fits into `share` of it.
+Seconds memory_time(const Traffic& bytes, double kept, double share, double bandwidth,
+                    const SustainedGpu& machine, const MemoryParameters& p) {
+  const double dram_bytes =
+      bytes.compulsory * miss_share(bytes.compulsory, machine.l2_bytes, p.l2_share) +
+      (bytes.total - bytes.compulsory) * miss_share(kept, machine.l2_bytes, share);
+  Roofs parts;
+  parts.compute = Seconds(dram_bytes / bandwidth);
+  parts.memory = Seconds(bytes.total / machine.l2.in_si());
+  return combine(parts);
+}
+
+/// Blocks of so many threads that all SMs hold at once.
+double resident_blocks(double threads, const SustainedGpu& machine, const GpuSpec& gpu) {
+  const double per_sm = std::clamp(gpu.max_threads_per_sm / threads, 1.0,
+                                   std::max(1.0, static_cast<double>(gpu.max_blocks_per_sm)));
+  return machine.sm_count * per_sm;
+}
+
+Roofs contiguous_rows(const Traffic& bytes, double rows, double row_bytes, double element,
+                      int row_threads, const SustainedGpu& machine, const GpuSpec& gpu,
+                      const MemoryParameters& p) {
+  constexpr double kWarp = 32;
+  const double threads = std::max(kWarp, static_cast<double>(row_threads));
+  const double resident_rows = std::min(rows, resident_blocks(threads, machine, gpu));
+  Roofs roofs;
+  roofs.memory = memory_time(bytes, resident_rows * row_bytes, p.row_l2_share,
+                             machine.stream.in_si() * p.row_efficiency, machine, p);
+  const double per_row =
+      threads > kWarp ? threads / kWarp * p.row_block_instructions : p.row_warp_instructions;
+  const double instructions =
+      rows * per_row + bytes.compulsory / (2 * kWarp * element) * p.row_element_instructions;
+  const double issued =
+      machine.sm_count * std::max(1, gpu.warp_schedulers_per_sm) * machine.free_clock.in_si();
+  // The instructions of one row follow each other: few rows leave SMs idle.
+  roofs.sm_share = share_with_blocks(rows * threads, machine.sm_count);
+  roofs.compute = Seconds(instructions / issued / roofs.sm_share);
+  roofs.starved = roofs.sm_share < 1;
+  return roofs;
+}
+
+Roofs strided_rows(const Traffic& bytes, double rows, double row_bytes, double passes,
+                   const SustainedGpu& machine, const GpuSpec& gpu, const MemoryParameters& p) {
+  Roofs roofs;
+  roofs.memory =
+      memory_time(bytes, rows * row_bytes, p.l2_share, machine.stream.in_si(), machine, p);
+  const double turns = std::max(1.0, rows / resident_blocks(1024, machine, gpu));
+  const double cycles = p.block_pass_cycles + row_bytes / p.block_bytes_per_clock;
+  roofs.compute = Seconds(turns * passes * cycles / machine.free_clock.in_si());
+  roofs.starved = roofs.compute > roofs.memory;
+  roofs.sm_share = std::min(1.0, rows / machine.sm_count);
+  return roofs;
+}
+
+}  // namespace
 
 Roofs estimate_reduction(const Kernel& kernel, const ReductionWork& work,
                          const SustainedGpu& machine, const GpuSpec& gpu,
                          const CostProfile& profile) {
-  const MemoryParameters& p = profile.memory;
   const double rows = static_cast<double>(work.rows);
-  const double cols = static_cast<double>(work.cols);
-  const double elements = rows * cols;
-  const double row_bytes = cols * element_size(kernel.data).in_bytes();
-  const double compulsory = kernel.bytes().in_bytes();
-  const double total = std::max(compulsory, work.passes * rows * row_bytes);
-  const double resident_rows =
-      std::min(rows, machine.sm_count * std::max(1.0, gpu.max_threads_per_sm / 256.0));
-  const double footprint = work.strided ? rows * row_bytes : resident_rows * row_bytes;
-  const double dram_bytes =
-      compulsory * miss_share(compulsory, machine.l2_bytes, p.l2_share) +
-      (total - compulsory) * miss_share(footprint, machine.l2_bytes, p.l2_share);
-  const double threads = rows * std::min(cols, 1024.0);
-  const double fill = std::min(1.0, threads / (machine.sm_count * p.reduction_threads));
-  const double bandwidth = machine.dram.in_si() * p.efficiency[gpu.architecture] *
-                           (work.strided ? 1.0 : p.row_efficiency);
-  Roofs parts;
-  parts.compute = Seconds(dram_bytes / bandwidth);
-  parts.memory = Seconds(total / machine.l2.in_si());
-  Roofs roofs;
-  roofs.memory = combine(parts) / fill;
+  const double element = element_size(kernel.data).in_bytes();
+  const double row_bytes = static_cast<double>(work.cols) * element;
+  const Traffic bytes = traffic_of(kernel, work, row_bytes);
   if (work.strided) {
-    // One block per channel: many short rows wait for their own latency, one after the other.
-    const double resident = machine.sm_count * std::max(1.0, gpu.max_threads_per_sm / 1024.0);
-    const Seconds latency(std::max(1.0, rows / resident) * work.passes * p.block_pass_cycles /
-                          machine.clock.in_si());
-    if (latency > roofs.memory) {
-      roofs.memory = latency;
-      roofs.starved = true;
-    }
+    return strided_rows(bytes, rows, row_bytes, work.passes, machine, gpu, profile.memory);
   }
-  roofs.compute = Seconds(elements * work.passes /
-                          (machine.sm_count * p.elements_per_clock * machine.clock.in_si()));
-  roofs.starved = roofs.starved || fill < 1;
-  // A block per channel, however short its row.
-  roofs.sm_share = work.strided ? std::min(1.0, rows / machine.sm_count)
-                                : share_with_blocks(threads, machine.sm_count);
-  return roofs;
+  return contiguous_rows(bytes, rows, row_bytes, element, work.row_threads, machine, gpu,
+                         profile.memory);
 }
 
 }  // namespace tracecast::cost

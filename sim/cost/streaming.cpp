@@ -16,8 +16,7 @@ Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const Sus
       kernel.kernel_class == KernelClass::Transpose ? p.transpose_efficiency : 1.0;
   const double slowdown =
       kernel.kernel_class == KernelClass::Convolution ? profile.convolution.transform_cost : 1.0;
-  const double bandwidth =
-      machine.dram.in_si() * p.efficiency[gpu.architecture] * access * transpose;
+  const double bandwidth = machine.stream.in_si() * access * transpose;
   // Plain code keeps no more of the lanes busy than the convolution kernels do.
   const double lanes =
       gpu.fp32_lanes_per_sm * issue_efficiency(gpu, best_issue_cycles(gpu, profile), profile);

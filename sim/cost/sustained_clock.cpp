@@ -34,6 +34,12 @@ Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile) {
   return default_clock(gpu) * (gpu.ecc_default_on || pinned ? 1.0 : profile.clock.consumer_boost);
 }
 
+double dram_efficiency(const GpuSpec& gpu, const CostProfile& profile) {
+  const bool is_hbm = gpu.memory_type >= MemoryType::Hbm2;
+  return is_hbm && gpu.architecture >= Architecture::Volta ? profile.memory.hbm_efficiency
+                                                           : profile.memory.efficiency;
+}
+
 SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
                      const CostProfile& profile) {
   const ClockParameters& p = profile.clock;
@@ -65,10 +71,13 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
       unit == MathUnit::CudaCore && peak > fp32 && element_size(precision) == Bytes(2);
   result.arithmetic = peak * (result.clock_share * p.ceiling * (dense ? p.dense_factor : 1.0) *
                               (half ? p.half_factor : 1.0));
-  result.dram = gpu.effective_bandwidth();
+  result.free_clock = gpu.boost_clock * start;
+  result.stream = gpu.effective_bandwidth() * dram_efficiency(gpu, profile);
   result.l2 = BytesPerSecond(profile.memory.l2_bytes_per_clock * result.sm_count *
                              default_clock(gpu).in_si() * (start / free));
-  result.l2_bytes = gpu.l2.in_bytes();
+  // A100 and H100 keep data twice: each half of L2 serves its own SMs. Source: NVIDIA A100 whitepaper, "L2 cache".
+  const bool halves = gpu.compute_capability == 80 || gpu.compute_capability == 90;
+  result.l2_bytes = gpu.l2.in_bytes() * (halves ? 0.5 : 1.0);
   return result;
 }
 

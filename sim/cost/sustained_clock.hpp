@@ -11,10 +11,17 @@ struct SustainedGpu {
   double clock_share = 1;       ///< sustained / boost clock, in (0, 1]
   Hertz clock{};                ///< SM clock
   FlopsPerSecond arithmetic{};  ///< of the asked precision and unit, all SMs
-  BytesPerSecond dram{};        ///< in the board's ECC state, before any efficiency
+  Hertz free_clock{};           ///< SM clock of kernels that leave power to spare
+  BytesPerSecond stream{};      ///< what DRAM gives to long runs of reads and writes
   BytesPerSecond l2{};          ///< what the SMs together can draw from L2
-  double l2_bytes = 0;
+  double l2_bytes = 0;          ///< that one SM's data can fill
 };
+
+/// Share of the theoretical bandwidth, in the board's ECC state, that kernels draw which only stream.
+/// `memory.hbm_efficiency` for HBM behind the controllers since Volta, `memory.efficiency` for GDDR and all older boards.
+/// Source of the split: NVIDIA, Tesla V100 Architecture, WP-08608-001, "HBM2 Memory Architecture": a new memory
+/// controller delivers 1.5 times the bandwidth of P100 where the theoretical ratio is 1.25.
+[[nodiscard]] double dram_efficiency(const GpuSpec& gpu, const CostProfile& profile);
 
 /// The clock that the board's driver starts from. Boards of compute capability 3.5 (K40) stay at their application clock
 /// unless the user raises it; autoboost is the default from 3.7 (K80) on.

@@ -69,7 +69,7 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
   const GemmParameters& p = profile.gemm;
   const double sms = machine.sm_count;
   const double sm_rate = machine.arithmetic.in_si() / sms * problem.efficiency;
-  const double bandwidth = machine.dram.in_si() * profile.memory.efficiency[gpu.architecture];
+  const double bandwidth = machine.stream.in_si();
   const bool tensor_core = problem.tiles == TileSet::TensorCore;
   const double reference = tensor_core ? 128.0 : problem.tiles == TileSet::Spectra ? 32.0 : 64.0;
   const double overhead = tensor_core ? profile.tensor.tile_overhead : p.tile_overhead;

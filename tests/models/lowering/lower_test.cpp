@@ -510,6 +510,11 @@ TEST_SUITE("models/lowering/lower") {
       if (op.name == "update conv.weight")
         CHECK(dispatch_time(op, p) == p.dispatch_per_optimizer_op);
     }
+    // Several results and weights cost as much as a library's descriptors.
+    for (const OpKind kind : {OpKind::LayerNorm, OpKind::GroupNorm}) {
+      const Op op{.kind = kind};
+      CHECK(dispatch_time(op, p) == p.dispatch_per_op + p.dispatch_per_library_call);
+    }
   }
 
   TEST_CASE("the same graph lowers to the same step, to the byte, and every kernel has its line") {

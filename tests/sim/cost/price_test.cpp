@@ -69,17 +69,6 @@ TEST_SUITE("sim/cost/price") {
           doctest::Approx(50 * duration_us(one, simple_gpu(), profile)));
   }
 
-  TEST_CASE("many short rows of a batch norm wait for the latency of their blocks") {
-    // 10 SMs hold 20 blocks of 1024 threads: 2000 channels are 100 turns of 3 passes of 1000 cycles at 1 GHz.
-    CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.block_pass_cycles", 1000);
-    Kernel kernel = stream(4, 4, 1);
-    kernel.work = ReductionWork{.rows = 2000, .cols = 1, .passes = 3, .strided = true};
-    const KernelEstimate e = estimate(kernel, simple_gpu(), profile);
-    CHECK(e.duration.in_us() == doctest::Approx(300.0).epsilon(0.01));
-    CHECK(e.bound == Bound::Latency);
-  }
-
   TEST_CASE("rows under several pooling windows are partly read again") {
     CostProfile profile = simple_profile();
     set_parameter(profile, "memory.window_overlap", 0.5);
@@ -243,17 +232,6 @@ TEST_SUITE("sim/cost/price") {
                                .pad_right = 1};
     CHECK(compute_us(convolution(shape, Algorithm::WinogradFused), simple_gpu(),
                      simple_profile()) == doctest::Approx(16.384).epsilon(0.001));
-  }
-
-  TEST_CASE("row reductions re-read what does not fit into L2") {
-    Kernel kernel;
-    kernel.kernel_class = KernelClass::Normalization;
-    kernel.read = Bytes(4e8);
-    kernel.written = Bytes(4e8);
-    kernel.work = ReductionWork{.rows = 1000, .cols = 100000, .passes = 3, .strided = true};
-    // 1.2 GB at 100 GB/s = 12 ms.
-    CHECK(duration_us(kernel, simple_gpu(), simple_profile()) ==
-          doctest::Approx(12000.0).epsilon(0.01));
   }
 
   TEST_CASE("more bandwidth, arithmetic or SMs never slow a kernel") {

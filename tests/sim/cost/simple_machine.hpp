@@ -50,7 +50,15 @@ inline CostProfile simple_profile() {
   set("convolution.compiled_issue", 0);
   set("convolution.spectra_issue", 0);
   set("convolution.winograd_step_cycles", 1);
-  set("memory.efficiency.volta", 1);
+  set("memory.efficiency", 1);
+  set("memory.hbm_efficiency", 1);
+  set("memory.row_efficiency", 1);
+  set("memory.row_block_instructions", 0);
+  set("memory.row_warp_instructions", 0);
+  set("memory.row_element_instructions", 0);
+  set("memory.row_l2_share", 0);
+  set("memory.block_pass_cycles", 0);
+  set("memory.block_bytes_per_clock", 1000);
   set("memory.l2_share", 0);
   set("memory.l2_bytes_per_clock", 512);
   set("memory.elements_per_clock", 512);

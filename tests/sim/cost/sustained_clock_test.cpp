@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "tests/sim/cost/simple_machine.hpp"
 
@@ -71,6 +72,43 @@ TEST_SUITE("sim/cost/sustained_clock") {
     CHECK(rate(Precision::Fp16, MathUnit::CudaCore) == doctest::Approx(1.28).epsilon(1e-4));
     CHECK(rate(Precision::Bf16, MathUnit::TensorCore) == doctest::Approx(10.24).epsilon(1e-4));
     CHECK(rate(Precision::Tf32, MathUnit::TensorCore) == doctest::Approx(1.28).epsilon(1e-4));
+  }
+
+  TEST_CASE("HBM has its own share of the bandwidth behind controllers since Volta") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "memory.efficiency", 0.5);
+    set_parameter(profile, "memory.hbm_efficiency", 0.9);
+    struct Row {
+      Architecture architecture;
+      MemoryType memory;
+      double expected;
+    };
+    const Row rows[] = {{Architecture::Pascal, MemoryType::Hbm2, 0.5},
+                        {Architecture::Volta, MemoryType::Hbm2, 0.9},
+                        {Architecture::Hopper, MemoryType::Hbm3, 0.9},
+                        {Architecture::Kepler, MemoryType::Gddr5, 0.5},
+                        {Architecture::Ada, MemoryType::Gddr6x, 0.5}};
+    for (const Row& row : rows) {
+      GpuSpec gpu = simple_gpu();
+      gpu.architecture = row.architecture;
+      gpu.memory_type = row.memory;
+      CAPTURE(to_string(row.memory));
+      CHECK(dram_efficiency(gpu, profile) == row.expected);
+      // 100 GB/s in theory.
+      CHECK(sustain(gpu, Precision::Fp32, MathUnit::CudaCore, profile).stream.in_gb_per_s() ==
+            doctest::Approx(100 * row.expected));
+    }
+  }
+
+  TEST_CASE("half of L2 serves the SMs of its side on A100 and H100") {
+    for (const auto& [capability, share] :
+         {std::pair{70, 1.0}, {80, 0.5}, {86, 1.0}, {89, 1.0}, {90, 0.5}}) {
+      GpuSpec gpu = simple_gpu();
+      gpu.compute_capability = capability;
+      CAPTURE(capability);
+      CHECK(sustain(gpu, Precision::Fp32, MathUnit::CudaCore, simple_profile()).l2_bytes ==
+            doctest::Approx(1e6 * share));
+    }
   }
 }
 
