@@ -15,16 +15,16 @@
 namespace tracecast {
 namespace {
 
-Seconds host_time(const IsolatedOp& op, Seconds kernels, std::size_t launches, Seconds floor) {
+Seconds host_time(const IsolatedOp& op, Seconds kernels, double launches, Seconds floor) {
   switch (op.timing) {
     case Timing::FrameworkOp:
       return floor;
     case Timing::LibraryCall:
-      return op.launch;
+      return max(op.launch, op.launch * launches - kernels);
     case Timing::FrameworkLoop:
       return max(floor - kernels, Seconds(0));
     case Timing::Loop:
-      return max(op.launch * static_cast<double>(launches) - kernels, Seconds(0));
+      return max(op.launch * launches - kernels, Seconds(0));
     case Timing::KernelOnly:
       break;
   }
@@ -35,15 +35,16 @@ std::optional<MeasurementEstimate> estimate_isolated(const IsolatedOp& work, con
                                                      const CostProfile& profile, Seconds floor) {
   MeasurementEstimate result;
   Seconds longest{-1.0};
-  std::size_t launches = 0;
+  double launches = 0;
   std::vector<ErrorShare> errors;
   for (const LoweredOp& op : work.step.ops) {
     const cost::PricedCandidate choice = cost::choose(op, gpu, profile);
     result.kernels += choice.duration;
-    launches += choice.estimates.size();
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
       const cost::KernelEstimate& estimate = choice.estimates[k];
-      errors.push_back({.kernel_class = choice.candidate->kernels[k].kernel_class,
+      const Kernel& kernel = choice.candidate->kernels[k];
+      launches += static_cast<double>(kernel.launches) + kernel.more_launches;
+      errors.push_back({.kernel_class = kernel.kernel_class,
                         .time = estimate.duration,
                         .log_sd = estimate.log_sd});
       if (estimate.duration > longest) {
@@ -107,14 +108,17 @@ SpecsAtClock::SpecsAtClock(const GpuCatalog& gpus)
     : known_(std::make_unique<Known>(Known{gpus, {}})) {}
 SpecsAtClock::~SpecsAtClock() = default;
 
-const GpuSpec* SpecsAtClock::find(std::string_view name, std::optional<double> clock_mhz) {
-  const std::string key = clock_mhz ? fmt::format("{}@{}", name, *clock_mhz) : std::string(name);
+const GpuSpec* SpecsAtClock::find(std::string_view name, std::optional<double> clock_mhz,
+                                  double power_share) {
+  const std::string key = fmt::format("{}@{}@{}", name, clock_mhz.value_or(0), power_share);
   auto known = known_->specs.find(key);
   if (known == known_->specs.end()) {
     std::optional<GpuSpec> spec;
     try {
       spec = known_->gpus.find(name);
       if (clock_mhz) spec = cost::pinned_at(*spec, Hertz(*clock_mhz * 1e6));
+      spec->tdp =
+          spec->tdp * (1 / power_share);  // as far from the limit as if the limit were higher
     } catch (const InputError&) {
       spec.reset();
     }

@@ -61,10 +61,13 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
     t.depth_per_step = 4;  // a complex multiply-add is four real ones
     t.most_slices = 1;
   }
-  t.tiles = tensor_core                         ? TileSet::TensorCore
-            : is_spectra                        ? TileSet::Spectra
-            : work.batch > 1 && !in_convolution ? TileSet::Batched
-                                                : TileSet::Gemm;
+  t.tiles =
+      tensor_core                         ? TileSet::TensorCore
+      : is_spectra                        ? TileSet::Spectra
+      : work.batch > 1 && !in_convolution ? TileSet::Batched
+      : kernel.algorithm == Algorithm::WinogradNonfused && gpu.architecture >= Architecture::Ampere
+          ? TileSet::Batched
+          : TileSet::Gemm;
   return estimate_tiles(t, machine, gpu, profile).roofs;
 }
 

@@ -1,0 +1,117 @@
+#include "sim/cost/convolution.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sim/cost/issue.hpp"
+#include "sim/cost/price.hpp"
+#include "tests/sim/cost/simple_machine.hpp"
+
+namespace tracecast::cost {
+namespace {
+
+TEST_SUITE_BEGIN("sim/cost/convolution");
+
+GpuSpec with_lanes(int lanes_per_scheduler, Architecture architecture) {
+  GpuSpec gpu = simple_gpu();
+  gpu.architecture = architecture;
+  gpu.fp32_lanes_per_sm = 4 * lanes_per_scheduler;
+  return gpu;
+}
+
+ConvAttributes same_size(std::int64_t n, std::int64_t c, std::int64_t hw, std::int64_t k,
+                         std::int64_t rs) {
+  ConvAttributes a;
+  a.n = n, a.c = c, a.k = k, a.h = a.w = a.p = a.q = hw, a.r = a.s = rs;
+  a.pad_top = a.pad_left = a.pad_bottom = a.pad_right = static_cast<int>(rs / 2);
+  return a;
+}
+
+double compute_us(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& profile) {
+  return estimate(kernel, gpu, profile).compute_time.in_us();
+}
+
+TEST_CASE("issue slots cost where no pipe cycle hides them") {
+  // Cycles of a multiply-add of 32 threads: 32 / lanes. The third power of 2 is 8: (8 + 8)^(1/3) = 2 * 1.26.
+  const CostProfile profile = simple_profile();
+  const struct {
+    const char* what;
+    int lanes;
+    double issue_cycles, share;
+  } rows[] = {{"nothing to issue", 32, 0, 1},
+              {"16 lanes, two cycles each", 16, 2, 0.7937},
+              {"32 lanes, one cycle each", 32, 1, 0.7937},
+              {"the same cycle hidden under 16 lanes: 2 / 9^(1/3)", 16, 1, 0.9615},
+              {"and wanting under 48: (2/3) / (8/27 + 1)^(1/3)", 48, 1, 0.6114}};
+  for (const auto& row : rows) {
+    CAPTURE(row.what);
+    CHECK(issue_efficiency(with_lanes(row.lanes, Architecture::Pascal), row.issue_cycles,
+                           profile) == doctest::Approx(row.share).epsilon(0.001));
+  }
+}
+
+TEST_CASE("the issue limit of 32 lanes since Ampere is charged once") {
+  CostProfile profile = simple_profile();
+  set_parameter(profile, "clock.dense_factor", 0.9);
+  const double once = issue_efficiency(with_lanes(32, Architecture::Pascal), 1, profile);
+  CHECK(issue_efficiency(with_lanes(32, Architecture::Ampere), 1, profile) ==
+        doctest::Approx(once / 0.9));
+  CHECK(issue_efficiency(with_lanes(32, Architecture::Ampere), 0, profile) == 1);
+  CHECK(issue_efficiency(with_lanes(16, Architecture::Ampere), 1, profile) ==
+        issue_efficiency(with_lanes(16, Architecture::Volta), 1, profile));
+}
+
+TEST_CASE("Kepler runs compiled kernels whatever the algorithm") {
+  CostProfile profile = simple_profile();
+  set_parameter(profile, "convolution.compiled_issue", 1.5);
+  set_parameter(profile, "convolution.assembled_issue", 0.5);
+  set_parameter(profile, "gemm.step_cycles.kepler", 1);
+  set_parameter(profile, "gemm.step_cycles.maxwell", 1);
+  const ConvAttributes shape = same_size(32, 64, 32, 64, 3);
+  const Kernel plain = convolution(shape, Algorithm::ImplicitGemm);
+  const Kernel precomputed = convolution(shape, Algorithm::ImplicitPrecomputedGemm);
+  const GpuSpec kepler = with_lanes(48, Architecture::Kepler);
+  const GpuSpec maxwell = with_lanes(32, Architecture::Maxwell);
+  CHECK(compute_us(precomputed, kepler, profile) == compute_us(plain, kepler, profile));
+  CHECK(compute_us(precomputed, maxwell, profile) < compute_us(plain, maxwell, profile));
+}
+
+TEST_CASE("a depthwise output costs the loads of its filter's taps") {
+  // 10 images of 100 channels of 10x10 outputs, 9 taps: 900 thousand taps at 0.5 cycles on 10 SMs of 1 GHz = 45 us. A
+  // stride of 2 loads twice as many transactions for each.
+  CostProfile profile = simple_profile();
+  set_parameter(profile, "convolution.direct_cycles", 0.5);
+  ConvAttributes shape = same_size(10, 100, 10, 100, 3);
+  shape.groups = 100;
+  CHECK(compute_us(convolution(shape, Algorithm::Direct), simple_gpu(), profile) ==
+        doctest::Approx(45.0));
+  shape.stride_h = shape.stride_w = 2;
+  shape.h = shape.w = 20;
+  CHECK(compute_us(convolution(shape, Algorithm::Direct), simple_gpu(), profile) ==
+        doctest::Approx(90.0));
+}
+
+TEST_CASE("fused Winograd works on the channels of one group at a time") {
+  // 10 images of 8x16 outputs, 128 -> 64 channels: 10 * 2 blocks of 128 channels deep, two waves. In two groups each
+  // block is half as deep and there are as many of them: half the time.
+  ConvAttributes shape = same_size(10, 128, 16, 64, 3);
+  shape.h = shape.p = 8;
+  const double whole =
+      compute_us(convolution(shape, Algorithm::WinogradFused), simple_gpu(), simple_profile());
+  CHECK(whole == doctest::Approx(2 * 32.768).epsilon(0.001));  // 2*32*128*4*128 / 128e9 a wave
+  shape.groups = 2;
+  CHECK(compute_us(convolution(shape, Algorithm::WinogradFused), simple_gpu(), simple_profile()) ==
+        doctest::Approx(whole / 2).epsilon(0.001));
+}
+
+TEST_CASE("a product of spectra is four real ones on tiles of 64 or 32") {
+  // 10 frequencies of 64x64 complex numbers by 1000: 8 * 64 * 64 * 1000 / 128e9 = 256 us each, one an SM.
+  Kernel kernel = product(64, 64, 4000, 10);
+  kernel.kernel_class = KernelClass::Convolution;
+  kernel.algorithm = Algorithm::FftTiling;
+  CHECK(compute_us(kernel, simple_gpu(), simple_profile()) == doctest::Approx(256.0).epsilon(0.01));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast::cost
