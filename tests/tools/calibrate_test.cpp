@@ -43,6 +43,18 @@ std::string answers_in(const fs::path& folder) {
 
 TEST_SUITE_BEGIN("tools/calibrate");
 
+TEST_CASE("without a GPU one line says what is missing, and the exit code is 3") {
+  // Where there is a GPU, index 1023 is none.
+  const TemporaryFolder folder;
+  const ProcessResult result =
+      calibrate({"--quick", "--gpu", "1023", "--out", (folder.path() / "c").string()});
+  CHECK(result.exit_code == 3);
+  CHECK(result.out.empty());
+  CHECK(count_lines(result.err) == 1);
+  CHECK(result.err.find("tracecast calibrate: ") == 0);
+  CHECK_FALSE(fs::exists(folder.path() / "c"));
+}
+
 TEST_CASE("a rehearsal measures, writes its tables and fits 80 columns") {
   const TemporaryFolder folder;
   const ProcessResult result = calibrate(rehearse_in(folder.path() / "c"));
