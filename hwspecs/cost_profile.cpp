@@ -51,6 +51,11 @@ std::vector<ParameterSlot> make_slots() {
   add("clock.half_factor", 0.2, 1.0, [](CostProfile& p) -> double& { return p.clock.half_factor; });
   add("clock.dense_factor", 0.3, 1.0,
       [](CostProfile& p) -> double& { return p.clock.dense_factor; });
+  add("clock.power_exponent", 1, 3,
+      [](CostProfile& p) -> double& { return p.clock.power_exponent; });
+  add("clock.burst_gain", 0, 2, [](CostProfile& p) -> double& { return p.clock.burst_gain; });
+  add("clock.burst_span_ms", 0.1, 1000,
+      [](CostProfile& p) -> double& { return p.clock.burst_span_ms; });
 
   add_by_architecture("gemm.efficiency", 0.1, 1.2,
                       [](CostProfile& p) -> ByArchitecture& { return p.gemm.efficiency; });
@@ -70,6 +75,10 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.winograd_issue; });
   add("convolution.spectra_issue", 0, 10,
       [](CostProfile& p) -> double& { return p.convolution.spectra_issue; });
+  add("convolution.tile_overhead", 0, 2,
+      [](CostProfile& p) -> double& { return p.convolution.tile_overhead; });
+  add("convolution.prologue_steps", 0, 500,
+      [](CostProfile& p) -> double& { return p.convolution.prologue_steps; });
   add("convolution.winograd_step_cycles", 1, 4000,
       [](CostProfile& p) -> double& { return p.convolution.winograd_step_cycles; });
   add("convolution.backward_data", 0.2, 1.5,

@@ -29,12 +29,16 @@ struct ByArchitecture {
 struct ClockParameters {
   double consumer_boost =
       0;  ///< clock over rated boost of boards without ECC, which have no clock ceiling of their own
-  double ceiling = 0;            ///< share reached with power to spare
-  double knee_w_per_tflops = 0;  ///< TDP per peak FP32 TFLOP/s at 16 nm below which the clock drops
+  double ceiling = 0;  ///< share reached with power to spare
+  /// Power for arithmetic per peak FP32 TFLOP/s at 16 nm below which the clock drops.
+  double knee_w_per_tflops = 0;
   double tensor_knee_w_per_tflops = 0;  ///< the same for tensor-core arithmetic
+  double power_exponent = 0;            ///< power of arithmetic goes with the clock to this
   double half_factor = 0;  ///< share of the 16-bit CUDA-core peak that paired arithmetic sustains
   double dense_factor =
       0;  ///< issue limit where one scheduler feeds 32 lanes each cycle (Ampere GA10x on)
+  double burst_gain = 0;  ///< of a lone short kernel's rate, per share of the clock lost to power
+  double burst_span_ms = 0;  ///< duration of a lone kernel that halves that gain
 };
 /// Matrix products on CUDA cores; formula in sim/cost/tile_gemm.hpp.
 struct GemmParameters {
@@ -52,6 +56,8 @@ struct ConvolutionParameters {
       0;  ///< in kernels of the compiler: all of Kepler's, the others' IMPLICIT_GEMM and GEMM
   double winograd_issue = 0;  ///< in F(2x2,3x3) in one kernel, over assembled_issue
   double spectra_issue = 0;   ///< in products of complex numbers, per real multiply-add
+  double tile_overhead = 0;   ///< as gemm.tile_overhead, of convolution kernels
+  double prologue_steps = 0;  ///< as gemm.prologue_steps, of convolution kernels
   double winograd_step_cycles =
       0;                     ///< cycles per input channel of a fused Winograd block alone on its SM
   double backward_data = 0;  ///< factor on the efficiency

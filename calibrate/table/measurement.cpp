@@ -39,10 +39,14 @@ std::optional<MeasurementEstimate> estimate_isolated(const IsolatedOp& work, con
   std::vector<ErrorShare> errors;
   for (const LoweredOp& op : work.step.ops) {
     const cost::PricedCandidate choice = cost::choose(op, gpu, profile);
-    result.kernels += choice.duration;
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
-      const cost::KernelEstimate& estimate = choice.estimates[k];
+      cost::KernelEstimate estimate = choice.estimates[k];
       const Kernel& kernel = choice.candidate->kernels[k];
+      // An op of an idle host leaves the board pauses; loops and steps do not.
+      if (work.timing == Timing::FrameworkOp) {
+        estimate.duration = cost::burst_duration(estimate, kernel, gpu, profile);
+      }
+      result.kernels += estimate.duration;
       launches += static_cast<double>(kernel.launches) + kernel.more_launches;
       errors.push_back({.kernel_class = kernel.kernel_class,
                         .time = estimate.duration,

@@ -310,8 +310,7 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {
   switch (op.kind) {
     case OpKind::Conv:
     case OpKind::ConvTranspose:
-    case OpKind::Linear:
-    case OpKind::MatMul:
+    case OpKind::Linear:  // cublasLt where the bias is fused; MatMul is one plain cublas call
       return time + framework.dispatch_per_library_call;
     case OpKind::BatchNorm:
       if (framework.compiler && framework.compiler->expands_normalization) return time;

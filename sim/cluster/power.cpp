@@ -24,13 +24,6 @@ int lanes_per_sm(const GpuSpec& gpu) {
 
 }  // namespace
 
-Watts awake_power(const GpuSpec& gpu, const CostProfile& profile) {
-  const double clocked =
-      has_gddr(gpu) ? kPico * profile.power.gddr_awake_pj_per_byte * gpu.dram_bandwidth.in_si()
-                    : 0.0;
-  return gpu.idle_power + Watts(clocked);
-}
-
 double voltage_share(double clock_share, const CostProfile& profile) {
   const double knee = profile.power.voltage_knee, floor = profile.power.voltage_floor;
   if (clock_share <= knee || knee >= 1) return floor;

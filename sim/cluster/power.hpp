@@ -6,13 +6,11 @@
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cluster/step_program.hpp"
+#include "sim/cost/sustained_clock.hpp"
 
 namespace tracecast {
 
-/// Power of a board on which a program holds a context and no kernel runs.
-///   awake = idle + gddr_awake_pj_per_byte * pin rate   (GDDR; its clock sleeps on an idle board)
-///   awake = idle                                       (HBM keeps its clock)
-[[nodiscard]] Watts awake_power(const GpuSpec& gpu, const CostProfile& profile);
+using cost::awake_power;
 
 /// Voltage over that of the free clock, for a clock given as a share of the free clock: constant up to voltage_knee, from
 /// there linear through (1, 1), and further on the same line.

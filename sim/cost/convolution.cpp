@@ -109,7 +109,7 @@ Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
   const double per_sm = blocks / sms;
   const double q = profile.gemm.wave_quantization;
   const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
-  const double steps = up_to_multiple(reduced, 8) + profile.gemm.prologue_steps;
+  const double steps = up_to_multiple(reduced, 8) + profile.convolution.prologue_steps;
   const double rate =
       machine.arithmetic.in_si() / sms *
       issue_efficiency(gpu, best_issue_cycles(gpu, profile) * profile.convolution.winograd_issue,

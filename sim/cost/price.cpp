@@ -56,6 +56,7 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
     t.most_slices = std::min(t.most_slices, std::max(1, static_cast<int>(t.k / kSlice)));
     t.may_be_vectors = false;
   }
+  t.by_matrix_library = !in_convolution;
   t.depth_per_step = depth_per_step(kernel);
   if (is_spectra) {
     t.depth_per_step = 4;  // a complex multiply-add is four real ones
@@ -167,6 +168,18 @@ KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProf
   result.basis = basis_of(kernel, form, gpu, profile);
   result.log_sd = spread_of(result.basis, profile.error[static_cast<std::size_t>(form)]);
   return result;
+}
+
+Seconds burst_duration(const KernelEstimate& sustained, const Kernel& kernel, const GpuSpec& gpu,
+                       const CostProfile& profile) {
+  const Seconds busy = combine({sustained.compute_time, sustained.memory_time});
+  if (!(busy > Seconds(0))) return sustained.duration;
+  const ClockParameters& p = profile.clock;
+  const double lost = 1 - sustain(gpu, kernel.math, kernel.unit, profile).throttle;
+  const double gain =
+      1 + p.burst_gain * lost / (1 + sustained.duration.in_us() / (1000 * p.burst_span_ms));
+  const Seconds burst = combine({sustained.compute_time / gain, sustained.memory_time});
+  return sustained.duration * (burst / busy);
 }
 
 PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu, const CostProfile& profile) {

@@ -38,6 +38,15 @@ struct PricedCandidate {
 [[nodiscard]] KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu,
                                       const CostProfile& profile);
 
+/// Duration of a kernel that has the idle board to itself, as benchmarks of single calls see it: it runs before the
+/// power controller, which holds averages over milliseconds, has lowered the clock all the way. From its sustained
+/// estimate:
+///   gain     = 1 + burst_gain (1 - throttle) / (1 + duration / burst_span)
+///   duration' = duration * combine(compute / gain, memory) / combine(compute, memory)
+/// Nothing changes where the power limit leaves the clock alone.
+[[nodiscard]] Seconds burst_duration(const KernelEstimate& sustained, const Kernel& kernel,
+                                     const GpuSpec& gpu, const CostProfile& profile);
+
 /// The candidate that the library would take under the op's policy and workspace limit, priced.
 /// Needs op.candidates non-empty.
 [[nodiscard]] PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu,

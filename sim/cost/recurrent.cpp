@@ -42,6 +42,7 @@ Roofs estimate_product(const Step& s, double m, double n, double k) {
   t.traffic_bytes = weights * miss;
   t.result_bytes = s.cells() * m * n * 4.0;
   t.most_slices = s.work.may_split_k ? kMostSlices : 1;
+  t.by_matrix_library = true;
   t.tiles = tensor_core ? TileSet::TensorCore : TileSet::Gemm;
   Roofs roofs = estimate_tiles(t, s.machine, s.gpu, s.profile).roofs;
   const double all = weights + s.cells() * m * (n + k) * s.element_bytes();

@@ -6,10 +6,11 @@
 namespace tracecast::cost {
 namespace {
 
-/// (1 + x^-6)^(-1/6): x for small x, 1 for large x, 0.89 at 1.
+/// (1 + x^-12)^(-1/12): x for small x, 1 for large x, 0.94 at 1.
 double soft_minimum_of_one_and(double x) {
   const double cube = x * x * x;
-  return 1.0 / std::cbrt(std::sqrt(1.0 + 1.0 / (cube * cube)));
+  const double sixth = cube * cube;
+  return 1.0 / std::cbrt(std::sqrt(std::sqrt(1.0 + 1.0 / (sixth * sixth))));
 }
 
 /// Peak of the asked format, or of the next wider one that this GPU has.
@@ -23,6 +24,9 @@ FlopsPerSecond peak_or_wider(const GpuSpec& gpu, Precision precision, MathUnit u
   return gpu.peak_fp32();
 }
 
+/// See pinned_at().
+bool is_pinned(const GpuSpec& gpu) { return gpu.base_clock >= gpu.boost_clock; }
+
 }  // namespace
 
 Hertz default_clock(const GpuSpec& gpu) {
@@ -30,8 +34,16 @@ Hertz default_clock(const GpuSpec& gpu) {
 }
 
 Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile) {
-  const bool pinned = gpu.base_clock >= gpu.boost_clock;
-  return default_clock(gpu) * (gpu.ecc_default_on || pinned ? 1.0 : profile.clock.consumer_boost);
+  const bool boosts = !gpu.ecc_default_on && !is_pinned(gpu);
+  return default_clock(gpu) * (boosts ? profile.clock.consumer_boost : 1.0);
+}
+
+Watts awake_power(const GpuSpec& gpu, const CostProfile& profile) {
+  constexpr double kPico = 1e-12;
+  const bool gddr = gpu.memory_type < MemoryType::Hbm2;
+  const double clocked =
+      gddr ? kPico * profile.power.gddr_awake_pj_per_byte * gpu.dram_bandwidth.in_si() : 0.0;
+  return gpu.idle_power + Watts(clocked);
 }
 
 double dram_efficiency(const GpuSpec& gpu, const CostProfile& profile) {
@@ -57,14 +69,18 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   const bool is_set = gpu.set_clock > Hertz(0);
   const double free = free_clock(gpu, profile) / gpu.boost_clock;
   const double start = is_set ? gpu.set_clock / gpu.boost_clock : free;
+  // A limit below the awake power leaves a crawl, which the lowest clock of a power limit bounds further on.
+  const Watts left = max(gpu.tdp - awake_power(gpu, profile), gpu.tdp * 0.01);
   const double power =
-      gpu.tdp.in_w() / (power_peak.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
-  const double throttle = soft_minimum_of_one_and(power / knee);
+      left.in_w() / (power_peak.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
+  const double throttle =
+      is_pinned(gpu) ? 1.0 : soft_minimum_of_one_and(std::pow(power / knee, 1 / p.power_exponent));
   const bool dense = unit == MathUnit::CudaCore && gpu.architecture >= Architecture::Ampere &&
                      gpu.fp32_lanes_per_scheduler() >= 32;
 
   SustainedGpu result;
   result.sm_count = std::max(gpu.sm_count, 1);
+  result.throttle = throttle;
   result.clock_share = start * throttle;
   result.clock = gpu.boost_clock * result.clock_share;
   const bool half =

@@ -8,7 +8,8 @@ namespace tracecast::cost {
 /// A GPU as kernels find it in the middle of a training run: rates at the clock that the power limit leaves.
 struct SustainedGpu {
   int sm_count = 1;
-  double clock_share = 1;       ///< sustained / boost clock, in (0, 1]
+  double throttle = 1;          ///< share of the clock that the power limit leaves, in (0, 1]
+  double clock_share = 1;       ///< sustained / boost clock
   Hertz clock{};                ///< SM clock
   FlopsPerSecond arithmetic{};  ///< of the asked precision and unit, all SMs
   Hertz free_clock{};           ///< SM clock of kernels that leave power to spare
@@ -32,16 +33,24 @@ struct SustainedGpu {
 /// ECC, which run above their rated boost while power and temperature allow (not when pinned: base = boost).
 [[nodiscard]] Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile);
 
+/// Power of a board on which a program holds a context and no kernel runs.
+///   awake = idle + gddr_awake_pj_per_byte * pin rate   (GDDR; its clock sleeps on an idle board)
+///   awake = idle                                       (HBM keeps its clock)
+[[nodiscard]] Watts awake_power(const GpuSpec& gpu, const CostProfile& profile);
+
 /// Sustained rates of arithmetic in (precision, unit) under the board's power limit.
 ///   start  = set_clock of the spec where it is set, else the free clock
-///   power  = tdp [W] / peak at start [TFLOP/s] / (process_nm / 16)
-///   thr    = (1 + (power / knee)^-6)^(-1/6)
+///   power  = (tdp - awake_power) [W] / peak at start [TFLOP/s] / (process_nm / 16)
+///   x      = (power / knee)^(1 / power_exponent)
+///   thr    = (1 + x^-12)^(-1/12), 1 on a pinned board
 ///   rate   = peak(start) * ceiling * thr * (dense_factor if 32 lanes hang on a single-issue scheduler, Ampere on)
 ///            and * half_factor where CUDA cores run 16-bit pairs faster than FP32
 /// L2 follows the SM clock, DRAM does not.
 /// The peak in `power` is FP32 on CUDA cores, or the tensor-core peak of `precision` with its own knee.
 /// A precision without a unit on this GPU runs at the next wider one that exists (FP16 storage, FP32 arithmetic).
-/// Source of the form: COST_MODEL.md section 1 (prototype on eight GPUs).
+/// What the memory and an idle chip draw is not there for arithmetic; and since the voltage falls with the clock, the
+/// clock gives way more slowly than the power (exponent 1 where the voltage is at its floor, up to 3 at the top).
+/// Source of the form: COST_MODEL.md section 1 (prototype on eight GPUs), with these two changes: notes/0002.
 [[nodiscard]] SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
                                    const CostProfile& profile);
 

@@ -72,7 +72,12 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
   const double bandwidth = machine.stream.in_si();
   const bool tensor_core = problem.tiles == TileSet::TensorCore;
   const double reference = tensor_core ? 128.0 : problem.tiles == TileSet::Spectra ? 32.0 : 64.0;
-  const double overhead = tensor_core ? profile.tensor.tile_overhead : p.tile_overhead;
+  const double overhead = tensor_core                 ? profile.tensor.tile_overhead
+                          : problem.by_matrix_library ? p.tile_overhead
+                                                      : profile.convolution.tile_overhead;
+  const double prologue = problem.by_matrix_library && !tensor_core
+                              ? p.prologue_steps
+                              : profile.convolution.prologue_steps;
   const double q = p.wave_quantization;
   const double step_latency =
       (tensor_core ? profile.tensor.step_cycles : p.step_cycles[gpu.architecture]) /
@@ -92,7 +97,7 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
     const double busy = 2.0 * tile.n * tile.m * problem.depth_per_step * shape * waves / sm_rate;
     const double resident = std::max(1.0, registers / (kRegistersPerThread * tile.threads));
     const double waiting = step_latency * std::max(per_sm / resident, 1.0);
-    const double steps = std::ceil(problem.k / (split * problem.depth_per_step)) + p.prologue_steps;
+    const double steps = std::ceil(problem.k / (split * problem.depth_per_step)) + prologue;
     const double compute = steps * std::max(busy, waiting);
     const double memory = base_memory + 2.0 * (split - 1) * problem.result_bytes / bandwidth;
     const Roofs roofs{Seconds(compute), Seconds(memory), per_sm < 1 || waiting > busy,

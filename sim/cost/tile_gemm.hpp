@@ -30,7 +30,8 @@ struct TileProblem {
   double depth_per_step = 1;  ///< see depth_per_step()
   int most_slices = 1;        ///< of k, computed by blocks of their own and added up (split-K)
   TileSet tiles = TileSet::Gemm;
-  bool may_be_vectors = true;  ///< few rows or columns run as a matrix-vector kernel
+  bool may_be_vectors = true;      ///< few rows or columns run as a matrix-vector kernel
+  bool by_matrix_library = false;  ///< overhead and prologue of gemm.*, else of convolution.*
 };
 /// The tile the model took, and its roofs.
 struct TileEstimate {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "sim/base/error.hpp"
 #include "sim/cost/tile_gemm.hpp"
@@ -111,6 +112,42 @@ TEST_SUITE("sim/cost/price") {
     const KernelEstimate e = estimate(product(32, 32, 1000, 2), simple_gpu(), profile);
     CHECK(e.compute_time.in_us() == doctest::Approx(200.0).epsilon(0.001));
     CHECK(e.bound == Bound::Latency);
+  }
+
+  TEST_CASE("a lone short kernel runs before the power limit has slowed the board") {
+    GpuSpec gpu = simple_gpu();
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "clock.burst_gain", 0.5);
+    set_parameter(profile, "clock.burst_span_ms", 1);
+    const Kernel kernel = product(1280, 1280, 1280);
+    const auto durations = [&](const Kernel& k) {
+      const KernelEstimate e = estimate(k, gpu, profile);
+      return std::pair(e.duration.in_ms(), burst_duration(e, k, gpu, profile).in_ms());
+    };
+    // Power to spare: no difference.
+    const auto free = durations(kernel);
+    CHECK(free.second == doctest::Approx(free.first).epsilon(1e-6));
+    // A quarter of the clock (the knee's soft corner is 1e-8 away): 100 waves of 128 x 128 tiles at 10 SMs' 0.32 TFLOP/s
+    // take 13.1 ms; gain = 1 + 0.5 * 0.75 / (1 + 13.1) = 1.0266.
+    gpu.tdp = Watts(profile.clock.knee_w_per_tflops * 1.28 / 4);
+    const auto [sustained, burst] = durations(kernel);
+    CHECK(sustained == doctest::Approx(13.107).epsilon(0.001));
+    CHECK(burst == doctest::Approx(13.107 / (1 + 0.375 / 14.107)).epsilon(0.001));
+    // Streams do not need the clock.
+    const auto moved = durations(stream(1e9, 1e9, 1e6));
+    CHECK(moved.second == doctest::Approx(moved.first).epsilon(1e-4));
+  }
+
+  TEST_CASE("products and convolutions have block costs of their own") {
+    CostProfile profile = simple_profile();
+    const Kernel plain = product(32, 32, 1000, 10);
+    Kernel unfolded = plain;
+    unfolded.kernel_class = KernelClass::Convolution;
+    // 16 us for 1000 steps, half as many again of prologue.
+    set_parameter(profile, "gemm.prologue_steps", 500);
+    CHECK(compute_us(plain, simple_gpu(), profile) == doctest::Approx(24.0).epsilon(0.001));
+    set_parameter(profile, "convolution.explicit_gemm", 1);
+    CHECK(compute_us(unfolded, simple_gpu(), profile) == doctest::Approx(16.0).epsilon(0.001));
   }
 
   TEST_CASE("dp4a takes four elements of the inner dimension a step") {

@@ -28,6 +28,7 @@ inline GpuSpec simple_gpu() {
                {Precision::Fp16, MathUnit::TensorCore, 10.24_TFLOPps}};
   gpu.l2 = Bytes(1e6);
   gpu.dram_bandwidth = 100.0_GBps;
+  gpu.memory_type = MemoryType::Hbm2;
   gpu.ecc_default_on = true;
   gpu.tdp = 1000000.0_W;
   return gpu;
@@ -40,6 +41,7 @@ inline CostProfile simple_profile() {
     set_parameter(profile, name, value);
   };
   set("clock.ceiling", 1);
+  set("clock.power_exponent", 1);
   set("kernel.fill_us", 0);
   set("gemm.efficiency.volta", 1);
   set("gemm.tile_overhead", 0);
@@ -50,6 +52,8 @@ inline CostProfile simple_profile() {
   set("convolution.compiled_issue", 0);
   set("convolution.spectra_issue", 0);
   set("convolution.winograd_step_cycles", 1);
+  set("convolution.tile_overhead", 0);
+  set("convolution.prologue_steps", 0);
   set("memory.efficiency", 1);
   set("memory.hbm_efficiency", 1);
   set("memory.row_efficiency", 1);

@@ -15,11 +15,11 @@ double clock_share(const GpuSpec& gpu, const CostProfile& profile) {
 }
 
 TEST_SUITE("sim/cost/sustained_clock") {
-  TEST_CASE("a GPU exactly at the knee keeps 2^(-1/6) of its boost clock") {
+  TEST_CASE("a GPU exactly at the knee keeps 2^(-1/12) of its boost clock") {
     GpuSpec gpu = simple_gpu();
     const CostProfile profile = simple_profile();
     gpu.tdp = Watts(profile.clock.knee_w_per_tflops * 1.28);  // 16 nm: no scaling
-    CHECK(clock_share(gpu, profile) == doctest::Approx(std::pow(2.0, -1.0 / 6)));
+    CHECK(clock_share(gpu, profile) == doctest::Approx(std::pow(2.0, -1.0 / 12)));
   }
 
   TEST_CASE("far below the knee the clock follows the power, far above it nothing is lost") {
@@ -29,6 +29,44 @@ TEST_SUITE("sim/cost/sustained_clock") {
     CHECK(clock_share(gpu, profile) == doctest::Approx(0.25).epsilon(0.001));
     gpu.tdp = Watts(profile.clock.knee_w_per_tflops * 1.28 * 10);
     CHECK(clock_share(gpu, profile) == doctest::Approx(1.0).epsilon(0.001));
+  }
+
+  TEST_CASE("what memory and an idle chip draw is not there for arithmetic") {
+    GpuSpec gpu = simple_gpu();
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "power.gddr_awake_pj_per_byte", 100);
+    const double at_knee = profile.clock.knee_w_per_tflops * 1.28;
+    gpu.idle_power = 5.0_W;
+    gpu.tdp = Watts(at_knee + 5);
+    CHECK(clock_share(gpu, profile) == doctest::Approx(std::pow(2.0, -1.0 / 12)));
+    // GDDR keeps its pins awake: 100 GB/s * 100 pJ/B = 10 W more.
+    gpu.memory_type = MemoryType::Gddr5;
+    CHECK(awake_power(gpu, profile).in_w() == doctest::Approx(15));
+    CHECK(clock_share(gpu, profile) < std::pow(2.0, -1.0 / 12));
+    gpu.tdp = Watts(at_knee + 15);
+    CHECK(clock_share(gpu, profile) == doctest::Approx(std::pow(2.0, -1.0 / 12)));
+    // A limit that the idle board exceeds leaves next to nothing, and nothing negative.
+    gpu.tdp = 10.0_W;
+    CHECK(clock_share(gpu, profile) > 0);
+    CHECK(clock_share(gpu, profile) < 0.01);
+  }
+
+  TEST_CASE("the clock gives way more slowly than the power, since the voltage falls with it") {
+    GpuSpec gpu = simple_gpu();
+    CostProfile profile = simple_profile();
+    gpu.tdp = Watts(profile.clock.knee_w_per_tflops * 1.28 / 8);
+    set_parameter(profile, "clock.power_exponent", 1.5);
+    CHECK(clock_share(gpu, profile) == doctest::Approx(0.25).epsilon(0.001));  // (1/8)^(2/3)
+    set_parameter(profile, "clock.power_exponent", 3);
+    CHECK(clock_share(gpu, profile) == doctest::Approx(0.5).epsilon(0.001));
+  }
+
+  TEST_CASE("a pinned board keeps its clock") {
+    GpuSpec gpu = simple_gpu();
+    gpu.tdp = 1.0_W;
+    const GpuSpec pinned = pinned_at(gpu, 700.0_MHz);
+    CHECK(sustain(pinned, Precision::Fp32, MathUnit::CudaCore, simple_profile()).clock.in_si() ==
+          doctest::Approx(700e6));
   }
 
   TEST_CASE("a finer process reaches the same clock on less power") {
