@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Measures PyTorch networks on this machine's GPU: tools/measure_networks.py --gpu ID --out FILE.csv [--budget 8m] [--list]
+
+Rows have the columns of data/published/core.csv, so that `tracecast validate FILE.csv` reads them. Networks are the ones that
+torchvision and transformers ship, with random weights and synthetic data on the GPU. A step is forward, loss, backward and SGD
+with momentum; inference is forward without gradients. Each figure is the median of at least 10 steps and 2 seconds after 2
+seconds of warm-up, timed by CUDA events round every step. What stands in FILE already is not measured again, so the same command
+goes on where a budget ended. Exit codes: 0 done or out of budget, 2 wrong arguments, 3 what is needed is missing.
+"""
+import argparse
+import csv
+import datetime
+import os
+import statistics
+import sys
+import time
+
+COLUMNS = ("id,source,date,gpu,gpus,nodes,interconnect,framework,framework_name,framework_version,precision,xla,network,data,"
+           "phase,batch_per_gpu,samples_per_s,notes").split(",")
+IMAGE_BATCHES, TEXT_BATCHES = (1, 16, 64), (1, 8, 32)
+# zoo name, maker, batches, tokens per sample
+NETWORKS = [
+    ("resnet50", "torchvision", IMAGE_BATCHES, 0),
+    ("resnet152", "torchvision", IMAGE_BATCHES, 0),
+    ("vgg16", "torchvision", IMAGE_BATCHES, 0),
+    ("alexnet", "torchvision", IMAGE_BATCHES, 0),
+    ("bert_large", "transformers", TEXT_BATCHES, 512),
+    ("gpt2", "transformers", TEXT_BATCHES, 1024),
+]
+PRECISIONS, PHASES = ("fp32", "tf32", "bf16"), ("train", "infer")
+
+
+def jobs():
+    """Every configuration, small ones first, so that a short budget sees them all once."""
+    for batch_index in range(3):
+        for network, maker, batches, tokens in NETWORKS:
+            for precision in PRECISIONS:
+                for phase in PHASES:
+                    yield {"network": network, "maker": maker, "batch": batches[batch_index], "tokens": tokens,
+                           "precision": precision, "phase": phase}
+
+
+def key(job):
+    return f"{job['network']}-{job['precision']}-{job['phase']}-{job['batch']}"
+
+
+def seconds(text):
+    units = {"s": 1, "m": 60, "h": 3600}
+    try:
+        value = float(text[:-1]) * units[text[-1]]
+    except (ValueError, KeyError, IndexError):
+        value = 0
+    if not 1 <= value <= 86400:
+        raise argparse.ArgumentTypeError(f'"{text}", expected a time such as 90s, 8m or 1h')
+    return value
+
+
+def build(job, torch):
+    """(network, its inputs, function from its output to a loss)"""
+    device, batch, tokens = "cuda", job["batch"], job["tokens"]
+    if job["maker"] == "torchvision":
+        import torchvision
+        network = getattr(torchvision.models, job["network"])()
+        labels = torch.randint(0, 1000, (batch,), device=device)
+        images = torch.randn(batch, 3, 224, 224, device=device)
+        return network, {"x": images}, lambda out: torch.nn.functional.cross_entropy(out.float(), labels)
+    import transformers
+    ids = torch.randint(0, 30000, (batch, tokens), device=device)
+    if job["network"] == "bert_large":
+        config = transformers.BertConfig(vocab_size=30522, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16,
+                                         intermediate_size=4096)
+        config._attn_implementation = "eager"
+        network = transformers.BertModel(config)
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
+        return network, inputs, lambda out: out.last_hidden_state.float().pow(2).mean() + out.pooler_output.float().pow(2).mean()
+    config = transformers.GPT2Config()
+    config._attn_implementation = "eager"
+    network = transformers.GPT2LMHeadModel(config)
+    return network, {"input_ids": ids}, lambda out: torch.nn.functional.cross_entropy(
+        out.logits[:, :-1].reshape(-1, out.logits.shape[-1]).float(), ids[:, 1:].reshape(-1))
+
+
+def measure(job, torch):
+    """Samples per second and a note."""
+    wide = job["precision"] == "fp32"
+    torch.backends.cuda.matmul.allow_tf32 = not wide
+    torch.backends.cudnn.allow_tf32 = not wide
+    torch.backends.cudnn.benchmark = True
+    network, inputs, loss_of = build(job, torch)
+    network = network.cuda()
+    if job["precision"] == "bf16":
+        network = network.bfloat16()
+        inputs = {name: x.bfloat16() if x.is_floating_point() else x for name, x in inputs.items()}
+    call = (lambda: network(inputs["x"])) if "x" in inputs else (lambda: network(**inputs))
+    if job["phase"] == "train":
+        network.train()
+        optimizer = torch.optim.SGD(network.parameters(), lr=1e-4, momentum=0.9)
+
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            loss_of(call()).backward()
+            optimizer.step()
+    else:
+        network.eval()
+
+        def step():
+            with torch.no_grad():
+                call()
+
+    def run(least_seconds, least_steps):
+        """Durations of steps, in seconds."""
+        events, begin = [torch.cuda.Event(enable_timing=True)], time.monotonic()
+        events[0].record()
+        while len(events) <= least_steps or time.monotonic() - begin < least_seconds:
+            step()
+            events.append(torch.cuda.Event(enable_timing=True))
+            events[-1].record()
+            if len(events) % 10 == 0:
+                events[-1].synchronize()
+        torch.cuda.synchronize()
+        return [a.elapsed_time(b) * 1e-3 for a, b in zip(events, events[1:])]
+
+    run(2, 3)
+    durations = run(2, 10)
+    median = statistics.median(durations)
+    note = f"median of {len(durations)} steps; mean {statistics.mean(durations) * 1e3:.4g} ms; cudnn.benchmark; eager attention"
+    return job["batch"] / median, note
+
+
+def read_done(path):
+    if not os.path.exists(path):
+        return set()
+    with open(path, newline="", encoding="utf-8") as file:
+        return {row["id"] for row in csv.DictReader(file) if row.get("samples_per_s")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gpu", required=True, help="id of the GPU's spec, written into the rows")
+    parser.add_argument("--out", help="table to write or to go on with")
+    parser.add_argument("--budget", type=seconds, help="stop in time: 90s, 8m")
+    parser.add_argument("--list", action="store_true", help="print the configurations and end")
+    options = parser.parse_args()
+    if options.list:
+        for job in jobs():
+            print(",".join((job["network"], job["precision"], job["phase"], str(job["batch"]))))
+        return 0
+    if not options.out:
+        parser.error("--out is needed")
+    try:
+        import torch
+    except ImportError:
+        print("measure_networks: no PyTorch in this Python; expected one with torch", file=sys.stderr)
+        return 3
+    if not torch.cuda.is_available():
+        print("measure_networks: PyTorch sees no GPU", file=sys.stderr)
+        return 3
+
+    begin, done, missing = time.monotonic(), read_done(options.out), set()
+    is_new = not os.path.exists(options.out)
+    with open(options.out, "a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        if is_new:
+            writer.writeheader()
+        for job in jobs():
+            if key(job) in done or job["maker"] in missing:
+                continue
+            if options.budget and time.monotonic() - begin > options.budget - 20:
+                print("measure_networks: out of budget; the same command goes on", file=sys.stderr)
+                break
+            try:
+                rate, note = measure(job, torch)
+            except ImportError:
+                missing.add(job["maker"])
+                print(f"measure_networks: no {job['maker']} in this Python: its networks are left out", file=sys.stderr)
+                continue
+            except torch.cuda.OutOfMemoryError:
+                print(f"measure_networks: {key(job)} does not fit", file=sys.stderr)
+                continue
+            finally:
+                torch.cuda.empty_cache()
+            writer.writerow({
+                "id": key(job), "source": "tracecast", "date": datetime.date.today().isoformat()[:7], "gpu": options.gpu,
+                "gpus": 1, "nodes": 1, "framework": "pytorch", "framework_name": "PyTorch",
+                "framework_version": torch.__version__, "precision": job["precision"], "xla": "no",
+                "network": job["network"], "data": "synthetic", "phase": job["phase"], "batch_per_gpu": job["batch"],
+                "samples_per_s": f"{rate:.6g}", "notes": note})
+            file.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
