@@ -3,9 +3,24 @@
 #include <memory>
 
 #include "tools/calibrate_measure.hpp"
+#include "tools/calibrate_plan.hpp"
 #include "tools/subcommand.hpp"
 
 namespace tracecast {
+namespace {
+
+void add_plan(CLI::App& verb, int& exit_code) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* plan = verb.add_subcommand("plan", "List what would be measured, and what is expected");
+  plan->add_option("--for", options->gpu, "GPU, which need not be here")
+      ->required()
+      ->type_name("ID");
+  plan->add_flag("--quick", options->quick, "The quick plan");
+  add_source_options(*plan, options->sources);
+  plan->callback([options, &exit_code] { exit_code = run_plan(*options); });
+}
+
+}  // namespace
 
 void add_calibrate_command(CLI::App& app, int& exit_code) {
   auto measure = std::make_shared<MeasureOptions>();
@@ -27,7 +42,10 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
       ->type_name("ID");
   verb->add_option("--seed", measure->seed, "Of the rehearsal's noise")->type_name("N");
   add_source_options(*verb, measure->sources);
-  verb->callback([measure, &exit_code] { exit_code = run_measure(*measure); });
+  add_plan(*verb, exit_code);
+  verb->callback([measure, verb, &exit_code] {
+    if (verb->get_subcommands().empty()) exit_code = run_measure(*measure);
+  });
 }
 
 }  // namespace tracecast

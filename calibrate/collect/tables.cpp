@@ -14,7 +14,7 @@ constexpr std::string_view kFirst = "source,gpu,dtype,op,pass";
 constexpr std::string_view kLast = "suspect,split,note";
 constexpr std::string_view kOurs =
     "sm_clock_mhz,memory_clock_mhz,temperature_c,power_w,throttle,relative_error,repetitions,"
-    "burst_us";
+    "burst_us,experiment";
 
 /// One row: the fields that differ by kind, in the order of the kind's columns.
 struct Row {
@@ -234,11 +234,11 @@ std::string line_of(const Row& row, const Kind& kind, const RowMaker& of, const 
   if (!kind.rates.empty()) line += ',' + row.rates;
   line += fmt::format(",,{},", row.split);  // suspect, split, note
   const SensorSample& s = t.sensors;
-  return line + fmt::format(",{},{},{},{},{},{:.2g},{},{:.6g}\n", or_empty(s.sm_clock, mhz),
+  return line + fmt::format(",{},{},{},{},{},{:.2g},{},{:.6g},{}\n", or_empty(s.sm_clock, mhz),
                             or_empty(s.memory_clock, mhz),
                             or_empty(s.temperature_c, [](double c) { return c; }),
                             or_empty(s.power, [](Watts w) { return w.in_w(); }), s.throttle.text(),
-                            t.relative_error, t.repetitions, t.burst.in_us());
+                            t.relative_error, t.repetitions, t.burst.in_us(), t.experiment);
 }
 
 }  // namespace

@@ -187,17 +187,27 @@ std::vector<LoweredOp> lower_experiment(const Experiment& experiment, const GpuS
   return std::visit([&](const auto& shape) { return lower_shape(in, shape); }, experiment.shape);
 }
 
-std::optional<Seconds> expected_time(const Experiment& experiment, const GpuSpec& gpu,
-                                     const CostProfile& profile, double cudnn_version) {
+std::optional<Expectation> expect(const Experiment& experiment, const GpuSpec& gpu,
+                                  const CostProfile& profile, double cudnn_version) {
   const std::vector<LoweredOp> ops = lower_experiment(experiment, gpu, cudnn_version);
-  Seconds sum{};
-  bool has_kernel = false;
+  Expectation sum;
+  Seconds longest(-1);
   for (const LoweredOp& op : ops) {
     const cost::PricedCandidate choice = cost::choose(op, gpu, profile);
-    sum += choice.duration;
-    has_kernel = has_kernel || !choice.estimates.empty();
+    sum.time += choice.duration;
+    for (const cost::KernelEstimate& kernel : choice.estimates) {
+      if (kernel.duration <= longest) continue;
+      longest = kernel.duration;
+      sum.log_sd = kernel.log_sd;
+    }
   }
-  return has_kernel ? std::optional(sum) : std::nullopt;
+  return longest >= Seconds(0) ? std::optional(sum) : std::nullopt;
+}
+
+std::optional<Seconds> expected_time(const Experiment& experiment, const GpuSpec& gpu,
+                                     const CostProfile& profile, double cudnn_version) {
+  const auto expectation = expect(experiment, gpu, profile, cudnn_version);
+  return expectation ? std::optional(expectation->time) : std::nullopt;
 }
 
 std::vector<Precision> precisions_of(int compute_capability) {

@@ -17,7 +17,15 @@ namespace tracecast::calibrate {
                                                       const GpuSpec& gpu,
                                                       double cudnn_version = 99);
 
-/// What the cost model expects: kernels' own time, no host. Nothing for what has no kernels.
+/// What the cost model expects: kernels' own time, no host.
+struct Expectation {
+  Seconds time{};
+  double log_sd = 0;  ///< of ln(measured / expected): of its longest kernel
+};
+/// Nothing for what has no kernels.
+[[nodiscard]] std::optional<Expectation> expect(const Experiment& experiment, const GpuSpec& gpu,
+                                                const CostProfile& profile,
+                                                double cudnn_version = 99);
 [[nodiscard]] std::optional<Seconds> expected_time(const Experiment& experiment, const GpuSpec& gpu,
                                                    const CostProfile& profile,
                                                    double cudnn_version = 99);

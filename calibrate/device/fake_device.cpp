@@ -152,11 +152,8 @@ RunResult FakeDevice::run(const Experiment& experiment, int warm_up, int repetit
 
 FakeTruth rehearsal_truth(const GpuSpec& gpu, const CostProfile& profile) {
   FakeTruth truth{.gpu = gpu, .profile = profile};
-  const auto scale = [&](const std::string& parameter, double factor) {
-    set_parameter(truth.profile, parameter, get_parameter(profile, parameter) * factor);
-  };
-  scale("clock.ceiling", kRehearsalCeiling);
-  scale("memory.efficiency." + std::string(to_string(gpu.architecture)), kRehearsalMemory);
+  truth.profile.clock.ceiling *= kRehearsalCeiling;
+  truth.gpu.dram_bandwidth = truth.gpu.dram_bandwidth * kRehearsalMemory;
   return truth;
 }
 

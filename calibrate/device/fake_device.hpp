@@ -13,7 +13,7 @@ namespace tracecast::calibrate {
 /// What is really so on a rehearsal device, hidden from who measures it.
 struct FakeTruth {
   GpuSpec gpu;
-  CostProfile profile;  ///< durations of kernels follow from it
+  CostProfile profile;  ///< durations of kernels follow from both
   /// Left out of the cost model: duration of an empty kernel, host time of a launch, share of the spec's PCIe rate.
   Seconds empty_kernel = Seconds(2e-6), launch = Seconds(6e-6);
   double copy_efficiency = 0.8;
@@ -47,9 +47,9 @@ class FakeDevice final : public Device {
   std::unique_ptr<State> state_;
 };
 
-/// What a rehearsal hides: the profile's sustained clock and DRAM efficiency times these.
+/// What a rehearsal hides: sustained clock and DRAM bandwidth are these times what profile and spec say.
 inline constexpr double kRehearsalCeiling = 0.85, kRehearsalMemory = 0.93;
-/// A rehearsal of `gpu`, its truth the profile but for the two factors above.
+/// A rehearsal of `gpu`, its truth profile and spec but for the two factors above.
 [[nodiscard]] FakeTruth rehearsal_truth(const GpuSpec& gpu, const CostProfile& profile);
 
 }  // namespace tracecast::calibrate
