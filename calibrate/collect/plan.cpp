@@ -163,15 +163,15 @@ Plan make_plan(Device& device, PlanSize size) {
   Planner planner(device, size);
   add_anchors(planner);
   if (size == PlanSize::Quick) {
-    add_products(planner, 3);
-    add_convolutions(planner, 3);
-    add_memory_bound(planner, 2);
+    add_products(planner, 5);
+    add_convolutions(planner, 5);
+    add_memory_bound(planner, 4);
   } else {
-    add_products(planner, 90);
-    add_convolutions(planner, 40);
-    add_memory_bound(planner, 40);
-    add_recurrent(planner, 24);
-    add_copies(planner, 40);
+    add_products(planner, 130);
+    add_convolutions(planner, 60);
+    add_memory_bound(planner, 60);
+    add_recurrent(planner, 36);
+    add_copies(planner, 60);
   }
   return planner.take();
 }

@@ -1,6 +1,7 @@
 #include "calibrate/cuda/kernel_recorder.hpp"
 
 #include <cupti.h>
+#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,6 +25,11 @@ static_assert(offsetof(Record, start) == offsetof(CUpti_ActivityKernel3, start))
 static_assert(offsetof(Record, end) == offsetof(CUpti_ActivityKernel3, end));
 static_assert(offsetof(Record, name) == offsetof(CUpti_ActivityKernel3, name));
 static_assert(offsetof(Record, name) == offsetof(CUpti_ActivityKernel4, name));
+// Fills and copies within an operation (a gradient cleared, a workspace) tell their times in the same place.
+static_assert(offsetof(Record, start) == offsetof(CUpti_ActivityMemset, start));
+static_assert(offsetof(Record, end) == offsetof(CUpti_ActivityMemset4, end));
+static_assert(offsetof(Record, start) == offsetof(CUpti_ActivityMemcpy, start));
+static_assert(offsetof(Record, end) == offsetof(CUpti_ActivityMemcpy6, end));
 
 struct Api {
   CUptiResult (*activity_enable)(CUpti_ActivityKind) = nullptr;
@@ -34,6 +40,23 @@ struct Api {
   CUptiResult (*next_record)(std::uint8_t*, std::size_t, CUpti_Activity**) = nullptr;
   CUptiResult (*result_text)(CUptiResult, const char**) = nullptr;
 };
+
+/// As people write it: demangled, without the argument list.
+std::string plain_name(const char* mangled) {
+  if (mangled == nullptr) return "";
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> plain(
+      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
+  const std::string name = status == 0 && plain ? plain.get() : mangled;
+  // The list is the last pair of brackets; "(anonymous namespace)" and "(int)3" come before it.
+  if (name.empty() || name.back() != ')') return name;
+  int depth = 0;
+  for (std::size_t at = name.size(); at-- > 0;) {
+    depth += name[at] == ')' ? 1 : name[at] == '(' ? -1 : 0;
+    if (depth == 0) return at > 0 ? name.substr(0, at) : name;
+  }
+  return name;
+}
 
 /// What CUPTI's callbacks, which may come on a thread of its own, write to.
 class Sink {
@@ -61,15 +84,26 @@ class Sink {
 
  private:
   void add(const CUpti_Activity& activity) {
-    if (activity.kind != CUPTI_ACTIVITY_KIND_KERNEL &&
-        activity.kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
-      return;
     if (recording_.kernels.size() >= kMostKernels) return;
-    const auto& kernel = reinterpret_cast<const Record&>(activity);
-    const std::string name = kernel.name != nullptr ? kernel.name : "";
+    const auto& record = reinterpret_cast<const Record&>(activity);
+    std::string name;
+    switch (activity.kind) {
+      case CUPTI_ACTIVITY_KIND_KERNEL:
+      case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+        name = plain_name(record.name);
+        break;
+      case CUPTI_ACTIVITY_KIND_MEMSET:
+        name = "memset";
+        break;
+      case CUPTI_ACTIVITY_KIND_MEMCPY:
+        name = "memcpy";
+        break;
+      default:
+        return;
+    }
     const auto [at, is_new] = names_.emplace(name, recording_.names.size());
     if (is_new) recording_.names.push_back(name);
-    recording_.kernels.push_back({kernel.start, kernel.end, at->second});
+    recording_.kernels.push_back({record.start, record.end, at->second});
   }
 
   std::mutex mutex_;
@@ -131,7 +165,12 @@ KernelRecorder::~KernelRecorder() = default;
 bool KernelRecorder::start(std::string& why) {
   sink().begin(&state_->api);
   const CUptiResult result = state_->api.activity_enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-  if (result == CUPTI_SUCCESS) return true;
+  if (result == CUPTI_SUCCESS) {
+    // Without these, operations that clear memory look shorter; no reason to do without kernels.
+    state_->api.activity_enable(CUPTI_ACTIVITY_KIND_MEMSET);
+    state_->api.activity_enable(CUPTI_ACTIVITY_KIND_MEMCPY);
+    return true;
+  }
   const char* text = nullptr;
   state_->api.result_text(result, &text);
   why = fmt::format("CUPTI refuses kernel records ({})", text != nullptr ? text : "unknown error");
@@ -141,7 +180,10 @@ bool KernelRecorder::start(std::string& why) {
 
 KernelRecording KernelRecorder::stop() {
   state_->api.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-  state_->api.activity_disable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  for (const CUpti_ActivityKind kind : {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                        CUPTI_ACTIVITY_KIND_MEMSET, CUPTI_ACTIVITY_KIND_MEMCPY}) {
+    state_->api.activity_disable(kind);
+  }
   return sink().end();
 }
 

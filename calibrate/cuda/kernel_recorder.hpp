@@ -10,14 +10,14 @@
 
 namespace tracecast::calibrate::cuda {
 
-/// One kernel as CUPTI's activity record tells it; nanoseconds of the GPU's clock.
+/// One kernel, fill or copy as CUPTI's activity record tells it; nanoseconds of the GPU's clock.
 struct RecordedKernel {
   std::uint64_t start_ns = 0, end_ns = 0;
   std::size_t name = 0;  ///< index into `KernelRecording::names`
 };
 struct KernelRecording {
   std::vector<RecordedKernel> kernels;  ///< by start
-  std::vector<std::string> names;       ///< as in the binary (mangled)
+  std::vector<std::string> names;       ///< without argument lists; "memset", "memcpy"
 };
 
 /// A repetition's time: its kernels' own durations added up.
@@ -30,7 +30,7 @@ struct KernelTimes {
 /// lack their times: some were lost, or repetitions differ.
 [[nodiscard]] std::optional<KernelTimes> divide(const KernelRecording& recording, int repetitions);
 
-/// Records every kernel of the process through CUPTI while it is switched on. CUPTI's callbacks carry no context of the caller,
+/// Records every kernel, fill and copy of the process through CUPTI while it is switched on. CUPTI's callbacks carry no context of the caller,
 /// so there is one recorder at a time.
 class KernelRecorder {
  public:
