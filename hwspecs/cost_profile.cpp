@@ -247,6 +247,18 @@ CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
   profile.id = message.id();
   profile.title = message.title();
   profile.measured_gpu = message.measured_gpu();
+  const auto factor = [&](bool given, double value, const char* name) {
+    if (!given) return 1.0;
+    if (profile.measured_gpu.empty() || !(value >= 0.1 && value <= 3)) {
+      throw InputError(where, fmt::format("{} {}", name, value),
+                       "a factor from 0.1 to 3 on a measured_gpu");
+    }
+    return value;
+  };
+  profile.board.arithmetic =
+      factor(message.has_board_arithmetic(), message.board_arithmetic(), "board_arithmetic");
+  profile.board.bandwidth =
+      factor(message.has_board_bandwidth(), message.board_bandwidth(), "board_bandwidth");
   for (const auto& d : message.data_set())
     profile.data_sets.push_back({d.key(), d.title(), d.rows(), d.date()});
   for (const auto& p : message.parameter()) {
@@ -288,13 +300,96 @@ CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
   return profile;
 }
 
+namespace {
+
+const EmbeddedFile& embedded_file(std::string_view name) {
+  for (const EmbeddedFile& known : embedded::cost_profiles()) {
+    if (known.path.ends_with(name)) return known;
+  }
+  TRACECAST_CHECK(false, "the build embeds the cost profiles");
+}
+
+std::vector<ProfileParameter> parse_priors(std::string_view text, std::string_view where) {
+  proto::CostProfile message;
+  parse_textproto(text, where, message);
+  std::vector<ProfileParameter> priors;
+  for (const auto& p : message.parameter()) {
+    CostProfile check;
+    assign(check, slot_or_throw(p.name(), where), p.value(), where);
+    if (!(p.log_sd() > 0 && p.log_sd() < 5)) {
+      throw InputError(where, fmt::format("{}: log_sd {}", p.name(), p.log_sd()),
+                       "a value above 0, at most 5");
+    }
+    priors.push_back({p.name(), p.value(), p.log_sd(), "prior"});
+  }
+  return priors;
+}
+
+}  // namespace
+
 const CostProfile& default_cost_profile() {
   static const CostProfile profile = [] {
-    const auto files = embedded::cost_profiles();
-    TRACECAST_CHECK(files.size() == 1, "the build embeds the default cost profile");
-    return parse_cost_profile(files.front().content, files.front().path);
+    const EmbeddedFile& file = embedded_file("cost/default.textproto");
+    return parse_cost_profile(file.content, file.path);
   }();
   return profile;
+}
+
+const std::vector<ProfileParameter>& prior_parameters() {
+  static const std::vector<ProfileParameter> priors = [] {
+    const EmbeddedFile& file = embedded_file("cost/prior.textproto");
+    return parse_priors(file.content, file.path);
+  }();
+  return priors;
+}
+
+BoardFactors board_factors(const CostProfile& profile, const GpuSpec& gpu) {
+  return profile.measured_gpu == gpu.id && !gpu.id.empty() ? profile.board : BoardFactors{};
+}
+
+std::string format_cost_profile(const CostProfile& profile) {
+  const auto quoted = [](std::string_view text) {
+    std::string result = "\"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\') result += '\\';
+      result += c == '\n' ? ' ' : c;
+    }
+    return result + '"';
+  };
+  std::string text = fmt::format("id: {}\ntitle: {}\n", quoted(profile.id), quoted(profile.title));
+  if (!profile.measured_gpu.empty()) {
+    text += fmt::format("measured_gpu: {}\nboard_arithmetic: {:.4g}\nboard_bandwidth: {:.4g}\n",
+                        quoted(profile.measured_gpu), profile.board.arithmetic,
+                        profile.board.bandwidth);
+  }
+  text += '\n';
+  for (const ProfileDataSet& d : profile.data_sets) {
+    text += fmt::format("data_set {{\n  key: {}\n  title: {}\n  rows: {}\n  date: {}\n}}\n",
+                        quoted(d.key), quoted(d.title), quoted(d.rows), quoted(d.date));
+  }
+  for (std::size_t form = 0; form < kCostFormCount; ++form) {
+    std::string generations;
+    for (std::size_t a = 0; a < ByArchitecture::kCount; ++a) {
+      if (!profile.fitted[form][a]) continue;
+      generations += fmt::format(" architecture: \"{}\"", to_string(static_cast<Architecture>(a)));
+    }
+    if (generations.empty()) continue;
+    text += fmt::format("coverage {{ form: \"{}\"{} }}\n", kForms[form], generations);
+  }
+  std::string family;
+  for (const ProfileParameter& p : profile.parameters) {
+    const std::string next = p.name.substr(0, p.name.find('.'));
+    if (next != family) text += '\n';
+    family = next;
+    text += fmt::format("parameter {{ name: {} value: {:.4g} log_sd: {:.2g} data_set: {} }}\n",
+                        quoted(p.name), p.value, p.log_sd, quoted(p.data_set));
+  }
+  return text;
+}
+
+std::pair<double, double> parameter_bounds(std::string_view name) {
+  const ParameterSlot& slot = slot_or_throw(name, "cost profile");
+  return {slot.low, slot.high};
 }
 
 void set_parameter(CostProfile& profile, std::string_view name, double value) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hwspecs/gpu_spec.hpp"
@@ -154,6 +155,12 @@ struct CpuParameters {
   double error = 0;  ///< standard deviation of ln(measured / predicted) of any kernel
 };
 
+/// What one board does that its spec does not say: cooling, limits, firmware. 1 = as the spec says.
+struct BoardFactors {
+  double arithmetic = 1;  ///< on the sustained arithmetic rate
+  double bandwidth = 1;   ///< on the memory bandwidth
+};
+
 /// ln-error of one form: standard deviation of ln(measured / predicted).
 struct ErrorSpread {
   double measured = 0;     ///< on a GPU that was measured
@@ -197,9 +204,14 @@ struct CostProfile {
   std::string
       measured_gpu;  ///< id of the GPU a local calibration measured; empty in the default profile
 
+  BoardFactors board;  ///< of `measured_gpu`
+
   std::vector<ProfileDataSet> data_sets;
   std::vector<ProfileParameter> parameters;  ///< in file order
 };
+
+/// Factors of a GPU: those of the profile on the GPU it was measured on, 1 elsewhere.
+[[nodiscard]] BoardFactors board_factors(const CostProfile& profile, const GpuSpec& gpu);
 
 /// Reads a profile in text format (hwspecs/proto/cost_profile.proto). `where` names it in errors.
 /// Throws InputError: syntax, unknown, missing or repeated parameter, value out of bounds.
@@ -208,9 +220,18 @@ struct CostProfile {
 /// The profile in the binary (hwspecs/cost/default.textproto).
 [[nodiscard]] const CostProfile& default_cost_profile();
 
+/// What is believed of parameters before any measurement of a GPU (hwspecs/cost/prior.textproto): those that a fit may move,
+/// log_sd above 0.
+[[nodiscard]] const std::vector<ProfileParameter>& prior_parameters();
+
+/// The profile as a file in text format, parameters and data sets in their order.
+[[nodiscard]] std::string format_cost_profile(const CostProfile& profile);
+
 /// Sets one parameter by name, for fits and `--set`.
 /// Throws InputError when there is no such parameter or the value is out of its bounds.
 void set_parameter(CostProfile& profile, std::string_view name, double value);
+/// Smallest and largest value that a parameter may have. Throws InputError when there is none.
+[[nodiscard]] std::pair<double, double> parameter_bounds(std::string_view name);
 /// The value of a parameter by name. Throws InputError when there is none.
 [[nodiscard]] double get_parameter(const CostProfile& profile, std::string_view name);
 /// Names of all parameters, in the order of the struct.

@@ -96,6 +96,9 @@ class Loader {
   void convert() {
     const proto::GpuSpec& m = message_;
     spec_.architecture = from_proto<Architecture>(m.architecture().value());
+    spec_.chip = m.chip();
+    if (spec_.chip.empty() || spec_.chip.size() > 16)
+      reader_.refuse("chip", fmt::format("\"{}\"", spec_.chip), "the die's name, such as GV100");
     spec_.compute_capability = parse_capability(m.compute_capability().value());
     spec_.release_year = to_int(m.release_year());
     spec_.process_nm = m.process_nm().value();

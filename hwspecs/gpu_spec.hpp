@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct PeakRate {
 /// Public facts about one GPU device (of a K80 board: one die). A GpuSpec that exists is valid: the loader
 /// refuses missing and absurd values. What is *achieved* of a peak is fitted and lives in a CostProfile.
 struct GpuSpec : SpecIdentity {
+  std::string chip;  ///< die, "GV100": boards with the same one are variants of each other
   Architecture architecture{};
   int compute_capability = 0;  ///< major * 10 + minor
   int release_year = 0;  ///< first sold; decides which software era is assumed when none is given

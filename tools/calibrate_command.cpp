@@ -1,7 +1,9 @@
 #include <CLI/CLI.hpp>
-
 #include <memory>
+#include <string>
 
+#include "sim/base/error.hpp"
+#include "tools/calibrate_fit.hpp"
 #include "tools/calibrate_measure.hpp"
 #include "tools/calibrate_plan.hpp"
 #include "tools/subcommand.hpp"
@@ -20,31 +22,81 @@ void add_plan(CLI::App& verb, int& exit_code) {
   plan->callback([options, &exit_code] { exit_code = run_plan(*options); });
 }
 
+void add_measure_options(CLI::App& verb, MeasureOptions& measure) {
+  verb.add_flag("--quick", measure.quick,
+                "About one minute: sustained rates, bandwidth, floors (else about 15)");
+  verb.add_option("--budget", measure.budget,
+                  "Stop in time; the same command goes on later: 90s, 8m")
+      ->type_name("TIME");
+  verb.add_option("--out", measure.out, "Folder, or profile file *.textproto")->type_name("PATH");
+  verb.add_option("--gpu", measure.gpu, "Which of the machine's GPUs, from 0")
+      ->type_name("INDEX")
+      ->check(CLI::Range(0, 1023));
+  verb.add_option("--spec", measure.spec, "Id of its spec, where its name does not say it")
+      ->type_name("ID");
+  verb.add_option("--rehearse", measure.rehearse,
+                  "Play the whole calibration of a GPU that is not there")
+      ->type_name("ID");
+  verb.add_option("--seed", measure.seed, "Of the rehearsal's noise")->type_name("N");
+}
+
+void add_fit_options(CLI::App& verb, FitCommandOptions& fit) {
+  verb.add_option("--from", fit.from, "Fit tables of measured kernels (or folders), no GPU needed")
+      ->type_name("TABLE");
+  verb.add_option("--id", fit.id, "Id of that profile")->type_name("ID")->capture_default_str();
+  verb.add_option("--title", fit.title, "Its title")->type_name("TEXT");
+  verb.add_option("--date", fit.date, "Date of the fit instead of today")->type_name("YYYY-MM-DD");
+  verb.add_flag("--no-spread", fit.no_spread,
+                "Keep the expected errors: no refits without each chip and generation");
+  verb.add_flag("--list-refused", fit.list_refused, "Name every refused row");
+}
+
+void add_check(CLI::App& verb, int& exit_code) {
+  auto options = std::make_shared<FitCommandOptions>();
+  CLI::App* check =
+      verb.add_subcommand("check", "Refit with one part left out, and judge that part");
+  check->add_option("--from", options->from, "Tables of measured kernels, or folders of them")
+      ->required()
+      ->type_name("TABLE");
+  check->add_option("--leave-out", options->leave_out, "gpu, class, range or all-but-one (GPU)")
+      ->type_name("WHAT")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"gpu", "class", "range", "all-but-one"}));
+  check->add_option("--only", options->only, "Leave out this one only; may be repeated")
+      ->type_name("ID")
+      ->allow_extra_args(false);
+  check->add_option("--min-us", options->min_us, "Rows judged: of at least this time")
+      ->type_name("US")
+      ->capture_default_str();
+  add_source_options(*check, options->sources);
+  add_format_option(*check, options->format);
+  check->footer("Example: tracecast calibrate check --from data/kernels --only t4");
+  check->callback([options, &exit_code] { exit_code = run_check(*options); });
+}
+
 }  // namespace
 
 void add_calibrate_command(CLI::App& app, int& exit_code) {
   auto measure = std::make_shared<MeasureOptions>();
-  CLI::App* verb =
-      app.add_subcommand("calibrate", "Measure this machine's GPU and fit the cost profile to it");
-  verb->add_flag("--quick", measure->quick,
-                 "About one minute: sustained rates, bandwidth, floors (else about 15)");
-  verb->add_option("--budget", measure->budget,
-                   "Stop in time; the same command goes on later: 90s, 8m")
-      ->type_name("TIME");
-  verb->add_option("--out", measure->out, "Folder, or profile file *.textproto")->type_name("PATH");
-  verb->add_option("--gpu", measure->gpu, "Which of the machine's GPUs, from 0")
-      ->type_name("INDEX")
-      ->check(CLI::Range(0, 1023));
-  verb->add_option("--spec", measure->spec, "Id of its spec, where its name does not say it")
-      ->type_name("ID");
-  verb->add_option("--rehearse", measure->rehearse,
-                   "Play the whole calibration of a GPU that is not there")
-      ->type_name("ID");
-  verb->add_option("--seed", measure->seed, "Of the rehearsal's noise")->type_name("N");
+  auto fit = std::make_shared<FitCommandOptions>();
+  CLI::App* verb = app.add_subcommand(
+      "calibrate", "Measure this machine's GPU, or take tables, and fit the cost profile");
+  add_measure_options(*verb, *measure);
+  add_fit_options(*verb, *fit);
   add_source_options(*verb, measure->sources);
   add_plan(*verb, exit_code);
-  verb->callback([measure, verb, &exit_code] {
-    if (verb->get_subcommands().empty()) exit_code = run_measure(*measure);
+  add_format_option(*verb, fit->format);
+  add_check(*verb, exit_code);
+  verb->footer("Example: tracecast calibrate --from data/kernels --out mine.textproto");
+  verb->callback([measure, fit, verb, &exit_code] {
+    if (!verb->get_subcommands().empty()) return;
+    if (fit->from.empty()) {
+      exit_code = run_measure(*measure);
+      return;
+    }
+    fit->out = measure->out;
+    fit->sources = measure->sources;
+    exit_code = run_fit(*fit);
   });
 }
 

@@ -43,6 +43,12 @@ void write_answer(std::string_view text) {
   }
 }
 
+void say_progress(std::string_view line) {
+  if (::isatty(STDERR_FILENO) == 0) return;
+  const std::string text = fmt::format("\r{:<79.79}{}", line, line.empty() ? "\r" : "");
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
 void say(std::string_view line) {
   std::string text(line);
   text += '\n';

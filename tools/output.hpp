@@ -9,6 +9,8 @@ namespace tracecast {
 void write_answer(std::string_view text);
 /// One line of talk on stderr.
 void say(std::string_view line);
+/// The state of long work on stderr, over the line before; nothing where stderr is no terminal. An empty line clears it.
+void say_progress(std::string_view line);
 
 /// `text` in exactly `width` columns: padded with blanks, or cut in the middle with ".." so that both
 /// ends of a long name stay.

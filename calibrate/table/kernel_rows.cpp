@@ -244,10 +244,10 @@ std::optional<Layer> lower_pooling(const Lowering& in, std::string& reason) {
 }
 
 std::string_view group_of(const RowFields& row, OpKind kind) {
+  if (!row.text_or_empty("numel").empty()) return "elementwise";
   if (kind != OpKind::Conv) return row.text("op");
   const std::string_view pass = row.text("pass");
-  const bool one_algorithm = !row.text("heur_algo").empty();
-  if (one_algorithm) return "convolution algorithm";
+  if (!row.text("heur_algo").empty()) return row.text("algo");
   if (pass == "backward_data") return "convolution backward data";
   if (pass == "backward_filter") return "convolution backward filter";
   return pass == "backward" ? "convolution backward" : "convolution forward";

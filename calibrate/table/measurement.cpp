@@ -15,12 +15,14 @@
 namespace tracecast {
 namespace {
 
-Seconds host_time(const IsolatedOp& op, Seconds kernels, double launches, Seconds floor) {
+Seconds host_time(const IsolatedOp& op, Seconds kernels, double launches,
+                  std::optional<Seconds> session_floor) {
+  const Seconds floor = session_floor.value_or(expected_host_floor(op));
   switch (op.timing) {
     case Timing::FrameworkOp:
       return floor;
     case Timing::LibraryCall:
-      return max(op.launch, op.launch * launches - kernels);
+      return max(floor, op.launch * launches - kernels);
     case Timing::FrameworkLoop:
       return max(floor - kernels, Seconds(0));
     case Timing::Loop:
@@ -32,7 +34,8 @@ Seconds host_time(const IsolatedOp& op, Seconds kernels, double launches, Second
 }
 
 std::optional<MeasurementEstimate> estimate_isolated(const IsolatedOp& work, const GpuSpec& gpu,
-                                                     const CostProfile& profile, Seconds floor) {
+                                                     const CostProfile& profile,
+                                                     std::optional<Seconds> floor) {
   MeasurementEstimate result;
   Seconds longest{-1.0};
   double launches = 0;
@@ -54,6 +57,7 @@ std::optional<MeasurementEstimate> estimate_isolated(const IsolatedOp& work, con
       if (estimate.duration > longest) {
         longest = estimate.duration;
         result.basis = cost::to_string(estimate.basis);
+        result.form = cost::form_of(choice.candidate->kernels[k]);
       }
     }
   }
@@ -75,23 +79,29 @@ std::optional<MeasurementEstimate> estimate_step(const FrameworkStep& work, cons
       .time = Seconds(time.value),
       .kernels = prediction.timeline.kernel_busy,
       .log_sd = std::log(time.high / time.value) / kZ95,
-      .basis = prediction.by_basis.empty() ? "unknown" : prediction.by_basis.front().name};
+      .basis = prediction.by_basis.empty() ? "unknown" : prediction.by_basis.front().name,
+      .form = std::nullopt};
 }
 
 }  // namespace
+
+Seconds expected_host_floor(const IsolatedOp& op) {
+  return op.timing == Timing::LibraryCall ? op.launch : op.host_floor;
+}
 
 std::optional<MeasurementEstimate> estimate_measurement(const Measurement& measurement,
                                                         const GpuSpec& gpu,
                                                         const CostProfile& profile,
                                                         std::optional<Seconds> host_floor) {
   if (const auto* op = std::get_if<IsolatedOp>(&measurement.work)) {
-    return estimate_isolated(*op, gpu, profile, host_floor.value_or(op->host_floor));
+    return estimate_isolated(*op, gpu, profile, host_floor);
   }
   return estimate_step(std::get<FrameworkStep>(measurement.work), gpu, profile);
 }
 
 std::unique_ptr<MeasurementReader> find_measurement_reader(const CsvReader& reader,
                                                            const MeasurementContext& context) {
+  if (reader.find_column("sparsity")) return nullptr;  // sparse products have no cost model
   for (const auto& tables : {kernel_measurement_tables(), session_measurement_tables()}) {
     for (const MeasurementTable& table : tables) {
       const bool matches =

@@ -60,9 +60,12 @@ struct MeasurementEstimate {
   Seconds kernels{};  ///< of it, kernels
   double log_sd = 0;  ///< of ln(measured / predicted)
   std::string_view basis;
+  std::optional<CostForm> form;  ///< of the longest kernel; nothing for whole steps
 };
+/// The host's part in an op's time, by the framework's profile: its way to the first kernel, or one launch for library calls.
+[[nodiscard]] Seconds expected_host_floor(const IsolatedOp& op);
 /// Prices a measurement. `host_floor` replaces the framework's where the session's own is known; it matters for
-/// Timing::FrameworkOp and FrameworkLoop alone. Nothing when no kernel runs for it.
+/// Timing::FrameworkOp, FrameworkLoop and LibraryCall alone. Nothing when no kernel runs for it.
 [[nodiscard]] std::optional<MeasurementEstimate> estimate_measurement(
     const Measurement& measurement, const GpuSpec& gpu, const CostProfile& profile,
     std::optional<Seconds> host_floor = std::nullopt);

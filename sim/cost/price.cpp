@@ -19,14 +19,6 @@
 namespace tracecast::cost {
 namespace {
 
-CostForm form_of(const Kernel& kernel) {
-  if (std::holds_alternative<StreamWork>(kernel.work)) return CostForm::Streaming;
-  if (std::holds_alternative<ReductionWork>(kernel.work)) return CostForm::Reduction;
-  if (std::holds_alternative<RecurrentWork>(kernel.work)) return CostForm::Recurrent;
-  if (kernel.unit == MathUnit::TensorCore) return CostForm::TensorCore;
-  return kernel.kernel_class == KernelClass::Convolution ? CostForm::Convolution : CostForm::Gemm;
-}
-
 Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const SustainedGpu& machine,
                       const GpuSpec& gpu, const CostProfile& profile) {
   TileProblem t;
@@ -121,6 +113,14 @@ std::string_view to_string(Basis basis) {
       return "unknown";
   }
   return "unknown";
+}
+
+CostForm form_of(const Kernel& kernel) {
+  if (std::holds_alternative<StreamWork>(kernel.work)) return CostForm::Streaming;
+  if (std::holds_alternative<ReductionWork>(kernel.work)) return CostForm::Reduction;
+  if (std::holds_alternative<RecurrentWork>(kernel.work)) return CostForm::Recurrent;
+  if (kernel.unit == MathUnit::TensorCore) return CostForm::TensorCore;
+  return kernel.kernel_class == KernelClass::Convolution ? CostForm::Convolution : CostForm::Gemm;
 }
 
 KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& profile) {

@@ -34,6 +34,9 @@ struct PricedCandidate {
   Seconds duration{};                     ///< sum of the kernels
 };
 
+/// The formula that prices a kernel.
+[[nodiscard]] CostForm form_of(const Kernel& kernel);
+
 /// Isolated duration of `kernel` at sustained clocks. Pure; never throws on a valid kernel.
 [[nodiscard]] KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu,
                                       const CostProfile& profile);

@@ -85,10 +85,11 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   result.clock = gpu.boost_clock * result.clock_share;
   const bool half =
       unit == MathUnit::CudaCore && peak > fp32 && element_size(precision) == Bytes(2);
+  const BoardFactors board = board_factors(profile, gpu);
   result.arithmetic = peak * (result.clock_share * p.ceiling * (dense ? p.dense_factor : 1.0) *
-                              (half ? p.half_factor : 1.0));
+                              (half ? p.half_factor : 1.0) * board.arithmetic);
   result.free_clock = gpu.boost_clock * start;
-  result.stream = gpu.effective_bandwidth() * dram_efficiency(gpu, profile);
+  result.stream = gpu.effective_bandwidth() * (dram_efficiency(gpu, profile) * board.bandwidth);
   result.l2 = BytesPerSecond(profile.memory.l2_bytes_per_clock * result.sm_count *
                              default_clock(gpu).in_si() * (start / free));
   // A100 and H100 keep data twice: each half of L2 serves its own SMs. Source: NVIDIA A100 whitepaper, "L2 cache".

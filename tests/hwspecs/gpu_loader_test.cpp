@@ -55,6 +55,7 @@ tdp_w { value: 200 source: "us" }
 idle_w { value: 10 source: "us" }
 dies_per_board { value: 1 source: "us" }
 utilization_window_s { value: 0.1667 source: "us" }
+chip: "GX900"
 )spec";
 }
 
@@ -90,6 +91,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
 TEST_CASE("a spec keeps every value in SI, with its source") {
   const GpuSpec gpu = load_gpu_spec(invented_spec(), "x");
   CHECK(gpu.id == "invented_9000");
+  CHECK(gpu.chip == "GX900");
   CHECK(gpu.compute_capability == 90);
   CHECK(gpu.boost_clock.in_mhz() == doctest::Approx(2000));
   CHECK(gpu.peak_fp32().in_tflop_per_s() == doctest::Approx(5.12));
@@ -122,7 +124,7 @@ TEST_CASE("a spec that lacks any one of its lines is refused, and the line named
     if (name != "sources") CHECK(error.find(name) != error.npos);
     ++facts;
   }
-  CHECK(facts == 32);  // id, name, sources, 28 facts, the FP32 peak
+  CHECK(facts == 33);  // id, name, sources, 28 facts, the FP32 peak
 }
 
 TEST_CASE("a wrong value is refused with its line and what was expected") {

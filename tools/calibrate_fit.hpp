@@ -1,0 +1,27 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tools/job.hpp"
+
+namespace tracecast {
+
+/// `tracecast calibrate --from` and `tracecast calibrate check`.
+struct FitCommandOptions {
+  std::vector<std::string> from;  ///< tables, or folders of tables
+  std::string out;                ///< profile to write; empty: none
+  std::string date;               ///< of the fit, "2026-11-21"; empty: today
+  std::string id = "fitted";
+  std::string title;
+  bool no_spread = false;     ///< leave the expected errors as they are
+  bool list_refused = false;  ///< every refused row, not the first few
+  std::string leave_out = "gpu";
+  std::vector<std::string> only;
+  double min_us = 100;
+  SourceOptions sources;
+  std::string format = "text";
+};
+int run_fit(const FitCommandOptions& options);
+int run_check(const FitCommandOptions& options);
+
+}  // namespace tracecast
