@@ -124,7 +124,7 @@ TEST_CASE("a spec that lacks any one of its lines is refused, and the line named
     if (name != "sources") CHECK(error.find(name) != error.npos);
     ++facts;
   }
-  CHECK(facts == 33);  // id, name, sources, 28 facts, the FP32 peak
+  CHECK(facts == 33);  // id, name, chip, sources, 28 facts, the FP32 peak
 }
 
 TEST_CASE("a wrong value is refused with its line and what was expected") {
