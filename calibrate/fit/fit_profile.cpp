@@ -46,12 +46,12 @@ struct Cell {
   friend auto operator<=>(const Cell&, const Cell&) = default;
 };
 
-double soft_root(double u) { return std::copysign(std::sqrt(2 * (std::hypot(1.0, u) - 1)), u); }
+double soft_root(double u) { return std::copysign(std::sqrt(std::log1p(u * u)), u); }
 
 /// d soft_root / d u.
 double soft_slope(double u) {
   if (std::abs(u) < 1e-6) return 1;
-  return u / (std::hypot(1.0, u) * soft_root(u));
+  return u / ((1 + u * u) * soft_root(u));
 }
 
 /// What the unknowns are, and what rows they have to explain.

@@ -17,7 +17,7 @@ namespace tracecast {
 /// How a profile is fitted. The defaults are what the shipped profile was made with.
 struct FitOptions {
   double robust_scale =
-      0.15;  ///< of ln(predicted / measured): beyond it a row counts linearly, not squared
+      0.15;  ///< of ln(predicted / measured): beyond it a row counts ever less
   /// What the rows of one cell (GPU, source, group, split) count for together: they share kernels and a session, so
   /// thousands of them are not thousands of facts.
   double rows_per_cell = 25;
@@ -63,7 +63,7 @@ struct FitResult {
 /// Fits the profile's parameters to measurements.
 ///   minimise  sum over rows w soft((ln predicted - ln measured) / robust_scale)
 ///           + sum over unknowns ((ln x - ln prior) / prior log_sd)^2
-/// soft(u) = 2 (sqrt(1 + u^2) - 1); w = min(1, rows_per_cell / rows of the cell). Unknowns, all as logarithms:
+/// soft(u) = ln(1 + u^2), Cauchy's loss: rows that no parameter explains hardly pull; w = min(1, rows_per_cell / rows of the cell). Unknowns, all as logarithms:
 ///   - each parameter of `prior` with log_sd > 0, its prior being value and log_sd there;
 ///   - parameters by generation ("gemm.efficiency.volta"): one shift common to all (generation_log_sd) and one per generation
 ///     with rows (the parameter's log_sd), so that a generation without rows gets what the others have in common;
@@ -71,7 +71,7 @@ struct FitResult {
 ///     and firmware out of the shared parameters, and are not part of the result's profile: a GPU is predicted from its spec;
 ///   - per session, the host floor of rows timed with it.
 /// Solver: Levenberg-Marquardt (Eigen). Deterministic whatever the number of threads.
-/// Form: mixed model in the sense of random effects per GPU; robust loss as in scipy's soft_l1.
+/// Form: mixed model in the sense of random effects per GPU;
 /// `prior` names parameters that may move; all others keep their value in `start`. Rows without kernels count for nothing.
 [[nodiscard]] FitResult fit_profile(std::span<const Measurement* const> rows,
                                     const CostProfile& start,
