@@ -19,6 +19,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
+#include "tools/calibrate_profile.hpp"
 #include "tools/library_folders.hpp"
 #include "tools/output.hpp"
 #include "tools/subcommand.hpp"
@@ -160,13 +161,31 @@ std::string device_text(const DeviceIdentity& device, const GpuSpec& gpu) {
 }
 
 /// Every table, each written beside and renamed.
-std::string write_tables(const std::vector<CollectedTable>& tables, const Places& places) {
+std::string write_tables(const std::vector<CollectedTable>& tables, const Places& places,
+                         std::vector<std::filesystem::path>& files) {
   std::string list;
   for (const CollectedTable& table : tables) {
-    write_file(places.folder / table.name, table.content);
+    files.push_back(places.folder / table.name);
+    write_file(files.back(), table.content);
     list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", table.name, table.rows);
   }
   return list;
+}
+
+/// Fits and writes the profile; what to say of it.
+std::string write_profile(const MeasuredTables& measured, const Sources& sources,
+                          const Places& places) {
+  const auto local = fit_local_profile(measured, sources);
+  if (!local) return fmt::format("{:<14}none yet: too few rows\n", "profile");
+  write_file(places.profile, format_cost_profile(local->profile));
+  const BoardFactors& board = local->profile.board;
+  return fmt::format(
+      "{:<14}{} rows; mean error {:.1f} -> {:.1f} %, median {:.1f} -> {:.1f} %\n"
+      "{:<14}{:.3f} of the arithmetic, {:.3f} of the bandwidth that its spec\n{:14}and the shared "
+      "parameters say\n{:<14}{}\n",
+      "fit", local->rows, 100 * local->mean_before, 100 * local->mean_after,
+      100 * local->median_before, 100 * local->median_after, "this board", board.arithmetic,
+      board.bandwidth, "", "profile", places.profile.string());
 }
 
 }  // namespace
@@ -225,9 +244,13 @@ int run_measure(const MeasureOptions& options) {
     answer += fmt::format("{:<14}{} of {} experiments done; the same command goes on\n",
                           "not complete", counts.done, counts.planned);
   }
+  MeasuredTables measured{
+      .files = {}, .gpu = gpu.id, .device = device->identity(), .date = journal.header().date};
   const auto tables = collected_tables(plan, journal, gpu.id, device->identity());
-  answer += fmt::format("{:<14}{}\n", "tables", wrap(write_tables(tables, places), 65, 14));
+  answer += fmt::format("{:<14}{}\n", "tables",
+                        wrap(write_tables(tables, places, measured.files), 65, 14));
   answer += fmt::format("{:<14}{}\n", "in", places.folder.string());
+  answer += write_profile(measured, sources, places);
   write_answer(answer);
   return kExitDone;
 }

@@ -58,6 +58,12 @@ class Planner {
   }
 
   [[nodiscard]] const std::vector<Precision>& precisions() const { return precisions_; }
+  /// Fp16 where the GPU computes in it.
+  [[nodiscard]] Precision half_or_single() const {
+    const bool has_half =
+        std::find(precisions_.begin(), precisions_.end(), Precision::Fp16) != precisions_.end();
+    return has_half ? Precision::Fp16 : Precision::Fp32;
+  }
   [[nodiscard]] int gpus() const { return device_.identity().gpus; }
   [[nodiscard]] Plan take() {
     std::uint64_t hash = hash_of(0xcbf29ce484222325ULL, to_string(plan_.size));
@@ -125,11 +131,7 @@ void add_convolutions(Planner& to, std::size_t count) {
 
 void add_memory_bound(Planner& to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    const Precision other =
-        i % 2 == 0 || to.precisions().size() < 2 ? Precision::Fp32 : Precision::Fp16;
-    const auto& known = to.precisions();
-    const bool has_other = std::find(known.begin(), known.end(), other) != known.end();
-    const Precision precision = has_other ? other : Precision::Fp32;
+    const Precision precision = i % 2 == 0 ? Precision::Fp32 : to.half_or_single();
     to.add(elementwise_shape(i), precision);
     to.add(rows_shape(i, true), precision);
     to.add(rows_shape(i, false), precision);
@@ -150,8 +152,7 @@ void add_copies(Planner& to, std::size_t count) {
 
 void add_recurrent(Planner& to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    to.add(recurrent_shape(i),
-           i % 2 == 0 || to.precisions().size() < 2 ? Precision::Fp32 : to.precisions().back());
+    to.add(recurrent_shape(i), i % 2 == 0 ? Precision::Fp32 : to.half_or_single());
   }
 }
 

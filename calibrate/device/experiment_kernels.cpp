@@ -68,7 +68,7 @@ std::vector<LoweredOp> lower_shape(const Lowering& in, const ProductShape& s) {
   const auto pair = [&](const char* name, std::int64_t rows, std::int64_t cols, bool swapped) {
     return builder.input(name, {s.batch, swapped ? cols : rows, swapped ? rows : cols});
   };
-  if (s.batch == 1 && !s.transpose_a && s.transpose_b) {
+  if (s.batch == 1) {  // which operand is stored transposed is not in the cost model
     const TensorId x = builder.input("a", {s.m, s.k});
     const TensorId y = builder.linear_layer("c", x, s.n, false);
     return lower_layer(in, std::move(builder), y);

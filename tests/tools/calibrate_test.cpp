@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "hwspecs/cost_profile.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "tests/support/process.hpp"
@@ -85,6 +86,89 @@ TEST_CASE("a calibration in slices leaves the files of one in one go") {
   }
   CHECK(calls > 2);
   CHECK(answers_in(folder.path() / "sliced") == answers_in(folder.path() / "whole"));
+}
+
+/// The program in a shell that first sets limits.
+ProcessResult calibrate_under(const std::string& limits, const fs::path& folder) {
+  return run_process(
+      {"/bin/sh", "-c",
+       limits + "; exec " TRACECAST_PROGRAM " calibrate --rehearse v100_sxm2_16gb --quick --out " +
+           folder.string()},
+      Seconds(60));
+}
+
+TEST_CASE(
+    "the profile is whole or absent, wherever the program dies, and the next call completes it") {
+  const TemporaryFolder folder;
+  const fs::path whole = folder.path() / "whole", cut = folder.path() / "cut";
+  REQUIRE(calibrate(rehearse_in(whole)).exit_code == 0);
+  REQUIRE(fs::exists(whole / "profile.textproto"));
+  // No file may grow over so many blocks of 512 bytes: the kernel kills the program in the middle of that write, first in the
+  // journal, then in a table, then in the profile.
+  for (const char* blocks : {"8", "40", "64"}) {
+    CAPTURE(blocks);
+    const ProcessResult killed = calibrate_under("ulimit -f " + std::string(blocks), cut);
+    CHECK(killed.signal != 0);
+    if (fs::exists(cut / "profile.textproto")) {
+      CHECK_NOTHROW(static_cast<void>(
+          parse_cost_profile(read_file(cut / "profile.textproto", 1 << 24), "profile")));
+    }
+  }
+  REQUIRE(calibrate(rehearse_in(cut)).exit_code == 0);
+  CHECK(answers_in(cut) == answers_in(whole));
+
+  // The journal is complete: now the limit is met in a table, and the old profile stands.
+  const std::string before = answers_in(cut);
+  CHECK(calibrate_under("ulimit -f 8", cut).signal != 0);
+  for (const auto& entry : fs::directory_iterator(cut)) {
+    if (entry.path().extension() == ".partial") fs::remove(entry.path());
+  }
+  CHECK(answers_in(cut) == before);
+}
+
+TEST_CASE("a disk without room is one line, and what was measured before stands") {
+  const TemporaryFolder folder;
+  // As above, but the write fails instead of killing.
+  const ProcessResult full = calibrate_under("trap '' XFSZ; ulimit -f 20", folder.path());
+  CHECK(full.exit_code == 2);
+  CHECK(count_lines(full.err) == 1);
+  CHECK(full.err.find("cannot be written") != std::string::npos);
+  CHECK_FALSE(fs::exists(folder.path() / "profile.textproto"));
+  const ProcessResult next = calibrate(rehearse_in(folder.path()));
+  CHECK(next.exit_code == 0);
+  CHECK(next.err.empty());  // no line of the journal was torn
+}
+
+TEST_CASE("a profile that cannot be put in its place leaves what stands there") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.path() / "profile.textproto" / "in_the_way");
+  const ProcessResult result = calibrate(rehearse_in(folder.path()));
+  CHECK(result.exit_code == 2);
+  CHECK(count_lines(result.err) == 1);
+  CHECK(fs::exists(folder.path() / "profile.textproto" / "in_the_way"));
+}
+
+TEST_CASE("the profile says what it was measured with, and prediction takes it") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "mine.textproto";
+  std::vector<std::string> arguments = kRehearsal;
+  arguments.insert(arguments.end(), {"--out", file.string()});
+  REQUIRE(calibrate(arguments).exit_code == 0);
+  const CostProfile profile = parse_cost_profile(read_file(file, 1 << 24), "mine");
+  CHECK(profile.measured_gpu == "v100_sxm2_16gb");
+  const ProfileDataSet& data = profile.data_sets.back();
+  CHECK(data.title.find("driver rehearsal") != std::string::npos);
+  CHECK(data.rows.find("gemm.csv") != std::string::npos);
+  CHECK(data.rows.find("MHz under load") != std::string::npos);
+  CHECK(data.date.size() == 10);
+  const auto predict = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {TRACECAST_PROGRAM, "predict", "vgg16", "--gpu", "v100_sxm2_16gb",
+                               "--batch", "64", "--format", "csv"});
+    return run_process(more, Seconds(30));
+  };
+  const ProcessResult calibrated = predict({"--profile", file.string()});
+  CHECK(calibrated.exit_code == 0);
+  CHECK(calibrated.out != predict({}).out);
 }
 
 TEST_CASE("what was measured under one seed is not mixed with another device's") {
