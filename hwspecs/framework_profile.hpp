@@ -126,6 +126,12 @@ struct FrameworkProfile {
   Bytes convolution_workspace_limit{};
   /// Stores filters as R,S,C,K and transposes them for every convolution call.
   bool transforms_filters = false;
+  /// Hands 1x1 convolutions of stride 1 in NHWC to the matrix library: no transposes.
+  bool multiplies_pointwise = false;
+  /// Copies an image whose padding differs from side to side into a padded one before the library call.
+  bool pads_uneven_images = false;
+  /// Leaves tiled FFT out, except for gradients of data.
+  bool avoids_tiled_fft = false;
 
   // Fusion and kernels per op.
   bool fuses_bias = false;          ///< bias in the epilogue of the convolution or product
@@ -156,8 +162,9 @@ struct FrameworkProfile {
   bool persistent_recurrence = false;
 
   // Updates.
-  bool fuses_optimizer = false;         ///< one kernel for the whole rule, not one per term
-  bool multi_tensor_optimizer = false;  ///< one launch for many parameters (foreach, fused)
+  bool fuses_optimizer = false;          ///< one kernel for the whole rule, not one per term
+  bool assigns_optimizer_terms = false;  ///< else one kernel per tensor that the rule assigns to
+  bool multi_tensor_optimizer = false;   ///< one launch for many parameters (foreach, fused)
   WeightDecay weight_decay = WeightDecay::None;
   bool zeroes_gradients = false;              ///< a fill per parameter and step
   bool accumulates_weight_gradients = false;  ///< an addition per parameter and step

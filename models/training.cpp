@@ -16,8 +16,11 @@ int state_count(OptimizerKind kind) {
     case OptimizerKind::Sgd:
       return 0;
     case OptimizerKind::Momentum:
+    case OptimizerKind::Adagrad:
       return 1;
     case OptimizerKind::Adam:
+    case OptimizerKind::RmsProp:
+    case OptimizerKind::Adadelta:
       return 2;
   }
   return 0;
@@ -563,13 +566,20 @@ std::string_view to_string(OptimizerKind kind) {
       return "momentum";
     case OptimizerKind::Adam:
       return "adam";
+    case OptimizerKind::Adagrad:
+      return "adagrad";
+    case OptimizerKind::RmsProp:
+      return "rmsprop";
+    case OptimizerKind::Adadelta:
+      return "adadelta";
   }
   return "?";
 }
 
 std::optional<OptimizerKind> find_optimizer(std::string_view name) {
   for (const OptimizerKind kind :
-       {OptimizerKind::Sgd, OptimizerKind::Momentum, OptimizerKind::Adam}) {
+       {OptimizerKind::Sgd, OptimizerKind::Momentum, OptimizerKind::Adam, OptimizerKind::Adagrad,
+        OptimizerKind::RmsProp, OptimizerKind::Adadelta}) {
     if (to_string(kind) == name) return kind;
   }
   return std::nullopt;

@@ -10,8 +10,11 @@ enum class OptimizerKind {
   Sgd,       ///< w -= lr * g; no state
   Momentum,  ///< v = mu * v + g, w -= lr * v; one state
   Adam,      ///< two moments (Kingma and Ba, arXiv 1412.6980); two states
+  Adagrad,   ///< sum of squares (Duchi et al., JMLR 12, 2011); one state
+  RmsProp,   ///< mean square and momentum (Tieleman and Hinton, 2012); two states
+  Adadelta,  ///< mean squares of gradients and updates (Zeiler, arXiv 1212.5701); two states
 };
-[[nodiscard]] std::string_view to_string(OptimizerKind kind);  ///< "sgd", "momentum", "adam"
+[[nodiscard]] std::string_view to_string(OptimizerKind kind);  ///< "sgd", "rmsprop", ...
 [[nodiscard]] std::optional<OptimizerKind> find_optimizer(std::string_view name);
 
 struct TrainingOptions {

@@ -324,7 +324,8 @@ Job make_job(const JobOptions& o, const Sources& sources) {
   }
   job.phase = *phase;
   if (!find_optimizer(o.optimizer)) {
-    const std::vector<std::string> names{"sgd", "momentum", "adam"};
+    const std::vector<std::string> names{"sgd",     "momentum", "adam",
+                                         "adagrad", "rmsprop",  "adadelta"};
     throw InputError("--optimizer", "\"" + o.optimizer + "\"",
                      describe_choices(o.optimizer, names));
   }

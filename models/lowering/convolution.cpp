@@ -18,7 +18,8 @@ std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / 
 /// One operand of a convolution in memory.
 struct Operand {
   double elements = 0;
-  double padded = 0;  ///< with channels rounded up for tensor cores
+  double padded = 0;            ///< with channels rounded up for tensor cores
+  bool has_one_layout = false;  ///< one channel: NHWC and NCHW are the same bytes
 };
 
 /// Collects the candidates of one pass of one convolution.
@@ -41,11 +42,11 @@ class CandidateBuilder {
     const double n = number(a_.n), hw = number(a_.h) * number(a_.w),
                  pq = number(a_.p) * number(a_.q);
     const double rs = number(a_.r) * number(a_.s);
-    x_ = {n * number(a_.c) * hw, n * round_up(a_.c, align) * hw};
+    x_ = {n * number(a_.c) * hw, n * round_up(a_.c, align) * hw, a_.c == 1};
     w_ = {number(a_.k) * number(a_.c / a_.groups) * rs,
           round_up(a_.k, align) *
               (a_.groups == 1 ? round_up(a_.c, align) : number(a_.c / a_.groups)) * rs};
-    y_ = {n * number(a_.k) * pq, n * round_up(a_.k, align) * pq};
+    y_ = {n * number(a_.k) * pq, n * round_up(a_.k, align) * pq, a_.k == 1};
     switch (pass) {
       case Pass::BackwardData:
         in1_ = y_, in2_ = w_, out_ = x_;
@@ -162,8 +163,10 @@ class CandidateBuilder {
   /// A framework in NHWC round kernels that want NCHW: before them. The filter counts too.
   void open_nchw(Candidate& candidate) {
     if (layout_ != ImageLayout::Nhwc) return;
-    append_transpose(candidate, "to_nchw", in1_, in1_.elements);
-    append_transpose(candidate, "to_nchw", in2_, in2_.elements);
+    for (const Operand& operand : {in1_, in2_}) {
+      if (!operand.has_one_layout)
+        append_transpose(candidate, "to_nchw", operand, operand.elements);
+    }
   }
   void close_nchw(Candidate& candidate) {
     if (layout_ == ImageLayout::Nhwc) append_transpose(candidate, "to_nhwc", out_, out_.elements);
@@ -524,6 +527,24 @@ void keep_known_algorithms(std::vector<Candidate>& candidates, Pass pass, double
 }
 
 }  // namespace
+
+bool is_pointwise(const ConvAttributes& a) {
+  return a.r == 1 && a.s == 1 && a.stride_h == 1 && a.stride_w == 1 && a.groups == 1 &&
+         a.p == a.h && a.q == a.w;
+}
+
+Candidate pointwise_product(const ConvAttributes& a, Pass pass, const Formats& formats) {
+  const std::int64_t pixels = a.n * a.p * a.q;
+  MatrixWork work{.batch = 1, .m = pixels, .n = a.k, .k = a.c};
+  if (pass == Pass::BackwardData) {
+    work = {.batch = 1, .m = pixels, .n = a.c, .k = a.k, .transpose_b = true};
+  } else if (pass == Pass::BackwardWeights) {
+    work = {.batch = 1, .m = a.c, .n = a.k, .k = pixels, .transpose_a = true};
+  }
+  Candidate candidate;
+  candidate.kernels.push_back(matrix_kernel("product", KernelClass::Gemm, pass, formats, work));
+  return candidate;
+}
 
 double first_cudnn_version(Architecture architecture) {
   switch (architecture) {

@@ -160,10 +160,41 @@ class Lowering {
     lowered.op = id;
     lowered.policy = policy();
     lowered.workspace_limit = context_.framework.convolution_workspace_limit;
-    lowered.candidates =
-        lowering::convolution_candidates(a, pass, context_.formats, image_layout(),
-                                         gpu_.architecture, context_.framework.cudnn_version);
+    if (context_.framework.multiplies_pointwise && image_layout() == ImageLayout::Nhwc &&
+        lowering::is_pointwise(a)) {
+      lowered.candidates.push_back(lowering::pointwise_product(a, pass, context_.formats));
+    } else {
+      lowered.candidates =
+          lowering::convolution_candidates(a, pass, context_.formats, image_layout(),
+                                           gpu_.architecture, context_.framework.cudnn_version);
+      if (context_.framework.avoids_tiled_fft && pass != Pass::BackwardData) {
+        std::erase_if(lowered.candidates,
+                      [](const Candidate& c) { return c.algorithm == Algorithm::FftTiling; });
+      }
+      if (context_.framework.pads_uneven_images) even_out_padding(lowered, a, pass);
+    }
     add_surroundings(lowered, op, a);
+  }
+
+  /// The library pads both sides alike: the image, or its gradient, passes through a copy that holds the difference.
+  void even_out_padding(LoweredOp& lowered, const ConvAttributes& a, Pass pass) {
+    const std::int64_t rows = std::abs(a.pad_bottom - a.pad_top);
+    const std::int64_t columns = std::abs(a.pad_right - a.pad_left);
+    if (rows == 0 && columns == 0) return;
+    const double planes = static_cast<double>(a.n) * static_cast<double>(a.c);
+    const double image = planes * static_cast<double>(a.h) * static_cast<double>(a.w);
+    const double padded =
+        planes * static_cast<double>(a.h + rows) * static_cast<double>(a.w + columns);
+    const Bytes element = element_size(context_.formats.storage);
+    const bool is_gradient = pass == Pass::BackwardData;
+    const double made = is_gradient ? image : padded;
+    const Kernel copy = lowering::stream_kernel(is_gradient ? "crop" : "pad", KernelClass::Copy,
+                                                pass, context_.formats.storage, element * image,
+                                                element * made, made, 10);
+    for (Candidate& candidate : lowered.candidates) {
+      candidate.kernels.insert(is_gradient ? candidate.kernels.end() : candidate.kernels.begin(),
+                               copy);
+    }
   }
 
   /// What a framework runs round every convolution, whatever its algorithm: weight casts and
@@ -189,21 +220,30 @@ class Lowering {
       if (context_.formats.casts_weights())
         after.push_back(weight_cast(context_, op.pass, weights));
     }
+    std::optional<Kernel> filter;
     if (context_.framework.transforms_filters) {
       const Bytes bytes = element_size(context_.formats.storage) * weights;
-      Kernel kernel = lowering::stream_kernel("filter_layout", KernelClass::Transpose, op.pass,
-                                              context_.formats.storage, bytes, bytes, weights);
-      if (op.pass == Pass::BackwardWeights) {
-        after.insert(after.begin(), std::move(kernel));
-      } else {
-        before.push_back(std::move(kernel));
-      }
+      filter = lowering::stream_kernel("filter_layout", KernelClass::Transpose, op.pass,
+                                       context_.formats.storage, bytes, bytes, weights);
     }
-    if (before.empty() && after.empty()) return;
     for (Candidate& candidate : lowered.candidates) {
-      candidate.kernels.insert(candidate.kernels.begin(), before.begin(), before.end());
-      candidate.kernels.insert(candidate.kernels.end(), after.begin(), after.end());
+      std::vector<Kernel>& kernels = candidate.kernels;
+      if (filter && !takes_filter_along(candidate)) {
+        kernels.insert(op.pass == Pass::BackwardWeights ? kernels.end() : kernels.begin(), *filter);
+      }
+      kernels.insert(kernels.begin(), before.begin(), before.end());
+      kernels.insert(kernels.end(), after.begin(), after.end());
     }
+  }
+
+  /// Whether the filter needs no transform of its own: products take it as it lies, and what goes from NHWC to NCHW
+  /// and back takes the filter along.
+  [[nodiscard]] bool takes_filter_along(const Candidate& candidate) const {
+    if (image_layout() != ImageLayout::Nhwc) return false;
+    return candidate.algorithm == Algorithm::None ||
+           std::any_of(candidate.kernels.begin(), candidate.kernels.end(), [](const Kernel& k) {
+             return k.name == "to_nchw" && k.kernel_class == KernelClass::Transpose;
+           });
   }
 
   /// A compiler casts a filter and changes its layout in one kernel, before its first use; the

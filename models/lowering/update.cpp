@@ -28,6 +28,25 @@ constexpr std::array<Term, 8> kAdam{{{"scale", 1, 1, 1},
                                      {"add", 1, 1, 1},
                                      {"update", 3, 1, 6}}};
 
+// One kernel per tensor assigned to. Source: TensorFlow 1.10, core/kernels/training_ops_gpu.cu.cc.
+constexpr std::array<Term, 2> kAssignedMomentum{{{"accumulate", 2, 1, 2}, {"update", 2, 1, 2}}};
+constexpr std::array<Term, 3> kAssignedAdam{
+    {{"moment1", 2, 1, 3}, {"moment2", 2, 1, 4}, {"update", 3, 1, 6}}};
+constexpr std::array<Term, 2> kAssignedAdagrad{{{"accumulate", 2, 1, 2}, {"update", 3, 1, 6}}};
+constexpr std::array<Term, 3> kAssignedRmsProp{
+    {{"mean_square", 2, 1, 4}, {"momentum", 3, 1, 7}, {"update", 2, 1, 1}}};
+constexpr std::array<Term, 3> kAssignedAdadelta{
+    {{"accumulate", 2, 1, 4}, {"update", 4, 1, 12}, {"accumulate_step", 3, 1, 14}}};
+
+std::span<const Term> assigned_terms(std::string_view name) {
+  if (name == "momentum") return kAssignedMomentum;
+  if (name == "adam" || name == "adamw") return kAssignedAdam;
+  if (name == "adagrad") return kAssignedAdagrad;
+  if (name == "rmsprop") return kAssignedRmsProp;
+  if (name == "adadelta") return kAssignedAdadelta;
+  return kSgd;
+}
+
 std::vector<Term> terms_of(const OptimizerAttributes& a, const FrameworkProfile& framework) {
   std::vector<Term> terms;
   terms.reserve(12);
@@ -46,9 +65,12 @@ std::vector<Term> terms_of(const OptimizerAttributes& a, const FrameworkProfile&
   const double states = a.states;
   if (framework.fuses_optimizer) {
     terms.push_back({"update", 2 + states, 1 + states, 4 + 6 * states});
+  } else if (framework.assigns_optimizer_terms) {
+    const auto assigned = assigned_terms(a.name);
+    terms.insert(terms.end(), assigned.begin(), assigned.end());
   } else if (a.name == "sgd" && a.states == 0) {
     terms.insert(terms.end(), kSgd.begin(), kSgd.end());
-  } else if (a.states == 1) {
+  } else if (a.name == "momentum") {
     terms.insert(terms.end(), kMomentum.begin(), kMomentum.end());
   } else if (a.name == "adam" || a.name == "adamw") {
     terms.insert(terms.end(), kAdam.begin(), kAdam.end());
