@@ -146,7 +146,6 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.convolution_workspace_limit =
       mib(read.number(TRACECAST_FIELD(convolution_workspace_limit_mib), 0, 1e7));
   p.transforms_filters = read.flag(TRACECAST_FIELD(transforms_filters));
-  p.multiplies_pointwise = read.flag(TRACECAST_FIELD(multiplies_pointwise));
   p.pads_uneven_images = read.flag(TRACECAST_FIELD(pads_uneven_images));
   p.assigns_optimizer_terms = read.flag(TRACECAST_FIELD(assigns_optimizer_terms));
   p.avoids_tiled_fft = read.flag(TRACECAST_FIELD(avoids_tiled_fft));

@@ -126,8 +126,6 @@ struct FrameworkProfile {
   Bytes convolution_workspace_limit{};
   /// Stores filters as R,S,C,K and transposes them for every convolution call.
   bool transforms_filters = false;
-  /// Hands 1x1 convolutions of stride 1 in NHWC to the matrix library: no transposes.
-  bool multiplies_pointwise = false;
   /// Copies an image whose padding differs from side to side into a padded one before the library call.
   bool pads_uneven_images = false;
   /// Leaves tiled FFT out, except for gradients of data.

@@ -79,6 +79,8 @@ class SpecsAtClock {
   /// same kernels draw on real data, what the rows' data make them draw.
   [[nodiscard]] const GpuSpec* find(std::string_view name, std::optional<double> clock_mhz = {},
                                     double power_share = 1);
+  /// The spec of a board whose memory was switched to run without ECC; null when there is none.
+  [[nodiscard]] const GpuSpec* find_without_ecc(std::string_view name);
 
  private:
   struct Known;

@@ -528,24 +528,6 @@ void keep_known_algorithms(std::vector<Candidate>& candidates, Pass pass, double
 
 }  // namespace
 
-bool is_pointwise(const ConvAttributes& a) {
-  return a.r == 1 && a.s == 1 && a.stride_h == 1 && a.stride_w == 1 && a.groups == 1 &&
-         a.p == a.h && a.q == a.w;
-}
-
-Candidate pointwise_product(const ConvAttributes& a, Pass pass, const Formats& formats) {
-  const std::int64_t pixels = a.n * a.p * a.q;
-  MatrixWork work{.batch = 1, .m = pixels, .n = a.k, .k = a.c};
-  if (pass == Pass::BackwardData) {
-    work = {.batch = 1, .m = pixels, .n = a.c, .k = a.k, .transpose_b = true};
-  } else if (pass == Pass::BackwardWeights) {
-    work = {.batch = 1, .m = a.c, .n = a.k, .k = pixels, .transpose_a = true};
-  }
-  Candidate candidate;
-  candidate.kernels.push_back(matrix_kernel("product", KernelClass::Gemm, pass, formats, work));
-  return candidate;
-}
-
 double first_cudnn_version(Architecture architecture) {
   switch (architecture) {
     case Architecture::Kepler:

@@ -65,13 +65,6 @@ namespace tracecast::lowering {
                                                             Architecture architecture,
                                                             double cudnn_version);
 
-/// 1x1, stride 1, no padding, one group.
-[[nodiscard]] bool is_pointwise(const ConvAttributes& shape);
-/// Such a convolution in NHWC as the product of a matrix library: pixels by channels, nothing moved.
-///   forward: y = x w;  backward data: dx = dy w^T;  backward weights: dw = x^T dy
-[[nodiscard]] Candidate pointwise_product(const ConvAttributes& shape, Pass pass,
-                                          const Formats& formats);
-
 /// First cuDNN for GPUs of this generation: Volta 7.0, Turing 7.3, Ampere 8.0, Ada and Hopper 8.6,
 /// Blackwell 9.6 (release notes, supported GPUs).
 [[nodiscard]] double first_cudnn_version(Architecture architecture);

@@ -160,19 +160,14 @@ class Lowering {
     lowered.op = id;
     lowered.policy = policy();
     lowered.workspace_limit = context_.framework.convolution_workspace_limit;
-    if (context_.framework.multiplies_pointwise && image_layout() == ImageLayout::Nhwc &&
-        lowering::is_pointwise(a)) {
-      lowered.candidates.push_back(lowering::pointwise_product(a, pass, context_.formats));
-    } else {
-      lowered.candidates =
-          lowering::convolution_candidates(a, pass, context_.formats, image_layout(),
-                                           gpu_.architecture, context_.framework.cudnn_version);
-      if (context_.framework.avoids_tiled_fft && pass != Pass::BackwardData) {
-        std::erase_if(lowered.candidates,
-                      [](const Candidate& c) { return c.algorithm == Algorithm::FftTiling; });
-      }
-      if (context_.framework.pads_uneven_images) even_out_padding(lowered, a, pass);
+    lowered.candidates =
+        lowering::convolution_candidates(a, pass, context_.formats, image_layout(),
+                                         gpu_.architecture, context_.framework.cudnn_version);
+    if (context_.framework.avoids_tiled_fft && pass != Pass::BackwardData) {
+      std::erase_if(lowered.candidates,
+                    [](const Candidate& c) { return c.algorithm == Algorithm::FftTiling; });
     }
+    if (context_.framework.pads_uneven_images) even_out_padding(lowered, a, pass);
     add_surroundings(lowered, op, a);
   }
 
@@ -236,11 +231,9 @@ class Lowering {
     }
   }
 
-  /// Whether the filter needs no transform of its own: products take it as it lies, and what goes from NHWC to NCHW
-  /// and back takes the filter along.
+  /// Whether the filter needs no transform of its own: what goes from NHWC to NCHW and back takes it along.
   [[nodiscard]] bool takes_filter_along(const Candidate& candidate) const {
-    if (image_layout() != ImageLayout::Nhwc) return false;
-    return candidate.algorithm == Algorithm::None ||
+    return image_layout() == ImageLayout::Nhwc &&
            std::any_of(candidate.kernels.begin(), candidate.kernels.end(), [](const Kernel& k) {
              return k.name == "to_nchw" && k.kernel_class == KernelClass::Transpose;
            });

@@ -181,7 +181,8 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
                   : weights   ? profile.gemm.efficiency[gpu.architecture]
                               : issue_efficiency(gpu, issue, profile));
   t.traffic_bytes = kernel.bytes().in_bytes();
-  t.result_bytes = weights ? t.batch * t.m * t.n * 4.0 : 0.0;
+  t.result_bytes = kernel.pass != Pass::BackwardData ? t.batch * t.m * t.n * 4.0 : 0.0;
+  if (tensor_core && kernel.pass == Pass::Forward) t.most_slices = kMostSlices;
   if (tensor_core && !weights) t.k = tensor_core_depth(s, kernel);
   t.depth_per_step = depth_per_step(kernel);
   Roofs roofs = estimate_tiles(t, machine, gpu, profile).roofs;

@@ -308,7 +308,7 @@ TEST_SUITE("models/lowering/convolution") {
   }
 
   TEST_CASE(
-      "a kernel that does the whole convolution reads both operands and writes the third once") {
+      "a kernel that does the whole convolution reads its operands and writes its result once") {
     const ConvAttributes a =
         square(2, 8, 10, 16, 3);  // x 2*8*100, w 16*8*9, y 2*16*100 elements of 4 bytes
     const double x = 1600 * 4, w = 1152 * 4, y = 3200 * 4;
@@ -316,7 +316,7 @@ TEST_SUITE("models/lowering/convolution") {
       Pass pass;
       double read, written;
     } rows[] = {{Pass::Forward, x + w, y},
-                {Pass::BackwardData, y + w, x},
+                {Pass::BackwardData, y + w + x, x},  // it adds to the image's gradient
                 {Pass::BackwardWeights, x + y, w}};
     for (const auto& row : rows) {
       const auto list = candidates(a, row.pass);

@@ -274,17 +274,38 @@ TEST_SUITE("models/lowering/lower") {
          {"accumulate", "scale", "add", "scale", "addcmul", "sqrt", "divide", "add", "update",
           "zero"},
          24},
-        // l2_loss 1, l2_gradient 2, add 3; reads w, v, g, writes w, v
-        {"momentum in one kernel, decay through the loss",
+        // reads w, v, g, writes w, v
+        {"momentum in one kernel", OptimizerKind::Momentum, "mxnet", {"update"}, 5},
+        // l2_loss 1, l2_gradient 2, add 3; v from v and g 3; w from w and v 3
+        {"momentum, a kernel per assignment, decay through the loss",
          OptimizerKind::Momentum,
          "tensorflow",
-         {"l2_loss", "l2_gradient", "add_gradient", "update"},
-         11},
-        {"adam in one kernel",
+         {"l2_loss", "l2_gradient", "add_gradient", "accumulate", "update"},
+         12},
+        // each moment from itself and g 3; w from w and both moments 4
+        {"adam, a kernel per assignment",
          OptimizerKind::Adam,
          "tensorflow",
-         {"l2_loss", "l2_gradient", "add_gradient", "update"},
+         {"l2_loss", "l2_gradient", "add_gradient", "moment1", "moment2", "update"},
+         16},
+        // the sum from itself and g 3; w from w, g and the sum 4
+        {"adagrad, a kernel per assignment",
+         OptimizerKind::Adagrad,
+         "tensorflow",
+         {"l2_loss", "l2_gradient", "add_gradient", "accumulate", "update"},
          13},
+        // the square from itself and g 3; momentum from itself, the square and g 4; w from w and momentum 3
+        {"rmsprop, a kernel per assignment",
+         OptimizerKind::RmsProp,
+         "tensorflow",
+         {"l2_loss", "l2_gradient", "add_gradient", "mean_square", "momentum", "update"},
+         16},
+        // the square from itself and g 3; w from w, g and both squares 5; the step's square from both and g 4
+        {"adadelta, a kernel per assignment",
+         OptimizerKind::Adadelta,
+         "tensorflow",
+         {"l2_loss", "l2_gradient", "add_gradient", "accumulate", "update", "accumulate_step"},
+         18},
     };
     for (const auto& row : rows) {
       CAPTURE(row.what);
@@ -480,6 +501,59 @@ TEST_SUITE("models/lowering/lower") {
     CHECK(names(kernels.at("conv")) == Names{"filter_layout", "conv", "bias_add"});
     CHECK(names(kernels.at("conv wgrad")) ==
           Names{"clear", "conv", "filter_layout", "bias_gradient"});
+  }
+
+  TEST_CASE("TensorFlow evens out a padding that the library does not know") {
+    GraphBuilder b("even", 4);
+    const TensorId x = b.weight("x", {4, 8, 16, 16});
+    Window window = Window::square(2);
+    window.pads = same_padding(16, 16, window);  // one row below, one column to the right
+    const TensorId y = b.conv_layer("conv", x, 16, window, false);
+    b.graph().outputs = {y};
+    const NetworkGraph graph = training(std::move(b).take());
+    const auto kernels =
+        kernels_by_op(graph, lower(graph, find_framework("tensorflow"), test::kepler(), {}));
+    CHECK(names(kernels.at("conv")) == Names{"filter_layout", "pad", "conv"});
+    CHECK(names(kernels.at("conv wgrad")) == Names{"pad", "clear", "conv", "filter_layout"});
+    CHECK(names(kernels.at("conv dgrad")) == Names{"filter_layout", "clear", "conv", "crop"});
+    // 32 planes of 16x16 become 17x17.
+    CHECK(bytes({kernels.at("conv")[1]}) == 4.0 * 32 * (16 * 16 + 17 * 17));
+    const auto pytorch =
+        kernels_by_op(graph, lower(graph, find_framework("pytorch"), test::kepler(), {}));
+    CHECK(names(pytorch.at("conv")) == Names{"conv"});
+  }
+
+  TEST_CASE("an image of one channel lies alike in NHWC and NCHW") {
+    for (const std::int64_t channels : {1, 2}) {
+      GraphBuilder b("thin", 4);
+      const TensorId x = b.input("x", {4, channels, 16, 16});
+      const TensorId y = b.conv_layer("conv", x, 16, Window::square(3, 1, 1), false);
+      b.graph().outputs = {y};
+      const NetworkGraph graph = std::move(b).take();
+      FrameworkProfile framework = find_framework("tensorflow");
+      framework.image_layout = ImageLayout::Nhwc;
+      const auto kernels = kernels_by_op(graph, lower(graph, framework, test::kepler(), {}));
+      // The filter's turn is one of to_nchw; no filter_layout besides.
+      CHECK(names(kernels.at("conv")) == (channels == 1
+                                              ? Names{"to_nchw", "conv", "to_nhwc"}
+                                              : Names{"to_nchw", "to_nchw", "conv", "to_nhwc"}));
+    }
+  }
+
+  TEST_CASE("TensorFlow leaves tiled FFT to gradients of data") {
+    const NetworkGraph graph = training(varied_network());
+    const auto has_tiled_fft = [&](const char* framework, const char* name) {
+      const LoweredStep step = lower(graph, find_framework(framework), test::kepler(), {});
+      return std::any_of(step.ops.begin(), step.ops.end(), [&](const LoweredOp& op) {
+        return graph.op(op.op).name == name &&
+               std::any_of(op.candidates.begin(), op.candidates.end(),
+                           [](const Candidate& c) { return c.algorithm == Algorithm::FftTiling; });
+      });
+    };
+    CHECK_FALSE(has_tiled_fft("tensorflow", "conv"));
+    CHECK_FALSE(has_tiled_fft("tensorflow", "conv wgrad"));
+    CHECK(has_tiled_fft("pytorch", "conv"));
+    CHECK(has_tiled_fft("pytorch", "conv wgrad"));
   }
 
   TEST_CASE("an unknown op is bounded: three times its operands, and says so") {
