@@ -20,6 +20,7 @@
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
 #include "tools/calibrate_profile.hpp"
+#include "tools/calibrate_summary.hpp"
 #include "tools/library_folders.hpp"
 #include "tools/output.hpp"
 #include "tools/subcommand.hpp"
@@ -113,20 +114,6 @@ class ProgressLine {
   std::chrono::steady_clock::time_point last_;
 };
 
-std::string counts_text(const CollectCounts& c) {
-  std::string text = fmt::format("{:<14}{} of {} experiments\n", "measured", c.accepted, c.planned);
-  const auto line = [&](const char* name, std::size_t value, const char* what) {
-    if (value > 0) text += fmt::format("  {:<12}{} {}\n", name, value, what);
-  };
-  line("repeated", c.repeated, "since a sample showed throttling");
-  line("rejected", c.rejected, "throttled in every attempt; not in the tables");
-  line("capped", c.power_capped, "at the power limit: the rate that lasts, kept");
-  line("unsupported", c.unsupported, "by this card or its libraries");
-  line("by events", c.by_events, "kernel records refused: launch time included");
-  text += fmt::format("  {:<12}{} of {} repetitions\n", "outliers", c.outliers, c.repetitions);
-  return text;
-}
-
 /// The device to measure, or nothing after saying why there is none.
 std::unique_ptr<Device> open_device(const MeasureOptions& options, const Sources& sources) {
   if (!options.rehearse.empty()) {
@@ -140,24 +127,6 @@ std::unique_ptr<Device> open_device(const MeasureOptions& options, const Sources
     return nullptr;
   }
   return std::move(std::get<std::unique_ptr<Device>>(opened));
-}
-
-std::string device_text(const DeviceIdentity& device, const GpuSpec& gpu) {
-  std::string text = fmt::format("{:<14}{} ({})\n", "GPU", gpu.id,
-                                 fit(device.name, std::min<std::size_t>(device.name.size(), 40)));
-  std::string software = "driver " + (device.driver.empty() ? "unknown" : device.driver);
-  const auto add = [&](const char* name, const std::string& version) {
-    software += fmt::format(", {} {}", name, version.empty() ? "none" : version);
-  };
-  add("CUDA", device.cuda), add("cuDNN", device.cudnn), add("cuBLAS", device.cublas);
-  text += fmt::format("{:<14}{}\n", "software", wrap(software, 65, 14));
-  if (device.pinned_clock > Hertz(0)) {
-    text += fmt::format("{:<14}held at {:.0f} MHz\n", "clock", device.pinned_clock.in_mhz());
-  }
-  for (const std::string& remark : device.remarks) {
-    text += fmt::format("{:<14}{}\n", "note", wrap(remark, 65, 14));
-  }
-  return text;
 }
 
 /// Every table, each written beside and renamed.
@@ -182,10 +151,10 @@ std::string write_profile(const MeasuredTables& measured, const Sources& sources
   return fmt::format(
       "{:<14}{} rows; mean error {:.1f} -> {:.1f} %, median {:.1f} -> {:.1f} %\n"
       "{:<14}{:.3f} of the arithmetic, {:.3f} of the bandwidth that its spec\n{:14}and the shared "
-      "parameters say\n{:<14}{}\n",
+      "parameters say\n{:<14}{}\n{:14}tracecast predict NETWORK --gpu ID --profile FILE uses it\n",
       "fit", local->rows, 100 * local->mean_before, 100 * local->mean_after,
       100 * local->median_before, 100 * local->median_after, "this board", board.arithmetic,
-      board.bandwidth, "", "profile", places.profile.string());
+      board.bandwidth, "", "profile", places.profile.string(), "");
 }
 
 }  // namespace
@@ -238,6 +207,7 @@ int run_measure(const MeasureOptions& options) {
   }
 
   std::string answer = device_text(device->identity(), gpu) + counts_text(counts);
+  answer += rates_text(plan, journal);
   answer += fmt::format("{:<14}{:.0f} s of the GPU's time in this call\n", "spent",
                         result.elapsed.in_s());
   if (result.end == CollectEnd::Budget) {

@@ -34,7 +34,9 @@ class Planner {
                               .sustained = sustained,
                               .heuristic = heuristic};
     const ExperimentWork work = work_of(planned.experiment);
-    if (work.bytes > most_bytes_ || work.flops > kMostWork) return;
+    // Tensor cores are ten times as fast and more.
+    const Flops most = kMostWork * (precision == Precision::Fp32 ? 1.0 : 5.0);
+    if (work.bytes > most_bytes_ || work.flops > most) return;
     if (names_.insert(describe(planned.experiment)).second) {
       plan_.experiments.push_back(std::move(planned));
     }
@@ -88,8 +90,9 @@ class Planner {
 /// Sustained rates in each format, bandwidth, floors: what a calibration cannot do without.
 void add_anchors(Planner& to) {
   for (const Precision precision : to.precisions()) {
-    to.add(ProductShape{.m = 4096, .n = 4096, .k = 4096, .transpose_b = true}, precision, true);
-    to.add(ProductShape{.m = 2048, .n = 2048, .k = 2048, .transpose_b = true}, precision, true);
+    for (const std::int64_t side : {8192, 4096, 2048}) {
+      to.add(ProductShape{.m = side, .n = side, .k = side, .transpose_b = true}, precision, true);
+    }
   }
   for (const std::int64_t elements : {1LL << 22, 1LL << 25, 100'000'000LL}) {
     to.add(ElementwiseShape{"relu", elements, 1}, Precision::Fp32, elements > 1 << 25);
