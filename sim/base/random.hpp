@@ -1,5 +1,7 @@
 #pragma once
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 
 namespace tracecast {
 
@@ -17,6 +19,11 @@ class Random {
   }
   /// Uniform in [0, 1), 53 bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+  /// Standard normal. Source: Box and Muller, "A note on the generation of random normal deviates", 1958.
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
+    return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
   /// Uniform in [0, bound); `bound` > 0. The bias is below 2^-32 for bounds up to 2^32.
   std::uint64_t below(std::uint64_t bound) { return next() % bound; }
 
