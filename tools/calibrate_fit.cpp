@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Rows of a cell that a fit sees: more change nothing but the time it takes.
-constexpr std::size_t kRowsPerCell = 60;
+constexpr std::size_t kRowsPerCell = 60, kStepsPerCell = 12;
 constexpr Seconds kShortestRow(50e-6);
 
 /// Files as given; of a folder, its tables of measurements, by name.
@@ -260,9 +260,11 @@ LeaveOut parse_leave_out(const std::string& text) {
 
 MeasurementSet load_sample(const std::vector<fs::path>& files, const MeasurementContext& context,
                            const Sources& sources) {
-  return load_measurements(
-      files, context, sources.cost,
-      {.most_rows_per_cell = kRowsPerCell, .min_time = kShortestRow, .wanted = {}});
+  return load_measurements(files, context, sources.cost,
+                           {.most_rows_per_cell = kRowsPerCell,
+                            .most_steps_per_cell = kStepsPerCell,
+                            .min_time = kShortestRow,
+                            .wanted = {}});
 }
 
 }  // namespace

@@ -115,6 +115,7 @@ std::vector<CheckedGroup> check_fit(const MeasurementSet& sample,
     // Judged as they are read: none is kept.
     (void)load_measurements(files, context, start,
                             {.most_rows_per_cell = 1,
+                             .most_steps_per_cell = 1,
                              .min_time = options.min_time,
                              .wanted = [&](const Measurement& row) {
                                if (fold.is_judged(row)) judge(row, fit, judged);

@@ -16,8 +16,7 @@ namespace tracecast {
 
 /// How a profile is fitted. The defaults are what the shipped profile was made with.
 struct FitOptions {
-  double robust_scale =
-      0.15;  ///< of ln(predicted / measured): beyond it a row counts ever less
+  double robust_scale = 0.15;  ///< of ln(predicted / measured): beyond it a row counts ever less
   /// What the rows of one cell (GPU, source, group, split) count for together: they share kernels and a session, so
   /// thousands of them are not thousands of facts.
   double rows_per_cell = 25;

@@ -47,10 +47,14 @@ using CellKey = std::tuple<std::string, std::string, std::string, std::string>;
 /// Rows kept over all tables, thinned out cell by cell.
 class Keeper {
  public:
-  explicit Keeper(std::size_t most) : most_(most) {}
+  explicit Keeper(const MeasurementFilter& filter)
+      : most_(filter.most_rows_per_cell), most_steps_(filter.most_steps_per_cell) {}
   void add(Measurement&& row) {
+    const bool is_step = std::holds_alternative<FrameworkStep>(row.work);
     EvenSample& sample =
-        cells_.try_emplace({row.gpu, row.source, row.group, row.split}, most_).first->second;
+        cells_
+            .try_emplace({row.gpu, row.source, row.group, row.split}, is_step ? most_steps_ : most_)
+            .first->second;
     if (!sample.takes_next()) return;
     rows_.push_back(std::move(row));
     if (!sample.add(rows_.size() - 1)) return;
@@ -65,7 +69,7 @@ class Keeper {
   }
 
  private:
-  std::size_t most_;
+  std::size_t most_, most_steps_;
   std::map<CellKey, EvenSample> cells_;
   std::vector<std::optional<Measurement>> rows_;
 };
@@ -204,7 +208,7 @@ MeasurementSet load_measurements(std::span<const std::filesystem::path> files,
                                  const MeasurementContext& context, const CostProfile& profile,
                                  const MeasurementFilter& filter) {
   MeasurementSet set;
-  Keeper keeper(filter.most_rows_per_cell);
+  Keeper keeper(filter);
   std::size_t usable = 0, refused = 0, rows = 0;
   for (const std::filesystem::path& file : files) {
     set.tables.push_back(read_table(file, context, profile, filter, keeper));

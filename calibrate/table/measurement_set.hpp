@@ -34,7 +34,9 @@ struct TableAccount {
 struct MeasurementFilter {
   /// Keeps at most this many rows of a cell (GPU, source, group, split), evenly spread over the table; 0 = all.
   std::size_t most_rows_per_cell = 0;
-  Seconds min_time{};                              ///< shorter rows are usable but not kept
+  std::size_t most_steps_per_cell =
+      0;               ///< the same for whole steps of a framework, which take longer to price
+  Seconds min_time{};  ///< shorter rows are usable but not kept
   std::function<bool(const Measurement&)> wanted;  ///< unset: all
 };
 

@@ -76,6 +76,7 @@ class SessionRows final : public MeasurementReader {
     } catch (const InputError& error) {
       throw InputError(reader.where(), error);
     }
+    m.split = row.integer("batch", 1, 1'000'000) < 33 ? "batch up to 32" : "batch over 32";
     m.group = fmt::format("TensorFlow {} {}", convolution_ ? "convolution" : "dense", pass);
     m.work = FrameworkStep{.graph = std::move(graph), .framework = framework_};
     return m;

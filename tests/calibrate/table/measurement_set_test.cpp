@@ -121,7 +121,8 @@ TEST_CASE("of a long cell, rows are kept evenly over the table, at most twice as
     rows += "me,v100_pcie_32gb,fp32,gemm,forward,1,1024,1024," + std::to_string(1024 + i) +
             ",,400,loop,,\n";
   }
-  const MeasurementSet set = load(rows, {.most_rows_per_cell = 10, .min_time = {}, .wanted = {}});
+  const MeasurementSet set = load(
+      rows, {.most_rows_per_cell = 10, .most_steps_per_cell = 10, .min_time = {}, .wanted = {}});
   CHECK(set.tables[0].num_usable == 1000);
   CHECK(set.rows.size() >= 10);
   CHECK(set.rows.size() <= 20);
@@ -131,10 +132,15 @@ TEST_CASE("of a long cell, rows are kept evenly over the table, at most twice as
 }
 
 TEST_CASE("short rows and unwanted ones are usable but not kept") {
-  CHECK(
-      load(kGood, {.most_rows_per_cell = 0, .min_time = Seconds(1e-3), .wanted = {}}).rows.empty());
+  CHECK(load(kGood, {.most_rows_per_cell = 0,
+                     .most_steps_per_cell = 0,
+                     .min_time = Seconds(1e-3),
+                     .wanted = {}})
+            .rows.empty());
   const auto none = [](const Measurement&) { return false; };
-  CHECK(load(kGood, {.most_rows_per_cell = 0, .min_time = {}, .wanted = none}).rows.empty());
+  CHECK(load(kGood,
+             {.most_rows_per_cell = 0, .most_steps_per_cell = 0, .min_time = {}, .wanted = none})
+            .rows.empty());
 }
 
 }  // namespace tracecast

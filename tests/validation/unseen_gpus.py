@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Errors on GPUs that were left out of the fit: tests/validation/unseen_gpus.py PROGRAM DATA [--out FOLDER]
+
+Runs `tracecast calibrate check` on the kernel tables of DATA, one GPU (and all boards of its chip) left out at a time,
+and prints the tables that step 3 of the plan asks for, with the bar of each. Rows above 100 us; a session's host floor is the
+other GPUs'. Exit code 1 when a bar is missed. Takes minutes; results are kept in the folder given and not computed twice.
+"""
+import argparse
+import collections
+import csv
+import pathlib
+import subprocess
+import sys
+
+PRODUCTS = ("p4", "p100_pcie_16gb", "v100_pcie_32gb", "t4", "a100_pcie_40gb")
+IMAGES = ("p4", "p100_pcie_16gb", "v100_pcie_32gb", "t4", "a100_pcie_80gb")
+LAYERS = ("k40m", "k80", "m60", "p100_pcie_16gb", "gtx1080ti")
+ALGORITHMS = ("k80", "m60", "v100_sxm2_16gb", "titan_v")
+SOURCES_OF_ONE = ("v100_pcie_32gb", "p100_pcie_16gb", "k80")
+missed = []
+
+
+def check(args, name, tables, leave_out, only):
+    """Rows of `calibrate check` as dictionaries with numbers."""
+    path = args.out / f"{name}.csv"
+    if not path.exists():
+        command = [args.program, "calibrate", "check", "--format", "csv", "--leave-out", leave_out]
+        for table in tables:
+            command += ["--from", str(table)]
+        for gpu in only:
+            command += ["--only", gpu]
+        text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        path.write_text(text)
+    rows = []
+    for row in csv.DictReader(path.open()):
+        for key in ("n", "mape", "median_ape", "p90_ape", "bias", "coverage90"):
+            row[key] = float(row[key])
+        rows.append(row)
+    return rows
+
+
+def pooled(rows):
+    """Over all rows of some groups: number, mean error, bias and coverage in percent."""
+    n = sum(r["n"] for r in rows)
+    if n == 0:
+        return 0, float("nan"), float("nan"), float("nan")
+    return (int(n),) + tuple(100 * sum(r[k] * r["n"] for r in rows) / n for k in ("mape", "bias", "coverage90"))
+
+
+def line(what, rows, bar=None):
+    n, mean, bias, inside = pooled(rows)
+    print(f"  {what:<44} {n:>6} {mean:>6.1f} {bias:>+6.1f} {inside:>4.0f}")
+    if bar is not None and not mean <= bar:
+        missed.append(f"{what}: {mean:.1f} over {bar}")
+    return mean
+
+
+def verdict(what, means, bar):
+    mean = sum(means) / len(means)
+    print(f"  {what:<44} {'':>6} {mean:>6.1f}   bar {bar}: {'pass' if mean <= bar else 'MISSED'}")
+    if not mean <= bar:
+        missed.append(f"{what}: {mean:.1f} over {bar}")
+
+
+def heading(text):
+    print(f"\n{text}\n  {'':<44} {'n':>6} {'mean%':>6} {'bias%':>6} {'in90':>4}")
+
+
+def neusight(rows):
+    rows = [r for r in rows if r["source"] == "neusight"]
+    heading("1. NeuSight, products: GPU x op x split")
+    cells = []
+    for gpu in PRODUCTS:
+        for group in ("linear_bias", "bmm"):
+            for split in ("test", "train"):
+                cells.append(line(f"{gpu} {group} {split}", [
+                    r for r in rows if (r["gpu"], r["group"], r["split"]) == (gpu, group, split)]))
+    verdict("mean of 20 cells", cells, 16)
+    for name, group, gpus, bar in (("convolution", "convolution forward", IMAGES, 18),
+                                   ("elementwise", "elementwise", PRODUCTS, 8),
+                                   ("layer norm", "layernorm", PRODUCTS, 18), ("softmax", "softmax", PRODUCTS, 18)):
+        heading(f"1. NeuSight, {name}")
+        verdict(name, [line(gpu, [r for r in rows if r["gpu"] == gpu and r["group"] == group]) for gpu in gpus], bar)
+
+
+def deepbench(rows):
+    rows = [r for r in rows if r["source"] == "deepbench"]
+    heading("2. DeepBench, convolutions in fp32")
+    for gpu in ("p100_pcie_16gb", "v100_sxm2_16gb"):
+        for name in ("forward", "backward data", "backward filter"):
+            line(f"{gpu} {name}", [r for r in rows if r["gpu"] == gpu and r["group"] == "convolution " + name], 22)
+    heading("2. DeepBench, V100 tensor cores, no GV100 in the fit")
+    for name in ("gemm", "convolution forward", "convolution backward data", "convolution backward filter"):
+        line(name, [r for r in rows if r["gpu"] == "v100_sxm2_16gb" and r["group"] == name + " fp16_tensor_core"])
+
+
+def layers(rows):
+    heading("3. TensorFlow convolution layers")
+    for gpu in LAYERS:
+        line(gpu, [r for r in rows if r["gpu"] == gpu and r["split"] == "batch up to 32"
+                   and r["group"].startswith("TensorFlow convolution")], 25)
+    for gpu in LAYERS:
+        line(gpu + " dense", [r for r in rows if r["gpu"] == gpu and r["group"].startswith("TensorFlow dense")])
+
+
+def algorithms(rows):
+    known = collections.defaultdict(list)
+    for r in rows:
+        if r["group"].replace("_", "").isupper():
+            known[r["gpu"]].append(r)
+    heading("4. cuDNN's algorithms one by one, fp32")
+    for gpu in ALGORITHMS:
+        line(gpu, known[gpu], 25)
+        for r in sorted(known[gpu], key=lambda r: r["group"]):
+            line("    " + r["group"], [r])
+
+
+def transfer(rows):
+    for source in SOURCES_OF_ONE:
+        own = [r for r in rows if r["left_out"] == f"fit on {source} alone"]
+        heading(f"6. Fit on {source} alone, all other chips judged")
+        line("products and batched products, fp32", [
+            r for r in own if r["group"] in ("gemm", "linear_bias", "bmm")], 20)
+        for group in sorted({r["group"] for r in own}):
+            line("    " + group, [r for r in own if r["group"] == group])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("program")
+    parser.add_argument("data", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/unseen"))
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    kernels, sessions = args.data / "kernels", args.data / "kernels_tf"
+    left_out = check(args, "gpu", [kernels], "gpu",
+                     dict.fromkeys(PRODUCTS + IMAGES + ALGORITHMS))
+    neusight(left_out)
+    deepbench(left_out)
+    layers(check(args, "layers", [kernels, sessions], "gpu", LAYERS))
+    algorithms(left_out)
+    transfer(check(args, "transfer", [kernels], "all-but-one", SOURCES_OF_ONE))
+    inside = [r for r in left_out if r["left_out"] == "gpu " + r["gpu"]]
+    heading("8. All rows of left-out GPUs together")
+    line("90 % interval covers (bar 86 to 94)", inside)
+    print("\n" + ("\n".join("missed: " + m for m in missed) or "every bar is met"))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
