@@ -64,8 +64,10 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.gemm.prologue_steps; });
   add("gemm.wave_quantization", 0, 1,
       [](CostProfile& p) -> double& { return p.gemm.wave_quantization; });
-  add_by_architecture("gemm.step_cycles", 1, 2000,
-                      [](CostProfile& p) -> ByArchitecture& { return p.gemm.step_cycles; });
+  add("gemm.step_base_cycles", 0, 2000,
+      [](CostProfile& p) -> double& { return p.gemm.step_base_cycles; });
+  add("gemm.step_latencies", 0, 200,
+      [](CostProfile& p) -> double& { return p.gemm.step_latencies; });
 
   add("convolution.assembled_issue", 0, 10,
       [](CostProfile& p) -> double& { return p.convolution.assembled_issue; });

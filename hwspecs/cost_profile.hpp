@@ -47,7 +47,8 @@ struct GemmParameters {
   double tile_overhead = 0;      ///< extra time per unit of (64/tx + 64/ty - 1)
   double prologue_steps = 0;     ///< k steps' worth of time to start and end a block
   double wave_quantization = 0;  ///< 1 = a partial wave costs a whole one, 0 = not at all
-  ByArchitecture step_cycles;    ///< cycles per step of k of a block alone on its SM
+  /// Cycles per step of k of a block alone on its SM: these, and dependent instructions of the generation's latency.
+  double step_base_cycles = 0, step_latencies = 0;
 };
 /// Convolutions on CUDA cores; formulas in sim/cost/convolution.hpp.
 struct ConvolutionParameters {

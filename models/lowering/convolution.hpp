@@ -58,7 +58,8 @@ namespace tracecast::lowering {
 /// the enumerations of its header. Below 1: none; a loop over images that unfolds and multiplies one. It also decides
 /// which shapes are legal on 16-bit tensor cores (release notes 7.0, 7.3 and 8.0; Developer Guide, Tensor Core
 /// Operations): channels in and out per group multiples of 8; from 7.3 on any in NCHW, where the transposes pad them;
-/// from 8.0 on any. Before 7 there are no groups: a framework calls the library group by group.
+/// from 8.0 on any. Before 7 there are no groups: a framework calls the library group by group. cuDNN 7 launches its
+/// kernels on CUDA cores group by group.
 [[nodiscard]] std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
                                                             const Formats& formats,
                                                             ImageLayout layout,

@@ -118,8 +118,8 @@ Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
   const double busy = 2.0 * 32 * 128 * (9 / 2.25) * waves / rate;
   const double wait =
       profile.convolution.winograd_step_cycles / machine.clock.in_si() * std::max(per_sm / 2, 1.0);
-  return {Seconds(steps * std::max(busy, wait)), memory, per_sm < 1 || wait > busy,
-          std::min(per_sm, 1.0)};
+  const double step = std::cbrt(busy * busy * busy + wait * wait * wait);
+  return {Seconds(steps * step), memory, per_sm < 1 || wait > busy, std::min(per_sm, 1.0)};
 }
 
 }  // namespace

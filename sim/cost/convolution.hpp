@@ -23,7 +23,7 @@ namespace tracecast::cost {
 /// Winograd fused F(2x2,3x3), forward and backward data (channels swapped):
 ///   blocks = ceil(n/nb) ceil(p/th) ceil(q/tw) ceil(k/32) over the library's block shapes (nb, th, tw) of 128 outputs
 ///   busy    = 2 * 32 * 128 * 9/2.25 * waves / (arithmetic/SMs * efficiency);  wait = winograd_step_cycles / clock
-///   compute = (ceil8(c) + prologue) * max(busy, wait * max(blocks/SMs / 2, 1))
+///   compute = (ceil8(c) + prologue) * (busy^3 + (wait * max(blocks/SMs / 2, 1))^3)^(1/3)
 /// Block shapes: (1,8,16) everywhere, and on Pascal and older (2,8,8) (2,4,16) (4,2,16) (4,4,8), Ampere on (4,4,8).
 ///
 /// Direct (depthwise): direct_cycles of an SM per output and tap of the filter, times the stride, whose loads take as many

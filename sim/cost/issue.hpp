@@ -33,4 +33,19 @@ namespace tracecast::cost {
                                                   : profile.convolution.assembled_issue;
 }
 
+/// Cycles until a dependent multiply-add may follow. Source: Jia, Maggioni, Staiger and Scarpazza, Dissecting the NVIDIA
+/// Volta GPU Architecture via Microbenchmarking, 2018 (Kepler 9, Maxwell and Pascal 6, Volta 4); CUDA C++ Programming
+/// Guide, Multiprocessor Level: 4 from compute capability 7.0 on.
+[[nodiscard]] constexpr double arithmetic_latency(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::Kepler:
+      return 9;
+    case Architecture::Maxwell:
+    case Architecture::Pascal:
+      return 6;
+    default:
+      return 4;
+  }
+}
+
 }  // namespace tracecast::cost

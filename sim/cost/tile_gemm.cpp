@@ -5,6 +5,8 @@
 #include <cmath>
 #include <span>
 
+#include "sim/cost/issue.hpp"
+
 namespace tracecast::cost {
 namespace {
 
@@ -80,7 +82,8 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
                               : profile.convolution.prologue_steps;
   const double q = p.wave_quantization;
   const double step_latency =
-      (tensor_core ? profile.tensor.step_cycles : p.step_cycles[gpu.architecture]) /
+      (tensor_core ? profile.tensor.step_cycles
+                   : p.step_base_cycles + p.step_latencies * arithmetic_latency(gpu.architecture)) /
       machine.clock.in_si();
   const double registers = std::max(gpu.registers_per_sm, 1);
   const double base_memory = problem.traffic_bytes / bandwidth;

@@ -13,7 +13,7 @@
 #include "calibrate/table/csv_reader.hpp"
 #include "sim/base/text.hpp"
 #include "tests/support/data.hpp"
-#include "tests/support/process.hpp"
+#include "tests/validation/validated_rows.hpp"
 
 namespace tracecast::test {
 namespace {
@@ -29,33 +29,11 @@ struct Timed {
 /// By GPU, then by everything of a row that says what was convolved.
 using Shapes = std::map<std::string, std::map<std::string, std::vector<Timed>>>;
 
-/// Line of the table -> predicted time, from `tracecast validate --format csv`: id, measured, predicted, ...
-std::map<std::size_t, double> predictions(const std::string& table) {
-  const ProcessResult result =
-      run_process({TRACECAST_PROGRAM, "validate", table, "--only", "dtype=fp32", "--format", "csv"},
-                  Seconds(120));
-  REQUIRE(result.exit_code == 0);
-  std::map<std::size_t, double> predicted;
-  std::string_view rest = result.out;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    const std::size_t first = line.find(','), second = line.find(',', first + 1);
-    if (second == std::string_view::npos) continue;
-    const std::size_t third = line.find(',', second + 1);
-    const auto id = parse_integer(line.substr(0, first));
-    const auto time = parse_double(line.substr(second + 1, third - second - 1));
-    if (id && time) predicted[static_cast<std::size_t>(*id)] = *time;
-  }
-  return predicted;
-}
-
 Shapes read_shapes(const std::string& table) {
   constexpr std::array<std::string_view, 16> kShape = {
       "op",    "n",     "c", "h", "w",     "k",      "r",        "s",
       "pad_h", "pad_w", "p", "q", "dil_h", "groups", "stride_h", "stride_w"};
-  const auto predicted = predictions(table);
+  const auto predicted = predict_rows(table, {"dtype=fp32"});
   CsvReader reader(table);
   const auto text = [&](std::string_view column) {
     return reader.field(reader.find_column(column).value());

@@ -165,6 +165,19 @@ TEST_SUITE("models/lowering/convolution") {
     CHECK(with(square(8, 64, 28, 64, 3, 1, 64), 6).front().kernels.size() == 1);
   }
 
+  TEST_CASE("cuDNN 7 launches the kernels of a grouped convolution once per group") {
+    const ConvAttributes a = square(8, 64, 28, 64, 3, 1, 4);
+    const struct { double version, more_launches; } rows[] = {{7.6, 3}, {8.0, 0}};
+    for (const auto& row : rows) {
+      CAPTURE(row.version);
+      const auto list = convolution_candidates(a, Pass::Forward, PrecisionMode::Fp32,
+                                               ImageLayout::Nchw, test::kepler(), row.version);
+      for (const Kernel& kernel : find(list, Algorithm::ImplicitPrecomputedGemm).kernels) {
+        CHECK(kernel.more_launches == row.more_launches);
+      }
+    }
+  }
+
   TEST_CASE("int8 has one way, with channels in whole vectors") {
     struct Row {
       const char* what;

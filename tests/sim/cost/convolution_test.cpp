@@ -64,8 +64,6 @@ TEST_CASE("Kepler runs compiled kernels whatever the algorithm") {
   CostProfile profile = simple_profile();
   set_parameter(profile, "convolution.compiled_issue", 1.5);
   set_parameter(profile, "convolution.assembled_issue", 0.5);
-  set_parameter(profile, "gemm.step_cycles.kepler", 1);
-  set_parameter(profile, "gemm.step_cycles.maxwell", 1);
   const ConvAttributes shape = same_size(32, 64, 32, 64, 3);
   const Kernel plain = convolution(shape, Algorithm::ImplicitGemm);
   const Kernel precomputed = convolution(shape, Algorithm::ImplicitPrecomputedGemm);

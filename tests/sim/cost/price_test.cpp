@@ -108,7 +108,7 @@ TEST_SUITE("sim/cost/price") {
   TEST_CASE("a block alone on its SM waits for its loads") {
     // 200 cycles a step at 1 GHz, 1000 steps: 200 us, though the arithmetic would take 16.
     CostProfile profile = simple_profile();
-    set_parameter(profile, "gemm.step_cycles.volta", 200);
+    set_parameter(profile, "gemm.step_base_cycles", 200);
     const KernelEstimate e = estimate(product(32, 32, 1000, 2), simple_gpu(), profile);
     CHECK(e.compute_time.in_us() == doctest::Approx(200.0).epsilon(0.001));
     CHECK(e.bound == Bound::Latency);
@@ -159,7 +159,7 @@ TEST_SUITE("sim/cost/price") {
     // A wave of 16 us in fp32 (above); four times the rate.
     CHECK(compute_us(eight_bit, gpu, profile) == doctest::Approx(4.0).epsilon(0.001));
     // 250 steps of 200 cycles where loads decide.
-    set_parameter(profile, "gemm.step_cycles.volta", 200);
+    set_parameter(profile, "gemm.step_base_cycles", 200);
     CHECK(compute_us(eight_bit, gpu, profile) == doctest::Approx(50.0).epsilon(0.001));
   }
 
@@ -192,7 +192,7 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("a long inner dimension is split over idle SMs") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "gemm.step_cycles.volta", 100);
+    set_parameter(profile, "gemm.step_base_cycles", 100);
     const Kernel one_tile = product(32, 32, 640000);
     // Unsplit: 640000 steps of 100 cycles = 64 ms. Split, at least 8 of 10 SMs help.
     CHECK(duration_us(one_tile, simple_gpu(), profile) < 64000.0 / 7);

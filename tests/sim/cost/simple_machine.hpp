@@ -47,7 +47,8 @@ inline CostProfile simple_profile() {
   set("gemm.tile_overhead", 0);
   set("gemm.prologue_steps", 0);
   set("gemm.wave_quantization", 1);
-  set("gemm.step_cycles.volta", 1);
+  set("gemm.step_base_cycles", 1);
+  set("gemm.step_latencies", 0);
   set("convolution.assembled_issue", 0);
   set("convolution.compiled_issue", 0);
   set("convolution.spectra_issue", 0);
