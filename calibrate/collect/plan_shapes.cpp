@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "sim/base/random.hpp"
+
 namespace tracecast::calibrate {
 namespace {
 
@@ -25,11 +27,11 @@ class Point {
  public:
   explicit Point(std::size_t i) : i_(i) {}
 
-  /// Between `low` and `high`, even in the logarithm. Every fourth point keeps it as it is; the others round to a multiple
+  /// Between `low` and `high`, even in the logarithm. One point in four keeps it as it is; the others round to a multiple
   /// of 8 (of 64 from 512 on).
   std::int64_t size(std::int64_t low, std::int64_t high) {
     const std::int64_t raw = plain_size(low, high);
-    if (i_ % 4 == 3) return raw;
+    if (pick(i_, 0, 4) == 0) return raw;
     const std::int64_t step = raw >= 512 ? 64 : raw >= 16 ? 8 : 1;
     return std::clamp((raw + step / 2) / step * step, low, high);
   }
@@ -54,6 +56,11 @@ std::int64_t output_size(std::int64_t in, std::int64_t filter, std::int64_t stri
 }
 
 }  // namespace
+
+std::size_t pick(std::size_t i, std::size_t salt, std::size_t count) {
+  Random random(i * 64 + salt);
+  return static_cast<std::size_t>(random.below(count));
+}
 
 ProductShape product_shape(std::size_t i) {
   Point at(i);
@@ -82,13 +89,14 @@ ConvAttributes convolution_shape(std::size_t i) {
   a.n = at.plain_size(1, 128);
   a.c = at.size(3, 1024), a.k = at.size(16, 1024);
   a.h = a.w = at.plain_size(7, 224);
-  a.r = a.s = kFilters[i % kFilters.size()];
+  a.r = a.s = kFilters[pick(i, 1, kFilters.size())];
   a.stride_h = a.stride_w = at.choice(4) == 0 ? 2 : 1;
   a.pad_top = a.pad_left = a.pad_bottom = a.pad_right = static_cast<int>(a.r / 2);
-  if (i % 10 == 4) {  // depthwise
+  const std::size_t grouping = pick(i, 2, 10);
+  if (grouping == 0) {  // depthwise
     a.c = std::max<std::int64_t>(a.c / 8 * 8, 8);
     a.k = a.groups = a.c;
-  } else if (i % 10 == 9) {  // groups, as in ResNeXt
+  } else if (grouping == 1) {  // groups, as in ResNeXt
     a.c = std::max<std::int64_t>(a.c / 128 * 128, 128);
     a.k = std::max<std::int64_t>(a.k / 128 * 128, 128);
     a.groups = 32;
@@ -132,7 +140,7 @@ ElementwiseShape elementwise_shape(std::size_t i) {
                                                           "mul",  "tanh", "add"};
   ElementwiseShape s;
   s.elements = at.plain_size(1 << 10, 1 << 27);
-  s.function = kFunctions[i % kFunctions.size()];
+  s.function = kFunctions[pick(i, 3, kFunctions.size())];
   s.inputs = s.function == "add" || s.function == "mul" ? 2 : 1;
   return s;
 }
@@ -159,8 +167,8 @@ RecurrentShape recurrent_shape(std::size_t i) {
                                            Pass::BackwardWeights};
   RecurrentShape s;
   s.hidden = at.size(128, 2048), s.batch = at.size(1, 128), s.steps = at.plain_size(5, 200);
-  s.cell = kCells[i % 3];
-  s.pass = kPasses[i / 3 % 3];
+  s.cell = kCells[pick(i, 4, 3)];
+  s.pass = kPasses[pick(i, 5, 3)];
   return s;
 }
 
@@ -177,10 +185,10 @@ CopyShape copy_shape(std::size_t i, int gpus) {
   CopyShape s;
   s.bytes = at.plain_size(256, 1 << 28);
   const std::size_t directions = gpus > 1 ? 4 : 3;
-  s.direction = static_cast<CopyDirection>(i % directions);
+  s.direction = static_cast<CopyDirection>(pick(i, 6, directions));
   const bool touches_host =
       s.direction == CopyDirection::HostToDevice || s.direction == CopyDirection::DeviceToHost;
-  s.pinned = !touches_host || i / directions % 2 == 0;
+  s.pinned = !touches_host || pick(i, 7, 2) == 0;
   return s;
 }
 
@@ -190,7 +198,8 @@ AllReduceShape all_reduce_shape(std::size_t i, int gpus) {
   s.bytes = at.plain_size(1 << 10, 1 << 28) / 4 * 4;
   // 2, 4, 8 ... and all there are.
   s.gpus = gpus;
-  for (std::int64_t n = 2, skip = static_cast<std::int64_t>(i % 4); n < gpus; n *= 2, --skip) {
+  for (std::int64_t n = 2, skip = static_cast<std::int64_t>(pick(i, 8, 4)); n < gpus;
+       n *= 2, --skip) {
     if (skip == 0) s.gpus = n;
   }
   return s;

@@ -124,7 +124,11 @@ class CudaDevice final : public Device {
     for (const std::string& name : sonames("libcublasLt", newest, 10)) {
       static_cast<void>(Library::open(std::span(&name, 1), search.folders, ignored));
     }
-    open_first(blas_, sonames("libcublas", newest, 9), search, [&](Library&& library, auto& why) {
+    std::vector<std::string> blas = sonames("libcublas", newest, 10);
+    for (const char* version : {"10.0", "9.2", "9.1", "9.0"}) {
+      blas.push_back(fmt::format("libcublas.so.{}", version));
+    }
+    open_first(blas_, blas, search, [&](Library&& library, auto& why) {
       return Blas::open(std::move(library), *driver_, why);
     });
     open_first(dnn_, sonames("libcudnn", 9, 7), search, [&](Library&& library, auto& why) {

@@ -240,6 +240,28 @@ TEST_CASE("a plan is the same every time and none of its experiments comes twice
   }
 }
 
+TEST_CASE("choices do not follow sizes: each format and function gets small and big shapes") {
+  FakeDevice device = fake();
+  std::map<std::string, std::pair<double, double>> range;  // bytes, least and most
+  for (const PlannedExperiment& planned : make_plan(device, PlanSize::Full).experiments) {
+    const Experiment& experiment = planned.experiment;
+    const auto* shape = std::get_if<ElementwiseShape>(&experiment.shape);
+    if (shape == nullptr) continue;
+    const double bytes = work_of(experiment).bytes.in_bytes();
+    for (const std::string& choice :
+         {shape->function, std::string(to_string(experiment.precision))}) {
+      const auto [at, is_new] = range.emplace(choice, std::pair(bytes, bytes));
+      at->second = {std::min(at->second.first, bytes), std::max(at->second.second, bytes)};
+    }
+  }
+  CHECK(range.size() == 7);  // relu gelu tanh add mul, fp32 fp16
+  for (const auto& [choice, bytes] : range) {
+    CAPTURE(choice);
+    CHECK(bytes.first < 1e6);
+    CHECK(bytes.second > 5e7);
+  }
+}
+
 TEST_CASE("formats that a generation lacks are not planned") {
   const GpuCatalog catalog = GpuCatalog::embedded();
   const auto formats = [&](const char* gpu) {
