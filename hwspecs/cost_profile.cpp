@@ -112,8 +112,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.tensor.tile_overhead; });
 
   add("memory.efficiency", 0.2, 1.0, [](CostProfile& p) -> double& { return p.memory.efficiency; });
-  add("memory.hbm_efficiency", 0.2, 1.0,
-      [](CostProfile& p) -> double& { return p.memory.hbm_efficiency; });
+  add("memory.old_efficiency", 0.2, 1.0,
+      [](CostProfile& p) -> double& { return p.memory.old_efficiency; });
   add("memory.l2_share", 0, 2, [](CostProfile& p) -> double& { return p.memory.l2_share; });
   add("memory.l2_bytes_per_clock", 1, 512,
       [](CostProfile& p) -> double& { return p.memory.l2_bytes_per_clock; });
@@ -134,8 +134,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.memory.block_pass_cycles; });
   add("memory.block_bytes_per_clock", 0.1, 1000,
       [](CostProfile& p) -> double& { return p.memory.block_bytes_per_clock; });
-  add("memory.window_overlap", 0, 4,
-      [](CostProfile& p) -> double& { return p.memory.window_overlap; });
+  add("memory.window_instructions", 0, 1000,
+      [](CostProfile& p) -> double& { return p.memory.window_instructions; });
   add("recurrent.efficiency", 0.05, 1.5,
       [](CostProfile& p) -> double& { return p.recurrent.efficiency; });
   add("recurrent.persistent_efficiency", 0.01, 1.2,

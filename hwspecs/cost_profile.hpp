@@ -84,9 +84,8 @@ struct TensorParameters {
 };
 /// Memory; formulas in sim/cost/streaming.hpp and reduction.hpp.
 struct MemoryParameters {
-  double efficiency =
-      0;  ///< of the bandwidth in the board's ECC state: GDDR, and any memory before Volta
-  double hbm_efficiency = 0;      ///< the same of HBM behind the controllers since Volta
+  double efficiency = 0;  ///< of the bandwidth in the board's ECC state, controllers since Volta
+  double old_efficiency = 0;      ///< the same of controllers before Volta
   double l2_share = 0;            ///< share of L2 that keeps a footprint from one use to the next
   double l2_bytes_per_clock = 0;  ///< per SM
   double elements_per_clock = 0;  ///< per SM: one-instruction elements issued
@@ -101,7 +100,7 @@ struct MemoryParameters {
   double block_pass_cycles =
       0;  ///< latency of one pass of a block over a short row, and its reduction
   double block_bytes_per_clock = 0;  ///< that a block draws alone, its loads in flight over latency
-  double window_overlap = 0;  ///< share of rows in several pooling windows that is read again
+  double window_instructions = 0;    ///< of a warp, per cell of the pooling windows of its threads
 };
 /// Steps of recurrent layers; formula in sim/cost/recurrent.hpp.
 struct RecurrentParameters {

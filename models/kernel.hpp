@@ -67,6 +67,8 @@ struct StreamWork {
   double elements = 0;                ///< output elements, one thread each
   double operations_per_element = 1;  ///< arithmetic instructions
   double access_efficiency = 1;  ///< share of each memory transaction that is used; 1 = coalesced
+  /// Instructions of any kind besides arithmetic and what every kernel spends: addresses from strides, loops, branches.
+  double instructions_per_element = 0;
 };
 /// `rows` independent reductions over `cols` elements, the data read `passes` times in all (writes included).
 struct ReductionWork {

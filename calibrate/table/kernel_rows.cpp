@@ -179,7 +179,27 @@ std::optional<Layer> lower_convolution(const Lowering& in, std::string& reason) 
   return layer;
 }
 
+/// Kernels of cuDNN's tensor ops compute each element's place from the strides of every operand; multiplications of integers
+/// take one instruction on Kepler, three on Maxwell and Pascal. Source: data/kernels/elementwise.csv.gz, dlperf: relu takes
+/// the same time in fp16 and fp32 (V100, TITAN V), and in all 57 (K80, K520) to 105 instructions a warp (M60, TITAN Xp)
+/// where clocks are low; with two operands about 120 and 200.
+Layer with_strides(Layer layer, double operands, const GpuSpec& gpu) {
+  const double per_operand = gpu.architecture == Architecture::Kepler ? 40 : 65;
+  for (LoweredOp& op : layer.step.ops) {
+    for (Candidate& candidate : op.candidates) {
+      for (Kernel& kernel : candidate.kernels) {
+        if (auto* work = std::get_if<StreamWork>(&kernel.work)) {
+          work->instructions_per_element = per_operand * operands;
+        }
+      }
+    }
+  }
+  return layer;
+}
+
 std::optional<Layer> lower_elementwise(const Lowering& in, std::string&) {
+  const double strided_operands =
+      in.row.text("timing") == "evlib" ? static_cast<double>(in.row.integer("n_in", 1, 8)) : 0.0;
   const auto numel = in.row.integer("numel", 1, 1LL << 40);
   const auto inputs = in.row.integer("n_in", 1, 8);
   const std::string op(in.row.text("op"));
@@ -191,14 +211,14 @@ std::optional<Layer> lower_elementwise(const Lowering& in, std::string&) {
   }
   if (inputs == 1) {
     const TensorId y = builder.activation("y", x, op);
-    return lower_layer(in, finish(std::move(builder), y));
+    return with_strides(lower_layer(in, finish(std::move(builder), y)), strided_operands, in.gpu);
   }
   std::vector<TensorId> operands{x};
   for (std::int64_t i = 1; i < inputs; ++i) {
     operands.push_back(builder.input("x" + std::to_string(i), {numel}));
   }
   const TensorId y = builder.binary("y", op, operands);
-  return lower_layer(in, finish(std::move(builder), y));
+  return with_strides(lower_layer(in, finish(std::move(builder), y)), strided_operands, in.gpu);
 }
 
 std::optional<Layer> lower_rows(const Lowering& in, std::string&) {
@@ -214,11 +234,35 @@ Shape image_of(const RowFields& row) {
   return {row.integer("n", 1), row.integer("c", 1), row.integer("h", 1), row.integer("w", 1)};
 }
 
+/// cuDNN's mode of one scale per activation, which no network of ours uses. Source of the counts: rows of
+/// data/kernels/batchnorm.csv over 1 ms, in units of what a stream of the same GPU takes for one image each: 4 in
+/// inference, 6 in training whatever the batch, and of single images 2 and 8 more.
+Layer normalize_activations(const Lowering& in, bool training) {
+  const double one = static_cast<double>(in.row.integer("c", 1) * in.row.integer("h", 1)) *
+                     static_cast<double>(in.row.integer("w", 1));
+  const double all = one * static_cast<double>(in.row.integer("n", 1));
+  const Bytes e =
+      element_size(in.precision == PrecisionMode::Fp32 ? Precision::Fp32 : Precision::Fp16);
+  Kernel kernel;
+  kernel.name = "per_activation";
+  kernel.kernel_class = KernelClass::Normalization;
+  kernel.data = in.precision == PrecisionMode::Fp32 ? Precision::Fp32 : Precision::Fp16;
+  kernel.read = e * (training ? 5 * all + 8 * one : 3 * all + 2 * one);
+  kernel.written = e * all;
+  kernel.work = StreamWork{.elements = all, .operations_per_element = 2};
+  Layer layer;
+  layer.kind = OpKind::BatchNorm;
+  layer.step.ops.emplace_back().candidates.push_back({.kernels = {std::move(kernel)}});
+  layer.step.ops.back().workspace_limit = Bytes(1e18);
+  return layer;
+}
+
 std::optional<Layer> lower_batch_norm(const Lowering& in, std::string&) {
   GraphBuilder builder("row", 1);
   const TensorId x = builder.input("x", image_of(in.row));
   const TensorId y = builder.batch_norm_layer("y", x);
   const bool training = in.row.text("op") == "batchnorm_fwd_training";
+  if (in.row.text("algo") == "per_activation") return normalize_activations(in, training);
   return lower_layer(in, finish(std::move(builder), y), training);
 }
 
@@ -265,13 +309,14 @@ class KernelRows final : public MeasurementReader {
     framework_.fuses_product_bias = true;         // the tables' PyTorch is 2.1
     library_.folds_inference_batch_norm = false;  // the call is the batch norm and nothing else
     convention_ = fmt::format(
-        "ev5: one op of an idle host, kernels + {:.3g} us, {:.3g} us more for library calls. "
+        "ev5: one op of an idle host, kernels + {:.3g} us, {:.3g} us more for library calls, "
+        "{:.3g} us less after which the second event follows the launch (no convolutions). "
         "evlib: one call between two events, kernels + {:.3g} us. loop: back to back, at least "
         "{:.3g} us per launch. Clocks as pinned. DeepBench's tensor-core convolutions are in NHWC "
         "(its source).",
         (framework_.dispatch_per_op + framework_.launch_per_kernel).in_us(),
-        framework_.dispatch_per_library_call.in_us(), framework_.launch_per_kernel.in_us(),
-        framework_.launch_per_kernel.in_us());
+        framework_.dispatch_per_library_call.in_us(), after_launch(OpKind::Binary).in_us(),
+        framework_.launch_per_kernel.in_us(), framework_.launch_per_kernel.in_us());
   }
   std::string_view table() const override { return name_; }
   std::string_view convention() const override { return convention_; }
@@ -310,6 +355,7 @@ class KernelRows final : public MeasurementReader {
     m.work = IsolatedOp{.step = std::move(layer->step),
                         .timing = timing,
                         .host_floor = host_floor(layer->kind),
+                        .after_launch = after_launch(layer->kind),
                         .launch = framework_.launch_per_kernel,
                         .host_log_sd = framework_.host_log_sd};
     return m;
@@ -344,6 +390,13 @@ class KernelRows final : public MeasurementReader {
   Seconds host_floor(OpKind kind) const {
     const Op op{.kind = kind};
     return dispatch_time(op, framework_) + framework_.launch_per_kernel;
+  }
+
+  /// Half of an op's own dispatch follows its launch: the way back to the caller, who then records the event. Source:
+  /// elementwise rows of NeuSight, whose times of large tensors extrapolate to 8 to 13 us less than the smallest ones take.
+  /// A convolution frees its workspace after that and waits; nothing is known to run meanwhile.
+  Seconds after_launch(OpKind kind) const {
+    return kind == OpKind::Conv ? Seconds(0) : framework_.dispatch_per_op * 0.5;
   }
 
   std::string_view name_;

@@ -20,7 +20,7 @@ Seconds host_time(const IsolatedOp& op, Seconds kernels, double launches,
   const Seconds floor = session_floor.value_or(expected_host_floor(op));
   switch (op.timing) {
     case Timing::FrameworkOp:
-      return floor;
+      return max(floor - op.after_launch, floor - kernels);
     case Timing::LibraryCall:
       return max(floor, op.launch * launches - kernels);
     case Timing::FrameworkLoop:

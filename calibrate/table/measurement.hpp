@@ -21,7 +21,9 @@ namespace tracecast {
 
 /// Between which moments a row's time was taken, and what of the host it holds.
 enum class Timing {
-  FrameworkOp,  ///< "ev5": one op of an idle host between two events: kernels + the host's way to the first
+  /// "ev5": one op of an idle host between two events: the host's way to the launch + kernels, and no less than its way to
+  /// the second event.
+  FrameworkOp,
   LibraryCall,    ///< "evlib": one library call between two events: kernels + one launch
   FrameworkLoop,  ///< "loop_framework": ops back to back, at least the host's time each
   Loop,           ///< calls back to back, at least one launch time per kernel
@@ -33,7 +35,9 @@ struct IsolatedOp {
   LoweredStep step;
   Timing timing = Timing::Loop;
   Seconds host_floor{};  ///< of the op in an idle host, launch included
-  Seconds launch{};      ///< per kernel
+  /// Of it, what comes between the launch and the second event: kernels run meanwhile. Timing::FrameworkOp alone.
+  Seconds after_launch{};
+  Seconds launch{};  ///< per kernel
   double host_log_sd = 0;
 };
 /// A whole step of a framework, as the engine runs it.

@@ -29,7 +29,8 @@ bool same(const Work& a, const Work& b) {
   if (const auto* x = std::get_if<StreamWork>(&a)) {
     const auto& y = std::get<StreamWork>(b);
     return x->elements == y.elements && x->operations_per_element == y.operations_per_element &&
-           x->access_efficiency == y.access_efficiency;
+           x->access_efficiency == y.access_efficiency &&
+           x->instructions_per_element == y.instructions_per_element;
   }
   if (const auto* x = std::get_if<RecurrentWork>(&a)) {
     const auto& y = std::get<RecurrentWork>(b);

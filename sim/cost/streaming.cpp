@@ -6,6 +6,28 @@
 #include "sim/cost/issue.hpp"
 
 namespace tracecast::cost {
+namespace {
+
+/// SM cycles of one element, all schedulers at work.
+double cycles_per_element(const Kernel& kernel, const StreamWork& work, const GpuSpec& gpu,
+                          const CostProfile& profile) {
+  constexpr double kWarp = 32;
+  // What a window costs besides its cells: its place, its bounds, the result. Source: data/kernels/pooling.csv, windows
+  // of 4 cells against those of 9.
+  constexpr double kWindowInCells = 2.5;
+  const MemoryParameters& p = profile.memory;
+  const double issued = kWarp * std::max(1, gpu.warp_schedulers_per_sm);
+  const double fixed = 1.0 / p.elements_per_clock + work.instructions_per_element / issued;
+  if (kernel.kernel_class == KernelClass::Pooling && kernel.pass == Pass::Forward) {
+    return fixed + p.window_instructions * (work.operations_per_element + kWindowInCells) / issued;
+  }
+  // Plain code keeps no more of the lanes busy than the convolution kernels do.
+  const double lanes =
+      gpu.fp32_lanes_per_sm * issue_efficiency(gpu, best_issue_cycles(gpu, profile), profile);
+  return fixed + work.operations_per_element / lanes;
+}
+
+}  // namespace
 
 Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const SustainedGpu& machine,
                          const GpuSpec& gpu, const CostProfile& profile) {
@@ -17,31 +39,14 @@ Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const Sus
   const double slowdown =
       kernel.kernel_class == KernelClass::Convolution ? profile.convolution.transform_cost : 1.0;
   const double bandwidth = machine.stream.in_si() * access * transpose;
-  // Plain code keeps no more of the lanes busy than the convolution kernels do.
-  const double lanes =
-      gpu.fp32_lanes_per_sm * issue_efficiency(gpu, best_issue_cycles(gpu, profile), profile);
-  const double cycles =
-      work.elements * slowdown * (1.0 / p.elements_per_clock + work.operations_per_element / lanes);
   Roofs parts;
-  // Neighbouring windows share cells, and each reads them through L2; of rows that several windows
-  // share, a part comes from memory again. Row overlap: the root of how often each cell is read.
-  const double element = element_size(kernel.data).in_bytes();
-  double again = 0;
-  if (kernel.kernel_class == KernelClass::Pooling && kernel.pass == Pass::Forward) {
-    const double cells_read = kernel.read.in_bytes() / element;
-    const double reads_per_cell =
-        std::max(1.0, work.elements * work.operations_per_element / std::max(cells_read, 1.0));
-    again = p.window_overlap * (std::sqrt(reads_per_cell) - 1) * kernel.read.in_bytes();
-  }
-  parts.compute =
-      Seconds((bytes + again) * miss_share(bytes, machine.l2_bytes, p.l2_share) / bandwidth);
-  const double window_bytes = kernel.kernel_class == KernelClass::Pooling
-                                  ? work.elements * work.operations_per_element * element
-                                  : 0.0;
-  parts.memory = Seconds(std::max(bytes, window_bytes) / machine.l2.in_si());
+  parts.compute = Seconds(bytes * miss_share(bytes, machine.l2_bytes, p.l2_share) / bandwidth);
+  parts.memory = Seconds(bytes / machine.l2.in_si());
   Roofs roofs;
   roofs.memory = combine(parts);
-  roofs.compute = Seconds(cycles / (machine.sm_count * machine.clock.in_si()));
+  roofs.compute =
+      Seconds(work.elements * slowdown * cycles_per_element(kernel, work, gpu, profile) /
+              (machine.sm_count * machine.free_clock.in_si()));
   roofs.sm_share = share_with_blocks(work.elements, machine.sm_count);
   return roofs;
 }

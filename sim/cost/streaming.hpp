@@ -6,12 +6,17 @@
 namespace tracecast::cost {
 
 /// Roofs of a kernel that passes over its data once: elementwise, copies, layout changes, pooling, updates.
-///   dram    = bytes * miss(bytes) / access_efficiency / (bandwidth * efficiency(architecture))
-///   l2      = bytes / l2 rate; pooling: max(bytes, elements * operations * element size), each window read whole
-///   compute = elements * cost * (1 / elements_per_clock + operations / (lanes * share)) / (SMs * clock)
+///   dram    = bytes * miss(bytes) / access_efficiency / SustainedGpu::stream
+///   l2      = bytes / l2 rate
+///   compute = elements * cost * (1 / elements_per_clock + operations / (lanes * share) + instructions / issued) / (SMs * clock)
+///   issued  = 32 * schedulers, instructions of a warp per clock, times its threads
+///   clock   = that of kernels that leave power to spare
 ///   memory  = soft maximum of dram and l2;  miss(b) = 1 / (1 + (l2_share * l2 / b)^2)
 /// Repeated runs of one kernel find small operands in L2, and so do consecutive kernels of a network.
 /// `share` is that of cuDNN's best kernels (issue.hpp). `cost` is convolution.transform_cost for the transforms of Winograd and FFT (few threads, many registers), else 1.
+/// Pooling forward: per window, window_instructions * (cells + 2.5) of any kind in place of `operations`; what neighbours
+/// share comes from L1. Source: data/kernels/pooling.csv, where windows of 3x3 take 290 to 380 instructions a warp on
+/// every generation from Kepler to Volta.
 /// Transposes (KernelClass::Transpose) reach `transpose_efficiency` of the bandwidth on top.
 /// Source: COST_MODEL.md section 4.
 [[nodiscard]] Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work,

@@ -47,9 +47,8 @@ Watts awake_power(const GpuSpec& gpu, const CostProfile& profile) {
 }
 
 double dram_efficiency(const GpuSpec& gpu, const CostProfile& profile) {
-  const bool is_hbm = gpu.memory_type >= MemoryType::Hbm2;
-  return is_hbm && gpu.architecture >= Architecture::Volta ? profile.memory.hbm_efficiency
-                                                           : profile.memory.efficiency;
+  return gpu.architecture >= Architecture::Volta ? profile.memory.efficiency
+                                                 : profile.memory.old_efficiency;
 }
 
 SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,

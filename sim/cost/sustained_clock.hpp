@@ -18,10 +18,9 @@ struct SustainedGpu {
   double l2_bytes = 0;          ///< that one SM's data can fill
 };
 
-/// Share of the theoretical bandwidth, in the board's ECC state, that kernels draw which only stream.
-/// `memory.hbm_efficiency` for HBM behind the controllers since Volta, `memory.efficiency` for GDDR and all older boards.
-/// Source of the split: NVIDIA, Tesla V100 Architecture, WP-08608-001, "HBM2 Memory Architecture": a new memory
-/// controller delivers 1.5 times the bandwidth of P100 where the theoretical ratio is 1.25.
+/// Share of the theoretical bandwidth, in the board's ECC state, that kernels draw which only stream: one figure for
+/// memory controllers since Volta, one for those before. Source of the split: NVIDIA, Tesla V100 Architecture,
+/// WP-08608-001, "HBM2 Memory Architecture": a new controller delivers 1.5 times P100's bandwidth, 1.23 in theory.
 [[nodiscard]] double dram_efficiency(const GpuSpec& gpu, const CostProfile& profile);
 
 /// The clock that the board's driver starts from. Boards of compute capability 3.5 (K40) stay at their application clock

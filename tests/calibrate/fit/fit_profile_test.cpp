@@ -131,10 +131,10 @@ TEST_CASE("the same rows give the same parameters with any number of threads") {
 TEST_CASE("a parameter without rows keeps its prior and says so") {
   MeasurementSet set = products();
   play(set, default_cost_profile(), 1.0, 0.02);
-  const std::vector<ProfileParameter> prior = {{"memory.window_overlap", 0.5, 0.4, "prior"}};
+  const std::vector<ProfileParameter> prior = {{"memory.window_instructions", 30, 0.4, "prior"}};
   const FitResult fit = fit_profile(pointers(set), default_cost_profile(), prior, {});
   REQUIRE(fit.parameters.size() == 1);
-  CHECK(fit.parameters[0].value == doctest::Approx(0.5));
+  CHECK(fit.parameters[0].value == doctest::Approx(30));
   CHECK(fit.parameters[0].log_sd == doctest::Approx(0.4));
   CHECK(fit.parameters[0].main_source.empty());
 }

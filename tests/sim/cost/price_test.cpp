@@ -70,17 +70,6 @@ TEST_SUITE("sim/cost/price") {
           doctest::Approx(50 * duration_us(one, simple_gpu(), profile)));
   }
 
-  TEST_CASE("rows under several pooling windows are partly read again") {
-    CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.window_overlap", 0.5);
-    // Windows of 3x3 at stride 1 read each cell nine times, each row three times: two more than once, half of that
-    // from memory. 1 GB read and 1 GB written at 100 GB/s are 20 ms, and 10 ms more.
-    Kernel kernel = stream(1e9, 1e9, 0.25e9);
-    kernel.kernel_class = KernelClass::Pooling;
-    std::get<StreamWork>(kernel.work).operations_per_element = 9;
-    CHECK(duration_us(kernel, simple_gpu(), profile) == doctest::Approx(30000.0).epsilon(0.01));
-  }
-
   TEST_CASE("kernels of an old cuDNN are slower by what was measured") {
     CostProfile profile = simple_profile();
     set_parameter(profile, "convolution.old_kernels", 0.5);

@@ -56,7 +56,7 @@ inline CostProfile simple_profile() {
   set("convolution.tile_overhead", 0);
   set("convolution.prologue_steps", 0);
   set("memory.efficiency", 1);
-  set("memory.hbm_efficiency", 1);
+  set("memory.old_efficiency", 1);
   set("memory.row_efficiency", 1);
   set("memory.row_block_instructions", 0);
   set("memory.row_warp_instructions", 0);
@@ -67,6 +67,7 @@ inline CostProfile simple_profile() {
   set("memory.l2_share", 0);
   set("memory.l2_bytes_per_clock", 512);
   set("memory.elements_per_clock", 512);
+  set("memory.window_instructions", 0);
   return profile;
 }
 

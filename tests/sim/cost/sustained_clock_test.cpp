@@ -112,29 +112,21 @@ TEST_SUITE("sim/cost/sustained_clock") {
     CHECK(rate(Precision::Tf32, MathUnit::TensorCore) == doctest::Approx(1.28).epsilon(1e-4));
   }
 
-  TEST_CASE("HBM has its own share of the bandwidth behind controllers since Volta") {
+  TEST_CASE("memory controllers since Volta reach a share of their own") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.efficiency", 0.5);
-    set_parameter(profile, "memory.hbm_efficiency", 0.9);
-    struct Row {
-      Architecture architecture;
-      MemoryType memory;
-      double expected;
-    };
-    const Row rows[] = {{Architecture::Pascal, MemoryType::Hbm2, 0.5},
-                        {Architecture::Volta, MemoryType::Hbm2, 0.9},
-                        {Architecture::Hopper, MemoryType::Hbm3, 0.9},
-                        {Architecture::Kepler, MemoryType::Gddr5, 0.5},
-                        {Architecture::Ada, MemoryType::Gddr6x, 0.5}};
-    for (const Row& row : rows) {
+    set_parameter(profile, "memory.old_efficiency", 0.5);
+    set_parameter(profile, "memory.efficiency", 0.9);
+    for (const auto& [architecture, expected] : {std::pair{Architecture::Kepler, 0.5},
+                                                 {Architecture::Pascal, 0.5},
+                                                 {Architecture::Volta, 0.9},
+                                                 {Architecture::Hopper, 0.9}}) {
       GpuSpec gpu = simple_gpu();
-      gpu.architecture = row.architecture;
-      gpu.memory_type = row.memory;
-      CAPTURE(to_string(row.memory));
-      CHECK(dram_efficiency(gpu, profile) == row.expected);
+      gpu.architecture = architecture;
+      CAPTURE(to_string(architecture));
+      CHECK(dram_efficiency(gpu, profile) == expected);
       // 100 GB/s in theory.
       CHECK(sustain(gpu, Precision::Fp32, MathUnit::CudaCore, profile).stream.in_gb_per_s() ==
-            doctest::Approx(100 * row.expected));
+            doctest::Approx(100 * expected));
     }
   }
 

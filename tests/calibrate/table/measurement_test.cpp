@@ -1,0 +1,53 @@
+#include "calibrate/table/measurement.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/sim/cost/simple_machine.hpp"
+
+namespace tracecast {
+namespace {
+
+/// One op that streams so many bytes, as a framework runs it: 30 us of host, 10 of them after the launch.
+Measurement framework_op(double bytes) {
+  IsolatedOp op;
+  op.timing = Timing::FrameworkOp;
+  op.host_floor = 30.0_us;
+  op.after_launch = 10.0_us;
+  op.launch = 5.0_us;
+  op.step.ops.emplace_back().candidates.push_back({.kernels = {cost::stream(bytes, 0, 1)}});
+  op.step.ops.back().workspace_limit = Bytes(1e18);
+  Measurement m;
+  m.work = op;
+  return m;
+}
+
+double time_us(const Measurement& m) {
+  const auto estimate = estimate_measurement(m, cost::simple_gpu(), cost::simple_profile());
+  return estimate ? estimate->time.in_us() : 0.0;
+}
+
+TEST_SUITE("calibrate/table/measurement") {
+  TEST_CASE("kernels of a framework's op run while the host goes on to the second event") {
+    // 100 GB/s: 1 MB takes 10 us, 100 MB 1 ms.
+    CHECK(time_us(framework_op(1e3)) == doctest::Approx(30.0));
+    CHECK(time_us(framework_op(1e6)) == doctest::Approx(30.0));
+    CHECK(time_us(framework_op(2e6)) == doctest::Approx(20.0 + 20.0).epsilon(0.001));
+    CHECK(time_us(framework_op(1e8)) == doctest::Approx(20.0 + 1000.0).epsilon(0.001));
+  }
+
+  TEST_CASE("a session's own floor replaces the framework's") {
+    const auto estimate = estimate_measurement(framework_op(1e8), cost::simple_gpu(),
+                                               cost::simple_profile(), 50.0_us);
+    REQUIRE(estimate.has_value());
+    CHECK(estimate->time.in_us() == doctest::Approx(40.0 + 1000.0).epsilon(0.001));
+  }
+
+  TEST_CASE("a library's call waits for its kernels and one launch") {
+    Measurement m = framework_op(1e8);
+    std::get<IsolatedOp>(m.work).timing = Timing::LibraryCall;
+    CHECK(time_us(m) == doctest::Approx(5.0 + 1000.0).epsilon(0.001));
+  }
+}
+
+}  // namespace
+}  // namespace tracecast
