@@ -68,6 +68,8 @@ void add_check(CLI::App& verb, int& exit_code) {
   check->add_option("--min-us", options->min_us, "Rows judged: of at least this time")
       ->type_name("US")
       ->capture_default_str();
+  check->add_option("--profiles", options->profiles, "Keep the profile of each refit here")
+      ->type_name("DIR");
   add_source_options(*check, options->sources);
   add_format_option(*check, options->format);
   check->footer("Example: tracecast calibrate check --from data/kernels --only t4");

@@ -94,7 +94,7 @@ std::vector<ProfileDataSet> data_sets(const MeasurementSet& sample, const std::s
   };
   std::map<std::string, Part> parts;
   for (const Measurement& row : sample.rows) {
-    Part& part = parts[row.source.empty() ? row.group : row.source];
+    Part& part = parts[std::string(origin(row))];
     ++part.rows;
     part.gpus.insert(row.gpu);
     part.groups.insert(row.group);
@@ -311,6 +311,18 @@ int run_check(const FitCommandOptions& options) {
   how.progress = [](std::string_view left_out, std::size_t done, std::size_t total) {
     say_progress(fmt::format("check {} of {}: without {}", done + 1, total, left_out));
   };
+  if (!options.profiles.empty()) {
+    fs::create_directories(options.profiles);
+    how.fitted = [&](std::string_view left_out, const FitResult& fit) {
+      std::string name(left_out);
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return c == ' ' || c == '/'; }, '_');
+      CostProfile profile = fit.profile;
+      complete_profile(profile, fit, sample, options);
+      profile.id = name;
+      write_file(fs::path(options.profiles) / (name + ".textproto"), format_cost_profile(profile));
+    };
+  }
   const auto groups = check_fit(sample, files, context, sources.cost, prior_parameters(), how);
   say_progress("");
   write_answer(options.format == "json"  ? check_json(groups)

@@ -18,6 +18,7 @@ struct FitCommandOptions {
   std::string leave_out = "gpu";
   std::vector<std::string> only;
   double min_us = 100;
+  std::string profiles;  ///< folder for the profile of each refit; empty: none is kept
   SourceOptions sources;
   std::string format = "text";
 };

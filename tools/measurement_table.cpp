@@ -26,7 +26,7 @@ class MeasuredRows final : public RowPredictor {
     const Seconds unit = reader_->time_unit();
     return {.measured = RowFields(row).positive(reader_->time_column()),
             .predicted = interval90(estimate->time / unit, estimate->log_sd),
-            .basis = estimate->basis,
+            .basis = is_fitted(measurement, sources_.cost) ? kFittedBasis : estimate->basis,
             .skipped = {}};
   }
 

@@ -114,7 +114,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--framework-version", job.framework_version,
                    "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")
       ->type_name("V");
-  verb->add_option("--optimizer", job.optimizer, "sgd, momentum, adam, adagrad, rmsprop or adadelta")
+  verb->add_option("--optimizer", job.optimizer,
+                   "sgd, momentum, adam, adagrad, rmsprop or adadelta")
       ->type_name("O")
       ->capture_default_str();
   verb->add_option("--image-size", job.image_size, "Side of square images, pixels")->type_name("S");

@@ -29,6 +29,9 @@ struct ValidatedRow {
   }
 };
 
+/// Basis of rows that the profile was fitted to: they test the fit and predict nothing.
+inline constexpr std::string_view kFittedBasis = "fitted";
+
 /// A prediction in the unit of a table, or the reason why there is none.
 struct RowAnswer {
   double measured = 0;

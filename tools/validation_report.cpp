@@ -73,6 +73,13 @@ std::vector<std::pair<std::string, std::size_t>> skipped(const Validation& valid
   return sorted;
 }
 
+/// Rows that the profile was fitted to.
+std::size_t num_fitted(const Validation& validation) {
+  return static_cast<std::size_t>(std::count_if(
+      validation.rows.begin(), validation.rows.end(),
+      [](const ValidatedRow& row) { return row.skipped.empty() && row.basis == kFittedBasis; }));
+}
+
 std::size_t num_skipped(const Validation& validation) {
   return static_cast<std::size_t>(
       std::count_if(validation.rows.begin(), validation.rows.end(),
@@ -137,6 +144,15 @@ std::string validation_text(const Validation& v) {
   }
 
   text += fmt::format("\n{} rows judged, {} skipped\n", all.n, num_skipped(v));
+  if (const std::size_t fitted = num_fitted(v); fitted > 0) {
+    text +=
+        wrap(fmt::format("{} of them are of GPUs and sources that the profile was fitted to: their "
+                         "errors are the fit's, no predictions. For those, leave a GPU out: "
+                         "tracecast calibrate check.",
+                         fitted),
+             79, 0) +
+        "\n";
+  }
   for (const auto& [reason, n] : skipped(v)) {
     text += fmt::format("{:>7}  {}\n", n, wrap(reason, 71, 9));
   }
@@ -195,7 +211,7 @@ std::string validation_json(const Validation& v) {
   }
   text += groups.dump(-1, ' ', false, Json::error_handler_t::replace) + ",\n  \"total\": ";
   const ErrorStatistics all = total(v);
-  Json sum{{"n", all.n}, {"skipped", num_skipped(v)}};
+  Json sum{{"n", all.n}, {"skipped", num_skipped(v)}, {"fitted", num_fitted(v)}};
   sum.update(to_json(all));
   for (const Group& g : by_data(all_groups)) {
     Json part{{"n", g.statistics.n}};

@@ -110,7 +110,8 @@ std::vector<CheckedGroup> check_fit(const MeasurementSet& sample,
     for (const Measurement& row : sample.rows) {
       if (fold.is_fitted(row)) rows.push_back(&row);
     }
-    FitResult fit = fit_profile(rows, start, prior, options.fit);
+    const FitResult fit = fit_profile(rows, start, prior, options.fit);
+    if (options.fitted) options.fitted(fold.name, fit);
     std::map<GroupKey, std::vector<JudgedRow>> judged;
     // Judged as they are read: none is kept.
     (void)load_measurements(files, context, start,

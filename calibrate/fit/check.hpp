@@ -32,6 +32,8 @@ struct CheckOptions {
   Seconds min_time{100e-6};  ///< rows judged
   FitOptions fit;
   std::function<void(std::string_view left_out, std::size_t done, std::size_t total)> progress;
+  /// Told what each fit found, so that it can be judged on other things than kernels.
+  std::function<void(std::string_view left_out, const FitResult&)> fitted;
 };
 
 /// Refits with one part left out at a time and judges the fit on that part. A GPU leaves together with all boards of its chip.

@@ -295,8 +295,7 @@ std::string main_source(const Problem& problem, const Eigen::MatrixXd& jacobian,
   for (std::size_t r = 0; r < problem.num_rows(); ++r) {
     const double d = jacobian(static_cast<Eigen::Index>(r), column);
     if (d != 0) {
-      const Measurement& row = *problem.rows()[r];
-      information[row.source.empty() ? row.group : row.source] += d * d;
+      information[std::string(origin(*problem.rows()[r]))] += d * d;
     }
   }
   const auto most = std::max_element(information.begin(), information.end(),

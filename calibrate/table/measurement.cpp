@@ -99,6 +99,27 @@ std::optional<MeasurementEstimate> estimate_measurement(const Measurement& measu
   return estimate_step(std::get<FrameworkStep>(measurement.work), gpu, profile);
 }
 
+std::string_view origin(const Measurement& measurement) {
+  return measurement.source.empty() ? measurement.group : measurement.source;
+}
+
+bool is_fitted(const Measurement& measurement, const CostProfile& profile) {
+  const std::string_view from = origin(measurement);
+  return std::any_of(profile.data_sets.begin(), profile.data_sets.end(),
+                     [&](const ProfileDataSet& set) {
+                       if (set.key != from) return false;
+                       // "123 rows fitted, of a, b"
+                       for (std::size_t at = set.rows.find(measurement.gpu);
+                            at != std::string::npos; at = set.rows.find(measurement.gpu, at + 1)) {
+                         const std::size_t end = at + measurement.gpu.size();
+                         const bool begins = at > 0 && set.rows[at - 1] == ' ';
+                         if (begins && (end == set.rows.size() || set.rows[end] == ','))
+                           return true;
+                       }
+                       return false;
+                     });
+}
+
 std::unique_ptr<MeasurementReader> find_measurement_reader(const CsvReader& reader,
                                                            const MeasurementContext& context) {
   if (reader.find_column("sparsity")) return nullptr;  // sparse products have no cost model

@@ -58,6 +58,11 @@ struct Measurement {
   std::variant<IsolatedOp, FrameworkStep> work;
 };
 
+/// What profiles call the measurement's origin: its source, else its group.
+[[nodiscard]] std::string_view origin(const Measurement& measurement);
+/// Whether the profile was fitted to rows of this origin and GPU: then its price is no prediction.
+[[nodiscard]] bool is_fitted(const Measurement& measurement, const CostProfile& profile);
+
 /// What the cost model says of a measurement.
 struct MeasurementEstimate {
   Seconds time{};     ///< comparable to the measured one

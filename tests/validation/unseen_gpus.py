@@ -8,6 +8,7 @@ other GPUs'. Exit code 1 when a bar is missed. Takes minutes; results are kept i
 import argparse
 import collections
 import csv
+import json
 import pathlib
 import subprocess
 import sys
@@ -24,7 +25,8 @@ def check(args, name, tables, leave_out, only):
     """Rows of `calibrate check` as dictionaries with numbers."""
     path = args.out / f"{name}.csv"
     if not path.exists():
-        command = [args.program, "calibrate", "check", "--format", "csv", "--leave-out", leave_out]
+        command = [args.program, "calibrate", "check", "--format", "csv", "--leave-out", leave_out,
+                   "--profiles", str(args.out)]
         for table in tables:
             command += ["--from", str(table)]
         for gpu in only:
@@ -115,6 +117,31 @@ def algorithms(rows):
             line("    " + r["group"], [r])
 
 
+def transformers(args):
+    """Whole language networks on each GPU, by the profile that has not seen it."""
+    table = args.data / "kernels" / "e2e_transformers.csv"
+    judged = {"BERT and GPT-2": [], "Switch": []}
+    inside = 0
+    for gpu in PRODUCTS:
+        profile = args.out / f"gpu_{gpu}.textproto"
+        text = subprocess.run([args.program, "validate", str(table), "--profile", str(profile), "--only", f"gpu={gpu}",
+                               "--format", "json"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        names = [row["model"] for row in csv.DictReader(table.open())]
+        for row in json.loads(text)["rows"]:
+            if row["skipped"]:
+                continue
+            name = names[int(row["id"]) - 2]
+            judged["Switch" if name.startswith("switch") else "BERT and GPT-2"].append((gpu, abs(row["error"])))
+            inside += row["low"] <= row["measured"] <= row["high"]
+    print(f"\n5. Language networks, each GPU unseen ({inside} of {sum(map(len, judged.values()))} inside the interval)")
+    for name, bar in (("BERT and GPT-2", 9), ("Switch", 15)):
+        for gpu in PRODUCTS:
+            errors = [error for of, error in judged[name] if of == gpu]
+            if errors:
+                print(f"  {name + ' ' + gpu:<44} {len(errors):>6} {100 * sum(errors) / len(errors):>6.1f}")
+        verdict(name, [100 * error for _, error in judged[name]], bar)
+
+
 def transfer(rows):
     for source in SOURCES_OF_ONE:
         own = [r for r in rows if r["left_out"] == f"fit on {source} alone"]
@@ -139,6 +166,7 @@ def main():
     deepbench(left_out)
     layers(check(args, "layers", [kernels, sessions], "gpu", LAYERS))
     algorithms(left_out)
+    transformers(args)
     transfer(check(args, "transfer", [kernels], "all-but-one", SOURCES_OF_ONE))
     inside = [r for r in left_out if r["left_out"] == "gpu " + r["gpu"]]
     heading("8. All rows of left-out GPUs together")
