@@ -173,12 +173,11 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   const bool tensor_core = kernel.unit == MathUnit::TensorCore;
   const bool weights = kernel.pass == Pass::BackwardWeights;
   t.tiles = tensor_core ? TileSet::TensorCore : weights ? TileSet::Gemm : TileSet::Convolution;
-  const bool is_compiled =
-      kernel.algorithm == Algorithm::ImplicitGemm || kernel.algorithm == Algorithm::ExplicitGemm;
+  const bool is_compiled = !weights && (kernel.algorithm == Algorithm::ImplicitGemm ||
+                                        kernel.algorithm == Algorithm::ExplicitGemm);
   const double issue = is_compiled ? p.compiled_issue : best_issue_cycles(gpu, profile);
   t.efficiency = pass_factor(kernel, s, p) * age_factor(work, p) *
                  (tensor_core ? profile.tensor.convolution[gpu.architecture]
-                  : weights   ? profile.gemm.efficiency[gpu.architecture]
                               : issue_efficiency(gpu, issue, profile));
   t.traffic_bytes = kernel.bytes().in_bytes();
   t.result_bytes = kernel.pass != Pass::BackwardData ? t.batch * t.m * t.n * 4.0 : 0.0;

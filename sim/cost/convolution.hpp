@@ -11,8 +11,8 @@ namespace tracecast::cost {
 ///   backward data, scattered (implicit):                   m = n p q,  n = c/g r s, k = k/g
 ///   backward weights:                                      m = k/g,    n = c/g r s, k = n p q, split-K allowed
 /// one product per group; 1x1 filters are plain products. Tiles as in tile_gemm.hpp, efficiency as in issue.hpp:
-/// compiled_issue for implicit and explicit GEMM, assembled_issue (Kepler: compiled_issue too) for the others; that of weight
-/// gradients is gemm.efficiency, since their inner loop has no indices of a filter to work out.
+/// compiled_issue for implicit and explicit GEMM, assembled_issue (Kepler: compiled_issue too) for the others and for all
+/// gradients of weights.
 /// Gathering through a stride multiplies the zeros between the outputs. Scattering does not, but every product's m n
 /// results are added to the image in L2: compute += m n scatter_bytes / l2 rate, after a block's last step. cuDNN has both
 /// (CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 and _0: "the sum is done using the atomic add operation").
