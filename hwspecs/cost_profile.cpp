@@ -57,8 +57,7 @@ std::vector<ParameterSlot> make_slots() {
   add("clock.burst_span_ms", 0.1, 1000,
       [](CostProfile& p) -> double& { return p.clock.burst_span_ms; });
 
-  add_by_architecture("gemm.efficiency", 0.1, 1.2,
-                      [](CostProfile& p) -> ByArchitecture& { return p.gemm.efficiency; });
+  add("gemm.issue", 0, 10, [](CostProfile& p) -> double& { return p.gemm.issue; });
   add("gemm.tile_overhead", 0, 2, [](CostProfile& p) -> double& { return p.gemm.tile_overhead; });
   add("gemm.prologue_steps", 0, 500,
       [](CostProfile& p) -> double& { return p.gemm.prologue_steps; });

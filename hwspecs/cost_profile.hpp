@@ -43,7 +43,8 @@ struct ClockParameters {
 };
 /// Matrix products on CUDA cores; formula in sim/cost/tile_gemm.hpp.
 struct GemmParameters {
-  ByArchitecture efficiency;     ///< of the best tile's inner loop, of the sustained rate
+  /// Cycles that a scheduler issues per multiply-add of a warp in a matrix library's inner loop (sim/cost/issue.hpp).
+  double issue = 0;
   double tile_overhead = 0;      ///< extra time per unit of (64/tx + 64/ty - 1)
   double prologue_steps = 0;     ///< k steps' worth of time to start and end a block
   double wave_quantization = 0;  ///< 1 = a partial wave costs a whole one, 0 = not at all
@@ -67,9 +68,8 @@ struct ConvolutionParameters {
   double backward_weights = 0;            ///< factor on the efficiency
   double pointwise_backward_weights = 0;  ///< further factor for 1x1 filters
   double winograd_gemm =
-      0;  ///< factor on gemm.efficiency for the products of the non-fused Winograd
-  double explicit_gemm =
-      0;  ///< factor on gemm.efficiency for a matrix library on images unfolded one by one
+      0;  ///< factor on a matrix library's rate for the products of the non-fused Winograd
+  double explicit_gemm = 0;  ///< factor on a matrix library's rate for images unfolded one by one
   double direct_cycles = 0;  ///< of an SM per output and tap of the filter, in depthwise kernels
   double old_kernels = 0;  ///< rate of the one-kernel algorithms of cuDNN before 6, of those since
   double transform_cost =
@@ -177,7 +177,7 @@ struct ProfileDataSet {
 };
 /// One parameter as the file states it.
 struct ProfileParameter {
-  std::string name;  ///< "gemm.efficiency.kepler"
+  std::string name;  ///< "gemm.step_cycles.kepler"
   double value = 0;
   double log_sd = 0;     ///< uncertainty: standard deviation of ln(value)
   std::string data_set;  ///< key, or "prior": set from documents and judgement, nothing fitted

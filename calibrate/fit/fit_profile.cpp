@@ -27,7 +27,7 @@ struct Unknown {
   std::size_t index = 0;  ///< of the GPU or session
 };
 
-/// A parameter by generation: "gemm.efficiency" and its names by architecture.
+/// A parameter by generation: "gemm.step_cycles" and its names by architecture.
 struct Generations {
   std::string stem;
   std::vector<std::string> names;

@@ -64,7 +64,7 @@ struct FitResult {
 ///           + sum over unknowns ((ln x - ln prior) / prior log_sd)^2
 /// soft(u) = ln(1 + u^2), Cauchy's loss: rows that no parameter explains hardly pull; w = min(1, rows_per_cell / rows of the cell). Unknowns, all as logarithms:
 ///   - each parameter of `prior` with log_sd > 0, its prior being value and log_sd there;
-///   - parameters by generation ("gemm.efficiency.volta"): one shift common to all (generation_log_sd) and one per generation
+///   - parameters by generation ("gemm.step_cycles.volta"): one shift common to all (generation_log_sd) and one per generation
 ///     with rows (the parameter's log_sd), so that a generation without rows gets what the others have in common;
 ///   - per GPU, a factor on its sustained arithmetic and one on its memory bandwidth. They keep one board's cooling, limit
 ///     and firmware out of the shared parameters, and are not part of the result's profile: a GPU is predicted from its spec;

@@ -159,7 +159,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
       t.k = kernel.pass == Pass::BackwardWeights ? tiles
             : kernel.pass == Pass::BackwardData  ? static_cast<double>(s.k)
                                                  : static_cast<double>(s.c);
-      t.efficiency = profile.gemm.efficiency[gpu.architecture] * p.winograd_gemm;
+      t.efficiency = library_efficiency(gpu, profile) * p.winograd_gemm;
       Roofs roofs = estimate_tiles(t, machine, gpu, profile).roofs;
       const double moved = 36.0 * element * tiles * static_cast<double>(s.c + s.k);
       roofs.memory = Seconds((kernel.bytes().in_bytes() + 2.0 * moved) / bandwidth);

@@ -25,6 +25,11 @@ namespace tracecast::cost {
   return dense ? std::min(1.0, share / profile.clock.dense_factor) : share;
 }
 
+/// Rate of a matrix library's inner loop on its best tile, of the sustained rate.
+[[nodiscard]] inline double library_efficiency(const GpuSpec& gpu, const CostProfile& profile) {
+  return issue_efficiency(gpu, profile.gemm.issue, profile);
+}
+
 /// Issue cycles of cuDNN's best kernels: its assembler's, which knows no Kepler. Source: kernel names in recorded runs,
 /// maxwell_scudnn_* on Maxwell and Pascal, *_convolve_sgemm on Kepler, where IMPLICIT_GEMM and IMPLICIT_PRECOMP_GEMM take
 /// the same time to 1 %.

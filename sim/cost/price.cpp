@@ -27,7 +27,8 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
   t.n = static_cast<double>(work.n);
   t.k = static_cast<double>(work.k);
   const bool tensor_core = kernel.unit == MathUnit::TensorCore;
-  t.efficiency = (tensor_core ? profile.tensor.gemm : profile.gemm.efficiency)[gpu.architecture];
+  t.efficiency =
+      tensor_core ? profile.tensor.gemm[gpu.architecture] : library_efficiency(gpu, profile);
   const bool in_convolution = kernel.kernel_class == KernelClass::Convolution;
   const bool is_spectra =
       kernel.algorithm == Algorithm::Fft || kernel.algorithm == Algorithm::FftTiling;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/cost/issue.hpp"
 #include "sim/cost/tile_gemm.hpp"
 
 namespace tracecast::cost {
@@ -37,8 +38,8 @@ Roofs estimate_product(const Step& s, double m, double n, double k) {
   t.m = m;
   t.n = n;
   t.k = k;
-  t.efficiency =
-      (tensor_core ? s.profile.tensor.gemm : s.profile.gemm.efficiency)[s.gpu.architecture];
+  t.efficiency = tensor_core ? s.profile.tensor.gemm[s.gpu.architecture]
+                             : library_efficiency(s.gpu, s.profile);
   t.traffic_bytes = weights * miss;
   t.result_bytes = s.cells() * m * n * 4.0;
   t.most_slices = s.work.may_split_k ? kMostSlices : 1;

@@ -34,12 +34,12 @@ TEST_SUITE("hwspecs/cost_profile") {
 
   TEST_CASE("set and get are by name") {
     CostProfile profile = default_cost_profile();
-    set_parameter(profile, "gemm.efficiency.kepler", 0.5);
-    CHECK(profile.gemm.efficiency[Architecture::Kepler] == 0.5);
-    CHECK(get_parameter(profile, "gemm.efficiency.kepler") == 0.5);
-    CHECK_THROWS_WITH_AS(set_parameter(profile, "gemm.eficiency.kepler", 0.5),
-                         doctest::Contains("gemm.efficiency.kepler"), InputError);
-    CHECK_THROWS_AS(set_parameter(profile, "gemm.efficiency.kepler", -1), InputError);
+    set_parameter(profile, "gemm.step_cycles.kepler", 150);
+    CHECK(profile.gemm.step_cycles[Architecture::Kepler] == 150);
+    CHECK(get_parameter(profile, "gemm.step_cycles.kepler") == 150);
+    CHECK_THROWS_WITH_AS(set_parameter(profile, "gemm.step_cyles.kepler", 0.5),
+                         doctest::Contains("gemm.step_cycles.kepler"), InputError);
+    CHECK_THROWS_AS(set_parameter(profile, "gemm.step_cycles.kepler", -1), InputError);
   }
 
   TEST_CASE("a broken profile is refused with what is wrong") {
