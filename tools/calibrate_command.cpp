@@ -23,10 +23,8 @@ void add_plan(CLI::App& verb, int& exit_code) {
 }
 
 void add_measure_options(CLI::App& verb, MeasureOptions& measure) {
-  verb.add_flag("--quick", measure.quick,
-                "About one minute: sustained rates, bandwidth, floors (else about 15)");
-  verb.add_option("--budget", measure.budget,
-                  "Stop in time; the same command goes on later: 90s, 8m")
+  verb.add_flag("--quick", measure.quick, "One minute: sustained rates, bandwidth, floors");
+  verb.add_option("--budget", measure.budget, "Stop in time, go on at the next call: 90s, 8m")
       ->type_name("TIME");
   verb.add_option("--out", measure.out, "Folder, or profile file *.textproto")->type_name("PATH");
   verb.add_option("--gpu", measure.gpu, "Which of the machine's GPUs, from 0")
@@ -34,20 +32,18 @@ void add_measure_options(CLI::App& verb, MeasureOptions& measure) {
       ->check(CLI::Range(0, 1023));
   verb.add_option("--spec", measure.spec, "Id of its spec, where its name does not say it")
       ->type_name("ID");
-  verb.add_option("--rehearse", measure.rehearse,
-                  "Play the whole calibration of a GPU that is not there")
+  verb.add_option("--rehearse", measure.rehearse, "Play the calibration of a GPU that is not here")
       ->type_name("ID");
   verb.add_option("--seed", measure.seed, "Of the rehearsal's noise")->type_name("N");
 }
 
 void add_fit_options(CLI::App& verb, FitCommandOptions& fit) {
-  verb.add_option("--from", fit.from, "Fit tables of measured kernels (or folders), no GPU needed")
+  verb.add_option("--from", fit.from, "Fit tables (or folders of them), no GPU needed")
       ->type_name("TABLE");
   verb.add_option("--id", fit.id, "Id of that profile")->type_name("ID")->capture_default_str();
   verb.add_option("--title", fit.title, "Its title")->type_name("TEXT");
   verb.add_option("--date", fit.date, "Date of the fit instead of today")->type_name("YYYY-MM-DD");
-  verb.add_flag("--no-spread", fit.no_spread,
-                "Keep the expected errors: no refits without each chip and generation");
+  verb.add_flag("--no-spread", fit.no_spread, "Keep the expected errors: no refits for them");
   verb.add_flag("--list-refused", fit.list_refused, "Name every refused row");
 }
 
@@ -93,6 +89,9 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
   verb->callback([measure, fit, verb, &exit_code] {
     if (!verb->get_subcommands().empty()) return;
     if (fit->from.empty()) {
+      if (fit->format != "text") {
+        throw InputError("--format", fit->format, "text, or tables to fit with --from");
+      }
       exit_code = run_measure(*measure);
       return;
     }
