@@ -120,8 +120,9 @@ class CudaDevice final : public Device {
     open_first(sensors_, sonames("libnvidia-ml", 1, 1), search, [&](Library&& library, auto& why) {
       return Sensors::open(std::move(library), driver_->pci_bus(), why);
     });
-    std::string ignored;  // cuBLAS needs its second half, which lies beside it
-    for (const std::string& name : sonames("libcublasLt", newest, 10)) {
+    std::string ignored;  // cuBLAS needs its second half, which lies beside it, from CUDA 10.1 on
+    for (int major = newest; major >= 10; --major) {
+      const std::string name = fmt::format("libcublasLt.so.{}", major);
       static_cast<void>(Library::open(std::span(&name, 1), search.folders, ignored));
     }
     std::vector<std::string> blas = sonames("libcublas", newest, 10);
