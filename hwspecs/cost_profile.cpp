@@ -192,6 +192,7 @@ std::vector<ParameterSlot> make_slots() {
     add(fmt::format("error.{}.spec", kForms[i]), 0.01, 2,
         [=](CostProfile& p) -> double& { return p.error[i].spec; });
   }
+  add("error.power_limit", 0, 2, [](CostProfile& p) -> double& { return p.power_limit_error; });
   return slots;
 }
 

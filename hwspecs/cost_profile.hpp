@@ -199,6 +199,9 @@ struct CostProfile {
   ContextParameters context;
   CpuParameters cpu;
   std::array<ErrorSpread, kCostFormCount> error{};
+  /// Of arithmetic under a power limit: standard deviation of ln(measured / predicted) per unit of -ln(share of the clock
+  /// that the limit leaves). Boards' cooling, voltage and inputs differ; T4 and P4 repeat to 20 %.
+  double power_limit_error = 0;
   /// [form][architecture]: rows of this generation were in the fit of this form.
   std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};
   std::string

@@ -13,7 +13,11 @@
 namespace tracecast {
 namespace {
 
-constexpr double kZ95 = 1.6448536269514722;
+/// 80 % of a normal distribution lie within this many standard deviations. Tails beyond are other mistakes (a kernel not
+/// foreseen), too few to widen every interval for.
+constexpr double kShare = 0.8, kZ90 = 1.2815515655446004;
+/// Rows whose own uncertainty under a power limit is more than this say nothing about a form.
+constexpr double kMostLimited = 0.05;
 
 /// |ln(predicted / measured)| by cell, per form.
 class Errors {
@@ -22,7 +26,7 @@ class Errors {
     cells_[static_cast<std::size_t>(form)][{row.gpu, row.source, row.group, row.split}].push_back(
         error);
   }
-  /// The value that 90 % do not exceed, every cell weighing the same, over 1.645; nothing without rows.
+  /// The value that 80 % do not exceed, every cell weighing the same, in standard deviations; nothing without rows.
   [[nodiscard]] std::optional<double> spread(CostForm form) const {
     std::vector<std::pair<double, double>> weighted;  // error, weight
     double total = 0;
@@ -36,9 +40,9 @@ class Errors {
     double sum = 0;
     for (const auto& [error, weight] : weighted) {
       sum += weight;
-      if (sum >= 0.9 * total) return error / kZ95;
+      if (sum >= kShare * total) return error / kZ90;
     }
-    return weighted.back().first / kZ95;
+    return weighted.back().first / kZ90;
   }
 
  private:
@@ -46,9 +50,20 @@ class Errors {
   std::array<std::map<Cell, std::vector<double>>, kCostFormCount> cells_;
 };
 
+/// Whether the row tells about its form alone: not about a power limit, nor about 16-bit data in kernels for 32-bit arithmetic.
+bool tells(const Measurement& row, const CostProfile& profile, CostForm form) {
+  if (form != CostForm::TensorCore && (row.group.find(" fp16") != std::string::npos ||
+                                       row.group.find(" int8") != std::string::npos))
+    return false;
+  CostProfile sure = profile;
+  for (ErrorSpread& spread : sure.error) spread = {0, 0, 0};
+  const auto estimate = estimate_measurement(row, *row.spec, sure, Seconds(0));
+  return estimate && estimate->log_sd < kMostLimited;
+}
+
 void judge(const FitResult& fit, const Measurement& row, Errors& errors) {
   const auto estimate = estimate_measurement(row, *row.spec, fit.profile, expected_floor(fit, row));
-  if (estimate && estimate->form)
+  if (estimate && estimate->form && tells(row, fit.profile, *estimate->form))
     errors.add(*estimate->form, row, std::abs(std::log(estimate->time / row.time)));
 }
 
@@ -61,7 +76,7 @@ void judge_seen(const FitResult& fit, const Measurement& row, Errors& errors) {
   const auto estimate =
       estimate_measurement(row, *row.spec, profile,
                            floor == fit.floors.end() ? std::nullopt : std::optional(floor->second));
-  if (estimate && estimate->form)
+  if (estimate && estimate->form && tells(row, fit.profile, *estimate->form))
     errors.add(*estimate->form, row, std::abs(std::log(estimate->time / row.time)));
 }
 

@@ -1,6 +1,7 @@
 #include "sim/cost/price.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -167,7 +168,11 @@ KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProf
                                                 : Bound::Memory;
   const CostForm form = form_of(kernel);
   result.basis = basis_of(kernel, form, gpu, profile);
-  result.log_sd = spread_of(result.basis, profile.error[static_cast<std::size_t>(form)]);
+  const double compute_share =
+      result.duration > Seconds(0) ? std::min(1.0, roofs.compute / result.duration) : 0.0;
+  result.log_sd =
+      std::hypot(spread_of(result.basis, profile.error[static_cast<std::size_t>(form)]),
+                 profile.power_limit_error * -std::log(machine.throttle) * compute_share);
   return result;
 }
 
