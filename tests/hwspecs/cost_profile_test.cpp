@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "sim/base/error.hpp"
@@ -34,12 +35,55 @@ TEST_SUITE("hwspecs/cost_profile") {
 
   TEST_CASE("set and get are by name") {
     CostProfile profile = default_cost_profile();
-    set_parameter(profile, "gemm.step_cycles.kepler", 150);
-    CHECK(profile.gemm.step_cycles[Architecture::Kepler] == 150);
-    CHECK(get_parameter(profile, "gemm.step_cycles.kepler") == 150);
-    CHECK_THROWS_WITH_AS(set_parameter(profile, "gemm.step_cyles.kepler", 0.5),
-                         doctest::Contains("gemm.step_cycles.kepler"), InputError);
-    CHECK_THROWS_AS(set_parameter(profile, "gemm.step_cycles.kepler", -1), InputError);
+    set_parameter(profile, "tensor.gemm.volta", 0.5);
+    CHECK(profile.tensor.gemm[Architecture::Volta] == 0.5);
+    CHECK(get_parameter(profile, "tensor.gemm.volta") == 0.5);
+    CHECK_THROWS_WITH_AS(set_parameter(profile, "tensor.gem.volta", 0.5),
+                         doctest::Contains("tensor.gemm.volta"), InputError);
+    CHECK_THROWS_AS(set_parameter(profile, "tensor.gemm.volta", -1), InputError);
+  }
+
+  TEST_CASE("what a fit may move has a prior within its bounds, once") {
+    std::vector<std::string> seen;
+    for (const ProfileParameter& p : prior_parameters()) {
+      CAPTURE(p.name);
+      const auto [low, high] = parameter_bounds(p.name);
+      CHECK(p.value >= low);
+      CHECK(p.value <= high);
+      CHECK(p.log_sd > 0);
+      CHECK(std::find(seen.begin(), seen.end(), p.name) == seen.end());
+      seen.push_back(p.name);
+    }
+    CHECK(seen.size() > 20);
+  }
+
+  TEST_CASE("a written profile reads back as it was, to the digits written") {
+    CostProfile profile = default_cost_profile();
+    profile.title = "with \"quotes\" and a \\";
+    profile.measured_gpu = "t4";
+    profile.board = {.arithmetic = 0.9, .bandwidth = 1.1};
+    const std::string text = format_cost_profile(profile);
+    const CostProfile again = parse_cost_profile(text, "again");
+    CHECK(format_cost_profile(again) == text);
+    CHECK(again.title == profile.title);
+    CHECK(again.board.arithmetic == doctest::Approx(0.9));
+    CHECK(again.fitted == profile.fitted);
+    for (const std::string& name : parameter_names()) {
+      CAPTURE(name);
+      CHECK(get_parameter(again, name) ==
+            doctest::Approx(get_parameter(profile, name)).epsilon(1e-3));
+    }
+  }
+
+  TEST_CASE("a board's factors count on the GPU that was measured alone") {
+    CostProfile profile = default_cost_profile();
+    profile.measured_gpu = "t4";
+    profile.board = {.arithmetic = 0.9, .bandwidth = 1.1};
+    GpuSpec gpu;
+    gpu.id = "t4";
+    CHECK(board_factors(profile, gpu).arithmetic == 0.9);
+    gpu.id = "l4";
+    CHECK(board_factors(profile, gpu).arithmetic == 1.0);
   }
 
   TEST_CASE("a broken profile is refused with what is wrong") {

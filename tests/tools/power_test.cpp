@@ -113,7 +113,7 @@ TEST_CASE("limit, clocks and optimizer of a published row come from its notes") 
   CHECK(job.unknown.empty());
   CHECK(job.options.gpu == "v100_pcie_16gb");
   CHECK(job.options.power_limit_w == 175);
-  CHECK(job.options.optimizer == "adam");
+  CHECK(job.options.optimizer == "adadelta");
   CHECK_FALSE(job.options.clock_mhz);
   REQUIRE(reader.next());
   job = read_published_job(row, sources.gpus);
