@@ -252,6 +252,7 @@ std::string check_json(const std::vector<CheckedGroup>& groups) {
 }
 
 LeaveOut parse_leave_out(const std::string& text) {
+  if (text == "board") return LeaveOut::Board;
   if (text == "class") return LeaveOut::Class;
   if (text == "range") return LeaveOut::Range;
   if (text == "all-but-one") return LeaveOut::AllButOneGpu;

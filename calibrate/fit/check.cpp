@@ -37,6 +37,8 @@ std::vector<Fold> folds_by_gpu(const MeasurementSet& sample, const CheckOptions&
     if (options.leave_out == LeaveOut::AllButOneGpu) {
       folds.push_back(
           {"fit on " + gpu + " alone", own, [left](const Measurement& row) { return !left(row); }});
+    } else if (options.leave_out == LeaveOut::Board) {
+      folds.push_back({"board " + gpu, std::not_fn(own), own});
     } else {
       folds.push_back({"gpu " + gpu, [left](const Measurement& row) { return !left(row); }, own});
     }

@@ -15,7 +15,7 @@
 namespace tracecast {
 
 /// What stays out of a fit and is then predicted.
-enum class LeaveOut { Gpu, Class, Range, AllButOneGpu };
+enum class LeaveOut { Gpu, Board, Class, Range, AllButOneGpu };
 
 /// Errors of one class of rows of one GPU (or of one range), predicted by a fit without them.
 struct CheckedGroup {
@@ -36,7 +36,8 @@ struct CheckOptions {
   std::function<void(std::string_view left_out, const FitResult&)> fitted;
 };
 
-/// Refits with one part left out at a time and judges the fit on that part. A GPU leaves together with all boards of its chip.
+/// Refits with one part left out at a time and judges the fit on that part. A GPU leaves together with all boards of its chip,
+/// a board alone.
 /// `sample`: rows to fit. `files`: judged are all their rows above `min_time`, sampled or not. A session's host floor is that of the
 /// other GPUs' sessions of the same source (expected_floor).
 [[nodiscard]] std::vector<CheckedGroup> check_fit(const MeasurementSet& sample,

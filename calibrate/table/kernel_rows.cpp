@@ -358,7 +358,7 @@ class KernelRows final : public MeasurementReader {
     if (!precision) return "dtype " + std::string(row.text("dtype")) + " is not predicted";
     std::optional<double> clock;
     if (!row.text_or_empty("clock_mhz").empty()) clock = row.positive("clock_mhz");
-    m.spec = specs_->find(row.text("gpu"), clock, power_share(row));
+    m.spec = specs_->find(row.text("gpu"), clock);
     if (!m.spec) return "GPU " + std::string(row.text("gpu")) + " has no spec";
     m.gpu = m.spec->id;
     m.source = row.text_or_empty("source");
@@ -390,14 +390,6 @@ class KernelRows final : public MeasurementReader {
   }
 
  private:
-  /// NeuSight fed zeros to convolutions and elementwise kernels (its collector; data/kernels/README.md), which flip few bits:
-  /// inputs alone move the power of FP32 products by 38 %. Source: Gregersen, Patel and Choukse, Input-Dependent Power
-  /// Usage in GPUs, Sustainable Supercomputing 2024, one A100. A dearer guess than fact on other boards.
-  static double power_share(const RowFields& row) {
-    constexpr double kZeros = 0.62;
-    const bool has_input_values = row.text("op") == "conv2d" || !row.text_or_empty("numel").empty();
-    return row.text_or_empty("source") == "neusight" && has_input_values ? kZeros : 1.0;
-  }
   static std::optional<PrecisionMode> precision_of(std::string_view dtype) {
     if (dtype == "fp32") return PrecisionMode::Fp32;
     if (dtype == "tf32") return PrecisionMode::Tf32;

@@ -143,17 +143,14 @@ SpecsAtClock::SpecsAtClock(const GpuCatalog& gpus)
     : known_(std::make_unique<Known>(Known{gpus, {}})) {}
 SpecsAtClock::~SpecsAtClock() = default;
 
-const GpuSpec* SpecsAtClock::find(std::string_view name, std::optional<double> clock_mhz,
-                                  double power_share) {
-  const std::string key = fmt::format("{}@{}@{}", name, clock_mhz.value_or(0), power_share);
+const GpuSpec* SpecsAtClock::find(std::string_view name, std::optional<double> clock_mhz) {
+  const std::string key = fmt::format("{}@{}", name, clock_mhz.value_or(0));
   auto known = known_->specs.find(key);
   if (known == known_->specs.end()) {
     std::optional<GpuSpec> spec;
     try {
       spec = known_->gpus.find(name);
       if (clock_mhz) spec = cost::pinned_at(*spec, Hertz(*clock_mhz * 1e6));
-      spec->tdp =
-          spec->tdp * (1 / power_share);  // as far from the limit as if the limit were higher
     } catch (const InputError&) {
       spec.reset();
     }

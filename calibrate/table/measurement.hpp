@@ -84,10 +84,8 @@ class SpecsAtClock {
  public:
   explicit SpecsAtClock(const GpuCatalog& gpus);
   ~SpecsAtClock();
-  /// The spec of a name, pinned to a clock if one is given; null when there is none. `power_share`: of the power that the
-  /// same kernels draw on real data, what the rows' data make them draw.
-  [[nodiscard]] const GpuSpec* find(std::string_view name, std::optional<double> clock_mhz = {},
-                                    double power_share = 1);
+  /// The spec of a name, pinned to a clock if one is given; null when there is none.
+  [[nodiscard]] const GpuSpec* find(std::string_view name, std::optional<double> clock_mhz = {});
   /// The spec of a board whose memory was switched to run without ECC; null when there is none.
   [[nodiscard]] const GpuSpec* find_without_ecc(std::string_view name);
 

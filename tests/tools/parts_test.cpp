@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
 #include "calibrate/table/error_statistics.hpp"
-#include "sim/base/error.hpp"
 #include "calibrate/table/framework_era.hpp"
+#include "sim/base/error.hpp"
 #include "tools/largest_batch.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"

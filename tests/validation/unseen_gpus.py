@@ -91,9 +91,17 @@ def deepbench(rows):
     for gpu in ("p100_pcie_16gb", "v100_sxm2_16gb"):
         for name in ("forward", "backward data", "backward filter"):
             line(f"{gpu} {name}", [r for r in rows if r["gpu"] == gpu and r["group"] == "convolution " + name], 22)
-    heading("2. DeepBench, V100 tensor cores, no GV100 in the fit")
-    for name in ("gemm", "convolution forward", "convolution backward data", "convolution backward filter"):
-        line(name, [r for r in rows if r["gpu"] == "v100_sxm2_16gb" and r["group"] == name + " fp16_tensor_core"])
+
+
+def tensor_cores(rows, what, bars):
+    heading(f"2. V100 tensor cores, {what}")
+    ours = [r for r in rows if r["gpu"] == "v100_sxm2_16gb" and r["group"].endswith("fp16_tensor_core")]
+    products = [r for r in ours if r["group"].startswith("gem")]
+    images = [r for r in ours if r["group"].startswith(("convolution", "IMPLICIT", "WINOGRAD", "GEMM", "FFT"))]
+    line("products", products, bars and bars[0])
+    line("convolutions", images, bars and bars[1])
+    for r in products + images:
+        line(f"    {r['source']} {r['group']}"[:44], [r])
 
 
 def layers(rows):
@@ -164,6 +172,8 @@ def main():
                      dict.fromkeys(PRODUCTS + IMAGES + ALGORITHMS))
     neusight(left_out)
     deepbench(left_out)
+    tensor_cores(check(args, "board", [kernels], "board", ("v100_sxm2_16gb",)), "TITAN V in the fit", (25, 30))
+    tensor_cores(left_out, "from the spec: no tensor core of its generation in the fit", None)
     layers(check(args, "layers", [kernels, sessions], "gpu", LAYERS))
     algorithms(left_out)
     transformers(args)
