@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,35 +18,24 @@ constexpr double kShare = 0.8, kZ90 = 1.2815515655446004;
 /// Rows whose own uncertainty under a power limit is more than this say nothing about a form.
 constexpr double kMostLimited = 0.05;
 
-/// |ln(predicted / measured)| by cell, per form.
+/// |ln(predicted / measured)| per form.
 class Errors {
  public:
-  void add(CostForm form, const Measurement& row, double error) {
-    cells_[static_cast<std::size_t>(form)][{row.gpu, row.source, row.group, row.split}].push_back(
-        error);
+  void add(CostForm form, double error) {
+    errors_[static_cast<std::size_t>(form)].push_back(error);
   }
-  /// The value that 80 % do not exceed, every cell weighing the same, in standard deviations; nothing without rows.
+  /// The value that 80 % of the rows do not exceed, in standard deviations; nothing without rows.
   [[nodiscard]] std::optional<double> spread(CostForm form) const {
-    std::vector<std::pair<double, double>> weighted;  // error, weight
-    double total = 0;
-    for (const auto& [key, errors] : cells_[static_cast<std::size_t>(form)]) {
-      for (const double e : errors)
-        weighted.emplace_back(e, 1.0 / static_cast<double>(errors.size()));
-      total += 1;
-    }
-    if (weighted.empty()) return std::nullopt;
-    std::sort(weighted.begin(), weighted.end());
-    double sum = 0;
-    for (const auto& [error, weight] : weighted) {
-      sum += weight;
-      if (sum >= kShare * total) return error / kZ90;
-    }
-    return weighted.back().first / kZ90;
+    std::vector<double> errors = errors_[static_cast<std::size_t>(form)];
+    if (errors.empty()) return std::nullopt;
+    const auto at = errors.begin() +
+                    static_cast<std::ptrdiff_t>(kShare * static_cast<double>(errors.size() - 1));
+    std::nth_element(errors.begin(), at, errors.end());
+    return *at / kZ90;
   }
 
  private:
-  using Cell = std::tuple<std::string, std::string, std::string, std::string>;
-  std::array<std::map<Cell, std::vector<double>>, kCostFormCount> cells_;
+  std::array<std::vector<double>, kCostFormCount> errors_;
 };
 
 /// Whether the row tells about its form alone: not about a power limit, nor about 16-bit data in kernels for 32-bit arithmetic.
@@ -64,7 +52,7 @@ bool tells(const Measurement& row, const CostProfile& profile, CostForm form) {
 void judge(const FitResult& fit, const Measurement& row, Errors& errors) {
   const auto estimate = estimate_measurement(row, *row.spec, fit.profile, expected_floor(fit, row));
   if (estimate && estimate->form && tells(row, fit.profile, *estimate->form))
-    errors.add(*estimate->form, row, std::abs(std::log(estimate->time / row.time)));
+    errors.add(*estimate->form, std::abs(std::log(estimate->time / row.time)));
 }
 
 void judge_seen(const FitResult& fit, const Measurement& row, Errors& errors) {
@@ -77,7 +65,7 @@ void judge_seen(const FitResult& fit, const Measurement& row, Errors& errors) {
       estimate_measurement(row, *row.spec, profile,
                            floor == fit.floors.end() ? std::nullopt : std::optional(floor->second));
   if (estimate && estimate->form && tells(row, fit.profile, *estimate->form))
-    errors.add(*estimate->form, row, std::abs(std::log(estimate->time / row.time)));
+    errors.add(*estimate->form, std::abs(std::log(estimate->time / row.time)));
 }
 
 /// Marks the generations whose rows took part in the fit of each form.

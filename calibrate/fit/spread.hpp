@@ -12,7 +12,7 @@ namespace tracecast {
 ///   measured: rows of the fit with their GPU's own factors
 ///   transferred: rows of a GPU (with all boards of its chip) that was left out, of a generation that was not
 ///   spec: the same where the whole generation was left out
-/// Each is the 80 % quantile of |ln(predicted / measured)| over 1.28, every cell of rows weighing the same; rows under a power
+/// Each is the 80 % quantile of |ln(predicted / measured)| over 1.28, every row of the sample weighing the same; rows under a power
 /// limit (error.power_limit) and 16-bit data outside tensor cores do not count; where no row tells, the value stays as it was, and no basis is surer than the one before it. Refits once per chip and once per generation
 /// with a quarter of the rows and half the iterations. Also sets which generations a form was fitted on.
 void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostProfile& start,
