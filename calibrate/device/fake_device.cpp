@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numbers>
 #include <utility>
 
 #include "calibrate/device/experiment_kernels.hpp"
@@ -21,12 +20,6 @@ std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   return hash;
-}
-
-/// Standard normal, Box and Muller.
-double normal(Random& random) {
-  const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
-  return radius * std::cos(2 * std::numbers::pi * random.uniform());
 }
 
 DeviceIdentity identity_of(const GpuSpec& gpu) {
@@ -133,7 +126,7 @@ RunResult FakeDevice::run(const Experiment& experiment, int warm_up, int repetit
                                                                    : TimingMethod::Kernels;
   run.durations.reserve(static_cast<std::size_t>(repetitions));
   for (int i = 0; i < repetitions; ++i) {
-    double factor = std::exp(faults.noise_log_sd * normal(random)) * (slow ? 1.6 : 1.0);
+    double factor = std::exp(faults.noise_log_sd * random.normal()) * (slow ? 1.6 : 1.0);
     if (random.uniform() < faults.outlier_share) factor *= 3 + 7 * random.uniform();
     run.durations.push_back(truth * factor);
     state_->clock += run.durations.back() + Seconds(4e-6);

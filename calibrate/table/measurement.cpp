@@ -159,18 +159,4 @@ const GpuSpec* SpecsAtClock::find(std::string_view name, std::optional<double> c
   return known->second ? &*known->second : nullptr;
 }
 
-const GpuSpec* SpecsAtClock::find_without_ecc(std::string_view name) {
-  const std::string key = fmt::format("{} without ECC", name);
-  auto known = known_->specs.find(key);
-  if (known == known_->specs.end()) {
-    std::optional<GpuSpec> spec;
-    if (const GpuSpec* with = find(name)) {
-      spec = *with;
-      spec->ecc_bandwidth_fraction = 1;
-    }
-    known = known_->specs.emplace(key, std::move(spec)).first;
-  }
-  return known->second ? &*known->second : nullptr;
-}
-
 }  // namespace tracecast

@@ -86,8 +86,6 @@ class SpecsAtClock {
   ~SpecsAtClock();
   /// The spec of a name, pinned to a clock if one is given; null when there is none.
   [[nodiscard]] const GpuSpec* find(std::string_view name, std::optional<double> clock_mhz = {});
-  /// The spec of a board whose memory was switched to run without ECC; null when there is none.
-  [[nodiscard]] const GpuSpec* find_without_ecc(std::string_view name);
 
  private:
   struct Known;

@@ -15,10 +15,6 @@
 namespace tracecast {
 namespace {
 
-/// A board that ships with ECC on for computing and off for graphics (Cisco UCS C240 M4 guide, appendix D). These rows come
-/// from one in graphics mode: 1x1 layers of stride 4 move their operands at 118 GB/s at least, with 128 the peak under ECC.
-constexpr std::string_view kBoardWithoutEcc = "m60";
-
 /// TensorFlow layers measured one at a time, host clock round session.run (data/kernels_tf).
 /// `forward`: the layer on variables that lie on the device. `training`: forward, mean squared error
 /// against a variable, backward, optimizer; input and target are trainable too, so their gradients are
@@ -53,7 +49,6 @@ class SessionRows final : public MeasurementReader {
     m.spec = specs_->find(row.text("gpu"));
     if (!m.spec) return "GPU " + std::string(row.text("gpu")) + " has no spec";
     m.gpu = m.spec->id;
-    if (m.gpu == kBoardWithoutEcc) m.spec = specs_->find_without_ecc(m.gpu);
     const std::string_view pass = row.text("pass");
     if (pass != "forward" && pass != "training") return "pass is not known";
     const bool training = pass == "training";

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <string>
 #include <vector>
 
@@ -22,23 +21,18 @@
 namespace tracecast::calibrate {
 namespace {
 
-double normal(Random& random) {
-  return std::sqrt(-2 * std::log(1 - random.uniform())) *
-         std::cos(2 * std::numbers::pi * random.uniform());
-}
-
 /// Every parameter that a fit may move, and the board's two factors, drawn from their priors.
 CostProfile draw_truth(const GpuSpec& gpu, const FitOptions& options, std::uint64_t seed) {
   Random random(seed);
   CostProfile truth = default_cost_profile();
   for (const ProfileParameter& prior : prior_parameters()) {
     const auto [low, high] = parameter_bounds(prior.name);
-    const double value = prior.value * std::exp(prior.log_sd * normal(random));
+    const double value = prior.value * std::exp(prior.log_sd * random.normal());
     if (prior.log_sd > 0) set_parameter(truth, prior.name, std::clamp(value, low, high));
   }
   truth.measured_gpu = gpu.id;
-  truth.board.arithmetic = std::exp(options.arithmetic_log_sd * normal(random));
-  truth.board.bandwidth = std::exp(options.bandwidth_log_sd * normal(random));
+  truth.board.arithmetic = std::exp(options.arithmetic_log_sd * random.normal());
+  truth.board.bandwidth = std::exp(options.bandwidth_log_sd * random.normal());
   return truth;
 }
 
