@@ -1,0 +1,270 @@
+#include "sim/cluster/fabric.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "sim/base/error.hpp"
+#include "sim/cluster/machine_wiring.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::uint64_t kMostRanks = 1'000'000;
+constexpr std::uint64_t kMostLinks = 100'000'000;
+
+}  // namespace
+
+std::string_view to_string(FabricLinkKind kind) {
+  switch (kind) {
+    case FabricLinkKind::Pcie:
+      return "pcie";
+    case FabricLinkKind::Nvlink:
+      return "nvlink";
+    case FabricLinkKind::Socket:
+      return "socket";
+    case FabricLinkKind::Ethernet:
+      return "ethernet";
+    case FabricLinkKind::Infiniband:
+      return "infiniband";
+    case FabricLinkKind::Ipoib:
+      return "ipoib";
+    case FabricLinkKind::Uplink:
+      return "uplink";
+    case FabricLinkKind::HostMemory:
+      return "host memory";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(RouteKind kind) {
+  switch (kind) {
+    case RouteKind::Self:
+      return "self";
+    case RouteKind::Nvlink:
+      return "nvlink";
+    case RouteKind::PcieSwitch:
+      return "pcie switch";
+    case RouteKind::HostBridge:
+      return "host bridge";
+    case RouteKind::Socket:
+      return "socket";
+    case RouteKind::Network:
+      return "network";
+  }
+  return "unknown";
+}
+
+struct Fabric::State {
+  struct Group {
+    MachineWiring wiring;
+    GpuSpec gpu;
+  };
+  struct Node {
+    std::uint32_t group = 0;
+    std::uint32_t first_rank = 0;
+    std::uint32_t first_link = 0;
+  };
+  ClusterSpec spec;
+  std::vector<Group> groups;
+  std::vector<Node> nodes;
+  std::vector<FabricNodeId> node_of;  ///< by rank
+  std::vector<FabricLink> links;
+  /// Leaf switches: two links each, up and down, from `first_uplink` on. Leaf of a NIC: see leaf_of.
+  std::uint32_t first_uplink = 0;
+  std::uint32_t num_leaves = 0;
+  std::uint32_t rails = 1;
+
+  [[nodiscard]] const MachineWiring& wiring(FabricNodeId node) const {
+    return groups[nodes[node.index].group].wiring;
+  }
+  [[nodiscard]] std::uint32_t leaf_of(FabricNodeId node, std::uint32_t port) const {
+    const std::uint32_t pod = node.index / static_cast<std::uint32_t>(spec.network.nodes_per_leaf);
+    return spec.network.rail_optimized ? pod * rails + port % rails : pod;
+  }
+
+  void append(Route& route, const LocalPath& path, FabricNodeId node) const {
+    for (const std::uint32_t link : path.links) {
+      route.links.push_back({nodes[node.index].first_link + link});
+    }
+    route.kind = std::max(route.kind, path.kind);
+    route.is_staged |= path.is_staged;
+  }
+  /// From leaf to leaf, over the spine when they differ.
+  void cross(Route& route, FabricNodeId from, std::uint32_t from_port, FabricNodeId to,
+             std::uint32_t to_port) const {
+    if (spec.network.nodes_per_leaf == 0) return;
+    const std::uint32_t a = leaf_of(from, from_port), b = leaf_of(to, to_port);
+    if (a == b) return;
+    route.links.push_back({first_uplink + 2 * a});
+    route.links.push_back({first_uplink + 2 * b + 1});
+  }
+  /// One aggregate per leaf and direction: its NICs' bandwidth over the oversubscription; flows spread evenly.
+  void add_uplinks() {
+    if (spec.network.nodes_per_leaf == 0) return;
+    for (std::uint32_t n = 0; n < nodes.size(); ++n) {
+      const MachineWiring& machine = wiring({n});
+      for (std::uint32_t port = 0; port < machine.ports.size(); ++port) {
+        const std::uint32_t leaf = leaf_of({n}, port);
+        if (leaf >= num_leaves) {
+          num_leaves = leaf + 1;
+          links.resize(first_uplink + 2 * num_leaves,
+                       {BytesPerSecond(0), Seconds(0), FabricLinkKind::Uplink});
+        }
+        for (const std::uint32_t direction : {0U, 1U}) {
+          links[first_uplink + 2 * leaf + direction].bandwidth +=
+              links[nodes[n].first_link + machine.ports[port].up].bandwidth /
+              spec.network.oversubscription;
+        }
+      }
+    }
+  }
+  [[nodiscard]] Route finish(Route route) const {
+    bool on_network = false;
+    for (const FabricLinkId id : route.links) {
+      const FabricLink& link = links[id.index];
+      const bool is_nic = link.kind == FabricLinkKind::Ethernet ||
+                          link.kind == FabricLinkKind::Infiniband ||
+                          link.kind == FabricLinkKind::Ipoib;
+      // The latency of a network is that of a message from host to host: of its two NIC links, one counts.
+      if (is_nic && on_network) continue;
+      on_network |= is_nic;
+      route.latency += link.latency;
+    }
+    return route;
+  }
+};
+
+Fabric::Fabric(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+std::uint32_t Fabric::num_ranks() const {
+  return static_cast<std::uint32_t>(state_->node_of.size());
+}
+std::uint32_t Fabric::num_nodes() const { return static_cast<std::uint32_t>(state_->nodes.size()); }
+FabricNodeId Fabric::node_of(Rank rank) const { return state_->node_of.at(rank.index); }
+std::uint32_t Fabric::slot_of(Rank rank) const {
+  return rank.index - state_->nodes[node_of(rank).index].first_rank;
+}
+Rank Fabric::first_rank(FabricNodeId node) const {
+  return {state_->nodes.at(node.index).first_rank};
+}
+std::uint32_t Fabric::ranks_of(FabricNodeId node) const { return state_->wiring(node).num_slots; }
+const GpuSpec& Fabric::gpu_of(Rank rank) const {
+  return state_->groups[state_->nodes[node_of(rank).index].group].gpu;
+}
+const MachineSpec& Fabric::machine_of(FabricNodeId node) const {
+  return state_->wiring(node).machine;
+}
+const ClusterGroup& Fabric::group_of(FabricNodeId node) const {
+  return state_->spec.groups[state_->nodes.at(node.index).group];
+}
+const ClusterSpec& Fabric::spec() const { return state_->spec; }
+std::span<const FabricLink> Fabric::links() const { return state_->links; }
+const FabricLink& Fabric::link(FabricLinkId id) const { return state_->links.at(id.index); }
+
+std::string Fabric::name_of(FabricLinkId id) const {
+  if (id.index >= state_->first_uplink) {
+    const std::uint32_t i = id.index - state_->first_uplink;
+    return "leaf " + std::to_string(i / 2) + (i % 2 == 0 ? " > spine" : " < spine");
+  }
+  const auto after = std::upper_bound(
+      state_->nodes.begin(), state_->nodes.end(), id.index,
+      [](std::uint32_t link, const State::Node& node) { return link < node.first_link; });
+  const auto node = static_cast<std::uint32_t>(after - state_->nodes.begin()) - 1;
+  return "node " + std::to_string(node) + ": " +
+         state_->wiring({node}).link_names[id.index - state_->nodes[node].first_link];
+}
+
+Route Fabric::route(Rank from, Rank to) const {
+  const FabricNodeId a = node_of(from), b = node_of(to);
+  const MachineWiring &wa = state_->wiring(a), &wb = state_->wiring(b);
+  const std::uint32_t i = slot_of(from), j = slot_of(to);
+  Route route;
+  if (a == b) {
+    state_->append(route, wa.gpu_to_gpu[i * wa.num_slots + j], a);
+  } else {
+    state_->append(route, wa.gpu_to_port[i], a);
+    state_->cross(route, a, wa.port_of[i], b, wb.port_of[j]);
+    state_->append(route, wb.port_to_gpu[j], b);
+  }
+  return state_->finish(std::move(route));
+}
+
+Route Fabric::route_to_host(Rank from) const {
+  Route route;
+  state_->append(route, state_->wiring(node_of(from)).gpu_to_host[slot_of(from)], node_of(from));
+  return state_->finish(std::move(route));
+}
+
+Route Fabric::route_from_host(Rank to) const {
+  Route route;
+  state_->append(route, state_->wiring(node_of(to)).host_to_gpu[slot_of(to)], node_of(to));
+  return state_->finish(std::move(route));
+}
+
+Route Fabric::route_between_hosts(FabricNodeId from, FabricNodeId to, std::uint32_t rail) const {
+  Route route;
+  if (from == to) return route;
+  const MachineWiring &wa = state_->wiring(from), &wb = state_->wiring(to);
+  const auto i = rail % static_cast<std::uint32_t>(wa.ports.size());
+  const auto j = rail % static_cast<std::uint32_t>(wb.ports.size());
+  state_->append(route, wa.ports[i].from_host, from);
+  state_->cross(route, from, i, to, j);
+  state_->append(route, wb.ports[j].to_host, to);
+  return state_->finish(std::move(route));
+}
+
+Fabric build_fabric(const ClusterSpec& spec, const FabricCatalogs& catalogs) {
+  auto state = std::make_shared<Fabric::State>();
+  state->spec = spec;
+  std::uint64_t num_nodes = 0, num_ranks = 0, num_links = 0;
+  for (const ClusterGroup& group : spec.groups) {
+    const MachineSpec& machine = catalogs.machines.find(group.machine);
+    if (group.gpu.empty() && machine.gpus.empty()) {
+      throw InputError("cluster", machine.id + ", whose slots take any GPU", "the GPU's id");
+    }
+    const GpuSpec& gpu = catalogs.gpus.find(group.gpu.empty() ? machine.gpus.front() : group.gpu);
+    state->groups.push_back({wire_machine(machine, group, gpu, spec.network.link, catalogs), gpu});
+    const MachineWiring& wiring = state->groups.back().wiring;
+    const auto count = static_cast<std::uint64_t>(std::max(group.count, 0));
+    num_nodes += count;
+    num_ranks += count * wiring.num_slots;
+    num_links += count * wiring.links.size();
+    state->rails = std::max(state->rails, static_cast<std::uint32_t>(wiring.ports.size()));
+  }
+  if (num_ranks == 0) throw InputError("cluster", "0 GPUs", "at least one");
+  if (num_ranks > kMostRanks || num_links > kMostLinks) {
+    throw InputError("cluster", std::to_string(num_ranks) + " GPUs",
+                     "at most " + std::to_string(kMostRanks));
+  }
+  for (std::uint32_t g = 0; g < spec.groups.size(); ++g) {
+    const MachineWiring& wiring = state->groups[g].wiring;
+    if (num_nodes > 1 && spec.groups[g].count > 0 && wiring.ports.empty()) {
+      throw InputError("cluster", wiring.machine.id + ", which has no network, among several nodes",
+                       "machines with a NIC");
+    }
+    for (int i = 0; i < spec.groups[g].count; ++i) {
+      const FabricNodeId node{static_cast<std::uint32_t>(state->nodes.size())};
+      state->nodes.push_back({g, static_cast<std::uint32_t>(state->node_of.size()),
+                              static_cast<std::uint32_t>(state->links.size())});
+      state->node_of.insert(state->node_of.end(), wiring.num_slots, node);
+      state->links.insert(state->links.end(), wiring.links.begin(), wiring.links.end());
+    }
+  }
+  state->first_uplink = static_cast<std::uint32_t>(state->links.size());
+  state->add_uplinks();
+  return Fabric(std::move(state));
+}
+
+ClusterSpec uniform_cluster(std::string_view machine, int gpus, int count, std::string_view gpu) {
+  ClusterSpec spec;
+  spec.id = std::string(machine);
+  ClusterGroup group;
+  group.count = count;
+  group.machine = machine;
+  group.gpus = gpus;
+  group.gpu = gpu;
+  spec.groups.push_back(std::move(group));
+  return spec;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,118 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/cluster_spec.hpp"
+#include "hwspecs/cpu_loader.hpp"
+#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/link_spec.hpp"
+#include "hwspecs/machine_spec.hpp"
+#include "sim/base/ids.hpp"
+
+namespace tracecast {
+
+/// A GPU that takes part, numbered node by node in the order of the cluster file, then by slot.
+using Rank = Id<struct RankTag>;
+using FabricNodeId = Id<struct FabricNodeTag>;
+using FabricLinkId = Id<struct FabricLinkTag>;
+
+enum class FabricLinkKind {
+  Pcie,
+  Nvlink,
+  Socket,      ///< between CPU packages
+  Ethernet,    ///< of a NIC
+  Infiniband,  ///< of a NIC
+  Ipoib,       ///< of a NIC
+  Uplink,      ///< from a leaf switch to the spine or back, all of them as one
+  HostMemory,  ///< of one CPU package; both directions share it
+};
+[[nodiscard]] std::string_view to_string(FabricLinkKind kind);
+
+/// One direction of what joins two nodes of the graph, parallel links as one.
+struct FabricLink {
+  BytesPerSecond bandwidth{};  ///< of payload: count * bandwidth * efficiency of the LinkSpec
+  Seconds latency{};
+  FabricLinkKind kind{};
+};
+
+/// The farthest thing that a route crosses, near to far.
+enum class RouteKind {
+  Self,
+  Nvlink,      ///< NVLink and NVSwitches alone
+  PcieSwitch,  ///< PCIe switches below one root port
+  HostBridge,  ///< the root complex of one CPU package
+  Socket,      ///< from one CPU package to another
+  Network,     ///< NICs
+};
+[[nodiscard]] std::string_view to_string(RouteKind kind);
+
+struct Route {
+  std::vector<FabricLinkId> links;  ///< in the order in which data takes them
+  Seconds latency{};                ///< sum of theirs
+  RouteKind kind = RouteKind::Self;
+  /// Data is written to host memory and read from there: the GPUs cannot reach each other.
+  bool is_staged = false;
+};
+
+/// Hardware by id.
+struct FabricCatalogs {
+  const GpuCatalog& gpus;
+  const CpuCatalog& cpus;
+  const LinkCatalog& links;
+  const MachineCatalog& machines;
+};
+
+/// Machines and their network as directed links, and the way from each GPU to each other. Immutable; copies share
+/// the tables (routes within a machine are found once per kind of node, not once per pair of ranks).
+class Fabric {
+ public:
+  [[nodiscard]] std::uint32_t num_ranks() const;
+  [[nodiscard]] std::uint32_t num_nodes() const;
+  [[nodiscard]] FabricNodeId node_of(Rank rank) const;
+  /// Which GPU of its machine, 0 first.
+  [[nodiscard]] std::uint32_t slot_of(Rank rank) const;
+  /// First rank of a node and how many it has; they are consecutive.
+  [[nodiscard]] Rank first_rank(FabricNodeId node) const;
+  [[nodiscard]] std::uint32_t ranks_of(FabricNodeId node) const;
+
+  [[nodiscard]] const GpuSpec& gpu_of(Rank rank) const;
+  [[nodiscard]] const MachineSpec& machine_of(FabricNodeId node) const;
+  [[nodiscard]] const ClusterGroup& group_of(FabricNodeId node) const;
+  [[nodiscard]] const ClusterSpec& spec() const;
+
+  [[nodiscard]] std::span<const FabricLink> links() const;
+  [[nodiscard]] const FabricLink& link(FabricLinkId id) const;
+  /// "node 3: gpu0 > plx0".
+  [[nodiscard]] std::string name_of(FabricLinkId id) const;
+
+  /// From GPU to GPU. Within a node: over NVLink alone if there is such a way, else over PCIe, else through host memory
+  /// where the cards have no peer access. Between nodes: over the NIC nearest to each.
+  [[nodiscard]] Route route(Rank from, Rank to) const;
+  /// Between a GPU and the memory of the CPU package nearest to it.
+  [[nodiscard]] Route route_to_host(Rank from) const;
+  [[nodiscard]] Route route_from_host(Rank to) const;
+  /// From host memory to host memory: a parameter server's way. `rail`: which NIC, in the order of the machine file;
+  /// taken modulo their number.
+  [[nodiscard]] Route route_between_hosts(FabricNodeId from, FabricNodeId to,
+                                          std::uint32_t rail = 0) const;
+
+ private:
+  friend Fabric build_fabric(const ClusterSpec& spec, const FabricCatalogs& catalogs);
+  struct State;
+  explicit Fabric(std::shared_ptr<const State> state);
+  std::shared_ptr<const State> state_;
+};
+
+/// Throws InputError: an id that is not known, more GPUs than the machine has slots, several nodes of which one has no
+/// NIC, no rank at all, more than a million ranks.
+[[nodiscard]] Fabric build_fabric(const ClusterSpec& spec, const FabricCatalogs& catalogs);
+
+/// `count` nodes of one machine with `gpus` GPUs each, on one switch.
+[[nodiscard]] ClusterSpec uniform_cluster(std::string_view machine, int gpus, int count = 1,
+                                          std::string_view gpu = "");
+
+}  // namespace tracecast

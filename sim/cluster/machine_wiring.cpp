@@ -1,0 +1,333 @@
+#include "sim/cluster/machine_wiring.hpp"
+
+#include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/dijkstra_shortest_paths.hpp>
+#include <functional>
+
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+using Graph =
+    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property,
+                          boost::property<boost::edge_weight_t, double,
+                                          boost::property<boost::edge_index_t, std::uint32_t>>>;
+
+FabricLinkKind kind_of(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::Pcie:
+      return FabricLinkKind::Pcie;
+    case LinkKind::Nvlink:
+      return FabricLinkKind::Nvlink;
+    case LinkKind::Socket:
+      return FabricLinkKind::Socket;
+    case LinkKind::Ethernet:
+      return FabricLinkKind::Ethernet;
+    case LinkKind::Infiniband:
+      return FabricLinkKind::Infiniband;
+    case LinkKind::Ipoib:
+      return FabricLinkKind::Ipoib;
+  }
+  return FabricLinkKind::Pcie;
+}
+
+class Wirer {
+ public:
+  Wirer(const MachineSpec& machine, const ClusterGroup& group, const std::string& network_link,
+        const FabricCatalogs& catalogs)
+      : group_(group), network_link_(network_link), catalogs_(catalogs) {
+    wiring_.machine = machine;
+  }
+
+  MachineWiring wire() {
+    slots_ = wiring_.machine.nodes_of(NodeKind::Gpu);
+    const int most = static_cast<int>(slots_.size());
+    const int gpus = group_.gpus.value_or(most);
+    if (gpus < 0 || gpus > most) {
+      throw InputError(place(), std::to_string(gpus) + " GPUs in " + wiring_.machine.id,
+                       "at most " + std::to_string(most));
+    }
+    slots_.resize(static_cast<std::size_t>(gpus));
+    wiring_.num_slots = static_cast<std::uint32_t>(gpus);
+    add_links();
+    slow_down();
+    route_gpus();
+    route_hosts();
+    find_ports();
+    return std::move(wiring_);
+  }
+
+ private:
+  [[nodiscard]] std::string place() const {
+    return group_.name.empty() ? "cluster" : "cluster, group " + group_.name;
+  }
+  [[nodiscard]] const MachineNode& node(std::uint32_t i) const { return wiring_.machine.nodes[i]; }
+
+  void add_links() {
+    for (const MachineLink& drawn : wiring_.machine.links) {
+      const bool to_network =
+          node(drawn.a).kind == NodeKind::Network || node(drawn.b).kind == NodeKind::Network;
+      const bool replaced = to_network && !network_link_.empty();
+      const LinkSpec& spec = catalogs_.links.find(replaced ? network_link_ : drawn.link);
+      const int count = replaced ? 1 : drawn.count;
+      const FabricLink link{spec.bandwidth * (count * spec.efficiency.value_or(1)), spec.latency,
+                            kind_of(spec.kind)};
+      for (const bool back : {false, true}) {
+        wiring_.links.push_back(link);
+        wiring_.link_names.push_back(node(back ? drawn.b : drawn.a).name + " > " +
+                                     node(back ? drawn.a : drawn.b).name);
+      }
+    }
+    const CpuSpec& cpu = catalogs_.cpus.find(wiring_.machine.cpu);
+    for (const std::uint32_t socket : wiring_.machine.nodes_of(NodeKind::Socket)) {
+      memory_of_.resize(wiring_.machine.nodes.size());
+      memory_of_[socket] = static_cast<std::uint32_t>(wiring_.links.size());
+      wiring_.links.push_back({cpu.memory_bandwidth, Seconds(0), FabricLinkKind::HostMemory});
+      wiring_.link_names.push_back(node(socket).name + " memory");
+    }
+  }
+
+  void slow_down() {
+    for (const SlowLink& slow : group_.slow_links) {
+      bool found = false;
+      for (std::size_t i = 0; i < wiring_.machine.links.size(); ++i) {
+        const std::string& a = node(wiring_.machine.links[i].a).name;
+        const std::string& b = node(wiring_.machine.links[i].b).name;
+        if (!((a == slow.a && b == slow.b) || (a == slow.b && b == slow.a))) continue;
+        found = true;
+        for (const std::size_t direction : {2 * i, 2 * i + 1}) {
+          wiring_.links[direction].bandwidth *= slow.bandwidth_factor;
+        }
+      }
+      if (!found) {
+        throw InputError(place(), "a slow link between \"" + slow.a + "\" and \"" + slow.b + "\"",
+                         "two nodes that a link of " + wiring_.machine.id + " joins");
+      }
+    }
+  }
+
+  /// The way of fewest links from `from` to `to` over links that `takes` allows and nodes that `carries` allows;
+  /// among equals that of the greatest bandwidths.
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> shortest(
+      std::uint32_t from, std::uint32_t to, const std::function<bool(std::uint32_t)>& takes,
+      const std::function<bool(std::uint32_t)>& carries) const {
+    Graph graph(wiring_.machine.nodes.size());
+    for (std::uint32_t i = 0; i < 2 * wiring_.machine.links.size(); ++i) {
+      if (!takes(i)) continue;
+      const MachineLink& drawn = wiring_.machine.links[i / 2];
+      const std::uint32_t a = i % 2 == 0 ? drawn.a : drawn.b, b = i % 2 == 0 ? drawn.b : drawn.a;
+      if (a != from && !carries(a)) continue;
+      // Bandwidths are 0.01 to 1e7 GB/s: their share stays far below one link.
+      const double weight = 1 + 1e-6 / wiring_.links[i].bandwidth.in_gb_per_s();
+      boost::add_edge(a, b, {weight, i}, graph);
+    }
+    std::vector<std::size_t> came_from(boost::num_vertices(graph));
+    std::vector<double> distance(boost::num_vertices(graph));
+    boost::dijkstra_shortest_paths(
+        graph, from, boost::predecessor_map(came_from.data()).distance_map(distance.data()));
+    if (to != from && came_from[to] == to) return std::nullopt;
+    std::vector<std::uint32_t> path;
+    for (std::size_t at = to; at != from; at = came_from[at]) {
+      path.push_back(link_taken(graph, came_from[at], at, distance));
+    }
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+
+  static std::uint32_t link_taken(const Graph& graph, std::size_t a, std::size_t b,
+                                  const std::vector<double>& distance) {
+    const auto weights = boost::get(boost::edge_weight, graph);
+    const auto indices = boost::get(boost::edge_index, graph);
+    for (auto [edge, end] = boost::out_edges(a, graph); edge != end; ++edge) {
+      if (boost::target(*edge, graph) == b && distance[a] + weights[*edge] == distance[b]) {
+        return indices[*edge];
+      }
+    }
+    TRACECAST_CHECK(false, "the way found consists of links of the graph");
+  }
+
+  [[nodiscard]] bool is_gpu_mesh(std::uint32_t i) const {
+    const MachineLink& drawn = wiring_.machine.links[i / 2];
+    const auto is_end = [&](std::uint32_t n) {
+      return node(n).kind == NodeKind::Gpu || node(n).kind == NodeKind::NvSwitch;
+    };
+    return wiring_.links[i].kind == FabricLinkKind::Nvlink && is_end(drawn.a) && is_end(drawn.b);
+  }
+
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> over_nvlink(std::uint32_t from,
+                                                                      std::uint32_t to) const {
+    return shortest(
+        from, to, [&](std::uint32_t i) { return is_gpu_mesh(i); },
+        [&](std::uint32_t n) { return node(n).kind == NodeKind::NvSwitch; });
+  }
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> over_host(std::uint32_t from,
+                                                                    std::uint32_t to) const {
+    return shortest(
+        from, to, [&](std::uint32_t i) { return !is_gpu_mesh(i); },
+        [&](std::uint32_t n) {
+          return node(n).kind == NodeKind::PcieSwitch || node(n).kind == NodeKind::Socket;
+        });
+  }
+  [[nodiscard]] std::vector<std::uint32_t> must_reach(std::uint32_t from, std::uint32_t to) const {
+    auto path = over_host(from, to);
+    if (!path) {
+      throw InputError(place() + ", machine " + wiring_.machine.id,
+                       "no way from " + node(from).name + " to " + node(to).name,
+                       "links over PCIe switches and sockets");
+    }
+    return *path;
+  }
+
+  [[nodiscard]] RouteKind kind_of_path(std::uint32_t from,
+                                       const std::vector<std::uint32_t>& path) const {
+    int sockets = 0;
+    std::uint32_t at = from;
+    for (const std::uint32_t i : path) {
+      sockets += node(at).kind == NodeKind::Socket;
+      const MachineLink& drawn = wiring_.machine.links[i / 2];
+      at = i % 2 == 0 ? drawn.b : drawn.a;
+    }
+    return sockets == 0   ? RouteKind::PcieSwitch
+           : sockets == 1 ? RouteKind::HostBridge
+                          : RouteKind::Socket;
+  }
+
+  [[nodiscard]] std::uint32_t nearest_socket(std::uint32_t from) const {
+    std::optional<std::uint32_t> best;
+    std::size_t hops = 0;
+    for (const std::uint32_t socket : wiring_.machine.nodes_of(NodeKind::Socket)) {
+      const auto path = over_host(from, socket);
+      if (!path || (best && path->size() >= hops)) continue;
+      best = socket;
+      hops = path->size();
+    }
+    if (!best) {
+      throw InputError(place() + ", machine " + wiring_.machine.id,
+                       "no way from " + node(from).name + " to a socket",
+                       "links over PCIe switches");
+    }
+    return *best;
+  }
+
+  [[nodiscard]] LocalPath join(std::vector<std::uint32_t> first, std::uint32_t memory,
+                               const std::vector<std::uint32_t>& second, RouteKind kind) const {
+    first.insert(first.end(), {memory, memory});  // written and read
+    first.insert(first.end(), second.begin(), second.end());
+    return {std::move(first), kind, true};
+  }
+
+  void route_gpus() {
+    for (const std::uint32_t from : slots_) {
+      for (const std::uint32_t to : slots_) {
+        wiring_.gpu_to_gpu.push_back(from == to ? LocalPath{} : between_gpus(from, to));
+      }
+    }
+  }
+
+  [[nodiscard]] LocalPath between_gpus(std::uint32_t from, std::uint32_t to) const {
+    if (auto path = over_nvlink(from, to)) return {std::move(*path), RouteKind::Nvlink, false};
+    auto path = must_reach(from, to);
+    const RouteKind kind = kind_of_path(from, path);
+    // CUDA gives no peer access from one socket to another.
+    if (kind != RouteKind::Socket) return {std::move(path), kind, false};
+    const std::uint32_t socket = nearest_socket(to);
+    return join(must_reach(from, socket), memory_of_[socket], must_reach(socket, to), kind);
+  }
+
+  void route_hosts() {
+    for (const std::uint32_t gpu : slots_) {
+      const std::uint32_t socket = nearest_socket(gpu);
+      auto out = must_reach(gpu, socket), in = must_reach(socket, gpu);
+      out.push_back(memory_of_[socket]);
+      in.insert(in.begin(), memory_of_[socket]);
+      wiring_.gpu_to_host.push_back({std::move(out), RouteKind::HostBridge, false});
+      wiring_.host_to_gpu.push_back({std::move(in), RouteKind::HostBridge, false});
+    }
+  }
+
+  void find_ports() {
+    std::vector<std::uint32_t> nics;
+    for (std::uint32_t i = 0; i < wiring_.machine.links.size(); ++i) {
+      const MachineLink& drawn = wiring_.machine.links[i];
+      const bool a_network = node(drawn.a).kind == NodeKind::Network;
+      if (!a_network && node(drawn.b).kind != NodeKind::Network) continue;
+      const std::uint32_t nic = a_network ? drawn.b : drawn.a;
+      nics.push_back(nic);
+      MachineWiring::Port port;
+      port.up = 2 * i + (a_network ? 1 : 0);
+      port.down = 2 * i + (a_network ? 0 : 1);
+      const std::uint32_t socket = nearest_socket(nic);
+      port.from_host = {must_reach(socket, nic), RouteKind::Network, false};
+      port.from_host.links.insert(port.from_host.links.begin(), memory_of_[socket]);
+      port.from_host.links.push_back(port.up);
+      port.to_host = {must_reach(nic, socket), RouteKind::Network, false};
+      port.to_host.links.insert(port.to_host.links.begin(), port.down);
+      port.to_host.links.push_back(memory_of_[socket]);
+      wiring_.ports.push_back(std::move(port));
+    }
+    if (!nics.empty()) assign_ports(nics);
+  }
+
+  /// Each GPU takes the NIC nearest to it; GPUs that have the same nearest ones take turns.
+  void assign_ports(const std::vector<std::uint32_t>& nics) {
+    std::vector<std::vector<std::uint32_t>> seen;
+    for (const std::uint32_t gpu : slots_) {
+      std::vector<std::uint32_t> nearest;
+      std::size_t hops = 0;
+      for (std::uint32_t k = 0; k < nics.size(); ++k) {
+        const std::size_t distance = must_reach(gpu, nics[k]).size();
+        if (nearest.empty() || distance < hops) {
+          nearest.clear();
+          hops = distance;
+        }
+        if (distance == hops) nearest.push_back(k);
+      }
+      const auto turn = static_cast<std::size_t>(std::count(seen.begin(), seen.end(), nearest));
+      seen.push_back(nearest);
+      const std::uint32_t k = nearest[turn % nearest.size()];
+      wiring_.port_of.push_back(k);
+      connect(gpu, nics[k], wiring_.ports[k]);
+    }
+  }
+
+  void connect(std::uint32_t gpu, std::uint32_t nic, const MachineWiring::Port& port) {
+    // Peer access to the NIC (GPUDirect RDMA) needs InfiniBand verbs and a switch that both hang below.
+    const auto direct = must_reach(gpu, nic);
+    const bool peer = wiring_.links[port.up].kind == FabricLinkKind::Infiniband &&
+                      kind_of_path(gpu, direct) == RouteKind::PcieSwitch;
+    LocalPath out, in;
+    if (peer) {
+      out = {direct, RouteKind::Network, false};
+      in = {must_reach(nic, gpu), RouteKind::Network, false};
+    } else {
+      const std::uint32_t socket = nearest_socket(nic);
+      out = join(must_reach(gpu, socket), memory_of_[socket], must_reach(socket, nic),
+                 RouteKind::Network);
+      in = join(must_reach(nic, socket), memory_of_[socket], must_reach(socket, gpu),
+                RouteKind::Network);
+    }
+    out.links.push_back(port.up);
+    in.links.insert(in.links.begin(), port.down);
+    wiring_.gpu_to_port.push_back(std::move(out));
+    wiring_.port_to_gpu.push_back(std::move(in));
+  }
+
+  const ClusterGroup& group_;
+  const std::string& network_link_;
+  const FabricCatalogs& catalogs_;
+  MachineWiring wiring_;
+  std::vector<std::uint32_t> slots_;
+  std::vector<std::uint32_t> memory_of_;  ///< by node; of sockets
+};
+
+}  // namespace
+
+MachineWiring wire_machine(const MachineSpec& machine, const ClusterGroup& group,
+                           const GpuSpec& /*gpu*/, const std::string& network_link,
+                           const FabricCatalogs& catalogs) {
+  return Wirer(machine, group, network_link, catalogs).wire();
+}
+
+}  // namespace tracecast
