@@ -1,6 +1,8 @@
 #include "sim/engine/task_graph.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -16,6 +18,18 @@ constexpr std::size_t kMostIndices = kNone;
 /// Asks for memory that is needed soon. In a graph larger than the caches the time goes into waiting
 /// for it: with 1e6 tasks a run takes a quarter less where dependencies reach far.
 void fetch(const void* address) { __builtin_prefetch(address); }
+
+/// FNV-1a over 64-bit words.
+std::uint64_t hash_of(std::span<const LinkUse> uses, std::optional<BytesPerSecond> rate_cap) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
+  add(rate_cap ? std::bit_cast<std::uint64_t>(rate_cap->in_si()) : 0);
+  for (const LinkUse& use : uses) {
+    add(use.link.index);
+    add(std::bit_cast<std::uint64_t>(use.weight));
+  }
+  return hash;
+}
 
 /// "3 -> 7 -> 3", long ones cut in the middle.
 std::string in_words(const std::vector<TaskId>& cycle) {
@@ -77,6 +91,52 @@ TaskId TaskGraph::add(std::uint32_t resource, Picoseconds duration) {
   return TaskId{static_cast<std::uint32_t>(duration_.size() - 1)};
 }
 
+LinkId TaskGraph::add_link(BytesPerSecond capacity) {
+  TRACECAST_CHECK(capacity.in_si() > 0 && is_finite(capacity), "a link carries something");
+  TRACECAST_CHECK(capacity_.size() < kMostIndices, "link ids have 32 bits");
+  capacity_.push_back(capacity);
+  return LinkId{static_cast<std::uint32_t>(capacity_.size() - 1)};
+}
+
+TaskId TaskGraph::add_transfer(std::optional<ResourceId> resource, std::span<const LinkUse> uses,
+                               Bytes bytes, Seconds latency,
+                               std::optional<BytesPerSecond> rate_cap) {
+  TRACECAST_CHECK(!resource || resource->index < resources_.size(), "a task's resource exists");
+  TRACECAST_CHECK(bytes.in_bytes() >= 0 && is_finite(bytes), "a transfer has a number of bytes");
+  TRACECAST_CHECK(!rate_cap || (rate_cap->in_si() > 0 && is_finite(*rate_cap)),
+                  "a rate cap lets something through");
+  for (const LinkUse& use : uses) {
+    TRACECAST_CHECK(use.link.index < capacity_.size(), "a transfer's links exist");
+    TRACECAST_CHECK(use.weight > 0 && std::isfinite(use.weight), "a weight is positive");
+  }
+  const TaskId task = add(resource ? resource->index : kNoResource, to_ticks<Picoseconds>(latency));
+  if (bytes > Bytes() && (!uses.empty() || rate_cap)) {
+    transfers_.push_back({task.index, route_of(uses, rate_cap), bytes});
+  }
+  return task;
+}
+
+/// Transfers that take the same links at the same weights and cap share a route.
+std::uint32_t TaskGraph::route_of(std::span<const LinkUse> uses,
+                                  std::optional<BytesPerSecond> rate_cap) {
+  const auto index = static_cast<std::uint32_t>(routes_.size());
+  const auto [found, is_new] = route_by_hash_.try_emplace(hash_of(uses, rate_cap), index);
+  Route route{static_cast<std::uint32_t>(uses_.size()), static_cast<std::uint32_t>(uses.size()),
+              rate_cap};
+  if (!is_new) {
+    for (std::uint32_t i = found->second; i != kNone; i = routes_[i].next) {
+      if (routes_[i].rate_cap == rate_cap && std::ranges::equal(this->uses(routes_[i]), uses)) {
+        return i;
+      }
+    }
+    route.next = std::exchange(found->second, index);
+  }
+  TRACECAST_CHECK(uses_.size() + uses.size() < kMostIndices, "link uses are counted in 32 bits");
+  uses_.insert(uses_.end(), uses.begin(), uses.end());
+  routes_.push_back(route);
+  return index;
+}
+
 void TaskGraph::add_dependency(TaskId before, TaskId after, Picoseconds lag) {
   TRACECAST_CHECK(before.index < num_tasks() && after.index < num_tasks(),
                   "a dependency joins tasks that exist");
@@ -103,7 +163,7 @@ class TaskGraph::Run {
   Schedule finish();
 
  private:
-  enum EventKind : std::uint16_t { kEnds, kBecomesReady };
+  enum EventKind : std::uint16_t { kEnds, kBecomesReady, kFlowsEnd };
   static constexpr std::uint32_t kIsReady = UINT32_MAX;
 
   /// What a task's dependencies touch, together in one half of a cache line: the order in which
@@ -136,6 +196,9 @@ class TaskGraph::Run {
   void start(std::uint32_t task, Picoseconds when);
   void end(std::uint32_t task);
   void end_all_of_now();
+  void add_links();
+  void send(std::uint32_t transfer);
+  void take_sent(const Event<Picoseconds>& event);
   void queue_ready_tasks();
   void serve(ResourceState& resource);
   void give_out_resources();
@@ -153,14 +216,33 @@ class TaskGraph::Run {
   std::vector<std::uint32_t> ready_;     ///< became ready now, in ready order, not yet queued
   std::vector<std::uint32_t> to_serve_;  ///< resources with room and somebody waiting
   std::size_t num_ended_ = 0;
+  FluidLinks links_;
+  std::vector<std::uint32_t>
+      to_send_;  ///< by task: its transfer, until it sends; empty: no transfers
+  std::vector<Picoseconds> sending_;  ///< by transfer: how long it has sent, when it has ended
+  std::vector<std::uint32_t> sent_;   ///< transfers that end now
 };
 
-TaskGraph::Run::Run(const TaskGraph& graph) : graph_(graph), nodes_(graph.num_tasks()) {
+TaskGraph::Run::Run(const TaskGraph& graph)
+    : graph_(graph),
+      nodes_(graph.num_tasks()),
+      links_(queue_, kFlowsEnd, Picoseconds::most() - graph.total_) {
   for (const Resource& resource : graph.resources_) {
     resources_.push_back({.room = resource.capacity, .discipline = resource.discipline});
   }
   sort_dependencies();
   link_programs();
+  if (!graph.transfers_.empty()) add_links();
+}
+
+void TaskGraph::Run::add_links() {
+  for (const BytesPerSecond capacity : graph_.capacity_) links_.add_link(capacity);
+  for (const Route& route : graph_.routes_) links_.add_route(graph_.uses(route), route.rate_cap);
+  to_send_.assign(nodes_.size(), kNone);
+  sending_.resize(graph_.transfers_.size());
+  for (std::uint32_t i = 0; i < graph_.transfers_.size(); ++i) {
+    to_send_[graph_.transfers_[i].task] = i;
+  }
 }
 
 void TaskGraph::Run::sort_dependencies() {
@@ -248,13 +330,35 @@ void TaskGraph::Run::end(std::uint32_t task) {
   }
 }
 
-/// What ends now, and joins that thereby end too.
+/// What ends now, and joins that thereby end too. Of a transfer it may be only the latency.
 void TaskGraph::Run::end_all_of_now() {
   while (!ending_.empty()) {
     const std::uint32_t task = ending_.back();
     ending_.pop_back();
-    end(task);
+    if (!to_send_.empty() && to_send_[task] != kNone) {
+      send(std::exchange(to_send_[task], kNone));
+    } else {
+      end(task);
+    }
   }
+}
+
+void TaskGraph::Run::send(std::uint32_t index) {
+  const Transfer& transfer = graph_.transfers_[index];
+  links_.start(RouteId{transfer.route}, transfer.bytes, index);
+}
+
+void TaskGraph::Run::take_sent(const Event<Picoseconds>& event) {
+  links_.take_ended(event, sent_);
+  for (const std::uint32_t transfer : sent_) {
+    const std::uint32_t task = graph_.transfers_[transfer].task;
+    sending_[transfer] = event.time - (nodes_[task].start + graph_.duration_[task]);
+    if (nodes_[task].resource != kNoResource) {
+      resources_[nodes_[task].resource].busy += sending_[transfer];
+    }
+    ending_.push_back(task);
+  }
+  sent_.clear();
 }
 
 void TaskGraph::Run::mark_to_serve(std::uint32_t index) {
@@ -313,13 +417,16 @@ Schedule TaskGraph::Run::finish() {
     end_all_of_now();
     give_out_resources();
     if (!ending_.empty()) continue;
+    links_.settle();
     if (queue_.empty()) break;
     do {
       const Event<Picoseconds> event = queue_.pop();
       if (event.kind == kEnds) {
         ending_.push_back(event.id);
-      } else {
+      } else if (event.kind == kBecomesReady) {
         make_ready(event.id);
+      } else {
+        take_sent(event);
       }
     } while (queue_.has_event_now());
   }
@@ -337,6 +444,17 @@ Schedule TaskGraph::Run::finish() {
     schedule.end.push_back(node.start + graph_.duration_[task]);
     schedule.released_by.push_back(node.released_by);
     schedule.makespan = std::max(schedule.makespan, schedule.end.back());
+  }
+  for (std::size_t i = 0; i < sending_.size(); ++i) {
+    Picoseconds& end = schedule.end[graph_.transfers_[i].task];
+    end += sending_[i];
+    schedule.makespan = std::max(schedule.makespan, end);
+  }
+  schedule.carried.resize(graph_.num_links());
+  for (const Transfer& transfer : graph_.transfers_) {
+    for (const LinkUse& use : graph_.uses(graph_.routes_[transfer.route])) {
+      schedule.carried[use.link.index] += use.weight * transfer.bytes;
+    }
   }
   for (const ResourceState& resource : resources_) schedule.busy.push_back(resource.busy);
   return schedule;

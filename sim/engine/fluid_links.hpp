@@ -1,0 +1,154 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/base/ids.hpp"
+#include "sim/base/units.hpp"
+#include "sim/engine/event_queue.hpp"
+#include "sim/engine/time.hpp"
+
+namespace tracecast::engine {
+
+using LinkId = Id<struct LinkTag>;
+using RouteId = Id<struct RouteTag>;
+
+/// A flow at rate r takes `weight * r` of the link's capacity. Weights above one: a ring that crosses
+/// a link several times, or many like transfers written as one. Positive and finite.
+struct LinkUse {
+  LinkId link;
+  double weight = 1;
+  friend constexpr auto operator<=>(const LinkUse&, const LinkUse&) = default;
+};
+
+/// Links whose capacity flows share max-min fairly, on the clock of an event queue.
+///
+/// Every flow has one rate at a time; the rates are such that none can rise without lowering one that
+/// is not higher (progressive filling): each flow either runs at its cap, or crosses a link that is
+/// full and on which no flow is faster, its bottleneck. Source: Bertsekas and Gallager, "Data
+/// Networks", 2nd ed., 6.5.2, with weights as coefficients of the capacity constraints.
+///
+/// The part under `FluidNetwork` and `TaskGraph`, who own the queue: they start flows now, call
+/// settle() when all starts and ends of this moment are known, and hand events of `event_kind` back
+/// to take_ended(). Flows are kept by route; a route costs memory for good, a flow only while it
+/// sends. Times of ends are rounded to the nearest picosecond; progress is not rounded.
+/// How it is solved: notes/0002-fluid-network.md.
+class FluidLinks {
+ public:
+  /// Refuses ends after `last` with InputError. The queue outlives this.
+  FluidLinks(EventQueue<Picoseconds>& queue, std::uint16_t event_kind,
+             Picoseconds last = Picoseconds::most())
+      : queue_(queue), event_kind_(event_kind), last_(last) {}
+
+  /// Capacity positive and finite.
+  LinkId add_link(BytesPerSecond capacity);
+  /// The links a flow takes, and the most it can do: one of the two is needed. The weights of a link
+  /// named twice add up.
+  RouteId add_route(std::span<const LinkUse> uses,
+                    std::optional<BytesPerSecond> rate_cap = std::nullopt);
+
+  /// Sends `bytes` > 0 from now on; the number comes back when they are through.
+  void start(RouteId route, Bytes bytes, std::uint32_t tag);
+  /// Gives every flow its rate, and the queue the ends that follow, all later than now.
+  void settle();
+  /// Appends the tags of the flows that end with this event; none if it no longer holds.
+  void take_ended(const Event<Picoseconds>& event, std::vector<std::uint32_t>& ended);
+
+  /// What each flow on this route gets since the last settle(); zero without flows.
+  [[nodiscard]] BytesPerSecond rate(RouteId route) const;
+  [[nodiscard]] std::size_t num_flows(RouteId route) const {
+    return routes_[route.index].flows.size();
+  }
+  [[nodiscard]] std::size_t num_links() const { return links_.size(); }
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  static constexpr std::uint32_t kOwn = UINT32_MAX - 1;  ///< runs at its cap
+  static constexpr std::uint32_t kOwnEvent = 1u << 31;   ///< event ids of routes at their cap
+
+  /// Bytes that a flow present all the time has sent: flows of equal rate need one of these, not a
+  /// rate each.
+  struct Clock {
+    double work = 0;  ///< bytes, at `since`
+    double rate = 0;  ///< bytes per picosecond
+    Picoseconds since{};
+    Picoseconds queued = Picoseconds::most();  ///< the event that holds; none: most
+  };
+  struct Flow {
+    double target = 0;  ///< ends when its route's work is this
+    std::uint32_t tag = 0;
+  };
+  struct Member {
+    double key = 0;  ///< its next end in the work of the link
+    std::uint32_t route = 0;
+  };
+  struct Sender {
+    std::uint32_t route = 0, use = 0;
+  };
+  struct Link {
+    double capacity = 0;  ///< bytes per picosecond
+    Clock clock;
+    std::vector<Member> members;     ///< heap of the routes whose bottleneck it is
+    std::vector<Sender> senders;     ///< all routes that send over it now
+    std::uint32_t named_by = kNone;  ///< the last use of the route being added
+    // While solving:
+    double left = 0;    ///< capacity not given away
+    double weight = 0;  ///< of the flows that have no rate yet
+    std::uint32_t open = 0;
+    bool dirty = false;
+  };
+  struct Use {
+    std::uint32_t link = 0;
+    std::uint32_t place = 0;  ///< in the link's `senders`
+    double weight = 1;
+  };
+  struct Route {
+    std::uint32_t first_use = 0, num_uses = 0;
+    std::uint32_t bottleneck = kNone;  ///< a link, kOwn, or kNone while it has no rate
+    std::uint32_t place = 0;           ///< in the bottleneck's `members`
+    double cap = 0;                    ///< bytes per picosecond; infinite: none
+    double offset = 0;                 ///< its work minus that of the bottleneck
+    Clock own;
+    std::vector<Flow> flows;  ///< heap, next end first
+    bool collected = false, fixed = false;
+  };
+  struct Share {
+    double rate = 0;
+    std::uint32_t index = 0;  ///< a link, or kOwnEvent + a route with a cap
+  };
+
+  [[nodiscard]] std::span<Use> uses(const Route& route) {
+    return {uses_.data() + route.first_use, route.num_uses};
+  }
+  void advance(Clock& clock) const;
+  [[nodiscard]] double work_now(const Route& route) const;
+  [[nodiscard]] static Picoseconds time_to(const Clock& clock, double target);
+  [[nodiscard]] static bool has_reached(const Clock& clock, double target, Picoseconds now);
+  void mark_dirty(const Route& route);
+  void join_links(std::uint32_t index);
+  void leave_links(std::uint32_t index);
+  void collect();
+  void fill();
+  void fix(std::uint32_t route, std::uint32_t bottleneck, double rate);
+  void set_bottleneck(std::uint32_t index, std::uint32_t bottleneck);
+  void schedule(Clock& clock, double target, std::uint32_t event_id);
+  void end_first_flow(std::uint32_t index, std::vector<std::uint32_t>& ended);
+  void sift(Link& link, std::size_t place);
+  void insert_member(Link& link, Member member);
+  void remove_member(Link& link, std::size_t place);
+  void update_key(std::uint32_t index);
+
+  EventQueue<Picoseconds>& queue_;
+  std::uint16_t event_kind_;
+  Picoseconds last_;
+  std::vector<Link> links_;
+  std::vector<Route> routes_;
+  std::vector<Use> uses_;
+  std::vector<std::uint32_t> dirty_;      ///< links whose flows changed since settle()
+  std::vector<std::uint32_t> collected_;  ///< routes to be given a rate
+  std::vector<Share> shares_;             ///< heap while solving
+};
+
+}  // namespace tracecast::engine
