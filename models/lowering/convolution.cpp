@@ -319,9 +319,12 @@ class CandidateBuilder {
     close_nchw(candidate);
   }
 
+  /// 16-bit images pass through spectra of 32-bit numbers, unless they lie in NHWC.
   [[nodiscard]] bool is_fft_shape() const {
-    return cuda_formats_.math == Precision::Fp32 && formats_.storage == Precision::Fp32 &&
-           a_.groups == 1 && a_.dilation_h == 1 && a_.dilation_w == 1 &&
+    const bool is_wide =
+        formats_.storage == Precision::Fp32 && cuda_formats_.math == Precision::Fp32;
+    const bool is_half = formats_.storage == Precision::Fp16 && layout_ == ImageLayout::Nchw;
+    return (is_wide || is_half) && a_.groups == 1 && a_.dilation_h == 1 && a_.dilation_w == 1 &&
            a_.r > std::max(a_.pad_top, a_.pad_bottom) && a_.s > std::max(a_.pad_left, a_.pad_right);
   }
   /// Planes that an FFT transforms, and into what.
@@ -356,7 +359,9 @@ class CandidateBuilder {
                      in2_.elements, in2,
                      pass_ == Pass::BackwardWeights ? kTransform : kFilterTransform,
                      pass_ == Pass::BackwardWeights ? spectra.tiles : 1);
-    Kernel& product = append_products(candidate, cuda_formats_, products);
+    Formats formats = cuda_formats_;
+    formats.math = Precision::Fp32;  // spectra are, whatever the images
+    Kernel& product = append_products(candidate, formats, products);
     product.launches = spectra.tiles;
     product.flops = product.flops * tiles;
     // The filter's spectrum is read again for every tile.

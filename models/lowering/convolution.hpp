@@ -21,7 +21,7 @@ namespace tracecast::lowering {
 ///   ExplicitGemm       forward, fp32: im2col, then one product; workspace e n c r s p q.
 ///                      1x1, stride 1, on Ampere's tensor cores: a plain product, no im2col
 ///   Direct             groups == c: what cuDNN 7 runs as IMPLICIT_GEMM then
-///   Fft                fp32, stride 1, dilation 1, groups 1, filter > pad, padded image <= 256;
+///   Fft                fp32, or fp16 in NCHW with spectra of fp32; stride 1, dilation 1, groups 1, filter > pad, padded image <= 256;
 ///                      F = power of two >= padded image, at least 16;
 ///                      S = F (F/2 + 1) complex values per plane, half a spectrum of real data;
 ///                      kernels: flip the filter, transform both operands, S products of complex

@@ -55,10 +55,19 @@ void CachingAllocator::return_free_segments(FreeBlocks& free) {
   }
 }
 
+void CachingAllocator::release_cached() {
+  return_free_segments(free_small_);
+  return_free_segments(free_large_);
+}
+
+std::int64_t CachingAllocator::largest_available() const {
+  const std::int64_t cached = free_large_.empty() ? 0 : free_large_.rbegin()->first;
+  return std::max({cached, limit_ - reserved_, std::int64_t{0}});
+}
+
 CachingAllocator::Handle CachingAllocator::take_segment(std::int64_t size, bool small) {
   if (reserved_ + size > limit_) {
-    return_free_segments(free_small_);
-    return_free_segments(free_large_);
+    release_cached();
   }
   reserved_ += size;
   most_reserved_ = std::max(most_reserved_, reserved_);

@@ -25,7 +25,11 @@ class CachingAllocator {
   /// `size` at least 1.
   [[nodiscard]] Handle allocate(std::int64_t size);
   void release(Handle handle);
+  /// Gives segments without a block in use back to the driver.
+  void release_cached();
 
+  /// Size of the largest request that needs no segment given back first: what the driver has left, or a free block.
+  [[nodiscard]] std::int64_t largest_available() const;
   /// Bytes taken from the driver and not given back.
   [[nodiscard]] std::int64_t reserved() const { return reserved_; }
   /// The most there has been of them; above the limit when the requests do not fit.

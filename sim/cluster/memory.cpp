@@ -75,16 +75,32 @@ class Replay {
     if (bytes > 0) (void)allocator_.allocate(bytes);
   }
 
+  /// The first step: every op tries what it could run with.
+  void try_algorithms(std::span<const std::vector<Bytes>> tried,
+                      std::span<const Bytes> workspaces) {
+    for (std::uint32_t i = 0; i < births_.size(); ++i) {
+      for (const std::uint32_t b : births_[i]) allocate(b);
+      std::int64_t largest = 0;
+      for (const Bytes workspace : tried[i]) {
+        const std::int64_t size = as_integer(workspace);
+        if (size <= allocator_.largest_available()) largest = std::max(largest, size);
+      }
+      if (largest > 0) {
+        allocator_.release(allocator_.allocate(largest));
+        allocator_.release_cached();
+      }
+      use_scratch(workspaces.empty() ? Bytes(0) : workspaces[i]);
+      for (const std::uint32_t b : deaths_[i]) release(b);
+    }
+  }
+
   void run(std::span<const Bytes> workspaces, MemoryPlan& plan) {
     plan.by_class = now_;
     plan.peak_live = now_.live();
     for (std::uint32_t i = 0; i < births_.size(); ++i) {
       for (const std::uint32_t b : births_[i]) allocate(b);
       now_.workspace = workspaces.empty() ? Bytes(0) : workspaces[i];
-      if (now_.workspace > Bytes(0)) {
-        allocator_.release(
-            allocator_.allocate(std::max<std::int64_t>(as_integer(now_.workspace), 1)));
-      }
+      use_scratch(now_.workspace);
       if (now_.live() > plan.peak_live || !plan.peak_op) {
         plan.by_class = now_;
         plan.peak_live = now_.live();
@@ -98,6 +114,11 @@ class Replay {
   [[nodiscard]] const CachingAllocator& allocator() const { return allocator_; }
 
  private:
+  void use_scratch(Bytes bytes) {
+    if (bytes > Bytes(0)) {
+      allocator_.release(allocator_.allocate(std::max<std::int64_t>(as_integer(bytes), 1)));
+    }
+  }
   void allocate(std::uint32_t b) {
     part_of(now_, buffers_[b].memory_class) += as_bytes(buffers_[b].bytes);
     handles_[b] = allocator_.allocate(buffers_[b].bytes);
@@ -125,6 +146,9 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
                        const CostProfile& profile, const MemoryOptions& options) {
   TRACECAST_CHECK(workspaces.empty() || workspaces.size() == graph.ops().size(),
                   "one workspace per op");
+  TRACECAST_CHECK(
+      options.tried_workspaces.empty() || options.tried_workspaces.size() == graph.ops().size(),
+      "the tried workspaces of every op");
   const Bytes opened = device_context(gpu, profile);
   const Bytes context = opened + framework.context_memory;
   const Bytes free_at_start = max(gpu.memory - opened, Bytes(0));
@@ -133,15 +157,20 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
 
   const std::int64_t block = std::max<std::int64_t>(as_integer(framework.allocator_block), 1);
   const std::vector<Bytes> sizes = element_sizes(graph, framework, gpu, options.precision);
-  Replay replay(find_buffers(graph, framework,
-                             {.element_sizes = sizes, .keeps_gradients = options.keeps_gradients}),
-                block,
-                CachingAllocator(block, as_integer(framework.allocator_large_segment),
-                                 as_integer(free_for_tensors)),
-                graph.ops().size());
-  if (options.precision == PrecisionMode::Amp) {
-    replay.hold(half_copies(graph), MemoryClass::Weights);
-  }
+  const auto start = [&] {
+    Replay replay(
+        find_buffers(graph, framework,
+                     {.element_sizes = sizes, .keeps_gradients = options.keeps_gradients}),
+        block,
+        CachingAllocator(block, as_integer(framework.allocator_large_segment),
+                         as_integer(free_for_tensors)),
+        graph.ops().size());
+    if (options.precision == PrecisionMode::Amp) {
+      replay.hold(half_copies(graph), MemoryClass::Weights);
+    }
+    return replay;
+  };
+  Replay replay = start();
   MemoryPlan plan;
   replay.run(workspaces, plan);
 
@@ -149,10 +178,18 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
   const Bytes by_tensors = takes_share ? plan.peak_live : reserved;
   const Bytes share =
       min(free_at_start * framework.pool_fraction, free_at_start - framework.pool_least_reserve);
-  const Bytes pool = takes_share ? max(min(share, free_for_tensors), Bytes(0)) : by_tensors;
+  Bytes pool = takes_share ? max(min(share, free_for_tensors), Bytes(0)) : by_tensors;
   plan.capacity = gpu.memory;
   plan.needed = by_tensors + context;
   plan.fits = takes_share ? by_tensors <= pool : plan.needed <= gpu.memory;
+  const bool caches = !takes_share && framework.allocator_large_segment > Bytes(0);
+  if (caches && plan.fits && !options.tried_workspaces.empty()) {
+    Replay trying = start();
+    MemoryPlan after;
+    trying.try_algorithms(options.tried_workspaces, workspaces);
+    trying.run(workspaces, after);
+    pool = max(pool, as_bytes(trying.allocator().most_reserved()));
+  }
   plan.by_class.context = context;
   plan.by_class.pool = max(pool - plan.peak_live, Bytes(0));
   plan.device_used = plan.by_class.total();

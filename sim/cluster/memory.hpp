@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/framework_profile.hpp"
@@ -52,6 +53,8 @@ struct MemoryOptions {
   PrecisionMode precision = PrecisionMode::Fp32;
   /// Gradients of weights stay between steps whatever the framework does: several micro-batches share an update.
   bool keeps_gradients = false;
+  /// Of op i: the scratch of every algorithm that the library tries before the first step. Empty: it tries none.
+  std::span<const std::vector<Bytes>> tried_workspaces{};
 };
 
 /// Peak memory by liveness over the order of execution.
@@ -64,6 +67,10 @@ struct MemoryOptions {
 /// The allocator's overhead comes from replaying the step on `CachingAllocator` with what the context leaves, or is
 /// the reserve of a framework that takes a share of the device at start:
 ///   pool = min(pool_fraction * free, free - pool_least_reserve, free - libraries),   free = memory - device_context
+/// Where an allocator that caches serves a library that tries algorithms, the first step comes before the one above: each
+/// op's largest scratch that is still to be had (`tried_workspaces`) is taken and given back, cached segments with it. This
+/// raises `device_used`, not `needed`: only what is free is tried. Source: PyTorch, aten/src/ATen/native/cudnn/Conv_v7.cpp,
+/// getMaxWorkspaceSize and findAlgorithms.
 /// Its libraries (`context_memory`) are loaded later, into what it left: that is what it leaves it for.
 [[nodiscard]] MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspaces,
                                      const FrameworkProfile& framework, const GpuSpec& gpu,

@@ -58,6 +58,20 @@ std::vector<Bytes> workspaces_of(const NetworkGraph& graph, const PricedStep& pr
   return workspaces;
 }
 
+/// Of every op: the scratch of what a library tries before it settles; empty where it goes by rules.
+std::vector<std::vector<Bytes>> tried_workspaces_of(const NetworkGraph& graph,
+                                                    const LoweredStep& lowered) {
+  std::vector<std::vector<Bytes>> tried;
+  for (const LoweredOp& op : lowered.ops) {
+    if (op.policy != ChoicePolicy::Autotuned || op.candidates.size() < 2) continue;
+    tried.resize(graph.ops().size());
+    for (const Candidate& candidate : op.candidates) {
+      tried[op.op.index].push_back(candidate.workspace);
+    }
+  }
+  return tried;
+}
+
 MemoryOptions memory_options(const PredictRequest& r) {
   return {.precision = r.precision, .keeps_gradients = r.keeps_gradients};
 }
@@ -67,8 +81,11 @@ PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& frame
                           const NetworkGraph& in_memory) {
   PlannedStep step;
   step.priced = price_step(lower(r.graph, framework, r.gpu, {.precision = r.precision}), r);
+  MemoryOptions options = memory_options(r);
+  const auto tried = tried_workspaces_of(r.graph, step.priced.lowered);
+  options.tried_workspaces = tried;
   step.memory = plan_memory(in_memory, workspaces_of(r.graph, step.priced), framework, r.gpu,
-                            r.cost, memory_options(r));
+                            r.cost, options);
   return step;
 }
 

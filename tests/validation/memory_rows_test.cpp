@@ -117,6 +117,12 @@ std::string batch_of_log(const Row& log, const std::string& model, const std::ve
   return "";
 }
 
+/// Whether NVIDIA's example of a network sets torch.backends.cudnn.benchmark. Source: DeepLearningExamples, main.py of
+/// PyTorch/Classification/ConvNets and PyTorch/Detection/SSD; train_net.py of Mask R-CNN does not.
+bool sets_benchmark(std::string_view network) {
+  return network == "resnet50" || network == "ssd300_rn50";
+}
+
 struct Judged {
   std::string id;
   double measured = 0, predicted = 0;
@@ -150,9 +156,7 @@ TEST_SUITE_BEGIN("validation/memory_rows");
 
 // Every measured memory figure of the two tables whose network, batch, framework and phase are known. Nothing is
 // fitted to them. To read the table: validation_test -ts=validation/memory_rows -s
-// 12 % are wanted; 12.5 are reached since mixed precision on V100 transposes images for its tensor cores, which leaves the
-// caching allocator less to cache.
-TEST_CASE("measured device memory is predicted within 13 % on average") {
+TEST_CASE("measured device memory is predicted within 12 % on average") {
   const auto e2e_path = find_data("published/e2e.csv");
   const auto components_path = find_data("published/components.csv");
   if (!e2e_path || !components_path) return;
@@ -174,7 +178,11 @@ TEST_CASE("measured device memory is predicted within 13 % on average") {
         ++not_ours;
         continue;
       }
-      const MemoryPlan plan = plan_memory(make_job(*options, sources), sources);
+      Job job = make_job(*options, sources);
+      if (row["source"].starts_with("lambdal") && sets_benchmark(options->network)) {
+        job.framework.autotunes_convolutions = true;
+      }
+      const MemoryPlan plan = plan_memory(job, sources);
       const Bytes predicted = stated->meter == Meter::Device ? plan.device_used : plan.peak_live;
       judged.push_back({row["id"], stated->mib, predicted.in_mib()});
     }
@@ -192,7 +200,7 @@ TEST_CASE("measured device memory is predicted within 13 % on average") {
                                     << judged.size() << ": mean absolute error " << 100 * mean
                                     << " %");
   CHECK(judged.size() >= 30);
-  CHECK(mean <= 0.13);
+  CHECK(mean <= 0.12);
 }
 
 /// Changes of device memory in a PyTorch profiler trace: time in us, bytes.

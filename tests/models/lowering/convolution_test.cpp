@@ -259,10 +259,25 @@ TEST_SUITE("models/lowering/convolution") {
     }
   }
 
-  TEST_CASE("half-width data has no FFT and no 5x5 Winograd") {
-    const auto list =
-        algorithms(candidates(square(8, 64, 28, 64, 5), Pass::Forward, PrecisionMode::Fp16));
-    CHECK(list == std::set{Algorithm::ImplicitGemm, Algorithm::ImplicitPrecomputedGemm});
+  TEST_CASE("half-width data has FFT in NCHW alone, in 32-bit spectra, and no 5x5 Winograd") {
+    using enum Algorithm;
+    const ConvAttributes a = square(8, 64, 28, 64, 5);
+    const auto list = [&](ImageLayout layout) {
+      return convolution_candidates(a, Pass::Forward, PrecisionMode::Fp16, layout, test::volta(),
+                                    8);
+    };
+    CHECK(algorithms(list(ImageLayout::Nchw)) ==
+          std::set{ImplicitGemm, ImplicitPrecomputedGemm, Fft, FftTiling});
+    CHECK(algorithms(list(ImageLayout::Nhwc)) == std::set{ImplicitGemm, ImplicitPrecomputedGemm});
+    for (const Algorithm algorithm : {Fft, FftTiling}) {
+      const auto half = list(ImageLayout::Nchw);
+      const auto wide = candidates(a, Pass::Forward);
+      // Complex fp32 numbers in both: the same scratch and the same arithmetic.
+      CHECK(find(half, algorithm).workspace == find(wide, algorithm).workspace);
+      for (const Kernel& kernel : find(half, algorithm).kernels) {
+        if (std::holds_alternative<MatrixWork>(kernel.work)) CHECK(kernel.math == Precision::Fp32);
+      }
+    }
   }
 
   TEST_CASE("Winograd saves the multiplications of its tiles") {

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <vector>
 
 #include "models/ops.hpp"
 #include "models/training.hpp"
@@ -79,6 +80,30 @@ TEST_CASE("16-bit activations halve what is not kept wide") {
   // The input as it was fed, in fp32; h and r in 16 bits.
   CHECK(plan.by_class.activations.in_bytes() == 400 + 100 + 100);
   CHECK(plan.by_class.weights.in_bytes() == 22000 + 11000);  // and a 16-bit copy of the weights
+}
+
+TEST_CASE("trying algorithms takes the largest scratch that is left, and gives it back") {
+  // 2 MiB segments from the driver, 40 MiB in all; three ops need one small segment between them.
+  constexpr double kMiB = 1 << 20;
+  FrameworkProfile framework = plain_framework();
+  framework.allocator_block = Bytes(512);
+  framework.allocator_large_segment = Bytes(20 * kMiB);
+  const std::array<std::vector<Bytes>, 3> tried = {
+      {{Bytes(4 * kMiB), Bytes(30 * kMiB), Bytes(50 * kMiB)}, {}, {Bytes(2 * kMiB)}}};
+  MemoryOptions options{.precision = PrecisionMode::Fp32};
+  const auto plan = [&] {
+    return plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(40 * kMiB)), kProfile,
+                       options);
+  };
+  CHECK(plan().device_used.in_mib() == 2);
+  options.tried_workspaces = tried;
+  // 50 MiB are more than there is and are not tried; of the rest 30 is the largest.
+  CHECK(plan().device_used.in_mib() == 2 + 30);
+  CHECK(plan().needed.in_mib() == 2);
+  CHECK(plan().fits);
+  // A framework that took its share at the start tries within it.
+  framework.pool_fraction = 0.5;
+  CHECK(plan().device_used.in_mib() == 20);
 }
 
 TEST_CASE("training keeps activations, gradients and optimizer state") {
@@ -215,6 +240,7 @@ TEST_CASE("an allocator at its limit gives free segments back before it asks for
   const auto a = allocator.allocate(30 * kMiB);
   const auto b = allocator.allocate(30 * kMiB);
   allocator.release(a);
+  CHECK(allocator.largest_available() == 30 * kMiB);  // the free segment; the driver has 4
   const auto c = allocator.allocate(34 * kMiB);  // 60 + 34 > 64: the free segment of 30 goes first
   CHECK(allocator.reserved() == 64 * kMiB);
   CHECK(allocator.most_reserved() == 64 * kMiB);
@@ -224,6 +250,21 @@ TEST_CASE("an allocator at its limit gives free segments back before it asks for
   (void)allocator.allocate(40 * kMiB);  // nothing to give back: beyond the limit
   CHECK(allocator.most_reserved() == 104 * kMiB);
   allocator.release(c);
+}
+
+TEST_CASE("an allocator gives back segments that nothing uses, and no others") {
+  constexpr std::int64_t kMiB = 1 << 20;
+  CachingAllocator allocator(512, 20 * kMiB, 64 * kMiB);
+  const auto a = allocator.allocate(4 * kMiB);  // of a segment of 20
+  const auto b = allocator.allocate(30 * kMiB);
+  allocator.release(b);
+  allocator.release_cached();
+  CHECK(allocator.reserved() == 20 * kMiB);
+  CHECK(allocator.largest_available() == 44 * kMiB);
+  allocator.release(a);
+  allocator.release_cached();
+  CHECK(allocator.reserved() == 0);
+  CHECK(allocator.most_reserved() == 50 * kMiB);
 }
 
 TEST_SUITE_END();
