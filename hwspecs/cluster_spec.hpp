@@ -1,9 +1,9 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "hwspecs/spec_identity.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
@@ -24,7 +24,16 @@ struct ClusterGroup {
   /// Every kernel takes so many times its time; 1 = healthy, 1.3 = a third slower.
   double compute_time_factor = 1;
   std::vector<SlowLink> slow_links;
-  Seconds start_jitter{};  ///< its ranks begin at a uniform random moment in [0, start_jitter)
+  Seconds start_jitter{};   ///< its ranks begin at a uniform random moment in [0, start_jitter)
+  std::string switch_name;  ///< that its NICs are plugged into; empty without switches
+};
+
+/// A switch of a drawn network; it carries what its links carry.
+struct ClusterSwitch {
+  std::string name;
+  std::string parent;  ///< empty: the root
+  std::string link;    ///< id of a LinkSpec: to the parent
+  int count = 1;       ///< parallel ones
 };
 
 /// What joins the nodes. Each NIC of a machine is plugged into a leaf switch.
@@ -34,6 +43,7 @@ struct ClusterNetwork {
   int nodes_per_leaf = 0;       ///< 0: one switch that carries every pair at full rate
   double oversubscription = 1;  ///< bandwidth of a leaf's NICs over that of its uplinks
   bool rail_optimized = false;  ///< NIC k of every node of a leaf group is on leaf k of the group
+  std::vector<ClusterSwitch> switches;  ///< a tree; empty: as the values before say
 };
 
 /// How often nodes fail and what that costs.
@@ -43,12 +53,20 @@ struct ClusterFailures {
   Seconds restart{};           ///< from failure to the first step after it
 };
 
-/// Machines and the network between them. Free of cycles and checked by its loader; whether the ids in it exist is
-/// checked where a Fabric is built.
-struct ClusterSpec : SpecIdentity {
+/// Machines and the network between them. One that was loaded is valid: names are there and unique, numbers in range,
+/// switches form one tree that every group is plugged into. Whether the ids in it exist is checked where a Fabric is
+/// built.
+struct ClusterSpec {
+  std::string id, name;
   std::vector<ClusterGroup> groups;
   ClusterNetwork network;
   std::optional<ClusterFailures> failures;
 };
+
+/// Reads and checks one cluster in text format (hwspecs/proto/cluster_spec.proto). `where` names it in errors.
+/// Throws InputError with line: bad syntax, no group, a group without name or machine or with a name given twice,
+/// counts below 1 or absurd, factors out of range, switches that are not one tree, a group on no switch, leaves and
+/// drawn switches at once.
+[[nodiscard]] ClusterSpec load_cluster_spec(std::string_view text, std::string_view where);
 
 }  // namespace tracecast

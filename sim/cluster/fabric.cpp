@@ -58,6 +58,7 @@ struct Fabric::State {
   struct Group {
     MachineWiring wiring;
     GpuSpec gpu;
+    std::uint32_t drawn_switch = 0;
   };
   struct Node {
     std::uint32_t group = 0;
@@ -69,17 +70,28 @@ struct Fabric::State {
   std::vector<Node> nodes;
   std::vector<FabricNodeId> node_of;  ///< by rank
   std::vector<FabricLink> links;
-  /// Leaf switches: two links each, up and down, from `first_uplink` on. Leaf of a NIC: see leaf_of.
+  /// Switches as a tree: links first_uplink + 2 i and + 2 i + 1 lead from switch i to its parent and back. The root has
+  /// them too; nothing takes them.
+  struct Switch {
+    std::string name;
+    std::optional<std::uint32_t> parent;
+    std::uint32_t depth = 0;
+  };
+  std::vector<Switch> switches;
   std::uint32_t first_uplink = 0;
-  std::uint32_t num_leaves = 0;
   std::uint32_t rails = 1;
 
   [[nodiscard]] const MachineWiring& wiring(FabricNodeId node) const {
     return groups[nodes[node.index].group].wiring;
   }
-  [[nodiscard]] std::uint32_t leaf_of(FabricNodeId node, std::uint32_t port) const {
-    const std::uint32_t pod = node.index / static_cast<std::uint32_t>(spec.network.nodes_per_leaf);
-    return spec.network.rail_optimized ? pod * rails + port % rails : pod;
+  /// The switch that a NIC is plugged into; nothing: one switch carries all.
+  [[nodiscard]] std::optional<std::uint32_t> switch_of(FabricNodeId node,
+                                                       std::uint32_t port) const {
+    const ClusterNetwork& network = spec.network;
+    if (!network.switches.empty()) return groups[nodes[node.index].group].drawn_switch;
+    if (network.nodes_per_leaf == 0) return std::nullopt;
+    const std::uint32_t pod = node.index / static_cast<std::uint32_t>(network.nodes_per_leaf);
+    return 1 + (network.rail_optimized ? pod * rails + port % rails : pod);  // 0 is the spine
   }
 
   void append(Route& route, const LocalPath& path, FabricNodeId node) const {
@@ -89,35 +101,76 @@ struct Fabric::State {
     route.kind = std::max(route.kind, path.kind);
     route.is_staged |= path.is_staged;
   }
-  /// From leaf to leaf, over the spine when they differ.
+  /// From switch to switch, up to the nearest common one and down again.
   void cross(Route& route, FabricNodeId from, std::uint32_t from_port, FabricNodeId to,
              std::uint32_t to_port) const {
-    if (spec.network.nodes_per_leaf == 0) return;
-    const std::uint32_t a = leaf_of(from, from_port), b = leaf_of(to, to_port);
-    if (a == b) return;
-    route.links.push_back({first_uplink + 2 * a});
-    route.links.push_back({first_uplink + 2 * b + 1});
+    const auto first = switch_of(from, from_port), last = switch_of(to, to_port);
+    if (!first || !last) return;
+    std::uint32_t a = *first, b = *last;
+    std::vector<FabricLinkId> down;
+    while (a != b) {
+      if (switches[a].depth >= switches[b].depth) {
+        route.links.push_back({first_uplink + 2 * a});
+        a = *switches[a].parent;
+      } else {
+        down.push_back({first_uplink + 2 * b + 1});
+        b = *switches[b].parent;
+      }
+    }
+    route.links.insert(route.links.end(), down.rbegin(), down.rend());
   }
+
+  void add_uplink(Switch added, BytesPerSecond bandwidth) {
+    switches.push_back(std::move(added));
+    for (int direction = 0; direction < 2; ++direction) {
+      links.push_back({bandwidth, Seconds(0), FabricLinkKind::Uplink});
+    }
+  }
+
+  void add_drawn_switches(const LinkCatalog& catalog) {
+    const std::vector<ClusterSwitch>& drawn = spec.network.switches;
+    const auto find = [&](const std::string& name) {
+      const auto it = std::find_if(drawn.begin(), drawn.end(),
+                                   [&](const ClusterSwitch& s) { return s.name == name; });
+      return static_cast<std::uint32_t>(it - drawn.begin());
+    };
+    for (const ClusterSwitch& s : drawn) {
+      Switch added{s.name, std::nullopt, 0};
+      BytesPerSecond bandwidth{};
+      if (!s.parent.empty()) {
+        const LinkSpec& link = catalog.find(s.link);
+        added.parent = find(s.parent);
+        bandwidth = link.bandwidth * (s.count * link.efficiency.value_or(1));
+        for (std::uint32_t at = *added.parent;; at = find(drawn[at].parent)) {
+          ++added.depth;
+          if (drawn[at].parent.empty()) break;
+        }
+      }
+      add_uplink(std::move(added), bandwidth);
+    }
+    for (std::uint32_t g = 0; g < groups.size(); ++g) {
+      groups[g].drawn_switch = find(spec.groups[g].switch_name);
+    }
+  }
+
   /// One aggregate per leaf and direction: its NICs' bandwidth over the oversubscription; flows spread evenly.
-  void add_uplinks() {
-    if (spec.network.nodes_per_leaf == 0) return;
+  void add_leaves() {
+    add_uplink({"spine", std::nullopt, 0}, BytesPerSecond(0));
     for (std::uint32_t n = 0; n < nodes.size(); ++n) {
       const MachineWiring& machine = wiring({n});
       for (std::uint32_t port = 0; port < machine.ports.size(); ++port) {
-        const std::uint32_t leaf = leaf_of({n}, port);
-        if (leaf >= num_leaves) {
-          num_leaves = leaf + 1;
-          links.resize(first_uplink + 2 * num_leaves,
-                       {BytesPerSecond(0), Seconds(0), FabricLinkKind::Uplink});
+        const std::uint32_t leaf = *switch_of({n}, port);
+        while (leaf >= switches.size()) {
+          add_uplink({"leaf " + std::to_string(switches.size() - 1), 0, 1}, BytesPerSecond(0));
         }
         for (const std::uint32_t direction : {0U, 1U}) {
           links[first_uplink + 2 * leaf + direction].bandwidth +=
-              links[nodes[n].first_link + machine.ports[port].up].bandwidth /
-              spec.network.oversubscription;
+              machine.links[machine.ports[port].up].bandwidth / spec.network.oversubscription;
         }
       }
     }
   }
+
   [[nodiscard]] Route finish(Route route) const {
     bool on_network = false;
     for (const FabricLinkId id : route.links) {
@@ -164,7 +217,9 @@ const FabricLink& Fabric::link(FabricLinkId id) const { return state_->links.at(
 std::string Fabric::name_of(FabricLinkId id) const {
   if (id.index >= state_->first_uplink) {
     const std::uint32_t i = id.index - state_->first_uplink;
-    return "leaf " + std::to_string(i / 2) + (i % 2 == 0 ? " > spine" : " < spine");
+    const State::Switch& from = state_->switches[i / 2];
+    const std::string parent = from.parent ? state_->switches[*from.parent].name : "nothing";
+    return i % 2 == 0 ? from.name + " > " + parent : parent + " > " + from.name;
   }
   const auto after = std::upper_bound(
       state_->nodes.begin(), state_->nodes.end(), id.index,
@@ -223,7 +278,8 @@ Fabric build_fabric(const ClusterSpec& spec, const FabricCatalogs& catalogs) {
       throw InputError("cluster", machine.id + ", whose slots take any GPU", "the GPU's id");
     }
     const GpuSpec& gpu = catalogs.gpus.find(group.gpu.empty() ? machine.gpus.front() : group.gpu);
-    state->groups.push_back({wire_machine(machine, group, gpu, spec.network.link, catalogs), gpu});
+    state->groups.push_back(
+        {wire_machine(machine, group, gpu, spec.network.link, catalogs), gpu, 0});
     const MachineWiring& wiring = state->groups.back().wiring;
     const auto count = static_cast<std::uint64_t>(std::max(group.count, 0));
     num_nodes += count;
@@ -251,7 +307,11 @@ Fabric build_fabric(const ClusterSpec& spec, const FabricCatalogs& catalogs) {
     }
   }
   state->first_uplink = static_cast<std::uint32_t>(state->links.size());
-  state->add_uplinks();
+  if (!spec.network.switches.empty()) {
+    state->add_drawn_switches(catalogs.links);
+  } else if (spec.network.nodes_per_leaf > 0) {
+    state->add_leaves();
+  }
   return Fabric(std::move(state));
 }
 

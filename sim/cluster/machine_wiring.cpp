@@ -35,9 +35,9 @@ FabricLinkKind kind_of(LinkKind kind) {
 
 class Wirer {
  public:
-  Wirer(const MachineSpec& machine, const ClusterGroup& group, const std::string& network_link,
-        const FabricCatalogs& catalogs)
-      : group_(group), network_link_(network_link), catalogs_(catalogs) {
+  Wirer(const MachineSpec& machine, const ClusterGroup& group, const GpuSpec& gpu,
+        const std::string& network_link, const FabricCatalogs& catalogs)
+      : group_(group), gpu_(gpu), network_link_(network_link), catalogs_(catalogs) {
     wiring_.machine = machine;
   }
 
@@ -51,6 +51,7 @@ class Wirer {
     }
     slots_.resize(static_cast<std::size_t>(gpus));
     wiring_.num_slots = static_cast<std::uint32_t>(gpus);
+    measure_nvlink();
     add_links();
     slow_down();
     route_gpus();
@@ -72,8 +73,10 @@ class Wirer {
       const bool replaced = to_network && !network_link_.empty();
       const LinkSpec& spec = catalogs_.links.find(replaced ? network_link_ : drawn.link);
       const int count = replaced ? 1 : drawn.count;
-      const FabricLink link{spec.bandwidth * (count * spec.efficiency.value_or(1)), spec.latency,
-                            kind_of(spec.kind)};
+      const bool at_gpu =
+          node(drawn.a).kind == NodeKind::Gpu || node(drawn.b).kind == NodeKind::Gpu;
+      const BytesPerSecond raw = at_gpu ? as_gpu_has_it(spec, count) : spec.bandwidth * count;
+      const FabricLink link{raw * spec.efficiency.value_or(1), spec.latency, kind_of(spec.kind)};
       for (const bool back : {false, true}) {
         wiring_.links.push_back(link);
         wiring_.link_names.push_back(node(back ? drawn.b : drawn.a).name + " > " +
@@ -86,6 +89,27 @@ class Wirer {
       memory_of_[socket] = static_cast<std::uint32_t>(wiring_.links.size());
       wiring_.links.push_back({cpu.memory_bandwidth, Seconds(0), FabricLinkKind::HostMemory});
       wiring_.link_names.push_back(node(socket).name + " memory");
+    }
+  }
+
+  /// A card may be older than its slot, and have other NVLinks than those drawn, or none.
+  [[nodiscard]] BytesPerSecond as_gpu_has_it(const LinkSpec& spec, int count) const {
+    const BytesPerSecond drawn = spec.bandwidth * count;
+    if (spec.kind == LinkKind::Pcie) return min(drawn, gpu_.pcie_bandwidth);
+    if (spec.kind != LinkKind::Nvlink) return drawn;
+    return drawn * std::min(1.0, gpu_.nvlink_bandwidth / drawn_nvlink_);
+  }
+
+  /// The most NVLink bandwidth that is drawn at one GPU.
+  void measure_nvlink() {
+    for (const std::uint32_t slot : wiring_.machine.nodes_of(NodeKind::Gpu)) {
+      BytesPerSecond sum{};
+      for (const MachineLink& drawn : wiring_.machine.links) {
+        const LinkSpec& spec = catalogs_.links.find(drawn.link);
+        if (spec.kind != LinkKind::Nvlink || (drawn.a != slot && drawn.b != slot)) continue;
+        sum += spec.bandwidth * drawn.count;
+      }
+      drawn_nvlink_ = max(drawn_nvlink_, sum);
     }
   }
 
@@ -115,7 +139,7 @@ class Wirer {
       const std::function<bool(std::uint32_t)>& carries) const {
     Graph graph(wiring_.machine.nodes.size());
     for (std::uint32_t i = 0; i < 2 * wiring_.machine.links.size(); ++i) {
-      if (!takes(i)) continue;
+      if (!takes(i) || wiring_.links[i].bandwidth <= BytesPerSecond(0)) continue;
       const MachineLink& drawn = wiring_.machine.links[i / 2];
       const std::uint32_t a = i % 2 == 0 ? drawn.a : drawn.b, b = i % 2 == 0 ? drawn.b : drawn.a;
       if (a != from && !carries(a)) continue;
@@ -315,19 +339,21 @@ class Wirer {
   }
 
   const ClusterGroup& group_;
+  const GpuSpec& gpu_;
   const std::string& network_link_;
   const FabricCatalogs& catalogs_;
   MachineWiring wiring_;
   std::vector<std::uint32_t> slots_;
   std::vector<std::uint32_t> memory_of_;  ///< by node; of sockets
+  BytesPerSecond drawn_nvlink_{};
 };
 
 }  // namespace
 
 MachineWiring wire_machine(const MachineSpec& machine, const ClusterGroup& group,
-                           const GpuSpec& /*gpu*/, const std::string& network_link,
+                           const GpuSpec& gpu, const std::string& network_link,
                            const FabricCatalogs& catalogs) {
-  return Wirer(machine, group, network_link, catalogs).wire();
+  return Wirer(machine, group, gpu, network_link, catalogs).wire();
 }
 
 }  // namespace tracecast

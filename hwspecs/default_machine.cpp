@@ -1,0 +1,60 @@
+#include "hwspecs/default_machine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "hwspecs/proto/default_machine.pb.h"
+#include "hwspecs/textproto.hpp"
+#include "sim/base/embedded.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace embedded {
+std::span<const EmbeddedFile> default_machines();
+}
+namespace {
+
+std::size_t slots_of(const MachineSpec& machine) { return machine.nodes_of(NodeKind::Gpu).size(); }
+
+}  // namespace
+
+DefaultMachine parse_default_machine(std::string_view text, std::string_view where,
+                                     const GpuSpec& gpu, int gpus, const MachineCatalog& machines) {
+  proto::DefaultMachines message;
+  parse_textproto(text, where, message);
+  const MachineSpec* fitting = nullptr;
+  for (const std::string& id : message.usual()) {
+    const MachineSpec& machine = machines.find(id);
+    if (std::find(machine.gpus.begin(), machine.gpus.end(), gpu.id) == machine.gpus.end()) continue;
+    if (slots_of(machine) >= static_cast<std::size_t>(std::max(gpus, 0))) {
+      return {machine.id, fmt::format("{} comes with it", machine.name)};
+    }
+    if (fitting == nullptr) fitting = &machine;
+  }
+  if (fitting != nullptr) return {fitting->id, fmt::format("{} comes with it", fitting->name)};
+  if (message.card_host_size() == 0 || message.card_host(0).from_year() != 0) {
+    throw InputError(where, "no card_host from year 0", "one for every GPU");
+  }
+  DefaultMachine found;
+  int before = -1;
+  for (const auto& host : message.card_host()) {
+    if (host.from_year() <= before) {
+      throw InputError(where, fmt::format("from_year {} after {}", host.from_year(), before),
+                       "ascending years");
+    }
+    before = host.from_year();
+    if (host.from_year() <= gpu.release_year) {
+      found = {machines.find(host.machine()).id, host.reason()};
+    }
+  }
+  return found;
+}
+
+DefaultMachine default_machine(const GpuSpec& gpu, int gpus, const MachineCatalog& machines) {
+  const EmbeddedFile& file = embedded::default_machines().front();
+  return parse_default_machine(file.content, file.path, gpu, gpus, machines);
+}
+
+}  // namespace tracecast
