@@ -1,0 +1,83 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/gpu_spec.hpp"
+#include "sim/base/units.hpp"
+
+namespace tracecast {
+
+/// How the gradients of the replicas become one.
+enum class Exchange {
+  AllReduce,  ///< a collective; every replica updates its own weights
+  OnHost,  ///< weights in host memory: fetched before each layer, gradients pushed, added and applied there
+  Spread,  ///< weights spread over the GPUs of the box: fetched from, gradients pushed to the one that has them
+  Copies,  ///< each gradient added on one GPU of the box, the sum copied to all
+  FirstGpu,  ///< weights broadcast before each step, gradients reduced to the first GPU, which alone updates
+};
+
+/// Who drives the replicas.
+enum class Replicas {
+  Processes,  ///< one per GPU
+  Threads,    ///< of one process, without a common lock
+  Python,     ///< of one process, under the interpreter's lock
+};
+
+/// When a strategy is what a framework's users take.
+struct UsualStrategy {
+  std::string framework;    ///< id
+  std::string before_date;  ///< "2017-04"; empty: until today
+  bool one_node = true, several_nodes = true;
+};
+
+/// Documented behaviour of data-parallel training, hwspecs/strategy/*.textproto.
+struct StrategyProfile {
+  std::string id;
+  std::string name;
+  std::vector<std::string> aliases;
+  std::vector<std::string> words;  ///< of runs that use it, lower case
+  std::vector<UsualStrategy> usual;
+
+  Exchange exchange{};
+  Replicas replicas{};
+  std::string library;  ///< id of a CollectiveLibrary
+
+  Bytes bucket{};                 ///< gradients that travel together; 0 = each alone
+  Bytes first_bucket{};           ///< of the bucket that is ready first
+  Seconds cycle{};                ///< gradients wait for the next multiple of it; 0 = they do not
+  bool overlaps_backward = true;  ///< else the exchange begins with the last gradient
+  bool updates_as_they_come = false;   ///< else the update waits for all
+  bool overlaps_next_forward = false;  ///< a layer of the next step waits for its own weights only
+  Bytes gradient_element{};            ///< on its way; 0 = as computed
+  double packing_copies = 0;           ///< kernels that copy a gradient into its bucket and back
+
+  Seconds host_per_bucket{};
+  BytesPerSecond host_add{};      ///< while the host adds and applies; 0 = it does not
+  BytesPerSecond message_rate{};  ///< of one copy or message at most; 0 = as the links
+
+  double rank_sd = 0;  ///< over ranks, of a step's compute time relative to its mean
+
+  double forward_lock_share =
+      0;  ///< of the host's time per forward op that other replicas wait for
+  double backward_lock_share = 0;
+  Seconds replicate_per_op{};  ///< per forward op and further GPU
+
+  std::vector<SpecSource> sources;
+  std::vector<SpecValue> values;
+};
+
+/// Reads text format (hwspecs/proto/strategy_profile.proto); `where` names it in errors. Throws InputError: syntax, a
+/// missing or absurd value, a value without a source.
+[[nodiscard]] StrategyProfile parse_strategy(std::string_view text, std::string_view where);
+
+/// The profile of that id or alias in the binary. Throws InputError with the nearest word.
+[[nodiscard]] const StrategyProfile& find_strategy(std::string_view id);
+/// The one with the longest word that occurs in `description`; nullptr: none does.
+[[nodiscard]] const StrategyProfile* find_strategy_in(std::string_view description);
+/// What users of `framework` took at `date` ("2016-12"; empty = today) on one node or several; without an entry "ddp".
+[[nodiscard]] const StrategyProfile& usual_strategy(std::string_view framework,
+                                                    std::string_view date, bool several_nodes);
+[[nodiscard]] std::vector<std::string> strategy_ids();
+
+}  // namespace tracecast
