@@ -1,0 +1,85 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "hwspecs/strategy_profile.hpp"
+#include "sim/cluster/exchange.hpp"
+#include "sim/cluster/fabric.hpp"
+#include "sim/cluster/gradients.hpp"
+#include "sim/cluster/input_pipeline.hpp"
+#include "sim/cluster/prediction.hpp"
+
+namespace tracecast {
+
+/// Ranks that compute alike: one GPU with the whole network and a batch of its own.
+struct RankKind {
+  const Prediction& one_gpu;  ///< of one of them alone, its input at hand
+  const NetworkGraph& graph;  ///< of the step; the same network for all kinds
+  const GpuSpec& gpu;
+  std::vector<Bytes> element_bytes;  ///< of the graph's tensors (element_sizes)
+  double compute_time_factor = 1;    ///< every kernel takes so many times its time
+};
+
+struct DataParallelRequest {
+  const Fabric& fabric;
+  const StrategyProfile& strategy;
+  std::vector<RankKind> kinds;
+  std::vector<std::uint32_t> kind_of;  ///< by rank: index into kinds
+  std::optional<HostThreads> host;     ///< of one node; nothing: cores enough
+  Seconds input_supply{};              ///< no step of a rank is shorter; zero: input at hand
+  /// One stream of kernels per kind instead of one per rank: ranks of a kind do the same at the same times, so that
+  /// the result is the same.
+  bool fold = true;
+};
+
+/// The expected greatest of `n` independent standard normal numbers, by Blom's approximation: the quantile at
+/// (n - 3/8) / (n + 1/4). 0 for n = 1. G. Blom, Statistical Estimates and Transformed Beta-Variables, 1958.
+[[nodiscard]] double expected_maximum(std::uint32_t n);
+
+/// Where one synchronous step goes, along its critical path. Sums to the step time.
+struct StepParts {
+  Seconds compute{};        ///< kernels, and waiting for the rank's own host
+  Seconds communication{};  ///< exchange that nothing hides
+  Seconds host_update{};    ///< additions and updates on the CPU that nothing hides
+  Seconds stragglers{};     ///< waiting for the slowest rank
+  Seconds input{};          ///< waiting for the loader
+};
+
+struct LinkLoad {
+  FabricLinkId link;
+  double share = 0;  ///< of its bandwidth, averaged over a step
+};
+
+/// One span of the step, for timelines: of a kind of rank, or of the exchange.
+struct RankSpan {
+  std::optional<std::uint32_t> kind;  ///< nothing: a bucket's exchange
+  std::uint32_t index = 0;            ///< segment of the kind, or bucket
+  Seconds start{}, end{};             ///< from the step's begin
+};
+
+struct DataParallelStep {
+  Seconds step_time{};
+  StepParts parts;
+  double exposed =
+      0;  ///< share of the time in which anything is exchanged that hides behind nothing
+  Seconds exchange_busy{};  ///< something on its way
+  Bytes exchanged{};        ///< gradients, per rank and step
+  std::size_t num_buckets = 0;
+  std::vector<Range> utilization;  ///< by kind, as nvidia-smi shows it
+  std::vector<LinkLoad> busiest;   ///< greatest share first, at most 8
+  std::vector<RankSpan> timeline;
+};
+
+/// One step of many in a row. Pure.
+///   - every rank's kernels take the time that they take alone, times what its node's compute factor, the straggling
+///     and running collectives cost: 1 + sd * expected_maximum(ranks), strategy's `rank_sd`; a collective of c channels
+///     occupies c of the GPU's SMs while it runs
+///   - a bucket starts when the last of its gradients is there on every rank, and travels as the strategy's exchange
+///   - updates follow as the strategy says, and the next step begins when all have ended, or with a strategy that
+///     overlaps it, layer by layer
+/// Without updates (inference, forward and backward) nothing is exchanged, except weights under a lock.
+[[nodiscard]] DataParallelStep simulate_data_parallel(const DataParallelRequest& request);
+
+}  // namespace tracecast

@@ -1,0 +1,32 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "sim/cluster/data_parallel.hpp"
+
+namespace tracecast {
+
+/// What a rank computes in one step, cut where gradients become ready and where weights are needed.
+struct RankProgram {
+  std::vector<Seconds> segments;  ///< forward and backward, with waiting for the rank's own host
+  std::vector<double> busy;       ///< by segment: share in which a kernel runs
+  std::vector<std::vector<std::uint32_t>> needs;  ///< by segment: buckets whose weights it reads
+  std::vector<std::vector<std::uint32_t>> completes;  ///< by segment: buckets ready at its end
+  std::vector<Seconds> updates;                       ///< by bucket
+  Seconds other_updates{};                            ///< kernels of no single bucket
+  std::vector<std::uint32_t> first_segment;           ///< by bucket: that needs it
+  std::vector<Seconds> delay;                         ///< by bucket: from ready to looked at
+};
+
+struct RankPrograms {
+  std::vector<GradientBucket> buckets;  ///< of the first kind of rank
+  std::vector<RankProgram> programs;    ///< by kind
+  double wire_share = 1;                ///< bytes of a gradient on its way over those computed
+};
+
+/// The programs of all kinds of a request, every kernel `straggling` times its time. Host costs grow where replicas
+/// share an interpreter's lock or the cores of a node; the step is then simulated anew.
+[[nodiscard]] RankPrograms make_rank_programs(const DataParallelRequest& request,
+                                              double straggling);
+
+}  // namespace tracecast
