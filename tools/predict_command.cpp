@@ -17,21 +17,13 @@ namespace {
 struct PredictOptions {
   JobOptions job;
   SourceOptions sources;
-  std::int64_t gpus = 1, nodes = 1;
+  ClusterOptions cluster;
+  SpreadOptions spread;
+  bool no_fold = false;
   std::string format = "text";
   std::string dump;
   bool explain = false, strict = false, largest_batch = false;
 };
-
-/// What later versions will do is refused, not ignored.
-void refuse_several_gpus(const PredictOptions& options) {
-  if (options.gpus != 1) {
-    throw InputError("--gpus", std::to_string(options.gpus), "1: this version predicts one GPU");
-  }
-  if (options.nodes != 1) {
-    throw InputError("--nodes", std::to_string(options.nodes), "1: this version predicts one node");
-  }
-}
 
 std::string dump(const std::string& stage, const Job& job, const Prediction& prediction) {
   if (stage == "kernels") return dump_kernels(job, prediction);
@@ -55,12 +47,45 @@ std::string answer(const PredictOptions& options, const Job& job, const Predicti
   return options.explain ? explain_text(job, prediction) : report_text(job, prediction, advice);
 }
 
+bool asks_for_many(const PredictOptions& options) {
+  const ClusterOptions& c = options.cluster;
+  return !c.file.empty() || c.gpus.value_or(1) != 1 || c.nodes.value_or(1) != 1;
+}
+
+/// A job on several GPUs.
+int predict_on_many(const PredictOptions& options, const Sources& sources) {
+  if (options.job.gpu.starts_with("cpu:")) {
+    throw InputError("--gpus", "--gpu " + options.job.gpu, "a GPU");
+  }
+  ClusterOptions wanted = options.cluster;
+  wanted.machine = options.job.machine;
+  Cluster cluster = make_cluster(wanted, options.job.gpu, sources);
+  JobOptions job_options = options.job;
+  if (job_options.gpu.empty()) job_options.gpu = cluster.fabric.gpu_of(Rank{0}).id;
+  Job job = make_job(job_options, sources);
+  if (cluster.file) job.inputs.push_back(*cluster.file);
+  for (std::string& line : cluster.assumptions) job.assumptions.push_back(std::move(line));
+  SpreadOptions spread = options.spread;
+  spread.fold = !options.no_fold;
+  const ManyGpus many = predict_many(job, sources, std::move(cluster.fabric), spread);
+  write_answer(options.dump == "program"  ? dump_many_program(many)
+               : !options.dump.empty()    ? dump(options.dump, job, many.one_gpu)
+               : options.format == "json" ? report_many_json(job, many)
+               : options.format == "csv"  ? report_many_csv(job, many)
+                                          : report_many_text(job, many));
+  if (options.format != "text") {
+    for (const std::string& warning : job.warnings) say("warning: " + warning);
+  }
+  const bool refused = options.strict && !job.warnings.empty();
+  return many.one_gpu.memory.fits && !refused ? kExitDone : kExitNo;
+}
+
 int predict_command(const PredictOptions& options) {
-  refuse_several_gpus(options);
   if (!options.dump.empty() && options.format != "text") {
     throw InputError("--dump", "--format " + options.format, "--format text: a dump is text");
   }
   const Sources sources = load_sources(options.sources);
+  if (asks_for_many(options) && options.dump != "graph") return predict_on_many(options, sources);
   Job job = make_job(options.job, sources);
   if (options.dump == "graph") {
     write_answer(graph_text(job.step));
@@ -157,8 +182,13 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->type_name("MHZ");
   verb->add_option("--memory-clock", job.memory_clock_mhz, "Memory clock, as nvidia-smi shows it")
       ->type_name("MHZ");
-  verb->add_option("--gpus", options->gpus, "GPUs in total; this version: 1")->type_name("N");
-  verb->add_option("--nodes", options->nodes, "Machines; this version: 1")->type_name("N");
+  add_cluster_options(*verb, options->cluster);
+  std::string strategies;
+  for (const std::string& id : strategy_ids()) strategies += (strategies.empty() ? "" : ", ") + id;
+  verb->add_option("--strategy", options->spread.strategy,
+                   "How several GPUs train: " + strategies + "; default: the framework's")
+      ->type_name("S");
+  verb->add_flag("--no-fold", options->no_fold, "Simulate GPUs that are alike one by one");
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);
   verb->add_option("--dump", options->dump, "Print a stage instead: graph, kernels or program")

@@ -5,6 +5,7 @@
 #include "sim/cluster/prediction.hpp"
 #include "tools/job.hpp"
 #include "tools/largest_batch.hpp"
+#include "tools/many_gpus.hpp"
 
 namespace tracecast {
 
@@ -29,5 +30,12 @@ namespace tracecast {
 [[nodiscard]] std::string dump_kernels(const Job& job, const Prediction& prediction);
 /// `--dump program`: what the host does and what runs when, one line per action.
 [[nodiscard]] std::string dump_program(const Job& job, const Prediction& prediction);
+
+/// The same of a job on many GPUs: throughput over all, efficiency, where a step goes, links; memory is one GPU's.
+[[nodiscard]] std::string report_many_text(const Job& job, const ManyGpus& many);
+[[nodiscard]] std::string report_many_json(const Job& job, const ManyGpus& many);
+[[nodiscard]] std::string report_many_csv(const Job& job, const ManyGpus& many);
+/// What each kind of rank computes and what is exchanged when, one line per span of a step.
+[[nodiscard]] std::string dump_many_program(const ManyGpus& many);
 
 }  // namespace tracecast

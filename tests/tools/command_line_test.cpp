@@ -154,8 +154,9 @@ TEST_CASE("a warning is fatal only when asked") {
 }
 
 TEST_CASE("what this version does not predict is refused in one line") {
-  for (const std::vector<std::string>& more : {std::vector<std::string>{"--gpus", "8"},
-                                               {"--nodes", "2"},
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--gpus", "0"},
+                                               {"--nodes", "0"},
+                                               {"--gpus", "2", "--strategy", "ddpp"},
                                                {"--precision", "int8"},
                                                {"--framework", "tensorrt"},
                                                {"--framework", "minerva"},

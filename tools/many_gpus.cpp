@@ -1,0 +1,163 @@
+#include "tools/many_gpus.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
+
+#include "models/lowering/lower.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Standard deviation of ln(measured / predicted) of what is exchanged. Guess: link efficiencies and software of other
+/// machines.
+constexpr double kExchangeLogSd = 0.3;
+
+/// The job on another GPU.
+Job on_gpu(const Job& job, const std::string& gpu, const Sources& sources) {
+  JobOptions options = job.options;
+  options.gpu = gpu;
+  return make_job(options, sources);
+}
+
+/// A GPU model in nodes of like health, and the job on it.
+struct Kind {
+  RankGroup group;
+  Job job;
+  Prediction alone;  ///< its input at hand
+};
+
+Prediction predict_without_input(const Job& job, const Sources& sources) {
+  if (!job.input) return predict(job, sources);
+  Job bare = job;
+  bare.input.reset();
+  return predict(bare, sources);
+}
+
+/// Supply of one step's batches when all ranks of a node load: their workers share its cores, and all share its disk.
+/// Processes have workers and a pin thread each; threads of one process share its loader.
+Seconds supply_of_node(const InputJob& input, std::uint32_t ranks, Replicas replicas,
+                       Seconds copy) {
+  const InputStages stages = plan_input(input);
+  const double n = ranks;
+  const bool each = replicas == Replicas::Processes && input.pipeline.default_workers > 0;
+  const double workers = std::max(1.0, static_cast<double>(stages.workers) * (each ? n : 1));
+  const double speed = input.host.speed(workers + n);
+  const Seconds prepare = stages.prepare * (n / (workers * speed));
+  const Seconds pin = stages.pin * ((replicas == Replicas::Processes ? 1.0 : n) / speed);
+  return max(max(max(stages.read * n, prepare), max(pin, stages.gpu_decode)), copy);
+}
+
+/// What a step with a loader takes beyond the slower of loading and computing.
+Seconds overlap_loss(const Prediction& with_input) {
+  if (!with_input.input) return {};
+  const Seconds ideal = max(with_input.input->step_without, with_input.input->supply);
+  return max(Seconds(), with_input.timeline.step_time - ideal);
+}
+
+Interval interval_of(const ManyGpus& many, const Job& job) {
+  const DataParallelStep& step = many.step;
+  const double whole = step.step_time.in_s();
+  const double computing = (step.parts.compute + step.parts.stragglers).in_s() / whole;
+  const double exchanging = (step.parts.communication + step.parts.host_update).in_s() / whole;
+  double log_sd = std::hypot(many.one_gpu.log_sd * computing, kExchangeLogSd * exchanging);
+  if (job.input && step.parts.input > Seconds(0)) {
+    const double unknown = job.input->host_is_assumed ? job.input->pipeline.unknown_host_log_sd : 0;
+    log_sd = std::max(log_sd, std::hypot(job.input->pipeline.log_sd, unknown));
+  }
+  return interval90(whole, log_sd);
+}
+
+}  // namespace
+
+const StrategyProfile& choose_strategy(const Job& job, const SpreadOptions& options,
+                                       bool several_nodes) {
+  if (!options.strategy.empty()) return find_strategy(options.strategy);
+  const std::string& framework = job.framework.compiler ? job.framework.compiler->framework
+                                 : job.framework.era    ? job.framework.era->framework
+                                                        : job.framework.id;
+  const std::string_view date = job.options.date;
+  return usual_strategy(framework, date.substr(0, date.find("..")), several_nodes);
+}
+
+ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
+                      const SpreadOptions& options) {
+  const bool several_nodes = fabric.num_nodes() > 1;
+  const StrategyProfile& strategy = choose_strategy(job, options, several_nodes);
+  if (options.strategy.empty()) {
+    job.assumptions.push_back(fmt::format("strategy {}: {}, usual with {}", strategy.id,
+                                          strategy.name, job.framework.name));
+  }
+  std::deque<Kind> kinds;  // stays where it is: requests refer to it
+  std::vector<std::uint32_t> kind_of;
+  std::uint32_t most_in_node = 1;
+  for (std::uint32_t r = 0; r < fabric.num_ranks(); ++r) {
+    const std::string& gpu = fabric.gpu_of(Rank{r}).id;
+    const FabricNodeId node = fabric.node_of(Rank{r});
+    const double factor = fabric.group_of(node).compute_time_factor;
+    most_in_node = std::max(most_in_node, fabric.ranks_of(node));
+    auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) {
+      return k.group.gpu == gpu && k.group.compute_time_factor == factor;
+    });
+    if (kind == kinds.end()) {
+      Job own = gpu == job.gpu.id ? job : on_gpu(job, gpu, sources);
+      Prediction alone = predict_without_input(own, sources);
+      kinds.push_back({{gpu, factor, 0}, std::move(own), std::move(alone)});
+      kind = kinds.end() - 1;
+    }
+    ++kind->group.count;
+    kind_of.push_back(static_cast<std::uint32_t>(kind - kinds.begin()));
+  }
+
+  ManyGpus many{.fabric = std::move(fabric),
+                .strategy = &strategy,
+                .groups = {},
+                .one_gpu = predict(job, sources),
+                .step = {},
+                .step_time_s = {},
+                .throughput_samples_per_s = {}};
+  DataParallelRequest request{.fabric = many.fabric,
+                              .strategy = strategy,
+                              .kinds = {},
+                              .kind_of = std::move(kind_of),
+                              .host = {},
+                              .fold = options.fold};
+  if (job.input) request.host = job.input->host;
+  double alone_per_s = 0;  // samples per second of all GPUs, each alone
+  const auto batch = static_cast<double>(job.step.batch * job.options.accumulate);
+  for (const Kind& kind : kinds) {
+    request.kinds.push_back({.one_gpu = kind.alone,
+                             .graph = kind.job.step,
+                             .gpu = kind.job.gpu,
+                             .element_bytes = element_sizes(kind.job.step, kind.job.framework,
+                                                            kind.job.gpu, kind.job.precision),
+                             .compute_time_factor = kind.group.compute_time_factor});
+    const Seconds step = kind.job.input ? predict(kind.job, sources).timeline.step_time
+                                        : kind.alone.timeline.step_time;
+    alone_per_s += kind.group.count * batch / step.in_s();
+    many.groups.push_back(kind.group);
+  }
+  const Seconds loss = overlap_loss(many.one_gpu);
+  if (job.input) {
+    request.input_supply = supply_of_node(*job.input, most_in_node, strategy.replicas,
+                                          many.one_gpu.program.input_copy);
+  }
+  many.step = simulate_data_parallel(request);
+  if (loss > Seconds(0)) {
+    many.step.step_time += loss;
+    many.step.parts.input += loss;
+  }
+  many.step_time_s = interval_of(many, job);
+  const double samples = batch * many.fabric.num_ranks();
+  many.throughput_samples_per_s = {.value = samples / many.step_time_s.value,
+                                   .low = samples / many.step_time_s.high,
+                                   .high = samples / many.step_time_s.low};
+  many.efficiency = many.throughput_samples_per_s.value / alone_per_s;
+  return many;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/cluster/data_parallel.hpp"
+#include "tools/cluster_options.hpp"
+#include "tools/job.hpp"
+
+namespace tracecast {
+
+/// How a job is spread.
+struct SpreadOptions {
+  std::string strategy;  ///< id; empty: what users of the framework took
+  bool fold = true;
+};
+
+/// Ranks that compute alike.
+struct RankGroup {
+  std::string gpu;  ///< id
+  double compute_time_factor = 1;
+  std::uint32_t count = 0;
+};
+
+/// A job on all GPUs of a cluster.
+struct ManyGpus {
+  Fabric fabric;
+  const StrategyProfile* strategy = nullptr;
+  std::vector<RankGroup> groups;  ///< by kind of rank
+  Prediction one_gpu;             ///< of the first kind, alone, with its input
+  DataParallelStep step;
+  Interval step_time_s;
+  Interval throughput_samples_per_s;  ///< over all GPUs
+  double efficiency = 1;              ///< throughput over that of the GPUs each alone
+};
+
+/// The strategy that the job's framework takes by default, or the one asked for. Throws InputError.
+[[nodiscard]] const StrategyProfile& choose_strategy(const Job& job, const SpreadOptions& options,
+                                                     bool several_nodes);
+
+/// Every GPU of `fabric` with a batch of the job's. Adds to the job's assumptions what was chosen. Throws InputError.
+[[nodiscard]] ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
+                                    const SpreadOptions& options);
+
+}  // namespace tracecast

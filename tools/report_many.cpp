@@ -1,0 +1,215 @@
+#include <fmt/format.h>
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "tools/output.hpp"
+#include "tools/report.hpp"
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::size_t kWidth = 80, kLabel = 16;
+
+void line(std::string& page, std::string_view label, const std::string& value) {
+  page += fit(label, kLabel) + wrap(value, kWidth - kLabel, kLabel) + '\n';
+}
+
+std::string percent(double share) { return fmt::format("{:.0f} %", share * 100); }
+
+/// Parts of a step by name, those that there are.
+std::vector<TimeShare> parts_of(const DataParallelStep& step) {
+  std::vector<TimeShare> parts{{"compute", step.parts.compute},
+                               {"communication, not hidden", step.parts.communication},
+                               {"additions on the CPU", step.parts.host_update},
+                               {"waiting for the slowest GPU", step.parts.stragglers},
+                               {"waiting for input", step.parts.input}};
+  std::erase_if(parts, [](const TimeShare& part) { return !(part.time > Seconds(0)); });
+  return parts;
+}
+
+std::string groups_text(const ManyGpus& many) {
+  std::string text;
+  for (const RankGroup& group : many.groups) {
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} x {}", group.count, group.gpu);
+    if (group.compute_time_factor != 1) {
+      text += fmt::format(" ({} times slower)", three_digits(group.compute_time_factor));
+    }
+  }
+  return text;
+}
+
+void add_parts(std::string& page, const ManyGpus& many) {
+  const double step = many.step_time_s.value;
+  page += fmt::format("{}{:>8}  share\n", fit("Where a step goes", 32), "ms");
+  for (const TimeShare& part : parts_of(many.step)) {
+    const double share = part.time.in_s() / step;
+    std::string row = fmt::format("  {}{:>8}  {:>5}  {}", fit(part.name, 30),
+                                  three_digits(part.time.in_ms()), percent(share), bar(share, 31));
+    page.append(row, 0, row.find_last_not_of(' ') + 1) += '\n';
+  }
+}
+
+void add_links(std::string& page, const ManyGpus& many) {
+  if (many.step.busiest.empty()) return;
+  page += "Busiest links\n";
+  constexpr std::size_t kMost = 4;
+  for (std::size_t i = 0; i < std::min(kMost, many.step.busiest.size()); ++i) {
+    const LinkLoad& load = many.step.busiest[i];
+    const FabricLink& link = many.fabric.link(load.link);
+    page += fmt::format("  {}{:>8} GB/s {:>5}\n", fit(many.fabric.name_of(load.link), 30),
+                        three_digits(link.bandwidth.in_gb_per_s()), percent(load.share));
+  }
+}
+
+Json range_json(const Range& range) {
+  return {{"min", range.min}, {"avg", range.avg}, {"max", range.max}};
+}
+Json interval_json(const Interval& interval) {
+  return {{"value", interval.value}, {"low", interval.low}, {"high", interval.high}};
+}
+
+/// Over all ranks.
+Range all_ranks_utilization(const ManyGpus& many) {
+  Range all{.min = 1, .avg = 0, .max = 0};
+  double count = 0;
+  for (std::size_t k = 0; k < many.groups.size(); ++k) {
+    const Range& range = many.step.utilization[k];
+    all.min = std::min(all.min, range.min);
+    all.max = std::max(all.max, range.max);
+    all.avg += range.avg * many.groups[k].count;
+    count += many.groups[k].count;
+  }
+  all.avg /= std::max(count, 1.0);
+  return all;
+}
+
+Json scaling_json(const ManyGpus& many) {
+  Json groups = Json::array();
+  for (std::size_t k = 0; k < many.groups.size(); ++k) {
+    groups.push_back({{"gpu", many.groups[k].gpu},
+                      {"count", many.groups[k].count},
+                      {"compute_time_factor", many.groups[k].compute_time_factor},
+                      {"gpu_utilization", range_json(many.step.utilization[k])}});
+  }
+  Json links = Json::array();
+  for (const LinkLoad& load : many.step.busiest) {
+    links.push_back({{"link", many.fabric.name_of(load.link)},
+                     {"bandwidth_gb_per_s", many.fabric.link(load.link).bandwidth.in_gb_per_s()},
+                     {"share", load.share}});
+  }
+  Json parts = Json::array();
+  for (const TimeShare& part : parts_of(many.step)) {
+    parts.push_back({{"part", part.name},
+                     {"time_s", part.time.in_s()},
+                     {"share", part.time.in_s() / many.step_time_s.value}});
+  }
+  return {{"strategy", many.strategy->id},
+          {"efficiency", many.efficiency},
+          {"one_gpu_samples_per_s", many.one_gpu.throughput_samples_per_s.value},
+          {"parts", parts},
+          {"buckets", many.step.num_buckets},
+          {"exchanged_bytes", many.step.exchanged.in_bytes()},
+          {"exchange_time_s", many.step.exchange_busy.in_s()},
+          {"ranks", groups},
+          {"busiest_links", links}};
+}
+
+}  // namespace
+
+std::string report_many_text(const Job& job, const ManyGpus& many) {
+  std::string page;
+  line(page, "Network",
+       fmt::format("{}: {:.3f} M parameters, {} MB of gradients to exchange", job.forward.name,
+                   static_cast<double>(job.forward.parameter_count()) * 1e-6,
+                   three_digits(many.step.exchanged.in_mb())));
+  line(page, "GPUs",
+       fmt::format("{} on {} node{}: {}", many.fabric.num_ranks(), many.fabric.num_nodes(),
+                   many.fabric.num_nodes() == 1 ? "" : "s", groups_text(many)));
+  line(page, "Machine", many.fabric.machine_of(FabricNodeId{0}).name);
+  line(page, "Job",
+       fmt::format("{}, batch {} per GPU, {}, {}, {}", job.options.phase, job.options.batch,
+                   job.options.precision, job.framework.name, many.strategy->name));
+  for (const std::string& assumption : job.assumptions) line(page, "", assumption);
+  page += '\n';
+  const Interval& rate = many.throughput_samples_per_s;
+  line(page, "Throughput",
+       fmt::format("{} samples/s    (90 % interval: {} to {})", three_digits(rate.value),
+                   three_digits(rate.low), three_digits(rate.high)));
+  line(page, "Step time",
+       fmt::format("{} ms; one GPU alone {} ms", three_digits(many.step_time_s.value * 1e3),
+                   three_digits(many.one_gpu.step_time_s.value * 1e3)));
+  line(page, "Efficiency", fmt::format("{} of so many GPUs alone", percent(many.efficiency)));
+  page += '\n';
+  add_parts(page, many);
+  page += '\n';
+  if (many.step.exchange_busy > Seconds(0)) {
+    line(page, "Exchange",
+         fmt::format("{} buckets, {} ms on the way, {} of it not hidden", many.step.num_buckets,
+                     three_digits(many.step.exchange_busy.in_ms()), percent(many.step.exposed)));
+  }
+  for (std::size_t k = 0; k < many.groups.size(); ++k) {
+    const Range& busy = many.step.utilization[k];
+    line(page, k == 0 ? "GPU utilisation" : "",
+         fmt::format("{}: {} (nvidia-smi: {} to {})", many.groups[k].gpu, percent(busy.avg),
+                     percent(busy.min), percent(busy.max)));
+  }
+  add_links(page, many);
+  page += '\n';
+  for (const std::string& memory : memory_lines(job, many.one_gpu, {})) {
+    page.append(memory, 0, memory.find_last_not_of(' ') + 1) += '\n';
+  }
+  for (const std::string& warning : job.warnings) line(page, "Warning", warning);
+  return page;
+}
+
+std::string report_many_json(const Job& job, const ManyGpus& many) {
+  Json doc = Json::parse(report_json(job, many.one_gpu, {}, false));
+  doc["gpus"] = many.fabric.num_ranks();
+  doc["nodes"] = many.fabric.num_nodes();
+  doc["machine"] = many.fabric.machine_of(FabricNodeId{0}).id;
+  doc["throughput_samples_per_s"] = interval_json(many.throughput_samples_per_s);
+  doc["step_time_s"] = interval_json(many.step_time_s);
+  doc["gpu_utilization"] = range_json(all_ranks_utilization(many));
+  const double longer = many.one_gpu.step_time_s.value / many.step_time_s.value;
+  doc["sm_efficiency"] = many.one_gpu.sm_efficiency * longer;
+  for (Json& part : doc["breakdown"]) part["share"] = part["share"].get<double>() * longer;
+  for (const TimeShare& part : parts_of(many.step)) {
+    if (part.name == "compute") continue;
+    doc["breakdown"].push_back({{"class", part.name},
+                                {"time_s", part.time.in_s()},
+                                {"share", part.time.in_s() / many.step_time_s.value}});
+  }
+  doc["scaling"] = scaling_json(many);
+  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string report_many_csv(const Job& job, const ManyGpus& many) {
+  const StepParts& parts = many.step.parts;
+  return fmt::format(
+      "network,gpu,gpus,nodes,batch_per_gpu,phase,precision,framework,strategy,"
+      "throughput_samples_per_s,throughput_low_samples_per_s,throughput_high_samples_per_s,"
+      "step_time_s,efficiency,compute_s,communication_s,host_update_s,stragglers_s,input_s\n"
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+      csv_field(job.forward.name), many.groups.front().gpu, many.fabric.num_ranks(),
+      many.fabric.num_nodes(), job.options.batch, to_string(job.phase), to_string(job.precision),
+      job.framework.id, many.strategy->id, many.throughput_samples_per_s.value,
+      many.throughput_samples_per_s.low, many.throughput_samples_per_s.high, many.step_time_s.value,
+      many.efficiency, parts.compute.in_s(), parts.communication.in_s(), parts.host_update.in_s(),
+      parts.stragglers.in_s(), parts.input.in_s());
+}
+
+std::string dump_many_program(const ManyGpus& many) {
+  std::string text = fmt::format("{:>12}  {:>12}  who            what\n", "start_us", "end_us");
+  for (const RankSpan& span : many.step.timeline) {
+    text += fmt::format(
+        "{:>12.3f}  {:>12.3f}  {}  {}\n", span.start.in_us(), span.end.in_us(),
+        fit(span.kind ? many.groups[*span.kind].gpu : "exchange", 13),
+        span.kind ? fmt::format("segment {}", span.index) : fmt::format("bucket {}", span.index));
+  }
+  return text;
+}
+
+}  // namespace tracecast
