@@ -17,7 +17,13 @@ namespace {
 /// The subcommand that was being parsed, or the program itself.
 const CLI::App& active(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
-  return chosen.empty() ? app : *chosen.front();
+  return chosen.empty() ? app : active(*chosen.front());
+}
+
+/// "tracecast study run".
+std::string command_of(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  return parent == nullptr ? "tracecast" : command_of(*parent) + ' ' + app.get_name();
 }
 
 std::vector<std::string> known_words(const CLI::App& app) {
@@ -31,15 +37,18 @@ std::vector<std::string> known_words(const CLI::App& app) {
   return words;
 }
 
+bool has_verbs(const CLI::App& app) {
+  return !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+}
+
 /// CLI11's complaint as one line of ours: where, what was found, what was expected.
 InputError explain(const CLI::ParseError& error, const CLI::App& app) {
   const CLI::App& where = active(app);
-  const bool in_verb = &where != &app;
-  const std::string place = in_verb ? "tracecast " + where.get_name() : "tracecast";
+  const std::string place = command_of(where);
   const auto extra = app.remaining(true);
   if (!extra.empty()) {
     const std::string word = extra.front().substr(0, extra.front().find('='));
-    if (word.starts_with("-") || !in_verb) {
+    if (word.starts_with("-") || has_verbs(where)) {
       return {place, "\"" + word + "\"", describe_choices(word, known_words(where))};
     }
     return {place, "\"" + word + "\" too many", "no further argument"};
@@ -64,6 +73,8 @@ int run(int argc, char** argv) {
   add_hardware_command(app, exit_code);
   add_networks_command(app, exit_code);
   add_calibrate_command(app, exit_code);
+  add_net_command(app, exit_code);
+  add_study_command(app, exit_code);
   app.add_subcommand("version", "Print the version")->callback([] {
     write_answer(std::string("tracecast ") + kVersion + "\n");
   });

@@ -1,0 +1,180 @@
+#include "hwspecs/channel.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "hwspecs/proto/channel.pb.h"
+#include "hwspecs/textproto.hpp"
+#include "sim/base/embedded.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace embedded {
+std::span<const EmbeddedFile> channels();
+}  // namespace embedded
+namespace {
+
+using Message = proto::ChannelProfile;
+
+/// Reads values, each with a check of its presence, its source and its bounds.
+class Reader {
+ public:
+  Reader(const Message& message, std::string_view where, ChannelProfile& to)
+      : where_(where), to_(to) {
+    for (const auto& s : message.source()) to_.sources.push_back({s.key(), s.title(), s.where()});
+  }
+  double number(std::string_view field, bool present, const Message::Number& n, double most) {
+    check_present(field, present && n.has_value());
+    if (!(n.value() >= 0 && n.value() <= most)) {
+      throw InputError(where_, fmt::format("{} = {}", field, n.value()),
+                       fmt::format("a value from 0 to {}", most));
+    }
+    record(field, fmt::format("{}", n.value()), n.source());
+    return n.value();
+  }
+  int count(std::string_view field, bool present, const Message::Number& n, int least, int most) {
+    const double value = number(field, present, n, most);
+    if (value != std::floor(value) || value < least) {
+      throw InputError(where_, fmt::format("{} = {}", field, value),
+                       fmt::format("a whole number of {} or more", least));
+    }
+    return static_cast<int>(value);
+  }
+  bool flag(std::string_view field, bool present, const Message::Flag& f) {
+    check_present(field, present && f.has_value());
+    record(field, f.value() ? "true" : "false", f.source());
+    return f.value();
+  }
+  std::string word(std::string_view field, bool present, const Message::Word& w) {
+    check_present(field, present && w.has_value());
+    record(field, w.value(), w.source());
+    return w.value();
+  }
+
+ private:
+  void check_present(std::string_view field, bool present) {
+    if (!present) {
+      throw InputError(where_, fmt::format("no {}", field),
+                       "every value of the schema, with its source");
+    }
+  }
+  void record(std::string_view field, std::string value, const std::string& source) {
+    const bool known = std::any_of(to_.sources.begin(), to_.sources.end(),
+                                   [&](const SpecSource& s) { return s.key == source; });
+    if (!known) {
+      throw InputError(where_, fmt::format("{}: source \"{}\"", field, source),
+                       "the key of a source in the same file");
+    }
+    to_.values.push_back({std::string(field), std::move(value), source});
+  }
+
+  std::string_view where_;
+  ChannelProfile& to_;
+};
+
+#define TRACECAST_FIELD(name) #name, message.has_##name(), message.name()
+
+Transport transport_of(const std::string& word, std::string_view where) {
+  if (word == "tcp") return Transport::Tcp;
+  if (word == "rdma") return Transport::Rdma;
+  throw InputError(where, "transport = \"" + word + '"',
+                   describe_choices(word, std::vector<std::string>{"tcp", "rdma"}));
+}
+
+Seconds microseconds(double value) { return Seconds(value * 1e-6); }
+Seconds nanoseconds(double value) { return Seconds(value * 1e-9); }
+
+void read_costs(const Message& message, Reader& read, ChannelProfile& c) {
+  constexpr double kMostUs = 1e6, kMostNs = 1e3, kMostBytes = 1e12;
+  c.send_message = microseconds(read.number(TRACECAST_FIELD(send_message_us), kMostUs));
+  c.receive_message = microseconds(read.number(TRACECAST_FIELD(receive_message_us), kMostUs));
+  c.buffer = microseconds(read.number(TRACECAST_FIELD(buffer_us), kMostUs));
+  c.eager_most = Bytes(read.number(TRACECAST_FIELD(eager_most_bytes), kMostBytes));
+  c.handshake = microseconds(read.number(TRACECAST_FIELD(handshake_us), kMostUs));
+  c.control_messages = read.count(TRACECAST_FIELD(control_messages), 0, 100);
+  c.send_per_byte = nanoseconds(read.number(TRACECAST_FIELD(send_ns_per_byte), kMostNs));
+  c.receive_per_byte = nanoseconds(read.number(TRACECAST_FIELD(receive_ns_per_byte), kMostNs));
+  c.tensor_per_byte = nanoseconds(read.number(TRACECAST_FIELD(tensor_ns_per_byte), kMostNs));
+  c.serialize_per_byte = nanoseconds(read.number(TRACECAST_FIELD(serialize_ns_per_byte), kMostNs));
+  c.chunk = Bytes(read.number(TRACECAST_FIELD(chunk_bytes), kMostBytes));
+  c.send_threads = read.count(TRACECAST_FIELD(send_threads), 1, 1024);
+  c.receive_threads = read.count(TRACECAST_FIELD(receive_threads), 1, 1024);
+  c.one_thread = read.flag(TRACECAST_FIELD(one_thread));
+  c.receive_blocks = read.flag(TRACECAST_FIELD(receive_blocks));
+  c.scan = nanoseconds(read.number(TRACECAST_FIELD(scan_ns), 1e6));
+}
+
+std::string folded(std::string_view word) {
+  std::string result = to_lower(word);
+  for (char& c : result) {
+    if (c == '-' || c == '+' || c == ' ' || c == '.') c = '_';
+  }
+  return result;
+}
+
+const std::vector<ChannelProfile>& channels() {
+  static const std::vector<ChannelProfile> all = [] {
+    std::vector<ChannelProfile> list;
+    for (const EmbeddedFile& file : embedded::channels()) {
+      list.push_back(parse_channel(file.content, file.path));
+    }
+    std::sort(list.begin(), list.end(),
+              [](const ChannelProfile& a, const ChannelProfile& b) { return a.id < b.id; });
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace
+
+std::string_view to_string(Transport transport) {
+  return transport == Transport::Tcp ? "tcp" : "rdma";
+}
+
+ChannelProfile parse_channel(std::string_view text, std::string_view where) {
+  Message message;
+  parse_textproto(text, where, message);
+  ChannelProfile channel;
+  channel.id = message.id();
+  channel.name = message.name();
+  channel.aliases.assign(message.alias().begin(), message.alias().end());
+  if (channel.id.empty()) throw InputError(where, "no id", "an id such as \"grpc\"");
+  Reader read(message, where, channel);
+  channel.transport = transport_of(read.word(TRACECAST_FIELD(transport)), where);
+  channel.wire_efficiency = read.number(TRACECAST_FIELD(wire_efficiency), 1);
+  if (channel.wire_efficiency < 0.01) {
+    throw InputError(where, fmt::format("wire_efficiency = {}", channel.wire_efficiency),
+                     "a share from 0.01 to 1");
+  }
+  channel.reference_cpu = read.word(TRACECAST_FIELD(reference_cpu));
+  channel.adapted_latency = microseconds(read.number(TRACECAST_FIELD(adapted_latency_us), 1e6));
+  read_costs(message, read, channel);
+  return channel;
+}
+
+const ChannelProfile& find_channel(std::string_view word) {
+  const std::string wanted = folded(word);
+  std::vector<std::string> words;
+  for (const ChannelProfile& channel : channels()) {
+    if (folded(channel.id) == wanted) return channel;
+    for (const std::string& alias : channel.aliases) {
+      if (folded(alias) == wanted) return channel;
+      words.push_back(alias);
+    }
+    words.push_back(channel.id);
+  }
+  throw InputError("channel", '"' + std::string(word) + '"', describe_choices(word, words));
+}
+
+std::vector<std::string> channel_ids() {
+  std::vector<std::string> ids;
+  for (const ChannelProfile& channel : channels()) ids.push_back(channel.id);
+  return ids;
+}
+
+}  // namespace tracecast
