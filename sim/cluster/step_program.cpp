@@ -135,6 +135,9 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
   program.launch = framework.launch_per_kernel;
   program.input_copy = input_copy;
   program.synchronizes = framework.synchronizes_each_step;
+  // An engine that cuts a training graph into pieces runs an inference graph as one (framework profile of MXNet, "bulk").
+  const bool is_training = std::any_of(graph.ops().begin(), graph.ops().end(),
+                                       [](const Op& op) { return op.pass != Pass::Forward; });
   int ops_since_wait = 0;
   bool result_awaited = false;
   for (std::uint32_t i = 0; i < priced.choices.size(); ++i) {
@@ -142,7 +145,8 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
     if (choice.estimates.empty()) continue;
     const Op& op = graph.op(priced.lowered.ops[i].op);
     const int ops_per_wait = op.pass == Pass::Update ? framework.updates_per_synchronization
-                                                     : framework.graph_ops_per_synchronization;
+                             : is_training           ? framework.graph_ops_per_synchronization
+                                                     : 0;
     const bool waits = result_awaited || (ops_per_wait > 0 && ops_since_wait >= ops_per_wait);
     result_awaited = priced.lowered.ops[i].host_waits;
     ops_since_wait = waits ? 1 : ops_since_wait + 1;
