@@ -53,9 +53,4 @@ std::optional<std::uint32_t> FluidNetwork::next() {
   }
 }
 
-BytesPerSecond FluidNetwork::rate(RouteId route) {
-  links_.settle();
-  return links_.rate(route);
-}
-
 }  // namespace tracecast::engine

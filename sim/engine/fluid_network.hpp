@@ -45,9 +45,6 @@ class FluidNetwork {
   /// cannot count to its end.
   [[nodiscard]] std::optional<std::uint32_t> next();
 
-  /// What each flow on this route gets while it sends, once all ends of now() have been taken.
-  [[nodiscard]] BytesPerSecond rate(RouteId route);
-
  private:
   enum EventKind : std::uint16_t { kFlowsEnd, kBegins, kWakes };
   struct Waiting {

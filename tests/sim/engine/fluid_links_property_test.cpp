@@ -1,0 +1,331 @@
+// Properties of max-min fair flows over random networks with many ties, and the same networks by a
+// reference: progressive filling from scratch at every moment.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "sim/base/random.hpp"
+#include "sim/engine/fluid_links.hpp"
+
+namespace tracecast::engine {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct PlannedRoute {
+  std::vector<LinkUse> uses;
+  double cap = kNever;  ///< bytes per second
+};
+struct PlannedFlow {
+  std::uint32_t route = 0;
+  double bytes = 0;
+  std::int64_t wait_ps = 0;            ///< from time zero or the end of `after`
+  std::optional<std::uint32_t> after;  ///< a flow of lower index
+};
+struct Plan {
+  std::vector<double> capacity;  ///< bytes per second
+  std::vector<PlannedRoute> routes;
+  std::vector<PlannedFlow> flows;
+};
+
+Plan random_plan(Random& random) {
+  const double capacities[] = {1e9, 1e9, 2e9, 5e9, 12.5e9}, weights[] = {1, 1, 1, 2, 0.3, 7};
+  const auto pick = [&](const auto& values) { return values[random.below(std::size(values))]; };
+  const bool plain = random.below(2) == 0;  // no weights, no caps
+  Plan plan;
+  for (std::uint64_t i = 1 + random.below(10); i > 0; --i) {
+    plan.capacity.push_back(random.below(2) == 0 ? pick(capacities)
+                                                 : 1e10 * (0.01 + random.uniform()));
+  }
+  for (std::uint64_t i = 1 + random.below(20); i > 0; --i) {
+    PlannedRoute route;
+    std::vector<std::uint32_t> links(plan.capacity.size());
+    std::iota(links.begin(), links.end(), 0u);
+    for (std::uint64_t hops = 1 + random.below(4); hops > 0 && !links.empty(); --hops) {
+      const std::size_t at = random.below(links.size());
+      route.uses.push_back({LinkId{links[at]}, plain ? 1.0 : pick(weights)});
+      links.erase(links.begin() + static_cast<long>(at));
+    }
+    if (!plain && random.below(4) == 0) route.cap = pick(capacities) / 4;
+    plan.routes.push_back(route);
+  }
+  for (std::uint32_t i = 0, count = static_cast<std::uint32_t>(1 + random.below(60)); i < count;
+       ++i) {
+    PlannedFlow flow;
+    flow.route = static_cast<std::uint32_t>(random.below(plan.routes.size()));
+    flow.bytes = random.below(2) == 0 ? 1e6 : 1e7 * (1e-3 + random.uniform());
+    flow.wait_ps = static_cast<std::int64_t>(500'000'000 * random.below(8));
+    if (i > 0 && random.below(2) == 0) flow.after = static_cast<std::uint32_t>(random.below(i));
+    plan.flows.push_back(flow);
+  }
+  return plan;
+}
+
+/// Rates in bytes per second of flows on the given routes: raise all together; when a link is full or
+/// a cap reached, those concerned stay.
+std::vector<double> fill(const Plan& plan, const std::vector<std::uint32_t>& flow_routes) {
+  std::vector<double> rate(flow_routes.size(), 0), left = plan.capacity;
+  std::vector<bool> fixed(flow_routes.size(), false);
+  for (double level = 0; std::find(fixed.begin(), fixed.end(), false) != fixed.end();) {
+    std::vector<double> weight(left.size(), 0);
+    double rise = kNever;
+    for (std::size_t i = 0; i < rate.size(); ++i) {
+      if (fixed[i]) continue;
+      const PlannedRoute& route = plan.routes[flow_routes[i]];
+      for (const LinkUse& use : route.uses) weight[use.link.index] += use.weight;
+      rise = std::min(rise, route.cap - level);
+    }
+    for (std::size_t l = 0; l < left.size(); ++l) {
+      if (weight[l] > 0) rise = std::min(rise, left[l] / weight[l]);
+    }
+    level += rise;
+    for (std::size_t l = 0; l < left.size(); ++l) left[l] -= rise * weight[l];
+    for (std::size_t i = 0; i < rate.size(); ++i) {
+      if (fixed[i]) continue;
+      const PlannedRoute& route = plan.routes[flow_routes[i]];
+      rate[i] = level;
+      fixed[i] = level >= route.cap * (1 - 1e-12) ||
+                 std::any_of(route.uses.begin(), route.uses.end(), [&](const LinkUse& use) {
+                   return left[use.link.index] <= 1e-12 * plan.capacity[use.link.index];
+                 });
+    }
+  }
+  return rate;
+}
+
+/// The end of every flow, in seconds.
+std::vector<double> end_by_reference(const Plan& plan) {
+  const std::size_t count = plan.flows.size();
+  std::vector<double> begin(count, kNever), left(count), end(count, kNever);
+  for (std::size_t i = 0; i < count; ++i) {
+    left[i] = plan.flows[i].bytes;
+    if (!plan.flows[i].after) begin[i] = 1e-12 * static_cast<double>(plan.flows[i].wait_ps);
+  }
+  for (double now = 0;;) {
+    std::vector<std::size_t> sending;
+    std::vector<std::uint32_t> routes;
+    double next = kNever;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (begin[i] > now) {
+        next = std::min(next, begin[i]);
+      } else if (end[i] == kNever) {
+        sending.push_back(i);
+        routes.push_back(plan.flows[i].route);
+      }
+    }
+    const std::vector<double> rate = fill(plan, routes);
+    for (std::size_t i = 0; i < sending.size(); ++i) {
+      next = std::min(next, now + left[sending[i]] / rate[i]);
+    }
+    if (next == kNever) return end;
+    for (std::size_t i = 0; i < sending.size(); ++i) {
+      const std::size_t flow = sending[i];
+      left[flow] -= rate[i] * (next - now);
+      if (left[flow] > 1e-12 * rate[i]) continue;
+      end[flow] = next;
+      for (std::size_t j = 0; j < count; ++j) {
+        if (plan.flows[j].after != flow) continue;
+        begin[j] = next + 1e-12 * static_cast<double>(plan.flows[j].wait_ps);
+      }
+    }
+    now = next;
+  }
+}
+
+/// Runs the plan on a queue of its own. `look(links, sending)` is called when all rates of a moment
+/// are set: `sending` lists the flows under way.
+template <class Look>
+std::vector<double> run(const Plan& plan, Look look) {
+  enum Kind : std::uint16_t { kBegins, kEnds };
+  EventQueue<Picoseconds> queue;
+  FluidLinks links(queue, kEnds);
+  for (const double capacity : plan.capacity) links.add_link(BytesPerSecond(capacity));
+  for (const PlannedRoute& route : plan.routes) {
+    links.add_route(route.uses,
+                    route.cap == kNever ? std::nullopt : std::optional(BytesPerSecond(route.cap)));
+  }
+  const auto follow = [&](std::optional<std::uint32_t> ended) {
+    for (std::uint32_t i = 0; i < plan.flows.size(); ++i) {
+      const PlannedFlow& flow = plan.flows[i];
+      if (flow.after == ended) queue.push(queue.now() + Picoseconds(flow.wait_ps), i, kBegins);
+    }
+  };
+  follow(std::nullopt);
+  std::vector<std::uint32_t> sending, ended;
+  std::vector<double> end(plan.flows.size(), kNever);
+  while (!queue.empty()) {
+    const Event<Picoseconds> event = queue.pop();
+    if (event.kind == kBegins) {
+      const PlannedFlow& flow = plan.flows[event.id];
+      links.start(RouteId{flow.route}, Bytes(flow.bytes), event.id);
+      sending.push_back(event.id);
+    } else {
+      links.take_ended(event, ended);
+    }
+    for (const std::uint32_t flow : ended) {
+      std::erase(sending, flow);
+      end[flow] = queue.now().in_seconds().in_s();
+      follow(flow);
+    }
+    ended.clear();
+    if (queue.has_event_now()) continue;
+    links.settle();
+    look(links, sending, queue.now());
+  }
+  CHECK(sending.empty());
+  return end;
+}
+
+std::vector<double> run(const Plan& plan) {
+  return run(plan, [](const FluidLinks&, const std::vector<std::uint32_t>&, Picoseconds) {});
+}
+
+/// Ends are rounded by up to 0.5 ps; what a fast flow has too much or too little of it, a slow one
+/// behind it takes longer for, by the ratio of their rates: allowed are 200.
+bool agree(double a_s, double b_s) { return std::fabs(a_s - b_s) <= std::max(1e-9 * b_s, 1e-10); }
+
+TEST_SUITE_BEGIN("sim/engine/fluid_links");
+
+TEST_CASE("every flow ends when progressive filling from scratch says") {
+  Random random(1);
+  for (int i = 0; i < 600; ++i) {
+    CAPTURE(i);
+    const Plan plan = random_plan(random);
+    const std::vector<double> expected = end_by_reference(plan), got = run(plan);
+    for (std::size_t flow = 0; flow < expected.size(); ++flow) {
+      CAPTURE(flow);
+      CAPTURE(expected[flow]);
+      CAPTURE(got[flow] - expected[flow]);
+      CHECK(agree(got[flow], expected[flow]));
+    }
+  }
+}
+
+TEST_CASE("no link carries more than it can, and every flow has its cap or a bottleneck") {
+  Random random(2);
+  for (int i = 0; i < 300; ++i) {
+    CAPTURE(i);
+    const Plan plan = random_plan(random);
+    run(plan, [&](const FluidLinks& links, const std::vector<std::uint32_t>& sending, Picoseconds) {
+      std::vector<double> load(plan.capacity.size(), 0), fastest(plan.capacity.size(), 0);
+      const auto rate = [&](std::uint32_t flow) {
+        return links.rate(RouteId{plan.flows[flow].route}).in_si();
+      };
+      for (const std::uint32_t flow : sending) {
+        for (const LinkUse& use : plan.routes[plan.flows[flow].route].uses) {
+          load[use.link.index] += use.weight * rate(flow);
+          fastest[use.link.index] = std::max(fastest[use.link.index], rate(flow));
+        }
+      }
+      bool feasible = true, fair = true;
+      for (std::size_t l = 0; l < load.size(); ++l) {
+        feasible = feasible && load[l] <= plan.capacity[l] * (1 + 1e-9);
+      }
+      for (const std::uint32_t flow : sending) {
+        const PlannedRoute& route = plan.routes[plan.flows[flow].route];
+        fair = fair && (rate(flow) >= route.cap * (1 - 1e-9) ||
+                        std::any_of(route.uses.begin(), route.uses.end(), [&](const LinkUse& use) {
+                          const std::size_t l = use.link.index;
+                          return load[l] >= plan.capacity[l] * (1 - 1e-9) &&
+                                 rate(flow) >= fastest[l] * (1 - 1e-9);
+                        }));
+        feasible = feasible && rate(flow) <= route.cap * (1 + 1e-9);
+      }
+      CHECK(feasible);
+      CHECK(fair);
+    });
+  }
+}
+
+TEST_CASE("the rates of a flow over its time add up to its bytes") {
+  Random random(3);
+  for (int i = 0; i < 200; ++i) {
+    CAPTURE(i);
+    const Plan plan = random_plan(random);
+    std::vector<double> sent(plan.flows.size(), 0), rate(plan.flows.size(), 0);
+    std::vector<double> fastest(plan.flows.size(), 0);
+    Picoseconds last{};
+    run(plan,
+        [&](const FluidLinks& links, const std::vector<std::uint32_t>& sending, Picoseconds now) {
+          for (std::size_t flow = 0; flow < sent.size(); ++flow) {
+            sent[flow] += rate[flow] * (now - last).in_seconds().in_s();
+            rate[flow] = 0;
+          }
+          for (const std::uint32_t flow : sending) {
+            rate[flow] = links.rate(RouteId{plan.flows[flow].route}).in_si();
+            fastest[flow] = std::max(fastest[flow], rate[flow]);
+          }
+          last = now;
+        });
+    for (std::size_t flow = 0; flow < sent.size(); ++flow) {
+      // The end is rounded to the picosecond: a byte more or less in 1e3 s / rate.
+      CHECK(std::fabs(sent[flow] - plan.flows[flow].bytes) <=
+            1e-9 * plan.flows[flow].bytes + 2e-12 * fastest[flow]);
+    }
+  }
+}
+
+TEST_CASE("the order in which links, routes and flows are named changes nothing") {
+  Random random(4);
+  for (int i = 0; i < 200; ++i) {
+    CAPTURE(i);
+    const Plan plan = random_plan(random);
+    Plan turned = plan;  // links and routes backwards
+    const auto last_link = static_cast<std::uint32_t>(plan.capacity.size() - 1);
+    const auto last_route = static_cast<std::uint32_t>(plan.routes.size() - 1);
+    std::reverse(turned.capacity.begin(), turned.capacity.end());
+    std::reverse(turned.routes.begin(), turned.routes.end());
+    for (PlannedRoute& route : turned.routes) {
+      std::reverse(route.uses.begin(), route.uses.end());
+      for (LinkUse& use : route.uses) use.link.index = last_link - use.link.index;
+    }
+    for (PlannedFlow& flow : turned.flows) flow.route = last_route - flow.route;
+    const std::vector<double> expected = run(plan), got = run(turned);
+    for (std::size_t flow = 0; flow < expected.size(); ++flow) {
+      CHECK(agree(got[flow], expected[flow]));
+    }
+  }
+}
+
+TEST_CASE("n like flows end when one with n times the weights does, to the picosecond") {
+  Random random(5);
+  for (int i = 0; i < 200; ++i) {
+    CAPTURE(i);
+    Plan plan = random_plan(random), folded, unfolded;
+    for (PlannedRoute& route : plan.routes) {  // whole weights: sums of them are exact
+      for (LinkUse& use : route.uses) use.weight = std::ceil(use.weight);
+    }
+    folded.capacity = unfolded.capacity = plan.capacity;
+    std::vector<std::uint32_t> first;
+    for (const PlannedFlow& flow : plan.flows) {
+      const auto copies = static_cast<std::uint32_t>(1 + random.below(5));
+      PlannedRoute route = plan.routes[flow.route];
+      PlannedFlow one = flow;
+      one.route = static_cast<std::uint32_t>(folded.routes.size());
+      first.push_back(static_cast<std::uint32_t>(unfolded.flows.size()));
+      PlannedFlow like = one;
+      if (flow.after) like.after = first[*flow.after];
+      unfolded.routes.push_back(route);
+      unfolded.flows.insert(unfolded.flows.end(), copies, like);
+      for (LinkUse& use : route.uses) use.weight *= copies;
+      folded.routes.push_back(route);
+      folded.flows.push_back(one);
+    }
+    const std::vector<double> one = run(folded), all = run(unfolded);
+    for (std::size_t flow = 0; flow < one.size(); ++flow) {
+      const std::size_t end = flow + 1 < one.size() ? first[flow + 1] : all.size();
+      for (std::size_t like = first[flow]; like < end; ++like) CHECK(agree(all[like], one[flow]));
+    }
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast::engine
