@@ -11,6 +11,9 @@ constexpr double kPicosecondsPerSecond = static_cast<double>(Picoseconds::kPerSe
 
 double per_picosecond(BytesPerSecond rate) { return rate.in_si() / kPicosecondsPerSecond; }
 
+/// For heaps with the next end in front.
+constexpr auto ends_later = [](const auto& a, const auto& b) { return a.target > b.target; };
+
 }  // namespace
 
 LinkId FluidLinks::add_link(BytesPerSecond capacity) {
@@ -27,6 +30,7 @@ RouteId FluidLinks::add_route(std::span<const LinkUse> uses,
                   "a rate cap lets something through");
   TRACECAST_CHECK(routes_.size() < kOwnEvent, "route ids have 31 bits");
   Route& route = routes_.emplace_back();
+  flows_.emplace_back();
   route.cap = rate_cap ? per_picosecond(*rate_cap) : std::numeric_limits<double>::infinity();
   route.first_use = static_cast<std::uint32_t>(uses_.size());
   for (const LinkUse& use : uses) {
@@ -50,11 +54,18 @@ void FluidLinks::advance(Clock& clock) const {
   clock.since = now;
 }
 
-double FluidLinks::work_now(const Route& route) const {
-  if (route.bottleneck == kNone) return route.own.work;
-  const Clock& clock = route.bottleneck == kOwn ? route.own : links_[route.bottleneck].clock;
+double FluidLinks::work_now(std::uint32_t index) const {
+  const std::uint32_t bottleneck = routes_[index].bottleneck;
+  const Flows& flows = flows_[index];
+  if (bottleneck == kNone) return flows.own.work;
+  const Clock& clock = bottleneck == kOwn ? flows.own : links_[bottleneck].clock;
   return clock.work + clock.rate * static_cast<double>((queue_.now() - clock.since).count()) +
-         route.offset;
+         flows.offset;
+}
+
+double FluidLinks::rate_now(const Route& route) const {
+  if (route.bottleneck == kNone) return 0;
+  return route.bottleneck == kOwn ? route.cap : links_[route.bottleneck].clock.rate;
 }
 
 /// Nearest picosecond, and at least one.
@@ -67,15 +78,6 @@ Picoseconds FluidLinks::time_to(const Clock& clock, double target) {
 
 bool FluidLinks::has_reached(const Clock& clock, double target, Picoseconds now) {
   return time_to(clock, target) <= now - clock.since;
-}
-
-void FluidLinks::mark_dirty(const Route& route) {
-  for (const Use& use : uses(route)) {
-    Link& link = links_[use.link];
-    if (link.dirty) continue;
-    link.dirty = true;
-    dirty_.push_back(use.link);
-  }
 }
 
 void FluidLinks::join_links(std::uint32_t index) {
@@ -93,151 +95,58 @@ void FluidLinks::leave_links(std::uint32_t index) {
     senders[use.place] = senders.back();
     uses_[senders.back().use].place = use.place;
     senders.pop_back();
+    add_to_region(use.link);
+  }
+}
+
+/// The number of its flows is another.
+void FluidLinks::change_loads(std::uint32_t index) {
+  const auto num_flows = static_cast<double>(flows_[index].heap.size());
+  for (const Use& use : uses(routes_[index])) {
+    links_[use.link].senders[use.place].load = use.weight * num_flows;
+    add_to_region(use.link);
   }
 }
 
 void FluidLinks::start(RouteId id, Bytes bytes, std::uint32_t tag) {
   TRACECAST_CHECK(id.index < routes_.size(), "a flow's route exists");
   TRACECAST_CHECK(bytes.in_bytes() > 0 && is_finite(bytes), "a flow sends something");
-  Route& route = routes_[id.index];
-  if (route.flows.empty()) {
-    route.own.work = 0;
+  const Route& route = routes_[id.index];
+  Flows& flows = flows_[id.index];
+  if (flows.heap.empty()) {
+    flows.own.work = 0;
     join_links(id.index);
   }
-  route.flows.push_back({work_now(route) + bytes.in_bytes(), tag});
-  std::push_heap(route.flows.begin(), route.flows.end(),
-                 [](const Flow& a, const Flow& b) { return a.target > b.target; });
-  mark_dirty(route);
-  if (route.bottleneck != kNone) {
-    update_key(id.index);
-  }
-  if (route.num_uses == 0) {
+  flows.heap.push_back({work_now(id.index) + bytes.in_bytes(), tag});
+  std::push_heap(flows.heap.begin(), flows.heap.end(), ends_later);
+  change_loads(id.index);
+  if (route.num_uses == 0) {  // nothing to share: settle() need not know
     if (route.bottleneck == kNone) set_bottleneck(id.index, kOwn);
-    route.own.rate = route.cap;
-    schedule(route.own, route.flows.front().target, kOwnEvent + id.index);
-  }
-}
-
-void FluidLinks::settle() {
-  if (dirty_.empty()) return;
-  collect();
-  fill();
-  for (const std::uint32_t index : dirty_) {
-    Link& link = links_[index];
-    link.dirty = false;
-    if (!link.members.empty()) schedule(link.clock, link.members.front().key, index);
-  }
-  for (const std::uint32_t index : collected_) {
-    Route& route = routes_[index];
-    route.collected = route.fixed = false;
-    if (route.bottleneck == kOwn)
-      schedule(route.own, route.flows.front().target, kOwnEvent + index);
-  }
-  dirty_.clear();
-  collected_.clear();
-}
-
-/// Everything that hangs together with a dirty link.
-void FluidLinks::collect() {
-  for (std::size_t i = 0; i < dirty_.size(); ++i) {
-    Link& link = links_[dirty_[i]];
-    advance(link.clock);
-    for (const Sender& sender : link.senders) {
-      Route& route = routes_[sender.route];
-      if (route.collected) continue;
-      route.collected = true;
-      collected_.push_back(sender.route);
-      mark_dirty(route);
-    }
-  }
-}
-
-/// Progressive filling: the link (or cap) that allows least fixes the rate of its flows.
-void FluidLinks::fill() {
-  const auto later = [](const Share& a, const Share& b) {
-    return a.rate > b.rate || (a.rate == b.rate && a.index > b.index);
-  };
-  for (const std::uint32_t index : dirty_) {
-    Link& link = links_[index];
-    link.left = link.capacity;
-    link.open = static_cast<std::uint32_t>(link.senders.size());
-    link.weight = 0;
-  }
-  shares_.clear();
-  for (const std::uint32_t index : collected_) {
-    const Route& route = routes_[index];
-    for (const Use& use : uses(route)) {
-      links_[use.link].weight += use.weight * static_cast<double>(route.flows.size());
-    }
-    if (std::isfinite(route.cap)) shares_.push_back({route.cap, kOwnEvent + index});
-  }
-  for (const std::uint32_t index : dirty_) {
-    const Link& link = links_[index];
-    if (link.open > 0) shares_.push_back({link.left / link.weight, index});
-  }
-  std::make_heap(shares_.begin(), shares_.end(), later);
-  double level = 0;
-  while (!shares_.empty()) {
-    std::pop_heap(shares_.begin(), shares_.end(), later);
-    Share share = shares_.back();
-    shares_.pop_back();
-    if (share.index >= kOwnEvent) {
-      const std::uint32_t index = share.index - kOwnEvent;
-      if (!routes_[index].fixed) fix(index, kOwn, level = std::max(level, share.rate));
-      continue;
-    }
-    Link& link = links_[share.index];
-    if (link.open == 0) continue;
-    const double rate = std::max(level, link.left / link.weight);
-    if (rate > share.rate) {  // some of its flows were fixed meanwhile
-      shares_.push_back({rate, share.index});
-      std::push_heap(shares_.begin(), shares_.end(), later);
-      continue;
-    }
-    level = rate;
-    for (const Sender& sender : link.senders) {
-      if (!routes_[sender.route].fixed) fix(sender.route, share.index, rate);
-    }
-  }
-}
-
-void FluidLinks::fix(std::uint32_t index, std::uint32_t bottleneck, double rate) {
-  Route& route = routes_[index];
-  route.fixed = true;
-  for (const Use& use : uses(route)) {
-    Link& link = links_[use.link];
-    const double weight = use.weight * static_cast<double>(route.flows.size());
-    link.left = std::max(0.0, link.left - weight * rate);
-    link.weight -= weight;
-    --link.open;
-  }
-  if (route.bottleneck != bottleneck) set_bottleneck(index, bottleneck);
-  if (bottleneck == kOwn) {
-    advance(route.own);
-    route.own.rate = rate;
+    schedule(flows.own, flows.heap.front().target, kOwnEvent + id.index);
   } else {
-    links_[bottleneck].clock.rate = rate;
+    update_key(id.index);
   }
 }
 
 /// Moves a route with its work to another clock.
 void FluidLinks::set_bottleneck(std::uint32_t index, std::uint32_t bottleneck) {
   Route& route = routes_[index];
-  const double work = work_now(route);
-  if (route.bottleneck < links_.size()) remove_member(links_[route.bottleneck], route.place);
+  Flows& flows = flows_[index];
+  const double work = work_now(index);
+  if (route.bottleneck < links_.size()) remove_member(links_[route.bottleneck], flows.place);
   route.bottleneck = bottleneck;
-  if (bottleneck == kOwn || bottleneck == kNone) {
-    route.own.work = work;
-    route.own.since = queue_.now();
-    route.own.rate = 0;
-    route.offset = 0;
+  if (bottleneck >= links_.size()) {
+    flows.own.work = work;
+    flows.own.rate = bottleneck == kOwn ? route.cap : 0;
+    flows.own.since = queue_.now();
+    flows.offset = 0;
     return;
   }
   Link& link = links_[bottleneck];
   advance(link.clock);
   if (link.members.empty()) link.clock.work = 0;
-  route.offset = work - link.clock.work;
-  insert_member(link, {route.flows.front().target - route.offset, index});
+  flows.offset = work - link.clock.work;
+  insert_member(link, {flows.heap.front().target - flows.offset, index});
 }
 
 void FluidLinks::schedule(Clock& clock, double target, std::uint32_t event_id) {
@@ -254,49 +163,51 @@ void FluidLinks::schedule(Clock& clock, double target, std::uint32_t event_id) {
 void FluidLinks::take_ended(const Event<Picoseconds>& event, std::vector<std::uint32_t>& ended) {
   const bool own = event.id >= kOwnEvent;
   const std::uint32_t index = own ? event.id - kOwnEvent : event.id;
-  Clock& clock = own ? routes_[index].own : links_[index].clock;
-  if (event.time != clock.queued) return;
+  Clock& clock = own ? flows_[index].own : links_[index].clock;
+  if (event.time != clock.queued) return;  // an earlier one has taken its place
   clock.queued = Picoseconds::most();
   if (own) {
-    Route& route = routes_[index];
-    while (route.bottleneck == kOwn && has_reached(clock, route.flows.front().target, event.time)) {
+    const std::vector<Flow>& heap = flows_[index].heap;
+    while (routes_[index].bottleneck == kOwn &&
+           has_reached(clock, heap.front().target, event.time)) {
       end_first_flow(index, ended);
     }
-    if (route.bottleneck == kOwn) schedule(clock, route.flows.front().target, event.id);
-    return;
+    if (routes_[index].bottleneck == kOwn) schedule(clock, heap.front().target, event.id);
+  } else {
+    const std::vector<Member>& members = links_[index].members;
+    while (!members.empty() && has_reached(clock, members.front().key, event.time)) {
+      end_first_flow(members.front().route, ended);
+    }
+    if (!members.empty()) schedule(clock, members.front().key, event.id);
   }
-  std::vector<Member>& members = links_[index].members;
-  while (!members.empty() && has_reached(clock, members.front().key, event.time)) {
-    end_first_flow(members.front().route, ended);
-  }
-  if (!members.empty()) schedule(clock, members.front().key, event.id);
 }
 
 void FluidLinks::end_first_flow(std::uint32_t index, std::vector<std::uint32_t>& ended) {
-  Route& route = routes_[index];
-  ended.push_back(route.flows.front().tag);
-  std::pop_heap(route.flows.begin(), route.flows.end(),
-                [](const Flow& a, const Flow& b) { return a.target > b.target; });
-  route.flows.pop_back();
-  mark_dirty(route);
-  if (!route.flows.empty()) return update_key(index);
-  set_bottleneck(index, kNone);
-  leave_links(index);
+  std::vector<Flow>& heap = flows_[index].heap;
+  ended.push_back(heap.front().tag);
+  std::pop_heap(heap.begin(), heap.end(), ends_later);
+  heap.pop_back();
+  if (heap.empty()) {
+    set_bottleneck(index, kNone);
+    leave_links(index);
+  } else {
+    change_loads(index);
+    update_key(index);
+  }
 }
 
 BytesPerSecond FluidLinks::rate(RouteId id) const {
-  const Route& route = routes_[id.index];
-  if (route.bottleneck == kNone) return {};
-  const Clock& clock = route.bottleneck == kOwn ? route.own : links_[route.bottleneck].clock;
-  return BytesPerSecond(clock.rate * kPicosecondsPerSecond);
+  return BytesPerSecond(rate_now(routes_[id.index]) * kPicosecondsPerSecond);
 }
 
+/// Its next end is another one.
 void FluidLinks::update_key(std::uint32_t index) {
-  const Route& route = routes_[index];
-  if (route.bottleneck >= links_.size()) return;
-  Link& link = links_[route.bottleneck];
-  link.members[route.place].key = route.flows.front().target - route.offset;
-  sift(link, route.place);
+  const std::uint32_t bottleneck = routes_[index].bottleneck;
+  if (bottleneck >= links_.size()) return;
+  const Flows& flows = flows_[index];
+  Link& link = links_[bottleneck];
+  link.members[flows.place].key = flows.heap.front().target - flows.offset;
+  sift(link, flows.place);
 }
 
 void FluidLinks::insert_member(Link& link, Member member) {
@@ -316,7 +227,7 @@ void FluidLinks::sift(Link& link, std::size_t place) {
   const Member member = members[place];
   const auto put = [&](std::size_t at, Member what) {
     members[at] = what;
-    routes_[what.route].place = static_cast<std::uint32_t>(at);
+    flows_[what.route].place = static_cast<std::uint32_t>(at);
   };
   for (; place > 0 && member.key < members[(place - 1) / 2].key; place = (place - 1) / 2) {
     put(place, members[(place - 1) / 2]);

@@ -59,7 +59,7 @@ class FluidLinks {
   /// What each flow on this route gets since the last settle(); zero without flows.
   [[nodiscard]] BytesPerSecond rate(RouteId route) const;
   [[nodiscard]] std::size_t num_flows(RouteId route) const {
-    return routes_[route.index].flows.size();
+    return flows_[route.index].heap.size();
   }
   [[nodiscard]] std::size_t num_links() const { return links_.size(); }
 
@@ -86,69 +86,93 @@ class FluidLinks {
   };
   struct Sender {
     std::uint32_t route = 0, use = 0;
+    double load = 0;  ///< weight times its flows: what they take of the link per unit of rate
   };
   struct Link {
-    double capacity = 0;  ///< bytes per picosecond
-    Clock clock;
+    double capacity = 0;             ///< bytes per picosecond
+    Clock clock;                     ///< of its members
     std::vector<Member> members;     ///< heap of the routes whose bottleneck it is
     std::vector<Sender> senders;     ///< all routes that send over it now
     std::uint32_t named_by = kNone;  ///< the last use of the route being added
     // While solving:
-    double left = 0;    ///< capacity not given away
-    double weight = 0;  ///< of the flows that have no rate yet
-    std::uint32_t open = 0;
-    bool dirty = false;
+    bool in_region = false;
+    bool is_checked = false;  ///< whether it carries what the region's new rates put on it
+    std::uint32_t open = 0;   ///< senders that have no new rate yet
+    double weight = 0;        ///< their loads
+    double left = 0;          ///< capacity not given away
+    double level = 0;         ///< new rate of those it is the bottleneck of
   };
   struct Use {
     std::uint32_t link = 0;
     std::uint32_t place = 0;  ///< in the link's `senders`
     double weight = 1;
   };
+  /// What solving looks at; the rest is in `Flows`.
   struct Route {
+    double cap = 0;  ///< bytes per picosecond; infinite: none
     std::uint32_t first_use = 0, num_uses = 0;
     std::uint32_t bottleneck = kNone;  ///< a link, kOwn, or kNone while it has no rate
-    std::uint32_t place = 0;           ///< in the bottleneck's `members`
-    double cap = 0;                    ///< bytes per picosecond; infinite: none
-    double offset = 0;                 ///< its work minus that of the bottleneck
-    Clock own;
-    std::vector<Flow> flows;  ///< heap, next end first
-    bool collected = false, fixed = false;
+    // While solving:
+    std::uint32_t new_bottleneck = kNone;
+    double new_rate = 0;
+    bool in_region = false;
+    bool is_fixed = false;  ///< has its new rate
   };
+  struct Flows {
+    std::vector<Flow> heap;   ///< next end first
+    double offset = 0;        ///< its work minus that of the bottleneck
+    Clock own;                ///< while it runs at its cap; else only `work`, while it has no rate
+    std::uint32_t place = 0;  ///< in the bottleneck's `members`
+  };
+  /// The rate at which a link, or a limit of a route, stops further rises.
   struct Share {
     double rate = 0;
-    std::uint32_t index = 0;  ///< a link, or kOwnEvent + a route with a cap
+    std::uint32_t index = 0;  ///< a link, or kOwnEvent + a route
   };
 
   [[nodiscard]] std::span<Use> uses(const Route& route) {
     return {uses_.data() + route.first_use, route.num_uses};
   }
+  // Progress: fluid_links.cpp.
   void advance(Clock& clock) const;
-  [[nodiscard]] double work_now(const Route& route) const;
+  [[nodiscard]] double work_now(std::uint32_t route) const;
+  [[nodiscard]] double rate_now(const Route& route) const;
   [[nodiscard]] static Picoseconds time_to(const Clock& clock, double target);
   [[nodiscard]] static bool has_reached(const Clock& clock, double target, Picoseconds now);
-  void mark_dirty(const Route& route);
-  void join_links(std::uint32_t index);
-  void leave_links(std::uint32_t index);
-  void collect();
-  void fill();
-  void fix(std::uint32_t route, std::uint32_t bottleneck, double rate);
-  void set_bottleneck(std::uint32_t index, std::uint32_t bottleneck);
   void schedule(Clock& clock, double target, std::uint32_t event_id);
-  void end_first_flow(std::uint32_t index, std::vector<std::uint32_t>& ended);
+  void end_first_flow(std::uint32_t route, std::vector<std::uint32_t>& ended);
+  void join_links(std::uint32_t route);
+  void leave_links(std::uint32_t route);
+  void change_loads(std::uint32_t route);
+  void set_bottleneck(std::uint32_t route, std::uint32_t bottleneck);
   void sift(Link& link, std::size_t place);
   void insert_member(Link& link, Member member);
   void remove_member(Link& link, std::size_t place);
-  void update_key(std::uint32_t index);
+  void update_key(std::uint32_t route);
+  // Solving: fluid_solver.cpp.
+  void add_to_region(std::uint32_t link);
+  void collect_routes();
+  void collect_component();
+  [[nodiscard]] double limit_outside(const Route& route) const;
+  void fill();
+  void fix(std::uint32_t route, std::uint32_t bottleneck, double rate);
+  [[nodiscard]] bool extend_region();
+  [[nodiscard]] bool is_overloaded(const Link& link) const;
+  void take_over();
 
   EventQueue<Picoseconds>& queue_;
   std::uint16_t event_kind_;
   Picoseconds last_;
   std::vector<Link> links_;
   std::vector<Route> routes_;
+  std::vector<Flows> flows_;  ///< by route
   std::vector<Use> uses_;
-  std::vector<std::uint32_t> dirty_;      ///< links whose flows changed since settle()
-  std::vector<std::uint32_t> collected_;  ///< routes to be given a rate
-  std::vector<Share> shares_;             ///< heap while solving
+  /// Links whose flows changed since settle(); while solving, all whose flows get a rate anew.
+  std::vector<std::uint32_t> region_;
+  std::vector<std::uint32_t> region_routes_;  ///< the routes over them
+  std::size_t num_collected_ = 0;             ///< of region_: whose routes are in region_routes_
+  std::vector<std::uint32_t> checked_;        ///< links outside that is_checked
+  std::vector<Share> shares_;                 ///< heap while solving
 };
 
 }  // namespace tracecast::engine

@@ -1,0 +1,184 @@
+// FluidLinks::settle: rates for the flows that a change touches. Why it is right and what it costs:
+// notes/0002-fluid-network.md.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/engine/fluid_links.hpp"
+
+namespace tracecast::engine {
+namespace {
+
+/// Rates that differ by less than this share are the same: rounding must not spread a change.
+constexpr double kSame = 1e-12;
+/// So often the region may grow step by step; then it takes in all that hangs together.
+constexpr int kMostSteps = 4;
+
+}  // namespace
+
+void FluidLinks::settle() {
+  if (region_.empty()) return;
+  int steps = 0;
+  do {
+    if (steps == kMostSteps) collect_component();
+    collect_routes();
+    fill();
+  } while (steps++ < kMostSteps && extend_region());
+  take_over();
+}
+
+void FluidLinks::add_to_region(std::uint32_t index) {
+  if (links_[index].in_region) return;
+  links_[index].in_region = true;
+  region_.push_back(index);
+}
+
+void FluidLinks::collect_routes() {
+  for (; num_collected_ < region_.size(); ++num_collected_) {
+    for (const Sender& sender : links_[region_[num_collected_]].senders) {
+      Route& route = routes_[sender.route];
+      if (route.in_region) continue;
+      route.in_region = true;
+      region_routes_.push_back(sender.route);
+    }
+  }
+}
+
+void FluidLinks::collect_component() {
+  for (std::size_t done = 0; done < region_routes_.size();) {
+    for (; done < region_routes_.size(); ++done) {
+      for (const Use& use : uses(routes_[region_routes_[done]])) add_to_region(use.link);
+    }
+    collect_routes();
+  }
+}
+
+/// What keeps a route from getting more than this, whatever the region does: its cap, or the level
+/// of its bottleneck when that lies outside.
+double FluidLinks::limit_outside(const Route& route) const {
+  if (route.bottleneck >= links_.size() || links_[route.bottleneck].in_region) return route.cap;
+  return std::min(route.cap, links_[route.bottleneck].clock.rate);
+}
+
+/// Progressive filling: all rates rise together; the link, or limit of a route, that stops first
+/// fixes those concerned.
+void FluidLinks::fill() {
+  const auto stops_later = [](const Share& a, const Share& b) {
+    return a.rate > b.rate || (a.rate == b.rate && a.index > b.index);
+  };
+  shares_.clear();
+  for (const std::uint32_t index : region_) {
+    Link& link = links_[index];
+    link.left = link.capacity;
+    link.open = static_cast<std::uint32_t>(link.senders.size());
+    link.weight = 0;
+    for (const Sender& sender : link.senders) link.weight += sender.load;
+    if (link.open > 0) shares_.push_back({link.left / link.weight, index});
+  }
+  for (const std::uint32_t index : region_routes_) {
+    Route& route = routes_[index];
+    route.is_fixed = false;
+    const double limit = limit_outside(route);
+    if (std::isfinite(limit)) shares_.push_back({limit, kOwnEvent + index});
+  }
+  std::make_heap(shares_.begin(), shares_.end(), stops_later);
+  for (double level = 0; !shares_.empty();) {
+    std::pop_heap(shares_.begin(), shares_.end(), stops_later);
+    const Share share = shares_.back();
+    shares_.pop_back();
+    if (share.index >= kOwnEvent) {
+      const std::uint32_t index = share.index - kOwnEvent;
+      const Route& route = routes_[index];
+      if (route.is_fixed) continue;
+      level = std::max(level, share.rate);
+      fix(index, share.rate == route.cap ? kOwn : route.bottleneck, share.rate);
+      continue;
+    }
+    Link& link = links_[share.index];
+    if (link.open == 0) continue;
+    const double rate = std::max(level, link.left / link.weight);
+    if (rate > share.rate) {  // some of its flows have been fixed since, below its share
+      shares_.push_back({rate, share.index});
+      std::push_heap(shares_.begin(), shares_.end(), stops_later);
+      continue;
+    }
+    link.level = level = rate;
+    for (const Sender& sender : link.senders) {
+      if (!routes_[sender.route].is_fixed) fix(sender.route, share.index, rate);
+    }
+  }
+}
+
+void FluidLinks::fix(std::uint32_t index, std::uint32_t bottleneck, double rate) {
+  Route& route = routes_[index];
+  route.is_fixed = true;
+  route.new_rate = rate;
+  route.new_bottleneck = bottleneck;
+  for (const Use& use : uses(route)) {
+    Link& link = links_[use.link];
+    if (!link.in_region) continue;
+    const double load = link.senders[use.place].load;
+    link.left = std::max(0.0, link.left - load * rate);
+    link.weight -= load;
+    --link.open;
+  }
+}
+
+/// Takes in the links outside on which the new rates change what others get: full ones, where any
+/// change matters, and those that the rises would overload. False when there are none.
+bool FluidLinks::extend_region() {
+  const std::size_t before = region_.size();
+  checked_.clear();
+  for (const std::uint32_t index : region_routes_) {
+    const Route& route = routes_[index];
+    const double change = route.new_rate - rate_now(route);
+    if (std::fabs(change) <= kSame * route.new_rate) continue;
+    for (const Use& use : uses(route)) {
+      Link& link = links_[use.link];
+      if (link.in_region || link.is_checked) continue;
+      if (!link.members.empty()) {
+        add_to_region(use.link);
+      } else if (change > 0) {
+        link.is_checked = true;
+        checked_.push_back(use.link);
+        if (is_overloaded(link)) add_to_region(use.link);
+      }
+    }
+  }
+  for (const std::uint32_t index : checked_) links_[index].is_checked = false;
+  return region_.size() > before;
+}
+
+bool FluidLinks::is_overloaded(const Link& link) const {
+  double load = 0;
+  for (const Sender& sender : link.senders) {
+    const Route& route = routes_[sender.route];
+    load += sender.load * (route.in_region ? route.new_rate : rate_now(route));
+  }
+  return load > link.capacity * (1 + kSame);
+}
+
+/// The new rates hold from now on.
+void FluidLinks::take_over() {
+  for (const std::uint32_t index : region_) advance(links_[index].clock);
+  for (const std::uint32_t index : region_routes_) {
+    Route& route = routes_[index];
+    route.in_region = false;
+    if (route.new_bottleneck != route.bottleneck) set_bottleneck(index, route.new_bottleneck);
+    if (route.bottleneck != kOwn) continue;
+    Flows& flows = flows_[index];
+    schedule(flows.own, flows.heap.front().target, kOwnEvent + index);
+  }
+  for (const std::uint32_t index : region_) {
+    Link& link = links_[index];
+    link.in_region = false;
+    if (link.members.empty()) continue;
+    link.clock.rate = link.level;
+    schedule(link.clock, link.members.front().key, index);
+  }
+  region_.clear();
+  region_routes_.clear();
+  num_collected_ = 0;
+}
+
+}  // namespace tracecast::engine
