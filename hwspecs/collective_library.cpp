@@ -1,25 +1,276 @@
 #include "hwspecs/collective_library.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "hwspecs/proto/collective_library.pb.h"
+#include "hwspecs/proto_units.hpp"
+#include "hwspecs/spec_reader.hpp"
+#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
+namespace embedded {
+std::span<const EmbeddedFile> collective_libraries();
+}
+namespace {
 
-CollectiveLibrary find_collective_library(std::string_view id, std::string_view version) {
-  CollectiveLibrary library;
-  library.id = std::string(id);
-  if (id != "nccl") throw InputError("collective library", id, "nccl");
-  if (!version.empty()) {
-    const std::size_t dot = version.find('.');
-    const auto major = parse_integer(version.substr(0, dot));
-    const auto minor = dot == version.npos ? 0 : parse_integer(version.substr(dot + 1));
-    if (!major || !minor) throw InputError("collective library", version, "a version such as 2.4");
-    library.major = static_cast<int>(*major);
-    library.minor = static_cast<int>(*minor);
+constexpr SpecRange kRanges[] = {
+    {"library", 0, 0, true},
+    {"from_version", 0, 0, true},
+    {"from_date", 0, 0, true},
+    {"kind", 0, 0, true},
+    {"relays_nvlink", 0, 0, true},
+    {"nvlink_sharp", 0, 0, true},
+    {"trees_from_nodes", 0, 1000, true},
+    {"host_bridge_overhead", 1, 4, true},
+    {"staging_overhead", 1, 4, true},
+    {"ring_plateau", 1, 4, true},
+    {"step_us", 0.1, 10000, true},
+};
+
+CollectiveAlgorithm from(proto::CollectiveLibrary::Algorithm algorithm) {
+  return from_proto<CollectiveAlgorithm>(algorithm);
+}
+static_assert(static_cast<int>(proto::CollectiveLibrary::NVLS) - 1 ==
+              static_cast<int>(CollectiveAlgorithm::Nvls));
+static_assert(static_cast<int>(proto::CollectiveLibrary::SIMPLE) - 1 ==
+              static_cast<int>(CollectiveProtocol::Simple));
+static_assert(static_cast<int>(proto::CollectiveLibrary::TREE_COPIES) - 1 ==
+              static_cast<int>(LibraryKind::TreeCopies));
+
+class Loader {
+ public:
+  Loader(std::string_view text, std::string_view where, CollectiveLibrary& library)
+      : library_(library), reader_(text, where, kRanges, message_, identity_) {}
+
+  void load() {
+    static_cast<SpecIdentity&>(library_) = identity_;
+    if (message_.has_library()) library_.library = message_.library().value();
+    if (message_.has_from_version()) library_.from_version = message_.from_version().value();
+    if (message_.has_from_date()) library_.from_date = message_.from_date().value();
+    if (message_.has_kind()) library_.kind = from_proto<LibraryKind>(message_.kind().value());
+    if (message_.has_trees_from_nodes()) {
+      library_.trees_from_nodes = to_int(message_.trees_from_nodes());
+    }
+    if (message_.has_relays_nvlink()) library_.relays_nvlink = message_.relays_nvlink().value();
+    if (message_.has_nvlink_sharp()) library_.nvlink_sharp = message_.nvlink_sharp().value();
+    if (message_.has_host_bridge_overhead()) {
+      library_.host_bridge_overhead = message_.host_bridge_overhead().value();
+    }
+    if (message_.has_staging_overhead()) {
+      library_.staging_overhead = message_.staging_overhead().value();
+    }
+    if (message_.has_ring_plateau()) library_.ring_plateau = message_.ring_plateau().value();
+    if (message_.has_step_us()) library_.step = from_us(message_.step_us());
+    for (int i = 0; i < message_.path_size(); ++i) load_path(i);
+    for (int i = 0; i < message_.cap_size(); ++i) load_cap(i);
+    for (int i = 0; i < message_.tree_correction_size(); ++i) load_correction(i);
   }
-  library.launch = 6.6_us;
-  library.step = 2.0_us;
-  return library;
+
+ private:
+  [[nodiscard]] double number(const char* field, int i, double value, double low,
+                              double high) const {
+    reader_.check(value >= low && value <= high, field, fmt::format("{}", value),
+                  fmt::format("{} to {}", low, high), i);
+    return value;
+  }
+
+  void load_path(int i) {
+    const auto& drawn = message_.path(i);
+    reader_.check_source("path", drawn.source(), i);
+    const auto us = [&](double value) { return Seconds(1e-6 * number("path", i, value, 0, 1e4)); };
+    CollectivePath path{from(drawn.algorithm()),
+                        from_proto<CollectiveProtocol>(drawn.protocol()),
+                        us(drawn.base_us()),
+                        us(drawn.nvlink_us()),
+                        us(drawn.pcie_us()),
+                        us(drawn.network_us()),
+                        number("path", i, drawn.bandwidth_fraction(), 0.01, 1)};
+    std::erase_if(library_.paths, [&](const CollectivePath& known) {
+      return known.algorithm == path.algorithm && known.protocol == path.protocol;
+    });
+    library_.paths.push_back(path);
+  }
+
+  void load_cap(int i) {
+    const auto& drawn = message_.cap(i);
+    reader_.check_source("cap", drawn.source(), i);
+    const auto rates = [&](const auto& values) {
+      reader_.check(values.empty() || values.size() == 3, "cap", "with other than three values",
+                    "one for one node, two nodes, more", i);
+      std::vector<BytesPerSecond> result;
+      for (const double value : values) {
+        result.emplace_back(1e9 * number("cap", i, value, 0.1, 1e5));
+      }
+      return result;
+    };
+    CollectiveCap cap{drawn.from_capability(), from(drawn.algorithm()),
+                      from_proto<CollectiveProtocol>(drawn.protocol()),
+                      rates(drawn.per_channel_gb_per_s()), rates(drawn.in_all_gb_per_s())};
+    std::erase_if(library_.caps, [&](const CollectiveCap& known) {
+      return std::tie(known.from_capability, known.algorithm, known.protocol) ==
+             std::tie(cap.from_capability, cap.algorithm, cap.protocol);
+    });
+    library_.caps.push_back(std::move(cap));
+  }
+
+  void load_correction(int i) {
+    const auto& drawn = message_.tree_correction(i);
+    reader_.check_source("tree_correction", drawn.source(), i);
+    auto& factors = library_.tree_correction[static_cast<std::size_t>(drawn.protocol()) - 1];
+    factors.clear();
+    for (const double factor : drawn.factor()) {
+      factors.push_back(number("tree_correction", i, factor, 0.05, 1));
+    }
+  }
+
+  CollectiveLibrary& library_;
+  proto::CollectiveLibrary message_;
+  SpecIdentity identity_;
+  SpecReader reader_;
+};
+
+std::string based_on(std::string_view text, std::string_view where) {
+  proto::CollectiveLibrary message;
+  parse_textproto(text, where, message);
+  return message.based_on();
+}
+
+std::string id_of(std::string_view text, std::string_view where) {
+  proto::CollectiveLibrary message;
+  parse_textproto(text, where, message);
+  return message.id();
+}
+
+/// "2.4.8" or "2017-08" as numbers in order; nothing if there is anything else in it.
+std::optional<std::vector<long long>> parts_of(std::string_view text, char separator) {
+  std::vector<long long> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    const auto part = parse_integer(text.substr(0, end));
+    if (!part || *part < 0) return std::nullopt;
+    parts.push_back(*part);
+    if (end == text.npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::vector<long long> must_parse(std::string_view text, char separator, std::string_view example) {
+  auto parts = parts_of(text, separator);
+  if (!parts) {
+    throw InputError("collective library", fmt::format("\"{}\"", text),
+                     fmt::format("such as {}", example));
+  }
+  return std::move(*parts);
+}
+
+std::vector<CollectiveLibrary> load_embedded() {
+  std::vector<std::pair<std::string_view, std::string_view>> files;
+  for (const EmbeddedFile& file : embedded::collective_libraries()) {
+    files.emplace_back(file.path, file.content);
+  }
+  return parse_collective_libraries(files);
+}
+
+}  // namespace
+
+std::string_view to_string(CollectiveAlgorithm algorithm) {
+  switch (algorithm) {
+    case CollectiveAlgorithm::None:
+      return "none";
+    case CollectiveAlgorithm::Ring:
+      return "ring";
+    case CollectiveAlgorithm::Tree:
+      return "tree";
+    case CollectiveAlgorithm::Nvls:
+      return "nvls";
+    case CollectiveAlgorithm::Direct:
+      return "direct";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(CollectiveProtocol protocol) {
+  switch (protocol) {
+    case CollectiveProtocol::Simple:
+      return "simple";
+    case CollectiveProtocol::LowLatency:
+      return "ll";
+    case CollectiveProtocol::LowLatency128:
+      return "ll128";
+  }
+  return "unknown";
+}
+
+std::vector<CollectiveLibrary> parse_collective_libraries(
+    std::span<const std::pair<std::string_view, std::string_view>> files) {
+  std::map<std::string, std::pair<std::string_view, std::string_view>> by_id;
+  for (const auto& [where, text] : files) by_id[id_of(text, where)] = {where, text};
+  std::vector<CollectiveLibrary> libraries;
+  for (const auto& [id, file] : by_id) {
+    std::vector<std::pair<std::string_view, std::string_view>> line{file};
+    while (true) {
+      const auto& [where, text] = line.back();
+      const std::string base = based_on(text, where);
+      if (base.empty()) break;
+      const auto it = by_id.find(base);
+      if (it == by_id.end() || line.size() > by_id.size()) {
+        throw InputError(where, fmt::format("based_on \"{}\"", base),
+                         "the id of another file, and no circle");
+      }
+      line.push_back(it->second);
+    }
+    CollectiveLibrary library;
+    for (auto at = line.rbegin(); at != line.rend(); ++at) {
+      Loader(at->second, at->first, library).load();
+    }
+    if (library.library.empty() || library.from_version.empty() || library.from_date.empty()) {
+      throw InputError(file.first, "no library, from_version or from_date", "all three");
+    }
+    (void)must_parse(library.from_version, '.', "2.4");
+    (void)must_parse(library.from_date, '-', "2019-01");
+    libraries.push_back(std::move(library));
+  }
+  return libraries;
+}
+
+std::span<const CollectiveLibrary> collective_libraries() {
+  static const std::vector<CollectiveLibrary> libraries = load_embedded();
+  return libraries;
+}
+
+const CollectiveLibrary& find_collective_library(std::string_view library, std::string_view version,
+                                                 std::string_view date) {
+  std::vector<const CollectiveLibrary*> known;
+  std::vector<std::string> names;
+  for (const CollectiveLibrary& l : collective_libraries()) {
+    if (names.empty() || names.back() != l.library) names.push_back(l.library);
+    if (l.library == to_lower(library)) known.push_back(&l);
+  }
+  if (known.empty()) {
+    throw InputError("collective library", fmt::format("\"{}\"", library),
+                     describe_choices(library, names));
+  }
+  std::sort(known.begin(), known.end(), [](const auto* a, const auto* b) {
+    return *parts_of(a->from_version, '.') < *parts_of(b->from_version, '.');
+  });
+  if (version.empty() && date.empty()) return *known.back();
+  const bool by_version = !version.empty();
+  const auto asked =
+      by_version ? must_parse(version, '.', "2.4") : must_parse(date, '-', "2019-01");
+  const CollectiveLibrary* found = known.front();
+  for (const CollectiveLibrary* l : known) {
+    const auto from = by_version ? *parts_of(l->from_version, '.') : *parts_of(l->from_date, '-');
+    if (from <= asked) found = l;
+  }
+  return *found;
 }
 
 }  // namespace tracecast

@@ -1,21 +1,74 @@
 #pragma once
+#include <array>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "hwspecs/spec_identity.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
 
-/// How a library of collectives behaves, by its version.
-struct CollectiveLibrary {
-  std::string id;  ///< "nccl"
-  int major = 2, minor = 10;
-  Seconds launch{};  ///< of one collective, whatever its size
-  Seconds step{};    ///< of one step of a ring, beside the latency of its links
+enum class LibraryKind {
+  Channels,    ///< rings and trees of GPUs in one kernel, pipelined (NCCL)
+  HostSteps,   ///< the host sends buffer after buffer through its memory (MPI, Baidu's ring, Gloo)
+  TreeCopies,  ///< whole buffers copied along a binary tree of GPUs (Caffe)
+};
+enum class CollectiveAlgorithm { Ring, Tree, Nvls, Direct, None };
+[[nodiscard]] std::string_view to_string(CollectiveAlgorithm algorithm);
+enum class CollectiveProtocol { LowLatency, LowLatency128, Simple };
+[[nodiscard]] std::string_view to_string(CollectiveProtocol protocol);
+
+/// One algorithm with one protocol.
+struct CollectivePath {
+  CollectiveAlgorithm algorithm{};
+  CollectiveProtocol protocol{};
+  Seconds base{};
+  Seconds nvlink_step{}, pcie_step{}, network_step{};
+  double bandwidth_fraction = 1;  ///< payload over what the links carry
+};
+/// The most that a channel, or all of them, carry; by number of nodes: 1, 2, more. Empty: no such bound.
+struct CollectiveCap {
+  int from_capability = 0;
+  CollectiveAlgorithm algorithm{};
+  CollectiveProtocol protocol{};
+  std::vector<BytesPerSecond> per_channel, in_all;
 };
 
-/// The library `id` ("nccl", ...) of a version such as "2.4"; empty: a recent one. Throws InputError.
-[[nodiscard]] CollectiveLibrary find_collective_library(std::string_view id,
-                                                        std::string_view version = "");
+/// How a library of collectives behaves in a range of its versions; values and sources: hwspecs/collective.
+struct CollectiveLibrary : SpecIdentity {
+  std::string library;       ///< "nccl"
+  std::string from_version;  ///< "2.4"
+  std::string from_date;     ///< "2019-01"
+  LibraryKind kind{};
+  int trees_from_nodes = 0;    ///< 0: no trees
+  bool relays_nvlink = false;  ///< through a third GPU
+  bool nvlink_sharp = false;   ///< reductions in NVSwitches
+  /// Traffic over payload: of PCIe between GPUs through a root complex; of a network whose NICs the GPUs cannot reach.
+  double host_bridge_overhead = 1, staging_overhead = 1;
+  double ring_plateau = 1;
+  Seconds step{};
+  std::vector<CollectivePath> paths;
+  std::vector<CollectiveCap> caps;
+  /// By protocol: factors on a tree's bandwidth for 64 B, 128 B, ...
+  std::array<std::vector<double>, 3> tree_correction;
+};
+
+/// `library` ("nccl", "mpi", ...) as of `version` ("2.4"), or, without one, of `date` ("2017-08", "2017"); without both
+/// the newest. A version or date before the first file's has the first. Throws InputError: an unknown library, a
+/// malformed version or date.
+[[nodiscard]] const CollectiveLibrary& find_collective_library(std::string_view library,
+                                                               std::string_view version = "",
+                                                               std::string_view date = "");
+
+/// All of the binary, by id.
+[[nodiscard]] std::span<const CollectiveLibrary> collective_libraries();
+
+/// Reads such files, of which one may be based on another; for tests. `files`: name and text.
+/// Throws InputError with line or field.
+[[nodiscard]] std::vector<CollectiveLibrary> parse_collective_libraries(
+    std::span<const std::pair<std::string_view, std::string_view>> files);
 
 }  // namespace tracecast

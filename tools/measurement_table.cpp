@@ -64,9 +64,7 @@ TableKind unpredicted(std::string_view name, std::string_view unit,
 
 std::vector<TableKind> measurement_tables() {
   std::vector<TableKind> kinds = {unpredicted("sparse products", "us", {"sparsity", "time_us"},
-                                              "sparse products have no cost model"),
-                                  unpredicted("all-reduces", "us", {"ngpus", "bytes", "time_us"},
-                                              "several GPUs: this version predicts one")};
+                                              "sparse products have no cost model")};
   for (const auto& tables : {kernel_measurement_tables(), session_measurement_tables()}) {
     for (const MeasurementTable& table : tables) {
       kinds.push_back({.name = table.name,

@@ -66,7 +66,7 @@ class Selection {
 std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Sources& sources) {
   std::string names;
   for (const auto& kinds : {network_tables(), recurrent_tables(), measurement_tables(),
-                            transformer_tables(), component_tables()}) {
+                            transformer_tables(), component_tables(), collective_tables()}) {
     for (const TableKind& kind : kinds) {
       const bool matches = std::all_of(kind.required.begin(), kind.required.end(), [&](auto name) {
         return reader.find_column(name).has_value();
@@ -87,8 +87,9 @@ std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Sources& 
 
 int validate_command(const ValidateOptions& options) {
   const Sources sources = load_sources(options.sources);
-  CsvReader reader(options.file);
+  CsvReader reader(options.file, CsvReader::Repeated::Number);
   const std::unique_ptr<RowPredictor> predictor = recognise(reader, sources);
+  if (!predictor->may_repeat_columns()) reader.refuse_repeated();
   const Selection selection(options.only, reader);
   const auto time_column = reader.find_column("time_us");
   if (options.min_us > 0 && !time_column) {

@@ -52,6 +52,8 @@ class RowPredictor {
   [[nodiscard]] virtual std::string_view unit() const = 0;   ///< of measured and predicted: "us"
   /// How a figure was measured and what we add to be comparable; one line, may be empty.
   [[nodiscard]] virtual std::string_view convention() const { return ""; }
+  /// Column names may stand twice; the reader numbers them.
+  [[nodiscard]] virtual bool may_repeat_columns() const { return false; }
   /// The current row of the reader. Throws InputError when the row is malformed.
   [[nodiscard]] virtual RowAnswer predict(const CsvReader& row) = 0;
 };
@@ -68,6 +70,8 @@ struct TableKind {
 /// Kernels, library calls and framework layers measured alone: what calibration fits too.
 [[nodiscard]] std::vector<TableKind> measurement_tables();
 [[nodiscard]] std::vector<TableKind> transformer_tables();
+/// Collectives measured alone.
+[[nodiscard]] std::vector<TableKind> collective_tables();
 /// Board power and GPU utilisation of published runs.
 [[nodiscard]] std::vector<TableKind> component_tables();
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string>
 
 #include "sim/base/error.hpp"
 
@@ -25,7 +27,7 @@ struct CsvReader::Input {
   }
 };
 
-CsvReader::CsvReader(const std::filesystem::path& path)
+CsvReader::CsvReader(const std::filesystem::path& path, Repeated repeated)
     : input_(std::make_unique<Input>()), name_(path.filename().string()) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
@@ -40,12 +42,19 @@ CsvReader::CsvReader(const std::filesystem::path& path)
   header_.assign(fields_.begin(), fields_.begin() + static_cast<std::ptrdiff_t>(num_fields_));
   if (!header_.front().empty() && header_.front().starts_with("\xEF\xBB\xBF"))
     header_.front().erase(0, 3);
-  auto sorted = header_;
-  std::sort(sorted.begin(), sorted.end());
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end()) {
-    throw InputError(where(), "column \"" + *twice + "\" twice", "distinct column names");
+  std::map<std::string, int> seen;
+  for (std::string& column : header_) {
+    const int count = ++seen[column];
+    if (count == 1) continue;
+    repeated_ = column;
+    column += " (" + std::to_string(count) + ")";
   }
+  if (repeated == Repeated::Refuse) refuse_repeated();
+}
+
+void CsvReader::refuse_repeated() const {
+  if (repeated_.empty()) return;
+  throw InputError(name_ + ":1", "column \"" + repeated_ + "\" twice", "distinct column names");
 }
 
 CsvReader::~CsvReader() = default;

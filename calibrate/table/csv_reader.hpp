@@ -15,8 +15,13 @@ namespace tracecast {
 /// of fields is not the header's, a quote that never closes, damaged gzip, zero bytes.
 class CsvReader {
  public:
+  /// What to do with a column name that stands twice in the header.
+  enum class Repeated {
+    Refuse,
+    Number,  ///< the second becomes "NAME (2)" and so on
+  };
   /// Opens the file and reads the header. Throws InputError.
-  explicit CsvReader(const std::filesystem::path& path);
+  explicit CsvReader(const std::filesystem::path& path, Repeated repeated = Repeated::Refuse);
   ~CsvReader();
   CsvReader(CsvReader&&) noexcept;
 
@@ -31,6 +36,9 @@ class CsvReader {
   [[nodiscard]] std::size_t line() const { return line_; }
   /// "file:line" of the current row, for errors.
   [[nodiscard]] std::string where() const;
+  [[nodiscard]] const std::string& file_name() const { return name_; }
+  /// Throws InputError if a column name stood twice: for tables that never have that.
+  void refuse_repeated() const;
 
  private:
   struct Input;
@@ -40,6 +48,7 @@ class CsvReader {
   std::unique_ptr<Input> input_;
   std::string name_;
   std::vector<std::string> header_;
+  std::string repeated_;  ///< a name that stood twice; empty: none
   std::vector<std::string> fields_;
   std::size_t num_fields_ = 0;
   std::size_t line_ = 0, next_line_ = 1;

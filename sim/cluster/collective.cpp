@@ -1,79 +1,21 @@
 #include "sim/cluster/collective.hpp"
 
 #include <algorithm>
-#include <map>
+#include <bit>
+#include <cmath>
+#include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/cluster/ring_ways.hpp"
+#include "sim/cluster/step_collectives.hpp"
 
 namespace tracecast {
 namespace {
 
-/// Uses of several routes, each link once.
-class Uses {
- public:
-  void add(const Route& route, double weight) {
-    for (const FabricLinkId link : route.links) weights_[link] += weight;
-  }
-  [[nodiscard]] std::vector<FabricUse> take() const {
-    std::vector<FabricUse> uses;
-    for (const auto& [link, weight] : weights_) uses.push_back({link, weight});
-    return uses;
-  }
+/// Nodes as NCCL's tables count them: 1, 2, more.
+std::size_t node_column(std::uint32_t nodes) { return std::min(nodes, 3U) - 1; }
 
- private:
-  std::map<FabricLinkId, double> weights_;
-};
-
-CollectivePlan plan_ring(const Fabric& fabric, std::span<const Rank> ranks, double rounds,
-                         Bytes bytes, const CollectiveLibrary& library) {
-  const auto n = static_cast<double>(ranks.size());
-  CollectivePlan plan;
-  plan.algorithm = CollectiveAlgorithm::Ring;
-  plan.bytes = bytes * (rounds * (n - 1) / n);
-  Uses uses;
-  Seconds step{};
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const Route route = fabric.route(ranks[i], ranks[(i + 1) % ranks.size()]);
-    uses.add(route, 1);
-    step = max(step, route.latency);
-  }
-  plan.latency = library.launch + (step + library.step) * (rounds * (n - 1));
-  plan.uses = uses.take();
-  return plan;
-}
-
-CollectivePlan plan_pairs(const Fabric& fabric, std::span<const Rank> ranks, Bytes bytes,
-                          const CollectiveLibrary& library) {
-  CollectivePlan plan;
-  plan.algorithm = CollectiveAlgorithm::Direct;
-  plan.bytes = bytes / static_cast<double>(ranks.size());
-  Uses uses;
-  Seconds step{};
-  for (const Rank from : ranks) {
-    for (const Rank to : ranks) {
-      if (from == to) continue;
-      const Route route = fabric.route(from, to);
-      uses.add(route, 1);
-      step = max(step, route.latency);
-    }
-  }
-  plan.latency = library.launch + step + library.step;
-  plan.uses = uses.take();
-  return plan;
-}
-
-CollectivePlan plan_copy(const Fabric& fabric, Rank from, Rank to, Bytes bytes,
-                         const CollectiveLibrary& library) {
-  CollectivePlan plan;
-  plan.algorithm = CollectiveAlgorithm::Direct;
-  plan.bytes = bytes;
-  const Route route = fabric.route(from, to);
-  Uses uses;
-  uses.add(route, 1);
-  plan.latency = library.launch + route.latency + library.step;
-  plan.uses = uses.take();
-  return plan;
-}
+double floor_log2(std::uint32_t n) { return static_cast<double>(std::bit_width(n)) - 1; }
 
 }  // namespace
 
@@ -97,62 +39,197 @@ std::string_view to_string(Collective collective) {
   return "unknown";
 }
 
-std::string_view to_string(CollectiveAlgorithm algorithm) {
-  switch (algorithm) {
-    case CollectiveAlgorithm::None:
-      return "none";
-    case CollectiveAlgorithm::Ring:
-      return "ring";
-    case CollectiveAlgorithm::Tree:
-      return "tree";
-    case CollectiveAlgorithm::Nvls:
-      return "nvls";
-    case CollectiveAlgorithm::Direct:
-      return "direct";
+double bus_factor(Collective collective, std::size_t num_ranks) {
+  const auto n = static_cast<double>(num_ranks);
+  switch (collective) {
+    case Collective::AllReduce:
+      return 2 * (n - 1) / n;
+    case Collective::ReduceScatter:
+    case Collective::AllGather:
+    case Collective::AllToAll:
+      return (n - 1) / n;
+    case Collective::Broadcast:
+    case Collective::Reduce:
+    case Collective::SendReceive:
+      return 1;
   }
-  return "unknown";
+  return 1;
 }
 
-std::string_view to_string(CollectiveProtocol protocol) {
-  switch (protocol) {
-    case CollectiveProtocol::Simple:
-      return "simple";
-    case CollectiveProtocol::LowLatency:
-      return "ll";
-    case CollectiveProtocol::LowLatency128:
-      return "ll128";
+struct Communicator::Ways {
+  Fabric fabric;
+  std::vector<Rank> ranks;
+  CollectiveLibrary library;
+  RingWays rings;
+
+  /// What the library believes of one algorithm and protocol, and the plan that it makes.
+  struct Choice {
+    CollectivePlan plan;
+    Seconds estimate{};
+  };
+
+  [[nodiscard]] Seconds step(const CollectivePath& path) const {
+    return rings.farthest <= RouteKind::Nvlink ? path.nvlink_step : path.pcie_step;
   }
-  return "unknown";
+
+  [[nodiscard]] bool is_offered(const CollectivePath& path, Collective collective) const {
+    const bool one_speed =
+        rings.capability == 70 || rings.capability == 80 || rings.capability == 90;
+    if (path.protocol == CollectiveProtocol::LowLatency128 &&
+        (rings.farthest > RouteKind::Nvlink || !one_speed)) {
+      return false;
+    }
+    if (path.algorithm == CollectiveAlgorithm::Ring) return true;
+    if (collective != Collective::AllReduce) return false;
+    if (path.algorithm == CollectiveAlgorithm::Tree) {
+      return library.trees_from_nodes > 0 &&
+             static_cast<int>(rings.num_nodes) >= library.trees_from_nodes;
+    }
+    // Multicast in the switch came with Hopper's.
+    return library.nvlink_sharp && rings.switched && rings.capability >= 90 &&
+           rings.most_per_node > 1;
+  }
+
+  [[nodiscard]] Seconds latency(const CollectivePath& path, Collective collective,
+                                Bytes bytes) const {
+    const double n = rings.num_ranks, nodes = rings.num_nodes;
+    if (path.algorithm == CollectiveAlgorithm::Tree) {
+      return path.base + 2 * ((rings.most_per_node - 1.0) * step(path) +
+                              floor_log2(rings.num_nodes) * path.network_step);
+    }
+    if (path.algorithm == CollectiveAlgorithm::Nvls) {
+      return path.base + path.nvlink_step + 2 * floor_log2(rings.num_nodes) * path.network_step;
+    }
+    const double rounds = collective == Collective::AllReduce ? 2 : 1;
+    Seconds steps = rounds * ((n - nodes) * step(path) + (nodes - 1) * path.network_step);
+    const double per_rank = bytes.in_bytes() / (rings.channels * n);
+    if (rings.num_nodes > 1 && collective == Collective::AllReduce && per_rank >= 64 &&
+        path.protocol == CollectiveProtocol::Simple) {
+      steps *= library.ring_plateau;
+    }
+    return path.base + steps;
+  }
+
+  /// Payload that an edge carries.
+  [[nodiscard]] Bytes edge_bytes(const CollectivePath& path, Collective collective,
+                                 Bytes bytes) const {
+    if (path.algorithm == CollectiveAlgorithm::Ring) {
+      return bytes * bus_factor(collective, rings.num_ranks);
+    }
+    // A switch that reduces takes the buffer from every GPU once and gives it back, plus each GPU's own share.
+    if (path.algorithm == CollectiveAlgorithm::Nvls && rings.num_nodes == 1) {
+      return bytes * (1 + 1.0 / rings.num_ranks);
+    }
+    return bytes * 2;
+  }
+
+  [[nodiscard]] double correction(const CollectivePath& path, Bytes bytes) const {
+    const auto& factors = library.tree_correction[static_cast<std::size_t>(path.protocol)];
+    if (path.algorithm != CollectiveAlgorithm::Tree || factors.empty()) return 1;
+    const double power = std::floor(std::log2(std::max(bytes.in_bytes() / 64, 1.0)));
+    return power < static_cast<double>(factors.size()) ? factors[static_cast<std::size_t>(power)]
+                                                       : 1;
+  }
+
+  [[nodiscard]] std::optional<BytesPerSecond> cap(const CollectivePath& path) const {
+    const CollectiveCap* found = nullptr;
+    for (const CollectiveCap& c : library.caps) {
+      if (c.algorithm != path.algorithm || c.protocol != path.protocol ||
+          c.from_capability > rings.capability) {
+        continue;
+      }
+      if (found == nullptr || c.from_capability > found->from_capability) found = &c;
+    }
+    std::optional<BytesPerSecond> most;
+    if (found == nullptr) return most;
+    const std::size_t column = node_column(rings.num_nodes);
+    if (!found->per_channel.empty()) most = found->per_channel[column] * rings.channels;
+    if (!found->in_all.empty()) {
+      most = most ? min(*most, found->in_all[column]) : found->in_all[column];
+    }
+    return most;
+  }
+
+  [[nodiscard]] Choice try_path(const CollectivePath& path, Collective collective,
+                                Bytes bytes) const {
+    Choice choice;
+    CollectivePlan& plan = choice.plan;
+    plan.algorithm = path.algorithm;
+    plan.protocol = path.protocol;
+    plan.channels = rings.channels;
+    plan.latency = latency(path, collective, bytes);
+    plan.bytes = edge_bytes(path, collective, bytes);
+    plan.rate_cap = cap(path);
+    const double share = path.bandwidth_fraction * correction(path, bytes);
+    plan.uses = rings.uses;
+    for (FabricUse& use : plan.uses) use.weight /= share;
+    BytesPerSecond rate = rings.bandwidth * share;
+    if (plan.rate_cap) rate = min(rate, *plan.rate_cap);
+    choice.estimate = plan.latency + plan.bytes / rate;
+    return choice;
+  }
+
+  [[nodiscard]] CollectivePlan channels(Collective collective, Bytes bytes) const {
+    std::optional<Choice> best;
+    for (const CollectivePath& path : library.paths) {
+      if (!is_offered(path, collective)) continue;
+      Choice choice = try_path(path, collective, bytes);
+      if (!best || choice.estimate < best->estimate) best = std::move(choice);
+    }
+    TRACECAST_CHECK(best.has_value(), "every library with channels has a ring");
+    return std::move(best->plan);
+  }
+
+  /// Messages straight from rank to rank, as NCCL's grouped sends: base and step of the ring's simple protocol.
+  [[nodiscard]] CollectivePlan messages(Collective collective, Bytes bytes) const {
+    CollectivePlan plan = collective == Collective::AllToAll
+                              ? all_pairs(fabric, ranks, bytes)
+                              : one_message(fabric, ranks[0], ranks[1], bytes);
+    for (const CollectivePath& path : library.paths) {
+      if (path.algorithm != CollectiveAlgorithm::Ring ||
+          path.protocol != CollectiveProtocol::Simple) {
+        continue;
+      }
+      plan.latency = path.base + (rings.num_nodes > 1 ? path.network_step : step(path));
+    }
+    return plan;
+  }
+};
+
+Communicator::Communicator(const Fabric& fabric, std::span<const Rank> ranks,
+                           const CollectiveLibrary& library) {
+  TRACECAST_CHECK(!ranks.empty(), "a communicator has ranks");
+  ways_ = std::make_shared<Ways>(
+      Ways{fabric, {ranks.begin(), ranks.end()}, library, find_rings(fabric, ranks, library)});
+}
+
+CollectivePlan Communicator::plan(Collective collective, Bytes bytes) const {
+  const Ways& ways = *ways_;
+  if (ways.ranks.size() < 2 || bytes <= Bytes(0)) return {};
+  switch (ways.library.kind) {
+    case LibraryKind::HostSteps:
+      return plan_host_steps(ways.fabric, ways.ranks, ways.rings, collective, bytes, ways.library);
+    case LibraryKind::TreeCopies:
+      return plan_tree_copies(ways.fabric, ways.ranks, collective, bytes, ways.library);
+    case LibraryKind::Channels:
+      break;
+  }
+  if (collective == Collective::AllToAll || collective == Collective::SendReceive) {
+    return ways.messages(collective, bytes);
+  }
+  return ways.channels(collective, bytes);
 }
 
 CollectivePlan plan_collective(const Fabric& fabric, std::span<const Rank> ranks,
                                Collective collective, Bytes bytes,
                                const CollectiveLibrary& library) {
   if (ranks.size() < 2) return {};
-  const auto n = static_cast<double>(ranks.size());
-  switch (collective) {
-    case Collective::AllReduce:
-      return plan_ring(fabric, ranks, 2, bytes, library);
-    case Collective::ReduceScatter:
-    case Collective::AllGather:
-      return plan_ring(fabric, ranks, 1, bytes, library);
-    case Collective::Broadcast:
-    case Collective::Reduce:
-      return plan_ring(fabric, ranks, 1, bytes * (n / (n - 1)), library);
-    case Collective::AllToAll:
-      return plan_pairs(fabric, ranks, bytes, library);
-    case Collective::SendReceive:
-      return plan_copy(fabric, ranks[0], ranks[1], bytes, library);
-  }
-  return {};
+  return Communicator(fabric, ranks, library).plan(collective, bytes);
 }
 
 Seconds time_alone(const CollectivePlan& plan, const Fabric& fabric) {
-  std::optional<BytesPerSecond> rate = plan.rate_cap;
-  for (const FabricUse& use : plan.uses) {
-    const BytesPerSecond most = fabric.link(use.link).bandwidth / use.weight;
-    rate = rate ? min(*rate, most) : most;
-  }
+  auto rate = slowest(plan.uses, fabric);
+  if (plan.rate_cap) rate = rate ? min(*rate, *plan.rate_cap) : *plan.rate_cap;
   return rate ? plan.latency + plan.bytes / *rate : plan.latency;
 }
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -21,11 +23,6 @@ enum class Collective {
 };
 [[nodiscard]] std::string_view to_string(Collective collective);
 
-enum class CollectiveAlgorithm { None, Ring, Tree, Nvls, Direct };
-[[nodiscard]] std::string_view to_string(CollectiveAlgorithm algorithm);
-enum class CollectiveProtocol { Simple, LowLatency, LowLatency128 };
-[[nodiscard]] std::string_view to_string(CollectiveProtocol protocol);
-
 /// A transfer at rate r takes weight * r of the link.
 struct FabricUse {
   FabricLinkId link;
@@ -41,18 +38,40 @@ struct CollectivePlan {
   std::optional<BytesPerSecond> rate_cap;  ///< of the algorithm's own making
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::None;
   CollectiveProtocol protocol = CollectiveProtocol::Simple;
-  int channels = 1;
+  int channels = 0;
 };
 
-/// How `library` would do it, on an idle fabric. `bytes` is what nccl-tests calls size: the whole buffer of one rank
-/// (AllGather, AllToAll: the larger of input and output; SendReceive: the message). One rank: nothing to do.
-/// `ranks` are distinct ranks of the fabric.
+/// Ranks that communicate, with the ways among them found once: plans for many sizes are cheap.
+///
+/// Within a node, rings over NVLink: as many as its bricks hold (pack_cycles), or one through the switch; else one ring
+/// over PCIe in the order of slots. Between nodes a ring passes every node once over all NICs that are nearest to a GPU of
+/// it. Trees take the same links. The library's own estimate (NCCL: latency + bytes / bandwidth of each algorithm and
+/// protocol, src/graph/tuning.cc) chooses; the time is that of the links and of the caps of the choice.
+class Communicator {
+ public:
+  /// `ranks`: distinct ranks of `fabric`, both of which may go away afterwards.
+  Communicator(const Fabric& fabric, std::span<const Rank> ranks, const CollectiveLibrary& library);
+
+  /// On an idle fabric. `bytes` is what nccl-tests calls size: the whole buffer of one rank (AllGather, AllToAll: the
+  /// larger of input and output; SendReceive: the message). One rank, or no bytes: nothing to do.
+  [[nodiscard]] CollectivePlan plan(Collective collective, Bytes bytes) const;
+
+ private:
+  struct Ways;
+  std::shared_ptr<const Ways> ways_;
+};
+
+/// Communicator(fabric, ranks, library).plan(collective, bytes): for one plan.
 [[nodiscard]] CollectivePlan plan_collective(const Fabric& fabric, std::span<const Rank> ranks,
                                              Collective collective, Bytes bytes,
                                              const CollectiveLibrary& library);
 
 /// latency + bytes / min(rate_cap, min over uses of bandwidth / weight).
 [[nodiscard]] Seconds time_alone(const CollectivePlan& plan, const Fabric& fabric);
+
+/// bytes a rank receives (or sends) in the ring form over the time: what nccl-tests calls bus bandwidth. All-reduce:
+/// 2 (N-1)/N; ReduceScatter, AllGather, AllToAll: (N-1)/N; others 1.
+[[nodiscard]] double bus_factor(Collective collective, std::size_t num_ranks);
 
 /// All ranks of a fabric, in order.
 [[nodiscard]] std::vector<Rank> all_ranks(const Fabric& fabric);

@@ -244,6 +244,35 @@ Route Fabric::route(Rank from, Rank to) const {
   return state_->finish(std::move(route));
 }
 
+int Fabric::bricks_between(Rank a, Rank b) const {
+  const FabricNodeId node = node_of(a);
+  if (node != node_of(b)) return 0;
+  const MachineWiring& wiring = state_->wiring(node);
+  return wiring.bricks[slot_of(a) * wiring.num_slots + slot_of(b)];
+}
+
+bool Fabric::is_switched(Rank a, Rank b) const {
+  if (a == b || node_of(a) != node_of(b)) return false;
+  const MachineWiring& wiring = state_->wiring(node_of(a));
+  const LocalPath& path = wiring.gpu_to_gpu[slot_of(a) * wiring.num_slots + slot_of(b)];
+  return path.kind == RouteKind::Nvlink && bricks_between(a, b) == 0;
+}
+
+int Fabric::switch_bricks(Rank rank) const {
+  return state_->wiring(node_of(rank)).switch_bricks[slot_of(rank)];
+}
+
+std::uint32_t Fabric::port_of(Rank rank) const {
+  const MachineWiring& wiring = state_->wiring(node_of(rank));
+  TRACECAST_CHECK(!wiring.port_of.empty(), "a rank among several nodes has a NIC");
+  return wiring.port_of[slot_of(rank)];
+}
+
+FabricLinkId Fabric::network_link(Rank rank) const {
+  const FabricNodeId node = node_of(rank);
+  return {state_->nodes[node.index].first_link + state_->wiring(node).ports[port_of(rank)].up};
+}
+
 Route Fabric::route_to_host(Rank from) const {
   Route route;
   state_->append(route, state_->wiring(node_of(from)).gpu_to_host[slot_of(from)], node_of(from));

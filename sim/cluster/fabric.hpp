@@ -92,6 +92,17 @@ class Fabric {
   /// From GPU to GPU. Within a node: over NVLink alone if there is such a way, else over PCIe, else through host memory
   /// where the cards have no peer access. Between nodes: over the NIC nearest to each.
   [[nodiscard]] Route route(Rank from, Rank to) const;
+  /// Parallel NVLinks straight from GPU to GPU; 0 when there is none.
+  [[nodiscard]] int bricks_between(Rank a, Rank b) const;
+  /// Two GPUs of a node that reach each other through NVSwitches.
+  [[nodiscard]] bool is_switched(Rank a, Rank b) const;
+  /// NVLinks of a GPU into NVSwitches.
+  [[nodiscard]] int switch_bricks(Rank rank) const;
+  /// The NIC nearest to a GPU, in the order of the machine file. Only where there is a network.
+  [[nodiscard]] std::uint32_t port_of(Rank rank) const;
+  /// From that NIC to its switch.
+  [[nodiscard]] FabricLinkId network_link(Rank rank) const;
+
   /// Between a GPU and the memory of the CPU package nearest to it.
   [[nodiscard]] Route route_to_host(Rank from) const;
   [[nodiscard]] Route route_from_host(Rank to) const;

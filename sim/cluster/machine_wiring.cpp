@@ -5,6 +5,7 @@
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <functional>
 
+#include "hwspecs/peer_access.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
@@ -54,6 +55,7 @@ class Wirer {
     measure_nvlink();
     add_links();
     slow_down();
+    count_bricks();
     route_gpus();
     route_hosts();
     find_ports();
@@ -242,6 +244,27 @@ class Wirer {
     return {std::move(first), kind, true};
   }
 
+  void count_bricks() {
+    const std::size_t n = slots_.size();
+    wiring_.bricks.assign(n * n, 0);
+    wiring_.switch_bricks.assign(n, 0);
+    for (std::uint32_t i = 0; i < wiring_.machine.links.size(); ++i) {
+      if (!is_gpu_mesh(2 * i) || wiring_.links[2 * i].bandwidth <= BytesPerSecond(0)) continue;
+      const MachineLink& drawn = wiring_.machine.links[i];
+      const auto a = std::find(slots_.begin(), slots_.end(), drawn.a) - slots_.begin();
+      const auto b = std::find(slots_.begin(), slots_.end(), drawn.b) - slots_.begin();
+      const auto i_a = static_cast<std::size_t>(a), i_b = static_cast<std::size_t>(b);
+      if (i_a < n && i_b < n) {
+        wiring_.bricks[i_a * n + i_b] += drawn.count;
+        wiring_.bricks[i_b * n + i_a] += drawn.count;
+      } else if (i_a < n && node(drawn.b).kind == NodeKind::NvSwitch) {
+        wiring_.switch_bricks[i_a] += drawn.count;
+      } else if (i_b < n && node(drawn.a).kind == NodeKind::NvSwitch) {
+        wiring_.switch_bricks[i_b] += drawn.count;
+      }
+    }
+  }
+
   void route_gpus() {
     for (const std::uint32_t from : slots_) {
       for (const std::uint32_t to : slots_) {
@@ -255,7 +278,7 @@ class Wirer {
     auto path = must_reach(from, to);
     const RouteKind kind = kind_of_path(from, path);
     // CUDA gives no peer access from one socket to another.
-    if (kind != RouteKind::Socket) return {std::move(path), kind, false};
+    if (kind != RouteKind::Socket && access_.over_pcie) return {std::move(path), kind, false};
     const std::uint32_t socket = nearest_socket(to);
     return join(must_reach(from, socket), memory_of_[socket], must_reach(socket, to), kind);
   }
@@ -319,7 +342,8 @@ class Wirer {
   void connect(std::uint32_t gpu, std::uint32_t nic, const MachineWiring::Port& port) {
     // Peer access to the NIC (GPUDirect RDMA) needs InfiniBand verbs and a switch that both hang below.
     const auto direct = must_reach(gpu, nic);
-    const bool peer = wiring_.links[port.up].kind == FabricLinkKind::Infiniband &&
+    const bool peer = access_.to_network &&
+                      wiring_.links[port.up].kind == FabricLinkKind::Infiniband &&
                       kind_of_path(gpu, direct) == RouteKind::PcieSwitch;
     LocalPath out, in;
     if (peer) {
@@ -340,6 +364,7 @@ class Wirer {
 
   const ClusterGroup& group_;
   const GpuSpec& gpu_;
+  const PeerAccess access_ = peer_access(gpu_);
   const std::string& network_link_;
   const FabricCatalogs& catalogs_;
   MachineWiring wiring_;

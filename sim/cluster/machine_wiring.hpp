@@ -23,7 +23,9 @@ struct MachineWiring {
   std::vector<FabricLink> links;
   std::vector<std::string> link_names;
 
-  std::vector<LocalPath> gpu_to_gpu;                ///< from * num_slots + to
+  std::vector<LocalPath> gpu_to_gpu;  ///< from * num_slots + to
+  std::vector<int> bricks;            ///< alike: NVLinks straight from one to the other
+  std::vector<int> switch_bricks;     ///< by slot: NVLinks into NVSwitches
   std::vector<LocalPath> gpu_to_host, host_to_gpu;  ///< by slot
   struct Port {
     std::uint32_t up = 0, down = 0;  ///< links to the network and from it

@@ -1,0 +1,211 @@
+#include "sim/cluster/ring_ways.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "sim/cluster/ring_search.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Channels that NCCL opens for each NVLink brick through a switch, and at most (MAXCHANNELS).
+constexpr int kChannelsPerBrick = 2;
+constexpr int kMostChannels = 32;
+
+class Finder {
+ public:
+  Finder(const Fabric& fabric, const CollectiveLibrary& library)
+      : fabric_(fabric), library_(library) {}
+
+  RingWays find(std::span<const Rank> ranks) {
+    ways_.num_ranks = static_cast<std::uint32_t>(ranks.size());
+    ways_.capability = fabric_.gpu_of(ranks.front()).compute_capability;
+    ways_.switched = true;
+    std::map<FabricNodeId, std::vector<Rank>> by_node;
+    for (const Rank rank : ranks) {
+      by_node[fabric_.node_of(rank)].push_back(rank);
+      ways_.capability = std::min(ways_.capability, fabric_.gpu_of(rank).compute_capability);
+    }
+    std::vector<std::vector<Rank>> nodes;
+    for (auto& [node, members] : by_node) {
+      std::sort(members.begin(), members.end());
+      nodes.push_back(std::move(members));
+    }
+    ways_.num_nodes = static_cast<std::uint32_t>(nodes.size());
+    std::vector<Gates> gates;
+    for (const std::vector<Rank>& members : nodes) gates.push_back(within(members));
+    if (nodes.size() > 1) between(gates);
+    if (ways_.channels == 0) ways_.channels = 1;
+    ways_.uses = sum_.take();
+    ways_.bandwidth = slowest(ways_.uses, fabric_).value_or(BytesPerSecond(0));
+    return std::move(ways_);
+  }
+
+ private:
+  /// Where the rings of one node begin and end when they go on to other nodes: one pair per NIC.
+  using Gates = std::vector<std::pair<Rank, Rank>>;
+
+  Gates within(const std::vector<Rank>& members) {
+    ways_.most_per_node = std::max(ways_.most_per_node, static_cast<std::uint32_t>(members.size()));
+    if (members.size() < 2) return through(members);
+    bool switched = true;
+    for (const Rank a : members) {
+      for (const Rank b : members) {
+        if (a == b) continue;
+        switched &= fabric_.is_switched(a, b);
+      }
+    }
+    ways_.switched &= switched;
+    if (switched) {
+      over_switch(members);
+      return through(members);
+    }
+    if (over_mesh(members)) return through(members);
+    return over_host(members);
+  }
+
+  /// The GPU nearest to a NIC takes what comes and sends what goes: NVLink brings the rest to it.
+  [[nodiscard]] Gates through(const std::vector<Rank>& members) const {
+    Gates gates;
+    if (ways_.num_nodes == 1) return gates;
+    std::map<std::uint32_t, Rank> by_port;
+    for (const Rank rank : members) by_port.emplace(fabric_.port_of(rank), rank);
+    for (const auto& [port, rank] : by_port) gates.emplace_back(rank, rank);
+    return gates;
+  }
+
+  void over_switch(const std::vector<Rank>& members) {
+    ring(members);
+    const int bricks = fabric_.switch_bricks(members.front());
+    open(std::min(kMostChannels, kChannelsPerBrick * std::max(bricks, 1)));
+  }
+
+  /// Rings of direct NVLinks; false if there is none.
+  bool over_mesh(const std::vector<Rank>& members) {
+    if (members.size() == 2) {
+      const int bricks = fabric_.bricks_between(members[0], members[1]);
+      if (bricks == 0) return false;
+      ring(members);
+      open(bricks);
+      return true;
+    }
+    LinkMesh mesh;
+    mesh.num_nodes = static_cast<std::uint32_t>(members.size());
+    for (const Rank a : members) {
+      for (const Rank b : members) mesh.bricks.push_back(fabric_.bricks_between(a, b));
+    }
+    auto cycles = pack_cycles(mesh, false);
+    if (cycles.empty() && library_.relays_nvlink) cycles = pack_cycles(mesh, true);
+    if (cycles.empty()) return false;
+    const double share = 0.5 / static_cast<double>(cycles.size());
+    for (const MeshCycle& cycle : cycles) {
+      for (const auto& [a, b] : cycle.bricks) {
+        sum_.add(fabric_.route(members[a], members[b]), share);
+        sum_.add(fabric_.route(members[b], members[a]), share);
+      }
+    }
+    see(RouteKind::Nvlink);
+    open(2 * static_cast<int>(cycles.size()));
+    return true;
+  }
+
+  /// One ring, each GPU followed by the nearest that is left, the next slot among equals. Where it goes on to other
+  /// nodes it is open: of its last GPU, not of its first, the data leave.
+  Gates over_host(const std::vector<Rank>& members) {
+    std::vector<Rank> order{members.front()}, left(members.begin() + 1, members.end());
+    while (!left.empty()) {
+      auto nearest = left.begin();
+      for (auto it = left.begin(); it != left.end(); ++it) {
+        if (fabric_.route(order.back(), *it).kind < fabric_.route(order.back(), *nearest).kind) {
+          nearest = it;
+        }
+      }
+      order.push_back(*nearest);
+      left.erase(nearest);
+    }
+    open(1);
+    const bool closed = ways_.num_nodes == 1;
+    ring(order, closed);
+    return closed ? Gates{} : Gates{{order.front(), order.back()}};
+  }
+
+  void ring(const std::vector<Rank>& order, bool closed = true) {
+    for (std::size_t i = 0; i + 1 < order.size(); ++i) hop(fabric_.route(order[i], order[i + 1]));
+    if (closed) hop(fabric_.route(order.back(), order.front()));
+  }
+
+  void hop(const Route& route) {
+    see(route.kind);
+    const bool bridged = route.kind == RouteKind::HostBridge && !route.is_staged;
+    for (const FabricLinkId link : route.links) {
+      const bool pcie = fabric_.link(link).kind == FabricLinkKind::Pcie;
+      sum_.add(link, bridged && pcie ? library_.host_bridge_overhead : 1);
+    }
+  }
+
+  /// Every node's NICs carry equal shares, NIC i of one node to NIC i of the next.
+  void between(const std::vector<Gates>& nodes) {
+    std::size_t rails = 0;
+    for (const Gates& gates : nodes) rails = std::max(rails, gates.size());
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const Gates &from = nodes[i], &to = nodes[(i + 1) % nodes.size()];
+      for (std::size_t rail = 0; rail < rails; ++rail) {
+        const Route route =
+            fabric_.route(from[rail % from.size()].second, to[rail % to.size()].first);
+        const double overhead = route.is_staged ? library_.staging_overhead : 1;
+        sum_.add(route, overhead / static_cast<double>(rails));
+      }
+    }
+    // A NIC of 200 Gb/s and more has two channels: one of them falls short of 25 GB/s.
+    const BytesPerSecond rail =
+        fabric_.link(fabric_.network_link(nodes.front().front().second)).bandwidth;
+    const int channels = static_cast<int>(rails);
+    open(rail >= BytesPerSecond(25e9) ? 2 * channels : channels);
+  }
+
+  void see(RouteKind kind) { ways_.farthest = std::max(ways_.farthest, kind); }
+  /// All nodes open as many channels as the least of them.
+  void open(int channels) {
+    ways_.channels = opened_ ? std::min(ways_.channels, channels) : channels;
+    opened_ = true;
+  }
+
+  const Fabric& fabric_;
+  const CollectiveLibrary& library_;
+  RingWays ways_;
+  UseSum sum_;
+  bool opened_ = false;
+};
+
+}  // namespace
+
+std::vector<FabricUse> UseSum::take() {
+  std::stable_sort(uses_.begin(), uses_.end(),
+                   [](const FabricUse& a, const FabricUse& b) { return a.link < b.link; });
+  std::vector<FabricUse> merged;
+  for (const FabricUse& use : uses_) {
+    if (!merged.empty() && merged.back().link == use.link) {
+      merged.back().weight += use.weight;
+    } else {
+      merged.push_back(use);
+    }
+  }
+  uses_.clear();
+  return merged;
+}
+
+std::optional<BytesPerSecond> slowest(std::span<const FabricUse> uses, const Fabric& fabric) {
+  std::optional<BytesPerSecond> rate;
+  for (const FabricUse& use : uses) {
+    const BytesPerSecond most = fabric.link(use.link).bandwidth / use.weight;
+    rate = rate ? min(*rate, most) : most;
+  }
+  return rate;
+}
+
+RingWays find_rings(const Fabric& fabric, std::span<const Rank> ranks,
+                    const CollectiveLibrary& library) {
+  return Finder(fabric, library).find(ranks);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,170 @@
+#include <fmt/format.h>
+
+#include <cctype>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "hwspecs/default_machine.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "sim/cluster/collective.hpp"
+#include "tools/validation.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Of measured over predicted: links and versions are guessed.
+constexpr double kLogSd = 0.2;
+
+/// All-reduces among GPUs of one kind on the machine that is assumed for them.
+class AllReduces {
+ public:
+  explicit AllReduces(const Sources& sources) : sources_(sources) {}
+
+  /// `network`: what the NICs have instead of the machine's own; empty: that.
+  Seconds time(const std::string& gpu_word, int gpus, int nodes, Bytes bytes,
+               const CollectiveLibrary& library, const std::string& network) {
+    const GpuSpec& gpu = sources_.gpus.find(gpu_word);
+    const std::string key = fmt::format("{}/{}/{}/{}/{}", gpu.id, gpus, nodes, library.id, network);
+    auto it = known_.find(key);
+    if (it == known_.end()) {
+      const DefaultMachine host = default_machine(gpu, gpus / nodes, sources_.machines);
+      ClusterSpec spec = uniform_cluster(host.machine, gpus / nodes, nodes, gpu.id);
+      spec.network.link = network;
+      const Fabric fabric =
+          build_fabric(spec, {sources_.gpus, sources_.cpus, sources_.links, sources_.machines});
+      const std::vector<Rank> ranks = all_ranks(fabric);
+      it = known_.try_emplace(key, fabric, Communicator(fabric, ranks, library)).first;
+    }
+    const auto& [fabric, communicator] = it->second;
+    return time_alone(communicator.plan(Collective::AllReduce, bytes), fabric);
+  }
+
+ private:
+  const Sources& sources_;
+  std::map<std::string, std::pair<Fabric, Communicator>> known_;
+};
+
+/// kernels/allreduce.csv.
+class AllReduceTable final : public RowPredictor {
+ public:
+  explicit AllReduceTable(const Sources& sources) : reduces_(sources) {}
+  std::string_view table() const override { return "all-reduces"; }
+  std::string_view unit() const override { return "us"; }
+  std::string_view convention() const override {
+    return "Hosts are not described: the machine is the one assumed for the GPU. InfiniBand of an "
+           "unstated rate is FDR, as the source's text says. The algorithm is the row's: NCCL of "
+           "its version, MPI, Baidu's ring.";
+  }
+
+  RowAnswer predict(const CsvReader& reader) override {
+    const RowFields row(reader);
+    const auto gpus = static_cast<int>(row.integer("ngpus", 1, 100'000));
+    const auto nodes =
+        static_cast<int>(row.text_or_empty("nodes").empty() ? 1 : row.integer("nodes", 1, 100'000));
+    if (gpus % nodes != 0) return skip("nodes with unequal numbers of GPUs");
+    const CollectiveLibrary* library = find_library(row.text_or_empty("algo"));
+    if (library == nullptr) return skip("algorithm " + std::string(row.text_or_empty("algo")));
+    const bool infiniband =
+        to_lower(row.text_or_empty("note")).find("infiniband") != std::string::npos;
+    const Seconds time =
+        reduces_.time(std::string(row.text("gpu")), gpus, nodes, Bytes(row.positive("bytes")),
+                      *library, nodes > 1 && infiniband ? "infiniband_fdr" : "");
+    return {.measured = row.positive("time_us"),
+            .predicted = interval90(time.in_us(), kLogSd),
+            .basis = "spec",
+            .skipped = {}};
+  }
+
+ private:
+  /// "NCCL 2.0 MPI", "OSU Allreduce", "Baidu RingAllReduce"; without a word of it, a recent NCCL.
+  static const CollectiveLibrary* find_library(std::string_view text) {
+    const std::string algo = to_lower(text);
+    if (algo.empty()) return &find_collective_library("nccl");
+    if (algo.find("baidu") != algo.npos) return &find_collective_library("baidu_ring");
+    if (algo.find("osu") != algo.npos) return &find_collective_library("mpi");
+    const std::size_t nccl = algo.find("nccl");
+    if (nccl == algo.npos) {
+      return algo.find("mpi") == algo.npos ? nullptr : &find_collective_library("mpi");
+    }
+    const std::size_t begin = algo.find_first_of("0123456789", nccl);
+    if (begin == algo.npos) return &find_collective_library("nccl");
+    const std::size_t end = std::min(algo.find_first_not_of("0123456789.", begin), algo.size());
+    return &find_collective_library("nccl", algo.substr(begin, end - begin));
+  }
+
+  AllReduces reduces_;
+};
+
+/// Output of nccl-tests as a table; GPU and their number stand in the file's name ("v100_AR_GPU8_...").
+class NcclTestTable final : public RowPredictor {
+ public:
+  NcclTestTable(const CsvReader& reader, const Sources& sources) : reduces_(sources) {
+    const std::string name = to_lower(reader.file_name());
+    const std::size_t at = name.find("_ar_gpu");
+    if (at == name.npos) {
+      reason_ = "GPU and number are not in the file's name: such as v100_AR_GPU8.csv";
+      return;
+    }
+    gpu_ = with_nvlink(name.substr(0, at), sources.gpus);
+    const std::size_t begin = at + 7;
+    const std::size_t end = std::min(name.find_first_not_of("0123456789", begin), name.size());
+    const auto gpus = parse_integer(name.substr(begin, end - begin));
+    if (!gpus || *gpus < 1 || *gpus > 1024) {
+      reason_ = "no number of GPUs in the file's name: such as v100_AR_GPU8.csv";
+      return;
+    }
+    gpus_ = static_cast<int>(*gpus);
+  }
+  std::string_view table() const override { return "nccl-tests"; }
+  std::string_view unit() const override { return "us"; }
+  std::string_view convention() const override {
+    return "All-reduce out of place, one node, a recent NCCL; GPU and number from the file's name "
+           "(of a short name the SXM module), the machine assumed for them.";
+  }
+  bool may_repeat_columns() const override { return true; }
+
+  RowAnswer predict(const CsvReader& reader) override {
+    if (!reason_.empty()) return skip(reason_);
+    const RowFields row(reader);
+    const Seconds time = reduces_.time(gpu_, gpus_, 1, Bytes(row.positive("size(B)")),
+                                       find_collective_library("nccl"), "");
+    return {.measured = row.positive("time(ns)") * 1e-3,
+            .predicted = interval90(time.in_us(), kLogSd),
+            .basis = "spec",
+            .skipped = {}};
+  }
+
+ private:
+  /// "a100" may be a card or a module: the module, whose links such tables are about, if there is one.
+  static std::string with_nvlink(const std::string& word, const GpuCatalog& gpus) {
+    for (const GpuSpec& gpu : gpus.all()) {
+      if (gpu.id.starts_with(word + "_sxm")) return gpu.id;
+    }
+    return word;
+  }
+
+  AllReduces reduces_;
+  std::string gpu_, reason_;
+  int gpus_ = 0;
+};
+
+}  // namespace
+
+std::vector<TableKind> collective_tables() {
+  return {{.name = "all-reduces",
+           .required = {"ngpus", "bytes", "time_us"},
+           .make = [](const CsvReader&, const Sources& sources) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<AllReduceTable>(sources);
+           }},
+          {.name = "nccl-tests",
+           .required = {"size(B)", "count", "time(ns)"},
+           .make = [](const CsvReader& reader,
+                      const Sources& sources) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<NcclTestTable>(reader, sources);
+           }}};
+}
+
+}  // namespace tracecast
