@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/base/error.hpp"
 #include "sim/cluster/payload.hpp"
 #include "tools/channel_options.hpp"
 #include "tools/output.hpp"
+#include "tools/parameter_server_job.hpp"
 #include "tools/study.hpp"
 
 namespace tracecast {
@@ -67,12 +70,71 @@ StudyAnswer channel_connected(const StudyArguments& args, StudyContext& context)
                       three_digits(slow.throughput.in_gb_per_s()))};
 }
 
+/// Samples per second of a network trained on `nodes` machines over a channel, one GPU each.
+ServerPrediction train(const StudyArguments& args, const std::string& channel, std::int64_t batch,
+                       const StudyContext& context) {
+  JobOptions options;
+  options.network = args.text("network");
+  options.machine = args.text("machine");
+  options.framework_version = args.text("version", "1.4");
+  options.optimizer = args.text("optimizer", "sgd");
+  options.batch = batch;
+  const MachineSpec& machine = context.sources.machines.find(options.machine);
+  options.gpu = args.text("gpu", machine.gpus.empty() ? "" : machine.gpus.front());
+  const Job job = make_job(options, context.sources);
+  const auto nodes = static_cast<int>(args.integer("nodes"));
+  const Sources& s = context.sources;
+  const FabricCatalogs catalogs{s.gpus, s.cpus, s.links, s.machines};
+  ServerOptions wanted;
+  wanted.servers = args.integer("servers", 1);
+  wanted.channel = channel;
+  return predict_with_servers(
+      job, s, build_fabric(uniform_cluster(machine.id, 1, nodes, options.gpu), catalogs), wanted);
+}
+
+/// The same, known from an earlier row where there was one.
+double images_per_s(const StudyArguments& args, const std::string& channel, std::int64_t batch,
+                    StudyContext& context) {
+  const std::string key = fmt::format(
+      "ps {} {} {} {} {} {} {} {} {}", args.text("network"), args.text("machine"),
+      args.integer("nodes"), args.integer("servers", 1), args.text("gpu", ""),
+      args.text("version", ""), args.text("optimizer", ""), find_channel(channel).id, batch);
+  const auto known = context.known.find(key);
+  if (known != context.known.end()) return known->second;
+  const double value = train(args, channel, batch, context).throughput_samples_per_s.value;
+  return context.known[key] = value;
+}
+
+/// "ps_training machine= network= nodes= batch= channel= [over=] as=ratio|gain|images": images/s, how many times those
+/// over another channel, or the gain in per cent. Of several batches (per GPU) the one with the greatest ratio: "up to".
+StudyAnswer ps_training(const StudyArguments& args, StudyContext& context) {
+  const std::string as = args.text("as");
+  const std::string channel = args.text("channel");
+  const auto batches = args.integers("batch");
+  if (as == "images") {
+    const double value = images_per_s(args, channel, batches.front(), context);
+    return {value, fmt::format("{} a GPU: {} images/s", batches.front(), three_digits(value))};
+  }
+  const std::string over = args.text("over");
+  std::optional<double> best;
+  std::string why;
+  for (const std::int64_t batch : batches) {
+    const double fast = images_per_s(args, channel, batch, context);
+    const double slow = images_per_s(args, over, batch, context);
+    why += fmt::format("{}{} a GPU: {} against {} images/s", why.empty() ? "" : "; ", batch,
+                       three_digits(fast), three_digits(slow));
+    best = std::max(best.value_or(0), fast / slow);
+  }
+  return {as == "gain" ? 100 * (*best - 1) : *best, why};
+}
+
 }  // namespace
 
 std::vector<StudyExperiment> parameter_server_experiments() {
   return {{"channel_latency", channel_latency},
           {"channel_bandwidth", channel_bandwidth},
-          {"channel_connected", channel_connected}};
+          {"channel_connected", channel_connected},
+          {"ps_training", ps_training}};
 }
 
 }  // namespace tracecast

@@ -1,0 +1,339 @@
+#include "sim/cluster/server_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+
+namespace tracecast {
+namespace {
+
+using engine::Discipline;
+using engine::LinkId;
+using engine::Picoseconds;
+using engine::ResourceId;
+using engine::TaskId;
+
+Picoseconds ticks(Seconds duration) { return engine::to_ticks<Picoseconds>(duration); }
+
+/// The threads of one process that work for the channel.
+struct Process {
+  FabricNodeId node;
+  ResourceId send, receive;
+  Seconds scan{};  ///< per message, for those that wait beside it
+};
+
+struct Worker {
+  Process process;
+  const ServerWorker* work = nullptr;
+  ResourceId copy_in, copy_out;
+  std::vector<std::uint32_t> order;     ///< in which it asks for variables
+  std::optional<TaskId> begin;          ///< what the next step waits for
+  std::vector<TaskId> fetched, pushed;  ///< by variable, in the step at hand
+};
+
+/// Pieces of a message that threads and wire work on at the same time.
+struct Pieces {
+  static constexpr double kLeastBytes = 1048576, kMost = 64;
+  int count = 1;
+  Bytes bytes{};  ///< of each
+
+  Pieces(Bytes message, Bytes chunk) {
+    const double piece = std::max(chunk.in_bytes(), kLeastBytes);
+    if (chunk > Bytes(0)) {
+      count = static_cast<int>(std::clamp(std::ceil(message.in_bytes() / piece), 1.0, kMost));
+    }
+    bytes = message / count;
+  }
+};
+
+class Builder {
+ public:
+  Builder(const ParameterServerRequest& request, int steps)
+      : request_(request), channel_(request.channel.channel), variables_(variables_of(request)) {
+    server_of_ = place_variables(variables_, request.servers, request.placement);
+    const Fabric& fabric = request.fabric;
+    TRACECAST_CHECK(request.servers < fabric.num_nodes(), "a node is left for workers");
+    add_servers();
+    for (std::uint32_t n = request.servers; n < fabric.num_nodes(); ++n) {
+      for (std::uint32_t i = 0; i < fabric.ranks_of(FabricNodeId{n}); ++i) {
+        add_worker(FabricNodeId{n});
+      }
+    }
+    TRACECAST_CHECK(workers_.size() == request.kind_of.size(), "a kind for every worker");
+    set_scans();
+    if (request.asynchronous) {
+      run_.exchanges.assign(
+          variables_.size(),
+          std::vector<VariableExchange>(workers_.size() * static_cast<std::size_t>(steps)));
+    }
+    for (int step = 0; step < steps; ++step) add_step(step);
+  }
+  [[nodiscard]] ServerRun take() && { return std::move(run_); }
+
+ private:
+  static std::span<const ServedVariable> variables_of(const ParameterServerRequest& request) {
+    TRACECAST_CHECK(!request.kinds.empty(), "workers have work");
+    return request.kinds.front().variables;
+  }
+
+  TaskId add(ServerPart part, std::optional<ResourceId> resource, Seconds duration) {
+    run_.parts.push_back(part);
+    return resource ? run_.graph.add_task(*resource, ticks(duration))
+                    : run_.graph.add_task(ticks(duration));
+  }
+  void after(TaskId before, TaskId task) { run_.graph.add_dependency(before, task); }
+
+  Process add_process(FabricNodeId node) {
+    const auto threads = [&](int count) {
+      return run_.graph.add_resource(Discipline::ReadyOrder, static_cast<std::uint32_t>(count));
+    };
+    Process process{.node = node, .send = {}, .receive = {}};
+    process.send = threads(channel_.one_thread ? 1 : channel_.send_threads);
+    process.receive = channel_.one_thread ? process.send : threads(channel_.receive_threads);
+    return process;
+  }
+
+  void add_servers() {
+    for (std::uint32_t s = 0; s < request_.servers; ++s) {
+      servers_.push_back(add_process(FabricNodeId{s}));
+      run_.servers.push_back(
+          {.sends = {}, .receives = {}, .update = run_.graph.add_resource(Discipline::ReadyOrder)});
+    }
+  }
+
+  void add_worker(FabricNodeId node) {
+    const std::size_t index = workers_.size();
+    Worker worker{.process = add_process(node),
+                  .work = &request_.kinds[request_.kind_of[index]],
+                  .copy_in = run_.graph.add_resource(Discipline::ReadyOrder),
+                  .copy_out = run_.graph.add_resource(Discipline::ReadyOrder),
+                  .order = shuffled(index),
+                  .begin = {},
+                  .fetched = std::vector<TaskId>(variables_.size()),
+                  .pushed = std::vector<TaskId>(variables_.size())};
+    if (request_.asynchronous) {
+      // Workers that began together would stay together for long: they begin evenly over a step.
+      const Seconds step =
+          std::accumulate(worker.work->segments.begin(), worker.work->segments.end(), Seconds());
+      const double share =
+          static_cast<double>(index) / static_cast<double>(request_.kind_of.size());
+      worker.begin = add(ServerPart::Compute, std::nullopt, step * share);
+    }
+    workers_.push_back(std::move(worker));
+    run_.step_ends.emplace_back();
+  }
+
+  std::vector<std::uint32_t> shuffled(std::size_t worker) const {
+    std::vector<std::uint32_t> order(variables_.size());
+    std::iota(order.begin(), order.end(), 0U);
+    Random random(request_.seed + worker);
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    return order;
+  }
+
+  void set_scans() {
+    std::vector<double> messages(servers_.size());
+    for (const std::uint32_t s : server_of_) messages[s] += static_cast<double>(workers_.size());
+    const auto half = [&](double n) { return channel_.scan * (0.5 * std::max(n - 1, 0.0)); };
+    for (std::size_t s = 0; s < servers_.size(); ++s) servers_[s].scan = half(messages[s]);
+    for (Worker& worker : workers_) {
+      worker.process.scan = half(static_cast<double>(variables_.size()));
+    }
+  }
+
+  /// The engine's link for one of the fabric's.
+  LinkId link(FabricLinkId id) {
+    const auto [it, is_new] = links_.try_emplace(id.index);
+    if (is_new) it->second = run_.graph.add_link(request_.fabric.link(id).bandwidth);
+    return it->second;
+  }
+  /// A network carries payload at the channel's rate, whatever else it can.
+  double weight_of(const FabricLink& link) {
+    if (link.kind == FabricLinkKind::Ethernet || link.kind == FabricLinkKind::Infiniband ||
+        link.kind == FabricLinkKind::Ipoib) {
+      nic_weight_ = link.bandwidth / request_.channel.wire;
+      return nic_weight_;
+    }
+    return link.kind == FabricLinkKind::Uplink ? nic_weight_ : 1;
+  }
+  std::vector<engine::LinkUse> uses_between(const Process& from, const Process& to) {
+    const auto key = std::pair(from.node.index, to.node.index);
+    const auto found = uses_.find(key);
+    if (found != uses_.end()) return found->second;
+    std::vector<engine::LinkUse> uses;
+    for (const FabricLinkId id : request_.fabric.route_between_hosts(from.node, to.node).links) {
+      uses.push_back({link(id), weight_of(request_.fabric.link(id))});
+    }
+    std::sort(uses.begin(), uses.end());
+    // Links that a route crosses twice (memory read and written) are one use with the sum of weights.
+    std::vector<engine::LinkUse> merged;
+    for (const engine::LinkUse& use : uses) {
+      if (!merged.empty() && merged.back().link.index == use.link.index) {
+        merged.back().weight += use.weight;
+      } else {
+        merged.push_back(use);
+      }
+    }
+    return uses_[key] = merged;
+  }
+
+  /// A message from one process to another: its first and last task. `sends`, `receives`: who keeps count.
+  std::pair<TaskId, TaskId> add_message(const Process& from, const Process& to, Bytes bytes,
+                                        bool from_server, ServerUse& use, TaskId start) {
+    const ChannelMessage message{.bytes = bytes, .into_tensor = true};
+    const MessageCost cost = cost_with_control(request_.channel, message);
+    const Pieces pieces(bytes, channel_.chunk);
+    const auto sends = from_server ? ServerPart::ServerSend : ServerPart::WorkerSend;
+    const auto receives = from_server ? ServerPart::WorkerReceive : ServerPart::ServerReceive;
+    const bool shakes = bytes > channel_.eager_most;
+    const Seconds latency = request_.channel.latency + (shakes ? channel_.handshake : Seconds());
+    const std::vector<engine::LinkUse> uses = uses_between(from, to);
+    std::optional<TaskId> first;
+    TaskId last{};
+    for (int i = 0; i < pieces.count; ++i) {
+      const Seconds scan_from = i == 0 ? from.scan : Seconds();
+      const Seconds scan_to = i == 0 ? to.scan : Seconds();
+      const TaskId sent = add(sends, from.send, cost.send / pieces.count + scan_from);
+      after(start, sent);
+      if (!first) first = sent;
+      run_.parts.push_back(ServerPart::Wire);
+      const TaskId carried = run_.graph.add_transfer(
+          channel_.receive_blocks ? std::optional(to.receive) : std::nullopt, uses, pieces.bytes,
+          latency);
+      after(sent, carried);
+      const TaskId received = add(receives, to.receive, cost.receive / pieces.count + scan_to);
+      after(carried, received);
+      (from_server ? use.sends : use.receives).push_back(from_server ? sent : received);
+      last = received;
+    }
+    (from_server ? use.bytes_out : use.bytes_in) += bytes;
+    return {*first, last};
+  }
+
+  TaskId add_copy(ResourceId engine, Bytes bytes, TaskId before) {
+    const TaskId copied = add(ServerPart::DeviceCopy, engine, bytes / request_.device_copy);
+    after(before, copied);
+    return copied;
+  }
+
+  void add_step(int step) {
+    std::vector<TaskId> begins;
+    for (Worker& worker : workers_) {
+      const TaskId begin = add(ServerPart::Compute, std::nullopt, Seconds());
+      if (worker.begin) after(*worker.begin, begin);
+      begins.push_back(begin);
+    }
+    pull(begins, step);
+    for (Worker& worker : workers_) compute_and_push(worker);
+    if (request_.asynchronous) {
+      finish_asynchronous(step);
+    } else {
+      update_together();
+    }
+  }
+
+  /// Requests of all workers reach the servers in turn.
+  void pull(const std::vector<TaskId>& begins, int step) {
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      for (std::size_t w = 0; w < workers_.size(); ++w) {
+        Worker& worker = workers_[w];
+        const std::uint32_t v = worker.order[i];
+        const std::uint32_t s = server_of_[v];
+        const auto [first, last] = add_message(servers_[s], worker.process, variables_[v].bytes,
+                                               true, run_.servers[s], begins[w]);
+        worker.fetched[v] = add_copy(worker.copy_in, variables_[v].bytes, last);
+        if (request_.asynchronous) exchange(v, step, w) = {step, first, first};
+      }
+    }
+    for (std::size_t w = 0; w < workers_.size(); ++w) workers_[w].begin = begins[w];
+  }
+  VariableExchange& exchange(std::uint32_t variable, int step, std::size_t worker) {
+    const std::size_t index = static_cast<std::size_t>(step) * workers_.size() + worker;
+    return run_.exchanges[variable][index];
+  }
+
+  void compute_and_push(Worker& worker) {
+    std::vector<TaskId> segments;
+    TaskId before = *worker.begin;
+    for (const Seconds duration : worker.work->segments) {
+      const TaskId segment = add(ServerPart::Compute, std::nullopt, duration);
+      after(before, segment);
+      segments.push_back(segment);
+      before = segment;
+    }
+    std::vector<std::uint32_t> by_readiness(variables_.size());
+    std::iota(by_readiness.begin(), by_readiness.end(), 0U);
+    const auto& own = worker.work->variables;
+    std::stable_sort(
+        by_readiness.begin(), by_readiness.end(),
+        [&](std::uint32_t a, std::uint32_t b) { return own[a].ready_after < own[b].ready_after; });
+    for (const std::uint32_t v : by_readiness) {
+      after(worker.fetched[v], segments[own[v].needed_by]);
+      const std::uint32_t s = server_of_[v];
+      const TaskId on_host = add_copy(worker.copy_out, own[v].bytes, segments[own[v].ready_after]);
+      worker.pushed[v] =
+          add_message(worker.process, servers_[s], own[v].bytes, false, run_.servers[s], on_host)
+              .second;
+    }
+  }
+
+  Seconds touch(Bytes bytes, double accesses) const {
+    return bytes * accesses / request_.update_rate;
+  }
+
+  /// Each gradient is added to the sum of the others (read both, write one); the last completes the update.
+  void update_together() {
+    constexpr double kAddition = 3;
+    for (std::uint32_t v = 0; v < variables_.size(); ++v) {
+      const ResourceId memory = run_.servers[server_of_[v]].update;
+      const TaskId update =
+          add(ServerPart::Update, memory, touch(variables_[v].bytes, request_.update_accesses));
+      for (const Worker& worker : workers_) {
+        const TaskId added = add(ServerPart::Update, memory, touch(variables_[v].bytes, kAddition));
+        after(worker.pushed[v], added);
+        after(added, update);
+      }
+    }
+  }
+
+  void finish_asynchronous(int step) {
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      Worker& worker = workers_[w];
+      const TaskId end = add(ServerPart::Update, std::nullopt, Seconds());
+      for (std::uint32_t v = 0; v < variables_.size(); ++v) {
+        const TaskId update = add(ServerPart::Update, run_.servers[server_of_[v]].update,
+                                  touch(variables_[v].bytes, request_.update_accesses));
+        after(worker.pushed[v], update);
+        after(update, end);
+        exchange(v, step, w).update = update;
+      }
+      run_.step_ends[w].push_back(end);
+      worker.begin = end;
+    }
+  }
+
+  const ParameterServerRequest& request_;
+  const ChannelProfile& channel_;
+  std::span<const ServedVariable> variables_;
+  ServerRun run_;
+  std::vector<std::uint32_t> server_of_;
+  std::vector<Process> servers_;
+  std::vector<Worker> workers_;
+  std::map<std::uint32_t, LinkId> links_;
+  double nic_weight_ = 1;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<engine::LinkUse>> uses_;
+};
+
+}  // namespace
+
+ServerRun build_server_run(const ParameterServerRequest& request, int steps) {
+  return Builder(request, steps).take();
+}
+
+}  // namespace tracecast

@@ -1,0 +1,122 @@
+#include "tools/parameter_server_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "models/lowering/lower.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Standard deviation of ln(measured / predicted) of what the channel takes. Guess: channels are fitted to ratios of a
+/// single study.
+constexpr double kChannelLogSd = 0.35;
+
+VariablePlacement placement_of(const std::string& word) {
+  if (word == "bytes") return VariablePlacement::ByBytes;
+  if (word == "round_robin") return VariablePlacement::RoundRobin;
+  const std::vector<std::string> words{"bytes", "round_robin"};
+  throw InputError("--placement", '"' + word + '"', describe_choices(word, words));
+}
+
+void check(const Job& job, const Fabric& fabric, const ServerOptions& options) {
+  const auto nodes = static_cast<std::int64_t>(fabric.num_nodes());
+  if (options.servers < 1 || options.servers >= nodes) {
+    throw InputError("--servers", std::to_string(options.servers),
+                     fmt::format("1 to {}: of {} nodes one at least is a worker",
+                                 std::max<std::int64_t>(nodes - 1, 1), nodes));
+  }
+  if (job.phase != Phase::Train) {
+    throw InputError("--servers", "--phase " + job.options.phase,
+                     "train: servers hold what is trained");
+  }
+  if (job.cpu) throw InputError("--servers", "--gpu " + job.options.gpu, "a GPU");
+  if (job.micro_batch) {
+    throw InputError("--servers", fmt::format("--accumulate {}", job.options.accumulate), "1");
+  }
+}
+
+/// Of the slowest link between GPU and host memory.
+BytesPerSecond device_copy_rate(const Fabric& fabric, Rank rank) {
+  BytesPerSecond least{};
+  for (const FabricLinkId id : fabric.route_to_host(rank).links) {
+    const BytesPerSecond rate = fabric.link(id).bandwidth;
+    least = least == BytesPerSecond() ? rate : min(least, rate);
+  }
+  return least;
+}
+
+/// Bytes touched per byte of a gradient: gradient, weight and states read, weight and states written.
+double update_accesses(const NetworkGraph& step) {
+  for (const Op& op : step.ops()) {
+    if (const auto* update = std::get_if<OptimizerAttributes>(&op.attributes)) {
+      return 3 + 2.0 * update->states;
+    }
+  }
+  return 3;
+}
+
+}  // namespace
+
+ServerPrediction predict_with_servers(const Job& job, const Sources& sources, Fabric fabric,
+                                      const ServerOptions& options) {
+  check(job, fabric, options);
+  const auto servers = static_cast<std::uint32_t>(options.servers);
+  const Rank first_worker = fabric.first_rank(FabricNodeId{servers});
+  const MachineSpec& machine = fabric.machine_of(FabricNodeId{0});
+  const CpuSpec& cpu = sources.cpus.find(machine.cpu);
+  const std::string link = options.link.empty() ? fabric.spec().network.link : options.link;
+  ServerPrediction result{.fabric = fabric,
+                          .options = options,
+                          .channel = take_channel(options.channel, machine, link, sources),
+                          .one_gpu = predict(job, sources),
+                          .step = {},
+                          .step_time_s = {},
+                          .throughput_samples_per_s = {}};
+  const std::vector<Bytes> sizes = element_sizes(job.step, job.framework, job.gpu, job.precision);
+  ParameterServerRequest request{
+      .fabric = fabric,
+      .servers = servers,
+      .channel = result.channel,
+      .kinds = {},
+      .kind_of = {},
+      .placement = placement_of(options.placement),
+      .asynchronous = options.asynchronous,
+      .update_accesses = update_accesses(job.step),
+      .update_rate = cpu.memory_bandwidth * sources.cost.cpu.memory_efficiency,
+      .device_copy = device_copy_rate(fabric, first_worker)};
+  std::vector<double> factors;
+  double alone_per_s = 0;
+  for (std::uint32_t r = first_worker.index; r < fabric.num_ranks(); ++r) {
+    if (fabric.gpu_of(Rank{r}).id != job.gpu.id) {
+      throw InputError("--servers", fabric.gpu_of(Rank{r}).id + " beside " + job.gpu.id,
+                       "workers with GPUs of one kind");
+    }
+    const double factor = fabric.group_of(fabric.node_of(Rank{r})).compute_time_factor;
+    auto kind = std::find(factors.begin(), factors.end(), factor);
+    if (kind == factors.end()) {
+      request.kinds.push_back(cut_for_servers(job.step, result.one_gpu, sizes, factor));
+      kind = factors.insert(factors.end(), factor);
+    }
+    request.kind_of.push_back(static_cast<std::uint32_t>(kind - factors.begin()));
+    alone_per_s += 1 / (result.one_gpu.timeline.step_time.in_s() * factor);
+  }
+  result.step = simulate_parameter_server(request);
+  const double whole = result.step.step_time.in_s();
+  const double computing = std::min(result.step.compute.in_s() / whole, 1.0);
+  result.step_time_s = interval90(
+      whole, std::hypot(result.one_gpu.log_sd * computing, kChannelLogSd * (1 - computing)));
+  const double samples = static_cast<double>(job.step.batch) * result.step.workers;
+  result.throughput_samples_per_s = {.value = samples / result.step_time_s.value,
+                                     .low = samples / result.step_time_s.high,
+                                     .high = samples / result.step_time_s.low};
+  result.efficiency = result.step.steps_per_s / alone_per_s;
+  return result;
+}
+
+}  // namespace tracecast
