@@ -71,9 +71,10 @@ double FluidLinks::rate_now(const Route& route) const {
 /// Nearest picosecond, and at least one.
 Picoseconds FluidLinks::time_to(const Clock& clock, double target) {
   const double steps = (target - clock.work) / clock.rate;
-  if (!(steps < 0x1p62))
+  if (!(steps < 0x1p62)) [[unlikely]] {
     fail_too_long(Seconds(steps / kPicosecondsPerSecond), Picoseconds::most().in_seconds());
-  return Picoseconds(std::max<std::int64_t>(1, std::llround(steps)));
+  }
+  return Picoseconds(std::max<std::int64_t>(1, static_cast<std::int64_t>(steps + 0.5)));
 }
 
 bool FluidLinks::has_reached(const Clock& clock, double target, Picoseconds now) {
@@ -116,13 +117,13 @@ void FluidLinks::start(RouteId id, Bytes bytes, std::uint32_t tag) {
   if (flows.heap.empty()) {
     flows.own.work = 0;
     join_links(id.index);
+    if (route.num_uses > 0) fresh_.push_back(id.index);
   }
   flows.heap.push_back({work_now(id.index) + bytes.in_bytes(), tag});
   std::push_heap(flows.heap.begin(), flows.heap.end(), ends_later);
   change_loads(id.index);
-  if (route.num_uses == 0) {  // nothing to share: settle() need not know
-    if (route.bottleneck == kNone) set_bottleneck(id.index, kOwn);
-    schedule(flows.own, flows.heap.front().target, kOwnEvent + id.index);
+  if (route.num_uses == 0 && route.bottleneck == kNone) {
+    set_bottleneck(id.index, kOwn);
   } else {
     update_key(id.index);
   }
@@ -140,6 +141,7 @@ void FluidLinks::set_bottleneck(std::uint32_t index, std::uint32_t bottleneck) {
     flows.own.rate = bottleneck == kOwn ? route.cap : 0;
     flows.own.since = queue_.now();
     flows.offset = 0;
+    if (bottleneck == kOwn) update_key(index);
     return;
   }
   Link& link = links_[bottleneck];
@@ -203,8 +205,11 @@ BytesPerSecond FluidLinks::rate(RouteId id) const {
 /// Its next end is another one.
 void FluidLinks::update_key(std::uint32_t index) {
   const std::uint32_t bottleneck = routes_[index].bottleneck;
-  if (bottleneck >= links_.size()) return;
-  const Flows& flows = flows_[index];
+  if (bottleneck == kNone) return;
+  Flows& flows = flows_[index];
+  if (bottleneck == kOwn) {
+    return schedule(flows.own, flows.heap.front().target, kOwnEvent + index);
+  }
   Link& link = links_[bottleneck];
   link.members[flows.place].key = flows.heap.front().target - flows.offset;
   sift(link, flows.place);

@@ -95,12 +95,13 @@ class FluidLinks {
     std::vector<Sender> senders;     ///< all routes that send over it now
     std::uint32_t named_by = kNone;  ///< the last use of the route being added
     // While solving:
-    bool in_region = false;
-    bool is_checked = false;  ///< whether it carries what the region's new rates put on it
-    std::uint32_t open = 0;   ///< senders that have no new rate yet
-    double weight = 0;        ///< their loads
-    double left = 0;          ///< capacity not given away
-    double level = 0;         ///< new rate of those it is the bottleneck of
+    bool in_region = false;                        ///< gets a new level
+    bool is_checked = false, is_carrying = false;  ///< whether it has room for the new rates
+    std::uint32_t joining = 0;  ///< routes that begin to send, with this as their bottleneck
+    std::uint32_t open = 0;     ///< senders that have no new rate yet
+    double weight = 0;          ///< their loads
+    double left = 0;            ///< capacity not given away
+    double level = 0;           ///< new rate of those it is the bottleneck of
   };
   struct Use {
     std::uint32_t link = 0;
@@ -150,6 +151,11 @@ class FluidLinks {
   void remove_member(Link& link, std::size_t place);
   void update_key(std::uint32_t route);
   // Solving: fluid_solver.cpp.
+  [[nodiscard]] bool settle_sole_limits();
+  void find_bottleneck(Route& route);
+  [[nodiscard]] bool limits_all_or_none(std::uint32_t link);
+  void take_over_sole_limits();
+  [[nodiscard]] double new_rate(const Route& route) const;
   void add_to_region(std::uint32_t link);
   void collect_routes();
   void collect_component();
@@ -157,8 +163,9 @@ class FluidLinks {
   void fill();
   void fix(std::uint32_t route, std::uint32_t bottleneck, double rate);
   [[nodiscard]] bool extend_region();
-  [[nodiscard]] bool is_overloaded(const Link& link) const;
+  [[nodiscard]] bool carries(std::uint32_t link);
   void take_over();
+  void start_clocks();
 
   EventQueue<Picoseconds>& queue_;
   std::uint16_t event_kind_;
@@ -167,11 +174,12 @@ class FluidLinks {
   std::vector<Route> routes_;
   std::vector<Flows> flows_;  ///< by route
   std::vector<Use> uses_;
+  std::vector<std::uint32_t> fresh_;  ///< routes that began to send since settle()
   /// Links whose flows changed since settle(); while solving, all whose flows get a rate anew.
   std::vector<std::uint32_t> region_;
   std::vector<std::uint32_t> region_routes_;  ///< the routes over them
   std::size_t num_collected_ = 0;             ///< of region_: whose routes are in region_routes_
-  std::vector<std::uint32_t> checked_;        ///< links outside that is_checked
+  std::vector<std::uint32_t> checked_;        ///< links that are
   std::vector<Share> shares_;                 ///< heap while solving
 };
 

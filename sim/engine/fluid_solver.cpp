@@ -17,7 +17,7 @@ constexpr int kMostSteps = 4;
 }  // namespace
 
 void FluidLinks::settle() {
-  if (region_.empty()) return;
+  if (region_.empty() || settle_sole_limits()) return;
   int steps = 0;
   do {
     if (steps == kMostSteps) collect_component();
@@ -25,6 +25,64 @@ void FluidLinks::settle() {
     fill();
   } while (steps++ < kMostSteps && extend_region());
   take_over();
+}
+
+/// The common case, without the work of the general one: each link of the region is the bottleneck of
+/// all its senders or of none of them. A flow that has its links for itself, a server that limits all
+/// who send to it. False, and nothing changed, when it is not so or does not stay so.
+bool FluidLinks::settle_sole_limits() {
+  for (const std::uint32_t index : region_) {
+    Link& link = links_[index];
+    link.joining = 0;
+    link.weight = 0;
+    for (const Sender& sender : link.senders) link.weight += sender.load;
+    link.level = link.capacity / link.weight;
+  }
+  for (const std::uint32_t index : fresh_) find_bottleneck(routes_[index]);
+  checked_.clear();
+  const bool holds = std::all_of(region_.begin(), region_.end(),
+                                 [&](std::uint32_t index) { return limits_all_or_none(index); });
+  for (const std::uint32_t index : checked_) links_[index].is_checked = false;
+  if (holds) take_over_sole_limits();
+  return holds;
+}
+
+/// Where a route that begins to send would get least.
+void FluidLinks::find_bottleneck(Route& route) {
+  route.new_rate = route.cap;
+  route.new_bottleneck = kOwn;
+  for (const Use& use : uses(route)) {
+    const Link& link = links_[use.link];
+    if (link.level >= route.new_rate) continue;
+    route.new_rate = link.level;
+    route.new_bottleneck = use.link;
+  }
+  if (route.new_bottleneck != kOwn) ++links_[route.new_bottleneck].joining;
+}
+
+bool FluidLinks::limits_all_or_none(std::uint32_t index) {
+  const Link& link = links_[index];
+  const std::size_t limited = link.members.size() + link.joining;
+  if (limited == 0) return carries(index);
+  if (limited != link.senders.size()) return false;
+  const bool rises = link.joining > 0 || link.level > link.clock.rate;
+  for (const Sender& sender : link.senders) {
+    const Route& route = routes_[sender.route];
+    if (route.cap < link.level) return false;
+    for (const Use& use : uses(route)) {
+      if (use.link == index) continue;
+      const Link& other = links_[use.link];
+      if (!other.members.empty() || (other.in_region && other.joining > 0)) return false;
+      if (rises && !carries(use.link)) return false;
+    }
+  }
+  return true;
+}
+
+void FluidLinks::take_over_sole_limits() {
+  for (const std::uint32_t index : region_) advance(links_[index].clock);
+  for (const std::uint32_t index : fresh_) set_bottleneck(index, routes_[index].new_bottleneck);
+  start_clocks();
 }
 
 void FluidLinks::add_to_region(std::uint32_t index) {
@@ -134,50 +192,57 @@ bool FluidLinks::extend_region() {
     const double change = route.new_rate - rate_now(route);
     if (std::fabs(change) <= kSame * route.new_rate) continue;
     for (const Use& use : uses(route)) {
-      Link& link = links_[use.link];
-      if (link.in_region || link.is_checked) continue;
-      if (!link.members.empty()) {
-        add_to_region(use.link);
-      } else if (change > 0) {
-        link.is_checked = true;
-        checked_.push_back(use.link);
-        if (is_overloaded(link)) add_to_region(use.link);
-      }
+      const Link& link = links_[use.link];
+      if (link.in_region) continue;
+      if (!link.members.empty() || (change > 0 && !carries(use.link))) add_to_region(use.link);
     }
   }
   for (const std::uint32_t index : checked_) links_[index].is_checked = false;
   return region_.size() > before;
 }
 
-bool FluidLinks::is_overloaded(const Link& link) const {
+/// Whether a link has room for what the new rates put on it. Looks at it once.
+bool FluidLinks::carries(std::uint32_t index) {
+  Link& link = links_[index];
+  if (link.is_checked) return link.is_carrying;
+  link.is_checked = true;
+  checked_.push_back(index);
   double load = 0;
-  for (const Sender& sender : link.senders) {
-    const Route& route = routes_[sender.route];
-    load += sender.load * (route.in_region ? route.new_rate : rate_now(route));
-  }
-  return load > link.capacity * (1 + kSame);
+  for (const Sender& sender : link.senders) load += sender.load * new_rate(routes_[sender.route]);
+  return link.is_carrying = load <= link.capacity * (1 + kSame);
+}
+
+/// Of a route in the region, or whose bottleneck is there.
+double FluidLinks::new_rate(const Route& route) const {
+  if (route.in_region || route.bottleneck == kNone) return route.new_rate;
+  if (route.bottleneck == kOwn) return route.cap;
+  const Link& link = links_[route.bottleneck];
+  return link.in_region ? link.level : link.clock.rate;
 }
 
 /// The new rates hold from now on.
 void FluidLinks::take_over() {
   for (const std::uint32_t index : region_) advance(links_[index].clock);
   for (const std::uint32_t index : region_routes_) {
-    Route& route = routes_[index];
-    route.in_region = false;
+    const Route& route = routes_[index];
     if (route.new_bottleneck != route.bottleneck) set_bottleneck(index, route.new_bottleneck);
-    if (route.bottleneck != kOwn) continue;
-    Flows& flows = flows_[index];
-    schedule(flows.own, flows.heap.front().target, kOwnEvent + index);
   }
+  start_clocks();
+}
+
+/// Every link of the region serves its members at its level from now on.
+void FluidLinks::start_clocks() {
   for (const std::uint32_t index : region_) {
     Link& link = links_[index];
-    link.in_region = false;
     if (link.members.empty()) continue;
     link.clock.rate = link.level;
     schedule(link.clock, link.members.front().key, index);
   }
+  for (const std::uint32_t index : region_) links_[index].in_region = false;
+  for (const std::uint32_t index : region_routes_) routes_[index].in_region = false;
   region_.clear();
   region_routes_.clear();
+  fresh_.clear();
   num_collected_ = 0;
 }
 
