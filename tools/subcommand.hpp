@@ -19,6 +19,7 @@ void add_networks_command(CLI::App& app, int& exit_code);
 void add_calibrate_command(CLI::App& app, int& exit_code);
 void add_net_command(CLI::App& app, int& exit_code);
 void add_study_command(CLI::App& app, int& exit_code);
+void add_trace_command(CLI::App& app, int& exit_code);
 
 /// Flags that several verbs share: --profile, --set and --hwspecs; --format text|json|csv.
 void add_source_options(CLI::App& verb, SourceOptions& sources);

@@ -1,0 +1,318 @@
+#include "traces/summary.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "traces/classify.hpp"
+#include "traces/intervals.hpp"
+
+namespace tracecast::traces {
+namespace {
+
+constexpr std::size_t kMostNames = 10;
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// Longest first; equals by name, so that the order is the same on every run.
+template <class Named>
+void keep_longest(std::vector<Named>& all, std::size_t most) {
+  std::sort(all.begin(), all.end(), [](const Named& a, const Named& b) {
+    const auto tally = [](const Named& n) -> const Tally& {
+      if constexpr (requires { n.tally; }) {
+        return n.tally;
+      } else {
+        return n.kernels;
+      }
+    };
+    return tally(a).ns != tally(b).ns ? tally(a).ns > tally(b).ns : a.name < b.name;
+  });
+  if (all.size() > most) all.resize(most);
+}
+
+void describe_devices(const Trace& trace, Summary& summary) {
+  summary.gpus_in_host = trace.devices.size();
+  std::map<std::int64_t, std::uint64_t> kernels_by_device;
+  for (const StreamId stream : trace.kernels.stream)
+    ++kernels_by_device[trace.streams[stream.index].device];
+  summary.gpus_used = kernels_by_device.size();
+  std::optional<std::int64_t> used;
+  std::uint64_t most = 0;
+  for (const auto& [device, count] : kernels_by_device) {
+    if (count > most) most = count, used = device;
+  }
+  for (const Device& device : trace.devices) {
+    if (!used || device.id == *used) {
+      summary.gpu = device.name;
+      return;
+    }
+  }
+}
+
+void count_kernels(const Trace& trace, Summary& summary) {
+  const Kernels& kernels = trace.kernels;
+  summary.kernels = kernels.size();
+  summary.copies = trace.copies.size();
+  summary.memsets = trace.memsets.size();
+  summary.calls = trace.calls.size();
+  summary.ops = trace.ops.size();
+  std::vector<bool> name_seen(trace.names.size()), stream_seen(trace.streams.size());
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    name_seen[kernels.name[i].index] = true;
+    stream_seen[kernels.stream[i].index] = true;
+  }
+  summary.distinct_kernels =
+      static_cast<std::uint64_t>(std::count(name_seen.begin(), name_seen.end(), true));
+  summary.streams =
+      static_cast<std::uint64_t>(std::count(stream_seen.begin(), stream_seen.end(), true));
+}
+
+/// ProfilerStep marks of the host, in order of time.
+void find_steps(const Trace& trace, Summary& summary) {
+  std::vector<std::pair<Span, NameId>> steps;
+  for (std::size_t i = 0; i < trace.marks.size(); ++i) {
+    if (!trace.marks.on_gpu[i] && trace[trace.marks.name[i]].starts_with("ProfilerStep")) {
+      steps.emplace_back(trace.marks.span[i], trace.marks.name[i]);
+    }
+  }
+  std::stable_sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) {
+    return a.first.begin_ns < b.first.begin_ns;
+  });
+  for (const auto& [span, name] : steps) {
+    summary.steps.push_back({std::string(trace[name]), {1, span.duration_ns}});
+  }
+}
+
+void add_classes(const Trace& trace, const std::vector<KernelNameInfo>& infos, Summary& summary) {
+  std::array<Tally, kKernelClassCount> classes{};
+  std::array<Tally, kAlgorithmCount> algorithms{};
+  const auto tally = [&classes](KernelClass c) -> Tally& {
+    return classes[static_cast<std::size_t>(c)];
+  };
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    const std::int64_t ns = trace.kernels.span[i].duration_ns;
+    tally(infos[i].kernel_class).add(ns);
+    if (infos[i].kernel_class == KernelClass::Convolution)
+      algorithms[static_cast<std::size_t>(infos[i].algorithm)].add(ns);
+  }
+  summary.collective_kernels = tally(KernelClass::Collective).count;
+  for (const Span& span : trace.copies.span) tally(KernelClass::Copy).add(span.duration_ns);
+  for (const Span& span : trace.memsets.span) tally(KernelClass::Memset).add(span.duration_ns);
+  for (const Tally& t : classes) summary.gpu_time_ns += t.ns;
+  const auto share = [&summary](const Tally& t) {
+    return summary.gpu_time_ns > 0
+               ? static_cast<double>(t.ns) / static_cast<double>(summary.gpu_time_ns)
+               : 0.0;
+  };
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    if (classes[i].count > 0)
+      summary.classes.push_back({static_cast<KernelClass>(i), classes[i], share(classes[i])});
+  }
+  for (std::size_t i = 0; i < algorithms.size(); ++i) {
+    if (algorithms[i].count > 0) {
+      summary.algorithms.push_back(
+          {static_cast<Algorithm>(i), algorithms[i], share(algorithms[i])});
+    }
+  }
+  const auto longer = [](const auto& a, const auto& b) { return a.kernels.ns > b.kernels.ns; };
+  std::stable_sort(summary.classes.begin(), summary.classes.end(), longer);
+  std::stable_sort(summary.algorithms.begin(), summary.algorithms.end(), longer);
+}
+
+void list_kernels(const Trace& trace, const std::vector<KernelNameInfo>& infos, Summary& summary) {
+  std::map<std::pair<NameId, KernelClass>, Tally> by_name;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    by_name[{trace.kernels.name[i], infos[i].kernel_class}].add(trace.kernels.span[i].duration_ns);
+  }
+  std::map<std::pair<std::string, KernelClass>, Tally> by_short_name;
+  for (const auto& [key, tally] : by_name) {
+    Tally& sum = by_short_name[{short_kernel_name(trace[key.first]), key.second}];
+    sum.count += tally.count;
+    sum.ns += tally.ns;
+  }
+  for (const auto& [key, tally] : by_short_name)
+    summary.top_kernels.push_back({key.first, key.second, tally});
+  keep_longest(summary.top_kernels, kMostNames);
+}
+
+/// Sweeps over begins and ends of kernels; an end comes before a begin at the same instant.
+void measure_concurrency(const Trace& trace, Summary& summary) {
+  std::vector<std::pair<std::int64_t, int>> changes;
+  changes.reserve(trace.kernels.size() * 2);
+  for (const Span& span : trace.kernels.span) {
+    if (span.duration_ns <= 0) continue;
+    changes.emplace_back(span.begin_ns, 1);
+    changes.emplace_back(span.end_ns(), -1);
+  }
+  std::sort(changes.begin(), changes.end());
+  int running = 0;
+  std::int64_t since = 0;
+  for (const auto& [at, change] : changes) {
+    if (running >= 2) summary.concurrent_ns += at - since;
+    running += change;
+    since = at;
+    summary.most_concurrent =
+        std::max(summary.most_concurrent, static_cast<std::uint32_t>(running));
+  }
+}
+
+std::string collective_name(std::string_view kernel) {
+  std::string name = short_kernel_name(kernel);
+  return name.substr(0, std::min(name.find("_RING"), name.find("_TREE")));
+}
+
+void add_collectives(const Trace& trace, const std::vector<KernelNameInfo>& infos,
+                     Summary& summary) {
+  std::vector<Span> collective, other;
+  std::map<std::string, CollectiveTime> by_name;
+  std::vector<std::int64_t> elements(trace.kernels.size(), 0);
+  for (std::size_t i = 0; i < trace.collectives.size(); ++i) {
+    const std::uint32_t kernel = trace.collectives.kernel[i];
+    if (kernel >= elements.size()) continue;
+    elements[kernel] =
+        std::max(trace.collectives.in_elements[i], trace.collectives.out_elements[i]);
+  }
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    const bool is_collective = infos[i].kernel_class == KernelClass::Collective;
+    (is_collective ? collective : other).push_back(trace.kernels.span[i]);
+    if (!is_collective) continue;
+    CollectiveTime& time = by_name[collective_name(trace[trace.kernels.name[i]])];
+    time.kernels.add(trace.kernels.span[i].duration_ns);
+    time.elements += elements[i];
+  }
+  for (auto& [name, time] : by_name) {
+    time.name = name;
+    summary.collectives.push_back(time);
+  }
+  keep_longest(summary.collectives, kMostNames);
+  const Intervals alone = Intervals::union_of(std::move(collective));
+  summary.collective_alone_ns =
+      alone.length_ns() - Intervals::union_of(std::move(other)).overlap_ns(alone);
+}
+
+void add_copies(const Trace& trace, const Intervals& kernels, Summary& summary) {
+  std::map<std::pair<CopyKind, HostMemory>, std::pair<CopyTime, std::vector<std::uint64_t>>> kinds;
+  const Copies& copies = trace.copies;
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    auto& [time, sizes] = kinds[{copies.kind[i], copies.memory[i]}];
+    const Span& span = copies.span[i];
+    time.copies.add(span.duration_ns);
+    time.beside_kernels_ns += kernels.within(span.begin_ns, span.end_ns());
+    if (copies.bytes[i] == 0) continue;
+    sizes.push_back(copies.bytes[i]);
+    time.bytes += copies.bytes[i];
+    time.sized_ns += span.duration_ns;
+  }
+  for (auto& [key, entry] : kinds) {
+    auto& [time, sizes] = entry;
+    time.kind = key.first;
+    time.memory = key.second;
+    time.sized = sizes.size();
+    if (!sizes.empty()) {
+      const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+      std::nth_element(sizes.begin(), middle, sizes.end());
+      time.median_bytes = *middle;
+    }
+    summary.copy_kinds.push_back(time);
+  }
+  for (const Span& span : trace.memsets.span) summary.memset_time.add(span.duration_ns);
+}
+
+void add_calls(const Trace& trace, Summary& summary) {
+  std::vector<Tally> by_name(trace.names.size());
+  for (std::size_t i = 0; i < trace.calls.size(); ++i) {
+    by_name[trace.calls.name[i].index].add(trace.calls.span[i].duration_ns);
+  }
+  for (std::uint32_t i = 0; i < by_name.size(); ++i) {
+    if (by_name[i].count == 0) continue;
+    const std::string_view name = trace[NameId{i}];
+    Tally& kind = summary.call_kinds[static_cast<std::size_t>(call_kind(name))];
+    kind.count += by_name[i].count;
+    kind.ns += by_name[i].ns;
+    summary.top_calls.push_back({std::string(name), by_name[i]});
+  }
+  keep_longest(summary.top_calls, kMostNames);
+}
+
+void find_idle_time(const Trace& trace, const LaunchIndex& launches, Summary& summary) {
+  std::vector<Span> spans = trace.kernels.span;
+  spans.insert(spans.end(), trace.copies.span.begin(), trace.copies.span.end());
+  spans.insert(spans.end(), trace.memsets.span.begin(), trace.memsets.span.end());
+  const Intervals work = Intervals::union_of(std::move(spans));
+  if (work.empty()) return;
+  summary.work_span_ns = work.spans().back().end_ns() - work.spans().front().begin_ns;
+  summary.idle_ns = summary.work_span_ns - work.length_ns();
+  summary.idle = idle_times(trace, launches, work);
+}
+
+}  // namespace
+
+std::string_view to_string(CallKind kind) {
+  switch (kind) {
+    case CallKind::Launch:
+      return "launch";
+    case CallKind::Memory:
+      return "memory";
+    case CallKind::Copy:
+      return "copy";
+    case CallKind::Sync:
+      return "sync";
+    case CallKind::Event:
+      return "event";
+    case CallKind::Other:
+      return "other";
+  }
+  return "?";
+}
+
+CallKind call_kind(std::string_view name) {
+  const auto has = [name](std::string_view part) { return contains(name, part); };
+  if (has("Synchronize")) return CallKind::Sync;
+  if (has("Launch")) return CallKind::Launch;
+  if (has("Memcpy") || has("Memset")) return CallKind::Copy;
+  if (has("Malloc") || has("Free") || has("MemAlloc") || has("HostAlloc") || has("MemGetInfo") ||
+      has("HostRegister") || has("GetDeviceProperties") || has("DeviceGetAttribute") ||
+      has("DeviceTotalMem") || has("PointerGetAttribute") || has("HostGetDevicePointer") ||
+      has("MemPrefetch") || has("MemAdvise")) {
+    return CallKind::Memory;
+  }
+  if (has("Event")) return CallKind::Event;
+  return CallKind::Other;
+}
+
+Summary summarize(const Trace& trace, const KernelNames& names) {
+  Summary summary;
+  summary.source = trace.source;
+  summary.format = trace.format;
+  summary.rank = trace.rank;
+  summary.world_size = trace.world_size;
+  summary.left_out = trace.left_out;
+  describe_devices(trace, summary);
+  count_kernels(trace, summary);
+  find_steps(trace, summary);
+
+  const LaunchIndex launches(trace);
+  const std::vector<KernelNameInfo> infos = classify_kernels(trace, names, launches);
+  add_classes(trace, infos, summary);
+  list_kernels(trace, infos, summary);
+  add_collectives(trace, infos, summary);
+
+  const Intervals kernels = Intervals::union_of(trace.kernels.span);
+  summary.busy_ns = kernels.length_ns();
+  if (!kernels.empty())
+    summary.span_ns = kernels.spans().back().end_ns() - kernels.spans().front().begin_ns;
+  measure_concurrency(trace, summary);
+  add_copies(trace, kernels, summary);
+  add_calls(trace, summary);
+  find_idle_time(trace, launches, summary);
+  for (std::size_t i = 0; i < trace.allocations.size(); ++i) {
+    if (trace.allocations.device[i] < 0) continue;
+    summary.peak_allocated_bytes =
+        std::max(summary.peak_allocated_bytes, trace.allocations.total_allocated[i]);
+  }
+  return summary;
+}
+
+}  // namespace tracecast::traces

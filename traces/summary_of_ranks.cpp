@@ -1,0 +1,109 @@
+#include <algorithm>
+
+#include "traces/summary.hpp"
+
+namespace tracecast::traces {
+namespace {
+
+void add(Tally& sum, const Tally& one) {
+  sum.count += one.count;
+  sum.ns += one.ns;
+}
+
+const Tally& tally_of(const NamedTime& entry) { return entry.tally; }
+const Tally& tally_of(const auto& entry) { return entry.kernels; }
+Tally& tally_of(NamedTime& entry) { return entry.tally; }
+Tally& tally_of(auto& entry) { return entry.kernels; }
+
+/// Adds the entries of `from` to those of `to` that are `same`, or at the end.
+template <class Entry, class Same>
+void merge(std::vector<Entry>& to, const std::vector<Entry>& from, Same same) {
+  for (const Entry& entry : from) {
+    const auto found =
+        std::find_if(to.begin(), to.end(), [&](const Entry& e) { return same(e, entry); });
+    if (found == to.end()) {
+      to.push_back(entry);
+    } else {
+      add(tally_of(*found), tally_of(entry));
+    }
+  }
+}
+
+/// A list in which entries come longest first again.
+template <class Entry>
+void sort_longest(std::vector<Entry>& list) {
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Entry& a, const Entry& b) { return tally_of(a).ns > tally_of(b).ns; });
+}
+
+template <class Entry>
+void set_shares(std::vector<Entry>& list, std::int64_t total_ns) {
+  for (Entry& entry : list) {
+    entry.share =
+        total_ns > 0 ? static_cast<double>(entry.kernels.ns) / static_cast<double>(total_ns) : 0.0;
+  }
+}
+
+void merge_copies(std::vector<CopyTime>& to, const std::vector<CopyTime>& from) {
+  for (const CopyTime& entry : from) {
+    const auto found = std::find_if(to.begin(), to.end(), [&entry](const CopyTime& c) {
+      return c.kind == entry.kind && c.memory == entry.memory;
+    });
+    if (found == to.end()) {
+      to.push_back(entry);
+      continue;
+    }
+    add(found->copies, entry.copies);
+    found->bytes += entry.bytes;
+    found->sized += entry.sized;
+    found->sized_ns += entry.sized_ns;
+    found->beside_kernels_ns += entry.beside_kernels_ns;
+  }
+}
+
+}  // namespace
+
+Summary summarize_ranks(const std::vector<Summary>& ranks) {
+  Summary sum = ranks.front();
+  for (std::size_t i = 1; i < ranks.size(); ++i) {
+    const Summary& rank = ranks[i];
+    sum.kernels += rank.kernels;
+    sum.collective_kernels += rank.collective_kernels;
+    sum.copies += rank.copies;
+    sum.memsets += rank.memsets;
+    sum.calls += rank.calls;
+    sum.ops += rank.ops;
+    sum.gpu_time_ns += rank.gpu_time_ns;
+    merge(sum.classes, rank.classes,
+          [](const ClassTime& a, const ClassTime& b) { return a.kernel_class == b.kernel_class; });
+    merge(sum.algorithms, rank.algorithms, [](const AlgorithmTime& a, const AlgorithmTime& b) {
+      return a.algorithm == b.algorithm;
+    });
+    merge(sum.top_kernels, rank.top_kernels, [](const KernelTime& a, const KernelTime& b) {
+      return a.name == b.name && a.kernel_class == b.kernel_class;
+    });
+    merge(sum.top_calls, rank.top_calls,
+          [](const NamedTime& a, const NamedTime& b) { return a.name == b.name; });
+    merge(sum.collectives, rank.collectives,
+          [](const CollectiveTime& a, const CollectiveTime& b) { return a.name == b.name; });
+    merge_copies(sum.copy_kinds, rank.copy_kinds);
+    add(sum.memset_time, rank.memset_time);
+    for (std::size_t kind = 0; kind < kCallKindCount; ++kind)
+      add(sum.call_kinds[kind], rank.call_kinds[kind]);
+    for (const auto& [kind, left_out] : rank.left_out) {
+      LeftOut& entry = sum.left_out[kind];
+      entry.count += left_out.count;
+      entry.is_damage |= left_out.is_damage;
+    }
+  }
+  set_shares(sum.classes, sum.gpu_time_ns);
+  set_shares(sum.algorithms, sum.gpu_time_ns);
+  sort_longest(sum.classes);
+  sort_longest(sum.algorithms);
+  sort_longest(sum.top_kernels);
+  sort_longest(sum.top_calls);
+  sort_longest(sum.collectives);
+  return sum;
+}
+
+}  // namespace tracecast::traces

@@ -1,0 +1,60 @@
+#include "traces/trace.hpp"
+
+namespace tracecast::traces {
+
+std::string_view to_string(CopyKind kind) {
+  switch (kind) {
+    case CopyKind::Unknown:
+      return "unknown";
+    case CopyKind::HostToDevice:
+      return "host_to_device";
+    case CopyKind::DeviceToHost:
+      return "device_to_host";
+    case CopyKind::DeviceToDevice:
+      return "device_to_device";
+    case CopyKind::PeerToPeer:
+      return "peer_to_peer";
+    case CopyKind::HostToHost:
+      return "host_to_host";
+  }
+  return "?";
+}
+
+std::string_view to_string(HostMemory memory) {
+  switch (memory) {
+    case HostMemory::Unknown:
+      return "unknown";
+    case HostMemory::Pageable:
+      return "pageable";
+    case HostMemory::Pinned:
+      return "pinned";
+    case HostMemory::Managed:
+      return "managed";
+  }
+  return "?";
+}
+
+std::string_view to_string(SyncKind kind) {
+  switch (kind) {
+    case SyncKind::Unknown:
+      return "unknown";
+    case SyncKind::Event:
+      return "event";
+    case SyncKind::StreamWaitEvent:
+      return "stream_wait_event";
+    case SyncKind::Stream:
+      return "stream";
+    case SyncKind::Context:
+      return "context";
+  }
+  return "?";
+}
+
+void Trace::leave_out(std::string_view kind, bool is_damage) {
+  auto found = left_out.find(kind);
+  if (found == left_out.end()) found = left_out.emplace(std::string(kind), LeftOut{}).first;
+  ++found->second.count;
+  found->second.is_damage |= is_damage;
+}
+
+}  // namespace tracecast::traces
