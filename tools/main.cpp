@@ -14,7 +14,7 @@
 namespace tracecast {
 namespace {
 
-/// The innermost subcommand that was being parsed, or the program itself.
+/// The subcommand that was being parsed, or the program itself.
 const CLI::App& active(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? app : active(*chosen.front());
@@ -24,10 +24,6 @@ const CLI::App& active(const CLI::App& app) {
 std::string command_of(const CLI::App& app) {
   const CLI::App* parent = app.get_parent();
   return parent == nullptr ? "tracecast" : command_of(*parent) + ' ' + app.get_name();
-/// "tracecast trace summary".
-std::string full_name(const CLI::App& verb) {
-  const CLI::App* parent = verb.get_parent();
-  return parent == nullptr ? verb.get_name() : full_name(*parent) + " " + verb.get_name();
 }
 
 std::vector<std::string> known_words(const CLI::App& app) {
@@ -49,8 +45,6 @@ bool has_verbs(const CLI::App& app) {
 InputError explain(const CLI::ParseError& error, const CLI::App& app) {
   const CLI::App& where = active(app);
   const std::string place = command_of(where);
-  const bool in_verb = &where != &app;
-  const std::string place = full_name(where);
   const auto extra = app.remaining(true);
   if (!extra.empty()) {
     const std::string word = extra.front().substr(0, extra.front().find('='));
