@@ -12,6 +12,7 @@
 
 #include "sim/base/random.hpp"
 #include "sim/engine/fluid_links.hpp"
+#include "sim/engine/task_graph.hpp"
 
 namespace tracecast::engine {
 namespace {
@@ -63,6 +64,25 @@ Plan random_plan(Random& random) {
     flow.wait_ps = static_cast<std::int64_t>(500'000'000 * random.below(8));
     if (i > 0 && random.below(2) == 0) flow.after = static_cast<std::uint32_t>(random.below(i));
     plan.flows.push_back(flow);
+  }
+  return plan;
+}
+
+/// Flows over neighbouring links, each a bit wider than the one before: what changes at one end of
+/// the chain is felt at the other.
+Plan random_chain(Random& random) {
+  Plan plan;
+  const auto num_links = static_cast<std::uint32_t>(10 + random.below(20));
+  for (std::uint32_t i = 0; i < num_links; ++i) {
+    plan.capacity.push_back(1e9 * (1 + 0.2 * i + 0.1 * random.uniform()));
+    PlannedRoute route{{{LinkId{i}}}, kNever};
+    if (i + 1 < num_links) route.uses.push_back({LinkId{i + 1}});
+    plan.routes.push_back(route);
+    plan.flows.push_back({i, 1e6 * (1 + 0.3 * random.uniform()), 0, std::nullopt});
+  }
+  for (int i = 0; i < 5; ++i) {
+    plan.flows.push_back({static_cast<std::uint32_t>(random.below(num_links)), 1e5,
+                          static_cast<std::int64_t>(200'000'000 * random.below(6)), std::nullopt});
   }
   return plan;
 }
@@ -196,7 +216,7 @@ TEST_CASE("every flow ends when progressive filling from scratch says") {
   Random random(1);
   for (int i = 0; i < 600; ++i) {
     CAPTURE(i);
-    const Plan plan = random_plan(random);
+    const Plan plan = i % 4 == 0 ? random_chain(random) : random_plan(random);
     const std::vector<double> expected = end_by_reference(plan), got = run(plan);
     for (std::size_t flow = 0; flow < expected.size(); ++flow) {
       CAPTURE(flow);
@@ -204,6 +224,40 @@ TEST_CASE("every flow ends when progressive filling from scratch says") {
       CAPTURE(got[flow] - expected[flow]);
       CHECK(agree(got[flow], expected[flow]));
     }
+  }
+}
+
+TEST_CASE("transfers of a task graph end when the flows of the same network do") {
+  Random random(6);
+  for (int i = 0; i < 200; ++i) {
+    CAPTURE(i);
+    const Plan plan = random_plan(random);
+    TaskGraph graph;
+    for (const double capacity : plan.capacity) graph.add_link(BytesPerSecond(capacity));
+    std::vector<TaskId> tasks;
+    for (const PlannedFlow& flow : plan.flows) {  // the wait as a lag, a latency or both
+      const PlannedRoute& route = plan.routes[flow.route];
+      const auto lag = static_cast<std::int64_t>(
+          flow.after ? random.below(static_cast<std::uint64_t>(flow.wait_ps) + 1) : 0);
+      tasks.push_back(graph.add_transfer(
+          std::nullopt, route.uses, Bytes(flow.bytes), Picoseconds(flow.wait_ps - lag).in_seconds(),
+          route.cap == kNever ? std::nullopt : std::optional(BytesPerSecond(route.cap))));
+      if (flow.after) graph.add_dependency(tasks[*flow.after], tasks.back(), Picoseconds(lag));
+    }
+    const Schedule schedule = graph.run();
+    const std::vector<double> expected = run(plan);
+    for (std::size_t flow = 0; flow < expected.size(); ++flow) {
+      CHECK(agree(schedule.end[flow].in_seconds().in_s(), expected[flow]));
+    }
+    const std::vector<TaskId> path = schedule.critical_path();
+    Picoseconds on_path{}, before = schedule.makespan;
+    for (const TaskId task : path) {  // each begins when the next has ended, or its lag later
+      CHECK(schedule.end[task.index] <= before);
+      on_path += schedule.end[task.index] - schedule.start[task.index];
+      on_path += before - schedule.end[task.index];
+      before = schedule.start[task.index];
+    }
+    CHECK(on_path == schedule.makespan);
   }
 }
 
