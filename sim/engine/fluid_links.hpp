@@ -180,6 +180,7 @@ class FluidLinks {
   std::vector<std::uint32_t> region_routes_;  ///< the routes over them
   std::size_t num_collected_ = 0;             ///< of region_: whose routes are in region_routes_
   std::vector<std::uint32_t> checked_;        ///< links that are
+  std::size_t num_open_ = 0;                  ///< of region_routes_: have no new rate yet
   std::vector<Share> shares_;                 ///< heap while solving
 };
 

@@ -12,7 +12,7 @@ namespace {
 /// Rates that differ by less than this share are the same: rounding must not spread a change.
 constexpr double kSame = 1e-12;
 /// So often the region may grow step by step; then it takes in all that hangs together.
-constexpr int kMostSteps = 4;
+constexpr int kMostSteps = 10;
 
 }  // namespace
 
@@ -136,11 +136,12 @@ void FluidLinks::fill() {
   for (const std::uint32_t index : region_routes_) {
     Route& route = routes_[index];
     route.is_fixed = false;
+    ++num_open_;
     const double limit = limit_outside(route);
     if (std::isfinite(limit)) shares_.push_back({limit, kOwnEvent + index});
   }
   std::make_heap(shares_.begin(), shares_.end(), stops_later);
-  for (double level = 0; !shares_.empty();) {
+  for (double level = 0; num_open_ > 0;) {
     std::pop_heap(shares_.begin(), shares_.end(), stops_later);
     const Share share = shares_.back();
     shares_.pop_back();
@@ -170,6 +171,7 @@ void FluidLinks::fill() {
 void FluidLinks::fix(std::uint32_t index, std::uint32_t bottleneck, double rate) {
   Route& route = routes_[index];
   route.is_fixed = true;
+  --num_open_;
   route.new_rate = rate;
   route.new_bottleneck = bottleneck;
   for (const Use& use : uses(route)) {

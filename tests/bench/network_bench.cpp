@@ -8,6 +8,10 @@
 //   resnet50: one data-parallel step; in backward the 54 layers become ready one after the other,
 //     and each is all-reduced in a ring of its own, in chunks, at the same time as the others.
 //   resnet50_at_once: the same, all layers ready at time zero: 54 flows on every link.
+//   leaf_spine: 1024 hosts on 32 leaves and 8 spines, oversubscribed 4:1; 1000 flows at any time from
+//     random hosts to random hosts, through spines drawn by lot.
+//   core: 1024 hosts, each sending one flow after the other through one link that is full; each
+//     begins at a random whole microsecond from 0 to 999.
 // Each states its flows and, beside the times, its peak memory.
 #include <algorithm>
 #include <cmath>
@@ -253,6 +257,84 @@ void resnet50(std::uint32_t hosts, bool at_once, int repeats) {
          static_cast<double>(flows));
 }
 
+void leaf_spine(std::uint32_t flows, std::uint32_t at_a_time, int repeats) {
+  constexpr std::uint32_t kHosts = 1024, kPerLeaf = 32, kSpines = 8;
+  const BytesPerSecond uplink = kPort * kPerLeaf / kSpines / 4.0;
+  bench::Stopwatch watch;
+  reset_peak();
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    Random random(42);
+    watch.start();
+    FluidNetwork network;
+    std::vector<LinkId> up, down, to_spine, from_spine;
+    for (std::uint32_t i = 0; i < kHosts; ++i) {
+      up.push_back(network.add_link(kPort));
+      down.push_back(network.add_link(kPort));
+    }
+    for (std::uint32_t i = 0; i < kHosts / kPerLeaf * kSpines; ++i) {
+      to_spine.push_back(network.add_link(uplink));
+      from_spine.push_back(network.add_link(uplink));
+    }
+    double sent = 0;
+    const auto start_one = [&] {
+      const auto from = static_cast<std::uint32_t>(random.below(kHosts));
+      const auto to = static_cast<std::uint32_t>(random.below(kHosts));
+      const auto spine = static_cast<std::uint32_t>(random.below(kSpines));
+      std::vector<LinkUse> uses = {{up[from]}, {down[to]}};
+      if (from / kPerLeaf != to / kPerLeaf) {
+        uses.push_back({to_spine[from / kPerLeaf * kSpines + spine]});
+        uses.push_back({from_spine[to / kPerLeaf * kSpines + spine]});
+      }
+      const double bytes = 1e5 + 2e6 * random.uniform();
+      sent += bytes;
+      network.start(network.add_route(uses), Bytes(bytes), kLatency, 0);
+    };
+    std::uint32_t begun = 0, ended = 0;
+    for (; begun < at_a_time; ++begun) start_one();
+    while (network.next()) {
+      ++ended;
+      if (begun == flows) continue;
+      ++begun;
+      start_one();
+    }
+    watch.stop();
+    check(ended == flows, "every flow ends");
+    check(network.now().in_seconds().in_s() * kHosts * kPort.in_si() >= sent,
+          "no more is sent than the hosts' ports carry");
+  }
+  report("leaf_spine", watch, flows);
+}
+
+void core(std::uint32_t flows_per_host, int repeats) {
+  constexpr std::uint32_t kHosts = 1024;
+  constexpr BytesPerSecond kCore = 100.0_GBps;
+  bench::Stopwatch watch;
+  reset_peak();
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    Random random(42);
+    watch.start();
+    FluidNetwork network;
+    const LinkId full = network.add_link(kCore);
+    std::vector<RouteId> routes;
+    for (std::uint32_t i = 0; i < kHosts; ++i) {
+      const LinkUse uses[] = {{network.add_link(kPort)}, {full}};
+      routes.push_back(network.add_route(uses));
+      network.wake(Picoseconds(static_cast<std::int64_t>(random.below(1000) * 1'000'000)), i);
+    }
+    std::vector<std::uint32_t> left(kHosts, flows_per_host);
+    while (const auto tag = network.next()) {
+      if (left[*tag] == 0) continue;
+      --left[*tag];
+      network.start(routes[*tag], 100'000.0_B, kLatency, *tag);
+    }
+    watch.stop();
+    const double busy_s = kHosts * flows_per_host * 1e5 / kCore.in_si();
+    const double end_s = network.now().in_seconds().in_s();
+    check(end_s >= busy_s && end_s <= busy_s + 2e-3, "the core is full but for begin and end");
+  }
+  report("core", watch, kHosts * flows_per_host);
+}
+
 }  // namespace
 }  // namespace tracecast::engine
 
@@ -267,6 +349,8 @@ int main(int argc, char** argv) {
   if (smoke) parameter_server(64, 8, 0.128397939, 1);
   if (!smoke) parameter_server(512, 32, 0.257660812, repeats);
   resnet50(smoke ? 16 : 64, false, repeats);
+  leaf_spine(smoke ? 1500 : 20'000, smoke ? 100 : 1000, repeats);
+  core(smoke ? 2 : 50, repeats);
   if (smoke) return 0;
   resnet50(256, false, repeats);
   resnet50(512, false, repeats);

@@ -72,7 +72,7 @@ Plan random_plan(Random& random) {
 /// the chain is felt at the other.
 Plan random_chain(Random& random) {
   Plan plan;
-  const auto num_links = static_cast<std::uint32_t>(10 + random.below(20));
+  const auto num_links = static_cast<std::uint32_t>(20 + random.below(20));
   for (std::uint32_t i = 0; i < num_links; ++i) {
     plan.capacity.push_back(1e9 * (1 + 0.2 * i + 0.1 * random.uniform()));
     PlannedRoute route{{{LinkId{i}}}, kNever};
