@@ -137,6 +137,31 @@ double run_ring(const Run& run) {
   return network.now().in_seconds().in_s();
 }
 
+/// The same as a task graph, all hosts or, folded, one of them: they do the same at the same time.
+double run_ring_as_tasks(const Run& run, bool folded) {
+  TaskGraph graph;
+  const std::uint32_t hosts = folded ? 1 : run.workers;
+  std::vector<LinkId> up, down;
+  for (std::uint32_t i = 0; i < hosts; ++i) {
+    up.push_back(graph.add_link(run.port));
+    down.push_back(graph.add_link(run.port));
+  }
+  std::vector<TaskId> before;
+  for (std::uint32_t step = 0; step < 2 * (run.workers - 1); ++step) {
+    std::vector<TaskId> tasks;
+    for (std::uint32_t i = 0; i < hosts; ++i) {
+      const LinkUse uses[] = {{up[i]}, {down[(i + 1) % hosts]}};
+      tasks.push_back(graph.add_transfer(std::nullopt, uses, part_of(run.bytes, run.workers),
+                                         run.latency.in_seconds()));
+      if (step == 0) continue;
+      graph.add_dependency(before[i], tasks.back());
+      graph.add_dependency(before[(i + hosts - 1) % hosts], tasks.back());
+    }
+    before = tasks;
+  }
+  return graph.run().makespan.in_seconds().in_s();
+}
+
 struct PushPull {
   double last_push_s = 0, last_pull_s = 0;
 };
@@ -219,6 +244,8 @@ TEST_CASE("rings and parameter servers of up to 2048 hosts end when SimGrid says
           2.0 * (run.workers - 1) *
           (run.latency.in_seconds() + part_of(run.bytes, run.workers) / run.port).in_s();
       CHECK(std::fabs(end_s / closed_form_s - 1) <= 1e-9);
+      CHECK(std::fabs(run_ring_as_tasks(run, true) / closed_form_s - 1) <= 1e-9);
+      if (run.workers <= 512) CHECK(run_ring_as_tasks(run, false) == run_ring_as_tasks(run, true));
       CHECK(std::fabs(end_s - completion_s) <= 1e-9);
     } else {
       run.servers = static_cast<std::uint32_t>(number(reader, "servers"));
