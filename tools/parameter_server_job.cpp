@@ -101,6 +101,7 @@ ServerPrediction predict_with_servers(const Job& job, const Sources& sources, Fa
     auto kind = std::find(factors.begin(), factors.end(), factor);
     if (kind == factors.end()) {
       request.kinds.push_back(cut_for_servers(job.step, result.one_gpu, sizes, factor));
+      request.kinds.back().feeding = options.feeding;
       kind = factors.insert(factors.end(), factor);
     }
     request.kind_of.push_back(static_cast<std::uint32_t>(kind - factors.begin()));

@@ -15,6 +15,7 @@ struct ServerOptions {
   std::string link;                 ///< network instead of the machine's; empty: its own
   std::string placement = "bytes";  ///< or "round_robin"
   bool asynchronous = false;
+  Seconds feeding{};  ///< of each step, before a worker asks for anything
 };
 
 /// A job on the workers of a cluster.

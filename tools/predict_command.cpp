@@ -9,6 +9,7 @@
 #include "tools/job.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
+#include "tools/server_command.hpp"
 #include "tools/subcommand.hpp"
 
 namespace tracecast {
@@ -19,6 +20,7 @@ struct PredictOptions {
   SourceOptions sources;
   ClusterOptions cluster;
   SpreadOptions spread;
+  ServerFlags servers;
   bool no_fold = false;
   std::string format = "text";
   std::string dump;
@@ -49,7 +51,8 @@ std::string answer(const PredictOptions& options, const Job& job, const Predicti
 
 bool asks_for_many(const PredictOptions& options) {
   const ClusterOptions& c = options.cluster;
-  return !c.file.empty() || c.gpus.value_or(1) != 1 || c.nodes.value_or(1) != 1;
+  return !c.file.empty() || c.gpus.value_or(1) != 1 || c.nodes.value_or(1) != 1 ||
+         options.servers.any();
 }
 
 /// A job on several GPUs.
@@ -65,6 +68,15 @@ int predict_on_many(const PredictOptions& options, const Sources& sources) {
   Job job = make_job(job_options, sources);
   if (cluster.file) job.inputs.push_back(*cluster.file);
   for (std::string& line : cluster.assumptions) job.assumptions.push_back(std::move(line));
+  if (asks_for_servers(options.servers, options.spread.strategy, cluster.fabric.num_nodes())) {
+    if (!options.dump.empty()) {
+      throw InputError("--dump", options.dump + " with parameter servers", "no dump");
+    }
+    bool fits = true;
+    write_answer(answer_with_servers(job, sources, std::move(cluster.fabric), options.servers,
+                                     options.format, fits));
+    return fits && !(options.strict && !job.warnings.empty()) ? kExitDone : kExitNo;
+  }
   SpreadOptions spread = options.spread;
   spread.fold = !options.no_fold;
   const ManyGpus many = predict_many(job, sources, std::move(cluster.fabric), spread);
@@ -188,6 +200,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--strategy", options->spread.strategy,
                    "How several GPUs train: " + strategies + "; default: the framework's")
       ->type_name("S");
+  add_server_flags(*verb, options->servers);
   verb->add_flag("--no-fold", options->no_fold, "Simulate GPUs that are alike one by one");
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hwspecs/launcher.hpp"
+
 #include "sim/base/error.hpp"
 #include "sim/cluster/payload.hpp"
 #include "tools/channel_options.hpp"
@@ -72,7 +74,7 @@ StudyAnswer channel_connected(const StudyArguments& args, StudyContext& context)
 
 /// Samples per second of a network trained on `nodes` machines over a channel, one GPU each.
 ServerPrediction train(const StudyArguments& args, const std::string& channel, std::int64_t batch,
-                       const StudyContext& context) {
+                       const StudyContext& context, const LauncherProfile* launcher = nullptr) {
   JobOptions options;
   options.network = args.text("network");
   options.machine = args.text("machine");
@@ -88,6 +90,10 @@ ServerPrediction train(const StudyArguments& args, const std::string& channel, s
   ServerOptions wanted;
   wanted.servers = args.integer("servers", 1);
   wanted.channel = channel;
+  if (launcher != nullptr) {
+    wanted.asynchronous = true;
+    wanted.feeding = static_cast<double>(batch) / launcher->records;
+  }
   return predict_with_servers(
       job, s, build_fabric(uniform_cluster(machine.id, 1, nodes, options.gpu), catalogs), wanted);
 }
@@ -128,13 +134,49 @@ StudyAnswer ps_training(const StudyArguments& args, StudyContext& context) {
   return {as == "gain" ? 100 * (*best - 1) : *best, why};
 }
 
+/// "launched_training launcher= machine= network= nodes= batch= channel= over=": throughput of asynchronous workers
+/// that the launcher feeds, how many times that over another channel.
+StudyAnswer launched_training(const StudyArguments& args, StudyContext& context) {
+  const LauncherProfile& launcher = find_launcher(args.text("launcher"));
+  const std::int64_t batch = args.integer("batch");
+  const auto fast = train(args, args.text("channel"), batch, context, &launcher);
+  const auto slow = train(args, args.text("over"), batch, context, &launcher);
+  const Seconds feeding = static_cast<double>(batch) / launcher.records;
+  return {
+      fast.step.steps_per_s / slow.step.steps_per_s,
+      fmt::format("a worker's step takes {} against {} ms, of which feeding through Spark {} and "
+                  "computing {}; staleness {}",
+                  three_digits(fast.step.step_time.in_ms()),
+                  three_digits(slow.step.step_time.in_ms()), three_digits(feeding.in_ms()),
+                  three_digits(fast.step.compute.in_ms()), three_digits(fast.step.staleness))};
+}
+
+/// "launch_share launcher= machine= network= nodes= batch= channel= steps= tasks= part=scheduling|execution": share in
+/// per cent of a job's time; steps and Spark's tasks are those of all workers together.
+StudyAnswer launch_share(const StudyArguments& args, StudyContext& context) {
+  const LauncherProfile& launcher = find_launcher(args.text("launcher"));
+  const auto run = train(args, args.text("channel"), args.integer("batch"), context, &launcher);
+  const auto nodes = static_cast<int>(args.integer("nodes"));
+  const auto steps = static_cast<int>(args.integer("steps"));
+  const Seconds scheduling = launcher.scheduling(nodes);
+  const Seconds execution = launcher.execution(static_cast<int>(args.integer("tasks")));
+  const Seconds training = static_cast<double>(steps) / Hertz(run.step.steps_per_s);
+  const Seconds whole = scheduling + execution + training;
+  const bool first = args.text("part") == "scheduling";
+  return {
+      100 * ((first ? scheduling : execution) / whole),
+      fmt::format("of {} s: containers {} (heartbeats, requests, processes), Spark {} (context, "
+                  "workers, tasks), training with its feeding {}",
+                  three_digits(whole.in_s()), three_digits(scheduling.in_s()),
+                  three_digits(execution.in_s()), three_digits(training.in_s()))};
+}
+
 }  // namespace
 
 std::vector<StudyExperiment> parameter_server_experiments() {
-  return {{"channel_latency", channel_latency},
-          {"channel_bandwidth", channel_bandwidth},
-          {"channel_connected", channel_connected},
-          {"ps_training", ps_training}};
+  return {{"channel_latency", channel_latency},     {"channel_bandwidth", channel_bandwidth},
+          {"channel_connected", channel_connected}, {"ps_training", ps_training},
+          {"launched_training", launched_training}, {"launch_share", launch_share}};
 }
 
 }  // namespace tracecast

@@ -93,6 +93,8 @@ void add_loads(const ParameterServerRequest& request, const ServerRun& run,
 
 std::string_view to_string(ServerPart part) {
   switch (part) {
+    case ServerPart::Feeding:
+      return "feeding";
     case ServerPart::Compute:
       return "compute";
     case ServerPart::DeviceCopy:

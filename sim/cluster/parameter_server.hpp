@@ -23,6 +23,7 @@ struct ServedVariable {
 /// What a worker computes in one step, cut where it needs variables and where gradients are ready. The update is not in
 /// it: servers make it.
 struct ServerWorker {
+  Seconds feeding{};  ///< the host prepares the batch before it asks for anything
   std::vector<Seconds> segments;
   std::vector<ServedVariable> variables;  ///< in the order of the network
 };
@@ -59,6 +60,7 @@ struct ParameterServerRequest {
 
 /// Who is at work in a parameter-server step.
 enum class ServerPart {
+  Feeding,  ///< a worker's host, before its step
   Compute,
   DeviceCopy,
   ServerSend,
@@ -68,7 +70,7 @@ enum class ServerPart {
   WorkerReceive,
   Update,
 };
-inline constexpr std::size_t kServerPartCount = 8;
+inline constexpr std::size_t kServerPartCount = 9;
 [[nodiscard]] std::string_view to_string(ServerPart part);
 
 struct ParameterServerStep {

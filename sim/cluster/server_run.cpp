@@ -225,7 +225,7 @@ class Builder {
   void add_step(int step) {
     std::vector<TaskId> begins;
     for (Worker& worker : workers_) {
-      const TaskId begin = add(ServerPart::Compute, std::nullopt, Seconds());
+      const TaskId begin = add(ServerPart::Feeding, std::nullopt, worker.work->feeding);
       if (worker.begin) after(*worker.begin, begin);
       begins.push_back(begin);
     }

@@ -14,8 +14,9 @@ import numpy as np
 from scipy.optimize import least_squares
 
 COPY = float(sys.argv[1]) if len(sys.argv) > 1 else 1 / 3.4  # ns per byte
-EFFICIENCY = 0.97  # payload's share of the wire
-WIRE_A, WIRE_B = (1 / (rate * EFFICIENCY) for rate in (12.5, 6.818))  # ns per byte: EDR, FDR
+EDR, FDR = 12.5, 6.818  # GB/s; payload's share: 0.97 of the channel on IPoIB, 0.9 of the link's spec on InfiniBand
+TCP_WIRE = {rate: 1 / (rate * 0.97) for rate in (EDR, FDR)}  # ns per byte
+RDMA_WIRE = {rate: 1 / (rate * 0.9) for rate in (EDR, FDR)}
 TCP_US, RDMA_US = 18.0, 0.7  # latencies of ipoib_fdr and infiniband_fdr
 KIB, MIB = 1024, 1024 * 1024
 UNIFORM = 3 * 10 + 3 * 10 * KIB + 4 * MIB  # bytes of ten buffers
@@ -37,16 +38,17 @@ def ratios(p):
     message, send, receive, handshake = p
 
     def latency_ratio(bytes_):
-        grpc = latency(bytes_, message, TCP_US, send, WIRE_B, receive, MIB, 0, 1e12)
-        rdma = latency(bytes_, message, RDMA_US, 0, WIRE_B, COPY, 128 * KIB, handshake, 8 * KIB)
+        grpc = latency(bytes_, message, TCP_US, send, TCP_WIRE[FDR], receive, MIB, 0, 1e12)
+        rdma = latency(bytes_, message, RDMA_US, 0, RDMA_WIRE[FDR], COPY, 128 * KIB, handshake, 8 * KIB)
         return grpc / rdma
 
-    def bandwidth_ratio(bytes_, wire):
-        return bandwidth(bytes_, message, 0, wire, COPY) / bandwidth(bytes_, message, send, wire, receive)
+    def bandwidth_ratio(bytes_, rate):
+        grpc = bandwidth(bytes_, message, send, TCP_WIRE[rate], receive)
+        return bandwidth(bytes_, message, 0, RDMA_WIRE[rate], COPY) / grpc
 
-    connected = bandwidth_ratio(4 * MIB, WIRE_B)
-    return np.array([latency_ratio(32), latency_ratio(64 * KIB), latency_ratio(MIB), bandwidth_ratio(UNIFORM, WIRE_A),
-                     bandwidth_ratio(SKEW, WIRE_B), connected, connected])
+    connected = bandwidth_ratio(4 * MIB, FDR)
+    return np.array([latency_ratio(32), latency_ratio(64 * KIB), latency_ratio(MIB), bandwidth_ratio(UNIFORM, EDR),
+                     bandwidth_ratio(SKEW, FDR), connected, connected])
 
 
 NAMES = ["latency 32 B", "latency 64 KB", "latency 1 MB", "bandwidth A", "bandwidth B, skew", "connected, latency",

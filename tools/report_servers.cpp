@@ -1,0 +1,164 @@
+#include "tools/report_servers.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/output.hpp"
+#include "tools/report.hpp"
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::size_t kWidth = 80, kLabel = 16;
+
+void line(std::string& page, std::string_view label, const std::string& value) {
+  page += fit(label, kLabel) + wrap(value, kWidth - kLabel, kLabel) + '\n';
+}
+std::string percent(double share) { return fmt::format("{:.0f} %", share * 100); }
+
+/// How busy the busiest server is with what.
+std::vector<std::pair<std::string_view, double>> loads(const ParameterServerStep& s) {
+  return {{"threads that send", s.send_busy},
+          {"threads that receive", s.receive_busy},
+          {"updates", s.update_busy},
+          {"wire in", s.wire_in},
+          {"wire out", s.wire_out}};
+}
+
+void add_parts(std::string& page, const ServerPrediction& p) {
+  page += fmt::format("{}{:>8}  share\n", fit("Critical path of a step", 32), "ms");
+  for (std::size_t i = 0; i < kServerPartCount; ++i) {
+    const Seconds time = p.step.critical[i];
+    if (!(time > Seconds(0))) continue;
+    const double share = time / p.step.step_time;
+    const std::string row =
+        fmt::format("  {}{:>8}  {:>5}  {}", fit(to_string(static_cast<ServerPart>(i)), 30),
+                    three_digits(time.in_ms()), percent(share), bar(share, 31));
+    page.append(row, 0, row.find_last_not_of(' ') + 1) += '\n';
+  }
+}
+
+/// Share of the time in which the worker's GPU computes.
+double computing(const ServerPrediction& p) {
+  return std::min(1.0, p.one_gpu.timeline.kernel_busy / p.step.step_time);
+}
+
+Json interval_json(const Interval& interval) {
+  return {{"value", interval.value}, {"low", interval.low}, {"high", interval.high}};
+}
+
+Json servers_json(const ServerPrediction& p) {
+  Json parts = Json::array();
+  for (std::size_t i = 0; i < kServerPartCount; ++i) {
+    if (!(p.step.critical[i] > Seconds(0))) continue;
+    parts.push_back({{"part", to_string(static_cast<ServerPart>(i))},
+                     {"time_s", p.step.critical[i].in_s()},
+                     {"share", p.step.critical[i] / p.step.step_time}});
+  }
+  return {{"servers", p.options.servers},
+          {"workers", p.step.workers},
+          {"channel", p.channel.channel.id},
+          {"link", p.channel.link},
+          {"synchronous", !p.options.asynchronous},
+          {"staleness_updates", p.step.staleness},
+          {"efficiency", p.efficiency},
+          {"one_gpu_samples_per_s", p.one_gpu.throughput_samples_per_s.value},
+          {"variables", p.step.variables},
+          {"pulled_bytes_per_worker", p.step.pulled.in_bytes()},
+          {"critical_path", parts},
+          {"busiest_server",
+           {{"send_threads", p.step.send_busy},
+            {"receive_threads", p.step.receive_busy},
+            {"updates", p.step.update_busy},
+            {"wire_in", p.step.wire_in},
+            {"wire_out", p.step.wire_out}}}};
+}
+
+}  // namespace
+
+std::string report_servers_text(const Job& job, const ServerPrediction& p) {
+  std::string page;
+  line(page, "Network",
+       fmt::format("{}: {:.3f} M parameters in {} variables, {} MB", job.forward.name,
+                   static_cast<double>(job.forward.parameter_count()) * 1e-6, p.step.variables,
+                   three_digits(p.step.pulled.in_mb())));
+  line(page, "Nodes",
+       fmt::format("{} server{}, {} worker{} with a {} each", p.options.servers,
+                   p.options.servers == 1 ? "" : "s", p.step.workers,
+                   p.step.workers == 1 ? "" : "s", job.gpu.id));
+  line(page, "Machine", p.fabric.machine_of(FabricNodeId{0}).name);
+  line(page, "Channel", fmt::format("{} on {}", p.channel.channel.name, p.channel.link));
+  line(page, "Job",
+       fmt::format("{}, batch {} per GPU, {}, {}, {}", job.options.phase, job.options.batch,
+                   job.options.precision, job.framework.name,
+                   p.options.asynchronous ? "asynchronous" : "synchronous"));
+  for (const std::string& assumption : job.assumptions) line(page, "", assumption);
+  page += '\n';
+  const Interval& rate = p.throughput_samples_per_s;
+  line(page, "Throughput",
+       fmt::format("{} samples/s    (90 % interval: {} to {})", three_digits(rate.value),
+                   three_digits(rate.low), three_digits(rate.high)));
+  line(page, "Step time",
+       fmt::format("{} ms; one GPU alone {} ms", three_digits(p.step_time_s.value * 1e3),
+                   three_digits(p.one_gpu.step_time_s.value * 1e3)));
+  line(page, "Efficiency", fmt::format("{} of so many GPUs alone", percent(p.efficiency)));
+  if (p.options.asynchronous) {
+    line(page, "Staleness",
+         fmt::format("{} updates by others between reading a variable and updating it",
+                     three_digits(p.step.staleness)));
+  } else {
+    page += '\n';
+    add_parts(page, p);
+  }
+  page += "\nBusiest server                   busy\n";
+  for (const auto& [name, share] : loads(p.step)) {
+    const std::string row =
+        fmt::format("  {}{:>5}  {}", fit(name, 30), percent(share), bar(share, 41));
+    page.append(row, 0, row.find_last_not_of(' ') + 1) += '\n';
+  }
+  page += '\n';
+  line(page, "GPU utilisation", percent(computing(p)) + " of each worker's, on average");
+  for (const std::string& memory : memory_lines(job, p.one_gpu, {})) {
+    page.append(memory, 0, memory.find_last_not_of(' ') + 1) += '\n';
+  }
+  for (const std::string& warning : job.warnings) line(page, "Warning", warning);
+  return page;
+}
+
+std::string report_servers_json(const Job& job, const ServerPrediction& p) {
+  Json doc = Json::parse(report_json(job, p.one_gpu, {}, false));
+  doc["gpus"] = p.step.workers;
+  doc["nodes"] = p.fabric.num_nodes();
+  doc["machine"] = p.fabric.machine_of(FabricNodeId{0}).id;
+  doc["throughput_samples_per_s"] = interval_json(p.throughput_samples_per_s);
+  doc["step_time_s"] = interval_json(p.step_time_s);
+  const double longer = p.one_gpu.step_time_s.value / p.step_time_s.value;
+  doc["gpu_utilization"] = {{"min", 0}, {"avg", computing(p)}, {"max", 1}};
+  doc["sm_efficiency"] = p.one_gpu.sm_efficiency * longer;
+  for (Json& part : doc["breakdown"]) part["share"] = part["share"].get<double>() * longer;
+  if (longer < 1) {
+    doc["breakdown"].push_back({{"class", "parameter servers, not hidden"},
+                                {"time_s", p.step_time_s.value * (1 - longer)},
+                                {"share", 1 - longer}});
+  }
+  doc["parameter_servers"] = servers_json(p);
+  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string report_servers_csv(const Job& job, const ServerPrediction& p) {
+  const Interval& rate = p.throughput_samples_per_s;
+  return fmt::format(
+      "network,gpu,gpus,nodes,servers,channel,link,synchronous,batch_per_gpu,phase,precision,"
+      "framework,throughput_samples_per_s,throughput_low_samples_per_s,"
+      "throughput_high_samples_per_s,step_time_s,efficiency,staleness_updates\n"
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+      csv_field(job.forward.name), job.gpu.id, p.step.workers, p.fabric.num_nodes(),
+      p.options.servers, p.channel.channel.id, p.channel.link,
+      p.options.asynchronous ? "no" : "yes", job.options.batch, to_string(job.phase),
+      to_string(job.precision), job.framework.id, rate.value, rate.low, rate.high,
+      p.step_time_s.value, p.efficiency, p.step.staleness);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,14 @@
+#pragma once
+#include <string>
+
+#include "tools/parameter_server_job.hpp"
+
+namespace tracecast {
+
+/// A job with parameter servers: throughput over all workers, where a step goes, how busy the servers are, staleness;
+/// memory is one worker's.
+[[nodiscard]] std::string report_servers_text(const Job& job, const ServerPrediction& p);
+[[nodiscard]] std::string report_servers_json(const Job& job, const ServerPrediction& p);
+[[nodiscard]] std::string report_servers_csv(const Job& job, const ServerPrediction& p);
+
+}  // namespace tracecast
