@@ -192,7 +192,16 @@ std::vector<ParameterSlot> make_slots() {
     add(fmt::format("error.{}.spec", kForms[i]), 0.01, 2,
         [=](CostProfile& p) -> double& { return p.error[i].spec; });
   }
-  add("error.power_limit", 0, 2, [](CostProfile& p) -> double& { return p.power_limit_error; });
+  add("error.board", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.board; });
+  add("error.starved", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.starved; });
+  add("error.library_rules", 0, 2,
+      [](CostProfile& p) -> double& { return p.error_causes.library_rules; });
+  add("error.narrow_arithmetic", 0, 2,
+      [](CostProfile& p) -> double& { return p.error_causes.narrow_arithmetic; });
+  add("error.narrow_stream", 0, 2,
+      [](CostProfile& p) -> double& { return p.error_causes.narrow_stream; });
+  add("error.power_limit", 0, 2,
+      [](CostProfile& p) -> double& { return p.error_causes.power_limit; });
   return slots;
 }
 

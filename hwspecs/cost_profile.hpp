@@ -168,6 +168,20 @@ struct ErrorSpread {
   double spec = 0;         ///< on generations without any measurement
 };
 
+/// What adds to a form's error for reasons that an estimate knows beforehand: standard deviations of
+/// ln(measured / predicted), added in squares; formula in sim/cost/spread.hpp.
+struct ErrorCauses {
+  double board = 0;    ///< no addition: of a form's error, what all its kernels on one board share
+  double starved = 0;  ///< too few blocks to fill the GPU, or loads that nothing hides
+  /// Products whose tiles a library's rules pick among many, on generations before Volta.
+  double library_rules = 0;
+  double narrow_arithmetic = 0;  ///< 8- and 16-bit data in products and convolutions on CUDA cores
+  double narrow_stream = 0;      ///< the same in kernels that only move data
+  /// Arithmetic under a power limit, per unit of -ln(share of the clock that the limit leaves). Boards' cooling, voltage and
+  /// inputs differ; T4 and P4 repeat to 20 %.
+  double power_limit = 0;
+};
+
 /// Where fitted values come from.
 struct ProfileDataSet {
   std::string key;
@@ -199,9 +213,7 @@ struct CostProfile {
   ContextParameters context;
   CpuParameters cpu;
   std::array<ErrorSpread, kCostFormCount> error{};
-  /// Of arithmetic under a power limit: standard deviation of ln(measured / predicted) per unit of -ln(share of the clock
-  /// that the limit leaves). Boards' cooling, voltage and inputs differ; T4 and P4 repeat to 20 %.
-  double power_limit_error = 0;
+  ErrorCauses error_causes;
   /// [form][architecture]: rows of this generation were in the fit of this form.
   std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};
   std::string

@@ -205,27 +205,30 @@ std::string fit_json(const FitResult& fit, const MeasurementSet& sample) {
 
 std::string check_text(const std::vector<CheckedGroup>& groups) {
   std::string text =
-      fmt::format("{:<40} {:>6} {:>6} {:>6} {:>6} {:>6} {:>5}\n", "left out, rows of", "n", "mean%",
-                  "med%", "p90%", "bias%", "in90");
+      fmt::format("{:<40} {:>6} {:>6} {:>6} {:>6} {:>6} {:>4} {:>4}\n", "left out, rows of", "n",
+                  "mean%", "med%", "p90%", "bias%", "in90", "+-%");
   std::string last;
   for (const CheckedGroup& g : groups) {
     if (g.left_out != last) text += g.left_out + "\n";
     last = g.left_out;
     const std::string what = g.gpu + " " + g.source + " " + g.group + " " + g.split;
-    text += fmt::format("  {} {:>6} {:>6.1f} {:>6.1f} {:>6.1f} {:>+6.1f} {:>5.0f}\n", fit(what, 38),
-                        g.errors.n, 100 * g.errors.mape, 100 * g.errors.median_ape,
-                        100 * g.errors.p90_ape, 100 * g.errors.bias, 100 * g.errors.coverage90);
+    text += fmt::format("  {} {:>6} {:>6.1f} {:>6.1f} {:>6.1f} {:>+6.1f} {:>4.0f} {:>4.0f}\n",
+                        fit(what, 38), g.errors.n, 100 * g.errors.mape, 100 * g.errors.median_ape,
+                        100 * g.errors.p90_ape, 100 * g.errors.bias, 100 * g.errors.coverage90,
+                        100 * g.errors.median_half_width);
   }
   return text;
 }
 
 std::string check_csv(const std::vector<CheckedGroup>& groups) {
-  std::string text = "left_out,gpu,source,group,split,n,mape,median_ape,p90_ape,bias,coverage90\n";
+  std::string text =
+      "left_out,gpu,source,group,split,n,mape,median_ape,p90_ape,bias,coverage90,"
+      "half_width90\n";
   for (const CheckedGroup& g : groups) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(g.left_out), g.gpu,
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(g.left_out), g.gpu,
                         csv_field(g.source), csv_field(g.group), csv_field(g.split), g.errors.n,
                         g.errors.mape, g.errors.median_ape, g.errors.p90_ape, g.errors.bias,
-                        g.errors.coverage90);
+                        g.errors.coverage90, g.errors.median_half_width);
   }
   return text;
 }
@@ -246,7 +249,8 @@ std::string check_json(const std::vector<CheckedGroup>& groups) {
                               {"median_ape", g.errors.median_ape},
                               {"p90_ape", g.errors.p90_ape},
                               {"bias", g.errors.bias},
-                              {"coverage90", g.errors.coverage90}});
+                              {"coverage90", g.errors.coverage90},
+                              {"half_width90", g.errors.median_half_width}});
   }
   return json.dump(1) + "\n";
 }

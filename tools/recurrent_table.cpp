@@ -125,7 +125,8 @@ class RecurrentTable final : public RowPredictor {
         launches += 1 + choice.candidate->kernels[k].more_launches;
         errors.push_back({.kernel_class = choice.candidate->kernels[k].kernel_class,
                           .time = estimate.duration,
-                          .log_sd = estimate.log_sd});
+                          .log_sd = estimate.log_sd,
+                          .shared_log_sd = estimate.shared_log_sd});
         if (estimate.duration > longest) {
           longest = estimate.duration;
           answer.basis = cost::to_string(estimate.basis);

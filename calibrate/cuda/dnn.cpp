@@ -24,56 +24,11 @@ struct TensorDescriptor : Descriptor<cudnnTensorDescriptor_t> {
 
 std::string DnnState::fill() {
   Symbols symbols(library);
-#define TRACECAST_CUDNN(name) symbols.need(name, {#name})
-  TRACECAST_CUDNN(cudnnGetVersion);
-  TRACECAST_CUDNN(cudnnGetErrorString);
-  TRACECAST_CUDNN(cudnnCreate);
-  TRACECAST_CUDNN(cudnnDestroy);
-  TRACECAST_CUDNN(cudnnSetStream);
-  TRACECAST_CUDNN(cudnnCreateTensorDescriptor);
-  TRACECAST_CUDNN(cudnnSetTensor4dDescriptor);
-  TRACECAST_CUDNN(cudnnSetTensorNdDescriptor);
-  TRACECAST_CUDNN(cudnnDestroyTensorDescriptor);
-  TRACECAST_CUDNN(cudnnCreateFilterDescriptor);
-  TRACECAST_CUDNN(cudnnSetFilter4dDescriptor);
-  TRACECAST_CUDNN(cudnnDestroyFilterDescriptor);
-  TRACECAST_CUDNN(cudnnCreateConvolutionDescriptor);
-  TRACECAST_CUDNN(cudnnSetConvolution2dDescriptor);
-  TRACECAST_CUDNN(cudnnSetConvolutionGroupCount);
-  TRACECAST_CUDNN(cudnnSetConvolutionMathType);
-  TRACECAST_CUDNN(cudnnDestroyConvolutionDescriptor);
-  TRACECAST_CUDNN(cudnnGetConvolutionForwardWorkspaceSize);
-  TRACECAST_CUDNN(cudnnGetConvolutionBackwardDataWorkspaceSize);
-  TRACECAST_CUDNN(cudnnGetConvolutionBackwardFilterWorkspaceSize);
-  TRACECAST_CUDNN(cudnnGetConvolutionForwardAlgorithm_v7);
-  TRACECAST_CUDNN(cudnnGetConvolutionBackwardDataAlgorithm_v7);
-  TRACECAST_CUDNN(cudnnGetConvolutionBackwardFilterAlgorithm_v7);
-  TRACECAST_CUDNN(cudnnConvolutionForward);
-  TRACECAST_CUDNN(cudnnConvolutionBackwardData);
-  TRACECAST_CUDNN(cudnnConvolutionBackwardFilter);
-  TRACECAST_CUDNN(cudnnCreatePoolingDescriptor);
-  TRACECAST_CUDNN(cudnnSetPooling2dDescriptor);
-  TRACECAST_CUDNN(cudnnDestroyPoolingDescriptor);
-  TRACECAST_CUDNN(cudnnPoolingForward);
-  TRACECAST_CUDNN(cudnnBatchNormalizationForwardTraining);
-  TRACECAST_CUDNN(cudnnBatchNormalizationForwardInference);
-#undef TRACECAST_CUDNN
-#define TRACECAST_CUDNN(name) symbols.want(name, {#name})
-  TRACECAST_CUDNN(cudnnCreateRNNDescriptor);
-  TRACECAST_CUDNN(cudnnSetRNNDescriptor_v8);
-  TRACECAST_CUDNN(cudnnDestroyRNNDescriptor);
-  TRACECAST_CUDNN(cudnnCreateDropoutDescriptor);
-  TRACECAST_CUDNN(cudnnSetDropoutDescriptor);
-  TRACECAST_CUDNN(cudnnDestroyDropoutDescriptor);
-  TRACECAST_CUDNN(cudnnCreateRNNDataDescriptor);
-  TRACECAST_CUDNN(cudnnSetRNNDataDescriptor);
-  TRACECAST_CUDNN(cudnnDestroyRNNDataDescriptor);
-  TRACECAST_CUDNN(cudnnGetRNNWeightSpaceSize);
-  TRACECAST_CUDNN(cudnnGetRNNTempSpaceSizes);
-  TRACECAST_CUDNN(cudnnRNNForward);
-  TRACECAST_CUDNN(cudnnRNNBackwardData_v8);
-  TRACECAST_CUDNN(cudnnRNNBackwardWeights_v8);
-#undef TRACECAST_CUDNN
+#define TRACECAST_CUDNN_NEEDED(name) symbols.need(name, {#name});
+#define TRACECAST_CUDNN_WANTED(name) symbols.want(name, {#name});
+#include "calibrate/cuda/dnn_functions.inc"
+#undef TRACECAST_CUDNN_NEEDED
+#undef TRACECAST_CUDNN_WANTED
   return symbols.missing();
 }
 

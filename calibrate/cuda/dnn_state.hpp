@@ -17,55 +17,11 @@ struct DnnState {
   cudnnHandle_t handle = nullptr;
   std::size_t version = 0;  ///< 8902 is 8.9.2; 90100 is 9.1.0
 
-#define TRACECAST_CUDNN(name) decltype(&::name) name = nullptr
-  TRACECAST_CUDNN(cudnnGetVersion);
-  TRACECAST_CUDNN(cudnnGetErrorString);
-  TRACECAST_CUDNN(cudnnCreate);
-  TRACECAST_CUDNN(cudnnDestroy);
-  TRACECAST_CUDNN(cudnnSetStream);
-  TRACECAST_CUDNN(cudnnCreateTensorDescriptor);
-  TRACECAST_CUDNN(cudnnSetTensor4dDescriptor);
-  TRACECAST_CUDNN(cudnnSetTensorNdDescriptor);
-  TRACECAST_CUDNN(cudnnDestroyTensorDescriptor);
-  TRACECAST_CUDNN(cudnnCreateFilterDescriptor);
-  TRACECAST_CUDNN(cudnnSetFilter4dDescriptor);
-  TRACECAST_CUDNN(cudnnDestroyFilterDescriptor);
-  TRACECAST_CUDNN(cudnnCreateConvolutionDescriptor);
-  TRACECAST_CUDNN(cudnnSetConvolution2dDescriptor);
-  TRACECAST_CUDNN(cudnnSetConvolutionGroupCount);
-  TRACECAST_CUDNN(cudnnSetConvolutionMathType);
-  TRACECAST_CUDNN(cudnnDestroyConvolutionDescriptor);
-  TRACECAST_CUDNN(cudnnGetConvolutionForwardWorkspaceSize);
-  TRACECAST_CUDNN(cudnnGetConvolutionBackwardDataWorkspaceSize);
-  TRACECAST_CUDNN(cudnnGetConvolutionBackwardFilterWorkspaceSize);
-  TRACECAST_CUDNN(cudnnGetConvolutionForwardAlgorithm_v7);
-  TRACECAST_CUDNN(cudnnGetConvolutionBackwardDataAlgorithm_v7);
-  TRACECAST_CUDNN(cudnnGetConvolutionBackwardFilterAlgorithm_v7);
-  TRACECAST_CUDNN(cudnnConvolutionForward);
-  TRACECAST_CUDNN(cudnnConvolutionBackwardData);
-  TRACECAST_CUDNN(cudnnConvolutionBackwardFilter);
-  TRACECAST_CUDNN(cudnnCreatePoolingDescriptor);
-  TRACECAST_CUDNN(cudnnSetPooling2dDescriptor);
-  TRACECAST_CUDNN(cudnnDestroyPoolingDescriptor);
-  TRACECAST_CUDNN(cudnnPoolingForward);
-  TRACECAST_CUDNN(cudnnBatchNormalizationForwardTraining);
-  TRACECAST_CUDNN(cudnnBatchNormalizationForwardInference);
-  // Recurrent layers as they are called since cuDNN 8; null before.
-  TRACECAST_CUDNN(cudnnCreateRNNDescriptor);
-  TRACECAST_CUDNN(cudnnSetRNNDescriptor_v8);
-  TRACECAST_CUDNN(cudnnDestroyRNNDescriptor);
-  TRACECAST_CUDNN(cudnnCreateDropoutDescriptor);
-  TRACECAST_CUDNN(cudnnSetDropoutDescriptor);
-  TRACECAST_CUDNN(cudnnDestroyDropoutDescriptor);
-  TRACECAST_CUDNN(cudnnCreateRNNDataDescriptor);
-  TRACECAST_CUDNN(cudnnSetRNNDataDescriptor);
-  TRACECAST_CUDNN(cudnnDestroyRNNDataDescriptor);
-  TRACECAST_CUDNN(cudnnGetRNNWeightSpaceSize);
-  TRACECAST_CUDNN(cudnnGetRNNTempSpaceSizes);
-  TRACECAST_CUDNN(cudnnRNNForward);
-  TRACECAST_CUDNN(cudnnRNNBackwardData_v8);
-  TRACECAST_CUDNN(cudnnRNNBackwardWeights_v8);
-#undef TRACECAST_CUDNN
+#define TRACECAST_CUDNN_NEEDED(name) decltype(&::name) name = nullptr;
+#define TRACECAST_CUDNN_WANTED(name) decltype(&::name) name = nullptr;
+#include "calibrate/cuda/dnn_functions.inc"
+#undef TRACECAST_CUDNN_NEEDED
+#undef TRACECAST_CUDNN_WANTED
 
   DnnState(Library opened, const Driver& of) : library(std::move(opened)), driver(of) {}
   ~DnnState() {

@@ -16,7 +16,8 @@ namespace {
 
 /// A part of the rows that leaves the fit together.
 struct Fold {
-  std::string name;
+  std::string id;    ///< as --only names it
+  std::string name;  ///< as tables do
   std::function<bool(const Measurement&)> is_fitted;
   std::function<bool(const Measurement&)> is_judged;
 };
@@ -35,12 +36,13 @@ std::vector<Fold> folds_by_gpu(const MeasurementSet& sample, const CheckOptions&
     };
     const auto own = [gpu = gpu](const Measurement& row) { return row.gpu == gpu; };
     if (options.leave_out == LeaveOut::AllButOneGpu) {
-      folds.push_back(
-          {"fit on " + gpu + " alone", own, [left](const Measurement& row) { return !left(row); }});
+      folds.push_back({gpu, "fit on " + gpu + " alone", own,
+                       [left](const Measurement& row) { return !left(row); }});
     } else if (options.leave_out == LeaveOut::Board) {
-      folds.push_back({"board " + gpu, std::not_fn(own), own});
+      folds.push_back({gpu, "board " + gpu, std::not_fn(own), own});
     } else {
-      folds.push_back({"gpu " + gpu, [left](const Measurement& row) { return !left(row); }, own});
+      folds.push_back(
+          {gpu, "gpu " + gpu, [left](const Measurement& row) { return !left(row); }, own});
     }
   }
   return folds;
@@ -53,32 +55,29 @@ std::vector<Fold> folds_of(const MeasurementSet& sample, const CheckOptions& opt
     for (const Measurement& row : sample.rows) groups.insert(row.group);
     for (const std::string& group : groups) {
       const auto in = [group](const Measurement& row) { return row.group == group; };
-      folds.push_back({"class " + group, std::not_fn(in), in});
+      folds.push_back({group, "class " + group, std::not_fn(in), in});
     }
   } else if (options.leave_out == LeaveOut::Range) {
     for (const auto& range : kRanges) {
       const auto in = [low = range.first, high = range.second](const Measurement& row) {
         return row.time.in_s() >= low && row.time.in_s() < high;
       };
-      folds.push_back({fmt::format("range from {:g} ms", range.first * 1e3), std::not_fn(in), in});
+      const std::string id = fmt::format("from {:g} ms", range.first * 1e3);
+      folds.push_back({id, "range " + id, std::not_fn(in), in});
     }
   } else {
     folds = folds_by_gpu(sample, options);
   }
   if (options.only.empty()) return folds;
-  std::vector<std::string> names;
-  for (const Fold& fold : folds) {
-    const std::string& n = fold.name;
-    names.push_back(options.leave_out == LeaveOut::AllButOneGpu ? n.substr(7, n.size() - 13)
-                                                                : n.substr(n.find(' ') + 1));
-  }
+  std::vector<std::string> ids;
+  for (const Fold& fold : folds) ids.push_back(fold.id);
   std::vector<Fold> chosen;
   for (const std::string& wanted : options.only) {
-    const auto at = std::find(names.begin(), names.end(), wanted);
-    if (at == names.end())
+    const auto at = std::find(ids.begin(), ids.end(), wanted);
+    if (at == ids.end())
       throw InputError("--only", "\"" + wanted + "\"",
-                       "one of the tables' own: " + fmt::format("{}", fmt::join(names, ", ")));
-    chosen.push_back(folds[static_cast<std::size_t>(at - names.begin())]);
+                       "one of the tables' own: " + fmt::format("{}", fmt::join(ids, ", ")));
+    chosen.push_back(folds[static_cast<std::size_t>(at - ids.begin())]);
   }
   return chosen;
 }
@@ -93,7 +92,8 @@ void judge(const Measurement& row, const FitResult& fit,
   const double ratio = estimate->time / row.time;
   judged[{row.gpu, row.source, row.group, row.split}].push_back(
       {.error = ratio - 1,
-       .within_interval = std::abs(std::log(ratio)) <= kZ95 * estimate->log_sd});
+       .within_interval = std::abs(std::log(ratio)) <= kZ95 * estimate->log_sd,
+       .half_width = std::sinh(kZ95 * estimate->log_sd)});
 }
 
 }  // namespace

@@ -3,69 +3,156 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
+
+#include "calibrate/fit/spread_likelihood.hpp"
 
 namespace tracecast {
 namespace {
 
-/// 80 % of a normal distribution lie within this many standard deviations. Tails beyond are other mistakes (a kernel not
-/// foreseen), too few to widen every interval for.
+/// 80 % of a normal distribution lie within this many standard deviations.
 constexpr double kShare = 0.8, kZ90 = 1.2815515655446004;
-/// Rows whose own uncertainty under a power limit is more than this say nothing about a form.
-constexpr double kMostLimited = 0.05;
+/// A board's common error is told from its rows' when a cell has as many.
+constexpr std::size_t kFewestOfCell = 10;
 
-/// |ln(predicted / measured)| per form.
-class Errors {
+using Cell = std::tuple<std::string, std::string, std::string, std::string>;
+
+struct Judged {
+  double error = 0;  ///< ln(measured / predicted)
+  Cell cell;
+  std::optional<CostForm> form;
+  std::vector<double>
+      parts;  ///< of the variance: one per square of a spread, then what no spread decides
+};
+
+constexpr std::array<const char*, 5> kCauses = {"error.starved", "error.library_rules",
+                                                "error.narrow_arithmetic", "error.narrow_stream",
+                                                "error.power_limit"};
+
+std::string base_name(CostForm form, std::string_view basis) {
+  return "error." + std::string(to_string(form)) + "." + std::string(basis);
+}
+
+/// The profile with every spread at 0 that a fit decides.
+CostProfile without_spreads(CostProfile profile) {
+  for (ErrorSpread& spread : profile.error) spread = {0, 0, 0};
+  const double board = profile.error_causes.board;
+  profile.error_causes = {.board = board};
+  return profile;
+}
+
+/// Prices a row under spreads of 1, one at a time: its variance is linear in their squares.
+class Judge {
  public:
-  void add(CostForm form, double error) {
-    errors_[static_cast<std::size_t>(form)].push_back(error);
+  explicit Judge(const CostProfile& profile) : none_(without_spreads(profile)), base_(none_) {
+    for (ErrorSpread& spread : base_.error) spread = {1, 1, 1};
+    for (const char* cause : kCauses) {
+      causes_.push_back(none_);
+      set_parameter(causes_.back(), cause, 1);
+    }
   }
-  /// The value that 80 % of the rows do not exceed, in standard deviations; nothing without rows.
-  [[nodiscard]] std::optional<double> spread(CostForm form) const {
-    std::vector<double> errors = errors_[static_cast<std::size_t>(form)];
-    if (errors.empty()) return std::nullopt;
-    const auto at = errors.begin() +
-                    static_cast<std::ptrdiff_t>(kShare * static_cast<double>(errors.size() - 1));
-    std::nth_element(errors.begin(), at, errors.end());
-    return *at / kZ90;
+
+  [[nodiscard]] std::optional<Judged> judge(const Measurement& row,
+                                            std::optional<Seconds> floor) const {
+    const auto estimate = estimate_measurement(row, *row.spec, none_, floor);
+    if (!estimate || !estimate->form) return std::nullopt;
+    const auto variance = [&](const CostProfile& profile) {
+      const double sd = estimate_measurement(row, *row.spec, profile, floor)->log_sd;
+      return sd * sd;
+    };
+    const double rest = estimate->log_sd * estimate->log_sd;
+    Judged judged{.error = std::log(row.time / estimate->time),
+                  .cell = {row.gpu, row.source, row.group, row.split},
+                  .form = estimate->form,
+                  .parts = {}};
+    for (const CostProfile& cause : causes_) {
+      judged.parts.push_back(std::max(variance(cause) - rest, 0.0));
+    }
+    judged.parts.push_back(std::max(variance(base_) - rest, 0.0));
+    judged.parts.push_back(rest);
+    return judged;
   }
 
  private:
-  std::array<std::vector<double>, kCostFormCount> errors_;
+  CostProfile none_, base_;
+  std::vector<CostProfile> causes_;
 };
 
-/// Whether the row tells about its form alone: not about a power limit, nor about 16-bit data in kernels for 32-bit arithmetic.
-bool tells(const Measurement& row, const CostProfile& profile, CostForm form) {
-  if (form != CostForm::TensorCore && (row.group.find(" fp16") != std::string::npos ||
-                                       row.group.find(" int8") != std::string::npos))
-    return false;
-  CostProfile sure = profile;
-  for (ErrorSpread& spread : sure.error) spread = {0, 0, 0};
-  const auto estimate = estimate_measurement(row, *row.spec, sure, Seconds(0));
-  return estimate && estimate->log_sd < kMostLimited;
+/// What GPUs share: of the medians of cells whose error has no further cause, 80 % lie within 1.28 of it.
+std::optional<double> board_spread(const std::vector<Judged>& rows) {
+  std::map<Cell, std::vector<double>> cells;
+  for (const Judged& row : rows) {
+    const bool has_cause = std::any_of(row.parts.begin(), row.parts.begin() + kCauses.size(),
+                                       [](double part) { return part > 0.01; });
+    if (!has_cause) cells[row.cell].push_back(row.error);
+  }
+  std::vector<double> medians;
+  for (auto& [cell, errors] : cells) {
+    if (errors.size() < kFewestOfCell) continue;
+    const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+    std::nth_element(errors.begin(), middle, errors.end());
+    medians.push_back(std::abs(*middle));
+  }
+  if (medians.empty()) return std::nullopt;
+  const auto at = medians.begin() +
+                  static_cast<std::ptrdiff_t>(kShare * static_cast<double>(medians.size() - 1));
+  std::nth_element(medians.begin(), at, medians.end());
+  return *at / kZ90;
 }
 
-void judge(const FitResult& fit, const Measurement& row, Errors& errors) {
-  const auto estimate = estimate_measurement(row, *row.spec, fit.profile, expected_floor(fit, row));
-  if (estimate && estimate->form && tells(row, fit.profile, *estimate->form))
-    errors.add(*estimate->form, std::abs(std::log(estimate->time / row.time)));
-}
+/// Spreads that rows speak of: the causes first, then each form's.
+struct Fitted {
+  std::array<std::optional<double>, kCauses.size()> causes;
+  std::array<std::optional<double>, kCostFormCount> base;
+};
 
-void judge_seen(const FitResult& fit, const Measurement& row, Errors& errors) {
-  CostProfile profile = fit.profile;
-  profile.measured_gpu = row.gpu;
-  if (const auto board = fit.boards.find(row.gpu); board != fit.boards.end())
-    profile.board = board->second;
-  const auto floor = fit.floors.find({row.source, row.gpu, row.group});
-  const auto estimate =
-      estimate_measurement(row, *row.spec, profile,
-                           floor == fit.floors.end() ? std::nullopt : std::optional(floor->second));
-  if (estimate && estimate->form && tells(row, fit.profile, *estimate->form))
-    errors.add(*estimate->form, std::abs(std::log(estimate->time / row.time)));
+/// `known`: causes that are not fitted again.
+Fitted fit_spreads(const std::vector<Judged>& rows, const std::optional<Fitted>& known,
+                   double rows_per_cell) {
+  constexpr double kCausePrior = 0.3, kBasePrior = 0.15;
+  const std::size_t num_causes = known ? 0 : kCauses.size();
+  SpreadProblem problem;
+  problem.priors.assign(num_causes, kCausePrior);
+  problem.priors.resize(num_causes + kCostFormCount, kBasePrior);
+  std::map<Cell, std::size_t> counts;
+  for (const Judged& row : rows) ++counts[row.cell];
+  std::vector<bool> seen(problem.priors.size());
+  for (const Judged& row : rows) {
+    SpreadRow r;
+    r.error = row.error;
+    r.weight = std::min(1.0, rows_per_cell / static_cast<double>(counts[row.cell]));
+    r.constant = row.parts.back();
+    for (std::size_t c = 0; c < kCauses.size(); ++c) {
+      if (!(row.parts[c] > 0)) continue;
+      if (known) {
+        const double spread = known->causes[c].value_or(0);
+        r.constant += row.parts[c] * spread * spread;
+      } else {
+        r.parts.emplace_back(c, row.parts[c]);
+      }
+    }
+    r.parts.emplace_back(num_causes + static_cast<std::size_t>(*row.form),
+                         row.parts[kCauses.size()]);
+    for (const auto& [unknown, part] : r.parts) seen[unknown] = true;
+    problem.rows.push_back(std::move(r));
+  }
+  const std::vector<double> spreads = fit_spread_problem(problem);
+  Fitted fitted;
+  if (known) fitted.causes = known->causes;
+  for (std::size_t c = 0; c < num_causes; ++c) {
+    if (seen[c]) fitted.causes[c] = spreads[c];
+  }
+  for (std::size_t f = 0; f < kCostFormCount; ++f) {
+    if (seen[num_causes + f]) fitted.base[f] = spreads[num_causes + f];
+  }
+  return fitted;
 }
 
 /// Marks the generations whose rows took part in the fit of each form.
@@ -80,13 +167,72 @@ void set_coverage(FitResult& fit, const MeasurementSet& sample) {
   }
 }
 
-void set_error(CostProfile& profile, CostForm form, std::string_view basis, double value) {
-  const std::string name = "error." + std::string(to_string(form)) + "." + std::string(basis);
+void set_error(CostProfile& profile, const std::string& name, double value) {
   const auto [low, high] = parameter_bounds(name);
   set_parameter(profile, name, std::clamp(value, low, high));
   for (ProfileParameter& p : profile.parameters) {
     if (p.name == name) p.data_set = "left_out";
   }
+}
+
+/// What leaves a fit together, and whether its generation leaves with it.
+struct Fold {
+  std::string name;
+  bool is_generation = false;
+  std::function<bool(const Measurement&)> is_out;
+};
+
+/// Every generation; every chip that has a sibling of its generation; every board of the others, where there are several.
+std::vector<Fold> folds_of(const MeasurementSet& sample) {
+  std::map<std::string, Architecture> chips;
+  std::map<std::string, std::set<std::string>> boards;  // by chip
+  std::map<Architecture, int> num_chips;
+  for (const Measurement& row : sample.rows) {
+    if (chips.emplace(row.spec->chip, row.spec->architecture).second) {
+      ++num_chips[row.spec->architecture];
+    }
+    boards[row.spec->chip].insert(row.gpu);
+  }
+  std::vector<Fold> folds;
+  for (const auto& [chip, architecture] : chips) {
+    if (num_chips[architecture] > 1) {
+      folds.push_back(
+          {chip, false, [chip = chip](const Measurement& row) { return row.spec->chip == chip; }});
+    } else if (boards[chip].size() > 1) {
+      for (const std::string& board : boards[chip]) {
+        folds.push_back(
+            {board, false, [board](const Measurement& row) { return row.gpu == board; }});
+      }
+    }
+  }
+  for (const auto& [architecture, n] : num_chips) {
+    folds.push_back({std::string(to_string(architecture)), true,
+                     [architecture = architecture](const Measurement& row) {
+                       return row.spec->architecture == architecture;
+                     }});
+  }
+  return folds;
+}
+
+std::vector<Judged> judge_seen(const FitResult& fit, const MeasurementSet& sample) {
+  std::map<std::string, Judge> judges;  // by GPU
+  std::vector<Judged> judged;
+  for (const Measurement& row : sample.rows) {
+    auto judge = judges.find(row.gpu);
+    if (judge == judges.end()) {
+      CostProfile profile = fit.profile;
+      profile.measured_gpu = row.gpu;
+      if (const auto board = fit.boards.find(row.gpu); board != fit.boards.end())
+        profile.board = board->second;
+      judge = judges.emplace(row.gpu, Judge(profile)).first;
+    }
+    const auto floor = fit.floors.find({row.source, row.gpu, row.group});
+    if (auto one = judge->second.judge(
+            row, floor == fit.floors.end() ? std::nullopt : std::optional(floor->second))) {
+      judged.push_back(std::move(*one));
+    }
+  }
+  return judged;
 }
 
 }  // namespace
@@ -95,53 +241,47 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
                      std::span<const ProfileParameter> prior, const FitOptions& options,
                      const std::function<void(std::string_view left_out)>& progress) {
   set_coverage(fit, sample);
-  Errors measured, transferred, spec;
-  for (const Measurement& row : sample.rows) judge_seen(fit, row, measured);
-
   FitOptions quick = options;
   quick.most_iterations = std::max(2, options.most_iterations / 2);
   quick.progress = nullptr;
-  std::map<std::string, Architecture> chips;
-  std::set<Architecture> generations;
-  for (const Measurement& row : sample.rows) {
-    chips[row.spec->chip] = row.spec->architecture;
-    generations.insert(row.spec->architecture);
-  }
-  const auto refit = [&](auto&& is_out, Errors& errors) {
+
+  std::vector<Judged> transferred, spec;
+  for (const Fold& fold : folds_of(sample)) {
+    progress(fold.name);
     std::vector<const Measurement*> rows;
     for (std::size_t i = 0; i < sample.rows.size(); ++i) {
-      if (i % 4 == 0 && !is_out(sample.rows[i])) rows.push_back(&sample.rows[i]);
+      if (i % 4 == 0 && !fold.is_out(sample.rows[i])) rows.push_back(&sample.rows[i]);
     }
-    if (rows.empty()) return;
+    if (rows.empty()) continue;
     const FitResult without = fit_profile(rows, start, prior, quick);
+    const Judge judge(without.profile);
     for (const Measurement& row : sample.rows) {
-      if (is_out(row)) judge(without, row, errors);
-    }
-  };
-  for (const auto& [chip, architecture] : chips) {
-    const bool has_sibling = std::any_of(chips.begin(), chips.end(), [&](const auto& other) {
-      return other.second == architecture && other.first != chip;
-    });
-    if (!has_sibling) continue;
-    progress(chip);
-    refit([&](const Measurement& row) { return row.spec->chip == chip; }, transferred);
-  }
-  for (const Architecture generation : generations) {
-    progress(to_string(generation));
-    refit([&](const Measurement& row) { return row.spec->architecture == generation; }, spec);
-  }
-
-  for (std::size_t i = 0; i < kCostFormCount; ++i) {
-    const auto form = static_cast<CostForm>(i);
-    double surest = 0;
-    for (const auto& [basis, errors] :
-         {std::pair<std::string_view, const Errors*>{"measured", &measured},
-          {"transferred", &transferred},
-          {"spec", &spec}}) {
-      if (const auto spread = errors->spread(form)) {
-        surest = std::max(surest, *spread);
-        set_error(fit.profile, form, basis, surest);
+      if (!fold.is_out(row)) continue;
+      if (auto one = judge.judge(row, expected_floor(without, row))) {
+        (fold.is_generation ? spec : transferred).push_back(std::move(*one));
       }
+    }
+  }
+  std::vector<Judged> left_out = transferred;
+  left_out.insert(left_out.end(), spec.begin(), spec.end());
+  if (left_out.empty()) return;
+  if (const auto board = board_spread(left_out)) set_error(fit.profile, "error.board", *board);
+  const Fitted causes = fit_spreads(left_out, std::nullopt, options.rows_per_cell);
+  for (std::size_t c = 0; c < kCauses.size(); ++c) {
+    if (causes.causes[c]) set_error(fit.profile, kCauses[c], *causes.causes[c]);
+  }
+  std::array<double, kCostFormCount> surest{};
+  const std::vector<Judged> measured = judge_seen(fit, sample);
+  for (const auto& [basis, rows] :
+       {std::pair<std::string_view, const std::vector<Judged>*>{"measured", &measured},
+        {"transferred", &transferred},
+        {"spec", &spec}}) {
+    if (rows->empty()) continue;
+    const Fitted fitted = fit_spreads(*rows, causes, options.rows_per_cell);
+    for (std::size_t f = 0; f < kCostFormCount; ++f) {
+      if (!fitted.base[f]) continue;
+      surest[f] = std::max(surest[f], *fitted.base[f]);
+      set_error(fit.profile, base_name(static_cast<CostForm>(f), basis), surest[f]);
     }
   }
 }

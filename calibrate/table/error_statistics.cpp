@@ -4,24 +4,34 @@
 #include <cmath>
 
 namespace tracecast {
+namespace {
+
+/// The middle value, or the mean of the two middle ones. Sorts; not for nothing.
+double median(std::vector<double>& values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace
 
 ErrorStatistics summarize(const std::vector<JudgedRow>& rows) {
   ErrorStatistics result;
   result.n = rows.size();
   if (rows.empty()) return result;
   const auto n = static_cast<double>(rows.size());
-  std::vector<double> magnitudes;
+  std::vector<double> magnitudes, widths;
   magnitudes.reserve(rows.size());
+  widths.reserve(rows.size());
   for (const JudgedRow& row : rows) {
     magnitudes.push_back(std::abs(row.error));
+    widths.push_back(row.half_width);
     result.mape += std::abs(row.error) / n;
     result.bias += row.error / n;
     result.coverage90 += row.within_interval ? 1.0 / n : 0.0;
   }
-  std::sort(magnitudes.begin(), magnitudes.end());
-  const std::size_t middle = magnitudes.size() / 2;
-  result.median_ape = magnitudes.size() % 2 ? magnitudes[middle]
-                                            : (magnitudes[middle - 1] + magnitudes[middle]) / 2;
+  result.median_ape = median(magnitudes);
+  result.median_half_width = median(widths);
   const auto rank = static_cast<std::size_t>(std::ceil(0.9 * n - 1e-9));
   result.p90_ape = magnitudes[std::max<std::size_t>(rank, 1) - 1];
   return result;

@@ -8,6 +8,7 @@ namespace tracecast {
 struct JudgedRow {
   double error = 0;              ///< (predicted - measured) / measured
   bool within_interval = false;  ///< measured lies in the 90 % interval
+  double half_width = 0;         ///< half of that interval over the prediction
 };
 
 /// How good the predictions of a set of rows are; all values are fractions.
@@ -18,7 +19,8 @@ struct ErrorStatistics {
       0;               ///< median of |error|: the middle value, or the mean of the two middle ones
   double p90_ape = 0;  ///< smallest |error| that at least 90 % of the rows do not exceed
   double bias = 0;     ///< mean of error
-  double coverage90 = 0;  ///< share of rows within their 90 % interval; 0.9 is ideal
+  double coverage90 = 0;         ///< share of rows within their 90 % interval; 0.9 is ideal
+  double median_half_width = 0;  ///< of the rows' intervals
 };
 /// All zero when there is no row.
 [[nodiscard]] ErrorStatistics summarize(const std::vector<JudgedRow>& rows);

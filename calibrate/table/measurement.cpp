@@ -53,7 +53,8 @@ std::optional<MeasurementEstimate> estimate_isolated(const IsolatedOp& work, con
       launches += static_cast<double>(kernel.launches) + kernel.more_launches;
       errors.push_back({.kernel_class = kernel.kernel_class,
                         .time = estimate.duration,
-                        .log_sd = estimate.log_sd});
+                        .log_sd = estimate.log_sd,
+                        .shared_log_sd = estimate.shared_log_sd});
       if (estimate.duration > longest) {
         longest = estimate.duration;
         result.basis = cost::to_string(estimate.basis);

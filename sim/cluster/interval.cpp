@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <utility>
 
 namespace tracecast {
 namespace {
@@ -13,11 +15,17 @@ double step_log_sd(std::span<const ErrorShare> kernels, Seconds step, Seconds ho
                    double host_log_sd, double system_log_sd) {
   double variance = system_log_sd * system_log_sd;
   if (step > Seconds(0)) {
-    std::array<double, kKernelClassCount> by_class{};
+    std::array<double, kKernelClassCount> shared{};
+    std::map<std::pair<KernelClass, Seconds>, double> own;  // by shape
     for (const ErrorShare& kernel : kernels) {
-      by_class[static_cast<std::size_t>(kernel.kernel_class)] += kernel.time / step * kernel.log_sd;
+      const double part = kernel.time / step;
+      const double rest =
+          kernel.log_sd * kernel.log_sd - kernel.shared_log_sd * kernel.shared_log_sd;
+      shared[static_cast<std::size_t>(kernel.kernel_class)] += part * kernel.shared_log_sd;
+      own[{kernel.kernel_class, kernel.time}] += part * std::sqrt(std::max(rest, 0.0));
     }
-    for (const double sd : by_class) variance += sd * sd;
+    for (const double sd : shared) variance += sd * sd;
+    for (const auto& [shape, sd] : own) variance += sd * sd;
     const double host_sd = host / step * host_log_sd;
     variance += host_sd * host_sd;
   }

@@ -6,18 +6,21 @@
 
 namespace tracecast {
 
-/// Part of a step whose errors go together.
+/// One kernel of a step and how far off its time may be.
 struct ErrorShare {
   KernelClass kernel_class{};
-  Seconds time{};     ///< of one kernel, as far as it is on the step's critical path
-  double log_sd = 0;  ///< standard deviation of ln(measured / predicted) for that kernel
+  Seconds time{};            ///< of the kernel, as far as it is on the step's critical path
+  double log_sd = 0;         ///< standard deviation of ln(measured / predicted) for that kernel
+  double shared_log_sd = 0;  ///< of it, what all kernels of its class on this GPU have in common
 };
 
 /// Standard deviation of ln(measured / predicted) of a step.
-///   sd^2 = sum over classes c of (sum over kernels i of c of time_i * log_sd_i / step)^2
-///        + (host * host_log_sd / step)^2 + system_log_sd^2
-/// Kernels of one class share one formula and its parameters, so their errors add up fully; classes
-/// are taken as independent. `host` is the host's part of the critical path.
+///   sd^2 = sum over classes c of (sum over kernels i of c of time_i * shared_i / step)^2
+///        + sum over shapes s of (sum over kernels i of s of time_i * own_i / step)^2
+///        + (host * host_log_sd / step)^2 + system_log_sd^2,          own_i^2 = log_sd_i^2 - shared_i^2
+/// What the kernels of a class share, a board's factor and a formula's bias, adds up fully; what is a shape's own averages
+/// out over the shapes of a network. Kernels of one class and the same time are one shape. Classes are taken as independent.
+/// `host` is the host's part of the critical path.
 /// `system_log_sd` is what no kernel explains: clocks, drivers, library versions, other machines.
 /// The formula is the first-order propagation of relative errors; exact while sd is small.
 [[nodiscard]] double step_log_sd(std::span<const ErrorShare> kernels, Seconds step, Seconds host,

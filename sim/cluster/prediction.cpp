@@ -197,7 +197,8 @@ Prediction predict(const PredictRequest& request) {
       const Kernel& kernel = choice.candidate->kernels[k];
       errors.push_back({.kernel_class = kernel.kernel_class,
                         .time = choice.estimates[k].duration * on_path,
-                        .log_sd = choice.estimates[k].log_sd});
+                        .log_sd = choice.estimates[k].log_sd,
+                        .shared_log_sd = choice.estimates[k].shared_log_sd});
       if (kernel.is_bounded_guess) {
         ++result.num_guessed_kernels;
         result.guessed_time += choice.estimates[k].duration;

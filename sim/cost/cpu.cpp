@@ -108,6 +108,7 @@ KernelEstimate estimate_on_cpu(const Kernel& kernel, const CpuTarget& target,
                                                   : Bound::Memory;
   estimate.basis = kernel.is_bounded_guess ? Basis::Unknown : Basis::Spec;
   estimate.log_sd = kernel.is_bounded_guess ? 2 * p.error : p.error;
+  estimate.shared_log_sd = estimate.log_sd;  // one figure for all that these cores do
   return estimate;
 }
 

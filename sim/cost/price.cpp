@@ -13,6 +13,7 @@
 #include "sim/cost/recurrent.hpp"
 #include "sim/cost/reduction.hpp"
 #include "sim/cost/roofs.hpp"
+#include "sim/cost/spread.hpp"
 #include "sim/cost/streaming.hpp"
 #include "sim/cost/sustained_clock.hpp"
 #include "sim/cost/tile_gemm.hpp"
@@ -73,20 +74,6 @@ Basis basis_of(const Kernel& kernel, CostForm form, const GpuSpec& gpu,
   const bool fitted =
       profile.fitted[static_cast<std::size_t>(form)][static_cast<std::size_t>(gpu.architecture)];
   return fitted ? Basis::Transferred : Basis::Spec;
-}
-
-double spread_of(Basis basis, const ErrorSpread& spread) {
-  switch (basis) {
-    case Basis::Measured:
-      return spread.measured;
-    case Basis::Transferred:
-      return spread.transferred;
-    case Basis::Spec:
-      return spread.spec;
-    case Basis::Unknown:
-      break;
-  }
-  return 2.0 * spread.spec;  // a bound: twice as uncertain as a form without data
 }
 
 }  // namespace
@@ -168,11 +155,9 @@ KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProf
                                                 : Bound::Memory;
   const CostForm form = form_of(kernel);
   result.basis = basis_of(kernel, form, gpu, profile);
-  const double compute_share =
-      result.duration > Seconds(0) ? std::min(1.0, roofs.compute / result.duration) : 0.0;
-  result.log_sd =
-      std::hypot(spread_of(result.basis, profile.error[static_cast<std::size_t>(form)]),
-                 profile.power_limit_error * -std::log(machine.throttle) * compute_share);
+  const Spread spread = error_spread(result, kernel, machine.throttle, gpu, profile);
+  result.log_sd = spread.log_sd;
+  result.shared_log_sd = spread.shared_log_sd;
   return result;
 }
 

@@ -24,7 +24,8 @@ struct KernelEstimate {
   double sm_share = 1;     ///< of all SMs, those that work, averaged over `duration`; in (0, 1]
   Bound bound = Bound::Memory;
   Basis basis = Basis::Spec;
-  double log_sd = 0;  ///< standard deviation of ln(measured / predicted) for this class and basis
+  double log_sd = 0;  ///< standard deviation of ln(measured / predicted); sim/cost/spread.hpp
+  double shared_log_sd = 0;  ///< of it, what all kernels of this form on this GPU share
 };
 
 /// A candidate with its price.

@@ -35,23 +35,34 @@ def check(args, name, tables, leave_out, only):
         path.write_text(text)
     rows = []
     for row in csv.DictReader(path.open()):
-        for key in ("n", "mape", "median_ape", "p90_ape", "bias", "coverage90"):
+        for key in ("n", "mape", "median_ape", "p90_ape", "bias", "coverage90", "half_width90"):
             row[key] = float(row[key])
         rows.append(row)
     return rows
 
 
 def pooled(rows):
-    """Over all rows of some groups: number, mean error, bias and coverage in percent."""
+    """Over all rows of some groups: number, mean error, bias, coverage and half-width in percent."""
     n = sum(r["n"] for r in rows)
     if n == 0:
-        return 0, float("nan"), float("nan"), float("nan")
-    return (int(n),) + tuple(100 * sum(r[k] * r["n"] for r in rows) / n for k in ("mape", "bias", "coverage90"))
+        return (0,) + (float("nan"),) * 4
+    means = tuple(100 * sum(r[k] * r["n"] for r in rows) / n for k in ("mape", "bias", "coverage90"))
+    return (int(n),) + means + (100 * median_half_width(rows),)
+
+
+def median_half_width(rows):
+    """Of all rows, each with its group's median."""
+    half, ordered = sum(r["n"] for r in rows) / 2, sorted(rows, key=lambda r: r["half_width90"])
+    for r in ordered:
+        half -= r["n"]
+        if half <= 0:
+            return r["half_width90"]
+    return float("nan")
 
 
 def line(what, rows, bar=None):
-    n, mean, bias, inside = pooled(rows)
-    print(f"  {what:<44} {n:>6} {mean:>6.1f} {bias:>+6.1f} {inside:>4.0f}")
+    n, mean, bias, inside, width = pooled(rows)
+    print(f"  {what:<44} {n:>6} {mean:>6.1f} {bias:>+6.1f} {inside:>4.0f} {width:>4.0f}")
     if bar is not None and not mean <= bar:
         missed.append(f"{what}: {mean:.1f} over {bar}")
     return mean
@@ -65,7 +76,7 @@ def verdict(what, means, bar):
 
 
 def heading(text):
-    print(f"\n{text}\n  {'':<44} {'n':>6} {'mean%':>6} {'bias%':>6} {'in90':>4}")
+    print(f"\n{text}\n  {'':<44} {'n':>6} {'mean%':>6} {'bias%':>6} {'in90':>4} {'+-%':>4}")
 
 
 def neusight(rows):
@@ -150,6 +161,21 @@ def transformers(args):
         verdict(name, [100 * error for _, error in judged[name]], bar)
 
 
+def networks(args):
+    """Intervals of whole networks on one GPU, synthetic data; no parameter is fitted to them."""
+    text = subprocess.run([args.program, "validate", str(args.data / "published" / "core.csv"), "--only", "gpus=1",
+                           "--only", "data=synthetic", "--format", "json"],
+                          check=True, stdout=subprocess.PIPE, text=True).stdout
+    rows = [row for row in json.loads(text)["rows"] if not row["skipped"]]
+    inside = sum(row["low"] <= row["measured"] <= row["high"] for row in rows) / len(rows)
+    widths = sorted((row["high"] - row["low"]) / 2 / row["predicted"] for row in rows)
+    width = widths[len(widths) // 2]
+    print(f"  whole networks, published/core.csv: {len(rows)} rows, {100 * inside:.0f} % inside, half-width {100 * width:.0f} %"
+          " (bar 30)")
+    if not width < 0.30:
+        missed.append(f"half-width of whole networks: {100 * width:.0f}")
+
+
 def transfer(rows):
     for source in SOURCES_OF_ONE:
         own = [r for r in rows if r["left_out"] == f"fit on {source} alone"]
@@ -181,6 +207,11 @@ def main():
     inside = [r for r in left_out if r["left_out"] == "gpu " + r["gpu"]]
     heading("8. All rows of left-out GPUs together")
     line("90 % interval covers (bar 86 to 94)", inside)
+    products = [r for r in inside if r["group"] in ("gemm", "linear_bias", "bmm")]
+    line("half-width of products (bar 30)", products)
+    if not median_half_width(products) < 0.30:
+        missed.append("half-width of products: 30 or more")
+    networks(args)
     print("\n" + ("\n".join("missed: " + m for m in missed) or "every bar is met"))
     return 1 if missed else 0
 

@@ -1,0 +1,59 @@
+#include "calibrate/fit/spread_likelihood.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tracecast {
+namespace {
+
+constexpr double kDegrees = 6;
+constexpr double kNormalQuantile95 = 1.6448536269514722, kStudentQuantile95 = 1.9431802805;
+constexpr double kLeast = 0.01, kMost = 2;
+
+/// What is minimised, but for a constant.
+double cost_of(const SpreadProblem& problem, const std::vector<double>& spreads) {
+  constexpr double kScale = kNormalQuantile95 / kStudentQuantile95;
+  double cost = 0;
+  for (const SpreadRow& row : problem.rows) {
+    double variance = row.constant;
+    for (const auto& [unknown, part] : row.parts) {
+      variance += part * spreads[unknown] * spreads[unknown];
+    }
+    const double scale2 = kScale * kScale * std::max(variance, kLeast * kLeast);
+    const double tail = std::log1p(row.error * row.error / (kDegrees * scale2));
+    cost += row.weight * 0.5 * (std::log(scale2) + (kDegrees + 1) * tail);
+  }
+  for (std::size_t j = 0; j < spreads.size(); ++j) {
+    const double off = std::log(spreads[j] / problem.priors[j]);
+    cost += 0.5 * off * off;
+  }
+  return cost;
+}
+
+}  // namespace
+
+std::vector<double> fit_spread_problem(const SpreadProblem& problem) {
+  std::vector<double> best = problem.priors;
+  double least = cost_of(problem, best);
+  for (double step = 0.4; step > 0.01; step *= 0.6) {
+    for (bool improved = true; improved;) {
+      improved = false;
+      for (double& spread : best) {
+        for (const double factor : {std::exp(step), std::exp(-step)}) {
+          const double old = spread;
+          spread = std::clamp(spread * factor, kLeast, kMost);
+          const double now = cost_of(problem, best);
+          if (now < least - 1e-6) {
+            least = now;
+            improved = true;
+            break;
+          }
+          spread = old;
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace tracecast

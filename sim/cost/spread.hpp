@@ -1,0 +1,26 @@
+#pragma once
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
+#include "models/kernel.hpp"
+#include "sim/cost/price.hpp"
+
+namespace tracecast::cost {
+
+/// How far off an estimate is expected to be: standard deviations of ln(measured / predicted).
+struct Spread {
+  double log_sd = 0;         ///< of this kernel
+  double shared_log_sd = 0;  ///< of it, what all kernels of its form on this GPU have in common
+};
+
+/// What an estimate knows of its own error.
+///   log_sd^2 = base^2 + starved^2 + rules^2 + narrow^2 + limit^2
+///   shared^2 = min(board, base)^2 + narrow^2 + limit^2
+/// base: error.FORM.BASIS, twice that of `spec` for a bounded guess. starved: where the bound is latency. rules: products on CUDA
+/// cores, not batched, before Volta: there the library picks among tiles by rules of its years, which the fastest tile does
+/// not reproduce; batched products have one tile, and from Volta on searching agrees with the rules. narrow: 8- and 16-bit
+/// data off the tensor cores, by whether the kernel multiplies. limit: power_limit * -ln(throttle) * compute / duration.
+/// Fitted to GPUs left out, calibrate/fit/spread.hpp; why these, calibrate/notes/0004.
+[[nodiscard]] Spread error_spread(const KernelEstimate& estimate, const Kernel& kernel,
+                                  double throttle, const GpuSpec& gpu, const CostProfile& profile);
+
+}  // namespace tracecast::cost

@@ -1,0 +1,77 @@
+#include "calibrate/fit/spread_likelihood.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+TEST_SUITE_BEGIN("calibrate/fit/spread_likelihood");
+
+namespace tracecast {
+
+/// Rows of unknown 0, every other with unknown 1 on top; errors of Student's distribution with `degrees` of freedom, scaled
+/// to the row's hidden spread.
+SpreadProblem problem_of(double first, double second, double degrees, int n) {
+  std::mt19937 random(7);
+  std::student_t_distribution<double> student(degrees);
+  SpreadProblem problem{.rows = {}, .priors = {0.15, 0.3}};
+  for (int i = 0; i < n; ++i) {
+    const bool both = i % 2 == 1;
+    const double spread = both ? std::hypot(first, second) : first;
+    SpreadRow row{.error = student(random) * spread, .weight = 1, .constant = 0, .parts = {{0, 1}}};
+    if (both) row.parts.emplace_back(1, 1);
+    problem.rows.push_back(row);
+  }
+  return problem;
+}
+
+double covered(const SpreadProblem& problem, const std::vector<double>& spreads) {
+  int inside = 0;
+  for (const SpreadRow& row : problem.rows) {
+    double variance = row.constant;
+    for (const auto& [j, part] : row.parts) variance += part * spreads[j] * spreads[j];
+    inside += std::abs(row.error) <= 1.645 * std::sqrt(variance);
+  }
+  return inside / static_cast<double>(problem.rows.size());
+}
+
+TEST_CASE("spreads are found, whether errors have tails or not, and cover nine of ten") {
+  for (const double degrees : {200.0, 6.0, 3.0}) {
+    CAPTURE(degrees);
+    const SpreadProblem problem = problem_of(0.1, 0.4, degrees, 4000);
+    const std::vector<double> spreads = fit_spread_problem(problem);
+    CHECK(covered(problem, spreads) == doctest::Approx(0.90).epsilon(0.03));
+    // By hand: hypot(0.1, 0.4) / 0.1 = 4.12, whatever the tails.
+    CHECK(std::hypot(spreads[0], spreads[1]) / spreads[0] == doctest::Approx(4.12).epsilon(0.12));
+  }
+}
+
+TEST_CASE("without tails a spread is the standard deviation") {
+  const std::vector<double> spreads = fit_spread_problem(problem_of(0.1, 0.4, 1000, 4000));
+  CHECK(spreads[0] == doctest::Approx(0.1).epsilon(0.1));
+  CHECK(spreads[1] == doctest::Approx(0.4).epsilon(0.1));
+}
+
+TEST_CASE("a few rows that nobody foresaw hardly widen the others") {
+  SpreadProblem problem = problem_of(0.1, 0.1, 200, 1000);
+  const double before = fit_spread_problem(problem)[0];
+  for (int i = 0; i < 20; ++i) problem.rows[static_cast<std::size_t>(50 * i)].error = 3;
+  CHECK(fit_spread_problem(problem)[0] < 1.25 * before);
+}
+
+TEST_CASE("what is known of a row's variance is not explained again, and no row leaves the prior") {
+  SpreadProblem problem{.rows = {}, .priors = {0.15, 0.3}};
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  for (int i = 0; i < 2000; ++i) {
+    problem.rows.push_back(
+        {.error = 0.5 * normal(random), .weight = 1, .constant = 0.25 - 0.01, .parts = {{0, 1}}});
+  }
+  const std::vector<double> spreads = fit_spread_problem(problem);
+  CHECK(spreads[0] < 0.2);  // 0.1, and little said about it
+  CHECK(spreads[1] == doctest::Approx(0.3).epsilon(0.02));
+}
+
+}  // namespace tracecast
+
+TEST_SUITE_END();
