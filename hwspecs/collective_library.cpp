@@ -31,6 +31,7 @@ constexpr SpecRange kRanges[] = {
     {"trees_from_nodes", 0, 1000, true},
     {"host_bridge_overhead", 1, 4, true},
     {"staging_overhead", 1, 4, true},
+    {"relay_overhead", 1, 4, true},
     {"ring_plateau", 1, 4, true},
     {"step_us", 0.1, 10000, true},
 };
@@ -67,6 +68,7 @@ class Loader {
     if (message_.has_staging_overhead()) {
       library_.staging_overhead = message_.staging_overhead().value();
     }
+    if (message_.has_relay_overhead()) library_.relay_overhead = message_.relay_overhead().value();
     if (message_.has_ring_plateau()) library_.ring_plateau = message_.ring_plateau().value();
     if (message_.has_step_us()) library_.step = from_us(message_.step_us());
     for (int i = 0; i < message_.path_size(); ++i) load_path(i);

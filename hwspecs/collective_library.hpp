@@ -48,6 +48,7 @@ struct CollectiveLibrary : SpecIdentity {
   bool nvlink_sharp = false;   ///< reductions in NVSwitches
   /// Traffic over payload: of PCIe between GPUs through a root complex; of a network whose NICs the GPUs cannot reach.
   double host_bridge_overhead = 1, staging_overhead = 1;
+  double relay_overhead = 1;  ///< alike: of rings that pass a third GPU's memory
   double ring_plateau = 1;
   Seconds step{};
   std::vector<CollectivePath> paths;

@@ -15,6 +15,9 @@ namespace {
 /// Nodes as NCCL's tables count them: 1, 2, more.
 std::size_t node_column(std::uint32_t nodes) { return std::min(nodes, 3U) - 1; }
 
+/// NCCL's steps between nodes were measured over InfiniBand of FDR's latency or less; other networks add the rest.
+constexpr Seconds kTableNetwork = 0.7_us;
+
 double floor_log2(std::uint32_t n) { return static_cast<double>(std::bit_width(n)) - 1; }
 
 }  // namespace
@@ -72,6 +75,10 @@ struct Communicator::Ways {
     return rings.farthest <= RouteKind::Nvlink ? path.nvlink_step : path.pcie_step;
   }
 
+  [[nodiscard]] Seconds network_step(const CollectivePath& path) const {
+    return path.network_step + max(Seconds(0), rings.network_latency - kTableNetwork);
+  }
+
   [[nodiscard]] bool is_offered(const CollectivePath& path, Collective collective) const {
     const bool one_speed =
         rings.capability == 70 || rings.capability == 80 || rings.capability == 90;
@@ -95,13 +102,13 @@ struct Communicator::Ways {
     const double n = rings.num_ranks, nodes = rings.num_nodes;
     if (path.algorithm == CollectiveAlgorithm::Tree) {
       return path.base + 2 * ((rings.most_per_node - 1.0) * step(path) +
-                              floor_log2(rings.num_nodes) * path.network_step);
+                              floor_log2(rings.num_nodes) * network_step(path));
     }
     if (path.algorithm == CollectiveAlgorithm::Nvls) {
-      return path.base + path.nvlink_step + 2 * floor_log2(rings.num_nodes) * path.network_step;
+      return path.base + path.nvlink_step + 2 * floor_log2(rings.num_nodes) * network_step(path);
     }
     const double rounds = collective == Collective::AllReduce ? 2 : 1;
-    Seconds steps = rounds * ((n - nodes) * step(path) + (nodes - 1) * path.network_step);
+    Seconds steps = rounds * ((n - nodes) * step(path) + (nodes - 1) * network_step(path));
     const double per_rank = bytes.in_bytes() / (rings.channels * n);
     if (rings.num_nodes > 1 && collective == Collective::AllReduce && per_rank >= 64 &&
         path.protocol == CollectiveProtocol::Simple) {
@@ -190,7 +197,7 @@ struct Communicator::Ways {
           path.protocol != CollectiveProtocol::Simple) {
         continue;
       }
-      plan.latency = path.base + (rings.num_nodes > 1 ? path.network_step : step(path));
+      plan.latency = path.base + (rings.num_nodes > 1 ? network_step(path) : step(path));
     }
     return plan;
   }

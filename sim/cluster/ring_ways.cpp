@@ -97,8 +97,10 @@ class Finder {
     auto cycles = pack_cycles(mesh, false);
     if (cycles.empty() && library_.relays_nvlink) cycles = pack_cycles(mesh, true);
     if (cycles.empty()) return false;
-    const double share = 0.5 / static_cast<double>(cycles.size());
     for (const MeshCycle& cycle : cycles) {
+      const bool relayed = cycle.bricks.size() > cycle.order.size();
+      const double share =
+          0.5 / static_cast<double>(cycles.size()) * (relayed ? library_.relay_overhead : 1);
       for (const auto& [a, b] : cycle.bricks) {
         sum_.add(fabric_.route(members[a], members[b]), share);
         sum_.add(fabric_.route(members[b], members[a]), share);
@@ -154,6 +156,9 @@ class Finder {
             fabric_.route(from[rail % from.size()].second, to[rail % to.size()].first);
         const double overhead = route.is_staged ? library_.staging_overhead : 1;
         sum_.add(route, overhead / static_cast<double>(rails));
+        const Rank sender = from[rail % from.size()].second;
+        ways_.network_latency =
+            max(ways_.network_latency, fabric_.link(fabric_.network_link(sender)).latency);
       }
     }
     // A NIC of 200 Gb/s and more has two channels: one of them falls short of 25 GB/s.
