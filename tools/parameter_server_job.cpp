@@ -17,11 +17,20 @@ namespace {
 /// single study.
 constexpr double kChannelLogSd = 0.35;
 
+/// Share of a GPU's memory bandwidth that updates reach. Guess: what elementwise kernels do.
+constexpr double kDeviceStreaming = 0.75;
+
 VariablePlacement placement_of(const std::string& word) {
   if (word == "bytes") return VariablePlacement::ByBytes;
   if (word == "round_robin") return VariablePlacement::RoundRobin;
   const std::vector<std::string> words{"bytes", "round_robin"};
   throw InputError("--placement", '"' + word + '"', describe_choices(word, words));
+}
+
+bool on_gpu(const std::string& word) {
+  if (word == "cpu" || word == "gpu") return word == "gpu";
+  const std::vector<std::string> words{"cpu", "gpu"};
+  throw InputError("--server-device", '"' + word + '"', describe_choices(word, words));
 }
 
 void check(const Job& job, const Fabric& fabric, const ServerOptions& options) {
@@ -90,6 +99,10 @@ ServerPrediction predict_with_servers(const Job& job, const Sources& sources, Fa
       .update_accesses = update_accesses(job.step),
       .update_rate = cpu.memory_bandwidth * sources.cost.cpu.memory_efficiency,
       .device_copy = device_copy_rate(fabric, first_worker)};
+  if (on_gpu(options.device)) {
+    request.server_copy = device_copy_rate(fabric, fabric.first_rank(FabricNodeId{0}));
+    request.update_rate = job.gpu.dram_bandwidth * kDeviceStreaming;
+  }
   std::vector<double> factors;
   double alone_per_s = 0;
   for (std::uint32_t r = first_worker.index; r < fabric.num_ranks(); ++r) {

@@ -14,6 +14,7 @@ struct ServerOptions {
   std::string channel = "grpc";
   std::string link;                 ///< network instead of the machine's; empty: its own
   std::string placement = "bytes";  ///< or "round_robin"
+  std::string device = "cpu";       ///< that holds the variables; or "gpu"
   bool asynchronous = false;
   Seconds feeding{};  ///< of each step, before a worker asks for anything
 };

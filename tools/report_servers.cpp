@@ -61,6 +61,7 @@ Json servers_json(const ServerPrediction& p) {
           {"workers", p.step.workers},
           {"channel", p.channel.channel.id},
           {"link", p.channel.link},
+          {"device", p.options.device},
           {"synchronous", !p.options.asynchronous},
           {"staleness_updates", p.step.staleness},
           {"efficiency", p.efficiency},

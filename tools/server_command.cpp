@@ -20,7 +20,8 @@ std::string first_flag(const ServerFlags& flags) {
   if (flags.servers) return "--servers";
   if (!flags.channel.empty()) return "--channel";
   if (!flags.placement.empty()) return "--placement";
-  return flags.link.empty() ? "--async" : "--link";
+  if (!flags.link.empty()) return "--link";
+  return flags.device.empty() ? "--async" : "--server-device";
 }
 
 ServerOptions complete(const ServerFlags& flags, Job& job) {
@@ -30,6 +31,7 @@ ServerOptions complete(const ServerFlags& flags, Job& job) {
   options.asynchronous = flags.asynchronous;
   if (!flags.channel.empty()) options.channel = flags.channel;
   if (!flags.placement.empty()) options.placement = flags.placement;
+  if (!flags.device.empty()) options.device = flags.device;
   if (!flags.servers) job.assumptions.push_back("1 of the nodes is the server");
   if (flags.channel.empty()) job.assumptions.push_back("channel grpc, TensorFlow's default");
   if (job.framework.id != "tensorflow") {
@@ -50,6 +52,9 @@ void add_server_flags(CLI::App& verb, ServerFlags& flags) {
   verb.add_option("--placement", flags.placement,
                   "Variables on servers: bytes (balanced) or round_robin")
       ->type_name("P");
+  verb.add_option("--server-device", flags.device,
+                  "What holds a server's variables and updates them: cpu or gpu")
+      ->type_name("D");
   verb.add_option("--link", flags.link, "Network of the channel instead of the machine's")
       ->type_name("ID");
   verb.add_flag("--async", flags.asynchronous, "Workers of a parameter server do not wait");

@@ -15,10 +15,11 @@ namespace tracecast {
 /// `--servers`, `--channel` and what belongs to them, as given.
 struct ServerFlags {
   std::optional<std::int64_t> servers;
-  std::string channel, placement, link;  ///< empty: not given
+  std::string channel, placement, link, device;  ///< empty: not given
   bool asynchronous = false;
   [[nodiscard]] bool any() const {
-    return servers || !channel.empty() || !placement.empty() || !link.empty() || asynchronous;
+    return servers || !channel.empty() || !placement.empty() || !link.empty() || !device.empty() ||
+           asynchronous;
   }
 };
 void add_server_flags(CLI::App& verb, ServerFlags& flags);

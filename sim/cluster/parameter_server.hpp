@@ -53,7 +53,9 @@ struct ParameterServerRequest {
   bool asynchronous = false;
   /// Memory that the server's update touches per byte of a gradient: SGD reads gradient and weight and writes the weight.
   double update_accesses = 3;
-  BytesPerSecond update_rate{};  ///< of a server's memory
+  BytesPerSecond update_rate{};  ///< of the memory that holds variables
+  /// Variables lie on the server's GPU: every message is copied from or to it at this rate. Zero: in host memory.
+  BytesPerSecond server_copy{};
   BytesPerSecond device_copy{};  ///< between a worker's GPU and its host, each direction
   std::uint64_t seed = 1;        ///< of the order in which workers ask for variables
 };
@@ -101,6 +103,7 @@ struct ParameterServerStep {
 ///     updated and every worker told. Asynchronous: each gradient is an update of its own, and a worker goes on when its
 ///     own are done; several steps, of which the later half count
 /// Every other message that waits for a process costs `scan` per message: half of a step's on average.
+/// Throws InputError when that is more than a million messages.
 [[nodiscard]] ParameterServerStep simulate_parameter_server(const ParameterServerRequest& request);
 
 }  // namespace tracecast

@@ -66,6 +66,7 @@ class Builder {
       }
     }
     TRACECAST_CHECK(workers_.size() == request.kind_of.size(), "a kind for every worker");
+    check_size(steps);
     set_scans();
     if (request.asynchronous) {
       run_.exchanges.assign(
@@ -82,6 +83,18 @@ class Builder {
     return request.kinds.front().variables;
   }
 
+  void check_size(int steps) const {
+    constexpr double kMost = 1e6;
+    double pieces = 0;
+    for (const ServedVariable& v : variables_) pieces += Pieces(v.bytes, channel_.chunk).count;
+    const double messages = 2 * pieces * static_cast<double>(workers_.size()) * steps;
+    if (messages > kMost) {
+      throw InputError(
+          std::to_string(workers_.size()) + " workers",
+          std::to_string(static_cast<std::int64_t>(messages)) + " messages to simulate",
+          "a million at most: fewer workers");
+    }
+  }
   TaskId add(ServerPart part, std::optional<ResourceId> resource, Seconds duration) {
     run_.parts.push_back(part);
     return resource ? run_.graph.add_task(*resource, ticks(duration))
@@ -102,8 +115,10 @@ class Builder {
   void add_servers() {
     for (std::uint32_t s = 0; s < request_.servers; ++s) {
       servers_.push_back(add_process(FabricNodeId{s}));
-      run_.servers.push_back(
-          {.sends = {}, .receives = {}, .update = run_.graph.add_resource(Discipline::ReadyOrder)});
+      ServerUse& use = run_.servers.emplace_back();
+      for (ResourceId* resource : {&use.update, &use.copy_in, &use.copy_out}) {
+        *resource = run_.graph.add_resource(Discipline::ReadyOrder);
+      }
     }
   }
 
@@ -217,9 +232,17 @@ class Builder {
   }
 
   TaskId add_copy(ResourceId engine, Bytes bytes, TaskId before) {
-    const TaskId copied = add(ServerPart::DeviceCopy, engine, bytes / request_.device_copy);
+    return add_copy(engine, bytes / request_.device_copy, before);
+  }
+  TaskId add_copy(ResourceId engine, Seconds duration, TaskId before) {
+    const TaskId copied = add(ServerPart::DeviceCopy, engine, duration);
     after(before, copied);
     return copied;
+  }
+  /// To or from the GPU that holds a server's variables, where one does.
+  TaskId add_server_copy(ResourceId engine, Bytes bytes, TaskId before) {
+    if (!(request_.server_copy > BytesPerSecond())) return before;
+    return add_copy(engine, bytes / request_.server_copy, before);
   }
 
   void add_step(int step) {
@@ -245,9 +268,11 @@ class Builder {
         Worker& worker = workers_[w];
         const std::uint32_t v = worker.order[i];
         const std::uint32_t s = server_of_[v];
-        const auto [first, last] = add_message(servers_[s], worker.process, variables_[v].bytes,
-                                               true, run_.servers[s], begins[w]);
-        worker.fetched[v] = add_copy(worker.copy_in, variables_[v].bytes, last);
+        ServerUse& use = run_.servers[s];
+        const Bytes bytes = variables_[v].bytes;
+        const TaskId read = add_server_copy(use.copy_out, bytes, begins[w]);
+        const auto [first, last] = add_message(servers_[s], worker.process, bytes, true, use, read);
+        worker.fetched[v] = add_copy(worker.copy_in, bytes, last);
         if (request_.asynchronous) exchange(v, step, w) = {step, first, first};
       }
     }
@@ -277,9 +302,10 @@ class Builder {
       after(worker.fetched[v], segments[own[v].needed_by]);
       const std::uint32_t s = server_of_[v];
       const TaskId on_host = add_copy(worker.copy_out, own[v].bytes, segments[own[v].ready_after]);
-      worker.pushed[v] =
-          add_message(worker.process, servers_[s], own[v].bytes, false, run_.servers[s], on_host)
-              .second;
+      ServerUse& use = run_.servers[s];
+      const TaskId received =
+          add_message(worker.process, servers_[s], own[v].bytes, false, use, on_host).second;
+      worker.pushed[v] = add_server_copy(use.copy_in, own[v].bytes, received);
     }
   }
 

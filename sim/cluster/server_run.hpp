@@ -14,10 +14,10 @@ struct VariableExchange {
   engine::TaskId update;  ///< the server's last work on the gradient
 };
 
-/// What one server does.
+/// What one server does. The copy engines are those of a GPU that holds its variables.
 struct ServerUse {
   std::vector<engine::TaskId> sends, receives;
-  engine::ResourceId update;
+  engine::ResourceId update, copy_in, copy_out;
   Bytes bytes_in{}, bytes_out{};  ///< on its NIC
 };
 

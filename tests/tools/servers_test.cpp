@@ -85,6 +85,7 @@ TEST_CASE("what servers cannot be is one line and exit code 2") {
       {"--channel", "pigeon"},
       {"--placement", "anywhere"},
       {"--link", "nvlink2"},
+      {"--server-device", "tpu"},
       {"--servers", "1", "--strategy", "ddp"},
       {"--servers", "1", "--phase", "infer"},
       {"--servers", "1", "--accumulate", "2"},

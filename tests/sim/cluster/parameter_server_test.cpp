@@ -5,6 +5,8 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/base/error.hpp"
+
 using namespace tracecast;
 
 namespace {
@@ -118,6 +120,25 @@ TEST_SUITE("sim/cluster/parameter_server") {
     // last one done at first + 8 + 8 instead of first + 3 + 3.
     CHECK(step_ms(request_for(three, channel, one_variable())) ==
           doctest::Approx(without + 5 + 10));
+  }
+
+  TEST_CASE("variables on a server's GPU are copied out for every pull and in for every push") {
+    // 8 MB at 4 GB/s: 2 ms before the pull is sent, and 2 ms before the gradient is added.
+    const Fabric two = cluster_of(2);
+    const ChannelPath channel = path();
+    ParameterServerRequest request = request_for(two, channel, one_variable());
+    request.server_copy = 4.0_GBps;
+    CHECK(step_ms(request) == doctest::Approx(8 + 30 + 8 + 2 + kBarrierMs + 2 + 2));
+  }
+
+  TEST_CASE("a run of more than a million messages is refused") {
+    const Fabric many = cluster_of(101);
+    const ChannelPath channel = path();
+    ServerWorker worker;
+    worker.segments = {1.0_ms};
+    worker.variables.assign(5001, {Bytes(1.0), 0, 0});
+    CHECK_THROWS_AS((void)simulate_parameter_server(request_for(many, channel, worker)),
+                    InputError);
   }
 
   TEST_CASE("chunks overlap sender, wire and receiver") {
