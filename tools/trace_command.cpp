@@ -56,8 +56,10 @@ void add_trace_command(CLI::App& app, int& exit_code) {
   CLI::App* summary =
       verb->add_subcommand("summary", "Say where the time of a recorded profile goes");
   summary
-      ->add_option("file", options->file,
-                   "Profile: PyTorch Kineto JSON (.json, .json.gz, .tar.gz of several ranks)")
+      ->add_option(
+          "file", options->file,
+          "Profile: PyTorch Kineto or execution trace, Chakra, nvprof log, Nsight Systems\n"
+          "SQLite; plain, gzip, or a tar archive of several ranks")
       ->type_name("FILE")
       ->required();
   add_format_option(*summary, options->format);

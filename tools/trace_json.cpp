@@ -90,6 +90,26 @@ Json names_json(const std::vector<NamedTime>& names) {
   return list;
 }
 
+Json nodes_json(const Summary& s) {
+  Json list = Json::array();
+  for (const NodeTime& n : s.node_kinds) {
+    list.push_back({{"kind", to_string(n.kind)},
+                    {"count", n.nodes.count},
+                    {"time_s", seconds(n.nodes.ns)},
+                    {"message_bytes", n.message_bytes}});
+  }
+  return list;
+}
+
+Json metrics_json(const Summary& s) {
+  Json list = Json::array();
+  for (const MetricSum& m : s.metrics) {
+    list.push_back(
+        {{"metric", m.metric}, {"rows", m.rows}, {"invocations", m.invocations}, {"sum", m.sum}});
+  }
+  return list;
+}
+
 Json left_out_json(const Summary& s) {
   Json list = Json::array();
   for (const auto& [kind, entry] : s.left_out) {
@@ -159,6 +179,11 @@ std::string trace_json(const TraceReport& report, const std::string& file_name,
   doc["memsets"] = {{"count", s.memset_time.count}, {"time_s", seconds(s.memset_time.ns)}};
   doc["calls"] = calls_json(s);
   doc["top_calls"] = names_json(s.top_calls);
+  doc["nodes_count"] = s.nodes;
+  doc["gpu_nodes_count"] = s.gpu_nodes;
+  doc["gpu_nodes_s"] = seconds(s.gpu_nodes_ns);
+  doc["nodes"] = nodes_json(s);
+  doc["metrics"] = metrics_json(s);
   doc["peak_allocated_bytes"] = s.peak_allocated_bytes > 0 ? Json(s.peak_allocated_bytes) : Json();
   doc["left_out"] = left_out_json(s);
   if (report.ranks.size() > 1) {

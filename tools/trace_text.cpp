@@ -217,6 +217,29 @@ std::string calls_text(const Summary& s) {
   return text + "  " + wrap(most, 76, 8) + '\n';
 }
 
+std::string nodes_text(const Summary& s) {
+  if (s.node_kinds.empty()) return "";
+  std::string text =
+      fmt::format("\n{:<{}} {:>9} {:>14}\n", "Nodes", kNameWidth + 2, "count", "messages");
+  for (const NodeTime& n : s.node_kinds) {
+    text += fmt::format("  {} {:>9} {:>14}\n", fit(to_string(n.kind), kNameWidth), n.nodes.count,
+                        n.message_bytes > 0 ? size(static_cast<double>(n.message_bytes)) : "-");
+  }
+  return text + fmt::format("  {} of them on the GPU, {}\n", s.gpu_nodes, duration(s.gpu_nodes_ns));
+}
+
+std::string metrics_text(const Summary& s) {
+  std::string text;
+  for (const MetricSum& m : s.metrics) {
+    if (text.empty())
+      text = fmt::format("\n{:<{}} {:>9} {:>14} {:>14}\n", "Metrics", kNameWidth + 2, "rows",
+                         "invocations", "sum");
+    text += fmt::format("  {} {:>9} {:>14} {:>14.6g}\n", fit(m.metric, kNameWidth), m.rows,
+                        m.invocations, m.sum);
+  }
+  return text;
+}
+
 std::string ranks_text(const TraceReport& report) {
   if (report.ranks.size() < 2) return "";
   std::string text = fmt::format("\n{:<8} {:>9} {:>11} {:>11} {:>7} {:>13} {:>11}\n", "Rank",
@@ -249,7 +272,7 @@ std::string left_out_text(const Summary& s) {
 std::string trace_text(const TraceReport& report) {
   const Summary& s = report.total;
   return header(report) + ranks_text(report) + classes_text(s) + kernels_text(s) + idle_text(s) +
-         copies_text(s) + calls_text(s) + left_out_text(s);
+         copies_text(s) + calls_text(s) + nodes_text(s) + metrics_text(s) + left_out_text(s);
 }
 
 }  // namespace tracecast

@@ -30,6 +30,10 @@ struct Tally {
     ++count;
     ns += duration_ns;
   }
+  void add(const Tally& other) {
+    count += other.count;
+    ns += other.ns;
+  }
 };
 
 using IdleTimes = std::array<Tally, kIdleCauseCount>;

@@ -2,18 +2,23 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "sim/base/error.hpp"
 #include "traces/byte_source.hpp"
+#include "traces/chakra/reader.hpp"
 #include "traces/json_scanner.hpp"
 #include "traces/kineto/reader.hpp"
+#include "traces/nsys/reader.hpp"
+#include "traces/nvprof/reader.hpp"
 
 namespace tracecast::traces {
 namespace {
 
 /// How far into a file its format is looked for.
 constexpr std::size_t kHeadBytes = std::size_t{1} << 20;
+constexpr std::size_t kTextHeadBytes = std::size_t{1} << 16;
 constexpr int kMostMembers = 100'000;
 
 class MemorySource final : public ByteSource {
@@ -70,9 +75,12 @@ class MemberSource final : public ByteSource {
   TarReader& archive_;
 };
 
-constexpr std::string_view kKnown = "a trace: PyTorch Kineto JSON, plain, gzip or in a tar archive";
+constexpr std::string_view kKnown =
+    "a trace: PyTorch Kineto or execution trace, Chakra, nvprof or Nsight Systems (SQLite), plain, "
+    "gzip or in a tar archive";
+constexpr std::string_view kSqlite = "SQLite format 3";
 
-enum class Format { Kineto, Unknown };
+enum class Format { Kineto, ExecutionTrace, ChakraJson, Chakra, Nvprof, Unknown };
 
 /// Which key of the outermost object says what the document is; Kineto when the head is too short to tell.
 Format json_format(std::string_view head, bool is_whole, const std::string& name) {
@@ -83,6 +91,8 @@ Format json_format(std::string_view head, bool is_whole, const std::string& name
     json.enter_object();
     for (std::string_view key; json.next_key(key);) {
       if (key == "traceEvents") return Format::Kineto;
+      if (key == "nodes") return Format::ExecutionTrace;
+      if (key == "workload_graph") return Format::ChakraJson;
       json.skip();
     }
   } catch (const InputError&) {
@@ -92,30 +102,58 @@ Format json_format(std::string_view head, bool is_whole, const std::string& name
   return is_whole ? Format::Unknown : Format::Kineto;
 }
 
-Trace read_one(ByteSource& source, const std::string& name) {
-  PeekedSource peeked(source);
-  std::string_view head = peeked.peek(512);
+Format format_of(PeekedSource& source, const std::string& name) {
+  std::string_view head = source.peek(512);
   const std::size_t first = head.find_first_not_of(" \t\r\n");
-  const char begin = first == std::string_view::npos ? '\0' : head[first];
-  if (begin == '{' || begin == '[') {
-    head = peeked.peek(kHeadBytes);
-    if (json_format(head, head.size() < kHeadBytes, name) == Format::Kineto)
-      return read_kineto(peeked, name);
+  if (first == std::string_view::npos) return Format::Unknown;
+  if (head[first] == '{' || head[first] == '[') {
+    head = source.peek(kHeadBytes);
+    return json_format(head, head.size() < kHeadBytes, name);
   }
-  throw InputError(name, head.empty() ? "an empty file" : "no trace format that is known", kKnown);
+  if (is_chakra(head)) return Format::Chakra;
+  return is_nvprof(source.peek(kTextHeadBytes)) ? Format::Nvprof : Format::Unknown;
 }
 
+/// Reads a trace; nothing when the source is of no known format.
+std::optional<Trace> read_one(ByteSource& source, const std::string& name) {
+  PeekedSource peeked(source);
+  switch (format_of(peeked, name)) {
+    case Format::Kineto:
+      return read_kineto(peeked, name);
+    case Format::ExecutionTrace:
+      return read_execution_trace(peeked, name);
+    case Format::ChakraJson:
+      return read_chakra_json(peeked, name);
+    case Format::Chakra:
+      return read_chakra(peeked, name);
+    case Format::Nvprof:
+      return read_nvprof(peeked, name);
+    case Format::Unknown:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// Members that are no traces (licences, settings) are counted.
 Recording read_archive(ByteSource& source, const std::string& name) {
   TarReader archive(source, name);
   Recording recording;
+  std::uint64_t others = 0;
   while (archive.next()) {
     if (recording.traces.size() >= kMostMembers)
       throw InputError(name, "more than 100000 members", "a recording");
     MemberSource member(archive);
-    recording.traces.push_back(read_one(
-        member, name + ": " + std::filesystem::path(archive.member()).filename().string()));
+    auto trace =
+        read_one(member, name + ": " + std::filesystem::path(archive.member()).filename().string());
+    if (trace) {
+      recording.traces.push_back(std::move(*trace));
+    } else {
+      ++others;
+    }
   }
-  if (recording.traces.empty()) throw InputError(name, "an archive without files", kKnown);
+  if (recording.traces.empty()) throw InputError(name, "an archive without traces", kKnown);
+  for (; others > 0; --others)
+    recording.traces.front().leave_out("member of the archive that is no trace");
   return recording;
 }
 
@@ -128,7 +166,15 @@ Recording read_recording(const std::filesystem::path& path) {
   const std::string_view head = source.peek(512);
   if (is_tar(head.data(), head.size())) return read_archive(source, name);
   Recording recording;
-  recording.traces.push_back(read_one(source, name));
+  if (head.starts_with(kSqlite)) {
+    recording.traces.push_back(read_nsys(path));
+    return recording;
+  }
+  auto trace = read_one(source, name);
+  if (!trace)
+    throw InputError(name, head.empty() ? "an empty file" : "no trace format that is known",
+                     kKnown);
+  recording.traces.push_back(std::move(*trace));
   return recording;
 }
 

@@ -6,7 +6,11 @@
 namespace tracecast::traces {
 
 /// Reads a recorded trace of any format that is known, by what the file holds (not by its name):
-/// - PyTorch Kineto: .json, .json.gz, or a .tar(.gz) of several ranks.
+/// - PyTorch Kineto: JSON, one file or a tar archive of several ranks,
+/// - execution traces: PyTorch's (JSON) and Chakra's (binary or JSON), likewise,
+/// - what nvprof prints, text or CSV,
+/// - an SQLite export of Nsight Systems.
+/// All but the last may be gzip.
 /// Throws InputError: absent, damaged, or of no known format; the line says which formats are known.
 [[nodiscard]] Recording read_recording(const std::filesystem::path& path);
 

@@ -51,18 +51,62 @@ void describe_devices(const Trace& trace, Summary& summary) {
   }
 }
 
-void count_kernels(const Trace& trace, Summary& summary) {
+/// Equal work as one: a kernel's record, or a sum that the profile holds in place of records.
+struct Work {
+  NameId name;
+  KernelNameInfo info;
+  Tally tally;
+};
+
+/// Everything that kernels, sums, graph nodes and metrics tell about GPU work that is no record of a copy or memset.
+std::vector<Work> all_work(const Trace& trace, const std::vector<KernelNameInfo>& infos,
+                           const KernelNames& names) {
+  std::vector<Work> work;
   const Kernels& kernels = trace.kernels;
-  summary.kernels = kernels.size();
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    work.push_back({kernels.name[i], infos[i], {1, kernels.span[i].duration_ns}});
+  }
+  for (std::size_t i = 0; i < trace.totals.size(); ++i) {
+    const NameId name = trace.totals.name[i];
+    if (trace.totals.is_call[i]) continue;
+    work.push_back({name, names.find(trace[name]), {trace.totals.count[i], trace.totals.ns[i]}});
+  }
+  for (std::size_t i = 0; i < trace.nodes.size(); ++i) {
+    const NameId name = trace.nodes.name[i];
+    if (!trace.nodes.on_gpu[i] || trace.nodes.duration_ns[i] < 0) continue;
+    KernelNameInfo info = names.find(trace[name]);
+    if (trace.nodes.kind[i] == NodeKind::Collective) info.kernel_class = KernelClass::Collective;
+    work.push_back({name, info, {1, trace.nodes.duration_ns[i]}});
+  }
+  for (std::size_t i = 0; i < trace.metrics.size(); ++i) {
+    if (trace.metrics.metric[i] != trace.metrics.metric[0]) continue;
+    const NameId name = trace.metrics.kernel[i];
+    work.push_back({name, names.find(trace[name]), {trace.metrics.invocations[i], 0}});
+  }
+  return work;
+}
+
+/// A copy or fill of the driver's, as profilers name them among kernels.
+bool is_driver_copy(std::string_view name) {
+  return name.starts_with("[CUDA ") || name.starts_with("Memcpy ") || name.starts_with("Memset ");
+}
+
+void count_kernels(const Trace& trace, const std::vector<Work>& work, Summary& summary) {
   summary.copies = trace.copies.size();
   summary.memsets = trace.memsets.size();
   summary.calls = trace.calls.size();
   summary.ops = trace.ops.size();
   std::vector<bool> name_seen(trace.names.size()), stream_seen(trace.streams.size());
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    name_seen[kernels.name[i].index] = true;
-    stream_seen[kernels.stream[i].index] = true;
+  for (const Work& w : work) {
+    if (is_driver_copy(trace[w.name])) {
+      (w.info.kernel_class == KernelClass::Memset ? summary.memsets : summary.copies) +=
+          w.tally.count;
+      continue;
+    }
+    summary.kernels += w.tally.count;
+    name_seen[w.name.index] = true;
   }
+  for (const StreamId stream : trace.kernels.stream) stream_seen[stream.index] = true;
   summary.distinct_kernels =
       static_cast<std::uint64_t>(std::count(name_seen.begin(), name_seen.end(), true));
   summary.streams =
@@ -85,17 +129,16 @@ void find_steps(const Trace& trace, Summary& summary) {
   }
 }
 
-void add_classes(const Trace& trace, const std::vector<KernelNameInfo>& infos, Summary& summary) {
+void add_classes(const Trace& trace, const std::vector<Work>& work, Summary& summary) {
   std::array<Tally, kKernelClassCount> classes{};
   std::array<Tally, kAlgorithmCount> algorithms{};
   const auto tally = [&classes](KernelClass c) -> Tally& {
     return classes[static_cast<std::size_t>(c)];
   };
-  for (std::size_t i = 0; i < infos.size(); ++i) {
-    const std::int64_t ns = trace.kernels.span[i].duration_ns;
-    tally(infos[i].kernel_class).add(ns);
-    if (infos[i].kernel_class == KernelClass::Convolution)
-      algorithms[static_cast<std::size_t>(infos[i].algorithm)].add(ns);
+  for (const Work& w : work) {
+    tally(w.info.kernel_class).add(w.tally);
+    if (w.info.kernel_class == KernelClass::Convolution)
+      algorithms[static_cast<std::size_t>(w.info.algorithm)].add(w.tally);
   }
   summary.collective_kernels = tally(KernelClass::Collective).count;
   for (const Span& span : trace.copies.span) tally(KernelClass::Copy).add(span.duration_ns);
@@ -121,16 +164,12 @@ void add_classes(const Trace& trace, const std::vector<KernelNameInfo>& infos, S
   std::stable_sort(summary.algorithms.begin(), summary.algorithms.end(), longer);
 }
 
-void list_kernels(const Trace& trace, const std::vector<KernelNameInfo>& infos, Summary& summary) {
+void list_kernels(const Trace& trace, const std::vector<Work>& work, Summary& summary) {
   std::map<std::pair<NameId, KernelClass>, Tally> by_name;
-  for (std::size_t i = 0; i < infos.size(); ++i) {
-    by_name[{trace.kernels.name[i], infos[i].kernel_class}].add(trace.kernels.span[i].duration_ns);
-  }
+  for (const Work& w : work) by_name[{w.name, w.info.kernel_class}].add(w.tally);
   std::map<std::pair<std::string, KernelClass>, Tally> by_short_name;
   for (const auto& [key, tally] : by_name) {
-    Tally& sum = by_short_name[{short_kernel_name(trace[key.first]), key.second}];
-    sum.count += tally.count;
-    sum.ns += tally.ns;
+    by_short_name[{short_kernel_name(trace[key.first]), key.second}].add(tally);
   }
   for (const auto& [key, tally] : by_short_name)
     summary.top_kernels.push_back({key.first, key.second, tally});
@@ -225,15 +264,52 @@ void add_calls(const Trace& trace, Summary& summary) {
   for (std::size_t i = 0; i < trace.calls.size(); ++i) {
     by_name[trace.calls.name[i].index].add(trace.calls.span[i].duration_ns);
   }
+  for (std::size_t i = 0; i < trace.totals.size(); ++i) {
+    if (!trace.totals.is_call[i]) continue;
+    by_name[trace.totals.name[i].index].add({trace.totals.count[i], trace.totals.ns[i]});
+    summary.calls += trace.totals.count[i];
+  }
   for (std::uint32_t i = 0; i < by_name.size(); ++i) {
     if (by_name[i].count == 0) continue;
     const std::string_view name = trace[NameId{i}];
-    Tally& kind = summary.call_kinds[static_cast<std::size_t>(call_kind(name))];
-    kind.count += by_name[i].count;
-    kind.ns += by_name[i].ns;
+    summary.call_kinds[static_cast<std::size_t>(call_kind(name))].add(by_name[i]);
     summary.top_calls.push_back({std::string(name), by_name[i]});
   }
   keep_longest(summary.top_calls, kMostNames);
+}
+
+void add_nodes(const Trace& trace, Summary& summary) {
+  const Nodes& nodes = trace.nodes;
+  std::array<NodeTime, kNodeKindCount> kinds{};
+  summary.nodes = nodes.size();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const std::int64_t ns = std::max<std::int64_t>(nodes.duration_ns[i], 0);
+    NodeTime& kind = kinds[static_cast<std::size_t>(nodes.kind[i])];
+    kind.kind = nodes.kind[i];
+    kind.nodes.add(ns);
+    kind.message_bytes += nodes.message_bytes[i];
+    if (!nodes.on_gpu[i]) continue;
+    ++summary.gpu_nodes;
+    summary.gpu_nodes_ns += ns;
+  }
+  for (const NodeTime& kind : kinds) {
+    if (kind.nodes.count > 0) summary.node_kinds.push_back(kind);
+  }
+}
+
+void add_metrics(const Trace& trace, Summary& summary) {
+  const Metrics& metrics = trace.metrics;
+  std::map<NameId, MetricSum> sums;
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    MetricSum& sum = sums[metrics.metric[i]];
+    ++sum.rows;
+    sum.invocations += metrics.invocations[i];
+    sum.sum += metrics.average[i] * static_cast<double>(metrics.invocations[i]);
+  }
+  for (auto& [name, sum] : sums) {
+    sum.metric = trace[name];
+    summary.metrics.push_back(sum);
+  }
 }
 
 void find_idle_time(const Trace& trace, const LaunchIndex& launches, Summary& summary) {
@@ -290,13 +366,16 @@ Summary summarize(const Trace& trace, const KernelNames& names) {
   summary.world_size = trace.world_size;
   summary.left_out = trace.left_out;
   describe_devices(trace, summary);
-  count_kernels(trace, summary);
   find_steps(trace, summary);
 
   const LaunchIndex launches(trace);
   const std::vector<KernelNameInfo> infos = classify_kernels(trace, names, launches);
-  add_classes(trace, infos, summary);
-  list_kernels(trace, infos, summary);
+  const std::vector<Work> work = all_work(trace, infos, names);
+  count_kernels(trace, work, summary);
+  add_classes(trace, work, summary);
+  list_kernels(trace, work, summary);
+  add_nodes(trace, summary);
+  add_metrics(trace, summary);
   add_collectives(trace, infos, summary);
 
   const Intervals kernels = Intervals::union_of(trace.kernels.span);

@@ -51,13 +51,25 @@ struct KernelTime {
   KernelClass kernel_class{};
   Tally kernels;
 };
+struct NodeTime {
+  NodeKind kind{};
+  Tally nodes;  ///< time: of those whose duration is recorded
+  std::uint64_t message_bytes = 0;
+};
+struct MetricSum {
+  std::string metric;
+  std::uint64_t rows = 0, invocations = 0;
+  double sum = 0;  ///< average times invocations, over all kernels
+};
 struct CollectiveTime {
   std::string name;
   Tally kernels;
   std::int64_t elements = 0;  ///< sum of the larger of in and out, where recorded
 };
 
-/// What one trace says.
+/// What one trace says. Where a profile holds sums or graph nodes in place of records, counts and times by class and by
+/// name come from those, and what needs single records (span, busy time, concurrency, gaps) is zero. Of metrics, which
+/// have no times, the invocations of the first one count as kernels.
 struct Summary {
   std::string source, format;
   std::string gpu;  ///< name of the device that ran most kernels; empty = not recorded
@@ -84,6 +96,12 @@ struct Summary {
   Tally memset_time;
   std::array<Tally, kCallKindCount> call_kinds{};
   std::vector<NamedTime> top_calls;  ///< longest first, at most 10 names
+
+  /// Of an execution graph. Its GPU nodes that have a duration count as kernels above.
+  std::uint64_t nodes = 0, gpu_nodes = 0;
+  std::int64_t gpu_nodes_ns = 0;
+  std::vector<NodeTime> node_kinds;
+  std::vector<MetricSum> metrics;
 
   std::int64_t work_span_ns = 0;  ///< first to last GPU work of any kind
   std::int64_t idle_ns = 0;       ///< of it, no GPU work ran

@@ -5,11 +5,6 @@
 namespace tracecast::traces {
 namespace {
 
-void add(Tally& sum, const Tally& one) {
-  sum.count += one.count;
-  sum.ns += one.ns;
-}
-
 const Tally& tally_of(const NamedTime& entry) { return entry.tally; }
 const Tally& tally_of(const auto& entry) { return entry.kernels; }
 Tally& tally_of(NamedTime& entry) { return entry.tally; }
@@ -24,7 +19,7 @@ void merge(std::vector<Entry>& to, const std::vector<Entry>& from, Same same) {
     if (found == to.end()) {
       to.push_back(entry);
     } else {
-      add(tally_of(*found), tally_of(entry));
+      tally_of(*found).add(tally_of(entry));
     }
   }
 }
@@ -53,7 +48,7 @@ void merge_copies(std::vector<CopyTime>& to, const std::vector<CopyTime>& from) 
       to.push_back(entry);
       continue;
     }
-    add(found->copies, entry.copies);
+    found->copies.add(entry.copies);
     found->bytes += entry.bytes;
     found->sized += entry.sized;
     found->sized_ns += entry.sized_ns;
@@ -87,9 +82,22 @@ Summary summarize_ranks(const std::vector<Summary>& ranks) {
     merge(sum.collectives, rank.collectives,
           [](const CollectiveTime& a, const CollectiveTime& b) { return a.name == b.name; });
     merge_copies(sum.copy_kinds, rank.copy_kinds);
-    add(sum.memset_time, rank.memset_time);
+    sum.memset_time.add(rank.memset_time);
     for (std::size_t kind = 0; kind < kCallKindCount; ++kind)
-      add(sum.call_kinds[kind], rank.call_kinds[kind]);
+      sum.call_kinds[kind].add(rank.call_kinds[kind]);
+    sum.nodes += rank.nodes;
+    sum.gpu_nodes += rank.gpu_nodes;
+    sum.gpu_nodes_ns += rank.gpu_nodes_ns;
+    for (const NodeTime& kind : rank.node_kinds) {
+      const auto found = std::find_if(sum.node_kinds.begin(), sum.node_kinds.end(),
+                                      [&kind](const NodeTime& n) { return n.kind == kind.kind; });
+      if (found == sum.node_kinds.end()) {
+        sum.node_kinds.push_back(kind);
+      } else {
+        found->nodes.add(kind.nodes);
+        found->message_bytes += kind.message_bytes;
+      }
+    }
     for (const auto& [kind, left_out] : rank.left_out) {
       LeftOut& entry = sum.left_out[kind];
       entry.count += left_out.count;

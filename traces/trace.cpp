@@ -50,6 +50,30 @@ std::string_view to_string(SyncKind kind) {
   return "?";
 }
 
+std::string_view to_string(NodeKind kind) {
+  switch (kind) {
+    case NodeKind::Unknown:
+      return "unknown";
+    case NodeKind::Operator:
+      return "operator";
+    case NodeKind::Metadata:
+      return "metadata";
+    case NodeKind::MemoryLoad:
+      return "memory_load";
+    case NodeKind::MemoryStore:
+      return "memory_store";
+    case NodeKind::Compute:
+      return "compute";
+    case NodeKind::Send:
+      return "send";
+    case NodeKind::Receive:
+      return "receive";
+    case NodeKind::Collective:
+      return "collective";
+  }
+  return "?";
+}
+
 void Trace::leave_out(std::string_view kind, bool is_damage) {
   auto found = left_out.find(kind);
   if (found == left_out.end()) found = left_out.emplace(std::string(kind), LeftOut{}).first;

@@ -164,6 +164,52 @@ struct Allocations {
   [[nodiscard]] std::size_t size() const { return at_ns.size(); }
 };
 
+/// Sums that a profiler prints instead of records: kernels, copies and memsets of a name ("[CUDA memcpy HtoD]"), or
+/// calls of the API.
+struct Totals {
+  std::vector<NameId> name;
+  std::vector<bool> is_call;
+  std::vector<std::uint64_t> count;
+  std::vector<std::int64_t> ns, least_ns, most_ns;
+  [[nodiscard]] std::size_t size() const { return name.size(); }
+};
+
+/// Counters measured over all invocations of a kernel.
+struct Metrics {
+  std::vector<NameId> device, kernel, metric;
+  std::vector<std::uint64_t> invocations;
+  std::vector<double> least, most, average;  ///< of one invocation, in the metric's own unit
+  [[nodiscard]] std::size_t size() const { return kernel.size(); }
+};
+
+enum class NodeKind : std::uint8_t {
+  Unknown,
+  Operator,  ///< of a framework's execution trace
+  Metadata,
+  MemoryLoad,
+  MemoryStore,
+  Compute,
+  Send,
+  Receive,
+  Collective,
+};
+inline constexpr std::size_t kNodeKindCount = 9;
+[[nodiscard]] std::string_view to_string(NodeKind kind);
+
+/// Nodes of an execution graph: what depends on what, with or without times.
+struct Nodes {
+  std::vector<std::uint64_t> id;
+  std::vector<NameId> name;
+  std::vector<NodeKind> kind;
+  std::vector<bool> on_gpu;
+  std::vector<std::int64_t> duration_ns;        ///< -1 = not recorded
+  std::vector<NameId> dims, types, values;      ///< of the inputs, as Ops has them
+  std::vector<std::uint64_t> message_bytes;     ///< of communication; 0 = none or not recorded
+  std::vector<std::uint32_t> first_dependency;  ///< where the node's own begin in `dependency`
+  std::vector<std::uint64_t> dependency;  ///< ids of nodes, data dependencies and control ones
+  [[nodiscard]] std::size_t size() const { return id.size(); }
+};
+
 /// A GPU of the host, as the profiler saw it; 0 = not recorded.
 struct Device {
   std::int64_t id = 0;
@@ -204,6 +250,9 @@ struct Trace {
   Collectives collectives;
   ForwardBackward forward_backward;
   Allocations allocations;
+  Totals totals;
+  Metrics metrics;
+  Nodes nodes;
   std::map<std::string, LeftOut, std::less<>> left_out;  ///< by kind, in words
 
   [[nodiscard]] std::string_view operator[](NameId id) const { return names[id]; }

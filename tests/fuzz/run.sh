@@ -25,6 +25,15 @@ seed() {
   done
 }
 
+# unpack TARGET: in place of packed seeds, the beginnings of what they hold.
+unpack() {
+  for file in "build/fuzz/seed/$1"/*.gz; do
+    [ -f "$file" ] || continue
+    { gzip -dc "$file" 2>/dev/null || true; } | head -c 65536 >"${file%.gz}"
+    rm "$file"
+  done
+}
+
 # prepare TARGET: writes its seeds and says how many bytes its longest input has.
 prepare() {
   case $1 in
@@ -33,6 +42,10 @@ prepare() {
     cost_profile) seed cost_profile 65536 hwspecs/cost/*.textproto; echo 65536 ;;
     framework_profile) seed framework_profile 16384 hwspecs/framework/*.textproto; echo 16384 ;;
     table) seed table 8192 "$data"/published/*.csv "$data"/kernels/*.csv*; echo 8192 ;;
+    kineto) seed kineto 65536 "$data"/traces/kineto/*.json.gz; unpack kineto; echo 65536 ;;
+    nvprof) seed nvprof 16384 "$data"/traces/nvprof/*; unpack nvprof; echo 16384 ;;
+    nsys) seed nsys 1048576 "$data"/traces/nsys/*.sqlite; echo 1048576 ;;
+    chakra) seed chakra 65536 "$data"/traces/chakra/*.json.gz; unpack chakra; echo 65536 ;;
     *) seed "$1" 16384; echo 16384 ;;
   esac
 }

@@ -107,8 +107,9 @@ TEST_CASE("damaged and strange files are refused in one line that says what is w
       {"text.json", "hello", "found no trace format that is known"},
       {"other.json", R"({"a": 1})", "found no trace format that is known"},
       {"half.json", R"({"traceEvents": [)", "found the end of the file"},
+      {"wrong.tar", member("a.txt", "hello"), "found an archive without traces"},
       {"half.tar", archive.substr(0, 600), "found an archive that ends within"},
-      {"empty.tar", member("d/", "", '5'), "found an archive without files"},
+      {"empty.tar", member("d/", "", '5'), "found an archive without traces"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);

@@ -123,15 +123,89 @@ TEST_CASE("counts, busy time and steps of every Kineto file equal the table of t
 }
 
 TEST_CASE(
+    "nvprof logs, the Nsight Systems export and execution traces hold what their READMEs count") {
+  const auto folder = test::find_data("traces");
+  if (!folder) return;
+  const KernelNames names = KernelNames::builtin();
+  struct Count {
+    const char* file;
+    std::uint64_t kernels, copies, memsets, calls, nodes, gpu_nodes;
+  };
+  const Count counts[] = {
+      // 16,238 rows: these and 229 rows of unified memory.
+      {"nvprof/titanxp_cfd_gpu_trace.csv.gz", 14003, 2005, 1, 0, 0, 0},
+      {"nvprof/titanxp_cfd_gpu_summary.csv", 14003, 2005, 1, 0, 0, 0},
+      {"nvprof/titanxp_cfd_default.csv", 14003, 2005, 1, 132151, 0, 0},
+      {"nvprof/titanxp_babelstream_gpu_trace.txt.gz", 501, 103, 0, 0, 0, 0},
+      {"nvprof/titanxp_bfs_gpu_summary.txt", 0, 0, 0, 0, 0, 0},
+      // The README speaks of 3 copies; the table of the file has 4 rows.
+      {"nsys/cutlass_gemm_a100pcie_nsys2023.2.sqlite", 6, 4, 0, 21, 0, 0},
+      // 157 of the GPU nodes, all of them copies, have no duration.
+      {"chakra/mlc_feeder_chakra_et.tar.gz", 896, 163, 0, 0, 3664, 1216},
+      {"chakra/mlc_pytorch_et_1.0.2.tgz", 0, 0, 0, 0, 263, 0},
+      {"chakra/param_resnet50_b32_1gpu_et.json.gz", 0, 0, 0, 0, 14392, 0},
+      {"chakra/param_resnet50_2gpu_et.json.gz", 0, 0, 0, 0, 14392, 0},
+      {"chakra/param_mlp_et.json.gz", 0, 0, 0, 0, 931, 0},
+      {"chakra/param_8xv100_dlrm_et_8ranks.tar.gz", 0, 0, 0, 0, 8 * 1675, 0},
+      {"chakra/param_hf_gpt2large_b1_s512_et.json.tar.gz", 0, 0, 0, 0, 27156, 0},
+  };
+  for (const Count& count : counts) {
+    CAPTURE(count.file);
+    std::vector<Summary> ranks;
+    const Recording recording = read_recording(*folder / count.file);
+    for (const Trace& trace : recording.traces) ranks.push_back(summarize(trace, names));
+    const Summary s = summarize_ranks(ranks);
+    CHECK(s.kernels == count.kernels);
+    CHECK(s.copies == count.copies);
+    CHECK(s.memsets == count.memsets);
+    CHECK(s.calls == count.calls);
+    CHECK(s.nodes == count.nodes);
+    CHECK(s.gpu_nodes == count.gpu_nodes);
+  }
+}
+
+TEST_CASE("the Chakra trace's GPU nodes take 329.5 ms, 36.7 of them in 7 NCCL kernels") {
+  const auto file = test::find_data("traces/chakra/mlc_feeder_chakra_et.tar.gz");
+  if (!file) return;
+  const Recording recording = read_recording(*file);
+  const Summary s = summarize(recording.traces.front(), KernelNames::builtin());
+  CHECK(std::abs(static_cast<double>(s.gpu_nodes_ns) * 1e-6 - 329.5) <= 0.05);
+  CHECK(s.collective_kernels == 7);
+  for (const ClassTime& c : s.classes) {
+    if (c.kernel_class != KernelClass::Collective) continue;
+    CHECK(std::abs(static_cast<double>(c.kernels.ns) * 1e-6 - 36.7) <= 0.05);
+  }
+}
+
+TEST_CASE("the copy kernel of the text trace takes 1.2376 ms, as its README says") {
+  const auto file = test::find_data("traces/nvprof/titanxp_babelstream_gpu_trace.txt.gz");
+  if (!file) return;
+  const Recording recording = read_recording(*file);
+  const Trace& trace = recording.traces.front();
+  std::vector<std::int64_t> times;
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
+    if (trace[trace.kernels.name[i]].find("copy_kernel") != std::string_view::npos) {
+      times.push_back(trace.kernels.span[i].duration_ns);
+    }
+  }
+  REQUIRE(times.size() == 100);
+  std::nth_element(times.begin(), times.begin() + 50, times.end());
+  CHECK(std::abs(static_cast<double>(times[50]) * 1e-6 - 1.2376) <= 0.006);
+}
+
+TEST_CASE(
     "at least 99 % of GPU time has a class, and 95 % of convolution time an algorithm, over all "
     "files") {
-  const auto folder = test::find_data("traces/kineto");
+  const auto folder = test::find_data("traces");
   if (!folder) return;
   const KernelNames names = KernelNames::builtin();
   double total = 0, other = 0, convolution = 0, named = 0;
-  for (const auto& file : std::filesystem::directory_iterator(*folder)) {
-    if (file.path().extension() != ".gz") continue;
-    for (const Trace& trace : read_recording(file.path()).traces) {
+  for (const auto& file : std::filesystem::recursive_directory_iterator(*folder)) {
+    // "profiles" holds layer times and collective tables, no recordings.
+    const bool is_table = file.path().string().find("/profiles/") != std::string::npos;
+    if (!file.is_regular_file() || is_table || file.path().filename() == "README.md") continue;
+    const Recording recording = read_recording(file.path());
+    for (const Trace& trace : recording.traces) {
       const Summary s = summarize(trace, names);
       total += static_cast<double>(s.gpu_time_ns);
       for (const ClassTime& c : s.classes) {
