@@ -12,7 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace traces;
 
-double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+/// Divided, not multiplied by 1e-9: the nearest double prints as the decimal it is.
+double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 double share_of(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;

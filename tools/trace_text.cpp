@@ -13,6 +13,7 @@ using namespace traces;
 
 constexpr std::size_t kNameWidth = 30;
 constexpr std::size_t kBarWidth = 20;
+constexpr std::size_t kMostRanks = 16;  ///< that get a line of their own
 
 std::string ms(std::int64_t ns) { return narrow(static_cast<double>(ns) * 1e-6, 9); }
 
@@ -244,15 +245,18 @@ std::string ranks_text(const TraceReport& report) {
   if (report.ranks.size() < 2) return "";
   std::string text = fmt::format("\n{:<8} {:>9} {:>11} {:>11} {:>7} {:>13} {:>11}\n", "Rank",
                                  "kernels", "span", "busy", "share", "communication", "step");
-  for (const Summary& s : report.ranks) {
+  for (std::size_t i = 0; i < std::min(report.ranks.size(), kMostRanks); ++i) {
+    const Summary& s = report.ranks[i];
     text += fmt::format("  {:<6} {:>9} {:>11} {:>11} {:>7} {:>13} {:>11}\n",
                         s.rank ? std::to_string(*s.rank) : "?", s.kernels, duration(s.span_ns),
                         duration(s.busy_ns), percent(share_of(s.busy_ns, s.span_ns)),
                         duration(s.collective_alone_ns),
                         s.steps.empty() ? "-" : duration(s.steps.front().tally.ns));
   }
+  if (report.ranks.size() > kMostRanks)
+    text += fmt::format("  and {} more\n", report.ranks.size() - kMostRanks);
   return text +
-         "  communication: with no other kernel beside it, waiting for slower ranks included.\n"
+         "  communication: with no other kernel beside it, waiting for others included.\n"
          "  Times and counts by kind below are of all ranks; steps and busy time above and\n"
          "  idle time below are those of the file's first one.\n";
 }

@@ -9,6 +9,7 @@
 #include "traces/byte_source.hpp"
 #include "traces/chakra/reader.hpp"
 #include "traces/json_scanner.hpp"
+#include "traces/kernel_list/reader.hpp"
 #include "traces/kineto/reader.hpp"
 #include "traces/nsys/reader.hpp"
 #include "traces/nvprof/reader.hpp"
@@ -80,7 +81,7 @@ constexpr std::string_view kKnown =
     "gzip or in a tar archive";
 constexpr std::string_view kSqlite = "SQLite format 3";
 
-enum class Format { Kineto, ExecutionTrace, ChakraJson, Chakra, Nvprof, Unknown };
+enum class Format { Kineto, ExecutionTrace, ChakraJson, Chakra, Nvprof, KernelList, Unknown };
 
 /// Which key of the outermost object says what the document is; Kineto when the head is too short to tell.
 Format json_format(std::string_view head, bool is_whole, const std::string& name) {
@@ -111,6 +112,7 @@ Format format_of(PeekedSource& source, const std::string& name) {
     return json_format(head, head.size() < kHeadBytes, name);
   }
   if (is_chakra(head)) return Format::Chakra;
+  if (is_kernel_list(head)) return Format::KernelList;
   return is_nvprof(source.peek(kTextHeadBytes)) ? Format::Nvprof : Format::Unknown;
 }
 
@@ -128,6 +130,8 @@ std::optional<Trace> read_one(ByteSource& source, const std::string& name) {
       return read_chakra(peeked, name);
     case Format::Nvprof:
       return read_nvprof(peeked, name);
+    case Format::KernelList:
+      return read_kernel_list(peeked, name);
     case Format::Unknown:
       return std::nullopt;
   }

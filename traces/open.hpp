@@ -9,6 +9,7 @@ namespace tracecast::traces {
 /// - PyTorch Kineto: JSON, one file or a tar archive of several ranks,
 /// - execution traces: PyTorch's (JSON) and Chakra's (binary or JSON), likewise,
 /// - what nvprof prints, text or CSV,
+/// - a list of kernels with durations, CSV,
 /// - an SQLite export of Nsight Systems.
 /// All but the last may be gzip.
 /// Throws InputError: absent, damaged, or of no known format; the line says which formats are known.

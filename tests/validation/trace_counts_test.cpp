@@ -138,6 +138,11 @@ TEST_CASE(
       {"nvprof/titanxp_cfd_default.csv", 14003, 2005, 1, 132151, 0, 0},
       {"nvprof/titanxp_babelstream_gpu_trace.txt.gz", 501, 103, 0, 0, 0, 0},
       {"nvprof/titanxp_bfs_gpu_summary.txt", 0, 0, 0, 0, 0, 0},
+      {"profiles/orion/resnet50_32_fb1.csv.gz", 946, 0, 0, 0, 0, 0},
+      {"profiles/orion/resnet101_32_fb1.csv.gz", 1847, 0, 0, 0, 0, 0},
+      {"profiles/orion/mobilenetv2_64_fb1.csv.gz", 890, 0, 0, 0, 0, 0},
+      {"profiles/orion/bert_8_fb1.csv.gz", 4777, 0, 0, 0, 0, 0},
+      {"profiles/orion/transformer_xl_8_fb1.csv.gz", 4354, 0, 0, 0, 0, 0},
       // The README speaks of 3 copies; the table of the file has 4 rows.
       {"nsys/cutlass_gemm_a100pcie_nsys2023.2.sqlite", 6, 4, 0, 21, 0, 0},
       // 157 of the GPU nodes, all of them copies, have no duration.

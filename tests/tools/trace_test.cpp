@@ -1,0 +1,110 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "sim/base/file.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace {
+
+using namespace tracecast;
+using namespace tracecast::test;
+using Json = nlohmann::json;
+
+/// Two kernels of 100 and 300 us, 100 us apart, the second launched late; a step of 600 us; a copy.
+const std::string kTrace =
+    R"~({"deviceProperties": [{"id": 0, "name": "Tesla T4"}], "traceEvents": [
+  {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":0,"dur":5,"args":{"correlation":1}},
+  {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":205,"dur":5,"args":{"correlation":2}},
+  {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":100,"dur":120,"args":{"External id":9}},
+  {"ph":"X","cat":"kernel","name":"volta_sgemm_128x64_nn","pid":0,"tid":7,"ts":10,"dur":100,
+   "args":{"device":0,"stream":7,"correlation":1}},
+  {"ph":"X","cat":"kernel","name":"void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(x)","pid":0,
+   "tid":7,"ts":210,"dur":300,"args":{"device":0,"stream":7,"correlation":2}},
+  {"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pageable -> Device)","pid":0,"tid":7,"ts":0,"dur":10,
+   "args":{"device":0,"stream":7,"bytes":1000000}},
+  {"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":600},
+  {"ph":"X","cat":"python_function","name":"f","pid":1,"tid":1,"ts":0,"dur":600},
+  {"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":-5}]})~";
+
+ProcessResult summary(const std::string& file, std::vector<std::string> more = {}) {
+  std::vector<std::string> command = {TRACECAST_PROGRAM, "trace", "summary", file};
+  command.insert(command.end(), more.begin(), more.end());
+  return run_process(command);
+}
+
+}  // namespace
+
+TEST_CASE("trace summary as JSON has the stable keys with the trace's figures") {
+  const TemporaryFolder folder;
+  write_file(folder.path() / "t.json", kTrace);
+  const ProcessResult result = summary(folder.path() / "t.json", {"--format", "json"});
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());
+  const Json doc = Json::parse(result.out);
+  CHECK(doc["schema"] == "tracecast.trace_summary/1");
+  CHECK(doc["gpu"] == "Tesla T4");
+  CHECK(doc["kernels"] == 2);
+  CHECK(doc["streams"] == 1);
+  CHECK(doc["span_s"].get<double>() == doctest::Approx(500e-6));
+  CHECK(doc["busy_s"].get<double>() == doctest::Approx(400e-6));
+  REQUIRE(doc["steps_s"].size() == 1);
+  CHECK(doc["steps_s"][0].get<double>() == doctest::Approx(600e-6));
+  REQUIRE(doc["classes"].size() == 3);
+  CHECK(doc["classes"][0]["class"] == "convolution");
+  CHECK(doc["classes"][0]["share"].get<double>() == doctest::Approx(300.0 / 410));
+  CHECK(doc["convolution_algorithms"][0]["algorithm"] == "winograd_nonfused");
+  CHECK(doc["copies"][0]["bytes_per_s"].get<double>() == doctest::Approx(1e11));
+  REQUIRE(doc["idle"].size() == 1);
+  CHECK(doc["idle"][0]["cause"] == "launch");
+  CHECK(doc["left_out"].size() == 2);
+  CHECK(doc["inputs"][0]["sha256"].get<std::string>().size() == 64);
+}
+
+TEST_CASE("trace summary as text stays within 80 columns and names what matters") {
+  const TemporaryFolder folder;
+  write_file(folder.path() / "t.json", kTrace);
+  const ProcessResult result = summary(folder.path() / "t.json");
+  CHECK(result.exit_code == 0);
+  for (const char* word :
+       {"Tesla T4", "1 step of 600 us", "winograd_nonfused", "launch: host dispatching",
+        "host_to_device, pageable", "DAMAGED: event of negative duration", "Python function"}) {
+    CAPTURE(word);
+    CHECK(result.out.find(word) != std::string::npos);
+  }
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    std::size_t columns = 0;
+    for (const char c : line) columns += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    CHECK(columns <= 80);
+    CHECK_FALSE(line.ends_with(' '));
+  }
+}
+
+TEST_CASE("trace summary as CSV has one line for each class") {
+  const TemporaryFolder folder;
+  write_file(folder.path() / "t.json", kTrace);
+  const ProcessResult result = summary(folder.path() / "t.json", {"--format", "csv"});
+  CHECK(result.out.starts_with("section,name,count,time_s,share\nclass,convolution,1,0.0003,"));
+}
+
+TEST_CASE("damaged records are a warning, and with --strict the answer no") {
+  const TemporaryFolder folder;
+  write_file(folder.path() / "t.json", kTrace);
+  CHECK(summary(folder.path() / "t.json", {"--strict"}).exit_code == 1);
+}
+
+TEST_CASE("what is no trace is refused in one line that names the formats") {
+  const TemporaryFolder folder;
+  write_file(folder.path() / "t.txt", "hello\n");
+  const ProcessResult result = summary(folder.path() / "t.txt");
+  CHECK(result.exit_code == 2);
+  CHECK(count_lines(result.err) == 1);
+  CHECK(result.err.find("nvprof") != std::string::npos);
+  CHECK(summary(folder.path() / "absent").exit_code == 2);
+}
