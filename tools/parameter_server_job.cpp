@@ -100,6 +100,9 @@ ServerPrediction predict_with_servers(const Job& job, const Sources& sources, Fa
       .update_rate = cpu.memory_bandwidth * sources.cost.cpu.memory_efficiency,
       .device_copy = device_copy_rate(fabric, first_worker)};
   if (on_gpu(options.device)) {
+    if (fabric.ranks_of(FabricNodeId{0}) == 0) {
+      throw InputError("--server-device", "gpu on a server without one", "cpu");
+    }
     request.server_copy = device_copy_rate(fabric, fabric.first_rank(FabricNodeId{0}));
     request.update_rate = job.gpu.dram_bandwidth * kDeviceStreaming;
   }

@@ -16,7 +16,8 @@ namespace {
 
 ChannelPath path_of(const StudyArguments& args, std::string_view key, const StudyContext& context) {
   const MachineSpec& machine = context.sources.machines.find(args.text("machine"));
-  return take_channel(args.text(key), machine, "", context.sources);
+  const std::string link = key == "over" ? args.text("over_link", "") : "";
+  return take_channel(args.text(key), machine, link, context.sources);
 }
 
 /// The message of "bytes=..." or "payload=skew" (ten buffers of the default sizes).
@@ -44,7 +45,7 @@ StudyAnswer channel_latency(const StudyArguments& args, StudyContext& context) {
                       three_digits(slow.in_us()))};
 }
 
-/// "channel_bandwidth machine= channel= over= bytes=|payload=": ratio of the two.
+/// "channel_bandwidth machine= channel= over= [over_link=] bytes=|payload=": ratio of the two.
 StudyAnswer channel_bandwidth(const StudyArguments& args, StudyContext& context) {
   const ChannelMessage message = message_of(args);
   const auto fast = point_to_point_bandwidth(path_of(args, "channel", context), message);

@@ -74,7 +74,7 @@ std::string study_json(const Study& study, const std::vector<StudyResult>& resul
     doc["rows"].push_back({{"row", row.id},
                            {"finding", row.finding},
                            {"printed", row.printed},
-                           {"published", json_of(row.published)},
+                           {"published", row.published ? Json(*row.published) : Json(row.printed)},
                            {"predicted", json_of(result.predicted)},
                            {"unit", row.unit},
                            {"agrees", result.agrees},
