@@ -10,6 +10,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "calibrate/fit/spread_likelihood.hpp"
@@ -61,6 +62,8 @@ class Judge {
 
   [[nodiscard]] std::optional<Judged> judge(const Measurement& row,
                                             std::optional<Seconds> floor) const {
+    // Whole steps have no form, and take long to price.
+    if (!std::holds_alternative<IsolatedOp>(row.work)) return std::nullopt;
     const auto estimate = estimate_measurement(row, *row.spec, none_, floor);
     if (!estimate || !estimate->form) return std::nullopt;
     const auto variance = [&](const CostProfile& profile) {
@@ -159,6 +162,7 @@ Fitted fit_spreads(const std::vector<Judged>& rows, const std::optional<Fitted>&
 void set_coverage(FitResult& fit, const MeasurementSet& sample) {
   fit.profile.fitted = {};
   for (const Measurement& row : sample.rows) {
+    if (!std::holds_alternative<IsolatedOp>(row.work)) continue;
     const auto estimate = estimate_measurement(row, *row.spec, fit.profile);
     if (estimate && estimate->form) {
       fit.profile.fitted[static_cast<std::size_t>(*estimate->form)]
