@@ -6,6 +6,7 @@
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
 #include "tools/subcommand.hpp"
+#include "tools/trace_replay.hpp"
 #include "tools/trace_report.hpp"
 #include "traces/open.hpp"
 
@@ -51,6 +52,7 @@ int print_summary(const SummaryOptions& options) {
 void add_trace_command(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("trace", "Read and understand recorded profiles");
   verb->require_subcommand(1);
+  add_trace_replay(*verb, exit_code);
 
   auto options = std::make_shared<SummaryOptions>();
   CLI::App* summary =

@@ -1,0 +1,56 @@
+#include "sim/cluster/replay.hpp"
+
+#include <algorithm>
+
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+using engine::Picoseconds;
+
+constexpr std::int64_t kLongestNs = Picoseconds::most().count() / 1000;
+
+Picoseconds picoseconds(std::int64_t ns) {
+  if (ns < 0 || ns > kLongestNs)
+    throw InputError("replay", std::to_string(ns) + " ns of work", "0 to 106 days");
+  return Picoseconds(ns * 1000);
+}
+
+/// How long at least one of the spans lasts.
+Picoseconds union_of(std::vector<std::pair<Picoseconds, Picoseconds>> spans) {
+  std::sort(spans.begin(), spans.end());
+  Picoseconds sum{}, covered{};
+  for (const auto& [begin, end] : spans) {
+    if (end <= covered) continue;
+    sum += end - std::max(begin, covered);
+    covered = end;
+  }
+  return sum;
+}
+
+}  // namespace
+
+ReplayRun replay(const ReplayProgram& program, const ReplayOptions& options) {
+  engine::TaskGraph graph;
+  graph.reserve(program.tasks.size(), program.dependencies.size());
+  for (const ReplayTask& task : program.tasks) {
+    const bool skipped = options.without_input && task.work == ReplayWork::Input;
+    graph.add_task(picoseconds(skipped ? 0 : task.duration_ns));
+  }
+  for (const ReplayDependency& d : program.dependencies)
+    graph.add_dependency(engine::TaskId{d.before}, engine::TaskId{d.after}, picoseconds(d.lag_ns));
+
+  ReplayRun run{graph.run(), {}, {}};
+  for (const ReplayStep& step : program.steps)
+    run.steps.push_back(run.schedule.end[step.end] - run.schedule.end[step.begin]);
+  std::vector<std::pair<Picoseconds, Picoseconds>> kernels;
+  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
+    if (program.tasks[i].work == ReplayWork::Kernel)
+      kernels.emplace_back(run.schedule.start[i], run.schedule.end[i]);
+  }
+  run.kernel_busy = union_of(std::move(kernels));
+  return run;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,25 @@
+#pragma once
+#include <vector>
+
+#include "models/replay_program.hpp"
+#include "sim/engine/task_graph.hpp"
+
+namespace tracecast {
+
+struct ReplayOptions {
+  bool without_input = false;  ///< loading of data takes no time
+};
+
+/// A replayed recording: when everything ran, and what follows from it.
+struct ReplayRun {
+  engine::Schedule schedule;               ///< by task of the program
+  std::vector<engine::Picoseconds> steps;  ///< by step of the program
+  engine::Picoseconds kernel_busy{};       ///< at least one kernel running
+};
+
+/// Runs the program on the engine: every task as soon as what it waits for allows. Durations of GPU work are the
+/// recording's, so nothing else contends for the GPU. Throws InputError when the recording contradicts itself (work
+/// that waits for itself) or is longer than the clock counts (106 days).
+[[nodiscard]] ReplayRun replay(const ReplayProgram& program, const ReplayOptions& options = {});
+
+}  // namespace tracecast

@@ -1,0 +1,315 @@
+#include "traces/replay/program.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+
+#include "sim/base/error.hpp"
+#include "traces/replay/gpu_work.hpp"
+#include "traces/replay/host_threads.hpp"
+#include "traces/replay/waits.hpp"
+
+namespace tracecast::traces {
+namespace {
+
+constexpr std::uint32_t kNone = GpuWorks::kNone;
+/// A begin this much later than anything recorded explains is counted.
+constexpr std::int64_t kLateNs = 20'000;
+
+std::int64_t median(std::vector<std::int64_t>& values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Everything within half the clock of the first record: differences cannot overflow.
+std::int64_t first_moment(const Trace& trace, const GpuWorks& works) {
+  constexpr std::int64_t kLongest = std::numeric_limits<std::int64_t>::max() / 4;
+  std::int64_t first = kLongest, last = -kLongest;
+  const auto include = [&](const Span& span) {
+    first = std::min(first, span.begin_ns);
+    if (span.begin_ns > kLongest || span.begin_ns < -kLongest || span.duration_ns > kLongest ||
+        span.duration_ns < 0)
+      throw InputError(trace.source, "a record at " + std::to_string(span.begin_ns) + " ns",
+                       "times and durations that a replay can add up");
+    last = std::max(last, span.end_ns());
+  };
+  for (const GpuWork& work : works.all) include(work.span);
+  for (const Span& span : trace.calls.span) include(span);
+  for (std::size_t i = 0; i < trace.marks.size(); ++i) {
+    if (!trace.marks.on_gpu[i] && trace[trace.marks.name[i]].starts_with("ProfilerStep"))
+      include(trace.marks.span[i]);
+  }
+  return last < first ? 0 : first;
+}
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const Trace& trace, const KernelNames& names)
+      : trace_(trace),
+        works_(trace, names),
+        begin_ns_(first_moment(trace, works_)),
+        waits_(find_waits(trace, works_, build_.account)),
+        host_(find_host_threads(trace, threads_that_launch(), begin_ns_)) {
+    build_.account.overlapping = works_.overlapping;
+    build_.account.handoffs = host_.handoffs;
+  }
+
+  ReplayBuild build() {
+    add_tracks();
+    add_gpu_tasks();
+    add_host_tasks();
+    learn_usual_lags();
+    for (std::uint32_t i = 0; i < works_.all.size(); ++i) release(i);
+    return std::move(build_);
+  }
+
+ private:
+  /// One reason for GPU work to begin.
+  struct Candidate {
+    std::uint32_t task = 0;
+    std::int64_t at_ns = 0;  ///< as recorded
+    ReplayReason reason{};
+  };
+  /// Tasks of a call on its thread.
+  struct CallTasks {
+    std::uint32_t reached = kNone;             ///< ends when the host begins the call
+    std::uint32_t done = kNone;                ///< ends when the call returns
+    std::int64_t reached_ns = 0, done_ns = 0;  ///< as recorded
+    bool waits = false;
+  };
+
+  [[nodiscard]] std::vector<bool> threads_that_launch() const {
+    std::vector<bool> launch(trace_.threads.size(), false);
+    for (const GpuWork& work : works_.all) {
+      if (work.work == ReplayWork::Kernel && work.call != kNone)
+        launch[trace_.calls.thread[work.call].index] = true;
+    }
+    return launch;
+  }
+
+  std::uint32_t name(std::string_view text) {
+    const auto [at, is_new] =
+        names_.emplace(std::string(text), static_cast<std::uint32_t>(build_.program.names.size()));
+    if (is_new) build_.program.names.emplace_back(text);
+    return at->second;
+  }
+  std::uint32_t add_task(ReplayTask task) {
+    build_.program.tasks.push_back(task);
+    return static_cast<std::uint32_t>(build_.program.tasks.size() - 1);
+  }
+  void add_dependency(std::uint32_t before, std::uint32_t after, std::int64_t lag_ns,
+                      ReplayReason reason) {
+    build_.program.dependencies.push_back(
+        {before, after, std::max<std::int64_t>(lag_ns, 0), reason});
+  }
+
+  void add_tracks() {
+    for (const Stream& stream : trace_.streams)
+      build_.program.tracks.push_back({true, stream.device, stream.number, ""});
+    for (std::size_t i = 0; i < trace_.threads.size(); ++i)
+      build_.program.tracks.push_back(
+          {false, 0, static_cast<std::int64_t>(i), trace_.threads[i].thread});
+  }
+
+  void add_gpu_tasks() {
+    for (const GpuWork& work : works_.all) {
+      std::uint32_t text = 0;
+      if (work.work == ReplayWork::Kernel) text = name(trace_[work.name]);
+      if (work.work == ReplayWork::Copy)
+        text = name("copy " + std::string(to_string(work.copy)) + ", " +
+                    std::string(to_string(work.memory)));
+      if (work.work == ReplayWork::Memset) text = name("memset");
+      add_task({work.work, work.kernel_class, work.stream.index, text, work.span.duration_ns,
+                work.bytes});
+    }
+  }
+
+  /// What a call of this name takes when it waits for nothing: the least that any did.
+  [[nodiscard]] std::vector<std::int64_t> least_by_call_name() const {
+    std::vector<std::int64_t> least(trace_.names.size(), std::numeric_limits<std::int64_t>::max());
+    for (std::size_t i = 0; i < trace_.calls.size(); ++i) {
+      std::int64_t& known = least[trace_.calls.name[i].index];
+      known = std::min(known, trace_.calls.span[i].duration_ns);
+    }
+    return least;
+  }
+
+  void add_host_tasks() {
+    calls_.resize(trace_.calls.size());
+    const std::vector<std::int64_t> least = least_by_call_name();
+    std::map<std::uint32_t, std::uint32_t> step_begin;  // by mark
+    std::vector<std::vector<std::uint32_t>> done(host_.threads.size());
+    std::vector<std::pair<std::uint32_t, const HostEvent*>> handoffs;  // (task, event)
+    for (std::uint32_t thread = 0; thread < host_.threads.size(); ++thread) {
+      std::uint32_t last = kNone;
+      const auto track = static_cast<std::uint32_t>(trace_.streams.size() + thread);
+      const auto follow = [&](ReplayTask task) {
+        const std::uint32_t added = add_task(task);
+        if (last != kNone) add_dependency(last, added, 0, ReplayReason::Program);
+        return last = added;
+      };
+      for (const HostEvent& event : host_.threads[thread]) {
+        const std::uint32_t first =
+            follow({ReplayWork::HostWork, KernelClass::Other, track, 0, event.host_ns, 0});
+        if (event.after) handoffs.emplace_back(first, &event);
+        if (event.input_ns > 0)
+          follow({ReplayWork::Input, KernelClass::Other, track, 0, event.input_ns, 0});
+        if (event.kind == HostEvent::Kind::Call) {
+          const NameId call_name = trace_.calls.name[event.index];
+          CallTasks& call = calls_[event.index];
+          call.reached = last;
+          call.reached_ns = event.span.begin_ns;
+          call.done_ns = event.span.end_ns();
+          const HostWait* wait = wait_of(event.index);
+          const std::uint32_t task = follow({ReplayWork::Call, KernelClass::Other, track,
+                                             name(trace_[call_name]), event.span.duration_ns, 0});
+          call.waits = wait != nullptr;
+          if (wait) add_wait(*wait, event, least[call_name.index], task, follow);
+          call.done = last;
+        } else {
+          const std::uint32_t text = name(trace_[trace_.marks.name[event.index]]);
+          const std::uint32_t mark =
+              follow({ReplayWork::Mark, KernelClass::Other, track, text, 0, 0});
+          if (event.kind == HostEvent::Kind::StepBegin) {
+            step_begin[event.index] = mark;
+          } else if (const auto at = step_begin.find(event.index); at != step_begin.end()) {
+            build_.program.steps.push_back({text, at->second, mark});
+          }
+        }
+        done[thread].push_back(last);
+      }
+    }
+    for (const auto& [task, event] : handoffs)
+      add_dependency(done[event->after->first][event->after->second], task, 0,
+                     ReplayReason::Handoff);
+  }
+
+  [[nodiscard]] const HostWait* wait_of(std::uint32_t call) const {
+    const auto at =
+        std::lower_bound(waits_.host.begin(), waits_.host.end(), call,
+                         [](const HostWait& wait, std::uint32_t c) { return wait.call < c; });
+    return at != waits_.host.end() && at->call == call ? &*at : nullptr;
+  }
+
+  /// The call takes its own time; it returns a lag after what it waits for, when that ends later than it begins.
+  template <class Follow>
+  void add_wait(const HostWait& wait, const HostEvent& event, std::int64_t least_ns,
+                std::uint32_t call_task, const Follow& follow) {
+    const Span& span = event.span;
+    std::int64_t last_end = std::numeric_limits<std::int64_t>::min();
+    for (const std::uint32_t work : wait.awaited)
+      last_end = std::max(last_end, works_.all[work].span.end_ns());
+    const bool waited = last_end > span.begin_ns;
+    const std::int64_t lag = std::max<std::int64_t>(span.end_ns() - last_end, 0);
+    ReplayTask& call = build_.program.tasks[call_task];
+    if (waited) call.duration_ns = std::min(least_ns, lag);
+    const ReplayTask done{ReplayWork::Wait, KernelClass::Other, call.track, call.name, 0, 0};
+    const std::uint32_t task = follow(done);
+    for (const std::uint32_t work : wait.awaited)
+      add_dependency(work, task, waited ? lag : 0, ReplayReason::Wait);
+  }
+
+  /// Why a piece of GPU work may have begun when it did.
+  void find_candidates(std::uint32_t index, std::vector<Candidate>& candidates) const {
+    candidates.clear();
+    const GpuWork& work = works_.all[index];
+    if (work.call != kNone) {
+      const CallTasks& call = calls_[host_.outer[work.call]];
+      // A call that takes this long does something else first: loads code, waits for room in the queue.
+      const bool at_end = call.done_ns - call.reached_ns > kLateNs && !call.waits &&
+                          call.done_ns <= work.span.begin_ns;
+      if (call.reached != kNone) {
+        candidates.push_back({at_end ? call.done : call.reached,
+                              at_end ? call.done_ns : call.reached_ns, ReplayReason::Launch});
+      }
+    }
+    if (work.before != kNone)
+      candidates.push_back(
+          {work.before, works_.all[work.before].span.end_ns(), ReplayReason::Stream});
+    auto at = std::lower_bound(
+        waits_.streams.begin(), waits_.streams.end(), index,
+        [](const StreamWait& wait, std::uint32_t waiter) { return wait.waiter < waiter; });
+    for (; at != waits_.streams.end() && at->waiter == index; ++at)
+      candidates.push_back(
+          {at->awaited, works_.all[at->awaited].span.end_ns(), ReplayReason::Event});
+  }
+
+  [[nodiscard]] std::int64_t usual(const GpuWork& work, ReplayReason reason) const {
+    return usual_[static_cast<std::size_t>(work.work)][static_cast<std::size_t>(reason)];
+  }
+  [[nodiscard]] const Candidate& binding(const GpuWork& work,
+                                         const std::vector<Candidate>& candidates) const {
+    return *std::max_element(
+        candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
+          return a.at_ns + usual(work, a.reason) < b.at_ns + usual(work, b.reason);
+        });
+  }
+
+  void learn_usual_lags() {
+    std::array<std::array<std::vector<std::int64_t>, 3>, 3> lags;
+    std::vector<Candidate> candidates;
+    for (std::uint32_t i = 0; i < works_.all.size(); ++i) {
+      const GpuWork& work = works_.all[i];
+      find_candidates(i, candidates);
+      if (candidates.empty()) continue;
+      const Candidate& cause = binding(work, candidates);
+      lags[static_cast<std::size_t>(work.work)][static_cast<std::size_t>(cause.reason)].push_back(
+          std::max<std::int64_t>(work.span.begin_ns - cause.at_ns, 0));
+    }
+    for (std::size_t kind = 0; kind < lags.size(); ++kind) {
+      for (std::size_t reason = 0; reason < lags[kind].size(); ++reason)
+        usual_[kind][reason] = median(lags[kind][reason]);
+    }
+  }
+
+  /// What the work waits for, the last one with the recorded lag.
+  void release(std::uint32_t index) {
+    const GpuWork& work = works_.all[index];
+    std::vector<Candidate> candidates;
+    find_candidates(index, candidates);
+    if (work.call == kNone) ++build_.account.unlaunched;
+    if (candidates.empty()) {
+      // Nothing recorded comes before it: it waits as long as the recording had run.
+      const std::uint32_t start =
+          add_task({ReplayWork::HostWork, KernelClass::Other, work.stream.index, 0,
+                    work.span.begin_ns - begin_ns_, 0});
+      return add_dependency(start, index, 0, ReplayReason::Launch);
+    }
+    const Candidate& cause = binding(work, candidates);
+    // What begins during a long call waits for the host's own work in there.
+    const bool in_call =
+        work.call != kNone && work.span.begin_ns <= trace_.calls.span[work.call].end_ns();
+    const std::int64_t late = work.span.begin_ns - cause.at_ns - usual(work, cause.reason);
+    if (late > kLateNs && !in_call) {
+      ++build_.account.late;
+      build_.account.late_ns += late;
+    }
+    for (const Candidate& c : candidates) {
+      std::int64_t lag = work.span.begin_ns - c.at_ns;
+      if (c.reason == ReplayReason::Launch && lag < 0) ++build_.account.early;
+      if (&c != &cause) lag = std::min(lag, usual(work, c.reason));
+      add_dependency(c.task, index, lag, c.reason);
+    }
+  }
+
+  const Trace& trace_;
+  ReplayBuild build_;
+  GpuWorks works_;
+  std::int64_t begin_ns_;
+  Waits waits_;
+  HostThreads host_;
+  std::map<std::string, std::uint32_t, std::less<>> names_{{"", 0}};
+  std::vector<CallTasks> calls_;
+  std::int64_t usual_[3][3] = {};  ///< by ReplayWork of the GPU and ReplayReason
+};
+
+}  // namespace
+
+ReplayBuild build_replay_program(const Trace& trace, const KernelNames& names) {
+  return ProgramBuilder(trace, names).build();
+}
+
+}  // namespace tracecast::traces
