@@ -73,6 +73,7 @@ int run(int argc, char** argv) {
   add_hardware_command(app, exit_code);
   add_networks_command(app, exit_code);
   add_calibrate_command(app, exit_code);
+  add_cluster_command(app, exit_code);
   add_collectives_command(app, exit_code);
   add_net_command(app, exit_code);
   add_study_command(app, exit_code);

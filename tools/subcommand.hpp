@@ -17,6 +17,7 @@ void add_gpus_command(CLI::App& app, int& exit_code);
 void add_hardware_command(CLI::App& app, int& exit_code);
 void add_networks_command(CLI::App& app, int& exit_code);
 void add_calibrate_command(CLI::App& app, int& exit_code);
+void add_cluster_command(CLI::App& app, int& exit_code);
 void add_collectives_command(CLI::App& app, int& exit_code);
 void add_net_command(CLI::App& app, int& exit_code);
 void add_study_command(CLI::App& app, int& exit_code);

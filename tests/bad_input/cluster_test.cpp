@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sim/base/file.hpp"
+#include "sim/base/random.hpp"
 #include "tests/bad_input/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -125,6 +126,31 @@ TEST_CASE("leaves that cannot be are refused") {
     CAPTURE(network);
     write_file(file, group + "network { " + network + " }");
     check_refuses(use(file));
+  }
+}
+
+TEST_CASE("a damaged cluster file is answered or refused") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "cluster.textproto";
+  Random random(2026);
+  for (int round = 0; round < 60; ++round) {
+    std::string text = kGood;
+    for (int hit = 0; hit < 3; ++hit) {
+      const std::size_t at = random.below(text.size());
+      switch (random.below(3)) {
+        case 0:
+          text[at] = static_cast<char>(text[at] ^ (1 << random.below(7)));
+          break;
+        case 1:
+          text.erase(at, 1 + random.below(8));
+          break;
+        default:
+          text.insert(at, text.substr(random.below(text.size()), 1 + random.below(20)));
+      }
+    }
+    CAPTURE(round);
+    write_file(file, text);
+    check_survives(use(file));
   }
 }
 

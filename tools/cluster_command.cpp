@@ -1,0 +1,227 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/cluster/checkpoints.hpp"
+#include "sim/cluster/collective.hpp"
+#include "sim/cluster/fold.hpp"
+#include "tools/cluster_options.hpp"
+#include "tools/output.hpp"
+#include "tools/subcommand.hpp"
+#include "tools/version.hpp"
+
+namespace tracecast {
+namespace {
+
+struct Options {
+  std::string gpu;
+  ClusterOptions cluster;
+  SourceOptions sources;
+  std::string format = "text";
+};
+
+/// As `nvidia-smi topo -m` abbreviates ways.
+std::string_view short_name(const Fabric& fabric, Rank a, Rank b) {
+  const Route route = fabric.route(a, b);
+  switch (route.kind) {
+    case RouteKind::Self:
+      return "X";
+    case RouteKind::Nvlink:
+      return "NV";
+    case RouteKind::PcieSwitch:
+      return "PIX";
+    case RouteKind::HostBridge:
+      return "PHB";
+    case RouteKind::Socket:
+      return "SYS";
+    case RouteKind::Network:
+      return "NET";
+  }
+  return "?";
+}
+
+BytesPerSecond rate_of(const Fabric& fabric, const Route& route) {
+  BytesPerSecond rate{};
+  for (const FabricLinkId id : route.links) {
+    const BytesPerSecond link = fabric.link(id).bandwidth;
+    rate = rate > BytesPerSecond(0) ? min(rate, link) : link;
+  }
+  return rate;
+}
+
+/// "6.0", "225": GB/s in three columns.
+std::string show_rate(BytesPerSecond rate) {
+  const double value = rate.in_gb_per_s();
+  return value < 9.95 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
+}
+
+/// Ways among the GPUs of a node: kind, and GB/s of the narrowest link; "*" through host memory.
+std::string ways_text(const Fabric& fabric, FabricNodeId node) {
+  constexpr std::uint32_t kMost = 8;  // that fit into 80 columns
+  const std::uint32_t shown = std::min(fabric.ranks_of(node), kMost);
+  const std::uint32_t first = fabric.first_rank(node).index;
+  std::string out = "      ";
+  for (std::uint32_t i = 0; i < shown; ++i) out += fmt::format("{:>9}", fmt::format("gpu{}", i));
+  out += "\n";
+  for (std::uint32_t i = 0; i < shown; ++i) {
+    out += fmt::format("{:<6}", fmt::format("gpu{}", i));
+    for (std::uint32_t j = 0; j < shown; ++j) {
+      const Rank a{first + i}, b{first + j};
+      const Route route = fabric.route(a, b);
+      out += fmt::format("{:>9}", i == j ? "X"
+                                         : fmt::format("{} {}{}", short_name(fabric, a, b),
+                                                       show_rate(rate_of(fabric, route)),
+                                                       route.is_staged ? "*" : ""));
+    }
+    out += "\n";
+  }
+  if (shown < fabric.ranks_of(node)) {
+    out += fmt::format("and {} more\n", fabric.ranks_of(node) - shown);
+  }
+  return out;
+}
+
+/// The first node of every group that has any.
+std::vector<FabricNodeId> first_nodes(const Fabric& fabric) {
+  std::vector<FabricNodeId> firsts;
+  const ClusterGroup* before = nullptr;
+  for (std::uint32_t n = 0; n < fabric.num_nodes(); ++n) {
+    const ClusterGroup* group = &fabric.group_of({n});
+    if (group != before) firsts.push_back({n});
+    before = group;
+  }
+  return firsts;
+}
+
+std::string text(const Cluster& cluster) {
+  const Fabric& fabric = cluster.fabric;
+  std::string out =
+      fmt::format("{} GPUs on {} node{}, {} links\n", fabric.num_ranks(), fabric.num_nodes(),
+                  fabric.num_nodes() == 1 ? "" : "s", fabric.links().size());
+  for (const std::string& line : cluster.assumptions) {
+    out += wrap("assumed: " + line, 80, 2) + "\n";
+  }
+  for (const FabricNodeId node : first_nodes(fabric)) {
+    const ClusterGroup& group = fabric.group_of(node);
+    out += fmt::format("\n{} x {}", group.count, fabric.machine_of(node).id);
+    if (fabric.ranks_of(node) > 0) {
+      out += fmt::format(" of {} {}", fabric.ranks_of(node),
+                         fabric.gpu_of(fabric.first_rank(node)).id);
+    }
+    if (group.compute_time_factor != 1) {
+      out += fmt::format(", kernels take {} times", three_digits(group.compute_time_factor));
+    }
+    out += "\n" + ways_text(fabric, node);
+  }
+  out +=
+      "\nGB/s of the narrowest link: NV over NVLink, PIX below one switch, PHB below\n"
+      "one socket, SYS between sockets; * through host memory.\n";
+  const auto in_collectives = fold(fabric, Meeting::InCollectives).sizes.size();
+  const auto in_messages = fold(fabric, Meeting::InMessages).sizes.size();
+  out += fmt::format("\nranks alike: {} kind{} in collectives, {} in messages\n", in_collectives,
+                     in_collectives == 1 ? "" : "s", in_messages);
+  if (const auto& failures = fabric.spec().failures) {
+    const CheckpointPlan plan = plan_checkpoints(*failures, fabric.num_nodes());
+    out +=
+        fmt::format("a failure in {} h; a checkpoint after {} min of computing leaves {} %\n",
+                    three_digits(plan.cluster_mtbf.in_s() / 3600),
+                    three_digits(plan.interval.in_s() / 60), three_digits(100 * plan.useful_share));
+  }
+  return out;
+}
+
+std::string json(const Cluster& cluster) {
+  using Json = nlohmann::ordered_json;
+  const Fabric& fabric = cluster.fabric;
+  Json doc{{"schema", "tracecast.cluster/1"}, {"version", kVersion},
+           {"gpus", fabric.num_ranks()},      {"nodes", fabric.num_nodes()},
+           {"links", fabric.links().size()},  {"assumptions", cluster.assumptions},
+           {"groups", Json::array()}};
+  if (cluster.file) {
+    doc["cluster"] = {{"name", cluster.file->name}, {"sha256", cluster.file->sha256}};
+  }
+  for (const FabricNodeId node : first_nodes(fabric)) {
+    const ClusterGroup& group = fabric.group_of(node);
+    Json ways = Json::array();
+    const std::uint32_t first = fabric.first_rank(node).index, count = fabric.ranks_of(node);
+    for (std::uint32_t i = first; i < first + count; ++i) {
+      for (std::uint32_t j = first; j < first + count; ++j) {
+        if (i == j) continue;
+        const Route route = fabric.route(Rank{i}, Rank{j});
+        ways.push_back({{"from", i - first},
+                        {"to", j - first},
+                        {"kind", to_string(route.kind)},
+                        {"gb_per_s", rate_of(fabric, route).in_gb_per_s()},
+                        {"latency_us", route.latency.in_us()},
+                        {"through_host_memory", route.is_staged}});
+      }
+    }
+    doc["groups"].push_back({{"name", group.name},
+                             {"count", group.count},
+                             {"machine", fabric.machine_of(node).id},
+                             {"gpus", count},
+                             {"compute_time_factor", group.compute_time_factor},
+                             {"ways", std::move(ways)}});
+    if (count > 0) doc["groups"].back()["gpu"] = fabric.gpu_of(Rank{first}).id;
+  }
+  doc["rank_classes"] = {{"in_collectives", fold(fabric, Meeting::InCollectives).sizes},
+                         {"in_messages", fold(fabric, Meeting::InMessages).sizes}};
+  if (const auto& failures = fabric.spec().failures) {
+    const CheckpointPlan plan = plan_checkpoints(*failures, fabric.num_nodes());
+    doc["checkpoints"] = {{"mtbf_s", plan.cluster_mtbf.in_s()},
+                          {"interval_s", plan.interval.in_s()},
+                          {"useful_share", plan.useful_share}};
+  }
+  return doc.dump(2) + "\n";
+}
+
+std::string csv(const Cluster& cluster) {
+  const Fabric& fabric = cluster.fabric;
+  std::string out = "group,machine,from,to,kind,gb_per_s,latency_us,through_host_memory\n";
+  for (const FabricNodeId node : first_nodes(fabric)) {
+    const std::uint32_t first = fabric.first_rank(node).index, count = fabric.ranks_of(node);
+    for (std::uint32_t i = first; i < first + count; ++i) {
+      for (std::uint32_t j = first; j < first + count; ++j) {
+        if (i == j) continue;
+        const Route route = fabric.route(Rank{i}, Rank{j});
+        out += fmt::format("{},{},{},{},{},{},{},{}\n", csv_field(fabric.group_of(node).name),
+                           fabric.machine_of(node).id, i - first, j - first, to_string(route.kind),
+                           rate_of(fabric, route).in_gb_per_s(), route.latency.in_us(),
+                           route.is_staged ? 1 : 0);
+      }
+    }
+  }
+  return out;
+}
+
+int cluster_command(const Options& o) {
+  const Sources sources = load_sources(o.sources);
+  const Cluster cluster = make_cluster(o.cluster, o.gpu, sources);
+  write_answer(o.format == "json"  ? json(cluster)
+               : o.format == "csv" ? csv(cluster)
+                                   : text(cluster));
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_cluster_command(CLI::App& app, int& exit_code) {
+  auto o = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand(
+      "cluster", "Ways between the GPUs of machines, ranks that are alike, checkpoints");
+  verb->add_option("--gpu", o->gpu, "GPU in the machine's slots")->type_name("ID");
+  verb->add_option("--machine", o->cluster.machine, "Machine; else a usual one for the GPU")
+      ->type_name("ID");
+  add_cluster_options(*verb, o->cluster);
+  add_source_options(*verb, o->sources);
+  add_format_option(*verb, o->format);
+  verb->footer("Example: tracecast cluster --machine dgx1_v100 --gpus 8");
+  verb->callback([o, &exit_code] { exit_code = cluster_command(*o); });
+}
+
+}  // namespace tracecast
