@@ -43,6 +43,8 @@ std::string_view to_string(OpKind kind) {
       return "Linear";
     case OpKind::MatMul:
       return "MatMul";
+    case OpKind::Attention:
+      return "Attention";
     case OpKind::MaxPool:
       return "MaxPool";
     case OpKind::AvgPool:
@@ -191,10 +193,18 @@ double RecurrentAttributes::macs() const {
          static_cast<double>(directions()) * per_step;
 }
 
+double AttentionAttributes::scores() const {
+  return static_cast<double>(batch) * static_cast<double>(heads) * static_cast<double>(queries) *
+         static_cast<double>(keys) * (causal ? 0.5 : 1.0);
+}
+
+double AttentionAttributes::macs() const { return 2 * scores() * static_cast<double>(width); }
+
 double macs(const Op& op) {
   if (const auto* conv = std::get_if<ConvAttributes>(&op.attributes)) return conv->macs();
   if (const auto* product = std::get_if<MatMulAttributes>(&op.attributes)) return product->macs();
   if (const auto* layer = std::get_if<RecurrentAttributes>(&op.attributes)) return layer->macs();
+  if (const auto* layer = std::get_if<AttentionAttributes>(&op.attributes)) return layer->macs();
   return 0;
 }
 

@@ -49,6 +49,9 @@ enum class OpKind {
   ConvTranspose,
   Linear,  ///< y = x W^T + b; inputs: x, weight[, bias]
   MatMul,  ///< batched product of two activations
+  /// softmax(Q K^T) V in one kernel that never stores the scores (FlashAttention); inputs: packed Q K V, or Q, K, V;
+  /// outputs: y, one statistic per query and head
+  Attention,
   MaxPool,
   AvgPool,  ///< global pooling: kernel = image
   BatchNorm,
@@ -167,10 +170,22 @@ struct RecurrentAttributes {
   /// G*H * (input of the layer + P) + (H * P when projected).
   [[nodiscard]] double macs() const;
 };
+/// Attention of `queries` to `keys` positions per sequence and head; several query heads may share a head of keys and
+/// values.
+struct AttentionAttributes {
+  std::int64_t batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1;
+  std::int64_t width = 1;  ///< of a head
+  bool causal = false;     ///< a query sees the keys up to its own position only
+  /// Scores that are computed: batch * heads * queries * keys, half of them when causal.
+  [[nodiscard]] double scores() const;
+  /// Multiply-adds of the two forward products: 2 * scores * width.
+  [[nodiscard]] double macs() const;
+  friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
+};
 struct NoAttributes {};
 using Attributes = std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes,
                                 ElementwiseAttributes, NormAttributes, ReduceAttributes,
-                                OptimizerAttributes, RecurrentAttributes>;
+                                OptimizerAttributes, RecurrentAttributes, AttentionAttributes>;
 
 /// A node of the network graph.
 struct Op {
@@ -183,7 +198,7 @@ struct Op {
   std::optional<OpId> forward{};    ///< of backward and update ops: the forward op they belong to
   std::string note{};               ///< of Unknown ops: the operator's name in its file
 };
-/// Multiply-adds of an op whose attributes are those of a convolution, product or recurrent layer,
+/// Multiply-adds of an op whose attributes are those of a convolution, product, attention or recurrent layer,
 /// whatever its pass; else 0.
 [[nodiscard]] double macs(const Op& op);
 
@@ -217,7 +232,7 @@ class NetworkGraph {
 
   /// Elements of all Weight tensors: the published "parameters".
   [[nodiscard]] std::int64_t parameter_count() const;
-  /// Multiply-adds of Conv, ConvTranspose, Linear, MatMul and Recurrent ops of the forward pass, whole batch.
+  /// Multiply-adds of Conv, ConvTranspose, Linear, MatMul, Attention and Recurrent ops of the forward pass, whole batch.
   [[nodiscard]] double forward_macs() const;
 
  private:

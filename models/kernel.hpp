@@ -92,7 +92,13 @@ struct RecurrentWork {
   bool may_split_k = false;  ///< the library cuts long inner products
   bool persistent = false;   ///< one kernel, the weights read once
 };
-using Work = std::variant<StreamWork, MatrixWork, ConvWork, ReductionWork, RecurrentWork>;
+/// Attention in one kernel: blocks of queries pass over the keys, scores stay on the SM.
+struct AttentionWork {
+  AttentionAttributes shape;
+  int products = 2;  ///< per score and unit of width: 2 forward, 5 backward
+};
+using Work =
+    std::variant<StreamWork, MatrixWork, ConvWork, ReductionWork, RecurrentWork, AttentionWork>;
 
 /// One GPU kernel: what it computes and moves, not how long it takes.
 struct Kernel {

@@ -297,6 +297,13 @@ class Backward {
       case OpKind::MatMul:
         matmul(id, in, dy);
         break;
+      case OpKind::Attention: {
+        std::vector<TensorId> reads = in;
+        reads.insert(reads.end(), out.begin(), out.end());
+        reads.push_back(dy);
+        emit_for_all(in, id, Pass::Backward, std::move(reads));
+        break;
+      }
       case OpKind::BatchNorm:
       case OpKind::LayerNorm:
       case OpKind::InstanceNorm:

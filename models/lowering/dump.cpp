@@ -30,6 +30,12 @@ struct WorkPrinter {
                    w.product.m, w.product.n, w.product.k, w.persistent ? " persistent" : "");
     if (w.projection > 0) fmt::format_to(out, " projection={}", w.projection);
   }
+  void operator()(const AttentionWork& w) const {
+    const AttentionAttributes& a = w.shape;
+    fmt::format_to(out, "attention batch={} heads={} queries={} keys={} width={} products={}{}",
+                   a.batch, a.heads, a.queries, a.keys, a.width, w.products,
+                   a.causal ? " causal" : "");
+  }
   void operator()(const ReductionWork& w) const {
     fmt::format_to(out, "reduction rows={} cols={} passes={:g}{}", w.rows, w.cols, w.passes,
                    w.strided ? " strided" : "");

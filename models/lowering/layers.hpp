@@ -36,6 +36,9 @@ struct Context {
 /// Linear and MatMul, all passes: the attributes describe the product that is computed
 /// (models/training.hpp).
 [[nodiscard]] std::vector<Kernel> lower_product(const Context& context, const Op& op);
+/// Attention in one kernel. Forward: Q, K, V in, Y out. Backward: rows of dY and Y multiplied and summed first, then
+/// the scores again and five products. Source: Dao, "FlashAttention-2", arXiv 2307.08691, algorithms 1 and 2.
+[[nodiscard]] std::vector<Kernel> lower_attention(const Context& context, const Op& op);
 /// y += bias, y of `elements`.
 [[nodiscard]] Kernel bias_add(const Context& context, Pass pass, double elements, double channels);
 /// db = sum of dy over everything but its `channels`.

@@ -51,6 +51,8 @@ class Lowering {
       case OpKind::Linear:
       case OpKind::MatMul:
         return append(id, lower_product(context_, op));
+      case OpKind::Attention:
+        return append(id, lower_attention(context_, op));
       case OpKind::Recurrent:
         append(id, {});
         step_.ops.back().candidates = lower_recurrent(context_, op, gpu_);
@@ -349,6 +351,7 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {
       if (framework.compiler && framework.compiler->expands_normalization) return time;
       return time + framework.dispatch_per_library_call;
     case OpKind::Recurrent:
+    case OpKind::Attention:
       return time + framework.dispatch_per_library_call;
     case OpKind::LayerNorm:
     case OpKind::GroupNorm:

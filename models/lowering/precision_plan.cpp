@@ -59,7 +59,8 @@ class Planner {
   void plan_mixed(std::span<const std::string> wide_words) {
     widen_inputs();
     for_each_op([&](const Op& op) {
-      if (is_convolution(op) || op.kind == OpKind::Linear || op.kind == OpKind::MatMul)
+      if (is_convolution(op) || op.kind == OpKind::Linear || op.kind == OpKind::MatMul ||
+          op.kind == OpKind::Attention)
         return false;
       const std::string_view word = word_of(op);
       if (std::find(wide_words.begin(), wide_words.end(), word) != wide_words.end()) return true;

@@ -97,4 +97,31 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
   return kernels;
 }
 
+std::vector<Kernel> lower_attention(const Context& context, const Op& op) {
+  const auto& a = std::get<AttentionAttributes>(op.attributes);
+  const bool is_forward = op.pass == Pass::Forward;
+  std::vector<Kernel> kernels;
+  if (!is_forward) {
+    const Bytes dy = context.bytes(context.incoming_gradient(op));
+    const double elements = context.elements(context.incoming_gradient(op));
+    kernels.push_back(stream_kernel("row_sums", KernelClass::Reduction, op.pass,
+                                    context.formats.storage, dy * 2.0,
+                                    dy / static_cast<double>(a.width), elements, 2));
+  }
+  Kernel kernel;
+  kernel.name = "attention";
+  kernel.kernel_class = KernelClass::BatchedGemm;
+  kernel.pass = op.pass;
+  kernel.data = context.formats.storage;
+  kernel.math = product_formats(context.formats).math;
+  kernel.unit = context.formats.unit;
+  const AttentionWork work{.shape = a, .products = is_forward ? 2 : 5};
+  kernel.flops = Flops(2.0 * work.products * a.scores() * static_cast<double>(a.width));
+  kernel.read = context.input_bytes(op);
+  kernel.written = context.output_bytes(op);
+  kernel.work = work;
+  kernels.push_back(std::move(kernel));
+  return kernels;
+}
+
 }  // namespace tracecast::lowering

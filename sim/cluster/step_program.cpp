@@ -39,6 +39,10 @@ bool same(const Work& a, const Work& b) {
            x->elements == y.elements && x->may_split_k == y.may_split_k &&
            x->persistent == y.persistent;
   }
+  if (const auto* x = std::get_if<AttentionWork>(&a)) {
+    const auto& y = std::get<AttentionWork>(b);
+    return x->shape == y.shape && x->products == y.products;
+  }
   const auto &x = std::get<ReductionWork>(a), &y = std::get<ReductionWork>(b);
   return x.rows == y.rows && x.cols == y.cols && x.passes == y.passes && x.strided == y.strided &&
          x.row_threads == y.row_threads;

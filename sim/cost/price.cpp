@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/cost/attention.hpp"
 #include "sim/cost/convolution.hpp"
 #include "sim/cost/issue.hpp"
 #include "sim/cost/recurrent.hpp"
@@ -139,6 +140,8 @@ KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProf
     roofs = estimate_matrix(kernel, *matrix, machine, gpu, profile);
   } else if (const auto* conv = std::get_if<ConvWork>(&kernel.work)) {
     roofs = estimate_convolution(kernel, *conv, machine, gpu, profile);
+  } else if (const auto* attention = std::get_if<AttentionWork>(&kernel.work)) {
+    roofs = estimate_attention(kernel, *attention, machine, gpu, profile);
   } else {
     roofs = estimate_reduction(kernel, std::get<ReductionWork>(kernel.work), machine, gpu, profile);
   }

@@ -1,0 +1,98 @@
+#include "sim/cost/attention.hpp"
+
+#include <doctest/doctest.h>
+
+#include "models/lowering/lower.hpp"
+#include "models/ops.hpp"
+#include "models/training.hpp"
+#include "sim/cost/price.hpp"
+#include "tests/sim/cost/simple_machine.hpp"
+
+namespace tracecast::cost {
+namespace {
+
+TEST_SUITE_BEGIN("sim/cost/attention");
+
+Kernel attention(const AttentionAttributes& shape, int products) {
+  Kernel kernel;
+  kernel.unit = MathUnit::TensorCore;
+  kernel.math = Precision::Fp16;
+  kernel.flops = Flops(2.0 * products * shape.scores() * static_cast<double>(shape.width));
+  kernel.read = Bytes(3e6);
+  kernel.written = Bytes(1e6);
+  kernel.work = AttentionWork{.shape = shape, .products = products};
+  return kernel;
+}
+
+TEST_CASE("products and softmax of attention add up on every SM") {
+  const GpuSpec gpu = simple_gpu();
+  const CostProfile profile = simple_profile();
+  const AttentionAttributes shape{
+      .batch = 8, .heads = 128, .kv_heads = 128, .queries = 1024, .keys = 1024, .width = 128};
+  const Kernel kernel = attention(shape, 2);
+  const SustainedGpu machine = sustain(gpu, kernel.math, kernel.unit, profile);
+  const Roofs roofs =
+      estimate_attention(kernel, std::get<AttentionWork>(kernel.work), machine, gpu, profile);
+  // 8 x 128 x 1024 x 1024 = 2^30 scores, 2 x 2 x 128 flop each.
+  const double scores = 1073741824.0;
+  const double products =
+      scores * 512 / (machine.arithmetic.in_si() * profile.tensor.gemm[gpu.architecture]);
+  const double softmax = scores * (6.0 / gpu.fp32_lanes_per_sm + 1.0 / 16) /
+                         (machine.sm_count * machine.clock.in_si());
+  CHECK(roofs.compute.in_s() == doctest::Approx(products + softmax));
+  CHECK(roofs.memory.in_s() == doctest::Approx(4e6 / machine.stream.in_si()));
+  CHECK_FALSE(roofs.starved);
+}
+
+TEST_CASE("a causal mask halves long attention, all but the tiles on the diagonal") {
+  const GpuSpec gpu = simple_gpu();
+  const CostProfile profile = simple_profile();
+  AttentionAttributes shape{
+      .batch = 8, .heads = 128, .kv_heads = 128, .queries = 4096, .keys = 4096, .width = 64};
+  const Kernel whole = attention(shape, 2);
+  shape.causal = true;
+  const Kernel half = attention(shape, 2);
+  const SustainedGpu machine = sustain(gpu, whole.math, whole.unit, profile);
+  const auto compute = [&](const Kernel& kernel) {
+    return estimate_attention(kernel, std::get<AttentionWork>(kernel.work), machine, gpu, profile)
+        .compute.in_s();
+  };
+  // 4096 / 2 + 64 / 2 keys per query instead of 4096
+  CHECK(compute(half) / compute(whole) == doctest::Approx(2080.0 / 4096));
+}
+
+TEST_CASE("the gradient of attention reads what forward wrote and makes five products") {
+  GraphBuilder b("one", 2);
+  const TensorId x = b.input("x", {2, 256, 384});
+  const TensorId qkv = b.linear_layer("qkv", x, 384, false);
+  const TensorId y = b.append(
+      {.name = "core",
+       .kind = OpKind::Attention,
+       .attributes =
+           AttentionAttributes{
+               .batch = 2, .heads = 2, .kv_heads = 2, .queries = 256, .keys = 256, .width = 64},
+       .inputs = {qkv}},
+      {2, 256, 128});
+  b.graph().outputs = {y};
+  const NetworkGraph step =
+      make_training_graph(std::move(b).take(), {.with_loss = false, .with_optimizer = false});
+  const FrameworkProfile& framework = find_framework("pytorch");
+  GpuSpec gpu = simple_gpu();
+  const LoweredStep lowered = lower(step, framework, gpu, {.precision = PrecisionMode::Fp32});
+  double forward = 0, backward = 0;
+  for (const LoweredOp& op : lowered.ops) {
+    if (step.op(op.op).kind != OpKind::Attention) continue;
+    for (const Kernel& kernel : op.candidates.front().kernels) {
+      if (!std::holds_alternative<AttentionWork>(kernel.work)) continue;
+      (kernel.pass == Pass::Forward ? forward : backward) += kernel.flops.in_flop();
+    }
+  }
+  // 2 x 2 x 256 x 256 scores x 64 wide, 2 flop: 2 products forward, 5 backward
+  CHECK(forward == doctest::Approx(2.0 * 2 * 2 * 2 * 256 * 256 * 64));
+  CHECK(backward == doctest::Approx(2.5 * forward));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast::cost
