@@ -11,7 +11,8 @@ std::vector<TensorId> kept_activations(const NetworkGraph& step) {
   for (std::uint32_t i = 0; i < memory.size(); ++i) memory[i] = TensorId{i};
   std::vector<bool> is_forward(memory.size()), is_kept(memory.size());
   for (const Op& op : step.ops()) {
-    if (op.pass != Pass::Forward) {
+    const bool runs_again = op.pass == Pass::Forward && op.forward.has_value();
+    if (op.pass != Pass::Forward || runs_again) {
       for (const TensorId input : op.inputs) is_kept[memory[input.index].index] = true;
       continue;
     }

@@ -266,6 +266,18 @@ class Rerun {
   NetworkGraph step_;
 };
 
+/// By root: results of all ops but those that run again.
+std::vector<bool> keep_others(const ForwardHalf& forward,
+                              const std::function<bool(const Op&)>& runs_again) {
+  std::vector<bool> kept(forward.root.size(), true);
+  for (std::uint32_t i = 0; i < forward.num_ops; ++i) {
+    const Op& op = forward.graph.ops()[i];
+    if (!runs_again(op)) continue;
+    for (const TensorId output : op.outputs) kept[forward.root[output.index]] = false;
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::string_view to_string(Recompute recompute) {
@@ -289,6 +301,12 @@ NetworkGraph recompute_activations(NetworkGraph step, Recompute recompute) {
                                ? keep_costly(forward)
                                : Segmentation(forward).keep_boundaries();
   return Rerun(forward, std::move(kept)).build();
+}
+
+NetworkGraph recompute_ops(NetworkGraph step, const std::function<bool(const Op&)>& runs_again) {
+  const ForwardHalf forward(step);
+  if (forward.num_ops == step.ops().size()) return step;
+  return Rerun(forward, keep_others(forward, runs_again)).build();
 }
 
 }  // namespace tracecast

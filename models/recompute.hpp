@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -28,5 +29,9 @@ enum class Recompute {
 /// repeat; no op runs more than twice. Ids of forward ops, and of all tensors, stay what they were.
 /// Without backward ops the graph comes back as it is.
 [[nodiscard]] NetworkGraph recompute_activations(NetworkGraph step, Recompute recompute);
+
+/// The same where the caller says which ops run again: results of forward ops for which `runs_again` are not kept.
+[[nodiscard]] NetworkGraph recompute_ops(NetworkGraph step,
+                                         const std::function<bool(const Op&)>& runs_again);
 
 }  // namespace tracecast

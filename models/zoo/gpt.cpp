@@ -96,6 +96,31 @@ NetworkGraph gpt(const BuildOptions& options, const GptLayout& layout) {
   return std::move(b).take();
 }
 
+/// The same network as training frameworks with fused kernels shard it.
+TransformerLayout transformer_of(const GptLayout& layout) {
+  return {.layers = layout.layers,
+          .width = layout.width,
+          .heads = layout.heads,
+          .kv_heads = layout.heads,
+          .feed_forward = 4 * layout.width,
+          .vocabulary = kVocabulary,
+          .positions = layout.positions,
+          .dropout = true};
+}
+
+constexpr GptLayout kGpt2{12, 768, 12};
+constexpr GptLayout kGpt2Large{36, 1280, 20};
+constexpr GptLayout kGpt2Medium{24, 1024, 16};
+constexpr GptLayout kGpt2Xl{48, 1600, 25};
+constexpr GptLayout kGpt3Of1300m{24, 2048, 16, 2048};
+constexpr GptLayout kGpt3Of125m{12, 768, 12, 2048};
+constexpr GptLayout kGpt3Of13b{40, 5120, 40, 2048};
+constexpr GptLayout kGpt3Of175b{96, 12288, 96, 2048};
+constexpr GptLayout kGpt3Of2700m{32, 2560, 32, 2048};
+constexpr GptLayout kGpt3Of350m{24, 1024, 16, 2048};
+constexpr GptLayout kGpt3Of6700m{32, 4096, 32, 2048};
+constexpr GptLayout kGpt3Of760m{24, 1536, 16, 2048};
+
 }  // namespace
 
 std::vector<ZooEntry> gpt_networks() {
@@ -107,28 +132,32 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = exact(124'439'808, kCheckpoint),
        .seq_len = 1024,
        .most_tokens = 1024,
-       .build = build<gpt, GptLayout{12, 768, 12}>},
+       .build = build<gpt, kGpt2>,
+       .transformer = transformer_of(kGpt2)},
       {.name = "gpt2_large",
        .title = "GPT-2 large",
        .source = kDefinition,
        .parameters = exact(774'030'080, kCheckpoint),
        .seq_len = 1024,
        .most_tokens = 1024,
-       .build = build<gpt, GptLayout{36, 1280, 20}>},
+       .build = build<gpt, kGpt2Large>,
+       .transformer = transformer_of(kGpt2Large)},
       {.name = "gpt2_medium",
        .title = "GPT-2 medium",
        .source = kDefinition,
        .parameters = exact(354'823'168, kCheckpoint),
        .seq_len = 1024,
        .most_tokens = 1024,
-       .build = build<gpt, GptLayout{24, 1024, 16}>},
+       .build = build<gpt, kGpt2Medium>,
+       .transformer = transformer_of(kGpt2Medium)},
       {.name = "gpt2_xl",
        .title = "GPT-2 XL",
        .source = kDefinition,
        .parameters = exact(1'557'611'200, kCheckpoint),
        .seq_len = 1024,
        .most_tokens = 1024,
-       .build = build<gpt, GptLayout{48, 1600, 25}>},
+       .build = build<gpt, kGpt2Xl>,
+       .transformer = transformer_of(kGpt2Xl)},
       // The table's 24 heads of 128 are not 2048 wide; 16 are.
       {.name = "gpt3_1.3b",
        .title = "GPT-3 1.3B, dense attention",
@@ -136,14 +165,16 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = rounded(1.3e9, 0.1e9, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
-       .build = build<gpt, GptLayout{24, 2048, 16, 2048}>},
+       .build = build<gpt, kGpt3Of1300m>,
+       .transformer = transformer_of(kGpt3Of1300m)},
       {.name = "gpt3_125m",
        .title = "GPT-3 125M, dense attention",
        .source = kGpt3,
        .parameters = rounded(125e6, 1e6, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
-       .build = build<gpt, GptLayout{12, 768, 12, 2048}>},
+       .build = build<gpt, kGpt3Of125m>,
+       .transformer = transformer_of(kGpt3Of125m)},
       // The table's width of 5140 is not 40 heads of 128; 5120 is.
       {.name = "gpt3_13b",
        .title = "GPT-3 13B, dense attention",
@@ -151,42 +182,48 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = rounded(13e9, 1e9, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
-       .build = build<gpt, GptLayout{40, 5120, 40, 2048}>},
+       .build = build<gpt, kGpt3Of13b>,
+       .transformer = transformer_of(kGpt3Of13b)},
       {.name = "gpt3_175b",
        .title = "GPT-3 175B, dense attention",
        .source = kGpt3,
        .parameters = rounded(175e9, 1e9, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
-       .build = build<gpt, GptLayout{96, 12288, 96, 2048}>},
+       .build = build<gpt, kGpt3Of175b>,
+       .transformer = transformer_of(kGpt3Of175b)},
       {.name = "gpt3_2.7b",
        .title = "GPT-3 2.7B, dense attention",
        .source = kGpt3,
        .parameters = rounded(2.7e9, 0.1e9, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
-       .build = build<gpt, GptLayout{32, 2560, 32, 2048}>},
+       .build = build<gpt, kGpt3Of2700m>,
+       .transformer = transformer_of(kGpt3Of2700m)},
       {.name = "gpt3_350m",
        .title = "GPT-3 350M, dense attention",
        .source = kGpt3,
        .parameters = rounded(350e6, 10e6, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
-       .build = build<gpt, GptLayout{24, 1024, 16, 2048}>},
+       .build = build<gpt, kGpt3Of350m>,
+       .transformer = transformer_of(kGpt3Of350m)},
       {.name = "gpt3_6.7b",
        .title = "GPT-3 6.7B, dense attention",
        .source = kGpt3,
        .parameters = rounded(6.7e9, 0.1e9, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
-       .build = build<gpt, GptLayout{32, 4096, 32, 2048}>},
+       .build = build<gpt, kGpt3Of6700m>,
+       .transformer = transformer_of(kGpt3Of6700m)},
       {.name = "gpt3_760m",
        .title = "GPT-3 760M, dense attention",
        .source = kGpt3,
        .parameters = rounded(760e6, 1e6, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
-       .build = build<gpt, GptLayout{24, 1536, 16, 2048}>},
+       .build = build<gpt, kGpt3Of760m>,
+       .transformer = transformer_of(kGpt3Of760m)},
   };
 }
 

@@ -95,6 +95,31 @@ NetworkGraph llama(const BuildOptions& options, const LlamaLayout& layout) {
   return std::move(b).take();
 }
 
+/// The same network as training frameworks with fused kernels shard it.
+TransformerLayout transformer_of(const LlamaLayout& layout) {
+  return {.layers = layout.layers,
+          .width = layout.width,
+          .heads = layout.heads,
+          .kv_heads = layout.kv_heads,
+          .feed_forward = layout.hidden,
+          .vocabulary = layout.vocabulary,
+          .norm = TransformerNorm::RootMeanSquare,
+          .rotary = true,
+          .gated = true,
+          .biases = false,
+          .tied = layout.tied};
+}
+
+constexpr LlamaLayout kExpand{40, 5120, 40, 40, 13824, 32000};
+constexpr LlamaLayout kLlama270b{80, 8192, 64, 8, 28672, 32000};
+constexpr LlamaLayout kLlama27b{32, 4096, 32, 32, 11008, 32000};
+constexpr LlamaLayout kLlama31b{16, 2048, 32, 8, 8192, 128256, true};
+constexpr LlamaLayout kLlama33b{28, 3072, 24, 8, 8192, 128256, true};
+constexpr LlamaLayout kLlama3405b{126, 16384, 128, 8, 53248, 128256};
+constexpr LlamaLayout kLlama370b{80, 8192, 64, 8, 28672, 128256};
+constexpr LlamaLayout kLlama38b{32, 4096, 32, 8, 14336, 128256};
+constexpr LlamaLayout kMistral7b{32, 4096, 32, 8, 14336, 32000};
+
 }  // namespace
 
 std::vector<ZooEntry> llama_networks() {
@@ -104,55 +129,64 @@ std::vector<ZooEntry> llama_networks() {
        .source = kLlama2,
        .parameters = exact(13'015'864'320, kCheckpoint),
        .seq_len = 4096,
-       .build = build<llama, LlamaLayout{40, 5120, 40, 40, 13824, 32000}>},
+       .build = build<llama, kExpand>,
+       .transformer = transformer_of(kExpand)},
       {.name = "llama2_70b",
        .title = "Llama 2 70B",
        .source = kLlama2,
        .parameters = exact(68'976'648'192, kCheckpoint),
        .seq_len = 4096,
-       .build = build<llama, LlamaLayout{80, 8192, 64, 8, 28672, 32000}>},
+       .build = build<llama, kLlama270b>,
+       .transformer = transformer_of(kLlama270b)},
       {.name = "llama2_7b",
        .title = "Llama 2 7B",
        .source = kLlama2,
        .parameters = exact(6'738'415'616, kCheckpoint),
        .seq_len = 4096,
-       .build = build<llama, LlamaLayout{32, 4096, 32, 32, 11008, 32000}>},
+       .build = build<llama, kLlama27b>,
+       .transformer = transformer_of(kLlama27b)},
       {.name = "llama3_1b",
        .title = "Llama 3.2 1B",
        .source = kLlama3,
        .parameters = exact(1'235'814'400, kCheckpoint),
        .seq_len = 8192,
-       .build = build<llama, LlamaLayout{16, 2048, 32, 8, 8192, 128256, true}>},
+       .build = build<llama, kLlama31b>,
+       .transformer = transformer_of(kLlama31b)},
       {.name = "llama3_3b",
        .title = "Llama 3.2 3B",
        .source = kLlama3,
        .parameters = exact(3'212'749'824, kCheckpoint),
        .seq_len = 8192,
-       .build = build<llama, LlamaLayout{28, 3072, 24, 8, 8192, 128256, true}>},
+       .build = build<llama, kLlama33b>,
+       .transformer = transformer_of(kLlama33b)},
       {.name = "llama3_405b",
        .title = "Llama 3.1 405B",
        .source = kLlama3,
        .parameters = exact(405'853'388'800, kCheckpoint),
        .seq_len = 8192,
-       .build = build<llama, LlamaLayout{126, 16384, 128, 8, 53248, 128256}>},
+       .build = build<llama, kLlama3405b>,
+       .transformer = transformer_of(kLlama3405b)},
       {.name = "llama3_70b",
        .title = "Llama 3 70B",
        .source = kLlama3,
        .parameters = exact(70'553'706'496, kCheckpoint),
        .seq_len = 8192,
-       .build = build<llama, LlamaLayout{80, 8192, 64, 8, 28672, 128256}>},
+       .build = build<llama, kLlama370b>,
+       .transformer = transformer_of(kLlama370b)},
       {.name = "llama3_8b",
        .title = "Llama 3 8B",
        .source = kLlama3,
        .parameters = exact(8'030'261'248, kCheckpoint),
        .seq_len = 8192,
-       .build = build<llama, LlamaLayout{32, 4096, 32, 8, 14336, 128256}>},
+       .build = build<llama, kLlama38b>,
+       .transformer = transformer_of(kLlama38b)},
       {.name = "mistral_7b",
        .title = "Mistral 7B",
        .source = "Jiang et al., arXiv 2310.06825; transformers 4.40",
        .parameters = exact(7'241'732'096, kCheckpoint),
        .seq_len = 4096,
-       .build = build<llama, LlamaLayout{32, 4096, 32, 8, 14336, 32000}>},
+       .build = build<llama, kMistral7b>,
+       .transformer = transformer_of(kMistral7b)},
   };
 }
 

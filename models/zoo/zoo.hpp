@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/graph.hpp"
+#include "models/transformer/layout.hpp"
 
 namespace tracecast {
 
@@ -44,6 +45,8 @@ struct ZooEntry {
   std::string_view data_set{};
   /// `options` have batch and classes, and image_size or seq_len, set and in range.
   NetworkGraph (*build)(const BuildOptions& options) = nullptr;
+  /// What its layers are made of, where they are alike and can be sharded (models/transformer/shard.hpp).
+  std::optional<TransformerLayout> transformer{};
 };
 
 /// Every network, sorted by name.

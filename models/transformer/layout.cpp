@@ -1,0 +1,79 @@
+#include "models/transformer/layout.hpp"
+
+namespace tracecast {
+namespace {
+
+double num(std::int64_t value) { return static_cast<double>(value); }
+
+/// Weights of products in and out of a feed-forward of that width.
+double feed_forward_weights(const TransformerLayout& layout, std::int64_t hidden) {
+  return (layout.gated ? 3.0 : 2.0) * num(layout.width) * num(hidden);
+}
+
+double norm_parameters(const TransformerLayout& layout) {
+  const bool shifts = layout.norm == TransformerNorm::LayerNorm && layout.biases;
+  return num(layout.width) * (shifts ? 2.0 : 1.0);
+}
+
+double attention_weights(const TransformerLayout& layout) {
+  const double head = num(layout.width_of_head());
+  const double packed = (num(layout.heads) + 2 * num(layout.kv_heads)) * head;
+  return num(layout.width) * (packed + num(layout.heads) * head);
+}
+
+}  // namespace
+
+double TransformerLayout::attention_parameters() const {
+  const double head = num(width_of_head());
+  const double shift = biases ? (num(heads) + 2 * num(kv_heads)) * head + num(width) : 0.0;
+  return attention_weights(*this) + shift + 2 * norm_parameters(*this);
+}
+
+double TransformerLayout::feed_forward_parameters() const {
+  const double shift = biases ? (gated ? 2.0 : 1.0) * num(feed_forward) + num(width) : 0.0;
+  return feed_forward_weights(*this, feed_forward) + shift;
+}
+
+double TransformerLayout::expert_parameters() const {
+  return experts ? num(experts->count) * feed_forward_weights(*this, experts->feed_forward) : 0.0;
+}
+
+double TransformerLayout::router_parameters() const {
+  if (!experts) return 0;
+  return num(width) * num(experts->count) +
+         feed_forward_weights(*this, experts->shared_feed_forward);
+}
+
+double TransformerLayout::embedding_parameters() const {
+  return num(width) * (num(vocabulary) + num(positions));
+}
+
+double TransformerLayout::head_parameters() const {
+  return norm_parameters(*this) + (tied ? 0.0 : num(width) * num(vocabulary));
+}
+
+double TransformerLayout::parameters() const {
+  double sum = embedding_parameters() + head_parameters();
+  for (int layer = 0; layer < layers; ++layer) {
+    sum += attention_parameters() + (has_experts(layer) ? expert_parameters() + router_parameters()
+                                                        : feed_forward_parameters());
+  }
+  return sum;
+}
+
+double TransformerLayout::forward_macs(std::int64_t tokens) const {
+  double per_token = num(width) * num(vocabulary);
+  const double attention = 2 * num(tokens) * num(heads) * num(width_of_head());
+  for (int layer = 0; layer < layers; ++layer) {
+    per_token += attention_weights(*this) + attention;
+    if (has_experts(layer)) {
+      per_token += num(experts->per_token) * feed_forward_weights(*this, experts->feed_forward) +
+                   router_parameters();
+    } else {
+      per_token += feed_forward_weights(*this, feed_forward);
+    }
+  }
+  return per_token * num(tokens);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,60 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+namespace tracecast {
+
+enum class TransformerNorm { LayerNorm, RootMeanSquare };
+
+/// Mixture of experts in place of a feed-forward: every token goes to `per_token` of `count` experts, and to
+/// `shared` ones that all tokens take.
+struct ExpertLayout {
+  std::int64_t count = 1, per_token = 1;
+  std::int64_t feed_forward = 1;         ///< width of one expert
+  std::int64_t shared_feed_forward = 0;  ///< of the shared ones together; 0: none
+  int dense_layers = 0;                  ///< the first layers have no experts
+  double capacity_factor =
+      1;  ///< tokens an expert takes at most, over its even share; 1: dropless, evenly routed
+};
+
+/// What a decoder or encoder of alike layers is made of: all that its sharded graphs, parameters and bytes follow from.
+struct TransformerLayout {
+  int layers = 1;
+  std::int64_t width = 1, heads = 1, kv_heads = 1;
+  std::int64_t head_width = 0;    ///< 0: width / heads
+  std::int64_t feed_forward = 1;  ///< of layers without experts
+  std::int64_t vocabulary = 1;
+  std::int64_t positions = 0;  ///< rows of a learned table; 0: rotary or none
+  TransformerNorm norm = TransformerNorm::LayerNorm;
+  bool rotary = false;
+  bool gated = false;    ///< feed-forward of two products in, their gated product, one out
+  bool biases = true;    ///< of products and norms
+  bool tied = true;      ///< the head is the embedding's table
+  bool causal = true;    ///< queries see earlier positions only
+  bool dropout = false;  ///< in training: embeddings, attention, residuals
+  std::optional<ExpertLayout> experts{};
+
+  [[nodiscard]] std::int64_t width_of_head() const {
+    return head_width > 0 ? head_width : width / heads;
+  }
+  /// Parameters of attention and norms of one layer: products
+  ///   width x (heads + 2 kv_heads) head_width + heads head_width x width, biases, two norms.
+  [[nodiscard]] double attention_parameters() const;
+  /// Of one dense feed-forward: (gated ? 3 : 2) width x feed_forward, biases.
+  [[nodiscard]] double feed_forward_parameters() const;
+  /// Of all experts of a layer; nothing without.
+  [[nodiscard]] double expert_parameters() const;
+  /// What a layer with experts has besides them: router and shared experts.
+  [[nodiscard]] double router_parameters() const;
+  [[nodiscard]] bool has_experts(int layer) const {
+    return experts && layer >= experts->dense_layers;
+  }
+  [[nodiscard]] double embedding_parameters() const;  ///< tokens and positions
+  [[nodiscard]] double head_parameters() const;       ///< last norm, and the table when not tied
+  [[nodiscard]] double parameters() const;
+  /// Multiply-adds of one sequence's forward pass: products with weights, attention (half of it when causal is not
+  /// taken off: published model FLOPs count all of it), head.
+  [[nodiscard]] double forward_macs(std::int64_t tokens) const;
+};
+
+}  // namespace tracecast

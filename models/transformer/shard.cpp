@@ -1,0 +1,344 @@
+#include "models/transformer/shard.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "models/lowering/kernels.hpp"
+#include "models/ops.hpp"
+#include "models/zoo/parts/attention.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+void must_divide(std::string_view what, std::int64_t whole, std::string_view by,
+                 std::int64_t parts) {
+  if (parts >= 1 && whole % parts == 0) return;
+  throw InputError(std::string(what), fmt::format("{} over {} {}", whole, parts, by), "a multiple");
+}
+
+void check(const TransformerLayout& layout, const TransformerShard& shard, bool with_experts) {
+  must_divide("heads", layout.heads, "tensor-parallel ranks", shard.tensor);
+  must_divide("tokens", shard.tokens, "context-parallel ranks", shard.context);
+  if (!with_experts) {
+    must_divide("feed-forward width", layout.feed_forward, "tensor-parallel ranks", shard.tensor);
+  }
+  if (shard.sequence_parallel) {
+    must_divide("tokens", shard.tokens_here(), "tensor-parallel ranks", shard.tensor);
+  }
+  if (with_experts) {
+    must_divide("experts", layout.experts->count, "expert-parallel ranks", shard.expert);
+  }
+}
+
+struct LayerBuilder {
+  GraphBuilder& b;
+  const TransformerLayout& layout;
+  const TransformerShard& shard;
+
+  [[nodiscard]] std::int64_t heads() const { return layout.heads / shard.tensor; }
+  [[nodiscard]] std::int64_t kv_heads() const {
+    return std::max<std::int64_t>(1, layout.kv_heads / shard.tensor);
+  }
+
+  /// Residual tokens to all of this rank's tokens: a gather of others' parts, no kernel of ours.
+  TensorId all_tokens(const std::string& name, TensorId x) const {
+    if (!shard.sequence_parallel) return x;
+    Op op{.name = name + ".gather", .kind = OpKind::Reshape, .inputs = {x}};
+    return b.append(std::move(op), {shard.micro_batch, shard.tokens_here(), layout.width});
+  }
+  TensorId residual_tokens(const std::string& name, TensorId x) const {
+    if (!shard.sequence_parallel) return x;
+    Op op{.name = name + ".scatter", .kind = OpKind::Reshape, .inputs = {x}};
+    return b.append(std::move(op), {shard.micro_batch, shard.residual_tokens(), layout.width});
+  }
+  /// Root mean square norms run as one kernel here too; their weight alone is learned.
+  TensorId norm(const std::string& name, TensorId x) const { return b.layer_norm_layer(name, x); }
+  TensorId unfused_core(const std::string& name, TensorId packed) const {
+    const std::int64_t width = layout.width_of_head();
+    const Shape queries{shard.micro_batch, heads(), shard.tokens_here(), width};
+    Op split{.name = name + ".split", .kind = OpKind::Split, .inputs = {packed}};
+    const TensorId query = b.tensor({.name = name + ".query", .shape = queries});
+    const TensorId key = b.tensor(
+        {.name = name + ".key", .shape = {shard.micro_batch, heads(), width, shard.tokens}});
+    const TensorId value = b.tensor(
+        {.name = name + ".value", .shape = {shard.micro_batch, heads(), shard.tokens, width}});
+    split.outputs = {query, key, value};
+    b.graph().add_op(std::move(split));
+    const TensorId context =
+        zoo_builders::attend(b, "core", query, key, value,
+                             {.scale = query, .scale_query = true, .dropout = layout.dropout});
+    return zoo_builders::from_heads(b, name, context);
+  }
+  TensorId flash_core(TensorId packed) const {
+    const Shape statistics{shard.micro_batch, heads(), shard.tokens_here()};
+    const std::int64_t width = layout.width_of_head();
+    Op op{.name = "core.attention",
+          .kind = OpKind::Attention,
+          .attributes = AttentionAttributes{.batch = shard.micro_batch,
+                                            .heads = heads(),
+                                            .kv_heads = kv_heads(),
+                                            .queries = shard.tokens_here(),
+                                            .keys = shard.tokens,
+                                            .width = width,
+                                            .causal = layout.causal},
+          .inputs = {packed}};
+    const TensorId y = b.tensor(
+        {.name = "core", .shape = {shard.micro_batch, shard.tokens_here(), heads() * width}});
+    const TensorId sums = b.tensor({.name = "core.statistics", .shape = statistics});
+    op.outputs = {y, sums};
+    b.graph().add_op(std::move(op));
+    return y;
+  }
+  TensorId attention(TensorId x) const {
+    const std::int64_t width = layout.width_of_head();
+    TensorId packed =
+        b.linear_layer("attn.qkv", x, (heads() + 2 * kv_heads()) * width, layout.biases);
+    if (layout.rotary) packed = b.activation("attn.rotary", packed, "rotary");
+    const TensorId core = shard.flash_attention ? flash_core(packed) : unfused_core("attn", packed);
+    return b.linear_layer("attn.out", core, layout.width, layout.biases);
+  }
+  TensorId feed_forward(const std::string& name, TensorId x, std::int64_t hidden,
+                        bool biases) const {
+    x = b.linear_layer(name + ".in", x, layout.gated ? 2 * hidden : hidden, biases);
+    if (layout.gated) {
+      Shape shape = b.shape(x);
+      shape.back() = hidden;
+      x = b.append({.name = name + ".gate",
+                    .kind = OpKind::Activation,
+                    .attributes = ElementwiseAttributes{.name = "silu"},
+                    .inputs = {x}},
+                   std::move(shape));
+    } else {
+      x = b.activation(name + ".gelu", x, "gelu");
+    }
+    return b.linear_layer(name + ".out", x, layout.width, biases);
+  }
+  /// Probabilities of experts, tokens sorted by expert, one product in and out per expert, tokens sorted back.
+  TensorId experts(TensorId x) const {
+    const ExpertLayout& e = *layout.experts;
+    const Shape shape = b.shape(x);
+    const std::int64_t tokens = shape[0] * shape[1];
+    TensorId gates = b.softmax("router.softmax", b.linear_layer("router", x, e.count, false));
+    const std::int64_t here = e.count / shard.expert;
+    // Every rank sends its tokens out and gets as many for its own experts.
+    const std::int64_t each = std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(static_cast<double>(tokens * e.per_token * shard.expert) *
+                                     e.capacity_factor / static_cast<double>(e.count)));
+    TensorId sorted = b.append({.name = "experts.permute",
+                                .kind = OpKind::Gather,
+                                .attributes = ElementwiseAttributes{.name = "expand"},
+                                .inputs = {x}},
+                               {1, each * here, layout.width});
+    sorted = grouped_feed_forward(sorted, here, each, e.feed_forward / shard_of_experts());
+    Op back{.name = "experts.unpermute",
+            .kind = OpKind::Binary,
+            .attributes = ElementwiseAttributes{.name = "combine"},
+            .inputs = {sorted, gates}};
+    TensorId y = b.append(std::move(back), shape);
+    if (e.shared_feed_forward > 0) {
+      const TensorId shared =
+          feed_forward("shared", x, e.shared_feed_forward / shard.tensor, false);
+      y = b.add("experts.add_shared", y, shared);
+    }
+    return y;
+  }
+  /// Experts are divided among expert-parallel ranks, and each expert is whole.
+  [[nodiscard]] std::int64_t shard_of_experts() const { return 1; }
+  TensorId grouped_feed_forward(TensorId x, std::int64_t count, std::int64_t each,
+                                std::int64_t hidden) const {
+    const std::int64_t inner = layout.gated ? 2 * hidden : hidden;
+    x = b.reshape("experts.view", x, {count, each, layout.width});
+    x = b.matmul("experts.in", x, b.weight("experts.in.weight", {count, layout.width, inner}));
+    Shape shape = b.shape(x);
+    shape.back() = hidden;
+    x = b.append({.name = "experts.act",
+                  .kind = OpKind::Activation,
+                  .attributes = ElementwiseAttributes{.name = layout.gated ? "silu" : "gelu"},
+                  .inputs = {x}},
+                 std::move(shape));
+    return b.matmul("experts.out", x,
+                    b.weight("experts.out.weight", {count, hidden, layout.width}));
+  }
+  TensorId add_residual(const std::string& name, TensorId branch, TensorId x) const {
+    if (layout.dropout) branch = b.dropout(name + ".dropout", branch);
+    return b.add(name + ".add", branch, x);
+  }
+};
+
+double residual_elements(const TransformerLayout& layout, const TransformerShard& shard) {
+  return static_cast<double>(shard.micro_batch) * static_cast<double>(shard.tokens_here()) *
+         static_cast<double>(layout.width);
+}
+
+/// A source of gradients: a weight seen as an activation.
+TensorId layer_input(GraphBuilder& b, Shape shape) {
+  const TensorId source = b.weight("input", shape);
+  return b.reshape("input.view", source, std::move(shape));
+}
+
+}  // namespace
+
+std::int64_t padded_vocabulary(std::int64_t vocabulary, std::int64_t tensor) {
+  const std::int64_t unit = 128 * tensor;
+  return (vocabulary + unit - 1) / unit * unit;
+}
+
+NetworkGraph sharded_layer(const TransformerLayout& layout, const TransformerShard& shard,
+                           bool with_experts) {
+  check(layout, shard, with_experts);
+  GraphBuilder b("layer", shard.micro_batch);
+  const LayerBuilder l{b, layout, shard};
+  TensorId x = layer_input(b, {shard.micro_batch, shard.residual_tokens(), layout.width});
+  TensorId y = l.all_tokens("attn", l.norm("norm1", x));
+  y = l.residual_tokens("attn", l.attention(y));
+  x = l.add_residual("attn", y, x);
+  y = l.norm("norm2", x);
+  if (with_experts) {
+    y = l.experts(y);  // routes the tokens that a rank has
+  } else {
+    y = l.all_tokens("mlp", y);
+    y = l.feed_forward("mlp", y, layout.feed_forward / shard.tensor, layout.biases);
+    y = l.residual_tokens("mlp", y);
+  }
+  b.graph().outputs = {l.add_residual("mlp", y, x)};
+  return std::move(b).take();
+}
+
+NetworkGraph sharded_embedding(const TransformerLayout& layout, const TransformerShard& shard) {
+  check(layout, shard, false);
+  GraphBuilder b("embedding", shard.micro_batch);
+  const std::int64_t tokens = shard.tokens_here();
+  const TensorId ids = b.input("ids", {shard.micro_batch, tokens}, true);
+  const std::int64_t rows = padded_vocabulary(layout.vocabulary, shard.tensor) / shard.tensor;
+  TensorId x = b.embedding_layer("tokens", ids, rows, layout.width);
+  const LayerBuilder l{b, layout, shard};
+  if (layout.positions > 0) {
+    const TensorId where = zoo_builders::integer_table(b, "position_ids", {1, tokens}, 8);
+    const TensorId table = b.embedding_layer("positions", where, layout.positions, layout.width);
+    x = b.add("add_positions", x, table);
+  }
+  x = l.residual_tokens("embedding", x);
+  if (layout.dropout) x = b.dropout("embedding.dropout", x);
+  b.graph().outputs = {x};
+  return std::move(b).take();
+}
+
+NetworkGraph sharded_head(const TransformerLayout& layout, const TransformerShard& shard) {
+  GraphBuilder b("head", shard.micro_batch);
+  const LayerBuilder l{b, layout, shard};
+  TensorId x = layer_input(b, {shard.micro_batch, shard.residual_tokens(), layout.width});
+  x = l.all_tokens("head", l.norm("last_norm", x));
+  const std::int64_t columns = padded_vocabulary(layout.vocabulary, shard.tensor) / shard.tensor;
+  b.graph().outputs = {b.linear_layer("logits", x, columns, false)};
+  return std::move(b).take();
+}
+
+ShardCollectives layer_collectives(const TransformerLayout& layout, const TransformerShard& shard,
+                                   bool with_experts) {
+  ShardCollectives result;
+  const double whole = residual_elements(layout, shard);
+  const int products = with_experts ? 1 : 2;  // of columns and rows; experts are whole
+  if (shard.tensor > 1) {
+    for (int i = 0; i < products; ++i) {
+      if (!shard.sequence_parallel) {
+        result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, whole});
+        result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, whole});
+        continue;
+      }
+      result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+      result.forward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
+      result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+      result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+      result.backward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
+    }
+  }
+  if (shard.context > 1) {
+    const double keys =
+        2.0 * static_cast<double>(shard.micro_batch) * static_cast<double>(shard.tokens) *
+        static_cast<double>(layout.width_of_head()) *
+        static_cast<double>(std::max<std::int64_t>(1, layout.kv_heads / shard.tensor));
+    result.forward.push_back({ShardGroup::Context, ShardExchange::Ring, keys});
+    result.backward.push_back({ShardGroup::Context, ShardExchange::Ring, 2 * keys});
+  }
+  if (with_experts && shard.expert > 1) {
+    const double sent =
+        static_cast<double>(shard.micro_batch) * static_cast<double>(shard.residual_tokens()) *
+        static_cast<double>(layout.width) * static_cast<double>(layout.experts->per_token);
+    for (int i = 0; i < 2; ++i) {
+      result.forward.push_back({ShardGroup::Expert, ShardExchange::AllToAll, sent});
+      result.backward.push_back({ShardGroup::Expert, ShardExchange::AllToAll, sent});
+    }
+  }
+  return result;
+}
+
+ShardCollectives embedding_collectives(const TransformerLayout& layout,
+                                       const TransformerShard& shard) {
+  ShardCollectives result;
+  if (shard.tensor == 1) return result;
+  const double whole = residual_elements(layout, shard);
+  if (shard.sequence_parallel) {
+    result.forward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
+    result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+  } else {
+    result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, whole});
+  }
+  return result;
+}
+
+ShardCollectives head_collectives(const TransformerLayout& layout, const TransformerShard& shard) {
+  ShardCollectives result;
+  if (shard.tensor == 1) return result;
+  const double whole = residual_elements(layout, shard);
+  const double rows =
+      static_cast<double>(shard.micro_batch) * static_cast<double>(shard.tokens_here());
+  if (shard.sequence_parallel) {
+    result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+    result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+    result.backward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
+  } else {
+    result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, whole});
+  }
+  // Maximum, the label's logit and the sum of exponentials of every token.
+  for (int i = 0; i < 3; ++i) {
+    result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, rows, true});
+  }
+  return result;
+}
+
+LossWork vocabulary_loss(LossKernels kernels, double rows, double columns, Precision format) {
+  const double n = rows * columns;
+  const Bytes narrow = element_size(format) * n, wide = Bytes(4 * n), none{};
+  const auto stream = [&](std::string_view name, Pass pass, Bytes read, Bytes written) {
+    return lowering::stream_kernel(name, KernelClass::Softmax, pass, Precision::Fp32, read, written,
+                                   n, 2);
+  };
+  const Pass forward = Pass::Forward, backward = Pass::Backward;
+  switch (kernels) {
+    case LossKernels::StepByStep:
+      return {.forward = {stream("loss_cast", forward, narrow, wide),
+                          stream("loss_max", forward, wide, none),
+                          stream("loss_subtract", forward, wide, wide),
+                          stream("loss_exp", forward, wide, wide),
+                          stream("loss_sum", forward, wide, none),
+                          stream("loss_divide", forward, wide, wide)},
+              .backward = {stream("loss_scale", backward, wide, wide),
+                           stream("loss_cast", backward, wide, narrow)}};
+    case LossKernels::LogSoftmax:
+      return {.forward = {stream("loss_cast", forward, narrow, wide),
+                          stream("log_softmax", forward, wide, wide)},
+              .backward = {stream("label_grad", backward, none, wide),
+                           stream("softmax_grad", backward, wide * 2.0, wide),
+                           stream("loss_cast", backward, wide, narrow)}};
+    case LossKernels::Fused:
+      break;
+  }
+  return {.forward = {stream("loss", forward, narrow, none)},
+          .backward = {stream("loss_grad", backward, narrow, narrow)}};
+}
+
+}  // namespace tracecast

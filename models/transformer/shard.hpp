@@ -1,0 +1,89 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "models/graph.hpp"
+#include "models/kernel.hpp"
+#include "models/transformer/layout.hpp"
+
+namespace tracecast {
+
+/// One rank's part of a transformer for one micro-batch.
+struct TransformerShard {
+  std::int64_t micro_batch = 1;
+  std::int64_t tokens = 1;  ///< of a sequence, over all context-parallel ranks
+  /// Ranks that share every product: heads and feed-forward are divided among them (Shoeybi et al., arXiv 1909.08053:
+  /// first product by columns, second by rows), the table by vocabulary.
+  std::int64_t tensor = 1;
+  /// What is not divided by `tensor`, norms, dropout and residuals, is divided by tokens (Korthikanti et al., arXiv
+  /// 2205.05198, section 4.2.2).
+  bool sequence_parallel = false;
+  std::int64_t context = 1;  ///< ranks that share a sequence; keys and values pass round
+  std::int64_t expert = 1;   ///< ranks that share the experts
+  bool flash_attention = true;
+
+  [[nodiscard]] std::int64_t tokens_here() const { return tokens / context; }
+  /// Tokens in norms and residuals.
+  [[nodiscard]] std::int64_t residual_tokens() const {
+    return sequence_parallel ? tokens_here() / tensor : tokens_here();
+  }
+};
+
+/// Rows of a table that `tensor` ranks share: the vocabulary rounded up to 128 rows per rank, as Megatron-LM pads it.
+[[nodiscard]] std::int64_t padded_vocabulary(std::int64_t vocabulary, std::int64_t tensor);
+
+/// Forward graph of one layer on one rank: norm, packed product, attention, product, residual; norm, feed-forward or
+/// experts, residual. Ops of the attention between its products are named "core.*". Input and output are residual
+/// tokens x width; the input is a view of a weight of that shape, so that gradients reach it (its bytes are the
+/// caller's to count). Biases stand with their products.
+/// Throws InputError where heads, feed-forward, tokens or experts do not divide.
+[[nodiscard]] NetworkGraph sharded_layer(const TransformerLayout& layout,
+                                         const TransformerShard& shard, bool with_experts);
+/// Table of tokens (one part of the vocabulary), positions, dropout.
+[[nodiscard]] NetworkGraph sharded_embedding(const TransformerLayout& layout,
+                                             const TransformerShard& shard);
+/// Last norm and the product with the table; outputs logits of this rank's part of the vocabulary.
+[[nodiscard]] NetworkGraph sharded_head(const TransformerLayout& layout,
+                                        const TransformerShard& shard);
+
+/// Which ranks talk.
+enum class ShardGroup { Tensor, Context, Expert };
+enum class ShardExchange { AllReduce, ReduceScatter, AllGather, AllToAll, Ring };
+/// What the ranks of a group exchange once in a pass of a layer, embedding or head.
+struct ShardCollective {
+  ShardGroup group{};
+  ShardExchange exchange{};
+  double elements = 0;   ///< of the whole buffer of one rank (gathered size)
+  bool is_wide = false;  ///< fp32 whatever the activations are
+};
+struct ShardCollectives {
+  std::vector<ShardCollective> forward, backward;
+};
+/// Tensor: two all-reduces each way, or all-gather and reduce-scatter pairs in their place (backward gathers the inputs
+/// of both products once more, for the weights' gradients). Experts: tokens out and back. Context: keys and values pass
+/// round, backward with their gradients.
+[[nodiscard]] ShardCollectives layer_collectives(const TransformerLayout& layout,
+                                                 const TransformerShard& shard, bool with_experts);
+[[nodiscard]] ShardCollectives embedding_collectives(const TransformerLayout& layout,
+                                                     const TransformerShard& shard);
+[[nodiscard]] ShardCollectives head_collectives(const TransformerLayout& layout,
+                                                const TransformerShard& shard);
+
+/// How the loss over the vocabulary is computed.
+enum class LossKernels {
+  /// Logits cast to fp32; maximum, difference, exponential, sum, quotient, each over memory; backward scale and cast.
+  /// Source: Megatron-LM, core/tensor_parallel/cross_entropy.py.
+  StepByStep,
+  /// Logits cast to fp32, log-softmax and its gradient. Source: PyTorch, aten LogSoftmax, Loss.
+  LogSoftmax,
+  /// One kernel forward, one that writes the gradient over the logits. Source: flash-attention, xentropy_kernel.cu.
+  Fused,
+};
+struct LossWork {
+  std::vector<Kernel> forward, backward;
+};
+/// Loss over this rank's logits: `rows` tokens x `columns` classes in a 16-bit format.
+[[nodiscard]] LossWork vocabulary_loss(LossKernels kernels, double rows, double columns,
+                                       Precision format);
+
+}  // namespace tracecast

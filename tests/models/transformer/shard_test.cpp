@@ -1,0 +1,120 @@
+#include "models/transformer/shard.hpp"
+
+#include <doctest/doctest.h>
+
+#include "models/kept_activations.hpp"
+#include "models/recompute.hpp"
+#include "models/training.hpp"
+#include "models/zoo/zoo.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+TEST_SUITE_BEGIN("models/transformer/shard");
+
+/// A GPT layer: width 512, 8 heads; 2 sequences of 128 tokens.
+const TransformerLayout kGpt{.layers = 4,
+                             .width = 512,
+                             .heads = 8,
+                             .kv_heads = 8,
+                             .feed_forward = 2048,
+                             .vocabulary = 1000,
+                             .positions = 128,
+                             .dropout = true};
+const TransformerShard kWhole{.micro_batch = 2, .tokens = 128, .flash_attention = false};
+
+NetworkGraph training(const TransformerShard& shard) {
+  return make_training_graph(sharded_layer(kGpt, shard, false),
+                             {.with_loss = false, .with_optimizer = false});
+}
+
+/// Kept bytes in 16 bit, the layer's input with them.
+double kept_bytes(const NetworkGraph& step, const TransformerShard& shard) {
+  double bytes = 2.0 * 2 * static_cast<double>(shard.residual_tokens()) * 512;
+  for (const TensorId id : kept_activations(step)) bytes += tensor_bytes(step.tensor(id), 2);
+  return bytes;
+}
+
+TEST_CASE("a layer keeps the activations that Korthikanti et al. count") {
+  // s = 128, b = 2, h = 512, a = 8: sbh = 131072, as / h = 2.
+  struct Row {
+    const char* what;
+    std::int64_t tensor;
+    bool sequence_parallel;
+    double per_sbh;
+  };
+  const Row rows[] = {
+      {"one rank: 34 + 5 as/h", 1, false, 34 + 5 * 2},
+      {"tensor parallel: 10 + 24/t + 5 as/(ht)", 4, false, 10 + 24.0 / 4 + 5 * 2.0 / 4},
+      {"and sequence parallel: (34 + 5 as/h) / t", 4, true, (34 + 5 * 2) / 4.0},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    TransformerShard shard = kWhole;
+    shard.tensor = row.tensor;
+    shard.sequence_parallel = row.sequence_parallel;
+    CHECK(kept_bytes(training(shard), shard) == doctest::Approx(131072 * row.per_sbh));
+  }
+}
+
+TEST_CASE("selective recomputation keeps all but the attention between its products") {
+  NetworkGraph step = training(kWhole);
+  step = recompute_ops(std::move(step), [](const Op& op) { return op.name.starts_with("core"); });
+  CHECK(kept_bytes(step, kWhole) == doctest::Approx(131072.0 * 34));
+}
+
+TEST_CASE("sharded products add up to the whole layer's") {
+  TransformerShard quarter = kWhole;
+  quarter.tensor = 4;
+  const NetworkGraph whole = sharded_layer(kGpt, kWhole, false);
+  const NetworkGraph part = sharded_layer(kGpt, quarter, false);
+  CHECK(part.forward_macs() * 4 == doctest::Approx(whole.forward_macs()));
+  // 256 rows x 12 h^2, and two products of 2 x 8 x 128 x 128 x 64
+  CHECK(whole.forward_macs() ==
+        doctest::Approx(256.0 * 12 * 512 * 512 + 2.0 * 2 * 8 * 128 * 128 * 64));
+  TransformerShard flash = kWhole;
+  flash.flash_attention = false;
+  TransformerLayout encoder = kGpt;
+  encoder.causal = false;
+  flash.flash_attention = true;
+  CHECK(sharded_layer(encoder, flash, false).forward_macs() ==
+        doctest::Approx(whole.forward_macs()));
+}
+
+TEST_CASE("layouts of the zoo have its networks' parameters") {
+  for (const ZooEntry& entry : zoo()) {
+    if (!entry.transformer || !entry.parameters) continue;
+    CAPTURE(entry.name);
+    const double counted = entry.transformer->parameters();
+    CHECK(counted == doctest::Approx(entry.parameters->value)
+                         .epsilon(entry.parameters->unit / entry.parameters->value + 2e-3));
+  }
+}
+
+TEST_CASE("what does not divide is refused") {
+  TransformerShard shard = kWhole;
+  shard.tensor = 3;
+  CHECK_THROWS_AS((void)sharded_layer(kGpt, shard, false), InputError);
+  shard = kWhole;
+  shard.context = 3;
+  CHECK_THROWS_AS((void)sharded_layer(kGpt, shard, false), InputError);
+}
+
+TEST_CASE("sequence parallelism turns all-reduces into gathers and scatters of the same bytes") {
+  TransformerShard shard = kWhole;
+  shard.tensor = 4;
+  const ShardCollectives plain = layer_collectives(kGpt, shard, false);
+  CHECK(plain.forward.size() == 2);
+  CHECK(plain.backward.size() == 2);
+  CHECK(plain.forward.front().elements == doctest::Approx(2.0 * 128 * 512));
+  shard.sequence_parallel = true;
+  const ShardCollectives split = layer_collectives(kGpt, shard, false);
+  CHECK(split.forward.size() == 4);
+  CHECK(split.backward.size() == 6);  // inputs of both products are gathered again
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast
