@@ -1,0 +1,23 @@
+#include "sim/cluster/transformer/memory.hpp"
+
+#include <algorithm>
+
+namespace tracecast {
+
+TransformerMemory model_states(const RankWeights& weights, const ParallelPlan& plan,
+                               const TrainingSoftware& software, bool is_fp32) {
+  const double all = static_cast<double>(plan.sharing_ranks());
+  // Experts have copies on as many ranks fewer as share them.
+  const double expert_ranks = std::max(1.0, all / static_cast<double>(plan.expert));
+  const auto shared_from = [&](int stage) {
+    return plan.zero >= stage ? weights.dense / all + weights.expert / expert_ranks
+                              : weights.dense + weights.expert;
+  };
+  TransformerMemory memory;
+  memory.weights = Bytes(is_fp32 ? 4 : 2) * shared_from(3);
+  memory.gradients = Bytes(is_fp32 || software.wide_gradients ? 4 : 2) * shared_from(2);
+  memory.optimizer = Bytes(is_fp32 ? 8 : 12) * shared_from(1);
+  return memory;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,56 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "hwspecs/collective_library.hpp"
+#include "models/transformer/shard.hpp"
+#include "sim/cluster/collective.hpp"
+#include "sim/cluster/fabric.hpp"
+#include "sim/cluster/transformer/plan.hpp"
+
+namespace tracecast {
+
+/// One of the ways ranks talk in a step.
+struct Exchange {
+  Seconds time{};
+  int channels = 0;  ///< thread blocks that a collective keeps busy on each GPU
+};
+
+/// The ranks of a plan on a fabric, and what their collectives take. Groups that talk at the same time and share links,
+/// those with a rank on the node of rank 0, are told together: each gets its share of every link,
+///   time = latency + bytes / min(rate cap, min over links of bandwidth / sum of weights)
+class RankGrid {
+ public:
+  /// `ranks()` of the plan are those of the fabric (checked by who made the plan).
+  RankGrid(const ParallelPlan& plan, const Fabric& fabric, const CollectiveLibrary& library)
+      : plan_(plan), fabric_(fabric), library_(library) {}
+
+  /// Of `whole` bytes (one rank's gathered buffer) inside a layer.
+  [[nodiscard]] Exchange exchange(ShardGroup group, ShardExchange what, Bytes whole) const;
+  /// Activations of a micro-batch from a stage to the next, all ranks of a node at once.
+  [[nodiscard]] Exchange send(Bytes message) const;
+  /// Among the ranks that hold the same part of the network (data and context parallel), or the first `ranks` of them.
+  [[nodiscard]] Exchange reduce_gradients(Collective what, Bytes whole, std::int64_t ranks) const;
+  /// Among copies of sharing groups: every `sharing`-th of the data-parallel ranks.
+  [[nodiscard]] Exchange reduce_over_copies(Bytes part, std::int64_t sharing) const;
+  /// First and last stage add up the gradients of the table they share.
+  [[nodiscard]] Exchange tie_embeddings(Bytes whole) const;
+
+ private:
+  struct Place {
+    std::int64_t tensor, context, data, pipeline;
+  };
+  [[nodiscard]] Place place_of(std::int64_t rank) const;
+  [[nodiscard]] Rank rank_at(const Place& place) const;
+  using Groups = std::vector<std::vector<Rank>>;
+  /// Groups, as `members` names that of a place, of all ranks on the first node.
+  template <class Members>
+  [[nodiscard]] Groups groups_on_first_node(Members members) const;
+  [[nodiscard]] Exchange together(const Groups& groups, Collective what, Bytes bytes) const;
+
+  const ParallelPlan& plan_;
+  const Fabric& fabric_;
+  const CollectiveLibrary& library_;
+};
+
+}  // namespace tracecast
