@@ -11,6 +11,7 @@
 #include "tools/report.hpp"
 #include "tools/server_command.hpp"
 #include "tools/subcommand.hpp"
+#include "tools/transformer_options.hpp"
 
 namespace tracecast {
 namespace {
@@ -21,6 +22,7 @@ struct PredictOptions {
   ClusterOptions cluster;
   SpreadOptions spread;
   ServerFlags servers;
+  TransformerOptions sharded;
   bool no_fold = false;
   std::string format = "text";
   std::string dump;
@@ -92,11 +94,24 @@ int predict_on_many(const PredictOptions& options, const Sources& sources) {
   return many.one_gpu.memory.fits && !refused ? kExitDone : kExitNo;
 }
 
+/// A transformer whose layers, stages or states are divided among GPUs.
+int predict_layers_shared(const PredictOptions& options, const Sources& sources) {
+  if (!options.dump.empty())
+    throw InputError("--dump", options.dump, "none with --tp, --pp, --zero");
+  const ShardedJob sharded =
+      predict_sharded(options.sharded, options.job, options.cluster, sources, !options.no_fold);
+  write_answer(options.format == "json"  ? report_sharded_json(sharded)
+               : options.format == "csv" ? report_sharded_csv(sharded)
+                                         : report_sharded_text(sharded));
+  return sharded.prediction.memory.fits() ? kExitDone : kExitNo;
+}
+
 int predict_command(const PredictOptions& options) {
   if (!options.dump.empty() && options.format != "text") {
     throw InputError("--dump", "--format " + options.format, "--format text: a dump is text");
   }
   const Sources sources = load_sources(options.sources);
+  if (options.sharded.was_asked) return predict_layers_shared(options, sources);
   if (asks_for_many(options) && options.dump != "graph") return predict_on_many(options, sources);
   Job job = make_job(options.job, sources);
   if (options.dump == "graph") {
@@ -195,6 +210,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--memory-clock", job.memory_clock_mhz, "Memory clock, as nvidia-smi shows it")
       ->type_name("MHZ");
   add_cluster_options(*verb, options->cluster);
+  add_transformer_options(*verb, options->sharded);
   std::string strategies;
   for (const std::string& id : strategy_ids()) strategies += (strategies.empty() ? "" : ", ") + id;
   verb->add_option("--strategy", options->spread.strategy,

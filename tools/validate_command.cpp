@@ -25,9 +25,9 @@ struct ValidateOptions {
 };
 
 /// Columns that rows may be grouped by, of any table.
-constexpr std::array<std::string_view, 14> kGroupColumns = {
-    "metric", "gpu",    "network", "model", "framework", "phase", "precision",
-    "data",   "source", "op",      "pass",  "algo",      "dtype", "timing"};
+constexpr std::array<std::string_view, 16> kGroupColumns = {
+    "metric", "gpu",  "network", "model", "framework", "phase", "precision", "set",
+    "gpu_id", "data", "source",  "op",    "pass",      "algo",  "dtype",     "timing"};
 
 /// Rows pass when, for every column named, their value is one of those given.
 class Selection {
@@ -65,8 +65,9 @@ class Selection {
 
 std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Sources& sources) {
   std::string names;
-  for (const auto& kinds : {network_tables(), recurrent_tables(), measurement_tables(),
-                            transformer_tables(), component_tables(), collective_tables()}) {
+  for (const auto& kinds :
+       {network_tables(), recurrent_tables(), measurement_tables(), transformer_tables(),
+        component_tables(), collective_tables(), scaling_tables()}) {
     for (const TableKind& kind : kinds) {
       const bool matches = std::all_of(kind.required.begin(), kind.required.end(), [&](auto name) {
         return reader.find_column(name).has_value();

@@ -72,6 +72,8 @@ struct TableKind {
 [[nodiscard]] std::vector<TableKind> transformer_tables();
 /// Collectives measured alone.
 [[nodiscard]] std::vector<TableKind> collective_tables();
+/// Training steps of sharded transformers.
+[[nodiscard]] std::vector<TableKind> scaling_tables();
 /// Board power and GPU utilisation of published runs.
 [[nodiscard]] std::vector<TableKind> component_tables();
 

@@ -1,0 +1,195 @@
+#include <fmt/format.h>
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tools/output.hpp"
+#include "tools/transformer_options.hpp"
+#include "tools/version.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::size_t kWidth = 80;
+constexpr std::size_t kLabel = 16;
+
+void line(std::string& page, std::string_view label, const std::string& value) {
+  page += fit(label, kLabel) + wrap(value, kWidth - kLabel, kLabel) + '\n';
+}
+
+struct NamedTime {
+  const char* text;
+  const char* key;
+  Seconds time;
+};
+std::vector<NamedTime> times_of(const TransformerShares& s) {
+  return {{"kernels", "compute", s.compute},
+          {"tensor parallel", "tensor_parallel", s.tensor},
+          {"context parallel", "context_parallel", s.context},
+          {"expert parallel", "expert_parallel", s.expert},
+          {"waiting for the host", "host", s.host},
+          {"pipeline bubble", "pipeline_bubble", s.bubble},
+          {"data parallel, exposed", "data_parallel", s.data},
+          {"update", "update", s.update}};
+}
+struct NamedBytes {
+  const char* text;
+  const char* key;
+  Bytes bytes;
+};
+std::vector<NamedBytes> bytes_of(const TransformerMemory& m) {
+  return {{"weights", "weights", m.weights},       {"gradients", "gradients", m.gradients},
+          {"optimizer", "optimizer", m.optimizer}, {"activations", "activations", m.activations},
+          {"buffers", "buffers", m.buffers},       {"context, libraries", "context", m.context}};
+}
+
+std::string describe(const ParallelPlan& p) {
+  std::string text =
+      fmt::format("{} GPUs = tp {} x pp {} x dp {}", p.ranks(), p.tensor, p.pipeline, p.data);
+  if (p.context > 1) text += fmt::format(" x cp {}", p.context);
+  if (p.expert > 1) text += fmt::format(", experts over {}", p.expert);
+  if (p.sequence_parallel) text += ", sequence parallel";
+  if (p.pipeline > 1) {
+    text += fmt::format(", {}", to_string(p.schedule));
+    if (p.chunks > 1) text += fmt::format(" of {} chunks", p.chunks);
+  }
+  if (p.zero > 0) text += fmt::format(", ZeRO {} over {} ranks", p.zero, p.sharing_ranks());
+  return text;
+}
+
+std::string describe_batch(const ParallelPlan& p) {
+  return fmt::format("{} sequences of {} tokens: {} micro-batches of {} per rank{}", p.global_batch,
+                     p.tokens, p.micro_batches(), p.micro_batch,
+                     p.recompute == Recompute::None
+                         ? ""
+                         : fmt::format(", {} recomputation", to_string(p.recompute)));
+}
+
+}  // namespace
+
+std::string report_sharded_text(const ShardedJob& job) {
+  const TransformerPrediction& p = job.prediction;
+  std::string page;
+  line(page, "Network",
+       fmt::format("{}: {:.4g} G parameters, {} layers of width {}", job.network,
+                   p.parameters * 1e-9, job.layout.layers, job.layout.width));
+  line(page, "GPUs", fmt::format("{} = {}", job.gpu, job.gpu_name));
+  line(page, "Job", fmt::format("train, {}, {}", job.precision, job.software.name));
+  line(page, "Division", describe(job.plan));
+  line(page, "Batch", describe_batch(job.plan));
+  for (const std::string& assumption : job.assumptions) line(page, "Assumed", assumption);
+  page += '\n';
+  const Interval& step = p.step_time_s;
+  line(page, "Step time",
+       fmt::format("{} s    (90 % interval: {} to {})", three_digits(step.value),
+                   three_digits(step.low), three_digits(step.high)));
+  line(page, "Throughput",
+       fmt::format("{} tokens/s    (90 % interval: {} to {})", three_digits(p.tokens_per_s.value),
+                   three_digits(p.tokens_per_s.low), three_digits(p.tokens_per_s.high)));
+  line(page, "Per GPU",
+       fmt::format("{} TFLOP/s of the network, {} with what is computed again; MFU {:.1f} %",
+                   three_digits(p.tflops_per_gpu), three_digits(p.hardware_tflops_per_gpu),
+                   p.mfu * 100));
+  page += "\nWhere a step goes                   ms  share\n";
+  for (const NamedTime& t : times_of(p.shares)) {
+    if (!(t.time > Seconds())) continue;
+    const double share = t.time.in_s() / step.value;
+    page += fmt::format("  {}{:>10}  {:>3.0f} %  {}\n", fit(t.text, 26),
+                        three_digits(t.time.in_ms()), share * 100, bar(share, 32));
+  }
+  page += "\nMemory of the fullest rank         GiB\n";
+  for (const NamedBytes& b : bytes_of(p.memory)) {
+    page += fmt::format("  {}{:>10}\n", fit(b.text, 26), three_digits(b.bytes.in_mib() / 1024));
+  }
+  page += fmt::format("  {}{:>10}  of {}: {}\n", fit("total", 26),
+                      three_digits(p.memory.total().in_mib() / 1024),
+                      three_digits(p.memory.capacity.in_mib() / 1024),
+                      p.memory.fits() ? "it fits" : "it does not fit");
+  page += '\n';
+  line(page, "Simulated",
+       fmt::format("{} of {} ranks; the others do the same", p.ranks_simulated, job.plan.ranks()));
+  for (const InputRecord& input : job.inputs) {
+    line(page, input.kind, fmt::format("{}, sha256 {}", input.name, input.sha256.substr(0, 12)));
+  }
+  line(page, "tracecast", TRACECAST_VERSION);
+  return page;
+}
+
+std::string report_sharded_json(const ShardedJob& job) {
+  using Json = nlohmann::ordered_json;
+  const TransformerPrediction& p = job.prediction;
+  const auto interval = [](const Interval& i) {
+    return Json{{"value", i.value}, {"low", i.low}, {"high", i.high}};
+  };
+  const ParallelPlan& plan = job.plan;
+  Json json{{"network", job.network},
+            {"gpu", job.gpu},
+            {"gpus", plan.ranks()},
+            {"precision", job.precision},
+            {"software", job.software.id},
+            {"tensor_parallel", plan.tensor},
+            {"pipeline_parallel", plan.pipeline},
+            {"data_parallel", plan.data},
+            {"context_parallel", plan.context},
+            {"expert_parallel", plan.expert},
+            {"sequence_parallel", plan.sequence_parallel},
+            {"schedule", to_string(plan.schedule)},
+            {"chunks", plan.chunks},
+            {"zero", plan.zero},
+            {"recompute", to_string(plan.recompute)},
+            {"micro_batch", plan.micro_batch},
+            {"micro_batches", plan.micro_batches()},
+            {"global_batch", plan.global_batch},
+            {"tokens_per_sequence", plan.tokens},
+            {"parameters", p.parameters},
+            {"step_time_s", interval(p.step_time_s)},
+            {"throughput_tokens_per_s", interval(p.tokens_per_s)},
+            {"model_tflop_per_s_per_gpu", p.tflops_per_gpu},
+            {"hardware_tflop_per_s_per_gpu", p.hardware_tflops_per_gpu},
+            {"mfu", p.mfu}};
+  Json breakdown = Json::array();
+  for (const NamedTime& t : times_of(p.shares)) {
+    breakdown.push_back({{"class", t.key},
+                         {"time_s", t.time.in_s()},
+                         {"share", t.time.in_s() / p.step_time_s.value}});
+  }
+  json["breakdown"] = std::move(breakdown);
+  Json memory{{"total_bytes", p.memory.total().in_bytes()},
+              {"capacity_bytes", p.memory.capacity.in_bytes()},
+              {"fits", p.memory.fits()}};
+  for (const NamedBytes& b : bytes_of(p.memory))
+    memory["by_class_bytes"][b.key] = b.bytes.in_bytes();
+  json["memory"] = std::move(memory);
+  json["ranks_simulated"] = p.ranks_simulated;
+  json["assumptions"] = job.assumptions;
+  for (const InputRecord& input : job.inputs) {
+    json["inputs"].push_back(
+        {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
+  }
+  json["version"] = TRACECAST_VERSION;
+  return json.dump(2) + '\n';
+}
+
+std::string report_sharded_csv(const ShardedJob& job) {
+  const TransformerPrediction& p = job.prediction;
+  const ParallelPlan& plan = job.plan;
+  std::string head =
+      "network,gpu,gpus,precision,software,tensor_parallel,pipeline_parallel,data_parallel,micro_"
+      "batch,global_batch,"
+      "step_time_s,step_time_low_s,step_time_high_s,tokens_per_s,model_tflop_per_s_per_gpu,mfu,"
+      "memory_bytes,fits";
+  std::string row = fmt::format(
+      "{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.4g},{:.0f},{}",
+      job.network, job.gpu, plan.ranks(), job.precision, job.software.id, plan.tensor,
+      plan.pipeline, plan.data, plan.micro_batch, plan.global_batch, p.step_time_s.value,
+      p.step_time_s.low, p.step_time_s.high, p.tokens_per_s.value, p.tflops_per_gpu, p.mfu,
+      p.memory.total().in_bytes(), p.memory.fits());
+  for (const NamedTime& t : times_of(p.shares)) {
+    head += fmt::format(",{}_s", t.key);
+    row += fmt::format(",{:.6g}", t.time.in_s());
+  }
+  return head + '\n' + row + '\n';
+}
+
+}  // namespace tracecast
