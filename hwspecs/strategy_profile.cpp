@@ -16,6 +16,7 @@
 namespace tracecast {
 namespace embedded {
 std::span<const EmbeddedFile> strategies();
+std::span<const EmbeddedFile> rank_variations();
 }  // namespace embedded
 namespace {
 
@@ -24,9 +25,11 @@ using Message = proto::StrategyProfile;
 /// Reads values, each with a check of its presence, its source and its bounds.
 class Reader {
  public:
-  Reader(const Message& message, std::string_view where, StrategyProfile& to)
-      : where_(where), to_(to) {
-    for (const auto& s : message.source()) to_.sources.push_back({s.key(), s.title(), s.where()});
+  template <class List>
+  Reader(const List& sources, std::string_view where, std::vector<SpecSource>& to,
+         std::vector<SpecValue>& values)
+      : where_(where), sources_(to), values_(values) {
+    for (const auto& s : sources) sources_.push_back({s.key(), s.title(), s.where()});
   }
   double number(std::string_view field, const Message::Number& n, double low, double high) {
     check_present(field, n.has_value());
@@ -67,17 +70,18 @@ class Reader {
                      "every value of the schema, with its source");
   }
   void record(std::string_view field, std::string value, const std::string& source) {
-    const bool known = std::any_of(to_.sources.begin(), to_.sources.end(),
+    const bool known = std::any_of(sources_.begin(), sources_.end(),
                                    [&](const SpecSource& s) { return s.key == source; });
     if (!known) {
       throw InputError(where_, fmt::format("{}: source \"{}\"", field, source),
                        "the key of a source in the same file");
     }
-    to_.values.push_back({std::string(field), std::move(value), source});
+    values_.push_back({std::string(field), std::move(value), source});
   }
 
   std::string_view where_;
-  StrategyProfile& to_;
+  std::vector<SpecSource>& sources_;
+  std::vector<SpecValue>& values_;
 };
 
 #define TRACECAST_FIELD(name) #name, message.name()
@@ -104,10 +108,23 @@ void read_host(const Message& message, Reader& read, StrategyProfile& p) {
   p.host_per_bucket = Seconds(1e-6 * read.number(TRACECAST_FIELD(host_us_per_bucket), 0, 1e6));
   p.host_add = BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(host_add_gb_per_s), 0, 1e4));
   p.message_rate = BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(message_gb_per_s), 0, 1e4));
-  p.rank_sd = read.number(TRACECAST_FIELD(rank_sd), 0, 1);
+  p.feed_rate = BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(feed_gb_per_s), 0, 1e4));
   p.forward_lock_share = read.number(TRACECAST_FIELD(forward_lock_share), 0, 1);
   p.backward_lock_share = read.number(TRACECAST_FIELD(backward_lock_share), 0, 1);
   p.replicate_per_op = Seconds(1e-6 * read.number(TRACECAST_FIELD(replicate_us_per_op), 0, 1e5));
+}
+
+RankVariation parse_rank_variation(std::string_view text, std::string_view where) {
+  proto::RankVariation message;
+  parse_textproto(text, where, message);
+  RankVariation variation;
+  Reader read(message.source(), where, variation.sources, variation.values);
+  variation.rank_sd = read.number(TRACECAST_FIELD(rank_sd), 0, 1);
+  variation.shared_board_time_factor = read.number(TRACECAST_FIELD(shared_board_time_factor), 1, 2);
+  variation.staged_copies =
+      BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(staged_copies_gb_per_s), 0.1, 1e3));
+  variation.tcp = BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(tcp_gb_per_s), 0.01, 1e3));
+  return variation;
 }
 #undef TRACECAST_FIELD
 
@@ -141,10 +158,16 @@ StrategyProfile parse_strategy(std::string_view text, std::string_view where) {
                              .one_node = !usual.has_several_nodes() || !usual.several_nodes(),
                              .several_nodes = !usual.has_several_nodes() || usual.several_nodes()});
   }
-  Reader read(message, where, profile);
+  Reader read(message.source(), where, profile.sources, profile.values);
   read_exchange(message, read, profile);
   read_host(message, read, profile);
   return profile;
+}
+
+const RankVariation& rank_variation() {
+  static const RankVariation variation = parse_rank_variation(
+      embedded::rank_variations().front().content, embedded::rank_variations().front().path);
+  return variation;
 }
 
 const StrategyProfile& find_strategy(std::string_view id) {

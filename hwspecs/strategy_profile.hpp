@@ -56,16 +56,33 @@ struct StrategyProfile {
   BytesPerSecond host_add{};      ///< while the host adds and applies; 0 = it does not
   BytesPerSecond message_rate{};  ///< of one copy or message at most; 0 = as the links
 
-  double rank_sd = 0;  ///< over ranks, of a step's compute time relative to its mean
+  /// Of one thread that hands the input to all replicas; 0 = no such thread.
+  BytesPerSecond feed_rate{};
 
   double forward_lock_share =
       0;  ///< of the host's time per forward op that other replicas wait for
   double backward_lock_share = 0;
-  Seconds replicate_per_op{};  ///< per forward op and further GPU
+  Seconds replicate_per_op{};  ///< per forward op, for the copies of modules
 
   std::vector<SpecSource> sources;
   std::vector<SpecValue> values;
 };
+
+/// What sets GPUs side by side apart, hwspecs/host/ranks.textproto.
+struct RankVariation {
+  /// Standard deviation, over ranks, of a step's compute time relative to its mean.
+  double rank_sd = 0;
+  /// Of kernels on a device whose board carries others that work as well: they share its power and heat.
+  double shared_board_time_factor = 1;
+  /// What one process moves between GPUs that cannot reach each other, all such copies together: the driver takes them
+  /// through host memory one after the other.
+  BytesPerSecond staged_copies{};
+  /// Of a collective whose ring crosses the kernel's TCP, at most.
+  BytesPerSecond tcp{};
+  std::vector<SpecSource> sources;
+  std::vector<SpecValue> values;
+};
+[[nodiscard]] const RankVariation& rank_variation();
 
 /// Reads text format (hwspecs/proto/strategy_profile.proto); `where` names it in errors. Throws InputError: syntax, a
 /// missing or absurd value, a value without a source.
