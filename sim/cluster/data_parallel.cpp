@@ -36,13 +36,16 @@ class RunBuilder {
              std::span<const BucketExchange> exchanges, std::span<const std::vector<Seconds>> extra)
       : request_(request), programs_(programs), exchanges_(exchanges), extra_(extra) {
     for (const FabricLink& link : request.fabric.links()) graph_.add_link(link.bandwidth);
+    graph_.add_link(rank_variation().staged_copies);
     const auto slots = request.fabric.ranks_of(FabricNodeId{0});
     const bool copies = request.strategy.exchange == Exchange::Copies ||
                         request.strategy.exchange == Exchange::Spread;
     for (std::size_t s = 0; s < kExchangeStreamCount; ++s) {
-      // Each GPU that adds has copy engines of its own; a communicator has one stream.
+      // Each GPU that adds has copy engines of its own, each server its NIC; a communicator has one stream.
+      const bool network = s == static_cast<std::size_t>(ExchangeStream::Network);
+      const std::uint32_t at_once = network ? request.fabric.num_nodes() : copies ? slots : 1U;
       streams_.push_back(
-          graph_.add_resource(engine::Discipline::ReadyOrder, copies ? std::max(slots, 1U) : 1U));
+          graph_.add_resource(engine::Discipline::ReadyOrder, std::max(at_once, 1U)));
     }
     add_ranks();
     for (int step = 0; step < kSteps; ++step) add_step(step);
@@ -92,13 +95,10 @@ class RunBuilder {
         for (const FabricUse& use : stage.transfer.uses) {
           uses_.push_back({engine::LinkId{use.link.index}, use.weight});
         }
-        const bool kernels = stage.transfer.algorithm == CollectiveAlgorithm::Ring ||
-                             stage.transfer.algorithm == CollectiveAlgorithm::Tree ||
-                             stage.transfer.algorithm == CollectiveAlgorithm::Nvls;
         task =
             note(graph_.add_transfer(stream, uses_, stage.transfer.bytes,
                                      stage.transfer.latency + stage.host, stage.transfer.rate_cap),
-                 {.part = Part::Exchange, .index = bucket, .step = step, .on_sms = kernels});
+                 {.part = Part::Exchange, .index = bucket, .step = step, .on_sms = stage.on_sms});
       }
       if (after) graph_.add_dependency(*after, task, engine::to_ticks<Picoseconds>(delay));
       delay = Seconds();
@@ -107,11 +107,11 @@ class RunBuilder {
     return after;
   }
 
-  /// The fetches of all buckets, in the order in which layers need them.
+  /// The fetches of all buckets, in the order in which layers need them: a graph's executor begins with the weights in
+  /// the order of their making.
   std::vector<std::optional<TaskId>> add_fetches(int step) {
     std::vector<std::optional<TaskId>> fetched(exchanges_.size());
-    std::vector<std::uint32_t> order(exchanges_.size());
-    std::iota(order.begin(), order.end(), 0U);
+    std::vector<std::uint32_t> order = push_order();
     const std::vector<std::uint32_t>& uses = programs_[0].first_segment;
     std::stable_sort(order.begin(), order.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return uses[a] < uses[b]; });
@@ -347,9 +347,7 @@ std::vector<double> shares_of_sms(const DataParallelRequest& request,
   int channels = 0;
   for (const BucketExchange& exchange : exchanges) {
     for (const ExchangeStage& stage : exchange.push) {
-      if (stage.transfer.algorithm != CollectiveAlgorithm::Direct) {
-        channels = std::max(channels, stage.transfer.uses.empty() ? 0 : stage.transfer.channels);
-      }
+      if (stage.on_sms) channels = std::max(channels, stage.transfer.channels);
     }
   }
   std::vector<double> shares;
@@ -367,6 +365,7 @@ std::vector<LinkLoad> busiest_links(const Fabric& fabric, std::span<const Bucket
     for (const auto* stages : {&exchange.fetch, &exchange.push}) {
       for (const ExchangeStage& stage : *stages) {
         for (const FabricUse& use : stage.transfer.uses) {
+          if (use.link == staging_link(fabric)) continue;
           bytes[use.link] += stage.transfer.bytes.in_bytes() * use.weight;
         }
       }
@@ -421,12 +420,14 @@ double expected_maximum(std::uint32_t n) {
 DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
   TRACECAST_CHECK(!request.kinds.empty() && request.kind_of.size() == request.fabric.num_ranks(),
                   "every rank has a kind");
-  const double straggling =
-      1 + request.strategy.rank_sd * expected_maximum(request.fabric.num_ranks());
+  const double samples = static_cast<double>(request.kinds.front().graph.batch);
+  const double sd =
+      std::hypot(rank_variation().rank_sd, request.sample_sd / std::sqrt(std::max(samples, 1.0)));
+  const double straggling = 1 + sd * expected_maximum(request.fabric.num_ranks());
   const RankPrograms ranks = make_rank_programs(request, straggling);
   const double wire_share = ranks.wire_share;
   const std::vector<BucketExchange> exchanges =
-      plan_exchange(ranks.buckets, wire_share, request.strategy, request.fabric);
+      plan_exchange(ranks.buckets, wire_share, request.strategy, request.fabric, request.date);
 
   // Collectives and kernels slow each other; what overlaps what follows from the schedule.
   const std::vector<double> sm_shares = shares_of_sms(request, exchanges);

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "hwspecs/strategy_profile.hpp"
@@ -28,7 +29,11 @@ struct DataParallelRequest {
   std::vector<RankKind> kinds;
   std::vector<std::uint32_t> kind_of;  ///< by rank: index into kinds
   std::optional<HostThreads> host;     ///< of one node; nothing: cores enough
-  Seconds input_supply{};              ///< no step of a rank is shorter; zero: input at hand
+  /// Standard deviation of one sample's time relative to its mean: 0 for samples alike; sentences and images of
+  /// differing sizes have about 0.25. A batch of b has that over the root of b.
+  double sample_sd = 0;
+  Seconds input_supply{};  ///< no step of a rank is shorter; zero: input at hand
+  std::string date{};      ///< of the collective library, "2017-08"; empty: today
   /// One stream of kernels per kind instead of one per rank: ranks of a kind do the same at the same times, so that
   /// the result is the same.
   bool fold = true;
@@ -74,7 +79,7 @@ struct DataParallelStep {
 
 /// One step of many in a row. Pure.
 ///   - every rank's kernels take the time that they take alone, times what its node's compute factor, the straggling
-///     and running collectives cost: 1 + sd * expected_maximum(ranks), strategy's `rank_sd`; a collective of c channels
+///     and running collectives cost: 1 + hypot(rank_sd, sample_sd / sqrt(batch)) * expected_maximum(ranks), and the factor of shared boards (RankVariation); a collective of c channels
 ///     occupies c of the GPU's SMs while it runs
 ///   - a bucket starts when the last of its gradients is there on every rank, and travels as the strategy's exchange
 ///   - updates follow as the strategy says, and the next step begins when all have ended, or with a strategy that

@@ -15,9 +15,12 @@ constexpr Seconds kCopyLatency = 10.0_us;
 /// Routes that are used at the same time, each by one copy of the whole bucket.
 class CoupledCopies {
  public:
-  explicit CoupledCopies(const Fabric& fabric) : fabric_(fabric) {}
+  CoupledCopies(const Fabric& fabric, bool no_peers) : fabric_(fabric), no_peers_(no_peers) {}
   void add(const Route& route, double weight = 1) {
     for (const FabricLinkId link : route.links) weights_[link] += weight;
+    // Every node's driver stages its own copies.
+    if (no_peers_ && route.is_staged)
+      weights_[staging_link(fabric_)] += weight / fabric_.num_nodes();
     latency_ = max(latency_, route.latency);
   }
   [[nodiscard]] CollectivePlan take(Bytes bytes, BytesPerSecond most) const {
@@ -32,20 +35,29 @@ class CoupledCopies {
 
  private:
   const Fabric& fabric_;
+  bool no_peers_;  ///< these GPUs cannot reach each other even below one socket
   std::map<FabricLinkId, double> weights_;
   Seconds latency_{};
 };
 
 class Planner {
  public:
-  Planner(const StrategyProfile& strategy, const Fabric& fabric)
+  Planner(const StrategyProfile& strategy, const Fabric& fabric, std::string_view date)
       : strategy_(strategy), fabric_(fabric), ranks_(all_ranks(fabric)) {
     std::uint32_t most = 0;
-    for (std::uint32_t node = 0; node < fabric.num_nodes(); ++node) {
-      most = std::max(most, fabric.ranks_of(FabricNodeId{node}));
-    }
+    for_each_node([&](FabricNodeId node) { most = std::max(most, fabric.ranks_of(node)); });
     owned_.assign(most, Bytes());
-    if (strategy.library == "nccl") library_ = find_collective_library(strategy.library);
+    served_.assign(fabric.num_nodes(), Bytes());
+    if (fabric.ranks_of(FabricNodeId{0}) > 1) {
+      const Rank first = fabric.first_rank(FabricNodeId{0});
+      const Route neighbour = fabric.route(first, Rank{first.index + 1});
+      no_peers_ = neighbour.is_staged && neighbour.kind != RouteKind::Socket;
+    }
+    if (strategy.library != "copies") {
+      const CollectiveLibrary& library = find_collective_library(strategy.library, "", date);
+      on_sms_ = library.kind == LibraryKind::Channels;
+      communicator_.emplace(fabric, ranks_, library);
+    }
   }
 
   BucketExchange plan(Bytes bytes) {
@@ -55,10 +67,7 @@ class Planner {
         exchange.push.push_back(collective(Collective::AllReduce, bytes));
         break;
       case Exchange::OnHost:
-        exchange.fetch.push_back(to_and_from_host(bytes, false));
-        exchange.push.push_back(to_and_from_host(bytes, true));
-        exchange.push.push_back(add_on_host(bytes));
-        add_network(bytes, exchange);
+        plan_on_host(bytes, exchange);
         break;
       case Exchange::Spread:
         plan_owner(bytes, exchange, exchange.fetch);
@@ -67,7 +76,8 @@ class Planner {
         plan_owner(bytes, exchange, exchange.push);
         break;
       case Exchange::FirstGpu:
-        plan_first_gpu(bytes, exchange);
+        exchange.fetch.push_back(collective(Collective::Broadcast, bytes));
+        exchange.push.push_back(collective(Collective::Reduce, bytes));
         break;
     }
     return exchange;
@@ -84,18 +94,62 @@ class Planner {
 
   [[nodiscard]] ExchangeStage collective(Collective kind, Bytes bytes) const {
     return {.stream = ExchangeStream::Collective,
-            .transfer = plan_collective(fabric_, ranks_, kind, bytes, *library_),
+            .transfer = at_most(communicator_->plan(kind, bytes)),
+            .host = strategy_.host_per_bucket,
+            .on_sms = on_sms_};
+  }
+  /// Under what the library's messages or the kernel's TCP reach.
+  [[nodiscard]] CollectivePlan at_most(CollectivePlan plan) const {
+    const auto cap = [&](BytesPerSecond rate) {
+      plan.rate_cap = plan.rate_cap ? min(*plan.rate_cap, rate) : rate;
+    };
+    if (strategy_.message_rate > BytesPerSecond(0)) cap(strategy_.message_rate);
+    const bool over_tcp =
+        std::any_of(plan.uses.begin(), plan.uses.end(), [&](const FabricUse& use) {
+          const FabricLinkKind kind = fabric_.link(use.link).kind;
+          return kind == FabricLinkKind::Ethernet || kind == FabricLinkKind::Ipoib;
+        });
+    if (over_tcp) cap(rank_variation().tcp);
+    return plan;
+  }
+
+  void plan_on_host(Bytes bytes, BucketExchange& exchange) {
+    const bool remote = fabric_.num_nodes() > 1;
+    const auto least = std::min_element(served_.begin(), served_.end());
+    const auto server = FabricNodeId{static_cast<std::uint32_t>(least - served_.begin())};
+    *least += bytes;
+    if (remote) exchange.fetch.push_back(of_server(bytes, server, false));
+    exchange.fetch.push_back(to_and_from_host(bytes, false));
+    exchange.push.push_back(to_and_from_host(bytes, true));
+    if (remote) exchange.push.push_back(of_server(bytes, server, true));
+    exchange.push.push_back(add_on_host(bytes));
+  }
+
+  /// Between a server and the workers of all other nodes at once.
+  [[nodiscard]] ExchangeStage of_server(Bytes bytes, FabricNodeId server, bool to_server) const {
+    CoupledCopies copies(fabric_, false);
+    double workers = 0;
+    for_each_node([&](FabricNodeId node) {
+      if (node == server) return;
+      const double here = fabric_.ranks_of(node);
+      copies.add(to_server ? fabric_.route_between_hosts(node, server)
+                           : fabric_.route_between_hosts(server, node),
+                 here);
+      workers += here;
+    });
+    return {.stream = ExchangeStream::Network,
+            .transfer = copies.take(bytes, strategy_.message_rate / workers),
             .host = strategy_.host_per_bucket};
   }
 
   /// Of every rank at once.
   [[nodiscard]] ExchangeStage to_and_from_host(Bytes bytes, bool to_host) const {
-    CoupledCopies copies(fabric_);
+    CoupledCopies copies(fabric_, false);
     for (const Rank rank : ranks_) {
       copies.add(to_host ? fabric_.route_to_host(rank) : fabric_.route_from_host(rank));
     }
     return {.stream = to_host ? ExchangeStream::Collective : ExchangeStream::Out,
-            .transfer = copies.take(bytes, strategy_.message_rate),
+            .transfer = copies.take(bytes, BytesPerSecond()),
             .host = strategy_.host_per_bucket};
   }
 
@@ -103,7 +157,8 @@ class Planner {
   /// weight: (n + 1 + 3) * bytes.
   [[nodiscard]] ExchangeStage add_on_host(Bytes bytes) const {
     ExchangeStage stage{.stream = ExchangeStream::Host};
-    const double touched = static_cast<double>(owned_.size()) + 4;
+    const double nodes = fabric_.num_nodes() > 1 ? fabric_.num_nodes() : 1;
+    const double touched = static_cast<double>(owned_.size()) * nodes + 4;
     if (strategy_.host_add > BytesPerSecond(0)) stage.host = bytes * touched / strategy_.host_add;
     return stage;
   }
@@ -113,7 +168,7 @@ class Planner {
     const auto least = std::min_element(owned_.begin(), owned_.end());
     const auto owner = static_cast<std::uint32_t>(least - owned_.begin());
     *least += bytes;
-    CoupledCopies in_copies(fabric_), out_copies(fabric_);
+    CoupledCopies in_copies(fabric_, no_peers_), out_copies(fabric_, no_peers_);
     bool any = false;
     for_each_node([&](FabricNodeId node) {
       const std::uint32_t ranks = fabric_.ranks_of(node);
@@ -139,38 +194,10 @@ class Planner {
     }
   }
 
-  void plan_first_gpu(Bytes bytes, BucketExchange& exchange) {
-    if (library_) {
-      exchange.fetch.push_back(collective(Collective::Broadcast, bytes));
-      exchange.push.push_back(collective(Collective::Reduce, bytes));
-      return;
-    }
-    // Up and down a binary tree: partners at distance 1, 2, 4 ...
-    std::vector<ExchangeStage> down;
-    for (std::uint32_t distance = 1; distance < owned_.size(); distance *= 2) {
-      CoupledCopies up(fabric_), back(fabric_);
-      for_each_node([&](FabricNodeId node) {
-        for (std::uint32_t slot = 0; slot + distance < fabric_.ranks_of(node);
-             slot += 2 * distance) {
-          up.add(fabric_.route(rank_of(node, slot + distance), rank_of(node, slot)));
-          back.add(fabric_.route(rank_of(node, slot), rank_of(node, slot + distance)));
-        }
-      });
-      exchange.push.push_back({.stream = ExchangeStream::Collective,
-                               .transfer = up.take(bytes, strategy_.message_rate),
-                               .host = strategy_.host_per_bucket});
-      down.insert(down.begin(), {.stream = ExchangeStream::Out,
-                                 .transfer = back.take(bytes, strategy_.message_rate),
-                                 .host = strategy_.host_per_bucket});
-    }
-    add_network(bytes, exchange);
-    exchange.fetch = std::move(down);
-  }
-
   void add_network(Bytes bytes, BucketExchange& exchange) const {
     const std::uint32_t nodes = fabric_.num_nodes();
     if (nodes < 2) return;
-    CoupledCopies copies(fabric_);
+    CoupledCopies copies(fabric_, false);
     for_each_node([&](FabricNodeId node) {
       copies.add(fabric_.route_between_hosts(node, FabricNodeId{(node.index + 1) % nodes}));
     });
@@ -183,20 +210,28 @@ class Planner {
   const StrategyProfile& strategy_;
   const Fabric& fabric_;
   std::vector<Rank> ranks_;
-  std::vector<Bytes> owned_;  ///< by slot: bytes that this GPU of a node adds
-  std::optional<CollectiveLibrary> library_;
+  std::vector<Bytes> owned_;   ///< by slot: bytes that this GPU of a node adds
+  std::vector<Bytes> served_;  ///< by node: bytes of the variables on its server
+  std::optional<Communicator> communicator_;
+  bool on_sms_ = false;
+  bool no_peers_ = false;
 };
 
 }  // namespace
 
+FabricLinkId staging_link(const Fabric& fabric) {
+  return FabricLinkId{static_cast<std::uint32_t>(fabric.links().size())};
+}
+
 std::vector<BucketExchange> plan_exchange(std::span<const GradientBucket> buckets,
                                           double wire_share, const StrategyProfile& strategy,
-                                          const Fabric& fabric) {
-  Planner planner(strategy, fabric);
+                                          const Fabric& fabric, std::string_view date) {
+  Planner planner(strategy, fabric, date);
   std::vector<BucketExchange> exchanges;
   exchanges.reserve(buckets.size());
   for (const GradientBucket& bucket : buckets) {
     exchanges.push_back(planner.plan(bucket.bytes * wire_share));
+    if (bucket.weights_only) exchanges.back().push.clear();
   }
   return exchanges;
 }

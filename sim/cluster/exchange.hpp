@@ -24,7 +24,8 @@ inline constexpr std::size_t kExchangeStreamCount = 4;
 struct ExchangeStage {
   ExchangeStream stream{};
   CollectivePlan transfer{};
-  Seconds host{};  ///< before the transfer, on the same stream
+  Seconds host{};       ///< before the transfer, on the same stream
+  bool on_sms = false;  ///< kernels of a collective move the data
 };
 
 /// What happens to one bucket, beside computing.
@@ -34,13 +35,21 @@ struct BucketExchange {
   Bytes bytes{};                     ///< of its gradients, on their way
 };
 
-/// The exchange of every bucket under a strategy. Within a node as the strategy says; where the strategy knows hosts
-/// only (OnHost, Spread, Copies, FirstGpu without a library) and there are several nodes, the hosts then exchange the
-/// node's sum with servers spread over all of them: each NIC carries 2 (m - 1) / m of the bytes, in and out.
-/// Copies and Spread give the next bucket to the GPU that has the fewest bytes so far.
+/// Not a link of the fabric, one past its last: what the driver does for GPUs that cannot reach each other, at
+/// RankVariation::staged_copies.
+[[nodiscard]] FabricLinkId staging_link(const Fabric& fabric);
+
+/// The exchange of every bucket under a strategy, with collectives as its library did them at `date` ("2017-08"; empty:
+/// today). Where the strategy knows hosts and copies only and there are several nodes:
+///   Copies, Spread  the hosts exchange the node's sum with servers spread over all of them, which split every key: each
+///                   NIC carries 2 (m - 1) / m of the bytes, in and out
+///   OnHost          each bucket lies on the server (node) with the fewest bytes so far; every worker (rank) fetches it
+///                   from there and sends its gradient there, at `message_rate` per server in all
+/// Copies and Spread give the next bucket to the GPU of the node that has the fewest bytes so far.
 [[nodiscard]] std::vector<BucketExchange> plan_exchange(std::span<const GradientBucket> buckets,
                                                         double wire_share,
                                                         const StrategyProfile& strategy,
-                                                        const Fabric& fabric);
+                                                        const Fabric& fabric,
+                                                        std::string_view date);
 
 }  // namespace tracecast

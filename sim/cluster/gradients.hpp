@@ -39,6 +39,7 @@ struct GradientBucket {
   std::uint32_t ready_after = 0;  ///< kernel
   std::uint32_t first_use = 0;    ///< kernel
   Seconds delay{};                ///< from ready until somebody looks
+  bool weights_only = false;      ///< no gradient: weights that are copied before each step
 };
 /// Packs in the order of readiness: a bucket is closed when another gradient would make it larger than the strategy's
 /// (at least one each), the first one at its own size. With a cycle time c only gradients that become ready between

@@ -22,7 +22,7 @@ StepProgram under_one_lock(const RankKind& rank, const StrategyProfile& strategy
                            std::uint32_t replicas) {
   StepProgram program = rank.one_gpu.program;
   const double others = replicas - 1.0;
-  double forward_ops = 0;
+  double forward_ops = 0;  // each has a module to copy
   for (ProgramOp& op : program.ops) {
     if (op.num_kernels == 0) continue;
     const ProgramKernel& first = program.kernels[op.first_kernel];
@@ -37,7 +37,7 @@ StepProgram under_one_lock(const RankKind& rank, const StrategyProfile& strategy
           program.kernels[k].more_launch * (1 + share * others) + program.launch * (share * others);
     }
   }
-  program.step_overhead += strategy.replicate_per_op * (forward_ops * others);
+  program.step_overhead += strategy.replicate_per_op * forward_ops;
   return program;
 }
 
@@ -113,7 +113,8 @@ class ProgramBuilder {
     add_segments(cuts_of(buckets_, schedule_.updates_begin, cuts_forward));
     program_.updates.resize(buckets_.size());
     for (const GradientBucket& bucket : buckets_) program_.delay.push_back(bucket.delay);
-    if (strategy.exchange != Exchange::OnHost) add_updates();
+    // Variables on the host are updated there; with one GPU as well, whose step has the update on the GPU: it stays.
+    add_updates();
     add_packing();
     return std::move(program_);
   }
@@ -186,6 +187,17 @@ class ProgramBuilder {
   RankProgram program_;
 };
 
+/// Weights that are copied though nothing trains them: one bucket without a gradient.
+GradientBucket weights_of(const RankKind& rank) {
+  GradientBucket bucket{.gradients = {}, .weights_only = true};
+  for (std::size_t t = 0; t < rank.element_bytes.size(); ++t) {
+    const Tensor& tensor = rank.graph.tensors()[t];
+    if (tensor.role != TensorRole::Weight) continue;
+    bucket.bytes += rank.element_bytes[t] * static_cast<double>(element_count(tensor.shape));
+  }
+  return bucket;
+}
+
 /// The buckets of the first kind, with the kernels that another kind has for the same weights.
 std::vector<GradientBucket> same_buckets(std::span<const GradientBucket> buckets,
                                          const GradientSchedule& first,
@@ -196,6 +208,7 @@ std::vector<GradientBucket> same_buckets(std::span<const GradientBucket> buckets
   }
   std::vector<GradientBucket> same(buckets.begin(), buckets.end());
   for (GradientBucket& bucket : same) {
+    if (bucket.weights_only) continue;
     bucket.ready_after = 0;
     bucket.first_use = UINT32_MAX;
     for (std::uint32_t& g : bucket.gradients) {
@@ -213,13 +226,19 @@ RankPrograms make_rank_programs(const DataParallelRequest& request, double strag
   RankPrograms result;
   GradientSchedule first;
   for (const RankKind& rank : request.kinds) {
+    const bool shares_board =
+        rank.gpu.dies_per_board > 1 && request.fabric.ranks_of(FabricNodeId{0}) > 1;
+    const double board = shares_board ? rank_variation().shared_board_time_factor : 1;
     const KernelTimes times =
-        times_of(timeline_of(rank, request), straggling * rank.compute_time_factor);
+        times_of(timeline_of(rank, request), straggling * board * rank.compute_time_factor);
     GradientSchedule schedule =
         find_gradients(rank.graph, rank.one_gpu.priced, rank.one_gpu.program, rank.element_bytes);
     const bool is_first = result.programs.empty();
     if (is_first) {
       result.buckets = make_buckets(schedule, request.strategy, times.ends);
+      if (schedule.gradients.empty() && request.strategy.exchange == Exchange::FirstGpu) {
+        result.buckets.push_back(weights_of(rank));
+      }
       first = schedule;
       if (request.strategy.gradient_element > Bytes(0) && !schedule.gradients.empty()) {
         const Gradient& g = schedule.gradients.front();
