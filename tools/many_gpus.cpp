@@ -39,14 +39,15 @@ Prediction predict_without_input(const Job& job, const Sources& sources) {
 }
 
 /// Supply of one step's batches when all ranks of a node load: their workers share its cores, and all share its disk.
-/// Processes have workers and a pin thread each; threads of one process share its loader.
-Seconds supply_of_node(const InputJob& input, std::uint32_t ranks, Replicas replicas,
-                       Seconds copy) {
+/// Processes have workers and a pin thread each; threads of one process share its loader. `dispatching`: share of the
+/// time in which a rank's dispatch thread works.
+Seconds supply_of_node(const InputJob& input, std::uint32_t ranks, Replicas replicas, Seconds copy,
+                       double dispatching) {
   const InputStages stages = plan_input(input);
   const double n = ranks;
   const bool each = replicas == Replicas::Processes && input.pipeline.default_workers > 0;
   const double workers = std::max(1.0, static_cast<double>(stages.workers) * (each ? n : 1));
-  const double speed = input.host.speed(workers + n);
+  const double speed = input.host.speed(workers + n * dispatching);
   const Seconds prepare = stages.prepare * (n / (workers * speed));
   const Seconds pin = stages.pin * ((replicas == Replicas::Processes ? 1.0 : n) / speed);
   return max(max(max(stages.read * n, prepare), max(pin, stages.gpu_decode)), copy);
@@ -57,6 +58,16 @@ Seconds overlap_loss(const Prediction& with_input) {
   if (!with_input.input) return {};
   const Seconds ideal = max(with_input.input->step_without, with_input.input->supply);
   return max(Seconds(), with_input.timeline.step_time - ideal);
+}
+
+/// Of one batch as 4-byte numbers, the way programs hold it.
+Bytes input_bytes(const Job& job) {
+  double elements = 0;
+  for (const Tensor& tensor : job.forward.tensors()) {
+    if (tensor.role == TensorRole::Input)
+      elements += static_cast<double>(element_count(tensor.shape));
+  }
+  return Bytes(4 * elements);
 }
 
 Interval interval_of(const ManyGpus& many, const Job& job) {
@@ -125,6 +136,7 @@ ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
                               .kinds = {},
                               .kind_of = std::move(kind_of),
                               .host = {},
+                              .sample_sd = options.sample_sd,
                               .fold = options.fold};
   if (job.input) request.host = job.input->host;
   double alone_per_s = 0;  // samples per second of all GPUs, each alone
@@ -143,9 +155,15 @@ ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
   }
   const Seconds loss = overlap_loss(many.one_gpu);
   if (job.input) {
-    request.input_supply = supply_of_node(*job.input, most_in_node, strategy.replicas,
-                                          many.one_gpu.program.input_copy);
+    request.input_supply =
+        supply_of_node(*job.input, most_in_node, strategy.replicas, many.one_gpu.program.input_copy,
+                       many.one_gpu.timeline.host_busy / many.one_gpu.timeline.step_time);
   }
+  if (strategy.feed_rate > BytesPerSecond(0)) {
+    const Bytes fed = input_bytes(job) * static_cast<double>(most_in_node);
+    request.input_supply = max(request.input_supply, fed / strategy.feed_rate);
+  }
+  request.date = job.options.date.substr(0, job.options.date.find(".."));
   many.step = simulate_data_parallel(request);
   if (loss > Seconds(0)) {
     many.step.step_time += loss;

@@ -13,6 +13,7 @@ namespace tracecast {
 struct SpreadOptions {
   std::string strategy;  ///< id; empty: what users of the framework took
   bool fold = true;
+  double sample_sd = 0;  ///< DataParallelRequest::sample_sd
 };
 
 /// Ranks that compute alike.

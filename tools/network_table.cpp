@@ -9,6 +9,8 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "tools/input_options.hpp"
+#include "tools/many_gpus.hpp"
+#include "tools/published_cluster.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {
@@ -32,8 +34,6 @@ class NetworkTable final : public RowPredictor {
     if (!phase) return skip("phase " + std::string(row.text("phase")) + " is not known");
     if (!precision)
       return skip("precision " + std::string(row.text("precision")) + " is not known");
-    if (gpus > 1) return skip("several GPUs: this version predicts one");
-
     JobOptions job;
     job.network = row.text("network");
     job.gpu = row.text("gpu");
@@ -73,11 +73,31 @@ class NetworkTable final : public RowPredictor {
       if (meaning.name == job.network) job.network = meaning.zoo;
     }
     if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
-    return answer(job, date, measured);
+    Spread spread;
+    if (gpus > 1) {
+      spread.cluster = {.gpu = job.gpu,
+                        .gpus = gpus,
+                        .nodes = row.text_or_empty("nodes").empty() ? 1 : row.integer("nodes", 1),
+                        .description = std::string(row.text_or_empty("interconnect")) + "; " +
+                                       name + "; " +
+                                       std::string(row.text_or_empty("framework_version")) + "; " +
+                                       std::string(notes)};
+      const StrategyProfile* told = find_strategy_in(name + "; " + std::string(notes));
+      if (told == nullptr) told = find_strategy_in(row.text_or_empty("framework_version"));
+      if (told != nullptr) spread.options.strategy = told->id;
+    }
+    return answer(job, spread, date, measured);
   }
 
  private:
-  RowAnswer answer(JobOptions& options, const std::string& date, double measured) {
+  /// What a row of several GPUs was measured on.
+  struct Spread {
+    PublishedCluster cluster;
+    SpreadOptions options;
+  };
+
+  RowAnswer answer(JobOptions& options, const Spread& spread, const std::string& date,
+                   double measured) {
     bool fuses_bias = false;
     try {
       const GpuSpec& gpu = sources_.gpus.find(options.gpu);
@@ -97,16 +117,32 @@ class NetworkTable final : public RowPredictor {
         '|' + take_framework(options, sources_).id + '|' + options.host_cpu + '|' +
         (fuses_bias ? "bias|" : "|") +
         (options.data == "real" ? input_pipeline_of(options.framework, options.framework_version).id
-                                : "");
+                                : "") +
+        key_of(spread);
     auto known = answers_.find(key);
-    if (known == answers_.end()) known = answers_.emplace(key, predict_job(options)).first;
+    if (known == answers_.end()) known = answers_.emplace(key, predict_job(options, spread)).first;
     RowAnswer result = known->second;
     result.measured = measured;
     return result;
   }
 
-  RowAnswer predict_job(const JobOptions& options) const {
+  [[nodiscard]] std::string key_of(const Spread& spread) const {
+    const PublishedCluster& row = spread.cluster;
+    if (row.gpus == 1) return "";
+    std::string key = '|' + std::to_string(row.gpus) + '|' + std::to_string(row.nodes) + '|' +
+                      spread.options.strategy;
     try {
+      const ClusterSpec cluster = read_published_cluster(row, sources_);
+      key += '|' + cluster.groups.front().machine + '|' + cluster.network.link;
+    } catch (const InputError& error) {
+      key += '|' + std::string(error.what());
+    }
+    return key;
+  }
+
+  RowAnswer predict_job(const JobOptions& options, const Spread& spread) const {
+    try {
+      if (spread.cluster.gpus > 1) return predict_spread(options, spread);
       const Job job = make_job(options, sources_);
       const Prediction prediction = tracecast::predict(job, sources_);
       return {.measured = 0,
@@ -116,6 +152,23 @@ class NetworkTable final : public RowPredictor {
     } catch (const InputError& error) {
       return skip(error.what());
     }
+  }
+
+  RowAnswer predict_spread(JobOptions options, const Spread& spread) const {
+    const ClusterSpec cluster = read_published_cluster(spread.cluster, sources_);
+    const MachineSpec& machine = sources_.machines.find(cluster.groups.front().machine);
+    if (options.data == "real" && options.host_cpu.empty()) {
+      options.host_cpu = std::to_string(machine.sockets) + 'x' + machine.cpu;
+    }
+    Job job = make_job(options, sources_);
+    const ManyGpus many = predict_many(
+        job, sources_,
+        build_fabric(cluster, {sources_.gpus, sources_.cpus, sources_.links, sources_.machines}),
+        spread.options);
+    return {.measured = 0,
+            .predicted = many.throughput_samples_per_s,
+            .basis = main_basis(many.one_gpu),
+            .skipped = {}};
   }
 
   const Sources& sources_;

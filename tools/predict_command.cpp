@@ -217,6 +217,11 @@ void add_predict_command(CLI::App& app, int& exit_code) {
                    "How several GPUs train: " + strategies + "; default: the framework's")
       ->type_name("S");
   add_server_flags(*verb, options->servers);
+  verb->add_option("--sample-sd", options->spread.sample_sd,
+                   "Several GPUs: spread of a sample's time relative to its mean; sentences or "
+                   "images of differing sizes about 0.25")
+      ->type_name("SD")
+      ->check(CLI::Range(0.0, 2.0));
   verb->add_flag("--no-fold", options->no_fold, "Simulate GPUs that are alike one by one");
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);

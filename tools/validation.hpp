@@ -67,6 +67,8 @@ struct TableKind {
 /// Whole-network rows; recurrent layers measured alone; language networks.
 [[nodiscard]] std::vector<TableKind> network_tables();
 [[nodiscard]] std::vector<TableKind> recurrent_tables();
+/// Results of MLPerf Training, data-parallel ones.
+[[nodiscard]] std::vector<TableKind> mlperf_tables();
 /// Kernels, library calls and framework layers measured alone: what calibration fits too.
 [[nodiscard]] std::vector<TableKind> measurement_tables();
 [[nodiscard]] std::vector<TableKind> transformer_tables();

@@ -1,0 +1,98 @@
+#include "tools/published_cluster.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "hwspecs/default_machine.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "sim/cluster/fabric.hpp"
+
+namespace tracecast {
+namespace {
+
+bool comes_with(const MachineSpec& machine, const std::string& gpu) {
+  return std::find(machine.gpus.begin(), machine.gpus.end(), gpu) != machine.gpus.end();
+}
+
+/// Of the machines that come with the GPU, the one with the longest name in the text.
+const MachineSpec* find_machine_in(const std::string& lower, const std::string& gpu,
+                                   std::size_t slots, const MachineCatalog& machines) {
+  const MachineSpec* found = nullptr;
+  std::size_t longest = 3;
+  for (const MachineSpec& machine : machines.all()) {
+    if (!comes_with(machine, gpu) || machine.nodes_of(NodeKind::Gpu).size() < slots) continue;
+    std::vector<std::string> names = machine.aliases;
+    names.push_back(machine.name);
+    names.push_back(machine.id);
+    for (const std::string& name : names) {
+      if (name.size() > longest && lower.find(to_lower(name)) != std::string::npos) {
+        longest = name.size();
+        found = &machine;
+      }
+    }
+  }
+  return found;
+}
+
+bool has_nic(const MachineSpec& machine) { return !machine.nodes_of(NodeKind::Nic).empty(); }
+
+}  // namespace
+
+std::string find_network_link(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kWords{{
+      {"100gbib", "infiniband_edr"},       {"100gbit infiniband", "infiniband_edr"},
+      {"edr", "infiniband_edr"},           {"fdr", "infiniband_fdr"},
+      {"hdr", "infiniband_hdr"},           {"ndr", "infiniband_ndr"},
+      {"400gb/s", "infiniband_ndr"},       {"100 gbit", "ethernet_100g"},
+      {"100gbe", "ethernet_100g"},         {"40 gbit", "ethernet_40g"},
+      {"40gbe", "ethernet_40g"},           {"25 gbit", "ethernet_25g"},
+      {"25gbe", "ethernet_25g"},           {"25gb/s", "ethernet_25g"},
+      {"25gbps", "ethernet_25g"},          {"20 gbit", "ethernet_20g"},
+      {"10 gbit", "ethernet_10g"},         {"10gbe", "ethernet_10g"},
+      {"10 gbe", "ethernet_10g"},          {"1gb ethernet", "ethernet_1g"},
+      {"gigabit ethernet", "ethernet_1g"}, {"ib0", "infiniband_edr"},
+  }};
+  const std::string lower = to_lower(text);
+  for (const auto& [word, link] : kWords) {
+    if (lower.find(word) != std::string::npos) return std::string(link);
+  }
+  return "";
+}
+
+ClusterSpec read_published_cluster(const PublishedCluster& row, const Sources& sources) {
+  if (row.gpus < row.nodes) {
+    throw InputError("gpus", std::to_string(row.gpus) + " on " + std::to_string(row.nodes),
+                     "at least one for each node");
+  }
+  const GpuSpec& gpu = sources.gpus.find(row.gpu);
+  const std::int64_t fewer = row.gpus / row.nodes, with_more = row.gpus % row.nodes;
+  const std::int64_t most = fewer + (with_more > 0 ? 1 : 0);
+  const MachineSpec* machine = find_machine_in(to_lower(row.description), gpu.id,
+                                               static_cast<std::size_t>(most), sources.machines);
+  if (machine == nullptr) {
+    machine = &sources.machines.find(
+        default_machine(gpu, static_cast<int>(std::min<std::int64_t>(most, 1 << 20)),
+                        sources.machines)
+            .machine);
+  }
+  ClusterSpec spec = uniform_cluster(machine->id, static_cast<int>(fewer),
+                                     static_cast<int>(row.nodes - with_more), gpu.id);
+  if (with_more > 0) {
+    spec.groups.push_back(spec.groups.front());
+    spec.groups.back().name += " with one more";
+    spec.groups.back().count = static_cast<int>(with_more);
+    spec.groups.back().gpus = static_cast<int>(fewer + 1);
+  }
+  if (row.nodes > 1) {
+    if (!has_nic(*machine)) {
+      throw InputError("machine", machine->id + ", which has no NIC",
+                       "one with, for several nodes");
+    }
+    spec.network.link = find_network_link(row.description);
+  }
+  return spec;
+}
+
+}  // namespace tracecast

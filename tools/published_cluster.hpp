@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "hwspecs/cluster_spec.hpp"
+#include "hwspecs/strategy_profile.hpp"
+#include "tools/job.hpp"
+
+namespace tracecast {
+
+/// What a row of a table says of the GPUs it was measured on.
+struct PublishedCluster {
+  std::string gpu;  ///< as the row spells it
+  std::int64_t gpus = 1, nodes = 1;
+  std::string description;  ///< its words about machine, network and software
+};
+
+/// The machine whose name or alias stands in the description, comes with the GPU and has slots enough, else the usual
+/// one; nodes with one GPU more or fewer when their number does not divide that of the GPUs; NICs of the link that the
+/// description names ("10GbE", "25 Gbit/s", "EDR", "100GbIB"), else the machine's. Throws InputError.
+[[nodiscard]] ClusterSpec read_published_cluster(const PublishedCluster& row,
+                                                 const Sources& sources);
+
+/// The id of a LinkSpec between nodes that a text names; empty: none.
+[[nodiscard]] std::string find_network_link(std::string_view text);
+
+}  // namespace tracecast
