@@ -221,12 +221,12 @@ std::string trace_csv(const TraceReport& report) {
     row("copy", fmt::format("{}.{}", to_string(c.kind), to_string(c.memory)), c.copies.count,
         c.copies.ns, share_of(c.copies.ns, s.gpu_time_ns));
   }
-  std::int64_t call_time = 0;
-  for (const Tally& t : s.call_kinds) call_time += t.ns;
+  Tally calls;
+  for (const Tally& t : s.call_kinds) calls.add(t);
   for (std::size_t i = 0; i < kCallKindCount; ++i) {
     const Tally& t = s.call_kinds[i];
     if (t.count > 0)
-      row("call", to_string(static_cast<CallKind>(i)), t.count, t.ns, share_of(t.ns, call_time));
+      row("call", to_string(static_cast<CallKind>(i)), t.count, t.ns, share_of(t.ns, calls.ns));
   }
   for (const KernelTime& k : s.top_kernels) {
     row("kernel", k.name, k.kernels.count, k.kernels.ns, share_of(k.kernels.ns, s.gpu_time_ns));

@@ -200,14 +200,14 @@ std::string copies_text(const Summary& s) {
 }
 
 std::string calls_text(const Summary& s) {
-  std::int64_t total = 0;
-  for (const Tally& t : s.call_kinds) total += t.ns;
-  if (total <= 0) return "";
+  Tally all;
+  for (const Tally& t : s.call_kinds) all.add(t);
+  if (all.ns <= 0) return "";
   std::string text = head("Calls of the CUDA or HIP API", "count");
   for (const std::size_t i : longest_first(s.call_kinds)) {
     const Tally& t = s.call_kinds[i];
-    text += table_row(std::string(to_string(static_cast<CallKind>(i))), t.ns, share_of(t.ns, total),
-                      t.count);
+    text += table_row(std::string(to_string(static_cast<CallKind>(i))), t.ns,
+                      share_of(t.ns, all.ns), t.count);
   }
   const std::size_t shown = std::min<std::size_t>(s.top_calls.size(), 3);
   std::string most = "most: ";

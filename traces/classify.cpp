@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "sim/base/text.hpp"
+#include "traces/tally.hpp"
 
 namespace tracecast::traces {
 namespace {
@@ -200,9 +201,9 @@ std::vector<KernelNameInfo> classify_kernels(const Trace& trace, const KernelNam
       refine(*family, info);
     }
     if (info.kernel_class == KernelClass::Convolution && op != LaunchIndex::kNone) {
-      auto& times = convolutions[op];
+      std::int64_t& time = convolutions[op][static_cast<std::size_t>(info.algorithm)];
       if (info.algorithm != Algorithm::None)
-        times[static_cast<std::size_t>(info.algorithm)] += kernels.span[i].duration_ns + 1;
+        time = saturating_sum(time, kernels.span[i].duration_ns + 1);
     }
     using enum KernelClass;
     if (is_one_of(info.kernel_class, {Elementwise, Reduction, Copy, Memset, Other})) {

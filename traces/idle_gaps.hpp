@@ -5,6 +5,7 @@
 
 #include "traces/classify.hpp"
 #include "traces/intervals.hpp"
+#include "traces/tally.hpp"
 #include "traces/trace.hpp"
 
 namespace tracecast::traces {
@@ -21,20 +22,6 @@ enum class IdleCause : std::uint8_t {
 };
 inline constexpr std::size_t kIdleCauseCount = 7;
 [[nodiscard]] std::string_view to_string(IdleCause cause);
-
-/// A count and the time that belongs to it.
-struct Tally {
-  std::uint64_t count = 0;
-  std::int64_t ns = 0;
-  void add(std::int64_t duration_ns) {
-    ++count;
-    ns += duration_ns;
-  }
-  void add(const Tally& other) {
-    count += other.count;
-    ns += other.ns;
-  }
-};
 
 using IdleTimes = std::array<Tally, kIdleCauseCount>;
 

@@ -143,7 +143,7 @@ void add_classes(const Trace& trace, const std::vector<Work>& work, Summary& sum
   summary.collective_kernels = tally(KernelClass::Collective).count;
   for (const Span& span : trace.copies.span) tally(KernelClass::Copy).add(span.duration_ns);
   for (const Span& span : trace.memsets.span) tally(KernelClass::Memset).add(span.duration_ns);
-  for (const Tally& t : classes) summary.gpu_time_ns += t.ns;
+  for (const Tally& t : classes) summary.gpu_time_ns = saturating_sum(summary.gpu_time_ns, t.ns);
   const auto share = [&summary](const Tally& t) {
     return summary.gpu_time_ns > 0
                ? static_cast<double>(t.ns) / static_cast<double>(summary.gpu_time_ns)
@@ -210,8 +210,8 @@ void add_collectives(const Trace& trace, const std::vector<KernelNameInfo>& info
   for (std::size_t i = 0; i < trace.collectives.size(); ++i) {
     const std::uint32_t kernel = trace.collectives.kernel[i];
     if (kernel >= elements.size()) continue;
-    elements[kernel] =
-        std::max(trace.collectives.in_elements[i], trace.collectives.out_elements[i]);
+    elements[kernel] = std::max(
+        {std::int64_t{0}, trace.collectives.in_elements[i], trace.collectives.out_elements[i]});
   }
   for (std::size_t i = 0; i < infos.size(); ++i) {
     const bool is_collective = infos[i].kernel_class == KernelClass::Collective;
@@ -219,7 +219,7 @@ void add_collectives(const Trace& trace, const std::vector<KernelNameInfo>& info
     if (!is_collective) continue;
     CollectiveTime& time = by_name[collective_name(trace[trace.kernels.name[i]])];
     time.kernels.add(trace.kernels.span[i].duration_ns);
-    time.elements += elements[i];
+    time.elements = saturating_sum(time.elements, elements[i]);
   }
   for (auto& [name, time] : by_name) {
     time.name = name;
@@ -238,11 +238,12 @@ void add_copies(const Trace& trace, const Intervals& kernels, Summary& summary) 
     auto& [time, sizes] = kinds[{copies.kind[i], copies.memory[i]}];
     const Span& span = copies.span[i];
     time.copies.add(span.duration_ns);
-    time.beside_kernels_ns += kernels.within(span.begin_ns, span.end_ns());
+    time.beside_kernels_ns =
+        saturating_sum(time.beside_kernels_ns, kernels.within(span.begin_ns, span.end_ns()));
     if (copies.bytes[i] == 0) continue;
     sizes.push_back(copies.bytes[i]);
     time.bytes += copies.bytes[i];
-    time.sized_ns += span.duration_ns;
+    time.sized_ns = saturating_sum(time.sized_ns, span.duration_ns);
   }
   for (auto& [key, entry] : kinds) {
     auto& [time, sizes] = entry;
@@ -290,7 +291,7 @@ void add_nodes(const Trace& trace, Summary& summary) {
     kind.message_bytes += nodes.message_bytes[i];
     if (!nodes.on_gpu[i]) continue;
     ++summary.gpu_nodes;
-    summary.gpu_nodes_ns += ns;
+    summary.gpu_nodes_ns = saturating_sum(summary.gpu_nodes_ns, ns);
   }
   for (const NodeTime& kind : kinds) {
     if (kind.nodes.count > 0) summary.node_kinds.push_back(kind);

@@ -6,6 +6,7 @@
 
 #include "traces/idle_gaps.hpp"
 #include "traces/kernel_names/kernel_names.hpp"
+#include "traces/tally.hpp"
 #include "traces/trace.hpp"
 
 namespace tracecast::traces {

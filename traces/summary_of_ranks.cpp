@@ -51,8 +51,8 @@ void merge_copies(std::vector<CopyTime>& to, const std::vector<CopyTime>& from) 
     found->copies.add(entry.copies);
     found->bytes += entry.bytes;
     found->sized += entry.sized;
-    found->sized_ns += entry.sized_ns;
-    found->beside_kernels_ns += entry.beside_kernels_ns;
+    found->sized_ns = saturating_sum(found->sized_ns, entry.sized_ns);
+    found->beside_kernels_ns = saturating_sum(found->beside_kernels_ns, entry.beside_kernels_ns);
   }
 }
 
@@ -68,7 +68,7 @@ Summary summarize_ranks(const std::vector<Summary>& ranks) {
     sum.memsets += rank.memsets;
     sum.calls += rank.calls;
     sum.ops += rank.ops;
-    sum.gpu_time_ns += rank.gpu_time_ns;
+    sum.gpu_time_ns = saturating_sum(sum.gpu_time_ns, rank.gpu_time_ns);
     merge(sum.classes, rank.classes,
           [](const ClassTime& a, const ClassTime& b) { return a.kernel_class == b.kernel_class; });
     merge(sum.algorithms, rank.algorithms, [](const AlgorithmTime& a, const AlgorithmTime& b) {
@@ -87,7 +87,7 @@ Summary summarize_ranks(const std::vector<Summary>& ranks) {
       sum.call_kinds[kind].add(rank.call_kinds[kind]);
     sum.nodes += rank.nodes;
     sum.gpu_nodes += rank.gpu_nodes;
-    sum.gpu_nodes_ns += rank.gpu_nodes_ns;
+    sum.gpu_nodes_ns = saturating_sum(sum.gpu_nodes_ns, rank.gpu_nodes_ns);
     for (const NodeTime& kind : rank.node_kinds) {
       const auto found = std::find_if(sum.node_kinds.begin(), sum.node_kinds.end(),
                                       [&kind](const NodeTime& n) { return n.kind == kind.kind; });

@@ -9,8 +9,8 @@ namespace tracecast::traces {
 namespace {
 
 constexpr std::uint64_t kMostRecords = std::uint64_t{64} << 20;
-/// 2^63 ns are 292 years; beyond half of that sums of two times could overflow.
-constexpr std::int64_t kLargestUs = std::int64_t{4'600'000'000'000'000};
+/// Until 2042 since 1970. Twice that, and the distance from the earliest to the latest end, are within int64.
+constexpr std::int64_t kLargestUs = std::int64_t{2'300'000'000'000'000};
 
 }  // namespace
 

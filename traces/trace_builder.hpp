@@ -30,7 +30,7 @@ class TraceBuilder {
 };
 
 /// Microseconds as decimal text ("1712195495520824.518") in nanoseconds: exact to the third decimal, then rounded to
-/// nearest. Nothing when it is no number or beyond int64.
+/// nearest. Nothing when it is no number or beyond 2.3e18 ns (2042).
 [[nodiscard]] std::optional<std::int64_t> nanoseconds_of_us(std::string_view text);
 
 }  // namespace tracecast::traces

@@ -63,7 +63,7 @@ inline NodeKind node_kind(std::int64_t type) {
 
 /// Whole microseconds in nanoseconds; -1 when they are out of range.
 inline std::int64_t whole_us(std::uint64_t us) {
-  return us <= 4'600'000'000'000'000 ? static_cast<std::int64_t>(us) * 1000 : -1;
+  return us <= 2'300'000'000'000'000 ? static_cast<std::int64_t>(us) * 1000 : -1;
 }
 
 }  // namespace tracecast::traces::chakra

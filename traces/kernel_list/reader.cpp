@@ -1,7 +1,6 @@
 #include "traces/kernel_list/reader.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "sim/base/error.hpp"
@@ -12,6 +11,9 @@
 
 namespace tracecast::traces {
 namespace {
+
+/// Of the whole list, in ns: 70 years.
+constexpr std::int64_t kLongest = 2'300'000'000'000'000'000;
 
 /// Index of the column; the number of columns when there is none.
 std::size_t column(const std::vector<std::string>& header, std::string_view name) {
@@ -44,8 +46,7 @@ Trace read_kernel_list(ByteSource& source, const std::string& name) {
     const auto fields = nvprof::split_csv(line, ',');
     const auto duration =
         fields.size() == header.size() ? parse_integer(fields[duration_column]) : std::nullopt;
-    if (!duration || *duration < 0 ||
-        *duration > std::numeric_limits<std::int64_t>::max() / 2 - begin) {
+    if (!duration || *duration < 0 || *duration > kLongest - begin) {
       trace.leave_out("row without a duration", true);
       continue;
     }

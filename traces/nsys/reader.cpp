@@ -3,7 +3,6 @@
 #include <sqlite3.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -203,9 +202,10 @@ class NsysReader {
 
   /// begin and end of a row; nothing, and a count, when they are of no use.
   std::optional<Span> span(const Rows& rows) {
-    constexpr std::int64_t kLatest = std::numeric_limits<std::int64_t>::max() / 2;
+    constexpr std::int64_t kLatest = std::int64_t{2'300'000'000'000'000'000};
     const auto begin = rows.number(0), end = rows.number(1);
-    if (!begin || !end || *begin < -kLatest || *begin > kLatest || *end > kLatest) {
+    if (!begin || !end || *begin < -kLatest || *begin > kLatest || *end > kLatest ||
+        *end < -kLatest) {
       trace_.leave_out("row without begin or end", true);
       return std::nullopt;
     }

@@ -20,7 +20,7 @@ std::optional<std::int64_t> scaled(std::string_view text, std::string_view unit,
   while (end < text.size() && ((text[end] >= '0' && text[end] <= '9') || text[end] == '.')) ++end;
   const auto factor = unit_of(end < text.size() ? text.substr(end) : unit);
   const auto value = parse_double(text.substr(0, end));
-  if (!factor || !value || *value < 0 || *value * *factor > 0x1.0p62) return std::nullopt;
+  if (!factor || !value || *value < 0 || *value * *factor > 2.3e18) return std::nullopt;
   return static_cast<std::int64_t>(std::llround(*value * *factor));
 }
 

@@ -19,7 +19,7 @@ namespace tracecast::traces::nvprof {
 [[nodiscard]] std::optional<double> size_unit(std::string_view unit);
 
 /// A number with its unit behind it ("1.6782ms", "8.0000KB") or, when it has none, in `unit`; in ns or bytes. Nothing when
-/// it is no such thing, negative or beyond 2^62.
+/// it is no such thing, negative or beyond 2.3e18.
 [[nodiscard]] std::optional<std::int64_t> time_ns(std::string_view text, std::string_view unit);
 [[nodiscard]] std::optional<std::int64_t> bytes(std::string_view text, std::string_view unit);
 
