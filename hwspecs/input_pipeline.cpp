@@ -116,12 +116,17 @@ void read_costs(const Message& message, Reader& read, InputPipelineProfile& p) {
   p.convert_cycles_per_value = read.number(TRACECAST_FIELD(convert_cycles_per_value), 0, 1e4);
   p.cycles_per_token = read.number(TRACECAST_FIELD(cycles_per_token), 0, 1e6);
   p.cycles_per_sample = read.number(TRACECAST_FIELD(cycles_per_sample), 0, kMostCycles);
+  p.cycles_per_record = p.cycles_per_sample;
+  if (message.has_cycles_per_record()) {
+    p.cycles_per_record = read.number(TRACECAST_FIELD(cycles_per_record), 0, kMostCycles);
+  }
   p.train_crop_fraction = read.number(TRACECAST_FIELD(train_crop_fraction), 0.01, 1);
   p.decodes_crop_only = read.flag(TRACECAST_FIELD(decodes_crop_only));
   p.gpu_decode_per_pixel =
       Seconds(read.number(TRACECAST_FIELD(gpu_decode_ns_per_pixel), 0, 1e3) * 1e-9);
   p.cycles_per_batch = read.number(TRACECAST_FIELD(cycles_per_batch), 0, kMostCycles);
   p.bytes_per_value = read.number(TRACECAST_FIELD(bytes_per_value), 1, 8);
+  if (message.has_dispatch_spins()) p.dispatch_spins = read.flag(TRACECAST_FIELD(dispatch_spins));
   p.worker_copies = read.number(TRACECAST_FIELD(worker_copies), 0, 20);
   p.memory_copy =
       BytesPerSecond(read.number(TRACECAST_FIELD(memory_copy_gb_per_s), 0.1, 1e3) * 1e9);

@@ -53,6 +53,7 @@ struct InputPipelineProfile {
   double convert_cycles_per_value = 0;
   double cycles_per_token = 0;
   double cycles_per_sample = 0;
+  double cycles_per_record = 0;    ///< of a sample that is no image: fetched and collated
   double train_crop_fraction = 1;  ///< mean share of the image that a training crop keeps
   bool decodes_crop_only = false;
   Seconds gpu_decode_per_pixel{};  ///< the part of the decoder on the GPU
@@ -63,6 +64,8 @@ struct InputPipelineProfile {
   PinnedBy pinned_by{};
   BytesPerSecond memory_copy{};  ///< of one thread
 
+  bool dispatch_spins =
+      false;  ///< the dispatch thread keeps its CPU busy while it waits for the GPU
   double second_thread_gain = 0;   ///< throughput that a core's second hardware thread adds
   double log_sd = 0;               ///< of ln(measured / predicted) of the loader's rate
   double unknown_host_log_sd = 0;  ///< further, when the host is assumed

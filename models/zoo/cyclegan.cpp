@@ -49,8 +49,24 @@ TensorId norm_relu(GraphBuilder& b, SharedWeights& weights, const std::string& n
   return b.activation(weights.op(name + ".relu"), x, "relu", true);
 }
 
-/// Two convolutions with stride 2, nine residual blocks, two transposed convolutions.
-TensorId generate(GraphBuilder& b, SharedWeights& weights, const std::string& run, TensorId x) {
+/// Twice the side: a transposed convolution, or every pixel four times and a convolution.
+enum class Growth { Transposed, Resized };
+TensorId grow(GraphBuilder& b, SharedWeights& weights, const std::string& name, TensorId x,
+              std::int64_t channels, Growth growth) {
+  if (growth == Growth::Resized) {
+    const Shape from = b.shape(x);
+    x = b.resize(weights.op(name + ".resize"), x, {from[0], from[1], 2 * from[2], 2 * from[3]},
+                 "nearest");
+    return conv(b, weights, name, x, channels, Window::square(3, 1, 1));
+  }
+  const TensorId filter = weights.get(b, name + ".weight", {b.shape(x)[1], channels, 3, 3});
+  const TensorId bias = weights.get(b, name + ".bias", {channels});
+  return b.conv_transpose(weights.op(name), x, filter, bias, Window::square(3, 2, 1), 1, 1, 1);
+}
+
+/// Two convolutions with stride 2, nine residual blocks, and twice twice the side.
+TensorId generate(GraphBuilder& b, SharedWeights& weights, const std::string& run, TensorId x,
+                  Growth growth) {
   weights.start(run);
   x = reflection_pad(b, weights.op("pad1"), x, 3);
   x = norm_relu(b, weights, "conv1", conv(b, weights, "conv1", x, 64, Window::square(7)));
@@ -68,9 +84,7 @@ TensorId generate(GraphBuilder& b, SharedWeights& weights, const std::string& ru
   }
   for (const std::int64_t channels : {128, 64}) {
     const std::string name = "up" + std::to_string(channels);
-    const TensorId filter = weights.get(b, name + ".weight", {b.shape(x)[1], channels, 3, 3});
-    const TensorId bias = weights.get(b, name + ".bias", {channels});
-    x = b.conv_transpose(weights.op(name), x, filter, bias, Window::square(3, 2, 1), 1, 1, 1);
+    x = grow(b, weights, name, x, channels, growth);
     x = norm_relu(b, weights, name, x);
   }
   x = reflection_pad(b, weights.op("pad2"), x, 3);
@@ -98,25 +112,26 @@ TensorId discriminate(GraphBuilder& b, SharedWeights& weights, const std::string
 // github.com/junyanz/pytorch-CycleGAN-and-pix2pix (resnet_9blocks, 70x70 PatchGAN, instance norm), after Zhu et al.,
 // arXiv 1703.10593. Inference is one generator. A training step runs each generator on the image of its domain, on
 // the other's result (cycle) and on its target domain (identity), and each discriminator on what its generator has
-// just made, on a real image and on an older result from the pool. What the original saves by freezing the
+// just made, on a real image and on an older result from the pool. With Growth::Resized: github.com/eriklindernoren/
+// PyTorch-GAN, implementations/cyclegan, whose generators resize and convolve. What the original saves by freezing the
 // discriminators while the generators learn (their weight gradients on the first of these) is not left out.
-NetworkGraph cyclegan(const BuildOptions& options) {
+NetworkGraph cyclegan(const BuildOptions& options, Growth growth) {
   const Shape image = {options.batch, 3, *options.image_size, *options.image_size};
   GraphBuilder b("cyclegan", options.batch);
   SharedWeights to_b("to_b"), to_a("to_a"), judge_a("judge_a"), judge_b("judge_b");
   const TensorId real_a = b.input("images_a", image);
-  const TensorId fake_b = generate(b, to_b, "fake", real_a);
+  const TensorId fake_b = generate(b, to_b, "fake", real_a, growth);
   if (!options.training) {
     b.graph().outputs = {fake_b};
     return std::move(b).take();
   }
   const TensorId real_b = b.input("images_b", image);
-  const TensorId fake_a = generate(b, to_a, "fake", real_b);
+  const TensorId fake_a = generate(b, to_a, "fake", real_b, growth);
   std::vector<TensorId>& outputs = b.graph().outputs;
-  outputs.push_back(generate(b, to_a, "cycle", fake_b));
-  outputs.push_back(generate(b, to_b, "cycle", fake_a));
-  outputs.push_back(generate(b, to_a, "identity", real_a));
-  outputs.push_back(generate(b, to_b, "identity", real_b));
+  outputs.push_back(generate(b, to_a, "cycle", fake_b, growth));
+  outputs.push_back(generate(b, to_b, "cycle", fake_a, growth));
+  outputs.push_back(generate(b, to_a, "identity", real_a, growth));
+  outputs.push_back(generate(b, to_b, "identity", real_b, growth));
   outputs.push_back(discriminate(b, judge_a, "fake", fake_a));
   outputs.push_back(discriminate(b, judge_b, "fake", fake_b));
   outputs.push_back(discriminate(b, judge_a, "real", real_a));
@@ -131,13 +146,18 @@ NetworkGraph cyclegan(const BuildOptions& options) {
 std::vector<ZooEntry> cyclegan_networks() {
   return {
       {.name = "cyclegan",
-       .aliases = {"cyclegan_monet2photo"},
        .title = "CycleGAN; inference: one generator",
        .source = "github.com/junyanz/pytorch-CycleGAN-and-pix2pix",
        .parameters = rounded(11.378e6, 1e3, "printed by that program"),
        .image_size = 256,
        .classes = 1,
-       .build = cyclegan},
+       .build = build<cyclegan, Growth::Transposed>},
+      {.name = "cyclegan_monet2photo",
+       .title = "CycleGAN whose generators resize; inference: one",
+       .source = "github.com/eriklindernoren/PyTorch-GAN, implementations/cyclegan",
+       .image_size = 256,
+       .classes = 1,
+       .build = build<cyclegan, Growth::Resized>},
   };
 }
 

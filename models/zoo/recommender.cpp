@@ -71,11 +71,13 @@ std::vector<ZooEntry> recommender_networks() {
        .aliases = {"neumf"},
        .title = "NeuMF on MovieLens-20M",
        .source = "MLPerf training v0.5, recommendation/pytorch/neumf.py",
+       .data_set = "movielens",
        .build = build<ncf, NcfLayout{138'493, 26'744, 64, 128, {256, 128, 64}}>},
       {.name = "ncf_ml1m",
        .aliases = {"neumf_ncf_ml_1m"},
        .title = "NeuMF on MovieLens-1M",
        .source = "github.com/guoyang9/NCF, defaults: 32 factors, three layers",
+       .data_set = "movielens",
        .build = build<ncf, NcfLayout{6'040, 3'706, 32, 128, {128, 64, 32}, true}>},
   };
 }

@@ -1,3 +1,4 @@
+#include <optional>
 #include <string>
 
 #include "models/ops.hpp"
@@ -12,6 +13,8 @@ struct TransformerLayout {
   std::int64_t width, heads, hidden, target_vocabulary;
   std::int64_t source_vocabulary = 0;
   bool attention_dropout = false;
+  /// The feed-forward part convolves channels over positions, and padded positions are set to zero after every part.
+  bool convolves = false;
   int layers = 6;
 };
 
@@ -20,6 +23,7 @@ struct Transformer {
   const TransformerLayout& layout;
   bool training;
   TensorId scale;
+  std::optional<TensorId> kept;  ///< 1 for words, 0 for padding; nothing: padding is left as it is
 
   TensorId dropout(const std::string& name, TensorId x) const {
     return training ? b.dropout(name, x) : x;
@@ -27,7 +31,8 @@ struct Transformer {
   /// Dropout, residual, layer norm: what ends every part of a layer.
   TensorId finish(const std::string& name, TensorId x, TensorId residual) const {
     x = b.add(name + ".add", dropout(name + ".dropout", x), residual);
-    return b.layer_norm_layer(name + ".layer_norm", x);
+    x = b.layer_norm_layer(name + ".layer_norm", x);
+    return kept ? b.mul(name + ".unpad", x, *kept) : x;
   }
   TensorId attention(const std::string& name, TensorId x, TensorId memory, TensorId mask) const {
     const Heads heads{layout.heads, layout.width / layout.heads};
@@ -47,7 +52,17 @@ struct Transformer {
         b.linear_layer(name + ".out_proj", from_heads(b, name, context), layout.width, true);
     return finish(name, y, x);
   }
+  /// Convolutions of width 1 over (batch, width, positions).
+  TensorId convolve(const std::string& name, TensorId x) const {
+    const std::int64_t turned[] = {0, 2, 1};
+    TensorId y = b.transpose(name + ".to_channels", x, turned);
+    y = b.conv_layer(name + ".fc1", y, layout.hidden, Window::square(1), true);
+    y = b.activation(name + ".relu", y, "relu");
+    y = b.conv_layer(name + ".fc2", y, layout.width, Window::square(1), true);
+    return finish(name, b.transpose(name + ".to_positions", y, turned), x);
+  }
   TensorId feed_forward(const std::string& name, TensorId x) const {
+    if (layout.convolves) return convolve(name, x);
     TensorId y = b.linear_layer(name + ".fc1", x, layout.hidden, true);
     y = b.activation(name + ".relu", y, "relu");
     y = b.linear_layer(name + ".fc2", y, layout.width, true);
@@ -77,7 +92,8 @@ NetworkGraph transformer(const BuildOptions& options, const TransformerLayout& l
       layout.source_vocabulary > 0
           ? b.weight("encoder.embedding.weight", {layout.source_vocabulary, layout.width})
           : target_table;
-  const Transformer blocks{b, layout, options.training, scalar(b, "scale")};
+  Transformer blocks{b, layout, options.training, scalar(b, "scale"), std::nullopt};
+  if (layout.convolves) blocks.kept = b.input("words_mask", {batch, tokens, 1});
 
   TensorId memory = blocks.embed("encoder.embedding", source, source_table);
   for (int i = 0; i < layout.layers; ++i) {
@@ -115,7 +131,7 @@ std::vector<ZooEntry> transformer_networks() {
        .title = "Transformer base on Multi30k",
        .source = "github.com/jadore801120/attention-is-all-you-need-pytorch",
        .seq_len = 32,
-       .build = build<transformer, TransformerLayout{512, 8, 2048, 3149, 2911, true}>},
+       .build = build<transformer, TransformerLayout{512, 8, 2048, 3149, 2911, true, true}>},
   };
 }
 

@@ -60,8 +60,9 @@ StepProgram slowed(StepProgram program, double speed) {
 }
 
 /// Mean number of threads that are running or ready to run.
-double runnable_threads(const StepTimeline& t) {
-  return t.step_time > Seconds(0) ? (t.loader_busy + t.host_busy) / t.step_time : 0.0;
+double runnable_threads(const StepTimeline& t, const InputStages& stages) {
+  if (!(t.step_time > Seconds(0))) return 0.0;
+  return (t.loader_busy + (stages.dispatch_spins ? t.step_time : t.host_busy)) / t.step_time;
 }
 
 }  // namespace
@@ -86,7 +87,7 @@ double page_cache_hits(Bytes cache, Bytes data_set, bool random_order) {
 double cycles_per_sample(const InputJob& job) {
   const InputPipelineProfile& p = job.pipeline;
   const auto values = static_cast<double>(job.output_values);
-  if (job.data.kind == SampleKind::Tokens) return p.cycles_per_token * values + p.cycles_per_sample;
+  if (job.data.kind == SampleKind::Tokens) return p.cycles_per_token * values + p.cycles_per_record;
   const StoredImage image = stored_image(job);
   const auto output = static_cast<double>(job.output_pixels);
   double cycles = p.convert_cycles_per_value * values + p.cycles_per_sample;
@@ -125,6 +126,7 @@ InputStages plan_input(const InputJob& job) {
   stages.device_batches = p.device_prefetch_batches;
   stages.dispatch_takes_batch = p.dispatch_takes_batch || stages.workers == 0;
   stages.copies_in_compute_stream = p.copies_in_compute_stream;
+  stages.dispatch_spins = p.dispatch_spins;
 
   stages.prepare = (batch * cycles_per_sample(job) + p.cycles_per_batch) / job.host.core_speed +
                    copy_once * p.worker_copies;
@@ -193,7 +195,7 @@ InputRun run_with_input(const StepProgram& program, const InputStages& stages,
     run.use.cpu_speed = host.speed(runnable);
     run.program = slowed(fed, run.use.cpu_speed);
     run.timeline = simulate(run.program);
-    const double now = runnable_threads(run.timeline);
+    const double now = runnable_threads(run.timeline, stages);
     if (host.speed(runnable) == host.speed(now) || std::abs(now - runnable) <= kSteady * runnable)
       break;
     runnable = (now + runnable) / 2;

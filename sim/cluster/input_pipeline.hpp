@@ -60,7 +60,7 @@ struct InputJob {
 /// CPU time of one sample on a Haswell core of 1 Hz, that is, its cycles.
 ///   image:  decode * (pixels decoded + overhead) + resize per source pixel * cropped pixels
 ///           + resize per output pixel * output pixels + convert * output values + per sample
-///   tokens: per token * output values + per sample
+///   tokens and other records: per token * output values + per record
 [[nodiscard]] double cycles_per_sample(const InputJob& job);
 
 /// The stages of one batch, as if every thread had a core to itself.

@@ -9,6 +9,7 @@
 #include "sim/base/error.hpp"
 #include "sim/cluster/cpu_run.hpp"
 #include "sim/cluster/power_limit.hpp"
+#include "sim/cluster/training_loop.hpp"
 
 namespace tracecast {
 namespace {
@@ -111,6 +112,18 @@ PlannedStep plan_step(const PredictRequest& r) {
   return step;
 }
 
+/// The first op of the backward pass begins when the forward pass has ended and the host has read its result.
+void wait_after_forward(const NetworkGraph& graph, const PricedStep& priced,
+                        const FrameworkProfile& framework, StepProgram& program) {
+  for (ProgramOp& op : program.ops) {
+    const std::uint32_t lowered = program.kernels[op.first_kernel].op;
+    if (graph.op(priced.lowered.ops[lowered].op).pass == Pass::Forward) continue;
+    if (!op.waits_for_gpu) op.dispatch += max(framework.synchronization, kWake);
+    op.waits_for_gpu = true;
+    return;
+  }
+}
+
 /// Kernels and input err independently; the step waits for the later one.
 Interval input_interval(const Prediction& prediction, const InputJob& input) {
   const double unknown_host = input.host_is_assumed ? input.pipeline.unknown_host_log_sd : 0.0;
@@ -167,6 +180,9 @@ Prediction predict(const PredictRequest& request) {
                  copy_rate(*request.input, request.gpu.pcie_bandwidth * kCopyEfficiency);
   }
   result.program = build_step_program(graph, result.priced, request.framework, input_copy);
+  if (request.waits_after_forward) {
+    wait_after_forward(graph, result.priced, request.framework, result.program);
+  }
   if (request.cpu) result.program.launch_queue = 1;  // the thread that dispatches waits for each op
   InputRun fed;                                      // the last run with an input pipeline
   const auto run = [&](const StepProgram& program) {

@@ -55,6 +55,8 @@ struct PredictRequest {
   std::optional<Watts> power_limit{};  ///< nothing = the board's own
   /// The step runs on these cores and on no GPU; `framework` is used as on_cpu() has it.
   const CpuNode* cpu = nullptr;
+  /// The host reads a result back between the forward and the backward pass.
+  bool waits_after_forward = false;
 };
 
 /// Everything known about one step and the run made of it.

@@ -59,6 +59,7 @@ struct InputStages {
   int device_batches = 0;  ///< copied before their step begins; 0: the step's first action copies
   bool dispatch_takes_batch = false;      ///< the host begins a step when its batch is ready
   bool copies_in_compute_stream = false;  ///< after the last kernel of the step before
+  bool dispatch_spins = false;            ///< the host thread is busy while it waits
 };
 
 /// One step as the framework's dispatch thread issues it: overhead, then op by op `dispatch` and one

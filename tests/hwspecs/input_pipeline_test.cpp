@@ -61,7 +61,7 @@ TEST_SUITE("hwspecs/input_pipeline") {
     for (const std::string& id : input_pipeline_ids()) {
       CAPTURE(id);
       const InputPipelineProfile& profile = find_input_pipeline(id);
-      CHECK(profile.values.size() == 27);
+      CHECK(profile.values.size() >= 27);  // and what a profile may leave out
       CHECK(all_have_sources(profile.values, profile.sources));
     }
     for (const std::string& id : data_set_ids()) {

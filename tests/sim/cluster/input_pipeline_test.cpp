@@ -229,6 +229,7 @@ TEST_CASE("the cost of a sample is the sum of what is done to it") {
   CHECK(cycles_per_sample(job) == doctest::Approx(1'117'000 + 25'000 - 500'000));
   job.data.kind = SampleKind::Tokens;
   job.pipeline.cycles_per_token = 10;
+  job.pipeline.cycles_per_record = 7000;
   CHECK(cycles_per_sample(job) == doctest::Approx(10 * 30'000 + 7000));
 }
 

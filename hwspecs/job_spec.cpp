@@ -1,0 +1,181 @@
+#include "hwspecs/job_spec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "hwspecs/proto/job_spec.pb.h"
+#include "hwspecs/textproto.hpp"
+#include "sim/base/embedded.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace embedded {
+std::span<const EmbeddedFile> job_specs();
+}  // namespace embedded
+namespace {
+
+using Message = proto::JobSpec;
+
+/// Takes values that are there, each with a check of its source and bounds.
+class Reader {
+ public:
+  Reader(const Message& message, std::string_view where, JobSpec& spec)
+      : where_(where), spec_(spec) {
+    for (const auto& s : message.source()) spec.sources.push_back({s.key(), s.title(), s.where()});
+  }
+  double number(std::string_view field, const Message::Number& n, double low, double high) {
+    if (!(n.value() >= low && n.value() <= high)) {
+      throw InputError(where_, fmt::format("{} = {}", field, n.value()),
+                       fmt::format("a value from {} to {}", low, high));
+    }
+    record(field, fmt::format("{}", n.value()), n.source());
+    return n.value();
+  }
+  int count(std::string_view field, const Message::Number& n, int low, int high) {
+    const double value = number(field, n, low, high);
+    if (value != std::floor(value)) {
+      throw InputError(where_, fmt::format("{} = {}", field, value), "a whole number");
+    }
+    return static_cast<int>(value);
+  }
+  bool flag(std::string_view field, const Message::Flag& f) {
+    record(field, f.value() ? "true" : "false", f.source());
+    return f.value();
+  }
+  std::string word(std::string_view field, const Message::Word& w) {
+    record(field, w.value(), w.source());
+    return w.value();
+  }
+
+ private:
+  void record(std::string_view field, std::string value, const std::string& source) {
+    const bool known = std::any_of(spec_.sources.begin(), spec_.sources.end(),
+                                   [&](const SpecSource& s) { return s.key == source; });
+    if (!known) {
+      throw InputError(where_, fmt::format("{}: source \"{}\"", field, source),
+                       "the key of a source in the same file");
+    }
+    spec_.values.push_back({std::string(field), std::move(value), source});
+  }
+  std::string_view where_;
+  JobSpec& spec_;
+};
+
+#define TRACECAST_TAKE(target, kind, name, ...) \
+  if (m.has_##name()) target = read.kind(#name, m.name() __VA_OPT__(, ) __VA_ARGS__)
+
+void read_program(const Message& m, Reader& read, JobSpec& spec) {
+  TRACECAST_TAKE(spec.network, word, network);
+  TRACECAST_TAKE(spec.framework, word, framework);
+  TRACECAST_TAKE(spec.framework_version, word, framework_version);
+  TRACECAST_TAKE(spec.optimizer, word, optimizer);
+  TRACECAST_TAKE(spec.data, word, data);
+  TRACECAST_TAKE(spec.pipeline, word, pipeline);
+  TRACECAST_TAKE(spec.workers, count, workers, 0, 4096);
+  TRACECAST_TAKE(spec.autotunes_convolutions, flag, autotunes_convolutions);
+  TRACECAST_TAKE(spec.batch, count, batch, 1, 1'000'000);
+  if (!m.has_tokens_mean()) return;
+  PaddedLengths lengths;
+  lengths.mean = read.number("tokens_mean", m.tokens_mean(), 1, 1e6);
+  TRACECAST_TAKE(lengths.sd, number, tokens_sd, 0, 1e6);
+  lengths.most = 1e6;
+  TRACECAST_TAKE(lengths.most, number, tokens_most, 1, 1e6);
+  TRACECAST_TAKE(lengths.added, number, tokens_added, 0, 1e3);
+  spec.lengths = lengths;
+}
+
+void read_loop(const Message& m, Reader& read, LoopWork& loop) {
+  TRACECAST_TAKE(loop.waits_at_end, count, waits_at_end, 0, 1000);
+  TRACECAST_TAKE(loop.waits_after_forward, count, waits_after_forward, 0, 1000);
+  TRACECAST_TAKE(loop.waits_per_update, flag, waits_per_update);
+  TRACECAST_TAKE(loop.cycles_per_step, number, loop_cycles_per_step, 0, 1e13);
+  TRACECAST_TAKE(loop.cycles_per_sample, number, loop_cycles_per_sample, 0, 1e13);
+  TRACECAST_TAKE(loop.ops_per_sample, number, loop_ops_per_sample, 0, 1e4);
+  TRACECAST_TAKE(loop.kernels_per_sample, number, loop_kernels_per_sample, 0, 1e4);
+  TRACECAST_TAKE(loop.weight_copies, count, loop_weight_copies, 0, 100);
+  double rate = 5;
+  TRACECAST_TAKE(rate, number, loop_memory_gb_per_s, 0.1, 1e3);
+  loop.copy_rate = BytesPerSecond(rate * 1e9);
+  TRACECAST_TAKE(loop.processes, count, processes, 1, 64);
+}
+
+#undef TRACECAST_TAKE
+
+const std::vector<JobSpec>& specs() {
+  static const std::vector<JobSpec> all = [] {
+    std::vector<JobSpec> jobs;
+    for (const EmbeddedFile& file : embedded::job_specs()) {
+      jobs.push_back(parse_job_spec(file.content, file.path));
+    }
+    std::sort(jobs.begin(), jobs.end(),
+              [](const JobSpec& a, const JobSpec& b) { return a.id < b.id; });
+    return jobs;
+  }();
+  return all;
+}
+
+/// Inverse of the normal distribution by bisection: called once per job.
+double normal_quantile(double p) {
+  double low = -9, high = 9;
+  while (high - low > 1e-12) {
+    const double middle = (low + high) / 2;
+    (0.5 * std::erfc(-middle / std::sqrt(2.0)) < p ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace
+
+std::int64_t PaddedLengths::longest_of(std::int64_t batch) const {
+  const auto n = static_cast<double>(std::max<std::int64_t>(batch, 1));
+  const double variance = std::log1p((sd / mean) * (sd / mean));
+  const double z = normal_quantile((n - 0.375) / (n + 0.25));
+  const double longest = std::exp(std::log(mean) - variance / 2 + std::sqrt(variance) * z);
+  return static_cast<std::int64_t>(std::ceil(std::min(longest, most) + added - 1e-9));
+}
+
+JobSpec parse_job_spec(std::string_view text, std::string_view where) {
+  Message message;
+  parse_textproto(text, where, message);
+  JobSpec spec;
+  spec.id = message.id();
+  spec.name = message.name();
+  spec.aliases.assign(message.alias().begin(), message.alias().end());
+  if (spec.id.empty()) throw InputError(where, "no id", "an id such as \"lstm_wikitext2\"");
+  Reader read(message, where, spec);
+  read_program(message, read, spec);
+  read_loop(message, read, spec.loop);
+  if (spec.network.empty() || spec.framework.empty()) {
+    throw InputError(where, "no network or no framework", "both");
+  }
+  return spec;
+}
+
+const JobSpec* find_job_spec_or_null(std::string_view id) {
+  const std::string wanted = to_lower(id);
+  for (const JobSpec& spec : specs()) {
+    const auto& names = spec.aliases;
+    if (spec.id == wanted || std::find(names.begin(), names.end(), wanted) != names.end()) {
+      return &spec;
+    }
+  }
+  return nullptr;
+}
+
+const JobSpec& find_job_spec(std::string_view id) {
+  if (const JobSpec* spec = find_job_spec_or_null(id)) return *spec;
+  throw InputError("job", fmt::format("\"{}\"", id), describe_choices(id, job_spec_ids()));
+}
+
+std::vector<std::string> job_spec_ids() {
+  std::vector<std::string> ids;
+  for (const JobSpec& spec : specs()) ids.push_back(spec.id);
+  return ids;
+}
+
+}  // namespace tracecast
