@@ -47,11 +47,14 @@ struct HostCpu {
   const CpuSpec* spec = nullptr;
   int sockets = 1;
   bool is_assumed = false;
+  int hardware_threads = 0;  ///< of the machine; 0: all of its sockets
 };
 
 /// "2xe5_2698_v4" or "e5_2698_v4".
 HostCpu find_host(const JobOptions& options, const Sources& sources, Job& job) {
-  if (options.host_cpu.empty() && job.machine) return {&*job.host, job.machine->sockets, false};
+  if (options.host_cpu.empty() && job.machine) {
+    return {&*job.host, job.machine->sockets, false, job.machine->hardware_threads};
+  }
   if (options.host_cpu.empty()) {
     const DefaultHost usual = default_host(job.gpu.release_year);
     job.assumptions.push_back(
@@ -66,20 +69,30 @@ HostCpu find_host(const JobOptions& options, const Sources& sources, Job& job) {
   return {&sources.cpus.find(text.substr(x + 1)), static_cast<int>(*sockets), false};
 }
 
-HostThreads threads_of(const HostCpu& host, const JobOptions& options,
-                       const InputPipelineProfile& pipeline) {
+/// What a machine gives of its sockets, and of that what `--cpu-threads` leaves. A virtual machine's threads fill core
+/// after core; on a whole one, few threads have a core each.
+void limit_threads(const HostCpu& host, const std::optional<std::int64_t>& asked,
+                   HostThreads& threads) {
+  const int per_core = std::max(1, threads.threads / threads.cores);
+  const bool is_virtual = host.hardware_threads > 0 && host.hardware_threads < threads.threads;
+  if (is_virtual) threads.threads = host.hardware_threads;
+  if (asked) threads.threads = static_cast<int>(*asked);
+  if (is_virtual) threads.cores = std::max(1, (threads.threads + per_core - 1) / per_core);
+}
+
+HostThreads threads_of(const HostCpu& host, const JobOptions& options, double second_thread_gain) {
   HostThreads threads{.cores = host.spec->cores * host.sockets,
                       .threads = host.spec->threads * host.sockets,
                       .core_speed = host.spec->all_core_clock * host.spec->single_thread_ipc,
-                      .second_thread_gain = pipeline.second_thread_gain};
-  if (options.cpu_threads) {
-    if (*options.cpu_threads < 1 || *options.cpu_threads > threads.threads) {
-      throw InputError("--cpu-threads", std::to_string(*options.cpu_threads),
-                       fmt::format("1 to {}, the threads of {}x {}", threads.threads, host.sockets,
-                                   host.spec->id));
-    }
-    threads.threads = static_cast<int>(*options.cpu_threads);
+                      .second_thread_gain = second_thread_gain};
+  const int most = host.hardware_threads > 0 ? std::min(host.hardware_threads, threads.threads)
+                                             : threads.threads;
+  if (options.cpu_threads && (*options.cpu_threads < 1 || *options.cpu_threads > most)) {
+    throw InputError(
+        "--cpu-threads", std::to_string(*options.cpu_threads),
+        fmt::format("1 to {}, the threads of {}x {}", most, host.sockets, host.spec->id));
   }
+  limit_threads(host, options.cpu_threads, threads);
   return threads;
 }
 
@@ -123,7 +136,9 @@ std::optional<InputJob> make_input(const JobOptions& options, const Sources& sou
                      fmt::format("0 (the dispatch thread loads) to {}", kMostThreads));
   }
   const HostCpu host = find_host(options, sources, job);
-  InputJob input{.data = data, .pipeline = pipeline, .host = threads_of(host, options, pipeline)};
+  InputJob input{.data = data,
+                 .pipeline = pipeline,
+                 .host = threads_of(host, options, pipeline.second_thread_gain)};
   input.host_is_assumed = host.is_assumed;
   if (options.workers) input.workers = static_cast<int>(*options.workers);
   if (!options.disk.empty()) {
@@ -137,6 +152,17 @@ std::optional<InputJob> make_input(const JobOptions& options, const Sources& sou
   input.output_values = sample.values;
   input.output_pixels = sample.pixels;
   return input;
+}
+
+std::optional<HostThreads> named_host_threads(const JobOptions& options, const Sources& sources,
+                                              const Job& job) {
+  if (options.host_cpu.empty() && !job.machine) return std::nullopt;
+  Job unused;  // takes the note about an assumed host, and there is none
+  unused.machine = job.machine;
+  unused.host = job.host;
+  const InputPipelineProfile& pipeline =
+      input_pipeline_of(to_lower(options.framework), options.framework_version);
+  return threads_of(find_host(options, sources, unused), options, pipeline.second_thread_gain);
 }
 
 std::string find_cpu_in(std::string_view text, const CpuCatalog& cpus) {

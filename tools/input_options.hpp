@@ -15,6 +15,11 @@ namespace tracecast {
 [[nodiscard]] std::optional<InputJob> make_input(const JobOptions& options, const Sources& sources,
                                                  Job& job);
 
+/// Threads of the host that `--machine`, or `--host-cpu`, names, at most `--cpu-threads` of them; nothing when no host
+/// is named. Throws InputError naming the flag.
+[[nodiscard]] std::optional<HostThreads> named_host_threads(const JobOptions& options,
+                                                            const Sources& sources, const Job& job);
+
 /// The CPU of the catalog that a text names ("Xeon Gold 5118"), the longest name first; empty: none.
 [[nodiscard]] std::string find_cpu_in(std::string_view text, const CpuCatalog& cpus);
 

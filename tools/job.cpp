@@ -87,6 +87,23 @@ void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
                    describe_choices(setting.path, names));
 }
 
+void set_sharing_value(GpuSharing& sharing, const Setting& setting) {
+  const double us = number_of(setting);
+  const bool is_slice = setting.path == "time_slice_us", is_hold = setting.path == "idle_hold_us";
+  if (!is_slice && !is_hold && setting.path != "context_switch_us") {
+    const std::vector<std::string> names{"time_slice_us", "context_switch_us", "idle_hold_us"};
+    throw InputError("--set sharing", "\"" + setting.path + "\"",
+                     describe_choices(setting.path, names));
+  }
+  if (!(us >= (is_slice ? 1 : 0) && us <= 1e5)) {
+    throw InputError("--set sharing." + setting.path, setting.value,
+                     is_slice ? "1 to 100000 us" : "0 to 100000 us");
+  }
+  (is_slice  ? sharing.time_slice
+   : is_hold ? sharing.idle_hold
+             : sharing.context_switch) = Seconds(us * 1e-6);
+}
+
 FrameworkProfile with_settings(FrameworkProfile framework, const Sources& sources) {
   for (const std::string& text : sources.framework_sets) {
     set_framework_value(framework, split_setting(text));
@@ -171,6 +188,40 @@ NetworkGraph build_forward(const JobOptions& o, Phase phase, Job& job) {
   return std::move(network.graph);
 }
 
+/// Network, framework, optimizer and data of a training program; flags that it leaves open stay.
+void take_program(Job& job) {
+  JobOptions& o = job.options;
+  const std::string id = o.network.substr(kJobPrefix.size());
+  job.program = find_job_spec(id);
+  const JobSpec& spec = *job.program;
+  if (o.phase != "train") throw InputError("--phase", o.phase + " with job:" + id, "train");
+  if (spec.batch && o.batch != *spec.batch) {
+    throw InputError("--batch", std::to_string(o.batch) + " with job:" + id,
+                     std::to_string(*spec.batch) + ", the only one its loop knows");
+  }
+  o.network = spec.network;
+  o.framework = spec.framework;
+  if (o.framework_version.empty()) o.framework_version = spec.framework_version;
+  if (!spec.optimizer.empty()) o.optimizer = spec.optimizer;
+  if (!spec.data.empty()) o.data = spec.data;
+  if (o.pipeline.empty()) o.pipeline = spec.pipeline;
+  if (!o.workers && spec.workers) o.workers = spec.workers;
+  if (!o.seq_len && spec.lengths) o.seq_len = spec.lengths->longest_of(o.batch);
+  job.assumptions.push_back("training program " + spec.id + ": " + spec.name);
+}
+
+/// The waits and the host's work of the program's loop.
+void enter_loop(Job& job, const Sources& sources) {
+  const JobSpec& spec = *job.program;
+  if (spec.autotunes_convolutions) {
+    job.framework.autotunes_convolutions = *spec.autotunes_convolutions;
+  }
+  const CpuSpec& cpu = job.host ? *job.host : sources.cpus.find(job.framework.reference_cpu);
+  job.loop_core_speed = cpu.single_thread_speed();
+  job.framework = in_loop(std::move(job.framework), spec.loop, loop_context(job));
+  job.inputs.push_back({"job", spec.id, hash_of(spec.values)});
+}
+
 void check_training_options(const JobOptions& o, Phase phase) {
   const bool has_backward = phase == Phase::Train || phase == Phase::ForwardBackward;
   if (!find_recompute(o.recompute)) {
@@ -222,7 +273,8 @@ PredictRequest request_of(const Job& job, const Sources& sources) {
           .power_limit = job.options.power_limit_w
                              ? std::optional(Watts(*job.options.power_limit_w))
                              : std::nullopt,
-          .cpu = job.cpu ? &*job.cpu : nullptr};
+          .cpu = job.cpu ? &*job.cpu : nullptr,
+          .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0};
 }
 
 }  // namespace
@@ -235,6 +287,12 @@ Prediction predict(const Job& job, const Sources& sources) {
 
 MemoryPlan plan_memory(const Job& job, const Sources& sources) {
   return plan_memory(request_of(job, sources));
+}
+
+LoopContext loop_context(const Job& job) {
+  return {.batch = job.options.batch,
+          .weights = Bytes(4.0 * static_cast<double>(job.forward.parameter_count())),
+          .core_speed = job.loop_core_speed};
 }
 
 bool is_network_path(std::string_view network) {
@@ -261,7 +319,8 @@ Sources load_sources(const SourceOptions& options) {
                   .machines = load_catalog<MachineSpec>(options.hwspecs, "machine"),
                   .cost = {},
                   .cost_record = {},
-                  .framework_sets = {}};
+                  .framework_sets = {},
+                  .sharing = default_gpu_sharing()};
   if (options.profile.empty()) {
     sources.cost = default_cost_profile();
     std::string text;
@@ -286,9 +345,11 @@ Sources load_sources(const SourceOptions& options) {
       FrameworkProfile check;
       set_framework_value(check, {rest, setting.value});
       sources.framework_sets.push_back(rest + "=" + setting.value);
+    } else if (box == "sharing") {
+      set_sharing_value(sources.sharing, {rest, setting.value});
     } else {
       throw InputError("--set", "\"" + setting.path + "\"",
-                       "a path that begins with cost. or framework.");
+                       "a path that begins with cost., framework. or sharing.");
     }
   }
   return sources;
@@ -308,9 +369,11 @@ FrameworkProfile take_framework(const JobOptions& options, const Sources& source
       sources);
 }
 
-Job make_job(const JobOptions& o, const Sources& sources) {
+Job make_job(const JobOptions& options, const Sources& sources) {
   Job job;
-  job.options = o;
+  job.options = options;
+  const JobOptions& o = job.options;
+  if (o.network.starts_with(kJobPrefix)) take_program(job);
   if (o.batch < 1 || o.batch > kMostBatch) {
     throw InputError("--batch", std::to_string(o.batch), "1 to 1000000 samples");
   }
@@ -372,6 +435,7 @@ Job make_job(const JobOptions& o, const Sources& sources) {
   }
   job.forward = build_forward(o, job.phase, job);
   settle_precision(job, sources);
+  if (job.program) enter_loop(job, sources);
   add_steps(job);
   job.input = make_input(o, sources, job);
   job.inputs.push_back({job.cpu ? "cpu" : "gpu", job.gpu.id, hash_of(job.gpu.values)});

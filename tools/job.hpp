@@ -9,10 +9,13 @@
 #include "hwspecs/cpu_loader.hpp"
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/gpu_sharing.hpp"
+#include "hwspecs/job_spec.hpp"
 #include "hwspecs/link_spec.hpp"
 #include "hwspecs/machine_spec.hpp"
 #include "models/graph.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "sim/cluster/training_loop.hpp"
 
 namespace tracecast {
 
@@ -25,9 +28,10 @@ struct InputRecord {
 
 /// Where specs and profiles come from, as flags say it.
 struct SourceOptions {
-  std::string hwspecs;            ///< folder that adds or overrides specs; empty: none
-  std::string profile;            ///< cost profile file; empty: the one in the binary
-  std::vector<std::string> sets;  ///< "cost.PARAMETER=VALUE", "framework.FIELD=VALUE"
+  std::string hwspecs;  ///< folder that adds or overrides specs; empty: none
+  std::string profile;  ///< cost profile file; empty: the one in the binary
+  std::vector<std::string>
+      sets;  ///< "cost.PARAMETER=VALUE", "framework.FIELD=VALUE", "sharing.FIELD=VALUE"
 };
 
 /// The hardware and the cost profile that a command works with.
@@ -40,6 +44,7 @@ struct Sources {
   InputRecord cost_record;
   std::vector<std::string>
       framework_sets;  ///< "FIELD=VALUE", applied to each framework profile taken
+  GpuSharing sharing;  ///< how processes take turns on a GPU
 };
 /// Throws InputError.
 [[nodiscard]] Sources load_sources(const SourceOptions& options);
@@ -48,8 +53,9 @@ constexpr std::int64_t kMostBatch = 1'000'000;
 
 /// What the user asked for, checked where it can be without reading files.
 struct JobOptions {
-  std::string network;  ///< zoo name or path
-  std::string gpu;      ///< or "cpu:[Nx]ID"
+  std::string
+      network;  ///< zoo name, path, or "job:ID": a training program, which settles several of these
+  std::string gpu;  ///< or "cpu:[Nx]ID"
   std::string
       machine;  ///< whose CPUs dispatch and whose links carry the input; empty: a typical one
   std::int64_t batch = 1;
@@ -85,6 +91,8 @@ struct Job {
   std::optional<CpuSpec> host;  ///< CPU of the machine asked for
   std::optional<MachineSpec> machine;
   FrameworkProfile framework;
+  std::optional<JobSpec> program;  ///< the loop round the step, of a network given as "job:ID"
+  Hertz loop_core_speed{};         ///< of the thread that runs it, in Haswell's cycles a second
   PrecisionMode precision{};
   Phase phase{};
   std::optional<InputJob> input;  ///< what loads the data; nothing for synthetic data and memory
@@ -96,6 +104,9 @@ struct Job {
   std::vector<std::string> assumptions;  ///< what was chosen for the user, one line each
   std::vector<std::string> warnings;     ///< what makes the answer less sure, one line each
 };
+/// What the loop of `job.program` needs to know of its step.
+[[nodiscard]] LoopContext loop_context(const Job& job);
+inline constexpr std::string_view kJobPrefix = "job:";
 /// True when `network` is the path of a file and no name of the zoo.
 [[nodiscard]] bool is_network_path(std::string_view network);
 /// Of a network's file: Protobuf's own limit.

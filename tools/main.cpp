@@ -68,6 +68,7 @@ int run(int argc, char** argv) {
 
   int exit_code = kExitDone;
   add_predict_command(app, exit_code);
+  add_colocate_command(app, exit_code);
   add_validate_command(app, exit_code);
   add_gpus_command(app, exit_code);
   add_hardware_command(app, exit_code);

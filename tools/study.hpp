@@ -78,6 +78,8 @@ struct StudyExperiment {
 [[nodiscard]] std::vector<StudyExperiment> study_experiments();
 /// Parameter servers and their channels (study_parameter_server.cpp).
 [[nodiscard]] std::vector<StudyExperiment> parameter_server_experiments();
+/// CPU threads, GPUs and neighbours in one box (study_resources.cpp).
+[[nodiscard]] std::vector<StudyExperiment> resource_experiments();
 
 /// A row with our answer.
 struct StudyResult {

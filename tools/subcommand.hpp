@@ -12,6 +12,7 @@ namespace tracecast {
 /// A verb of the command line. `add` declares its flags under `app` and stores its result there.
 /// Each returns the exit code through `exit_code` when its flags have been parsed and it has run.
 void add_predict_command(CLI::App& app, int& exit_code);
+void add_colocate_command(CLI::App& app, int& exit_code);
 void add_validate_command(CLI::App& app, int& exit_code);
 void add_gpus_command(CLI::App& app, int& exit_code);
 void add_hardware_command(CLI::App& app, int& exit_code);

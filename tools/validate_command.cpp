@@ -65,9 +65,9 @@ class Selection {
 
 std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Sources& sources) {
   std::string names;
-  for (const auto& kinds :
-       {network_tables(), mlperf_tables(), recurrent_tables(), measurement_tables(),
-        transformer_tables(), component_tables(), collective_tables(), scaling_tables()}) {
+  for (const auto& kinds : {network_tables(), mlperf_tables(), recurrent_tables(),
+                            measurement_tables(), transformer_tables(), component_tables(),
+                            collective_tables(), scaling_tables(), gavel_tables()}) {
     for (const TableKind& kind : kinds) {
       const bool matches = std::all_of(kind.required.begin(), kind.required.end(), [&](auto name) {
         return reader.find_column(name).has_value();

@@ -79,6 +79,9 @@ struct TableKind {
 /// Board power and GPU utilisation of published runs.
 [[nodiscard]] std::vector<TableKind> component_tables();
 
+/// Training programs alone and two to a GPU (data/jobs).
+[[nodiscard]] std::vector<TableKind> gavel_tables();
+
 /// All rows of a table with their predictions.
 struct Validation {
   std::string file, sha256;

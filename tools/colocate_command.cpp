@@ -1,0 +1,210 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "tools/colocation_job.hpp"
+#include "tools/output.hpp"
+#include "tools/subcommand.hpp"
+#include "tools/version.hpp"
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ColocateOptions {
+  std::vector<std::string> jobs;
+  JobOptions common;
+  SourceOptions sources;
+  bool mps = false;
+  std::string format = "text";
+};
+
+/// One job as it is asked for: NETWORK[:BATCH][@GPU], where NETWORK may be job:ID.
+struct JobWord {
+  std::string network;
+  std::int64_t batch = 1;
+  std::size_t gpu = 0;
+};
+
+JobWord parse_word(const std::string& text) {
+  constexpr long long kMostGpus = 16;
+  JobWord word;
+  std::string rest = text;
+  if (const std::size_t at = rest.rfind('@'); at != std::string::npos) {
+    const auto gpu = parse_integer(std::string_view(rest).substr(at + 1));
+    if (!gpu || *gpu < 0 || *gpu >= kMostGpus) {
+      throw InputError("colocate", "\"" + text + "\"", "a GPU of the box after @: 0 to 15");
+    }
+    word.gpu = static_cast<std::size_t>(*gpu);
+    rest.resize(at);
+  }
+  const std::size_t prefix = rest.starts_with(kJobPrefix) ? kJobPrefix.size() : 0;
+  if (const std::size_t at = rest.rfind(':'); at != std::string::npos && at >= prefix) {
+    const auto batch = parse_integer(std::string_view(rest).substr(at + 1));
+    if (!batch || *batch < 1 || *batch > kMostBatch) {
+      throw InputError("colocate", "\"" + text + "\"", "a batch after the colon: 1 to 1000000");
+    }
+    word.batch = *batch;
+    rest.resize(at);
+  }
+  word.network = std::move(rest);
+  return word;
+}
+
+/// Everything that was made of the words.
+struct Together {
+  std::vector<JobWord> words;
+  std::vector<Job> jobs;
+  std::vector<Prediction> predictions;
+  Colocation shared;
+};
+
+Together share(const ColocateOptions& options, const Sources& sources) {
+  Together all;
+  std::vector<ColocatedJob> parts;
+  for (const std::string& text : options.jobs) {
+    const JobWord word = parse_word(text);
+    JobOptions job = options.common;
+    job.network = word.network;
+    job.batch = word.batch;
+    all.words.push_back(word);
+    all.jobs.push_back(make_job(job, sources));
+    if (all.jobs.back().cpu) throw InputError("--gpu", job.gpu, "a GPU: jobs share no CPU here");
+    all.predictions.push_back(predict(all.jobs.back(), sources));
+    parts.push_back(colocated(all.jobs.back(), all.predictions.back(), word.gpu));
+  }
+  const auto loads = std::find_if(all.jobs.begin(), all.jobs.end(),
+                                  [](const Job& job) { return job.input.has_value(); });
+  const Job& first = loads == all.jobs.end() ? all.jobs.front() : *loads;
+  all.shared = colocate(parts, shared_box(first, sources, options.mps));
+  return all;
+}
+
+double samples_per_s(const Together& all, std::size_t j, Seconds step) {
+  return static_cast<double>(all.jobs[j].options.batch) / step.in_s();
+}
+
+std::string text_of(const ColocateOptions& options, const Together& all) {
+  const Job& first = all.jobs.front();
+  std::string text = fmt::format("{} on {}, {}\n\n", all.jobs.size() == 1 ? "One job" : "Jobs",
+                                 first.gpu.name, options.mps ? "under MPS" : "in time slices");
+  if (!all.shared.fits) {
+    return text + fmt::format("They do not fit: {} of {} GiB of device memory\n",
+                              three_digits(all.shared.device_memory.in_bytes() / 0x1p30),
+                              three_digits(first.gpu.memory.in_bytes() / 0x1p30));
+  }
+  text += fmt::format("{:<32} {:>3} {:>11} {:>11} {:>7} {:>7}\n", "job", "GPU", "samples/s",
+                      "alone", "of it", "GPU %");
+  for (std::size_t j = 0; j < all.jobs.size(); ++j) {
+    const JobShare& share = all.shared.jobs[j];
+    text += fmt::format("{} {:>3} {:>11} {:>11} {:>7.2f} {:>6.0f} %\n", fit(options.jobs[j], 32),
+                        all.words[j].gpu, narrow(samples_per_s(all, j, share.together), 11),
+                        narrow(samples_per_s(all, j, share.alone), 11), share.normalized_rate(),
+                        100 * share.gpu_share);
+  }
+  text += fmt::format("{:<32} {:>36.2f}\n", "together", all.shared.normalized_sum());
+  text += fmt::format("\nCPU threads     {} busy, each at {:.0f} % of a core of its own\n",
+                      three_digits(all.shared.busy_threads), 100 * all.shared.cpu_speed);
+  text += fmt::format("Device memory   {} of {} GiB\n",
+                      three_digits(all.shared.device_memory.in_bytes() / 0x1p30),
+                      three_digits(first.gpu.memory.in_bytes() / 0x1p30));
+  return text;
+}
+
+std::string json_of(const ColocateOptions& options, const Together& all) {
+  Json doc{{"schema", "tracecast.colocation/" + std::to_string(kSchema)},
+           {"version", kVersion},
+           {"gpu", all.jobs.front().gpu.id},
+           {"mps", options.mps},
+           {"fits", all.shared.fits},
+           {"device_memory_bytes", all.shared.device_memory.in_bytes()}};
+  doc["jobs"] = Json::array();
+  for (std::size_t j = 0; j < all.jobs.size(); ++j) {
+    Json job{{"network", all.words[j].network},
+             {"batch_per_gpu", all.jobs[j].options.batch},
+             {"gpu_index", all.words[j].gpu}};
+    if (all.shared.fits) {
+      const JobShare& share = all.shared.jobs[j];
+      job["throughput_samples_per_s"] = samples_per_s(all, j, share.together);
+      job["alone_samples_per_s"] = samples_per_s(all, j, share.alone);
+      job["normalized_rate"] = share.normalized_rate();
+      job["gpu_share"] = share.gpu_share;
+    }
+    doc["jobs"].push_back(std::move(job));
+  }
+  if (all.shared.fits) {
+    doc["normalized_sum"] = all.shared.normalized_sum();
+    doc["cpu_speed"] = all.shared.cpu_speed;
+    doc["busy_threads"] = all.shared.busy_threads;
+  }
+  return doc.dump(2) + '\n';
+}
+
+std::string csv_of(const ColocateOptions& options, const Together& all) {
+  std::string text = "job,gpu_index,samples_per_s,alone_samples_per_s,normalized_rate,gpu_share\n";
+  for (std::size_t j = 0; j < all.jobs.size(); ++j) {
+    text += csv_field(options.jobs[j]) + ',' + std::to_string(all.words[j].gpu);
+    if (all.shared.fits) {
+      const JobShare& share = all.shared.jobs[j];
+      text +=
+          fmt::format(",{},{},{},{}", samples_per_s(all, j, share.together),
+                      samples_per_s(all, j, share.alone), share.normalized_rate(), share.gpu_share);
+    } else {
+      text += ",,,,";
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+int colocate_command(const ColocateOptions& options) {
+  const Sources sources = load_sources(options.sources);
+  const Together all = share(options, sources);
+  for (const Job& job : all.jobs) {
+    for (const std::string& warning : job.warnings) say("warning: " + warning);
+  }
+  write_answer(options.format == "json"  ? json_of(options, all)
+               : options.format == "csv" ? csv_of(options, all)
+                                         : text_of(options, all));
+  return all.shared.fits ? kExitDone : kExitNo;
+}
+
+}  // namespace
+
+void add_colocate_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<ColocateOptions>();
+  JobOptions& job = options->common;
+  CLI::App* verb = app.add_subcommand("colocate", "Jobs at once on one GPU, or on GPUs of one box");
+  verb->add_option("jobs", options->jobs,
+                   "NETWORK[:BATCH][@GPU] each; NETWORK may be job:ID, a training program")
+      ->required()
+      ->type_name("JOB...");
+  verb->add_option("--gpu", job.gpu, "GPU, such as v100 (see `gpus`)")->required()->type_name("ID");
+  verb->add_flag("--mps", options->mps, "Kernels of all jobs overlap (CUDA MPS)");
+  verb->add_option("--framework", job.framework, "Of networks; programs have their own")
+      ->type_name("F")
+      ->capture_default_str();
+  verb->add_option("--data", job.data, "Of networks, as in predict")
+      ->type_name("D")
+      ->capture_default_str();
+  verb->add_option("--machine", job.machine, "Machine whose CPUs and links the jobs share")
+      ->type_name("ID");
+  verb->add_option("--cpu-threads", job.cpu_threads, "CPU threads that all jobs may use")
+      ->type_name("T");
+  add_source_options(*verb, options->sources);
+  add_format_option(*verb, options->format);
+  verb->footer("Example: tracecast colocate job:lstm_wikitext2:20 resnet50:64 --gpu v100");
+  verb->callback([options, &exit_code] { exit_code = colocate_command(*options); });
+}
+
+}  // namespace tracecast

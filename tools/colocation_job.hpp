@@ -1,0 +1,23 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/cluster/colocation.hpp"
+#include "tools/job.hpp"
+
+namespace tracecast {
+
+/// The job as one of those that share a GPU, from its own prediction: programs that train in several processes come as
+/// so many. `gpu`: of the box.
+[[nodiscard]] ColocatedJob colocated(const Job& job, const Prediction& prediction,
+                                     std::size_t gpu = 0);
+
+/// What jobs on this GPU and host share. Host threads: the machine's or `--host-cpu`'s, at most `--cpu-threads` of
+/// them; nothing when neither is named and no loader settles it.
+[[nodiscard]] SharedBox shared_box(const Job& job, const Sources& sources, bool mps);
+
+/// Step time of a program that trains in several processes on one GPU; its own prediction is of one alone.
+[[nodiscard]] Prediction predict_program(const Job& job, const Sources& sources);
+
+}  // namespace tracecast

@@ -1,0 +1,224 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "tools/cluster_options.hpp"
+#include "tools/colocation_job.hpp"
+#include "tools/many_gpus.hpp"
+#include "tools/validation.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Month of a set's measurements (data/jobs/README.md); empty: today.
+std::string_view date_of(std::string_view set) {
+  return set == "single2019" ? "2019-08" : set == "sim2020" ? "2020-05" : "";
+}
+
+/// A job on a GPU of the table, predicted once.
+struct KnownJob {
+  std::optional<Job> job;
+  std::optional<Prediction> prediction;
+  std::string unknown;  ///< why there is none
+};
+
+/// Stands for the machines that are not described: hwspecs/machine.
+constexpr const char* kMachine = "gavel_cloud";
+
+/// What both tables of data/jobs share: training programs by their ids, on GPUs of machines that are not described.
+class GavelJobs {
+ public:
+  explicit GavelJobs(const Sources& sources) : sources_(sources) {}
+
+  /// A set may have a program of its own ("lstm_wikitext2_single2019") and a machine ("gavel_single2019_p100"), pairs
+  /// one of theirs ("gavel_pairs_sim2020_k80").
+  const KnownJob& find(std::string_view set, std::string_view gpu, std::string_view job,
+                       std::int64_t batch, bool in_pairs = false) {
+    std::string id = std::string(job) + '_' + std::string(set);
+    if (find_job_spec_or_null(id) == nullptr) id = job;
+    const std::string own = std::string(set) + '_' + to_lower(gpu);
+    std::string machine = kMachine;
+    if (has_machine("gavel_" + own)) machine = "gavel_" + own;
+    if (in_pairs && has_machine("gavel_pairs_" + own)) machine = "gavel_pairs_" + own;
+    const std::string key =
+        std::string(gpu) + '|' + id + '|' + std::to_string(batch) + '|' + machine;
+    const auto known = jobs_.find(key);
+    if (known != jobs_.end()) return known->second;
+    return jobs_.emplace(key, make(gpu, id, batch, machine)).first->second;
+  }
+  [[nodiscard]] const Sources& sources() const { return sources_; }
+
+ private:
+  [[nodiscard]] bool has_machine(std::string_view id) const {
+    const auto all = sources_.machines.all();
+    return std::any_of(all.begin(), all.end(), [&](const MachineSpec& m) { return m.id == id; });
+  }
+
+  KnownJob make(std::string_view gpu, std::string_view job, std::int64_t batch,
+                const std::string& machine) const {
+    KnownJob known;
+    if (find_job_spec_or_null(job) == nullptr) {
+      known.unknown = "job " + std::string(job) + " has no description";
+      return known;
+    }
+    JobOptions options;
+    options.network = std::string(kJobPrefix) + std::string(job);
+    options.gpu = gpu;
+    options.batch = batch;
+    options.machine = machine;
+    if (machine != kMachine) options.disk = disk_of(find_job_spec(job), machine);
+    try {
+      known.job = make_job(options, sources_);
+      known.prediction = predict_program(*known.job, sources_);
+    } catch (const InputError& error) {
+      known.unknown = error.what();
+    }
+    return known;
+  }
+
+  /// The machine's disk, for a data set that its memory cannot hold; empty: none.
+  [[nodiscard]] std::string disk_of(const JobSpec& job, const std::string& machine) const {
+    const MachineSpec& spec = sources_.machines.find(machine);
+    if (spec.disks.empty() || job.data == "synthetic" || job.data == "memory") return {};
+    const DataSetSpec& data = find_data_set(job.data);
+    return data.bytes_per_sample * data.samples > spec.memory ? spec.disks.front().disk
+                                                              : std::string();
+  }
+
+  const Sources& sources_;
+  std::map<std::string, KnownJob> jobs_;
+};
+
+/// Training programs alone, on one or several GPUs (jobs/gavel_throughputs.csv).
+class GavelThroughputs final : public RowPredictor {
+ public:
+  explicit GavelThroughputs(const Sources& sources) : jobs_(sources) {}
+  std::string_view table() const override { return "training programs"; }
+  std::string_view unit() const override { return "samples_per_s"; }
+  std::string_view convention() const override {
+    return "Whole loops: loading, waits and the host's work in a step. The machines are not "
+           "described.";
+  }
+
+  RowAnswer predict(const CsvReader& reader) override {
+    const RowFields row(reader);
+    const double measured = row.positive("samples_per_s");
+    const auto gpus = row.integer("gpus", 1, 64);
+    const KnownJob& known = jobs_.find(row.text("set"), row.text("gpu"), row.text("job"),
+                                       row.integer("batch", 1, 1'000'000));
+    if (!known.prediction) return skip(known.unknown);
+    RowAnswer answer{.measured = measured,
+                     .predicted = known.prediction->throughput_samples_per_s,
+                     .basis = main_basis(*known.prediction),
+                     .skipped = {}};
+    if (gpus == 1) return answer;
+    try {
+      answer.predicted = spread(row, *known.job, gpus);
+    } catch (const InputError& error) {
+      return skip(error.what());
+    }
+    return answer;
+  }
+
+ private:
+  /// Over one machine, or with one GPU in each.
+  const Interval& spread(const RowFields& row, const Job& job, std::int64_t gpus) {
+    const bool apart = row.text("placement") == "unconsolidated";
+    const std::string key = std::string(row.text("gpu")) + '|' + std::string(row.text("job")) +
+                            '|' + std::string(row.text("batch")) + '|' + std::to_string(gpus) +
+                            (apart ? "|apart" : "|packed");
+    const auto known = spread_.find(key);
+    if (known != spread_.end()) return known->second;
+    ClusterOptions options{.machine = {}, .file = {}, .gpus = gpus, .nodes = {}};
+    options.machine = apart ? std::string(kMachine) : "gavel_" + to_lower(row.text("gpu"));
+    if (apart) options.nodes = gpus;
+    Cluster cluster = make_cluster(options, job.gpu.id, jobs_.sources());
+    Job own = job;
+    const ManyGpus many =
+        predict_many(own, jobs_.sources(), std::move(cluster.fabric), SpreadOptions{});
+    return spread_.emplace(key, many.throughput_samples_per_s).first->second;
+  }
+
+  GavelJobs jobs_;
+  std::map<std::string, Interval> spread_;
+};
+
+/// Two training programs on one GPU (jobs/gavel_colocation.csv): the sum of their rates, each over its rate alone.
+class GavelColocation final : public RowPredictor {
+ public:
+  explicit GavelColocation(const Sources& sources) : jobs_(sources) {}
+  std::string_view table() const override { return "two training programs on one GPU"; }
+  std::string_view unit() const override { return "normalized_sum"; }
+  std::string_view convention() const override {
+    return "a / a alone + b / b alone, errors as differences. Rates alone are predicted too.";
+  }
+
+  RowAnswer predict(const CsvReader& reader) override {
+    const RowFields row(reader);
+    const std::string_view set = row.text("set"), gpu = row.text("gpu");
+    const KnownJob& a =
+        jobs_.find(set, gpu, row.text("job_a"), row.integer("batch_a", 1, 1'000'000), true);
+    const KnownJob& b =
+        jobs_.find(set, gpu, row.text("job_b"), row.integer("batch_b", 1, 1'000'000), true);
+    if (!a.prediction) return skip(a.unknown);
+    if (!b.prediction) return skip(b.unknown);
+    const bool mps = row.text("set") == "sim2020" && row.text("gpu") == "V100";
+    const Colocation& shared = together(row, a, b, mps);
+    if (row.text("status") == "failed") {
+      return skip(shared.fits ? "did not run; predicted to fit"
+                              : "did not run; predicted not to fit");
+    }
+    if (!shared.fits) return skip("predicted not to fit, and it ran");
+    const double measured = row.positive("steps_per_s_a") / row.positive("alone_a") +
+                            row.positive("steps_per_s_b") / row.positive("alone_b");
+    return {.measured = measured,
+            .predicted = interval90(shared.normalized_sum(), 0.15),
+            .basis = main_basis(*a.prediction),
+            .skipped = {},
+            .error_in_points = true};
+  }
+
+ private:
+  const Colocation& together(const RowFields& row, const KnownJob& a, const KnownJob& b, bool mps) {
+    const std::string key = std::string(row.text("set")) + '|' + std::string(row.text("gpu")) +
+                            '|' + std::string(row.text("job_a")) + '|' +
+                            std::string(row.text("batch_a")) + '|' +
+                            std::string(row.text("job_b")) + '|' +
+                            std::string(row.text("batch_b")) + (mps ? "|mps" : "");
+    const auto known = shared_.find(key);
+    if (known != shared_.end()) return known->second;
+    const ColocatedJob pair[] = {colocated(*a.job, *a.prediction),
+                                 colocated(*b.job, *b.prediction)};
+    const Job& loads = a.job->input ? *a.job : *b.job;
+    SharedBox box = shared_box(loads, jobs_.sources(), mps);
+    const GpuSharing& of_date = default_gpu_sharing(date_of(row.text("set")));
+    if (!of_date.before_date.empty()) box.sharing = of_date;
+    return shared_.emplace(key, colocate(pair, box)).first->second;
+  }
+
+  GavelJobs jobs_;
+  std::map<std::string, Colocation> shared_;
+};
+
+template <class Table>
+std::unique_ptr<RowPredictor> make_table(const CsvReader&, const Sources& sources) {
+  return std::make_unique<Table>(sources);
+}
+
+}  // namespace
+
+std::vector<TableKind> gavel_tables() {
+  return {{.name = "training programs (gavel_throughputs.csv)",
+           .required = {"set", "gpu", "job", "batch", "gpus", "placement", "samples_per_s"},
+           .make = make_table<GavelThroughputs>},
+          {.name = "two training programs on one GPU (gavel_colocation.csv)",
+           .required = {"set", "gpu", "job_a", "batch_a", "job_b", "batch_b", "steps_per_s_a",
+                        "steps_per_s_b", "alone_a", "alone_b", "status"},
+           .make = make_table<GavelColocation>}};
+}
+
+}  // namespace tracecast

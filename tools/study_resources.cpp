@@ -1,0 +1,174 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "tools/cluster_options.hpp"
+#include "tools/colocation_job.hpp"
+#include "tools/many_gpus.hpp"
+#include "tools/output.hpp"
+#include "tools/study.hpp"
+
+// What processors, GPUs and neighbours in the same box do to training.
+namespace tracecast {
+namespace {
+
+/// "network= [framework= gpu= machine= data= pipeline= image_size=]", with a batch.
+JobOptions options_of(const StudyArguments& args, std::int64_t batch) {
+  JobOptions options;
+  options.network = args.text("network");
+  options.framework = args.text("framework", "tensorflow");
+  options.gpu = args.text("gpu");
+  options.machine = args.text("machine", "");
+  options.data = args.text("data", "synthetic");
+  options.pipeline = args.text("pipeline", "");
+  options.batch = batch;
+  if (const std::int64_t side = args.integer("image_size", 0)) options.image_size = side;
+  return options;
+}
+
+/// Samples per second over `gpus` cards of one box, each with its own loader, on `threads` CPU threads in all.
+double loaded_throughput(const StudyArguments& args, std::int64_t batch, std::int64_t threads,
+                         std::int64_t gpus, StudyContext& context) {
+  const std::string key = fmt::format(
+      "loaded {} {} {} {} {} {} {} {}", args.text("network"), args.text("framework", ""),
+      args.text("gpu"), args.text("machine", ""), args.text("pipeline", ""), batch, threads, gpus);
+  const auto known = context.known.find(key);
+  if (known != context.known.end()) return known->second;
+  JobOptions options = options_of(args, batch);
+  options.cpu_threads = threads;
+  const Job job = make_job(options, context.sources);
+  const Prediction prediction = predict(job, context.sources);
+  if (gpus == 1) return context.known[key] = prediction.throughput_samples_per_s.value;
+  std::vector<ColocatedJob> all;
+  for (std::int64_t g = 0; g < gpus; ++g) {
+    all.push_back(colocated(job, prediction, static_cast<std::size_t>(g)));
+  }
+  const Colocation shared = colocate(all, shared_box(job, context.sources, false));
+  double sum = 0;
+  for (const JobShare& share : shared.jobs)
+    sum += static_cast<double>(batch) / share.together.in_s();
+  return context.known[key] = sum;
+}
+
+/// "loaded_gain ... batch= threads= over_batch= over_threads= [gpus=]": ratio of throughputs.
+StudyAnswer loaded_gain(const StudyArguments& args, StudyContext& context) {
+  const std::int64_t gpus = args.integer("gpus", 1), batch = args.integer("batch"),
+                     threads = args.integer("threads");
+  const double now = loaded_throughput(args, batch, threads, gpus, context);
+  const double before = loaded_throughput(args, args.integer("over_batch", batch),
+                                          args.integer("over_threads", threads), gpus, context);
+  return {now / before,
+          fmt::format("{} against {} images/s", three_digits(now), three_digits(before))};
+}
+
+/// "loaded_saturation ... batch= gpus= threads=2,4,8 within=PER_CENT": the fewest threads that reach the throughput of the
+/// most, but for so much.
+StudyAnswer loaded_saturation(const StudyArguments& args, StudyContext& context) {
+  const std::vector<std::int64_t> grid = args.integers("threads");
+  const std::int64_t batch = args.integer("batch"), gpus = args.integer("gpus", 1);
+  const double enough = 1 - args.number("within", 3) / 100;
+  const double best = loaded_throughput(args, batch, grid.back(), gpus, context);
+  StudyAnswer answer;
+  for (const std::int64_t threads : grid) {
+    const double now = loaded_throughput(args, batch, threads, gpus, context);
+    answer.why += fmt::format("{}{}: {}", answer.why.empty() ? "images/s by threads: " : ", ",
+                              threads, three_digits(now));
+    if (!answer.value && now >= enough * best) answer.value = static_cast<double>(threads);
+  }
+  return answer;
+}
+
+ManyGpus spread(const StudyArguments& args, std::int64_t gpus, const StudyContext& context,
+                Job& job) {
+  const ClusterOptions cluster{
+      .machine = args.text("machine"), .file = {}, .gpus = gpus, .nodes = std::int64_t{1}};
+  job = make_job(options_of(args, args.integer("batch")), context.sources);
+  SpreadOptions options{.strategy = args.text("strategy", "")};
+  return predict_many(job, context.sources,
+                      make_cluster(cluster, job.gpu.id, context.sources).fabric, options);
+}
+
+/// "box_speedup ... batch= gpus= over=": throughput of so many GPUs of the box over that of fewer, batch per GPU.
+StudyAnswer box_speedup(const StudyArguments& args, StudyContext& context) {
+  Job job;
+  const std::int64_t gpus = args.integer("gpus"), over = args.integer("over", 1);
+  const ManyGpus many = spread(args, gpus, context, job);
+  const ManyGpus fewer = spread(args, over, context, job);
+  const double now = many.throughput_samples_per_s.value;
+  const double before = fewer.throughput_samples_per_s.value;
+  return {now / before,
+          fmt::format("{} on {} GPUs, {} on {}; exchange not hidden: {:.0f} % of the step",
+                      three_digits(now), gpus, three_digits(before), over,
+                      100 * (many.step.parts.communication + many.step.parts.host_update) /
+                          many.step.step_time)};
+}
+
+/// "box_utilization ... batch= gpus= figure=avg|max": of the GPUs of the box, in per cent.
+StudyAnswer box_utilization(const StudyArguments& args, StudyContext& context) {
+  Job job;
+  const ManyGpus many = spread(args, args.integer("gpus"), context, job);
+  const Range& use = many.step.utilization.front();
+  const bool wants_max = args.text("figure") == "max";
+  return {100 * (wants_max ? use.max : use.avg),
+          fmt::format("a step of {} ms, {:.0f} % of it in exchange that nothing hides",
+                      three_digits(many.step.step_time.in_ms()),
+                      100 * (many.step.parts.communication + many.step.parts.host_update) /
+                          many.step.step_time)};
+}
+
+/// The step of a data-parallel job on each of its GPUs, as one that shares them: its kernels, then waiting.
+ColocatedJob as_neighbour(const Job& job, const ManyGpus& many) {
+  ColocatedJob result = colocated(job, many.one_gpu);
+  const Seconds alone = simulate(result.program).step_time;
+  result.program.synchronizes = true;
+  const Seconds stepwise = simulate(result.program).step_time;
+  result.program.step_overhead += max(many.step.step_time - max(alone, stepwise), Seconds(0));
+  return result;
+}
+
+/// "box_together ... batch= gpus= each=": time of two like trainings at once over that of one after the other on all
+/// `gpus`. `each` of the GPUs for each of the two: all of them, shared in time slices, or half, side by side. With
+/// as=alone: over the time of one on all.
+StudyAnswer box_together(const StudyArguments& args, StudyContext& context) {
+  Job job;
+  const std::int64_t gpus = args.integer("gpus"), each = args.integer("each");
+  const ManyGpus all = spread(args, gpus, context, job);
+  const double samples_per_s = all.throughput_samples_per_s.value;
+  const bool over_one = args.text("as", "sequence") == "alone";
+  double together = 0;  // samples per second of one of the two
+  std::string why;
+  if (each < gpus) {
+    const ManyGpus half = spread(args, each, context, job);
+    together = half.throughput_samples_per_s.value;
+    why = fmt::format("{} samples/s on {} GPUs, {} on {}", three_digits(together), each,
+                      three_digits(samples_per_s), gpus);
+  } else {
+    const ColocatedJob one = as_neighbour(job, all);
+    const ColocatedJob pair[] = {one, one};
+    const Colocation shared = colocate(pair, shared_box(job, context.sources, false));
+    if (!shared.fits) return {std::nullopt, "two do not fit into the memory of one GPU"};
+    const double rate = shared.jobs.front().normalized_rate();
+    together = samples_per_s * rate;
+    why = fmt::format(
+        "each of two on the same GPUs runs at {:.0f} % of alone, whose kernels take "
+        "{:.0f} % of the step",
+        100 * rate, 100 * all.step.utilization.front().avg);
+  }
+  const double one_after_the_other = (over_one ? 1.0 : 2.0) / samples_per_s;
+  return {1 / together / one_after_the_other, why};
+}
+
+}  // namespace
+
+std::vector<StudyExperiment> resource_experiments() {
+  return {{"loaded_gain", loaded_gain},
+          {"loaded_saturation", loaded_saturation},
+          {"box_speedup", box_speedup},
+          {"box_utilization", box_utilization},
+          {"box_together", box_together}};
+}
+
+}  // namespace tracecast
