@@ -6,12 +6,14 @@
 #include "models/graph_text.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/cluster/step_timeline.hpp"
 #include "tools/job.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
 #include "tools/server_command.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/transformer_options.hpp"
+#include "traces/chrome/writer.hpp"
 
 namespace tracecast {
 namespace {
@@ -26,6 +28,7 @@ struct PredictOptions {
   bool no_fold = false;
   std::string format = "text";
   std::string dump;
+  std::string trace;  ///< file
   bool explain = false, strict = false, largest_batch = false;
 };
 
@@ -111,8 +114,11 @@ int predict_command(const PredictOptions& options) {
     throw InputError("--dump", "--format " + options.format, "--format text: a dump is text");
   }
   const Sources sources = load_sources(options.sources);
+  const bool many = asks_for_many(options) && options.dump != "graph";
+  if (!options.trace.empty() && (many || options.sharded.was_asked))
+    throw InputError("--trace", "several GPUs", "a job on one GPU");
   if (options.sharded.was_asked) return predict_layers_shared(options, sources);
-  if (asks_for_many(options) && options.dump != "graph") return predict_on_many(options, sources);
+  if (many) return predict_on_many(options, sources);
   Job job = make_job(options.job, sources);
   if (options.dump == "graph") {
     write_answer(graph_text(job.step));
@@ -124,6 +130,11 @@ int predict_command(const PredictOptions& options) {
                            " kernels belong to operators without a cost model and are bounded by "
                            "the bytes they touch (" +
                            three_digits(prediction.guessed_time.in_ms()) + " ms of the step)");
+  }
+  if (!options.trace.empty()) {
+    traces::write_chrome_trace(step_timeline(prediction.program, prediction.priced, job.step,
+                                             prediction.timeline.steps_simulated, job.gpu.name),
+                               options.trace);
   }
   write_answer(options.dump.empty()
                    ? answer(options, job, prediction, advise(options, job, sources, prediction))
@@ -228,6 +239,9 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--dump", options->dump, "Print a stage instead: graph, kernels or program")
       ->type_name("STAGE")
       ->check(CLI::IsMember({"graph", "kernels", "program"}));
+  verb->add_option("--trace", options->trace,
+                   "Write the simulated steps as a trace for ui.perfetto.dev")
+      ->type_name("FILE");
   verb->add_flag("--explain", options->explain, "Table by layer");
   verb->add_flag("--largest-batch", options->largest_batch, "Find the largest batch that fits");
   verb->add_flag("--strict", options->strict, "Exit with 1 on any warning");

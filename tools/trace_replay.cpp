@@ -7,11 +7,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/error.hpp"
 #include "sim/cluster/replay.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/version.hpp"
+#include "traces/chrome/writer.hpp"
 #include "traces/open.hpp"
 #include "traces/replay/program.hpp"
 #include "traces/summary.hpp"
@@ -26,6 +28,7 @@ struct ReplayCommand {
   std::string format = "text";
   bool as_recorded = false;
   bool without_input = false;
+  std::string trace;  ///< file to write
 };
 
 /// One rank, recorded and replayed. Times in seconds.
@@ -53,7 +56,12 @@ RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& na
                        const ReplayCommand& command) {
   const traces::Summary summary = traces::summarize(trace, names);
   traces::ReplayBuild build = traces::build_replay_program(trace, names);
+  if (build.program.tasks.empty())
+    throw InputError(trace.source, "no work with begin and duration",
+                     "a recording of when work ran");
   const ReplayRun run = replay(build.program, {.without_input = command.without_input});
+  if (!command.trace.empty())
+    traces::write_chrome_trace(timeline_of(build.program, run, summary.gpu), command.trace);
   RankReplay result;
   result.rank = trace.rank;
   result.gpu = summary.gpu;
@@ -175,6 +183,8 @@ int print_replay(const ReplayCommand& command) {
   const traces::Recording recording = traces::read_recording(command.file);
   const traces::KernelNames names = traces::KernelNames::builtin();
   std::vector<RankReplay> ranks;
+  if (!command.trace.empty() && recording.traces.size() != 1)
+    throw InputError("--trace", std::to_string(recording.traces.size()) + " ranks", "one");
   for (const traces::Trace& trace : recording.traces)
     ranks.push_back(replay_rank(trace, names, command));
   if (command.format == "json") {
@@ -203,6 +213,8 @@ void add_trace_replay(CLI::App& trace, int& exit_code) {
   verb->add_flag("--as-recorded", command->as_recorded, "On the GPU it was recorded on")
       ->required();
   verb->add_flag("--without-input", command->without_input, "Loading of data takes no time");
+  verb->add_option("--trace", command->trace, "Write the replay as a trace for ui.perfetto.dev")
+      ->type_name("FILE");
   verb->add_option("--format", command->format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

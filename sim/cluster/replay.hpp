@@ -1,7 +1,9 @@
 #pragma once
+#include <string>
 #include <vector>
 
 #include "models/replay_program.hpp"
+#include "models/timeline.hpp"
 #include "sim/engine/task_graph.hpp"
 
 namespace tracecast {
@@ -21,5 +23,10 @@ struct ReplayRun {
 /// recording's, so nothing else contends for the GPU. Throws InputError when the recording contradicts itself (work
 /// that waits for itself) or is longer than the clock counts (106 days).
 [[nodiscard]] ReplayRun replay(const ReplayProgram& program, const ReplayOptions& options = {});
+
+/// When everything ran, for trace viewers: streams and host threads as recorded, arrows from calls to what they
+/// launched, steps and loading as marks on the thread they belong to. `gpu`: name of the devices.
+[[nodiscard]] Timeline timeline_of(const ReplayProgram& program, const ReplayRun& run,
+                                   const std::string& gpu);
 
 }  // namespace tracecast

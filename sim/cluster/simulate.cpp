@@ -23,7 +23,9 @@ class RunBuilder {
     const auto n = static_cast<std::size_t>(num_steps);
     run_.graph.reserve(n * (2 * program.kernels.size() + 2), n * (3 * program.kernels.size() + 3));
     run_.kinds.reserve(n * (2 * program.kernels.size() + 2));
+    run_.resources.reserve(n * (2 * program.kernels.size() + 2));
     run_.kernels.reserve(n * program.kernels.size());
+    run_.launches.reserve(n * program.kernels.size());
     host_ = run_.graph.add_resource(engine::Discipline::ProgramOrder);
     copier_ = run_.graph.add_resource(engine::Discipline::ProgramOrder);
     stream_ = run_.graph.add_resource(engine::Discipline::ProgramOrder);
@@ -89,6 +91,7 @@ class RunBuilder {
         if (copied) run_.graph.add_dependency(*copied, last);
         copied.reset();  // the stream keeps the others behind the first
         run_.kernels.push_back(last);
+        run_.launches.push_back(launched);
       }
     }
     run_.last_of_step.push_back(
@@ -101,10 +104,6 @@ class RunBuilder {
   std::vector<Picoseconds> durations_, launches_, dispatches_;
   std::optional<InputTasks> input_;
 };
-
-StepRun build(const StepProgram& program, int num_steps) {
-  return RunBuilder(program, num_steps).take();
-}
 
 /// The length of the last step.
 Picoseconds last_step(const StepRun& run, const engine::Schedule& schedule, std::size_t back = 0) {
@@ -188,16 +187,20 @@ StepTimeline read_last_step(const StepProgram& program, const StepRun& run,
 
 }  // namespace
 
+StepRun build_step_run(const StepProgram& program, int num_steps) {
+  return RunBuilder(program, num_steps).take();
+}
+
 StepTimeline simulate(const StepProgram& program) {
   // A host that waits for the GPU begins every step alike: the second is like all that follow.
   if (program.synchronizes && !program.input) {
-    const StepRun run = build(program, 2);
+    const StepRun run = build_step_run(program, 2);
     return read_last_step(program, run, run.graph.run());
   }
   constexpr int kFewest = 3, kFewestWithInput = 6, kMost = 24;
   constexpr double kSteady = 1e-3;
   for (int steps = program.input ? kFewestWithInput : kFewest;; steps *= 2) {
-    const StepRun run = build(program, steps);
+    const StepRun run = build_step_run(program, steps);
     const engine::Schedule schedule = run.graph.run();
     const Seconds now = last_step(run, schedule).in_seconds();
     const Seconds before = last_step(run, schedule, 1).in_seconds();

@@ -14,22 +14,33 @@ inline constexpr std::size_t kTaskKindCount = 4;
 /// Several steps in a row as tasks of the engine.
 struct StepRun {
   engine::TaskGraph graph;
-  std::vector<TaskKind> kinds;          ///< by task
-  std::vector<engine::TaskId> kernels;  ///< of all steps
-  std::vector<engine::TaskId> begins;   ///< the host's overhead, by step
+  std::vector<TaskKind> kinds;           ///< by task
+  std::vector<std::uint32_t> resources;  ///< by task: index, or kNoResource
+  std::vector<engine::TaskId> kernels;   ///< of all steps
+  std::vector<engine::TaskId> launches;  ///< of the kernels: the host's work for each
+  std::vector<engine::TaskId> begins;    ///< the host's overhead, by step
   std::vector<engine::TaskId>
       last_of_step;  ///< last kernel of each step, or its overhead when it has none
 
+  static constexpr std::uint32_t kNoResource = UINT32_MAX;
+  static constexpr std::uint32_t kHost = 0, kCopyEngine = 1,
+                                 kStream = 2;  ///< resources; input has the others
+
   engine::TaskId add(TaskKind kind, engine::ResourceId resource, engine::Picoseconds duration) {
     kinds.push_back(kind);
+    resources.push_back(resource.index);
     return graph.add_task(resource, duration);
   }
   /// A delay or, of zero duration, a join.
   engine::TaskId add(TaskKind kind, engine::Picoseconds duration) {
     kinds.push_back(kind);
+    resources.push_back(kNoResource);
     return graph.add_task(duration);
   }
 };
+
+/// `num_steps` steps in a row, on a host thread, a copy engine and a stream.
+[[nodiscard]] StepRun build_step_run(const StepProgram& program, int num_steps);
 
 /// Writes down the stages of an input pipeline, step after step.
 class InputTasks {

@@ -1,4 +1,5 @@
-// Work: reading a Kineto trace of 53.7 MB (unpacked), plain and from gzip, and summarising it. Needs the measured data;
+// Work: reading a Kineto trace of 53.7 MB (unpacked), plain and from gzip, and summarising it; checking and writing a
+// timeline of a million slices. Needs the measured data;
 // without them, and for the smoke run, a made-up trace of the same make.
 #include <sys/resource.h>
 
@@ -10,6 +11,7 @@
 #include "tests/bench/bench.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "traces/byte_source.hpp"
+#include "traces/chrome/writer.hpp"
 #include "traces/open.hpp"
 #include "traces/summary.hpp"
 
@@ -88,6 +90,36 @@ double unpack(const std::filesystem::path& packed, const std::filesystem::path& 
   return static_cast<double>(size) * 1e-6;
 }
 
+/// A timeline of `slices` slices: launches and kernels, an arrow for each pair.
+Timeline made_up_timeline(std::uint32_t slices) {
+  Timeline timeline;
+  timeline.names = {"", "cudaLaunchKernel", "volta_scudnn_128x64_relu_interior_nn_v1"};
+  timeline.tracks = {{TimelineTrack::Kind::HostThread, 0, 0, "dispatch", false},
+                     {TimelineTrack::Kind::Stream, 0, 7, "compute", false}};
+  for (std::uint32_t i = 0; i + 1 < slices; i += 2) {
+    const std::int64_t begin = std::int64_t{i} * 5'000'000;
+    timeline.slices.push_back(
+        {SliceKind::Call, KernelClass::Other, 0, 1, i / 2 + 1, begin, 4'123'000, 0});
+    timeline.slices.push_back({SliceKind::Kernel, KernelClass::Convolution, 1, 2, i / 2 + 1,
+                               begin + 5'000'000, 9'456'000, 0});
+    timeline.flows.push_back({i, i + 1});
+  }
+  return timeline;
+}
+
+void time_writing(const std::filesystem::path& file, std::uint32_t slices, int repeats) {
+  const Timeline timeline = made_up_timeline(slices);
+  bench::Stopwatch watch;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    if (repeat > 0) watch.start();
+    traces::write_chrome_trace(timeline, file);
+    if (repeat > 0) watch.stop();
+  }
+  const traces::Recording recording = traces::read_recording(file);
+  bench::check(recording.traces.front().kernels.size() == slices / 2, "every kernel is read back");
+  watch.print("trace_write", "slices", slices);
+}
+
 double peak_memory_mb() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -122,4 +154,5 @@ int main(int argc, char** argv) {
   }
   time_reading(is_real ? "trace_read_plain" : "trace_read_made_up", plain, megabytes, repeats);
   time_summary(is_real ? packed : plain, repeats);
+  time_writing(folder.path() / "written.json", smoke ? 2'000 : 1'000'000, smoke ? 1 : 5);
 }

@@ -45,6 +45,29 @@ std::int64_t first_moment(const Trace& trace, const GpuWorks& works) {
   return last < first ? 0 : first;
 }
 
+/// As PyTorch's profiler writes it.
+std::string copy_name(CopyKind kind, HostMemory memory) {
+  std::string host = "Unknown";
+  if (memory == HostMemory::Pageable) host = "Pageable";
+  if (memory == HostMemory::Pinned) host = "Pinned";
+  if (memory == HostMemory::Managed) host = "Managed";
+  switch (kind) {
+    case CopyKind::HostToDevice:
+      return "Memcpy HtoD (" + host + " -> Device)";
+    case CopyKind::DeviceToHost:
+      return "Memcpy DtoH (Device -> " + host + ")";
+    case CopyKind::DeviceToDevice:
+      return "Memcpy DtoD (Device -> Device)";
+    case CopyKind::PeerToPeer:
+      return "Memcpy PtoP (Device -> Device)";
+    case CopyKind::HostToHost:
+      return "Memcpy HtoH (" + host + " -> " + host + ")";
+    case CopyKind::Unknown:
+      break;
+  }
+  return "Memcpy";
+}
+
 class ProgramBuilder {
  public:
   ProgramBuilder(const Trace& trace, const KernelNames& names)
@@ -118,10 +141,8 @@ class ProgramBuilder {
     for (const GpuWork& work : works_.all) {
       std::uint32_t text = 0;
       if (work.work == ReplayWork::Kernel) text = name(trace_[work.name]);
-      if (work.work == ReplayWork::Copy)
-        text = name("copy " + std::string(to_string(work.copy)) + ", " +
-                    std::string(to_string(work.memory)));
-      if (work.work == ReplayWork::Memset) text = name("memset");
+      if (work.work == ReplayWork::Copy) text = name(copy_name(work.copy, work.memory));
+      if (work.work == ReplayWork::Memset) text = name("Memset (Device)");
       add_task({work.work, work.kernel_class, work.stream.index, text, work.span.duration_ns,
                 work.bytes});
     }
