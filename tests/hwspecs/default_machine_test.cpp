@@ -41,7 +41,8 @@ TEST_CASE("several GPUs stand in the machine they come with, cards in a host of 
 }
 
 TEST_CASE("a list of machines without a host for every year is refused") {
-  const GpuSpec& gpu = GpuCatalog::embedded().find("m40");
+  const GpuCatalog gpus = GpuCatalog::embedded();
+  const GpuSpec& gpu = gpus.find("m40");
   const MachineCatalog machines = MachineCatalog::embedded();
   const auto parse = [&](const char* text) {
     return parse_default_machine(text, "text", gpu, 2, machines);

@@ -39,7 +39,7 @@ struct ReplayBuild {
 /// Collective kernels keep their recorded time, waiting for other ranks included.
 ///
 /// Work of one stream that overlaps by a microsecond or less is rounding of the recording: the later one loses it.
-/// Shifting the recording in time, or moving work within what it does not determine, does not change the program.
+/// Shifting the recording in time does not change the program.
 [[nodiscard]] ReplayBuild build_replay_program(const Trace& trace, const KernelNames& names);
 
 }  // namespace tracecast::traces
