@@ -24,7 +24,6 @@ double in_mb_per_s(BytesPerSecond rate) { return rate.in_si() * 1e-6; }
 double message_rate(const NetResult& r) { return r.server_messages.in_si(); }
 double server_mb_per_s(const NetResult& r) { return in_mb_per_s(r.message * r.server_messages); }
 
-
 /// A line of figures, one per channel.
 template <class Value>
 std::string line(const std::string& label, const std::vector<NetResult>& results, Value value) {
