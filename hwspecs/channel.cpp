@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hwspecs/proto/channel.pb.h"
+#include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
@@ -21,63 +22,7 @@ namespace {
 
 using Message = proto::ChannelProfile;
 
-/// Reads values, each with a check of its presence, its source and its bounds.
-class Reader {
- public:
-  Reader(const Message& message, std::string_view where, ChannelProfile& to)
-      : where_(where), to_(to) {
-    for (const auto& s : message.source()) to_.sources.push_back({s.key(), s.title(), s.where()});
-  }
-  double number(std::string_view field, bool present, const Message::Number& n, double most) {
-    check_present(field, present && n.has_value());
-    if (!(n.value() >= 0 && n.value() <= most)) {
-      throw InputError(where_, fmt::format("{} = {}", field, n.value()),
-                       fmt::format("a value from 0 to {}", most));
-    }
-    record(field, fmt::format("{}", n.value()), n.source());
-    return n.value();
-  }
-  int count(std::string_view field, bool present, const Message::Number& n, int least, int most) {
-    const double value = number(field, present, n, most);
-    if (value != std::floor(value) || value < least) {
-      throw InputError(where_, fmt::format("{} = {}", field, value),
-                       fmt::format("a whole number of {} or more", least));
-    }
-    return static_cast<int>(value);
-  }
-  bool flag(std::string_view field, bool present, const Message::Flag& f) {
-    check_present(field, present && f.has_value());
-    record(field, f.value() ? "true" : "false", f.source());
-    return f.value();
-  }
-  std::string word(std::string_view field, bool present, const Message::Word& w) {
-    check_present(field, present && w.has_value());
-    record(field, w.value(), w.source());
-    return w.value();
-  }
-
- private:
-  void check_present(std::string_view field, bool present) {
-    if (!present) {
-      throw InputError(where_, fmt::format("no {}", field),
-                       "every value of the schema, with its source");
-    }
-  }
-  void record(std::string_view field, std::string value, const std::string& source) {
-    const bool known = std::any_of(to_.sources.begin(), to_.sources.end(),
-                                   [&](const SpecSource& s) { return s.key == source; });
-    if (!known) {
-      throw InputError(where_, fmt::format("{}: source \"{}\"", field, source),
-                       "the key of a source in the same file");
-    }
-    to_.values.push_back({std::string(field), std::move(value), source});
-  }
-
-  std::string_view where_;
-  ChannelProfile& to_;
-};
-
-#define TRACECAST_FIELD(name) #name, message.has_##name(), message.name()
+#define TRACECAST_FIELD(name) #name, message.name()
 
 Transport transport_of(const std::string& word, std::string_view where) {
   if (word == "tcp") return Transport::Tcp;
@@ -89,24 +34,25 @@ Transport transport_of(const std::string& word, std::string_view where) {
 Seconds microseconds(double value) { return Seconds(value * 1e-6); }
 Seconds nanoseconds(double value) { return Seconds(value * 1e-9); }
 
-void read_costs(const Message& message, Reader& read, ChannelProfile& c) {
+void read_costs(const Message& message, SourcedReader& read, ChannelProfile& c) {
   constexpr double kMostUs = 1e6, kMostNs = 1e3, kMostBytes = 1e12;
-  c.send_message = microseconds(read.number(TRACECAST_FIELD(send_message_us), kMostUs));
-  c.receive_message = microseconds(read.number(TRACECAST_FIELD(receive_message_us), kMostUs));
-  c.buffer = microseconds(read.number(TRACECAST_FIELD(buffer_us), kMostUs));
-  c.eager_most = Bytes(read.number(TRACECAST_FIELD(eager_most_bytes), kMostBytes));
-  c.handshake = microseconds(read.number(TRACECAST_FIELD(handshake_us), kMostUs));
+  c.send_message = microseconds(read.number(TRACECAST_FIELD(send_message_us), 0, kMostUs));
+  c.receive_message = microseconds(read.number(TRACECAST_FIELD(receive_message_us), 0, kMostUs));
+  c.buffer = microseconds(read.number(TRACECAST_FIELD(buffer_us), 0, kMostUs));
+  c.eager_most = Bytes(read.number(TRACECAST_FIELD(eager_most_bytes), 0, kMostBytes));
+  c.handshake = microseconds(read.number(TRACECAST_FIELD(handshake_us), 0, kMostUs));
   c.control_messages = read.count(TRACECAST_FIELD(control_messages), 0, 100);
-  c.send_per_byte = nanoseconds(read.number(TRACECAST_FIELD(send_ns_per_byte), kMostNs));
-  c.receive_per_byte = nanoseconds(read.number(TRACECAST_FIELD(receive_ns_per_byte), kMostNs));
-  c.tensor_per_byte = nanoseconds(read.number(TRACECAST_FIELD(tensor_ns_per_byte), kMostNs));
-  c.serialize_per_byte = nanoseconds(read.number(TRACECAST_FIELD(serialize_ns_per_byte), kMostNs));
-  c.chunk = Bytes(read.number(TRACECAST_FIELD(chunk_bytes), kMostBytes));
+  c.send_per_byte = nanoseconds(read.number(TRACECAST_FIELD(send_ns_per_byte), 0, kMostNs));
+  c.receive_per_byte = nanoseconds(read.number(TRACECAST_FIELD(receive_ns_per_byte), 0, kMostNs));
+  c.tensor_per_byte = nanoseconds(read.number(TRACECAST_FIELD(tensor_ns_per_byte), 0, kMostNs));
+  c.serialize_per_byte =
+      nanoseconds(read.number(TRACECAST_FIELD(serialize_ns_per_byte), 0, kMostNs));
+  c.chunk = Bytes(read.number(TRACECAST_FIELD(chunk_bytes), 0, kMostBytes));
   c.send_threads = read.count(TRACECAST_FIELD(send_threads), 1, 1024);
   c.receive_threads = read.count(TRACECAST_FIELD(receive_threads), 1, 1024);
   c.one_thread = read.flag(TRACECAST_FIELD(one_thread));
   c.receive_blocks = read.flag(TRACECAST_FIELD(receive_blocks));
-  c.scan = nanoseconds(read.number(TRACECAST_FIELD(scan_ns), 1e6));
+  c.scan = nanoseconds(read.number(TRACECAST_FIELD(scan_ns), 0, 1e6));
 }
 
 std::string folded(std::string_view word) {
@@ -144,15 +90,15 @@ ChannelProfile parse_channel(std::string_view text, std::string_view where) {
   channel.name = message.name();
   channel.aliases.assign(message.alias().begin(), message.alias().end());
   if (channel.id.empty()) throw InputError(where, "no id", "an id such as \"grpc\"");
-  Reader read(message, where, channel);
+  SourcedReader read(message.source(), where, channel.sources, channel.values);
   channel.transport = transport_of(read.word(TRACECAST_FIELD(transport)), where);
-  channel.wire_efficiency = read.number(TRACECAST_FIELD(wire_efficiency), 1);
+  channel.wire_efficiency = read.number(TRACECAST_FIELD(wire_efficiency), 0, 1);
   if (channel.wire_efficiency < 0.01) {
     throw InputError(where, fmt::format("wire_efficiency = {}", channel.wire_efficiency),
                      "a share from 0.01 to 1");
   }
   channel.reference_cpu = read.word(TRACECAST_FIELD(reference_cpu));
-  channel.adapted_latency = microseconds(read.number(TRACECAST_FIELD(adapted_latency_us), 1e6));
+  channel.adapted_latency = microseconds(read.number(TRACECAST_FIELD(adapted_latency_us), 0, 1e6));
   read_costs(message, read, channel);
   return channel;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hwspecs/proto/input_pipeline.pb.h"
+#include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
@@ -23,76 +24,11 @@ namespace {
 
 using Message = proto::InputPipelineProfile;
 
-/// Reads values, each with a check of its presence, its source and its bounds.
-class Reader {
- public:
-  template <class List>
-  Reader(const List& sources, std::string_view where, std::vector<SpecSource>& to,
-         std::vector<SpecValue>& values)
-      : where_(where), sources_(to), values_(values) {
-    for (const auto& s : sources) sources_.push_back({s.key(), s.title(), s.where()});
-  }
+#define TRACECAST_FIELD(name) #name, message.name()
 
-  double number(std::string_view field, bool present, const Message::Number& n, double low,
-                double high) {
-    check_present(field, present && n.has_value());
-    if (!(n.value() >= low && n.value() <= high)) {
-      throw InputError(where_, fmt::format("{} = {}", field, n.value()),
-                       fmt::format("a value from {} to {}", low, high));
-    }
-    record(field, fmt::format("{}", n.value()), n.source());
-    return n.value();
-  }
-  int count(std::string_view field, bool present, const Message::Number& n, int low, int high) {
-    const double value = number(field, present, n, low, high);
-    if (value != std::floor(value))
-      throw InputError(where_, fmt::format("{} = {}", field, value), "a whole number");
-    return static_cast<int>(value);
-  }
-  bool flag(std::string_view field, bool present, const Message::Flag& f) {
-    check_present(field, present && f.has_value());
-    record(field, f.value() ? "true" : "false", f.source());
-    return f.value();
-  }
-  /// The index of the word among `choices`.
-  std::size_t word(std::string_view field, bool present, const Message::Word& w,
-                   std::span<const std::string> choices) {
-    check_present(field, present && w.has_value());
-    const auto it = std::find(choices.begin(), choices.end(), w.value());
-    if (it == choices.end()) {
-      throw InputError(where_, fmt::format("{} = \"{}\"", field, w.value()),
-                       describe_choices(w.value(), choices));
-    }
-    record(field, w.value(), w.source());
-    return static_cast<std::size_t>(it - choices.begin());
-  }
-
- private:
-  void check_present(std::string_view field, bool present) {
-    if (!present)
-      throw InputError(where_, fmt::format("no {}", field),
-                       "every value of the schema, with its source");
-  }
-  void record(std::string_view field, std::string value, const std::string& source) {
-    const bool known = std::any_of(sources_.begin(), sources_.end(),
-                                   [&](const SpecSource& s) { return s.key == source; });
-    if (!known) {
-      throw InputError(where_, fmt::format("{}: source \"{}\"", field, source),
-                       "the key of a source in the same file");
-    }
-    values_.push_back({std::string(field), std::move(value), source});
-  }
-
-  std::string_view where_;
-  std::vector<SpecSource>& sources_;
-  std::vector<SpecValue>& values_;
-};
-
-#define TRACECAST_FIELD(name) #name, message.has_##name(), message.name()
-
-void read_structure(const Message& message, Reader& read, InputPipelineProfile& p) {
+void read_structure(const Message& message, SourcedReader& read, InputPipelineProfile& p) {
   const std::array<std::string, 2> units{"sample", "batch"};
-  p.worker_makes_batches = read.word(TRACECAST_FIELD(worker_unit), units) == 1;
+  p.worker_makes_batches = read.choice(TRACECAST_FIELD(worker_unit), units) == 1;
   p.default_workers = read.count(TRACECAST_FIELD(default_workers), 0, 256);
   p.prefetch_batches = read.count(TRACECAST_FIELD(prefetch_batches), 1, 64);
   p.device_prefetch_batches = read.count(TRACECAST_FIELD(device_prefetch_batches), 0, 64);
@@ -102,10 +38,10 @@ void read_structure(const Message& message, Reader& read, InputPipelineProfile& 
   p.stored_encoded = read.flag(TRACECAST_FIELD(stored_encoded));
   p.reads_single_files = read.flag(TRACECAST_FIELD(reads_single_files));
   const std::array<std::string, 3> pins{"thread", "worker", "none"};
-  p.pinned_by = static_cast<PinnedBy>(read.word(TRACECAST_FIELD(pinned_by), pins));
+  p.pinned_by = static_cast<PinnedBy>(read.choice(TRACECAST_FIELD(pinned_by), pins));
 }
 
-void read_costs(const Message& message, Reader& read, InputPipelineProfile& p) {
+void read_costs(const Message& message, SourcedReader& read, InputPipelineProfile& p) {
   constexpr double kMostCycles = 1e10;
   p.decode_cycles_per_pixel = read.number(TRACECAST_FIELD(decode_cycles_per_pixel), 0, 1e4);
   p.image_overhead_pixels = read.number(TRACECAST_FIELD(image_overhead_pixels), 0, 1e7);
@@ -171,7 +107,7 @@ InputPipelineProfile parse_input_pipeline(std::string_view text, std::string_vie
   profile.version_word = to_lower(message.version_word());
   profile.frameworks.assign(message.framework().begin(), message.framework().end());
   if (profile.id.empty()) throw InputError(where, "no id", "an id such as \"pytorch\"");
-  Reader read(message.source(), where, profile.sources, profile.values);
+  SourcedReader read(message.source(), where, profile.sources, profile.values);
   read_structure(message, read, profile);
   read_costs(message, read, profile);
   return profile;
@@ -185,9 +121,9 @@ DataSetSpec parse_data_set(std::string_view text, std::string_view where) {
   spec.name = message.name();
   spec.aliases.assign(message.alias().begin(), message.alias().end());
   if (spec.id.empty()) throw InputError(where, "no id", "an id such as \"imagenet\"");
-  Reader read(message.source(), where, spec.sources, spec.values);
+  SourcedReader read(message.source(), where, spec.sources, spec.values);
   const std::array<std::string, 3> kinds{"jpeg", "raw", "tokens"};
-  spec.kind = static_cast<SampleKind>(read.word(TRACECAST_FIELD(kind), kinds));
+  spec.kind = static_cast<SampleKind>(read.choice(TRACECAST_FIELD(kind), kinds));
   spec.samples = read.number(TRACECAST_FIELD(samples), 1, 1e13);
   const double fewest = spec.kind == SampleKind::Tokens ? 0 : 1;
   spec.width_px = read.number(TRACECAST_FIELD(width_px), fewest, 1e5);

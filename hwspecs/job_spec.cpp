@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hwspecs/proto/job_spec.pb.h"
+#include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
@@ -21,55 +22,10 @@ namespace {
 
 using Message = proto::JobSpec;
 
-/// Takes values that are there, each with a check of its source and bounds.
-class Reader {
- public:
-  Reader(const Message& message, std::string_view where, JobSpec& spec)
-      : where_(where), spec_(spec) {
-    for (const auto& s : message.source()) spec.sources.push_back({s.key(), s.title(), s.where()});
-  }
-  double number(std::string_view field, const Message::Number& n, double low, double high) {
-    if (!(n.value() >= low && n.value() <= high)) {
-      throw InputError(where_, fmt::format("{} = {}", field, n.value()),
-                       fmt::format("a value from {} to {}", low, high));
-    }
-    record(field, fmt::format("{}", n.value()), n.source());
-    return n.value();
-  }
-  int count(std::string_view field, const Message::Number& n, int low, int high) {
-    const double value = number(field, n, low, high);
-    if (value != std::floor(value)) {
-      throw InputError(where_, fmt::format("{} = {}", field, value), "a whole number");
-    }
-    return static_cast<int>(value);
-  }
-  bool flag(std::string_view field, const Message::Flag& f) {
-    record(field, f.value() ? "true" : "false", f.source());
-    return f.value();
-  }
-  std::string word(std::string_view field, const Message::Word& w) {
-    record(field, w.value(), w.source());
-    return w.value();
-  }
-
- private:
-  void record(std::string_view field, std::string value, const std::string& source) {
-    const bool known = std::any_of(spec_.sources.begin(), spec_.sources.end(),
-                                   [&](const SpecSource& s) { return s.key == source; });
-    if (!known) {
-      throw InputError(where_, fmt::format("{}: source \"{}\"", field, source),
-                       "the key of a source in the same file");
-    }
-    spec_.values.push_back({std::string(field), std::move(value), source});
-  }
-  std::string_view where_;
-  JobSpec& spec_;
-};
-
 #define TRACECAST_TAKE(target, kind, name, ...) \
   if (m.has_##name()) target = read.kind(#name, m.name() __VA_OPT__(, ) __VA_ARGS__)
 
-void read_program(const Message& m, Reader& read, JobSpec& spec) {
+void read_program(const Message& m, SourcedReader& read, JobSpec& spec) {
   TRACECAST_TAKE(spec.network, word, network);
   TRACECAST_TAKE(spec.framework, word, framework);
   TRACECAST_TAKE(spec.framework_version, word, framework_version);
@@ -89,7 +45,7 @@ void read_program(const Message& m, Reader& read, JobSpec& spec) {
   spec.lengths = lengths;
 }
 
-void read_loop(const Message& m, Reader& read, LoopWork& loop) {
+void read_loop(const Message& m, SourcedReader& read, LoopWork& loop) {
   TRACECAST_TAKE(loop.waits_at_end, count, waits_at_end, 0, 1000);
   TRACECAST_TAKE(loop.waits_after_forward, count, waits_after_forward, 0, 1000);
   TRACECAST_TAKE(loop.waits_per_update, flag, waits_per_update);
@@ -147,7 +103,7 @@ JobSpec parse_job_spec(std::string_view text, std::string_view where) {
   spec.name = message.name();
   spec.aliases.assign(message.alias().begin(), message.alias().end());
   if (spec.id.empty()) throw InputError(where, "no id", "an id such as \"lstm_wikitext2\"");
-  Reader read(message, where, spec);
+  SourcedReader read(message.source(), where, spec.sources, spec.values);
   read_program(message, read, spec);
   read_loop(message, read, spec.loop);
   if (spec.network.empty() || spec.framework.empty()) {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "hwspecs/proto/launcher.pb.h"
+#include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
@@ -19,28 +20,7 @@ namespace {
 
 using Message = proto::LauncherProfile;
 
-double read(const char* field, bool present, const Message::Number& n, double least,
-            std::string_view where, LauncherProfile& to) {
-  constexpr double kMost = 1e9;
-  if (!present || !n.has_value()) {
-    throw InputError(where, fmt::format("no {}", field),
-                     "every value of the schema, with its source");
-  }
-  if (!(n.value() >= least && n.value() <= kMost)) {
-    throw InputError(where, fmt::format("{} = {}", field, n.value()),
-                     fmt::format("a value from {} to {}", least, kMost));
-  }
-  const bool known = std::any_of(to.sources.begin(), to.sources.end(),
-                                 [&](const SpecSource& s) { return s.key == n.source(); });
-  if (!known) {
-    throw InputError(where, fmt::format("{}: source \"{}\"", field, n.source()),
-                     "the key of a source in the same file");
-  }
-  to.values.push_back({field, fmt::format("{}", n.value()), n.source()});
-  return n.value();
-}
-
-#define TRACECAST_FIELD(name) #name, message.has_##name(), message.name()
+#define TRACECAST_FIELD(name) #name, message.name()
 
 const std::vector<LauncherProfile>& launchers() {
   static const std::vector<LauncherProfile> all = [] {
@@ -72,14 +52,15 @@ LauncherProfile parse_launcher(std::string_view text, std::string_view where) {
   l.id = message.id();
   l.name = message.name();
   if (l.id.empty()) throw InputError(where, "no id", "an id such as \"spark_on_yarn\"");
-  for (const auto& s : message.source()) l.sources.push_back({s.key(), s.title(), s.where()});
-  l.node_heartbeat = Seconds(read(TRACECAST_FIELD(node_heartbeat_s), 0, where, l));
-  l.first_request = Seconds(read(TRACECAST_FIELD(first_request_s), 0, where, l));
-  l.container_start = Seconds(read(TRACECAST_FIELD(container_start_s), 0, where, l));
-  l.context_start = Seconds(read(TRACECAST_FIELD(context_start_s), 0, where, l));
-  l.worker_start = Seconds(read(TRACECAST_FIELD(worker_start_s), 0, where, l));
-  l.task_launch = Seconds(read(TRACECAST_FIELD(task_launch_s), 0, where, l));
-  l.records = Hertz(read(TRACECAST_FIELD(records_per_s), 1e-3, where, l));
+  constexpr double kMost = 1e9;
+  SourcedReader read(message.source(), where, l.sources, l.values);
+  l.node_heartbeat = Seconds(read.number(TRACECAST_FIELD(node_heartbeat_s), 0, kMost));
+  l.first_request = Seconds(read.number(TRACECAST_FIELD(first_request_s), 0, kMost));
+  l.container_start = Seconds(read.number(TRACECAST_FIELD(container_start_s), 0, kMost));
+  l.context_start = Seconds(read.number(TRACECAST_FIELD(context_start_s), 0, kMost));
+  l.worker_start = Seconds(read.number(TRACECAST_FIELD(worker_start_s), 0, kMost));
+  l.task_launch = Seconds(read.number(TRACECAST_FIELD(task_launch_s), 0, kMost));
+  l.records = Hertz(read.number(TRACECAST_FIELD(records_per_s), 1e-3, kMost));
   return l;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hwspecs/proto/strategy_profile.pb.h"
+#include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
@@ -22,77 +23,15 @@ namespace {
 
 using Message = proto::StrategyProfile;
 
-/// Reads values, each with a check of its presence, its source and its bounds.
-class Reader {
- public:
-  template <class List>
-  Reader(const List& sources, std::string_view where, std::vector<SpecSource>& to,
-         std::vector<SpecValue>& values)
-      : where_(where), sources_(to), values_(values) {
-    for (const auto& s : sources) sources_.push_back({s.key(), s.title(), s.where()});
-  }
-  double number(std::string_view field, const Message::Number& n, double low, double high) {
-    check_present(field, n.has_value());
-    if (!(n.value() >= low && n.value() <= high)) {
-      throw InputError(where_, fmt::format("{} = {}", field, n.value()),
-                       fmt::format("a value from {} to {}", low, high));
-    }
-    record(field, fmt::format("{}", n.value()), n.source());
-    return n.value();
-  }
-  bool flag(std::string_view field, const Message::Flag& f) {
-    check_present(field, f.has_value());
-    record(field, f.value() ? "true" : "false", f.source());
-    return f.value();
-  }
-  /// The index of the word among `choices`.
-  std::size_t word(std::string_view field, const Message::Word& w,
-                   std::span<const std::string> choices) {
-    check_present(field, w.has_value());
-    const auto it = std::find(choices.begin(), choices.end(), w.value());
-    if (it == choices.end()) {
-      throw InputError(where_, fmt::format("{} = \"{}\"", field, w.value()),
-                       describe_choices(w.value(), choices));
-    }
-    record(field, w.value(), w.source());
-    return static_cast<std::size_t>(it - choices.begin());
-  }
-  std::string name(std::string_view field, const Message::Word& w) {
-    check_present(field, w.has_value() && !w.value().empty());
-    record(field, w.value(), w.source());
-    return w.value();
-  }
-
- private:
-  void check_present(std::string_view field, bool present) {
-    if (present) return;
-    throw InputError(where_, fmt::format("no {}", field),
-                     "every value of the schema, with its source");
-  }
-  void record(std::string_view field, std::string value, const std::string& source) {
-    const bool known = std::any_of(sources_.begin(), sources_.end(),
-                                   [&](const SpecSource& s) { return s.key == source; });
-    if (!known) {
-      throw InputError(where_, fmt::format("{}: source \"{}\"", field, source),
-                       "the key of a source in the same file");
-    }
-    values_.push_back({std::string(field), std::move(value), source});
-  }
-
-  std::string_view where_;
-  std::vector<SpecSource>& sources_;
-  std::vector<SpecValue>& values_;
-};
-
 #define TRACECAST_FIELD(name) #name, message.name()
 
-void read_exchange(const Message& message, Reader& read, StrategyProfile& p) {
+void read_exchange(const Message& message, SourcedReader& read, StrategyProfile& p) {
   const std::array<std::string, 5> exchanges{"all_reduce", "on_host", "spread", "copies",
                                              "first_gpu"};
-  p.exchange = static_cast<Exchange>(read.word(TRACECAST_FIELD(exchange), exchanges));
+  p.exchange = static_cast<Exchange>(read.choice(TRACECAST_FIELD(exchange), exchanges));
   const std::array<std::string, 3> replicas{"processes", "threads", "python"};
-  p.replicas = static_cast<Replicas>(read.word(TRACECAST_FIELD(replicas), replicas));
-  p.library = read.name(TRACECAST_FIELD(library));
+  p.replicas = static_cast<Replicas>(read.choice(TRACECAST_FIELD(replicas), replicas));
+  p.library = read.word(TRACECAST_FIELD(library));
   constexpr double kMiB = 1048576.0, kMost = 1e6;
   p.bucket = Bytes(kMiB * read.number(TRACECAST_FIELD(bucket_mib), 0, kMost));
   p.first_bucket = Bytes(kMiB * read.number(TRACECAST_FIELD(first_bucket_mib), 0, kMost));
@@ -104,7 +43,7 @@ void read_exchange(const Message& message, Reader& read, StrategyProfile& p) {
   p.packing_copies = read.number(TRACECAST_FIELD(packing_copies), 0, 10);
 }
 
-void read_host(const Message& message, Reader& read, StrategyProfile& p) {
+void read_host(const Message& message, SourcedReader& read, StrategyProfile& p) {
   p.host_per_bucket = Seconds(1e-6 * read.number(TRACECAST_FIELD(host_us_per_bucket), 0, 1e6));
   p.host_add = BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(host_add_gb_per_s), 0, 1e4));
   p.message_rate = BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(message_gb_per_s), 0, 1e4));
@@ -118,7 +57,7 @@ RankVariation parse_rank_variation(std::string_view text, std::string_view where
   proto::RankVariation message;
   parse_textproto(text, where, message);
   RankVariation variation;
-  Reader read(message.source(), where, variation.sources, variation.values);
+  SourcedReader read(message.source(), where, variation.sources, variation.values);
   variation.rank_sd = read.number(TRACECAST_FIELD(rank_sd), 0, 1);
   variation.shared_board_time_factor = read.number(TRACECAST_FIELD(shared_board_time_factor), 1, 2);
   variation.staged_copies =
@@ -158,7 +97,7 @@ StrategyProfile parse_strategy(std::string_view text, std::string_view where) {
                              .one_node = !usual.has_several_nodes() || !usual.several_nodes(),
                              .several_nodes = !usual.has_several_nodes() || usual.several_nodes()});
   }
-  Reader read(message.source(), where, profile.sources, profile.values);
+  SourcedReader read(message.source(), where, profile.sources, profile.values);
   read_exchange(message, read, profile);
   read_host(message, read, profile);
   return profile;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 
 namespace tracecast {
 namespace {
@@ -15,6 +16,37 @@ namespace {
 constexpr double kMegatron16 = 6 + 8 + 4 + 28 + 6;
 constexpr double kMegatron32 = 8 + 4 + 28 + 6;
 constexpr double kFsdp = 4 + 8 + 28;
+
+// PyTorch FullyShardedDataParallel; gradients reduced in fp32.
+constexpr TrainingSoftware kPytorchFsdp{.id = "fsdp",
+                                        .name = "PyTorch FSDP",
+                                        .framework = "pytorch_fsdp",
+                                        .loss = LossKernels::LogSoftmax,
+                                        .wide_gradients = true,
+                                        .overlaps_gradients = true,
+                                        .update_bytes = kFsdp,
+                                        .update_passes = 4};
+
+constexpr TrainingSoftware named(TrainingSoftware software, std::string_view id,
+                                 std::string_view name) {
+  software.id = id;
+  software.name = name;
+  return software;
+}
+constexpr TrainingSoftware with_16_bit_gradients(TrainingSoftware software) {
+  software.wide_gradients = false;
+  return software;
+}
+// llm-foundry of 2023 on Composer: FSDP; attention of the first FlashAttention (attn_impl triton), twice the time of the
+// second (Dao, arXiv 2307.08691, abstract); LanguageCrossEntropy and LanguagePerplexity of every training batch
+// (use_train_metrics). Composer's mixed_precision DEFAULT reduces gradients in fp32, PURE in 16 bit.
+constexpr TrainingSoftware llm_foundry() {
+  TrainingSoftware software = named(kPytorchFsdp, "llm_foundry", "llm-foundry (PyTorch FSDP)");
+  software.loss = LossKernels::Fused;
+  software.attention_time = 2;
+  software.training_metrics = 2;
+  return software;
+}
 
 const std::array<TrainingSoftware, 8> kSoftware{{
     // Megatron-LM of 2020 to 2022, and Megatron-DeepSpeed without ZeRO: gradients in 16 bit, one all-reduce after the
@@ -40,53 +72,14 @@ const std::array<TrainingSoftware, 8> kSoftware{{
      .overlaps_tensor = true,
      .update_bytes = kMegatron32,
      .update_passes = 4},
-    // PyTorch FullyShardedDataParallel; gradients reduced in fp32, or in 16 bit.
-    {.id = "fsdp",
-     .name = "PyTorch FSDP",
-     .framework = "pytorch_fsdp",
-     .loss = LossKernels::LogSoftmax,
-     .wide_gradients = true,
-     .overlaps_gradients = true,
-     .update_bytes = kFsdp,
-     .update_passes = 4},
-    {.id = "fsdp_pure",
-     .name = "PyTorch FSDP, gradients reduced in 16 bit",
-     .framework = "pytorch_fsdp",
-     .loss = LossKernels::LogSoftmax,
-     .overlaps_gradients = true,
-     .update_bytes = kFsdp,
-     .update_passes = 4},
-    // llm-foundry of 2023 on Composer: FSDP; attention of the first FlashAttention (attn_impl triton), twice the time
-    // of the second (Dao, arXiv 2307.08691, abstract); LanguageCrossEntropy and LanguagePerplexity of every training
-    // batch (use_train_metrics). Composer's mixed_precision DEFAULT reduces gradients in fp32, PURE in 16 bit.
-    {.id = "llm_foundry",
-     .name = "llm-foundry (PyTorch FSDP)",
-     .framework = "pytorch_fsdp",
-     .loss = LossKernels::Fused,
-     .wide_gradients = true,
-     .overlaps_gradients = true,
-     .update_bytes = kFsdp,
-     .update_passes = 4,
-     .attention_time = 2,
-     .training_metrics = 2},
-    {.id = "llm_foundry_pure",
-     .name = "llm-foundry (PyTorch FSDP), 16 bit throughout",
-     .framework = "pytorch_fsdp",
-     .loss = LossKernels::Fused,
-     .overlaps_gradients = true,
-     .update_bytes = kFsdp,
-     .update_passes = 4,
-     .attention_time = 2,
-     .training_metrics = 2},
+    kPytorchFsdp,
+    named(with_16_bit_gradients(kPytorchFsdp), "fsdp_pure",
+          "PyTorch FSDP, gradients reduced in 16 bit"),
+    llm_foundry(),
+    named(with_16_bit_gradients(llm_foundry()), "llm_foundry_pure",
+          "llm-foundry (PyTorch FSDP), 16 bit throughout"),
     // torchtitan: FSDP2, torch.compile of each block, cross entropy in fp32.
-    {.id = "torchtitan",
-     .name = "torchtitan (FSDP2)",
-     .framework = "pytorch_fsdp",
-     .loss = LossKernels::LogSoftmax,
-     .wide_gradients = true,
-     .overlaps_gradients = true,
-     .update_bytes = kFsdp,
-     .update_passes = 4},
+    named(kPytorchFsdp, "torchtitan", "torchtitan (FSDP2)"),
     // InternEvo: ZeRO-1 in groups, gradients reduced in buckets beside the last backward pass, broadcast of weights after
     // the update (internlm/solver/optimizer/hybrid_zero_optim.py).
     {.id = "internevo",
@@ -105,11 +98,7 @@ const TrainingSoftware& find_training_software(std::string_view id) {
   const auto found = std::find_if(kSoftware.begin(), kSoftware.end(),
                                   [&](const TrainingSoftware& s) { return s.id == id; });
   if (found != kSoftware.end()) return *found;
-  std::string known;
-  for (const TrainingSoftware& s : kSoftware) {
-    known += (known.empty() ? "" : ", ") + std::string(s.id);
-  }
-  throw InputError("--software", std::string(id), known);
+  throw InputError("--software", std::string(id), describe_choices(id, training_software_ids()));
 }
 
 std::vector<std::string> training_software_ids() {

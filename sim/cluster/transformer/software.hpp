@@ -29,7 +29,7 @@ struct TrainingSoftware {
   int training_metrics = 0;  ///< cross entropies of every batch's logits beside the loss, in fp32
 };
 
-/// Software by id ("megatron", "fsdp", "deepspeed", ...). Throws InputError with the nearest word.
+/// Software by id ("megatron", "fsdp", "internevo"). Throws InputError with the nearest word.
 [[nodiscard]] const TrainingSoftware& find_training_software(std::string_view id);
 [[nodiscard]] std::vector<std::string> training_software_ids();
 
