@@ -103,7 +103,8 @@ void refuse_loader_flags(const JobOptions& options) {
   };
   if (!options.host_cpu.empty()) refuse("--host-cpu", options.host_cpu);
   if (!options.disk.empty()) refuse("--disk", options.disk);
-  if (!options.pipeline.empty()) refuse("--pipeline", options.pipeline);
+  const bool from_memory = options.data == "memory";
+  if (!options.pipeline.empty() && !from_memory) refuse("--pipeline", options.pipeline);
   if (options.cpu_threads) refuse("--cpu-threads", std::to_string(*options.cpu_threads));
   if (options.workers) refuse("--workers", std::to_string(*options.workers));
 }

@@ -261,6 +261,12 @@ void add_steps(Job& job) {
   job.step = make_step_graph(forward, job.phase, options);
 }
 
+/// What hands a program's own arrays to the GPU: the framework's loader, not one of files (DALI).
+const InputPipelineProfile& loader_of_arrays(const JobOptions& options) {
+  return options.pipeline.empty() ? input_pipeline_of(to_lower(options.framework), {})
+                                  : find_input_pipeline(options.pipeline);
+}
+
 PredictRequest request_of(const Job& job, const Sources& sources) {
   return {.graph = job.step,
           .gpu = job.gpu,
@@ -268,7 +274,7 @@ PredictRequest request_of(const Job& job, const Sources& sources) {
           .framework = job.framework,
           .precision = job.precision,
           .keeps_gradients = job.micro_batch.has_value(),
-          .input_from_host = job.options.data == "memory",
+          .input_from_host = job.options.data == "memory" ? &loader_of_arrays(job.options) : nullptr,
           .input = job.input ? &*job.input : nullptr,
           .power_limit = job.options.power_limit_w
                              ? std::optional(Watts(*job.options.power_limit_w))

@@ -16,6 +16,15 @@
 namespace tracecast {
 namespace {
 
+/// The loader that a front end's name, such as "TensorFlow (Keras)", is the id of; empty: none.
+std::string find_loader_in(const std::string& name) {
+  const std::size_t open = name.find('('), close = name.find(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return {};
+  const std::string word = to_lower(name.substr(open + 1, close - open - 1));
+  const auto ids = input_pipeline_ids();
+  return std::find(ids.begin(), ids.end(), word) == ids.end() ? std::string() : word;
+}
+
 /// Rows of whole networks in samples per second (published/core.csv). A configuration that stands in
 /// several rows is predicted once.
 class NetworkTable final : public RowPredictor {
@@ -66,6 +75,7 @@ class NetworkTable final : public RowPredictor {
     const std::string date(row.text_or_empty("date"));
     job.date = date;
     const std::string name(row.text_or_empty("framework_name"));
+    if (from_host) job.pipeline = find_loader_in(name);
     if (!find_cudnn_version(job.framework_version) && find_cudnn_version(name)) {
       job.framework_version += "; " + name;
     }
@@ -117,7 +127,7 @@ class NetworkTable final : public RowPredictor {
         '|' + take_framework(options, sources_).id + '|' + options.host_cpu + '|' +
         (fuses_bias ? "bias|" : "|") +
         (options.data == "real" ? input_pipeline_of(options.framework, options.framework_version).id
-                                : "") +
+                                : options.pipeline) +
         key_of(spread);
     auto known = answers_.find(key);
     if (known == answers_.end()) known = answers_.emplace(key, predict_job(options, spread)).first;

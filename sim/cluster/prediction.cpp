@@ -164,6 +164,34 @@ NetworkGraph make_step_graph(NetworkGraph forward, Phase phase, const StepOption
   return recompute_activations(std::move(step), options.recompute);
 }
 
+namespace {
+
+/// A batch on its way from host memory to the GPU, each step.
+struct HostBatch {
+  Seconds copy{};
+  Seconds gather{};  ///< the dispatch thread copies it together first
+  bool pageable = false;
+};
+
+HostBatch host_batch(const PredictRequest& request) {
+  if (request.cpu) return {};
+  const BytesPerSecond pinned = request.gpu.pcie_bandwidth * kCopyEfficiency;
+  if (request.input) {
+    return {.copy = prepared_bytes(*request.input) / copy_rate(*request.input, pinned)};
+  }
+  if (request.input_from_host == nullptr) return {};
+  const InputPipelineProfile& loader = *request.input_from_host;
+  const Bytes bytes = input_bytes(request);
+  const bool in_the_loop = loader.pinned_by == PinnedBy::None;
+  // A loop that copies in the compute stream has pinned nothing: the memory is the program's own.
+  const bool pageable = in_the_loop || loader.copies_in_compute_stream;
+  return {.copy = bytes / (pageable ? min(pinned, loader.memory_copy) : pinned),
+          .gather = in_the_loop ? bytes / loader.memory_copy * loader.worker_copies : Seconds(),
+          .pageable = pageable};
+}
+
+}  // namespace
+
 Prediction predict(const PredictRequest& request) {
   const NetworkGraph& graph = request.graph;
   Prediction result;
@@ -171,15 +199,10 @@ Prediction predict(const PredictRequest& request) {
   result.priced = std::move(planned.priced);
   result.memory = planned.memory;
 
-  Seconds input_copy{};
-  if (request.input_from_host && !request.cpu) {
-    input_copy = input_bytes(request) / (request.gpu.pcie_bandwidth * kCopyEfficiency);
-  }
-  if (request.input) {
-    input_copy = prepared_bytes(*request.input) /
-                 copy_rate(*request.input, request.gpu.pcie_bandwidth * kCopyEfficiency);
-  }
-  result.program = build_step_program(graph, result.priced, request.framework, input_copy);
+  const HostBatch fed_batch = host_batch(request);
+  result.program = build_step_program(graph, result.priced, request.framework, fed_batch.copy);
+  result.program.copy_blocks_host = fed_batch.pageable;
+  result.program.step_overhead += fed_batch.gather;
   if (request.waits_after_forward) {
     wait_after_forward(graph, result.priced, request.framework, result.program);
   }

@@ -49,7 +49,8 @@ struct PredictRequest {
   const FrameworkProfile& framework;
   PrecisionMode precision = PrecisionMode::Fp32;
   bool keeps_gradients = false;        ///< beyond the step, whatever the framework does
-  bool input_from_host = false;        ///< each step copies its inputs from pinned host memory
+  /// Each step copies a batch that lies in host memory, as this framework's loader copies; nothing = none is copied.
+  const InputPipelineProfile* input_from_host = nullptr;
   const InputJob* input = nullptr;     ///< loads every batch; else the input is there already
   std::size_t num_causes = 3;          ///< how many of the greatest costs to name
   std::optional<Watts> power_limit{};  ///< nothing = the board's own

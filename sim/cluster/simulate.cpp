@@ -66,6 +66,9 @@ class RunBuilder {
     const TaskId copied = run_.add(TaskKind::Copy, copier_, duration);
     if (!input_) {
       run_.graph.add_dependency(begin, copied);
+      if (program_.copy_blocks_host && !run_.last_of_step.empty()) {
+        run_.graph.add_dependency(run_.last_of_step.back(), copied);
+      }
       return copied;
     }
     input_->release_copy(copied, begin);
@@ -82,6 +85,7 @@ class RunBuilder {
         const Picoseconds thinking = k == op.first_kernel ? dispatches_[o] : Picoseconds();
         const TaskId launched = run_.add(TaskKind::Host, host_, thinking + launches_[k]);
         if (op.waits_for_gpu && k == op.first_kernel) run_.graph.add_dependency(last, launched);
+        if (copied && program_.copy_blocks_host) run_.graph.add_dependency(*copied, launched);
         if (run_.kernels.size() >= program_.launch_queue) {
           run_.graph.add_dependency(run_.kernels[run_.kernels.size() - program_.launch_queue],
                                     launched);

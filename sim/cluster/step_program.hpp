@@ -71,6 +71,9 @@ struct StepProgram {
   Seconds step_overhead{};
   Seconds launch{};                  ///< host time per kernel launch
   Seconds input_copy{};              ///< zero: the input is already on the device
+  /// The input is in pageable memory: the copy begins when the GPU has finished the step before, and the host waits for
+  /// it. Source: CUDA Runtime API, "API synchronization behavior", asynchronous copies from pageable memory.
+  bool copy_blocks_host = false;
   std::optional<InputStages> input;  ///< nothing: the input is in host memory or on the device
   bool synchronizes = false;  ///< the host begins a step when the GPU has finished the one before
   /// Launches that may wait for the GPU; one more blocks the host. Source: measured queue depth of the

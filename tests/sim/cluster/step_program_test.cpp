@@ -35,6 +35,17 @@ TEST_CASE("a step whose kernels are short takes what the host takes") {
   CHECK(simulate(program).step_time.in_us() == doctest::Approx(101.0));
 }
 
+TEST_CASE("a copy from pageable memory comes between two steps and holds up the host") {
+  StepProgram program = even_program(10, 100.0_us, 10.0_us);
+  program.input_copy = 500.0_us;
+  CHECK(simulate(program).step_time.in_us() == doctest::Approx(1000.0));  // behind the kernels
+
+  program.copy_blocks_host = true;
+  const StepTimeline waiting = simulate(program);
+  CHECK(waiting.step_time.in_us() == doctest::Approx(500 + 10 + 1000));
+  CHECK(waiting.critical_input.in_us() == doctest::Approx(500.0));
+}
+
 TEST_CASE("a step whose kernels are long takes the sum of its kernels") {
   StepProgram program = even_program(10, 100.0_us, 10.0_us);
   const StepTimeline ahead = simulate(program);
