@@ -268,19 +268,19 @@ const InputPipelineProfile& loader_of_arrays(const JobOptions& options) {
 }
 
 PredictRequest request_of(const Job& job, const Sources& sources) {
-  return {.graph = job.step,
-          .gpu = job.gpu,
-          .cost = sources.cost,
-          .framework = job.framework,
-          .precision = job.precision,
-          .keeps_gradients = job.micro_batch.has_value(),
-          .input_from_host = job.options.data == "memory" ? &loader_of_arrays(job.options) : nullptr,
-          .input = job.input ? &*job.input : nullptr,
-          .power_limit = job.options.power_limit_w
-                             ? std::optional(Watts(*job.options.power_limit_w))
-                             : std::nullopt,
-          .cpu = job.cpu ? &*job.cpu : nullptr,
-          .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0};
+  return {
+      .graph = job.step,
+      .gpu = job.gpu,
+      .cost = sources.cost,
+      .framework = job.framework,
+      .precision = job.precision,
+      .keeps_gradients = job.micro_batch.has_value(),
+      .input_from_host = job.options.data == "memory" ? &loader_of_arrays(job.options) : nullptr,
+      .input = job.input ? &*job.input : nullptr,
+      .power_limit = job.options.power_limit_w ? std::optional(Watts(*job.options.power_limit_w))
+                                               : std::nullopt,
+      .cpu = job.cpu ? &*job.cpu : nullptr,
+      .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0};
 }
 
 }  // namespace

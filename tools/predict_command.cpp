@@ -186,7 +186,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   std::string data_sets;
   for (const std::string& id : data_set_ids()) data_sets += ", " + id;
   verb->add_option("--data", job.data,
-                   "synthetic (on the GPU already), memory (a program's arrays, copied every step), or loaded: real "
+                   "synthetic (on the GPU already), memory (a program's arrays, copied every "
+                   "step), or loaded: real "
                    "(the network's usual data set)" +
                        data_sets)
       ->type_name("D")

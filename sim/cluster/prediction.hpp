@@ -48,7 +48,7 @@ struct PredictRequest {
   const CostProfile& cost;
   const FrameworkProfile& framework;
   PrecisionMode precision = PrecisionMode::Fp32;
-  bool keeps_gradients = false;        ///< beyond the step, whatever the framework does
+  bool keeps_gradients = false;  ///< beyond the step, whatever the framework does
   /// Each step copies a batch that lies in host memory, as this framework's loader copies; nothing = none is copied.
   const InputPipelineProfile* input_from_host = nullptr;
   const InputJob* input = nullptr;     ///< loads every batch; else the input is there already

@@ -69,8 +69,8 @@ struct StepProgram {
   std::vector<ProgramOp> ops;
   std::vector<ProgramKernel> kernels;
   Seconds step_overhead{};
-  Seconds launch{};                  ///< host time per kernel launch
-  Seconds input_copy{};              ///< zero: the input is already on the device
+  Seconds launch{};      ///< host time per kernel launch
+  Seconds input_copy{};  ///< zero: the input is already on the device
   /// The input is in pageable memory: the copy begins when the GPU has finished the step before, and the host waits for
   /// it. Source: CUDA Runtime API, "API synchronization behavior", asynchronous copies from pageable memory.
   bool copy_blocks_host = false;
