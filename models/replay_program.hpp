@@ -19,6 +19,7 @@ enum class ReplayWork : std::uint8_t {
   Input,     ///< between two calls: loading the next batch
   Wait,      ///< the end of a call that waits for the GPU; takes no time of its own
   Mark,      ///< begin or end of a step; takes no time
+  Arrival,   ///< a collective's kernel begins and waits for the other ranks; takes no time
 };
 [[nodiscard]] inline bool is_on_gpu(ReplayWork work) { return work <= ReplayWork::Memset; }
 
@@ -47,6 +48,7 @@ enum class ReplayReason : std::uint8_t {
   Wait,     ///< the host waits for GPU work; the lag is what the call takes to return
   Program,  ///< one thread does one thing after the other
   Handoff,  ///< a thread goes on when another one has done its part (backward pass)
+  Collective,  ///< data moves when the last rank has arrived
 };
 
 /// `after` begins no earlier than `lag_ns` after `before` ends.

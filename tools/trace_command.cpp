@@ -2,30 +2,32 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/trace_replay.hpp"
 #include "tools/trace_report.hpp"
-#include "traces/open.hpp"
+#include "traces/ranks/read.hpp"
 
 namespace tracecast {
 namespace {
 
 struct SummaryOptions {
-  std::string file;
+  std::vector<std::string> files;
   std::string format = "text";
   bool strict = false;
 };
 
-TraceReport summarize_file(const std::string& file) {
-  const traces::Recording recording = traces::read_recording(file);
+TraceReport summarize_files(const std::vector<std::filesystem::path>& files) {
+  const traces::Recording recording = traces::read_ranks(files);
   const traces::KernelNames names = traces::KernelNames::builtin();
   TraceReport report;
   for (const traces::Trace& trace : recording.traces)
     report.ranks.push_back(traces::summarize(trace, names));
   report.total = traces::summarize_ranks(report.ranks);
+  report.findings = find_rank_behaviour(recording.traces, names);
   return report;
 }
 
@@ -37,10 +39,13 @@ bool has_damage(const traces::Summary& summary) {
 }
 
 int print_summary(const SummaryOptions& options) {
-  const TraceReport report = summarize_file(options.file);
+  const std::vector<std::filesystem::path> paths(options.files.begin(), options.files.end());
+  const TraceReport report = summarize_files(paths);
   if (options.format == "json") {
-    write_answer(trace_json(report, std::filesystem::path(options.file).filename().string(),
-                            sha256_of_file(options.file)));
+    std::vector<TraceFile> files;
+    for (const std::filesystem::path& file : traces::recorded_files(paths))
+      files.push_back({file.filename().string(), sha256_of_file(file)});
+    write_answer(trace_json(report, files));
   } else {
     write_answer(options.format == "csv" ? trace_csv(report) : trace_text(report));
   }
@@ -59,9 +64,10 @@ void add_trace_command(CLI::App& app, int& exit_code) {
       verb->add_subcommand("summary", "Say where the time of a recorded profile goes");
   summary
       ->add_option(
-          "file", options->file,
+          "file", options->files,
           "Profile: PyTorch Kineto or execution trace, Chakra, nvprof log, Nsight Systems\n"
-          "SQLite; plain, gzip, or a tar archive of several ranks")
+          "SQLite; plain, gzip, or a tar archive of several ranks. Several files, or a folder,\n"
+          "are the ranks of one job")
       ->type_name("FILE")
       ->required();
   add_format_option(*summary, options->format);

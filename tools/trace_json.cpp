@@ -154,12 +154,14 @@ Json totals_json(const Summary& s) {
 
 }  // namespace
 
-std::string trace_json(const TraceReport& report, const std::string& file_name,
-                       const std::string& file_hash) {
+std::string trace_json(const TraceReport& report, const std::vector<TraceFile>& files) {
   const Summary& s = report.total;
+  Json inputs = Json::array();
+  for (const TraceFile& file : files)
+    inputs.push_back({{"kind", "trace"}, {"name", file.name}, {"sha256", file.sha256}});
   Json doc{{"schema", "tracecast.trace_summary/" + std::to_string(kSchema)},
            {"version", kVersion},
-           {"inputs", {{{"kind", "trace"}, {"name", file_name}, {"sha256", file_hash}}}},
+           {"inputs", std::move(inputs)},
            {"format", s.format},
            {"gpu", s.gpu.empty() ? Json() : Json(s.gpu)},
            {"gpus_in_host", s.gpus_in_host},
@@ -175,6 +177,8 @@ std::string trace_json(const TraceReport& report, const std::string& file_name,
            {"gpu_time_s", seconds(s.gpu_time_ns)}};
   doc.update(clock_json(s));
   doc.update(totals_json(s));
+  doc["ranks_together"] = waiting_json(report.findings);
+  doc["critical_path"] = critical_path_json(report.findings);
   doc["idle"] = idle_json(s);
   doc["copies"] = copies_json(s);
   doc["memsets"] = {{"count", s.memset_time.count}, {"time_s", seconds(s.memset_time.ns)}};

@@ -258,7 +258,7 @@ std::string ranks_text(const TraceReport& report) {
   return text +
          "  communication: with no other kernel beside it, waiting for others included.\n"
          "  Times and counts by kind below are of all ranks; steps and busy time above and\n"
-         "  idle time below are those of the file's first one.\n";
+         "  idle time below are those of the first one.\n";
 }
 
 std::string left_out_text(const Summary& s) {
@@ -275,7 +275,8 @@ std::string left_out_text(const Summary& s) {
 
 std::string trace_text(const TraceReport& report) {
   const Summary& s = report.total;
-  return header(report) + ranks_text(report) + classes_text(s) + kernels_text(s) + idle_text(s) +
+  return header(report) + ranks_text(report) + classes_text(s) + kernels_text(s) +
+         waiting_text(report.findings) + critical_path_text(report.findings) + idle_text(s) +
          copies_text(s) + calls_text(s) + nodes_text(s) + metrics_text(s) + left_out_text(s);
 }
 

@@ -22,26 +22,6 @@ double floor_log2(std::uint32_t n) { return static_cast<double>(std::bit_width(n
 
 }  // namespace
 
-std::string_view to_string(Collective collective) {
-  switch (collective) {
-    case Collective::AllReduce:
-      return "all-reduce";
-    case Collective::ReduceScatter:
-      return "reduce-scatter";
-    case Collective::AllGather:
-      return "all-gather";
-    case Collective::Broadcast:
-      return "broadcast";
-    case Collective::Reduce:
-      return "reduce";
-    case Collective::AllToAll:
-      return "all-to-all";
-    case Collective::SendReceive:
-      return "send-receive";
-  }
-  return "unknown";
-}
-
 double bus_factor(Collective collective, std::size_t num_ranks) {
   const auto n = static_cast<double>(num_ranks);
   switch (collective) {

@@ -3,25 +3,14 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "hwspecs/collective_library.hpp"
+#include "models/collective.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cluster/fabric.hpp"
 
 namespace tracecast {
-
-enum class Collective {
-  AllReduce,
-  ReduceScatter,
-  AllGather,
-  Broadcast,  ///< from the first rank
-  Reduce,     ///< to the first rank
-  AllToAll,
-  SendReceive,  ///< from the first rank to the second
-};
-[[nodiscard]] std::string_view to_string(Collective collective);
 
 /// A transfer at rate r takes weight * r of the link.
 struct FabricUse {

@@ -44,13 +44,20 @@ ReplayRun replay(const ReplayProgram& program, const ReplayOptions& options) {
   ReplayRun run{graph.run(), {}, {}};
   for (const ReplayStep& step : program.steps)
     run.steps.push_back(run.schedule.end[step.end] - run.schedule.end[step.begin]);
+  run.kernel_busy =
+      kernel_busy(program, run.schedule, 0, static_cast<std::uint32_t>(program.tracks.size()));
+  return run;
+}
+
+Picoseconds kernel_busy(const ReplayProgram& program, const engine::Schedule& schedule,
+                        std::uint32_t first_track, std::uint32_t end_track) {
   std::vector<std::pair<Picoseconds, Picoseconds>> kernels;
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
-    if (program.tasks[i].work == ReplayWork::Kernel)
-      kernels.emplace_back(run.schedule.start[i], run.schedule.end[i]);
+    const ReplayTask& task = program.tasks[i];
+    if (task.work == ReplayWork::Kernel && task.track >= first_track && task.track < end_track)
+      kernels.emplace_back(schedule.start[i], schedule.end[i]);
   }
-  run.kernel_busy = union_of(std::move(kernels));
-  return run;
+  return union_of(std::move(kernels));
 }
 
 }  // namespace tracecast

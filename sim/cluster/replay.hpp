@@ -24,6 +24,11 @@ struct ReplayRun {
 /// that waits for itself) or is longer than the clock counts (106 days).
 [[nodiscard]] ReplayRun replay(const ReplayProgram& program, const ReplayOptions& options = {});
 
+/// How long at least one kernel runs on tracks [first, end).
+[[nodiscard]] engine::Picoseconds kernel_busy(const ReplayProgram& program,
+                                              const engine::Schedule& schedule,
+                                              std::uint32_t first_track, std::uint32_t end_track);
+
 /// When everything ran, for trace viewers: streams and host threads as recorded, arrows from calls to what they
 /// launched, steps and loading as marks on the thread they belong to. `gpu`: name of the devices.
 [[nodiscard]] Timeline timeline_of(const ReplayProgram& program, const ReplayRun& run,

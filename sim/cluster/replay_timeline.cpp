@@ -22,6 +22,7 @@ SliceKind slice_kind(ReplayWork work) {
       return SliceKind::HostWork;
     case ReplayWork::Input:
     case ReplayWork::Mark:
+    case ReplayWork::Arrival:
       break;
   }
   return SliceKind::Mark;
@@ -76,7 +77,9 @@ class Drawer {
       return;
     }
     const bool is_filler = task.work == ReplayWork::HostWork || task.work == ReplayWork::Input;
-    if (task.work == ReplayWork::Mark || (is_filler && end(i) == begin)) return;
+    if (task.work == ReplayWork::Mark || task.work == ReplayWork::Arrival ||
+        (is_filler && end(i) == begin))
+      return;
     if (is_filler && program_.tracks[task.track].is_stream) return;
     std::uint32_t name = task.name;
     if (task.work == ReplayWork::HostWork) name = host_work_;

@@ -245,6 +245,9 @@ class KinetoReader {
       case Category::Op:
         return is_mark(event_.name) ? add_mark(*span) : add_op(*span);
       case Category::Annotation:
+        // PyTorch since 2.0 marks what it recorded as an operator before, dims included.
+        if (event_.name.starts_with("nccl:")) add_op(*span);
+        return add_mark(*span);
       case Category::GpuAnnotation:
         return add_mark(*span);
       default:

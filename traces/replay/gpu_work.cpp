@@ -16,6 +16,7 @@ GpuWorks::GpuWorks(const Trace& trace, const KernelNames& names) {
   all.reserve(trace.kernels.size() + trace.copies.size() + trace.memsets.size());
   for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
     all.push_back({.work = ReplayWork::Kernel,
+                   .record = static_cast<std::uint32_t>(i),
                    .span = trace.kernels.span[i],
                    .stream = trace.kernels.stream[i],
                    .name = trace.kernels.name[i],
@@ -24,6 +25,7 @@ GpuWorks::GpuWorks(const Trace& trace, const KernelNames& names) {
   }
   for (std::size_t i = 0; i < trace.copies.size(); ++i) {
     all.push_back({.work = ReplayWork::Copy,
+                   .record = static_cast<std::uint32_t>(i),
                    .span = trace.copies.span[i],
                    .stream = trace.copies.stream[i],
                    .bytes = trace.copies.bytes[i],
@@ -33,6 +35,7 @@ GpuWorks::GpuWorks(const Trace& trace, const KernelNames& names) {
   }
   for (std::size_t i = 0; i < trace.memsets.size(); ++i) {
     all.push_back({.work = ReplayWork::Memset,
+                   .record = static_cast<std::uint32_t>(i),
                    .span = trace.memsets.span[i],
                    .stream = trace.memsets.stream[i],
                    .bytes = trace.memsets.bytes[i],

@@ -12,6 +12,7 @@ namespace tracecast::traces {
 /// One piece of GPU work with the call that launched it.
 struct GpuWork {
   ReplayWork work{};
+  std::uint32_t record = 0;  ///< index into the trace's kernels, copies or memsets
   Span span;
   StreamId stream{};
   NameId name{};  ///< of kernels

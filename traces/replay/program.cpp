@@ -81,6 +81,7 @@ class ProgramBuilder {
   }
 
   ReplayBuild build() {
+    build_.begin_ns = begin_ns_;
     add_tracks();
     add_gpu_tasks();
     add_host_tasks();
@@ -143,6 +144,7 @@ class ProgramBuilder {
       if (work.work == ReplayWork::Kernel) text = name(trace_[work.name]);
       if (work.work == ReplayWork::Copy) text = name(copy_name(work.copy, work.memory));
       if (work.work == ReplayWork::Memset) text = name("Memset (Device)");
+      build_.records.push_back(work.record);
       add_task({work.work, work.kernel_class, work.stream.index, text, work.span.duration_ns,
                 work.bytes});
     }

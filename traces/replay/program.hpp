@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "models/replay_program.hpp"
 #include "traces/kernel_names/kernel_names.hpp"
@@ -25,6 +26,10 @@ struct ReplayAccount {
 struct ReplayBuild {
   ReplayProgram program;
   ReplayAccount account;
+  /// Of the program's first tasks, which are its GPU work: index into the trace's kernels, copies or memsets, by the
+  /// task's kind.
+  std::vector<std::uint32_t> records;
+  std::int64_t begin_ns = 0;  ///< of the recording: where the program's first tasks begin
 };
 
 /// Rebuilds what waited for what in a recording of one process.

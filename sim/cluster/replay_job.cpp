@@ -1,0 +1,23 @@
+#include "sim/cluster/replay_job.hpp"
+
+namespace tracecast {
+
+JobRun replay_job(const ReplayJob& job, const ReplayOptions& options) {
+  JobRun result{replay(job.program, options), {}, {}};
+  std::vector<std::uint32_t> first_tracks;
+  for (const ReplayRank& rank : job.ranks) first_tracks.push_back(rank.first_track);
+  result.path = critical_path(job.program, result.run, first_tracks);
+  engine::Schedule& schedule = result.run.schedule;
+  for (const ReplayCollective& collective : job.collectives) {
+    for (const ReplayCollective::Part& part : collective.parts) {
+      if (part.arrival != ReplayCollective::kNoTask)
+        schedule.start[part.kernel] = schedule.end[part.arrival];
+    }
+  }
+  for (const ReplayRank& rank : job.ranks)
+    result.kernel_busy.push_back(
+        kernel_busy(job.program, schedule, rank.first_track, rank.end_track));
+  return result;
+}
+
+}  // namespace tracecast

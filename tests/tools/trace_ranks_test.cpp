@@ -1,0 +1,116 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "sim/base/file.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace {
+
+using namespace tracecast;
+using namespace tracecast::test;
+using Json = nlohmann::json;
+
+/// A rank whose only collective lasts from `arrival` to 300 us, in a step of 400.
+std::string rank_file(int rank, int arrival) {
+  const std::string number = std::to_string(rank);
+  return R"({"deviceProperties":[{"id":0,"name":"Tesla T4"}],"distributedInfo":{"rank":)" + number +
+         R"(,"world_size":2},"traceEvents":[
+  {"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":400},
+  {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":)" +
+         std::to_string(arrival - 6) + R"(,"dur":4,"args":{"correlation":1}},
+  {"ph":"X","cat":"cuda_runtime","name":"cudaDeviceSynchronize","pid":1,"tid":1,"ts":)" +
+         std::to_string(arrival) + R"(,"dur":)" + std::to_string(310 - arrival) +
+         R"(,"args":{"correlation":2}},
+  {"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_RING_LL","pid":0,"tid":20,"ts":)" +
+         std::to_string(arrival) + R"(,"dur":)" + std::to_string(300 - arrival) +
+         R"(,"args":{"device":0,"stream":20,"correlation":1,"Collective name":"allreduce",
+   "In msg nelems":1000000,"Out msg nelems":1000000,"Group size":2,"dtype":"Float","Process Group Name":"0"}}]})";
+}
+
+ProcessResult summary(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {TRACECAST_PROGRAM, "trace", "summary"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run_process(command);
+}
+
+struct Files {
+  TemporaryFolder folder;
+  Files() {
+    // Named against the order of ranks.
+    write_file(folder.path() / "a.json", rank_file(1, 240));
+    write_file(folder.path() / "b.json", rank_file(0, 100));
+  }
+  [[nodiscard]] std::string a() const { return folder.path() / "a.json"; }
+  [[nodiscard]] std::string b() const { return folder.path() / "b.json"; }
+};
+
+void check_columns(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    std::size_t columns = 0;
+    for (const char c : line) columns += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    CHECK(columns <= 80);
+    CHECK_FALSE(line.ends_with(' '));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("several files, or their folder, are the ranks of one job") {
+  const Files files;
+  const ProcessResult listed = summary({files.a(), files.b(), "--format", "json"});
+  const ProcessResult folder = summary({files.folder.path(), "--format", "json"});
+  REQUIRE(listed.exit_code == 0);
+  CHECK(listed.out == folder.out);
+  const Json doc = Json::parse(listed.out);
+  CHECK(doc["ranks"] == 2);
+  CHECK(doc["inputs"].size() == 2);
+  CHECK(doc["by_rank"][0]["rank"] == 0);
+  const Json& together = doc["ranks_together"];
+  CHECK(together["is_split"] == true);
+  CHECK(together["collectives"] == 1);
+  CHECK(together["waiting_s"].get<double>() == doctest::Approx(140e-6));
+  CHECK(together["moving_s"].get<double>() == doctest::Approx(120e-6));
+  CHECK(together["ranks"][1]["came_last"] == 1);
+  CHECK(together["ranks"][1]["others_waited_s"].get<double>() == doctest::Approx(140e-6));
+  // 4 MB in 60 us among two ranks.
+  CHECK(together["kinds"][0]["bus_bytes_per_s"].get<double>() == doctest::Approx(4e6 / 60e-6));
+  // The path: rank 1's host to 234, launch to 240, 60 of moving, 10 to the return, 90 to the step's end.
+  CHECK(doc["critical_path"]["length_s"].get<double>() == doctest::Approx(400e-6));
+  CHECK(doc["critical_path"]["shares"][0]["kind"] == "host_work");
+  double shares = 0;
+  for (const Json& share : doc["critical_path"]["shares"]) shares += share["share"].get<double>();
+  CHECK(shares == doctest::Approx(1));
+}
+
+TEST_CASE("the text says who waited for whom within 80 columns") {
+  const Files files;
+  const ProcessResult both = summary({files.a(), files.b()});
+  for (const char* word : {"Collectives of all ranks", "all-reduce", "came last to",
+                           "Critical path", "by rank:", "collective, moving"}) {
+    CAPTURE(word);
+    CHECK(both.out.find(word) != std::string::npos);
+  }
+  check_columns(both.out);
+  const ProcessResult one = summary({files.a()});
+  CHECK(one.out.find("cannot tell waiting") != std::string::npos);
+  check_columns(one.out);
+}
+
+TEST_CASE("two recordings of one rank are refused, and a folder's other files counted") {
+  const Files files;
+  write_file(files.folder.path() / "c.txt", "hello\n");
+  const ProcessResult folder = summary({files.folder.path()});
+  CHECK(folder.exit_code == 0);
+  CHECK(folder.out.find("file of the folder that cannot be read") != std::string::npos);
+  write_file(files.folder.path() / "d.json", rank_file(1, 200));
+  const ProcessResult twice = summary({files.a(), files.folder.path() / "d.json"});
+  CHECK(twice.exit_code == 2);
+  CHECK(count_lines(twice.err) == 1);
+  CHECK(twice.err.find("rank 1") != std::string::npos);
+}

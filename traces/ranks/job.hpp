@@ -1,0 +1,25 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "models/replay_job.hpp"
+#include "traces/ranks/waiting.hpp"
+#include "traces/replay/program.hpp"
+
+namespace tracecast::traces {
+
+/// The ranks of a recording as one job.
+struct JobBuild {
+  ReplayJob job;
+  std::vector<ReplayAccount> accounts;       ///< by rank
+  std::optional<CollectiveWaiting> waiting;  ///< of several ranks with collectives in common
+  std::optional<LoneCollectives> lone;       ///< of a single rank with collectives
+};
+
+/// Rebuilds the programs of all traces (build_replay_program) and joins them: a matched collective (match_collectives)
+/// moves data once all its ranks have arrived, for MatchedCollective::moving_ns. Ranks whose clocks could be set begin as far
+/// apart as they were recorded; the rest at the same moment. Shifting all recordings together does not change the job.
+/// Throws InputError as build_replay_program does.
+[[nodiscard]] JobBuild build_replay_job(const std::vector<Trace>& traces, const KernelNames& names);
+
+}  // namespace tracecast::traces

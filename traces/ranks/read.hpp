@@ -1,0 +1,19 @@
+#pragma once
+#include <filesystem>
+#include <vector>
+
+#include "traces/trace.hpp"
+
+namespace tracecast::traces {
+
+/// The files that paths mean: a folder stands for the files in it, by name, without those of its own folders.
+/// Throws InputError: a folder without files, or one that cannot be listed.
+[[nodiscard]] std::vector<std::filesystem::path> recorded_files(
+    const std::vector<std::filesystem::path>& paths);
+
+/// The ranks of a job from a file, several or a folder, each as read_recording reads it; of several files in order of
+/// rank, where all say it. Files of a folder that cannot be read are counted in the first trace. Throws InputError: as
+/// read_recording (of a folder only when none can be read); several files hold the same rank.
+[[nodiscard]] Recording read_ranks(const std::vector<std::filesystem::path>& paths);
+
+}  // namespace tracecast::traces
