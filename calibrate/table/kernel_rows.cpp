@@ -358,10 +358,11 @@ class KernelRows final : public MeasurementReader {
     if (!precision) return "dtype " + std::string(row.text("dtype")) + " is not predicted";
     std::optional<double> clock;
     if (!row.text_or_empty("clock_mhz").empty()) clock = row.positive("clock_mhz");
-    m.spec = specs_->find(row.text("gpu"), clock);
+    m.source = row.text_or_empty("source");
+    // ECC was on where that source's boards have it (data/kernels/README.md, "Precision modes and software").
+    m.spec = specs_->find(row.text("gpu"), clock, m.source == "dlperf");
     if (!m.spec) return "GPU " + std::string(row.text("gpu")) + " has no spec";
     m.gpu = m.spec->id;
-    m.source = row.text_or_empty("source");
     m.split = row.text_or_empty("split");
 
     const Timing timing = timing_of(row.text("timing"));

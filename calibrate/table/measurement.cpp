@@ -144,14 +144,16 @@ SpecsAtClock::SpecsAtClock(const GpuCatalog& gpus)
     : known_(std::make_unique<Known>(Known{gpus, {}})) {}
 SpecsAtClock::~SpecsAtClock() = default;
 
-const GpuSpec* SpecsAtClock::find(std::string_view name, std::optional<double> clock_mhz) {
-  const std::string key = fmt::format("{}@{}", name, clock_mhz.value_or(0));
+const GpuSpec* SpecsAtClock::find(std::string_view name, std::optional<double> clock_mhz,
+                                  bool ecc_on) {
+  const std::string key = fmt::format("{}@{}{}", name, clock_mhz.value_or(0), ecc_on);
   auto known = known_->specs.find(key);
   if (known == known_->specs.end()) {
     std::optional<GpuSpec> spec;
     try {
       spec = known_->gpus.find(name);
       if (clock_mhz) spec = cost::pinned_at(*spec, Hertz(*clock_mhz * 1e6));
+      if (spec->ecc_bandwidth_fraction < 1) spec->ecc_default_on |= ecc_on;
     } catch (const InputError&) {
       spec.reset();
     }

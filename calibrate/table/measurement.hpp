@@ -84,8 +84,9 @@ class SpecsAtClock {
  public:
   explicit SpecsAtClock(const GpuCatalog& gpus);
   ~SpecsAtClock();
-  /// The spec of a name, pinned to a clock if one is given; null when there is none.
-  [[nodiscard]] const GpuSpec* find(std::string_view name, std::optional<double> clock_mhz = {});
+  /// The spec of a name, pinned to a clock if one is given, with ECC on if that is known of a board that has it; null when there is none.
+  [[nodiscard]] const GpuSpec* find(std::string_view name, std::optional<double> clock_mhz = {},
+                                    bool ecc_on = false);
 
  private:
   struct Known;

@@ -34,7 +34,8 @@ Hertz default_clock(const GpuSpec& gpu) {
 }
 
 Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile) {
-  const bool boosts = !gpu.ecc_default_on && !is_pinned(gpu);
+  const bool offers_ecc = gpu.ecc_default_on || gpu.ecc_bandwidth_fraction < 1;
+  const bool boosts = !offers_ecc && !is_pinned(gpu);
   return default_clock(gpu) * (boosts ? profile.clock.consumer_boost : 1.0);
 }
 

@@ -28,8 +28,8 @@ struct SustainedGpu {
 /// Source: NVIDIA, "Increase Performance with GPU Boost and K80 Autoboost", developer blog, 2014.
 [[nodiscard]] Hertz default_clock(const GpuSpec& gpu);
 
-/// The clock that a board runs at while power is to spare: the default clock, times consumer_boost on boards without
-/// ECC, which run above their rated boost while power and temperature allow (not when pinned: base = boost).
+/// The clock that a board runs at while power is to spare: the default clock, times consumer_boost on boards that
+/// offer no ECC, which run above their rated boost while power and temperature allow (not when pinned: base = boost).
 [[nodiscard]] Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile);
 
 /// Power of a board on which a program holds a context and no kernel runs.

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "hwspecs/catalog.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
 namespace tracecast {
@@ -40,6 +41,16 @@ TEST_SUITE("calibrate/table/measurement") {
                                                cost::simple_profile(), 50.0_us);
     REQUIRE(estimate.has_value());
     CHECK(estimate->time.in_us() == doctest::Approx(40.0 + 1000.0).epsilon(0.001));
+  }
+
+  TEST_CASE("a board measured with ECC on is priced so, if it has ECC") {
+    const GpuCatalog gpus = GpuCatalog::embedded();
+    SpecsAtClock specs(gpus);
+    CHECK_FALSE(specs.find("m60")->ecc_default_on);
+    const GpuSpec* measured = specs.find("m60", 557, true);
+    CHECK(measured->effective_bandwidth() < specs.find("m60", 557)->effective_bandwidth());
+    CHECK(measured->boost_clock.in_mhz() == doctest::Approx(557));
+    CHECK_FALSE(specs.find("titanxp", 1404, true)->ecc_default_on);
   }
 
   TEST_CASE("a library's call waits for its kernels and one launch") {

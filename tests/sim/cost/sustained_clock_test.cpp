@@ -94,6 +94,9 @@ TEST_SUITE("sim/cost/sustained_clock") {
     CostProfile profile = simple_profile();
     set_parameter(profile, "clock.consumer_boost", 1.1);
     CHECK(clock_share(gpu, profile) == doctest::Approx(1.1).epsilon(1e-4));
+    GpuSpec switched_off = gpu;  // a professional board, as it comes from the factory
+    switched_off.ecc_bandwidth_fraction = 0.8;
+    CHECK(clock_share(switched_off, profile) == doctest::Approx(1).epsilon(1e-4));
     const GpuSpec pinned = pinned_at(gpu, 500.0_MHz);
     CHECK(clock_share(pinned, profile) == doctest::Approx(1.0).epsilon(1e-4));
     CHECK(
