@@ -22,8 +22,9 @@ class ComponentTable final : public RowPredictor {
   std::string_view table() const override { return "published power and utilisation"; }
   std::string_view unit() const override { return "w_or_share"; }
   std::string_view convention() const override {
-    return "Power in W; utilisation as a share of time, its errors in points. Data are taken to be "
-           "on the GPU already: hosts are not described. One of several GPUs "
+    return "Power in W; utilisation as a share of time, its errors in points. A data set that the "
+           "notes name is loaded on a host of the GPU's years; without one, data are on the GPU "
+           "already. One of several GPUs "
            "is predicted as one alone. An optimizer we lack counts as adam; a batch not stated is "
            "the largest power of two that fits (utilisation only).";
   }
@@ -79,7 +80,7 @@ class ComponentTable final : public RowPredictor {
       return value ? std::to_string(*value) : std::string();
     };
     const std::string key = o.network + '|' + o.gpu + '|' + o.framework + '|' + o.precision + '|' +
-                            o.optimizer + '|' + std::to_string(o.batch) + '|' +
+                            o.optimizer + '|' + o.data + '|' + std::to_string(o.batch) + '|' +
                             text(o.power_limit_w) + '|' + text(o.clock_mhz) + '|' +
                             text(o.memory_clock_mhz);
     const auto known = figures_.find(key);

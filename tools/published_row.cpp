@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "calibrate/table/framework_era.hpp"
+#include "hwspecs/input_pipeline.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
@@ -52,6 +53,19 @@ std::string optimizer_of(std::string_view notes) {
   notes.remove_prefix(at + kBefore.size());
   const std::string name(notes.substr(0, notes.find_first_not_of("abcdefghijklmnopqrstuvwxyz")));
   return find_optimizer(name) ? name : "adam";
+}
+
+/// Of the notes' "dataset NAME", when the catalog has such a data set: what its samples cost to load is known.
+std::optional<std::string> data_set_of(std::string_view notes) {
+  constexpr std::string_view kBefore = "dataset ";
+  const std::size_t at = notes.find(kBefore);
+  if (at == std::string_view::npos) return std::nullopt;
+  notes.remove_prefix(at + kBefore.size());
+  try {
+    return find_data_set(notes.substr(0, notes.find_first_of(" ;,("))).id;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
 }
 
 /// A table that says "V100" and, in its notes, that the board is a PCIe one.
@@ -138,6 +152,7 @@ PublishedJob read_published_job(const RowFields& row, const GpuCatalog& gpus) {
   o.phase = row.text("phase");
   if (!find_phase(o.phase)) return unknown("phase " + o.phase + " is not known");
   o.optimizer = optimizer_of(notes);
+  o.data = data_set_of(notes).value_or(o.data);
   o.batch = parse_integer(row.text("batch_per_gpu")).value_or(0);
 
   if (contains(notes, "clock offsets")) return unknown("clock offsets from a base not stated");

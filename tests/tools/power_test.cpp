@@ -101,10 +101,12 @@ TEST_CASE("limit, clocks and optimizer of a published row come from its notes") 
   const std::filesystem::path path = folder.path() / "rows.csv";
   std::ofstream(path) << "gpu,model,framework,precision,phase,batch_per_gpu,date,notes\n"
                          "V100,ResNet-50,PyTorch,not stated,train,8,2022,\"GPU power limit 175 W; "
-                         "optimiser adadelta; so a PCIe board is likely\"\n"
+                         "optimiser adadelta; dataset imagenet (1281167 samples); so a PCIe board "
+                         "is likely\"\n"
                          "GTX 1080 Ti,GoogLeNet,Caffe,fp32,train,128,2018,\"core 1607 MHz, memory "
                          "3500 MHz (absolute clocks)\"\n"
-                         "V100,ResNet-50,PyTorch,fp32,train,,2020,max memory 3 MiB\n";
+                         "V100,ResNet-50,PyTorch,fp32,train,,2020,max memory 3 MiB\n"
+                         "V100,ResNet-50,PyTorch,fp32,train,8,2020,dataset nobody-knows; warm\n";
   const Sources sources = load_sources({});
   CsvReader reader(path);
   const RowFields row(reader);
@@ -114,13 +116,17 @@ TEST_CASE("limit, clocks and optimizer of a published row come from its notes") 
   CHECK(job.options.gpu == "v100_pcie_16gb");
   CHECK(job.options.power_limit_w == 175);
   CHECK(job.options.optimizer == "adadelta");
+  CHECK(job.options.data == "imagenet");
   CHECK_FALSE(job.options.clock_mhz);
   REQUIRE(reader.next());
   job = read_published_job(row, sources.gpus);
   CHECK(job.options.clock_mhz == 1607);
   CHECK(job.options.memory_clock_mhz == 3500);
+  CHECK(job.options.data == "synthetic");
   REQUIRE(reader.next());
   CHECK(read_published_job(row, sources.gpus).unknown.find("ran nothing") != std::string::npos);
+  REQUIRE(reader.next());
+  CHECK(read_published_job(row, sources.gpus).options.data == "synthetic");
 }
 
 TEST_SUITE_END();

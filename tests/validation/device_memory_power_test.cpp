@@ -5,7 +5,11 @@
 
 #include <string>
 
+#include "calibrate/table/csv_reader.hpp"
+#include "tests/support/data.hpp"
 #include "tools/job.hpp"
+#include "tools/published_row.hpp"
+#include "tools/validation.hpp"
 
 namespace tracecast {
 namespace {
@@ -89,6 +93,28 @@ TEST_CASE("average power of ResNet-50 at 224 is within 15 % of Zeus's at the hig
                                  << p.power.avg.in_w());
     CHECK(p.power.avg.in_w() == doctest::Approx(row.power_w).epsilon(0.15));
   }
+}
+
+TEST_CASE("average power of published runs is within 15 % on the mean") {
+  const auto path = test::find_data("published/components.csv");
+  if (!path) return;
+  const Sources sources = load_sources({});
+  CsvReader reader(*path);
+  const auto table = component_tables().front().make(reader, sources);
+  const RowFields row(reader);
+  double sum = 0;
+  int rows = 0;
+  for (int line = 0; reader.next(); ++line) {
+    // Every eighth, for time: configurations stand at eight power limits and fewer.
+    if (line % 8 != 0 || !is_board_power(row.text("metric"), row.text("unit"))) continue;
+    const RowAnswer answer = table->predict(reader);
+    if (!answer.skipped.empty()) continue;
+    sum += std::abs(answer.predicted.value / answer.measured - 1);
+    ++rows;
+  }
+  MESSAGE(rows << " rows, mean error " << 100 * sum / rows << " %");
+  REQUIRE(rows > 80);
+  CHECK(sum / rows < 0.15);
 }
 
 TEST_SUITE_END();

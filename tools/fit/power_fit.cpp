@@ -58,11 +58,7 @@ ClockPoint run(JobOptions options, double clock_share, const Sources& sources) {
       job.gpu.set_clock > Hertz(0) ? job.gpu.set_clock : cost::free_clock(job.gpu, sources.cost);
   job.gpu.tdp = kNoLimit;
   job.gpu.set_clock = free * clock_share;
-  const Prediction p = predict({.graph = job.step,
-                                .gpu = job.gpu,
-                                .cost = sources.cost,
-                                .framework = job.framework,
-                                .precision = job.precision});
+  const Prediction p = predict(job, sources);
   return {clock_share, p.step_time_s.value, p.power_causes};
 }
 
