@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "hwspecs/job_spread.hpp"
 #include "hwspecs/proto/job_spec.pb.h"
 #include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
@@ -34,6 +35,11 @@ void read_program(const Message& m, SourcedReader& read, JobSpec& spec) {
   TRACECAST_TAKE(spec.pipeline, word, pipeline);
   TRACECAST_TAKE(spec.workers, count, workers, 0, 4096);
   TRACECAST_TAKE(spec.autotunes_convolutions, flag, autotunes_convolutions);
+  if (m.has_decays_weights()) read.flag("decays_weights", m.decays_weights());
+  if (m.has_replicates()) {
+    const std::string parts[] = {"all", "features"};
+    read.choice("replicates", m.replicates(), parts);
+  }
   TRACECAST_TAKE(spec.batch, count, batch, 1, 1'000'000);
   if (!m.has_tokens_mean()) return;
   PaddedLengths lengths;
@@ -110,6 +116,15 @@ JobSpec parse_job_spec(std::string_view text, std::string_view where) {
     throw InputError(where, "no network or no framework", "both");
   }
   return spec;
+}
+
+JobSpread spread_of(const JobSpec& spec) {
+  JobSpread spread;
+  for (const SpecValue& value : spec.values) {
+    if (value.field == "decays_weights") spread.decays_weights = value.value == "true";
+    if (value.field == "replicates") spread.replicates_features = value.value == "features";
+  }
+  return spread;
 }
 
 const JobSpec* find_job_spec_or_null(std::string_view id) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "calibrate/table/framework_era.hpp"
+#include "hwspecs/job_spread.hpp"
 #include "models/graph_text.hpp"
 #include "models/lowering/precision.hpp"
 #include "models/onnx/import.hpp"
@@ -215,6 +216,9 @@ void enter_loop(Job& job, const Sources& sources) {
   const JobSpec& spec = *job.program;
   if (spec.autotunes_convolutions) {
     job.framework.autotunes_convolutions = *spec.autotunes_convolutions;
+  }
+  if (spread_of(spec).decays_weights && job.framework.weight_decay == WeightDecay::None) {
+    job.framework.weight_decay = WeightDecay::OnGradient;
   }
   const CpuSpec& cpu = job.host ? *job.host : sources.cpus.find(job.framework.reference_cpu);
   job.loop_core_speed = cpu.single_thread_speed();

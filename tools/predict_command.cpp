@@ -7,6 +7,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/step_timeline.hpp"
+#include "tools/explain_many.hpp"
 #include "tools/job.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
@@ -60,6 +61,13 @@ bool asks_for_many(const PredictOptions& options) {
          options.servers.any();
 }
 
+std::string explain_many(const std::string& format, const Job& job, const ManyGpus& many,
+                         const Sources& sources) {
+  return format == "json"  ? explain_many_json(job, many, sources)
+         : format == "csv" ? explain_many_csv(job, many, sources)
+                           : explain_many_text(job, many, sources);
+}
+
 /// A job on several GPUs.
 int predict_on_many(const PredictOptions& options, const Sources& sources) {
   if (options.job.gpu.starts_with("cpu:")) {
@@ -85,8 +93,10 @@ int predict_on_many(const PredictOptions& options, const Sources& sources) {
   SpreadOptions spread = options.spread;
   spread.fold = !options.no_fold;
   const ManyGpus many = predict_many(job, sources, std::move(cluster.fabric), spread);
+  const bool explains = options.explain && options.dump.empty();
   write_answer(options.dump == "program"  ? dump_many_program(many)
                : !options.dump.empty()    ? dump(options.dump, job, many.one_gpu)
+               : explains                 ? explain_many(options.format, job, many, sources)
                : options.format == "json" ? report_many_json(job, many)
                : options.format == "csv"  ? report_many_csv(job, many)
                                           : report_many_text(job, many));
@@ -243,7 +253,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--trace", options->trace,
                    "Write the simulated steps as a trace for ui.perfetto.dev")
       ->type_name("FILE");
-  verb->add_flag("--explain", options->explain, "Table by layer");
+  verb->add_flag("--explain", options->explain, "Table by layer; of several GPUs by kernel class");
   verb->add_flag("--largest-batch", options->largest_batch, "Find the largest batch that fits");
   verb->add_flag("--strict", options->strict, "Exit with 1 on any warning");
   verb->footer("Example: tracecast predict resnet50 --gpu v100 --batch 64 --phase train");

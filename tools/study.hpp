@@ -81,6 +81,9 @@ struct StudyExperiment {
 /// CPU threads, GPUs and neighbours in one box (study_resources.cpp).
 [[nodiscard]] std::vector<StudyExperiment> resource_experiments();
 
+/// What a profiler says of a process that trains on all GPUs of a box (study_profile.cpp).
+[[nodiscard]] std::vector<StudyExperiment> profile_experiments();
+
 /// A row with our answer.
 struct StudyResult {
   const StudyRow* row = nullptr;

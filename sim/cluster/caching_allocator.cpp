@@ -50,6 +50,7 @@ void CachingAllocator::return_free_segments(FreeBlocks& free) {
       continue;
     }
     reserved_ -= block.size;
+    ++num_returned_;
     unused_.push_back(it->second);
     it = free.erase(it);
   }
@@ -70,6 +71,7 @@ CachingAllocator::Handle CachingAllocator::take_segment(std::int64_t size, bool 
     release_cached();
   }
   reserved_ += size;
+  ++num_taken_;
   most_reserved_ = std::max(most_reserved_, reserved_);
   return new_block({.size = size, .free = true, .small = small});
 }

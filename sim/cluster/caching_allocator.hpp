@@ -34,6 +34,9 @@ class CachingAllocator {
   [[nodiscard]] std::int64_t reserved() const { return reserved_; }
   /// The most there has been of them; above the limit when the requests do not fit.
   [[nodiscard]] std::int64_t most_reserved() const { return most_reserved_; }
+  /// Segments taken from the driver so far, and those given back: cudaMalloc and cudaFree.
+  [[nodiscard]] std::size_t num_taken() const { return num_taken_; }
+  [[nodiscard]] std::size_t num_returned() const { return num_returned_; }
 
  private:
   struct Block {
@@ -54,6 +57,7 @@ class CachingAllocator {
 
   std::int64_t block_, large_segment_, limit_;
   std::int64_t reserved_ = 0, most_reserved_ = 0;
+  std::size_t num_taken_ = 0, num_returned_ = 0;
   std::vector<Block> blocks_;
   std::vector<Handle> unused_;
   FreeBlocks free_small_, free_large_;

@@ -8,6 +8,7 @@
 #include "models/lowering/lower.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cluster/caching_allocator.hpp"
+#include "sim/cluster/driver_calls.hpp"
 #include "sim/cluster/tensor_lives.hpp"
 
 namespace tracecast {
@@ -135,6 +136,29 @@ class Replay {
   MemoryByClass now_;
 };
 
+/// The state between steps: what lives all the time.
+Replay start_replay(const NetworkGraph& graph, const FrameworkProfile& framework,
+                    const GpuSpec& gpu, Bytes free_for_tensors, const MemoryOptions& options) {
+  const std::int64_t block = std::max<std::int64_t>(as_integer(framework.allocator_block), 1);
+  const std::vector<Bytes> sizes = element_sizes(graph, framework, gpu, options.precision);
+  Replay replay(find_buffers(graph, framework,
+                             {.element_sizes = sizes, .keeps_gradients = options.keeps_gradients}),
+                block,
+                CachingAllocator(block, as_integer(framework.allocator_large_segment),
+                                 as_integer(free_for_tensors)),
+                graph.ops().size());
+  if (options.precision == PrecisionMode::Amp) {
+    replay.hold(half_copies(graph), MemoryClass::Weights);
+  }
+  return replay;
+}
+
+Bytes free_for_tensors(const FrameworkProfile& framework, const GpuSpec& gpu,
+                       const CostProfile& profile) {
+  const Bytes free_at_start = max(gpu.memory - device_context(gpu, profile), Bytes(0));
+  return max(free_at_start - framework.context_memory, Bytes(0));
+}
+
 }  // namespace
 
 Bytes device_context(const GpuSpec& gpu, const CostProfile& profile) {
@@ -152,24 +176,10 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
   const Bytes opened = device_context(gpu, profile);
   const Bytes context = opened + framework.context_memory;
   const Bytes free_at_start = max(gpu.memory - opened, Bytes(0));
-  const Bytes free_for_tensors = max(free_at_start - framework.context_memory, Bytes(0));
+  const Bytes left_for_tensors = free_for_tensors(framework, gpu, profile);
   const bool takes_share = framework.pool_fraction > 0;
 
-  const std::int64_t block = std::max<std::int64_t>(as_integer(framework.allocator_block), 1);
-  const std::vector<Bytes> sizes = element_sizes(graph, framework, gpu, options.precision);
-  const auto start = [&] {
-    Replay replay(
-        find_buffers(graph, framework,
-                     {.element_sizes = sizes, .keeps_gradients = options.keeps_gradients}),
-        block,
-        CachingAllocator(block, as_integer(framework.allocator_large_segment),
-                         as_integer(free_for_tensors)),
-        graph.ops().size());
-    if (options.precision == PrecisionMode::Amp) {
-      replay.hold(half_copies(graph), MemoryClass::Weights);
-    }
-    return replay;
-  };
+  const auto start = [&] { return start_replay(graph, framework, gpu, left_for_tensors, options); };
   Replay replay = start();
   MemoryPlan plan;
   replay.run(workspaces, plan);
@@ -178,7 +188,7 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
   const Bytes by_tensors = takes_share ? plan.peak_live : reserved;
   const Bytes share =
       min(free_at_start * framework.pool_fraction, free_at_start - framework.pool_least_reserve);
-  Bytes pool = takes_share ? max(min(share, free_for_tensors), Bytes(0)) : by_tensors;
+  Bytes pool = takes_share ? max(min(share, left_for_tensors), Bytes(0)) : by_tensors;
   plan.capacity = gpu.memory;
   plan.needed = by_tensors + context;
   plan.fits = takes_share ? by_tensors <= pool : plan.needed <= gpu.memory;
@@ -194,6 +204,31 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
   plan.by_class.pool = max(pool - plan.peak_live, Bytes(0));
   plan.device_used = plan.by_class.total();
   return plan;
+}
+
+DriverCalls count_driver_calls(const NetworkGraph& graph, std::span<const Bytes> workspaces,
+                               const FrameworkProfile& framework, const GpuSpec& gpu,
+                               const CostProfile& profile, const MemoryOptions& options) {
+  Replay replay =
+      start_replay(graph, framework, gpu, free_for_tensors(framework, gpu, profile), options);
+  const CachingAllocator& allocator = replay.allocator();
+  MemoryPlan unused;
+  DriverCalls calls;
+  if (options.tried_workspaces.empty()) {
+    replay.run(workspaces, unused);
+  } else {
+    replay.try_algorithms(options.tried_workspaces, workspaces);
+  }
+  calls.first_mallocs = allocator.num_taken();
+  calls.first_frees = allocator.num_returned();
+  replay.run(workspaces, unused);
+  calls.second_mallocs = allocator.num_taken() - calls.first_mallocs;
+  calls.second_frees = allocator.num_returned() - calls.first_frees;
+  const std::size_t mallocs = allocator.num_taken(), frees = allocator.num_returned();
+  replay.run(workspaces, unused);
+  calls.later_mallocs = allocator.num_taken() - mallocs;
+  calls.later_frees = allocator.num_returned() - frees;
+  return calls;
 }
 
 }  // namespace tracecast

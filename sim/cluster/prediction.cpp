@@ -8,6 +8,7 @@
 #include "models/training.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cluster/cpu_run.hpp"
+#include "sim/cluster/driver_calls.hpp"
 #include "sim/cluster/power_limit.hpp"
 #include "sim/cluster/training_loop.hpp"
 
@@ -135,6 +136,14 @@ Interval input_interval(const Prediction& prediction, const InputJob& input) {
 }  // namespace
 
 MemoryPlan plan_memory(const PredictRequest& request) { return plan_step(request).memory; }
+
+DriverCalls count_driver_calls(const PredictRequest& r, const PricedStep& priced) {
+  MemoryOptions options = memory_options(r);
+  const auto tried = tried_workspaces_of(r.graph, priced.lowered);
+  options.tried_workspaces = tried;
+  return count_driver_calls(r.graph, workspaces_of(r.graph, priced), r.framework, r.gpu, r.cost,
+                            options);
+}
 
 std::string_view to_string(Phase phase) {
   for (const auto& [name, value] : kPhases) {

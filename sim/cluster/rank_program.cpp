@@ -7,12 +7,6 @@
 namespace tracecast {
 namespace {
 
-/// A gradient's copy into or out of its bucket: a kernel that reads and writes it. Guess: 2.5 us for a kernel without
-/// work, 0.8 of the memory bandwidth.
-Seconds copy_time(Bytes bytes, const GpuSpec& gpu) {
-  return 2.5_us + bytes * 2.0 / (gpu.dram_bandwidth * 0.8);
-}
-
 bool is_forward(const NetworkGraph& graph, const PricedStep& priced, const ProgramKernel& kernel) {
   return graph.op(priced.lowered.ops[kernel.op].op).pass == Pass::Forward;
 }
@@ -169,7 +163,7 @@ class ProgramBuilder {
     for (std::uint32_t b = 0; b < buckets_.size(); ++b) {
       Seconds time{};
       for (const std::uint32_t g : buckets_[b].gradients) {
-        time += copy_time(schedule_.gradients[g].bytes, rank_.gpu) * copies;
+        time += bucket_copy_time(schedule_.gradients[g].bytes, rank_.gpu) * copies;
       }
       program_.updates[b] += time;
       for (std::size_t s = 0; s < program_.completes.size(); ++s) {
@@ -221,6 +215,10 @@ std::vector<GradientBucket> same_buckets(std::span<const GradientBucket> buckets
 }
 
 }  // namespace
+
+Seconds bucket_copy_time(Bytes bytes, const GpuSpec& gpu) {
+  return 2.5_us + bytes * 2.0 / (gpu.dram_bandwidth * 0.8);
+}
 
 RankPrograms make_rank_programs(const DataParallelRequest& request, double straggling) {
   RankPrograms result;

@@ -29,4 +29,8 @@ struct RankPrograms {
 [[nodiscard]] RankPrograms make_rank_programs(const DataParallelRequest& request,
                                               double straggling);
 
+/// A gradient's copy into or out of its bucket: a kernel that reads and writes it. Guess: 2.5 us for a kernel without
+/// work, 0.8 of the memory bandwidth.
+[[nodiscard]] Seconds bucket_copy_time(Bytes bytes, const GpuSpec& gpu);
+
 }  // namespace tracecast

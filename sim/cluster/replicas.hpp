@@ -1,0 +1,91 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/strategy_profile.hpp"
+#include "sim/cluster/fabric.hpp"
+#include "sim/cluster/prediction.hpp"
+
+namespace tracecast {
+
+/// One process that trains a network on all GPUs of a box, PyTorch's nn.DataParallel: in every step it hands each GPU its
+/// part of the batch, broadcasts the weights of the replicated layers from the first GPU, runs these layers on all, gathers
+/// their results on the first, goes on there alone with the whole batch, and on the way back reduces the gradients to it.
+struct ReplicatedStep {
+  const Prediction& replica;  ///< a whole step on one GPU with its part of the batch, input at hand
+  const Prediction&
+      whole;  ///< the same with the whole batch: layers that are not replicated, loss, update
+  const NetworkGraph& graph;  ///< of `replica`; that of `whole` has the same ops
+  /// Forward ops before this one, and what goes back through them, are replicated.
+  std::uint32_t replicated_ops = 0;
+  const Fabric& fabric;  ///< one node
+  const StrategyProfile& strategy;
+  std::vector<Bytes> element_bytes;  ///< of the graph's tensors (element_sizes)
+  Seconds input_supply{};            ///< of the loader, per whole batch; zero: input at hand
+  Bytes input_per_gpu{};             ///< copied from pinned host memory; zero: none
+  std::string_view date{};           ///< of the collective library, "2017-08"; empty: today
+};
+
+/// Layers before the one behind the last convolution or max pool of `forward`: what programs call its features.
+[[nodiscard]] std::uint32_t count_feature_ops(const NetworkGraph& forward);
+
+/// What a GPU did for some time.
+enum class DeviceWork : std::uint8_t {
+  Kernel,   ///< of an op
+  Flatten,  ///< a kernel that copies tensors into the buffer they travel in
+  Broadcast,  ///< the kernel of a collective, from its start on this GPU: it spins until all GPUs are there
+  Reduce,
+  Copy,  ///< by a copy engine
+};
+struct DeviceSpan {
+  DeviceWork work{};
+  bool on_first = false;     ///< on the first GPU; else on each of the others, which are alike
+  bool of_whole = false;     ///< of a kernel: `kernel` counts in the program of the whole batch
+  std::uint32_t kernel = 0;  ///< index into StepProgram::kernels
+  Seconds start{}, end{};    ///< from the step's begin
+  Bytes bytes{};             ///< of a copy
+};
+
+/// The last of several steps in a row.
+struct ReplicatedTimeline {
+  Seconds step_time{};
+  std::uint32_t gpus = 0;
+  std::vector<DeviceSpan> spans;
+  std::size_t launches = 0;  ///< of kernels by the host, all GPUs
+  Seconds launching{};       ///< host time in them, all threads
+  Seconds waiting{};         ///< of the host for a result of the GPU
+};
+/// Of one span over all GPUs.
+[[nodiscard]] inline double devices_of(const DeviceSpan& span, const ReplicatedTimeline& timeline) {
+  return span.on_first ? 1.0 : timeline.gpus - 1.0;
+}
+
+/// Time of one kind of work over all GPUs, as a profiler sums it up.
+struct DeviceTime {
+  DeviceWork work{};
+  KernelClass kernel_class = KernelClass::Other;  ///< of kernels of ops, as the next five
+  Algorithm algorithm = Algorithm::None;
+  OpKind op = OpKind::Unknown;
+  Pass pass = Pass::Forward;
+  bool is_products =
+      false;  ///< of an algorithm that transforms, multiplies and transforms back: the middle
+  Seconds time{};
+  Flops flops{};
+  std::size_t calls = 0;  ///< kernels, or copies
+};
+/// Greatest first.
+[[nodiscard]] std::vector<DeviceTime> sum_device_times(const ReplicatedStep& step,
+                                                       const ReplicatedTimeline& timeline);
+
+/// Runs the steps on the engine. Pure.
+///   host     one thread issues everything in program order. What holds the interpreter's lock takes its time once per
+///            replica: forward_lock_share and backward_lock_share of the strategy
+///   weights  flattened and broadcast in buckets, in the order of the layers; gradients reduced after the last one
+///   waits    the host reads the loss after the forward pass (Prediction::program's waits), then goes on
+/// A collective's kernel starts on each GPU when that GPU's stream reaches it and ends on all at once.
+/// Source: PyTorch 1.0, torch/nn/parallel/{data_parallel,replicate,scatter_gather,_functions}.py, torch/cuda/comm.py.
+[[nodiscard]] ReplicatedTimeline run_replicated(const ReplicatedStep& step,
+                                                bool waits_after_forward);
+
+}  // namespace tracecast
