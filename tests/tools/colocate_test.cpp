@@ -63,7 +63,7 @@ TEST_CASE("wrong words get one line and exit code 2") {
   const Row rows[] = {
       {{"resnet50:0", "--gpu", "v100"}, "batch after the colon"},
       {{"resnet50@99", "--gpu", "v100"}, "0 to 15"},
-      {{"job:lstm", "--gpu", "v100"}, "lstm_wikitext2"},
+      {{"job:lstm_wikitext", "--gpu", "v100"}, "nearest: lstm_wikitext2"},
       {{"job:a3c_pong:2", "--gpu", "v100"}, "the only one its loop knows"},
       {{"resnet50", "--gpu", "cpu:e5_2667"}, "a GPU"},
       {{"resnet50", "--gpu", "v100", "--set", "sharing.slice=1"}, "time_slice_us"},
