@@ -7,6 +7,8 @@
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
 #include "tools/subcommand.hpp"
+#include "tools/trace_convert.hpp"
+#include "tools/trace_diff.hpp"
 #include "tools/trace_replay.hpp"
 #include "tools/trace_report.hpp"
 #include "traces/ranks/read.hpp"
@@ -58,6 +60,8 @@ void add_trace_command(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("trace", "Read and understand recorded profiles");
   verb->require_subcommand(1);
   add_trace_replay(*verb, exit_code);
+  add_trace_convert(*verb, exit_code);
+  add_trace_diff(*verb, exit_code);
 
   auto options = std::make_shared<SummaryOptions>();
   CLI::App* summary =
@@ -66,8 +70,8 @@ void add_trace_command(CLI::App& app, int& exit_code) {
       ->add_option(
           "file", options->files,
           "Profile: PyTorch Kineto or execution trace, Chakra, nvprof log, Nsight Systems\n"
-          "SQLite; plain, gzip, or a tar archive of several ranks. Several files, or a folder,\n"
-          "are the ranks of one job")
+          "SQLite, .tctrace; plain, gzip, or a tar archive of several ranks. Several\n"
+          "files, or a folder, are the ranks of one job")
       ->type_name("FILE")
       ->required();
   add_format_option(*summary, options->format);

@@ -13,6 +13,7 @@
 #include "traces/kineto/reader.hpp"
 #include "traces/nsys/reader.hpp"
 #include "traces/nvprof/reader.hpp"
+#include "traces/record/reader.hpp"
 
 namespace tracecast::traces {
 namespace {
@@ -77,11 +78,21 @@ class MemberSource final : public ByteSource {
 };
 
 constexpr std::string_view kKnown =
-    "a trace: PyTorch Kineto or execution trace, Chakra, nvprof or Nsight Systems (SQLite), plain, "
-    "gzip or in a tar archive";
+    "a trace: PyTorch Kineto or execution trace, Chakra, nvprof, Nsight Systems (SQLite) or "
+    ".tctrace, "
+    "plain, gzip or in a tar archive";
 constexpr std::string_view kSqlite = "SQLite format 3";
 
-enum class Format { Kineto, ExecutionTrace, ChakraJson, Chakra, Nvprof, KernelList, Unknown };
+enum class Format {
+  Kineto,
+  ExecutionTrace,
+  ChakraJson,
+  Chakra,
+  Nvprof,
+  KernelList,
+  Record,
+  Unknown
+};
 
 /// Which key of the outermost object says what the document is; Kineto when the head is too short to tell.
 Format json_format(std::string_view head, bool is_whole, const std::string& name) {
@@ -107,6 +118,7 @@ Format format_of(PeekedSource& source, const std::string& name) {
   std::string_view head = source.peek(512);
   const std::size_t first = head.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return Format::Unknown;
+  if (is_record_file(head)) return Format::Record;
   if (head[first] == '{' || head[first] == '[') {
     head = source.peek(kHeadBytes);
     return json_format(head, head.size() < kHeadBytes, name);
@@ -116,26 +128,34 @@ Format format_of(PeekedSource& source, const std::string& name) {
   return is_nvprof(source.peek(kTextHeadBytes)) ? Format::Nvprof : Format::Unknown;
 }
 
-/// Reads a trace; nothing when the source is of no known format.
-std::optional<Trace> read_one(ByteSource& source, const std::string& name) {
+Recording of_one(Trace trace) {
+  Recording recording;
+  recording.traces.push_back(std::move(trace));
+  return recording;
+}
+
+/// Reads what the source holds; no traces when it is of no known format.
+Recording read_one(ByteSource& source, const std::string& name) {
   PeekedSource peeked(source);
   switch (format_of(peeked, name)) {
     case Format::Kineto:
-      return read_kineto(peeked, name);
+      return of_one(read_kineto(peeked, name));
     case Format::ExecutionTrace:
-      return read_execution_trace(peeked, name);
+      return of_one(read_execution_trace(peeked, name));
     case Format::ChakraJson:
-      return read_chakra_json(peeked, name);
+      return of_one(read_chakra_json(peeked, name));
     case Format::Chakra:
-      return read_chakra(peeked, name);
+      return of_one(read_chakra(peeked, name));
     case Format::Nvprof:
-      return read_nvprof(peeked, name);
+      return of_one(read_nvprof(peeked, name));
     case Format::KernelList:
-      return read_kernel_list(peeked, name);
+      return of_one(read_kernel_list(peeked, name));
+    case Format::Record:
+      return read_records(peeked, name);
     case Format::Unknown:
-      return std::nullopt;
+      return {};
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Members that are no traces (licences, settings) are counted.
@@ -147,13 +167,10 @@ Recording read_archive(ByteSource& source, const std::string& name) {
     if (recording.traces.size() >= kMostMembers)
       throw InputError(name, "more than 100000 members", "a recording");
     MemberSource member(archive);
-    auto trace =
+    Recording one =
         read_one(member, name + ": " + std::filesystem::path(archive.member()).filename().string());
-    if (trace) {
-      recording.traces.push_back(std::move(*trace));
-    } else {
-      ++others;
-    }
+    if (one.traces.empty()) ++others;
+    std::move(one.traces.begin(), one.traces.end(), std::back_inserter(recording.traces));
   }
   if (recording.traces.empty()) throw InputError(name, "an archive without traces", kKnown);
   for (; others > 0; --others)
@@ -169,16 +186,11 @@ Recording read_recording(const std::filesystem::path& path) {
   PeekedSource source(*file);
   const std::string_view head = source.peek(512);
   if (is_tar(head.data(), head.size())) return read_archive(source, name);
-  Recording recording;
-  if (head.starts_with(kSqlite)) {
-    recording.traces.push_back(read_nsys(path));
-    return recording;
-  }
-  auto trace = read_one(source, name);
-  if (!trace)
+  if (head.starts_with(kSqlite)) return of_one(read_nsys(path));
+  Recording recording = read_one(source, name);
+  if (recording.traces.empty())
     throw InputError(name, head.empty() ? "an empty file" : "no trace format that is known",
                      kKnown);
-  recording.traces.push_back(std::move(*trace));
   return recording;
 }
 

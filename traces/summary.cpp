@@ -6,6 +6,7 @@
 
 #include "traces/classify.hpp"
 #include "traces/intervals.hpp"
+#include "traces/work_list.hpp"
 
 namespace tracecast::traces {
 namespace {
@@ -49,46 +50,6 @@ void describe_devices(const Trace& trace, Summary& summary) {
       return;
     }
   }
-}
-
-/// Equal work as one: a kernel's record, or a sum that the profile holds in place of records.
-struct Work {
-  NameId name;
-  KernelNameInfo info;
-  Tally tally;
-};
-
-/// Everything that kernels, sums, graph nodes and metrics tell about GPU work that is no record of a copy or memset.
-std::vector<Work> all_work(const Trace& trace, const std::vector<KernelNameInfo>& infos,
-                           const KernelNames& names) {
-  std::vector<Work> work;
-  const Kernels& kernels = trace.kernels;
-  for (std::size_t i = 0; i < infos.size(); ++i) {
-    work.push_back({kernels.name[i], infos[i], {1, kernels.span[i].duration_ns}});
-  }
-  for (std::size_t i = 0; i < trace.totals.size(); ++i) {
-    const NameId name = trace.totals.name[i];
-    if (trace.totals.is_call[i]) continue;
-    work.push_back({name, names.find(trace[name]), {trace.totals.count[i], trace.totals.ns[i]}});
-  }
-  for (std::size_t i = 0; i < trace.nodes.size(); ++i) {
-    const NameId name = trace.nodes.name[i];
-    if (!trace.nodes.on_gpu[i] || trace.nodes.duration_ns[i] < 0) continue;
-    KernelNameInfo info = names.find(trace[name]);
-    if (trace.nodes.kind[i] == NodeKind::Collective) info.kernel_class = KernelClass::Collective;
-    work.push_back({name, info, {1, trace.nodes.duration_ns[i]}});
-  }
-  for (std::size_t i = 0; i < trace.metrics.size(); ++i) {
-    if (trace.metrics.metric[i] != trace.metrics.metric[0]) continue;
-    const NameId name = trace.metrics.kernel[i];
-    work.push_back({name, names.find(trace[name]), {trace.metrics.invocations[i], 0}});
-  }
-  return work;
-}
-
-/// A copy or fill of the driver's, as profilers name them among kernels.
-bool is_driver_copy(std::string_view name) {
-  return name.starts_with("[CUDA ") || name.starts_with("Memcpy ") || name.starts_with("Memset ");
 }
 
 void count_kernels(const Trace& trace, const std::vector<Work>& work, Summary& summary) {

@@ -1,16 +1,16 @@
 #include "traces/chrome/writer.hpp"
 
-#include <charconv>
-#include <fstream>
 #include <string>
-#include <system_error>
 
 #include "sim/base/error.hpp"
+#include "traces/chrome/event_text.hpp"
 
 namespace tracecast::traces {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+using chrome::EventText;
+using chrome::json_text;
+
 constexpr std::int64_t kHostProcess = 1'000'000, kLinkProcess = 1'000'001;
 
 std::string_view category(SliceKind kind) {
@@ -33,29 +33,9 @@ std::string_view category(SliceKind kind) {
   return "?";
 }
 
-std::string json_text(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      constexpr char kDigits[] = "0123456789abcdef";
-      quoted += "\\u00";
-      quoted += kDigits[(c >> 4) & 15];
-      quoted += kDigits[c & 15];
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + '"';
-}
-
 class Writer {
  public:
-  Writer(const Timeline& timeline, const std::function<void(std::string_view)>& sink)
-      : timeline_(timeline), sink_(sink) {
-    text_.reserve(kPieceBytes + 4096);
+  Writer(const Timeline& timeline, const ByteSink& sink) : timeline_(timeline), text_(sink) {
     for (const std::string& name : timeline.names) names_.push_back(json_text(name));
     for (const TimelineTrack& track : timeline.tracks) {
       std::string place = ",\"pid\":" + std::to_string(process(track));
@@ -75,37 +55,13 @@ class Writer {
       write_end(timeline_.slices[timeline_.flows[i].to], 'f', i + 1);
     }
     text_ += "\n]}\n";
-    sink_(text_);
+    text_.flush();
   }
 
  private:
   static std::int64_t process(const TimelineTrack& track) {
     if (track.kind == TimelineTrack::Kind::Stream) return track.device;
     return track.kind == TimelineTrack::Kind::HostThread ? kHostProcess : kLinkProcess;
-  }
-
-  void number(std::int64_t value) {
-    char digits[24];
-    const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-    text_.append(digits, static_cast<std::size_t>(end - digits));
-  }
-  /// Nanoseconds as microseconds.
-  void microseconds(std::int64_t ns) {
-    number(ns / 1000);
-    const auto rest = static_cast<int>(ns % 1000);
-    text_ += '.';
-    text_ += static_cast<char>('0' + rest / 100);
-    text_ += static_cast<char>('0' + rest / 10 % 10);
-    text_ += static_cast<char>('0' + rest % 10);
-  }
-  void begin_event(std::string_view head) {
-    if (text_.size() >= kPieceBytes) {
-      sink_(text_);
-      text_.clear();
-    }
-    text_ += is_first_ ? "\n" : ",\n";
-    is_first_ = false;
-    text_ += head;
   }
 
   void write_devices() {
@@ -133,23 +89,23 @@ class Writer {
       name = (track.kind == TimelineTrack::Kind::Stream ? "stream " : "thread ") +
              std::to_string(track.number);
     }
-    begin_event("{\"ph\":\"M\",\"name\":\"process_name\"");
+    text_.begin_event("{\"ph\":\"M\",\"name\":\"process_name\"");
     text_ += place + ",\"args\":{\"name\":" + json_text(owner) + "}}";
-    begin_event("{\"ph\":\"M\",\"name\":\"thread_name\"");
+    text_.begin_event("{\"ph\":\"M\",\"name\":\"thread_name\"");
     text_ += place + ",\"args\":{\"name\":" + json_text(name) + "}}";
   }
 
   void write_slice(const TimelineSlice& slice) {
-    begin_event("{\"ph\":\"X\",\"cat\":\"");
+    text_.begin_event("{\"ph\":\"X\",\"cat\":\"");
     text_ += category(slice.kind);
     text_ += "\",\"name\":";
     text_ += names_[slice.name];
     text_ += places_[slice.track];
     const std::int64_t begin = slice.begin_ps / 1000;
     text_ += ",\"ts\":";
-    microseconds(begin);
+    text_.microseconds(begin);
     text_ += ",\"dur\":";
-    microseconds((slice.begin_ps + slice.duration_ps) / 1000 - begin);
+    text_.microseconds((slice.begin_ps + slice.duration_ps) / 1000 - begin);
     write_arguments(slice);
     text_ += '}';
   }
@@ -160,7 +116,7 @@ class Writer {
       text_ += separator;
       separator = ",";
       text_ += key;
-      number(value);
+      text_.number(value);
     };
     const TimelineTrack& track = timeline_.tracks[slice.track];
     if (track.kind == TimelineTrack::Kind::Stream && slice.kind != SliceKind::Mark) {
@@ -181,61 +137,31 @@ class Writer {
 
   /// One end of an arrow, bound to the slice that begins there.
   void write_end(const TimelineSlice& slice, char phase, std::size_t id) {
-    begin_event("{\"ph\":\"");
+    text_.begin_event("{\"ph\":\"");
     text_ += phase;
     text_ += "\",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"id\":";
-    number(static_cast<std::int64_t>(id));
+    text_.number(static_cast<std::int64_t>(id));
     text_ += places_[slice.track];
     text_ += ",\"ts\":";
-    microseconds(slice.begin_ps / 1000);
+    text_.microseconds(slice.begin_ps / 1000);
     text_ += phase == 'f' ? ",\"bp\":\"e\"}" : "}";
   }
 
   const Timeline& timeline_;
-  const std::function<void(std::string_view)>& sink_;
   std::vector<std::string> names_, places_;
-  std::string text_;
-  bool is_first_ = true;
+  EventText text_;
 };
 
 }  // namespace
 
-void write_chrome_trace(const Timeline& timeline,
-                        const std::function<void(std::string_view)>& sink) {
+void write_chrome_trace(const Timeline& timeline, const ByteSink& sink) {
   const std::vector<std::string> faults = find_faults(timeline);
   TRACECAST_CHECK(faults.empty(), faults.empty() ? "" : faults.front());
   Writer(timeline, sink).write();
 }
 
 void write_chrome_trace(const Timeline& timeline, const std::filesystem::path& path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const bool in_place = fs::exists(path, error) && !fs::is_regular_file(path, error);
-  fs::path target = fs::is_symlink(path, error) ? fs::canonical(path, error) : path;
-  if (target.empty()) target = path;
-  fs::path beside = target;
-  if (!in_place) beside += ".partial";
-  {
-    std::ofstream file(beside, std::ios::binary | std::ios::trunc);
-    const auto refuse = [&](const char* found) {
-      file.close();
-      if (!in_place) fs::remove(beside, error);
-      throw InputError(path.string(), found, "a place to write a trace to");
-    };
-    if (!file) refuse("cannot be opened for writing");
-    write_chrome_trace(timeline, [&](std::string_view text) {
-      file.write(text.data(), static_cast<std::streamsize>(text.size()));
-      if (!file) refuse("cannot be written");
-    });
-    file.close();
-    if (!file) refuse("cannot be written");
-  }
-  if (in_place) return;
-  fs::rename(beside, target, error);
-  if (error) {
-    fs::remove(beside, error);
-    throw InputError(path.string(), "cannot be replaced", "a place to write a trace to");
-  }
+  write_output_file(path, [&](const ByteSink& sink) { write_chrome_trace(timeline, sink); });
 }
 
 }  // namespace tracecast::traces

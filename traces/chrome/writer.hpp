@@ -1,9 +1,8 @@
 #pragma once
 #include <filesystem>
-#include <functional>
-#include <string_view>
 
 #include "models/timeline.hpp"
+#include "traces/output_file.hpp"
 
 namespace tracecast::traces {
 
@@ -12,8 +11,7 @@ namespace tracecast::traces {
 /// stream, one for the host with a track per thread, one for links; an arrow from every launch to its kernel. Times are
 /// microseconds with three decimals: begins and ends are rounded down to whole nanoseconds, so that neighbours stay
 /// neighbours. `sink` takes the text in pieces of about a megabyte.
-void write_chrome_trace(const Timeline& timeline,
-                        const std::function<void(std::string_view)>& sink);
+void write_chrome_trace(const Timeline& timeline, const ByteSink& sink);
 
 /// The same into a file: beside `path`, then renamed over it; what is no regular file is written to as it stands.
 /// Throws InputError when it cannot be written.

@@ -1,0 +1,20 @@
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "sim/base/error.hpp"
+#include "tests/traces/text_source.hpp"
+#include "traces/kernel_list/reader.hpp"
+#include "traces/summary.hpp"
+
+/// A list of kernels, read in small pieces.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace tracecast;
+  test::TextSource source(std::string(reinterpret_cast<const char*>(data), size), 97);
+  try {
+    (void)traces::summarize(traces::read_kernel_list(source, "fuzz"),
+                            traces::KernelNames::builtin());
+  } catch (const InputError&) {
+  }
+  return 0;
+}

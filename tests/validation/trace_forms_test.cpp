@@ -1,0 +1,80 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "tests/support/data.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tools/trace_report.hpp"
+#include "traces/chrome/recording_writer.hpp"
+#include "traces/open.hpp"
+#include "traces/output_file.hpp"
+#include "traces/record/writer.hpp"
+
+namespace tracecast {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Everything that `trace summary` says; of JSON that was written, all but what reading leaves out.
+std::string said(const traces::Recording& recording, bool is_complete) {
+  const traces::KernelNames names = traces::KernelNames::builtin();
+  TraceReport report;
+  for (const traces::Trace& trace : recording.traces)
+    report.ranks.push_back(traces::summarize(trace, names));
+  report.total = traces::summarize_ranks(report.ranks);
+  std::string text = trace_json(report, "", "");
+  if (is_complete) return text;
+  text.resize(text.find("\"left_out\""));
+  const std::size_t format = text.find("\"format\"");
+  return text.erase(format, text.find('\n', format) - format);
+}
+
+std::vector<fs::path> recordings(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const char* part : {"kineto", "nvprof", "nsys", "chakra", "profiles/orion"}) {
+    for (const auto& entry : fs::directory_iterator(folder / part)) {
+      if (entry.is_regular_file() && entry.path().filename() != "README.md")
+        files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+TEST_SUITE_BEGIN("validation/trace_forms");
+
+TEST_CASE(
+    "every recording says the same after a way through our form, and through JSON if it has "
+    "times") {
+  const auto folder = test::find_data("traces");
+  if (!folder) return;
+  const test::TemporaryFolder work;
+  const std::vector<fs::path> files = recordings(*folder);
+  CHECK(files.size() == 68);
+  std::size_t in_json = 0;
+  for (const fs::path& file : files) {
+    CAPTURE(file.string());
+    const traces::Recording recording = traces::read_recording(file);
+    const fs::path ours = work.path() / "t.tctrace", json = work.path() / "t.json";
+    traces::write_output_file(
+        ours, [&](const traces::ByteSink& sink) { traces::write_records(recording, sink); });
+    CHECK(said(traces::read_recording(ours), true) == said(recording, true));
+    const traces::Trace& first = recording.traces.front();
+    if (recording.traces.size() > 1 || first.kernels.size() + first.calls.size() == 0) continue;
+    traces::write_output_file(
+        json, [&](const traces::ByteSink& sink) { traces::write_chrome_recording(first, sink); });
+    CHECK(said(traces::read_recording(json), false) == said(recording, false));
+    ++in_json;
+  }
+  CHECK(in_json == 32);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast

@@ -1,0 +1,65 @@
+#pragma once
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "traces/output_file.hpp"
+
+/// What both writers of Chrome trace events share. Private to the folder.
+namespace tracecast::traces::chrome {
+
+/// Text in quotes as JSON wants it; bytes that are no UTF-8 stay what they are.
+[[nodiscard]] std::string json_text(std::string_view text);
+
+/// A growing text that goes to the sink a megabyte at a time.
+class EventText {
+ public:
+  explicit EventText(const ByteSink& sink) : sink_(sink) { text_.reserve(kPieceBytes + 4096); }
+
+  /// The list's next event begins, so does a piece where the one before is full.
+  void begin_event(std::string_view head) {
+    if (text_.size() >= kPieceBytes) flush();
+    text_ += is_first_ ? "\n" : ",\n";
+    is_first_ = false;
+    text_ += head;
+  }
+  EventText& operator+=(std::string_view piece) {
+    text_ += piece;
+    return *this;
+  }
+  EventText& operator+=(char c) {
+    text_ += c;
+    return *this;
+  }
+  void number(std::int64_t value) {
+    char digits[24];
+    const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+    text_.append(digits, static_cast<std::size_t>(end - digits));
+  }
+  /// Nanoseconds as microseconds with three decimals.
+  void microseconds(std::int64_t ns) {
+    if (ns < 0) {
+      text_ += '-';
+      ns = -ns;
+    }
+    number(ns / 1000);
+    const auto rest = static_cast<int>(ns % 1000);
+    text_ += '.';
+    text_ += static_cast<char>('0' + rest / 100);
+    text_ += static_cast<char>('0' + rest / 10 % 10);
+    text_ += static_cast<char>('0' + rest % 10);
+  }
+  void flush() {
+    sink_(text_);
+    text_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+  const ByteSink& sink_;
+  std::string text_;
+  bool is_first_ = true;
+};
+
+}  // namespace tracecast::traces::chrome
