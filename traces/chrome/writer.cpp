@@ -102,10 +102,7 @@ class Writer {
     text_ += names_[slice.name];
     text_ += places_[slice.track];
     const std::int64_t begin = slice.begin_ps / 1000;
-    text_ += ",\"ts\":";
-    text_.microseconds(begin);
-    text_ += ",\"dur\":";
-    text_.microseconds((slice.begin_ps + slice.duration_ps) / 1000 - begin);
+    text_.exact_span(begin, (slice.begin_ps + slice.duration_ps) / 1000 - begin);
     write_arguments(slice);
     text_ += '}';
   }

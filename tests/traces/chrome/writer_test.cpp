@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "models/timeline.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
+#include "sim/base/random.hpp"
 #include "sim/cluster/replay.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/traces/trace_text.hpp"
@@ -72,6 +74,47 @@ TEST_CASE("neighbours stay neighbours when picoseconds become nanoseconds") {
   REQUIRE(trace.kernels.size() == 2);
   CHECK(trace.kernels.span[0].end_ns() == trace.kernels.span[1].begin_ns);
   CHECK(trace.kernels.span[1].duration_ns == 1);  // 20'501'699 ps ends in the next nanosecond
+}
+
+TEST_CASE("a reader that adds begin and length as doubles finds neighbours and nested slices so") {
+  Timeline t;
+  t.names = {"", "kernel", "step"};
+  t.tracks = {{Kind::Stream, 0, 7, "", false}};
+  Random random(3);
+  std::int64_t at = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const std::int64_t begin = at;
+    const auto ns = static_cast<std::int64_t>(random.below(1'000'000) + 1);
+    for (const std::int64_t part : {ns, std::int64_t{1}, ns / 3 + 1}) {
+      t.slices.push_back({SliceKind::Kernel, KernelClass::Gemm, 0, 1, 0, at, part * 1000, 0});
+      at += part * 1000;
+    }
+    t.slices.push_back({SliceKind::Mark, KernelClass::Other, 0, 2, 0, begin, at - begin, 0});
+  }
+  const auto json = nlohmann::json::parse(written(t));
+  const double shift = json["traceEvents"][4]["ts"];
+  double before = -shift;
+  std::size_t kernels = 0;
+  for (const auto& event : json["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    // Some subtract the track's first begin; here that of the second kernel.
+    const double begin = event["ts"].get<double>() - shift,
+                 end = begin + event["dur"].get<double>();
+    if (event["cat"] == "kernel") {
+      CHECK(begin == before);
+      before = end;
+      ++kernels;
+    } else {
+      CHECK(end == before);  // of the step's last kernel
+    }
+  }
+  CHECK(kernels == 6000);
+  const traces::Trace trace = read_back(t);
+  REQUIRE(trace.kernels.size() == 6000);
+  for (std::size_t i = 0, k = 0; i < t.slices.size(); ++i) {
+    if (t.slices[i].kind == SliceKind::Kernel)
+      CHECK(trace.kernels.span[k++].duration_ns * 1000 == t.slices[i].duration_ps);
+  }
 }
 
 TEST_CASE("a written replay is replayed to the same times") {
