@@ -27,9 +27,11 @@ using Message = proto::InputPipelineProfile;
 #define TRACECAST_FIELD(name) #name, message.name()
 
 void read_structure(const Message& message, SourcedReader& read, InputPipelineProfile& p) {
-  const std::array<std::string, 2> units{"sample", "batch"};
-  p.worker_makes_batches = read.choice(TRACECAST_FIELD(worker_unit), units) == 1;
+  const std::array<std::string, 3> units{"sample", "batch", "caller"};
+  const auto unit = read.choice(TRACECAST_FIELD(worker_unit), units);
+  p.worker_makes_batches = unit != 0;
   p.default_workers = read.count(TRACECAST_FIELD(default_workers), 0, 256);
+  if (unit == 2) p.default_workers = -1;  // none: the thread that launches kernels loads
   p.prefetch_batches = read.count(TRACECAST_FIELD(prefetch_batches), 1, 64);
   p.device_prefetch_batches = read.count(TRACECAST_FIELD(device_prefetch_batches), 0, 64);
   p.dispatch_takes_batch = read.flag(TRACECAST_FIELD(dispatch_takes_batch));

@@ -70,6 +70,28 @@ Bytes input_bytes(const Job& job) {
   return Bytes(4 * elements);
 }
 
+/// One thread loads for all replicas of its process, and waits for the GPUs in between.
+bool loads_between_steps(const Job& job, const StrategyProfile& strategy,
+                         const StepProgram& program) {
+  return job.input && strategy.replicas != Replicas::Processes && program.synchronizes &&
+         plan_input(*job.input).workers == 0;
+}
+
+/// What such a thread does while no GPU works: it prepares the batches of all `ranks`, and copies one after the other.
+Seconds loading_between_steps(const Job& job, std::uint32_t ranks, const StepProgram& program) {
+  InputJob all = *job.input;
+  all.batch *= ranks;
+  return plan_input(all).prepare + program.input_copy * static_cast<double>(ranks);
+}
+
+/// What is waited for beside the exchange changes how busy everything is by this factor.
+void scale_use(DataParallelStep& step, double factor) {
+  for (Range& range : step.utilization) {
+    range = {.min = range.min * factor, .avg = range.avg * factor, .max = range.max * factor};
+  }
+  for (LinkLoad& load : step.busiest) load.share *= factor;
+}
+
 Interval interval_of(const ManyGpus& many, const Job& job) {
   const DataParallelStep& step = many.step;
   const double whole = step.step_time.in_s();
@@ -153,19 +175,23 @@ ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
     alone_per_s += kind.group.count * batch / step.in_s();
     many.groups.push_back(kind.group);
   }
-  const Seconds loss = overlap_loss(many.one_gpu);
-  if (job.input) {
+  const bool loads_between = loads_between_steps(job, strategy, many.one_gpu.program);
+  Seconds loss = loads_between ? loading_between_steps(job, most_in_node, many.one_gpu.program)
+                               : overlap_loss(many.one_gpu);
+  if (job.input && !loads_between) {
     request.input_supply =
         supply_of_node(*job.input, most_in_node, strategy.replicas, many.one_gpu.program.input_copy,
                        many.one_gpu.timeline.host_busy / many.one_gpu.timeline.step_time);
   }
   if (strategy.feed_rate > BytesPerSecond(0)) {
-    const Bytes fed = input_bytes(job) * static_cast<double>(most_in_node);
-    request.input_supply = max(request.input_supply, fed / strategy.feed_rate);
+    // Every replica gets the whole input and cuts its part out; the thread waits for the step before it feeds.
+    const double ranks = most_in_node;
+    loss += input_bytes(job) * (ranks * ranks) / strategy.feed_rate;
   }
   request.date = job.options.date.substr(0, job.options.date.find(".."));
   many.step = simulate_data_parallel(request);
   if (loss > Seconds(0)) {
+    scale_use(many.step, many.step.step_time / (many.step.step_time + loss));
     many.step.step_time += loss;
     many.step.parts.input += loss;
   }

@@ -119,7 +119,8 @@ class RunBuilder {
       fetched[b] = add_stages(exchanges_[b].fetch, b, barrier_, Seconds(), step);
       if (fetched[b]) last = fetched[b];
     }
-    if (request_.strategy.exchange == Exchange::FirstGpu && last) {
+    if (request_.strategy.exchange == Exchange::FirstGpu &&
+        request_.strategy.replicas == Replicas::Python && last) {
       const engine::TaskId all = join(step);  // copies of modules are made of whole models
       for (const auto& task : fetched) {
         if (task) graph_.add_dependency(*task, all);

@@ -76,6 +76,10 @@ class Planner {
         plan_owner(bytes, exchange, exchange.push);
         break;
       case Exchange::FirstGpu:
+        if (!communicator_) {
+          plan_owner(bytes, exchange, exchange.fetch);
+          break;
+        }
         exchange.fetch.push_back(collective(Collective::Broadcast, bytes));
         exchange.push.push_back(collective(Collective::Reduce, bytes));
         break;
@@ -165,7 +169,9 @@ class Planner {
 
   /// In and out of the GPU of each node that adds this bucket.
   void plan_owner(Bytes bytes, BucketExchange& exchange, std::vector<ExchangeStage>& out) {
-    const auto least = std::min_element(owned_.begin(), owned_.end());
+    const auto least = strategy_.exchange == Exchange::FirstGpu
+                           ? owned_.begin()
+                           : std::min_element(owned_.begin(), owned_.end());
     const auto owner = static_cast<std::uint32_t>(least - owned_.begin());
     *least += bytes;
     CoupledCopies in_copies(fabric_, no_peers_), out_copies(fabric_, no_peers_);

@@ -45,6 +45,7 @@ Bytes stored_bytes(const InputJob& job) {
 
 int workers_of(const InputJob& job) {
   if (job.workers) return *job.workers;
+  if (job.pipeline.default_workers < 0) return 0;
   return job.pipeline.default_workers > 0 ? job.pipeline.default_workers : job.host.threads;
 }
 

@@ -40,6 +40,12 @@ class RunBuilder {
   [[nodiscard]] StepRun take() && { return std::move(run_); }
 
  private:
+  void wait_for_step_before(TaskId task) {
+    if (program_.synchronizes && !run_.last_of_step.empty()) {
+      run_.graph.add_dependency(run_.last_of_step.back(), task);
+    }
+  }
+
   TaskId add_begin() {
     std::optional<TaskId> wait;
     if (input_) {
@@ -47,14 +53,13 @@ class RunBuilder {
       if (input_->dispatch_work() > Picoseconds()) {
         const TaskId prepared = run_.add(TaskKind::Input, host_, input_->dispatch_work());
         if (wait) run_.graph.add_dependency(*wait, prepared);
+        wait_for_step_before(prepared);  // the same thread waits first
         wait = prepared;
       }
     }
     const TaskId begin = run_.add(TaskKind::Host, host_, ticks(program_.step_overhead));
     if (wait && program_.input->dispatch_takes_batch) run_.graph.add_dependency(*wait, begin);
-    if (program_.synchronizes && !run_.last_of_step.empty()) {
-      run_.graph.add_dependency(run_.last_of_step.back(), begin);
-    }
+    wait_for_step_before(begin);
     run_.begins.push_back(begin);
     return begin;
   }

@@ -81,6 +81,7 @@ TEST_SUITE("hwspecs/input_pipeline") {
     CHECK(input_pipeline_of("pytorch", "1.7").worker_makes_batches);
     CHECK(input_pipeline_of("mxnet", "ngc mxnet-22.10").gpu_decode_per_pixel > Seconds(0));
     CHECK(input_pipeline_of("abacus", "").id == "generic");
+    CHECK(find_input_pipeline("keras_arrays").default_workers == -1);  // the caller loads
   }
 
   TEST_CASE("a data set has several spellings, and an unknown one names its neighbour") {

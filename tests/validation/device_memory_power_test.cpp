@@ -35,13 +35,13 @@ Prediction train(const char* network, const char* gpu, const char* framework, st
 /// TensorFlow, batches of 64 and 256 (which of them the table means is not stated).
 struct Board {
   const char* gpu;
-  double memory_mib, power_w, idle_w;
+  double memory_mib, power_w, idle_w, utilization;
 };
 constexpr Board kBoards[] = {
-    {"p100_pcie_12gb", 11837, 103.78, 24},
-    {"p100_pcie_16gb", 15715, 140.14, 30},
-    {"v100_sxm2_16gb", 15772, 170.93, 55},
-    {"k40m", 11019, 120.59, 20},
+    {"p100_pcie_12gb", 11837, 103.78, 24, 78.75},
+    {"p100_pcie_16gb", 15715, 140.14, 30, 86.14},
+    {"v100_sxm2_16gb", 15772, 170.93, 55, 71.73},
+    {"k40m", 11019, 120.59, 20, 75.24},
 };
 
 TEST_SUITE_BEGIN("validation/device_memory_power");
@@ -77,6 +77,36 @@ TEST_CASE("average power in training is near the study's, idle power equal") {
           doctest::Approx(board.power_w).epsilon(0.21));  // P100 16 GB: 20 % low, not understood
   }
   CHECK(sum / std::size(kBoards) < 0.12);  // see sim/cluster/notes/0001-power-and-memory.md
+}
+
+TEST_CASE("GPU utilisation of a Keras loop is near the study's on all boards but K40m") {
+  const Sources sources = load_sources({});
+  for (const Board& board : kBoards) {
+    const auto of_batch = [&](std::int64_t batch) {
+      JobOptions options;
+      options.network = "resnet50";
+      options.gpu = board.gpu;
+      options.batch = batch;
+      options.image_size = 32;
+      options.data = "imagenet32";
+      options.pipeline = "keras_arrays";
+      const Job job = make_job(options, sources);
+      return predict(job, sources);
+    };
+    const Prediction small = of_batch(64), large = of_batch(256);
+    const double small_time = small.step_time_s.value / 64,
+                 large_time = large.step_time_s.value / 256;
+    const double mean =
+        (small.gpu_utilization.avg * small_time + large.gpu_utilization.avg * large_time) /
+        (small_time + large_time);
+    MESSAGE(std::string(board.gpu)
+            << ": measured " << board.utilization << " %, predicted " << 100 * mean << ": "
+            << 100 * small.gpu_utilization.avg << " at batch 64, "
+            << 100 * large.gpu_utilization.avg << " at 256");
+    // K40m idles for a quarter of the time, which nothing of ours explains.
+    const double points = std::string(board.gpu) == "k40m" ? 22 : 12;
+    CHECK(std::abs(100 * mean - board.utilization) <= points);
+  }
 }
 
 TEST_CASE("average power of ResNet-50 at 224 is within 15 % of Zeus's at the highest limit") {

@@ -178,6 +178,31 @@ TEST_CASE("two ranks, two layers: what the last gradient's copies take is not hi
         doctest::Approx(step.step_time.in_us()).epsilon(1e-6));
 }
 
+TEST_CASE("weights on the first GPU: the others fetch them there and send their gradients there") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.build("pcie_host_2017", 3, 1, "v100_pcie_16gb");
+  StrategyProfile strategy = copies();
+  strategy.exchange = Exchange::FirstGpu;
+  const GradientBucket buckets[] = {{.gradients = {}, .bytes = Bytes(8e6)},
+                                    {.gradients = {}, .bytes = Bytes(4e6)}};
+  const auto exchanges = plan_exchange(buckets, 1, strategy, fabric, "");
+  const auto weight_on = [](const ExchangeStage& stage, FabricLinkId link) {
+    for (const FabricUse& use : stage.transfer.uses) {
+      if (use.link == link) return use.weight;
+    }
+    return 0.0;
+  };
+  for (const BucketExchange& exchange : exchanges) {
+    REQUIRE(exchange.fetch.size() == 1);
+    REQUIRE(exchange.push.size() == 1);
+    // The first GPU's own link carries what both others get, and what they send.
+    const FabricLinkId out = fabric.route(Rank{0}, Rank{1}).links.front();
+    const FabricLinkId in = fabric.route(Rank{1}, Rank{0}).links.back();
+    CHECK(weight_on(exchange.fetch.front(), out) == 2);
+    CHECK(weight_on(exchange.push.front(), in) == 2);
+  }
+}
+
 TEST_CASE("an exchange after the backward pass hides nothing") {
   const Hardware hardware;
   const Fabric fabric = hardware.build("pcie_host_2017", 2, 1, "v100_pcie_16gb");
