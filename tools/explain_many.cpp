@@ -13,6 +13,8 @@
 namespace tracecast {
 namespace {
 
+constexpr std::size_t kName = 39;
+
 struct Row {
   std::string name;
   Seconds time{};
@@ -79,17 +81,16 @@ std::string explain_many_text(const Job& job, const ManyGpus& many, const Source
   const Table table = make_table(job, many, sources);
   std::string page = fmt::format(
       "{} on {} x {}, {}, batch {} per GPU, {}\n"
-      "One step, kernels and copies of all GPUs together; a collective counts on each GPU from "
-      "the\n"
-      "start of its kernel, waiting for the others included.\n\n",
+      "One step, kernels and copies of all GPUs together; a collective counts on each\n"
+      "GPU from the start of its kernel, waiting for the others included.\n\n",
       job.forward.name, many.fabric.num_ranks(), many.groups.front().gpu, to_string(job.phase),
       job.options.batch, many.strategy->name);
-  page += fmt::format("{}{:>8}  share{:>8}\n", fit("class", 34), "ms", "calls");
+  page += fmt::format("{}{:>8}  share{:>8}\n", fit("class", kName), "ms", "calls");
   for (const Row& row : table.rows) {
     const double share = row.time / table.sum;
     std::string line =
-        fmt::format("{}{:>8} {:>4.1f} %{:>8.0f}  {}", fit(row.name, 34),
-                    three_digits(row.time.in_ms()), 100 * share, row.calls, bar(share, 20));
+        fmt::format("{}{:>8} {:>4.1f} %{:>8.0f}  {}", fit(row.name, kName),
+                    three_digits(row.time.in_ms()), 100 * share, row.calls, bar(share, 15));
     page.append(line, 0, line.find_last_not_of(' ') + 1) += '\n';
   }
   if (table.process) {

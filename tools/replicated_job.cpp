@@ -107,7 +107,7 @@ std::string device_work_name(const DeviceTime& time) {
       break;
   }
   std::string name(to_string(time.kernel_class));
-  if (time.algorithm != Algorithm::None)
+  if (time.algorithm != Algorithm::None && time.kernel_class == KernelClass::Convolution)
     return name + ", " + std::string(to_string(time.algorithm));
   const bool is_pool = time.op == OpKind::MaxPool || time.op == OpKind::AvgPool;
   if (is_pool) name = time.op == OpKind::MaxPool ? "max pool" : "average pool";

@@ -105,6 +105,35 @@ TEST_CASE("what servers cannot be is one line and exit code 2") {
   CHECK(count_lines(alone.err) == 1);
 }
 
+TEST_CASE("several GPUs are explained by the kernels of all of them, 80 columns wide") {
+  for (const char* strategy : {"ddp", "dataparallel"}) {
+    CAPTURE(strategy);
+    std::vector<std::string> arguments{
+        TRACECAST_PROGRAM, "predict", "alexnet", "--gpu", "p40",        "--gpus", "4",
+        "--framework",     "pytorch", "--batch", "1",     "--strategy", strategy, "--explain"};
+    const ProcessResult text = run_process(arguments, Seconds(60));
+    REQUIRE(text.exit_code == 0);
+    std::istringstream lines(text.out);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("\u2588") == std::string::npos)
+        CHECK(line.size() <= 80);  // bars have wide letters
+    }
+    arguments.insert(arguments.end(), {"--format", "json"});
+    const ProcessResult result = run_process(arguments, Seconds(60));
+    REQUIRE(result.exit_code == 0);
+    const Json doc = Json::parse(result.out);
+    double share = 0;
+    bool exchanges = false;
+    for (const Json& part : doc["device_time"]) {
+      share += part["share"].get<double>();
+      exchanges |= part["class"] == "broadcast" || part["class"] == "collectives";
+    }
+    CHECK(share == doctest::Approx(1));
+    CHECK(exchanges);
+    CHECK(doc.contains("host_calls") == (std::string(strategy) == "dataparallel"));
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace

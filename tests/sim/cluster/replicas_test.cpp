@@ -7,6 +7,7 @@
 #include "hwspecs/cost_profile.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/zoo/zoo.hpp"
+#include "sim/cluster/driver_calls.hpp"
 #include "tests/sim/cluster/hardware.hpp"
 
 namespace tracecast {
@@ -130,6 +131,27 @@ TEST_CASE("who reads no result waits for none") {
   const ReplicatedStep step = example.step(false);
   CHECK(run_replicated(step, false).waiting == Seconds(0));
   CHECK(run_replicated(step, true).waiting > Seconds(0));
+}
+
+TEST_CASE("a cache takes from the driver in the first steps and not in later ones") {
+  const Example example(4);
+  FrameworkProfile tries = example.framework;
+  tries.autotunes_convolutions = true;
+  std::size_t mallocs[2];
+  for (const bool autotunes : {false, true}) {
+    CAPTURE(autotunes);
+    const PredictRequest request{.graph = example.graph,
+                                 .gpu = example.gpu,
+                                 .cost = default_cost_profile(),
+                                 .framework = autotunes ? tries : example.framework};
+    const DriverCalls calls = count_driver_calls(request, predict(request).priced);
+    CHECK(calls.first_mallocs > 0);
+    CHECK(calls.later_mallocs == 0);
+    CHECK(calls.later_frees == 0);
+    CHECK((calls.first_frees > 0) == autotunes);  // each trial gives its scratch back
+    mallocs[autotunes ? 1 : 0] = calls.first_mallocs;
+  }
+  CHECK(mallocs[1] > mallocs[0]);
 }
 
 TEST_SUITE_END();
