@@ -10,12 +10,13 @@
 /// One input as a binary trace and as JSON of both kinds.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tracecast;
+  static const traces::KernelNames names = traces::KernelNames::builtin();
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   for (const auto reader :
        {traces::read_chakra, traces::read_chakra_json, traces::read_execution_trace}) {
     test::TextSource source(bytes, 97);
     try {
-      (void)traces::summarize(reader(source, "fuzz"), traces::KernelNames::builtin());
+      (void)traces::summarize(reader(source, "fuzz"), names);
     } catch (const InputError&) {
     }
   }

@@ -10,10 +10,10 @@
 /// A list of kernels, read in small pieces.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tracecast;
+  static const traces::KernelNames names = traces::KernelNames::builtin();
   test::TextSource source(std::string(reinterpret_cast<const char*>(data), size), 97);
   try {
-    (void)traces::summarize(traces::read_kernel_list(source, "fuzz"),
-                            traces::KernelNames::builtin());
+    (void)traces::summarize(traces::read_kernel_list(source, "fuzz"), names);
   } catch (const InputError&) {
   }
   return 0;

@@ -15,11 +15,11 @@
 /// A file of our own form: read through, from its index, and written again.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tracecast;
+  static const traces::KernelNames names = traces::KernelNames::builtin();
   test::TextSource source(std::string(reinterpret_cast<const char*>(data), size), 97);
   try {
     const traces::Recording recording = traces::read_records(source, "fuzz");
-    for (const traces::Trace& trace : recording.traces)
-      (void)traces::summarize(trace, traces::KernelNames::builtin());
+    for (const traces::Trace& trace : recording.traces) (void)traces::summarize(trace, names);
     traces::write_records(recording, [](std::string_view) {});
   } catch (const InputError&) {
   }

@@ -1,5 +1,7 @@
 #include "traces/chrome/event_text.hpp"
 
+#include <algorithm>
+
 namespace tracecast::traces::chrome {
 
 std::string json_text(std::string_view text) {
@@ -30,7 +32,9 @@ std::int64_t on_grid(std::int64_t ns) {
 }  // namespace
 
 void EventText::exact_span(std::int64_t begin_ns, std::int64_t duration_ns) {
-  const std::int64_t begin = on_grid(begin_ns), end = on_grid(begin_ns + duration_ns);
+  const std::int64_t begin = on_grid(begin_ns);
+  // Nothing may end where it begins: speedscope would end its neighbour in its place.
+  const std::int64_t end = std::max(on_grid(begin_ns + duration_ns), begin + 1);
   text_ += ",\"ts\":";
   grid_microseconds(begin);
   text_ += ",\"dur\":";
