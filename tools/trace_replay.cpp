@@ -12,6 +12,7 @@
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
 #include "tools/subcommand.hpp"
+#include "tools/trace_transfer.hpp"
 #include "tools/version.hpp"
 #include "traces/chrome/writer.hpp"
 #include "traces/open.hpp"
@@ -29,6 +30,11 @@ struct ReplayCommand {
   bool as_recorded = false;
   bool without_input = false;
   std::string trace;  ///< file to write
+  std::string gpu;    ///< to replay on; empty: as recorded
+  std::string from;   ///< recorded on; empty: what the recording says
+  std::string tf32 = "convolutions";
+  double host_speed = 0;  ///< relative to the recorded host; 0: not asked for
+  SourceOptions sources;
 };
 
 /// One rank, recorded and replayed. Times in seconds.
@@ -42,6 +48,9 @@ struct RankReplay {
   std::size_t gpu_work = 0, tasks = 0, dependencies = 0;
   double input = 0;  ///< loading of data, in the recording
   traces::ReplayAccount account;
+  std::optional<MovedWork> moved;  ///< to another GPU
+  std::string gpu_note;            ///< how the recorded GPU was recognised
+  double log_sd = 0;               ///< of a replay on another GPU
 };
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
@@ -52,19 +61,33 @@ std::optional<double> median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+cost::TransferOptions transfer_options(const ReplayCommand& command) {
+  return {.tf32_convolutions = command.tf32 != "none", .tf32_products = command.tf32 == "all"};
+}
+
+/// `sources`: where GPUs and prices come from; none for a replay on the recorded GPU.
 RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& names,
-                       const ReplayCommand& command) {
+                       const ReplayCommand& command, const Sources* sources) {
   const traces::Summary summary = traces::summarize(trace, names);
   traces::ReplayBuild build = traces::build_replay_program(trace, names);
   if (build.program.tasks.empty())
     throw InputError(trace.source, "no work with begin and duration",
                      "a recording of when work ran");
-  const ReplayRun run = replay(build.program, {.without_input = command.without_input});
-  if (!command.trace.empty())
-    traces::write_chrome_trace(timeline_of(build.program, run, summary.gpu), command.trace);
   RankReplay result;
   result.rank = trace.rank;
   result.gpu = summary.gpu;
+  std::string gpu_name = summary.gpu;
+  if (sources) {
+    const GpuSpec& to = sources->gpus.find(command.gpu);
+    const GpuSpec& from = command.from.empty() ? recorded_gpu(trace, sources->gpus, result.gpu_note)
+                                               : sources->gpus.find(command.from);
+    result.moved = move_to(build, trace, names, from, to, sources->cost, transfer_options(command),
+                           command.host_speed);
+    gpu_name = to.name;
+  }
+  const ReplayRun run = replay(build.program, {.without_input = command.without_input});
+  if (!command.trace.empty())
+    traces::write_chrome_trace(timeline_of(build.program, run, gpu_name), command.trace);
   for (std::size_t i = 0; i < build.program.steps.size(); ++i) {
     const std::string& name = build.program.names[build.program.steps[i].name];
     result.step_names.push_back(name);
@@ -84,10 +107,56 @@ RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& na
   result.tasks = build.program.tasks.size();
   result.dependencies = build.program.dependencies.size();
   result.account = build.account;
+  if (result.moved) result.log_sd = moved_log_sd(*result.moved, result.span, result.predicted_busy);
   return result;
 }
 
 Json or_null(std::optional<double> value) { return value ? Json(*value) : Json(); }
+
+Json interval_json(double value, double log_sd) {
+  const Interval interval = interval90(value, log_sd);
+  return {{"value", interval.value}, {"low", interval.low}, {"high", interval.high}};
+}
+
+/// Rows of {name: what, recorded_s, predicted_s, share of the recorded time} for what took time.
+template <std::size_t N, class Name>
+Json moved_rows(const std::array<MovedTime, N>& times, const char* key, const Name& name) {
+  double all = 0;
+  for (const MovedTime& time : times) all += time.recorded_s;
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < N; ++i) {
+    if (!(times[i].recorded_s > 0)) continue;
+    rows.push_back({{key, name(i)},
+                    {"recorded_s", times[i].recorded_s},
+                    {"predicted_s", times[i].predicted_s},
+                    {"share", times[i].recorded_s / all}});
+  }
+  return rows;
+}
+
+std::string way_name(std::size_t i) {
+  return std::string(to_string(static_cast<cost::TransferWay>(i)));
+}
+std::string class_name(std::size_t i) {
+  return std::string(to_string(static_cast<KernelClass>(i)));
+}
+
+Json transfer_json(const RankReplay& r) {
+  const MovedWork& m = *r.moved;
+  const auto step = median(r.predicted_steps);
+  Json json{
+      {"from", m.from},
+      {"to", m.to},
+      {"basis", "transferred"},
+      {"step_time_s", step ? interval_json(*step, r.log_sd) : Json()},
+      {"kernel_time_s", interval_json(m.kernels.predicted_s, r.log_sd)},
+      {"recorded_kernel_time_s", m.kernels.recorded_s},
+      {"copies", {{"recorded_s", m.copies.recorded_s}, {"predicted_s", m.copies.predicted_s}}},
+      {"ways", moved_rows(m.ways, "way", way_name)},
+      {"classes", moved_rows(m.classes, "class", class_name)}};
+  if (!r.gpu_note.empty()) json["note"] = r.gpu_note;
+  return json;
+}
 
 Json rank_json(const RankReplay& r) {
   const auto recorded = median(r.recorded_steps), predicted = median(r.predicted_steps);
@@ -120,6 +189,7 @@ Json rank_json(const RankReplay& r) {
                      {"handoffs", a.handoffs},
                      {"late", a.late},
                      {"late_s", seconds(a.late_ns)}};
+  if (r.moved) json["transfer"] = transfer_json(r);
   return json;
 }
 
@@ -133,6 +203,10 @@ std::string replay_json(const std::vector<RankReplay>& ranks, const ReplayComman
                {"sha256", sha256_of_file(command.file)}}}},
             {"as_recorded", command.as_recorded},
             {"without_input", command.without_input}};
+  if (!command.gpu.empty()) {
+    json["tf32"] = command.tf32;
+    if (command.host_speed > 0) json["host_speed"] = command.host_speed;
+  }
   json.update(rank_json(ranks.front()));
   if (ranks.size() > 1) {
     json["ranks"] = Json::array();
@@ -154,12 +228,58 @@ std::string line(std::string_view what, const std::string& text) {
   return fmt::format("{:<14}{}\n", what, wrap(text, 66, 14));
 }
 
+/// "wave scaling   12 %     1.30 ms ->     2.10 ms"
+std::string moved_line(std::string_view what, double share, const MovedTime& time) {
+  return fmt::format("  {:<16}{:>5.1f} %{:>13} ->{:>11}\n", what, share * 100, ms(time.recorded_s),
+                     ms(time.predicted_s));
+}
+
+template <std::size_t N, class Name>
+std::string moved_lines(const std::array<MovedTime, N>& times, double all, const Name& name) {
+  std::string text;
+  for (std::size_t i = 0; i < N; ++i) {
+    if (times[i].recorded_s > 0) text += moved_line(name(i), times[i].recorded_s / all, times[i]);
+  }
+  return text;
+}
+
+/// What a replay on another GPU says before everything else.
+std::string transfer_text(const RankReplay& r) {
+  const MovedWork& m = *r.moved;
+  std::string text = line("GPU", fmt::format("{}, recorded on {}", m.to, m.from));
+  if (!r.gpu_note.empty()) text += line("Note", r.gpu_note);
+  const auto recorded = median(r.recorded_steps), predicted = median(r.predicted_steps);
+  if (predicted) {
+    const Interval step = interval90(*predicted, r.log_sd);
+    text += line("Step", fmt::format("{} ({} to {}); recorded {}", ms(step.value), ms(step.low),
+                                     ms(step.high), recorded ? ms(*recorded) : "?"));
+  } else {
+    text += line("Step", "not marked in the recording");
+  }
+  const Interval kernels = interval90(m.kernels.predicted_s, r.log_sd);
+  text += line("Kernels", fmt::format("{} ({} to {}); recorded {}", ms(kernels.value),
+                                      ms(kernels.low), ms(kernels.high), ms(m.kernels.recorded_s)));
+  text +=
+      line("GPU busy", fmt::format("{}; recorded {}", ms(r.predicted_busy), ms(r.recorded_busy)));
+  text += line("Basis", "transferred: recorded times moved by");
+  text += moved_lines(m.ways, m.kernels.recorded_s, way_name);
+  text += "by class\n" + moved_lines(m.classes, m.kernels.recorded_s, class_name);
+  if (m.copies.recorded_s > 0)
+    text += fmt::format("  {:<23}{:>13} ->{:>11}\n", "copies and memsets", ms(m.copies.recorded_s),
+                        ms(m.copies.predicted_s));
+  return text;
+}
+
 std::string rank_text(const RankReplay& r) {
   std::string text;
   if (r.rank) text += line("Rank", std::to_string(*r.rank));
-  text += line("GPU", r.gpu.empty() ? "not recorded" : r.gpu);
-  text += line("Step", compare(median(r.recorded_steps), median(r.predicted_steps)));
-  text += line("GPU busy", compare(r.recorded_busy, r.predicted_busy));
+  if (r.moved) {
+    text += transfer_text(r);
+  } else {
+    text += line("GPU", r.gpu.empty() ? "not recorded" : r.gpu);
+    text += line("Step", compare(median(r.recorded_steps), median(r.predicted_steps)));
+    text += line("GPU busy", compare(r.recorded_busy, r.predicted_busy));
+  }
   const traces::ReplayAccount& a = r.account;
   text += line("Rebuilt", fmt::format("{} kernels and copies, {} tasks in all, {} dependencies",
                                       r.gpu_work, r.tasks, r.dependencies));
@@ -179,14 +299,29 @@ std::string rank_text(const RankReplay& r) {
   return text;
 }
 
+void check(const ReplayCommand& command) {
+  if (command.as_recorded == !command.gpu.empty())
+    throw InputError("trace replay", command.as_recorded ? "--as-recorded and --gpu" : "neither",
+                     "one of --as-recorded and --gpu ID");
+  if (command.as_recorded && (!command.from.empty() || command.host_speed > 0))
+    throw InputError("--as-recorded", command.from.empty() ? "--host-speed" : "--from",
+                     "these with --gpu ID only");
+}
+
 int print_replay(const ReplayCommand& command) {
+  check(command);
+  std::optional<Sources> sources;
+  if (!command.gpu.empty()) {
+    sources = load_sources(command.sources);
+    (void)sources->gpus.find(command.gpu);  // before a long file is read
+  }
   const traces::Recording recording = traces::read_recording(command.file);
   const traces::KernelNames names = traces::KernelNames::builtin();
   std::vector<RankReplay> ranks;
   if (!command.trace.empty() && recording.traces.size() != 1)
     throw InputError("--trace", std::to_string(recording.traces.size()) + " ranks", "one");
   for (const traces::Trace& trace : recording.traces)
-    ranks.push_back(replay_rank(trace, names, command));
+    ranks.push_back(replay_rank(trace, names, command, sources ? &*sources : nullptr));
   if (command.format == "json") {
     write_answer(replay_json(ranks, command));
     return kExitDone;
@@ -195,6 +330,12 @@ int print_replay(const ReplayCommand& command) {
   for (const RankReplay& rank : ranks) {
     if (!text.empty()) text += '\n';
     text += rank_text(rank);
+  }
+  if (!command.gpu.empty()) {
+    text += command.host_speed > 0 ? fmt::format("Host work at {} times the recorded speed; ",
+                                                 three_digits(command.host_speed))
+                                   : "Host work as recorded (--host-speed); ";
+    text += "launch latencies and collectives as\nrecorded.\n";
   }
   if (command.without_input) text += "Loading of data takes no time in this replay.\n";
   write_answer(text);
@@ -210,8 +351,20 @@ void add_trace_replay(CLI::App& trace, int& exit_code) {
   verb->add_option("file", command->file, "Recorded profile, as for summary")
       ->type_name("FILE")
       ->required();
-  verb->add_flag("--as-recorded", command->as_recorded, "On the GPU it was recorded on")
-      ->required();
+  verb->add_flag("--as-recorded", command->as_recorded, "On the GPU it was recorded on");
+  verb->add_option("--gpu", command->gpu, "On this GPU instead (see `gpus`)")->type_name("ID");
+  verb->add_option("--from", command->from, "GPU it was recorded on, if the file does not say")
+      ->type_name("ID");
+  verb->add_option("--tf32", command->tf32,
+                   "fp32 code that becomes TF32 on a newer GPU: convolutions (as PyTorch),\n"
+                   "all (products too), none")
+      ->check(CLI::IsMember({"convolutions", "all", "none"}))
+      ->capture_default_str();
+  verb->add_option("--host-speed", command->host_speed,
+                   "Speed of the host's own work, relative to the recorded one")
+      ->type_name("X")
+      ->check(CLI::Range(0.01, 100.0));
+  add_source_options(*verb, command->sources);
   verb->add_flag("--without-input", command->without_input, "Loading of data takes no time");
   verb->add_option("--trace", command->trace, "Write the replay as a trace for ui.perfetto.dev")
       ->type_name("FILE");

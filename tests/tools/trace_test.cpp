@@ -108,3 +108,62 @@ TEST_CASE("what is no trace is refused in one line that names the formats") {
   CHECK(result.err.find("nvprof") != std::string::npos);
   CHECK(summary(folder.path() / "absent").exit_code == 2);
 }
+
+TEST_CASE("trace replay on another GPU gives an interval and says what was scaled how") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "t.json", out = folder.path() / "out.json";
+  write_file(file, kTrace);
+  const ProcessResult result = run_process({TRACECAST_PROGRAM, "trace", "replay", file, "--gpu",
+                                            "v100_sxm2_16gb", "--trace", out, "--format", "json"});
+  REQUIRE(result.exit_code == 0);
+  const Json moved = Json::parse(result.out)["transfer"];
+  CHECK(moved["from"] == "t4");
+  CHECK(moved["to"] == "v100_sxm2_16gb");
+  CHECK(moved["basis"] == "transferred");
+  CHECK(moved["recorded_kernel_time_s"].get<double>() == doctest::Approx(400e-6));
+  const Json& kernels = moved["kernel_time_s"];
+  CHECK(kernels["value"].get<double>() < 400e-6);  // more lanes, more bandwidth
+  CHECK(kernels["low"].get<double>() < kernels["value"].get<double>());
+  double share = 0;
+  for (const Json& way : moved["ways"]) share += way["share"].get<double>();
+  CHECK(share == doctest::Approx(1));
+  CHECK(summary(out).exit_code == 0);
+
+  const ProcessResult text =
+      run_process({TRACECAST_PROGRAM, "trace", "replay", file, "--gpu", "v100_sxm2_16gb"});
+  CHECK(text.out.find("v100_sxm2_16gb, recorded on t4") != std::string::npos);
+  CHECK(text.out.find("wave scaling") != std::string::npos);
+  const ProcessResult same =
+      run_process({TRACECAST_PROGRAM, "trace", "replay", file, "--gpu", "t4", "--format", "json"});
+  CHECK(Json::parse(same.out)["transfer"]["kernel_time_s"]["value"].get<double>() ==
+        doctest::Approx(400e-6));
+}
+
+TEST_CASE("trace replay refuses what it cannot place in one line") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "t.json", bare = folder.path() / "bare.json";
+  write_file(file, kTrace);
+  write_file(bare, R"({"traceEvents": [{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,)"
+                   R"("ts":1,"dur":5,"args":{"device":0,"stream":7,"correlation":1}}]})");
+  const std::vector<std::vector<std::string>> refused = {
+      {file},
+      {file, "--as-recorded", "--gpu", "t4"},
+      {file, "--as-recorded", "--from", "t4"},
+      {file, "--gpu", "v1000"},
+      {file, "--gpu", "t4", "--from", "nothing"},
+      {file, "--gpu", "t4", "--host-speed", "0"},
+      {file, "--gpu", "t4", "--tf32", "some"},
+      {bare, "--gpu", "t4"},
+  };
+  for (const auto& arguments : refused) {
+    std::vector<std::string> command = {TRACECAST_PROGRAM, "trace", "replay"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const ProcessResult result = run_process(command);
+    CAPTURE(arguments.back());
+    CHECK(result.exit_code == 2);
+    CHECK(count_lines(result.err) == 1);
+    CHECK(result.out.empty());
+  }
+  CHECK(run_process({TRACECAST_PROGRAM, "trace", "replay", bare, "--gpu", "t4", "--from", "v100"})
+            .exit_code == 0);
+}
