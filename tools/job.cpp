@@ -63,7 +63,8 @@ double number_of(const Setting& setting) {
   return *value;
 }
 
-/// The host costs that a person can measure and set; all in microseconds.
+/// The host costs that a person can measure and set; all in microseconds. And whether the host waits for the GPU before
+/// each step, as a loop does that copies from pageable memory: 0 or 1.
 void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
   const std::array<std::pair<const char*, Seconds*>, 5> fields{{
       {"dispatch_us", &framework.dispatch_per_op},
@@ -84,6 +85,14 @@ void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
     }
     names.emplace_back(name);
   }
+  constexpr const char* kWaits = "synchronizes_each_step";
+  if (setting.path == kWaits) {
+    const double flag = number_of(setting);
+    if (flag != 0 && flag != 1) throw InputError("--set " + setting.path, setting.value, "0 or 1");
+    framework.synchronizes_each_step = flag == 1;
+    return;
+  }
+  names.emplace_back(kWaits);
   throw InputError("--set framework", "\"" + setting.path + "\"",
                    describe_choices(setting.path, names));
 }
