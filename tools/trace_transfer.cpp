@@ -45,7 +45,8 @@ const GpuSpec* find_by_figures(const GpuCatalog& gpus, const traces::Device& dev
   return best;
 }
 
-std::int64_t nanoseconds(Seconds time) { return std::llround(time.in_s() * 1e9); }
+/// Saturates far above what a replay takes (106 days).
+std::int64_t nanoseconds(double ns) { return std::llround(std::min(ns, 9e18)); }
 
 }  // namespace
 
@@ -80,13 +81,13 @@ MovedWork move_to(traces::ReplayBuild& build, const traces::Trace& trace,
   for (std::size_t i = 0; i < build.program.tasks.size(); ++i) {
     ReplayTask& task = build.program.tasks[i];
     if (task.work == ReplayWork::HostWork && host_speed > 0)
-      task.duration_ns = std::llround(static_cast<double>(task.duration_ns) / host_speed);
+      task.duration_ns = nanoseconds(static_cast<double>(task.duration_ns) / host_speed);
     if (!is_on_gpu(task.work)) continue;
     const double before = static_cast<double>(task.duration_ns) * 1e-9;
     const std::uint32_t record = build.records[i];
     if (task.work == ReplayWork::Kernel) {
       const cost::TransferredKernel& kernel = moved[record];
-      task.duration_ns = nanoseconds(kernel.duration);
+      task.duration_ns = nanoseconds(kernel.duration.in_s() * 1e9);
       const MovedTime time{before, kernel.duration.in_s()};
       for (MovedTime* sum :
            {&result.ways[static_cast<std::size_t>(kernel.way)],
@@ -100,7 +101,7 @@ MovedWork move_to(traces::ReplayBuild& build, const traces::Trace& trace,
       const CopyRoute route =
           task.work == ReplayWork::Copy ? traces::copy_route(trace, record) : CopyRoute::Device;
       const Seconds after = cost::transfer_copy(Seconds(before), route, from, to, profile);
-      task.duration_ns = nanoseconds(after);
+      task.duration_ns = nanoseconds(after.in_s() * 1e9);
       result.copies.recorded_s += before;
       result.copies.predicted_s += after.in_s();
     }

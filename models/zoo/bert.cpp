@@ -16,6 +16,7 @@ enum class Variant {
   Bert,       ///< whether two sentences follow each other, from the pooled first token
   Roberta,    ///< nothing more; the pooled token is there in inference
   Distilled,  ///< no pooled token, no types of tokens; the query is scaled, not the scores
+  Answers,  ///< fine-tuned instead: where in the text an answer begins and ends (SQuAD), no pooled token
 };
 
 /// BERT and its relatives; heads of width / heads.
@@ -97,7 +98,7 @@ TensorId pooled_token(GraphBuilder& b, TensorId x) {
 
 // Hugging Face transformers 4.30, modeling_bert.py, modeling_roberta.py and modeling_distilbert.py (eager attention).
 // Inference is the network without a task's head; training predicts words, for every token, and what else the variant
-// does.
+// does. BertForQuestionAnswering has its own head in both.
 NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
   GraphBuilder b("bert", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;
@@ -111,6 +112,10 @@ NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
   x = blocks.dropout("embeddings.dropout", x);
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layer." + std::to_string(i), x);
 
+  if (layout.variant == Variant::Answers) {
+    b.graph().outputs = {b.linear_layer("qa_outputs", x, 2, true)};
+    return std::move(b).take();
+  }
   if (!options.training) {
     b.graph().outputs = {layout.variant == Variant::Distilled ? x : pooled_token(b, x)};
     return std::move(b).take();
@@ -146,6 +151,20 @@ std::vector<ZooEntry> bert_networks() {
        .seq_len = 512,
        .most_tokens = 512,
        .build = build<bert, BertLayout{24, 1024, 16}>},
+      {.name = "bert_base_squad",
+       .title = "BERT base, answers questions",
+       .source = kBert,
+       .parameters = exact(108'893'186, kCheckpoint),
+       .seq_len = 384,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{12, 768, 12, Variant::Answers}>},
+      {.name = "bert_large_squad",
+       .title = "BERT large, answers questions",
+       .source = kBert,
+       .parameters = exact(334'094'338, kCheckpoint),
+       .seq_len = 384,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{24, 1024, 16, Variant::Answers}>},
       {.name = "distilbert_base",
        .aliases = {"distilbert"},
        .title = "DistilBERT base",

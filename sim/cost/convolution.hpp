@@ -28,6 +28,7 @@ namespace tracecast::cost {
 ///
 /// Direct (depthwise): direct_cycles of an SM per output and tap of the filter, times the stride, whose loads take as many
 /// more transactions. Two GPUs apart by six years agree on the cycles: the loads and their addresses, not the lanes, decide.
+/// Gradients take more a tap, and that of the data looks at every tap from every cell of the image, whatever the stride.
 /// Winograd non-fused and FFT are lowered as transforms and products; given as one kernel they are priced from the same
 /// sums. Sources: COST_MODEL.md section 3 (grids checked there); Lavin and Gray, CVPR 2016, for F(2x2,3x3).
 [[nodiscard]] Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work,

@@ -88,6 +88,7 @@ TEST_CASE("damaged profiles of every format end in good order") {
       CAPTURE(copy);
       write_file(work.path() / "damaged", damaged);
       check_survives({"trace", "summary", work.path() / "damaged"});
+      check_survives({"trace", "replay", work.path() / "damaged", "--gpu", "t4", "--from", "v100"});
     }
   }
 }

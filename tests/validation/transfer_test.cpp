@@ -132,6 +132,51 @@ TEST_CASE("ResNet-50 recorded on V100 moves to other generations") {
   }
 }
 
+TEST_CASE("recorded kernel lists of a V100 have the totals of our predicted lists") {
+  const auto folder = find_data("traces/profiles/orion");
+  if (!folder) return;
+  // The recorded jobs' settings: PyTorch in fp32; torchvision's networks with SGD and momentum; BERT (base in training, large in
+  // inference) answers questions about 384 tokens and trains with Adam. Source: github.com/eth-easl/orion, benchmarking/
+  // benchmark_suite/{train_imagenet,bert_trainer_mock}.py.
+  struct Row {
+    const char *list, *network, *batch, *phase, *optimizer;
+  };
+  const Row rows[] = {
+      {"resnet50_4_fwd", "resnet50", "4", "infer", "momentum"},
+      {"resnet50_32_fb1", "resnet50", "32", "train", "momentum"},
+      {"resnet101_4_fwd", "resnet101", "4", "infer", "momentum"},
+      {"resnet101_32_fb1", "resnet101", "32", "train", "momentum"},
+      {"mobilenetv2_4_fwd", "mobilenet_v2", "4", "infer", "momentum"},
+      // The gradients' factors of depthwise kernels were read off this list (sim/cost/convolution.cpp).
+      {"mobilenetv2_32_fb1", "mobilenet_v2", "32", "train", "momentum"},
+      {"mobilenetv2_64_fb1", "mobilenet_v2", "64", "train", "momentum"},
+      {"mobilenetv2_96_fb1", "mobilenet_v2", "96", "train", "momentum"},
+      {"bert_2_fwd", "bert_large_squad", "2", "infer", "adam"},
+      {"bert_8_fb1", "bert_base_squad", "8", "train", "adam"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.list);
+    CsvReader reader(*folder / (std::string(row.list) + ".csv.gz"));
+    const auto duration = reader.find_column("Duration");
+    REQUIRE(duration);
+    double recorded = 0;
+    while (reader.next()) recorded += std::stod(std::string(reader.field(*duration))) * 1e-6;
+    const ProcessResult run =
+        run_process({TRACECAST_PROGRAM, "predict", row.network, "--gpu", "v100_sxm2_16gb",
+                     "--batch", row.batch, "--phase", row.phase, "--framework", "pytorch",
+                     "--optimizer", row.optimizer, "--format", "json"});
+    REQUIRE(run.exit_code == 0);
+    double predicted = 0;
+    const Json document = Json::parse(run.out);
+    for (const Json& part : document["breakdown"]) {
+      if (part["class"] != "idle") predicted += part["time_s"].get<double>() * 1e3;
+    }
+    MESSAGE(std::string(row.list) << ": " << predicted << " ms predicted, " << recorded
+                                  << " ms recorded (" << (predicted / recorded - 1) * 100 << " %)");
+    CHECK(std::abs(predicted / recorded - 1) <= 0.15);
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -12,6 +12,8 @@ namespace {
 using Dims = std::vector<std::int64_t>;
 /// Operators after a convolution among which its reader is looked for.
 constexpr std::size_t kReaders = 16;
+/// Of one size of a real convolution; more is damage.
+constexpr std::int64_t kLargest = 1'000'000;
 
 enum class Kind : std::uint8_t { None, Forward, BothGradients, DataGradient, WeightGradient };
 
@@ -56,6 +58,7 @@ std::optional<ConvAttributes> make_shape(const Dims& x, const Dims& weight, std:
   a.n = x[0], a.c = x[1], a.h = x[2], a.w = x[3];
   a.k = weight[0], a.r = weight[2], a.s = weight[3], a.p = p, a.q = q;
   if (std::min({a.n, a.c, a.h, a.w, a.k, a.r, a.s, p, q, weight[1]}) < 1) return std::nullopt;
+  if (std::max({a.n, a.c, a.h, a.w, a.k, a.r, a.s, p, q}) > kLargest) return std::nullopt;
   if (a.c % weight[1] != 0) return std::nullopt;
   a.groups = a.c / weight[1];
   if (a.k % a.groups != 0) return std::nullopt;

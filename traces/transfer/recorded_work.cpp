@@ -14,6 +14,8 @@ namespace tracecast::traces {
 namespace {
 
 constexpr std::uint32_t kNone = LaunchIndex::kNone;
+/// Of a real tensor; more is damage.
+constexpr double kMostElements = 1e13;
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -123,6 +125,7 @@ class WorkFinder {
         std::max_element(inputs.begin(), inputs.end(),
                          [](const auto& a, const auto& b) { return a.elements() < b.elements(); });
     if (largest == inputs.end() || largest->elements() < 1) return std::nullopt;
+    if (largest->elements() > kMostElements) return std::nullopt;
     const std::string name = to_lower(trace_[trace_.ops.name[op]]);
     const bool backward = contains(name, "backward") || info.pass == Pass::Backward;
     switch (kernel.kernel_class) {

@@ -108,6 +108,13 @@ TEST_CASE("BERT's pretraining heads are there when training") {
   CHECK(110'106'428 - 109'482'240 == 769 * 768 + 2 * 768 + 30'522 + 769 * 2);
 }
 
+TEST_CASE("BERT that answers questions has two logits a token and no pooled token") {
+  for (const bool training : {false, true}) {
+    CHECK(build_network("bert_base_squad", {.training = training}).parameter_count() ==
+          109'482'240 - 769 * 768 + 769 * 2);
+  }
+}
+
 TEST_CASE("multiply-adds follow from width, layers and tokens, and grow with the sequences") {
   struct Row {
     const char* name;

@@ -82,10 +82,18 @@ TEST_CASE("a depthwise output costs the loads of its filter's taps") {
   shape.groups = 100;
   CHECK(compute_us(convolution(shape, Algorithm::Direct), simple_gpu(), profile) ==
         doctest::Approx(45.0));
+  const auto gradient_us = [&](Pass pass) {
+    return compute_us(convolution(shape, Algorithm::Direct, pass), simple_gpu(), profile);
+  };
+  CHECK(gradient_us(Pass::BackwardData) == doctest::Approx(2.35 * 45));
+  CHECK(gradient_us(Pass::BackwardWeights) == doctest::Approx(3.2 * 45));
   shape.stride_h = shape.stride_w = 2;
   shape.h = shape.w = 20;
   CHECK(compute_us(convolution(shape, Algorithm::Direct), simple_gpu(), profile) ==
         doctest::Approx(90.0));
+  // Four times the cells, each of which looks at all taps; the weights' gradient visits the same outputs.
+  CHECK(gradient_us(Pass::BackwardData) == doctest::Approx(4 * 2.35 * 45));
+  CHECK(gradient_us(Pass::BackwardWeights) == doctest::Approx(3.2 * 45));
 }
 
 TEST_CASE("fused Winograd works on the channels of one group at a time") {
