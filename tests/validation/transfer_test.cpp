@@ -20,7 +20,7 @@ struct PerImage {
   double recorded = 0, moved = 0;
 };
 
-PerImage move(const std::string& file, const std::string& gpu, double images) {
+PerImage moved_per_image(const std::string& file, const std::string& gpu, double images) {
   const ProcessResult run =
       run_process({TRACECAST_PROGRAM, "trace", "replay", file, "--gpu", gpu, "--format", "json"});
   REQUIRE(run.exit_code == 0);
@@ -42,8 +42,8 @@ TEST_CASE("ResNet-50 recorded on A100 moves to V100 and back") {
   const double batch = 32;
   const std::string a100 = *folder / "hta_2xa100_resnet50_ddp_3steps.json.gz";
   const std::string v100 = *folder / "hta_v100_resnet50_5steps_ns.json.gz";
-  const PerImage down = move(a100, "v100_sxm2_32gb", 3 * batch);
-  const PerImage up = move(v100, "a100_sxm4_40gb", 5 * batch);
+  const PerImage down = moved_per_image(a100, "v100_sxm2_32gb", 3 * batch);
+  const PerImage up = moved_per_image(v100, "a100_sxm4_40gb", 5 * batch);
   MESSAGE("A100 to V100 " << down.moved << " ms an image, recorded there " << up.recorded);
   MESSAGE("V100 to A100 " << up.moved << " ms an image, recorded there " << down.recorded);
   CHECK(std::abs(down.moved / up.recorded - 1) <= 0.15);
@@ -117,7 +117,7 @@ TEST_CASE("ResNet-50 recorded on V100 moves to other generations") {
       {"a100", "a100_sxm4_40gb", 0.25},
   };
   for (const Target& target : targets) {
-    const PerImage image = move(trace, target.gpu, 6 * 32);
+    const PerImage image = moved_per_image(trace, target.gpu, 6 * 32);
     const std::vector<CoreRow> near = nearest_rows(rows, target.board, 32);
     REQUIRE(!near.empty());
     double mean = 0;
