@@ -12,10 +12,11 @@
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
 #include "tools/subcommand.hpp"
+#include "tools/trace_job.hpp"
 #include "tools/trace_transfer.hpp"
 #include "tools/version.hpp"
 #include "traces/chrome/writer.hpp"
-#include "traces/open.hpp"
+#include "traces/ranks/read.hpp"
 #include "traces/replay/program.hpp"
 #include "traces/summary.hpp"
 
@@ -25,7 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct ReplayCommand {
-  std::string file;
+  std::vector<std::string> files;
   std::string format = "text";
   bool as_recorded = false;
   bool without_input = false;
@@ -35,10 +36,15 @@ struct ReplayCommand {
   std::string tf32 = "convolutions";
   double host_speed = 0;  ///< relative to the recorded host; 0: not asked for
   SourceOptions sources;
+  JobChangeOptions job;  ///< what is to be other than recorded among the ranks
+  [[nodiscard]] std::vector<std::filesystem::path> paths() const {
+    return {files.begin(), files.end()};
+  }
 };
 
 /// One rank, recorded and replayed. Times in seconds.
 struct RankReplay {
+  traces::ReplayBuild build;
   std::optional<std::int64_t> rank;
   std::string gpu;
   std::vector<std::string> step_names;
@@ -67,7 +73,7 @@ cost::TransferOptions transfer_options(const ReplayCommand& command) {
 
 /// `sources`: where GPUs and prices come from; none for a replay on the recorded GPU.
 RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& names,
-                       const ReplayCommand& command, const Sources* sources) {
+                       const ReplayCommand& command, const Sources* sources, bool writes_trace) {
   const traces::Summary summary = traces::summarize(trace, names);
   traces::ReplayBuild build = traces::build_replay_program(trace, names);
   if (build.program.tasks.empty())
@@ -77,7 +83,7 @@ RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& na
   result.rank = trace.rank;
   result.gpu = summary.gpu;
   std::string gpu_name = summary.gpu;
-  if (sources) {
+  if (!command.gpu.empty()) {
     const GpuSpec& to = sources->gpus.find(command.gpu);
     const GpuSpec& from = command.from.empty() ? recorded_gpu(trace, sources->gpus, result.gpu_note)
                                                : sources->gpus.find(command.from);
@@ -86,7 +92,7 @@ RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& na
     gpu_name = to.name;
   }
   const ReplayRun run = replay(build.program, {.without_input = command.without_input});
-  if (!command.trace.empty())
+  if (!command.trace.empty() && writes_trace)
     traces::write_chrome_trace(timeline_of(build.program, run, gpu_name), command.trace);
   for (std::size_t i = 0; i < build.program.steps.size(); ++i) {
     const std::string& name = build.program.names[build.program.steps[i].name];
@@ -108,6 +114,7 @@ RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& na
   result.dependencies = build.program.dependencies.size();
   result.account = build.account;
   if (result.moved) result.log_sd = moved_log_sd(*result.moved, result.span, result.predicted_busy);
+  result.build = std::move(build);
   return result;
 }
 
@@ -193,14 +200,29 @@ Json rank_json(const RankReplay& r) {
   return json;
 }
 
+/// Mean over ranks of each one's median; 0 where no step is marked.
+double recorded_step(const std::vector<RankReplay>& ranks) {
+  double sum = 0;
+  std::size_t marked = 0;
+  for (const RankReplay& rank : ranks) {
+    if (const auto step = median(rank.recorded_steps)) {
+      sum += *step;
+      ++marked;
+    }
+  }
+  return marked > 0 ? sum / static_cast<double>(marked) : 0;
+}
+
 /// The document: the first rank's figures, then every rank's when there are several.
-std::string replay_json(const std::vector<RankReplay>& ranks, const ReplayCommand& command) {
+std::string replay_json(const std::vector<RankReplay>& ranks, const std::optional<JobReplay>& job,
+                        const ReplayCommand& command) {
+  Json inputs = Json::array();
+  for (const std::filesystem::path& file : traces::recorded_files(command.paths()))
+    inputs.push_back(
+        {{"kind", "trace"}, {"name", file.filename().string()}, {"sha256", sha256_of_file(file)}});
   Json json{{"schema", "tracecast.trace_replay/1"},
             {"version", kVersion},
-            {"inputs",
-             {{{"kind", "trace"},
-               {"name", std::filesystem::path(command.file).filename().string()},
-               {"sha256", sha256_of_file(command.file)}}}},
+            {"inputs", std::move(inputs)},
             {"as_recorded", command.as_recorded},
             {"without_input", command.without_input}};
   if (!command.gpu.empty()) {
@@ -208,6 +230,7 @@ std::string replay_json(const std::vector<RankReplay>& ranks, const ReplayComman
     if (command.host_speed > 0) json["host_speed"] = command.host_speed;
   }
   json.update(rank_json(ranks.front()));
+  if (job) json["job"] = job_json(*job, recorded_step(ranks));
   if (ranks.size() > 1) {
     json["ranks"] = Json::array();
     for (const RankReplay& rank : ranks) json["ranks"].push_back(rank_json(rank));
@@ -300,33 +323,65 @@ std::string rank_text(const RankReplay& r) {
 }
 
 void check(const ReplayCommand& command) {
-  if (command.as_recorded == !command.gpu.empty())
-    throw InputError("trace replay", command.as_recorded ? "--as-recorded and --gpu" : "neither",
-                     "one of --as-recorded and --gpu ID");
+  const bool changes = !command.gpu.empty() || is_changed(command.job);
+  if (command.as_recorded == changes)
+    throw InputError("trace replay", changes ? "--as-recorded and changes" : "nothing to do",
+                     "--as-recorded, or what is to change: --gpu, --gpus, --machine, --set ...");
   if (command.as_recorded && (!command.from.empty() || command.host_speed > 0))
     throw InputError("--as-recorded", command.from.empty() ? "--host-speed" : "--from",
                      "these with --gpu ID only");
 }
 
-int print_replay(const ReplayCommand& command) {
+/// All ranks on one clock: their times replace those of ranks replayed alone.
+JobReplay replay_together(const std::vector<traces::Trace>& traces,
+                          const traces::KernelNames& names, std::vector<RankReplay>& ranks,
+                          const ReplayCommand& command, const Sources* sources) {
+  RecordedJob job{traces, names, {}, "", "", ranks.front().gpu};
+  if (sources) {
+    std::string note;
+    const GpuSpec& from = command.from.empty() ? recorded_gpu(traces.front(), sources->gpus, note)
+                                               : sources->gpus.find(command.from);
+    const GpuSpec& to = command.gpu.empty() ? from : sources->gpus.find(command.gpu);
+    job.recorded_gpu = from.id;
+    job.gpu = to.id;
+    if (!command.gpu.empty()) job.gpu_name = to.name;
+  }
+  for (RankReplay& rank : ranks) job.ranks.push_back(std::move(rank.build));
+  JobReplay result = replay_ranks(std::move(job), command.job, sources,
+                                  {.without_input = command.without_input}, command.trace);
+  double of_gpu = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    ranks[r].predicted_steps = result.ranks[r].steps;
+    ranks[r].predicted_busy = result.ranks[r].busy;
+    of_gpu = std::max(of_gpu, ranks[r].log_sd);
+  }
+  result.log_sd = std::hypot(result.log_sd, of_gpu);
+  return result;
+}
+
+int print_replay(ReplayCommand& command) {
+  take_job_changes(command.sources.sets, command.job);
   check(command);
   std::optional<Sources> sources;
-  if (!command.gpu.empty()) {
+  if (!command.as_recorded) {
     sources = load_sources(command.sources);
-    (void)sources->gpus.find(command.gpu);  // before a long file is read
+    if (!command.gpu.empty()) (void)sources->gpus.find(command.gpu);  // before a long file is read
   }
-  const traces::Recording recording = traces::read_recording(command.file);
+  const traces::Recording recording = traces::read_ranks(command.paths());
   const traces::KernelNames names = traces::KernelNames::builtin();
   std::vector<RankReplay> ranks;
-  if (!command.trace.empty() && recording.traces.size() != 1)
-    throw InputError("--trace", std::to_string(recording.traces.size()) + " ranks", "one");
+  const bool together = recording.traces.size() > 1 || is_changed(command.job);
   for (const traces::Trace& trace : recording.traces)
-    ranks.push_back(replay_rank(trace, names, command, sources ? &*sources : nullptr));
+    ranks.push_back(replay_rank(trace, names, command, sources ? &*sources : nullptr, !together));
+  std::optional<JobReplay> job;
+  if (together)
+    job = replay_together(recording.traces, names, ranks, command, sources ? &*sources : nullptr);
   if (command.format == "json") {
-    write_answer(replay_json(ranks, command));
+    write_answer(replay_json(ranks, job, command));
     return kExitDone;
   }
   std::string text;
+  if (job) text = job_text(*job, recorded_step(ranks));
   for (const RankReplay& rank : ranks) {
     if (!text.empty()) text += '\n';
     text += rank_text(rank);
@@ -335,7 +390,8 @@ int print_replay(const ReplayCommand& command) {
     text += command.host_speed > 0 ? fmt::format("Host work at {} times the recorded speed; ",
                                                  three_digits(command.host_speed))
                                    : "Host work as recorded (--host-speed); ";
-    text += "launch latencies and collectives as\nrecorded.\n";
+    text += job ? "launch latencies as recorded.\n"
+                : "launch latencies and collectives as\nrecorded.\n";
   }
   if (command.without_input) text += "Loading of data takes no time in this replay.\n";
   write_answer(text);
@@ -348,10 +404,11 @@ void add_trace_replay(CLI::App& trace, int& exit_code) {
   auto command = std::make_shared<ReplayCommand>();
   CLI::App* verb =
       trace.add_subcommand("replay", "Run a recorded job again from what its work waits for");
-  verb->add_option("file", command->file, "Recorded profile, as for summary")
+  verb->add_option("file", command->files,
+                   "Recorded profile, or those of all ranks, as for summary")
       ->type_name("FILE")
       ->required();
-  verb->add_flag("--as-recorded", command->as_recorded, "On the GPU it was recorded on");
+  verb->add_flag("--as-recorded", command->as_recorded, "With nothing changed");
   verb->add_option("--gpu", command->gpu, "On this GPU instead (see `gpus`)")->type_name("ID");
   verb->add_option("--from", command->from, "GPU it was recorded on, if the file does not say")
       ->type_name("ID");
@@ -364,6 +421,7 @@ void add_trace_replay(CLI::App& trace, int& exit_code) {
                    "Speed of the host's own work, relative to the recorded one")
       ->type_name("X")
       ->check(CLI::Range(0.01, 100.0));
+  add_job_change_options(*verb, command->job);
   add_source_options(*verb, command->sources);
   verb->add_flag("--without-input", command->without_input, "Loading of data takes no time");
   verb->add_option("--trace", command->trace, "Write the replay as a trace for ui.perfetto.dev")

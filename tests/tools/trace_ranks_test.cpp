@@ -37,6 +37,12 @@ ProcessResult summary(const std::vector<std::string>& arguments) {
   return run_process(command);
 }
 
+ProcessResult replay(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {TRACECAST_PROGRAM, "trace", "replay"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run_process(command);
+}
+
 struct Files {
   TemporaryFolder folder;
   Files() {
@@ -113,4 +119,90 @@ TEST_CASE("two recordings of one rank are refused, and a folder's other files co
   CHECK(twice.exit_code == 2);
   CHECK(count_lines(twice.err) == 1);
   CHECK(twice.err.find("rank 1") != std::string::npos);
+}
+
+TEST_CASE("several ranks are replayed together, and say what waiting and moving became") {
+  const Files files;
+  const ProcessResult recorded =
+      replay({files.a(), files.b(), "--as-recorded", "--format", "json"});
+  REQUIRE(recorded.exit_code == 0);
+  const Json doc = Json::parse(recorded.out);
+  CHECK(doc["job"]["recorded_ranks"] == 2);
+  CHECK(doc["job"]["step_time_s"]["value"].get<double>() == doctest::Approx(400e-6));
+  CHECK(doc["ranks"][1]["predicted_step_s"].get<double>() == doctest::Approx(400e-6));
+  CHECK(doc["job"]["basis"] == "measured");
+}
+
+TEST_CASE("a recorded job goes to other links and other counts of GPUs") {
+  const Files files;
+  const auto moved = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {files.a(),   files.b(), "--recorded-machine",
+                                          "dgx1_v100", "--from",  "v100_sxm2_16gb",
+                                          "--format",  "json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProcessResult result = replay(arguments);
+    CAPTURE(result.err);
+    REQUIRE(result.exit_code == 0);
+    return Json::parse(result.out)["job"];
+  };
+  // 60 us of moving 4 MB, of which latency is a part: between half and all of it.
+  const Json faster = moved({"--set", "link.bandwidth=2x"});
+  const double moving = faster["collectives"][0]["replayed_s"].get<double>();
+  CHECK(moving < 60e-6);
+  CHECK(moving > 30e-6);
+  CHECK(faster["step_time_s"]["value"].get<double>() == doctest::Approx(340e-6 + moving));
+  CHECK(faster["step_time_s"]["low"].get<double>() < faster["step_time_s"]["value"].get<double>());
+  CHECK(faster["basis"] == "transferred");
+  CHECK_FALSE(faster["account"].empty());
+
+  const Json more = moved({"--gpus", "32", "--machine", "dgx1_v100"});
+  CHECK(more["gpus"] == 32);
+  CHECK(more["collectives"][0]["ranks"] == 32);
+  CHECK(more["collectives"][0]["replayed_s"].get<double>() > 60e-6);
+
+  // The host's 234 + 90 us at half speed; calls included.
+  const Json slower = moved({"--set", "host.speed=0.5x"});
+  CHECK(slower["step_time_s"]["value"].get<double>() > 600e-6);
+}
+
+TEST_CASE("changes that are not known, or ask too little, are refused in one line") {
+  const Files files;
+  struct Row {
+    std::vector<std::string> arguments;
+    const char* names;
+  };
+  const Row rows[] = {
+      {{"--set", "link.bandwith=2x"}, "nvlink.bandwidth"},
+      {{"--set", "link.bandwidth=fast"}, "2x"},
+      {{"--set", "link.bandwidth=0x"}, "0.001"},
+      {{"--set", "gpu.compute=nanx"}, "0.001"},
+      {{"--gpus", "1"}, "2 or more"},
+      {{"--as-recorded", "--gpus", "4"}, "changes"},
+      {{}, "--as-recorded"},
+  };
+  for (const Row& row : rows) {
+    std::vector<std::string> arguments = {files.a(), files.b(), "--from", "v100_sxm2_16gb"};
+    if (row.arguments.empty()) arguments.resize(2);
+    arguments.insert(arguments.end(), row.arguments.begin(), row.arguments.end());
+    const ProcessResult result = replay(arguments);
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(count_lines(result.err) == 1);
+    CHECK(result.err.find(row.names) != std::string::npos);
+  }
+}
+
+TEST_CASE("the text of a moved job stays within 80 columns and gives an account") {
+  const Files files;
+  const ProcessResult result =
+      replay({files.a(), files.b(), "--from", "v100_sxm2_16gb", "--gpus", "16", "--set",
+              "link.bandwidth=2x", "--set", "gpu.memory_bandwidth=1.5x"});
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 0);
+  for (const char* word : {"2 of 2 GPUs recorded, replayed on 16", "2 -> 16", "scaled", "Account",
+                           "link.bandwidth times 2"}) {
+    CAPTURE(word);
+    CHECK(result.out.find(word) != std::string::npos);
+  }
+  check_columns(result.out);
 }

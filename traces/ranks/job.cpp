@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "sim/base/error.hpp"
+
 namespace tracecast::traces {
 namespace {
 
@@ -16,10 +18,12 @@ class JobBuilder {
     for (const Trace& trace : traces) traces_.push_back(&trace);
   }
 
-  JobBuild build() {
+  /// `ranks`: of each trace, or empty: to be rebuilt here.
+  JobBuild build(const std::vector<ReplayBuild>& ranks) {
     find_collectives();
     const CollectiveMatch match = match_collectives(traces_, collectives_);
-    for (const Trace* trace : traces_) append(*trace, build_replay_program(*trace, names_));
+    for (std::size_t i = 0; i < traces_.size(); ++i)
+      append(*traces_[i], ranks.empty() ? build_replay_program(*traces_[i], names_) : ranks[i]);
     end_of_ranks_ = static_cast<std::uint32_t>(program().tasks.size());
     for (const MatchedCollective& c : match.collectives) join(c);
     add_lone_kernels();
@@ -65,7 +69,10 @@ class JobBuilder {
     std::vector<std::uint32_t> names;
     for (const std::string& name : rank.program.names) names.push_back(add_name(name));
     ReplayRank place{trace.rank, first_track, 0, static_cast<std::uint32_t>(job.steps.size()), 0};
-    job.tracks.insert(job.tracks.end(), rank.program.tracks.begin(), rank.program.tracks.end());
+    for (ReplayTrack track : rank.program.tracks) {
+      if (traces_.size() > 1) tell_apart(track, trace.rank);
+      job.tracks.push_back(std::move(track));
+    }
     for (ReplayTask task : rank.program.tasks) {
       task.track += first_track;
       task.name = names[task.name];
@@ -90,6 +97,16 @@ class JobBuilder {
         at.task_of_kernel[rank.records[i]] = first_task + i;
     }
     places_.push_back(std::move(at));
+  }
+
+  /// Ranks of different hosts have streams and threads of the same numbers.
+  void tell_apart(ReplayTrack& track, std::optional<std::int64_t> rank) const {
+    const std::int64_t number = rank.value_or(static_cast<std::int64_t>(build_.job.ranks.size()));
+    if (track.is_stream) {
+      track.device = number;
+    } else {
+      track.name += " of rank " + std::to_string(number);
+    }
   }
 
   /// Arrivals of the parts; their kernels take the moving time.
@@ -183,7 +200,12 @@ class JobBuilder {
 }  // namespace
 
 JobBuild build_replay_job(const std::vector<Trace>& traces, const KernelNames& names) {
-  return JobBuilder(traces, names).build();
+  return JobBuilder(traces, names).build({});
+}
+JobBuild build_replay_job(const std::vector<Trace>& traces, const KernelNames& names,
+                          const std::vector<ReplayBuild>& ranks) {
+  TRACECAST_CHECK(ranks.size() == traces.size(), "every trace has its program");
+  return JobBuilder(traces, names).build(ranks);
 }
 
 }  // namespace tracecast::traces

@@ -21,5 +21,9 @@ struct JobBuild {
 /// apart as they were recorded; the rest at the same moment. Shifting all recordings together does not change the job.
 /// Throws InputError as build_replay_program does.
 [[nodiscard]] JobBuild build_replay_job(const std::vector<Trace>& traces, const KernelNames& names);
+/// The same from programs that were rebuilt before, one for each trace: moved to another GPU, say. Joined collectives take their
+/// recorded moving time.
+[[nodiscard]] JobBuild build_replay_job(const std::vector<Trace>& traces, const KernelNames& names,
+                                        const std::vector<ReplayBuild>& ranks);
 
 }  // namespace tracecast::traces
