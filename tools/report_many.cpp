@@ -111,6 +111,7 @@ Json scaling_json(const ManyGpus& many) {
           {"one_gpu_samples_per_s", many.one_gpu.throughput_samples_per_s.value},
           {"parts", parts},
           {"buckets", many.step.num_buckets},
+          {"ranks_simulated", many.step.ranks_simulated},
           {"exchanged_bytes", many.step.exchanged.in_bytes()},
           {"exchange_time_s", many.step.exchange_busy.in_s()},
           {"ranks", groups},
@@ -157,6 +158,11 @@ std::string report_many_text(const Job& job, const ManyGpus& many) {
                      percent(busy.min), percent(busy.max)));
   }
   add_links(page, many);
+  line(page, "Simulated",
+       many.step.ranks_simulated == many.fabric.num_ranks()
+           ? fmt::format("all {} ranks", many.fabric.num_ranks())
+           : fmt::format("{} of {} ranks; the others do the same", many.step.ranks_simulated,
+                         many.fabric.num_ranks()));
   page += '\n';
   for (const std::string& memory : memory_lines(job, many.one_gpu, {})) {
     page.append(memory, 0, memory.find_last_not_of(' ') + 1) += '\n';

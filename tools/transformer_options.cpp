@@ -1,5 +1,7 @@
 #include "tools/transformer_options.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 #include "hwspecs/collective_library.hpp"
@@ -20,6 +22,21 @@ PrecisionMode format_of(const std::string& name, const GpuSpec& gpu,
   assumptions.emplace_back(brain ? "amp: 16-bit weights in bf16, fp32 in the optimizer"
                                  : "amp: 16-bit weights in fp16, fp32 in the optimizer");
   return brain ? PrecisionMode::Bf16 : PrecisionMode::Fp16;
+}
+
+/// One pipeline of healthy nodes tells all: sharded steps are told of clusters of one kind of node only.
+void refuse_unlike_nodes(const Fabric& fabric, const std::string& file) {
+  const ClusterGroup& first = fabric.group_of(FabricNodeId{0});
+  for (std::uint32_t n = 0; n < fabric.num_nodes(); ++n) {
+    const ClusterGroup& group = fabric.group_of(FabricNodeId{n});
+    const bool alike = group.machine == first.machine && group.gpu == first.gpu &&
+                       fabric.ranks_of(FabricNodeId{n}) == fabric.ranks_of(FabricNodeId{0});
+    if (alike && group.compute_time_factor == 1 && group.slow_links.empty()) continue;
+    throw InputError(
+        file, fmt::format("group \"{}\"", group.name),
+        "healthy nodes of one kind for --tp, --pp, --zero; without these flags data-parallel "
+        "training runs on any");
+  }
 }
 
 }  // namespace
@@ -72,6 +89,7 @@ ShardedJob predict_sharded(const TransformerOptions& options, const JobOptions& 
   ClusterOptions wanted = cluster_options;
   wanted.machine = job.machine;
   Cluster cluster = make_cluster(wanted, job.gpu, sources);
+  refuse_unlike_nodes(cluster.fabric, cluster_options.file);
   const GpuSpec& gpu = cluster.fabric.gpu_of(Rank{0});
   ShardedJob result{.network = std::string(entry->name),
                     .gpu = gpu.id,

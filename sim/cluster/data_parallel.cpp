@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
 #include "sim/cluster/data_parallel_run.hpp"
+#include "sim/cluster/fold.hpp"
 #include "sim/cluster/rank_program.hpp"
 #include "sim/engine/task_graph.hpp"
 
@@ -16,6 +19,26 @@ namespace {
 using engine::Picoseconds;
 
 constexpr std::size_t kMostBusiest = 8;
+
+/// A uniform moment of the rank's own within its group's jitter.
+Seconds start_of(const Fabric& fabric, Rank rank) {
+  const Seconds jitter = fabric.group_of(fabric.node_of(rank)).start_jitter;
+  return jitter > Seconds(0) ? jitter * Random(rank.index).uniform() : Seconds();
+}
+
+/// Who is simulated: every rank, or one of each class of those provably alike that have the same program.
+std::vector<RankStream> simulated_ranks(const DataParallelRequest& request) {
+  std::vector<RankStream> streams;
+  RankClasses classes;
+  if (request.fold) classes = fold(request.fabric, Meeting::InCollectives);
+  std::set<std::pair<std::uint32_t, std::uint32_t>> known;
+  for (std::uint32_t r = 0; r < request.fabric.num_ranks(); ++r) {
+    const std::uint32_t kind = request.kind_of[r];
+    if (request.fold && !known.emplace(classes.class_of[r], kind).second) continue;
+    streams.push_back({kind, start_of(request.fabric, Rank{r})});
+  }
+  return streams;
+}
 
 /// What collectives take of each kind's SMs.
 std::vector<double> shares_of_sms(const DataParallelRequest& request,
@@ -105,13 +128,15 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
   const std::vector<BucketExchange> exchanges =
       plan_exchange(ranks.buckets, wire_share, request.strategy, request.fabric, request.date);
 
+  const std::vector<RankStream> streams = simulated_ranks(request);
+
   // Collectives and kernels slow each other; what overlaps what follows from the schedule.
   const std::vector<double> sm_shares = shares_of_sms(request, exchanges);
   std::vector<std::vector<Seconds>> extra;
   for (const RankProgram& program : ranks.programs) extra.emplace_back(program.segments.size());
   constexpr int kRounds = 3;
   for (int round = 0;; ++round) {
-    const RunBuilder run(request, ranks.programs, exchanges, extra);
+    const RunBuilder run(request, streams, ranks.programs, exchanges, extra);
     const engine::Schedule schedule = run.graph_.run();
     const LastStep last(run, schedule);
     if (round + 1 < kRounds) {
@@ -122,6 +147,7 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
       continue;
     }
     DataParallelStep step;
+    step.ranks_simulated = static_cast<std::uint32_t>(streams.size());
     step.step_time = last.step_time();
     step.parts = last.critical_path();
     step.parts.stragglers = step.parts.compute * (1 - 1 / straggling);

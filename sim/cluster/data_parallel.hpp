@@ -34,8 +34,8 @@ struct DataParallelRequest {
   double sample_sd = 0;
   Seconds input_supply{};  ///< no step of a rank is shorter; zero: input at hand
   std::string date{};      ///< of the collective library, "2017-08"; empty: today
-  /// One stream of kernels per kind instead of one per rank: ranks of a kind do the same at the same times, so that
-  /// the result is the same.
+  /// One stream of kernels for ranks of a kind that are provably alike (sim/cluster/fold.hpp) instead of one per rank:
+  /// they do the same at the same times, so that the result is the same.
   bool fold = true;
 };
 
@@ -72,12 +72,14 @@ struct DataParallelStep {
   Seconds exchange_busy{};  ///< something on its way
   Bytes exchanged{};        ///< gradients, per rank and step
   std::size_t num_buckets = 0;
-  std::vector<Range> utilization;  ///< by kind, as nvidia-smi shows it
-  std::vector<LinkLoad> busiest;   ///< greatest share first, at most 8
+  std::uint32_t ranks_simulated = 0;  ///< streams of kernels; the other ranks do the same
+  std::vector<Range> utilization;     ///< by kind, as nvidia-smi shows it
+  std::vector<LinkLoad> busiest;      ///< greatest share first, at most 8
   std::vector<RankSpan> timeline;
 };
 
 /// One step of many in a row. Pure.
+///   - ranks with a jittered start begin their first step at moments of their own; the first exchange brings all together
 ///   - every rank's kernels take the time that they take alone, times what its node's compute factor, the straggling
 ///     and running collectives cost: 1 + hypot(rank_sd, sample_sd / sqrt(batch)) * expected_maximum(ranks), and the factor of shared boards (RankVariation); a collective of c channels
 ///     occupies c of the GPU's SMs while it runs

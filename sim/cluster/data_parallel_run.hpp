@@ -26,13 +26,23 @@ struct TaskInfo {
   bool on_sms = false;  ///< a collective's kernels run on the GPUs
 };
 
+/// A rank in the run, for itself and for those that do the same at the same times.
+struct RankStream {
+  std::uint32_t kind = 0;
+  Seconds start{};  ///< when its first step begins
+};
+
 /// Several steps in a row as tasks of the engine.
 class RunBuilder {
  public:
-  RunBuilder(const DataParallelRequest& request, std::span<const RankProgram> programs,
-             std::span<const BucketExchange> exchanges, std::span<const std::vector<Seconds>> extra)
+  RunBuilder(const DataParallelRequest& request, std::span<const RankStream> ranks,
+             std::span<const RankProgram> programs, std::span<const BucketExchange> exchanges,
+             std::span<const std::vector<Seconds>> extra)
       : request_(request), programs_(programs), exchanges_(exchanges), extra_(extra) {
-    for (const FabricLink& link : request.fabric.links()) graph_.add_link(link.bandwidth);
+    for (const FabricLink& link : request.fabric.links()) {
+      // The uplink of a drawn network's root carries nothing and has no bandwidth.
+      graph_.add_link(max(link.bandwidth, BytesPerSecond(1)));
+    }
     graph_.add_link(rank_variation().staged_copies);
     const auto slots = request.fabric.ranks_of(FabricNodeId{0});
     const bool copies = request.strategy.exchange == Exchange::Copies ||
@@ -44,7 +54,7 @@ class RunBuilder {
       streams_.push_back(
           graph_.add_resource(engine::Discipline::ReadyOrder, std::max(at_once, 1U)));
     }
-    add_ranks();
+    for (const RankStream& rank : ranks) add_rank(rank);
     for (int step = 0; step < kSteps; ++step) add_step(step);
   }
 
@@ -56,18 +66,19 @@ class RunBuilder {
   struct Stream {
     std::uint32_t kind = 0;
     engine::ResourceId compute{}, update{};
+    std::optional<engine::TaskId> start;  ///< its first step waits for it
   };
 
-  void add_ranks() {
-    const auto add = [&](std::uint32_t kind) {
-      streams_of_ranks_.push_back({kind, graph_.add_resource(engine::Discipline::ProgramOrder),
-                                   graph_.add_resource(engine::Discipline::ReadyOrder)});
-    };
-    if (request_.fold) {
-      for (std::uint32_t k = 0; k < programs_.size(); ++k) add(k);
-    } else {
-      for (const std::uint32_t kind : request_.kind_of) add(kind);
+  void add_rank(const RankStream& rank) {
+    Stream stream{.kind = rank.kind,
+                  .compute = graph_.add_resource(engine::Discipline::ProgramOrder),
+                  .update = graph_.add_resource(engine::Discipline::ReadyOrder),
+                  .start = {}};
+    if (rank.start > Seconds(0)) {
+      stream.start = note(graph_.add_task(engine::to_ticks<engine::Picoseconds>(rank.start)),
+                          {.part = Part::None});
     }
+    streams_of_ranks_.push_back(stream);
   }
 
   engine::TaskId note(engine::TaskId task, TaskInfo info) {
@@ -175,6 +186,7 @@ class RunBuilder {
       last = note(graph_.add_task(stream.compute, engine::to_ticks<engine::Picoseconds>(duration)),
                   {.part = Part::Compute, .kind = stream.kind, .index = s, .step = step});
       if (s == 0 && barrier_) graph_.add_dependency(*barrier_, last);
+      if (s == 0 && step == 0 && stream.start) graph_.add_dependency(*stream.start, last);
       for (const std::uint32_t b : program.needs[s]) {
         if (fetched[b]) graph_.add_dependency(*fetched[b], last);
         if (!barrier_ && !before.empty()) graph_.add_dependency(before[b], last);

@@ -112,6 +112,21 @@ TEST_CASE("a cluster file that cannot be is refused in one line") {
   }
 }
 
+TEST_CASE(
+    "networks that are drawn and nodes that are slow take data-parallel steps, not sharded ones") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "cluster.textproto";
+  write_file(file, kGood);
+  check_answers({"predict", "alexnet", "--cluster", file});
+  const std::vector<std::string> sharded = {"predict", "gpt2", "--tp", "2", "--cluster", file};
+  check_refuses(sharded);  // two kinds of nodes
+  const std::string alike = "group { name: \"a\" machine: \"dgx_a100\" count: 2 }\n";
+  write_file(file, alike);
+  check_answers(sharded);
+  write_file(file, alike + "group { name: \"b\" machine: \"dgx_a100\" compute_time_factor: 1.3 }");
+  check_refuses(sharded);
+}
+
 TEST_CASE("leaves that cannot be are refused") {
   const TemporaryFolder folder;
   const std::string file = folder.path() / "cluster.textproto";

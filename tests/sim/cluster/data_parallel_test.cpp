@@ -7,63 +7,19 @@
 
 #include "sim/cluster/rank_program.hpp"
 #include "tests/sim/cluster/hardware.hpp"
+#include "tests/sim/cluster/layered_network.hpp"
 
 namespace tracecast {
 namespace {
 using test::Hardware;
 
 /// Two layers with one weight each: forward 1 ms each, backward 2 ms each (the second layer first), updates 0.1 ms each.
-struct TwoLayers {
-  static constexpr std::int64_t kFirst = 1'000'000, kSecond = 2'000'000;  // elements of the weights
-  NetworkGraph graph;
-  Prediction one;
-  std::vector<Bytes> element_bytes;
-
-  TwoLayers() {
-    graph.batch = 16;
-    const auto tensor = [&](const char* name, std::int64_t elements, TensorRole role) {
-      return graph.add_tensor({.name = name, .shape = {elements}, .role = role});
-    };
-    const TensorId x = tensor("x", 16, TensorRole::Input);
-    const TensorId w1 = tensor("w1", kFirst, TensorRole::Weight);
-    const TensorId w2 = tensor("w2", kSecond, TensorRole::Weight);
-    const TensorId h = tensor("h", 16, TensorRole::Activation);
-    const TensorId y = tensor("y", 16, TensorRole::Activation);
-    const TensorId dw2 = tensor("dw2", kSecond, TensorRole::WeightGradient);
-    const TensorId dw1 = tensor("dw1", kFirst, TensorRole::WeightGradient);
-    add(OpKind::Linear, Pass::Forward, {x, w1}, {h}, 1.0_ms);
-    add(OpKind::Linear, Pass::Forward, {h, w2}, {y}, 1.0_ms);
-    add(OpKind::Linear, Pass::BackwardWeights, {h, y}, {dw2}, 2.0_ms);
-    add(OpKind::Linear, Pass::BackwardWeights, {x, h}, {dw1}, 2.0_ms);
-    add(OpKind::Optimizer, Pass::Update, {w1, dw1}, {}, 0.1_ms);
-    add(OpKind::Optimizer, Pass::Update, {w2, dw2}, {}, 0.1_ms);
-    one.timeline.step_time = one.timeline.kernels.back().end;
-    element_bytes.assign(graph.tensors().size(), Bytes(4));
-  }
-
-  [[nodiscard]] RankKind kind(const GpuSpec& gpu, double factor = 1) const {
-    return {.one_gpu = one,
-            .graph = graph,
-            .gpu = gpu,
-            .element_bytes = element_bytes,
-            .compute_time_factor = factor};
-  }
+struct TwoLayers : test::LayeredNetwork {
+  TwoLayers() : LayeredNetwork({layer(1'000'000), layer(2'000'000)}) {}
 
  private:
-  void add(OpKind kind, Pass pass, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
-           Seconds duration) {
-    const auto index = static_cast<std::uint32_t>(graph.ops().size());
-    const OpId op = graph.add_op({.name = std::to_string(index),
-                                  .kind = kind,
-                                  .pass = pass,
-                                  .inputs = std::move(inputs),
-                                  .outputs = std::move(outputs)});
-    one.priced.lowered.ops.push_back({.op = op, .candidates = {}});
-    one.program.ops.push_back({.first_kernel = index, .num_kernels = 1});
-    one.program.kernels.push_back({.duration = duration, .op = index});
-    const Seconds begin =
-        one.timeline.kernels.empty() ? Seconds() : one.timeline.kernels.back().end;
-    one.timeline.kernels.push_back({begin, begin + duration});
+  static test::Layer layer(std::int64_t elements) {
+    return {.elements = elements, .forward = 1.0_ms, .backward = 2.0_ms, .update = 0.1_ms};
   }
 };
 

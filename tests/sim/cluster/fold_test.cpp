@@ -11,44 +11,13 @@
 #include "sim/cluster/collective.hpp"
 #include "sim/engine/task_graph.hpp"
 #include "tests/sim/cluster/hardware.hpp"
+#include "tests/sim/cluster/random_cluster.hpp"
 
 namespace tracecast {
 namespace {
 using engine::Picoseconds;
 using test::Hardware;
-
-/// Groups of random machines, sizes and faults on one switch, leaves or a tree of switches.
-ClusterSpec random_cluster(Random& random, bool jitter) {
-  ClusterSpec spec;
-  const char* machines[] = {"dgx1_v100", "dgx_a100", "aws_p3_8xlarge", "osu_ri2"};
-  const int groups = 1 + static_cast<int>(random.below(4));
-  const auto network = random.below(3);
-  if (network == 1) {
-    spec.network.nodes_per_leaf = 1 + static_cast<int>(random.below(3));
-    spec.network.oversubscription = 1 + static_cast<double>(random.below(3));
-    spec.network.rail_optimized = random.below(2) == 0;
-  }
-  if (network == 2) {
-    spec.network.switches = {{"root", "", "", 1}};
-    for (int i = 0; i < 4; ++i) {
-      const std::string parent = i < 2 ? "root" : "s" + std::to_string(random.below(2));
-      spec.network.switches.push_back({"s" + std::to_string(i), parent, "infiniband_edr",
-                                       1 + static_cast<int>(random.below(2))});
-    }
-  }
-  for (int g = 0; g < groups; ++g) {
-    ClusterGroup group;
-    group.name = "g" + std::to_string(g);
-    group.machine = machines[random.below(4)];
-    group.count = 1 + static_cast<int>(random.below(3));
-    if (random.below(3) == 0) group.compute_time_factor = 1.25;
-    if (random.below(4) == 0) group.slow_links = {{"nic0", "network", 0.5}};
-    if (jitter && random.below(2) == 0) group.start_jitter = Seconds(1e-4);
-    if (network == 2) group.switch_name = "s" + std::to_string(random.below(4));
-    spec.groups.push_back(std::move(group));
-  }
-  return spec;
-}
+using test::random_cluster;
 
 /// Steps of layers and all-reduces, as data-parallel training runs them: when each rank's last step ends. Ranks that
 /// `classes` folds are one.
