@@ -26,8 +26,8 @@ using Message = proto::StrategyProfile;
 #define TRACECAST_FIELD(name) #name, message.name()
 
 void read_exchange(const Message& message, SourcedReader& read, StrategyProfile& p) {
-  const std::array<std::string, 5> exchanges{"all_reduce", "on_host", "spread", "copies",
-                                             "first_gpu"};
+  const std::array<std::string, 6> exchanges{"all_reduce", "on_host",   "spread",
+                                             "copies",     "first_gpu", "served"};
   p.exchange = static_cast<Exchange>(read.choice(TRACECAST_FIELD(exchange), exchanges));
   const std::array<std::string, 3> replicas{"processes", "threads", "python"};
   p.replicas = static_cast<Replicas>(read.choice(TRACECAST_FIELD(replicas), replicas));

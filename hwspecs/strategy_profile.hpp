@@ -15,6 +15,7 @@ enum class Exchange {
   Spread,  ///< weights spread over the GPUs of the box: fetched from, gradients pushed to the one that has them
   Copies,  ///< each gradient added on one GPU of the box, the sum copied to all
   FirstGpu,  ///< weights broadcast before each step, gradients reduced to the first GPU, which alone updates
+  Served,  ///< each gradient added on one GPU of the box, the sum sent to a server process, which updates the weight; back the same way
 };
 
 /// Who drives the replicas.

@@ -34,6 +34,8 @@ ColocatedJob colocated(const Job& job, const Prediction& prediction, std::size_t
 
 SharedBox shared_box(const Job& job, const Sources& sources, bool mps) {
   SharedBox box{.gpu_memory = job.gpu.memory, .sharing = sources.sharing, .mps = mps};
+  const bool preempts = job.gpu.architecture >= Architecture::Pascal;
+  if (preempts) box.sharing.idle_hold = Seconds();
   box.host = named_host_threads(job.options, sources, job);
   if (!box.host && job.input) box.host = job.input->host;
   return box;

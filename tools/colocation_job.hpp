@@ -13,7 +13,8 @@ namespace tracecast {
 [[nodiscard]] ColocatedJob colocated(const Job& job, const Prediction& prediction,
                                      std::size_t gpu = 0);
 
-/// What jobs on this GPU and host share. Host threads: the machine's or `--host-cpu`'s, at most `--cpu-threads` of
+/// What jobs on this GPU and host share. GPUs that preempt kernels (Pascal on) pass from a process without work to the
+/// next at once, whatever `idle_hold` says. Host threads: the machine's or `--host-cpu`'s, at most `--cpu-threads` of
 /// them; nothing when neither is named and no loader settles it.
 [[nodiscard]] SharedBox shared_box(const Job& job, const Sources& sources, bool mps);
 

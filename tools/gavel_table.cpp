@@ -6,6 +6,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/cluster/known_rate.hpp"
 #include "tools/cluster_options.hpp"
 #include "tools/colocation_job.hpp"
 #include "tools/many_gpus.hpp"
@@ -26,24 +27,22 @@ struct KnownJob {
   std::string unknown;  ///< why there is none
 };
 
-/// Stands for the machines that are not described: hwspecs/machine.
+/// Stands for the machines, none of which is described: hwspecs/machine.
 constexpr const char* kMachine = "gavel_cloud";
+/// The same since the measuring program binds the jobs of a GPU to its share of the CPUs.
+constexpr const char* kBoundMachine = "gavel_cloud_bound";
+constexpr std::string_view kBoundSince = "2020-04";
 
 /// What both tables of data/jobs share: training programs by their ids, on GPUs of machines that are not described.
 class GavelJobs {
  public:
   explicit GavelJobs(const Sources& sources) : sources_(sources) {}
 
-  /// A set may have a program of its own ("lstm_wikitext2_single2019") and a machine ("gavel_single2019_p100"), pairs
-  /// one of theirs ("gavel_pairs_sim2020_k80").
+  /// A set may have a program of its own ("lstm_wikitext2_single2019").
   const KnownJob& find(std::string_view set, std::string_view gpu, std::string_view job,
-                       std::int64_t batch, bool in_pairs = false) {
+                       std::int64_t batch, const std::string& machine = kMachine) {
     std::string id = std::string(job) + '_' + std::string(set);
     if (find_job_spec_or_null(id) == nullptr) id = job;
-    const std::string own = std::string(set) + '_' + to_lower(gpu);
-    std::string machine = kMachine;
-    if (has_machine("gavel_" + own)) machine = "gavel_" + own;
-    if (in_pairs && has_machine("gavel_pairs_" + own)) machine = "gavel_pairs_" + own;
     const std::string key =
         std::string(gpu) + '|' + id + '|' + std::to_string(batch) + '|' + machine;
     const auto known = jobs_.find(key);
@@ -53,11 +52,6 @@ class GavelJobs {
   [[nodiscard]] const Sources& sources() const { return sources_; }
 
  private:
-  [[nodiscard]] bool has_machine(std::string_view id) const {
-    const auto all = sources_.machines.all();
-    return std::any_of(all.begin(), all.end(), [&](const MachineSpec& m) { return m.id == id; });
-  }
-
   KnownJob make(std::string_view gpu, std::string_view job, std::int64_t batch,
                 const std::string& machine) const {
     KnownJob known;
@@ -70,7 +64,6 @@ class GavelJobs {
     options.gpu = gpu;
     options.batch = batch;
     options.machine = machine;
-    if (machine != kMachine) options.disk = disk_of(find_job_spec(job), machine);
     try {
       known.job = make_job(options, sources_);
       known.prediction = predict_program(*known.job, sources_);
@@ -78,15 +71,6 @@ class GavelJobs {
       known.unknown = error.what();
     }
     return known;
-  }
-
-  /// The machine's disk, for a data set that its memory cannot hold; empty: none.
-  [[nodiscard]] std::string disk_of(const JobSpec& job, const std::string& machine) const {
-    const MachineSpec& spec = sources_.machines.find(machine);
-    if (spec.disks.empty() || job.data == "synthetic" || job.data == "memory") return {};
-    const DataSetSpec& data = find_data_set(job.data);
-    return data.bytes_per_sample * data.samples > spec.memory ? spec.disks.front().disk
-                                                              : std::string();
   }
 
   const Sources& sources_;
@@ -154,19 +138,23 @@ class GavelColocation final : public RowPredictor {
   std::string_view table() const override { return "two training programs on one GPU"; }
   std::string_view unit() const override { return "normalized_sum"; }
   std::string_view convention() const override {
-    return "a / a alone + b / b alone, errors as differences. Rates alone are predicted too.";
+    return "a / a alone + b / b alone, errors as differences. Rates alone are given; what is left "
+           "of "
+           "them is predicted.";
   }
 
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const std::string_view set = row.text("set"), gpu = row.text("gpu");
+    const std::string machine = date_of(set) >= kBoundSince ? kBoundMachine : kMachine;
     const KnownJob& a =
-        jobs_.find(set, gpu, row.text("job_a"), row.integer("batch_a", 1, 1'000'000), true);
+        jobs_.find(set, gpu, row.text("job_a"), row.integer("batch_a", 1, 1'000'000), machine);
     const KnownJob& b =
-        jobs_.find(set, gpu, row.text("job_b"), row.integer("batch_b", 1, 1'000'000), true);
+        jobs_.find(set, gpu, row.text("job_b"), row.integer("batch_b", 1, 1'000'000), machine);
     if (!a.prediction) return skip(a.unknown);
     if (!b.prediction) return skip(b.unknown);
-    const bool mps = row.text("set") == "sim2020" && row.text("gpu") == "V100";
+    // The measuring program of these years turned MPS on for V100, the first with MPS in hardware (data/jobs/README.md).
+    const bool mps = date_of(set) >= kBoundSince && a.job->gpu.architecture >= Architecture::Volta;
     const Colocation& shared = together(row, a, b, mps);
     if (row.text("status") == "failed") {
       return skip(shared.fits ? "did not run; predicted to fit"
@@ -191,17 +179,32 @@ class GavelColocation final : public RowPredictor {
                             std::string(row.text("batch_b")) + (mps ? "|mps" : "");
     const auto known = shared_.find(key);
     if (known != shared_.end()) return known->second;
-    const ColocatedJob pair[] = {colocated(*a.job, *a.prediction),
-                                 colocated(*b.job, *b.prediction)};
     const Job& loads = a.job->input ? *a.job : *b.job;
-    SharedBox box = shared_box(loads, jobs_.sources(), mps);
-    const GpuSharing& of_date = default_gpu_sharing(date_of(row.text("set")));
-    if (!of_date.before_date.empty()) box.sharing = of_date;
+    const SharedBox box = shared_box(loads, jobs_.sources(), mps);
+    const ColocatedJob pair[] = {measured_alone(row, a, 'a', box),
+                                 measured_alone(row, b, 'b', box)};
     return shared_.emplace(key, colocate(pair, box)).first->second;
+  }
+
+  /// The job at the rate that it was measured with alone.
+  const ColocatedJob& measured_alone(const RowFields& row, const KnownJob& known, char which,
+                                     const SharedBox& box) {
+    const std::string rate_name = std::string("alone_") + which;
+    const std::string key = std::string(row.text("set")) + '|' + std::string(row.text("gpu")) +
+                            '|' + std::string(row.text(std::string("job_") + which)) + '|' +
+                            std::string(row.text(std::string("batch_") + which)) + '|' +
+                            std::string(row.text(rate_name)) + (box.mps ? "|mps" : "");
+    const auto found = alone_.find(key);
+    if (found != alone_.end()) return found->second;
+    return alone_
+        .emplace(key, with_rate_alone(colocated(*known.job, *known.prediction), box,
+                                      Seconds(1 / row.positive(rate_name))))
+        .first->second;
   }
 
   GavelJobs jobs_;
   std::map<std::string, Colocation> shared_;
+  std::map<std::string, ColocatedJob> alone_;
 };
 
 template <class Table>

@@ -45,12 +45,18 @@ class RunBuilder {
     }
     graph_.add_link(rank_variation().staged_copies);
     const auto slots = request.fabric.ranks_of(FabricNodeId{0});
-    const bool copies = request.strategy.exchange == Exchange::Copies ||
+    const bool served = request.strategy.exchange == Exchange::Served;
+    const bool copies = served || request.strategy.exchange == Exchange::Copies ||
                         request.strategy.exchange == Exchange::Spread;
     for (std::size_t s = 0; s < kExchangeStreamCount; ++s) {
-      // Each GPU that adds has copy engines of its own, each server its NIC; a communicator has one stream.
-      const bool network = s == static_cast<std::size_t>(ExchangeStream::Network);
-      const std::uint32_t at_once = network ? request.fabric.num_nodes() : copies ? slots : 1U;
+      // Each GPU that adds has copy engines of its own, each server its NIC; a communicator has one stream, and a
+      // process that serves one thread for its messages and one for its updates.
+      const auto stream = static_cast<ExchangeStream>(s);
+      const bool on_gpus = stream == ExchangeStream::Collective || stream == ExchangeStream::Out;
+      const std::uint32_t at_once = served && !on_gpus                  ? 1U
+                                    : stream == ExchangeStream::Network ? request.fabric.num_nodes()
+                                    : copies                            ? slots
+                                                                        : 1U;
       streams_.push_back(
           graph_.add_resource(engine::Discipline::ReadyOrder, std::max(at_once, 1U)));
     }

@@ -18,10 +18,19 @@ class CoupledCopies {
   CoupledCopies(const Fabric& fabric, bool no_peers) : fabric_(fabric), no_peers_(no_peers) {}
   void add(const Route& route, double weight = 1) {
     for (const FabricLinkId link : route.links) weights_[link] += weight;
-    // Every node's driver stages its own copies.
-    if (no_peers_ && route.is_staged)
-      weights_[staging_link(fabric_)] += weight / fabric_.num_nodes();
+    if (no_peers_ && route.is_staged) add_staging(weight);
     latency_ = max(latency_, route.latency);
+  }
+  /// Between GPUs of one node. Without an NVSwitch a device has eight peer connections at most (CUDA C Programming Guide,
+  /// Peer-to-Peer Memory Access). Programs connect pairs in order of their numbers: the first nine with each other, then
+  /// the next nine; copies to others are staged.
+  void add_between(Rank from, Rank to) {
+    constexpr std::uint32_t kConnected = 9;
+    const Route route = fabric_.route(from, to);
+    add(route);
+    const bool staged = no_peers_ && route.is_staged;
+    const bool too_many = fabric_.slot_of(from) / kConnected != fabric_.slot_of(to) / kConnected;
+    if (too_many && !staged && route.kind != RouteKind::Nvlink) add_staging(1);
   }
   [[nodiscard]] CollectivePlan take(Bytes bytes, BytesPerSecond most) const {
     CollectivePlan plan;
@@ -34,6 +43,11 @@ class CoupledCopies {
   }
 
  private:
+  /// Every node's driver stages its own copies.
+  void add_staging(double weight) {
+    weights_[staging_link(fabric_)] += weight / fabric_.num_nodes();
+  }
+
   const Fabric& fabric_;
   bool no_peers_;  ///< these GPUs cannot reach each other even below one socket
   std::map<FabricLinkId, double> weights_;
@@ -73,6 +87,7 @@ class Planner {
         plan_owner(bytes, exchange, exchange.fetch);
         break;
       case Exchange::Copies:
+      case Exchange::Served:
         plan_owner(bytes, exchange, exchange.push);
         break;
       case Exchange::FirstGpu:
@@ -175,6 +190,8 @@ class Planner {
     const auto owner = static_cast<std::uint32_t>(least - owned_.begin());
     *least += bytes;
     CoupledCopies in_copies(fabric_, no_peers_), out_copies(fabric_, no_peers_);
+    const bool served = strategy_.exchange == Exchange::Served;
+    const BytesPerSecond most = served ? BytesPerSecond() : strategy_.message_rate;
     bool any = false;
     for_each_node([&](FabricNodeId node) {
       const std::uint32_t ranks = fabric_.ranks_of(node);
@@ -183,21 +200,57 @@ class Planner {
         const Rank other = rank_of(node, slot);
         if (other == adder) continue;
         any = true;
-        in_copies.add(fabric_.route(other, adder));
-        out_copies.add(fabric_.route(adder, other));
+        in_copies.add_between(other, adder);
+        out_copies.add_between(adder, other);
       }
     });
     if (any) {
       exchange.push.push_back({.stream = ExchangeStream::Collective,
-                               .transfer = in_copies.take(bytes, strategy_.message_rate),
+                               .transfer = in_copies.take(bytes, most),
                                .host = strategy_.host_per_bucket});
     }
-    add_network(bytes, exchange);
+    if (served) {
+      add_server(bytes, owner, exchange);
+    } else {
+      add_network(bytes, exchange);
+    }
     if (any) {
       out.push_back({.stream = ExchangeStream::Out,
-                     .transfer = out_copies.take(bytes, strategy_.message_rate),
+                     .transfer = out_copies.take(bytes, most),
                      .host = strategy_.host_per_bucket});
     }
+  }
+
+  /// The sum of each node to the servers, of which every node has one with its part of each bucket, and the updated
+  /// weight back. Messages go through the process's one thread for them, on one host too.
+  void add_server(Bytes bytes, std::uint32_t owner, BucketExchange& exchange) const {
+    const std::uint32_t nodes = fabric_.num_nodes();
+    CoupledCopies to_server(fabric_, false), from_server(fabric_, false);
+    for_each_node([&](FabricNodeId node) {
+      const Rank adder = rank_of(node, owner % std::max(fabric_.ranks_of(node), 1U));
+      to_server.add(fabric_.route_to_host(adder));
+      from_server.add(fabric_.route_from_host(adder));
+      if (nodes == 1) return;
+      const Route next = fabric_.route_between_hosts(node, FabricNodeId{(node.index + 1) % nodes});
+      const double remote = (nodes - 1.0) / nodes;
+      to_server.add(next, remote);
+      from_server.add(next, remote);
+    });
+    exchange.push.push_back({.stream = ExchangeStream::Network,
+                             .transfer = to_server.take(bytes, strategy_.message_rate),
+                             .host = strategy_.host_per_bucket});
+    exchange.push.push_back(update_on_server(bytes));
+    exchange.push.push_back({.stream = ExchangeStream::Network,
+                             .transfer = from_server.take(bytes, strategy_.message_rate),
+                             .host = strategy_.host_per_bucket});
+  }
+
+  /// A server copies the first worker's part (read and written), adds the others' (two read, one written) and updates
+  /// (gradient, weight and momentum read, the last two written), all of bytes / n:  (2 + 3 (n - 1) + 5) * bytes / n.
+  [[nodiscard]] ExchangeStage update_on_server(Bytes bytes) const {
+    const double nodes = fabric_.num_nodes();
+    const double touched = (2 + 3 * (nodes - 1) + 5) / nodes;
+    return {.stream = ExchangeStream::Host, .host = bytes * touched / strategy_.host_add};
   }
 
   void add_network(Bytes bytes, BucketExchange& exchange) const {

@@ -117,8 +117,9 @@ TEST_CASE(
   const TemporaryFolder folder;
   const std::string file = folder.path() / "cluster.textproto";
   write_file(file, kGood);
-  check_answers({"predict", "alexnet", "--cluster", file});
-  const std::vector<std::string> sharded = {"predict", "gpt2", "--tp", "2", "--cluster", file};
+  check_answers({"predict", "alexnet", "--gpu", "v100", "--cluster", file});
+  const std::vector<std::string> sharded = {"predict", "gpt2", "--gpu",     "a100",
+                                            "--tp",    "2",    "--cluster", file};
   check_refuses(sharded);  // two kinds of nodes
   const std::string alike = "group { name: \"a\" machine: \"dgx_a100\" count: 2 }\n";
   write_file(file, alike);
