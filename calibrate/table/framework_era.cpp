@@ -85,6 +85,7 @@ std::optional<double> find_cudnn_version(std::string_view text) {
   while (first < lower.size() && std::string_view(" [vr").find(lower[first]) != std::string::npos) {
     ++first;
   }
+  if (std::string_view(lower).substr(first).starts_with("none")) return 0;
   std::size_t last = first;
   const auto digits = [&] {
     while (last < lower.size() && std::isdigit(static_cast<unsigned char>(lower[last]))) ++last;

@@ -18,7 +18,7 @@ namespace tracecast {
                                      std::string_view date, const GpuSpec& gpu);
 
 /// The cuDNN version in texts such as "1.6.0, cuDNN 7.0.5" or "CUDA 8.0/cuDNN v5.1": 7.0, 5.1. It decides which
-/// convolution algorithms exist. Nothing when the text names none.
+/// convolution algorithms exist; 0 for "cuDNN none": the framework's own, image by image. Nothing when the text does not say.
 [[nodiscard]] std::optional<double> find_cudnn_version(std::string_view text);
 
 /// The newest cuDNN (major.minor) released up to a month ("2016-04"); 1 before the first.

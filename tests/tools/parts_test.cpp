@@ -148,9 +148,10 @@ TEST_CASE("PyTorch fuses the bias of products from the builds on that can") {
 TEST_CASE("the cuDNN version is found in what people write") {
   CHECK(find_cudnn_version("1.6.0, cuDNN 7.0.5").value() == doctest::Approx(7.0));
   CHECK(find_cudnn_version("DGX-1; CUDA 8.0/cuDNN 5.1; local SSD").value() == doctest::Approx(5.1));
+  CHECK(find_cudnn_version("Torch7, cuDNN None").value() == 0);
   CHECK(find_cudnn_version("cudnn v4").value() == doctest::Approx(4.0));
   CHECK(find_cudnn_version("CuDNN[R4]-fp32 (Torch)").value() == doctest::Approx(4.0));
-  for (const char* none : {"", "1.15", "cuDNN None", "cuDNN", "cuDNN 0.1", "cuDNN 999999"}) {
+  for (const char* none : {"", "1.15", "cuDNN", "cuDNN 0.1", "cuDNN 999999"}) {
     CAPTURE(none);
     CHECK_FALSE(find_cudnn_version(none));
   }
