@@ -180,6 +180,7 @@ struct HostBatch {
   Seconds copy{};
   Seconds gather{};  ///< the dispatch thread copies it together first
   bool pageable = false;
+  bool waits = false;  ///< for the kernels of the step before
 };
 
 HostBatch host_batch(const PredictRequest& request) {
@@ -191,12 +192,13 @@ HostBatch host_batch(const PredictRequest& request) {
   if (request.input_from_host == nullptr) return {};
   const InputPipelineProfile& loader = *request.input_from_host;
   const Bytes bytes = input_bytes(request);
-  const bool in_the_loop = loader.pinned_by == PinnedBy::None;
-  // A loop that copies in the compute stream has pinned nothing: the memory is the program's own.
-  const bool pageable = in_the_loop || loader.copies_in_compute_stream;
+  // Only what the loader makes itself is pinned: a loop's own arrays are not.
+  const bool pageable = loader.pinned_by != PinnedBy::Worker;
+  const bool gathers = loader.pinned_by == PinnedBy::None;
   return {.copy = bytes / (pageable ? min(pinned, loader.memory_copy) : pinned),
-          .gather = in_the_loop ? bytes / loader.memory_copy * loader.worker_copies : Seconds(),
-          .pageable = pageable};
+          .gather = gathers ? bytes / loader.memory_copy * loader.worker_copies : Seconds(),
+          .pageable = pageable,
+          .waits = pageable || loader.copies_in_compute_stream};
 }
 
 }  // namespace
@@ -211,6 +213,7 @@ Prediction predict(const PredictRequest& request) {
   const HostBatch fed_batch = host_batch(request);
   result.program = build_step_program(graph, result.priced, request.framework, fed_batch.copy);
   result.program.copy_blocks_host = fed_batch.pageable;
+  result.program.copy_waits_for_kernels = fed_batch.waits;
   result.program.step_overhead += fed_batch.gather;
   if (request.waits_after_forward) {
     wait_after_forward(graph, result.priced, request.framework, result.program);

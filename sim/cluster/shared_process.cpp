@@ -46,7 +46,7 @@ std::size_t SharedProcess::taken() const {
 }
 
 bool SharedProcess::can_begin_step() const {
-  const bool waits = program_.synchronizes || program_.copy_blocks_host;
+  const bool waits = program_.synchronizes || program_.copy_waits_for_kernels;
   if (waits && steps_done() < step_) return false;
   if (!has_input_ || !program_.input->dispatch_takes_batch) return true;
   return std::min(prepared_, pinned_) > step_;

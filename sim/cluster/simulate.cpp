@@ -71,7 +71,7 @@ class RunBuilder {
     const TaskId copied = run_.add(TaskKind::Copy, copier_, duration);
     if (!input_) {
       run_.graph.add_dependency(begin, copied);
-      if (program_.copy_blocks_host && !run_.last_of_step.empty()) {
+      if (program_.copy_waits_for_kernels && !run_.last_of_step.empty()) {
         run_.graph.add_dependency(run_.last_of_step.back(), copied);
       }
       return copied;

@@ -69,10 +69,11 @@ struct StepProgram {
   std::vector<ProgramOp> ops;
   std::vector<ProgramKernel> kernels;
   Seconds step_overhead{};
-  Seconds launch{};      ///< host time per kernel launch
-  Seconds input_copy{};  ///< zero: the input is already on the device
-  /// The input is in pageable memory: the copy begins when the GPU has finished the step before, and the host waits for
-  /// it. Source: CUDA Runtime API, "API synchronization behavior", asynchronous copies from pageable memory.
+  Seconds launch{};                     ///< host time per kernel launch
+  Seconds input_copy{};                 ///< zero: the input is already on the device
+  bool copy_waits_for_kernels = false;  ///< of the step before: they read what the copy writes
+  /// The host waits for the copy, which is from pageable memory. Source: CUDA Runtime API, "API synchronization
+  /// behavior".
   bool copy_blocks_host = false;
   std::optional<InputStages> input;  ///< nothing: the input is in host memory or on the device
   bool synchronizes = false;  ///< the host begins a step when the GPU has finished the one before

@@ -40,6 +40,9 @@ TEST_CASE("a copy from pageable memory comes between two steps and holds up the 
   program.input_copy = 500.0_us;
   CHECK(simulate(program).step_time.in_us() == doctest::Approx(1000.0));  // behind the kernels
 
+  program.copy_waits_for_kernels = true;
+  CHECK(simulate(program).step_time.in_us() == doctest::Approx(500 + 1000));
+
   program.copy_blocks_host = true;
   const StepTimeline waiting = simulate(program);
   CHECK(waiting.step_time.in_us() == doctest::Approx(500 + 10 + 1000));
