@@ -9,6 +9,7 @@
 #include "tools/subcommand.hpp"
 #include "tools/trace_convert.hpp"
 #include "tools/trace_diff.hpp"
+#include "tools/trace_record.hpp"
 #include "tools/trace_replay.hpp"
 #include "tools/trace_report.hpp"
 #include "traces/ranks/read.hpp"
@@ -59,6 +60,7 @@ int print_summary(const SummaryOptions& options) {
 void add_trace_command(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("trace", "Read and understand recorded profiles");
   verb->require_subcommand(1);
+  add_trace_record(*verb, exit_code);
   add_trace_replay(*verb, exit_code);
   add_trace_convert(*verb, exit_code);
   add_trace_diff(*verb, exit_code);

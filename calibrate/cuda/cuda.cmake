@@ -27,15 +27,18 @@ endif()
 
 if(cuda_folders AND NOT cuda_missing)
   set(TRACECAST_HAS_CUDA ON CACHE INTERNAL "")
+  set(TRACECAST_CUDA_FOLDERS ${cuda_folders} CACHE INTERNAL "")
   target_sources(tracecast_calibrate PRIVATE
     cuda/blas.cpp cuda/compiler.cpp cuda/cuda_device.cpp cuda/dnn.cpp cuda/dnn_convolution.cpp cuda/dnn_recurrent.cpp
-    cuda/driver.cpp cuda/kernel_recorder.cpp cuda/kernel_source.cpp cuda/library.cpp cuda/own_operations.cpp
-    cuda/sensors.cpp cuda/several_gpus.cpp)
+    cuda/driver.cpp cuda/kernel_recorder.cpp cuda/kernel_source.cpp cuda/own_operations.cpp cuda/sensors.cpp
+    cuda/several_gpus.cpp)
   target_include_directories(tracecast_calibrate SYSTEM PRIVATE ${cuda_folders})
-  target_link_libraries(tracecast_calibrate PRIVATE ${CMAKE_DL_LIBS})
 else()
   set(TRACECAST_HAS_CUDA OFF CACHE INTERNAL "")
   target_sources(tracecast_calibrate PRIVATE cuda/no_cuda.cpp)
 endif()
+# Opening libraries needs no header of CUDA's; recording profiles does it too.
+target_sources(tracecast_calibrate PRIVATE cuda/library.cpp)
+target_link_libraries(tracecast_calibrate PRIVATE ${CMAKE_DL_LIBS})
 include(FeatureSummary)
 add_feature_info(cuda TRACECAST_HAS_CUDA "measuring on NVIDIA GPUs (TRACECAST_WITH_CUDA=${TRACECAST_WITH_CUDA})")

@@ -39,18 +39,6 @@ struct Optional {
   }
 };
 
-/// Names of a library whose soname had the toolkit's minor version before CUDA 12.
-std::vector<std::string> toolkit_sonames(const char* stem, int newest) {
-  std::vector<std::string> names;
-  for (int major = newest; major >= 12; --major)
-    names.push_back(fmt::format("{}.so.{}", stem, major));
-  for (const char* version : {"11.8", "11.7", "11.6", "11.5", "11.4", "11.3", "11.2", "11.1",
-                              "11.0", "10.2", "10.1", "10.0", "9.2", "9.1", "9.0"}) {
-    names.push_back(fmt::format("{}.so.{}", stem, version));
-  }
-  return names;
-}
-
 /// Opens the first library of `names` that `make` can use: the newest one may be made for a newer driver or other GPUs. What it
 /// says of the first one that was there, else of what was looked for, stays as the reason.
 template <class Part, class Make>

@@ -73,4 +73,15 @@ std::vector<std::string> sonames(std::string_view stem, int newest, int oldest) 
   return names;
 }
 
+std::vector<std::string> toolkit_sonames(std::string_view stem, int newest) {
+  std::vector<std::string> names;
+  for (int major = newest; major >= 12; --major)
+    names.push_back(fmt::format("{}.so.{}", stem, major));
+  for (const char* version : {"11.8", "11.7", "11.6", "11.5", "11.4", "11.3", "11.2", "11.1",
+                              "11.0", "10.2", "10.1", "10.0", "9.2", "9.1", "9.0"}) {
+    names.push_back(fmt::format("{}.so.{}", stem, version));
+  }
+  return names;
+}
+
 }  // namespace tracecast::calibrate::cuda

@@ -46,6 +46,10 @@ class Library {
 /// "libcudnn.so.9", "libcudnn.so.8" ... for majors `newest` down to `oldest`, and bare "libcudnn.so" last.
 [[nodiscard]] std::vector<std::string> sonames(std::string_view stem, int newest, int oldest);
 
+/// The same for a library whose soname had the toolkit's minor version before CUDA 12: majors `newest` down to 12, then
+/// "libcupti.so.11.8" to "libcupti.so.9.0".
+[[nodiscard]] std::vector<std::string> toolkit_sonames(std::string_view stem, int newest);
+
 /// Fills tables of functions and remembers what was not there.
 class Symbols {
  public:

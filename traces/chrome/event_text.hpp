@@ -6,7 +6,7 @@
 
 #include "traces/output_file.hpp"
 
-/// What both writers of Chrome trace events share. Private to the folder.
+/// What the writers of Chrome trace events share (also cupti/).
 namespace tracecast::traces::chrome {
 
 /// Text in quotes as JSON wants it; bytes that are no UTF-8 stay what they are.

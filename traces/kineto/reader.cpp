@@ -85,6 +85,8 @@ class KinetoReader {
         read_ranks();
       } else if (key == "baseTimeNanoseconds") {
         trace_.epoch_ns = kineto::whole_number(scalar()).value_or(0);
+      } else if (key == "tracecast") {
+        read_recorder();
       } else {
         json_.skip();
       }
@@ -162,6 +164,37 @@ class KinetoReader {
       } else {
         json_.skip();
       }
+    }
+  }
+
+  /// What our own recorder says of its recording (traces/cupti).
+  void read_recorder() {
+    if (json_.peek() != JsonKind::Object) return json_.skip();
+    trace_.format = "tracecast recording";
+    json_.enter_object();
+    for (std::string_view key; json_.next_key(key);) {
+      if (key == "lost") {
+        read_losses();
+      } else if (key == "cutShort") {
+        if (scalar() == "true") {
+          trace_.leave_out("end of the recording: the program was killed, or the disk full", true);
+        }
+      } else if (key == "kernelTimes") {
+        if (scalar() == "CUDA events") trace_.format += ", kernels timed by CUDA events";
+      } else {
+        json_.skip();
+      }
+    }
+  }
+
+  void read_losses() {
+    if (json_.peek() != JsonKind::Object) return json_.skip();
+    json_.enter_object();
+    for (std::string_view key; json_.next_key(key);) {
+      const std::string what = "while recording: " + std::string(key);
+      const std::int64_t count = kineto::whole_number(scalar()).value_or(0);
+      trace_.leave_out(what, true);
+      if (count > 1) trace_.left_out[what].count = static_cast<std::uint64_t>(count);
     }
   }
 
