@@ -112,7 +112,7 @@ TEST_CASE("ResNet-50 recorded on V100 moves to other generations") {
   const Target targets[] = {
       {"k80", "k80", 0.25},
       {"p100", "p100_sxm2_16gb", 0.25},
-      // Not met: sim/cost/notes/0008 says why these rows are out of reach of fp32 on this board.
+      // Not met: sim/cost/notes/0007 says why these rows are out of reach of fp32 on this board.
       {"t4", "t4", 0.40},
       {"a100", "a100_sxm4_40gb", 0.25},
   };
