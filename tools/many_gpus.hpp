@@ -27,8 +27,9 @@ struct RankGroup {
 struct ManyGpus {
   Fabric fabric;
   const StrategyProfile* strategy = nullptr;
-  std::vector<RankGroup> groups;  ///< by kind of rank
-  Prediction one_gpu;             ///< of the first kind, alone, with its input
+  std::vector<RankGroup> groups;       ///< by kind of rank
+  std::vector<std::uint32_t> kind_of;  ///< of each rank
+  Prediction one_gpu;                  ///< of the first kind, alone, with its input
   DataParallelStep step;
   Interval step_time_s;
   Interval throughput_samples_per_s;  ///< over all GPUs

@@ -6,6 +6,7 @@
 #include "models/graph_text.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/cluster/many_gpus_timeline.hpp"
 #include "sim/cluster/step_timeline.hpp"
 #include "tools/explain_many.hpp"
 #include "tools/job.hpp"
@@ -85,6 +86,8 @@ int predict_on_many(const PredictOptions& options, const Sources& sources) {
     if (!options.dump.empty()) {
       throw InputError("--dump", options.dump + " with parameter servers", "no dump");
     }
+    if (!options.trace.empty())
+      throw InputError("--trace", "parameter servers on nodes of their own", "another strategy");
     bool fits = true;
     write_answer(answer_with_servers(job, sources, std::move(cluster.fabric), options.servers,
                                      options.format, fits));
@@ -94,6 +97,11 @@ int predict_on_many(const PredictOptions& options, const Sources& sources) {
   spread.fold = !options.no_fold;
   const ManyGpus many = predict_many(job, sources, std::move(cluster.fabric), spread);
   const bool explains = options.explain && options.dump.empty();
+  if (!options.trace.empty()) {
+    traces::write_chrome_trace(
+        many_gpus_timeline(many.step, many.kind_of, many.groups.size() == 1 ? job.gpu.name : ""),
+        options.trace);
+  }
   write_answer(options.dump == "program"  ? dump_many_program(many)
                : !options.dump.empty()    ? dump(options.dump, job, many.one_gpu)
                : explains                 ? explain_many(options.format, job, many, sources)
@@ -125,8 +133,8 @@ int predict_command(const PredictOptions& options) {
   }
   const Sources sources = load_sources(options.sources);
   const bool many = asks_for_many(options) && options.dump != "graph";
-  if (!options.trace.empty() && (many || options.sharded.was_asked))
-    throw InputError("--trace", "several GPUs", "a job on one GPU");
+  if (!options.trace.empty() && options.sharded.was_asked)
+    throw InputError("--trace", "layers or states divided among GPUs", "no --tp, --pp or --zero");
   if (options.sharded.was_asked) return predict_layers_shared(options, sources);
   if (many) return predict_on_many(options, sources);
   Job job = make_job(options.job, sources);

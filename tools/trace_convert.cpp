@@ -13,7 +13,9 @@
 #include "tools/subcommand.hpp"
 #include "traces/chrome/recording_writer.hpp"
 #include "traces/open.hpp"
+#include "traces/perfetto/writer.hpp"
 #include "traces/record/writer.hpp"
+#include "traces/recorded_timeline.hpp"
 
 namespace tracecast {
 namespace {
@@ -32,6 +34,7 @@ struct Target {
   bool needs_time;  ///< records without a begin cannot be written
 };
 constexpr Target kTargets[] = {
+    {"perfetto", ".pftrace", false, true},
     {"chrome", ".json", true, true},
     {"tracecast", ".tctrace", false, false},
 };
@@ -40,7 +43,7 @@ const Target& find_target(const std::string& name) {
   for (const Target& target : kTargets) {
     if (name == target.name) return target;
   }
-  throw InputError("--to", name, "chrome or tracecast");
+  throw InputError("--to", name, "perfetto, chrome or tracecast");
 }
 
 /// The recording's name with another ending, in the current folder.
@@ -91,6 +94,12 @@ std::vector<std::string> losses(const traces::Trace& t, const Target& target) {
     note(t.metrics.size(), "metrics");
     note(t.nodes.size(), "graph nodes");
   }
+  if (std::string_view(target.name) == "perfetto") {
+    note(t.syncs.size(), "waits that the profiler recorded");
+    note(t.allocations.size(), "allocations");
+    if (!t.geometries.empty() && t.kernels.size() > 0)
+      list.emplace_back("grids and blocks of kernels, shapes of operators");
+  }
   std::uint64_t left_out = 0;
   for (const auto& [kind, entry] : t.left_out) left_out += entry.count;
   note(left_out, "events that reading left out (trace summary lists them)");
@@ -107,6 +116,10 @@ int convert(const ConvertCommand& command) {
     throw InputError("--out", out, "another file than the one that is read");
   traces::write_output_file(out, [&](const traces::ByteSink& sink) {
     if (command.to == "tracecast") return traces::write_records(recording, sink);
+    if (command.to == "perfetto") {
+      return traces::write_perfetto_trace(
+          traces::recorded_timeline(recording, traces::KernelNames::builtin()), sink);
+    }
     traces::write_chrome_recording(recording.traces.front(), sink);
   });
   say(fmt::format("wrote {} ({:.1f} MB)", out,
@@ -124,9 +137,11 @@ void add_trace_convert(CLI::App& trace, int& exit_code) {
   verb->add_option("file", command->file, "Recorded profile, as for summary")
       ->type_name("FILE")
       ->required();
-  verb->add_option("--to", command->to,
-                   "chrome: JSON of PyTorch's profiler, for chrome://tracing, ui.perfetto.dev and\n"
-                   "speedscope; tracecast: our own form, small and complete")
+  verb->add_option(
+          "--to", command->to,
+          "perfetto: Perfetto's own form for ui.perfetto.dev, all ranks together; chrome:\n"
+          "JSON of PyTorch's profiler, also for speedscope and chrome://tracing;\n"
+          "tracecast: our own form, small and complete")
       ->type_name("FORMAT")
       ->required();
   verb->add_option("-o,--out", command->out, "File to write; default: the name with another ending")

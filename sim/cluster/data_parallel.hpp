@@ -61,6 +61,7 @@ struct LinkLoad {
 struct RankSpan {
   std::optional<std::uint32_t> kind;  ///< nothing: a bucket's exchange
   std::uint32_t index = 0;            ///< segment of the kind, or bucket
+  bool on_gpus = false;               ///< an exchange by kernels of a collective
   Seconds start{}, end{};             ///< from the step's begin
 };
 

@@ -344,6 +344,7 @@ class LastStep {
       const bool is_rank = info.part == Part::Compute;
       spans.push_back({.kind = is_rank ? std::optional(info.kind) : std::nullopt,
                        .index = info.index,
+                       .on_gpus = info.on_sms,
                        .start = since_begin(schedule_.start[t]),
                        .end = since_begin(schedule_.end[t])});
     }
