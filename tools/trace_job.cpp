@@ -272,10 +272,10 @@ std::string line(std::string_view what, const std::string& text) {
 
 std::string collectives_text(const JobReplay& job) {
   if (job.collectives.empty()) return "";
-  std::string text = fmt::format("\n{:<24}{:>8}{:>14}{:>13}{:>13}  {}\n", "Collectives", "count",
+  std::string text = fmt::format("\n{:<24}{:>8}{:>13}{:>12}{:>12}  {}\n", "Collectives", "count",
                                  "ranks", "recorded", "replayed", "moving is");
   for (const MovingChange& c : job.collectives) {
-    text += fmt::format("  {}{:>8}{:>14}{:>13}{:>13}  {}\n",
+    text += fmt::format("  {}{:>8}{:>13}{:>12}{:>12}  {}\n",
                         fit(c.kind ? to_string(*c.kind) : "kind not known", 22), c.count,
                         fmt::format("{} -> {}", c.recorded_ranks, c.ranks), ms(c.recorded.in_s()),
                         ms(c.moved.in_s()), to_string(c.basis));

@@ -40,9 +40,11 @@ ReplayJob joined_job(std::int64_t moving_us, std::uint64_t bytes = kBytes) {
   return job;
 }
 
-std::int64_t moving_us(const ReplayJob& job) {
-  return job.program.tasks[job.collectives[0].parts[1].kernel].duration_ns / 1000;
+std::int64_t moving_ns(const ReplayJob& job) {
+  return job.program.tasks[job.collectives[0].parts[1].kernel].duration_ns;
 }
+
+std::int64_t moving_us(const ReplayJob& job) { return moving_ns(job) / 1000; }
 
 TEST_SUITE_BEGIN("sim/cluster/replay_network");
 
@@ -79,7 +81,7 @@ TEST_CASE("collectives go at the pace of the links they are given") {
     CHECK(ratio <= row.most_ratio);
     // Both ranks arrive when they did: 150 us to the last.
     const JobRun run = replay_job(job);
-    CHECK(run.run.schedule.makespan.count() == (150'000 + moving_us(job) * 1000) * 1000);
+    CHECK(run.run.schedule.makespan.count() == (150'000 + moving_ns(job)) * 1000);
   }
 }
 
