@@ -189,6 +189,10 @@ ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
     const double ranks = most_in_node;
     loss += input_bytes(job) * (ranks * ranks) / strategy.feed_rate;
   }
+  if (strategy.replicas == Replicas::Python && many.one_gpu.program.copy_blocks_host) {
+    // The process's one thread copies the batches of all its GPUs, one after the other.
+    loss += many.one_gpu.program.input_copy * (most_in_node - 1.0);
+  }
   request.date = job.options.date.substr(0, job.options.date.find(".."));
   many.step = simulate_data_parallel(request);
   if (loss > Seconds(0)) {
