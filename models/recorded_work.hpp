@@ -44,6 +44,24 @@ struct RecordedKernel {
       work;  ///< index into RecordedWork::works, where its shapes are known
 };
 
+/// The precision mode whose kernels compute so. FP32 on tensor cores is TF32.
+[[nodiscard]] constexpr PrecisionMode mode_of(const RecordedKernel& kernel) {
+  switch (kernel.math) {
+    case Precision::Tf32:
+      return PrecisionMode::Tf32;
+    case Precision::Fp16:
+      return PrecisionMode::Fp16;
+    case Precision::Bf16:
+      return PrecisionMode::Bf16;
+    case Precision::Fp8:
+      return PrecisionMode::Fp8;
+    case Precision::Int8:
+      return PrecisionMode::Int8;
+    default:
+      return kernel.unit == MathUnit::TensorCore ? PrecisionMode::Tf32 : PrecisionMode::Fp32;
+  }
+}
+
 enum class CopyRoute : std::uint8_t {
   Device,    ///< within one GPU's memory; also what fills memory
   Link,      ///< between the GPU and pinned host memory

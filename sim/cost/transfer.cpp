@@ -83,25 +83,8 @@ class Transferrer {
       return PrecisionMode::Tf32;
     return choose_precision(mode, false, to_).mode;
   }
-  static PrecisionMode mode_of(Precision math, MathUnit unit) {
-    switch (math) {
-      case Precision::Tf32:
-        return PrecisionMode::Tf32;
-      case Precision::Fp16:
-        return PrecisionMode::Fp16;
-      case Precision::Bf16:
-        return PrecisionMode::Bf16;
-      case Precision::Fp8:
-        return PrecisionMode::Fp8;
-      case Precision::Int8:
-        return PrecisionMode::Int8;
-      default:
-        return unit == MathUnit::TensorCore ? PrecisionMode::Tf32 : PrecisionMode::Fp32;
-    }
-  }
   [[nodiscard]] lowering::Formats formats_there(const RecordedKernel& kernel) const {
-    return lowering::choose_formats(
-        mode_there(mode_of(kernel.math, kernel.unit), kernel.kernel_class), to_);
+    return lowering::choose_formats(mode_there(mode_of(kernel), kernel.kernel_class), to_);
   }
   /// Whether the kernel's product runs in another format or on another unit there.
   [[nodiscard]] bool changes_unit(const RecordedKernel& kernel) const {

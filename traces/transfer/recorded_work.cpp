@@ -21,23 +21,6 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-PrecisionMode mode_of(const RecordedKernel& kernel) {
-  switch (kernel.math) {
-    case Precision::Tf32:
-      return PrecisionMode::Tf32;
-    case Precision::Fp16:
-      return PrecisionMode::Fp16;
-    case Precision::Bf16:
-      return PrecisionMode::Bf16;
-    case Precision::Fp8:
-      return PrecisionMode::Fp8;
-    case Precision::Int8:
-      return PrecisionMode::Int8;
-    default:
-      return kernel.unit == MathUnit::TensorCore ? PrecisionMode::Tf32 : PrecisionMode::Fp32;
-  }
-}
-
 double product_of(const std::vector<std::int64_t>& dims, std::size_t from, std::size_t to) {
   double product = 1;
   for (std::size_t i = from; i < to; ++i) product *= static_cast<double>(dims[i]);

@@ -93,13 +93,7 @@ TEST_CASE("random clusters end at the same picosecond folded and unfolded") {
 
 TEST_CASE("a thousand ranks with one slow node are two classes, and the same folded") {
   const Hardware hardware;
-  ClusterSpec spec = uniform_cluster("dgx_a100", 8, 124);
-  spec.groups[0].name = "healthy";
-  spec.groups.push_back(spec.groups[0]);
-  spec.groups[1].name = "slow";
-  spec.groups[1].count = 1;
-  spec.groups[1].compute_time_factor = 1.3;
-  const Fabric fabric = hardware.build(spec);
+  const Fabric fabric = hardware.build(test::thousand_with_a_slow_node());
   REQUIRE(fabric.num_ranks() == 1000);
   const RankClasses classes = fold(fabric, Meeting::InCollectives);
   CHECK(classes.sizes == std::vector<std::uint32_t>{992, 8});

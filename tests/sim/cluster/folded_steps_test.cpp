@@ -122,13 +122,7 @@ TEST_CASE("whole steps on random clusters are the same folded, and nobody unlike
 
 TEST_CASE("a thousand ranks with one slow node: two stand for all, under every strategy") {
   const Hardware hardware;
-  ClusterSpec spec = uniform_cluster("dgx_a100", 8, 124);
-  spec.groups[0].name = "healthy";
-  spec.groups.push_back(spec.groups[0]);
-  spec.groups[1].name = "slow";
-  spec.groups[1].count = 1;
-  spec.groups[1].compute_time_factor = 1.3;
-  const Fabric fabric = hardware.build(spec);
+  const Fabric fabric = hardware.build(test::thousand_with_a_slow_node());
   REQUIRE(fabric.num_ranks() == 1000);
   Random random(43);
   for (const std::string& id : strategy_ids()) {

@@ -4,8 +4,20 @@
 
 #include "hwspecs/cluster_spec.hpp"
 #include "sim/base/random.hpp"
+#include "sim/cluster/fabric.hpp"
 
 namespace tracecast::test {
+
+/// 1,000 GPUs, those of one node slower than the others.
+inline ClusterSpec thousand_with_a_slow_node() {
+  ClusterSpec spec = uniform_cluster("dgx_a100", 8, 124);
+  spec.groups[0].name = "healthy";
+  spec.groups.push_back(spec.groups[0]);
+  spec.groups[1].name = "slow";
+  spec.groups[1].count = 1;
+  spec.groups[1].compute_time_factor = 1.3;
+  return spec;
+}
 
 /// Groups of random machines, sizes and faults on one switch, leaves or a tree of switches.
 inline ClusterSpec random_cluster(Random& random, bool jitter) {
