@@ -21,7 +21,7 @@ bool is_refusal(const ProcessResult& result) {
 ProcessResult run_tracecast(const std::vector<std::string>& arguments) {
   std::vector<std::string> command = {TRACECAST_PROGRAM};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  return run_process(command, Seconds(20));
+  return run_process(command);
 }
 
 void check_refuses(const std::vector<std::string>& arguments) {
