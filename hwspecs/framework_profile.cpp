@@ -153,6 +153,7 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.fuses_bias = read.flag(TRACECAST_FIELD(fuses_bias));
   p.fuses_product_bias = read.flag(TRACECAST_FIELD(fuses_product_bias));
   p.fuses_batch_norm_activation = read.flag(TRACECAST_FIELD(fuses_batch_norm_activation));
+  p.fuses_batch_norm_residual = read.flag(TRACECAST_FIELD(fuses_batch_norm_residual));
   p.fuses_activations = read.flag(TRACECAST_FIELD(fuses_activations));
   p.folds_inference_batch_norm = read.flag(TRACECAST_FIELD(folds_inference_batch_norm));
   p.batch_norm_forward_passes = read.number(TRACECAST_FIELD(batch_norm_forward_passes), 3, 100);
@@ -249,6 +250,13 @@ void read_eras_and_names(const proto::FrameworkProfile& message, std::string_vie
     p.era = {era.framework(), era.before_version(), era.before_date()};
     check_source("era", era.source());
   }
+  if (message.has_container()) {
+    if (message.container().framework().empty()) {
+      throw InputError(where, "a container without framework", "the id of the framework in it");
+    }
+    p.container_of = message.container().framework();
+    check_source("container", message.container().source());
+  }
   for (const auto& meaning : message.network_meaning()) {
     p.network_meanings.push_back({meaning.name(), meaning.zoo(), meaning.source()});
     check_source("network_meaning", meaning.source());
@@ -335,9 +343,14 @@ const FrameworkProfile& find_compiled_framework(std::string_view id, std::string
 
 const FrameworkProfile& find_framework(std::string_view id,
                                        std::optional<std::pair<int, int>> version,
-                                       std::string_view date) {
+                                       std::string_view date, bool in_container) {
   const FrameworkProfile& current = find_framework(id);
   const FrameworkProfile* best = &current;
+  if (in_container) {
+    for (const FrameworkProfile& profile : profiles()) {
+      if (profile.container_of == current.id) return profile;
+    }
+  }
   for (const FrameworkProfile& profile : profiles()) {
     if (!profile.era || profile.era->framework != current.id) continue;
     const bool applies = version ? *version < version_of(profile.era->before_version)

@@ -135,6 +135,8 @@ struct FrameworkProfile {
   bool fuses_bias = false;          ///< bias in the epilogue of the convolution or product
   bool fuses_product_bias = false;  ///< of the product alone
   bool fuses_batch_norm_activation = false;
+  bool fuses_batch_norm_residual =
+      false;  ///< the sum with a residual and the activation after it, in its kernel
   bool fuses_activations = false;           ///< after any op that has a kernel, at no cost
   bool folds_inference_batch_norm = false;  ///< into the weights of the convolution before it
   /// Reads and writes of the whole image by a batch norm in training. cuDNN's takes 3 and 5; more
@@ -190,6 +192,8 @@ struct FrameworkProfile {
   std::optional<GraphCompiler> compiler;  ///< nothing: ops run one by one
 
   std::optional<FrameworkEra> era;  ///< of older states
+  /// Id of the framework that this is in a vendor's container, run by the vendor's training scripts.
+  std::optional<std::string> container_of;
   std::vector<NetworkMeaning> network_meanings;
   std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema
@@ -209,9 +213,10 @@ struct FrameworkProfile {
                                                               std::string_view name);
 /// The profile of that id, or of its era: the earliest one whose `before_version` is above `version` (major,
 /// minor), or, when no version is given, whose `before_date` is above `date` ("2016-11"; empty = current).
+/// `in_container`: as it is in NVIDIA's container, where there is such a profile.
 [[nodiscard]] const FrameworkProfile& find_framework(std::string_view id,
                                                      std::optional<std::pair<int, int>> version,
-                                                     std::string_view date);
+                                                     std::string_view date, bool in_container);
 /// Ids of the profiles in the binary, sorted.
 [[nodiscard]] std::vector<std::string> framework_ids();
 

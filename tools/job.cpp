@@ -19,6 +19,7 @@
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/accumulation.hpp"
+#include "sim/cluster/captured_step.hpp"
 #include "sim/cost/sustained_clock.hpp"
 #include "tools/input_options.hpp"
 #include "tools/output.hpp"
@@ -382,9 +383,9 @@ FrameworkProfile take_framework(const JobOptions& options, const Sources& source
   const VersionNumber v = parse_version(options.framework_version);
   const bool is_known = !v.is_container && (v.major > 0 || v.minor > 0);
   return with_settings(
-      find_framework(options.framework,
-                     is_known ? std::optional(std::pair(v.major, v.minor)) : std::nullopt,
-                     std::string_view(options.date).substr(0, options.date.find(".."))),
+      find_framework(
+          options.framework, is_known ? std::optional(std::pair(v.major, v.minor)) : std::nullopt,
+          std::string_view(options.date).substr(0, options.date.find("..")), v.is_container),
       sources);
 }
 
@@ -422,14 +423,23 @@ Job make_job(const JobOptions& options, const Sources& sources) {
   job.precision = *precision;
   job.framework = o.xla ? take_framework(find_compiled_framework(o.framework, "xla").id, sources)
                         : take_framework(o, sources);
+  if (o.cuda_graphs) job.framework = with_captured_step(std::move(job.framework));
   place_job(job, sources);
+  if (o.cuda_graphs && job.cpu) {
+    throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");
+  }
   if (!job.cpu) set_board(o, job.gpu);
-  const std::string& family = job.framework.compiler ? job.framework.compiler->framework
-                              : job.framework.era    ? job.framework.era->framework
-                                                     : job.framework.id;
+  const std::string& family = job.framework.compiler       ? job.framework.compiler->framework
+                              : job.framework.era          ? job.framework.era->framework
+                              : job.framework.container_of ? *job.framework.container_of
+                                                           : job.framework.id;
   if (job.framework.era) {
     job.assumptions.push_back("framework profile " + job.framework.id + ": as before " + family +
                               " " + job.framework.era->before_version);
+  }
+  if (job.framework.container_of) {
+    job.assumptions.push_back("framework profile " + job.framework.id + ": " + family +
+                              " in NVIDIA's container, run by NVIDIA's scripts");
   }
   if (job.precision == PrecisionMode::Fp32 &&
       fp32_runs_as_tf32(family, o.framework_version, o.date, job.gpu)) {

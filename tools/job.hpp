@@ -63,7 +63,8 @@ struct JobOptions {
   std::string precision = "fp32";
   std::string framework = "tensorflow";
   std::string framework_version;
-  bool xla = false;  ///< the framework compiles the graph with XLA
+  bool xla = false;          ///< the framework compiles the graph with XLA
+  bool cuda_graphs = false;  ///< a step was captured and is launched whole
   /// Months of a measurement, "2016-11" or "2014..2016-04"; empty = today. Where no version is known, the first
   /// picks the framework's era, and no cuDNN is newer than the last.
   std::string date;

@@ -192,6 +192,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->type_name("F")
       ->capture_default_str();
   verb->add_flag("--xla", job.xla, "The framework compiles the graph with XLA");
+  verb->add_flag("--cuda-graphs", job.cuda_graphs,
+                 "A step is captured once as CUDA graphs and launched whole");
   verb->add_option("--framework-version", job.framework_version,
                    "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")
       ->type_name("V");

@@ -10,6 +10,7 @@
 #include "models/lowering/fusion.hpp"
 #include "models/lowering/kernels.hpp"
 #include "models/lowering/layers.hpp"
+#include "models/lowering/normalization_fusion.hpp"
 #include "models/lowering/precision_plan.hpp"
 #include "models/lowering/recurrent.hpp"
 #include "sim/base/error.hpp"
@@ -30,6 +31,9 @@ class Lowering {
   LoweredStep run() {
     const auto ops = context_.graph.ops();
     fused_.assign(ops.size(), false);
+    if (context_.framework.fuses_batch_norm_residual) {
+      norm_fusion_ = lowering::fuse_residual_sums(context_.graph);
+    }
     step_.ops.reserve(ops.size());
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
       context_.formats = plan_.formats(OpId{i});
@@ -58,6 +62,7 @@ class Lowering {
         step_.ops.back().candidates = lower_recurrent(context_, op, gpu_);
         return;
       case OpKind::BatchNorm:
+        return append(id, with_residual(id, op, lower_normalization(context_, op)));
       case OpKind::LayerNorm:
       case OpKind::InstanceNorm:
       case OpKind::GroupNorm:
@@ -69,8 +74,9 @@ class Lowering {
       case OpKind::Route:
       case OpKind::Scatter:
         return append(id, lower_sparse(context_, op));
+      case OpKind::Binary:
       case OpKind::Activation:
-        if (is_fused(op)) {
+        if (is_fused(id, op)) {
           fused_[id.index] = true;
           return append(id, std::vector<Kernel>{});
         }
@@ -84,13 +90,36 @@ class Lowering {
     return !op.outputs.empty() && context_.output_elements(op) == 0;
   }
 
-  [[nodiscard]] bool is_fused(const Op& op) const {
+  [[nodiscard]] bool is_fused(OpId id, const Op& op) const {
     if (op.pass != Pass::Forward) return op.forward && fused_[op.forward->index];
+    if (op.kind == OpKind::Binary) return norm_fusion_ && norm_fusion_->is_fused_sum[id.index];
     const auto producer = context_.graph.producer(op.inputs.front());
     if (!producer) return false;
+    if (norm_fusion_ && norm_fusion_->is_fused_sum[producer->index]) return true;
     const OpKind kind = context_.graph.op(*producer).kind;
     if (kind == OpKind::BatchNorm && context_.framework.fuses_batch_norm_activation) return true;
     return context_.framework.fuses_activations && kind != OpKind::Reshape;
+  }
+
+  /// A batch norm that adds a residual reads it as well; its backward kernel writes the residual's gradient and reads a bit
+  /// per element that says where the activation passed.
+  [[nodiscard]] std::vector<Kernel> with_residual(OpId id, const Op& op,
+                                                  std::vector<Kernel> kernels) const {
+    const OpId forward = op.pass == Pass::Forward ? id : op.forward.value_or(id);
+    if (!norm_fusion_ || !norm_fusion_->adds_residual[forward.index] || kernels.empty()) {
+      return kernels;
+    }
+    const auto& a = std::get<NormAttributes>(op.attributes);
+    const double elements = static_cast<double>(a.rows) * static_cast<double>(a.cols);
+    const Bytes image = element_size(context_.formats.storage) * elements;
+    const Bytes bits(elements / 8);
+    kernels.front().read += op.pass == Pass::Forward ? image : bits;
+    if (op.pass != Pass::Forward) {
+      kernels.front().written += image;
+    } else if (context_.is_training) {
+      kernels.front().written += bits;
+    }
+    return kernels;
   }
 
   /// One kernel for every image or gradient that is kept in another format than the op wants.
@@ -295,6 +324,7 @@ class Lowering {
   LoweredStep step_;
   std::set<std::pair<TensorId, Precision>> cast_done_;
   std::vector<bool> fused_;
+  std::optional<lowering::NormalizationFusion> norm_fusion_;
   bool updates_done_ = false, scaling_done_ = false;
 };
 

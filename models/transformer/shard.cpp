@@ -74,24 +74,14 @@ struct LayerBuilder {
     return zoo_builders::from_heads(b, name, context);
   }
   TensorId flash_core(TensorId packed) const {
-    const Shape statistics{shard.micro_batch, heads(), shard.tokens_here()};
-    const std::int64_t width = layout.width_of_head();
-    Op op{.name = "core.attention",
-          .kind = OpKind::Attention,
-          .attributes = AttentionAttributes{.batch = shard.micro_batch,
-                                            .heads = heads(),
-                                            .kv_heads = kv_heads(),
-                                            .queries = shard.tokens_here(),
-                                            .keys = shard.tokens,
-                                            .width = width,
-                                            .causal = layout.causal},
-          .inputs = {packed}};
-    const TensorId y = b.tensor(
-        {.name = "core", .shape = {shard.micro_batch, shard.tokens_here(), heads() * width}});
-    const TensorId sums = b.tensor({.name = "core.statistics", .shape = statistics});
-    op.outputs = {y, sums};
-    b.graph().add_op(std::move(op));
-    return y;
+    return zoo_builders::attend_fused(b, "core", packed,
+                                      {.batch = shard.micro_batch,
+                                       .heads = heads(),
+                                       .kv_heads = kv_heads(),
+                                       .queries = shard.tokens_here(),
+                                       .keys = shard.tokens,
+                                       .width = layout.width_of_head(),
+                                       .causal = layout.causal});
   }
   TensorId attention(TensorId x) const {
     const std::int64_t width = layout.width_of_head();

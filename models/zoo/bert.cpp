@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "models/ops.hpp"
@@ -9,13 +10,19 @@ namespace {
 
 constexpr std::string_view kBert = "Devlin et al., arXiv 1810.04805; transformers 4.30";
 constexpr std::string_view kRoberta = "Liu et al., arXiv 1907.11692; transformers 4.30";
+constexpr std::string_view kMlperf =
+    "mlcommons/training_results, NVIDIA's BERT for PyTorch: --dense_seq_output, --unpad_fmha";
 constexpr std::string_view kDistilBert = "Sanh et al., arXiv 1910.01108; transformers 4.30";
+
+/// Words of a sample that are predicted. Source: Devlin et al., arXiv 1810.04805, section 3.1.
+constexpr double kMaskedShare = 0.15;
 
 /// What BERT is trained with, besides predicting words.
 enum class Variant {
   Bert,       ///< whether two sentences follow each other, from the pooled first token
   Roberta,    ///< nothing more; the pooled token is there in inference
   Distilled,  ///< no pooled token, no types of tokens; the query is scaled, not the scores
+  Masked,     ///< as Bert, but predicts the masked words alone, and attention is one kernel
   Answers,  ///< fine-tuned instead: where in the text an answer begins and ends (SQuAD), no pooled token
 };
 
@@ -37,7 +44,19 @@ struct Bert {
   TensorId dropout(const std::string& name, TensorId x) const {
     return training ? b.dropout(name, x) : x;
   }
+  TensorId fused_attention(const std::string& name, TensorId x) const {
+    const Shape shape = b.shape(x);
+    const TensorId packed = b.linear_layer(name + ".self.qkv", x, 3 * layout.width, true);
+    return attend_fused(b, name + ".self", packed,
+                        {.batch = shape[0],
+                         .heads = layout.heads,
+                         .kv_heads = layout.heads,
+                         .queries = shape[1],
+                         .keys = shape[1],
+                         .width = layout.width / layout.heads});
+  }
   TensorId self_attention(const std::string& name, TensorId x) const {
+    if (layout.variant == Variant::Masked) return fused_attention(name, x);
     const Heads heads{layout.heads, layout.width / layout.heads};
     const bool scales_query = layout.variant == Variant::Distilled;
     TensorId query = b.linear_layer(name + ".self.query", x, layout.width, true);
@@ -103,7 +122,7 @@ NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
   GraphBuilder b("bert", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;
   TensorId mask = b.input("attention_mask", {batch, 1, 1, tokens});
-  if (layout.variant != Variant::Distilled) {
+  if (layout.variant != Variant::Distilled && layout.variant != Variant::Masked) {
     mask = b.mul("extended_mask", mask, scalar(b, "lowest"));
   }
   const TensorId words = b.weight("embeddings.word.weight", {layout.vocabulary, layout.width});
@@ -121,8 +140,12 @@ NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
     return std::move(b).take();
   }
   std::optional<TensorId> next;
-  if (layout.variant == Variant::Bert) {
+  if (layout.variant == Variant::Bert || layout.variant == Variant::Masked) {
     next = b.linear_layer("cls.seq_relationship", pooled_token(b, x), 2, true);
+  }
+  if (layout.variant == Variant::Masked) {
+    const auto masked = static_cast<std::int64_t>(kMaskedShare * static_cast<double>(tokens));
+    x = b.slice("cls.masked", x, {batch, std::max<std::int64_t>(masked, 1), layout.width});
   }
   x = b.linear_layer("cls.transform.dense", x, layout.width, true);
   x = b.activation("cls.transform.gelu", x, "gelu");
@@ -151,6 +174,13 @@ std::vector<ZooEntry> bert_networks() {
        .seq_len = 512,
        .most_tokens = 512,
        .build = build<bert, BertLayout{24, 1024, 16}>},
+      {.name = "bert_large_mlperf",
+       .title = "BERT large, MLPerf's: masked words, fused attention",
+       .source = kMlperf,
+       .parameters = exact(335'141'888, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{24, 1024, 16, Variant::Masked}>},
       {.name = "bert_base_squad",
        .title = "BERT base, answers questions",
        .source = kBert,

@@ -51,7 +51,7 @@ TEST_SUITE("hwspecs/framework_profile") {
       CAPTURE(id);
       const FrameworkProfile& profile = find_framework(id);
       CHECK(profile.id == id);
-      CHECK(profile.values.size() == (profile.compiler ? 61 : 55));
+      CHECK(profile.values.size() == (profile.compiler ? 62 : 56));
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);
         CHECK(std::any_of(profile.sources.begin(), profile.sources.end(), [&](const SpecSource& s) {
@@ -109,14 +109,16 @@ TEST_SUITE("hwspecs/framework_profile") {
 
   TEST_CASE("an old version, or an old date without one, has the profile of its era") {
     const auto id = [](std::optional<std::pair<int, int>> version, std::string_view date) {
-      return find_framework("mxnet", version, date).id;
+      return find_framework("mxnet", version, date, false).id;
     };
     CHECK(id({{0, 9}}, "") == "mxnet_0");
     CHECK(id({{1, 2}}, "2016-12") == "mxnet");  // the version decides
     CHECK(id(std::nullopt, "2016-12") == "mxnet_0");
     CHECK(id(std::nullopt, "2018-05") == "mxnet");
     CHECK(id(std::nullopt, "") == "mxnet");
-    CHECK(find_framework("torch7", {{1, 0}}, "2016-01").id == "torch7");  // has no eras
+    CHECK(find_framework("torch7", {{1, 0}}, "2016-01", false).id == "torch7");  // has no eras
+    CHECK(find_framework("mxnet", std::nullopt, "2022-12", true).id == "mxnet_nvidia");
+    CHECK(find_framework("torch7", std::nullopt, "", true).id == "torch7");  // in no container
   }
 
   TEST_CASE("a profile based on another states only what differs") {

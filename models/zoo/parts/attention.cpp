@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 namespace tracecast::zoo_builders {
 namespace {
@@ -63,6 +64,21 @@ TensorId attend(GraphBuilder& b, const std::string& name, TensorId query, Tensor
   x = b.softmax(name + ".softmax", x);
   if (options.dropout) x = b.dropout(name + ".dropout", x);
   return b.matmul(name + ".context", x, value);
+}
+
+TensorId attend_fused(GraphBuilder& b, const std::string& name, TensorId packed,
+                      const AttentionAttributes& attributes) {
+  const AttentionAttributes& a = attributes;
+  Op op{.name = name + ".attention",
+        .kind = OpKind::Attention,
+        .attributes = attributes,
+        .inputs = {packed}};
+  const TensorId y = b.tensor({.name = name, .shape = {a.batch, a.queries, a.heads * a.width}});
+  const TensorId statistics =
+      b.tensor({.name = name + ".statistics", .shape = {a.batch, a.heads, a.queries}});
+  op.outputs = {y, statistics};
+  b.graph().add_op(std::move(op));
+  return y;
 }
 
 }  // namespace tracecast::zoo_builders

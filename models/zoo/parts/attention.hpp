@@ -47,6 +47,12 @@ struct ScoreOptions {
                               TensorId key, TensorId value, const ScoreOptions& options,
                               bool transpose_key = false);
 
+/// softmax(q k) v in one kernel (Dao, "FlashAttention-2", arXiv 2307.08691). `packed`: queries, keys and values side by side, batch x
+/// tokens x ((heads + 2 * kv_heads) * width); the result is batch x queries x (heads * width). Beside it the kernel keeps a
+/// statistic per head and query for the backward pass. Tensors are named NAME and NAME.statistics, the op NAME.attention.
+[[nodiscard]] TensorId attend_fused(GraphBuilder& b, const std::string& name, TensorId packed,
+                                    const AttentionAttributes& attributes);
+
 /// Root mean square norm of T5 and Llama as transformers runs it, step by step: x * rsqrt(mean(x^2) + epsilon) *
 /// weight. `constant`: a scalar.
 [[nodiscard]] TensorId rms_norm(GraphBuilder& b, const std::string& name, TensorId x,

@@ -83,8 +83,10 @@ TEST_SUITE("models/lowering/lower") {
         CAPTURE(framework);
         CAPTURE(op.name);
         REQUIRE_FALSE(lowered.candidates.empty());
-        const bool may_be_empty = op.kind == OpKind::Reshape || profile.compiler ||
-                                  (op.kind == OpKind::Activation && profile.fuses_activations);
+        const bool may_be_empty =
+            op.kind == OpKind::Reshape || profile.compiler ||
+            (op.kind == OpKind::Activation &&
+             (profile.fuses_activations || profile.fuses_batch_norm_activation));
         for (const Candidate& candidate : lowered.candidates) {
           CHECK((may_be_empty || !candidate.kernels.empty()));
           for (const Kernel& kernel : candidate.kernels) {
@@ -97,6 +99,37 @@ TEST_SUITE("models/lowering/lower") {
         }
       }
     }
+  }
+
+  TEST_CASE("a residual sum runs in a batch norm's kernel, with the activation after it") {
+    GraphBuilder b("residual", 2);
+    TensorId x = b.input("images", {2, 8, 16, 16});
+    x = b.conv_layer("first", x, 8, Window::square(3, 1, 1), false);
+    TensorId y =
+        b.batch_norm_layer("bn", b.conv_layer("conv", x, 8, Window::square(3, 1, 1), false));
+    y = b.activation("relu", b.add("sum", y, x), "relu");
+    const TensorId kept = b.add("kept", y, x);  // not after a batch norm
+    b.graph().outputs = {b.linear_layer("logits", b.flatten("flat", kept), 10, false)};
+    const NetworkGraph graph = training(std::move(b).take());
+
+    FrameworkProfile framework = find_framework("pytorch");
+    framework.batch_norm_update_kernels = 0;
+    const auto apart = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
+    framework.fuses_batch_norm_residual = true;
+    const auto fused = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
+
+    const double image = 4.0 * 2 * 8 * 16 * 16, bits = image / 32;
+    for (const char* gone : {"sum", "relu"}) {
+      CHECK(apart.at(gone).size() == 1);
+      CHECK(fused.at(gone).empty());
+    }
+    CHECK(names(fused.at("kept")) == names(apart.at("kept")));
+    double before = 0, after = 0;
+    for (const auto& [name, kernels] : apart) before += bytes(kernels);
+    for (const auto& [name, kernels] : fused) after += bytes(kernels);
+    // Gone: the sum's three images, the activation's two and its gradient's three. New: the residual and its gradient once
+    // each, and twice a bit per element.
+    CHECK(before - after == doctest::Approx(6 * image - 2 * bits));
   }
 
   TEST_CASE(

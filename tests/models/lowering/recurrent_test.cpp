@@ -62,6 +62,21 @@ const FrameworkProfile& generic() { return find_framework("generic"); }
 }  // namespace
 
 TEST_SUITE("models/lowering/recurrent") {
+  TEST_CASE("autocast runs recurrent layers in 16 bits, wide as their input is") {
+    for (const char* framework : {"pytorch", "mxnet", "tensorflow"}) {
+      CAPTURE(framework);
+      const Lowered low = lower_layers({.hidden = 128}, 10, true, find_framework(framework),
+                                       PrecisionMode::Amp, test::volta());
+      int products = 0;
+      for (const Kernel& kernel : low.kernels(Pass::Forward)) {
+        if (kernel.kernel_class != KernelClass::Gemm) continue;
+        ++products;
+        CHECK(kernel.data == Precision::Fp16);
+      }
+      CHECK(products > 0);
+    }
+  }
+
   TEST_CASE("one product for all inputs, then a step at a time") {
     const Lowered low =
         lower_layers({.hidden = 128}, 10, false, generic(), PrecisionMode::Fp32, test::volta());
