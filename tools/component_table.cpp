@@ -14,15 +14,16 @@
 namespace tracecast {
 namespace {
 
-/// Average board power and GPU utilisation of published runs (components.csv; e2e.csv has the same columns). What a row
+/// Samples per second on one GPU, average board power and GPU utilisation of published runs (e2e.csv, components.csv). What a row
 /// is follows from its metric; the job from model, GPU, batch and what the notes say of limit, clocks and optimizer.
 class ComponentTable final : public RowPredictor {
  public:
   explicit ComponentTable(const Sources& sources) : sources_(sources) {}
-  std::string_view table() const override { return "published power and utilisation"; }
-  std::string_view unit() const override { return "w_or_share"; }
+  std::string_view table() const override { return "published runs"; }
+  std::string_view unit() const override { return "samples_per_s_w_or_share"; }
   std::string_view convention() const override {
-    return "Power in W; utilisation as a share of time, its errors in points. A data set that the "
+    return "Samples per second on one GPU, input at hand; "
+           "power in W; utilisation as a share of time, its errors in points. A data set that the "
            "notes name is loaded on a host of the GPU's years; without one, data are on the GPU "
            "already. One of several GPUs "
            "is predicted as one alone. An optimizer we lack counts as adam; a batch not stated is "
@@ -33,25 +34,43 @@ class ComponentTable final : public RowPredictor {
     const RowFields row(reader);
     const std::string_view metric = row.text("metric"), unit = row.text("unit");
     const bool is_power = is_board_power(metric, unit);
-    if (!is_power && !is_gpu_utilization(metric, unit)) {
+    const bool is_rate = is_sample_rate(metric, unit);
+    if (!is_rate && !is_power && !is_gpu_utilization(metric, unit)) {
       return skip("metric " + std::string(metric) + " is not predicted from this table");
     }
     const auto value = parse_double(row.text("value"));
     if (!value) return skip("the value is a text: " + std::string(row.text("value")));
-    const PublishedJob job = read_published_job(row, sources_.gpus);
+    PublishedJob job = read_published_job(row, sources_.gpus);
     if (!job.unknown.empty()) return skip(job.unknown);
-    if (is_power && job.options.batch == 0) return skip("batch not stated");
-    RowAnswer result = is_power ? power(job) : utilization(job);
-    result.measured = is_power ? *value : *value / 100;
+    if ((is_rate || is_power) && job.options.batch == 0) return skip("batch not stated");
+    if (is_rate) {
+      if (row.text_or_empty("gpu_count") != "1") return skip("throughput of several GPUs");
+      job.options.date = row.text_or_empty("date");
+      job.options.data = JobOptions{}.data;
+    }
+    RowAnswer result = is_rate ? rate(job) : is_power ? power(job) : utilization(job);
+    result.measured = is_rate || is_power ? *value : *value / 100;
     return result;
   }
 
  private:
   struct Figures {
+    Interval samples_per_s;
     double power_w = 0, utilization = 0, log_sd = 0;
     std::string_view basis{};
     std::string error;
   };
+
+  static bool is_sample_rate(std::string_view metric, std::string_view unit) {
+    return metric == "throughput" && (unit == "images/s" || unit == "samples/s" ||
+                                      unit == "sequences/s" || unit == "sentences/s");
+  }
+
+  RowAnswer rate(const PublishedJob& job) {
+    const Figures& f = figures(job.options);
+    if (!f.error.empty()) return skip(f.error);
+    return {.measured = 0, .predicted = f.samples_per_s, .basis = f.basis, .skipped = {}};
+  }
 
   RowAnswer power(const PublishedJob& job) {
     const Figures& f = figures(job.options);
@@ -80,7 +99,8 @@ class ComponentTable final : public RowPredictor {
       return value ? std::to_string(*value) : std::string();
     };
     const std::string key = o.network + '|' + o.gpu + '|' + o.framework + '|' + o.precision + '|' +
-                            o.optimizer + '|' + o.data + '|' + std::to_string(o.batch) + '|' +
+                            o.phase + '|' + o.framework_version + '|' + o.date + '|' + o.optimizer +
+                            '|' + o.data + '|' + std::to_string(o.batch) + '|' +
                             text(o.power_limit_w) + '|' + text(o.clock_mhz) + '|' +
                             text(o.memory_clock_mhz);
     const auto known = figures_.find(key);
@@ -88,17 +108,24 @@ class ComponentTable final : public RowPredictor {
     return figures_.emplace(key, o.batch > 0 ? predict_job(o) : predict_largest(o)).first->second;
   }
 
+  static Figures failed(const InputError& error) {
+    Figures figures;
+    figures.error = error.what();
+    return figures;
+  }
+
   Figures predict_job(const JobOptions& options) const {
     try {
       const Job job = make_job(options, sources_);
       const Prediction p = tracecast::predict(job, sources_);
-      return {.power_w = p.power.avg.in_w(),
+      return {.samples_per_s = p.throughput_samples_per_s,
+              .power_w = p.power.avg.in_w(),
               .utilization = p.gpu_utilization.avg,
               .log_sd = p.log_sd,
               .basis = main_basis(p),
               .error = {}};
     } catch (const InputError& error) {
-      return {.power_w = 0, .utilization = 0, .log_sd = 0, .basis = {}, .error = error.what()};
+      return failed(error);
     }
   }
 
@@ -107,7 +134,7 @@ class ComponentTable final : public RowPredictor {
       try {
         if (plan_memory(make_job(options, sources_), sources_).fits) break;
       } catch (const InputError& error) {
-        return {.power_w = 0, .utilization = 0, .log_sd = 0, .basis = {}, .error = error.what()};
+        return failed(error);
       }
     }
     return predict_job(options);
@@ -120,7 +147,7 @@ class ComponentTable final : public RowPredictor {
 }  // namespace
 
 std::vector<TableKind> component_tables() {
-  return {{.name = "power and utilisation (components.csv)",
+  return {{.name = "published runs (e2e.csv, components.csv)",
            .required = {"gpu", "gpu_count", "framework", "precision", "model", "batch_per_gpu",
                         "metric", "value", "unit", "notes"},
            .make = [](const CsvReader&, const Sources& sources) -> std::unique_ptr<RowPredictor> {
