@@ -20,7 +20,8 @@ TEST_CASE("throughput of MLPerf training is within 15 % on average, and half of 
       {TRACECAST_PROGRAM, "validate", table->string(), "--format", "json"}, Seconds(300));
   REQUIRE(result.exit_code == 0);
   std::vector<double> errors;
-  for (const auto& row : nlohmann::json::parse(result.out)["rows"]) {
+  const auto document = nlohmann::json::parse(result.out);
+  for (const auto& row : document["rows"]) {
     if (row["skipped"].is_null()) errors.push_back(std::abs(row["error"].get<double>()));
   }
   REQUIRE(errors.size() > 440);
