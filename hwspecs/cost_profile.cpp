@@ -72,7 +72,7 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.assembled_issue; });
   add("convolution.compiled_issue", 0, 10,
       [](CostProfile& p) -> double& { return p.convolution.compiled_issue; });
-  add("convolution.winograd_issue", 0.1, 10,
+  add("convolution.winograd_issue", 0, 2,
       [](CostProfile& p) -> double& { return p.convolution.winograd_issue; });
   add("convolution.spectra_issue", 0, 10,
       [](CostProfile& p) -> double& { return p.convolution.spectra_issue; });

@@ -435,7 +435,7 @@ class CandidateBuilder {
     const double filters = number(a_.c / a_.groups) * number(a_.k);
     const Bytes transformed(100 * filters);
     open_nchw(candidate);
-    append_stream(candidate, "filter_tf", bytes(w_.elements), transformed, 25 * filters, 4);
+    append_stream(candidate, "filter_tf", bytes(w_.elements), transformed, 9 * filters, 4);
     append_main(candidate, "conv", cuda_formats_, 2.25);
     candidate.workspace += transformed + Bytes(4 * number(a_.k));
     close_nchw(candidate);
@@ -455,11 +455,16 @@ class CandidateBuilder {
     const double tiles_w = points * number(a_.k) * number(a_.c / a_.groups);
     const std::int64_t depth_c = a_.c / a_.groups, depth_k = a_.k / a_.groups,
                        batch = t * t * a_.groups;
+    // Rows of the products come in blocks of 128 in cuDNN 7, but on Kepler (data/kernels/conv_cudnn_algos.csv.gz, 512
+    // channels of 7x7 pixels, 8, 16, 32, 64, 128 images: 532, 533, 581, 833, 1466 us on TITAN Xp; alike on M60 and V100).
+    constexpr std::int64_t kRows = 128;
+    const bool in_blocks = cudnn_version_ < 8 && architecture_ != Architecture::Kepler;
+    const std::int64_t rows = in_blocks ? ceil_divide(tiles, kRows) * kRows : tiles;
     double tiles_in1 = tiles_x, tiles_in2 = tiles_w, tiles_out = tiles_y;
-    MatrixWork products{.batch = batch, .m = tiles, .n = depth_k, .k = depth_c};
+    MatrixWork products{.batch = batch, .m = rows, .n = depth_k, .k = depth_c};
     if (on_data) {
       std::swap(tiles_in1, tiles_out);
-      products = {.batch = batch, .m = tiles, .n = depth_c, .k = depth_k};
+      products = {.batch = batch, .m = rows, .n = depth_c, .k = depth_k};
     } else if (pass_ == Pass::BackwardWeights) {
       tiles_in2 = tiles_y, tiles_out = tiles_w;
       products = {.batch = batch, .m = depth_k, .n = depth_c, .k = tiles, .transpose_b = true};
@@ -469,8 +474,9 @@ class CandidateBuilder {
     const double operations = 2 * number(t);
     Candidate& candidate = add(Algorithm::WinogradNonfused, 7);
     open_nchw(candidate);
-    append_stream(candidate, "data_tf", bytes(in1_.elements), bytes(tiles_in1), tiles_in1,
-                  operations);
+    // A thread transforms a tile: it works for the pixels that the tile covers, as that of the output does.
+    append_stream(candidate, "data_tf", bytes(in1_.elements), bytes(tiles_in1),
+                  tiles_in1 * number(m * m) / points, operations);
     append_stream(candidate, pass_ == Pass::BackwardWeights ? "delta_tf" : "filter_tf",
                   bytes(in2_.elements), bytes(tiles_in2), tiles_in2, operations);
     Kernel& product = append_products(candidate, formats, products);

@@ -71,15 +71,21 @@ double pass_factor(const Kernel& kernel, const ConvAttributes& s, const Convolut
   return kernel.pass == Pass::BackwardData ? p.backward_data : 1.0;
 }
 
+/// Outputs of a block of fused Winograd. The kernels' names say them in tiles of 2x2 outputs: tile228 is (2, 4, 16).
 struct WinogradBlock {
   int images, height, width;
 };
-constexpr std::array<WinogradBlock, 5> kWinogradBlocks = {
-    {{1, 8, 16}, {4, 4, 8}, {2, 8, 8}, {2, 4, 16}, {4, 2, 16}}};
+constexpr std::array<WinogradBlock, 5> kAssembledBlocks = {
+    {{1, 8, 16}, {2, 4, 16}, {4, 2, 16}, {2, 8, 8}, {4, 4, 8}}};
+constexpr std::array<WinogradBlock, 2> kAmpereBlocks = {{{1, 8, 16}, {4, 8, 4}}};
 
-std::span<const WinogradBlock> winograd_blocks(Architecture architecture) {
-  if (architecture <= Architecture::Pascal) return kWinogradBlocks;
-  return std::span(kWinogradBlocks).first(architecture >= Architecture::Ampere ? 2 : 1);
+std::span<const WinogradBlock> winograd_blocks(Architecture architecture, double cudnn_version) {
+  if (architecture >= Architecture::Ampere) return kAmpereBlocks;
+  const std::span all(kAssembledBlocks);
+  if (architecture == Architecture::Kepler || architecture >= Architecture::Volta) {
+    return all.first(1);
+  }
+  return cudnn_version < 8 ? all.first(3) : all;
 }
 
 /// First cuDNN with the kernels that the efficiencies were fitted to; what came before loses `old_kernels`.
@@ -99,7 +105,7 @@ Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
   const double reduced = static_cast<double>(data ? s.k : s.c) / groups;
   const double produced = static_cast<double>(data ? s.c : s.k) / groups;
   double tiles = 0;
-  for (const WinogradBlock& block : winograd_blocks(gpu.architecture)) {
+  for (const WinogradBlock& block : winograd_blocks(gpu.architecture, work.cudnn_version)) {
     const double count = std::ceil(static_cast<double>(s.n) / block.images) *
                          std::ceil(height / block.height) * std::ceil(width / block.width);
     if (tiles == 0 || count < tiles) tiles = count;
@@ -112,7 +118,7 @@ Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
   const double steps = up_to_multiple(reduced, 8) + profile.convolution.prologue_steps;
   const double rate =
       machine.arithmetic.in_si() / sms *
-      issue_efficiency(gpu, best_issue_cycles(gpu, profile) * profile.convolution.winograd_issue,
+      issue_efficiency(gpu, best_issue_cycles(gpu, profile) + profile.convolution.winograd_issue,
                        profile) *
       age_factor(work, profile.convolution);
   const double busy = 2.0 * 32 * 128 * (9 / 2.25) * waves / rate;

@@ -24,7 +24,9 @@ namespace tracecast::cost {
 ///   blocks = ceil(n/nb) ceil(p/th) ceil(q/tw) ceil(k/32) over the library's block shapes (nb, th, tw) of 128 outputs
 ///   busy    = 2 * 32 * 128 * 9/2.25 * waves / (arithmetic/SMs * efficiency);  wait = winograd_step_cycles / clock
 ///   compute = (ceil8(c) + prologue) * (busy^3 + (wait * max(blocks/SMs / 2, 1))^3)^(1/3)
-/// Block shapes: (1,8,16) everywhere, and on Pascal and older (2,8,8) (2,4,16) (4,2,16) (4,4,8), Ampere on (4,4,8).
+/// Block shapes, as the kernels' names say them (tile148, tile228, ...): (1,8,16) everywhere; Maxwell and Pascal also (2,4,16)
+/// (4,2,16), from cuDNN 8 on (2,8,8) (4,4,8) too; Ampere (4,8,4). `efficiency` is that of the best inner loop with winograd_issue
+/// cycles more, for the additions of the transforms: as many whoever wrote the loop.
 ///
 /// Direct (depthwise): direct_cycles of an SM per output and tap of the filter, times the stride, whose loads take as many
 /// more transactions. Two GPUs apart by six years agree on the cycles: the loads and their addresses, not the lanes, decide.

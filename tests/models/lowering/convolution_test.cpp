@@ -292,6 +292,17 @@ TEST_SUITE("models/lowering/convolution") {
       CHECK(flops(find(candidates(a, pass), Algorithm::WinogradNonfused), true) ==
             2.0 * 36 * (16 * 4) * 32 * 64);
     }
+    // Rows, tiles of the images, come in blocks of 128 in cuDNN 7, but on Kepler. Those of weight gradients are channels.
+    const auto rows = [&](Pass pass, const GpuSpec& gpu, double cudnn_version) {
+      const auto list = convolution_candidates(a, pass, PrecisionMode::Fp32, ImageLayout::Nchw, gpu,
+                                               cudnn_version);
+      return flops(find(list, Algorithm::WinogradNonfused), true) / (2.0 * 36 * 32 * 64);
+    };
+    CHECK(rows(Pass::Forward, test::volta(), 7.6) == 128);
+    CHECK(rows(Pass::BackwardData, test::volta(), 7.6) == 128);
+    CHECK(rows(Pass::BackwardWeights, test::volta(), 7.6) == 64);
+    CHECK(rows(Pass::Forward, test::kepler(), 7.6) == 64);
+    CHECK(rows(Pass::Forward, test::volta(), 8) == 64);
     // One image costs as much as sixteen: cuDNN pads them.
     const ConvAttributes one = square(1, 32, 8, 64, 3);
     CHECK(flops(find(candidates(one, Pass::Forward), Algorithm::WinogradNonfused), true) ==

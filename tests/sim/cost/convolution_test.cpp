@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "sim/cost/issue.hpp"
 #include "sim/cost/price.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
@@ -107,6 +109,51 @@ TEST_CASE("fused Winograd works on the channels of one group at a time") {
   shape.groups = 2;
   CHECK(compute_us(convolution(shape, Algorithm::WinogradFused), simple_gpu(), simple_profile()) ==
         doctest::Approx(whole / 2).epsilon(0.001));
+}
+
+TEST_CASE("blocks of fused Winograd are those that the kernels' names say") {
+  // Blocks of 128 outputs that 1280 images of 32 channels need, ten to a wave, 2*32*128*4*8 flop at 128 GFLOP/s each.
+  const struct {
+    const char* what;
+    Architecture architecture;
+    double cudnn_version;
+    std::int64_t pixels;
+    double blocks_per_image;
+  } rows[] = {
+      {"tile148: one block of 8x16", Architecture::Volta, 7.6, 7, 1},
+      {"7 rows of 8 by 4 columns of 16", Architecture::Volta, 7.6, 56, 28},
+      {"Kepler's kernel alike", Architecture::Kepler, 7.6, 14, 2},
+      {"tile418: 7 rows of 2, 4 images", Architecture::Pascal, 7.6, 14, 7 / 4.0},
+      {"tile228: 7 rows of 4 by 2 columns of 16, 2 images", Architecture::Maxwell, 7.6, 28, 7},
+      {"tile244 of cuDNN 8: 7 by 7 of 8x8, 2 images", Architecture::Pascal, 8.9, 56, 49 / 2.0},
+      {"tile442: 1 by 2 of 8x4, 4 images", Architecture::Ampere, 8.9, 7, 2 / 4.0}};
+  for (const auto& row : rows) {
+    CAPTURE(row.what);
+    Kernel kernel = convolution(same_size(1280, 8, row.pixels, 32, 3), Algorithm::WinogradFused);
+    std::get<ConvWork>(kernel.work).cudnn_version = row.cudnn_version;
+    GpuSpec gpu = simple_gpu();
+    gpu.architecture = row.architecture;
+    CHECK(compute_us(kernel, gpu, simple_profile()) ==
+          doctest::Approx(128 * row.blocks_per_image * 2.048).epsilon(0.001));
+  }
+}
+
+TEST_CASE("the transforms' additions cost fused Winograd as many cycles whoever wrote the loop") {
+  // Issue cycles of 1 and 1.5 with 0.5 more: 32 lanes 1 / (1 + 1.5^3)^(1/3), Kepler's 48 (2/3) / (8/27 + 2^3)^(1/3).
+  CostProfile profile = simple_profile();
+  set_parameter(profile, "convolution.assembled_issue", 1);
+  set_parameter(profile, "convolution.compiled_issue", 1.5);
+  const Kernel kernel = convolution(same_size(1280, 8, 16, 32, 3), Algorithm::WinogradFused);
+  const auto slower = [&](const GpuSpec& gpu) {
+    set_parameter(profile, "convolution.winograd_issue", 0);
+    const double without = compute_us(kernel, gpu, profile);
+    set_parameter(profile, "convolution.winograd_issue", 0.5);
+    return compute_us(kernel, gpu, profile) / without;
+  };
+  CHECK(slower(with_lanes(32, Architecture::Maxwell)) ==
+        doctest::Approx(std::cbrt((1 + 1.5 * 1.5 * 1.5) / (1 + 1))).epsilon(0.001));
+  CHECK(slower(with_lanes(48, Architecture::Kepler)) ==
+        doctest::Approx(std::cbrt((8 / 27.0 + 8) / (8 / 27.0 + 1.5 * 1.5 * 1.5))).epsilon(0.001));
 }
 
 TEST_CASE("a product of spectra is four real ones on tiles of 64 or 32") {

@@ -51,6 +51,7 @@ inline CostProfile simple_profile() {
   set("gemm.step_latencies", 0);
   set("convolution.assembled_issue", 0);
   set("convolution.compiled_issue", 0);
+  set("convolution.winograd_issue", 0);
   set("convolution.spectra_issue", 0);
   set("convolution.winograd_step_cycles", 1);
   set("convolution.tile_overhead", 0);
