@@ -57,7 +57,7 @@ struct ConvolutionParameters {
   double assembled_issue = 0;  ///< in kernels of cuDNN's assembler, Maxwell on
   double compiled_issue =
       0;  ///< in kernels of the compiler: all of Kepler's, the others' IMPLICIT_GEMM and GEMM
-  double winograd_issue = 0;  ///< in F(2x2,3x3) in one kernel, over assembled_issue
+  double winograd_issue = 0;  ///< more, for the transforms of F(2x2,3x3) in one kernel
   double spectra_issue = 0;   ///< in products of complex numbers, per real multiply-add
   double tile_overhead = 0;   ///< as gemm.tile_overhead, of convolution kernels
   double prologue_steps = 0;  ///< as gemm.prologue_steps, of convolution kernels

@@ -39,7 +39,8 @@ namespace tracecast::lowering {
 ///                      times fewer multiplications; workspace 100 (c/groups) k + 4 k B
 ///   WinogradNonfused   stride 1, dilation 1, all passes; 3x3: F(4x4,3x3), t = 6;
 ///                      5x5 (not in half width): F(9x9,5x5), t = 13; images are padded to a
-///                      multiple of 16, tiles = n16 ceil(p/m) ceil(q/m);
+///                      multiple of 16, tiles = n16 ceil(p/m) ceil(q/m); cuDNN 7
+///                      multiplies them in blocks of 128 (Kepler: as many as there are);
 ///                      workspace e t^2 (ck/groups + (c+k) tiles)
 ///
 /// Int8 has one candidate, ImplicitPrecomputedGemm without workspace, with padded channels (cuDNN
