@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -81,42 +82,70 @@ StudyAnswer loaded_saturation(const StudyArguments& args, StudyContext& context)
   return answer;
 }
 
-ManyGpus spread(const StudyArguments& args, std::int64_t gpus, const StudyContext& context,
-                Job& job) {
+/// How many samples a GPU gets, of `gpus`: "batch=" of each GPU, or "total_batch=", which the program divides among them.
+struct BatchPerGpu {
+  std::int64_t batch = 0;
+  bool is_total = false;
+  [[nodiscard]] std::int64_t of(std::int64_t gpus) const {
+    return is_total ? std::max<std::int64_t>(batch / gpus, 1) : batch;
+  }
+};
+
+/// Mean of the answers at every batch that is named: studies print one figure for several.
+StudyAnswer mean_over_batches(const StudyArguments& args,
+                              const std::function<StudyAnswer(BatchPerGpu)>& answer_at) {
+  const std::int64_t total = args.integer("total_batch", 0);
+  if (total > 0) return answer_at({total, true});
+  const std::vector<std::int64_t> batches = args.integers("batch");
+  StudyAnswer mean{0, ""};
+  for (const std::int64_t batch : batches) {
+    const StudyAnswer answer = answer_at({batch});
+    const std::string at = batches.size() > 1 ? fmt::format("batch {}: ", batch) : "";
+    mean.why += (mean.why.empty() ? "" : "; ") + at + answer.why;
+    if (!answer.value) return {std::nullopt, mean.why};
+    *mean.value += *answer.value / static_cast<double>(batches.size());
+  }
+  return mean;
+}
+
+ManyGpus spread(const StudyArguments& args, BatchPerGpu batch, std::int64_t gpus,
+                const StudyContext& context, Job& job) {
   const ClusterOptions cluster{
       .machine = args.text("machine"), .file = {}, .gpus = gpus, .nodes = std::int64_t{1}};
-  job = make_job(options_of(args, args.integer("batch")), context.sources);
+  job = make_job(options_of(args, batch.of(gpus)), context.sources);
   SpreadOptions options{.strategy = args.text("strategy", "")};
   return predict_many(job, context.sources,
                       make_cluster(cluster, job.gpu.id, context.sources).fabric, options);
 }
 
-/// "box_speedup ... batch= gpus= over=": throughput of so many GPUs of the box over that of fewer, batch per GPU.
+/// "box_speedup ... batch=64,256 gpus= over=": throughput of so many GPUs of the box over that of fewer, batch per GPU.
 StudyAnswer box_speedup(const StudyArguments& args, StudyContext& context) {
-  Job job;
   const std::int64_t gpus = args.integer("gpus"), over = args.integer("over", 1);
-  const ManyGpus many = spread(args, gpus, context, job);
-  const ManyGpus fewer = spread(args, over, context, job);
-  const double now = many.throughput_samples_per_s.value;
-  const double before = fewer.throughput_samples_per_s.value;
-  return {now / before,
-          fmt::format("{} on {} GPUs, {} on {}; exchange not hidden: {:.0f} % of the step",
-                      three_digits(now), gpus, three_digits(before), over,
-                      100 * (many.step.parts.communication + many.step.parts.host_update) /
-                          many.step.step_time)};
+  return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
+    Job job;
+    const ManyGpus many = spread(args, batch, gpus, context, job);
+    const ManyGpus fewer = spread(args, batch, over, context, job);
+    const double now = many.throughput_samples_per_s.value;
+    const double before = fewer.throughput_samples_per_s.value;
+    return {now / before, fmt::format("{} samples/s on {} GPUs, {} on {}", three_digits(now), gpus,
+                                      three_digits(before), over)};
+  });
 }
 
-/// "box_utilization ... batch= gpus= figure=avg|max": of the GPUs of the box, in per cent.
+/// "box_utilization ... batch=64,256 gpus= figure=avg|max": of the GPUs of the box, in per cent.
 StudyAnswer box_utilization(const StudyArguments& args, StudyContext& context) {
-  Job job;
-  const ManyGpus many = spread(args, args.integer("gpus"), context, job);
-  const Range& use = many.step.utilization.front();
   const bool wants_max = args.text("figure") == "max";
-  return {100 * (wants_max ? use.max : use.avg),
-          fmt::format("a step of {} ms, {:.0f} % of it in exchange that nothing hides",
-                      three_digits(many.step.step_time.in_ms()),
-                      100 * (many.step.parts.communication + many.step.parts.host_update) /
-                          many.step.step_time)};
+  const std::int64_t gpus = args.integer("gpus");
+  return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
+    Job job;
+    const ManyGpus many = spread(args, batch, gpus, context, job);
+    const Range& use = many.step.utilization.front();
+    return {100 * (wants_max ? use.max : use.avg),
+            fmt::format("a step of {} ms, {:.0f} % of it in exchange that nothing hides",
+                        three_digits(many.step.step_time.in_ms()),
+                        100 * (many.step.parts.communication + many.step.parts.host_update) /
+                            many.step.step_time)};
+  });
 }
 
 /// The step of a data-parallel job on each of its GPUs, as one that shares them: its kernels, then waiting.
@@ -129,36 +158,52 @@ ColocatedJob as_neighbour(const Job& job, const ManyGpus& many) {
   return result;
 }
 
-/// "box_together ... batch= gpus= each=": time of two like trainings at once over that of one after the other on all
-/// `gpus`. `each` of the GPUs for each of the two: all of them, shared in time slices, or half, side by side. With
-/// as=alone: over the time of one on all.
-StudyAnswer box_together(const StudyArguments& args, StudyContext& context) {
-  Job job;
-  const std::int64_t gpus = args.integer("gpus"), each = args.integer("each");
-  const ManyGpus all = spread(args, gpus, context, job);
-  const double samples_per_s = all.throughput_samples_per_s.value;
-  const bool over_one = args.text("as", "sequence") == "alone";
-  double together = 0;  // samples per second of one of the two
-  std::string why;
-  if (each < gpus) {
-    const ManyGpus half = spread(args, each, context, job);
-    together = half.throughput_samples_per_s.value;
-    why = fmt::format("{} samples/s on {} GPUs, {} on {}", three_digits(together), each,
-                      three_digits(samples_per_s), gpus);
-  } else {
-    const ColocatedJob one = as_neighbour(job, all);
-    const ColocatedJob pair[] = {one, one};
-    const Colocation shared = colocate(pair, shared_box(job, context.sources, false));
-    if (!shared.fits) return {std::nullopt, "two do not fit into the memory of one GPU"};
-    const double rate = shared.jobs.front().normalized_rate();
-    together = samples_per_s * rate;
-    why = fmt::format(
-        "each of two on the same GPUs runs at {:.0f} % of alone, whose kernels take "
-        "{:.0f} % of the step",
-        100 * rate, 100 * all.step.utilization.front().avg);
+/// Rate of one of two like jobs on the same GPUs over its rate alone: mean over how much later the second one starts,
+/// within a step. Nobody starts two in the same microsecond, and steps vary, so that every lag comes up; without the
+/// lag two alike would meet on the GPU in every step.
+double rate_beside_another(ColocatedJob one, const SharedBox& box) {
+  constexpr int kLags = 16;
+  const Seconds step = colocate({&one, 1}, box).jobs.front().alone;
+  double time = 0;
+  for (int i = 0; i < kLags; ++i) {
+    ColocatedJob later = one;
+    later.start = step * ((i + 0.5) / kLags);
+    const ColocatedJob pair[] = {one, later};
+    time += 1 / colocate(pair, box).jobs.front().normalized_rate();
   }
-  const double one_after_the_other = (over_one ? 1.0 : 2.0) / samples_per_s;
-  return {1 / together / one_after_the_other, why};
+  return kLags / time;
+}
+
+/// Two like trainings at once on all `gpus`, in time slices: time over that of one on all, or of both after each other.
+StudyAnswer on_the_same_gpus(const Job& job, const ManyGpus& all, bool over_one,
+                             const StudyContext& context) {
+  const ColocatedJob one = as_neighbour(job, all);
+  const SharedBox box = shared_box(job, context.sources, false);
+  if (one.device_memory * 2.0 > box.gpu_memory) {
+    return {std::nullopt, "two do not fit into the memory of one GPU"};
+  }
+  const double rate = rate_beside_another(one, box);
+  return {(over_one ? 1.0 : 0.5) / rate,
+          fmt::format("each runs at {:.0f} % of alone, whose kernels take {:.0f} % of the step",
+                      100 * rate, 100 * all.step.utilization.front().avg)};
+}
+
+/// "box_together ... batch=|total_batch= gpus= each=": time of two like trainings at once over that of one after the
+/// other on all `gpus`. `each` of the GPUs for each of the two: all of them, shared in time slices, or half, side by
+/// side. With as=alone: over the time of one on all.
+StudyAnswer box_together(const StudyArguments& args, StudyContext& context) {
+  const std::int64_t gpus = args.integer("gpus"), each = args.integer("each");
+  const bool over_one = args.text("as", "sequence") == "alone";
+  return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
+    Job job;
+    const ManyGpus all = spread(args, batch, gpus, context, job);
+    if (each == gpus) return on_the_same_gpus(job, all, over_one, context);
+    const double now = all.throughput_samples_per_s.value;
+    const double on_half = spread(args, batch, each, context, job).throughput_samples_per_s.value;
+    return {(over_one ? 1.0 : 0.5) * now / on_half,
+            fmt::format("{} samples/s on {} GPUs, {} on {}", three_digits(on_half), each,
+                        three_digits(now), gpus)};
+  });
 }
 
 }  // namespace

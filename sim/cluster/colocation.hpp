@@ -27,6 +27,7 @@ struct KernelDemand {
 /// One of the jobs that share a GPU, or the box.
 struct ColocatedJob {
   StepProgram program;  ///< host times as if each thread had a core to itself; has kernels
+  Seconds start{};      ///< later than the box; alike jobs that start at once run in step for ever
   std::vector<KernelDemand> demands;  ///< one per kernel; read with MPS only
   Bytes device_memory{};              ///< of one process
   int processes = 1;    ///< alike, side by side; the job counts the steps of one of them

@@ -12,7 +12,10 @@ constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 }  // namespace
 
 SharedProcess::SharedProcess(const ColocatedJob& job, double speed)
-    : job_(job), program_(job.program), begin_time_(ticks(job.program.step_overhead / speed)) {
+    : job_(job),
+      program_(job.program),
+      begin_time_(ticks(job.program.step_overhead / speed)),
+      start_(ticks(job.start)) {
   TRACECAST_CHECK(!program_.kernels.empty(), "a co-located step has kernels");
   for (const ProgramKernel& kernel : program_.kernels) {
     kernel_times_.push_back(ticks(kernel.duration));
@@ -57,7 +60,7 @@ std::optional<Time> SharedProcess::begin_host() {
   if (host_state_ == HostState::Begin) {
     if (!can_begin_step()) return std::nullopt;
     host_busy_ = true;
-    return begin_time_;
+    return step_ == 0 ? begin_time_ + start_ : begin_time_;
   }
   const ProgramOp& op = program_.ops[op_];
   if (op.waits_for_gpu && kernel_ == op.first_kernel && !stream_is_empty()) return std::nullopt;

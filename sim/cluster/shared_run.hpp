@@ -58,7 +58,7 @@ class SharedProcess {
   const ColocatedJob& job_;
   const StepProgram& program_;
   std::vector<Time> kernel_times_, launch_times_;
-  Time begin_time_, worker_task_, read_, pin_, decode_, copy_;
+  Time begin_time_, start_, worker_task_, read_, pin_, decode_, copy_;
   bool has_input_ = false, needs_copy_ = false;
 
   HostState host_state_ = HostState::Begin;

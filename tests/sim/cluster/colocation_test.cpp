@@ -123,6 +123,23 @@ TEST_CASE("one's kernels run while the other's host works") {
   CHECK(result.normalized_sum() == doctest::Approx(2).epsilon(0.01));
 }
 
+TEST_CASE(
+    "two alike that start at once meet on the GPU in every step, some time apart they need not") {
+  // 4 ms of kernel after 6 ms of host, alone 10 ms. In step: both ask for the GPU at once and get it in turns, so that a
+  // step takes 6 ms and up to 2 x 4. The second 5 ms later: the first is through when it asks.
+  ColocatedJob first = steady_job(1, ms(4), ms(6)), later = first;
+  const SharedBox box = box_with(ms(0.5), ms(0));
+  const Colocation at_once = run({first, later}, box);
+  later.start = ms(5);
+  const Colocation apart = run({first, later}, box);
+  for (const std::size_t job : {0, 1}) {
+    CHECK(at_once.jobs[job].together >= ms(13));
+    CHECK(at_once.jobs[job].together <= ms(14));
+    CHECK(apart.jobs[job].together.in_ms() == doctest::Approx(10).epsilon(1e-6));
+    CHECK(apart.jobs[job].alone.in_ms() == doctest::Approx(10).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("with MPS kernels that leave room overlap, others share") {
   SharedBox box = box_with(ms(1), ms(0.5));
   box.mps = true;

@@ -1,0 +1,28 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tools/study.hpp"
+
+namespace tracecast {
+namespace {
+
+TEST_SUITE_BEGIN("validation/wisc_study");
+
+/// University of Wisconsin, comparing ML hardware: four V100 in one box. How it was read, and which readings were chosen
+/// after its rows had been seen: sim/cluster/notes/0007-colocation.md.
+TEST_CASE("four V100 in one box gain, wait and are shared as in the Wisconsin study") {
+  const Study& study = find_study("s_wisc");
+  const auto results = run_study(study, load_sources({}));
+  CHECK(results.size() == 7);
+  for (const StudyResult& result : results) {
+    CAPTURE(result.row->id);
+    MESSAGE(result.row->id << ": " << result.predicted.value_or(0));
+    CHECK(result.agrees);
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast
