@@ -1,11 +1,5 @@
 #include "traces/json_scanner.hpp"
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
-#include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "sim/base/error.hpp"
@@ -16,34 +10,7 @@ namespace {
 constexpr std::size_t kWindowBytes = std::size_t{256} << 10;
 constexpr std::size_t kLongestToken = std::size_t{16} << 20;
 constexpr int kDeepest = 256;
-/// Bytes behind the window's end that may be looked at.
-constexpr std::size_t kSlack = 32;
-
-bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
-bool ends_plain(char c) {
-  return c == ',' || c == '}' || c == ']' || c == ':' || c == '"' || c == '{' || c == '[' ||
-         is_blank(c) || c == '\0';
-}
-
-/// First of `a`, `b`, `c`, `d`, `e` at or after `at`; `end` or later when there is none before it. Reads up to
-/// 15 bytes from `end` on.
-template <char... wanted>
-const char* find_any(const char* at, const char* end) {
-#ifdef __SSE2__
-  for (; at < end; at += 16) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    __m128i hits = _mm_setzero_si128();
-    ((hits = _mm_or_si128(hits, _mm_cmpeq_epi8(bytes, _mm_set1_epi8(wanted)))), ...);
-    const auto mask = static_cast<unsigned>(_mm_movemask_epi8(hits));
-    if (mask != 0) return at + std::countr_zero(mask);
-  }
-  return end;
-#else
-  while (at < end && ((*at != wanted) && ...)) ++at;
-  return at;
-#endif
-}
+using json::kSlack;
 
 /// Appends a code point as UTF-8.
 void append_utf8(std::string& text, std::uint32_t code) {
@@ -132,25 +99,22 @@ bool JsonScanner::refill() {
   return count > 0;
 }
 
-/// The next byte that is no blank, not consumed; zero at the end.
-char JsonScanner::next_significant() {
+char JsonScanner::next_significant_slowly() {
   for (;;) {
-    while (is_blank(*at_)) ++at_;
+    at_ = json::skip_blanks(at_);
     if (at_ < end_) return *at_;
     at_ = end_;
     if (!refill()) return '\0';
   }
 }
 
-JsonKind JsonScanner::peek() {
-  const char c = next_significant();
+void JsonScanner::refuse_next(const std::string& expected) const {
+  if (at_ == end_) refuse("the end of the file", "more JSON");
+  refuse(shown(*at_), expected);
+}
+
+JsonKind JsonScanner::kind_of_rare(char c) const {
   switch (c) {
-    case '{':
-      return JsonKind::Object;
-    case '[':
-      return JsonKind::Array;
-    case '"':
-      return JsonKind::String;
     case 't':
     case 'f':
     case 'n':
@@ -160,9 +124,7 @@ JsonKind JsonScanner::peek() {
     case '-':
       return JsonKind::Number;
     default:
-      if (c >= '0' && c <= '9') return JsonKind::Number;
-      if (at_ == end_) refuse("the end of the file", "more JSON");
-      refuse(shown(c), "a JSON value");
+      refuse_next("a JSON value");
   }
 }
 
@@ -180,52 +142,14 @@ void JsonScanner::enter_array() {
   first_ = true;
 }
 
-/// Consumes what stands between members; `open` says whether another one follows.
-void JsonScanner::expect_value_separator(char closing, bool& open) {
-  char c = next_significant();
-  if (c == closing) {
-    ++at_;
-    --depth_;
-    first_ = open = false;
-    return;
-  }
-  if (!first_) {
-    if (c != ',') {
-      if (at_ == end_) refuse("the end of the file", "more JSON");
-      refuse(shown(c), std::string("\",\" or \"") + closing + "\"");
-    }
-    ++at_;
-    c = next_significant();
-  }
-  if (at_ == end_) refuse("the end of the file", "more JSON");
-  first_ = false;
-  open = true;
-}
-
-bool JsonScanner::next_key(std::string_view& key) {
-  bool open = false;
-  expect_value_separator('}', open);
-  if (!open) return false;
-  if (*at_ != '"') refuse(shown(*at_), "a name in quotes");
-  key = string_token();
-  // The colon follows at once in nearly every file; a refill here must not move the key.
-  if (at_ < end_ && *at_ == ':') {
-    ++at_;
-    return true;
-  }
+/// The way to the colon where it does not follow at once. A refill on it must not move the key.
+void JsonScanner::finish_key(std::string_view& key) {
   if (key.data() != scratch_.data()) {
     scratch_.assign(key);
     key = scratch_;
   }
   if (next_significant() != ':') refuse(at_ == end_ ? "the end of the file" : shown(*at_), "\":\"");
   ++at_;
-  return true;
-}
-
-bool JsonScanner::next_element() {
-  bool open = false;
-  expect_value_separator(']', open);
-  return open;
 }
 
 /// Goes from within a string behind its closing quote; whether it held escapes. Bytes of a longer string that nobody
@@ -233,7 +157,7 @@ bool JsonScanner::next_element() {
 bool JsonScanner::skip_string_rest() {
   bool escaped = false;
   for (;;) {
-    at_ = find_any<'"', '\\'>(at_, end_);
+    at_ = json::find_any<'"', '\\'>(at_, end_);
     if (at_ >= end_) {
       at_ = end_;
       if (!refill()) refuse("the end of the file", "the end of a string");
@@ -246,7 +170,8 @@ bool JsonScanner::skip_string_rest() {
   }
 }
 
-std::string_view JsonScanner::string_token() {
+/// A string that has escapes, or goes on behind the window.
+std::string_view JsonScanner::rest_of_string_token() {
   token_ = ++at_;
   const bool escaped = skip_string_rest();
   const std::string_view content(token_, static_cast<std::size_t>(at_ - 1 - token_));
@@ -280,11 +205,11 @@ void JsonScanner::unescape(std::string_view raw) {
   }
 }
 
-/// A number or literal: what stands until something that cannot belong to it.
-std::string_view JsonScanner::plain_token() {
+/// A number or literal that may go on behind the window.
+std::string_view JsonScanner::rest_of_plain_token() {
   token_ = at_;
   for (;;) {
-    while (!ends_plain(*at_)) ++at_;
+    while (!json::ends_plain(*at_)) ++at_;
     if (at_ < end_ || !refill()) break;
   }
   const std::string_view content(token_, static_cast<std::size_t>(at_ - token_));
@@ -293,16 +218,8 @@ std::string_view JsonScanner::plain_token() {
   return content;
 }
 
-std::string_view JsonScanner::text() {
-  switch (peek()) {
-    case JsonKind::String:
-      return string_token();
-    case JsonKind::Number:
-    case JsonKind::Literal:
-      return plain_token();
-    default:
-      refuse(*at_ == '{' ? "an object" : "an array", "a single value");
-  }
+void JsonScanner::refuse_container() const {
+  refuse(*at_ == '{' ? "an object" : "an array", "a single value");
 }
 
 std::string_view JsonScanner::raw() {
@@ -313,18 +230,17 @@ std::string_view JsonScanner::raw() {
     ++at_;
     (void)skip_string_rest();
   } else {
-    skip_container();
+    skip_container("");
   }
   const std::string_view content(token_, static_cast<std::size_t>(at_ - token_));
   token_ = nullptr;
   return content;
 }
 
-/// Goes behind the container that begins at `at_`.
-void JsonScanner::skip_container() {
-  std::string closing;  // what the open brackets wait for
+/// Goes behind the container that begins at `at_`; or out of open ones, which wait for `closing`, innermost last.
+void JsonScanner::skip_container(std::string closing) {
   do {
-    at_ = find_any<'"', '{', '}', '[', ']'>(at_, end_);
+    at_ = json::find_any<'"', '{', '}', '[', ']'>(at_, end_);
     if (at_ >= end_) {
       at_ = end_;
       if (!refill()) refuse("the end of the file", "more JSON");
@@ -344,19 +260,10 @@ void JsonScanner::skip_container() {
   } while (!closing.empty());
 }
 
-void JsonScanner::skip() {
-  switch (peek()) {
-    case JsonKind::Number:
-    case JsonKind::Literal:
-      (void)plain_token();
-      return;
-    case JsonKind::String:
-      ++at_;
-      (void)skip_string_rest();
-      return;
-    default:
-      skip_container();
-  }
+void JsonScanner::leave_object() {
+  --depth_;
+  first_ = false;
+  skip_container("}");
 }
 
 bool JsonScanner::at_end() { return next_significant() == '\0' && at_ == end_; }

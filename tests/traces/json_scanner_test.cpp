@@ -125,6 +125,83 @@ TEST_CASE("raw gives a value with all its brackets") {
   CHECK_FALSE(json.next_key(key));
 }
 
+TEST_CASE("numbers of the usual form are read at once, others left to be read as text") {
+  struct Row {
+    const char *json, *whole, *thousandths;  // "" = not taken
+  };
+  const Row rows[] = {
+      {"7", "7", "7000"},
+      {"0", "0", "0"},
+      {"999999999999999999", "999999999999999999", ""},
+      {"1000000000000000000", "", ""},
+      {"1669783687464181", "1669783687464181", "1669783687464181000"},
+      {"1669783687464181.25", "", "1669783687464181250"},
+      {"2000000000000000", "2000000000000000", "2000000000000000000"},
+      {"2000000000000000.001", "", ""},
+      {"9999999999999999.999", "", ""},
+      {"12.345", "", "12345"},
+      {"12.3456", "", ""},
+      {"12.", "", ""},
+      {"-5", "", ""},
+      {"1e3", "", ""},
+      {"\"5\"", "", ""},
+      {"[5]", "", ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.json);
+    for (const std::size_t piece : {1, 3, 100}) {
+      const auto read = [&](bool is_whole) {
+        Text source("[" + std::string(row.json) + ", 6]", piece);
+        JsonScanner json(source, "t.json");
+        json.enter_array();
+        REQUIRE(json.next_element());
+        std::int64_t value = 0;
+        const bool is_taken = is_whole ? json.take_whole(value) : json.take_thousandths(value);
+        std::string found = is_taken ? std::to_string(value) : "";
+        if (!is_taken) CHECK(json.raw() == row.json);
+        REQUIRE(json.next_element());
+        CHECK(json.text() == "6");
+        return found;
+      };
+      // A number that ends where the piece does may go on in the next one.
+      const std::string whole = read(true), thousandths = read(false);
+      CHECK((whole == row.whole || (piece < 100 && whole.empty())));
+      CHECK((thousandths == row.thousandths || (piece < 100 && thousandths.empty())));
+    }
+  }
+}
+
+TEST_CASE("what is left of an object is skipped, and reading goes on behind it") {
+  const std::string text =
+      R"([{"a": 1, "b": {"c": [1, "}"]}, "d": "\"}"}, {"a": 2}, {"a": {"b": 3, "e": []}, "f": 4}, 5])";
+  for (const std::size_t piece : {1, 2, 7, 1000}) {
+    CAPTURE(piece);
+    Text source(text, piece);
+    JsonScanner json(source, "t.json");
+    std::string_view key;
+    json.enter_array();
+    for (const char* first : {"1", "2"}) {
+      REQUIRE(json.next_element());
+      json.enter_object();
+      REQUIRE(json.next_key(key));
+      CHECK(json.text() == first);
+      json.leave_object();
+    }
+    REQUIRE(json.next_element());
+    json.enter_object();
+    REQUIRE(json.next_key(key));
+    json.enter_object();
+    json.leave_object();
+    REQUIRE(json.next_key(key));
+    CHECK(key == "f");
+    json.leave_object();
+    REQUIRE(json.next_element());
+    CHECK(json.text() == "5");
+    CHECK_FALSE(json.next_element());
+    CHECK(json.at_end());
+  }
+}
+
 TEST_CASE("what is no JSON is refused with the place") {
   struct Row {
     const char *what, *json, *message;

@@ -1,5 +1,6 @@
 #include "traces/kineto/event.hpp"
 
+#include <cstring>
 #include <limits>
 
 #include "sim/base/text.hpp"
@@ -102,6 +103,27 @@ constexpr std::size_t slot_of(std::string_view key) {
   return (key.size() * 29 + at(0) * 5u + at(key.size() / 2) * 17u + at(key.size() - 1) * 3u) & 255;
 }
 
+template <class Word>
+Word word_at(const char* at) {
+  Word word = 0;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+/// a == b, for the length of keys without a call.
+bool are_same(std::string_view a, std::string_view b) {
+  const std::size_t size = a.size();
+  if (size != b.size()) return false;
+  const auto agree = [&]<class Word>(Word) {
+    const std::size_t last = size - sizeof(Word);
+    return word_at<Word>(a.data()) == word_at<Word>(b.data()) &&
+           word_at<Word>(a.data() + last) == word_at<Word>(b.data() + last);
+  };
+  if (size > 16 || size < 2) return a == b;
+  if (size >= 8) return agree(std::uint64_t{});
+  return size >= 4 ? agree(std::uint32_t{}) : agree(std::uint16_t{});
+}
+
 /// Open addressing, made by the compiler.
 struct FieldTable {
   std::array<Spelling, 256> slots{};
@@ -116,7 +138,7 @@ struct FieldTable {
   [[nodiscard]] Field find(std::string_view key) const {
     for (std::size_t slot = slot_of(key);; slot = (slot + 1) & 255) {
       if (slots[slot].key.empty()) return Field::Unused;
-      if (slots[slot].key == key) return slots[slot].field;
+      if (are_same(slots[slot].key, key)) return slots[slot].field;
     }
   }
 };
@@ -178,8 +200,20 @@ std::string_view scalar(JsonScanner& json) {
   return json.text();
 }
 
+std::optional<std::int64_t> number(JsonScanner& json) {
+  std::int64_t value = 0;
+  return json.take_whole(value) ? value : whole_number(scalar(json));
+}
+
 std::int64_t number_or(JsonScanner& json, std::int64_t otherwise) {
-  return whole_number(scalar(json)).value_or(otherwise);
+  std::int64_t value = 0;
+  return json.take_whole(value) ? value : whole_number(scalar(json)).value_or(otherwise);
+}
+
+/// Microseconds in ns.
+std::optional<std::int64_t> time_ns(JsonScanner& json) {
+  std::int64_t value = 0;
+  return json.take_thousandths(value) ? value : nanoseconds_of_us(scalar(json));
 }
 
 std::uint32_t id32(JsonScanner& json, bool& lost) {
@@ -213,19 +247,21 @@ std::array<std::uint32_t, 3> extent(std::string_view text) {
 }
 
 /// JSON as written, without blanks.
-void copy_compact(std::string_view json, std::string& to) {
-  to.clear();
+void copy_compact(std::string_view text, std::string& to) {
+  to.resize(text.size());
+  char* end = to.data();
   bool quoted = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (quoted && c == '\\' && i + 1 < json.size()) {
-      to += c;
-      to += json[++i];
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\' && i + 1 < text.size()) {
+      *end++ = c;
+      *end++ = text[++i];
       continue;
     }
     if (c == '"') quoted = !quoted;
-    if (quoted || (c != ' ' && c != '\n' && c != '\t' && c != '\r')) to += c;
+    if (quoted || !json::is_blank(c)) *end++ = c;
   }
+  to.resize(static_cast<std::size_t>(end - to.data()));
   if (to == "[]") to.clear();
 }
 
@@ -246,10 +282,10 @@ void read_argument(JsonScanner& json, Field field, Event& e) {
       e.correlation = id32(json, e.lost_correlation);
       break;
     case Field::Device:
-      e.device = whole_number(scalar(json));
+      e.device = number(json);
       break;
     case Field::Stream:
-      e.stream = whole_number(scalar(json));
+      e.stream = number(json);
       break;
     case Field::Bytes:
       e.signed_bytes = number_or(json, 0);
@@ -380,11 +416,21 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return first == 1 ? -value : value;
 }
 
+std::string_view find_uselessness(const Event& e) {
+  if (e.phase == 'M') return "metadata event (names of processes and threads)";
+  const bool is_arrow = e.phase == 's' || e.phase == 'f' || e.phase == 't';
+  if (is_arrow && e.category == Category::LaunchArrow)
+    return "arrow from launch to GPU (told by the correlation)";
+  if (e.phase == 'X' && e.category == Category::PythonFunction) return "Python function";
+  return {};
+}
+
 void read_event(JsonScanner& json, Event& e) {
   clear(e);
   json.enter_object();
   for (std::string_view key; json.next_key(key);) {
-    switch (kMemberTable.find(key)) {
+    const Field field = kMemberTable.find(key);
+    switch (field) {
       case Field::Phase: {
         const std::string_view text = scalar(json);
         e.phase = text.size() == 1 ? text[0] : '?';
@@ -407,11 +453,11 @@ void read_event(JsonScanner& json, Event& e) {
         break;
       case Field::Ts:
         e.has_ts = true;
-        e.ts_ns = nanoseconds_of_us(scalar(json));
+        e.ts_ns = time_ns(json);
         break;
       case Field::Duration:
         e.has_duration = true;
-        e.duration_ns = nanoseconds_of_us(scalar(json));
+        e.duration_ns = time_ns(json);
         break;
       case Field::Id:
         e.id = number_or(json, -1);
@@ -422,6 +468,8 @@ void read_event(JsonScanner& json, Event& e) {
       default:
         json.skip();
     }
+    if ((field == Field::Phase || field == Field::Category) && !find_uselessness(e).empty())
+      return json.leave_object();
   }
 }
 

@@ -57,7 +57,11 @@ struct Event {
   bool lost_correlation = false;  ///< a correlation or External id beyond 32 bits
 };
 
-/// Reads the next value of the scanner, an object, into `event`. Throws InputError when it is no JSON object.
+/// Why an event is of no use whatever else it holds, in words; empty when it is, or when too little of it is known.
+[[nodiscard]] std::string_view find_uselessness(const Event& event);
+
+/// Reads the next value of the scanner, an object, into `event`; the rest of a useless one is skipped. Throws InputError
+/// when it is no JSON object.
 void read_event(JsonScanner& json, Event& event);
 
 /// A whole number out of text; decimals are cut. Nothing when there is none, or it is beyond int64.

@@ -213,6 +213,8 @@ class KinetoReader {
   }
 
   void add() {
+    const std::string_view useless = kineto::find_uselessness(event_);
+    if (!useless.empty()) return trace_.leave_out(useless);
     switch (event_.phase) {
       case 'X':
         return add_stretch();
@@ -223,8 +225,6 @@ class KinetoReader {
       case 'i':
       case 'I':
         return add_instant();
-      case 'M':
-        return trace_.leave_out("metadata event (names of processes and threads)");
       default:
         trace_.leave_out("event of phase \"" +
                          std::string(1, event_.phase == 0 ? '?' : event_.phase) + "\"");
@@ -249,8 +249,6 @@ class KinetoReader {
 
   void add_stretch() {
     switch (event_.category) {
-      case Category::PythonFunction:
-        return trace_.leave_out("Python function");
       case Category::Summary:
         return trace_.leave_out("profiler's own span of the whole trace");
       case Category::Unknown:
@@ -383,9 +381,6 @@ class KinetoReader {
   }
 
   void add_arrow() {
-    if (event_.category == Category::LaunchArrow) {
-      return trace_.leave_out("arrow from launch to GPU (told by the correlation)");
-    }
     if (event_.category != Category::ForwardBackwardArrow)
       return trace_.leave_out("arrow of another kind");
     if (!event_.ts_ns || event_.id < 0) return trace_.leave_out("arrow without time or id", true);
