@@ -98,24 +98,30 @@ void find_tile(std::string_view name, KernelNameInfo& info) {
 
 }  // namespace
 
-bool KernelNames::Rule::holds(std::string_view name) const {
-  if (!name.starts_with(first)) return false;
-  const auto occurs = [name](const std::string& word) {
-    return name.find(word) != std::string_view::npos;
-  };
-  return std::all_of(words.begin(), words.end(), occurs) &&
-         std::none_of(absent.begin(), absent.end(), occurs);
+bool KernelNames::Rule::holds(std::string_view name, const std::vector<bool>& occurs) const {
+  const auto is_there = [&occurs](std::size_t word) { return occurs[word]; };
+  return name.starts_with(first) && std::all_of(words.begin(), words.end(), is_there) &&
+         std::none_of(absent.begin(), absent.end(), is_there);
 }
 
-const KernelNames::Rule* KernelNames::first_of(const Rules& rules, std::string_view name) {
+const KernelNames::Rule* KernelNames::first_of(const Rules& rules, std::string_view name,
+                                               const std::vector<bool>& occurs) {
   const auto found = std::find_if(rules.begin(), rules.end(),
-                                  [name](const Rule& rule) { return rule.holds(name); });
+                                  [&](const Rule& rule) { return rule.holds(name, occurs); });
   return found == rules.end() ? nullptr : &*found;
 }
 
 KernelNames KernelNames::parse(std::string_view text, const std::string& where) {
   KernelNames table;
   std::string section;
+  std::vector<std::string> all_words;
+  const auto number_of = [&all_words](std::string_view word) {
+    const std::string lower = to_lower(word);
+    const auto known = std::find(all_words.begin(), all_words.end(), lower);
+    const auto number = static_cast<std::size_t>(known - all_words.begin());
+    if (known == all_words.end()) all_words.push_back(lower);
+    return number;
+  };
   const auto classes = all_classes();
   const auto algorithms = all_algorithms();
   std::size_t number = 0;
@@ -144,9 +150,9 @@ KernelNames KernelNames::parse(std::string_view text, const std::string& where) 
       if (word->starts_with('.')) {
         rule.first = to_lower(word->substr(1));
       } else if (word->starts_with('!')) {
-        rule.absent.push_back(to_lower(word->substr(1)));
+        rule.absent.push_back(number_of(word->substr(1)));
       } else {
-        rule.words.push_back(to_lower(*word));
+        rule.words.push_back(number_of(*word));
       }
     }
     if (has_class) {
@@ -163,6 +169,7 @@ KernelNames KernelNames::parse(std::string_view text, const std::string& where) 
       table.units_.push_back(std::move(rule));
     }
   }
+  table.finder_ = WordFinder(all_words);
   return table;
 }
 
@@ -174,15 +181,16 @@ KernelNames KernelNames::builtin() {
 KernelNameInfo KernelNames::find(std::string_view full_name) const {
   std::string name = to_lower(full_name);
   if (name.starts_with("void ")) name.erase(0, 5);
+  const std::vector<bool> occurs = finder_.find(name);
   KernelNameInfo info;
-  if (const Rule* rule = first_of(classes_, name)) {
+  if (const Rule* rule = first_of(classes_, name, occurs)) {
     info.kernel_class = rule->kernel_class;
     info.algorithm = rule->algorithm;
     info.pass = rule->pass;
     info.has_pass = rule->has_pass;
   }
-  if (const Rule* rule = first_of(precisions_, name)) info.precision = rule->precision;
-  if (const Rule* rule = first_of(units_, name)) info.unit = rule->unit;
+  if (const Rule* rule = first_of(precisions_, name, occurs)) info.precision = rule->precision;
+  if (const Rule* rule = first_of(units_, name, occurs)) info.unit = rule->unit;
   const bool has_tile = info.kernel_class == KernelClass::Gemm ||
                         info.kernel_class == KernelClass::BatchedGemm ||
                         info.kernel_class == KernelClass::Convolution;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/kernel.hpp"
+#include "traces/kernel_names/word_finder.hpp"
 
 namespace tracecast::traces {
 
@@ -32,20 +33,22 @@ class KernelNames {
 
  private:
   struct Rule {
-    std::vector<std::string> words, absent;  ///< lower case
-    std::string first;                       ///< what the name begins with; empty = anything
+    std::vector<std::size_t> words, absent;  ///< into the finder's words
+    std::string first;  ///< what the name begins with, lower case; empty = anything
     KernelClass kernel_class{};
     Algorithm algorithm{};
     Pass pass{};
     bool has_pass = false;
     Precision precision{};
     MathUnit unit{};
-    [[nodiscard]] bool holds(std::string_view name) const;
+    [[nodiscard]] bool holds(std::string_view name, const std::vector<bool>& occurs) const;
   };
   using Rules = std::vector<Rule>;
-  [[nodiscard]] static const Rule* first_of(const Rules& rules, std::string_view name);
+  [[nodiscard]] static const Rule* first_of(const Rules& rules, std::string_view name,
+                                            const std::vector<bool>& occurs);
 
   Rules classes_, precisions_, units_;
+  WordFinder finder_;  ///< of all words of the rules, lower case
 };
 
 /// A kernel's name as people write it: without "void", PyTorch's own namespace, template arguments and parameters.
