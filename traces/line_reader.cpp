@@ -8,12 +8,13 @@
 namespace tracecast::traces {
 namespace {
 
+constexpr std::size_t kFirstBytes = std::size_t{1} << 16;
 constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
 }  // namespace
 
 LineReader::LineReader(ByteSource& source, std::string name)
-    : source_(source), name_(std::move(name)), buffer_(kLongestLine) {}
+    : source_(source), name_(std::move(name)), buffer_(kFirstBytes) {}
 
 bool LineReader::next(std::string_view& line) {
   ++number_;
@@ -35,7 +36,8 @@ bool LineReader::next(std::string_view& line) {
     std::memmove(buffer_.data(), first, searched);
     begin_ = 0;
     end_ = searched;
-    if (end_ == buffer_.size()) throw InputError(where(), "a line over 1 MiB", "shorter lines");
+    if (end_ == kLongestLine) throw InputError(where(), "a line over 1 MiB", "shorter lines");
+    if (end_ == buffer_.size()) buffer_.resize(2 * end_);
     const std::size_t count = source_.read(buffer_.data() + end_, buffer_.size() - end_);
     end_ += count;
     at_end_ = count == 0;

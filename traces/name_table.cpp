@@ -23,7 +23,7 @@ std::uint64_t hash_of(std::string_view text) {
     mix(word);
   }
   std::uint64_t tail = 0;
-  std::memcpy(&tail, at, left);
+  if (left > 0) std::memcpy(&tail, at, left);  // an empty view may point nowhere
   mix(tail);
   return hash;
 }

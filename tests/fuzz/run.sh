@@ -47,6 +47,7 @@ prepare() {
     nsys) seed nsys 1048576 "$data"/traces/nsys/*.sqlite; echo 1048576 ;;
     kernel_list) seed kernel_list 16384 "$data"/traces/profiles/orion/*_4_fwd.csv.gz; unpack kernel_list; echo 16384 ;;
     record) seed record 65536; build/fuzz/bin/record_seeds build/fuzz/seed/record "$data"/traces/*/*.gz; echo 65536 ;;
+    stream) seed stream 16384; build/fuzz/bin/stream_seeds build/fuzz/seed/stream; echo 16384 ;;
     chakra) seed chakra 65536 "$data"/traces/chakra/*.json.gz; unpack chakra; echo 65536 ;;
     *) seed "$1" 16384; echo 16384 ;;
   esac

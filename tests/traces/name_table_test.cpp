@@ -11,6 +11,7 @@ TEST_CASE("each text gets one number, and the number gives it back") {
   NameTable names;
   CHECK(names[NameId{}].empty());
   CHECK(names.intern("") == NameId{});
+  CHECK(names.intern(std::string_view()) == NameId{});
   std::vector<NameId> ids;
   for (int i = 0; i < 20'000; ++i) ids.push_back(names.intern("name " + std::to_string(i)));
   CHECK(names.size() == 20'001);

@@ -18,6 +18,9 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+/// nvprof prints some twenty. Rows cost time by the number of columns.
+constexpr std::size_t kMostColumns = 256;
+
 enum class Table { None, GpuTrace, Sums, Metrics, UnifiedMemory };
 
 /// The table that a header with these columns begins.
@@ -116,10 +119,16 @@ class NvprofReader {
 
   /// Takes a header, plain or CSV.
   bool begins_table(std::string_view line) {
+    // Columns that each of the tables has one of.
+    if (!contains(line, "Duration") && !contains(line, "Calls") && !contains(line, "Metric Name") &&
+        !contains(line, "Total Size")) {
+      return false;
+    }
     for (const char separator : {',', '\t', ' '}) {
       std::vector<std::string> columns =
           separator == ' ' ? nvprof::split_text(line, 64) : nvprof::split_csv(line, separator);
-      const Table table = columns.size() < 4 ? Table::None : table_of(columns);
+      const bool is_plausible = columns.size() >= 4 && columns.size() <= kMostColumns;
+      const Table table = is_plausible ? table_of(columns) : Table::None;
       if (table == Table::None) continue;
       table_ = table;
       columns_ = std::move(columns);
