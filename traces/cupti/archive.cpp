@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "sim/base/error.hpp"
-#include "traces/cupti/output_file.hpp"
+#include "traces/output_file.hpp"
 #include "traces/cupti/recorded_process.hpp"
 
 namespace tracecast::traces::cupti {
