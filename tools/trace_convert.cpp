@@ -11,6 +11,7 @@
 #include "sim/base/error.hpp"
 #include "tools/output.hpp"
 #include "tools/subcommand.hpp"
+#include "traces/chakra/writer.hpp"
 #include "traces/chrome/recording_writer.hpp"
 #include "traces/open.hpp"
 #include "traces/perfetto/writer.hpp"
@@ -32,18 +33,20 @@ struct Target {
   const char *name, *ending;
   bool one_rank;    ///< a file holds one process
   bool needs_time;  ///< records without a begin cannot be written
+  bool has_nodes;   ///< holds graph nodes
 };
 constexpr Target kTargets[] = {
-    {"perfetto", ".pftrace", false, true},
-    {"chrome", ".json", true, true},
-    {"tracecast", ".tctrace", false, false},
+    {"perfetto", ".pftrace", false, true, false},
+    {"chrome", ".json", true, true, false},
+    {"chakra", ".et", true, true, true},
+    {"tracecast", ".tctrace", false, false, true},
 };
 
 const Target& find_target(const std::string& name) {
   for (const Target& target : kTargets) {
     if (name == target.name) return target;
   }
-  throw InputError("--to", name, "perfetto, chrome or tracecast");
+  throw InputError("--to", name, "perfetto, chrome, chakra or tracecast");
 }
 
 /// The recording's name with another ending, in the current folder.
@@ -78,7 +81,9 @@ void choose(traces::Recording& recording, const ConvertCommand& command, const T
     throw InputError(command.file, std::to_string(ranks) + " ranks",
                      fmt::format("one: --rank 0 to {}, or --to tracecast", ranks - 1));
   }
-  if (target.needs_time && timed_records(recording.traces.front()) == 0)
+  const traces::Trace& first = recording.traces.front();
+  const bool has_graph = target.has_nodes && first.nodes.size() > 0;
+  if (target.needs_time && !has_graph && timed_records(first) == 0)
     throw InputError(command.file, "no work with begin and duration",
                      "a recording of when work ran, or --to tracecast");
 }
@@ -92,13 +97,18 @@ std::vector<std::string> losses(const traces::Trace& t, const Target& target) {
   if (target.needs_time) {
     note(t.totals.size(), "sums over a name");
     note(t.metrics.size(), "metrics");
-    note(t.nodes.size(), "graph nodes");
+    if (!target.has_nodes) note(t.nodes.size(), "graph nodes");
   }
   if (std::string_view(target.name) == "perfetto") {
     note(t.syncs.size(), "waits that the profiler recorded");
     note(t.allocations.size(), "allocations");
     if (!t.geometries.empty() && t.kernels.size() > 0)
       list.emplace_back("grids and blocks of kernels, shapes of operators");
+  }
+  if (std::string_view(target.name) == "chakra" && t.nodes.size() == 0) {
+    note(t.ops.size(), "operators (their shapes stand with their kernels)");
+    note(t.allocations.size(), "allocations");
+    list.emplace_back("begins: what waited for what stands in their place");
   }
   std::uint64_t left_out = 0;
   for (const auto& [kind, entry] : t.left_out) left_out += entry.count;
@@ -112,10 +122,15 @@ int convert(const ConvertCommand& command) {
   choose(recording, command, target);
   const std::string out = output_name(command, target);
   std::error_code error;
+  traces::ChakraLosses chakra;
   if (fs::equivalent(out, command.file, error))
     throw InputError("--out", out, "another file than the one that is read");
   traces::write_output_file(out, [&](const traces::ByteSink& sink) {
     if (command.to == "tracecast") return traces::write_records(recording, sink);
+    if (command.to == "chakra") {
+      chakra = traces::write_chakra(recording.traces.front(), traces::KernelNames::builtin(), sink);
+      return;
+    }
     if (command.to == "perfetto") {
       return traces::write_perfetto_trace(
           traces::recorded_timeline(recording, traces::KernelNames::builtin()), sink);
@@ -126,6 +141,12 @@ int convert(const ConvertCommand& command) {
                   static_cast<double>(fs::file_size(out, error)) / 1e6));
   for (const std::string& loss : losses(recording.traces.front(), target))
     say("not in it: " + loss);
+  if (chakra.lag_ns > 0)
+    say(fmt::format("not in it: {:.3f} ms between work and what waited for it, in all",
+                    static_cast<double>(chakra.lag_ns) * 1e-6));
+  if (chakra.untold_collectives > 0)
+    say(fmt::format("as computation: {} collectives between two ranks, or of no known kind",
+                    chakra.untold_collectives));
   return kExitDone;
 }
 
@@ -140,7 +161,8 @@ void add_trace_convert(CLI::App& trace, int& exit_code) {
   verb->add_option(
           "--to", command->to,
           "perfetto: Perfetto's own form for ui.perfetto.dev, all ranks together; chrome:\n"
-          "JSON of PyTorch's profiler, also for speedscope and chrome://tracing;\n"
+          "JSON of PyTorch's profiler, also for speedscope and chrome://tracing; chakra:\n"
+          "a rank's execution trace for other simulators: what waited for what;\n"
           "tracecast: our own form, small and complete")
       ->type_name("FORMAT")
       ->required();

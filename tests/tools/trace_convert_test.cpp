@@ -61,6 +61,25 @@ TEST_CASE("trace convert writes files that say the same, and says what it wrote"
   }
 }
 
+TEST_CASE(
+    "trace convert to chakra keeps the kernels' times, and says what the form does not hold") {
+  const TemporaryFolder folder;
+  const std::string from = folder.path() / "t.json", out = folder.path() / "t.0.et";
+  write_file(from, recording(100, "vectorized_elementwise_kernel"));
+  const ProcessResult result = trace({"convert", from, "--to", "chakra", "-o", out});
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.find("between work and what waited for it") != std::string::npos);
+  const Json before = summary(from), after = summary(out);
+  CHECK(after["format"] == "Chakra execution trace 0.0.4");
+  CHECK(after["kernels"] == before["kernels"]);
+  CHECK(after["classes"] == before["classes"]);
+  CHECK(after["gpu_nodes_s"].get<double>() == doctest::Approx(150e-6));
+  // Nodes are written as they stand.
+  const std::string again = folder.path() / "again.et";
+  CHECK(trace({"convert", out, "--to", "chakra", "-o", again}).exit_code == 0);
+  CHECK(summary(again) == after);
+}
+
 TEST_CASE("trace convert refuses what it cannot do in one line, and writes nothing") {
   const TemporaryFolder folder;
   const std::string from = folder.path() / "t.json", sums = folder.path() / "sums.csv";

@@ -2,10 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "sim/base/error.hpp"
 #include "tests/traces/text_source.hpp"
+#include "tests/traces/trace_text.hpp"
+#include "traces/chakra/writer.hpp"
 #include "traces/summary.hpp"
 
 using namespace tracecast;
@@ -148,4 +152,104 @@ TEST_CASE("execution traces of both ages give operators with shapes and types") 
     CHECK(trace[trace.nodes.values[0]] == "[[1, 2]]");
   }
   CHECK_THROWS_AS((void)read_json("{}", false), InputError);
+}
+
+namespace {
+
+/// What the writer makes of a trace, read again.
+Trace way_through(const Trace& trace, std::string* bytes = nullptr) {
+  std::string written;
+  write_chakra(trace, KernelNames::builtin(),
+               [&written](std::string_view piece) { written += piece; });
+  if (bytes != nullptr) *bytes = written;
+  return read(written);
+}
+
+/// The node of this name; fails when there is none or several.
+std::size_t node_of(const Trace& trace, std::string_view name) {
+  std::size_t found = trace.nodes.size();
+  for (std::size_t i = 0; i < trace.nodes.size(); ++i) {
+    if (trace[trace.nodes.name[i]] != name) continue;
+    CHECK(found == trace.nodes.size());
+    found = i;
+  }
+  REQUIRE(found < trace.nodes.size());
+  return found;
+}
+
+std::vector<std::uint64_t> dependencies_of(const Trace& trace, std::size_t node) {
+  const Nodes& nodes = trace.nodes;
+  const std::size_t end =
+      node + 1 < nodes.size() ? nodes.first_dependency[node + 1] : nodes.dependency.size();
+  return {nodes.dependency.begin() + nodes.first_dependency[node],
+          nodes.dependency.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+}  // namespace
+
+TEST_CASE("a written recording has its work as nodes, each behind what it waits for") {
+  using namespace tracecast::test;
+  const std::string record =
+      R"("Collective name":"_allgather_base","dtype":"Float","In msg nelems":250,"Out msg nelems":1000,)"
+      R"("Group size":4,"Process Group Name":"tp","device":0,"stream":9,"correlation":4)";
+  const Trace trace = trace_of(
+      op("aten::mm", 0, 20, 5) + ',' + launch(1, 5, 1) + ',' + launch(30, 5, 4) + ',' +
+      event("cuda_runtime", "cudaMemcpyAsync", 40, 5, R"("correlation":3)") + ',' +
+      kernel("volta_sgemm_128x64_nn", 10, 100, 1, 5) + ',' +
+      R"({"ph":"X","cat":"kernel","name":"ncclDevKernel_AllGather","pid":0,"tid":9,"ts":115,"dur":40.250,"args":{)" +
+      record + "}}," +
+      R"~({"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoH (Device -> Pinned)","pid":0,"tid":7,)~"
+      R"("ts":112,"dur":8,)"
+      R"("args":{"device":0,"stream":7,"correlation":3,"bytes":4096}})");
+  std::string bytes;
+  const Trace after = way_through(trace, &bytes);
+  CHECK(after.format == "Chakra execution trace 0.0.4");
+  const std::size_t product = node_of(after, "volta_sgemm_128x64_nn"),
+                    gather = node_of(after, "ncclDevKernel_AllGather"),
+                    copy = node_of(after, "Memcpy DtoH (Device -> Pinned)");
+  const Nodes& nodes = after.nodes;
+  CHECK(nodes.kind[product] == NodeKind::Compute);
+  CHECK(nodes.duration_ns[product] == 100'000);
+  CHECK(nodes.on_gpu[product]);
+  CHECK(nodes.kind[gather] == NodeKind::Collective);
+  CHECK(nodes.duration_ns[gather] == 40'250);  // beyond the format's microseconds
+  CHECK(nodes.message_bytes[gather] == 4000);
+  CHECK(nodes.kind[copy] == NodeKind::MemoryStore);
+  CHECK(nodes.message_bytes[copy] == 4096);
+  // CollectiveCommType ALL_GATHER = 2, as int64 (field 9), and the group's name (field 29).
+  CHECK(bytes.find(text(1, "comm_type") + number(9, 2)) != std::string::npos);
+  CHECK(bytes.find(text(1, "pg_name") + text(29, "tp")) != std::string::npos);
+  const auto copy_waits = dependencies_of(after, copy);
+  CHECK(std::find(copy_waits.begin(), copy_waits.end(), nodes.id[product]) != copy_waits.end());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    CHECK(nodes.id[i] == i);
+    for (const std::uint64_t before : dependencies_of(after, i)) CHECK(before < i);
+  }
+  const Summary summary = summarize(after, KernelNames::builtin());
+  CHECK(summary.gpu_nodes == 3);
+  CHECK(summary.gpu_nodes_ns == 148'250);
+}
+
+TEST_CASE("a graph that was read is written as it stands") {
+  const Trace trace =
+      read(kMetadata +
+           message(number(1, 7) + text(2, "a") + number(3, 4) + number(7, 12) +
+                   text(8, text(1, "[1]") + text(2, "[[2, 3]]") + text(3, "['float']")) +
+                   attribute("is_cpu_op", 27, 0)) +
+           message(number(1, 300) + text(2, "b") + number(3, 7) + text(4, varint(7)) +
+                   text(5, varint(9)) + attribute("is_cpu_op", 27, 1) +
+                   attribute("comm_size", 9, 1048576)) +
+           message(number(1, 9) + number(3, 1) + attribute("duration_ns", 9, 0)));
+  const Trace after = way_through(trace);
+  REQUIRE(after.nodes.size() == 3);
+  CHECK(after.nodes.id == trace.nodes.id);
+  CHECK(after.nodes.kind == trace.nodes.kind);
+  CHECK(after.nodes.on_gpu == trace.nodes.on_gpu);
+  CHECK(after.nodes.duration_ns == std::vector<std::int64_t>{12'000, -1, 0});
+  CHECK(after.nodes.message_bytes == trace.nodes.message_bytes);
+  CHECK(after.nodes.first_dependency == trace.nodes.first_dependency);
+  CHECK(after.nodes.dependency == trace.nodes.dependency);
+  CHECK(after[after.nodes.dims[0]] == "[[2, 3]]");
+  CHECK(after[after.nodes.types[0]] == "['float']");
+  CHECK(after[after.nodes.values[0]] == "[1]");
 }

@@ -10,10 +10,12 @@
 #include "tests/support/data.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/trace_report.hpp"
+#include "traces/chakra/writer.hpp"
 #include "traces/chrome/recording_writer.hpp"
 #include "traces/open.hpp"
 #include "traces/output_file.hpp"
 #include "traces/record/writer.hpp"
+#include "traces/replay/program.hpp"
 
 namespace tracecast {
 namespace {
@@ -72,6 +74,55 @@ TEST_CASE(
     ++in_json;
   }
   CHECK(in_json == 32);
+}
+
+TEST_CASE("every recording with times says the same of its GPU as a Chakra execution trace") {
+  const auto folder = test::find_data("traces");
+  if (!folder) return;
+  const traces::KernelNames names = traces::KernelNames::builtin();
+  const test::TemporaryFolder work;
+  const fs::path out = work.path() / "t.et";
+  std::size_t written = 0;
+  for (const fs::path& file : recordings(*folder)) {
+    CAPTURE(file.string());
+    const traces::Recording recording = traces::read_recording(file);
+    const traces::Trace& trace = recording.traces.front();
+    const std::size_t on_gpu = trace.kernels.size() + trace.copies.size() + trace.memsets.size();
+    if (on_gpu == 0 && trace.nodes.size() == 0) continue;
+    traces::write_output_file(
+        out, [&](const traces::ByteSink& sink) { traces::write_chakra(trace, names, sink); });
+    const traces::Trace after = traces::read_recording(out).traces.at(0);
+    ++written;
+    if (trace.nodes.size() > 0) {
+      CHECK(after.nodes.duration_ns == trace.nodes.duration_ns);
+      CHECK(after.nodes.dependency == trace.nodes.dependency);
+      CHECK(after.nodes.message_bytes == trace.nodes.message_bytes);
+      continue;
+    }
+    std::size_t nodes = 0, collectives = 0;
+    std::int64_t collective_ns = 0, ns = 0;
+    for (std::size_t i = 0; i < after.nodes.size(); ++i) {
+      if (!after.nodes.on_gpu[i]) continue;
+      ++nodes;
+      ns += after.nodes.duration_ns[i];
+      if (after.nodes.kind[i] != traces::NodeKind::Collective) continue;
+      ++collectives;
+      collective_ns += after.nodes.duration_ns[i];
+    }
+    const traces::ReplayBuild build = traces::build_replay_program(trace, names);
+    std::int64_t expected_ns = 0, expected_collective_ns = 0;
+    for (const ReplayTask& task : build.program.tasks) {
+      if (!is_on_gpu(task.work)) continue;
+      expected_ns += task.duration_ns;
+      if (task.work == ReplayWork::Kernel && task.kernel_class == KernelClass::Collective)
+        expected_collective_ns += task.duration_ns;
+    }
+    CHECK(nodes == on_gpu);
+    CHECK(ns == expected_ns);
+    CHECK(collective_ns <= expected_collective_ns);
+    CHECK((collectives > 0) == (collective_ns > 0));
+  }
+  CHECK(written > 30);
 }
 
 TEST_SUITE_END();

@@ -10,6 +10,8 @@ namespace tracecast::traces {
 namespace {
 
 constexpr std::uint32_t kLargestMessage = std::uint32_t{16} << 20;
+/// As chakra::whole_us has it.
+constexpr std::int64_t kLongestNs = 2'300'000'000'000'000'000;
 
 /// Reads (length, message) pairs.
 class MessageStream {
@@ -91,6 +93,7 @@ void take(const tracecast::chakra::Node& from, chakra::NodeRecord& to) {
   to.kind = chakra::node_kind(from.type());
   // The format cannot tell "not recorded" from zero.
   to.duration_ns = from.duration_micros() == 0 ? -1 : chakra::whole_us(from.duration_micros());
+  std::int64_t exact_ns = -1;
   to.dims = from.inputs().shapes();
   to.types = from.inputs().types();
   to.values = from.inputs().values();
@@ -98,11 +101,13 @@ void take(const tracecast::chakra::Node& from, chakra::NodeRecord& to) {
   to.dependencies.insert(to.dependencies.end(), from.ctrl_deps().begin(), from.ctrl_deps().end());
   for (const auto& attribute : from.attr()) {
     if (attribute.name() == "is_cpu_op") to.on_gpu = number_of(attribute) == 0;
-    if (attribute.name() == "comm_size") {
+    if (attribute.name() == "comm_size" || attribute.name() == "tensor_size") {
       to.message_bytes =
           static_cast<std::uint64_t>(std::max<std::int64_t>(number_of(attribute), 0));
     }
+    if (attribute.name() == "duration_ns") exact_ns = number_of(attribute);
   }
+  if (exact_ns >= 0 && exact_ns <= kLongestNs) to.duration_ns = exact_ns;
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 namespace tracecast::traces {
 
 /// Reads a binary Chakra execution trace: (length, message) pairs, first the metadata, then nodes with their dependencies.
-/// Both dialects of attributes are taken (`comm_size` signed or unsigned). Throws InputError when the stream is damaged.
+/// Both dialects of attributes are taken (`comm_size` signed or unsigned), and `duration_ns`, which our writer adds where whole
+/// microseconds are not exact. Bytes of messages are `comm_size`, of loads and stores `tensor_size`. Throws InputError when the stream is damaged.
 [[nodiscard]] Trace read_chakra(ByteSource& source, const std::string& name);
 
 /// Reads Chakra nodes as JSON (`workload_graph`). Throws InputError.
