@@ -1,9 +1,14 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
 #include "tools/subcommand.hpp"
@@ -20,11 +25,44 @@ namespace {
 struct SummaryOptions {
   std::vector<std::string> files;
   std::string format = "text";
+  std::string from, to;
   bool strict = false;
 };
 
-TraceReport summarize_files(const std::vector<std::filesystem::path>& files) {
-  const traces::Recording recording = traces::read_ranks(files);
+/// "350ms" in nanoseconds; nothing for "". Throws InputError.
+std::optional<std::int64_t> time_of(const char* option, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const std::size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string unit = text.substr(end);
+  const auto number = parse_double(std::string_view(text).substr(0, end));
+  const double ns = unit == "s"    ? 1e9
+                    : unit == "ms" ? 1e6
+                    : unit == "us" ? 1e3
+                    : unit == "ns" ? 1
+                                   : 0;
+  if (!number || ns == 0 || *number * ns > 2e18)
+    throw InputError(option, "\"" + text + "\"",
+                     "a time since the recording's begin: 1.5s, 350ms, 80us");
+  return std::llround(*number * ns);
+}
+
+traces::Window window_of(const SummaryOptions& options) {
+  const traces::Window window{time_of("--from", options.from), time_of("--to", options.to)};
+  if (window.to_ns && *window.to_ns <= window.from_ns.value_or(0))
+    throw InputError("--to", options.to,
+                     options.from.empty() ? "more than 0" : "more than --from " + options.from);
+  return window;
+}
+
+TraceReport summarize_files(const std::vector<std::filesystem::path>& files,
+                            const SummaryOptions& options) {
+  traces::Recording recording = traces::read_ranks(files, window_of(options));
+  if (!options.from.empty() || !options.to.empty()) {
+    for (traces::Trace& trace : recording.traces) {
+      trace.format += ", from " + (options.from.empty() ? "its begin" : options.from) + " to " +
+                      (options.to.empty() ? "its end" : options.to);
+    }
+  }
   const traces::KernelNames names = traces::KernelNames::builtin();
   TraceReport report;
   for (const traces::Trace& trace : recording.traces)
@@ -43,7 +81,7 @@ bool has_damage(const traces::Summary& summary) {
 
 int print_summary(const SummaryOptions& options) {
   const std::vector<std::filesystem::path> paths(options.files.begin(), options.files.end());
-  const TraceReport report = summarize_files(paths);
+  const TraceReport report = summarize_files(paths, options);
   if (options.format == "json") {
     std::vector<TraceFile> files;
     for (const std::filesystem::path& file : traces::recorded_files(paths))
@@ -77,6 +115,11 @@ void add_trace_command(CLI::App& app, int& exit_code) {
       ->type_name("FILE")
       ->required();
   add_format_option(*summary, options->format);
+  summary
+      ->add_option("--from", options->from,
+                   "Leave out what ended earlier, counted from the recording's begin: 350ms")
+      ->type_name("TIME");
+  summary->add_option("--to", options->to, "Leave out what began later: 1.5s")->type_name("TIME");
   summary->add_flag("--strict", options->strict, "Exit code 1 when records are damaged");
   summary->callback([options, &exit_code] { exit_code = print_summary(*options); });
 }

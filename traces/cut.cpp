@@ -1,5 +1,7 @@
 #include "traces/cut.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "traces/record/columns.hpp"
@@ -62,6 +64,29 @@ void cut(Trace& trace, const Span& range) {
       if constexpr (std::is_same_v<R, Kernels>) follow_kernels(trace.collectives, kept);
     }
   });
+}
+
+std::optional<Span> extent(const Trace& trace) {
+  std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = -begin;
+  const auto add = [&](std::int64_t from, std::int64_t to) {
+    begin = std::min(begin, from);
+    end = std::max(end, to);
+  };
+  record::for_each_kind(trace, [&]<class R>(record::Kind, const R& records) {
+    if constexpr (requires { records.span; }) {
+      for (const Span& span : records.span) add(span.begin_ns, span.end_ns());
+    }
+    if constexpr (requires { records.at_ns; }) {
+      for (const std::int64_t at : records.at_ns) add(at, at);
+    }
+  });
+  if (begin > end) return std::nullopt;
+  return Span{begin, end - begin};
+}
+
+Span Window::range(std::int64_t begin_ns) const {
+  const std::int64_t from = begin_ns + from_ns.value_or(0);
+  return {from, to_ns ? begin_ns + *to_ns - from : std::numeric_limits<std::int64_t>::max() - from};
 }
 
 }  // namespace tracecast::traces

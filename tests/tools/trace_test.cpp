@@ -86,6 +86,51 @@ TEST_CASE("trace summary as text stays within 80 columns and names what matters"
   }
 }
 
+TEST_CASE("trace summary of a range of time counts what lies in it, in part or whole") {
+  const TemporaryFolder folder;
+  const std::string json = folder.path() / "t.json", ours = folder.path() / "t.tctrace";
+  write_file(json, kTrace);
+  REQUIRE(
+      run_process({TRACECAST_PROGRAM, "trace", "convert", json, "--to", "tracecast", "-o", ours})
+          .exit_code == 0);
+  struct Row {
+    std::vector<std::string> range;
+    int kernels;
+    double busy_us;
+  };
+  const Row rows[] = {{{"--from", "0s"}, 2, 400},
+                      {{"--to", "205us"}, 1, 100},
+                      {{"--from", "0.15ms"}, 1, 300},
+                      {{"--from", "109999ns", "--to", "211us"}, 2, 400},
+                      {{"--from", "110us", "--to", "210us"}, 0, 0}};
+  for (const Row& row : rows) {
+    for (const std::string& file : {json, ours}) {
+      CAPTURE(file);
+      CAPTURE(row.range.back());
+      std::vector<std::string> more = row.range;
+      more.insert(more.end(), {"--format", "json"});
+      const ProcessResult result = summary(file, more);
+      REQUIRE(result.exit_code == 0);
+      const Json doc = Json::parse(result.out);
+      CHECK(doc["kernels"] == row.kernels);
+      CHECK(doc["busy_s"].get<double>() == doctest::Approx(row.busy_us * 1e-6));
+    }
+  }
+  CHECK(summary(json, {"--from", "100us"}).out.find("from 100us to its end") != std::string::npos);
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--from", "7"},   {"--to", "x"},        {"--from", "2ms", "--to", "1ms"},
+      {"--from", "-1s"}, {"--from", "1.2.3s"}, {"--to", "0s"},
+      {"--from", "1h"},  {"--from", "99s"}};
+  for (const auto& range : wrong) {
+    CAPTURE(range.back());
+    for (const std::string& file : {json, ours}) {
+      const ProcessResult result = summary(file, range);
+      CHECK(result.exit_code == 2);
+      CHECK(count_lines(result.err) == 1);
+    }
+  }
+}
+
 TEST_CASE("trace summary as CSV has one line for each class") {
   const TemporaryFolder folder;
   write_file(folder.path() / "t.json", kTrace);

@@ -1,11 +1,13 @@
 #include "traces/ranks/read.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <optional>
 #include <system_error>
 
 #include "sim/base/error.hpp"
 #include "traces/open.hpp"
+#include "traces/record/reader.hpp"
 
 namespace tracecast::traces {
 namespace {
@@ -31,6 +33,30 @@ void sort_by_rank(std::vector<Trace>& traces) {
                      "one recording of each rank");
 }
 
+/// Whether a file is of our own form, not packed.
+bool is_seekable_record(const fs::path& path) {
+  std::string head(64, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  return is_record_file(head);
+}
+
+Recording read_file_within(const fs::path& path, const Window& window) {
+  if (window.is_everything()) return read_recording(path);
+  if (is_seekable_record(path)) {
+    const RecordIndex index = read_record_index(path);
+    if (index.traces == 1 && index.begin_ns)
+      return read_records_within(path, window.range(*index.begin_ns));
+  }
+  Recording recording = read_recording(path);
+  for (Trace& trace : recording.traces) {
+    const std::optional<Span> whole = extent(trace);
+    if (whole) cut(trace, window.range(whole->begin_ns));
+  }
+  return recording;
+}
+
 }  // namespace
 
 std::vector<fs::path> recorded_files(const std::vector<fs::path>& paths) {
@@ -54,7 +80,7 @@ std::vector<fs::path> recorded_files(const std::vector<fs::path>& paths) {
   return files;
 }
 
-Recording read_ranks(const std::vector<fs::path>& paths) {
+Recording read_ranks(const std::vector<fs::path>& paths, const Window& window) {
   Recording all;
   std::uint64_t unread = 0;
   std::optional<InputError> first_error;
@@ -64,7 +90,7 @@ Recording read_ranks(const std::vector<fs::path>& paths) {
     for (const fs::path& file : recorded_files({path})) {
       ++files;
       try {
-        Recording recording = read_recording(file);
+        Recording recording = read_file_within(file, window);
         std::move(recording.traces.begin(), recording.traces.end(), std::back_inserter(all.traces));
       } catch (const InputError& error) {
         if (!is_listed) throw;
@@ -74,6 +100,11 @@ Recording read_ranks(const std::vector<fs::path>& paths) {
     }
   }
   if (all.traces.empty()) throw *first_error;
+  const bool has_records = std::any_of(all.traces.begin(), all.traces.end(),
+                                       [](const Trace& t) { return extent(t).has_value(); });
+  if (!window.is_everything() && !has_records)
+    throw InputError(all.traces.front().source, "no record in the range of time",
+                     "a range within the recording");
   if (files > 1) sort_by_rank(all.traces);
   for (; unread > 0; --unread)
     all.traces.front().leave_out("file of the folder that cannot be read", true);

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "traces/cut.hpp"
 #include "traces/trace.hpp"
 
 namespace tracecast::traces {
@@ -14,6 +15,10 @@ namespace tracecast::traces {
 /// The ranks of a job from a file, several or a folder, each as read_recording reads it; of several files in order of
 /// rank, where all say it. Files of a folder that cannot be read are counted in the first trace. Throws InputError: as
 /// read_recording (of a folder only when none can be read); several files hold the same rank.
-[[nodiscard]] Recording read_ranks(const std::vector<std::filesystem::path>& paths);
+/// With a window: of each rank what lies within it in part or whole, counted from the rank's own begin since clocks differ,
+/// and all that has no time. Of a file of our own form that holds one rank only the blocks in question are read. Throws
+/// InputError when nothing is left.
+[[nodiscard]] Recording read_ranks(const std::vector<std::filesystem::path>& paths,
+                                   const Window& window = {});
 
 }  // namespace tracecast::traces

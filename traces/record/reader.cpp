@@ -199,10 +199,14 @@ Index find_index(FileSource& file) {
   return parse_index(blocks);
 }
 
+bool has_times(const Index::Entry& entry) {
+  return entry.kind() >= KERNELS && (entry.begin_ns() != 0 || entry.end_ns() != 0);
+}
+
 /// Whether records of a block can lie within a range.
 bool can_overlap(const Index::Entry& entry, const Span& range) {
-  const bool has_times = entry.kind() >= KERNELS && (entry.begin_ns() != 0 || entry.end_ns() != 0);
-  return !has_times || (entry.begin_ns() < range.end_ns() && entry.end_ns() >= range.begin_ns);
+  return !has_times(entry) ||
+         (entry.begin_ns() < range.end_ns() && entry.end_ns() >= range.begin_ns);
 }
 
 }  // namespace
@@ -236,7 +240,11 @@ RecordIndex read_record_index(const std::filesystem::path& path) {
   RecordIndex result;
   result.blocks = static_cast<std::uint64_t>(index.blocks_size());
   for (const Index::Entry& entry : index.blocks()) {
-    if (entry.kind() >= KERNELS) result.records += entry.records();
+    if (entry.kind() == HEAD) ++result.traces;
+    if (entry.kind() < KERNELS) continue;
+    result.records += entry.records();
+    if (has_times(entry))
+      result.begin_ns = std::min(result.begin_ns.value_or(entry.begin_ns()), entry.begin_ns());
   }
   for (const Index::Step& step : index.steps()) {
     result.steps.push_back({step.trace(), step.name(), {step.begin_ns(), step.duration_ns()}});

@@ -29,7 +29,9 @@ struct IndexedStep {
 /// What the index at the end of a file of ours says. Throws InputError; also for a packed file, in which nothing can be
 /// sought.
 struct RecordIndex {
+  std::uint32_t traces = 0;
   std::uint64_t blocks = 0, records = 0;
+  std::optional<std::int64_t> begin_ns;  ///< of the earliest record that has a time
   std::vector<IndexedStep> steps;
 };
 [[nodiscard]] RecordIndex read_record_index(const std::filesystem::path& path);
