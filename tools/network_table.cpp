@@ -9,6 +9,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/cluster/step_floor.hpp"
 #include "tools/input_options.hpp"
 #include "tools/many_gpus.hpp"
 #include "tools/published_cluster.hpp"
@@ -24,6 +25,34 @@ std::string find_loader_in(const std::string& name) {
   const std::string word = to_lower(name.substr(open + 1, close - open - 1));
   const auto ids = input_pipeline_ids();
   return std::find(ids.begin(), ids.end(), word) == ids.end() ? std::string() : word;
+}
+
+/// Our memory of a step errs by some percent; a board that lacks more than this cannot have run it.
+constexpr double kMemoryMargin = 1.1;
+/// Boards run above the boost clock of their data sheet while they are cool. Guess: by this at most.
+constexpr double kClockMargin = 1.15;
+
+/// What a board can do with a step at most, by its data sheet.
+struct Reach {
+  double arithmetic_rate = 0, kernel_rate = 0;  ///< samples per second of all GPUs
+  bool fits = true;
+
+  [[nodiscard]] std::string fault_of(double samples_per_s) const {
+    if (samples_per_s > arithmetic_rate * kClockMargin)
+      return "faster than the cheapest algorithms at the board's peak arithmetic";
+    if (samples_per_s > kernel_rate * kClockMargin)
+      return "faster than the framework's kernels one by one at the board's peaks";
+    return fits ? "" : "needs more than the board's memory by over 10 %";
+  }
+};
+
+Reach reach_of(const Job& job, const Prediction& one_gpu, std::int64_t gpus) {
+  const StepFloor floor = step_floor(one_gpu.priced.lowered, job.gpu);
+  const auto samples = static_cast<double>(job.options.batch * gpus);
+  const MemoryPlan& memory = one_gpu.memory;
+  return {.arithmetic_rate = samples / floor.arithmetic.in_s(),
+          .kernel_rate = samples / floor.kernels.in_s(),
+          .fits = memory.needed / memory.capacity <= kMemoryMargin};
 }
 
 /// Rows of whole networks in samples per second (published/core.csv). A configuration that stands in
@@ -136,8 +165,9 @@ class NetworkTable final : public RowPredictor {
         key_of(spread);
     auto known = answers_.find(key);
     if (known == answers_.end()) known = answers_.emplace(key, predict_job(options, spread)).first;
-    RowAnswer result = known->second;
+    RowAnswer result = known->second.row;
     result.measured = measured;
+    if (result.skipped.empty()) result.out_of_reach = known->second.reach.fault_of(measured);
     return result;
   }
 
@@ -155,21 +185,27 @@ class NetworkTable final : public RowPredictor {
     return key;
   }
 
-  RowAnswer predict_job(const JobOptions& options, const Spread& spread) const {
+  struct Answer {
+    RowAnswer row;
+    Reach reach;
+  };
+
+  Answer predict_job(const JobOptions& options, const Spread& spread) const {
     try {
       if (spread.cluster.gpus > 1) return predict_spread(options, spread);
       const Job job = make_job(options, sources_);
       const Prediction prediction = tracecast::predict(job, sources_);
-      return {.measured = 0,
-              .predicted = prediction.throughput_samples_per_s,
-              .basis = main_basis(prediction),
-              .skipped = {}};
+      return {.row = {.measured = 0,
+                      .predicted = prediction.throughput_samples_per_s,
+                      .basis = main_basis(prediction),
+                      .skipped = {}},
+              .reach = reach_of(job, prediction, 1)};
     } catch (const InputError& error) {
-      return skip(error.what());
+      return {.row = skip(error.what()), .reach = {}};
     }
   }
 
-  RowAnswer predict_spread(JobOptions options, const Spread& spread) const {
+  Answer predict_spread(JobOptions options, const Spread& spread) const {
     const ClusterSpec cluster = read_published_cluster(spread.cluster, sources_);
     const MachineSpec& machine = sources_.machines.find(cluster.groups.front().machine);
     if (options.data == "real" && options.host_cpu.empty()) {
@@ -180,14 +216,15 @@ class NetworkTable final : public RowPredictor {
         job, sources_,
         build_fabric(cluster, {sources_.gpus, sources_.cpus, sources_.links, sources_.machines}),
         spread.options);
-    return {.measured = 0,
-            .predicted = many.throughput_samples_per_s,
-            .basis = main_basis(many.one_gpu),
-            .skipped = {}};
+    return {.row = {.measured = 0,
+                    .predicted = many.throughput_samples_per_s,
+                    .basis = main_basis(many.one_gpu),
+                    .skipped = {}},
+            .reach = reach_of(job, many.one_gpu, spread.cluster.gpus)};
   }
 
   const Sources& sources_;
-  std::map<std::string, RowAnswer> answers_;
+  std::map<std::string, Answer> answers_;
 };
 
 }  // namespace

@@ -129,6 +129,7 @@ int validate_command(const ValidateOptions& options) {
     row.basis = answer.basis;
     row.skipped = std::move(answer.skipped);
     row.error_in_points = answer.error_in_points;
+    row.out_of_reach = std::move(answer.out_of_reach);
     for (const std::size_t column : group_columns) row.groups.emplace_back(reader.field(column));
     validation.rows.push_back(std::move(row));
   }

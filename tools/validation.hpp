@@ -23,6 +23,7 @@ struct ValidatedRow {
   std::string skipped;              ///< why there is no prediction; empty when there is one
   std::vector<std::string> groups;  ///< values of the table's group columns
   bool error_in_points = false;     ///< measured is a share already: errors are differences
+  std::string out_of_reach;         ///< why the board cannot have measured this; empty = it can
   [[nodiscard]] double error() const {
     const double difference = predicted.value - measured;
     return error_in_points ? difference : difference / measured;
@@ -39,6 +40,7 @@ struct RowAnswer {
   std::string_view basis;
   std::string skipped;
   bool error_in_points = false;  ///< both are shares; the error is their difference
+  std::string out_of_reach{};    ///< as ValidatedRow has it; such rows are judged as all others
 };
 [[nodiscard]] inline RowAnswer skip(std::string reason) {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};

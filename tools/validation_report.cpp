@@ -73,6 +73,18 @@ std::vector<std::pair<std::string, std::size_t>> skipped(const Validation& valid
   return sorted;
 }
 
+/// Rows that their boards cannot have measured as the table describes them, by reason.
+std::map<std::string, ErrorStatistics> out_of_reach(const Validation& validation) {
+  std::map<std::string, std::vector<JudgedRow>> rows;
+  for (const ValidatedRow& row : validation.rows) {
+    if (row.skipped.empty() && !row.out_of_reach.empty())
+      rows[row.out_of_reach].push_back(judge(row));
+  }
+  std::map<std::string, ErrorStatistics> statistics;
+  for (const auto& [reason, judged] : rows) statistics[reason] = summarize(judged);
+  return statistics;
+}
+
 /// Rows that the profile was fitted to.
 std::size_t num_fitted(const Validation& validation) {
   return static_cast<std::size_t>(std::count_if(
@@ -156,6 +168,15 @@ std::string validation_text(const Validation& v) {
   for (const auto& [reason, n] : skipped(v)) {
     text += fmt::format("{:>7}  {}\n", n, wrap(reason, 71, 9));
   }
+  const auto unreachable = out_of_reach(v);
+  if (!unreachable.empty())
+    text += "\nOut of the board's reach as the table describes them, and judged all the same:\n";
+  for (const auto& [reason, s] : unreachable) {
+    text += fmt::format("{:>7}  {}\n", s.n,
+                        wrap(fmt::format("{}; errors: bias {} %, mean {} %", reason,
+                                         percent(s.bias), percent(s.mape)),
+                             71, 9));
+  }
   return text;
 }
 
@@ -188,6 +209,7 @@ std::string validation_json(const Validation& v) {
                     {"error", row.error()},
                     {"basis", row.basis},
                     {"skipped", nullptr}});
+      if (!row.out_of_reach.empty()) entry["out_of_reach"] = row.out_of_reach;
     } else {
       entry.update({{"measured", row.measured > 0 ? Json(row.measured) : Json()},
                     {"predicted", nullptr},
@@ -217,6 +239,12 @@ std::string validation_json(const Validation& v) {
     Json part{{"n", g.statistics.n}};
     part.update(to_json(g.statistics));
     sum["by_data"][g.key] = std::move(part);
+  }
+  sum["out_of_reach"] = Json::array();
+  for (const auto& [reason, s] : out_of_reach(v)) {
+    Json part{{"reason", reason}, {"n", s.n}};
+    part.update(to_json(s));
+    sum["out_of_reach"].push_back(std::move(part));
   }
   text += sum.dump() + ",\n  \"skipped_reasons\": ";
   Json reasons = Json::array();
