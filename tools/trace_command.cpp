@@ -117,7 +117,7 @@ void add_trace_command(CLI::App& app, int& exit_code) {
   add_format_option(*summary, options->format);
   summary
       ->add_option("--from", options->from,
-                   "Leave out what ended earlier, counted from the recording's begin: 350ms")
+                   "Leave out what ended earlier: 350ms, counted\nfrom the recording's begin")
       ->type_name("TIME");
   summary->add_option("--to", options->to, "Leave out what began later: 1.5s")->type_name("TIME");
   summary->add_flag("--strict", options->strict, "Exit code 1 when records are damaged");
