@@ -15,7 +15,7 @@ TEST_CASE("words are found wherever they stand: within each other, side by side,
   CHECK(found("") == std::vector<bool>{0, 0, 0, 0, 1, 0, 0, 0});
   CHECK(found("hihis") == std::vector<bool>{0, 0, 0, 1, 1, 1, 0, 0});
   CHECK(found("x?yz") == std::vector<bool>{0, 0, 0, 0, 1, 0, 0, 0});
-  CHECK(WordFinder({}).find("abc").empty());
+  CHECK(WordFinder(std::vector<std::string>()).find("abc").empty());
   CHECK(WordFinder().find("abc").empty());
 }
 

@@ -91,7 +91,8 @@ TEST_CASE("every recording with times says the same of its GPU as a Chakra execu
     if (on_gpu == 0 && trace.nodes.size() == 0) continue;
     traces::write_output_file(
         out, [&](const traces::ByteSink& sink) { traces::write_chakra(trace, names, sink); });
-    const traces::Trace after = traces::read_recording(out).traces.at(0);
+    const traces::Recording read = traces::read_recording(out);
+    const traces::Trace& after = read.traces.at(0);
     ++written;
     if (trace.nodes.size() > 0) {
       CHECK(after.nodes.duration_ns == trace.nodes.duration_ns);
