@@ -44,6 +44,7 @@ constexpr SpecRange kRanges[] = {
     {"power_limit_min_w", 5, 10000, true},
     {"power_limit_max_w", 5, 10000, true},
     {"memory_clock_mhz", 100, 50000, true},
+    {"compute_memory_clock_mhz", 100, 50000, true},
     {"dies_per_board", 1, 64},
     {"utilization_window_s", 0.01, 10},
 };
@@ -127,8 +128,17 @@ class Loader {
     if (m.has_power_limit_min_w()) spec_.min_power_limit = from_w(m.power_limit_min_w());
     if (m.has_power_limit_max_w()) spec_.max_power_limit = from_w(m.power_limit_max_w());
     if (m.has_memory_clock_mhz()) spec_.memory_clock = from_mhz(m.memory_clock_mhz());
+    if (m.has_compute_memory_clock_mhz()) hold_memory(from_mhz(m.compute_memory_clock_mhz()));
     spec_.dies_per_board = to_int(m.dies_per_board());
     spec_.has_utilization_window_1s = m.utilization_window_s().value() >= 0.5;
+  }
+
+  /// CUDA programs run in a performance state below the highest, where memory is slower.
+  void hold_memory(Hertz clock) {
+    reader_.check(spec_.memory_clock && clock <= *spec_.memory_clock, "compute_memory_clock_mhz",
+                  fmt::format("{}", clock.in_mhz()), "memory_clock_mhz stated, and at most that");
+    spec_.dram_bandwidth = spec_.dram_bandwidth * (clock / *spec_.memory_clock);
+    spec_.memory_clock = clock;
   }
 
   /// "7.0" to 70.

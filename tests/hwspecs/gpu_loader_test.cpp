@@ -127,6 +127,19 @@ TEST_CASE("a spec that lacks any one of its lines is refused, and the line named
   CHECK(facts == 33);  // id, name, chip, sources, 28 facts, the FP32 peak
 }
 
+TEST_CASE("what memory gives CUDA programs shrinks with the clock that the driver holds it at") {
+  const std::string clocks =
+      "memory_clock_mhz { value: 5000 source: \"us\" }\n"
+      "compute_memory_clock_mhz { value: 4500 source: \"us\" }\n";
+  const GpuSpec held = load_gpu_spec(invented_spec() + clocks, "x");
+  CHECK(held.dram_bandwidth.in_gb_per_s() == doctest::Approx(450));  // 500 x 4500 / 5000
+  CHECK(held.memory_clock->in_mhz() == doctest::Approx(4500));
+  CHECK_THROWS_AS(
+      (void)load_gpu_spec(
+          invented_spec() + "compute_memory_clock_mhz { value: 4500 source: \"us\" }", "x"),
+      InputError);
+}
+
 TEST_CASE("a wrong value is refused with its line and what was expected") {
   struct Row {
     const char* what;
