@@ -149,6 +149,7 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.pads_uneven_images = read.flag(TRACECAST_FIELD(pads_uneven_images));
   p.assigns_optimizer_terms = read.flag(TRACECAST_FIELD(assigns_optimizer_terms));
   p.avoids_tiled_fft = read.flag(TRACECAST_FIELD(avoids_tiled_fft));
+  p.avoids_nonfused_winograd = read.flag(TRACECAST_FIELD(avoids_nonfused_winograd));
 
   p.fuses_bias = read.flag(TRACECAST_FIELD(fuses_bias));
   p.fuses_product_bias = read.flag(TRACECAST_FIELD(fuses_product_bias));
@@ -177,6 +178,9 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.weight_decay = static_cast<WeightDecay>(read.word(TRACECAST_FIELD(weight_decay), decays));
   p.zeroes_gradients = read.flag(TRACECAST_FIELD(zeroes_gradients));
   p.accumulates_weight_gradients = read.flag(TRACECAST_FIELD(accumulates_weight_gradients));
+  p.differentiates_input = read.flag(TRACECAST_FIELD(differentiates_input));
+  p.copies_first_gradient = read.flag(TRACECAST_FIELD(copies_first_gradient));
+  p.adds_weight_gradients_in_place = read.flag(TRACECAST_FIELD(adds_weight_gradients_in_place));
 
   p.mixed_wide_ops = read.words(TRACECAST_FIELD(mixed_wide_ops));
   p.mixed_reuses_casts = read.flag(TRACECAST_FIELD(mixed_reuses_casts));
@@ -258,7 +262,8 @@ void read_eras_and_names(const proto::FrameworkProfile& message, std::string_vie
     check_source("container", message.container().source());
   }
   for (const auto& meaning : message.network_meaning()) {
-    p.network_meanings.push_back({meaning.name(), meaning.zoo(), meaning.source()});
+    p.network_meanings.push_back(
+        {meaning.name(), meaning.zoo(), meaning.source(), meaning.spares_input_gradient()});
     check_source("network_meaning", meaning.source());
   }
 }
@@ -319,6 +324,14 @@ FrameworkProfile parse_framework_profile(std::string_view text, std::string_view
   if (message.has_compiler()) read_compiler(message.compiler(), where, message, profile);
   read_eras_and_names(message, where, profile);
   return profile;
+}
+
+bool differentiates_input(const FrameworkProfile& framework, std::string_view zoo) {
+  return framework.differentiates_input &&
+         std::none_of(framework.network_meanings.begin(), framework.network_meanings.end(),
+                      [&](const NetworkMeaning& meaning) {
+                        return meaning.zoo == zoo && meaning.spares_input_gradient;
+                      });
 }
 
 const FrameworkProfile& find_framework(std::string_view id) {

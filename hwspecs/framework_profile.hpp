@@ -73,6 +73,7 @@ struct NetworkMeaning {
   std::string name;  ///< in tables of measurements: "alexnet"
   std::string zoo;   ///< the zoo's network: "bvlc_alexnet"
   std::string source;
+  bool spares_input_gradient = false;  ///< where the framework computes it otherwise
 };
 
 /// What dynamic loss scaling of mixed-precision training runs before the updates. In all but None the
@@ -130,6 +131,8 @@ struct FrameworkProfile {
   bool pads_uneven_images = false;
   /// Leaves tiled FFT out, except for gradients of data.
   bool avoids_tiled_fft = false;
+  /// Never asks for non-fused Winograd, which came with cuDNN 5.1.
+  bool avoids_nonfused_winograd = false;
 
   // Fusion and kernels per op.
   bool fuses_bias = false;          ///< bias in the epilogue of the convolution or product
@@ -160,6 +163,14 @@ struct FrameworkProfile {
   bool recurrent_streams = true;
   /// Takes cuDNN's persistent kernels where PyTorch's rule does (models/lowering/recurrent.hpp).
   bool persistent_recurrence = false;
+
+  // Backward.
+  /// Computes the gradient of the network's input as well, which nobody reads.
+  bool differentiates_input = false;
+  /// Where a tensor has several readers, the first gradient is copied before others are added to it.
+  bool copies_first_gradient = false;
+  /// Library calls add a weight's gradient to what was there (beta 1), which they read.
+  bool adds_weight_gradients_in_place = false;
 
   // Updates.
   bool fuses_optimizer = false;          ///< one kernel for the whole rule, not one per term
@@ -198,6 +209,9 @@ struct FrameworkProfile {
   std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema
 };
+
+/// Whether a step computes the gradient of the input of a network of the zoo.
+[[nodiscard]] bool differentiates_input(const FrameworkProfile& framework, std::string_view zoo);
 
 /// Reads a profile in text format (hwspecs/proto/framework_profile.proto). `where` names it in errors.
 /// A profile `based_on` one in the binary takes from it what it does not state, eras excepted.

@@ -53,12 +53,15 @@ std::size_t least_inputs(OpKind kind) {
 /// Appends the backward half of a step to a graph.
 class Backward {
  public:
-  explicit Backward(NetworkGraph graph)
-      : graph_(std::move(graph)), num_forward_(static_cast<std::uint32_t>(graph_.ops().size())) {
+  Backward(NetworkGraph graph, const TrainingOptions& options)
+      : graph_(std::move(graph)),
+        options_(options),
+        num_forward_(static_cast<std::uint32_t>(graph_.ops().size())) {
     std::size_t num_inputs = 0;
     for (const Op& op : graph_.ops()) num_inputs += op.inputs.size();
     graph_.reserve(graph_.tensors().size() + 2 * num_inputs, num_forward_ + 2 * num_inputs);
     gradients_.resize(graph_.tensors().size());
+    copied_.resize(graph_.tensors().size());
     mark_what_needs_gradients();
   }
 
@@ -138,11 +141,15 @@ class Backward {
     TensorId logits, log_probabilities, labels;
   };
 
-  /// A tensor needs a gradient when a weight lies behind it; integers never do.
+  /// A tensor needs a gradient when a weight lies behind it, or an input that is to be differentiated; integers
+  /// never do.
   void mark_what_needs_gradients() {
     needs_gradient_.resize(graph_.tensors().size());
     for (std::size_t i = 0; i < needs_gradient_.size(); ++i) {
-      needs_gradient_[i] = graph_.tensors()[i].role == TensorRole::Weight;
+      const Tensor& tensor = graph_.tensors()[i];
+      needs_gradient_[i] =
+          tensor.role == TensorRole::Weight ||
+          (options_.differentiates_input && tensor.role == TensorRole::Input && !tensor.is_integer);
     }
     for (const Op& op : graph_.ops()) {
       const bool needed = std::any_of(op.inputs.begin(), op.inputs.end(),
@@ -233,11 +240,23 @@ class Backward {
       known = gradient;
       return;
     }
+    const bool in_place = options_.copies_first_gradient;
+    if (in_place && !copied_[to.index]) {
+      copied_[to.index] = 1;
+      const TensorId copy = new_gradient(to, "copy d ");
+      graph_.add_op({.name = "copy d " + graph_.tensor(to).name,
+                     .kind = OpKind::Slice,  // of the whole
+                     .pass = Pass::Backward,
+                     .inputs = {*known},
+                     .outputs = {copy},
+                     .forward = forward});
+      known = copy;
+    }
     const TensorId sum = new_gradient(to, "sum d ");
     graph_.add_op({.name = "accumulate d " + graph_.tensor(to).name,
                    .kind = OpKind::Binary,
                    .pass = Pass::Backward,
-                   .attributes = ElementwiseAttributes{.name = "add"},
+                   .attributes = ElementwiseAttributes{.name = "add", .in_place = in_place},
                    .inputs = {*known, gradient},
                    .outputs = {sum},
                    .forward = forward});
@@ -557,9 +576,11 @@ class Backward {
   }
 
   NetworkGraph graph_;
+  TrainingOptions options_;
   std::uint32_t num_forward_;
   std::vector<char> needs_gradient_;                ///< by tensor of the forward graph
   std::vector<std::optional<TensorId>> gradients_;  ///< by tensor of the forward graph
+  std::vector<char> copied_;                        ///< by tensor of the forward graph
   std::vector<PendingLoss> losses_;
 };
 
@@ -593,7 +614,7 @@ std::optional<OptimizerKind> find_optimizer(std::string_view name) {
 }
 
 NetworkGraph make_training_graph(NetworkGraph forward, const TrainingOptions& options) {
-  Backward backward(std::move(forward));
+  Backward backward(std::move(forward), options);
   backward.attach_losses(options.with_loss);
   backward.differentiate();
   if (options.adds_gradients) backward.add_to_kept_gradients();

@@ -23,11 +23,14 @@ struct TrainingOptions {
   bool with_optimizer = true;  ///< false: forward and backward only
   /// Each weight's gradient is added in place to the one kept from earlier micro-batches.
   bool adds_gradients = false;
+  bool differentiates_input = false;  ///< the gradient of what comes in from outside as well
+  /// Where a tensor has several readers, the first of its gradients is copied, the others are added to the copy.
+  bool copies_first_gradient = false;
 };
 
 /// A whole training step: the forward ops, the loss on every output (auxiliary heads too), the
 /// backward ops in reverse order, and one update per weight. A gradient is computed only where some
-/// weight needs it, so the first convolution has no BackwardData.
+/// weight needs it, so the first convolution has no BackwardData unless `differentiates_input`.
 ///
 /// What backward ops read is what has to stay in memory until then:
 /// - Conv, Linear: BackwardData: dY, W -> dX; BackwardWeights: X, dY -> dW[, dbias]
@@ -51,7 +54,7 @@ struct TrainingOptions {
 /// - Loss: forward logits, labels -> loss, log-probabilities; backward log-probabilities, labels
 ///
 /// Where a tensor has several readers its gradients are summed by Binary "add" as they come, as
-/// autograd does.
+/// autograd does; Torch7's containers copy the first one before.
 ///
 /// Attributes of backward ops are those of the forward op, except Linear and MatMul: there they
 /// describe the product that is computed, inputs[0] and inputs[1] being its operands as stored.

@@ -263,7 +263,10 @@ void add_steps(Job& job) {
       job.framework.recurrence == Recurrence::Unrolled && has_recurrent_layers(job.forward);
   const NetworkGraph forward = unrolls ? unroll_recurrent(job.forward) : job.forward;
   if (unrolls) job.assumptions.push_back("recurrent layers run step by step as ordinary ops");
-  StepOptions options{.optimizer = o.optimizer, .recompute = *find_recompute(o.recompute)};
+  StepOptions options{.optimizer = o.optimizer,
+                      .recompute = *find_recompute(o.recompute),
+                      .differentiates_input = differentiates_input(job.framework, o.network),
+                      .copies_first_gradient = job.framework.copies_first_gradient};
   if (o.accumulate > 1) {
     options.adds_gradients = true;
     options.with_update = false;

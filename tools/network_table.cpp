@@ -113,8 +113,9 @@ class NetworkTable final : public RowPredictor {
     if (!find_cudnn_version(job.framework_version) && find_cudnn_version(name)) {
       job.framework_version += "; " + name;
     }
-    for (const NetworkMeaning& meaning : find_framework(job.framework).network_meanings) {
-      if (meaning.name == job.network) job.network = meaning.zoo;
+    const std::string network = job.network;
+    for (const NetworkMeaning& meaning : take_framework(job, sources_).network_meanings) {
+      if (meaning.name == network) job.network = meaning.zoo;  // an era's own come last
     }
     if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
     Spread spread;

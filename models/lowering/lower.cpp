@@ -198,6 +198,10 @@ class Lowering {
       std::erase_if(lowered.candidates,
                     [](const Candidate& c) { return c.algorithm == Algorithm::FftTiling; });
     }
+    if (context_.framework.avoids_nonfused_winograd) {
+      std::erase_if(lowered.candidates,
+                    [](const Candidate& c) { return c.algorithm == Algorithm::WinogradNonfused; });
+    }
     if (context_.framework.pads_uneven_images) even_out_padding(lowered, a, pass);
     add_surroundings(lowered, op, a);
   }
@@ -242,6 +246,12 @@ class Lowering {
         after.push_back(bias_add(context_, op.pass, y, static_cast<double>(channels_out)));
       }
     } else if (op.pass == Pass::BackwardWeights) {
+      if (context_.framework.adds_weight_gradients_in_place) {
+        for (Candidate& candidate : lowered.candidates) {
+          if (candidate.kernels.empty()) continue;
+          candidate.kernels.back().read += element_size(context_.formats.storage) * weights;
+        }
+      }
       if (a.has_bias) after.push_back(bias_gradient(context_, y, channels_out));
       if (context_.formats.casts_weights())
         after.push_back(weight_cast(context_, op.pass, weights));

@@ -80,6 +80,9 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
                                    .k = a.k,
                                    .transpose_a = a.transpose_a,
                                    .transpose_b = a.transpose_b}));
+  if (op.pass == Pass::BackwardWeights && context.framework.adds_weight_gradients_in_place) {
+    kernels.back().read += element_size(context.formats.storage) * m * n;
+  }
   // A compiler fuses bias, its gradient and the cast of the weight's (fusion_graph.hpp).
   if (context.framework.compiler) return kernels;
   const bool in_epilogue = context.framework.fuses_bias || context.framework.fuses_product_bias;

@@ -17,6 +17,12 @@ struct CaffeLayout {
   bool pools_first;  ///< before LRN
 };
 
+/// Of those with the channels of the two groups in one tower.
+struct OneTowerLayout {
+  bool pools_first;            ///< before LRN
+  std::int64_t first_pad = 0;  ///< 1 for images of 227 instead of 224
+};
+
 // torchvision/models/alexnet.py, after Krizhevsky, "One weird trick for parallelizing convolutional
 // neural networks", arXiv 1404.5997: one tower, no groups, no LRN.
 NetworkGraph alexnet(const BuildOptions& options, const AlexNetLayout& layout) {
@@ -75,17 +81,20 @@ NetworkGraph two_groups(const BuildOptions& options, const CaffeLayout& layout) 
   return std::move(b).take();
 }
 
-// MXNet's example symbol: one tower with the channels of the two, LRN after each pooling. PaddlePaddle's benchmark of
-// 2016 has the same layers, but for the order of LRN and pooling.
-NetworkGraph alexnet_mxnet(const BuildOptions& options) {
-  GraphBuilder b("alexnet_mxnet", options.batch);
+// MXNet's example symbol: one tower with the channels of the two. In 2016 it pooled before LRN, since 2017 LRN comes first,
+// as in PaddlePaddle's benchmark of 2016.
+NetworkGraph channels_of_two(const BuildOptions& options, const OneTowerLayout& layout) {
+  GraphBuilder b("alexnet", options.batch);
   b.graph().reserve(48, 32);
   TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
   const Window pool = Window::square(3, 2), same = Window::square(3, 1, 1);
-  x = conv_relu(b, "conv1", x, 96, Window::square(11, 4));
-  x = b.lrn("lrn1", b.max_pool("pool1", x, pool), 5);
-  x = conv_relu(b, "conv2", x, 256, Window::square(5, 1, 2));
-  x = b.lrn("lrn2", b.max_pool("pool2", x, pool), 5);
+  const auto norm_and_pool = [&](const std::string& index, TensorId in) {
+    if (!layout.pools_first) in = b.lrn("lrn" + index, in, 5);
+    in = b.max_pool("pool" + index, in, pool);
+    return layout.pools_first ? b.lrn("lrn" + index, in, 5) : in;
+  };
+  x = norm_and_pool("1", conv_relu(b, "conv1", x, 96, Window::square(11, 4, layout.first_pad)));
+  x = norm_and_pool("2", conv_relu(b, "conv2", x, 256, Window::square(5, 1, 2)));
   x = conv_relu(b, "conv3", x, 384, same);
   x = conv_relu(b, "conv4", x, 384, same);
   x = conv_relu(b, "conv5", x, 256, same);
@@ -115,9 +124,19 @@ std::vector<ZooEntry> alexnet_networks() {
        .build = build<alexnet, AlexNetLayout{.fourth_channels = 384, .first_pad = 0}>},
       {.name = "alexnet_mxnet",
        .title = "AlexNet of MXNet, without groups",
-       .source = "apache/incubator-mxnet, example/image-classification/symbols/alexnet.py",
+       .source = "apache/incubator-mxnet 1.0, example/image-classification/symbols/alexnet.py",
        .image_size = 224,
-       .build = alexnet_mxnet},
+       .build = build<channels_of_two, OneTowerLayout{.pools_first = false}>},
+      {.name = "alexnet_mxnet_0",
+       .title = "AlexNet of MXNet in 2016, without groups",
+       .source = "dmlc/mxnet 0.7, example/image-classification/symbol_alexnet.py",
+       .image_size = 224,
+       .build = build<channels_of_two, OneTowerLayout{.pools_first = true}>},
+      {.name = "alexnet_paddle",
+       .title = "AlexNet of PaddlePaddle, without groups",
+       .source = "PaddlePaddle/Paddle 0.10, benchmark/paddle/image/alexnet.py",
+       .image_size = 227,
+       .build = build<channels_of_two, OneTowerLayout{.pools_first = false, .first_pad = 1}>},
       {.name = "bvlc_alexnet",
        .title = "AlexNet of Caffe, two groups",
        .source = "BVLC Caffe, models/bvlc_alexnet",

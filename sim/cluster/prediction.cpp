@@ -165,11 +165,13 @@ NetworkGraph make_step_graph(NetworkGraph forward, Phase phase, const StepOption
   const auto kind = find_optimizer(options.optimizer);
   TRACECAST_CHECK(kind.has_value(), "the optimizer's name was checked where it came in");
   const bool whole = phase == Phase::Train;
-  NetworkGraph step =
-      make_training_graph(std::move(forward), {.optimizer = *kind,
-                                               .with_loss = whole,
-                                               .with_optimizer = whole && options.with_update,
-                                               .adds_gradients = options.adds_gradients});
+  NetworkGraph step = make_training_graph(std::move(forward),
+                                          {.optimizer = *kind,
+                                           .with_loss = whole,
+                                           .with_optimizer = whole && options.with_update,
+                                           .adds_gradients = options.adds_gradients,
+                                           .differentiates_input = options.differentiates_input,
+                                           .copies_first_gradient = options.copies_first_gradient});
   return recompute_activations(std::move(step), options.recompute);
 }
 

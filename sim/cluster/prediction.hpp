@@ -35,6 +35,8 @@ struct StepOptions {
   Recompute recompute = Recompute::None;
   /// One of several micro-batches that share an update: gradients are added to those kept from the ones before.
   bool adds_gradients = false;
+  bool differentiates_input = false;   ///< as TrainingOptions
+  bool copies_first_gradient = false;  ///< as TrainingOptions
   bool with_update = true;  ///< false: the update comes after a later micro-batch
 };
 /// Adds to a forward graph what the phase asks for.

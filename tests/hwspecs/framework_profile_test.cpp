@@ -149,7 +149,20 @@ TEST_SUITE("hwspecs/framework_profile") {
     CHECK(error_of(replaced(text, "zoo: \"bvlc_alexnet\" source: \"models\"",
                             "zoo: \"bvlc_alexnet\" source: \"hearsay\""))
               .find("hearsay") != std::string::npos);
-    CHECK(parse_framework_profile(text, "profile").network_meanings.size() == 1);
+    CHECK(parse_framework_profile(text, "profile").network_meanings.size() == 7);
+  }
+
+  TEST_CASE(
+      "the gradient of a network's input is the framework's habit, unless the network spares it") {
+    CHECK(differentiates_input(find_framework("torch7"), "vgg16"));
+    CHECK_FALSE(differentiates_input(find_framework("torch7"), "resnet50"));
+    CHECK_FALSE(differentiates_input(find_framework("pytorch"), "vgg16"));
+  }
+
+  TEST_CASE("of an era's own and its successor's meanings of a name, its own come last") {
+    const auto& meanings = find_framework("mxnet_0").network_meanings;
+    REQUIRE(meanings.size() == 2);
+    CHECK(meanings.back().zoo == "alexnet_mxnet_0");
   }
 
   TEST_CASE("values arrive in their units") {

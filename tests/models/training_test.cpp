@@ -259,6 +259,42 @@ TEST_CASE("a tensor with several readers gets the sum of their gradients") {
   CHECK(tensor_names(step, find_op(step, "stem wgrad").inputs) == Names{"images", "sum d stem"});
 }
 
+TEST_CASE("the input has a gradient where it is asked for, integers never") {
+  GraphBuilder b("two", 2);
+  TensorId x = b.input("images", {2, 3, 8, 8});
+  x = b.conv_layer("first", x, 4, Window::square(3, 1, 1), false);
+  b.graph().outputs = {b.conv_layer("second", x, 4, Window::square(3, 1, 1), false)};
+  const NetworkGraph forward = std::move(b).take();
+  const auto count = [&](bool differentiates_input) {
+    const NetworkGraph step =
+        make_training_graph(forward, {.with_loss = false,
+                                      .with_optimizer = false,
+                                      .differentiates_input = differentiates_input});
+    return std::count_if(step.ops().begin(), step.ops().end(),
+                         [](const Op& op) { return op.pass == Pass::BackwardData; });
+  };
+  CHECK(count(false) == 1);
+  CHECK(count(true) == 2);
+}
+
+TEST_CASE("summed gradients may start from a copy of the first") {
+  GraphBuilder b("residual", 2);
+  TensorId x = b.input("images", {2, 4, 8, 8});
+  x = b.conv_layer("stem", x, 4, Window::square(1), false);
+  TensorId branch = b.conv_layer("branch", x, 4, Window::square(3, 1, 1), false);
+  TensorId third = b.conv_layer("third", x, 4, Window::square(3, 1, 1), false);
+  b.graph().outputs = {b.add("sum", b.add("first", x, branch), third)};
+  const NetworkGraph step = make_training_graph(
+      std::move(b).take(),
+      {.with_loss = false, .with_optimizer = false, .copies_first_gradient = true});
+  const auto count = [&](std::string_view prefix) {
+    return std::count_if(step.ops().begin(), step.ops().end(),
+                         [&](const Op& op) { return op.name.starts_with(prefix); });
+  };
+  CHECK(count("copy d") == 1);        // three readers: one copy
+  CHECK(count("accumulate d") == 2);  // and two additions
+}
+
 TEST_CASE("the gradient of a choice reads its condition and no operand") {
   GraphBuilder b("masked", 1);
   const TensorId mask = b.tensor({.name = "mask",

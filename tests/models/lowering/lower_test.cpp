@@ -589,6 +589,42 @@ TEST_SUITE("models/lowering/lower") {
     CHECK(has_tiled_fft("pytorch", "conv wgrad"));
   }
 
+  TEST_CASE("a framework that never asks for non-fused Winograd does not get it") {
+    GraphBuilder b("three", 8);
+    b.graph().outputs = {b.conv_layer("conv", b.input("images", {8, 64, 28, 28}), 64,
+                                      Window::square(3, 1, 1), false)};
+    const NetworkGraph graph = std::move(b).take();
+    const auto offers = [&](bool avoids) {
+      FrameworkProfile framework = find_framework("generic");
+      framework.avoids_nonfused_winograd = avoids;
+      const LoweredStep step = lower(graph, framework, test::volta(), {});
+      const auto& candidates = step.ops.front().candidates;
+      return std::any_of(candidates.begin(), candidates.end(), [](const Candidate& c) {
+        return c.algorithm == Algorithm::WinogradNonfused;
+      });
+    };
+    CHECK(offers(false));
+    CHECK_FALSE(offers(true));
+  }
+
+  TEST_CASE("a weight gradient that is added to the old one reads it") {
+    GraphBuilder b("two", 2);
+    TensorId x =
+        b.conv_layer("conv", b.input("images", {2, 8, 8, 8}), 16, Window::square(3, 1, 1), false);
+    b.graph().outputs = {b.linear_layer("fc", b.flatten("flatten", x), 10, false)};
+    const NetworkGraph graph = training(std::move(b).take());
+    const auto bytes = [&](bool adds, const char* op) {
+      FrameworkProfile framework = find_framework("generic");
+      framework.adds_weight_gradients_in_place = adds;
+      const auto found = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
+      double sum = 0;
+      for (const Kernel& kernel : found.at(op)) sum += kernel.read.in_bytes();
+      return sum;
+    };
+    CHECK(bytes(true, "conv wgrad") - bytes(false, "conv wgrad") == 4.0 * 16 * 8 * 9);
+    CHECK(bytes(true, "fc wgrad") - bytes(false, "fc wgrad") == 4.0 * 10 * 1024);
+  }
+
   TEST_CASE("an unknown op is bounded: three times its operands, and says so") {
     const NetworkGraph graph = varied_network();
     const auto kernels =
