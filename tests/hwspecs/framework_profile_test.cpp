@@ -51,7 +51,7 @@ TEST_SUITE("hwspecs/framework_profile") {
       CAPTURE(id);
       const FrameworkProfile& profile = find_framework(id);
       CHECK(profile.id == id);
-      CHECK(profile.values.size() == (profile.compiler ? 62 : 56));
+      CHECK(profile.values.size() == (profile.compiler ? 66 : 60));
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);
         CHECK(std::any_of(profile.sources.begin(), profile.sources.end(), [&](const SpecSource& s) {

