@@ -37,7 +37,7 @@ struct StepOptions {
   bool adds_gradients = false;
   bool differentiates_input = false;   ///< as TrainingOptions
   bool copies_first_gradient = false;  ///< as TrainingOptions
-  bool with_update = true;  ///< false: the update comes after a later micro-batch
+  bool with_update = true;             ///< false: the update comes after a later micro-batch
 };
 /// Adds to a forward graph what the phase asks for.
 [[nodiscard]] NetworkGraph make_step_graph(NetworkGraph forward, Phase phase,
