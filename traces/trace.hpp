@@ -202,10 +202,9 @@ struct Nodes {
   std::vector<NameId> name;
   std::vector<NodeKind> kind;
   std::vector<bool> on_gpu;
-  std::vector<std::int64_t> duration_ns;    ///< -1 = not recorded
-  std::vector<NameId> dims, types, values;  ///< of the inputs, as Ops has them
-  std::vector<std::uint64_t>
-      message_bytes;  ///< of messages, loads and stores; 0 = none or not recorded
+  std::vector<std::int64_t> duration_ns;        ///< -1 = not recorded
+  std::vector<NameId> dims, types, values;      ///< of the inputs, as Ops has them
+  std::vector<std::uint64_t> message_bytes;     ///< of messages, copies; 0 = none or not recorded
   std::vector<std::uint32_t> first_dependency;  ///< where the node's own begin in `dependency`
   std::vector<std::uint64_t> dependency;  ///< ids of nodes, data dependencies and control ones
   [[nodiscard]] std::size_t size() const { return id.size(); }
