@@ -13,7 +13,7 @@
 namespace tracecast {
 namespace {
 
-/// A benchmark of MLPerf Training as one of our networks, as NVIDIA's code for it runs (models/lowering/notes/0005).
+/// A benchmark of MLPerf Training as one of our networks, as NVIDIA's code for it runs (models/lowering/notes/0006).
 struct Benchmark {
   std::string_view name;
   std::string_view network{};  ///< empty: none of ours
