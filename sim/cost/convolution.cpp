@@ -185,7 +185,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
       t.k = kernel.pass == Pass::BackwardWeights ? tiles
             : kernel.pass == Pass::BackwardData  ? static_cast<double>(s.k)
                                                  : static_cast<double>(s.c);
-      t.efficiency = library_efficiency(gpu, profile) * p.winograd_gemm;
+      t.efficiency = winograd_product_efficiency(gpu, profile);
       Roofs roofs = estimate_tiles(t, machine, gpu, profile).roofs;
       const double moved = 36.0 * element * tiles * static_cast<double>(s.c + s.k);
       roofs.memory = Seconds((kernel.bytes().in_bytes() + 2.0 * moved) / bandwidth);

@@ -36,7 +36,7 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
   const bool is_spectra =
       kernel.algorithm == Algorithm::Fft || kernel.algorithm == Algorithm::FftTiling;
   if (kernel.algorithm == Algorithm::WinogradNonfused) {
-    t.efficiency *= profile.convolution.winograd_gemm;
+    t.efficiency = winograd_product_efficiency(gpu, profile);
   } else if (is_spectra) {
     t.efficiency = issue_efficiency(gpu, profile.convolution.spectra_issue, profile);
   } else if (in_convolution && !tensor_core) {
