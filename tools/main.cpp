@@ -1,12 +1,14 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "tools/help.hpp"
 #include "tools/output.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/version.hpp"
@@ -53,7 +55,8 @@ InputError explain(const CLI::ParseError& error, const CLI::App& app) {
     }
     return {place, "\"" + word + "\" too many", "no further argument"};
   }
-  return {place, error.what(), "see " + place + " --help"};
+  const Complaint complaint = reword(error, place);
+  return {place, complaint.found, complaint.expected};
 }
 
 int run(int argc, char** argv) {
@@ -64,7 +67,7 @@ int run(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 done; 1 answered, and the answer is no; 2 the input is wrong;\n"
       "3 no usable GPU; 70 a bug of ours.");
-  app.get_formatter()->column_width(28);
+  app.formatter(std::make_shared<HelpFormatter>());
 
   int exit_code = kExitDone;
   add_predict_command(app, exit_code);
@@ -86,7 +89,8 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    write_answer(active(app).help());
+    const CLI::App& verb = active(app);
+    write_answer(verb.help(verb.get_parent() ? command_of(*verb.get_parent()) : ""));
   } catch (const CLI::CallForAllHelp&) {
     write_answer(app.help("", CLI::AppFormatMode::All));
   } catch (const CLI::RuntimeError& error) {

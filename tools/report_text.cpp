@@ -158,6 +158,16 @@ std::string help_for_input(const InputUse& use) {
              : fmt::format("more CPU threads: --cpu-threads, now {}", use.cpu_threads);
 }
 
+std::string effect_of_limit(const PowerRange& power) {
+  const double limit = power.limit.in_w();
+  if (!power.throttles) return fmt::format("; the limit of {:.0f} W leaves them free", limit);
+  constexpr double kNear = 0.9;  // a mean this near the limit is over it for part of the step
+  if (power.demand < kNear * power.limit)
+    return fmt::format("; the limit of {:.0f} W holds back the densest kernels alone", limit);
+  return fmt::format(": the limit of {:.0f} W holds them back, the step asks for {:.0f} W", limit,
+                     power.demand.in_w());
+}
+
 void add_power(Page& page, const Job& job, const Prediction& p) {
   const PowerRange& power = p.power;
   std::string energy = three_digits(p.energy_per_sample.in_j()) + " J per sample";
@@ -167,12 +177,7 @@ void add_power(Page& page, const Job& job, const Prediction& p) {
   }
   page.line("Power", "{:.0f} W ({:.0f} to {:.0f}, idle {:.0f}), {}", power.avg.in_w(),
             power.min.in_w(), power.max.in_w(), power.idle.in_w(), energy);
-  page.line("", "SMs at {:.0f} MHz on average{}", power.clock.in_mhz(),
-            power.throttles
-                ? fmt::format(": the limit of {:.0f} W holds them back, the step asks "
-                              "for {:.0f} W",
-                              power.limit.in_w(), power.demand.in_w())
-                : fmt::format("; the limit of {:.0f} W leaves them free", power.limit.in_w()));
+  page.line("", "SMs at {:.0f} MHz on average{}", power.clock.in_mhz(), effect_of_limit(power));
   if (power.is_guess) page.line("", "a guess: energy of tensor cores is hardly fitted");
 }
 

@@ -107,17 +107,16 @@ void add_trace_command(CLI::App& app, int& exit_code) {
   CLI::App* summary =
       verb->add_subcommand("summary", "Say where the time of a recorded profile goes");
   summary
-      ->add_option(
-          "file", options->files,
-          "Profile: PyTorch Kineto or execution trace, Chakra, nvprof log, Nsight Systems\n"
-          "SQLite, .tctrace; plain, gzip, or a tar archive of several ranks. Several\n"
-          "files, or a folder, are the ranks of one job")
+      ->add_option("file", options->files,
+                   "Profile: PyTorch Kineto or execution trace, Chakra, nvprof log, Nsight Systems "
+                   "SQLite, .tctrace; plain, gzip, or a tar archive of several ranks. Several "
+                   "files, or a folder, are the ranks of one job")
       ->type_name("FILE")
       ->required();
   add_format_option(*summary, options->format);
   summary
       ->add_option("--from", options->from,
-                   "Leave out what ended earlier: 350ms, counted\nfrom the recording's begin")
+                   "Leave out what ended earlier: 350ms, counted from the recording's begin")
       ->type_name("TIME");
   summary->add_option("--to", options->to, "Leave out what began later: 1.5s")->type_name("TIME");
   summary->add_flag("--strict", options->strict, "Exit code 1 when records are damaged");

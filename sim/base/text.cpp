@@ -53,7 +53,7 @@ std::optional<std::string> find_nearest_word(std::string_view word,
 }
 
 std::string describe_choices(std::string_view word, std::span<const std::string> candidates) {
-  constexpr std::size_t kShortList = 12;
+  constexpr std::size_t kShortList = 16;
   const std::optional<std::string> nearest = find_nearest_word(word, candidates);
   std::string text;
   if (candidates.size() <= kShortList) {
