@@ -247,11 +247,15 @@ void read_eras_and_names(const proto::FrameworkProfile& message, std::string_vie
   };
   if (message.has_era()) {
     const auto& era = message.era();
-    if (era.framework().empty() || era.before_version().empty() || era.before_date().empty()) {
-      throw InputError(where, "an era without framework, before_version or before_date",
-                       "all three");
+    const bool is_newest = !era.from_version().empty();
+    const std::string& version = is_newest ? era.from_version() : era.before_version();
+    const std::string& date = is_newest ? era.from_date() : era.before_date();
+    if (era.framework().empty() || version.empty() || date.empty()) {
+      throw InputError(
+          where, "an era without framework, version or date",
+          "framework, and before_version and before_date or from_version and from_date");
     }
-    p.era = {era.framework(), era.before_version(), era.before_date()};
+    p.era = {era.framework(), version, date, is_newest};
     check_source("era", era.source());
   }
   if (message.has_container()) {
@@ -366,13 +370,19 @@ const FrameworkProfile& find_framework(std::string_view id,
   }
   for (const FrameworkProfile& profile : profiles()) {
     if (!profile.era || profile.era->framework != current.id) continue;
-    const bool applies = version ? *version < version_of(profile.era->before_version)
-                                 : !date.empty() && date < profile.era->before_date;
-    if (!applies) continue;
-    const bool is_earlier = best == &current || profile.era->before_date < best->era->before_date;
+    const bool is_before = version ? *version < version_of(profile.era->version)
+                                   : !date.empty() && date < profile.era->date;
+    if (is_before == profile.era->is_newest) continue;
+    const bool is_earlier = best == &current || profile.era->date < best->era->date;
     if (is_earlier) best = &profile;
   }
   return *best;
+}
+
+const std::string& family_of(const FrameworkProfile& profile) {
+  if (profile.compiler) return profile.compiler->framework;
+  if (profile.era) return profile.era->framework;
+  return profile.container_of ? *profile.container_of : profile.id;
 }
 
 std::vector<std::string> framework_ids() {

@@ -61,11 +61,12 @@ struct GraphCompiler {
   Seconds argument{};
 };
 
-/// An older state of a framework.
+/// An older state of a framework, or its newest one.
 struct FrameworkEra {
-  std::string framework;       ///< id of its current profile
-  std::string before_version;  ///< "1.0": versions below it are of this era
-  std::string before_date;  ///< "2017-02": so is what was measured before, when no version is known
+  std::string framework;   ///< id of the profile that stands for the versions between
+  std::string version;     ///< "1.0": versions below it are of this era, or from it on
+  std::string date;        ///< "2017-02": so is what was measured then, when no version is known
+  bool is_newest = false;  ///< from `version` on
 };
 
 /// What a framework's own examples and benchmarks mean by a network's name.
@@ -173,6 +174,9 @@ struct FrameworkProfile {
   bool adds_weight_gradients_in_place = false;
 
   // Updates.
+  bool allows_tf32 = true;  ///< fp32 code may run as TF32 where that is the default
+  bool tf32_products =
+      true;  ///< TF32 means products too, not convolutions alone; settled by the job
   bool fuses_optimizer = false;          ///< one kernel for the whole rule, not one per term
   bool assigns_optimizer_terms = false;  ///< else one kernel per tensor that the rule assigns to
   bool multi_tensor_optimizer = false;   ///< one launch for many parameters (foreach, fused)
@@ -225,12 +229,14 @@ struct FrameworkProfile {
 /// The profile of framework `id` with compiler `name` ("xla"). Throws InputError when there is none.
 [[nodiscard]] const FrameworkProfile& find_compiled_framework(std::string_view id,
                                                               std::string_view name);
-/// The profile of that id, or of its era: the earliest one whose `before_version` is above `version` (major,
-/// minor), or, when no version is given, whose `before_date` is above `date` ("2016-11"; empty = current).
+/// The profile of that id, or of its era: the earliest one that ends above `version` (major, minor), or, when no
+/// version is given, above `date` ("2016-11"; empty = today); the newest one where that begins no later.
 /// `in_container`: as it is in NVIDIA's container, where there is such a profile.
 [[nodiscard]] const FrameworkProfile& find_framework(std::string_view id,
                                                      std::optional<std::pair<int, int>> version,
                                                      std::string_view date, bool in_container);
+/// Id of the framework that `profile` is a compiler, an era or a container of; its own where it is none of them.
+[[nodiscard]] const std::string& family_of(const FrameworkProfile& profile);
 /// Ids of the profiles in the binary, sorted.
 [[nodiscard]] std::vector<std::string> framework_ids();
 

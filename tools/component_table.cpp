@@ -42,10 +42,10 @@ class ComponentTable final : public RowPredictor {
     if (!value) return skip("the value is a text: " + std::string(row.text("value")));
     PublishedJob job = read_published_job(row, sources_.gpus);
     if (!job.unknown.empty()) return skip(job.unknown);
+    job.options.date = row.text_or_empty("date");
     if ((is_rate || is_power) && job.options.batch == 0) return skip("batch not stated");
     if (is_rate) {
       if (row.text_or_empty("gpu_count") != "1") return skip("throughput of several GPUs");
-      job.options.date = row.text_or_empty("date");
       job.options.data = JobOptions{}.data;
     }
     RowAnswer result = is_rate ? rate(job) : is_power ? power(job) : utilization(job);

@@ -64,8 +64,8 @@ double number_of(const Setting& setting) {
   return *value;
 }
 
-/// The host costs that a person can measure and set; all in microseconds. And whether the host waits for the GPU before
-/// each step, as a loop does that copies from pageable memory: 0 or 1.
+/// The host costs that a person can measure and set; all in microseconds. And, 0 or 1, whether the host waits for the
+/// GPU before each step, as a loop does that copies from pageable memory, and whether fp32 code may run as TF32.
 void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
   const std::array<std::pair<const char*, Seconds*>, 5> fields{{
       {"dispatch_us", &framework.dispatch_per_op},
@@ -86,14 +86,17 @@ void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
     }
     names.emplace_back(name);
   }
-  constexpr const char* kWaits = "synchronizes_each_step";
-  if (setting.path == kWaits) {
+  const std::array<std::pair<const char*, bool*>, 2> flags{
+      {{"synchronizes_each_step", &framework.synchronizes_each_step},
+       {"tf32", &framework.allows_tf32}}};
+  for (const auto& [name, field] : flags) {
+    names.emplace_back(name);
+    if (setting.path != name) continue;
     const double flag = number_of(setting);
     if (flag != 0 && flag != 1) throw InputError("--set " + setting.path, setting.value, "0 or 1");
-    framework.synchronizes_each_step = flag == 1;
+    *field = flag == 1;
     return;
   }
-  names.emplace_back(kWaits);
   throw InputError("--set framework", "\"" + setting.path + "\"",
                    describe_choices(setting.path, names));
 }
@@ -432,22 +435,26 @@ Job make_job(const JobOptions& options, const Sources& sources) {
     throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");
   }
   if (!job.cpu) set_board(o, job.gpu);
-  const std::string& family = job.framework.compiler       ? job.framework.compiler->framework
-                              : job.framework.era          ? job.framework.era->framework
-                              : job.framework.container_of ? *job.framework.container_of
-                                                           : job.framework.id;
+  const std::string& family = family_of(job.framework);
   if (job.framework.era) {
-    job.assumptions.push_back("framework profile " + job.framework.id + ": as before " + family +
-                              " " + job.framework.era->before_version);
+    job.assumptions.push_back("framework profile " + job.framework.id + ": as " +
+                              (job.framework.era->is_newest ? "from " : "before ") + family + " " +
+                              job.framework.era->version +
+                              (job.framework.era->is_newest ? " on" : ""));
   }
   if (job.framework.container_of) {
     job.assumptions.push_back("framework profile " + job.framework.id + ": " + family +
                               " in NVIDIA's container, run by NVIDIA's scripts");
   }
-  if (job.precision == PrecisionMode::Fp32 &&
+  if (job.precision == PrecisionMode::Fp32 && job.framework.allows_tf32 &&
       fp32_runs_as_tf32(family, o.framework_version, o.date, job.gpu)) {
     job.precision = PrecisionMode::Tf32;
-    job.assumptions.push_back("fp32 code runs as TF32 on this GPU with this framework");
+    job.framework.tf32_products = !tf32_spares_products(family, o.framework_version, o.date);
+    job.assumptions.push_back(
+        std::string("fp32 code runs ") +
+        (job.framework.tf32_products ? "as TF32"
+                                     : "its convolutions as TF32, its products as FP32,") +
+        " on this GPU with this framework; --set framework.tf32=0: all in FP32");
   }
   if (!o.date.empty() && !find_cudnn_version(o.framework_version)) {
     const std::size_t range = o.date.find("..");

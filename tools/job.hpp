@@ -61,7 +61,7 @@ struct JobOptions {
   std::int64_t batch = 1;
   std::string phase = "train";
   std::string precision = "fp32";
-  std::string framework = "tensorflow";
+  std::string framework = "pytorch";  ///< what most run today
   std::string framework_version;
   bool xla = false;          ///< the framework compiles the graph with XLA
   bool cuda_graphs = false;  ///< a step was captured and is launched whole

@@ -110,11 +110,8 @@ Interval interval_of(const ManyGpus& many, const Job& job) {
 const StrategyProfile& choose_strategy(const Job& job, const SpreadOptions& options,
                                        bool several_nodes) {
   if (!options.strategy.empty()) return find_strategy(options.strategy);
-  const std::string& framework = job.framework.compiler ? job.framework.compiler->framework
-                                 : job.framework.era    ? job.framework.era->framework
-                                                        : job.framework.id;
   const std::string_view date = job.options.date;
-  return usual_strategy(framework, date.substr(0, date.find("..")), several_nodes);
+  return usual_strategy(family_of(job.framework), date.substr(0, date.find("..")), several_nodes);
 }
 
 ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,

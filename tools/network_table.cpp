@@ -147,7 +147,8 @@ class NetworkTable final : public RowPredictor {
     try {
       const GpuSpec& gpu = sources_.gpus.find(options.gpu);
       if (options.precision == "fp32" &&
-          fp32_runs_as_tf32(options.framework, options.framework_version, date, gpu)) {
+          fp32_runs_as_tf32(options.framework, options.framework_version, date, gpu) &&
+          !tf32_spares_products(options.framework, options.framework_version, date)) {
         options.precision = "tf32";
       }
       fuses_bias = fuses_product_bias(options.framework, options.framework_version, gpu);

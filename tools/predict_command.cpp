@@ -22,6 +22,7 @@ namespace {
 
 struct PredictOptions {
   JobOptions job;
+  std::string framework;  ///< empty: the usual one
   SourceOptions sources;
   ClusterOptions cluster;
   SpreadOptions spread;
@@ -78,11 +79,14 @@ int predict_on_many(const PredictOptions& options, const Sources& sources) {
   wanted.machine = options.job.machine;
   Cluster cluster = make_cluster(wanted, options.job.gpu, sources);
   JobOptions job_options = options.job;
+  const bool has_servers =
+      asks_for_servers(options.servers, options.spread.strategy, cluster.fabric.num_nodes());
+  if (has_servers && options.framework.empty()) job_options.framework = "tensorflow";
   if (job_options.gpu.empty()) job_options.gpu = cluster.fabric.gpu_of(Rank{0}).id;
   Job job = make_job(job_options, sources);
   if (cluster.file) job.inputs.push_back(*cluster.file);
   for (std::string& line : cluster.assumptions) job.assumptions.push_back(std::move(line));
-  if (asks_for_servers(options.servers, options.spread.strategy, cluster.fabric.num_nodes())) {
+  if (has_servers) {
     if (!options.dump.empty()) {
       throw InputError("--dump", options.dump + " with parameter servers", "no dump");
     }
@@ -188,9 +192,10 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   std::string frameworks;
   for (const std::string& id : framework_ids()) frameworks += (frameworks.empty() ? "" : ", ") + id;
-  verb->add_option("--framework", job.framework, frameworks + " (no host, all fused: ideal)")
-      ->type_name("F")
-      ->capture_default_str();
+  verb->add_option("--framework", options->framework,
+                   frameworks + " (no host, all fused: ideal); default: " + job.framework +
+                       ", with parameter servers tensorflow")
+      ->type_name("F");
   verb->add_flag("--xla", job.xla, "The framework compiles the graph with XLA");
   verb->add_flag("--cuda-graphs", job.cuda_graphs,
                  "A step is captured once as CUDA graphs and launched whole");
@@ -203,6 +208,14 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   verb->add_option("--image-size", job.image_size, "Side of square images, pixels")->type_name("S");
   verb->add_option("--seq-len", job.seq_len, "Tokens per sample")->type_name("L");
+  verb->add_option("--recompute", job.recompute,
+                   "Activations computed again, not kept: none, selective or full")
+      ->type_name("R")
+      ->capture_default_str();
+  verb->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update")
+      ->type_name("N")
+      ->capture_default_str();
+  verb->option_defaults()->group("Host and input");
   std::string data_sets;
   for (const std::string& id : data_set_ids()) data_sets += ", " + id;
   verb->add_option("--data", job.data,
@@ -211,13 +224,6 @@ void add_predict_command(CLI::App& app, int& exit_code) {
                    "(the network's usual data set)" +
                        data_sets)
       ->type_name("D")
-      ->capture_default_str();
-  verb->add_option("--recompute", job.recompute,
-                   "Activations computed again, not kept: none, selective or full")
-      ->type_name("R")
-      ->capture_default_str();
-  verb->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update")
-      ->type_name("N")
       ->capture_default_str();
   verb->add_option("--machine", job.machine,
                    "Machine whose CPU dispatches and loads, and whose links carry the input")
@@ -235,26 +241,31 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->type_name("ID");
   verb->add_option("--epoch-samples", job.epoch_samples, "Samples of an epoch, for its energy")
       ->type_name("N");
+  verb->option_defaults()->group("GPU");
   verb->add_option("--power-limit", job.power_limit_w, "Board power limit, W (nvidia-smi -pl)")
       ->type_name("W");
   verb->add_option("--clock", job.clock_mhz, "Clock the SMs are held at (nvidia-smi -ac, -lgc)")
       ->type_name("MHZ");
   verb->add_option("--memory-clock", job.memory_clock_mhz, "Memory clock, as nvidia-smi shows it")
       ->type_name("MHZ");
+  verb->option_defaults()->group("Several GPUs");
   add_cluster_options(*verb, options->cluster);
-  add_transformer_options(*verb, options->sharded);
   std::string strategies;
   for (const std::string& id : strategy_ids()) strategies += (strategies.empty() ? "" : ", ") + id;
   verb->add_option("--strategy", options->spread.strategy,
                    "How several GPUs train: " + strategies + "; default: the framework's")
       ->type_name("S");
-  add_server_flags(*verb, options->servers);
   verb->add_option("--sample-sd", options->spread.sample_sd,
                    "Several GPUs: spread of a sample's time relative to its mean; sentences or "
                    "images of differing sizes about 0.25")
       ->type_name("SD")
       ->check(CLI::Range(0.0, 2.0));
   verb->add_flag("--no-fold", options->no_fold, "Simulate GPUs that are alike one by one");
+  verb->option_defaults()->group("Transformers divided among GPUs");
+  add_transformer_options(*verb, options->sharded);
+  verb->option_defaults()->group("Parameter servers");
+  add_server_flags(*verb, options->servers);
+  verb->option_defaults()->group("Answer");
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);
   verb->add_option("--dump", options->dump, "Print a stage instead: graph, kernels or program")
@@ -267,7 +278,10 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_flag("--largest-batch", options->largest_batch, "Find the largest batch that fits");
   verb->add_flag("--strict", options->strict, "Exit with 1 on any warning");
   verb->footer("Example: tracecast predict resnet50 --gpu v100 --batch 64 --phase train");
-  verb->callback([options, &exit_code] { exit_code = predict_command(*options); });
+  verb->callback([options, &exit_code] {
+    if (!options->framework.empty()) options->job.framework = options->framework;
+    exit_code = predict_command(*options);
+  });
 }
 
 }  // namespace tracecast

@@ -145,7 +145,8 @@ PublishedJob read_published_job(const RowFields& row, const GpuCatalog& gpus) {
   o.framework_version = row.text_or_empty("framework_version");
   o.precision = precision_of(row.text("precision"));
   if (o.precision == "fp32" &&
-      fp32_runs_as_tf32(o.framework, o.framework_version, row.text_or_empty("date"), *gpu)) {
+      fp32_runs_as_tf32(o.framework, o.framework_version, row.text_or_empty("date"), *gpu) &&
+      !tf32_spares_products(o.framework, o.framework_version, row.text_or_empty("date"))) {
     o.precision = "tf32";
   }
   if (!find_precision(o.precision)) return unknown("precision " + o.precision + " is not known");

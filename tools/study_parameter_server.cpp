@@ -79,6 +79,7 @@ ServerPrediction train(const StudyArguments& args, const std::string& channel, s
   JobOptions options;
   options.network = args.text("network");
   options.machine = args.text("machine");
+  options.framework = "tensorflow";
   options.framework_version = args.text("version", "1.4");
   options.optimizer = args.text("optimizer", "sgd");
   options.batch = batch;

@@ -54,10 +54,19 @@ bool fp32_runs_as_tf32(std::string_view framework, std::string_view version, std
   if (framework == "tensorflow") return true;
   const VersionNumber v = parse_version(version);
   const std::pair have(v.major, v.minor);
-  if (v.major == 0) return date >= "2021";
+  if (v.major == 0) return date.empty() ? framework == "pytorch" : date >= "2021";
   if (v.is_container) return have >= std::pair(20, 6);
   if (framework == "pytorch") return have >= std::pair(1, 7);
   return false;
+}
+
+bool tf32_spares_products(std::string_view framework, std::string_view version,
+                          std::string_view date) {
+  if (framework != "pytorch") return false;
+  const VersionNumber v = parse_version(version);
+  if (v.is_container) return false;
+  if (v.major == 0) return date.empty() || date >= "2022-07";
+  return std::pair(v.major, v.minor) >= std::pair(1, 12);
 }
 
 double newest_cudnn(std::string_view date) {

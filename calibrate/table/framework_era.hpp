@@ -13,9 +13,14 @@ namespace tracecast {
 ///   PyTorch 1.7 on (torch.backends.cudnn.allow_tf32 = True; matrix products too until 1.11), and NVIDIA's
 ///   containers of 20.06 on
 /// `version`: "1.15", "2.4.1", "NGC TensorFlow 20.06-tf1-py3". Without one, `date` (year-month of the
-/// measurement) decides: from 2021 on the current release had TF32. Neither: no.
+/// measurement) decides: from 2021 on the current release had TF32. Neither: PyTorch of today does, others do not.
 [[nodiscard]] bool fp32_runs_as_tf32(std::string_view framework, std::string_view version,
                                      std::string_view date, const GpuSpec& gpu);
+
+/// Whether that TF32 is the convolutions' alone: PyTorch from 1.12 (July 2022) on, where
+/// torch.backends.cuda.matmul.allow_tf32 is off; NVIDIA's containers turn it on (TORCH_ALLOW_TF32_CUBLAS_OVERRIDE).
+[[nodiscard]] bool tf32_spares_products(std::string_view framework, std::string_view version,
+                                        std::string_view date);
 
 /// The cuDNN version in texts such as "1.6.0, cuDNN 7.0.5" or "CUDA 8.0/cuDNN v5.1": 7.0, 5.1. It decides which
 /// convolution algorithms exist; 0 for "cuDNN none": the framework's own, image by image. Nothing when the text does not say.

@@ -103,6 +103,11 @@ class Planner {
     });
   }
 
+  /// Convolutions and recurrent layers, which are cuDNN's, in TF32; products, cuBLAS's, in FP32.
+  void plan_tf32_without_products() {
+    for_each_op([](const Op& op) { return !is_convolution(op) && op.kind != OpKind::Recurrent; });
+  }
+
   void keep_tensors() {
     plan_.kept.resize(graph_.tensors().size());
     for (std::size_t t = 0; t < plan_.kept.size(); ++t) {
@@ -220,6 +225,11 @@ PrecisionPlan plan_precision(const NetworkGraph& graph, const FrameworkProfile& 
       plan.wide = choose_formats(PrecisionMode::Fp32, gpu);
       plan.scales_loss = true;
       planner.plan_mixed(framework.mixed_wide_ops);
+      break;
+    case PrecisionMode::Tf32:
+      if (framework.tf32_products) break;
+      plan.wide = choose_formats(PrecisionMode::Fp32, gpu);
+      planner.plan_tf32_without_products();
       break;
     case PrecisionMode::Fp8:
       plan.wide = choose_formats(PrecisionMode::Bf16, gpu);

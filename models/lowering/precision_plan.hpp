@@ -22,6 +22,8 @@ namespace tracecast::lowering {
 ///          does by default but for the two ends, which calibration recipes keep wide (Krishnamoorthi,
 ///          arXiv 1806.08342; NVIDIA, arXiv 2004.09602).
 ///
+///   tf32   all narrow, or convolutions and recurrent layers alone (`FrameworkProfile::tf32_products` off)
+///
 /// Backward ops compute as their forward op does.
 struct PrecisionPlan {
   Formats narrow, wide;

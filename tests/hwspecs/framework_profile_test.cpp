@@ -121,6 +121,24 @@ TEST_SUITE("hwspecs/framework_profile") {
     CHECK(find_framework("torch7", std::nullopt, "", true).id == "torch7");  // in no container
   }
 
+  TEST_CASE("the newest state of a framework begins with a version, or a date, and is today's") {
+    const auto id = [](std::optional<std::pair<int, int>> version, std::string_view date) {
+      return find_framework("pytorch", version, date, false).id;
+    };
+    CHECK(id({{1, 13}}, "") == "pytorch");
+    CHECK(id({{2, 0}}, "2020-01") == "pytorch_2");  // the version decides
+    CHECK(id(std::nullopt, "2023-02") == "pytorch");
+    CHECK(id(std::nullopt, "2023-03") == "pytorch_2");
+    CHECK(id(std::nullopt, "") == "pytorch_2");
+    CHECK(family_of(find_framework("pytorch_2")) == "pytorch");
+    CHECK(family_of(find_framework("mxnet_nvidia")) == "mxnet");
+    CHECK(family_of(find_framework("tensorflow_xla")) == "tensorflow");
+    CHECK(family_of(find_framework("torch7")) == "torch7");
+    CHECK(
+        error_of("id: \"x\" based_on: \"mxnet\" era { framework: \"mxnet\" from_version: \"2.0\" }")
+            .find("from_date") != std::string::npos);
+  }
+
   TEST_CASE("a profile based on another states only what differs") {
     const FrameworkProfile& now = find_framework("tensorflow");
     const FrameworkProfile& then = find_framework("tensorflow_0");

@@ -58,6 +58,14 @@ TEST_CASE("text for people fits 80 columns and ends each line") {
       {"networks", "resnet50"},
       {"networks", "mlp"},
       {"networks", "--image-size", "32"},
+      {"--help"},
+      {"predict", "--help"},
+      {"validate", "--help"},
+      {"colocate", "--help"},
+      {"calibrate", "--help"},
+      {"trace", "summary", "--help"},
+      {"trace", "replay", "--help"},
+      {"trace", "record", "--help"},
   };
   for (const auto& command : commands) {
     std::string what;
@@ -69,6 +77,49 @@ TEST_CASE("text for people fits 80 columns and ends each line") {
     CHECK(result.out.ends_with('\n'));
     CHECK(widest_line(result.out) <= 80);
   }
+}
+
+TEST_CASE(
+    "a command line that cannot be read is told where, what was found and what was expected") {
+  struct Row {
+    std::vector<std::string> arguments;
+    std::string line;
+  };
+  const Row rows[] = {
+      {{"predict", "resnet50"},
+       "tracecast predict: found no --gpu; expected one (see tracecast predict --help)"},
+      {{"trace"},
+       "tracecast trace: found no subcommand; expected one (see tracecast trace --help)"},
+      {with(kJob, {"--accumulate", "x"}),
+       "tracecast predict: found --accumulate = x; expected a number (see tracecast predict "
+       "--help)"},
+      {with(kJob, {"--format", "xml"}),
+       "tracecast predict: found --format: xml; expected one of text,json,csv"},
+      {with(kJob, {"--sample-sd", "9"}),
+       "tracecast predict: found --sample-sd: Value 9; expected 0 to 2"},
+      {with(kJob, {"--trace"}),
+       "tracecast predict: found --trace without its value; expected a value (see tracecast "
+       "predict --help)"},
+      {with(kJob, {"--batch", "8"}),
+       "tracecast predict: found --batch more than once; expected it once"},
+  };
+  for (const Row& row : rows) {
+    const ProcessResult result = tracecast(row.arguments);
+    CHECK(result.exit_code == 2);
+    CHECK(result.err == row.line + '\n');
+  }
+}
+
+TEST_CASE("today's PyTorch is the usual framework; its fp32 code runs convolutions alone as TF32") {
+  const auto usual = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"predict", "resnet50", "--gpu", "a100", "--format", "json"});
+    return Json::parse(tracecast(more).out);
+  };
+  const Json today = usual({});
+  CHECK(today["framework"] == "pytorch_2");
+  CHECK(today["precision"] == "tf32");
+  CHECK(usual({"--set", "framework.tf32=0"})["precision"] == "fp32");
+  CHECK(usual({"--framework-version", "1.13"})["framework"] == "pytorch");
 }
 
 TEST_CASE("the JSON document has the promised keys and consistent values") {
@@ -174,9 +225,9 @@ TEST_CASE("what this version does not predict is refused in one line") {
 
 TEST_CASE("every precision is answered on every GPU, with a line where another one runs") {
   const auto run = [](const std::string& gpu, const std::string& precision) {
-    const ProcessResult result =
-        tracecast({"predict", "resnet18", "--gpu", gpu, "--phase", "infer", "--batch", "8",
-                   "--framework", "pytorch", "--precision", precision, "--format", "json"});
+    const ProcessResult result = tracecast(
+        {"predict", "resnet18", "--gpu", gpu, "--phase", "infer", "--batch", "8", "--framework",
+         "pytorch", "--precision", precision, "--set", "framework.tf32=0", "--format", "json"});
     CAPTURE(gpu);
     CAPTURE(precision);
     REQUIRE(result.exit_code == 0);
@@ -191,7 +242,7 @@ TEST_CASE("every precision is answered on every GPU, with a line where another o
   }
   CHECK(run("k40m", "int8")["precision"] == "fp32");
   CHECK(run("t4", "int8")["framework"] == "tensorrt");
-  CHECK(run("k40m", "int8")["framework"] == "pytorch");
+  CHECK(run("k40m", "int8")["framework"] == "pytorch_2");
 }
 
 TEST_CASE("a misspelt flag or verb is answered with the nearest one") {

@@ -76,7 +76,8 @@ TEST_CASE("a prediction without a GPU has no power and no GPU utilisation, and s
 
 TEST_CASE("a machine's CPU scales the host's costs, and its slot bounds the copy of the input") {
   const auto step = [](const std::vector<std::string>& more) {
-    std::vector<std::string> command{"--gpu", "k40m", "--phase", "infer", "--format", "json"};
+    std::vector<std::string> command{"--gpu",   "k40m",  "--framework", "tensorflow",
+                                     "--phase", "infer", "--format",    "json"};
     command.insert(command.end(), more.begin(), more.end());
     return Json::parse(predict(command).out)["step_time_s"]["value"].get<double>();
   };

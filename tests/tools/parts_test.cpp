@@ -175,8 +175,9 @@ TEST_CASE("FP32 code means TF32 on Ampere where the framework says so") {
       {"tensorflow", "2.4", "", true},    {"tensorflow", "1.15", "", true},
       {"tensorflow", "", "", true},       {"pytorch", "1.6", "", false},
       {"pytorch", "1.7.1", "", true},     {"pytorch", "NGC 20.03-py3", "", false},
-      {"pytorch", "NGC 20.06", "", true}, {"pytorch", "", "", false},
-      {"pytorch", "", "2021-04", true},   {"pytorch", "", "2020-04", false},
+      {"pytorch", "NGC 20.06", "", true}, {"pytorch", "", "", true},
+      {"mxnet", "", "", false},           {"pytorch", "", "2021-04", true},
+      {"pytorch", "", "2020-04", false},
   };
   for (const Row& row : rows) {
     CAPTURE(row.framework);
@@ -184,6 +185,16 @@ TEST_CASE("FP32 code means TF32 on Ampere where the framework says so") {
     CHECK(fp32_runs_as_tf32(row.framework, row.version, row.date, ampere) == row.expected);
     CHECK_FALSE(fp32_runs_as_tf32(row.framework, row.version, row.date, volta));
   }
+}
+
+TEST_CASE("PyTorch's TF32 spares products from 1.12 on, but for NVIDIA's containers") {
+  CHECK_FALSE(tf32_spares_products("pytorch", "1.11", ""));
+  CHECK(tf32_spares_products("pytorch", "1.12", ""));
+  CHECK(tf32_spares_products("pytorch", "", ""));
+  CHECK(tf32_spares_products("pytorch", "", "2022-07"));
+  CHECK_FALSE(tf32_spares_products("pytorch", "", "2022-06"));
+  CHECK_FALSE(tf32_spares_products("pytorch", "NGC 22.10", ""));
+  CHECK_FALSE(tf32_spares_products("tensorflow", "2.9", ""));
 }
 
 TEST_CASE("SHA-256 is that of FIPS 180-2, appendix B") {

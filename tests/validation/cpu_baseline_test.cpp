@@ -10,6 +10,7 @@ namespace {
 Prediction run(const Sources& sources, const std::string& network, const std::string& device,
                const std::string& phase, std::int64_t batch, std::int64_t image_size) {
   JobOptions options;
+  options.framework = "tensorflow";
   options.network = network;
   options.gpu = device;
   options.phase = phase;

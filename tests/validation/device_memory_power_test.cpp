@@ -84,6 +84,7 @@ TEST_CASE("GPU utilisation of a Keras loop is near the study's on all boards but
   for (const Board& board : kBoards) {
     const auto of_batch = [&](std::int64_t batch) {
       JobOptions options;
+      options.framework = "tensorflow";
       options.network = "resnet50";
       options.gpu = board.gpu;
       options.batch = batch;

@@ -137,8 +137,9 @@ TEST_CASE("ResNet-50 at batch 32 in PyTorch, class by class and op by op") {
   peak += image(2048, 7) + 2 * image(512, 7) + 32 * 1000 * 4;
 
   const Sources sources = load_sources({});
-  const MemoryPlan plan = plan_memory(
-      make_job(training("resnet50", "v100_dgxs_32gb", "pytorch", 32), sources), sources);
+  JobOptions options = training("resnet50", "v100_dgxs_32gb", "pytorch", 32);
+  options.framework_version = "1.8";
+  const MemoryPlan plan = plan_memory(make_job(options, sources), sources);
   const MemoryByClass& c = plan.by_class;
   MESSAGE("MiB by hand and planned: activations "
           << peak / 1048576 << " " << c.activations.in_mib() << ", weights "

@@ -241,6 +241,7 @@ TEST_CASE("the peak of a profiled training step is the plan's within 1 %") {
   options.gpu = "v100_dgxs_32gb";
   options.batch = 32;
   options.framework = "pytorch";
+  options.framework_version = "1.8";
   const MemoryPlan plan = plan_memory(make_job(options, sources), sources);
   // The trace counts from a state in which weights, their gradients, momentum and one input are there: 3 times
   // 25,557,032 floats, the buffers of 53 batch norms (26,560 channels, 2 each), and 32 images.

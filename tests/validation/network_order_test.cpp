@@ -18,6 +18,7 @@ struct Outcome {
 Outcome run(const Sources& sources, const std::string& network, const std::string& gpu,
             const std::string& phase, std::int64_t batch) {
   JobOptions options;
+  options.framework = "tensorflow";
   options.network = network;
   options.gpu = gpu;
   options.phase = phase;

@@ -73,6 +73,32 @@ double bytes(const std::vector<Kernel>& kernels) {
 }  // namespace
 
 TEST_SUITE("models/lowering/lower") {
+  TEST_CASE("TF32 of convolutions alone leaves products in FP32, without casts") {
+    const NetworkGraph graph = training(varied_network());
+    FrameworkProfile framework = find_framework("pytorch");
+    framework.tf32_products = false;
+    const LoweredStep step =
+        lower(graph, framework, test::ampere(), {.precision = PrecisionMode::Tf32});
+    bool on_tensor_cores = false;  // a convolution, in any of its algorithms
+    int products = 0;
+    for (const LoweredOp& op : step.ops) {
+      for (const Kernel& kernel : op.candidates.front().kernels) {
+        CHECK(kernel.name.find("cast") == std::string::npos);
+        if (kernel.kernel_class != KernelClass::Gemm) continue;
+        ++products;
+        CHECK(kernel.math == Precision::Fp32);
+        CHECK(kernel.unit == MathUnit::CudaCore);
+      }
+      for (const Candidate& candidate : op.candidates) {
+        for (const Kernel& kernel : candidate.kernels) {
+          on_tensor_cores = on_tensor_cores || kernel.unit == MathUnit::TensorCore;
+        }
+      }
+    }
+    CHECK(on_tensor_cores);
+    CHECK(products == 6);  // two layers, each forward, data and weight gradient
+  }
+
   TEST_CASE("every op of a training step does work, except views and what fuses") {
     const NetworkGraph graph = training(varied_network());
     for (const std::string& framework : framework_ids()) {
