@@ -72,6 +72,7 @@ double pass_factor(const Kernel& kernel, const ConvAttributes& s, const Convolut
 }
 
 /// Outputs of a block of fused Winograd. The kernels' names say them in tiles of 2x2 outputs: tile228 is (2, 4, 16).
+/// A block of several images runs only where they divide the batch: 1600 of 1600 such launches in data/kernels/conv.csv.gz.
 struct WinogradBlock {
   int images, height, width;
 };
@@ -106,6 +107,7 @@ Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
   const double produced = static_cast<double>(data ? s.c : s.k) / groups;
   double tiles = 0;
   for (const WinogradBlock& block : winograd_blocks(gpu.architecture, work.cudnn_version)) {
+    if (s.n % block.images != 0) continue;
     const double count = std::ceil(static_cast<double>(s.n) / block.images) *
                          std::ceil(height / block.height) * std::ceil(width / block.width);
     if (tiles == 0 || count < tiles) tiles = count;

@@ -138,6 +138,29 @@ TEST_CASE("blocks of fused Winograd are those that the kernels' names say") {
   }
 }
 
+TEST_CASE("a block of several images is not for a batch that they do not divide") {
+  // 14 x 14 outputs: 2 blocks of 8x16 an image, or 7 of 2x16 for four; 7 x 7 in 8x8 for two.
+  const struct {
+    std::int64_t images, pixels;
+    double blocks;
+  } rows[] = {{1284, 14, 1284 * 7 / 4.0},
+              {1282, 14, 1282 * 2},
+              {1281, 14, 1281 * 2},
+              {1282, 7, 1282 / 2.0},
+              {1281, 7, 1281}};
+  GpuSpec gpu = simple_gpu();
+  gpu.architecture = Architecture::Pascal;
+  for (const auto& row : rows) {
+    CAPTURE(row.images);
+    CAPTURE(row.pixels);
+    Kernel kernel =
+        convolution(same_size(row.images, 8, row.pixels, 32, 3), Algorithm::WinogradFused);
+    std::get<ConvWork>(kernel.work).cudnn_version = 8.9;
+    CHECK(compute_us(kernel, gpu, simple_profile()) ==
+          doctest::Approx(row.blocks / 1280 * 128 * 2.048).epsilon(0.01));
+  }
+}
+
 TEST_CASE("the transforms' additions cost fused Winograd as many cycles whoever wrote the loop") {
   // Issue cycles of 1 and 1.5 with 0.5 more: 32 lanes 1 / (1 + 1.5^3)^(1/3), Kepler's 48 (2/3) / (8/27 + 2^3)^(1/3).
   CostProfile profile = simple_profile();
