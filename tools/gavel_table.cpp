@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -80,7 +81,7 @@ class GavelJobs {
 /// Training programs alone, on one or several GPUs (jobs/gavel_throughputs.csv).
 class GavelThroughputs final : public RowPredictor {
  public:
-  explicit GavelThroughputs(const Sources& sources) : jobs_(sources) {}
+  GavelThroughputs(const CsvReader&, const Sources& sources) : jobs_(sources) {}
   std::string_view table() const override { return "training programs"; }
   std::string_view unit() const override { return "samples_per_s"; }
   std::string_view convention() const override {
@@ -131,10 +132,43 @@ class GavelThroughputs final : public RowPredictor {
   std::map<std::string, Interval> spread_;
 };
 
+/// The shortest steps that a set has of every program and batch alone, on any GPU.
+class FastestSteps {
+ public:
+  /// Reads the whole table. Throws InputError.
+  explicit FastestSteps(const std::filesystem::path& table) {
+    CsvReader reader(table);
+    while (reader.next()) {
+      const RowFields row(reader);
+      if (row.text("status") == "failed") continue;
+      for (const char which : {'a', 'b'}) {
+        const auto [known, first] = steps_.emplace(key(row, which), step(row, which));
+        if (!first) known->second = min(known->second, step(row, which));
+      }
+    }
+  }
+  /// Of a job of a row of the table, 'a' or 'b'.
+  [[nodiscard]] KnownSteps find(const RowFields& row, char which) const {
+    return {.here = step(row, which), .fastest = steps_.at(key(row, which))};
+  }
+
+ private:
+  static std::string key(const RowFields& row, char which) {
+    return std::string(row.text("set")) + '|' + std::string(row.text(std::string("job_") + which)) +
+           '|' + std::string(row.text(std::string("batch_") + which));
+  }
+  static Seconds step(const RowFields& row, char which) {
+    return Seconds(1 / row.positive(std::string("alone_") + which));
+  }
+
+  std::map<std::string, Seconds> steps_;
+};
+
 /// Two training programs on one GPU (jobs/gavel_colocation.csv): the sum of their rates, each over its rate alone.
 class GavelColocation final : public RowPredictor {
  public:
-  explicit GavelColocation(const Sources& sources) : jobs_(sources) {}
+  GavelColocation(const CsvReader& table, const Sources& sources)
+      : jobs_(sources), fastest_(table.path()) {}
   std::string_view table() const override { return "two training programs on one GPU"; }
   std::string_view unit() const override { return "normalized_sum"; }
   std::string_view convention() const override {
@@ -198,18 +232,19 @@ class GavelColocation final : public RowPredictor {
     if (found != alone_.end()) return found->second;
     return alone_
         .emplace(key, with_rate_alone(colocated(*known.job, *known.prediction), box,
-                                      Seconds(1 / row.positive(rate_name))))
+                                      fastest_.find(row, which)))
         .first->second;
   }
 
   GavelJobs jobs_;
+  FastestSteps fastest_;
   std::map<std::string, Colocation> shared_;
   std::map<std::string, ColocatedJob> alone_;
 };
 
 template <class Table>
-std::unique_ptr<RowPredictor> make_table(const CsvReader&, const Sources& sources) {
-  return std::make_unique<Table>(sources);
+std::unique_ptr<RowPredictor> make_table(const CsvReader& table, const Sources& sources) {
+  return std::make_unique<Table>(table, sources);
 }
 
 }  // namespace

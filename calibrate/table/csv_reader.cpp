@@ -28,7 +28,7 @@ struct CsvReader::Input {
 };
 
 CsvReader::CsvReader(const std::filesystem::path& path, Repeated repeated)
-    : input_(std::make_unique<Input>()), name_(path.filename().string()) {
+    : input_(std::make_unique<Input>()), path_(path), name_(path.filename().string()) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status))

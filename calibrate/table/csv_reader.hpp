@@ -37,6 +37,7 @@ class CsvReader {
   /// "file:line" of the current row, for errors.
   [[nodiscard]] std::string where() const;
   [[nodiscard]] const std::string& file_name() const { return name_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// Throws InputError if a column name stood twice: for tables that never have that.
   void refuse_repeated() const;
 
@@ -46,6 +47,7 @@ class CsvReader {
   [[nodiscard]] int get();
 
   std::unique_ptr<Input> input_;
+  std::filesystem::path path_;
   std::string name_;
   std::vector<std::string> header_;
   std::string repeated_;  ///< a name that stood twice; empty: none
