@@ -3,6 +3,8 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -28,6 +30,28 @@ struct Benchmark {
   bool sentences = false;        ///< of kTokensPerSentence
   double share_of_tokens = 1;    ///< that are words: padding is left out
 };
+/// When a round's results came out: no software in it is newer. Source: mlcommons.org, benchmark results.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kRounds{
+    {{"v0.5", "2018-12"},
+     {"v0.6", "2019-07"},
+     {"v0.7", "2020-07"},
+     {"v1.0", "2021-06"},
+     {"v1.1", "2021-12"},
+     {"v2.0", "2022-06"},
+     {"v2.1", "2022-11"},
+     {"v3.0", "2023-06"},
+     {"v3.1", "2023-11"},
+     {"v4.0", "2024-06"},
+     {"v4.1", "2024-11"},
+     {"v5.0", "2025-06"}}};
+
+/// Empty, so today, for a round after those.
+std::string_view date_of(std::string_view round) {
+  const auto found = std::find_if(kRounds.begin(), kRounds.end(),
+                                  [&](const auto& known) { return known.first == round; });
+  return found == kRounds.end() ? std::string_view() : found->second;
+}
+
 constexpr std::string_view kTables =
     "embedding tables are divided among the GPUs: no data parallelism";
 constexpr std::string_view kSharded = "divided by layers and tensors: no data parallelism alone";
@@ -108,6 +132,7 @@ class MlperfTable final : public RowPredictor {
     job.batch = std::llround(batch);
     job.precision = benchmark->fp8_on_hopper && is_hopper(job.gpu) ? "fp8" : benchmark->precision;
     const std::string_view round = row.text("round");
+    job.date = date_of(round);
     const bool is_early = round < "v0.7" && !benchmark->framework_before_v07.empty();
     job.framework = is_early ? benchmark->framework_before_v07 : benchmark->framework;
     job.cuda_graphs = benchmark->graphs_from_v10 && round >= "v1.0";
@@ -143,7 +168,7 @@ class MlperfTable final : public RowPredictor {
   RowAnswer answer(const JobOptions& job, const PublishedCluster& cluster,
                    const SpreadOptions& spread) {
     const std::string key = job.network + '|' + job.gpu + '|' + std::to_string(job.batch) + '|' +
-                            job.framework + (job.cuda_graphs ? "+graphs|" : "|") +
+                            job.framework + (job.cuda_graphs ? "+graphs|" : "|") + job.date + '|' +
                             std::to_string(cluster.gpus) + '|' + std::to_string(cluster.nodes) +
                             '|' + to_lower(cluster.description);
     auto known = answers_.find(key);

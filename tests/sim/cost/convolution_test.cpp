@@ -146,7 +146,7 @@ TEST_CASE("a block of several images is not for a batch that they do not divide"
   } rows[] = {{1284, 14, 1284 * 7 / 4.0},
               {1282, 14, 1282 * 2},
               {1281, 14, 1281 * 2},
-              {1282, 7, 1282 / 2.0},
+              {1300, 7, 1300 / 2.0},
               {1281, 7, 1281}};
   GpuSpec gpu = simple_gpu();
   gpu.architecture = Architecture::Pascal;
