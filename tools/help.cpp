@@ -1,5 +1,6 @@
 #include "tools/help.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -10,7 +11,8 @@ namespace {
 
 constexpr std::size_t kColumns = 80, kTextColumn = 28;
 
-std::string entry(const std::string& name, const std::string& text) {
+std::string entry(const std::string& name, std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
   std::string line = "  " + name;
   if (text.empty()) return line + '\n';
   if (line.size() + 2 > kTextColumn) {

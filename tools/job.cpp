@@ -436,11 +436,9 @@ Job make_job(const JobOptions& options, const Sources& sources) {
   }
   if (!job.cpu) set_board(o, job.gpu);
   const std::string& family = family_of(job.framework);
-  if (job.framework.era) {
-    job.assumptions.push_back("framework profile " + job.framework.id + ": as " +
-                              (job.framework.era->is_newest ? "from " : "before ") + family + " " +
-                              job.framework.era->version +
-                              (job.framework.era->is_newest ? " on" : ""));
+  if (job.framework.era && !job.framework.era->is_newest) {
+    job.assumptions.push_back("framework profile " + job.framework.id + ": as before " + family +
+                              " " + job.framework.era->version);
   }
   if (job.framework.container_of) {
     job.assumptions.push_back("framework profile " + job.framework.id + ": " + family +

@@ -63,16 +63,15 @@ NetworkList summarize_zoo(const SummaryOptions& sizes) {
 
 std::string list_text(const NetworkList& list) {
   std::string text =
-      fmt::format("{:<20} {:>8} {:>8} {:>8} {:>5}  {}\n{:<20} {:>8} {:>8} {:>8}\n", "name",
+      fmt::format("{:<20} {:>7} {:>7} {:>6} {:>5}  {}\n{:<20} {:>7} {:>7} {:>6}\n", "name",
                   "weights", "MACs", "kept", "size", "what it is", "", "M", "G", "MiB");
   for (const ListedNetwork& n : list.networks) {
     const std::int64_t size = n.seq_len > 0 ? n.seq_len : n.image_size;
     text +=
-        fmt::format("{} {:>8} {:>8} {:>8} {:>5}  {}\n", fit(n.entry->name, 20),
-                    narrow(static_cast<double>(n.summary.parameters) * 1e-6, 8),
-                    narrow(n.summary.macs * 1e-9, 8), narrow(n.summary.activation_bytes / kMib, 8),
-                    size > 0 ? std::to_string(size) : "-",
-                    fit(n.entry->title, std::min<std::size_t>(n.entry->title.size(), 25)));
+        fmt::format("{} {:>7} {:>7} {:>6} {:>5}  {}\n", fit(n.entry->name, 20),
+                    narrow(static_cast<double>(n.summary.parameters) * 1e-6, 7),
+                    narrow(n.summary.macs * 1e-9, 7), narrow(n.summary.activation_bytes / kMib, 6),
+                    size > 0 ? std::to_string(size) : "-", cut(n.entry->title, 29));
   }
   if (!list.not_at_this_size.empty()) {
     text +=

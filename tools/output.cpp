@@ -71,6 +71,17 @@ std::string fit(std::string_view text, std::size_t width) {
   return std::string(head(text, front)) + ".." + std::string(tail);
 }
 
+std::string cut(std::string_view text, std::size_t width) {
+  if (columns(text) <= width) return std::string(text);
+  std::string_view words = head(text, width - 2);
+  const auto ends_word = [](char c) {
+    return std::string_view(" ,;:").find(c) != std::string_view::npos;
+  };
+  if (!ends_word(text[words.size()])) words = words.substr(0, words.rfind(' '));
+  while (!words.empty() && ends_word(words.back())) words.remove_suffix(1);
+  return std::string(words) + "..";
+}
+
 std::string bar(double share, std::size_t width) {
   const double halves = std::clamp(share, 0.0, 1.0) * static_cast<double>(width) * 2;
   const auto count = static_cast<std::size_t>(std::lround(halves));

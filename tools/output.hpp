@@ -15,6 +15,8 @@ void say_progress(std::string_view line);
 /// `text` in exactly `width` columns: padded with blanks, or cut in the middle with ".." so that both
 /// ends of a long name stay.
 [[nodiscard]] std::string fit(std::string_view text, std::size_t width);
+/// `text` in at most `width` columns: whole, or its first words and "..".
+[[nodiscard]] std::string cut(std::string_view text, std::size_t width);
 /// `share` (0 to 1) of `width` columns as a bar.
 [[nodiscard]] std::string bar(double share, std::size_t width);
 /// Number with three significant digits, no exponent: "0.0123", "12.3", "12300".

@@ -215,6 +215,10 @@ TEST_CASE("numbers are short and honest") {
 TEST_CASE("text is cut in the middle and broken at blanks") {
   CHECK(fit("abc", 5) == "abc  ");
   CHECK(fit("abcdefghij", 7) == "ab..hij");
+  CHECK(cut("one two, three", 14) == "one two, three");
+  CHECK(cut("one two, three", 13) == "one two..");
+  CHECK(cut("one two, three", 9) == "one two..");
+  CHECK(cut("one two, three", 8) == "one..");
   CHECK(wrap("one two three", 7, 2) == "one two\n  three");
   CHECK(bar(0.5, 4) == "██");
   CHECK(bar(0.125, 4) == "▌");
