@@ -32,7 +32,9 @@ class Lowering {
     const auto ops = context_.graph.ops();
     fused_.assign(ops.size(), false);
     if (context_.framework.fuses_batch_norm_residual) {
-      norm_fusion_ = lowering::fuse_residual_sums(context_.graph);
+      const bool folds = context_.framework.folds_inference_batch_norm && !context_.is_training;
+      norm_fusion_ = folds ? lowering::fuse_sums_into_convolutions(context_.graph)
+                           : lowering::fuse_residual_sums(context_.graph);
     }
     step_.ops.reserve(ops.size());
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
@@ -204,6 +206,15 @@ class Lowering {
     }
     if (context_.framework.pads_uneven_images) even_out_padding(lowered, a, pass);
     add_surroundings(lowered, op, a);
+    if (norm_fusion_ && norm_fusion_->adds_residual[id.index]) read_residual(lowered, op);
+  }
+
+  /// The residual is added on the way out: the last kernel of every candidate reads it.
+  void read_residual(LoweredOp& lowered, const Op& op) const {
+    const Bytes image = element_size(context_.formats.storage) * context_.output_elements(op);
+    for (Candidate& candidate : lowered.candidates) {
+      if (!candidate.kernels.empty()) candidate.kernels.back().read += image;
+    }
   }
 
   /// The library pads both sides alike: the image, or its gradient, passes through a copy that holds the difference.

@@ -25,9 +25,9 @@ bool is_sum(const Op& op) {
   return op.kind == OpKind::Binary && a != nullptr && a->name == "add" && op.inputs.size() == 2;
 }
 
-}  // namespace
-
-NormalizationFusion fuse_residual_sums(const NetworkGraph& graph) {
+/// Gives each sum that one activation reads to the latest of the ops that `taker` finds behind its inputs.
+template <class Taker>
+NormalizationFusion fuse_sums(const NetworkGraph& graph, Taker taker) {
   NormalizationFusion result{std::vector<bool>(graph.ops().size(), false),
                              std::vector<bool>(graph.ops().size(), false)};
   const auto readers = only_readers(graph);
@@ -36,17 +36,36 @@ NormalizationFusion fuse_residual_sums(const NetworkGraph& graph) {
     if (op.pass != Pass::Forward || !is_sum(op)) continue;
     const auto reader = readers[op.outputs.front().index];
     if (!reader || graph.op(*reader).kind != OpKind::Activation) continue;
-    std::optional<OpId> norm;
+    std::optional<OpId> latest;
     for (const TensorId input : op.inputs) {
       const auto producer = graph.producer(input);
-      if (!producer || graph.op(*producer).kind != OpKind::BatchNorm) continue;
-      if (readers[input.index] && (!norm || norm->index < producer->index)) norm = producer;
+      if (!producer || !readers[input.index]) continue;
+      const std::optional<OpId> takes = taker(*producer, readers);
+      if (takes && (!latest || latest->index < takes->index)) latest = takes;
     }
-    if (!norm) continue;
+    if (!latest) continue;
     result.is_fused_sum[i] = true;
-    result.adds_residual[norm->index] = true;
+    result.adds_residual[latest->index] = true;
   }
   return result;
+}
+
+}  // namespace
+
+NormalizationFusion fuse_residual_sums(const NetworkGraph& graph) {
+  return fuse_sums(graph, [&](OpId producer, const auto&) {
+    return graph.op(producer).kind == OpKind::BatchNorm ? std::optional(producer) : std::nullopt;
+  });
+}
+
+NormalizationFusion fuse_sums_into_convolutions(const NetworkGraph& graph) {
+  return fuse_sums(graph, [&](OpId producer, const auto& readers) -> std::optional<OpId> {
+    const Op& op = graph.op(producer);
+    if (op.kind == OpKind::Conv) return producer;
+    if (op.kind != OpKind::BatchNorm || !readers[op.inputs.front().index]) return std::nullopt;
+    const auto behind = graph.producer(op.inputs.front());
+    return behind && graph.op(*behind).kind == OpKind::Conv ? behind : std::nullopt;
+  });
 }
 
 }  // namespace tracecast::lowering

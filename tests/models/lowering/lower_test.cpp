@@ -158,6 +158,28 @@ TEST_SUITE("models/lowering/lower") {
     CHECK(before - after == doctest::Approx(6 * image - 2 * bits));
   }
 
+  TEST_CASE("an engine that folds batch norms adds the residual in the convolution's epilogue") {
+    GraphBuilder b("residual", 2);
+    const TensorId in = b.input("images", {2, 8, 16, 16});
+    const TensorId x = b.conv_layer("first", in, 8, Window::square(3, 1, 1), false);
+    TensorId y =
+        b.batch_norm_layer("bn", b.conv_layer("conv", x, 8, Window::square(3, 1, 1), false));
+    y = b.activation("relu", b.add("sum", y, x), "relu");
+    // The first convolution has two readers: only the one behind the norm can take the sum.
+    b.graph().outputs = {y};
+    const NetworkGraph graph = std::move(b).take();
+
+    FrameworkProfile framework = find_framework("tensorrt");
+    const auto fused = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
+    framework.fuses_batch_norm_residual = false;
+    const auto apart = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
+    CHECK(apart.at("sum").size() == 1);
+    for (const char* gone : {"bn", "sum", "relu"}) CHECK(fused.at(gone).empty());
+    const double image = 4.0 * 2 * 8 * 16 * 16;
+    CHECK(bytes(fused.at("conv")) - bytes(apart.at("conv")) == doctest::Approx(image));
+    CHECK(bytes(fused.at("first")) == doctest::Approx(bytes(apart.at("first"))));
+  }
+
   TEST_CASE(
       "one entry per op in the graph's order, updates together where the framework launches them "
       "together") {
