@@ -55,6 +55,7 @@ void read_loop(const Message& m, SourcedReader& read, LoopWork& loop) {
   TRACECAST_TAKE(loop.waits_at_end, count, waits_at_end, 0, 1000);
   TRACECAST_TAKE(loop.waits_after_forward, count, waits_after_forward, 0, 1000);
   TRACECAST_TAKE(loop.waits_per_update, flag, waits_per_update);
+  TRACECAST_TAKE(loop.steps_per_report, count, steps_per_report, 0, 1000);
   TRACECAST_TAKE(loop.cycles_per_step, number, loop_cycles_per_step, 0, 1e13);
   TRACECAST_TAKE(loop.cycles_per_sample, number, loop_cycles_per_sample, 0, 1e13);
   TRACECAST_TAKE(loop.ops_per_sample, number, loop_ops_per_sample, 0, 1e4);

@@ -29,6 +29,9 @@ struct LoopWork {
       0;  ///< results read back after the update: the host begins no step before the GPU is done
   int waits_after_forward = 0;    ///< read back between the forward and the backward pass
   bool waits_per_update = false;  ///< one value per parameter read back before the updates
+  /// Once in so many steps results are read back after the update, to be printed; 0: never. Counts where one process
+  /// trains on several GPUs (sim/cluster/replicas.hpp): on one GPU a wait of the host in ten steps changes nothing.
+  int steps_per_report = 0;
   // Between two steps, with nothing queued on the GPU when the loop waits at the end:
   double cycles_per_step = 0, cycles_per_sample = 0;  ///< of a Haswell core that is alone
   double ops_per_sample = 0;                          ///< dispatched like the framework's own

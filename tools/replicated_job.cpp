@@ -15,7 +15,7 @@ double computing_share(const ReplicatedTimeline& run) {
   for (const DeviceSpan& span : run.spans) {
     if (!span.on_first && span.work == DeviceWork::Kernel) sum += span.end - span.start;
   }
-  return std::clamp(sum / run.step_time, 0.01, 1.0);
+  return std::clamp(sum / (run.steps * run.step_time), 0.01, 1.0);
 }
 
 /// The driver holds averages of power, so kernels may take what waiting leaves:
@@ -75,7 +75,8 @@ ReplicatedJob run_replicated(const Job& job, const StrategyProfile& strategy, co
             element_sizes(replica.step, replica.framework, replica.gpu, replica.precision),
         .input_supply = supply,
         .input_per_gpu = input,
-        .date = std::string_view(job.options.date).substr(0, job.options.date.find(".."))};
+        .date = std::string_view(job.options.date).substr(0, job.options.date.find("..")),
+        .steps_per_report = job.program ? job.program->loop.steps_per_report : 0};
   };
   result.replica = predict(replica, sources);
   const double computing = computing_share(run_replicated(step_of(), waits));

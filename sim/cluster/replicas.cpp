@@ -14,7 +14,7 @@ namespace tracecast {
 namespace {
 
 using engine::TaskId;
-constexpr int kSteps = 5;
+constexpr int kStepsBefore = 4;  ///< until each step is like the one before
 
 /// What the host issues, in order, for the parts of a step.
 enum class Part { ReplicatedForward, Forward, Zero, Backward, ReplicatedBackward, Update };
@@ -109,16 +109,18 @@ class ReplicatedRun {
   }
 
   ReplicatedTimeline run() {
-    std::vector<TaskId> ends;
-    for (int s = 0; s < kSteps; ++s) {
-      notes_.clear();
-      waits_of_step_.clear();
+    result_.steps = std::max(step_.steps_per_report, 1);
+    for (int s = 0; s < kStepsBefore; ++s) add_step();
+    const TaskId before = end_step();
+    notes_.clear();
+    waits_of_step_.clear();
+    for (int s = 0; s < result_.steps; ++s) {
       result_.launches = 0;
       result_.launching = Seconds();
       add_step();
-      ends.push_back(*last_kernel_[0]);
     }
-    return read(graph_.run(), ends[kSteps - 2], ends[kSteps - 1]);
+    const TaskId last = end_step();
+    return read(graph_.run(), before, last);
   }
 
  private:
@@ -289,6 +291,11 @@ class ReplicatedRun {
     add_part(Part::Update, true, 0);
   }
 
+  /// With the report, if there is one. Returns the first GPU's last kernel.
+  TaskId end_step() {
+    if (step_.steps_per_report > 0) add_wait();
+    return *last_kernel_[kFirst];
+  }
   void add_wait() {
     const TaskId issued = host(Seconds());
     const TaskId done = host(Seconds());
@@ -300,7 +307,7 @@ class ReplicatedRun {
     const engine::Picoseconds begin = schedule.end[before.index];
     const auto since = [&](engine::Picoseconds at) { return at.in_seconds() - begin.in_seconds(); };
     result_.gpus = replicas_;
-    result_.step_time = since(schedule.end[last.index]);
+    result_.step_time = since(schedule.end[last.index]) / result_.steps;
     for (Note& note : notes_) {
       note.span.start = since(schedule.start[note.starts.index]);
       note.span.end = since(schedule.end[note.ends.index]);
@@ -309,6 +316,7 @@ class ReplicatedRun {
     for (const auto& [issued, done] : waits_of_step_) {
       result_.waiting += since(schedule.end[done.index]) - since(schedule.end[issued.index]);
     }
+    result_.waiting = result_.waiting / result_.steps;
     return std::move(result_);
   }
 
@@ -368,6 +376,11 @@ std::vector<DeviceTime> sum_device_times(const ReplicatedStep& step,
     known->time += (span.end - span.start) * devices;
     if (kernel != nullptr) known->flops += kernel->flops * devices;
     known->calls += static_cast<std::size_t>(devices);
+  }
+  for (DeviceTime& sum : sums) {
+    sum.time = sum.time / timeline.steps;
+    sum.flops = sum.flops / timeline.steps;
+    sum.calls /= static_cast<std::size_t>(timeline.steps);
   }
   std::stable_sort(sums.begin(), sums.end(),
                    [](const DeviceTime& a, const DeviceTime& b) { return b.time < a.time; });

@@ -25,6 +25,7 @@ struct ReplicatedStep {
   Seconds input_supply{};            ///< of the loader, per whole batch; zero: input at hand
   Bytes input_per_gpu{};             ///< copied from pinned host memory; zero: none
   std::string_view date{};           ///< of the collective library, "2017-08"; empty: today
+  int steps_per_report = 0;  ///< once in so many steps the host waits for the update; 0: never
 };
 
 /// Layers before the one behind the last convolution or max pool of `forward`: what programs call its features.
@@ -47,21 +48,22 @@ struct DeviceSpan {
   Bytes bytes{};             ///< of a copy
 };
 
-/// The last of several steps in a row.
+/// Steps from one report to the next, or one step where nothing is reported, after several others.
 struct ReplicatedTimeline {
-  Seconds step_time{};
+  Seconds step_time{};  ///< mean
+  int steps = 1;
   std::uint32_t gpus = 0;
-  std::vector<DeviceSpan> spans;
-  std::size_t launches = 0;  ///< of kernels by the host, all GPUs
-  Seconds launching{};       ///< host time in them, all threads
-  Seconds waiting{};         ///< of the host for a result of the GPU
+  std::vector<DeviceSpan> spans;  ///< of all these steps
+  std::size_t launches = 0;       ///< of kernels by the host in a step, all GPUs
+  Seconds launching{};            ///< host time in them, all threads
+  Seconds waiting{};              ///< of the host for a result of the GPU, mean of a step
 };
 /// Of one span over all GPUs.
 [[nodiscard]] inline double devices_of(const DeviceSpan& span, const ReplicatedTimeline& timeline) {
   return span.on_first ? 1.0 : timeline.gpus - 1.0;
 }
 
-/// Time of one kind of work over all GPUs, as a profiler sums it up.
+/// Time of one kind of work over all GPUs in a step, as a profiler sums it up.
 struct DeviceTime {
   DeviceWork work{};
   KernelClass kernel_class = KernelClass::Other;  ///< of kernels of ops, as the next five
@@ -82,7 +84,8 @@ struct DeviceTime {
 ///   host     one thread issues everything in program order. What holds the interpreter's lock takes its time once per
 ///            replica: forward_lock_share and backward_lock_share of the strategy
 ///   weights  flattened and broadcast in buckets, in the order of the layers; gradients reduced after the last one
-///   waits    the host reads the loss after the forward pass (Prediction::program's waits), then goes on
+///   waits    the host reads the loss after the forward pass (Prediction::program's waits), then goes on; once in
+///            steps_per_report steps it waits for the update, and the other GPUs' next broadcast starts no earlier
 /// A collective's kernel starts on each GPU when that GPU's stream reaches it and ends on all at once.
 /// Source: PyTorch 1.0, torch/nn/parallel/{data_parallel,replicate,scatter_gather,_functions}.py, torch/cuda/comm.py.
 [[nodiscard]] ReplicatedTimeline run_replicated(const ReplicatedStep& step,

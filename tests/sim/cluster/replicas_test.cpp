@@ -133,6 +133,28 @@ TEST_CASE("who reads no result waits for none") {
   CHECK(run_replicated(step, true).waiting > Seconds(0));
 }
 
+TEST_CASE("in the step after a report nobody waits for an update in a broadcast") {
+  const Example example(1);
+  ReplicatedStep step = example.step(true);
+  const ReplicatedTimeline never = run_replicated(step, true);
+  step.steps_per_report = 1;
+  const ReplicatedTimeline always = run_replicated(step, true);
+  step.steps_per_report = 4;
+  const ReplicatedTimeline fourth = run_replicated(step, true);
+  CHECK(never.steps == 1);
+  CHECK(fourth.steps == 4);
+  CHECK(fourth.spans.size() == 4 * never.spans.size());
+  CHECK(fourth.launches == never.launches);
+  const auto spun = [&](const ReplicatedTimeline& run) {
+    return time_of(sum_device_times(step, run), DeviceWork::Broadcast).in_s();
+  };
+  // Three steps of four are as if nothing was reported, one as if everything was.
+  CHECK(spun(always) < 0.5 * spun(never));
+  CHECK(spun(fourth) == doctest::Approx(0.75 * spun(never) + 0.25 * spun(always)).epsilon(0.01));
+  CHECK(time_of(sum_device_times(step, fourth), DeviceWork::Kernel).in_s() ==
+        doctest::Approx(time_of(sum_device_times(step, never), DeviceWork::Kernel).in_s()));
+}
+
 TEST_CASE("a cache takes from the driver in the first steps and not in later ones") {
   const Example example(4);
   FrameworkProfile tries = example.framework;
