@@ -85,6 +85,8 @@ std::string_view to_string(OpKind kind) {
       return "EmbeddingBag";
     case OpKind::Gather:
       return "Gather";
+    case OpKind::Routine:
+      return "Routine";
     case OpKind::Route:
       return "Route";
     case OpKind::Scatter:

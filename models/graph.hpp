@@ -75,6 +75,7 @@ enum class OpKind {
   Route,  ///< which tokens each expert of a mixture gets; outputs: gate, then ids of tokens per expert
   Scatter,    ///< rows written over those of the first input; inputs: rows replaced, ids, new rows
   Recurrent,  ///< a stack of recurrent layers over all time steps: y, what backward needs, states
+  Routine,  ///< small ops of the program, one after the other, on few values: choosing and matching boxes
   Reduce,
   Resize,
   Cast,
@@ -182,10 +183,17 @@ struct AttentionAttributes {
   [[nodiscard]] double macs() const;
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
 };
+/// Ops that work on so few values that only their number counts: the host dispatches them one by one.
+struct RoutineAttributes {
+  std::int64_t ops = 1;
+  bool waits =
+      false;  ///< the host reads results in between: it starts when the GPU is done, and waits for the end
+};
 struct NoAttributes {};
-using Attributes = std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes,
-                                ElementwiseAttributes, NormAttributes, ReduceAttributes,
-                                OptimizerAttributes, RecurrentAttributes, AttentionAttributes>;
+using Attributes =
+    std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes,
+                 ElementwiseAttributes, NormAttributes, ReduceAttributes, OptimizerAttributes,
+                 RecurrentAttributes, AttentionAttributes, RoutineAttributes>;
 
 /// A node of the network graph.
 struct Op {

@@ -67,6 +67,7 @@ struct Window {
 /// - Activation, Binary, Dropout, Cast, Gather, Scatter, Resize: ElementwiseAttributes
 /// - Recurrent: RecurrentAttributes
 /// - Reduce: ReduceAttributes
+/// - Routine: RoutineAttributes
 /// - Optimizer: OptimizerAttributes
 /// - the others: NoAttributes
 ///
@@ -221,6 +222,9 @@ class GraphBuilder {
     std::vector<TensorId> tokens;  ///< per expert: ids of its tokens among all batch * tokens
   };
   Routing route(std::string name, TensorId probabilities, std::int64_t capacity);
+  /// Small ops of the program on `inputs`, without a gradient; what they give is left out.
+  void routine(std::string name, std::span<const TensorId> inputs,
+               const RoutineAttributes& attributes);
   /// Writes `rows` over the rows `ids` of `data`, in place.
   TensorId scatter_rows(std::string name, TensorId data, TensorId ids, TensorId rows);
   /// ONNX Gather: data's shape with `axis` replaced by the shape of indices.

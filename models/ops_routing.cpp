@@ -42,6 +42,16 @@ GraphBuilder::Routing GraphBuilder::route(std::string name, TensorId probabiliti
   return routing;
 }
 
+void GraphBuilder::routine(std::string name, std::span<const TensorId> inputs,
+                           const RoutineAttributes& attributes) {
+  require_range(name, "ops", attributes.ops, 1, kMostExtent);
+  append({.name = std::move(name),
+          .kind = OpKind::Routine,
+          .attributes = attributes,
+          .inputs = {inputs.begin(), inputs.end()}},
+         {1});
+}
+
 TensorId GraphBuilder::scatter_rows(std::string name, TensorId data, TensorId ids, TensorId rows) {
   const Shape& whole = shape(data);
   const Shape& part = shape(rows);

@@ -398,6 +398,7 @@ class Backward {
       case OpKind::Optimizer:
       case OpKind::Split:
       case OpKind::Recurrent:
+      case OpKind::Routine:
       case OpKind::Unknown:
         break;
     }

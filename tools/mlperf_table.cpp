@@ -22,7 +22,7 @@ struct Benchmark {
   std::string_view unknown{};  ///< why it cannot be predicted
   std::string_view optimizer = "adam";
   std::string_view framework = "pytorch";
-  std::string_view framework_before_v07{};  ///< empty: the same
+  std::string_view framework_in_v07{}, framework_before_v07{};  ///< empty: the same
   std::string_view precision = "amp";
   bool graphs_from_v10 = false;  ///< steps captured as CUDA graphs from round v1.0 on
   bool fp8_on_hopper = false;    ///< data/published/README-mlperf.md
@@ -66,7 +66,14 @@ constexpr std::array<Benchmark, 12> kBenchmarks{{
      .precision = "fp16",
      .samples_differ = true,
      .sentences = true},
-    {.name = "maskrcnn", .network = "mask_rcnn", .optimizer = "momentum", .samples_differ = true},
+    {.name = "maskrcnn",
+     .network = "mask_rcnn",
+     .optimizer = "momentum",
+     .framework = "pytorch_nvidia",
+     .framework_in_v07 = "pytorch_apex",
+     .framework_before_v07 = "pytorch",
+     .graphs_from_v10 = true,
+     .samples_differ = true},
     {.name = "resnet",
      .network = "resnet50_v1.5",
      .optimizer = "momentum",
@@ -104,7 +111,7 @@ class MlperfTable final : public RowPredictor {
   std::string_view unit() const override { return "samples_per_s"; }
   std::string_view convention() const override {
     return "steady throughput, input at hand, 16 bits, BERT's layers fp8 on Hopper; with NVIDIA's "
-           "fused kernels, but GNMT, Mask R-CNN and SSD before v0.7 in plain PyTorch";
+           "fused kernels, but GNMT, and Mask R-CNN and SSD before v0.7 in plain PyTorch";
   }
 
   RowAnswer predict(const CsvReader& reader) override {
@@ -133,8 +140,7 @@ class MlperfTable final : public RowPredictor {
     job.precision = benchmark->fp8_on_hopper && is_hopper(job.gpu) ? "fp8" : benchmark->precision;
     const std::string_view round = row.text("round");
     job.date = date_of(round);
-    const bool is_early = round < "v0.7" && !benchmark->framework_before_v07.empty();
-    job.framework = is_early ? benchmark->framework_before_v07 : benchmark->framework;
+    job.framework = framework_of(*benchmark, round);
     job.cuda_graphs = benchmark->graphs_from_v10 && round >= "v1.0";
     if (!row.text_or_empty("seq_len").empty()) {
       job.seq_len = std::llround(benchmark->share_of_tokens * row.positive("seq_len"));
@@ -153,6 +159,13 @@ class MlperfTable final : public RowPredictor {
   }
 
  private:
+  [[nodiscard]] static std::string_view framework_of(const Benchmark& benchmark,
+                                                     std::string_view round) {
+    const std::string_view then = round < "v0.7"    ? benchmark.framework_before_v07
+                                  : round == "v0.7" ? benchmark.framework_in_v07
+                                                    : std::string_view();
+    return then.empty() ? benchmark.framework : then;
+  }
   [[nodiscard]] bool is_hopper(const std::string& gpu) const {
     try {
       return sources_.gpus.find(gpu).architecture == Architecture::Hopper;

@@ -55,7 +55,7 @@ bool fp32_runs_as_tf32(std::string_view framework, std::string_view version, std
   const VersionNumber v = parse_version(version);
   const std::pair have(v.major, v.minor);
   if (v.major == 0) return date.empty() ? framework == "pytorch" : date >= "2021";
-  if (v.is_container) return have >= std::pair(20, 6);
+  if (v.is_container) return true;
   if (framework == "pytorch") return have >= std::pair(1, 7);
   return false;
 }

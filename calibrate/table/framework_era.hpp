@@ -11,7 +11,7 @@ namespace tracecast {
 ///   TensorFlow: always. These GPUs need CUDA 11, for which 2.4 is the first official build (release notes: TF32 by
 ///   default); what runs 1.15 or 2.3 there is NVIDIA's build of it (release 20.06 on), with the same default
 ///   PyTorch 1.7 on (torch.backends.cudnn.allow_tf32 = True; matrix products too until 1.11), and NVIDIA's
-///   containers of 20.06 on
+///   containers: the first that runs on Ampere, 20.06, has it; an older one that a table names was not what ran
 /// `version`: "1.15", "2.4.1", "NGC TensorFlow 20.06-tf1-py3". Without one, `date` (year-month of the
 /// measurement) decides: from 2021 on the current release had TF32. Neither: PyTorch of today does, others do not.
 [[nodiscard]] bool fp32_runs_as_tf32(std::string_view framework, std::string_view version,

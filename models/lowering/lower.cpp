@@ -72,6 +72,10 @@ class Lowering {
       case OpKind::Softmax:
       case OpKind::Loss:
         return append(id, lower_normalization(context_, op));
+      case OpKind::Routine:
+        append(id, lower_sparse(context_, op));
+        step_.ops.back().host_waits = std::get<RoutineAttributes>(op.attributes).waits;
+        return;
       case OpKind::EmbeddingBag:
       case OpKind::Route:
       case OpKind::Scatter:
@@ -179,6 +183,13 @@ class Lowering {
                                 : context_.framework.image_layout;
   }
 
+  /// From Ampere on cuDNN's heuristic names tensor-core kernels before Winograd's, which round more. Source: a recorded ResNet-50
+  /// step on A100 in TF32 (HolisticTraceAnalysis, cuDNN 8), where none of 161 convolutions is Winograd's.
+  [[nodiscard]] bool heuristic_avoids_winograd() const {
+    return policy() == ChoicePolicy::Heuristic && gpu_.architecture >= Architecture::Ampere &&
+           context_.formats.unit == MathUnit::TensorCore;
+  }
+
   void lower_convolution(OpId id, const Op& op) {
     const auto& a = std::get<ConvAttributes>(op.attributes);
     // A transposed convolution is the data gradient of the convolution that its attributes
@@ -200,7 +211,7 @@ class Lowering {
       std::erase_if(lowered.candidates,
                     [](const Candidate& c) { return c.algorithm == Algorithm::FftTiling; });
     }
-    if (context_.framework.avoids_nonfused_winograd) {
+    if (context_.framework.avoids_nonfused_winograd || heuristic_avoids_winograd()) {
       std::erase_if(lowered.candidates,
                     [](const Candidate& c) { return c.algorithm == Algorithm::WinogradNonfused; });
     }
@@ -404,6 +415,8 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {
     case OpKind::Recurrent:
     case OpKind::Attention:
       return time + framework.dispatch_per_library_call;
+    case OpKind::Routine:
+      return time * static_cast<double>(std::get<RoutineAttributes>(op.attributes).ops);
     case OpKind::LayerNorm:
     case OpKind::GroupNorm:
       // Three results and two weights cost the host as much as a library's descriptors. Source: smallest times of

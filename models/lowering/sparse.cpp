@@ -74,8 +74,20 @@ std::vector<Kernel> lower_scatter(const Context& context, const Op& op) {
 
 }  // namespace
 
+/// One kernel that stands for all: they hide behind their launches.
+std::vector<Kernel> lower_routine(const Context& context, const Op& op) {
+  Bytes read{};
+  for (const TensorId input : op.inputs) read += context.bytes(input);
+  Kernel kernel = stream_kernel("small_ops", KernelClass::Other, op.pass, context.formats.storage,
+                                read, context.output_bytes(op), context.output_elements(op));
+  kernel.more_launches = static_cast<double>(std::get<RoutineAttributes>(op.attributes).ops - 1);
+  return {kernel};
+}
+
 std::vector<Kernel> lower_sparse(const Context& context, const Op& op) {
   switch (op.kind) {
+    case OpKind::Routine:
+      return lower_routine(context, op);
     case OpKind::EmbeddingBag:
       return lower_bag(context, op);
     case OpKind::Route:

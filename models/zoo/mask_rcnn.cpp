@@ -15,6 +15,10 @@ struct Regions {
 };
 constexpr Regions kTraining{512, 128}, kInference{1000, 100};
 
+/// Of a square with as many pixels as 800 x 1088, in whole cells of the smallest map but one: the short side is scaled to 800, and the
+/// long one of most of COCO's images is 4/3 of it, filled up to a multiple of 32.
+constexpr std::int64_t kImageSide = 928;
+
 /// The feature pyramid's four levels and a fifth, every second cell of the last.
 std::vector<TensorId> pyramid(GraphBuilder& b, bool training, TensorId images) {
   std::vector<TensorId> levels = feature_pyramid(b, frozen_resnet(b, images, training, {}));
@@ -49,10 +53,18 @@ void propose(GraphBuilder& b, const std::vector<TensorId>& levels) {
   b.graph().outputs = {b.concat("rpn.scores", scores, 1), b.concat("rpn.boxes", boxes, 1)};
 }
 
-// torchvision/models/detection/mask_rcnn.py (maskrcnn_resnet50_fpn), after He et al., arXiv 1703.06870. Images are
-// square here, where torchvision scales the short side to 800. The regions are as many as the heads may get. Picking
-// them (sorting, box decoding, suppression, matching) is not in the graph, and reading them from the pyramid (RoIAlign)
-// is an operator without a cost model, bounded by its bytes.
+/// Small ops round the heads, which read results back all the time (nonzero, suppression on the host). Estimated from torchvision
+/// 0.15, models/detection: per batch generating anchors, decoding boxes, the best of each level, pooling level by level
+/// (180); per image choosing proposals (25), and when training matching and sampling them twice (130), else the same for
+/// detections (30) and pasting each of up to 100 masks into its image (12 each).
+std::int64_t count_small_ops(const BuildOptions& options, const Regions& regions) {
+  const std::int64_t per_image = options.training ? 25 + 130 : 25 + 30 + 12 * regions.masks;
+  return 180 + per_image * options.batch;
+}
+
+// torchvision/models/detection/mask_rcnn.py (maskrcnn_resnet50_fpn), after He et al., arXiv 1703.06870. The regions are as
+// many as the heads may get. Reading them from the pyramid (RoIAlign) is an operator without a cost model, bounded by its
+// bytes.
 NetworkGraph mask_rcnn(const BuildOptions& options) {
   const Regions regions = options.training ? kTraining : kInference;
   const std::int64_t batch = options.batch, classes = *options.classes;
@@ -82,6 +94,8 @@ NetworkGraph mask_rcnn(const BuildOptions& options) {
   mask = b.activation("mask.conv5.relu", mask, "relu", true);
   mask = b.conv_layer("mask.fcn_logits", mask, classes, Window::square(1), true);
 
+  const TensorId read[] = {scores, boxes};
+  b.routine("regions", read, {.ops = count_small_ops(options, regions), .waits = true});
   std::vector<TensorId>& outputs = b.graph().outputs;
   outputs.push_back(b.reshape("box.scores", scores, {batch, regions.boxes, classes}));
   outputs.push_back(b.reshape("box.boxes", boxes, {batch, regions.boxes, 4 * classes}));
@@ -98,7 +112,7 @@ std::vector<ZooEntry> mask_rcnn_networks() {
        .title = "Mask R-CNN on ResNet-50 FPN",
        .source = "torchvision 0.15, maskrcnn_resnet50_fpn",
        .parameters = torchvision_parameters(44'401'393),
-       .image_size = 800,
+       .image_size = kImageSide,
        .classes = 91,
        .data_set = "coco",
        .build = mask_rcnn},

@@ -1,3 +1,4 @@
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,25 +8,32 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-constexpr std::int64_t kAnchors = 9;
+/// A head on every level of the pyramid: 3x3 convolutions by the same weights, then one that predicts.
+struct HeadLayout {
+  std::int64_t anchors = 9;
+  bool constant_norm =
+      false;  ///< a batch norm that is constant, of each level its own, in place of a bias
+};
 
-/// The same four 3x3 convolutions and a last one on every level of the pyramid.
 class Head {
  public:
-  Head(GraphBuilder& b, const std::string& name, std::int64_t values) : b_(b), name_(name) {
+  Head(GraphBuilder& b, const std::string& name, std::int64_t values, const HeadLayout& layout)
+      : b_(b), name_(name), values_(values), layout_(layout) {
     for (int i = 0; i < 5; ++i) {
       const std::string conv = name + "." + std::to_string(i);
-      const std::int64_t channels = i < 4 ? 256 : kAnchors * values;
+      const std::int64_t channels = i < 4 ? 256 : layout.anchors * values;
       weights_.push_back(b.weight(conv + ".weight", {channels, 256, 3, 3}));
-      biases_.push_back(b.weight(conv + ".bias", {channels}));
+      biases_.emplace_back();
+      if (!is_normalized(i)) biases_.back() = b.weight(conv + ".bias", {channels});
     }
-    values_ = values;
   }
   /// batch x anchors x values of one level.
   TensorId read(TensorId x, std::size_t level) {
-    for (std::size_t i = 0; i < 5; ++i) {
+    for (int i = 0; i < 5; ++i) {
+      const auto layer = static_cast<std::size_t>(i);
       const std::string conv = name_ + "." + std::to_string(i) + "." + std::to_string(level);
-      x = b_.conv(conv, x, weights_[i], biases_[i], Window::square(3, 1, 1));
+      x = b_.conv(conv, x, weights_[layer], biases_[layer], Window::square(3, 1, 1));
+      if (is_normalized(i)) x = constant_norm(b_, conv, x);
       if (i < 4) x = b_.activation(conv + ".relu", x, "relu", true);
     }
     const std::string name = name_ + ".out." + std::to_string(level);
@@ -33,17 +41,35 @@ class Head {
   }
 
  private:
+  [[nodiscard]] bool is_normalized(int layer) const { return layout_.constant_norm && layer < 4; }
+
   GraphBuilder& b_;
   std::string name_;
-  std::vector<TensorId> weights_, biases_;
-  std::int64_t values_ = 0;
+  std::int64_t values_;
+  HeadLayout layout_;
+  std::vector<TensorId> weights_;
+  std::vector<std::optional<TensorId>> biases_;
 };
 
-// torchvision/models/detection/retinanet.py, after Lin et al., arXiv 1708.02002; with ResNeXt-50 and 264 classes the
-// detector of MLPerf training since v2.0. Images are square here. Focal loss, matching and suppression are not in the
-// graph.
-NetworkGraph retinanet(const BuildOptions& options, const FrozenResNetLayout& layout) {
-  GraphBuilder b("retinanet", options.batch);
+/// Scores and coordinates of all levels together.
+struct Predictions {
+  TensorId scores, boxes;
+};
+
+Predictions predict_boxes(GraphBuilder& b, const std::vector<TensorId>& levels,
+                          std::int64_t classes, const HeadLayout& layout) {
+  Head scores_head(b, "cls", classes, layout), boxes_head(b, "bbox", 4, layout);
+  std::vector<TensorId> scores, coordinates;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    scores.push_back(scores_head.read(levels[i], i));
+    coordinates.push_back(boxes_head.read(levels[i], i));
+  }
+  return {b.concat("scores", scores, 1), b.concat("boxes", coordinates, 1)};
+}
+
+/// The pyramid on the last three stages and two smaller maps, each a convolution on the one before.
+std::vector<TensorId> five_levels(GraphBuilder& b, const BuildOptions& options,
+                                  const FrozenResNetLayout& layout) {
   const TensorId images =
       b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
   std::vector<TensorId> maps = frozen_resnet(b, images, options.training, layout);
@@ -52,13 +78,37 @@ NetworkGraph retinanet(const BuildOptions& options, const FrozenResNetLayout& la
   levels.push_back(b.conv_layer("fpn.p6", levels.back(), 256, Window::square(3, 2, 1), true));
   const TensorId p6 = b.activation("fpn.p6.relu", levels.back(), "relu");
   levels.push_back(b.conv_layer("fpn.p7", p6, 256, Window::square(3, 2, 1), true));
-  Head classes(b, "cls", *options.classes), boxes(b, "bbox", 4);
-  std::vector<TensorId> scores, coordinates;
-  for (std::size_t i = 0; i < levels.size(); ++i) {
-    scores.push_back(classes.read(levels[i], i));
-    coordinates.push_back(boxes.read(levels[i], i));
+  return levels;
+}
+
+// torchvision/models/detection/retinanet.py, after Lin et al., arXiv 1708.02002; with ResNeXt-50 and 264 classes the
+// detector of MLPerf training since v2.0. Images are square here. Focal loss, matching and suppression are not in the
+// graph.
+NetworkGraph retinanet(const BuildOptions& options, const FrozenResNetLayout& layout) {
+  GraphBuilder b("retinanet", options.batch);
+  const std::vector<TensorId> levels = five_levels(b, options, layout);
+  const Predictions found = predict_boxes(b, levels, *options.classes, {});
+  b.graph().outputs = {found.scores, found.boxes};
+  return std::move(b).take();
+}
+
+// NVIDIA/DeepLearningExamples, TensorFlow/Detection/SSD, configs/ssd320_full_1gpus.config, on TensorFlow's Object Detection
+// API: its SSD is a RetinaNet of 320x320 with six anchors a cell. Boxes are suppressed class by class and image by image (22
+// ops each in multiclass_non_max_suppression, core/post_processing.py, the suppression itself on the CPU, and 60 per image
+// round them), targets are assigned image by image (140 ops, estimated: core/target_assigner.py and what it calls).
+NetworkGraph ssd320_fpn(const BuildOptions& options) {
+  GraphBuilder b("ssd320_fpn", options.batch);
+  const std::vector<TensorId> levels = five_levels(b, options, {});
+  const std::int64_t classes = *options.classes;
+  const Predictions found =
+      predict_boxes(b, levels, classes, {.anchors = 6, .constant_norm = true});
+  b.graph().outputs = {found.scores, found.boxes};
+  const TensorId read[] = {found.scores, found.boxes};
+  if (options.training) {
+    b.routine("targets", read, {.ops = 140 * options.batch});
+  } else {
+    b.routine("suppression", read, {.ops = (22 * classes + 60) * options.batch, .waits = true});
   }
-  b.graph().outputs = {b.concat("scores", scores, 1), b.concat("boxes", coordinates, 1)};
   return std::move(b).take();
 }
 
@@ -79,6 +129,13 @@ std::vector<ZooEntry> retinanet_networks() {
        .image_size = 800,
        .classes = 264,
        .build = build<retinanet, FrozenResNetLayout{.groups = 32, .group_width = 4}>},
+      {.name = "ssd320_fpn_rn50",
+       .title = "SSD320 on ResNet-50 FPN, NVIDIA's for TensorFlow",
+       .source = "NVIDIA DeepLearningExamples, TensorFlow/Detection/SSD (ssd320_full_1gpus.config)",
+       .image_size = 320,
+       .classes = 90,
+       .data_set = "coco",
+       .build = ssd320_fpn},
   };
 }
 

@@ -151,7 +151,9 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
     const int ops_per_wait = op.pass == Pass::Update ? framework.updates_per_synchronization
                              : is_training           ? framework.graph_ops_per_synchronization
                                                      : 0;
-    const bool waits = result_awaited || (ops_per_wait > 0 && ops_since_wait >= ops_per_wait);
+    const bool reads = op.kind == OpKind::Routine && priced.lowered.ops[i].host_waits;
+    const bool waits =
+        result_awaited || reads || (ops_per_wait > 0 && ops_since_wait >= ops_per_wait);
     result_awaited = priced.lowered.ops[i].host_waits;
     ops_since_wait = waits ? 1 : ops_since_wait + 1;
     const Seconds waking = waits ? framework.synchronization : Seconds();

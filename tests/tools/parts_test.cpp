@@ -172,11 +172,16 @@ TEST_CASE("FP32 code means TF32 on Ampere where the framework says so") {
     bool expected;
   };
   const Row rows[] = {
-      {"tensorflow", "2.4", "", true},    {"tensorflow", "1.15", "", true},
-      {"tensorflow", "", "", true},       {"pytorch", "1.6", "", false},
-      {"pytorch", "1.7.1", "", true},     {"pytorch", "NGC 20.03-py3", "", false},
-      {"pytorch", "NGC 20.06", "", true}, {"pytorch", "", "", true},
-      {"mxnet", "", "", false},           {"pytorch", "", "2021-04", true},
+      {"tensorflow", "2.4", "", true},
+      {"tensorflow", "1.15", "", true},
+      {"tensorflow", "", "", true},
+      {"pytorch", "1.6", "", false},
+      {"pytorch", "1.7.1", "", true},
+      {"pytorch", "NGC 20.03-py3", "", true},  // a later one: 20.03 has no Ampere
+      {"pytorch", "NGC 20.06", "", true},
+      {"pytorch", "", "", true},
+      {"mxnet", "", "", false},
+      {"pytorch", "", "2021-04", true},
       {"pytorch", "", "2020-04", false},
   };
   for (const Row& row : rows) {

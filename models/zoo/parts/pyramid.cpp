@@ -38,10 +38,7 @@ class Backbone {
     const Shape filter = {channels, b_.shape(x)[1] / groups, window.kernel_h, window.kernel_w};
     const TensorId weight =
         is_frozen_ ? b_.buffer(name + ".weight", filter) : b_.weight(name + ".weight", filter);
-    x = b_.conv(name, x, weight, {}, window, groups);
-    const Shape per_channel = {1, channels, 1, 1};
-    x = b_.mul(name + ".norm.mul", x, b_.buffer(name + ".norm.scale", per_channel));
-    return b_.add(name + ".norm.add", x, b_.buffer(name + ".norm.shift", per_channel));
+    return constant_norm(b_, name, b_.conv(name, x, weight, {}, window, groups));
   }
 
   TensorId block(const std::string& name, TensorId x, std::int64_t planes, std::int64_t stride) {
@@ -62,6 +59,12 @@ class Backbone {
 };
 
 }  // namespace
+
+TensorId constant_norm(GraphBuilder& b, const std::string& name, TensorId x) {
+  const Shape per_channel = {1, b.shape(x)[1], 1, 1};
+  x = b.mul(name + ".norm.mul", x, b.buffer(name + ".norm.scale", per_channel));
+  return b.add(name + ".norm.add", x, b.buffer(name + ".norm.shift", per_channel));
+}
 
 std::vector<TensorId> frozen_resnet(GraphBuilder& b, TensorId images, bool training,
                                     const FrozenResNetLayout& layout) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "models/ops.hpp"
@@ -16,6 +17,9 @@ struct FrozenResNetLayout {
 /// training, the stem and the first stage do not.
 [[nodiscard]] std::vector<TensorId> frozen_resnet(GraphBuilder& b, TensorId images, bool training,
                                                   const FrozenResNetLayout& layout);
+
+/// A batch norm that is constant: a product and a sum per channel.
+[[nodiscard]] TensorId constant_norm(GraphBuilder& b, const std::string& name, TensorId x);
 
 /// Every map in 256 channels, the smaller ones added to the larger from the top, then a 3x3.
 [[nodiscard]] std::vector<TensorId> feature_pyramid(GraphBuilder& b,

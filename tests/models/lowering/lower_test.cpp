@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "models/lowering/dump.hpp"
 #include "models/ops.hpp"
@@ -653,6 +654,55 @@ TEST_SUITE("models/lowering/lower") {
     };
     CHECK(offers(false));
     CHECK_FALSE(offers(true));
+  }
+
+  TEST_CASE(
+      "on Ampere's tensor cores the heuristic leaves Winograd out, and 16-bit images are turned "
+      "first") {
+    const auto algorithms = [](std::int64_t window, PrecisionMode precision, bool autotunes) {
+      GraphBuilder b("one", 8);
+      b.graph().outputs = {b.conv_layer("conv", b.input("images", {8, 64, 28, 28}), 64,
+                                        Window::square(window, 1, window / 2), false)};
+      FrameworkProfile framework = find_framework("pytorch");
+      framework.autotunes_convolutions = autotunes;
+      const LoweredStep step =
+          lower(std::move(b).take(), framework, test::ampere(), {.precision = precision});
+      std::set<std::pair<Algorithm, MathUnit>> found;
+      for (const Candidate& c : step.ops.front().candidates) {
+        for (const Kernel& kernel : c.kernels) found.insert({c.algorithm, kernel.unit});
+      }
+      return found;
+    };
+    const std::pair winograd{Algorithm::WinogradNonfused, MathUnit::TensorCore};
+    CHECK_FALSE(algorithms(3, PrecisionMode::Tf32, false).contains(winograd));
+    CHECK(algorithms(3, PrecisionMode::Tf32, true).contains(winograd));
+    CHECK(algorithms(3, PrecisionMode::Fp32, false)
+              .contains({Algorithm::WinogradNonfused, MathUnit::CudaCore}));
+    // A 1x1 filter multiplies the images as they lie in TF32 alone.
+    const std::pair product{Algorithm::ExplicitGemm, MathUnit::TensorCore};
+    CHECK(algorithms(1, PrecisionMode::Tf32, false).contains(product));
+    CHECK_FALSE(algorithms(1, PrecisionMode::Fp16, false).contains(product));
+  }
+
+  TEST_CASE(
+      "small ops cost the host one dispatch and one launch each, and it waits for what it reads") {
+    GraphBuilder b("boxes", 2);
+    const TensorId x = b.linear_layer("scores", b.input("x", {2, 8}), 4, false);
+    const TensorId read[] = {x};
+    b.routine("choose", read, {.ops = 30, .waits = true});
+    b.graph().outputs = {x};
+    const NetworkGraph graph = std::move(b).take();
+    const FrameworkProfile& pytorch = find_framework("pytorch");
+    const LoweredStep step = lower(graph, pytorch, test::volta(), {});
+    const LoweredOp& choose = step.ops.back();
+    CHECK(choose.host_waits);
+    CHECK(choose.candidates.front().kernels.front().more_launches == 29);
+    CHECK(dispatch_time(graph.op(choose.op), pytorch).in_us() ==
+          doctest::Approx(30 * pytorch.dispatch_per_op.in_us()));
+    // What it gives has no gradient: of the training step's ops only the forward one is a routine.
+    const NetworkGraph trained = training(graph);
+    CHECK(std::count_if(trained.ops().begin(), trained.ops().end(),
+                        [](const Op& op) { return op.kind == OpKind::Routine; }) == 1);
   }
 
   TEST_CASE("a weight gradient that is added to the old one reads it") {

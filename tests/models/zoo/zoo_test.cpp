@@ -234,6 +234,23 @@ TEST_CASE("SSD300 on a ResNet has three of its stages, extra convolutions and he
         21'797'672 - 13'114'368 - 513'000 + heads(256) + extra_weights(256) + extra_channels);
 }
 
+TEST_CASE("SSD320 predicts six boxes in every cell of five maps, and its host chooses among them") {
+  const NetworkGraph graph = build_network("ssd320_fpn_rn50", {.batch = 2});
+  // Cells of 320x320 images at strides of 8, 16, 32, 64, 128.
+  const std::int64_t cells = 40 * 40 + 20 * 20 + 10 * 10 + 5 * 5 + 3 * 3;
+  CHECK(graph.tensor(graph.outputs[0]).shape == Shape{2, 6 * cells, 90});
+  CHECK(graph.tensor(graph.outputs[1]).shape == Shape{2, 6 * cells, 4});
+  const auto small_ops = [](const NetworkGraph& g) {
+    std::int64_t sum = 0;
+    for (const Op& op : g.ops()) {
+      if (op.kind == OpKind::Routine) sum += std::get<RoutineAttributes>(op.attributes).ops;
+    }
+    return sum;
+  };
+  CHECK(small_ops(graph) == 2 * (90 * 22 + 60));  // class by class, image by image
+  CHECK(small_ops(build_network("ssd320_fpn_rn50", {.batch = 3, .training = true})) == 3 * 140);
+}
+
 TEST_CASE(
     "Mask R-CNN's heads read 1000 proposals and 100 detections, fewer of either when training") {
   // The box head's products and the mask head's convolutions: 4 of 3x3 on 14x14, 2x2 to 28x28, 1x1 to the classes.
