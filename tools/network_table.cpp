@@ -81,8 +81,12 @@ class NetworkTable final : public RowPredictor {
     job.framework = row.text("framework");
     job.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
     job.framework_version = row.text_or_empty("framework_version");
-    // Batches that the benchmark keeps in host memory are copied in every step.
     const std::string_view notes = row.text_or_empty("notes");
+    if (job.framework_version.empty() && notes.starts_with("DGX")) {
+      job.framework_version =
+          "NGC";  // software for DGX comes as NVIDIA's containers (DGX OS user guide)
+    }
+    // Batches that the benchmark keeps in host memory are copied in every step.
     if (!find_cudnn_version(job.framework_version) && find_cudnn_version(notes)) {
       job.framework_version += "; " + std::string(notes);
     }
