@@ -23,10 +23,15 @@ void pass_on(int number, siginfo_t* info, void*) {
   if (info->si_code <= 0 && child > 0) ::kill(child, number);
 }
 
-/// While it lives these signals do not end us.
+/// While it lives these signals do not end us. They wait until `release`, so that one that comes before the program's
+/// id is known is not lost.
 class SignalGuard {
  public:
   SignalGuard() {
+    sigset_t held;
+    ::sigemptyset(&held);
+    for (const int number : kPassedOn) ::sigaddset(&held, number);
+    ::sigprocmask(SIG_BLOCK, &held, &mask_);
     struct sigaction action {};
     action.sa_sigaction = pass_on;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -34,13 +39,19 @@ class SignalGuard {
       ::sigaction(kPassedOn[i], &action, &before_[i]);
   }
   ~SignalGuard() {
+    release();
     for (std::size_t i = 0; i < kPassedOn.size(); ++i)
       ::sigaction(kPassedOn[i], &before_[i], nullptr);
   }
   SignalGuard(const SignalGuard&) = delete;
   SignalGuard& operator=(const SignalGuard&) = delete;
 
+  void release() const { ::sigprocmask(SIG_SETMASK, &mask_, nullptr); }
+  /// The mask that the program starts with: ours as it was.
+  [[nodiscard]] const sigset_t& mask() const { return mask_; }
+
  private:
+  sigset_t mask_{};
   std::array<struct sigaction, kPassedOn.size()> before_{};
 };
 
@@ -66,6 +77,20 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return to;
 }
 
+/// Starts `command`; 0 or an error number.
+int spawn(std::vector<std::string>& command, std::vector<std::string>& environment,
+          const sigset_t& mask, pid_t& pid) {
+  posix_spawnattr_t attributes;
+  if (const int error = ::posix_spawnattr_init(&attributes); error != 0) return error;
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  ::posix_spawnattr_setsigmask(&attributes, &mask);
+  // Handlers do not survive in the program: it starts with the defaults.
+  const int error = ::posix_spawnp(&pid, command.front().c_str(), nullptr, &attributes,
+                                   pointers(command).data(), pointers(environment).data());
+  ::posix_spawnattr_destroy(&attributes);
+  return error;
+}
+
 }  // namespace
 
 int run_program(const std::vector<std::string>& command,
@@ -73,14 +98,12 @@ int run_program(const std::vector<std::string>& command,
   std::vector<std::string> words = command, variables = merged_environment(environment);
   const SignalGuard guard;
   pid_t pid = 0;
-  // Handlers do not survive in the program: it starts with the defaults.
-  const int error = ::posix_spawnp(&pid, command.front().c_str(), nullptr, nullptr,
-                                   pointers(words).data(), pointers(variables).data());
-  if (error != 0) {
+  if (const int error = spawn(words, variables, guard.mask(), pid); error != 0) {
     throw InputError("the program " + command.front(), std::strerror(error),
                      "a program that can be started");
   }
   child = pid;
+  guard.release();
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
