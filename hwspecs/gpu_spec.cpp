@@ -46,6 +46,8 @@ std::string_view to_string(MemoryType type) {
       return "hbm3";
     case MemoryType::Hbm3e:
       return "hbm3e";
+    case MemoryType::Gddr7:
+      return "gddr7";
   }
   return "unknown";
 }

@@ -11,7 +11,7 @@ namespace tracecast {
 
 /// NVIDIA GPU generations, in order of age; comparisons mean "at least as new as".
 enum class Architecture { Kepler, Maxwell, Pascal, Volta, Turing, Ampere, Ada, Hopper, Blackwell };
-enum class MemoryType { Gddr5, Gddr5x, Gddr6, Gddr6x, Hbm2, Hbm2e, Hbm3, Hbm3e };
+enum class MemoryType { Gddr5, Gddr5x, Gddr6, Gddr6x, Hbm2, Hbm2e, Hbm3, Hbm3e, Gddr7 };
 /// Number format of an arithmetic operation or of stored data.
 enum class Precision { Fp64, Fp32, Tf32, Fp16, Bf16, Fp8, Int8 };
 /// Which execution unit does the arithmetic.
