@@ -97,18 +97,21 @@ enum class Pass {
 
 /// A convolution: input N,C,H,W, filter K, C/groups, R, S. Pads may differ at both ends ("same" of
 /// TensorFlow). Output height p = floor((h + pad_top + pad_bottom - dilation_h * (r - 1) - 1) /
-/// stride_h) + 1; width alike.
+/// stride_h) + 1; width alike. Over volumes h, p, r and stride_h are those of depth times those of height: elements of
+/// input, output and filter, multiply-adds and inputs per output are then what they are.
 struct ConvAttributes {
   std::int64_t n = 1, c = 1, h = 1, w = 1, k = 1, r = 1, s = 1, p = 1, q = 1;
   int stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
   int pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
   std::int64_t groups = 1;
   bool has_bias = false;
+  bool is_volume =
+      false;  ///< over depth, height and width; libraries have fewer algorithms for these
   /// Multiply-adds of the direct method: n * k * p * q * (c / groups) * r * s.
   [[nodiscard]] double macs() const;
   friend bool operator==(const ConvAttributes&, const ConvAttributes&) = default;
 };
-/// Pooling window over H, W of an N,C,H,W input.
+/// Pooling window over H, W of an N,C,H,W input; of volumes see ConvAttributes.
 struct PoolAttributes {
   int kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1;
   int pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;

@@ -15,9 +15,9 @@ namespace tracecast {
 /// For importers, before a shape from outside becomes a tensor.
 [[nodiscard]] std::optional<std::int64_t> checked_element_count(const Shape& shape);
 
-/// Rows and columns added around an image.
+/// Rows and columns added around an image, planes around a volume.
 struct Pads {
-  std::int64_t top = 0, left = 0, bottom = 0, right = 0;
+  std::int64_t top = 0, left = 0, bottom = 0, right = 0, front = 0, back = 0;
 };
 
 /// The sliding window of a convolution or pooling: everything about it that is not a channel.
@@ -26,6 +26,7 @@ struct Window {
   std::int64_t stride_h = 1, stride_w = 1;
   std::int64_t dilation_h = 1, dilation_w = 1;
   Pads pads{};
+  std::int64_t kernel_d = 1, stride_d = 1, dilation_d = 1;  ///< over the depth of volumes
   /// A square window with equal pads.
   [[nodiscard]] static Window square(std::int64_t kernel, std::int64_t stride = 1,
                                      std::int64_t pad = 0, std::int64_t dilation = 1);
@@ -112,7 +113,7 @@ class GraphBuilder {
   /// Appends any op with one new output of `shape`; for what has no function of its own below.
   TensorId append(Op op, Shape output_shape);
 
-  // Convolution. Inputs N,C,H,W (or N,C,W: height 1).
+  // Convolution. Inputs N,C,H,W (or N,C,W: height 1; N,C,D,H,W: volumes, filters with the cells over depth first).
   /// weight: K, C/groups, R, S (rank of x); the window's kernel is taken from the weight.
   TensorId conv(std::string name, TensorId x, TensorId weight, std::optional<TensorId> bias,
                 Window window, std::int64_t groups = 1);
@@ -124,7 +125,8 @@ class GraphBuilder {
   /// kernels of the same shape compute it.
   TensorId conv_transpose(std::string name, TensorId x, TensorId weight,
                           std::optional<TensorId> bias, Window window, std::int64_t groups = 1,
-                          std::int64_t output_padding_h = 0, std::int64_t output_padding_w = 0);
+                          std::int64_t output_padding_h = 0, std::int64_t output_padding_w = 0,
+                          std::int64_t output_padding_d = 0);
 
   // Products.
   enum class WeightLayout {

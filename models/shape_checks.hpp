@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/graph.hpp"
+#include "models/ops.hpp"
 #include "sim/base/error.hpp"
 
 /// Checks of shapes and axes that the sources of GraphBuilder (ops*.cpp) share.
@@ -45,22 +46,38 @@ inline std::int64_t count_between(const Shape& shape, std::size_t first, std::si
   return count;
 }
 
-/// The four image dimensions of N,C,H,W or N,C,W (height 1).
+/// The dimensions of N,C,D,H,W, N,C,H,W (depth 1) or N,C,W (height 1).
 struct Image {
-  std::int64_t n, c, h, w;
+  std::int64_t n, c, h, w, d = 1;
 };
 
-/// The image in a tensor. Throws InputError for other ranks than 3 and 4.
+/// The image or volume in a tensor. Throws InputError for other ranks than 3, 4 and 5.
 inline Image image_of(std::string_view where, const Shape& shape) {
+  if (shape.size() == 5) return {shape[0], shape[1], shape[3], shape[4], shape[2]};
   if (shape.size() == 4) return {shape[0], shape[1], shape[2], shape[3]};
   if (shape.size() == 3) return {shape[0], shape[1], 1, shape[2]};
-  throw InputError(where, "an input of shape " + to_string(shape), "rank 4 (N,C,H,W) or 3 (N,C,W)");
+  throw InputError(where, "an input of shape " + to_string(shape),
+                   "rank 4 (N,C,H,W), 3 (N,C,W) or 5 (N,C,D,H,W)");
 }
 
 /// The shape of an image in a tensor of that rank.
-inline Shape image_shape(std::size_t rank, std::int64_t n, std::int64_t c, std::int64_t h,
-                         std::int64_t w) {
-  return rank == 3 ? Shape{n, c, w} : Shape{n, c, h, w};
+inline Shape image_shape(std::size_t rank, const Image& image) {
+  const auto& [n, c, h, w, d] = image;
+  return rank == 3 ? Shape{n, c, w} : rank == 5 ? Shape{n, c, d, h, w} : Shape{n, c, h, w};
+}
+
+/// What a window leaves of an image, with `channels` channels. Throws InputError naming `where`: see window_count.
+inline Image slide(std::string_view where, const Image& image, const Window& window,
+                   std::int64_t channels, bool ceil_mode = false) {
+  const Pads& pads = window.pads;
+  return {.n = image.n,
+          .c = channels,
+          .h = window_count(where, image.h, window.kernel_h, window.stride_h, pads.top, pads.bottom,
+                            window.dilation_h, ceil_mode),
+          .w = window_count(where, image.w, window.kernel_w, window.stride_w, pads.left, pads.right,
+                            window.dilation_w, ceil_mode),
+          .d = window_count(where, image.d, window.kernel_d, window.stride_d, pads.front, pads.back,
+                            window.dilation_d, ceil_mode)};
 }
 
 /// Channels of an N,C,... tensor.

@@ -85,6 +85,7 @@ class CandidateBuilder {
       add_precomputed();
       if (pass_ == Pass::Forward && cuda_formats_.math == Precision::Fp32) add_explicit();
     }
+    if (a_.is_volume) return std::move(candidates_);
     const bool is_strided = a_.stride_h > 1 || a_.stride_w > 1;
     if (is_fft_shape()) {
       if (!is_strided) add_fft();

@@ -43,6 +43,9 @@ namespace tracecast::lowering {
 ///                      multiplies them in blocks of 128 (Kepler: as many as there are);
 ///                      workspace e t^2 (ck/groups + (c+k) tiles)
 ///
+/// Volumes have the implicit, explicit and direct ones (Developer Guide, the same tables: Winograd and FFT take 4-D
+/// tensors; tiled FFT, which takes 5-D ones as well, is left out).
+///
 /// Int8 has one candidate, ImplicitPrecomputedGemm without workspace, with padded channels (cuDNN
 /// Developer Guide, cudnnConvolutionForward: the INT8 configurations allow this algorithm alone).
 ///
