@@ -93,11 +93,14 @@ void Call::set_view(Shape shape) const {
   }
 }
 
-void Call::set_bounded(std::string_view what, std::span<const Shape> shapes) const {
+void Call::set_bounded(std::string_view what, std::span<const Shape> shapes,
+                       std::span<const ElementType> types) const {
   for (const Shape& shape : shapes) check_shape(shape, "result");
   run.count_unknown(std::string(what));
   const std::vector<TensorId> ids = build().unknown(name(), what, tensors(), shapes);
-  for (std::size_t i = 0; i < ids.size(); ++i) set(i, ids[i]);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    set(i, ids[i], types.empty() ? input(0).type : types[i]);
+  }
 }
 
 std::size_t Call::axis(std::int64_t axis, std::size_t rank) const {

@@ -14,13 +14,19 @@ namespace tracecast::onnx {
 class Call {
  public:
   Call(Interpreter& interpreter, std::uint32_t node_index)
-      : run(interpreter), index(node_index), node(interpreter.program().nodes[node_index]) {}
+      : run(interpreter),
+        index(node_index),
+        node(interpreter.program().nodes[node_index]),
+        name_(node.name + interpreter.pass()) {}
 
   Interpreter& run;
   std::uint32_t index;
   const Node& node;
 
-  [[nodiscard]] const std::string& name() const { return node.name; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& name_of_output(std::size_t i) const {
+    return run.program().values[node.outputs[i]].name;
+  }
   [[nodiscard]] GraphBuilder& build() const { return run.builder(); }
   [[nodiscard]] bool has_input(std::size_t i) const {
     return i < node.inputs.size() && node.inputs[i] != kAbsent;
@@ -58,9 +64,14 @@ class Call {
   void pass_through(std::size_t i = 0) const { set_value(0, input(i)); }
 
   /// An op of kind Unknown whose output shapes are known all the same; counted and reported as `what`.
-  void set_bounded(std::string_view what, std::span<const Shape> shapes) const;
+  /// `types`: of each output, else that of the first input.
+  void set_bounded(std::string_view what, std::span<const Shape> shapes,
+                   std::span<const ElementType> types = {}) const;
   [[nodiscard]] std::size_t axis(std::int64_t axis, std::size_t rank) const;
   void assume(std::string_view text) const;
+
+ private:
+  std::string name_;
 };
 
 /// Handlers return false when the call is beyond them: it is then bounded like an unknown operator.
@@ -74,10 +85,15 @@ struct NamedHandler {
 
 /// The handlers of each source, collected by operators.cpp.
 [[nodiscard]] std::span<const NamedHandler> layer_handlers();
+[[nodiscard]] std::span<const NamedHandler> control_handlers();
 [[nodiscard]] std::span<const NamedHandler> elementwise_handlers();
 [[nodiscard]] std::span<const NamedHandler> movement_handlers();
+[[nodiscard]] std::span<const NamedHandler> quantized_handlers();
 [[nodiscard]] std::span<const NamedHandler> recurrent_handlers();
 [[nodiscard]] std::span<const NamedHandler> reduction_handlers();
+[[nodiscard]] std::span<const NamedHandler> runtime_handlers();
+[[nodiscard]] std::span<const NamedHandler> selection_handlers();
+[[nodiscard]] std::span<const NamedHandler> sequence_handlers();
 [[nodiscard]] std::span<const NamedHandler> shape_handlers();
 
 }  // namespace tracecast::onnx

@@ -67,31 +67,107 @@ std::optional<Value> fold_gather(const Node& node, std::span<const Value* const>
   return Value{.shape = std::move(shape), .type = data.type, .contents = std::move(result)};
 }
 
-/// Of vectors: what shapes are.
+/// Elements of `from` picked along each dimension: position = sum over d of (start + index * step) * stride.
+struct Walk {
+  std::int64_t start, step, count, stride;
+};
+
+template <class T>
+std::vector<T> gather_elements(const std::vector<T>& from, std::span<const Walk> walks) {
+  std::size_t count = 1;
+  for (const Walk& walk : walks) count *= static_cast<std::size_t>(walk.count);
+  std::vector<T> result;
+  result.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t rest = i;
+    std::int64_t at = 0;
+    for (std::size_t d = walks.size(); d-- > 0;) {
+      const auto size = static_cast<std::size_t>(walks[d].count);
+      at += (walks[d].start + static_cast<std::int64_t>(rest % size) * walks[d].step) *
+            walks[d].stride;
+      rest /= size;
+    }
+    result.push_back(from[static_cast<std::size_t>(at)]);
+  }
+  return result;
+}
+
+/// Everything, in the order of memory.
+std::vector<Walk> whole(const Shape& shape) {
+  std::vector<Walk> walks(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    walks[d] = {.start = 0, .step = 1, .count = shape[d], .stride = stride};
+    stride *= shape[d];
+  }
+  return walks;
+}
+
+template <class T>
+Value gathered(const Value& data, std::span<const Walk> walks) {
+  Value value{.shape = {}, .type = data.type};
+  for (const Walk& walk : walks) value.shape.push_back(walk.count);
+  value.contents = gather_elements(elements<T>(data), walks);
+  return value;
+}
+
 template <class T>
 std::optional<Value> fold_slice(const Node& node, std::span<const Value* const> inputs) {
   const Value& data = *inputs[0];
-  if (data.shape.size() != 1) return std::nullopt;
-  Integers starts = node.integers("starts"), ends = node.integers("ends"), steps{1};
+  if (data.shape.size() != 1 && !data.integers()) return std::nullopt;  // a weight stays one
+  Integers starts = node.integers("starts"), ends = node.integers("ends"),
+           axes = node.integers("axes"), steps;
   if (inputs.size() >= 3) {
-    if (!inputs[1]->integers() || !inputs[2]->integers()) return std::nullopt;
+    for (const Value* input : inputs.subspan(1)) {
+      if (!input->integers()) return std::nullopt;
+    }
     starts = *inputs[1]->integers();
     ends = *inputs[2]->integers();
+    if (inputs.size() >= 4) axes = *inputs[3]->integers();
+    if (inputs.size() >= 5) steps = *inputs[4]->integers();
   }
-  if (inputs.size() >= 5) {
-    if (!inputs[4]->integers()) return std::nullopt;
-    steps = *inputs[4]->integers();
+  if (axes.empty()) {
+    for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
   }
-  if (starts.size() != 1 || ends.size() != 1 || steps.size() != 1 || steps[0] == 0) {
+  if (steps.empty()) steps.assign(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() ||
+      steps.size() != starts.size()) {
     return std::nullopt;
   }
-  const SliceRange range = slice_range(data.shape[0], starts[0], ends[0], steps[0]);
-  const std::vector<T> from = elements<T>(data);
-  std::vector<T> result;
-  for (std::int64_t i = 0; i < range.count; ++i) {
-    result.push_back(from[static_cast<std::size_t>(range.start + i * range.step)]);
+  std::vector<Walk> walks = whole(data.shape);
+  const auto rank = static_cast<std::int64_t>(walks.size());
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const std::int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
+    if (axis < 0 || axis >= rank || steps[i] == 0) return std::nullopt;
+    Walk& walk = walks[static_cast<std::size_t>(axis)];
+    const SliceRange range =
+        slice_range(data.shape[static_cast<std::size_t>(axis)], starts[i], ends[i], steps[i]);
+    walk.start = range.start;
+    walk.step = range.step;
+    walk.count = range.count;
   }
-  return Value{.shape = {range.count}, .type = data.type, .contents = std::move(result)};
+  return gathered<T>(data, walks);
+}
+
+template <class T>
+std::optional<Value> fold_transpose(const Node& node, const Value& data) {
+  if (!data.integers()) return std::nullopt;  // a weight stays one
+  const std::vector<Walk> from = whole(data.shape);
+  Integers order = node.integers("perm");
+  if (order.empty()) {
+    for (std::size_t d = from.size(); d-- > 0;) order.push_back(static_cast<std::int64_t>(d));
+  }
+  std::vector<bool> is_taken(from.size(), false);
+  std::vector<Walk> walks;
+  for (const std::int64_t d : order) {
+    if (d < 0 || d >= static_cast<std::int64_t>(from.size()) ||
+        is_taken[static_cast<std::size_t>(d)])
+      return std::nullopt;
+    is_taken[static_cast<std::size_t>(d)] = true;
+    walks.push_back(from[static_cast<std::size_t>(d)]);
+  }
+  if (walks.size() != from.size()) return std::nullopt;
+  return gathered<T>(data, walks);
 }
 
 template <class T>
@@ -223,6 +299,8 @@ std::optional<Value> fold_as(Function f, const Node& node, std::span<const Value
       return fold_cast(node, *inputs[0]);
     case Function::NonZero:
       return fold_nonzero<T>(*inputs[0]);
+    case Function::Transpose:
+      return fold_transpose<T>(node, *inputs[0]);
     default:
       return fold_reduce<T>(f, node, *inputs[0]);
   }

@@ -53,6 +53,7 @@ constexpr std::pair<std::string_view, Function> kFunctions[] = {
     {"ReduceMin", Function::ReduceMin},
     {"ReduceMax", Function::ReduceMax},
     {"NonZero", Function::NonZero},
+    {"Transpose", Function::Transpose},
 };
 
 bool is_comparison(Function f) { return f >= Function::Equal && f <= Function::Xor; }

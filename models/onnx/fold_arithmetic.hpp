@@ -51,6 +51,7 @@ enum class Function {
   ReduceMin,
   ReduceMax,
   NonZero,
+  Transpose,
 };
 [[nodiscard]] std::optional<Function> find_function(std::string_view op_type);
 [[nodiscard]] inline bool is_binary(Function f) { return f <= Function::Xor; }

@@ -1,5 +1,6 @@
 #include "models/onnx/input_sizes.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -23,6 +24,9 @@ struct Dimension {
   std::optional<std::int64_t> size;  ///< nothing: left open
   std::string name;                  ///< lower case; may be empty
   Axis axis = Axis::Other;
+  std::int64_t sequences = 1,
+               more =
+                   0;  ///< of a sequence axis: "past_length + length" is two, "length + 1" one more
 };
 
 bool contains(std::string_view text, std::string_view part) {
@@ -32,7 +36,7 @@ bool contains(std::string_view text, std::string_view part) {
 /// What the name of an open dimension says; Other when it says nothing.
 Axis axis_by_name(std::string_view name) {
   if (contains(name, "batch") || name == "n" || name == "b" || name == "bs") return Axis::Batch;
-  if (contains(name, "seq") || contains(name, "length") || contains(name, "token") || name == "t" ||
+  if (contains(name, "seq") || contains(name, "len") || contains(name, "token") || name == "t" ||
       name == "s" || name == "l") {
     return Axis::Sequence;
   }
@@ -40,6 +44,23 @@ Axis axis_by_name(std::string_view name) {
     return Axis::Image;
   }
   return Axis::Other;
+}
+
+/// "past_length + length", "past_length + 1": names that exporters of decoders give to sums.
+void read_sum(Dimension& dimension) {
+  dimension.sequences = 0;
+  for (std::string_view rest = dimension.name; !rest.empty();) {
+    const std::size_t plus = std::min(rest.find('+'), rest.size());
+    std::string term(rest.substr(0, plus));
+    std::erase(term, ' ');
+    const std::optional<long long> number = parse_integer(term);
+    if (number && *number >= 0 && *number <= kMostSize) {
+      dimension.more += *number;
+    } else {
+      ++dimension.sequences;
+    }
+    rest.remove_prefix(std::min(plus + 1, rest.size()));
+  }
 }
 
 std::vector<Dimension> read_dimensions(const NamedValue& input, std::string_view where) {
@@ -65,10 +86,22 @@ std::vector<Dimension> read_dimensions(const NamedValue& input, std::string_view
     } else {
       dimension.name = to_lower(dim.dim_param());
       dimension.axis = axis_by_name(dimension.name);
+      if (dimension.axis == Axis::Sequence) read_sum(dimension);
     }
     dimensions.push_back(std::move(dimension));
   }
   return dimensions;
+}
+
+/// Colours, height, width: one image, as detection networks of torchvision take them. Sequences of three samples look the
+/// same where steps and features are of like size; they are much rarer.
+bool is_lone_image(const std::vector<Dimension>& dimensions, bool is_integer) {
+  constexpr std::int64_t kLeast = 64;
+  if (dimensions.size() != 3 || is_integer || dimensions[0].size != 3) return false;
+  const std::int64_t height = dimensions[1].size.value_or(kAssumedImage);
+  const std::int64_t width = dimensions[2].size.value_or(kAssumedImage);
+  return std::min(height, width) >= kLeast &&
+         std::max(height, width) <= 2 * std::min(height, width);
 }
 
 /// By place, where names said nothing. Axis::Batch is decided later.
@@ -76,7 +109,10 @@ void place_axes(std::vector<Dimension>& dimensions, bool is_integer) {
   const auto place = [&](std::size_t i, Axis axis) {
     if (dimensions[i].axis == Axis::Other) dimensions[i].axis = axis;
   };
-  if (dimensions.size() == 4 && !is_integer) {
+  const bool has_sequence =
+      std::any_of(dimensions.begin(), dimensions.end(),
+                  [](const Dimension& dimension) { return dimension.axis == Axis::Sequence; });
+  if (dimensions.size() == 4 && !is_integer && !has_sequence) {
     constexpr std::int64_t kMostColours = 4;
     const auto may_be_colours = [&](std::size_t i) {
       return dimensions[i].size && *dimensions[i].size <= kMostColours;
@@ -85,6 +121,10 @@ void place_axes(std::vector<Dimension>& dimensions, bool is_integer) {
     place(is_channels_last ? 1 : 2, Axis::Image);
     place(is_channels_last ? 2 : 3, Axis::Image);
     place(is_channels_last ? 3 : 1, Axis::Channels);
+  } else if (is_lone_image(dimensions, is_integer)) {
+    place(0, Axis::Channels);
+    place(1, Axis::Image);
+    place(2, Axis::Image);
   } else if ((dimensions.size() == 2 && is_integer) || (dimensions.size() == 3 && !is_integer)) {
     place(1, Axis::Sequence);
   }
@@ -95,6 +135,10 @@ bool has_batch(const std::vector<Dimension>& dimensions) {
     if (dimension.axis == Axis::Batch) return true;
   }
   return false;
+}
+
+std::int64_t of_sequences(const Dimension& dimension, std::int64_t length) {
+  return dimension.sequences * length + dimension.more;
 }
 
 void require_size(std::string_view option, std::int64_t size) {
@@ -120,10 +164,18 @@ InputSizes resolve_input_sizes(const Program& program, const OnnxOptions& option
 
   InputSizes sizes;
   sizes.asked.batch = options.batch;
+  if (!inputs.empty() && inputs[0].size() == 3 && inputs[0][0].axis == Axis::Channels &&
+      options.batch != 1) {
+    throw InputError(
+        std::string(where) + ", input '" + program.values[program.inputs[0]].name + "'",
+        "one image without a batch dimension, and --batch " + std::to_string(options.batch),
+        "--batch 1, or a network exported with a batch");
+  }
   // The file's batch is the first dimension of its first input of rank 2 or more.
   std::optional<std::int64_t> own_batch;
   for (const auto& dimensions : inputs) {
     if (dimensions.size() < 2 || has_batch(dimensions)) continue;
+    if (dimensions[0].axis == Axis::Channels) continue;
     if (dimensions[0].size && !own_batch) own_batch = dimensions[0].size;
   }
   sizes.own.batch = own_batch.value_or(1);
@@ -175,7 +227,9 @@ InputSizes resolve_input_sizes(const Program& program, const OnnxOptions& option
           break;
         case Axis::Sequence:
           has_sequence = true;
-          choose(options.seq_len, kAssumedSequence, "sequence length");
+          choose(options.seq_len ? std::optional(of_sequences(dimension, *options.seq_len))
+                                 : std::nullopt,
+                 of_sequences(dimension, kAssumedSequence), "sequence length");
           break;
         case Axis::Channels:
           choose(std::nullopt, kAssumedChannels, "channels");

@@ -16,6 +16,8 @@ constexpr std::size_t kMostContents = 4'000'000;
 /// Activations of one forward pass, fp32: far beyond any machine.
 constexpr double kMostActivationBytes = 1e15;
 constexpr std::size_t kMostWarnings = 40;
+/// Operator calls in the bodies of loops and branches.
+constexpr std::size_t kMostCalls = 200'000;
 
 std::size_t contents_size(const Contents& contents) {
   if (const auto* integers = std::get_if<Integers>(&contents)) return integers->size();
@@ -41,22 +43,44 @@ Interpreter::Interpreter(const Program& program, std::string_view where, std::st
 
 void Interpreter::run() {
   declare_initializers_and_inputs();
-  for (std::uint32_t i = 0; i < program_.nodes.size(); ++i) {
-    const Node& node = program_.nodes[i];
-    try {
-      evaluate(i);
-      check_activations(node);
-    } catch (const InputError& error) {
-      std::string place(where_);
-      place += ", " + std::string(node.op_type()) + " node";
-      // What the graph builder refuses carries the node's name already.
-      if (!std::string_view(error.what()).starts_with(node.name + ": ")) {
-        place += " '" + node.name + "'";
-      }
-      throw InputError(place, error);
-    }
+  for (std::uint32_t i = 0; i < program_.num_graph_nodes; ++i) {
+    evaluate_checked(i, std::string(where_) + ", ");
   }
   set_outputs();
+}
+
+void Interpreter::evaluate_checked(std::uint32_t index, std::string_view where) {
+  const Node& node = program_.nodes[index];
+  try {
+    evaluate(index);
+    check_activations(node);
+  } catch (const InputError& error) {
+    std::string place(where);
+    place += std::string(node.op_type()) + " node";
+    // What the graph builder refuses carries the node's name already.
+    if (!std::string_view(error.what()).starts_with(node.name)) place += " '" + node.name + "'";
+    throw InputError(place, error);
+  }
+}
+
+const Value& Interpreter::value_written(ValueIndex index) const {
+  if (index == kAbsent || !is_known_[index]) {
+    throw InputError("'" + (index == kAbsent ? std::string() : program_.values[index].name) + "'",
+                     "an output that its operator never writes", "a value");
+  }
+  return values_[index];
+}
+
+void Interpreter::run_body(const Body& body, std::string_view pass) {
+  num_calls_ += body.nodes.size() + 1;
+  if (num_calls_ > kMostCalls) {
+    throw InputError("body", "more than " + std::to_string(kMostCalls) + " operator calls in loops",
+                     "shorter loops, or a network exported without them");
+  }
+  const std::string outer = pass_;
+  pass_ += pass;
+  for (const std::uint32_t index : body.nodes) evaluate_checked(index, "");
+  pass_ = outer;
 }
 
 void Interpreter::declare_initializers_and_inputs() {
@@ -91,17 +115,14 @@ void Interpreter::evaluate(std::uint32_t index) {
   const Node& node = program_.nodes[index];
   std::vector<const Value*> inputs;
   inputs.reserve(node.inputs.size());
-  bool all_constant = !node.inputs.empty() && node.captured.empty(), all_present = true;
+  bool all_constant = !node.inputs.empty() && node.bodies.empty() && node.captured.empty();
+  bool all_present = true;
   for (const ValueIndex input : node.inputs) {
     if (input == kAbsent) {
       all_present = false;
       continue;
     }
-    if (!is_known_[input]) {
-      throw InputError("input '" + program_.values[input].name + "'",
-                       "an output that its operator never writes", "a value");
-    }
-    inputs.push_back(&values_[input]);
+    inputs.push_back(&value_written(input));
     all_constant = all_constant && values_[input].is_constant();
   }
   all_constant = all_constant && !inputs.empty();
@@ -123,9 +144,14 @@ void Interpreter::evaluate(std::uint32_t index) {
 }
 
 void Interpreter::evaluate_on_constants(const Node& node, std::uint32_t index) {
-  bool is_any_parameter = false;
+  // What has the size of an input (a weight times zeros for each sample) or is larger than the weights in it (a table
+  // repeated) is no weight of its own.
+  bool follows_input = false;
+  std::int64_t num_trained = 0;
   for (const ValueIndex input : node.inputs) {
-    if (input != kAbsent) is_any_parameter = is_any_parameter || is_parameter(values_[input]);
+    if (input == kAbsent) continue;
+    if (is_parameter(values_[input])) num_trained += element_count(values_[input].shape);
+    follows_input = follows_input || values_[input].follows_input;
   }
   GraphBuilder scratch("constants", 1);
   scratch_ = &scratch;
@@ -136,7 +162,10 @@ void Interpreter::evaluate_on_constants(const Node& node, std::uint32_t index) {
     Value& value = values_[output];
     if (!value.tensor) continue;
     value.tensor.reset();
-    value.root = add_root(program_.values[output].name, is_any_parameter && !value.type.is_integer);
+    value.follows_input = follows_input;
+    const bool is_trained =
+        !follows_input && !value.type.is_integer && element_count(value.shape) <= num_trained;
+    value.root = add_root(program_.values[output].name, is_trained && num_trained > 0);
   }
 }
 
@@ -161,6 +190,10 @@ TensorId Interpreter::tensor(ValueIndex index, Use use) {
   if (value.tensor) return *value.tensor;
   if (!value.root) value.root = add_root(program_.values[index].name, false);
   Root& root = roots_[*value.root];
+  if (use == Use::Parameter && value.type.is_integer) {
+    value.type = kReal;
+    root.is_parameter = true;
+  }
   const bool is_trained = !value.type.is_integer &&
                           (use == Use::Parameter || (use == Use::Operand && root.is_parameter &&
                                                      element_count(value.shape) > 1));

@@ -48,12 +48,19 @@ class Interpreter {
   [[nodiscard]] GraphBuilder& builder() { return scratch_ ? *scratch_ : builder_; }
   [[nodiscard]] const Value& value(ValueIndex index) const { return values_[index]; }
   [[nodiscard]] bool is_known(ValueIndex index) const { return is_known_[index]; }
+  /// Throws InputError when its operator never wrote it.
+  [[nodiscard]] const Value& value_written(ValueIndex index) const;
   void set(ValueIndex index, Value value);
+  /// Walks the nodes of a body whose inputs are set. `pass` tells this walk's ops from those of others ("#2"); empty
+  /// where there is one. Throws InputError beyond kMostCalls calls in all bodies.
+  void run_body(const Body& body, std::string_view pass);
+  /// What the names of ops end in while a body is walked.
+  [[nodiscard]] const std::string& pass() const { return pass_; }
 
   /// What a constant is read as. A constant read twice is one tensor; where its shape differs (a view of the same
   /// weight) a Reshape op stands between.
   enum class Use {
-    Parameter,  ///< trained: weights and biases of layers
+    Parameter,  ///< trained: weights and biases of layers; integers are reals that were quantised
     Operand,    ///< of arithmetic: trained when it is an initializer with more than one element
     Buffer,     ///< never trained
   };
@@ -79,6 +86,7 @@ class Interpreter {
 
   void declare_initializers_and_inputs();
   void evaluate(std::uint32_t index);
+  void evaluate_checked(std::uint32_t index, std::string_view where);
   void evaluate_on_constants(const Node& node, std::uint32_t index);
   void set_outputs();
   void check_activations(const Node& node);
@@ -98,6 +106,8 @@ class Interpreter {
   std::map<std::string, std::size_t> unknown_;
   std::vector<std::string> assumptions_;
   std::size_t num_contents_ = 0;
+  std::size_t num_calls_ = 0;  ///< in bodies
+  std::string pass_;
   double activation_bytes_ = 0;
 };
 

@@ -14,8 +14,10 @@ namespace {
 const std::unordered_map<std::string_view, NamedHandler>& handlers() {
   static const auto table = [] {
     std::unordered_map<std::string_view, NamedHandler> all;
-    for (const auto handlers_of : {layer_handlers, elementwise_handlers, movement_handlers,
-                                   recurrent_handlers, reduction_handlers, shape_handlers}) {
+    for (const auto handlers_of :
+         {layer_handlers, control_handlers, selection_handlers, sequence_handlers,
+          quantized_handlers, runtime_handlers, elementwise_handlers, movement_handlers,
+          recurrent_handlers, reduction_handlers, shape_handlers}) {
       for (const NamedHandler& named : handlers_of()) all.emplace(named.op_type, named);
     }
     return all;
@@ -104,16 +106,20 @@ void apply_unknown(const Call& call) {
 
 bool has_operator(std::string_view op_type) { return handlers().contains(op_type); }
 
+/// The name of a call in the table of handlers: operators of ONNX Runtime stand there with their domain.
+std::string name_in_table(const Node& node) {
+  std::string name(node.op_type());
+  return node.is_standard ? name : node.proto->domain() + "." + name;
+}
+
 void apply_operator(Interpreter& run, std::uint32_t node_index) {
   const Call call(run, node_index);
-  if (call.node.is_standard) {
-    const auto at = handlers().find(call.node.op_type());
-    // Without its main output only a side result (a mask, indices) is wanted, which few handlers make.
-    const bool has_result = !call.node.outputs.empty() && call.node.outputs[0] != kAbsent;
-    const bool is_known = at != handlers().end();
-    if (is_known && (has_result || at->second.serves_side_results) && at->second.handler(call)) {
-      return;
-    }
+  const auto at = handlers().find(name_in_table(call.node));
+  // Without its main output only a side result (a mask, indices) is wanted, which few handlers make.
+  const bool has_result = !call.node.outputs.empty() && call.node.outputs[0] != kAbsent;
+  const bool is_known = at != handlers().end();
+  if (is_known && (has_result || at->second.serves_side_results) && at->second.handler(call)) {
+    return;
   }
   apply_unknown(call);
 }

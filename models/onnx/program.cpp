@@ -1,6 +1,7 @@
 #include "models/onnx/program.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,7 +22,19 @@ constexpr std::size_t kMostNameBytes =
 /// every level.
 constexpr std::size_t kMostVisits = 4'000'000;
 
-using Scope = std::unordered_map<std::string_view, ValueIndex>;
+/// Names that can be read at one place: those of its graph, then those of the graphs around it.
+struct Scope {
+  const Scope* around = nullptr;
+  std::unordered_map<std::string_view, ValueIndex> names{};
+
+  [[nodiscard]] std::optional<ValueIndex> find(std::string_view name) const {
+    for (const Scope* scope = this; scope; scope = scope->around) {
+      const auto at = scope->names.find(name);
+      if (at != scope->names.end()) return at->second;
+    }
+    return std::nullopt;
+  }
+};
 
 bool is_standard_domain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
 
@@ -91,7 +104,7 @@ class Builder {
   }
 
   ValueIndex declare(std::string_view name, const std::string& prefix, Scope& scope) {
-    const auto [at, is_new] = scope.emplace(name, ValueIndex{});
+    const auto [at, is_new] = scope.names.emplace(name, ValueIndex{});
     if (!is_new) fail("'" + std::string(name) + "' written twice", "each name written once");
     at->second = add_value(prefix + std::string(name));
     return at->second;
@@ -109,8 +122,7 @@ class Builder {
       if (!inputs.insert(input.name()).second) {
         fail("input '" + input.name() + "' twice", "each name written once");
       }
-      const auto initializer = scope_.find(input.name());
-      if (initializer != scope_.end()) continue;  // IR 3 lists initializers as inputs
+      if (scope_.find(input.name())) continue;  // IR 3 lists initializers as inputs
       const ValueIndex index = declare(input.name(), "", scope_);
       program_.values[index].info = &input;
       program_.inputs.push_back(index);
@@ -126,36 +138,32 @@ class Builder {
 
   void declare_outputs_of_graph(const GraphProto& graph) {
     for (const ValueInfoProto& info : graph.value_info()) {
-      const auto at = scope_.find(info.name());
-      if (at != scope_.end() && !program_.values[at->second].info) {
-        program_.values[at->second].info = &info;
-      }
+      const std::optional<ValueIndex> at = scope_.find(info.name());
+      if (at && !program_.values[*at].info) program_.values[*at].info = &info;
     }
     std::unordered_set<std::string_view> outputs;
     for (const ValueInfoProto& output : graph.output()) {
-      const auto at = scope_.find(output.name());
-      if (at == scope_.end()) {
-        fail("output '" + output.name() + "' that no node writes", "an output of a node");
-      }
+      const std::optional<ValueIndex> at = scope_.find(output.name());
+      if (!at) fail("output '" + output.name() + "' that no node writes", "an output of a node");
       if (!outputs.insert(output.name()).second) {
         fail("output '" + output.name() + "' twice", "each output once");
       }
-      NamedValue& value = program_.values[at->second];
+      NamedValue& value = program_.values[*at];
       if (!value.info) value.info = &output;
       value.is_output = true;
-      program_.outputs.push_back(at->second);
+      program_.outputs.push_back(*at);
     }
     if (program_.outputs.empty()) fail("a graph without outputs", "at least one output");
   }
 
   ValueIndex find(std::string_view name, const Scope& scope, const NodeProto& node) const {
     if (name.empty()) return kAbsent;
-    const auto at = scope.find(name);
-    if (at == scope.end()) {
+    const std::optional<ValueIndex> at = scope.find(name);
+    if (!at) {
       fail("'" + std::string(name) + "' read by " + node.op_type() + " node '" + node.name() + "'",
            "a name that an input, initializer or node writes");
     }
-    return at->second;
+    return *at;
   }
 
   const FunctionProto* find_function(const NodeProto& node) const {
@@ -205,7 +213,7 @@ class Builder {
     for (const std::string& name : proto.input()) node.inputs.push_back(find(name, scope, proto));
     node.outputs.reserve(static_cast<std::size_t>(proto.output_size()));
     for (const std::string& name : proto.output()) {
-      node.outputs.push_back(name.empty() ? kAbsent : scope.at(name));
+      node.outputs.push_back(name.empty() ? kAbsent : scope.names.at(name));
     }
     if (const FunctionProto* function = find_function(proto)) {
       expand(*function, node);
@@ -221,11 +229,49 @@ class Builder {
         capture(graph, scope, local, node.captured);
       }
     }
-    if (program_.nodes.size() >= kMostNodes) {
+    if (has_operator(node.op_type()) && node.is_standard) {
+      for (const NodeAttribute& attribute : node.attributes) {
+        if (attribute.value->has_g()) node.bodies.push_back(add_body(call, attribute, node, scope));
+      }
+    }
+    if (program_.nodes.size() + inner_nodes_.size() >= kMostNodes) {
       fail("more than " + std::to_string(kMostNodes) + " nodes once functions are expanded",
            "a smaller graph");
     }
-    program_.nodes.push_back(std::move(node));
+    if (body_nodes_) body_nodes_->push_back(static_cast<std::uint32_t>(inner_nodes_.size()));
+    (body_nodes_ ? inner_nodes_ : program_.nodes).push_back(std::move(node));
+  }
+
+  /// The graph that an attribute of `owner` holds. Nodes inside are numbered among inner_nodes_ for now.
+  Body add_body(const Call& call, const NodeAttribute& attribute, const Node& owner,
+                const Scope& around) {
+    const GraphProto& graph = attribute.value->g();
+    const std::string prefix = owner.name + "/";
+    Scope scope{.around = &around};
+    Body body{.attribute = attribute.name};
+    for (const TensorProto& tensor : graph.initializer()) {
+      const ValueIndex value = declare(tensor.name(), prefix, scope);
+      program_.values[value].initializer = &tensor;
+      is_written_[value] = true;
+    }
+    for (const ValueInfoProto& input : graph.input()) {
+      if (scope.names.contains(input.name())) continue;
+      body.inputs.push_back(declare(input.name(), prefix, scope));
+      program_.values[body.inputs.back()].info = &input;
+      is_written_[body.inputs.back()] = true;
+    }
+    for (const NodeProto& node : graph.node()) declare_outputs(node, prefix, scope);
+    std::vector<std::uint32_t>* const outer = std::exchange(body_nodes_, &body.nodes);
+    for (const NodeProto& node : graph.node()) {
+      add_call({node, call.opset, call.function, call.attributes, prefix}, scope);
+    }
+    body_nodes_ = outer;
+    for (const ValueInfoProto& output : graph.output()) {
+      const std::optional<ValueIndex> at = scope.find(output.name());
+      if (!at) fail("output '" + output.name() + "' that no node writes", "an output of a node");
+      body.outputs.push_back(*at);
+    }
+    return body;
   }
 
   /// Names that a subgraph reads from around it. `local` holds the names written inside so far.
@@ -241,8 +287,7 @@ class Builder {
     const auto read = [&](const std::string& name) {
       visit(1);
       if (name.empty() || local.contains(name)) return;
-      const auto at = scope.find(name);
-      if (at != scope.end()) captured.push_back(at->second);
+      if (const std::optional<ValueIndex> at = scope.find(name)) captured.push_back(*at);
     };
     for (const NodeProto& node : graph.node()) {
       for (const std::string& input : node.input()) read(input);
@@ -301,7 +346,7 @@ class Builder {
     for (int i = 0; i < function.input_size(); ++i) {
       const auto position = static_cast<std::size_t>(i);
       const ValueIndex value = position < caller.inputs.size() ? caller.inputs[position] : kAbsent;
-      if (!scope.emplace(function.input(i), value).second) {
+      if (!scope.names.emplace(function.input(i), value).second) {
         fail("input '" + function.input(i) + "' twice in function '" + function.name() + "'",
              "each name once");
       }
@@ -320,7 +365,7 @@ class Builder {
         const auto result = results.find(output);
         if (result == results.end()) {
           declare(output, prefix, scope);
-        } else if (!scope.emplace(output, result->second).second) {
+        } else if (!scope.names.emplace(output, result->second).second) {
           fail("'" + output + "' written twice in function '" + function.name() + "'",
                "each name written once");
         }
@@ -391,6 +436,31 @@ class Builder {
     }
     program_.num_dead_nodes = nodes.size() - kept.size();
     nodes = std::move(kept);
+    append_inner_nodes();
+  }
+
+  /// Puts the nodes inside of others behind those of the graph and lists who reads what in there.
+  void append_inner_nodes() {
+    std::vector<Node>& nodes = program_.nodes;
+    program_.num_graph_nodes = nodes.size();
+    const auto base = static_cast<std::uint32_t>(nodes.size());
+    std::move(inner_nodes_.begin(), inner_nodes_.end(), std::back_inserter(nodes));
+    for (std::uint32_t i = 0; i < base; ++i) list_readers_inside(i, base);
+  }
+
+  void list_readers_inside(std::uint32_t owner, std::uint32_t base) {
+    for (Body& body : program_.nodes[owner].bodies) {
+      for (std::uint32_t& index : body.nodes) {
+        index += base;
+        for (const ValueIndex value : program_.nodes[index].inputs) {
+          if (value != kAbsent) program_.values[value].readers.push_back(index);
+        }
+        list_readers_inside(index, base);
+      }
+      for (const ValueIndex value : body.outputs) {
+        if (value != kAbsent) program_.values[value].readers.push_back(owner);
+      }
+    }
   }
 
   const ModelProto& model_;
@@ -398,6 +468,8 @@ class Builder {
   Program program_;
   Scope scope_;
   std::vector<bool> is_written_;  ///< by value: an input, initializer or node writes it
+  std::vector<Node> inner_nodes_;
+  std::vector<std::uint32_t>* body_nodes_ = nullptr;  ///< of the body being read
   std::unordered_map<std::string, const FunctionProto*> functions_;
   std::vector<const FunctionProto*> calls_;
   std::unordered_set<std::string> names_;
@@ -430,6 +502,13 @@ const AttributeProto* find_typed(const Node& node, std::string_view name, Attrib
 const AttributeProto* Node::find_attribute(std::string_view attribute) const {
   for (const NodeAttribute& candidate : attributes) {
     if (candidate.name == attribute) return candidate.value;
+  }
+  return nullptr;
+}
+
+const Body* Node::find_body(std::string_view attribute) const {
+  for (const Body& body : bodies) {
+    if (body.attribute == attribute) return &body;
   }
   return nullptr;
 }

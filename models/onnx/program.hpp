@@ -20,6 +20,15 @@ struct NodeAttribute {
   const AttributeProto* value;
 };
 
+/// A graph inside an operator (a branch of If, what Loop and Scan repeat): nodes in the order of the file, which the
+/// format promises to be executable. Its values are numbered with those of the graph around it.
+struct Body {
+  std::string_view attribute;  ///< "then_branch", "else_branch", "body"
+  std::vector<ValueIndex> inputs{};
+  std::vector<std::uint32_t> nodes{};  ///< indices into Program::nodes
+  std::vector<ValueIndex> outputs{};
+};
+
 /// One operator call, functions expanded.
 struct Node {
   const NodeProto* proto = nullptr;
@@ -30,6 +39,7 @@ struct Node {
   std::vector<ValueIndex> outputs{};   ///< kAbsent where not wanted
   std::vector<ValueIndex> captured{};  ///< read by its subgraphs from the graph around them
   std::vector<NodeAttribute> attributes{};
+  std::vector<Body> bodies{};
 
   [[nodiscard]] std::string_view op_type() const { return proto->op_type(); }
   // Attributes by name. Throw InputError when the file gives another type.
@@ -37,6 +47,7 @@ struct Node {
   [[nodiscard]] std::int64_t integer(std::string_view attribute, std::int64_t otherwise) const;
   [[nodiscard]] double real(std::string_view attribute, double otherwise) const;
   [[nodiscard]] std::string_view text(std::string_view attribute, std::string_view otherwise) const;
+  [[nodiscard]] const Body* find_body(std::string_view attribute) const;
   /// Empty when the attribute is absent.
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view attribute) const;
   [[nodiscard]] std::vector<double> reals(std::string_view attribute) const;
@@ -55,7 +66,8 @@ struct NamedValue {
 /// A model file as a list of operator calls in an executable order. Points into the ModelProto.
 struct Program {
   std::vector<NamedValue> values;
-  std::vector<Node> nodes;
+  std::vector<Node> nodes;  ///< the graph's own, then those inside of them
+  std::size_t num_graph_nodes = 0;
   std::vector<ValueIndex> inputs;  ///< fed from outside (initializers are not)
   std::vector<ValueIndex> outputs;
   std::size_t num_dead_nodes = 0;  ///< left out: they reach no output

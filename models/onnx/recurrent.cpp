@@ -1,4 +1,6 @@
 // LSTM, GRU and RNN.
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,9 +83,26 @@ std::vector<TensorId> initial_states(const Call& call, bool has_cell) {
   return states;
 }
 
+/// Weights that are computed or fed: no library takes them, a bound stands in.
+void set_bounded(const Call& call, const Layer& layer) {
+  const Shape& x = call.shape(0);
+  const std::int64_t steps = x[layer.is_batch_first ? 1 : 0], n = x[layer.is_batch_first ? 0 : 1];
+  const Shape all = layer.is_batch_first ? Shape{n, steps, layer.directions, layer.hidden}
+                                         : Shape{steps, layer.directions, n, layer.hidden};
+  const Shape last = layer.is_batch_first ? Shape{n, layer.directions, layer.hidden}
+                                          : Shape{layer.directions, n, layer.hidden};
+  const Shape shapes[] = {all, last, last};
+  call.set_bounded(std::string(call.node.op_type()) + " whose weights are inputs",
+                   std::span(shapes).first(std::min<std::size_t>(call.node.outputs.size(), 3)));
+}
+
 bool recurrent(const Call& call, CellKind cell) {
   const bool is_lstm = cell == CellKind::Lstm;
   const Layer layer = read_layer(call, RecurrentAttributes{.cell = cell}.gates());
+  if (!call.input(1).is_constant() || !call.input(2).is_constant()) {
+    set_bounded(call, layer);
+    return true;
+  }
   if (is_lstm && call.has_input(7)) call.assume("peepholes of LSTM layers are left out");
   std::vector<TensorId> weights = {call.parameter(1), call.parameter(2)};
   if (call.has_input(3)) weights.push_back(call.parameter(3));

@@ -28,6 +28,10 @@ std::vector<Group> match_groups(const Shape& in, const Shape& out) {
         right *= out[group.out_last++];
       }
     }
+    // A 1 after them is one of theirs (samples behind the steps of a sequence), unless the input has it too.
+    if (group.in_last == in.size() || in[group.in_last] != 1) {
+      while (group.out_last < out.size() && out[group.out_last] == 1) ++group.out_last;
+    }
     i = group.in_last;
     j = group.out_last;
     groups.push_back(group);
@@ -46,24 +50,39 @@ std::int64_t product(const Shape& shape, std::size_t first, std::size_t last) {
   return count;
 }
 
-/// Changes one dimension of out[first, last) so that the product becomes `wanted`; the first that can.
-bool grow_one(Shape& out, std::size_t first, std::size_t last, std::int64_t wanted) {
+/// Changes one dimension of out[first, last) so that the product becomes `wanted`: `preferred` if it can, else the first
+/// that can.
+bool grow_one(Shape& out, std::size_t first, std::size_t last, std::int64_t wanted,
+              std::optional<std::size_t> preferred) {
   const std::int64_t now = product(out, first, last);
   if (now == wanted) return true;
-  for (std::size_t k = first; k < last; ++k) {
+  const auto grow = [&](std::size_t k) {
     const std::int64_t others = now / out[k];
-    if (wanted % others == 0) {
-      out[k] = wanted / others;
-      return true;
-    }
+    if (wanted % others != 0) return false;
+    out[k] = wanted / others;
+    return true;
+  };
+  if (preferred && *preferred >= first && *preferred < last && grow(*preferred)) return true;
+  for (std::size_t k = first; k < last; ++k) {
+    if (grow(k)) return true;
   }
   return false;
+}
+
+/// The dimension of a group's output that is the file's batch.
+std::optional<std::size_t> find_samples(const Shape& own_out, const Group& group,
+                                        std::int64_t own_batch) {
+  for (std::size_t k = group.out_first; k < group.out_last; ++k) {
+    if (own_out[k] == own_batch) return k;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<Shape> follow_reshape(const Shape& own_in, const Shape& own_out, const Shape& in,
-                                    std::int64_t own_batch, std::int64_t batch) {
+                                    std::int64_t own_batch, std::int64_t batch,
+                                    std::optional<std::size_t> open) {
   if (own_in.size() != in.size() || element_count(own_in) != element_count(own_out) ||
       element_count(own_in) == 0 || element_count(in) == 0) {
     return std::nullopt;
@@ -73,15 +92,29 @@ std::optional<Shape> follow_reshape(const Shape& own_in, const Shape& own_out, c
   if (groups.empty()) return std::nullopt;
   for (const Group& group : groups) {
     const std::int64_t wanted = product(in, group.in_first, group.in_last);
-    if (wanted == product(own_in, group.in_first, group.in_last)) continue;
+    const std::int64_t own = product(own_in, group.in_first, group.in_last);
+    if (wanted == own) continue;
     std::size_t first = group.out_first;
     std::int64_t rest = wanted;
+    const bool grows_as_batch =
+        wanted % batch == 0 && own % own_batch == 0 && wanted / batch == own / own_batch;
     if (first == 0 && group.out_last > 1 && own_out[0] == own_batch && wanted % batch == 0) {
       out[0] = batch;
       rest = wanted / batch;
       first = 1;
     }
-    if (!grow_one(out, first, group.out_last, rest)) return std::nullopt;
+    // Heads of all samples merged into features at the end: the samples go to the rows before (steps x samples).
+    const bool merges_features = first > 0 && group.out_last == out.size() &&
+                                 group.out_last - first == 1 && group.in_last - group.in_first > 1;
+    if (merges_features && grows_as_batch && own_out[first] != own_batch && wanted % own == 0 &&
+        first == group.out_first) {
+      out[first - 1] *= wanted / own;
+      continue;
+    }
+    const bool is_open = open && *open >= first && *open < group.out_last;
+    const std::optional<std::size_t> preferred =
+        is_open || !grows_as_batch ? open : find_samples(own_out, group, own_batch);
+    if (!grow_one(out, first, group.out_last, rest, preferred)) return std::nullopt;
   }
   return out;
 }

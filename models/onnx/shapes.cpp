@@ -67,9 +67,13 @@ bool reshape(const Call& call) {
       (!own_target || (own_target->integers() && *own_target->integers() == *target));
   if (is_baked_in) {
     // The target says the same at both sizes although the input has changed: it was written for the file's own.
+    const auto at = std::find(target->begin(), target->end(), -1);
+    const std::optional<std::size_t> open =
+        at == target->end() ? std::nullopt
+                            : std::optional(static_cast<std::size_t>(at - target->begin()));
     if (std::optional<Shape> shape =
             follow_reshape(own->shape, own_result->shape, from.shape, call.run.reference()->batch,
-                           call.run.sizes().batch)) {
+                           call.run.sizes().batch, open)) {
       call.set_view(std::move(*shape));
       return true;
     }
@@ -144,8 +148,14 @@ bool unsqueeze(const Call& call) {
   return true;
 }
 
+/// Another name. Of a trained vector it is another vector: exporters write equal contents, such as the ones of every
+/// fresh scale, once; tables that layers share on purpose are matrices.
 bool identity(const Call& call) {
-  call.pass_through();
+  Value value = call.input(0);
+  if (call.run.is_parameter(value) && value.shape.size() == 1) {
+    value.root = call.run.add_root(call.name_of_output(0), true);
+  }
+  call.set_value(0, std::move(value));
   return true;
 }
 

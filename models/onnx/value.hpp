@@ -41,8 +41,10 @@ struct Value {
   std::optional<RootIndex> root{};   ///< of constants: the weight it is a view of
   bool follows_input =
       false;  ///< contents computed from the shape of an input, not written in the file
+  bool is_sequence = false;
+  std::vector<Value> elements{};  ///< of sequences; shape and contents are then empty
 
-  [[nodiscard]] bool is_constant() const { return !tensor.has_value(); }
+  [[nodiscard]] bool is_constant() const { return !tensor.has_value() && !is_sequence; }
   [[nodiscard]] const Integers* integers() const { return std::get_if<Integers>(&contents); }
   [[nodiscard]] const Reals* reals() const { return std::get_if<Reals>(&contents); }
 };

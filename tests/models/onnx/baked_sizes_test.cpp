@@ -64,6 +64,22 @@ TEST_CASE("a reshape that was written for other sizes grows with its input") {
        2,
        {2, 8, 8, 49, 96}},
       {"from batch 8 to 1", {8, 16, 4, 4}, {8, 256}, {1, 16, 4, 4}, 8, 1, {1, 256}},
+      {"steps before samples", {64, 256}, {64, 1, 256}, {2048, 256}, 1, 32, {64, 32, 256}},
+      {"steps before two samples", {128, 256}, {64, 2, 256}, {64, 256}, 2, 1, {64, 1, 256}},
+      {"heads of samples behind steps",
+       {64, 1, 256},
+       {64, 4, 64},
+       {64, 8, 256},
+       1,
+       8,
+       {64, 32, 64}},
+      {"heads of all samples to features",
+       {197, 12, 64},
+       {197, 768},
+       {197, 384, 64},
+       1,
+       32,
+       {6304, 768}},
       {"features of a larger image",
        {1, 512, 7, 7},
        {1, 25088},
@@ -80,6 +96,13 @@ TEST_CASE("a reshape that was written for other sizes grows with its input") {
     CHECK(to_string(*shape) == to_string(row.expected));
     CHECK(element_count(*shape) == element_count(row.in));
   }
+}
+
+TEST_CASE("what a target leaves open grows before what it writes") {
+  // [-1, 1, 256]: the open dimension, not the 1, takes the samples
+  const auto shape = onnx::follow_reshape({64, 256}, {64, 1, 256}, {2048, 256}, 1, 32, 0);
+  REQUIRE(shape);
+  CHECK(to_string(*shape) == "2048x1x256");
 }
 
 TEST_CASE("a reshape that cannot keep its elements is left to the error message") {
@@ -196,10 +219,40 @@ TEST_CASE("a network whose dimensions have names is read at the sizes asked for"
         std::string::npos);
 }
 
+TEST_CASE("keys of earlier steps are sequences, not images, and sums of lengths are sums") {
+  const auto named = [](const char* name, const std::vector<Message>& dims) {
+    Message shape;
+    for (const Message& dim : dims) shape.message(1, dim);
+    return Message().text(1, name).message(
+        2, Message().message(1, Message().number(1, kFloat).message(2, shape)));
+  };
+  const auto open = [](const char* name) { return Message().text(2, name); };
+  const auto fixed = [](std::int64_t size) { return Message().number(1, size); };
+  OneOp model = one_op({}, node("Concat", {"past", "past"}, {"z"}, {attribute("axis", 2)}));
+  model.inputs = {named("past", {open("batch"), fixed(4), open("past_length"), fixed(64)}),
+                  named("mask", {open("batch"), open("past_length + length")}),
+                  named("next", {open("batch"), open("length + 1")})};
+  model.nodes.push_back(node("Relu", {"mask"}, {"m"}));
+  model.nodes.push_back(node("Relu", {"next"}, {"n"}));
+  model.outputs = {value_info("z", {}), value_info("m", {}), value_info("n", {})};
+  const NetworkGraph graph = import_model(model, {.batch = 2, .seq_len = 10}).graph;
+  REQUIRE(graph.outputs.size() == 3);
+  CHECK(to_string(graph.tensor(graph.outputs[0]).shape) == "2x4x20x64");
+  CHECK(to_string(graph.tensor(graph.outputs[1]).shape) == "2x20");
+  CHECK(to_string(graph.tensor(graph.outputs[2]).shape) == "2x11");
+}
+
 TEST_CASE("an image with its channels last changes in its two middle dimensions") {
   OneOp model = one_op({{1, 32, 32, 3}},
                        node("Transpose", {"x"}, {"z"}, {attribute("perm", Dims{0, 3, 1, 2})}));
   CHECK(output_shape(import_model(model, {.batch = 2, .image_size = 64}).graph) == "2x3x64x64");
+}
+
+TEST_CASE("a lone image has no batch to change, but a size") {
+  OneOp model = one_op({{3, 320, 256}}, node("Unsqueeze", {"x", "zero"}, {"z"}));
+  model.weights = {constant("zero", {0})};
+  CHECK(output_shape(import_model(model, {.batch = 1, .image_size = 96}).graph) == "1x3x96x96");
+  CHECK_THROWS_AS((void)import_model(model, {.batch = 2}), InputError);
 }
 
 TEST_CASE("a size option that the network has no input for is said to change nothing") {

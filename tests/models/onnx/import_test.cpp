@@ -103,23 +103,6 @@ TEST_CASE("an unknown operator's declared output follows the batch") {
   CHECK(output_shape(import_model(model, {.batch = 5}).graph) == "5x3x2x2");
 }
 
-TEST_CASE("subgraphs are bounded as one unknown operator that reads what they capture") {
-  Model model = small_network();
-  const Message branch = Message()
-                             .message(1, node("Relu", {"conv"}, {"inside"}))
-                             .message(12, value_info("inside", {}));
-  model.weights.push_back(weight("condition", {1}, 9));
-  model.nodes[1] =
-      node("If", {"condition"}, {"relu"},
-           {attribute_graph("then_branch", branch), attribute_graph("else_branch", branch)});
-  const OnnxNetwork network = import_model(model);
-  const Op& op = network.graph.ops()[1];
-  CHECK(op.kind == OpKind::Unknown);
-  CHECK(op.note == "If");
-  REQUIRE(op.inputs.size() >= 2);
-  CHECK(network.graph.tensor(op.inputs[1]).name == "make_conv");
-}
-
 TEST_CASE("a function is expanded, its attributes handed down") {
   Model model = small_network();
   // f(x; axis) = Softmax(Relu(x), axis)
@@ -247,7 +230,8 @@ Model rich_network() {
   model.weights.insert(model.weights.end(), {weight("condition", {1}, 9), constant("zero", {0}),
                                              constant("rest", {-1})});
   model.nodes[1] =
-      node("If", {"condition"}, {"branched"}, {attribute_graph("then_branch", branch)});
+      node("If", {"condition"}, {"branched"},
+           {attribute_graph("then_branch", branch), attribute_graph("else_branch", branch)});
   model.nodes[3] = node("Reshape", {"pool", "target"}, {"flat"});
   model.nodes.insert(model.nodes.begin() + 2, node("f", {"branched"}, {"relu"}, {}, "local"));
   model.nodes.insert(

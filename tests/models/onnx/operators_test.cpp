@@ -88,26 +88,120 @@ TEST_CASE("convolutions and pooling") {
   });
 }
 
-TEST_CASE("what has no cost model but a known output is bounded at that shape") {
+TEST_CASE("volumes: convolutions, pooling and their shapes") {
   const Dims volume = {2, 4, 9, 9, 9};
-  const std::vector<Row> rows = {
-      {"a convolution over a volume",
-       one_op({volume}, node("Conv", {"x", "f"}, {"z"}, {attribute("strides", Dims{2, 2, 2})}),
-              {weight("f", {8, 4, 3, 3, 3})}),
-       "2x8x4x4x4", OpKind::Unknown},
-      {"pooling over a volume",
+  const Message s2 = attribute("strides", Dims{2, 2, 2});
+  const std::vector<Message> filter = {weight("f", {8, 4, 3, 3, 3})};
+  check({
+      // floor((9 - 3) / 2) + 1
+      {"a convolution", one_op({volume}, node("Conv", {"x", "f"}, {"z"}, {s2}), filter),
+       "2x8x4x4x4", OpKind::Conv},
+      // ceil(9 / 2)
+      {"SAME_UPPER",
+       one_op({volume},
+              node("Conv", {"x", "f"}, {"z"}, {s2, attribute_text("auto_pad", "SAME_UPPER")}),
+              filter),
+       "2x8x5x5x5", OpKind::Conv},
+      // (9 - 1) * 2 + 3
+      {"transposed",
+       one_op({volume}, node("ConvTranspose", {"x", "g"}, {"z"}, {s2}),
+              {weight("g", {4, 8, 3, 3, 3})}),
+       "2x8x19x19x19", OpKind::ConvTranspose},
+      {"pooling",
        one_op({volume}, node("MaxPool", {"x"}, {"z"}, {attribute("kernel_shape", Dims{3, 3, 3})})),
-       "2x4x7x7x7", OpKind::Unknown},
+       "2x4x7x7x7", OpKind::MaxPool},
       {"its mean", one_op({volume}, node("GlobalAveragePool", {"x"}, {"z"})), "2x4x1x1x1",
-       OpKind::Unknown},
+       OpKind::AvgPool},
+  });
+  // 4^3 results for each sample and filter, 4 * 27 products each; transposed: as many as inputs times filter cells
+  const auto macs = [](const OneOp& model) { return import_model(model).graph.forward_macs(); };
+  CHECK(macs(one_op({volume}, node("Conv", {"x", "f"}, {"z"}, {s2}), filter)) ==
+        2 * 8 * 64 * 4 * 27);
+  CHECK(macs(one_op({volume}, node("ConvTranspose", {"x", "g"}, {"z"}, {s2}),
+                    {weight("g", {4, 8, 3, 3, 3})})) == 2 * 4 * 729 * 8 * 27);
+}
+
+TEST_CASE("what picks, scatters, sorts or samples has the shape that ONNX says") {
+  const auto scalar = [](const char* name, std::int64_t value) {
+    return Message().number(2, kInt64).number(7, value).text(8, name);
   };
-  for (const Row& row : rows) {
-    CAPTURE(row.what);
-    const OnnxNetwork network = import_model(row.model);
-    CHECK(output_shape(network.graph) == row.shape);
-    CHECK(last_op(network.graph).kind == row.kind);
-    CHECK(network.warnings.size() == 1);
-  }
+  check({
+      {"scattered",
+       one_op({{4, 8}, {4, 8}}, node("ScatterElements", {"x", "i", "y"}, {"z"}),
+              {weight("i", {4, 8}, kInt64)}),
+       "4x8", OpKind::Gather},
+      {"one hot",
+       one_op({{4, 8}}, node("OneHot", {"x", "depth", "values"}, {"z"}),
+              {scalar("depth", 5), weight("values", {2})}),
+       "4x8x5", OpKind::Gather},
+      {"sums so far", one_op({{4, 8}}, node("CumSum", {"x", "axis"}, {"z"}), {scalar("axis", 1)}),
+       "4x8", OpKind::Activation},
+      {"boxes",
+       one_op({{7, 16, 32, 32}, {7, 4}},
+              node("RoiAlign", {"x", "y", "i"}, {"z"},
+                   {attribute("output_height", 3), attribute("output_width", 5)}),
+              {weight("i", {7}, kInt64)}),
+       "7x16x3x5", OpKind::Resize},
+      {"a grid", one_op({{2, 3, 8, 8}, {2, 4, 6, 2}}, node("GridSample", {"x", "y"}, {"z"})),
+       "2x3x4x6", OpKind::Resize},
+  });
+  const OnnxNetwork best = import_model(
+      one_op({{4, 8}}, node("TopK", {"x", "k"}, {"z", "where"}), {constant("k", {3})}));
+  CHECK(output_shape(best.graph) == "4x3");
+}
+
+TEST_CASE("einsums of one operand, with dots, without a result") {
+  const auto einsum = [](const std::vector<Dims>& inputs, const char* equation) {
+    const Names names = inputs.size() == 1 ? Names{"x"} : Names{"x", "y"};
+    return one_op(inputs, node("Einsum", names, {"z"}, {attribute_text("equation", equation)}));
+  };
+  check({
+      {"a sum", einsum({{2, 4, 8}}, "bij->b"), "2", OpKind::Reduce},
+      {"an order", einsum({{2, 4, 8}}, "bij->bji"), "2x8x4", OpKind::Transpose},
+      {"dots", einsum({{2, 3, 4, 8}, {2, 3, 8, 5}}, "...ij,...jk->...ik"), "2x3x4x5",
+       OpKind::MatMul},
+      {"no result", einsum({{4, 8}, {4, 8}}, "ij, kj"), "4x4", OpKind::MatMul},
+  });
+}
+
+TEST_CASE("side results have the shapes that ONNX says") {
+  const auto second = [](OneOp model) {
+    model.outputs = {value_info("side", {})};
+    return output_shape(import_model(model).graph);
+  };
+  CHECK(second(one_op({{2, 4, 8, 8}}, node("MaxPool", {"x"}, {"z", "side"},
+                                           {attribute("kernel_shape", Dims{2, 2}),
+                                            attribute("strides", Dims{2, 2})}))) == "2x4x4x4");
+}
+
+TEST_CASE("pads that an exporter computes are known") {
+  // torch.onnx writes pads in PyTorch's order, last dimension first, and turns them round at run time:
+  // (left, right, top, bottom, 0, 0, 0, 0) to rows of two, rows reversed, transposed.
+  OneOp model = one_op({{1, 3, 8, 8}}, node("Pad", {"x", "pads"}, {"z"}));
+  model.weights = {constant("given", {1, 2, 3, 4, 0, 0, 0, 0}),
+                   constant("rows", {-1, 2}),
+                   constant("last", {-1}),
+                   constant("far", {-9223372036854775807}),
+                   constant("zero", {0}),
+                   constant("back", {-1})};
+  model.nodes = {node("Reshape", {"given", "rows"}, {"a"}),
+                 node("Slice", {"a", "last", "far", "zero", "back"}, {"b"}),
+                 node("Transpose", {"b"}, {"c"}, {attribute("perm", Dims{1, 0})}),
+                 node("Reshape", {"c", "last"}, {"pads"}), model.nodes[0]};
+  const OnnxNetwork network = import_model(model);
+  CHECK(output_shape(network.graph) == "1x3x15x11");  // 3 + 8 + 4, 1 + 8 + 2
+  CHECK(network.warnings.empty());
+}
+
+TEST_CASE("equal vectors that a file holds once are parameters of each layer") {
+  // Exporters write the ones of fresh scales once and name the copies by Identity; running statistics share too.
+  OneOp model = one_op({{2, 4, 8, 8}}, node("Relu", {"x"}, {"z"}));
+  model.weights = {weight("ones", {4}), weight("zeros", {4})};
+  const Names shared = {"y", "ones2", "zeros2", "zeros", "ones"};
+  model.nodes = {node("Identity", {"ones"}, {"ones2"}), node("Identity", {"zeros"}, {"zeros2"}),
+                 node("BatchNormalization", {"x", "ones", "zeros", "zeros", "ones"}, {"y"}),
+                 node("BatchNormalization", shared, {"z"})};
+  CHECK(import_model(model).graph.parameter_count() == 16);
 }
 
 TEST_CASE("recurrent layers keep ONNX's shapes, gates and weights") {
