@@ -95,6 +95,27 @@ TEST_SUITE("models/lowering/convolution") {
     CHECK(known(5.1).count(Algorithm::WinogradNonfused) == 1);
   }
 
+  TEST_CASE("volumes have the algorithms that take five dimensions") {
+    // 2 x 16 x 8 x 28 x 28 through 3 x 3 x 3: rows of all planes together
+    ConvAttributes a = square(2, 16, 28, 32, 3);
+    a.h *= 8;
+    a.p *= 8;
+    a.r *= 3;
+    a.is_volume = true;
+    for (const Pass pass : kPasses) {
+      CAPTURE(static_cast<int>(pass));
+      for (const Candidate& candidate : candidates(a, pass)) {
+        const Algorithm algorithm = candidate.algorithm;
+        CHECK((algorithm == Algorithm::ImplicitGemm ||
+               algorithm == Algorithm::ImplicitPrecomputedGemm ||
+               algorithm == Algorithm::ExplicitGemm));
+      }
+      const auto list = candidates(a, pass);
+      CHECK(flops(find(list, Algorithm::ImplicitGemm), true) ==
+            doctest::Approx(2.0 * 2 * 32 * 8 * 28 * 28 * 16 * 27));
+    }
+  }
+
   TEST_CASE("direct algorithms execute two operations per multiply-add in every pass") {
     const ConvAttributes a = square(8, 64, 56, 128, 3, 2);
     for (const Pass pass : kPasses) {
