@@ -111,6 +111,7 @@ void place_job(Job& job, const Sources& sources) {
   }
   if (!job.host) return;
   const CpuSpec& reference = sources.cpus.find(job.framework.reference_cpu);
+  if (job.host->id == reference.id) return;
   job.framework = on_host(std::move(job.framework), reference, *job.host);
   job.assumptions.push_back(
       fmt::format("host costs as on one thread of {}: {} times those of {}", job.host->name,
