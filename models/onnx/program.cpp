@@ -242,7 +242,8 @@ class Builder {
     (body_nodes_ ? inner_nodes_ : program_.nodes).push_back(std::move(node));
   }
 
-  /// The graph that an attribute of `owner` holds. Nodes inside are numbered among inner_nodes_ for now.
+  /// The graph that an attribute of `owner` holds. Nodes inside are numbered among inner_nodes_, which come behind the
+  /// graph's own nodes once all of these are known.
   Body add_body(const Call& call, const NodeAttribute& attribute, const Node& owner,
                 const Scope& around) {
     const GraphProto& graph = attribute.value->g();
