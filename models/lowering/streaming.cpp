@@ -69,8 +69,8 @@ std::vector<Kernel> lower_pool(const Context& context, const Op& op) {
                dy = context.elements(context.incoming_gradient(op));
   Bytes read = e * dy;
   if (is_max) read += saves_indices ? kIndex * dy : e * (dx + dy);
-  const double windows_per_cell =
-      std::max(1.0, window / (static_cast<double>(a.stride_h) * static_cast<double>(a.stride_w)));
+  // Each of dy's windows has `window` of dx's cells: a cell lies in as many on average, one where pooling is global.
+  const double windows_per_cell = std::max(1.0, window * dy / dx);
   Kernel kernel = stream_kernel("pool_backward", KernelClass::Pooling, op.pass,
                                 context.formats.storage, read, e * dx, dx, windows_per_cell);
   if (is_max) {

@@ -234,6 +234,17 @@ TEST_SUITE("models/lowering/lower") {
     CHECK(bytes(eager.at("max_pool bwd")) == 4 * (image + pooled) + 8 * pooled);
   }
 
+  TEST_CASE("a pooling's gradient visits the windows that a cell lies in, one where it is global") {
+    const NetworkGraph graph = training(varied_network());
+    const auto kernels =
+        kernels_by_op(graph, lower(graph, find_framework("pytorch"), test::volta(), {}));
+    const auto windows = [&](const char* op) {
+      return std::get<StreamWork>(kernels.at(op).front().work).operations_per_element;
+    };
+    CHECK(windows("max_pool bwd") == 9.0 * 8 * 8 / (16 * 16));
+    CHECK(windows("avg_pool bwd") == 1);
+  }
+
   TEST_CASE("batch norm: statistics in training, a stream in inference, nothing where it folds") {
     NetworkGraph forward = varied_network();
     const auto inference =
