@@ -7,6 +7,9 @@
 namespace tracecast::zoo_builders {
 namespace {
 
+constexpr std::string_view kDeit =
+    "Touvron et al., arXiv 2012.12877, table 1; layers as in torchvision 0.15";
+
 struct VitLayout {
   std::int64_t patch;
   int layers;
@@ -16,42 +19,29 @@ struct VitLayout {
 struct Vit {
   GraphBuilder& b;
   const VitLayout& layout;
-  bool training;
   TensorId scale;
 
-  TensorId dropout(const std::string& name, TensorId x) const {
-    return training ? b.dropout(name, x) : x;
-  }
   TensorId attention(const std::string& name, TensorId x) const {
-    const Shape shape = b.shape(x);
-    const std::int64_t head = layout.width / layout.heads;
+    const Heads heads{layout.heads, layout.width / layout.heads};
     x = b.linear_layer(name + ".in_proj", x, 3 * layout.width, true);
-    // Splitting and permuting are views; the copy each product's operand needs does both at once.
-    Op split{.name = name + ".split", .kind = OpKind::Split, .inputs = {x}};
-    for (const char* part : {".query", ".key", ".value"}) {
-      split.outputs.push_back(
-          b.tensor({.name = name + part, .shape = {shape[0], layout.heads, shape[1], head}}));
-    }
-    const std::vector<TensorId> parts = split.outputs;
-    b.graph().add_op(std::move(split));
-    const TensorId query = b.mul(name + ".scale", parts[0], scale);
-    const TensorId context =
-        attend(b, name, query, parts[1], parts[2], {.scale = scale, .scale_query = true}, true);
+    const auto [query, key, value] = split_heads(b, name, x, heads);
+    const TensorId context = attend(b, name, b.mul(name + ".scale", query, scale), key, value,
+                                    {.scale = scale, .scale_query = true}, true);
     return b.linear_layer(name + ".out_proj", from_heads(b, name, context), layout.width, true);
   }
   TensorId layer(const std::string& name, TensorId x) const {
     TensorId y = attention(name + ".self_attention", b.layer_norm_layer(name + ".ln_1", x));
-    x = b.add(name + ".add_attention", dropout(name + ".dropout", y), x);
+    x = b.add(name + ".add_attention", y, x);
     y = b.layer_norm_layer(name + ".ln_2", x);
     y = b.activation(name + ".mlp.gelu", b.linear_layer(name + ".mlp.0", y, layout.hidden, true),
                      "gelu");
-    y = b.linear_layer(name + ".mlp.3", dropout(name + ".mlp.dropout", y), layout.width, true);
-    return b.add(name + ".add_mlp", x, dropout(name + ".mlp.dropout2", y));
+    return b.add(name + ".add_mlp", x, b.linear_layer(name + ".mlp.3", y, layout.width, true));
   }
 };
 
 // torchvision/models/vision_transformer.py, after Dosovitskiy et al., arXiv 2010.11929: an image is a sequence of
-// square patches and a class token. The table of positions grows with the image.
+// square patches and a class token. The table of positions grows with the image. Its dropout has probability 0, which
+// PyTorch does not run.
 NetworkGraph vit(const BuildOptions& options, const VitLayout& layout) {
   constexpr std::array<std::int64_t, 3> kPatchesFirst{0, 2, 1};
   const std::int64_t batch = options.batch, width = layout.width;
@@ -68,8 +58,7 @@ NetworkGraph vit(const BuildOptions& options, const VitLayout& layout) {
   const TensorId both[] = {token, x};
   x = b.concat("with_class_token", both, 1);
   x = b.add("add_position", x, b.weight("pos_embedding", {1, b.shape(x)[1], width}));
-  const Vit blocks{b, layout, options.training, scalar(b, "scale")};
-  x = blocks.dropout("dropout", x);
+  const Vit blocks{b, layout, scalar(b, "scale")};
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("encoder_layer_" + std::to_string(i), x);
   x = b.layer_norm_layer("ln", x);
   x = b.reshape("class.view", b.slice("class", x, {batch, 1, width}), {batch, width});
@@ -109,6 +98,28 @@ std::vector<ZooEntry> vit_networks() {
        .macs = torchvision_gmacs(15.38),
        .image_size = 224,
        .build = build<vit, VitLayout{32, 24, 1024, 16, 4096}>},
+      {.name = "vit_h_14",
+       .title = "ViT-H/14",
+       .source = "torchvision 0.15",
+       .parameters =
+           exact(632'045'800, "torchvision 0.15, ViT_H_14_Weights.IMAGENET1K_SWAG_LINEAR_V1"),
+       .macs = torchvision_gmacs(167.29),
+       .image_size = 224,
+       .build = build<vit, VitLayout{14, 32, 1280, 16, 5120}>},
+      {.name = "deit_tiny",
+       .aliases = {"vit_ti_16", "deit_tiny_patch16_224"},
+       .title = "DeiT tiny, ViT-Ti/16",
+       .source = kDeit,
+       .parameters = rounded(5.7e6, 0.1e6, kDeit),
+       .image_size = 224,
+       .build = build<vit, VitLayout{16, 12, 192, 3, 768}>},
+      {.name = "deit_small",
+       .aliases = {"vit_s_16", "deit_small_patch16_224"},
+       .title = "DeiT small, ViT-S/16",
+       .source = kDeit,
+       .parameters = rounded(22.1e6, 0.1e6, kDeit),
+       .image_size = 224,
+       .build = build<vit, VitLayout{16, 12, 384, 6, 1536}>},
   };
 }
 

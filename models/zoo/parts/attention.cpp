@@ -34,6 +34,19 @@ TensorId to_key_heads(GraphBuilder& b, const std::string& name, TensorId x, cons
   return permuted_heads(b, name, x, heads, {0, 2, 3, 1});
 }
 
+std::array<TensorId, 3> split_heads(GraphBuilder& b, const std::string& name, TensorId x,
+                                    const Heads& heads) {
+  const Shape shape = b.shape(x), part = {shape[0], heads.count, shape[1], heads.width};
+  const std::array<TensorId, 3> parts = {b.tensor({.name = name + ".query", .shape = part}),
+                                         b.tensor({.name = name + ".key", .shape = part}),
+                                         b.tensor({.name = name + ".value", .shape = part})};
+  b.graph().add_op({.name = name + ".split",
+                    .kind = OpKind::Split,
+                    .inputs = {x},
+                    .outputs = {parts.begin(), parts.end()}});
+  return parts;
+}
+
 TensorId from_heads(GraphBuilder& b, const std::string& name, TensorId x) {
   const Shape shape = b.shape(x);
   constexpr std::array<std::int64_t, 4> kAxes{0, 2, 1, 3};

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <optional>
 #include <string>
 
@@ -36,6 +37,11 @@ struct ScoreOptions {
 /// The same with the last two axes swapped, ready to be the right operand of scores.
 [[nodiscard]] TensorId to_key_heads(GraphBuilder& b, const std::string& name, TensorId x,
                                     const Heads& heads);
+
+/// Queries, keys and values of one product that gives them side by side: each batch x heads x tokens x width. Splitting
+/// and permuting are views; the copy each product's operand needs does both at once.
+[[nodiscard]] std::array<TensorId, 3> split_heads(GraphBuilder& b, const std::string& name,
+                                                  TensorId x, const Heads& heads);
 
 /// Back to batch x tokens x (heads * width).
 [[nodiscard]] TensorId from_heads(GraphBuilder& b, const std::string& name, TensorId x);
