@@ -1,3 +1,4 @@
+#include <array>
 #include <string>
 #include <vector>
 
@@ -7,15 +8,16 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// ShuffleNet v2 at width 1. `narrows_late`: the halving units keep their input's channels up to the last 1x1.
+/// Channels of the three stages and of the last 1x1. `narrows_late`: the halving units keep their input's channels up to the last 1x1.
 struct ShuffleNetV2Layout {
+  std::array<std::int64_t, 3> channels{116, 232, 464};
+  std::int64_t last = 1024;
   bool small_images = false;  ///< stem without stride and pooling, as for CIFAR
   bool narrows_late = false;
   bool with_bias = false;  ///< of convolutions, although a batch norm follows
 };
 
-constexpr int kUnits[] = {4, 8, 4};
-constexpr std::int64_t kChannels[] = {116, 232, 464};
+constexpr std::array<int, 3> kUnits = {4, 8, 4};
 
 /// Interleaves the two halves of the channels.
 TensorId shuffle(GraphBuilder& b, const std::string& name, TensorId x) {
@@ -67,13 +69,13 @@ NetworkGraph shufflenet_v2(const BuildOptions& options, const ShuffleNetV2Layout
     x = conv_bn_relu(b, "stem", x, 24, Window::square(3, 2, 1));
     x = b.max_pool("stem.pool", x, Window::square(3, 2, 1));
   }
-  for (int stage = 0; stage < 3; ++stage) {
+  for (std::size_t stage = 0; stage < kUnits.size(); ++stage) {
     for (int i = 0; i < kUnits[stage]; ++i) {
       const std::string name = "stage" + std::to_string(stage + 2) + "." + std::to_string(i);
-      x = unit(b, name, x, kChannels[stage], layout, i == 0);
+      x = unit(b, name, x, layout.channels[stage], layout, i == 0);
     }
   }
-  x = conv_bn_relu(b, "conv5", x, 1024, Window::square(1), 1, layout.with_bias);
+  x = conv_bn_relu(b, "conv5", x, layout.last, Window::square(1), 1, layout.with_bias);
   x = b.global_avg_pool("avgpool", x);
   x = b.flatten("flatten", x);
   b.graph().outputs = {b.linear_layer("fc", x, *options.classes, true)};
@@ -92,6 +94,27 @@ std::vector<ZooEntry> shufflenet_v2_networks() {
        .macs = torchvision_gmacs(0.14),
        .image_size = 224,
        .build = build<shufflenet_v2, ShuffleNetV2Layout{}>},
+      {.name = "shufflenet_v2_x0_5",
+       .title = "ShuffleNet v2, width 0.5",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(1'366'792),
+       .macs = rounded(41e6, 1e6, "Ma et al., arXiv 1807.11164, table 8"),
+       .image_size = 224,
+       .build = build<shufflenet_v2, ShuffleNetV2Layout{{48, 96, 192}}>},
+      {.name = "shufflenet_v2_x1_5",
+       .title = "ShuffleNet v2, width 1.5",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(3'503'624),
+       .macs = torchvision_gmacs(0.30),
+       .image_size = 224,
+       .build = build<shufflenet_v2, ShuffleNetV2Layout{{176, 352, 704}}>},
+      {.name = "shufflenet_v2_x2_0",
+       .title = "ShuffleNet v2, width 2",
+       .source = "torchvision 0.15",
+       .parameters = torchvision_parameters(7'393'996),
+       .macs = torchvision_gmacs(0.58),
+       .image_size = 224,
+       .build = build<shufflenet_v2, ShuffleNetV2Layout{{244, 488, 976}, 2048}>},
       {.name = "shufflenet_v2_cifar",
        .aliases = {"shufflenet_v2_cifar_100"},
        .title = "ShuffleNet v2 for CIFAR-100",
