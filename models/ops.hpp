@@ -216,14 +216,15 @@ class GraphBuilder {
   /// ids: batch x bag; output: batch x width, each the sum of a bag's rows (PyTorch's EmbeddingBag,
   /// mode "sum"). The table's gradient is sparse: one row per id.
   TensorId embedding_bag(std::string name, TensorId ids, TensorId table);
-  /// A mixture's routing: every token goes to its most probable expert, at most `capacity` tokens of a
+  /// A mixture's routing: every token goes to its `per_token` most probable experts, at most `capacity` tokens of a
   /// sequence to each. probabilities: batch, tokens, experts. Which tokens those are depends on the data; all
   /// experts are taken to get their even share, or their capacity where that is less.
   struct Routing {
-    TensorId gate;                 ///< batch, tokens, 1: probability of the chosen expert
+    TensorId gate;                 ///< batch, tokens, 1: probability of the chosen experts
     std::vector<TensorId> tokens;  ///< per expert: ids of its tokens among all batch * tokens
   };
-  Routing route(std::string name, TensorId probabilities, std::int64_t capacity);
+  Routing route(std::string name, TensorId probabilities, std::int64_t capacity,
+                std::int64_t per_token = 1);
   /// Small ops of the program on `inputs`, without a gradient; what they give is left out.
   void routine(std::string name, std::span<const TensorId> inputs,
                const RoutineAttributes& attributes);

@@ -22,13 +22,14 @@ TensorId GraphBuilder::embedding_bag(std::string name, TensorId ids, TensorId ta
 }
 
 GraphBuilder::Routing GraphBuilder::route(std::string name, TensorId probabilities,
-                                          std::int64_t capacity) {
+                                          std::int64_t capacity, std::int64_t per_token) {
   const Shape in = shape(probabilities);
   if (in.size() != 3 || in[2] < 1) {
     throw InputError(name, "probabilities of shape " + to_string(in), "batch x tokens x experts");
   }
   require_range(name, "capacity", capacity, 1, kMostExtent);
-  const std::int64_t share = (in[1] + in[2] - 1) / in[2];
+  require_range(name, "experts per token", per_token, 1, in[2]);
+  const std::int64_t share = (in[1] * per_token + in[2] - 1) / in[2];
   Op op{.name = name, .kind = OpKind::Route, .inputs = {probabilities}};
   Routing routing{.gate = tensor({.name = name, .shape = {in[0], in[1], 1}}), .tokens = {}};
   op.outputs.push_back(routing.gate);

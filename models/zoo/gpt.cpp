@@ -53,23 +53,12 @@ struct Gpt {
     x = conv1d(name + ".c_proj", from_heads(b, name, context), layout.width);
     return dropout(name + ".resid_dropout", x);
   }
-  /// gelu_new of the source, eight kernels: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
-  TensorId gelu(const std::string& name, TensorId x) const {
-    const TensorId half = b.mul(name + ".half", x, constant);
-    TensorId inner = b.activation(name + ".pow", x, "pow");
-    inner = b.mul(name + ".cubic", inner, constant);
-    inner = b.add(name + ".inner", x, inner);
-    inner = b.mul(name + ".scale", inner, constant);
-    inner = b.activation(name + ".tanh", inner, "tanh");
-    inner = b.add(name + ".add_one", inner, constant);
-    return b.mul(name + ".mul", half, inner);
-  }
   TensorId layer(const std::string& name, TensorId x) const {
     TensorId y = b.layer_norm_layer(name + ".ln_1", x);
     x = b.add(name + ".add_attn", attention(name + ".attn", y), x);
     y = b.layer_norm_layer(name + ".ln_2", x);
     y = conv1d(name + ".mlp.c_fc", y, 4 * layout.width);
-    y = gelu(name + ".mlp.gelu", y);
+    y = gelu_by_tanh(b, name + ".mlp.gelu", y, constant);
     y = conv1d(name + ".mlp.c_proj", y, layout.width);
     return b.add(name + ".add_mlp", x, dropout(name + ".mlp.dropout", y));
   }

@@ -67,20 +67,10 @@ struct Stack {
     x = dropout(name + ".inner_dropout", x);
     return b.linear_layer(name + ".wo", x, layout.width, false);
   }
-  /// Every expert reads its tokens and writes its results over them; tokens beyond the capacity stay.
   TensorId mixture(const std::string& name, TensorId x) const {
-    const Shape shape = b.shape(x);
-    TensorId scores = b.linear_layer(name + ".router", x, layout.experts, false);
-    scores = b.softmax(name + ".softmax", scores);
-    const auto routing = b.route(name + ".route", scores, layout.capacity);
-    const TensorId tokens = b.reshape(name + ".tokens", x, {shape[0] * shape[1], shape[2]});
-    TensorId y = b.slice(name + ".clone", tokens, b.shape(tokens));
-    for (std::size_t i = 0; i < routing.tokens.size(); ++i) {
-      const std::string expert = name + ".expert_" + std::to_string(i);
-      const TensorId picked = b.gather(expert + ".pick", tokens, routing.tokens[i], 0);
-      y = b.scatter_rows(expert + ".put", y, routing.tokens[i], dense(expert, picked));
-    }
-    return b.mul(name + ".gate", b.reshape(name + ".sequences", y, shape), routing.gate);
+    return mixture_of_experts(
+        b, name, x, {.experts = layout.experts, .per_token = 1, .capacity = layout.capacity},
+        [&](const std::string& expert, TensorId tokens) { return dense(expert, tokens); });
   }
   TensorId feed_forward(const std::string& name, TensorId x, int layer) const {
     const TensorId y = norm(name + ".layer_norm", x);
@@ -91,8 +81,7 @@ struct Stack {
 };
 
 // transformers' modeling_t5.py and modeling_switch_transformers.py (eager). Source and target have the same length.
-// What turns token distances into buckets, once per stack and of the mask's size, is not in the graph, nor is the
-// wait for the host that picking an expert's tokens takes.
+// What turns token distances into buckets, once per stack and of the mask's size, is not in the graph.
 NetworkGraph t5(const BuildOptions& options, const T5Layout& layout) {
   GraphBuilder b("t5", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;

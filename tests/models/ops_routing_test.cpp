@@ -47,6 +47,9 @@ TEST_CASE("experts get an even share of each sequence, or their capacity where t
   };
   CHECK(tokens_of_expert(100) == 2 * 3);  // a quarter of 10 tokens, rounded up, of two sequences
   CHECK(tokens_of_expert(2) == 2 * 2);
+  GraphBuilder b("two of four", 2);
+  const auto routing = b.route("route", b.input("scores", {2, 10, 4}), 100, 2);
+  CHECK(b.shape(routing.tokens.front()) == Shape{2 * 5});  // 20 places over four experts
 }
 
 TEST_CASE("a mixture trains: every expert and the router get a gradient") {

@@ -54,6 +54,34 @@ TensorId from_heads(GraphBuilder& b, const std::string& name, TensorId x) {
   return b.reshape(name + ".merge", x, {shape[0], shape[2], shape[1] * shape[3]});
 }
 
+TensorId mixture_of_experts(GraphBuilder& b, const std::string& name, TensorId x,
+                            const MixtureOptions& options,
+                            const std::function<TensorId(const std::string&, TensorId)>& expert) {
+  const Shape shape = b.shape(x);
+  TensorId scores = b.linear_layer(name + ".router", x, options.experts, false);
+  scores = b.softmax(name + ".softmax", scores);
+  const auto routing = b.route(name + ".route", scores, options.capacity, options.per_token);
+  const TensorId tokens = b.reshape(name + ".tokens", x, {shape[0] * shape[1], shape[2]});
+  TensorId y = b.slice(name + ".clone", tokens, b.shape(tokens));
+  for (std::size_t i = 0; i < routing.tokens.size(); ++i) {
+    const std::string part = name + ".expert_" + std::to_string(i);
+    const TensorId picked = b.gather(part + ".pick", tokens, routing.tokens[i], 0);
+    y = b.scatter_rows(part + ".put", y, routing.tokens[i], expert(part, picked));
+  }
+  return b.mul(name + ".gate", b.reshape(name + ".sequences", y, shape), routing.gate);
+}
+
+TensorId gelu_by_tanh(GraphBuilder& b, const std::string& name, TensorId x, TensorId constant) {
+  const TensorId half = b.mul(name + ".half", x, constant);
+  TensorId inner = b.activation(name + ".pow", x, "pow");
+  inner = b.mul(name + ".cubic", inner, constant);
+  inner = b.add(name + ".inner", x, inner);
+  inner = b.mul(name + ".scale", inner, constant);
+  inner = b.activation(name + ".tanh", inner, "tanh");
+  inner = b.add(name + ".add_one", inner, constant);
+  return b.mul(name + ".mul", half, inner);
+}
+
 TensorId rms_norm(GraphBuilder& b, const std::string& name, TensorId x, TensorId constant) {
   constexpr std::array<std::int64_t, 1> kLast{-1};
   TensorId scale = b.activation(name + ".pow", x, "pow");

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -58,6 +59,26 @@ struct ScoreOptions {
 /// statistic per head and query for the backward pass. Tensors are named NAME and NAME.statistics, the op NAME.attention.
 [[nodiscard]] TensorId attend_fused(GraphBuilder& b, const std::string& name, TensorId packed,
                                     const AttentionAttributes& attributes);
+
+/// A mixture of experts in place of a feed-forward.
+struct MixtureOptions {
+  std::int64_t experts = 1, per_token = 1;
+  std::int64_t capacity = 1;  ///< tokens of a sequence that one expert takes at most
+};
+
+/// NAME.router's product and softmax choose each token's experts, `per_token` of them; expert by expert, its tokens are
+/// picked, go through `expert(name, tokens)` and are written over those of the input (NAME.expert_I.pick and .put), and
+/// all are weighted by NAME.gate. Tokens beyond the capacity stay. Who goes where depends on the data: everyone is
+/// taken to get an even share. The wait for the host that picking takes is not in the graph.
+[[nodiscard]] TensorId mixture_of_experts(
+    GraphBuilder& b, const std::string& name, TensorId x, const MixtureOptions& options,
+    const std::function<TensorId(const std::string&, TensorId)>& expert);
+
+/// GELU by tanh, step by step, as transformers runs "gelu_new", in eight kernels:
+///   0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+/// `constant`: a scalar.
+[[nodiscard]] TensorId gelu_by_tanh(GraphBuilder& b, const std::string& name, TensorId x,
+                                    TensorId constant);
 
 /// Root mean square norm of T5 and Llama as transformers runs it, step by step: x * rsqrt(mean(x^2) + epsilon) *
 /// weight. `constant`: a scalar.
