@@ -76,7 +76,7 @@ struct ReductionWork {
   double passes = 1;
   /// Rows are strided through memory (batch norm over NCHW: channels), not contiguous (softmax, layer norm).
   bool strided = false;
-  /// Threads that share a contiguous row: 32 = a warp that keeps it in registers, several rows to a block.
+  /// Threads that share a contiguous row: 32 = a warp that keeps it in registers, several rows to a block; fewer: to a warp.
   int row_threads = 128;
 };
 /// Steps of recurrent layers, one after the other. In each step `cells` layers or directions run at the same time, each a

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -124,6 +126,14 @@ std::vector<Kernel> lower_embedding(const Context& context, const Op& op) {
                         rows, context.elements(gradient), 2)};
 }
 
+/// As many threads as a short row has elements, to a power of two: several rows share a warp.
+/// Source: PyTorch, ATen/native/cuda/Reduce.cuh, setReduceConfig and set_block_dimension.
+int threads_of_reduction(std::int64_t cols) {
+  constexpr unsigned kMost = 128;
+  return static_cast<int>(
+      std::bit_floor(std::clamp<std::uint64_t>(static_cast<std::uint64_t>(cols), 1, kMost)));
+}
+
 std::vector<Kernel> lower_reduce(const Context& context, const Op& op) {
   // A gradient spread over what was reduced; the gradient of what broadcasting stretched is a
   // reduction itself.
@@ -134,7 +144,10 @@ std::vector<Kernel> lower_reduce(const Context& context, const Op& op) {
     return {pass_through(context, op, "expand", KernelClass::Elementwise)};
   return {reduction_kernel("reduce", KernelClass::Reduction, op.pass, context.formats.storage,
                            context.input_bytes(op), context.output_bytes(op),
-                           {.rows = a->rows, .cols = a->cols, .passes = 1})};
+                           {.rows = a->rows,
+                            .cols = a->cols,
+                            .passes = 1,
+                            .row_threads = threads_of_reduction(a->cols)})};
 }
 
 /// One copy kernel per tensor that is cut out; one for all that are joined.

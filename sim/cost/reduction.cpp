@@ -40,13 +40,14 @@ Roofs contiguous_rows(const Traffic& bytes, double rows, double row_bytes, doubl
                       int row_threads, const SustainedGpu& machine, const GpuSpec& gpu,
                       const MemoryParameters& p) {
   constexpr double kWarp = 32;
-  const double threads = std::max(kWarp, static_cast<double>(row_threads));
-  const double resident_rows = std::min(rows, resident_blocks(threads, machine, gpu));
+  const double threads = row_threads;
+  const double resident_rows =
+      std::min(rows, resident_blocks(std::max(kWarp, threads), machine, gpu));
   Roofs roofs;
   roofs.memory = memory_time(bytes, resident_rows * row_bytes, p.row_l2_share,
                              machine.stream.in_si() * p.row_efficiency, machine, p);
   const double per_row =
-      threads > kWarp ? threads / kWarp * p.row_block_instructions : p.row_warp_instructions;
+      threads / kWarp * (threads > kWarp ? p.row_block_instructions : p.row_warp_instructions);
   const double instructions =
       rows * per_row + bytes.compulsory / (2 * kWarp * element) * p.row_element_instructions;
   const double issued =

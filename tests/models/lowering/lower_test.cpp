@@ -245,6 +245,21 @@ TEST_SUITE("models/lowering/lower") {
     CHECK(windows("avg_pool bwd") == 1);
   }
 
+  TEST_CASE("a reduction gives short rows as many threads as they have elements") {
+    const auto threads = [](std::int64_t cols) {
+      GraphBuilder b("sums", 1);
+      const std::int64_t last[] = {1};
+      b.graph().outputs = {b.reduce("sum", b.input("x", {1000, cols}), last, false, "sum")};
+      const NetworkGraph graph = std::move(b).take();
+      const auto kernels =
+          kernels_by_op(graph, lower(graph, find_framework("pytorch"), test::volta(), {}));
+      return std::get<ReductionWork>(kernels.at("sum").front().work).row_threads;
+    };
+    CHECK(threads(4) == 4);
+    CHECK(threads(63) == 32);
+    CHECK(threads(4096) == 128);
+  }
+
   TEST_CASE("batch norm: statistics in training, a stream in inference, nothing where it folds") {
     NetworkGraph forward = varied_network();
     const auto inference =

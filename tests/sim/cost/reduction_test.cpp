@@ -57,6 +57,9 @@ TEST_SUITE("sim/cost/reduction") {
     const Kernel warps = rows_of({.rows = 1000000, .cols = 1, .passes = 2, .row_threads = 32});
     CHECK(duration_us(warps, profile) == doctest::Approx(2500.0).epsilon(0.001));
     CHECK(estimate(warps, simple_gpu(), profile).bound == Bound::Compute);
+    // Rows of four threads share a warp: an eighth of its instructions each.
+    const Kernel shared = rows_of({.rows = 1000000, .cols = 1, .passes = 2, .row_threads = 4});
+    CHECK(duration_us(shared, profile) == doctest::Approx(2500.0 / 8).epsilon(0.01));
   }
 
   TEST_CASE("instructions per element go with the operands") {
