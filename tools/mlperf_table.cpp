@@ -23,6 +23,7 @@ struct Benchmark {
   std::string_view optimizer = "adam";
   std::string_view framework = "pytorch";
   std::string_view framework_in_v07{}, framework_before_v07{};  ///< empty: the same
+  std::string_view network_unfused{};  ///< where NVIDIA's fused attention does not run
   std::string_view precision = "amp";
   bool graphs_from_v10 = false;  ///< steps captured as CUDA graphs from round v1.0 on
   bool fp8_on_hopper = false;    ///< data/published/README-mlperf.md
@@ -83,6 +84,7 @@ constexpr std::array<Benchmark, 12> kBenchmarks{{
     {.name = "bert",
      .network = "bert_large_mlperf",
      .framework = "pytorch_nvidia",
+     .network_unfused = "bert_large_mlperf_unfused",
      .graphs_from_v10 = true,
      .fp8_on_hopper = true,
      .samples_differ = true,
@@ -132,13 +134,22 @@ class MlperfTable final : public RowPredictor {
     const double gpus = row.positive("gpus");
     const double nodes = row.text("nodes").empty() ? 1 : row.positive("nodes");
 
+    const std::string_view round = row.text("round");
     JobOptions job;
-    job.network = benchmark->network;
     job.optimizer = benchmark->optimizer;
     job.gpu = row.text("gpu_id");
     job.batch = std::llround(batch);
-    job.precision = benchmark->fp8_on_hopper && is_hopper(job.gpu) ? "fp8" : benchmark->precision;
-    const std::string_view round = row.text("round");
+    if (!row.text_or_empty("grad_accum").empty()) {
+      job.accumulate = std::llround(row.positive("grad_accum"));
+      job.batch = std::max<std::int64_t>(job.batch / job.accumulate, 1);
+    }
+    const GpuSpec* gpu = find_gpu(job.gpu);
+    const bool is_hopper = gpu && gpu->architecture == Architecture::Hopper;
+    job.precision = benchmark->fp8_on_hopper && is_hopper ? "fp8" : benchmark->precision;
+    const bool fuses_attention = round >= "v1.0" && gpu && runs_fused_attention(*gpu);
+    job.network = benchmark->network_unfused.empty() || fuses_attention
+                      ? benchmark->network
+                      : benchmark->network_unfused;
     job.date = date_of(round);
     job.framework = framework_of(*benchmark, round);
     job.cuda_graphs = benchmark->graphs_from_v10 && round >= "v1.0";
@@ -166,12 +177,19 @@ class MlperfTable final : public RowPredictor {
                                                     : std::string_view();
     return then.empty() ? benchmark.framework : then;
   }
-  [[nodiscard]] bool is_hopper(const std::string& gpu) const {
+  /// Null: no such GPU, which is said when the row is predicted.
+  [[nodiscard]] const GpuSpec* find_gpu(const std::string& id) const {
     try {
-      return sources_.gpus.find(gpu).architecture == Architecture::Hopper;
+      return &sources_.gpus.find(id);
     } catch (const InputError&) {
-      return false;  // named when the row is predicted
+      return nullptr;
     }
+  }
+  /// NVIDIA's kernels of 2021 to 2023 for attention over words without padding, part of its code since v1.0. Source:
+  /// NVIDIA/apex, contrib/csrc/fmha/fmha_api.cpp: compute capability 8.0 alone, later 9.0 too. Submissions on other
+  /// GPUs leave --unpad_fmha out (mlcommons/training_results_v3.1, RTX A5000 and L40S).
+  [[nodiscard]] static bool runs_fused_attention(const GpuSpec& gpu) {
+    return gpu.compute_capability == 80 || gpu.compute_capability == 90;
   }
   /// Mean length of the sentences of WMT's English-German pairs. A guess.
   static constexpr double kTokensPerSentence = 30;
@@ -180,8 +198,9 @@ class MlperfTable final : public RowPredictor {
 
   RowAnswer answer(const JobOptions& job, const PublishedCluster& cluster,
                    const SpreadOptions& spread) {
-    const std::string key = job.network + '|' + job.gpu + '|' + std::to_string(job.batch) + '|' +
-                            job.framework + (job.cuda_graphs ? "+graphs|" : "|") + job.date + '|' +
+    const std::string key = job.network + '|' + job.gpu + '|' + std::to_string(job.batch) + 'x' +
+                            std::to_string(job.accumulate) + '|' + job.framework +
+                            (job.cuda_graphs ? "+graphs|" : "|") + job.date + '|' +
                             std::to_string(cluster.gpus) + '|' + std::to_string(cluster.nodes) +
                             '|' + to_lower(cluster.description);
     auto known = answers_.find(key);

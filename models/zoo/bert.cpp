@@ -12,6 +12,8 @@ constexpr std::string_view kBert = "Devlin et al., arXiv 1810.04805; transformer
 constexpr std::string_view kRoberta = "Liu et al., arXiv 1907.11692; transformers 4.30";
 constexpr std::string_view kMlperf =
     "mlcommons/training_results, NVIDIA's BERT for PyTorch: --dense_seq_output, --unpad_fmha";
+constexpr std::string_view kMlperfUnfused =
+    "mlcommons/training_results, NVIDIA's BERT for PyTorch: --dense_seq_output, --unpad";
 constexpr std::string_view kDistilBert = "Sanh et al., arXiv 1910.01108; transformers 4.30";
 
 /// Words of a sample that are predicted. Source: Devlin et al., arXiv 1810.04805, section 3.1.
@@ -22,7 +24,7 @@ enum class Variant {
   Bert,       ///< whether two sentences follow each other, from the pooled first token
   Roberta,    ///< nothing more; the pooled token is there in inference
   Distilled,  ///< no pooled token, no types of tokens; the query is scaled, not the scores
-  Masked,     ///< as Bert, but predicts the masked words alone, and attention is one kernel
+  Masked,     ///< as Bert, but predicts the masked words alone
   Answers,  ///< fine-tuned instead: where in the text an answer begins and ends (SQuAD), no pooled token
 };
 
@@ -33,6 +35,7 @@ struct BertLayout {
   Variant variant = Variant::Bert;
   std::int64_t vocabulary = 30522;  ///< bert-base-uncased's
   std::int64_t position_rows = 512, types = 2;
+  bool fuses_attention = false;  ///< scores stay on the chip; Variant::Masked alone
 };
 
 struct Bert {
@@ -55,8 +58,25 @@ struct Bert {
                          .keys = shape[1],
                          .width = layout.width / layout.heads});
   }
+  /// As a library of kernels that read the projections where they lie and scale and mask by the way, but keep the scores.
+  TensorId strided_attention(const std::string& name, TensorId x) const {
+    const Shape shape = b.shape(x);
+    const auto heads_of = [&](const std::string& part) {
+      const TensorId y = b.linear_layer(name + part, x, layout.width, true);
+      return b.reshape(name + part + ".heads", y,
+                       {shape[0], layout.heads, shape[1], layout.width / layout.heads});
+    };
+    const TensorId query = heads_of(".self.query"), key = heads_of(".self.key"),
+                   value = heads_of(".self.value");
+    const TensorId context =
+        attend(b, name + ".self", query, key, value,
+               {.scale = scale, .scale_query = true, .dropout = training}, true);
+    return b.reshape(name + ".self.merge", context, {shape[0], shape[1], layout.width});
+  }
   TensorId self_attention(const std::string& name, TensorId x) const {
-    if (layout.variant == Variant::Masked) return fused_attention(name, x);
+    if (layout.variant == Variant::Masked) {
+      return layout.fuses_attention ? fused_attention(name, x) : strided_attention(name, x);
+    }
     const Heads heads{layout.heads, layout.width / layout.heads};
     const bool scales_query = layout.variant == Variant::Distilled;
     TensorId query = b.linear_layer(name + ".self.query", x, layout.width, true);
@@ -177,6 +197,17 @@ std::vector<ZooEntry> bert_networks() {
       {.name = "bert_large_mlperf",
        .title = "BERT large, MLPerf's: masked words, fused attention",
        .source = kMlperf,
+       .parameters = exact(335'141'888, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{.layers = 24,
+                                       .width = 1024,
+                                       .heads = 16,
+                                       .variant = Variant::Masked,
+                                       .fuses_attention = true}>},
+      {.name = "bert_large_mlperf_unfused",
+       .title = "BERT large, MLPerf's without fused attention",
+       .source = kMlperfUnfused,
        .parameters = exact(335'141'888, kCheckpoint),
        .seq_len = 512,
        .most_tokens = 512,
