@@ -105,6 +105,10 @@ std::vector<ParameterSlot> make_slots() {
                       [](CostProfile& p) -> ByArchitecture& { return p.tensor.gemm; });
   add_by_architecture("tensor.convolution", 0.05, 1.2,
                       [](CostProfile& p) -> ByArchitecture& { return p.tensor.convolution; });
+  add("tensor.backward_data", 0.05, 2,
+      [](CostProfile& p) -> double& { return p.tensor.backward_data; });
+  add("tensor.backward_weights", 0.05, 2,
+      [](CostProfile& p) -> double& { return p.tensor.backward_weights; });
   add("tensor.step_cycles", 0.1, 500,
       [](CostProfile& p) -> double& { return p.tensor.step_cycles; });
   add("tensor.tile_overhead", 0, 5,

@@ -77,10 +77,12 @@ struct ConvolutionParameters {
 };
 /// Tensor cores; formula in sim/cost/tile_gemm.hpp.
 struct TensorParameters {
-  ByArchitecture gemm;         ///< efficiency of the best tile
-  ByArchitecture convolution;  ///< efficiency of the best tile
-  double tile_overhead = 0;    ///< extra time per unit of (128/tx + 128/ty - 1)
-  double step_cycles = 0;      ///< cycles per step of k of a block alone on its SM
+  ByArchitecture gemm;          ///< efficiency of the best tile
+  ByArchitecture convolution;   ///< efficiency of the best tile
+  double backward_data = 0;     ///< factor on the efficiency of convolutions
+  double backward_weights = 0;  ///< the same, whatever the filter
+  double tile_overhead = 0;     ///< extra time per unit of (128/tx + 128/ty - 1)
+  double step_cycles = 0;       ///< cycles per step of k of a block alone on its SM
 };
 /// Memory; formulas in sim/cost/streaming.hpp and reduction.hpp.
 struct MemoryParameters {

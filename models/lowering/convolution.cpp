@@ -173,13 +173,15 @@ class CandidateBuilder {
     if (layout_ == ImageLayout::Nhwc) append_transpose(candidate, "to_nhwc", out_, out_.elements);
   }
 
+  void append_clear(Candidate& candidate) {
+    append_stream(candidate, "clear", Bytes(0), bytes(out_.elements), out_.elements, 1,
+                  KernelClass::Memset);
+  }
+
   void add_implicit() {
     Candidate& candidate = add(Algorithm::ImplicitGemm, 5);
     open_nchw(candidate);
-    if (pass_ != Pass::Forward) {
-      append_stream(candidate, "clear", Bytes(0), bytes(out_.elements), out_.elements, 1,
-                    KernelClass::Memset);
-    }
+    if (pass_ != Pass::Forward) append_clear(candidate);
     Kernel& kernel = append_main(candidate, "conv", cuda_formats_);
     // It adds to the image's gradient, which it reads as well.
     if (pass_ == Pass::BackwardData) kernel.read += bytes(out_.elements);
@@ -234,13 +236,16 @@ class CandidateBuilder {
           bytes(in1_.elements + in2_.elements);  // the filter once, not once per image
       candidate.kernels.back().written = bytes(out_.elements);
     }
-    Candidate& candidate = add(Algorithm::ImplicitPrecomputedGemm, 6);
+    Candidate& candidate = add(Algorithm::ImplicitPrecomputedGemm, 7);
     const bool transposes = layout_ == ImageLayout::Nchw;
     if (transposes) {
       append_transpose(candidate, "to_nhwc", in1_, in1_.padded);
       append_transpose(candidate, "to_nhwc", in2_, in2_.padded);
     }
     append_offsets(candidate);
+    // Cells of the image that no filter reaches.
+    if (pass_ == Pass::BackwardData && (a_.stride_h > a_.r || a_.stride_w > a_.s))
+      append_clear(candidate);
     append_main(candidate, "conv", formats_);
     if (transposes) append_transpose(candidate, "to_nchw", out_, out_.elements);
   }

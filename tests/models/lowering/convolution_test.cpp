@@ -166,6 +166,28 @@ TEST_SUITE("models/lowering/convolution") {
     }));
   }
 
+  TEST_CASE("cells that a strided filter skips are cleared before the gradient of the image") {
+    const auto clears = [](std::int64_t filter, int stride, Pass pass) {
+      const auto list = candidates(square(8, 64, 56, 64, filter, stride), pass, PrecisionMode::Fp16,
+                                   test::volta(), ImageLayout::Nhwc);
+      const auto on_tensor_cores =
+          std::find_if(list.begin(), list.end(), [](const Candidate& candidate) {
+            return candidate.kernels.back().unit == MathUnit::TensorCore;
+          });
+      REQUIRE(on_tensor_cores != list.end());
+      const auto& kernels = on_tensor_cores->kernels;
+      return std::count_if(kernels.begin(), kernels.end(), [](const Kernel& kernel) {
+        return kernel.kernel_class == KernelClass::Memset &&
+               kernel.written == Bytes(2.0 * 8 * 64 * 56 * 56);
+      });
+    };
+    CHECK(clears(1, 2, Pass::BackwardData) == 1);
+    CHECK(clears(3, 2, Pass::BackwardData) == 0);
+    CHECK(clears(1, 1, Pass::BackwardData) == 0);
+    CHECK(clears(1, 2, Pass::Forward) == 0);
+    CHECK(clears(1, 2, Pass::BackwardWeights) == 0);
+  }
+
   TEST_CASE("before cuDNN 7 a framework runs a grouped convolution group by group") {
     const ConvAttributes grouped = square(8, 96, 27, 256, 5, 1, 2);
     const ConvAttributes half = square(8, 48, 27, 128, 5);

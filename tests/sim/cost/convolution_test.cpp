@@ -75,6 +75,47 @@ TEST_CASE("Kepler runs compiled kernels whatever the algorithm") {
   CHECK(compute_us(precomputed, maxwell, profile) < compute_us(plain, maxwell, profile));
 }
 
+/// Compute time of a pass of 64 images, 32 by 32, 64 channels, on tensor cores.
+double tensor_core_us(Pass pass, std::int64_t filter, int stride, const CostProfile& profile) {
+  ConvAttributes shape = same_size(64, 64, 32, 64, filter);
+  shape.stride_h = shape.stride_w = stride;
+  shape.p = shape.q = 32 / stride;
+  Kernel kernel = convolution(shape, Algorithm::ImplicitPrecomputedGemm, pass);
+  kernel.math = kernel.data = Precision::Fp16;
+  kernel.unit = MathUnit::TensorCore;
+  return compute_us(kernel, simple_gpu(), profile);
+}
+
+TEST_CASE("a strided gradient of the image costs every cell the most taps that one cell has") {
+  const CostProfile profile = simple_profile();
+  const auto of_data = [&](std::int64_t filter, int stride) {
+    return tensor_core_us(Pass::BackwardData, filter, stride, profile);
+  };
+  const double one_tap = of_data(1, 1);
+  CHECK(of_data(3, 1) == doctest::Approx(9 * one_tap));
+  // 3x3, stride 2: cells meet 4, 2, 2 or 1 taps; 5x5: 9, 6, 6 or 4.
+  CHECK(of_data(3, 2) == doctest::Approx(4 * one_tap));
+  CHECK(of_data(5, 2) == doctest::Approx(9 * one_tap));
+  // One tap of stride 2 reaches a quarter of the cells; the others are cleared (models/lowering).
+  CHECK(of_data(1, 2) == doctest::Approx(one_tap / 4).epsilon(0.02));
+}
+
+TEST_CASE("tensor cores have backward factors of their own, one for all filters") {
+  CostProfile profile = simple_profile();
+  set_parameter(profile, "tensor.backward_data", 1);
+  set_parameter(profile, "tensor.backward_weights", 1);
+  const double data = tensor_core_us(Pass::BackwardData, 3, 1, profile);
+  const double weights = tensor_core_us(Pass::BackwardWeights, 1, 1, profile);
+  set_parameter(profile, "tensor.backward_data", 0.5);
+  set_parameter(profile, "tensor.backward_weights", 0.25);
+  // Those of the lanes say nothing.
+  set_parameter(profile, "convolution.backward_data", 0.2);
+  set_parameter(profile, "convolution.backward_weights", 0.2);
+  set_parameter(profile, "convolution.pointwise_backward_weights", 0.2);
+  CHECK(tensor_core_us(Pass::BackwardData, 3, 1, profile) == doctest::Approx(2 * data));
+  CHECK(tensor_core_us(Pass::BackwardWeights, 1, 1, profile) == doctest::Approx(4 * weights));
+}
+
 TEST_CASE("a depthwise output costs the loads of its filter's taps") {
   // 10 images of 100 channels of 10x10 outputs, 9 taps: 900 thousand taps at 0.5 cycles on 10 SMs of 1 GHz = 45 us. A
   // stride of 2 loads twice as many transactions for each.
