@@ -9,8 +9,7 @@
 namespace tracecast::engine {
 namespace {
 
-constexpr std::uint32_t kNone = UINT32_MAX;
-constexpr std::size_t kMostIndices = kNone;
+constexpr std::size_t kMostIndices = UINT32_MAX;
 
 /// FNV-1a over 64-bit words.
 std::uint64_t hash_of(std::span<const LinkUse> uses, std::optional<BytesPerSecond> rate_cap) {

@@ -129,7 +129,8 @@ class TaskGraph {
 
  private:
   class Run;
-  static constexpr std::uint32_t kNoResource = UINT32_MAX;
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  static constexpr std::uint32_t kNoResource = kNone;
   struct Resource {
     std::uint32_t capacity = 1;
     Discipline discipline{};

@@ -10,6 +10,7 @@
 
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
+#include "tests/hwspecs/spec_checks.hpp"
 
 namespace tracecast::embedded {
 std::span<const EmbeddedFile> framework_profiles();
@@ -28,13 +29,7 @@ std::string text_of(std::string_view id) {
   return {};
 }
 
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
-std::string error_of(const std::string& text) {
+std::string profile_error(const std::string& text) {
   try {
     (void)parse_framework_profile(text, "profile");
   } catch (const InputError& error) {
@@ -77,15 +72,18 @@ TEST_SUITE("hwspecs/framework_profile") {
   TEST_CASE("what a profile is based on exists, and is whole") {
     const std::string text = text_of("tensorflow_xla");
     CHECK(
-        error_of(replaced(text, "based_on: \"tensorflow\"", "based_on: \"tensorfolw\"")) ==
+        profile_error(
+            test::replace(text, "based_on: \"tensorflow\"", "based_on: \"tensorfolw\"")) ==
         "profile: found based_on \"tensorfolw\"; expected a profile in the binary that is based on "
         "no other");
-    CHECK(error_of(replaced(text, "based_on: \"tensorflow\"", "based_on: \"tensorflow_xla\""))
+    CHECK(profile_error(
+              test::replace(text, "based_on: \"tensorflow\"", "based_on: \"tensorflow_xla\""))
               .find("based on no other") != std::string::npos);
-    CHECK(error_of(replaced(text, "name: \"xla\"", ""))
+    CHECK(profile_error(test::replace(text, "name: \"xla\"", ""))
               .find("a compiler without framework or name") != std::string::npos);
-    CHECK(error_of(replaced(text, "most_operands { value: 64", "most_operands { value: 1"))
-              .find("compiler.most_operands = 1") != std::string::npos);
+    CHECK(
+        profile_error(test::replace(text, "most_operands { value: 64", "most_operands { value: 1"))
+            .find("compiler.most_operands = 1") != std::string::npos);
   }
 
   TEST_CASE("a compiler is found for the frameworks that have it") {
@@ -134,9 +132,9 @@ TEST_SUITE("hwspecs/framework_profile") {
     CHECK(family_of(find_framework("mxnet_nvidia")) == "mxnet");
     CHECK(family_of(find_framework("tensorflow_xla")) == "tensorflow");
     CHECK(family_of(find_framework("torch7")) == "torch7");
-    CHECK(
-        error_of("id: \"x\" based_on: \"mxnet\" era { framework: \"mxnet\" from_version: \"2.0\" }")
-            .find("from_date") != std::string::npos);
+    CHECK(profile_error(
+              "id: \"x\" based_on: \"mxnet\" era { framework: \"mxnet\" from_version: \"2.0\" }")
+              .find("from_date") != std::string::npos);
   }
 
   TEST_CASE("a profile based on another states only what differs") {
@@ -149,23 +147,23 @@ TEST_SUITE("hwspecs/framework_profile") {
     REQUIRE(then.era);
     CHECK(then.era->framework == "tensorflow");
 
-    CHECK(error_of("id: \"x\" based_on: \"nothing\"").find("based_on") != std::string::npos);
-    CHECK(error_of("id: \"x\" based_on: \"mxnet_0\"").find("based_on") != std::string::npos);
-    CHECK(error_of("id: \"x\" based_on: \"mxnet\" era { framework: \"mxnet\" }")
+    CHECK(profile_error("id: \"x\" based_on: \"nothing\"").find("based_on") != std::string::npos);
+    CHECK(profile_error("id: \"x\" based_on: \"mxnet_0\"").find("based_on") != std::string::npos);
+    CHECK(profile_error("id: \"x\" based_on: \"mxnet\" era { framework: \"mxnet\" }")
               .find("before_date") != std::string::npos);
   }
 
   TEST_CASE("an era has a source") {
     const std::string text = text_of("mxnet_0");
-    CHECK(error_of(text) == "none");
-    CHECK(error_of(replaced(text, "source: \"unbulked\" }\n", "source: \"hearsay\" }\n"))
+    CHECK(profile_error(text) == "none");
+    CHECK(profile_error(test::replace(text, "source: \"unbulked\" }\n", "source: \"hearsay\" }\n"))
               .find("era: source \"hearsay\"") != std::string::npos);
   }
 
   TEST_CASE("what a framework means by a network's name has a source") {
     const std::string text = text_of("torch7");
-    CHECK(error_of(replaced(text, "zoo: \"bvlc_alexnet\" source: \"models\"",
-                            "zoo: \"bvlc_alexnet\" source: \"hearsay\""))
+    CHECK(profile_error(test::replace(text, "zoo: \"bvlc_alexnet\" source: \"models\"",
+                                      "zoo: \"bvlc_alexnet\" source: \"hearsay\""))
               .find("hearsay") != std::string::npos);
     CHECK(parse_framework_profile(text, "profile").network_meanings.size() == 7);
   }
@@ -184,8 +182,8 @@ TEST_SUITE("hwspecs/framework_profile") {
   }
 
   TEST_CASE("values arrive in their units") {
-    const std::string text = replaced(text_of("pytorch"), "launch_per_kernel_us { value: 4.5",
-                                      "launch_per_kernel_us { value: 7.25");
+    const std::string text = test::replace(text_of("pytorch"), "launch_per_kernel_us { value: 4.5",
+                                           "launch_per_kernel_us { value: 7.25");
     const FrameworkProfile profile = parse_framework_profile(text, "profile");
     CHECK(profile.launch_per_kernel.in_us() == doctest::Approx(7.25));
     CHECK(profile.allocator_large_segment.in_mib() == doctest::Approx(20));
@@ -205,47 +203,50 @@ TEST_SUITE("hwspecs/framework_profile") {
 
   TEST_CASE("a broken profile is refused in one line that says what is wrong") {
     const std::string good = text_of("tensorflow");
-    CHECK(error_of(good) == "none");
+    CHECK(profile_error(good) == "none");
     const struct {
       const char* what;
       std::string text;
       const char* expected;
     } rows[] = {
         {"empty", "", "no id"},
-        {"a missing value", replaced(good, "fuses_bias { value: false source: \"code\" }", ""),
+        {"a missing value", test::replace(good, "fuses_bias { value: false source: \"code\" }", ""),
          "no fuses_bias"},
         {"a value without a number",
-         replaced(good, "launch_per_kernel_us { value: 3.5", "launch_per_kernel_us {"),
+         test::replace(good, "launch_per_kernel_us { value: 3.5", "launch_per_kernel_us {"),
          "no launch_per_kernel_us"},
         {"negative time",
-         replaced(good, "launch_per_kernel_us { value: 3.5", "launch_per_kernel_us { value: -1"),
+         test::replace(good, "launch_per_kernel_us { value: 3.5",
+                       "launch_per_kernel_us { value: -1"),
          "launch_per_kernel_us = -1"},
         {"not a number",
-         replaced(good, "launch_per_kernel_us { value: 3.5", "launch_per_kernel_us { value: nan"),
+         test::replace(good, "launch_per_kernel_us { value: 3.5",
+                       "launch_per_kernel_us { value: nan"),
          "launch_per_kernel_us"},
         {"a fraction of a kernel",
-         replaced(good, "dropout_kernels { value: 5", "dropout_kernels { value: 2.5"),
+         test::replace(good, "dropout_kernels { value: 5", "dropout_kernels { value: 2.5"),
          "whole number"},
         {"an unknown source",
-         replaced(good, "dropout_kernels { value: 5 source: \"code\"",
-                  "dropout_kernels { value: 5 source: \"hearsay\""),
+         test::replace(good, "dropout_kernels { value: 5 source: \"code\"",
+                       "dropout_kernels { value: 5 source: \"hearsay\""),
          "hearsay"},
         {"no source",
-         replaced(good, "dropout_kernels { value: 5 source: \"code\"",
-                  "dropout_kernels { value: 5"),
+         test::replace(good, "dropout_kernels { value: 5 source: \"code\"",
+                       "dropout_kernels { value: 5"),
          "dropout_kernels"},
-        {"an unknown layout", replaced(good, "value: \"nchw\"", "value: \"nhcw\""), "nchw"},
+        {"an unknown layout", test::replace(good, "value: \"nchw\"", "value: \"nhcw\""), "nchw"},
         {"batch norm with less than its operands",
-         replaced(good, "batch_norm_forward_passes { value: 3",
-                  "batch_norm_forward_passes { value: 2"),
+         test::replace(good, "batch_norm_forward_passes { value: 3",
+                       "batch_norm_forward_passes { value: 2"),
          "batch_norm_forward_passes = 2"},
-        {"an unknown decay", replaced(good, "value: \"as_loss\"", "value: \"as_los\""), "as_loss"},
+        {"an unknown decay", test::replace(good, "value: \"as_loss\"", "value: \"as_los\""),
+         "as_loss"},
         {"an unknown field", good + "\ncolour { value: 1 }\n", "colour"},
         {"cut short", good.substr(0, good.size() / 2), ""},
     };
     for (const auto& row : rows) {
       CAPTURE(row.what);
-      const std::string error = error_of(row.text);
+      const std::string error = profile_error(row.text);
       CHECK(error != "none");
       CHECK(error.find(row.expected) != std::string::npos);
       CHECK(error.find('\n') == std::string::npos);

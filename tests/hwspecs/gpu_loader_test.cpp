@@ -11,6 +11,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/random.hpp"
+#include "tests/hwspecs/spec_checks.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -59,13 +60,7 @@ chip: "GX900"
 )spec";
 }
 
-std::string replace(std::string text, std::string_view from, std::string_view to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != text.npos);
-  return text.replace(at, from.size(), to);
-}
-
-std::string error_of(const std::string& text) {
+std::string spec_error(const std::string& text) {
   try {
     (void)load_gpu_spec(text, "x.textproto");
   } catch (const InputError& error) {
@@ -118,7 +113,7 @@ TEST_CASE("a spec that lacks any one of its lines is refused, and the line named
     begin = end;
     if (name == "alias" || line.find("TENSOR_CORE") != line.npos) continue;  // optional
     CAPTURE(line);
-    const std::string error = error_of(without);
+    const std::string error = spec_error(without);
     CAPTURE(error);
     CHECK(error.starts_with("x.textproto"));
     if (name != "sources") CHECK(error.find(name) != error.npos);
@@ -193,7 +188,7 @@ TEST_CASE("a wrong value is refused with its line and what was expected") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);
-    const std::string error = error_of(replace(invented_spec(), row.from, row.to));
+    const std::string error = spec_error(test::replace(invented_spec(), row.from, row.to));
     CAPTURE(error);
     CHECK(error.starts_with(row.place));
     CHECK(error.find(row.tells) != error.npos);
@@ -202,8 +197,9 @@ TEST_CASE("a wrong value is refused with its line and what was expected") {
 }
 
 TEST_CASE("a peak within 3 % of lanes times clock is accepted: vendors round") {
-  CHECK_NOTHROW((void)load_gpu_spec(replace(invented_spec(), "5.12", "5.2"), "x"));   // +1.6 %
-  CHECK_NOTHROW((void)load_gpu_spec(replace(invented_spec(), "5.12", "4.98"), "x"));  // -2.7 %
+  CHECK_NOTHROW((void)load_gpu_spec(test::replace(invented_spec(), "5.12", "5.2"), "x"));  // +1.6 %
+  CHECK_NOTHROW(
+      (void)load_gpu_spec(test::replace(invented_spec(), "5.12", "4.98"), "x"));  // -2.7 %
 }
 
 TEST_CASE("a truncated or damaged spec is read or refused, never more") {
@@ -211,14 +207,14 @@ TEST_CASE("a truncated or damaged spec is read or refused, never more") {
   Random random(7);
   for (std::size_t length = 0; length + 2 < good.size(); length += 13) {
     CAPTURE(length);
-    CHECK(error_of(good.substr(0, length)) != "accepted");
+    CHECK(spec_error(good.substr(0, length)) != "accepted");
   }
   for (int round = 0; round < 2000; ++round) {
     std::string text = good;
     for (int flips = 0; flips < 3; ++flips) {
       text[random.next() % text.size()] ^= static_cast<char>(1u << (random.next() % 8));
     }
-    const std::string error = error_of(text);  // anything but InputError ends the test
+    const std::string error = spec_error(text);  // anything but InputError ends the test
     CHECK(error.find('\n') == error.npos);
   }
 }
@@ -328,10 +324,10 @@ TEST_CASE("one new file is all a new GPU needs") {
 
 TEST_CASE("a file with a known id replaces the spec in the binary") {
   const test::TemporaryFolder folder;
-  write(
-      folder.path() / "t4.textproto",
-      replace(replace(replace(invented_spec(), "invented_9000", "t4"), "Invented 9000", "Tesla T4"),
-              "inv9k", "my t4"));
+  write(folder.path() / "t4.textproto",
+        test::replace(test::replace(test::replace(invented_spec(), "invented_9000", "t4"),
+                                    "Invented 9000", "Tesla T4"),
+                      "inv9k", "my t4"));
   GpuCatalog catalog = GpuCatalog::embedded();
   const std::size_t before = catalog.all().size();
   catalog.add_folder(folder.path());
@@ -349,7 +345,7 @@ TEST_CASE("a folder that is refused leaves the catalog as it was") {
   write(folder.path() / "b.textproto", invented_spec());
   CHECK(error().find("a.textproto") != std::string::npos);  // the same id twice
 
-  write(folder.path() / "b.textproto", replace(invented_spec(), "invented_9000", "other"));
+  write(folder.path() / "b.textproto", test::replace(invented_spec(), "invented_9000", "other"));
   CHECK(error().find("inv9k") != std::string::npos);  // the same alias on two GPUs
 
   write(folder.path() / "b.textproto", "sm_count {");

@@ -10,6 +10,7 @@
 #include "hwspecs/default_host.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
+#include "tests/hwspecs/spec_checks.hpp"
 
 namespace tracecast::embedded {
 std::span<const EmbeddedFile> input_pipelines();
@@ -26,12 +27,6 @@ std::string text_of(std::span<const EmbeddedFile> files, std::string_view path) 
   }
   FAIL("no such file");
   return {};
-}
-
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
 }
 
 template <class Parse>
@@ -95,7 +90,7 @@ TEST_SUITE("hwspecs/input_pipeline") {
     const std::string pipeline =
         text_of(embedded::input_pipelines(), "hwspecs/pipeline/pytorch.textproto");
     const auto pipeline_error = [&](std::string_view from, std::string_view to) {
-      return error_of(replaced(pipeline, from, to), parse_input_pipeline);
+      return error_of(test::replace(pipeline, from, to), parse_input_pipeline);
     };
     CHECK(pipeline_error("id: \"pytorch\"", "").find("no id") != std::string::npos);
     CHECK(pipeline_error("worker_unit { value: \"batch\"", "worker_unit { value: \"bag\"")
@@ -108,9 +103,10 @@ TEST_SUITE("hwspecs/input_pipeline") {
                          "log_sd { value: 0.35 source: \"x\"")
               .find("key of a source") != std::string::npos);
     const std::string data = text_of(embedded::data_sets(), "hwspecs/dataset/imagenet.textproto");
-    CHECK(error_of(replaced(data, "\"jpeg\"", "\"tiff\""), parse_data_set).find("kind") !=
+    CHECK(error_of(test::replace(data, "\"jpeg\"", "\"tiff\""), parse_data_set).find("kind") !=
           std::string::npos);
-    CHECK(error_of(replaced(data, "width_px { value: 500", "width_px { value: 0"), parse_data_set)
+    CHECK(error_of(test::replace(data, "width_px { value: 500", "width_px { value: 0"),
+                   parse_data_set)
               .find("width_px") != std::string::npos);
   }
 

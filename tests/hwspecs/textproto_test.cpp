@@ -14,7 +14,7 @@ TEST_SUITE_BEGIN("hwspecs/textproto");
 namespace tracecast {
 namespace {
 
-std::string error_of(const std::string& text) {
+std::string syntax_error(const std::string& text) {
   try {
     (void)load_gpu_spec(text, "x.textproto");
   } catch (const InputError& error) {
@@ -49,7 +49,7 @@ TEST_CASE("a syntax error names file, line, column, what was found and what was 
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);
-    const std::string error = error_of(row.text);
+    const std::string error = syntax_error(row.text);
     CAPTURE(error);
     CHECK(error.starts_with(row.place));
     CHECK(error.find(row.tells) != error.npos);
@@ -58,14 +58,14 @@ TEST_CASE("a syntax error names file, line, column, what was found and what was 
 }
 
 TEST_CASE("text of more than 1 MiB is refused before it is read") {
-  CHECK(error_of(std::string((1 << 20) + 1, ' ')).find("at most 1048576 bytes") !=
+  CHECK(syntax_error(std::string((1 << 20) + 1, ' ')).find("at most 1048576 bytes") !=
         std::string::npos);
 }
 
 TEST_CASE("deep nesting ends in an error, not in the stack's end") {
   std::string text;
   for (int i = 0; i < 100000; ++i) text += "sm_count {";
-  CHECK(error_of(text).starts_with("x.textproto:1:"));
+  CHECK(syntax_error(text).starts_with("x.textproto:1:"));
 }
 
 }  // namespace

@@ -101,6 +101,8 @@ struct CudaEventActivity {
 };
 
 enum class CallbackDomain : int { Driver = 1, Runtime = 2 };
+/// More than there are ids of calls: CUDA 13 has 500 runtime and 800 driver calls.
+inline constexpr std::uint32_t kMostCallbackIds = 2000;
 
 /// What a callback learns of the call it stands in.
 struct CallbackData {

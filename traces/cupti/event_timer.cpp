@@ -11,7 +11,6 @@ namespace tracecast::traces::cupti {
 namespace {
 
 constexpr std::size_t kMostTimed = 8192;
-constexpr std::uint32_t kMostCallbackIds = 2000;
 /// A float of milliseconds is exact to 60 ns up to here.
 constexpr std::int64_t kReferenceNs = 1'000'000'000;
 constexpr std::uint32_t kFirstStream = 7;  ///< as CUPTI numbers the default stream

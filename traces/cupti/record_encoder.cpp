@@ -7,9 +7,6 @@
 namespace tracecast::traces::cupti {
 namespace {
 
-/// CUDA 13 has 500 runtime and 800 driver calls.
-constexpr std::uint32_t kMostCallbackIds = 2000;
-
 template <class Record>
 const Record& as(const Activity& activity) {
   return reinterpret_cast<const Record&>(activity);

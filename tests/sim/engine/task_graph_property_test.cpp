@@ -30,14 +30,14 @@ struct Edge {
   std::int64_t lag = 0;
 };
 /// A graph in plain numbers. Edges lead to higher indices, so it has no cycle.
-struct Plan {
+struct TaskPlan {
   std::vector<Resource> resources;
   std::vector<Task> tasks;
   std::vector<Edge> edges;
 };
 
-Plan random_plan(Random& random) {
-  Plan plan;
+TaskPlan random_task_plan(Random& random) {
+  TaskPlan plan;
   const std::uint64_t num_resources = random.below(5), num_tasks = 1 + random.below(60);
   const std::uint64_t longest = random.below(3) == 0 ? 1000 : 4;  // short ones tie often
   const std::uint64_t lag_share = random.below(3);                // no lags, some, most
@@ -60,7 +60,7 @@ Plan random_plan(Random& random) {
 }
 
 /// `position[t]`: the index at which task t is added.
-TaskGraph build(const Plan& plan, const std::vector<std::uint32_t>& position) {
+TaskGraph build(const TaskPlan& plan, const std::vector<std::uint32_t>& position) {
   TaskGraph graph;
   for (const Resource& resource : plan.resources) {
     graph.add_resource(resource.discipline, resource.capacity);
@@ -83,7 +83,7 @@ TaskGraph build(const Plan& plan, const std::vector<std::uint32_t>& position) {
   return graph;
 }
 
-std::vector<std::uint32_t> in_order(const Plan& plan) {
+std::vector<std::uint32_t> in_order(const TaskPlan& plan) {
   std::vector<std::uint32_t> position(plan.tasks.size());
   std::iota(position.begin(), position.end(), 0u);
   return position;
@@ -91,7 +91,7 @@ std::vector<std::uint32_t> in_order(const Plan& plan) {
 
 /// The rules of TaskGraph carried out word by word, looking at every task at every moment. Returns
 /// the starts.
-std::vector<std::int64_t> start_by_the_rules(const Plan& plan) {
+std::vector<std::int64_t> start_by_the_rules(const TaskPlan& plan) {
   const std::size_t count = plan.tasks.size();
   std::vector<std::optional<std::int64_t>> start(count), end(count);
   std::vector<bool> ready(count, false), ended(count, false);
@@ -166,7 +166,7 @@ std::vector<std::int64_t> start_by_the_rules(const Plan& plan) {
   return starts;
 }
 
-void check_schedule(const Plan& plan, const Schedule& schedule) {
+void check_schedule(const TaskPlan& plan, const Schedule& schedule) {
   const std::size_t count = plan.tasks.size();
   const auto start = [&](std::size_t i) { return schedule.start[i].count(); };
   const auto end = [&](std::size_t i) { return schedule.end[i].count(); };
@@ -260,7 +260,7 @@ TEST_CASE("schedules of random graphs keep every rule and follow the rules' own 
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const Plan plan = random_plan(random);
+    const TaskPlan plan = random_task_plan(random);
     const Schedule schedule = build(plan, in_order(plan)).run();
     check_schedule(plan, schedule);
     const std::vector<std::int64_t> expected = start_by_the_rules(plan);
@@ -276,7 +276,7 @@ TEST_CASE("adding independent tasks and dependencies in another order changes no
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    Plan plan = random_plan(random);
+    TaskPlan plan = random_task_plan(random);
     const Schedule expected = build(plan, in_order(plan)).run();
 
     // Shuffle everything, then put the tasks of each resource back into their own order: those
@@ -313,7 +313,7 @@ TEST_CASE("in program order alone, less work never makes a step longer") {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    Plan plan = random_plan(random);
+    TaskPlan plan = random_task_plan(random);
     for (Resource& resource : plan.resources) resource = {Discipline::ProgramOrder, 1};
     const Schedule before = build(plan, in_order(plan)).run();
     Task& shortened = plan.tasks[random.below(plan.tasks.size())];
@@ -331,7 +331,7 @@ TEST_CASE("a back edge in a random graph is found out") {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    Plan plan = random_plan(random);
+    TaskPlan plan = random_task_plan(random);
     if (plan.edges.empty()) continue;
     Edge back = plan.edges[random.below(plan.edges.size())];
     std::swap(back.before, back.after);
