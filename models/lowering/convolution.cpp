@@ -15,6 +15,21 @@ double round_up(std::int64_t value, std::int64_t multiple) {
 }
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// Non-fused Winograd F(m x m, r x r) on t x t input tiles, t = m + r - 1.
+struct NonfusedWinograd {
+  std::int64_t m, t;
+};
+constexpr NonfusedWinograd kNonfused3x3{4, 6}, kNonfused5x5{9, 13};
+
+/// Tiles of non-fused Winograd. Weight gradients are not padded to 16 images: half the time of 16 images at 8
+/// (DeepBench, P100 to V100).
+std::int64_t nonfused_tiles(const ConvAttributes& a, Pass pass, const NonfusedWinograd& winograd) {
+  const bool on_data = pass == Pass::BackwardData;
+  const std::int64_t images = pass == Pass::BackwardWeights ? a.n : ceil_divide(a.n, 16) * 16;
+  return images * ceil_divide(on_data ? a.h : a.p, winograd.m) *
+         ceil_divide(on_data ? a.w : a.q, winograd.m);
+}
+
 /// One operand of a convolution in memory.
 struct Operand {
   double elements = 0;
@@ -95,9 +110,9 @@ class CandidateBuilder {
       if (!is_depthwise()) {
         if (a_.r == 3 && a_.s == 3) {
           if (pass_ != Pass::BackwardWeights) add_winograd_fused();
-          add_winograd_nonfused(4, 6);
+          add_winograd_nonfused(kNonfused3x3);
         } else if (a_.r == 5 && a_.s == 5 && element_size(formats_.storage) == Bytes(4)) {
-          add_winograd_nonfused(9, 13);
+          add_winograd_nonfused(kNonfused5x5);
         }
       }
     }
@@ -450,14 +465,11 @@ class CandidateBuilder {
     close_nchw(candidate);
   }
 
-  /// F(m x m, r x r) on t x t input tiles, t = m + r - 1.
-  void add_winograd_nonfused(std::int64_t m, std::int64_t t) {
+  void add_winograd_nonfused(const NonfusedWinograd& winograd) {
+    const std::int64_t m = winograd.m, t = winograd.t;
     const Formats& formats = formats_.unit == MathUnit::TensorCore ? formats_ : cuda_formats_;
     const bool on_data = pass_ == Pass::BackwardData;
-    // Weight gradients are not padded: half the time of 16 images at 8 (DeepBench, P100 to V100).
-    const std::int64_t images = pass_ == Pass::BackwardWeights ? a_.n : ceil_divide(a_.n, 16) * 16;
-    const std::int64_t tiles =
-        images * ceil_divide(on_data ? a_.h : a_.p, m) * ceil_divide(on_data ? a_.w : a_.q, m);
+    const std::int64_t tiles = nonfused_tiles(a_, pass_, winograd);
     const double points = number(t * t);
     const double tiles_x = points * number(a_.c) * number(tiles),
                  tiles_y = points * number(a_.k) * number(tiles);
@@ -561,6 +573,17 @@ void keep_known_algorithms(std::vector<Candidate>& candidates, Pass pass, double
 }
 
 }  // namespace
+
+bool nonfused_winograd_saves_multiplications(const ConvAttributes& shape, Pass pass) {
+  if (pass == Pass::BackwardWeights) return true;
+  const bool on_data = pass == Pass::BackwardData;
+  const std::int64_t height = on_data ? shape.h : shape.p, width = on_data ? shape.w : shape.q;
+  const bool is_3x3 = shape.r == 3 && shape.s == 3;
+  const NonfusedWinograd& winograd = is_3x3 ? kNonfused3x3 : kNonfused5x5;
+  const std::int64_t rival = is_3x3 ? 16 * ceil_divide(height, 2) * ceil_divide(width, 2)
+                                    : shape.r * shape.s * height * width;
+  return winograd.t * winograd.t * nonfused_tiles(shape, pass, winograd) < shape.n * rival;
+}
 
 double first_cudnn_version(Architecture architecture) {
   switch (architecture) {

@@ -70,6 +70,13 @@ namespace tracecast::lowering {
                                                             Architecture architecture,
                                                             double cudnn_version);
 
+/// Whether non-fused Winograd multiplies less than the simplest rival: fused Winograd for 3x3 filters, whose
+/// images are not padded to 16 (4 multiplications an output), else the plain convolution (r s). With tiles as
+/// above: t^2 tiles < 16 n ceil(p/2) ceil(q/2), or < r s n p q; h and w for p and q where the data's gradient is
+/// computed. Weight gradients are not padded: always.
+/// Needs 3x3 or 5x5 filters, stride 1.
+[[nodiscard]] bool nonfused_winograd_saves_multiplications(const ConvAttributes& shape, Pass pass);
+
 /// First cuDNN for GPUs of this generation: Volta 7.0, Turing 7.3, Ampere 8.0, Ada and Hopper 8.6,
 /// Blackwell 9.6 (release notes, supported GPUs).
 [[nodiscard]] double first_cudnn_version(Architecture architecture);

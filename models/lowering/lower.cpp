@@ -183,11 +183,18 @@ class Lowering {
                                 : context_.framework.image_layout;
   }
 
-  /// From Ampere on cuDNN's heuristic names tensor-core kernels before Winograd's, which round more. Source: a recorded ResNet-50
+  /// Whether cuDNN's heuristic does not name non-fused Winograd, however fast it is.
+  /// From Ampere on it names tensor-core kernels before Winograd's, which round more. Source: a recorded ResNet-50
   /// step on A100 in TF32 (HolisticTraceAnalysis, cuDNN 8), where none of 161 convolutions is Winograd's.
-  [[nodiscard]] bool heuristic_avoids_winograd() const {
-    return policy() == ChoicePolicy::Heuristic && gpu_.architecture >= Architecture::Ampere &&
-           context_.formats.unit == MathUnit::TensorCore;
+  /// In FP32 it does not where padding few images to 16 takes more multiplications than it saves: see
+  /// notes/0008-what-cudnn-names.md.
+  [[nodiscard]] bool heuristic_avoids_nonfused_winograd(const ConvAttributes& a, Pass pass) const {
+    if (policy() != ChoicePolicy::Heuristic) return false;
+    if (context_.formats.unit == MathUnit::TensorCore) {
+      return gpu_.architecture >= Architecture::Ampere;
+    }
+    return context_.formats.storage == Precision::Fp32 &&
+           !lowering::nonfused_winograd_saves_multiplications(a, pass);
   }
 
   void lower_convolution(OpId id, const Op& op) {
@@ -211,10 +218,11 @@ class Lowering {
       std::erase_if(lowered.candidates,
                     [](const Candidate& c) { return c.algorithm == Algorithm::FftTiling; });
     }
-    if (context_.framework.avoids_nonfused_winograd || heuristic_avoids_winograd()) {
-      std::erase_if(lowered.candidates,
-                    [](const Candidate& c) { return c.algorithm == Algorithm::WinogradNonfused; });
-    }
+    std::erase_if(lowered.candidates, [&](const Candidate& c) {
+      return c.algorithm == Algorithm::WinogradNonfused &&
+             (context_.framework.avoids_nonfused_winograd ||
+              heuristic_avoids_nonfused_winograd(a, pass));
+    });
     if (context_.framework.pads_uneven_images) even_out_padding(lowered, a, pass);
     add_surroundings(lowered, op, a);
     if (norm_fusion_ && norm_fusion_->adds_residual[id.index]) read_residual(lowered, op);

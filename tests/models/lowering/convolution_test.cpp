@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "models/lowering/convolution.hpp"
 #include "models/lowering/lower.hpp"
 #include "tests/models/lowering/gpus.hpp"
 
@@ -350,6 +351,28 @@ TEST_SUITE("models/lowering/convolution") {
     const ConvAttributes one = square(1, 32, 8, 64, 3);
     CHECK(flops(find(candidates(one, Pass::Forward), Algorithm::WinogradNonfused), true) ==
           2.0 * 36 * (16 * 4) * 32 * 64);
+  }
+
+  TEST_CASE("few images, or images of few tiles, lose what non-fused Winograd saves") {
+    struct Row {
+      const char* what;
+      std::int64_t n, pixels, window;
+      bool saves;
+    };
+    const Row rows[] = {
+        {"14x14, 8 images: 36 * 16 * 16 = 9216 against 16 * 49 * 8 = 6272", 8, 14, 3, false},
+        {"14x14, 12 images: 9216 against 16 * 49 * 12 = 9408", 12, 14, 3, true},
+        {"6x6, 12 images: 36 * 4 * 16 = 2304 against 16 * 9 * 12 = 1728", 12, 6, 3, false},
+        {"12x12 by 5x5, one image: 169 * 4 * 16 = 10816 against 25 * 144 = 3600", 1, 12, 5, false},
+        {"12x12 by 5x5, 4 images: 10816 against 14400", 4, 12, 5, true},
+    };
+    for (const Row& row : rows) {
+      CAPTURE(row.what);
+      const ConvAttributes a = square(row.n, 64, row.pixels, 64, row.window);
+      CHECK(lowering::nonfused_winograd_saves_multiplications(a, Pass::Forward) == row.saves);
+      CHECK(lowering::nonfused_winograd_saves_multiplications(a, Pass::BackwardData) == row.saves);
+      CHECK(lowering::nonfused_winograd_saves_multiplications(a, Pass::BackwardWeights));
+    }
   }
 
   TEST_CASE("FFT multiplies one complex pair per frequency and pair of channels") {

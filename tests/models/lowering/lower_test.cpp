@@ -682,12 +682,53 @@ TEST_SUITE("models/lowering/lower") {
     CHECK_FALSE(offers(true));
   }
 
+  TEST_CASE("the heuristic leaves non-fused Winograd out where padding costs what it saves") {
+    struct Row {
+      const char* what;
+      std::int64_t batch;
+      PrecisionMode precision;
+      bool autotunes;
+      bool forward, data, weights;  ///< passes that may take it
+    };
+    // 28x28 pixels, per image or 16 of them: 36 * 49 = 1764 multiplications against 16 * 196 = 3136 of fused Winograd;
+    // padded to 16 images, 9 are the first that save any: 16 * 1764 = 28224 = 9 * 3136.
+    const Row rows[] = {
+        {"one image", 1, PrecisionMode::Fp32, false, false, false, true},
+        {"9 images: as many multiplications", 9, PrecisionMode::Fp32, false, false, false, true},
+        {"10 images: fewer", 10, PrecisionMode::Fp32, false, true, true, true},
+        {"tried out, all run", 1, PrecisionMode::Fp32, true, true, true, true},
+        {"half width was not looked at", 1, PrecisionMode::Fp16, false, true, true, true},
+    };
+    for (const Row& row : rows) {
+      CAPTURE(row.what);
+      GraphBuilder b("three", row.batch);
+      const TensorId images = b.input("images", {row.batch, 16, 28, 28});
+      const TensorId first = b.conv_layer("first", images, 64, Window::square(1, 1, 0), false);
+      b.graph().outputs = {b.conv_layer("conv", first, 64, Window::square(3, 1, 1), false)};
+      const NetworkGraph graph = training(std::move(b).take());
+      FrameworkProfile framework = find_framework("pytorch");
+      framework.autotunes_convolutions = row.autotunes;
+      const LoweredStep step = lower(graph, framework, test::volta(), {.precision = row.precision});
+      const auto offers = [&](std::string_view name) {
+        return std::any_of(step.ops.begin(), step.ops.end(), [&](const LoweredOp& op) {
+          return graph.op(op.op).name == name &&
+                 std::any_of(op.candidates.begin(), op.candidates.end(), [](const Candidate& c) {
+                   return c.algorithm == Algorithm::WinogradNonfused;
+                 });
+        });
+      };
+      CHECK(offers("conv") == row.forward);
+      CHECK(offers("conv dgrad") == row.data);
+      CHECK(offers("conv wgrad") == row.weights);
+    }
+  }
+
   TEST_CASE(
       "on Ampere's tensor cores the heuristic leaves Winograd out, and 16-bit images are turned "
       "first") {
     const auto algorithms = [](std::int64_t window, PrecisionMode precision, bool autotunes) {
-      GraphBuilder b("one", 8);
-      b.graph().outputs = {b.conv_layer("conv", b.input("images", {8, 64, 28, 28}), 64,
+      GraphBuilder b("one", 16);
+      b.graph().outputs = {b.conv_layer("conv", b.input("images", {16, 64, 28, 28}), 64,
                                         Window::square(window, 1, window / 2), false)};
       FrameworkProfile framework = find_framework("pytorch");
       framework.autotunes_convolutions = autotunes;
