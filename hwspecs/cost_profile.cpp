@@ -59,6 +59,8 @@ std::vector<ParameterSlot> make_slots() {
 
   add("gemm.issue", 0, 10, [](CostProfile& p) -> double& { return p.gemm.issue; });
   add("gemm.tile_overhead", 0, 2, [](CostProfile& p) -> double& { return p.gemm.tile_overhead; });
+  add("gemm.small_thread_tile_overhead", 0, 10,
+      [](CostProfile& p) -> double& { return p.gemm.small_thread_tile_overhead; });
   add("gemm.prologue_steps", 0, 500,
       [](CostProfile& p) -> double& { return p.gemm.prologue_steps; });
   add("gemm.wave_quantization", 0, 1,
@@ -146,6 +148,8 @@ std::vector<ParameterSlot> make_slots() {
   add("recurrent.persistent_step_us", 0.1, 100,
       [](CostProfile& p) -> double& { return p.recurrent.persistent_step_us; });
   add("kernel.fill_us", 0, 50, [](CostProfile& p) -> double& { return p.kernel.fill_us; });
+  add("kernel.fill_latencies", 0, 10000,
+      [](CostProfile& p) -> double& { return p.kernel.fill_latencies; });
 
   add("power.node_exponent", 0, 3, [](CostProfile& p) -> double& { return p.power.node_exponent; });
   add("power.clocked_pj", 0, 100, [](CostProfile& p) -> double& { return p.power.clocked_pj; });

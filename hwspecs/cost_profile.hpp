@@ -45,7 +45,9 @@ struct ClockParameters {
 struct GemmParameters {
   /// Cycles that a scheduler issues per multiply-add of a warp in a matrix library's inner loop (sim/cost/issue.hpp).
   double issue = 0;
-  double tile_overhead = 0;      ///< extra time per unit of (64/tx + 64/ty - 1)
+  double tile_overhead = 0;  ///< extra time per unit of (64/tx + 64/ty - 1)
+  double small_thread_tile_overhead =
+      0;  ///< the same of Kepler's kernels, whose threads hold tiles of 4x4 results (sim/cost/tile_gemm.hpp)
   double prologue_steps = 0;     ///< k steps' worth of time to start and end a block
   double wave_quantization = 0;  ///< 1 = a partial wave costs a whole one, 0 = not at all
   /// Cycles per step of k of a block alone on its SM: these, and dependent instructions of the generation's latency.
@@ -113,7 +115,9 @@ struct RecurrentParameters {
 };
 /// Fixed time of a kernel on the GPU.
 struct KernelParameters {
-  double fill_us = 0;  ///< first block starts to last block ends in a kernel without work
+  // First block starts to last block ends in a kernel without work:
+  double fill_us = 0;         ///< what does not depend on the SM
+  double fill_latencies = 0;  ///< and dependent instructions of the generation's latency
 };
 
 /// Board power from activity and the voltage that a clock needs; formula in sim/cluster/power.hpp. 1 pJ/FLOP is 1 W per TFLOP/s, 1 pJ/byte is

@@ -10,6 +10,7 @@
 #include "sim/base/error.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/cost/convolution.hpp"
+#include "sim/cost/fill.hpp"
 #include "sim/cost/issue.hpp"
 #include "sim/cost/recurrent.hpp"
 #include "sim/cost/reduction.hpp"
@@ -148,7 +149,7 @@ KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProf
 
   KernelEstimate result;
   const Seconds busy = duration.value_or(combine(roofs));
-  const Seconds fill(profile.kernel.fill_us * 1e-6);
+  const Seconds fill = fill_time(machine, gpu, profile);
   result.duration = busy + fill;
   result.compute_time = roofs.compute;
   result.memory_time = roofs.memory;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/cost/fill.hpp"
 #include "sim/cost/issue.hpp"
 #include "sim/cost/tile_gemm.hpp"
 
@@ -42,7 +43,10 @@ Roofs estimate_product(const Step& s, double m, double n, double k) {
                              : library_efficiency(s.gpu, s.profile);
   t.traffic_bytes = weights * miss;
   t.result_bytes = s.cells() * m * n * 4.0;
-  t.most_slices = s.work.may_split_k ? kMostSlices : 1;
+  // Kepler's kernels for a few rows neither split the inner dimension nor spare the rows that a tile lacks: notes/0008.
+  const bool is_rigid = s.gpu.architecture == Architecture::Kepler && m > 1;
+  t.most_slices = s.work.may_split_k && !is_rigid ? kMostSlices : 1;
+  t.may_be_vectors = !is_rigid;
   t.by_matrix_library = true;
   t.tiles = tensor_core ? TileSet::TensorCore : TileSet::Gemm;
   Roofs roofs = estimate_tiles(t, s.machine, s.gpu, s.profile).roofs;
@@ -54,7 +58,7 @@ Roofs estimate_product(const Step& s, double m, double n, double k) {
 RecurrentEstimate step_by_step(const Step& s) {
   const RecurrentWork& w = s.work;
   const double m = static_cast<double>(w.product.m), k = static_cast<double>(w.product.k);
-  const Seconds fill(s.profile.kernel.fill_us * 1e-6);
+  const Seconds fill = fill_time(s.machine, s.gpu, s.profile);
   RecurrentEstimate result;
   result.roofs = estimate_product(s, m, static_cast<double>(w.product.n), k);
   Seconds step = combine(result.roofs) / s.profile.recurrent.efficiency + fill;

@@ -17,7 +17,8 @@ struct RecurrentEstimate {
 /// batched product would):
 ///   weights = cells n k, read from DRAM but for what L2 kept since the step before:
 ///   memory  = combine(weights miss / (bandwidth efficiency), weights / L2), miss = miss_share(weights, L2)
-///   compute = tiles without split-K, or with it (recurrent.split_k); see tile_gemm.hpp
+///   compute = tiles without split-K, or with it (RecurrentWork::may_split_k), or a matrix-vector kernel where there are few
+///             rows; on Kepler only tiles, never split, for more than one row; see tile_gemm.hpp
 ///   step    = combine(compute, memory) / recurrent.efficiency + fill + elementwise bytes / L2 + fill
 /// (and a product with its fill for a projection). The library picks one kernel for a shape before it runs; that the
 /// pick is often not the best for so few columns is what recurrent.efficiency stands for.

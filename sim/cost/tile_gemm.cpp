@@ -64,6 +64,13 @@ std::span<const Tile> tiles_of(TileSet set, Architecture architecture) {
   return kCudaCoreTiles;
 }
 
+/// What operands cost beside the multiply-adds in a matrix library's kernels. Kepler's tiles below 128x128 have 4x4 results a
+/// thread, later ones 8x8: twice the loads from shared memory for each multiply-add. Source: kernel names and threads of
+/// sgemm_sm35_ldg_nn_64x16x64x16x16 and _32x16x64x8x16.
+double library_tile_overhead(const GpuSpec& gpu, const GemmParameters& p) {
+  return gpu.architecture == Architecture::Kepler ? p.small_thread_tile_overhead : p.tile_overhead;
+}
+
 }  // namespace
 
 TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& machine,
@@ -75,7 +82,7 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
   const bool tensor_core = problem.tiles == TileSet::TensorCore;
   const double reference = tensor_core ? 128.0 : problem.tiles == TileSet::Spectra ? 32.0 : 64.0;
   const double overhead = tensor_core                 ? profile.tensor.tile_overhead
-                          : problem.by_matrix_library ? p.tile_overhead
+                          : problem.by_matrix_library ? library_tile_overhead(gpu, p)
                                                       : profile.convolution.tile_overhead;
   const double prologue = problem.by_matrix_library && !tensor_core
                               ? p.prologue_steps

@@ -53,6 +53,7 @@ struct TileEstimate {
 ///   waves = tiles <= SMs ? 1 : q * ceil(tiles/SMs) + (1 - q) * tiles/SMs        (q: wave_quantization)
 ///   ks counts steps of `depth` = depth_per_step elements: ks = ceil(k / (split * depth))
 ///   busy  = 2 tx ty depth (1 + overhead * max(64/tx + 64/ty - 1, 0)) * waves / (arithmetic/SMs * efficiency)
+///           (overhead of Kepler's library: gemm.small_thread_tile_overhead)
 ///   wait  = (step_base_cycles + step_latencies * latency of the generation) / clock * max(tiles/SMs / resident, 1),  resident = registers / (128 threads)
 ///   compute = (ks + prologue) * max(busy, wait)
 ///   memory  = (traffic + 2 (split - 1) result) / (bandwidth * memory efficiency)

@@ -7,6 +7,7 @@
 #include "models/lowering/formats.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/lowering/precision.hpp"
+#include "sim/cost/fill.hpp"
 #include "sim/cost/occupancy.hpp"
 #include "sim/cost/price.hpp"
 #include "sim/cost/sustained_clock.hpp"
@@ -228,9 +229,10 @@ class Transferrer {
     } else if (blocks > 0 && blocks < std::min(from_.sm_count, to_.sm_count)) {
       factor = here.free_clock / there.free_clock;
     }
-    const Seconds fixed = std::min(kernel.duration, Seconds(profile_.kernel.fill_us * 1e-6));
-    return {fixed + (kernel.duration - fixed) * factor, TransferWay::WaveScaling, kWaveLogSd,
-            kWaveSharedLogSd};
+    const Seconds fill = fill_time(here, from_, profile_);
+    const Seconds fixed = std::min(kernel.duration, fill);
+    return {fixed * (fill_time(there, to_, profile_) / fill) + (kernel.duration - fixed) * factor,
+            TransferWay::WaveScaling, kWaveLogSd, kWaveSharedLogSd};
   }
 
   template <class T>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/cost/sustained_clock.hpp"
 #include "sim/cost/tile_gemm.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
@@ -59,6 +60,33 @@ TEST_SUITE("sim/cost/price") {
     const KernelEstimate e = estimate(stream(4, 4, 1), simple_gpu(), profile);
     CHECK(e.duration.in_us() == doctest::Approx(2.0).epsilon(0.001));
     CHECK(e.bound == Bound::Latency);
+  }
+
+  TEST_CASE("an empty kernel is a chain of instructions: slower where they and the clock are") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "kernel.fill_us", 1);
+    set_parameter(profile, "kernel.fill_latencies", 500);
+    GpuSpec gpu = simple_gpu();  // 1 GHz
+    const auto empty_us = [&] { return duration_us(stream(4, 4, 1), gpu, profile); };
+    gpu.architecture = Architecture::Volta;  // 1 us and 500 times 4 cycles
+    CHECK(empty_us() == doctest::Approx(3.0).epsilon(0.001));
+    gpu.architecture = Architecture::Kepler;  // 9 cycles
+    CHECK(empty_us() == doctest::Approx(5.5).epsilon(0.001));
+    gpu = pinned_at(gpu, 500.0_MHz);
+    CHECK(empty_us() == doctest::Approx(10.0).epsilon(0.001));
+  }
+
+  TEST_CASE("small tiles of a matrix library lose more on Kepler") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "gemm.tile_overhead", 0.25);
+    set_parameter(profile, "gemm.small_thread_tile_overhead", 1);
+    // 32x32 tiles: 64/32 + 64/32 - 1 = 3 times the overhead on 16 us.
+    GpuSpec gpu = simple_gpu();
+    CHECK(compute_us(product(32, 32, 1000, 10), gpu, profile) ==
+          doctest::Approx(16 * 1.75).epsilon(0.001));
+    gpu.architecture = Architecture::Kepler;
+    CHECK(compute_us(product(32, 32, 1000, 10), gpu, profile) ==
+          doctest::Approx(16 * 4.0).epsilon(0.001));
   }
 
   TEST_CASE("a loop of launches costs as many times one of them") {

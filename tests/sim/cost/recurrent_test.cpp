@@ -54,6 +54,25 @@ TEST_CASE("steps follow one another, and each pays for two kernels") {
         doctest::Approx(50 * (one + 6)));
 }
 
+TEST_CASE(
+    "on Kepler a step waits for every element of the inner dimension, unless it has one row") {
+  CostProfile profile = profile_without_friction();
+  set_parameter(profile, "gemm.step_base_cycles", 200);
+  set_parameter(profile, "memory.l2_share", 1);
+  GpuSpec gpu = simple_gpu();
+  const auto step_us = [&](std::int64_t rows) {
+    Kernel kernel = steps(1, rows, 320, 1000);
+    std::get<RecurrentWork>(kernel.work).may_split_k = true;
+    return estimate(kernel, gpu, profile).duration.in_us();
+  };
+  CHECK(step_us(2) < 100);
+  gpu.architecture = Architecture::Kepler;
+  // 1000 steps of 200 cycles at 1 GHz.
+  CHECK(step_us(2) == doctest::Approx(200).epsilon(0.01));
+  CHECK(step_us(8) == doctest::Approx(step_us(2)).epsilon(0.01));
+  CHECK(step_us(1) < 100);
+}
+
 TEST_CASE("cells side by side cost no more than one after the other, and at least one") {
   for (const std::int64_t hidden : {64, 256, 1024}) {
     CAPTURE(hidden);

@@ -43,8 +43,10 @@ inline CostProfile simple_profile() {
   set("clock.ceiling", 1);
   set("clock.power_exponent", 1);
   set("kernel.fill_us", 0);
+  set("kernel.fill_latencies", 0);
   set("gemm.issue", 0);
   set("gemm.tile_overhead", 0);
+  set("gemm.small_thread_tile_overhead", 0);
   set("gemm.prologue_steps", 0);
   set("gemm.wave_quantization", 1);
   set("gemm.step_base_cycles", 1);
