@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -272,6 +275,80 @@ TEST_CASE("published figures follow from the specs") {
   CHECK(catalog.find("l4").fp32_lanes_per_scheduler() == 32);
   CHECK(catalog.find("k80").registers_per_sm == 131072);
   CHECK(catalog.find("k80").dies_per_board == 2);
+}
+
+TEST_CASE("limits of an SM follow from its compute capability") {
+  struct Row {
+    int capability, lanes, threads, blocks, shared_kib, block_kib;
+    double fp64_share;  // of the FP32 rate; boards for export have less
+  };
+  // CUDA C++ Programming Guide 12.9: Technical Specifications per Compute Capability, Throughput of Native Arithmetic
+  // Instructions.
+  const Row rows[] = {
+      {30, 192, 2048, 16, 48, 48, 1. / 24},   {35, 192, 2048, 16, 48, 48, 1. / 3},
+      {37, 192, 2048, 16, 112, 48, 1. / 3},   {52, 128, 2048, 32, 96, 48, 1. / 32},
+      {60, 64, 2048, 32, 64, 48, 1. / 2},     {61, 128, 2048, 32, 96, 48, 1. / 32},
+      {70, 64, 2048, 32, 96, 96, 1. / 2},     {75, 64, 1024, 16, 64, 64, 1. / 32},
+      {80, 64, 2048, 32, 164, 163, 1. / 2},   {86, 128, 1536, 16, 100, 99, 1. / 64},
+      {89, 128, 1536, 24, 100, 99, 1. / 64},  {90, 128, 2048, 32, 228, 227, 1. / 2},
+      {100, 128, 2048, 32, 228, 227, 1. / 2}, {103, 128, 2048, 32, 228, 227, 1. / 60},
+      {120, 128, 1536, 24, 100, 99, 1. / 64},
+  };
+  const GpuCatalog catalog = GpuCatalog::embedded();
+  for (const GpuSpec& gpu : catalog.all()) {
+    CAPTURE(gpu.id);
+    const Row* row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) {
+      return r.capability == gpu.compute_capability;
+    });
+    REQUIRE(row != std::end(rows));
+    CHECK(gpu.fp32_lanes_per_sm == row->lanes);
+    CHECK(gpu.max_threads_per_sm == row->threads);
+    CHECK(gpu.max_blocks_per_sm == row->blocks);
+    CHECK(gpu.shared_memory_per_sm == Bytes(1024.0 * row->shared_kib));
+    CHECK(gpu.shared_memory_per_block == Bytes(1024.0 * row->block_kib));
+    const double fp64 = *gpu.find_peak(Precision::Fp64, MathUnit::CudaCore) / gpu.peak_fp32();
+    CHECK(fp64 < 1.05 * row->fp64_share);
+  }
+}
+
+TEST_CASE("tensor cores do a power of two of multiply-adds a clock, formats in whole ratios") {
+  const GpuCatalog catalog = GpuCatalog::embedded();
+  for (const GpuSpec& gpu : catalog.all()) {
+    const auto fp16 = gpu.find_peak(Precision::Fp16, MathUnit::TensorCore);
+    if (!fp16) continue;
+    CAPTURE(gpu.id);
+    // Documents print some rates at a clock up to 8 % below the boost clock (H100).
+    const double a_clock = *fp16 / gpu.peak_fp32() * gpu.fp32_lanes_per_sm;
+    CHECK(a_clock > 0.92 * std::exp2(std::round(std::log2(a_clock))));
+    CHECK(a_clock < 1.01 * std::exp2(std::round(std::log2(a_clock))));
+    const auto ratio = [&](Precision precision) {
+      const auto rate = gpu.find_peak(precision, MathUnit::TensorCore);
+      return rate ? *rate / *fp16 : 0.0;
+    };
+    for (const double found : {2 * ratio(Precision::Tf32), ratio(Precision::Fp8) / 2}) {
+      if (found > 0) CHECK(found == doctest::Approx(1).epsilon(0.03));
+    }
+    // Turing's and Ampere's GeForce boards halve FP16 with FP32 sums, not INT8; Blackwell Ultra gave INT8 up.
+    CHECK(ratio(Precision::Int8) < 4.1);
+  }
+}
+
+TEST_CASE("nothing in a spec is beyond what such boards are like") {
+  const GpuCatalog catalog = GpuCatalog::embedded();
+  for (const GpuSpec& gpu : catalog.all()) {
+    CAPTURE(gpu.id);
+    CHECK(gpu.base_clock <= gpu.boost_clock);
+    CHECK(gpu.application_clock <= gpu.boost_clock);
+    CHECK(gpu.idle_power.in_w() < 0.25 * gpu.tdp.in_w());
+    const double watts_per_sm = gpu.tdp.in_w() / gpu.sm_count;
+    CHECK(watts_per_sm > 1);
+    CHECK(watts_per_sm < 20);
+    const double ridge = (gpu.peak_fp32() / gpu.dram_bandwidth).in_flop_per_byte();
+    CHECK(ridge > 5);
+    CHECK(ridge < 110);
+    CHECK(gpu.l2.in_mib() * 1024 >= 16 * gpu.sm_count);
+    CHECK(gpu.nvlink_bandwidth.in_gb_per_s() <= 900);
+  }
 }
 
 TEST_CASE("words find a GPU without regard to case and separators") {
