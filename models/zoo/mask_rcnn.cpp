@@ -1,3 +1,4 @@
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ struct Regions {
   std::int64_t boxes, masks;
 };
 constexpr Regions kTraining{512, 128}, kInference{1000, 100};
+
+/// Boxes alone, or with their masks.
+enum class Heads { Boxes, BoxesAndMasks };
 
 /// Of a square with as many pixels as 800 x 1088, in whole cells of the smallest map but one: the short side is scaled to 800, and the
 /// long one of most of COCO's images is 4/3 of it, filled up to a multiple of 32.
@@ -62,11 +66,24 @@ std::int64_t count_small_ops(const BuildOptions& options, const Regions& regions
   return 180 + per_image * options.batch;
 }
 
-// torchvision/models/detection/mask_rcnn.py (maskrcnn_resnet50_fpn), after He et al., arXiv 1703.06870. The regions are as
+/// Four 3x3, twice the side, and a map for each class.
+TensorId mask_head(GraphBuilder& b, TensorId x, std::int64_t classes) {
+  for (int i = 1; i <= 4; ++i) {
+    x = conv_relu(b, "mask.fcn" + std::to_string(i), x, 256, Window::square(3, 1, 1));
+  }
+  x = b.conv_transpose("mask.conv5", x, b.weight("mask.conv5.weight", {256, 256, 2, 2}),
+                       b.weight("mask.conv5.bias", {256}), Window::square(2, 2));
+  x = b.activation("mask.conv5.relu", x, "relu", true);
+  return b.conv_layer("mask.fcn_logits", x, classes, Window::square(1), true);
+}
+
+// torchvision/models/detection/mask_rcnn.py (maskrcnn_resnet50_fpn), after He et al., arXiv 1703.06870; without masks
+// faster_rcnn.py (fasterrcnn_resnet50_fpn), after Ren et al., arXiv 1506.01497, and its pyramid. The regions are as
 // many as the heads may get. Reading them from the pyramid (RoIAlign) is an operator without a cost model, bounded by its
 // bytes.
-NetworkGraph mask_rcnn(const BuildOptions& options) {
-  const Regions regions = options.training ? kTraining : kInference;
+NetworkGraph region_cnn(const BuildOptions& options, Heads heads) {
+  Regions regions = options.training ? kTraining : kInference;
+  if (heads == Heads::Boxes) regions.masks = 0;
   const std::int64_t batch = options.batch, classes = *options.classes;
   GraphBuilder b("mask_rcnn", batch);
   b.graph().reserve(620, 300);
@@ -85,21 +102,19 @@ NetworkGraph mask_rcnn(const BuildOptions& options) {
   const TensorId scores = b.linear_layer("box.cls_score", x, classes, true);
   const TensorId boxes = b.linear_layer("box.bbox_pred", x, 4 * classes, true);
 
-  TensorId mask = regions_of("mask.roi_align", regions.masks, 14);
-  for (int i = 1; i <= 4; ++i) {
-    mask = conv_relu(b, "mask.fcn" + std::to_string(i), mask, 256, Window::square(3, 1, 1));
+  std::optional<TensorId> mask;
+  if (heads == Heads::BoxesAndMasks) {
+    mask = mask_head(b, regions_of("mask.roi_align", regions.masks, 14), classes);
   }
-  mask = b.conv_transpose("mask.conv5", mask, b.weight("mask.conv5.weight", {256, 256, 2, 2}),
-                          b.weight("mask.conv5.bias", {256}), Window::square(2, 2));
-  mask = b.activation("mask.conv5.relu", mask, "relu", true);
-  mask = b.conv_layer("mask.fcn_logits", mask, classes, Window::square(1), true);
-
   const TensorId read[] = {scores, boxes};
   b.routine("regions", read, {.ops = count_small_ops(options, regions), .waits = true});
   std::vector<TensorId>& outputs = b.graph().outputs;
   outputs.push_back(b.reshape("box.scores", scores, {batch, regions.boxes, classes}));
   outputs.push_back(b.reshape("box.boxes", boxes, {batch, regions.boxes, 4 * classes}));
-  outputs.push_back(b.reshape("mask.logits", mask, {batch, regions.masks * classes, 28, 28}));
+  if (mask) {
+    const Shape shape = {batch, regions.masks * classes, 28, 28};
+    outputs.push_back(b.reshape("mask.logits", *mask, shape));
+  }
   return std::move(b).take();
 }
 
@@ -115,7 +130,16 @@ std::vector<ZooEntry> mask_rcnn_networks() {
        .image_size = kImageSide,
        .classes = 91,
        .data_set = "coco",
-       .build = mask_rcnn},
+       .build = build<region_cnn, Heads::BoxesAndMasks>},
+      {.name = "faster_rcnn",
+       .aliases = {"fasterrcnn_resnet50_fpn"},
+       .title = "Faster R-CNN on ResNet-50 FPN",
+       .source = "torchvision 0.15, fasterrcnn_resnet50_fpn",
+       .parameters = torchvision_parameters(41'755'286),
+       .image_size = kImageSide,
+       .classes = 91,
+       .data_set = "coco",
+       .build = build<region_cnn, Heads::Boxes>},
   };
 }
 

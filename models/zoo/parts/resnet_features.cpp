@@ -8,6 +8,7 @@ namespace {
 struct Stage {
   std::int64_t planes;  ///< channels before expansion
   std::int64_t stride;
+  std::int64_t dilation = 1;  ///< of the 3x3
 };
 
 /// Adds one residual block. The sum is written over the last batch norm's output and the ReLU over
@@ -28,7 +29,8 @@ TensorId residual_block(GraphBuilder& b, const std::string& name, TensorId x,
     const std::int64_t second = layout.stride_in_first ? 1 : stage.stride;
     y = conv_bn(".conv1", ".bn1", x, width, Window::square(1, first), 1);
     y = b.activation(name + ".relu1", y, "relu", true);
-    y = conv_bn(".conv2", ".bn2", y, width, Window::square(3, second, 1), layout.groups);
+    y = conv_bn(".conv2", ".bn2", y, width,
+                Window::square(3, second, stage.dilation, stage.dilation), layout.groups);
     y = b.activation(name + ".relu2", y, "relu", true);
     y = conv_bn(".conv3", ".bn3", y, out_channels, Window::square(1), 1);
   } else {
@@ -69,7 +71,8 @@ TensorId pre_activation_block(GraphBuilder& b, const std::string& name, TensorId
 
 }  // namespace
 
-TensorId resnet_features(GraphBuilder& b, TensorId x, const ResNetLayout& layout) {
+std::vector<TensorId> resnet_stages(GraphBuilder& b, TensorId x, const ResNetLayout& layout) {
+  std::vector<TensorId> stages;
   if (layout.small_images) {
     x = b.conv_layer("conv1", x, 64, Window::square(3, 1, 1), false);
   } else {
@@ -78,15 +81,25 @@ TensorId resnet_features(GraphBuilder& b, TensorId x, const ResNetLayout& layout
   x = b.batch_norm_layer("bn1", x);
   x = b.activation("relu", x, "relu", true);
   if (!layout.small_images) x = b.max_pool("maxpool", x, Window::square(3, 2, 1));
+  std::int64_t dilation = 1;
   for (int i = 0; i < 4; ++i) {
+    const bool keeps_size = layout.dilated && i >= 2;
     for (int j = 0; j < layout.blocks[i]; ++j) {
-      const Stage stage{.planes = std::int64_t{64} << i, .stride = j == 0 ? layout.strides[i] : 1};
+      if (keeps_size && j == 1) dilation *= layout.strides[i];
+      const Stage stage{.planes = std::int64_t{64} << i,
+                        .stride = j == 0 && !keeps_size ? layout.strides[i] : 1,
+                        .dilation = dilation};
       const std::string name = "layer" + std::to_string(i + 1) + "." + std::to_string(j);
       x = layout.pre_activation ? pre_activation_block(b, name, x, stage, i == 0 && j == 0, j == 0)
                                 : residual_block(b, name, x, layout, stage);
     }
+    stages.push_back(x);
   }
-  return x;
+  return stages;
+}
+
+TensorId resnet_features(GraphBuilder& b, TensorId x, const ResNetLayout& layout) {
+  return resnet_stages(b, x, layout).back();
 }
 
 }  // namespace tracecast::zoo_builders

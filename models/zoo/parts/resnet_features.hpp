@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "models/ops.hpp"
 
@@ -16,7 +17,14 @@ struct ResNetLayout {
       false;  ///< the stage's stride sits in the first 1x1 (He et al.), not in the 3x3
   bool pre_activation = false;  ///< norm and ReLU before the convolutions; bottleneck blocks only
   bool small_images = false;    ///< stem of one 3x3 without stride or pooling, as for CIFAR
+  /// The last two stages keep the image's size: instead, the cells of their 3x3s lie 2 and 4 apart, in each stage's first
+  /// block as in the stage before.
+  bool dilated = false;
 };
+
+/// The results of a ResNet's four stages.
+[[nodiscard]] std::vector<TensorId> resnet_stages(GraphBuilder& b, TensorId x,
+                                                  const ResNetLayout& layout);
 
 /// A ResNet's stem and residual blocks, without pooling and classifier.
 [[nodiscard]] TensorId resnet_features(GraphBuilder& b, TensorId x, const ResNetLayout& layout);
