@@ -3,33 +3,10 @@
 
 #include "models/ops.hpp"
 #include "models/zoo/parts/family.hpp"
+#include "models/zoo/parts/shared_weights.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
-
-/// Weights of a network that runs several times in one step: created by the first run, in order, and read again by
-/// the others.
-class SharedWeights {
- public:
-  explicit SharedWeights(std::string name) : name_(std::move(name)) {}
-
-  /// Starts a run, whose ops are named NAME.run.
-  void start(const std::string& run) {
-    next_ = 0;
-    prefix_ = name_ + "." + run + ".";
-  }
-  [[nodiscard]] std::string op(const std::string& name) const { return prefix_ + name; }
-  TensorId get(GraphBuilder& b, const std::string& name, Shape shape) {
-    if (next_ == weights_.size())
-      weights_.push_back(b.weight(name_ + "." + name, std::move(shape)));
-    return weights_[next_++];
-  }
-
- private:
-  std::string name_, prefix_;
-  std::vector<TensorId> weights_;
-  std::size_t next_ = 0;
-};
 
 TensorId reflection_pad(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t cells) {
   const std::int64_t around[] = {0, 0, cells, cells};

@@ -308,6 +308,17 @@ TEST_CASE("CycleGAN trains both generators and both discriminators, each three t
   CHECK(train.forward_macs() == 6 * (infer.forward_macs() + judge));
 }
 
+TEST_CASE("DCGAN trains its generator once and its discriminator three times") {
+  const NetworkGraph infer = build_network("dcgan", {});
+  const NetworkGraph train = build_network("dcgan", {.training = true});
+  CHECK(infer.tensor(infer.outputs.front()).shape == Shape{1, 3, 64, 64});
+  // 16 (3 * 64 + 64 * 128 + 128 * 256 + 256 * 512 + 512) and two weights a channel of three batch norms.
+  CHECK(train.parameter_count() == 3'576'704 + 2'765'568);
+  const double judge = 16 * (3 * 64 * square(32) + 64 * 128 * square(16) + 128 * 256 * square(8) +
+                             256 * 512 * square(4) + 512);
+  CHECK(train.forward_macs() == infer.forward_macs() + 3 * judge);
+}
+
 TEST_CASE("the stride's place makes the difference between ResNet-50 v1 and v1.5") {
   // v1.5 runs the first 1x1 of stages 2 to 4 and the 3x3 of v1 at different sizes: v1 saves the 1x1
   // on three quarters of the pixels (in * width * 3/4 of the larger image).
