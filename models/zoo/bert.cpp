@@ -14,6 +14,7 @@ constexpr std::string_view kMlperf =
     "mlcommons/training_results, NVIDIA's BERT for PyTorch: --dense_seq_output, --unpad_fmha";
 constexpr std::string_view kMlperfUnfused =
     "mlcommons/training_results, NVIDIA's BERT for PyTorch: --dense_seq_output, --unpad";
+constexpr std::string_view kElectra = "Clark et al., arXiv 2003.10555; transformers 4.30";
 constexpr std::string_view kDistilBert = "Sanh et al., arXiv 1910.01108; transformers 4.30";
 
 /// Words of a sample that are predicted. Source: Devlin et al., arXiv 1810.04805, section 3.1.
@@ -25,6 +26,7 @@ enum class Variant {
   Roberta,    ///< nothing more; the pooled token is there in inference
   Distilled,  ///< no pooled token, no types of tokens; the query is scaled, not the scores
   Masked,     ///< as Bert, but predicts the masked words alone
+  Judges,     ///< whether each word was replaced (ELECTRA's discriminator), no pooled token
   Answers,  ///< fine-tuned instead: where in the text an answer begins and ends (SQuAD), no pooled token
 };
 
@@ -35,7 +37,8 @@ struct BertLayout {
   Variant variant = Variant::Bert;
   std::int64_t vocabulary = 30522;  ///< bert-base-uncased's
   std::int64_t position_rows = 512, types = 2;
-  bool fuses_attention = false;  ///< scores stay on the chip; Variant::Masked alone
+  bool fuses_attention = false;      ///< scores stay on the chip; Variant::Masked alone
+  std::int64_t embedding_width = 0;  ///< 0: the network's; else a product widens it
 };
 
 struct Bert {
@@ -112,17 +115,17 @@ struct Bert {
 
 TensorId embeddings(GraphBuilder& b, const BertLayout& layout, TensorId words, std::int64_t batch,
                     std::int64_t tokens) {
+  const std::int64_t width = b.graph().tensor(words).shape[1];
   const TensorId ids = b.input("input_ids", {batch, tokens}, true);
   TensorId x = b.embedding("embeddings.word", ids, words);
   if (layout.types > 0) {
     const TensorId types = b.input("token_type_ids", {batch, tokens}, true);
-    const TensorId type =
-        b.embedding_layer("embeddings.token_type", types, layout.types, layout.width);
+    const TensorId type = b.embedding_layer("embeddings.token_type", types, layout.types, width);
     x = b.add("embeddings.add_type", x, type);
   }
   const TensorId positions = integer_table(b, "position_ids", {1, tokens}, 8);
   const TensorId position =
-      b.embedding_layer("embeddings.position", positions, layout.position_rows, layout.width);
+      b.embedding_layer("embeddings.position", positions, layout.position_rows, width);
   x = b.add("embeddings.add_position", x, position);
   return b.layer_norm_layer("embeddings.LayerNorm", x);
 }
@@ -135,7 +138,8 @@ TensorId pooled_token(GraphBuilder& b, TensorId x) {
   return b.activation("pooler.tanh", pooled, "tanh");
 }
 
-// Hugging Face transformers 4.30, modeling_bert.py, modeling_roberta.py and modeling_distilbert.py (eager attention).
+// Hugging Face transformers 4.30, modeling_bert.py, modeling_roberta.py, modeling_distilbert.py and modeling_electra.py (eager
+// attention).
 // Inference is the network without a task's head; training predicts words, for every token, and what else the variant
 // does. BertForQuestionAnswering has its own head in both.
 NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
@@ -145,10 +149,13 @@ NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
   if (layout.variant != Variant::Distilled && layout.variant != Variant::Masked) {
     mask = b.mul("extended_mask", mask, scalar(b, "lowest"));
   }
-  const TensorId words = b.weight("embeddings.word.weight", {layout.vocabulary, layout.width});
+  const bool widens = layout.embedding_width > 0;
+  const std::int64_t embedding_width = widens ? layout.embedding_width : layout.width;
+  const TensorId words = b.weight("embeddings.word.weight", {layout.vocabulary, embedding_width});
   TensorId x = embeddings(b, layout, words, batch, tokens);
   const Bert blocks{b, layout, options.training, scalar(b, "scale"), mask};
   x = blocks.dropout("embeddings.dropout", x);
+  if (widens) x = b.linear_layer("embeddings_project", x, layout.width, true);
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layer." + std::to_string(i), x);
 
   if (layout.variant == Variant::Answers) {
@@ -156,7 +163,14 @@ NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
     return std::move(b).take();
   }
   if (!options.training) {
-    b.graph().outputs = {layout.variant == Variant::Distilled ? x : pooled_token(b, x)};
+    const bool pools = layout.variant != Variant::Distilled && layout.variant != Variant::Judges;
+    b.graph().outputs = {pools ? pooled_token(b, x) : x};
+    return std::move(b).take();
+  }
+  if (layout.variant == Variant::Judges) {
+    x = b.linear_layer("discriminator_predictions.dense", x, layout.width, true);
+    x = b.activation("discriminator_predictions.gelu", x, "gelu");
+    b.graph().outputs = {b.linear_layer("discriminator_predictions.logit", x, 1, true)};
     return std::move(b).take();
   }
   std::optional<TensorId> next;
@@ -234,6 +248,27 @@ std::vector<ZooEntry> bert_networks() {
        .seq_len = 512,
        .most_tokens = 512,
        .build = build<bert, BertLayout{6, 768, 12, Variant::Distilled, 30522, 512, 0}>},
+      {.name = "electra_small",
+       .title = "ELECTRA small, discriminator",
+       .source = kElectra,
+       .parameters = rounded(14e6, 1e6, "Clark et al., arXiv 2003.10555, table 1"),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{12, 256, 4, Variant::Judges, 30522, 512, 2, 128}>},
+      {.name = "electra_base",
+       .title = "ELECTRA base, discriminator",
+       .source = kElectra,
+       .parameters = exact(108'891'648, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{12, 768, 12, Variant::Judges}>},
+      {.name = "electra_large",
+       .title = "ELECTRA large, discriminator",
+       .source = kElectra,
+       .parameters = exact(334'092'288, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{24, 1024, 16, Variant::Judges}>},
       {.name = "roberta_base",
        .title = "RoBERTa base",
        .source = kRoberta,

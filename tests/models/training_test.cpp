@@ -59,7 +59,8 @@ bool needs_no_gradient(const NetworkGraph& graph, TensorId id) {
       if (graph.producer(input)) id = input;  // what was computed, not a mask fed from outside
     }
   }
-  return graph.tensor(id).role == TensorRole::Input;
+  const TensorRole role = graph.tensor(id).role;
+  return role == TensorRole::Input || role == TensorRole::Buffer;
 }
 
 /// Nothing reads a tensor after an op has been done in place on it.

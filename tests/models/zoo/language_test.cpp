@@ -127,6 +127,13 @@ TEST_CASE("multiply-adds follow from width, layers and tokens, and grow with the
       {"gpt2", 1024, block_macs(12, 768, 1024) + 1024 * 768. * 50257},
       {"gpt3_175b", 2048, block_macs(96, 12288, 2048) + 2048 * 12288. * 50257},
       {"opt_1.3b", 64, block_macs(24, 2048, 64) + 64 * 2048. * 50272},
+      // Two of eight experts a token, and the router.
+      {"mixtral_8x7b", 512,
+       32 * 512 * (llama_layer + 3 * 4096. * 14336 + 8 * 4096. + 2 * 512. * 4096) +
+           512 * 4096. * 32000},
+      // GPT-J and GPT-NeoX have the layers of GPT and a head of their own.
+      {"gptj_6b", 128, block_macs(28, 4096, 128) + 128 * 4096. * 50400},
+      {"bloom_560m", 128, block_macs(24, 1024, 128) + 128 * 1024. * 250880},
       {"llama3_8b", 512, 32 * 512 * (llama_layer + 2 * 512. * 4096) + 512 * 4096. * 128256},
       // Decoder layers attend twice: four more products and another pair of scores and context.
       {"transformer", 30,
