@@ -221,6 +221,34 @@ void read_compiler(const proto::FrameworkProfile::Compiler& message, std::string
 #undef TRACECAST_FIELD
 }
 
+void read_composed_batch_norm(const proto::FrameworkProfile::ComposedBatchNorm& message,
+                              std::string_view where, const proto::FrameworkProfile& whole,
+                              FrameworkProfile& p) {
+  Reader read(whole, where, p);
+  ComposedBatchNorm& c = p.composed_batch_norm.emplace();
+#define TRACECAST_FIELD(name) "composed_batch_norm." #name, message.has_##name(), message.name()
+  c.forward_sums = read.count(TRACECAST_FIELD(forward_sums), 1, 100);
+  c.backward_sums = read.count(TRACECAST_FIELD(backward_sums), 1, 100);
+  c.block_threads = read.count(TRACECAST_FIELD(block_threads), 32, 1024);
+  c.address_instructions = read.number(TRACECAST_FIELD(address_instructions), 0, 1000);
+#undef TRACECAST_FIELD
+  if (c.forward_sums > p.batch_norm_forward_passes ||
+      c.backward_sums > p.batch_norm_backward_passes) {
+    throw InputError(where, "composed_batch_norm: more sums than passes", "at most as many");
+  }
+}
+
+void read_host_pooling(const proto::FrameworkProfile::HostPooling& message, std::string_view where,
+                       const proto::FrameworkProfile& whole, FrameworkProfile& p) {
+  Reader read(whole, where, p);
+  HostPooling& h = p.host_pooling.emplace();
+#define TRACECAST_FIELD(name) "host_pooling." #name, message.has_##name(), message.name()
+  h.forward_per_cell = Seconds(read.number(TRACECAST_FIELD(forward_ns_per_cell), 0, 1e4) * 1e-9);
+  h.backward_per_cell = Seconds(read.number(TRACECAST_FIELD(backward_ns_per_cell), 0, 1e4) * 1e-9);
+  h.copy = BytesPerSecond(read.number(TRACECAST_FIELD(copy_gb_per_s), 0.01, 1e3) * 1e9);
+#undef TRACECAST_FIELD
+}
+
 /// The message of the profile that `based_on` names, with what `own` states on top.
 proto::FrameworkProfile complete(const proto::FrameworkProfile& own, std::string_view where) {
   for (const EmbeddedFile& file : embedded::framework_profiles()) {
@@ -326,6 +354,12 @@ FrameworkProfile parse_framework_profile(std::string_view text, std::string_view
   if (profile.id.empty()) throw InputError(where, "no id", "an id such as \"pytorch\"");
   read_values(message, where, profile);
   if (message.has_compiler()) read_compiler(message.compiler(), where, message, profile);
+  if (message.has_composed_batch_norm()) {
+    read_composed_batch_norm(message.composed_batch_norm(), where, message, profile);
+  }
+  if (message.has_host_pooling()) {
+    read_host_pooling(message.host_pooling(), where, message, profile);
+  }
   read_eras_and_names(message, where, profile);
   return profile;
 }

@@ -61,6 +61,24 @@ struct GraphCompiler {
   Seconds argument{};
 };
 
+/// Batch norm in training as elementary kernels: sums over each channel, and elementwise kernels with one value per
+/// channel among their operands, which together make FrameworkProfile::batch_norm_..._passes.
+struct ComposedBatchNorm {
+  int forward_sums = 1;  ///< passes that read the image, each a kernel of its own
+  int backward_sums = 1;
+  int block_threads = 1024;  ///< of a sum's block, one per channel
+  /// Per element of an elementwise kernel: its place in every operand, from strides.
+  double address_instructions = 0;
+};
+
+/// Poolings that neither the GPU's library nor the framework's own kernels do, in one thread of the host: averages, and
+/// overlapping maxima, whose windows may reach beyond the image (`ceil_mode`).
+struct HostPooling {
+  Seconds forward_per_cell{};  ///< of a window, on the reference CPU
+  Seconds backward_per_cell{};
+  BytesPerSecond copy{};  ///< images to and from pageable memory; the host waits
+};
+
 /// An older state of a framework, or its newest one.
 struct FrameworkEra {
   std::string framework;   ///< id of the profile that stands for the versions between
@@ -204,7 +222,9 @@ struct FrameworkProfile {
   Bytes
       context_memory{};  ///< what the framework loads beside the CUDA context: kernels of its libraries
 
-  std::optional<GraphCompiler> compiler;  ///< nothing: ops run one by one
+  std::optional<GraphCompiler> compiler;                 ///< nothing: ops run one by one
+  std::optional<ComposedBatchNorm> composed_batch_norm;  ///< nothing: one kernel and what is left
+  std::optional<HostPooling> host_pooling;               ///< nothing: all on the GPU
 
   std::optional<FrameworkEra> era;  ///< of older states
   /// Id of the framework that this is in a vendor's container, run by the vendor's training scripts.

@@ -78,6 +78,7 @@ struct ReductionWork {
   bool strided = false;
   /// Threads that share a contiguous row: 32 = a warp that keeps it in registers, several rows to a block; fewer: to a warp.
   int row_threads = 128;
+  int block_threads = 1024;  ///< of the block that has a strided row
 };
 /// Steps of recurrent layers, one after the other. In each step `cells` layers or directions run at the same time, each a
 /// product of its state with weights of its own and then one elementwise kernel.
@@ -149,6 +150,8 @@ struct LoweredOp {
   ChoicePolicy policy = ChoicePolicy::Autotuned;
   Bytes workspace_limit{};  ///< candidates that need more are not eligible (unless none is)
   bool host_waits = false;  ///< the host reads a result of these kernels before it goes on
+  bool runs_on_host =
+      false;  ///< with what earlier kernels left; its kernel is the result's way back
 };
 
 /// A whole step, lowered for one framework on one GPU generation; ops in dispatch order.

@@ -76,6 +76,11 @@ class Lowering {
         append(id, lower_sparse(context_, op));
         step_.ops.back().host_waits = std::get<RoutineAttributes>(op.attributes).waits;
         return;
+      case OpKind::MaxPool:
+      case OpKind::AvgPool:
+        append(id, lower_streaming(context_, op));
+        step_.ops.back().runs_on_host = pools_on_host(op, context_.framework);
+        return;
       case OpKind::EmbeddingBag:
       case OpKind::Route:
       case OpKind::Scatter:
@@ -434,6 +439,32 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {
     default:
       return time;
   }
+}
+
+bool pools_on_host(const Op& op, const FrameworkProfile& framework) {
+  if (!framework.host_pooling) return false;
+  if (op.kind != OpKind::MaxPool && op.kind != OpKind::AvgPool) return false;
+  const auto& a = std::get<PoolAttributes>(op.attributes);
+  const bool overlaps = a.stride_h < a.kernel_h || a.stride_w < a.kernel_w;
+  return a.ceil_mode && (op.kind == OpKind::AvgPool || overlaps);
+}
+
+Seconds host_pooling_time(const NetworkGraph& graph, const Op& op, const HostPooling& host) {
+  const auto& a = std::get<PoolAttributes>(op.attributes);
+  const bool is_forward = op.pass == Pass::Forward;
+  const auto elements = [&](TensorId id) {
+    return static_cast<double>(element_count(graph.tensor(id).shape));
+  };
+  const double result = elements(op.outputs.front());
+  double fetched = 0, smallest = result;
+  for (const TensorId input : op.inputs) {
+    const bool is_new = is_forward || graph.tensor(input).role == TensorRole::Gradient;
+    if (is_new) fetched += elements(input);
+    smallest = std::min(smallest, elements(input));
+  }
+  const double cells = smallest * static_cast<double>(a.kernel_h) * static_cast<double>(a.kernel_w);
+  const Bytes copied = element_size(Precision::Fp32) * (fetched + result);
+  return (is_forward ? host.forward_per_cell : host.backward_per_cell) * cells + copied / host.copy;
 }
 
 std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,

@@ -43,6 +43,13 @@ struct LoweringOptions {
 /// Launches come on top.
 [[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework);
 
+/// Whether the framework leaves this pooling, or its gradient, to the host (HostPooling).
+[[nodiscard]] bool pools_on_host(const Op& op, const FrameworkProfile& framework);
+/// Host time of such a pooling: what it reads comes from the device, `cells` of windows, its result goes back.
+/// Max pooling's gradient has the image at hand already, where the forward pass left it.
+[[nodiscard]] Seconds host_pooling_time(const NetworkGraph& graph, const Op& op,
+                                        const HostPooling& host);
+
 /// All candidates of one convolution pass that this cuDNN (major.minor) has, for callers that price
 /// single layers (validation, calibration); 99 = the newest.
 [[nodiscard]] std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,

@@ -54,6 +54,38 @@ KernelClass class_of(OpKind kind) {
                                                          : KernelClass::Normalization;
 }
 
+/// Batch norm in training as sums and elementwise kernels of two images in and one out. Each sum is a kernel that reads
+/// the image once; the vectors between them are small.
+std::vector<Kernel> composed_batch_norm(const Context& context, const Op& op,
+                                        const ComposedBatchNorm& composed) {
+  const auto& a = std::get<NormAttributes>(op.attributes);
+  const Precision data = context.formats.storage;
+  const double elements = static_cast<double>(a.rows) * static_cast<double>(a.cols);
+  const Bytes image = element_size(data) * elements;
+  const Bytes vector = element_size(data) * static_cast<double>(a.rows);
+  const bool is_forward = op.pass == Pass::Forward;
+  const int sums = is_forward ? composed.forward_sums : composed.backward_sums;
+  std::vector<Kernel> kernels(
+      static_cast<std::size_t>(sums),
+      reduction_kernel("sum", KernelClass::Normalization, op.pass, data, image, vector,
+                       {.rows = a.rows,
+                        .cols = a.cols,
+                        .passes = 1,
+                        .strided = true,
+                        .block_threads = composed.block_threads}));
+  double left = (is_forward ? context.framework.batch_norm_forward_passes
+                            : context.framework.batch_norm_backward_passes) -
+                sums;
+  for (; left > 0; left -= 3) {
+    const double share = std::min(left, 3.0) / 3;
+    Kernel step = stream_kernel("norm_step", KernelClass::Normalization, op.pass, data,
+                                image * (2 * share), image * share, elements);
+    std::get<StreamWork>(step.work).instructions_per_element = composed.address_instructions;
+    kernels.push_back(std::move(step));
+  }
+  return kernels;
+}
+
 }  // namespace
 
 std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
@@ -110,10 +142,15 @@ std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
                           .cols = a.cols,
                           .passes = is_forward ? passes.forward : passes.backward,
                           .strided = is_batch_norm};
-  kernels.push_back(reduction_kernel(is_forward ? "forward" : "backward", kernel_class, op.pass,
-                                     formats.storage, e * (is_forward ? elements : 2 * elements),
-                                     e * elements, work));
-  if (is_batch_norm) {
+  const auto& composed = context.framework.composed_batch_norm;
+  if (is_batch_norm && composed) {
+    kernels = composed_batch_norm(context, op, *composed);
+  } else {
+    kernels.push_back(reduction_kernel(is_forward ? "forward" : "backward", kernel_class, op.pass,
+                                       formats.storage, e * (is_forward ? elements : 2 * elements),
+                                       e * elements, work));
+  }
+  if (is_batch_norm && !composed) {
     // Composed of elementary kernels: two images in, one out, until the framework's count is met.
     double left = is_forward ? context.framework.batch_norm_forward_passes - passes.forward
                              : context.framework.batch_norm_backward_passes - passes.backward;

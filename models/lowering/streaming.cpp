@@ -7,6 +7,7 @@
 
 #include "models/lowering/kernels.hpp"
 #include "models/lowering/layers.hpp"
+#include "models/lowering/lower.hpp"
 
 namespace tracecast::lowering {
 namespace {
@@ -57,6 +58,10 @@ Kernel pass_through(const Context& context, const Op& op, std::string_view name,
 std::vector<Kernel> lower_pool(const Context& context, const Op& op) {
   const auto& a = std::get<PoolAttributes>(op.attributes);
   const Bytes e = element_size(context.formats.storage);
+  if (pools_on_host(op, context.framework)) {
+    return {stream_kernel("upload", KernelClass::Copy, op.pass, context.formats.storage, Bytes(0),
+                          context.output_bytes(op), context.output_elements(op))};
+  }
   const bool is_max = op.kind == OpKind::MaxPool;
   const double window = static_cast<double>(a.kernel_h) * static_cast<double>(a.kernel_w);
   const bool saves_indices = is_max && context.framework.max_pool_saves_indices;

@@ -19,7 +19,8 @@ NetworkGraph resnet(const BuildOptions& options, const ResNetLayout& layout) {
     x = b.batch_norm_layer("bn_last", x);
     x = b.activation("relu_last", x, "relu", true);
   }
-  x = b.global_avg_pool("avgpool", x);
+  x = layout.pools_up ? b.avg_pool("avgpool", x, Window::square(b.shape(x)[2]), true, false)
+                      : b.global_avg_pool("avgpool", x);
   x = b.flatten("flatten", x);
   x = b.linear_layer("fc", x, *options.classes, true);
   b.graph().outputs = {x};
@@ -87,6 +88,14 @@ std::vector<ZooEntry> resnet_networks() {
        .macs = rounded(3.8e9, 0.1e9, "He et al., arXiv 1512.03385, table 1"),
        .image_size = 224,
        .build = build<resnet, ResNetLayout{.blocks = {3, 4, 6, 3}, .stride_in_first = true}>},
+      {.name = "resnet50_caffe",
+       .title = "ResNet-50 of the authors' Caffe files: v1, poolings rounded up",
+       .source =
+           "KaimingHe/deep-residual-networks, ResNet-50; Lasagne/Recipes, modelzoo/resnet50.py",
+       .image_size = 224,
+       .build =
+           build<resnet,
+                 ResNetLayout{.blocks = {3, 4, 6, 3}, .stride_in_first = true, .pools_up = true}>},
       {.name = "resnext101_32x4d",
        .title = "ResNeXt-101 32x4d",
        .source = "Xie et al., arXiv 1611.05431, table 1",

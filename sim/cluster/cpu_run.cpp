@@ -28,6 +28,7 @@ GpuSpec device_of(const CpuNode& node) {
 
 FrameworkProfile on_cpu(FrameworkProfile framework) {
   framework.launch_per_kernel = Seconds();
+  framework.host_pooling.reset();  // a kernel like the others
   framework.dispatch_per_library_call = Seconds();
   framework.image_layout = framework.tensor_core_image_layout = ImageLayout::Nchw;
   framework.transforms_filters = false;
@@ -70,6 +71,10 @@ FrameworkProfile on_host(FrameworkProfile framework, const CpuSpec& reference,
     *cost *= slower;
   }
   if (framework.compiler) framework.compiler->argument *= slower;
+  if (framework.host_pooling) {
+    framework.host_pooling->forward_per_cell *= slower;
+    framework.host_pooling->backward_per_cell *= slower;
+  }
   return framework;
 }
 

@@ -45,7 +45,7 @@ bool same(const Work& a, const Work& b) {
   }
   const auto &x = std::get<ReductionWork>(a), &y = std::get<ReductionWork>(b);
   return x.rows == y.rows && x.cols == y.cols && x.passes == y.passes && x.strided == y.strided &&
-         x.row_threads == y.row_threads;
+         x.row_threads == y.row_threads && x.block_threads == y.block_threads;
 }
 
 bool same(const Kernel& a, const Kernel& b) {
@@ -152,12 +152,15 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
                              : is_training           ? framework.graph_ops_per_synchronization
                                                      : 0;
     const bool reads = op.kind == OpKind::Routine && priced.lowered.ops[i].host_waits;
+    const bool on_host = priced.lowered.ops[i].runs_on_host;
     const bool waits =
-        result_awaited || reads || (ops_per_wait > 0 && ops_since_wait >= ops_per_wait);
+        result_awaited || reads || on_host || (ops_per_wait > 0 && ops_since_wait >= ops_per_wait);
     result_awaited = priced.lowered.ops[i].host_waits;
     ops_since_wait = waits ? 1 : ops_since_wait + 1;
     const Seconds waking = waits ? framework.synchronization : Seconds();
-    program.ops.push_back({.dispatch = dispatch_time(op, framework) + waking,
+    const Seconds host_work =
+        on_host ? host_pooling_time(graph, op, *framework.host_pooling) : Seconds();
+    program.ops.push_back({.dispatch = dispatch_time(op, framework) + waking + host_work,
                            .first_kernel = static_cast<std::uint32_t>(program.kernels.size()),
                            .num_kernels = static_cast<std::uint32_t>(choice.estimates.size()),
                            .waits_for_gpu = waits});

@@ -85,6 +85,7 @@ struct StepProgram {
 /// Within a step the host waits for the GPU as often as the framework's profile says, each time for
 /// `synchronization` after the last kernel's end; graph ops only in graphs with backward ops: an engine that cuts those
 /// into pieces runs an inference graph as one. Source: MXNet, src/executor/graph_executor.cc, InitOpSegs (from 0.7 on).
+/// Poolings that the framework leaves to the host wait likewise and take host_pooling_time.
 /// Ops without kernels (views, updates merged into one launch, what a compiler fused) cost the host nothing.
 /// Compiled code starts when its arguments have been handed over, one by one: part of the step's overhead.
 [[nodiscard]] StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& priced,

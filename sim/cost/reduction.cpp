@@ -59,19 +59,22 @@ Roofs contiguous_rows(const Traffic& bytes, double rows, double row_bytes, doubl
   return roofs;
 }
 
-Roofs strided_rows(const Traffic& bytes, double rows, double row_bytes, double passes,
+Roofs strided_rows(const Traffic& bytes, const ReductionWork& work, double row_bytes,
                    bool is_forward, const SustainedGpu& machine, const GpuSpec& gpu,
                    const MemoryParameters& p) {
+  constexpr double kLibraryThreads = 1024;  // of the block whose rate the parameter is
+  const double rows = static_cast<double>(work.rows), threads = work.block_threads;
   Roofs roofs;
   roofs.memory =
       memory_time(bytes, rows * row_bytes, p.l2_share, machine.stream.in_si(), machine, p);
   // Two operands and their sums leave a block of the backward pass fewer loads in flight. Source: ResNet-50's batch norms
   // in data/traces/kineto (V100): 64 blocks draw 620 to 690 GB/s forward, 540 to 560 backward, 256 of them 760.
   constexpr double kBackward = 0.6;
-  const double turns = std::max(1.0, rows / resident_blocks(1024, machine, gpu));
-  const double per_clock = p.block_bytes_per_clock * (is_forward ? 1.0 : kBackward);
+  const double turns = std::max(1.0, rows / resident_blocks(threads, machine, gpu));
+  const double per_clock =
+      p.block_bytes_per_clock * threads / kLibraryThreads * (is_forward ? 1.0 : kBackward);
   const double cycles = p.block_pass_cycles + row_bytes / per_clock;
-  roofs.compute = Seconds(turns * passes * cycles / machine.free_clock.in_si());
+  roofs.compute = Seconds(turns * work.passes * cycles / machine.free_clock.in_si());
   roofs.starved = roofs.compute > roofs.memory;
   roofs.sm_share = std::min(1.0, rows / machine.sm_count);
   return roofs;
@@ -87,8 +90,8 @@ Roofs estimate_reduction(const Kernel& kernel, const ReductionWork& work,
   const double row_bytes = static_cast<double>(work.cols) * element;
   const Traffic bytes = traffic_of(kernel, work, row_bytes);
   if (work.strided) {
-    return strided_rows(bytes, rows, row_bytes, work.passes, kernel.pass == Pass::Forward, machine,
-                        gpu, profile.memory);
+    return strided_rows(bytes, work, row_bytes, kernel.pass == Pass::Forward, machine, gpu,
+                        profile.memory);
   }
   return contiguous_rows(bytes, rows, row_bytes, element, work.row_threads, machine, gpu,
                          profile.memory);

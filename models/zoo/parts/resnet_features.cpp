@@ -80,7 +80,9 @@ std::vector<TensorId> resnet_stages(GraphBuilder& b, TensorId x, const ResNetLay
   }
   x = b.batch_norm_layer("bn1", x);
   x = b.activation("relu", x, "relu", true);
-  if (!layout.small_images) x = b.max_pool("maxpool", x, Window::square(3, 2, 1));
+  if (!layout.small_images) {
+    x = b.max_pool("maxpool", x, Window::square(3, 2, layout.pools_up ? 0 : 1), layout.pools_up);
+  }
   std::int64_t dilation = 1;
   for (int i = 0; i < 4; ++i) {
     const bool keeps_size = layout.dilated && i >= 2;

@@ -772,6 +772,72 @@ TEST_SUITE("models/lowering/lower") {
                         [](const Op& op) { return op.kind == OpKind::Routine; }) == 1);
   }
 
+  TEST_CASE(
+      "a composed batch norm is sums of a pass each and elementwise kernels of what is left") {
+    const NetworkGraph graph = training(varied_network());
+    FrameworkProfile framework = find_framework("generic");
+    framework.batch_norm_update_kernels = 0;
+    framework.batch_norm_forward_passes = 6;
+    framework.batch_norm_backward_passes = 14;
+    framework.composed_batch_norm = ComposedBatchNorm{
+        .forward_sums = 2, .backward_sums = 4, .block_threads = 256, .address_instructions = 60};
+    const auto kernels = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
+    const double image = 4.0 * 4 * 16 * 16 * 16, vector = 4.0 * 16;
+    // 6 - 2 passes in kernels of up to three: 2; 14 - 4: 4.
+    CHECK(kernels.at("bn").size() == 2 + 2);
+    CHECK(bytes(kernels.at("bn")) == doctest::Approx(6 * image + 2 * vector));
+    CHECK(kernels.at("bn bwd").size() == 4 + 4);
+    CHECK(bytes(kernels.at("bn bwd")) == doctest::Approx(14 * image + 4 * vector));
+    const auto& sum = std::get<ReductionWork>(kernels.at("bn").front().work);
+    CHECK(sum.rows == 16);
+    CHECK(sum.passes == 1);
+    CHECK(sum.block_threads == 256);
+    CHECK(std::get<StreamWork>(kernels.at("bn").back().work).instructions_per_element == 60);
+  }
+
+  TEST_CASE("the host pools what rounds up and overlaps, and averages that round up") {
+    const auto on_host = [](bool is_max, std::int64_t kernel, bool ceil_mode) {
+      GraphBuilder b("pool", 2);
+      TensorId x = b.input("images", {2, 3, 13, 13});
+      const Window window = Window::square(kernel, 2);
+      b.graph().outputs = {is_max ? b.max_pool("pool", x, window, ceil_mode)
+                                  : b.avg_pool("pool", x, window, ceil_mode)};
+      const NetworkGraph graph = std::move(b).take();
+      FrameworkProfile framework = find_framework("generic");
+      CHECK_FALSE(lower(graph, framework, test::volta(), {}).ops.back().runs_on_host);
+      framework.host_pooling = HostPooling{.forward_per_cell = 1.0_us, .copy = BytesPerSecond(1e6)};
+      return lower(graph, framework, test::volta(), {}).ops.back().runs_on_host;
+    };
+    CHECK(on_host(true, 3, true));
+    CHECK_FALSE(on_host(true, 3, false));
+    CHECK_FALSE(on_host(true, 2, true));  // the framework's own kernel
+    CHECK(on_host(false, 2, true));
+    CHECK_FALSE(on_host(false, 2, false));
+  }
+
+  TEST_CASE("pooling on the host costs its cells, and copies of what it has not yet") {
+    GraphBuilder b("pool", 2);
+    TensorId x =
+        b.conv_layer("conv", b.input("images", {2, 3, 12, 12}), 4, Window::square(1), false);
+    x = b.max_pool("pool", x, Window::square(3, 2), true);
+    b.graph().outputs = {b.linear_layer("fc", b.flatten("flatten", x), 10, false)};
+    const NetworkGraph graph = training(std::move(b).take());
+    const HostPooling host{
+        .forward_per_cell = 1.0_us, .backward_per_cell = 5.0_us, .copy = BytesPerSecond(1e6)};
+    // 2 x 4 images of 12x12 become 6x6: 288 windows of 9 cells. 1 MB/s: an element of 4 bytes takes 4 us.
+    const double in = 2 * 4 * 144, out = 2 * 4 * 36;
+    for (const Op& op : graph.ops()) {
+      if (op.name == "pool") {
+        CHECK(host_pooling_time(graph, op, host).in_us() ==
+              doctest::Approx(out * 9 + 4 * (in + out)));
+      }
+      if (op.name == "pool bwd") {  // the image is there already: the gradient in, the gradient out
+        CHECK(host_pooling_time(graph, op, host).in_us() ==
+              doctest::Approx(out * 9 * 5 + 4 * (out + in)));
+      }
+    }
+  }
+
   TEST_CASE("a weight gradient that is added to the old one reads it") {
     GraphBuilder b("two", 2);
     TensorId x =

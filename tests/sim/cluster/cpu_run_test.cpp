@@ -43,6 +43,11 @@ TEST_CASE("host costs scale with the speed of one thread, and all of them do") {
           doctest::Approx(slower));
     CHECK(after.launch_per_kernel / before.launch_per_kernel == doctest::Approx(slower));
     CHECK(after.step_overhead / before.step_overhead == doctest::Approx(slower));
+    const HostPooling fast = *find_framework("theano").host_pooling,
+                      slow = *on_host(find_framework("theano"), reference, host).host_pooling;
+    CHECK(slow.forward_per_cell / fast.forward_per_cell == doctest::Approx(slower));
+    CHECK(slow.backward_per_cell / fast.backward_per_cell == doctest::Approx(slower));
+    CHECK(slow.copy == fast.copy);
   }
 }
 

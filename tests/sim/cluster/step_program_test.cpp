@@ -99,6 +99,34 @@ TEST_CASE("the framework says after how many ops the host waits, and how long wa
   }
 }
 
+TEST_CASE("an op that the host computes waits for the GPU and holds up what follows") {
+  const GpuCatalog catalog = GpuCatalog::embedded();
+  const GpuSpec& gpu = catalog.find("k40m");
+  FrameworkProfile framework = find_framework("generic");
+  const NetworkGraph graph = build_network("resnet50_caffe", {.batch = 1});
+  const auto step_of = [&] {
+    const PricedStep priced = price(lower(graph, framework, gpu, {}), gpu, default_cost_profile());
+    return build_step_program(graph, priced, framework, Seconds());
+  };
+  const StepProgram before = step_of();
+  framework.host_pooling =
+      HostPooling{.forward_per_cell = Seconds(1e-6), .copy = BytesPerSecond(1e12)};
+  const StepProgram after = step_of();
+  REQUIRE(after.ops.size() == before.ops.size());
+  Seconds more{};
+  int waits = 0;
+  for (std::size_t i = 0; i < after.ops.size(); ++i) {
+    more += after.ops[i].dispatch - before.ops[i].dispatch;
+    if (!after.ops[i].waits_for_gpu) continue;
+    ++waits;
+    CHECK(after.ops[i].num_kernels == 1);  // the result's way back
+  }
+  // 64 x 56 x 56 windows of 9 cells and 2048 of 49, a microsecond each.
+  CHECK(waits == 2);
+  CHECK(more.in_s() == doctest::Approx(1e-6 * (64 * 56 * 56 * 9 + 2048 * 49)).epsilon(0.001));
+  CHECK((simulate(after).step_time - simulate(before).step_time).in_s() >= 0.99 * more.in_s());
+}
+
 TEST_CASE("every launch and the step's overhead cost host time") {
   StepProgram program = even_program(10, 1.0_us, 10.0_us);
   program.launch = 5.0_us;

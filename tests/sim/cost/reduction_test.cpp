@@ -83,6 +83,23 @@ TEST_SUITE("sim/cost/reduction") {
     CHECK(e.sm_share == doctest::Approx(0.1));
   }
 
+  TEST_CASE("a smaller block has fewer loads in flight, and more of them fit") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "memory.block_bytes_per_clock", 10);
+    // 256 threads for 1024: 4 MB at 2.5 B x 1 GHz = 1.6 ms.
+    CHECK(duration_us(
+              rows_of(
+                  {.rows = 1, .cols = 1000000, .passes = 1, .strided = true, .block_threads = 256}),
+              profile) == doctest::Approx(1600.0).epsilon(0.001));
+    // 10 SMs hold 80 of them, 2048 threads each: 2000 channels are 25 turns of 1000 cycles.
+    set_parameter(profile, "memory.block_bytes_per_clock", 1000);
+    set_parameter(profile, "memory.block_pass_cycles", 1000);
+    Kernel kernel = stream(4, 4, 1);
+    kernel.work =
+        ReductionWork{.rows = 2000, .cols = 1, .passes = 1, .strided = true, .block_threads = 256};
+    CHECK(duration_us(kernel, profile) == doctest::Approx(25.0).epsilon(0.01));
+  }
+
   TEST_CASE("many short rows of a batch norm wait for the latency of their blocks") {
     // 10 SMs hold 20 blocks of 1024 threads: 2000 channels are 100 turns of 3 passes of 1000 cycles at 1 GHz.
     CostProfile profile = simple_profile();
