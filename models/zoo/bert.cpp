@@ -37,8 +37,8 @@ struct BertLayout {
   Variant variant = Variant::Bert;
   std::int64_t vocabulary = 30522;  ///< bert-base-uncased's
   std::int64_t position_rows = 512, types = 2;
-  bool fuses_attention = false;      ///< scores stay on the chip; Variant::Masked alone
   std::int64_t embedding_width = 0;  ///< 0: the network's; else a product widens it
+  bool fuses_attention = false;      ///< scores stay on the chip; Variant::Masked alone
 };
 
 struct Bert {
