@@ -53,6 +53,7 @@ void read_program(const Message& m, SourcedReader& read, JobSpec& spec) {
 
 void read_loop(const Message& m, SourcedReader& read, LoopWork& loop) {
   TRACECAST_TAKE(loop.waits_at_end, count, waits_at_end, 0, 1000);
+  TRACECAST_TAKE(loop.waits_within_forward, count, waits_within_forward, 0, 1000);
   TRACECAST_TAKE(loop.waits_after_forward, count, waits_after_forward, 0, 1000);
   TRACECAST_TAKE(loop.waits_per_update, flag, waits_per_update);
   TRACECAST_TAKE(loop.steps_per_report, count, steps_per_report, 0, 1000);

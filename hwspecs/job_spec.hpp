@@ -27,7 +27,9 @@ struct PaddedLengths {
 struct LoopWork {
   int waits_at_end =
       0;  ///< results read back after the update: the host begins no step before the GPU is done
-  int waits_after_forward = 0;    ///< read back between the forward and the backward pass
+  int waits_after_forward = 0;  ///< read back between the forward and the backward pass
+  /// Read back on the way through the forward pass, at equal distances: what the loop does by itself falls between.
+  int waits_within_forward = 0;
   bool waits_per_update = false;  ///< one value per parameter read back before the updates
   /// Once in so many steps results are read back after the update, to be printed; 0: never. Counts where one process
   /// trains on several GPUs (sim/cluster/replicas.hpp): on one GPU a wait of the host in ten steps changes nothing.

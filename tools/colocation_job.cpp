@@ -10,6 +10,18 @@ namespace {
 
 int processes_of(const Job& job) { return job.program ? job.program->loop.processes : 1; }
 
+/// Ops of the program before the first that is not of the forward pass.
+std::size_t count_forward_ops(const Prediction& prediction) {
+  const StepProgram& program = prediction.program;
+  const auto is_forward = [&](const ProgramOp& op) {
+    const ProgramKernel& kernel = program.kernels[op.first_kernel];
+    return prediction.priced.choices[kernel.op].candidate->kernels[kernel.kernel].pass ==
+           Pass::Forward;
+  };
+  return static_cast<std::size_t>(
+      std::find_if_not(program.ops.begin(), program.ops.end(), is_forward) - program.ops.begin());
+}
+
 Interval scaled(const Interval& interval, double factor) {
   return {.value = interval.value * factor,
           .low = interval.low * factor,
@@ -20,15 +32,15 @@ Interval scaled(const Interval& interval, double factor) {
 
 ColocatedJob colocated(const Job& job, const Prediction& prediction, std::size_t gpu) {
   ColocatedJob result{.program = at_full_speed(prediction),
-                      .demands = kernel_demands(prediction.priced, prediction.program),
+                      .demands = {},
                       .device_memory = prediction.memory.needed,
                       .processes = processes_of(job),
                       .gpu = gpu};
   if (job.program) {
-    const std::size_t shown =
-        show_loop_kernels(job.program->loop, job.framework, loop_context(job), result.program);
-    result.demands.insert(result.demands.begin(), shown, {.sm_share = 0.01, .dram_share = 0});
+    show_loop_kernels(job.program->loop, job.framework, loop_context(job),
+                      count_forward_ops(prediction), result.program);
   }
+  result.demands = kernel_demands(prediction.priced, result.program);
   return result;
 }
 

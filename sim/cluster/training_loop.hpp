@@ -17,7 +17,7 @@ struct LoopContext {
 };
 
 /// Host time of the loop between two steps, waits included.
-///   cycles / core speed + samples * (ops * dispatch + kernels * launch) + waits * wake
+///   cycles / core speed + samples * (ops * dispatch + kernels * launch) + waits at the end and within * wake
 ///   + weight copies * weights / copy rate
 /// wake: the framework's `synchronization`, at least kWake.
 [[nodiscard]] Seconds time_between_steps(const LoopWork& loop, const FrameworkProfile& framework,
@@ -33,8 +33,11 @@ inline constexpr Seconds kWake = Seconds(30e-6);
                                        const LoopContext& context);
 
 /// Takes the loop's own ops out of the program's step overhead and puts them before the step's, with a kernel each of
-/// the length of the program's shortest: what neighbours on the GPU see of them. Returns their number.
+/// the length of the program's shortest: what neighbours on the GPU see of them. Where results are read back within the
+/// forward pass, its first `forward_ops` ops are cut into as many equal parts; before each the host waits for the GPU and
+/// does its part of the loop's ops and of its other work. Returns the number of the loop's ops.
 std::size_t show_loop_kernels(const LoopWork& loop, const FrameworkProfile& framework,
-                              const LoopContext& context, StepProgram& program);
+                              const LoopContext& context, std::size_t forward_ops,
+                              StepProgram& program);
 
 }  // namespace tracecast

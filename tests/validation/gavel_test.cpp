@@ -84,7 +84,8 @@ TEST_CASE("training programs rank GPUs and counts as measured") {
   CHECK(sum / static_cast<double>(rows.size()) >= 0.9);
 }
 
-// What is reached, over all rows; sim/cluster/notes say how far each set is. A constant for each set and GPU is 1.
+// Bound: the goal, a quarter below the best constant of each set and GPU, over all rows; sim/cluster/notes say how far each
+// set is.
 TEST_CASE("pairs on a GPU are predicted better than by the best constant of their set and GPU") {
   const auto table = test::find_data("jobs/gavel_colocation.csv");
   if (!table) return;
@@ -108,7 +109,7 @@ TEST_CASE("pairs on a GPU are predicted better than by the best constant of thei
     ours += error;
     constants += of_constant;
   }
-  CHECK(ours / constants <= 0.80);
+  CHECK(ours / constants <= 0.75);
 }
 
 TEST_SUITE_END();
