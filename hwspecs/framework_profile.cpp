@@ -181,6 +181,7 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.differentiates_input = read.flag(TRACECAST_FIELD(differentiates_input));
   p.copies_first_gradient = read.flag(TRACECAST_FIELD(copies_first_gradient));
   p.adds_weight_gradients_in_place = read.flag(TRACECAST_FIELD(adds_weight_gradients_in_place));
+  p.adds_gradients_in_convolutions = read.flag(TRACECAST_FIELD(adds_gradients_in_convolutions));
 
   p.mixed_wide_ops = read.words(TRACECAST_FIELD(mixed_wide_ops));
   p.mixed_reuses_casts = read.flag(TRACECAST_FIELD(mixed_reuses_casts));

@@ -190,6 +190,8 @@ struct FrameworkProfile {
   bool copies_first_gradient = false;
   /// Library calls add a weight's gradient to what was there (beta 1), which they read.
   bool adds_weight_gradients_in_place = false;
+  /// Where a tensor has several readers, a convolution adds its gradient to what is there on the way out.
+  bool adds_gradients_in_convolutions = false;
 
   // Updates.
   bool allows_tf32 = true;  ///< fp32 code may run as TF32 where that is the default

@@ -8,6 +8,7 @@
 
 #include "models/lowering/convolution.hpp"
 #include "models/lowering/fusion.hpp"
+#include "models/lowering/gradient_fusion.hpp"
 #include "models/lowering/kernels.hpp"
 #include "models/lowering/layers.hpp"
 #include "models/lowering/normalization_fusion.hpp"
@@ -35,6 +36,9 @@ class Lowering {
       const bool folds = context_.framework.folds_inference_batch_norm && !context_.is_training;
       norm_fusion_ = folds ? lowering::fuse_sums_into_convolutions(context_.graph)
                            : lowering::fuse_residual_sums(context_.graph);
+    }
+    if (context_.framework.adds_gradients_in_convolutions && context_.is_training) {
+      gradient_fusion_ = lowering::fuse_gradient_sums(context_.graph);
     }
     step_.ops.reserve(ops.size());
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
@@ -87,6 +91,9 @@ class Lowering {
         return append(id, lower_sparse(context_, op));
       case OpKind::Binary:
       case OpKind::Activation:
+        if (gradient_fusion_ && gradient_fusion_->is_fused_sum[id.index]) {
+          return append(id, std::vector<Kernel>{});
+        }
         if (is_fused(id, op)) {
           fused_[id.index] = true;
           return append(id, std::vector<Kernel>{});
@@ -230,11 +237,12 @@ class Lowering {
     });
     if (context_.framework.pads_uneven_images) even_out_padding(lowered, a, pass);
     add_surroundings(lowered, op, a);
-    if (norm_fusion_ && norm_fusion_->adds_residual[id.index]) read_residual(lowered, op);
+    if (norm_fusion_ && norm_fusion_->adds_residual[id.index]) read_addend(lowered, op);
+    if (gradient_fusion_ && gradient_fusion_->adds_gradient[id.index]) read_addend(lowered, op);
   }
 
-  /// The residual is added on the way out: the last kernel of every candidate reads it.
-  void read_residual(LoweredOp& lowered, const Op& op) const {
+  /// A residual or an earlier gradient is added on the way out: the last kernel of every candidate reads it.
+  void read_addend(LoweredOp& lowered, const Op& op) const {
     const Bytes image = element_size(context_.formats.storage) * context_.output_elements(op);
     for (Candidate& candidate : lowered.candidates) {
       if (!candidate.kernels.empty()) candidate.kernels.back().read += image;
@@ -370,6 +378,7 @@ class Lowering {
   std::set<std::pair<TensorId, Precision>> cast_done_;
   std::vector<bool> fused_;
   std::optional<lowering::NormalizationFusion> norm_fusion_;
+  std::optional<lowering::GradientFusion> gradient_fusion_;
   bool updates_done_ = false, scaling_done_ = false;
 };
 

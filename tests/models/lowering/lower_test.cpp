@@ -159,6 +159,42 @@ TEST_SUITE("models/lowering/lower") {
     CHECK(before - after == doctest::Approx(6 * image - 2 * bits));
   }
 
+  TEST_CASE("a convolution may add its gradient to the one that is there") {
+    GraphBuilder b("residual", 2);
+    const TensorId in = b.input("images", {2, 8, 16, 16});
+    const TensorId x = b.conv_layer("first", in, 8, Window::square(3, 1, 1), false);
+    const TensorId y = b.conv_layer("second", x, 8, Window::square(3, 1, 1), false);
+    const TensorId sum = b.add("sum", y, x);
+    b.graph().outputs = {b.linear_layer("logits", b.flatten("flat", sum), 10, false)};
+    const NetworkGraph graph = training(std::move(b).take());
+
+    FrameworkProfile framework = find_framework("mxnet");
+    const LoweredStep apart = lower(graph, framework, test::volta(), {});
+    framework.adds_gradients_in_convolutions = true;
+    const LoweredStep fused = lower(graph, framework, test::volta(), {});
+    REQUIRE(apart.ops.size() == fused.ops.size());
+    const double image = 4.0 * 2 * 8 * 16 * 16;
+    int sums = 0, convolutions = 0;
+    for (std::size_t i = 0; i < apart.ops.size(); ++i) {
+      const Op& op = graph.op(apart.ops[i].op);
+      const double before = bytes(apart.ops[i].candidates.front().kernels);
+      const double after = bytes(fused.ops[i].candidates.front().kernels);
+      if (op.kind == OpKind::Binary && op.pass == Pass::Backward && before > 0) {
+        ++sums;  // two images read, one written
+        CHECK(before == doctest::Approx(3 * image));
+        CHECK(after == 0);
+      } else if (op.kind == OpKind::Conv && after > before) {
+        ++convolutions;
+        CHECK(op.pass == Pass::BackwardData);
+        CHECK(after - before == doctest::Approx(image));
+      } else {
+        CHECK(after == before);
+      }
+    }
+    CHECK(sums == 1);
+    CHECK(convolutions == 1);
+  }
+
   TEST_CASE("an engine that folds batch norms adds the residual in the convolution's epilogue") {
     GraphBuilder b("residual", 2);
     const TensorId in = b.input("images", {2, 8, 16, 16});
