@@ -112,6 +112,8 @@ TEST_SUITE("models/lowering/lower") {
         REQUIRE_FALSE(lowered.candidates.empty());
         const bool may_be_empty =
             op.kind == OpKind::Reshape || profile.compiler ||
+            (op.kind == OpKind::Binary && op.pass == Pass::Backward &&
+             profile.adds_gradients_in_convolutions) ||
             (op.kind == OpKind::Activation &&
              (profile.fuses_activations || profile.fuses_batch_norm_activation));
         for (const Candidate& candidate : lowered.candidates) {
