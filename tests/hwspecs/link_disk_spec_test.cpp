@@ -9,9 +9,6 @@ TEST_SUITE_BEGIN("hwspecs/link_spec, disk_spec");
 namespace tracecast {
 namespace {
 
-using test::input_error;
-using test::replace;
-
 const std::string kLink = R"spec(id: "wire"
 name: "Wire"
 sources { key: "us" title: "This test" where: "kLink" }
@@ -41,7 +38,8 @@ TEST_CASE("a link keeps its rates in SI; efficiency stays open where no document
 
 TEST_CASE("a wrong link or disk is refused in one line") {
   const auto link = [](const char* from, const char* to) {
-    return input_error([&] { (void)load_link_spec(replace(kLink, from, to), "x.textproto"); });
+    return test::input_error(
+        [&] { (void)load_link_spec(test::replace(kLink, from, to), "x.textproto"); });
   };
   CHECK(link("gb_per_s { value: 12.5", "gb_per_s { value: -1").find(":5:") != std::string::npos);
   CHECK(link("PCIE", "PCI").find("nearest: PCIE") != std::string::npos);
@@ -51,7 +49,8 @@ TEST_CASE("a wrong link or disk is refused in one line") {
              "latency_us { value: 2 source: \"us\" } efficiency { value: 1.5 source: \"us\" }")
             .find("efficiency 1.5") != std::string::npos);
   const auto disk = [](const char* from, const char* to) {
-    return input_error([&] { (void)load_disk_spec(replace(kDisk, from, to), "x.textproto"); });
+    return test::input_error(
+        [&] { (void)load_disk_spec(test::replace(kDisk, from, to), "x.textproto"); });
   };
   // 409.6 MB/s are 100 000 reads of 4 KiB a second; a tenth more is let pass.
   CHECK(disk("90000", "110000") == "accepted");

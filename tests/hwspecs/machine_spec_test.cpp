@@ -14,9 +14,6 @@ TEST_SUITE_BEGIN("hwspecs/machine_spec");
 namespace tracecast {
 namespace {
 
-using test::input_error;
-using test::replace;
-
 /// Two sockets; gpu0 behind a switch, gpu1 straight on the second socket; two NVLinks between them.
 const std::string kBox = R"spec(id: "box"
 name: "Box"
@@ -88,15 +85,17 @@ TEST_CASE("a wrong machine is refused in one line that names the field") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);
-    const std::string text = replace(kBox, row.from, row.to);
-    const std::string error = input_error([&] { (void)load_machine_spec(text, "x.textproto"); });
+    const std::string text = test::replace(kBox, row.from, row.to);
+    const std::string error =
+        test::input_error([&] { (void)load_machine_spec(text, "x.textproto"); });
     CAPTURE(error);
     CHECK(error.starts_with("x.textproto"));
     CHECK(error.find(row.tells) != error.npos);
     CHECK(error.find('\n') == error.npos);
   }
-  const std::string zero = replace(kBox, "id: \"nvlink2\" count: 2", "id: \"nvlink2\" count: 0");
-  CHECK(input_error([&] { (void)load_machine_spec(zero, "x"); }).find("count 0") !=
+  const std::string zero =
+      test::replace(kBox, "id: \"nvlink2\" count: 2", "id: \"nvlink2\" count: 0");
+  CHECK(test::input_error([&] { (void)load_machine_spec(zero, "x"); }).find("count 0") !=
         std::string::npos);
 }
 
@@ -107,7 +106,7 @@ TEST_CASE("a truncated or damaged machine is read or refused, never more") {
     for (int flips = 0; flips < 3 && !text.empty(); ++flips) {
       text[random.next() % text.size()] ^= static_cast<char>(1u << (random.next() % 8));
     }
-    const std::string error = input_error([&] { (void)load_machine_spec(text, "x"); });
+    const std::string error = test::input_error([&] { (void)load_machine_spec(text, "x"); });
     CHECK(error.find('\n') == error.npos);
   }
 }
