@@ -55,29 +55,17 @@ NetworkGraph convnext(const BuildOptions& options, const ConvNextLayout& layout)
   return std::move(b).take();
 }
 
-template <ConvNextLayout layout>
-ZooEntry entry(std::string_view name, std::string_view title, std::int64_t parameters,
-               double gmacs) {
-  return {.name = name,
-          .title = title,
-          .source = "torchvision 0.15",
-          .parameters = torchvision_parameters(parameters),
-          .macs = torchvision_gmacs(gmacs),
-          .image_size = 224,
-          .build = build<convnext, layout>};
-}
-
 }  // namespace
 
 std::vector<ZooEntry> convnext_networks() {
   return {
-      entry<ConvNextLayout{{96, 192, 384, 768}, {3, 3, 9, 3}}>("convnext_tiny", "ConvNeXt tiny",
-                                                               28'589'128, 4.46),
-      entry<ConvNextLayout{{96, 192, 384, 768}, {3, 3, 27, 3}}>("convnext_small", "ConvNeXt small",
-                                                                50'223'688, 8.68),
-      entry<ConvNextLayout{{128, 256, 512, 1024}, {3, 3, 27, 3}}>("convnext_base", "ConvNeXt base",
-                                                                  88'591'464, 15.36),
-      entry<ConvNextLayout{{192, 384, 768, 1536}, {3, 3, 27, 3}}>(
+      torchvision_entry<convnext, ConvNextLayout{{96, 192, 384, 768}, {3, 3, 9, 3}}>(
+          "convnext_tiny", "ConvNeXt tiny", 28'589'128, 4.46),
+      torchvision_entry<convnext, ConvNextLayout{{96, 192, 384, 768}, {3, 3, 27, 3}}>(
+          "convnext_small", "ConvNeXt small", 50'223'688, 8.68),
+      torchvision_entry<convnext, ConvNextLayout{{128, 256, 512, 1024}, {3, 3, 27, 3}}>(
+          "convnext_base", "ConvNeXt base", 88'591'464, 15.36),
+      torchvision_entry<convnext, ConvNextLayout{{192, 384, 768, 1536}, {3, 3, 27, 3}}>(
           "convnext_large", "ConvNeXt large", 197'767'336, 34.36),
   };
 }

@@ -61,51 +61,42 @@ NetworkGraph regnet(const BuildOptions& options, const RegNetLayout& layout) {
   return std::move(b).take();
 }
 
-template <RegNetLayout layout>
-ZooEntry entry(std::string_view name, std::string_view title, std::int64_t parameters,
-               double gmacs) {
-  return {.name = name,
-          .title = title,
-          .source = "torchvision 0.15",
-          .parameters = torchvision_parameters(parameters),
-          .macs = torchvision_gmacs(gmacs),
-          .image_size = 224,
-          .build = build<regnet, layout>};
-}
-
 constexpr std::array<int, 4> same(int width) { return {width, width, width, width}; }
 
 }  // namespace
 
 std::vector<ZooEntry> regnet_networks() {
   return {
-      entry<RegNetLayout{{32, 64, 160, 400}, {1, 2, 7, 12}, same(16), false}>(
+      torchvision_entry<regnet, RegNetLayout{{32, 64, 160, 400}, {1, 2, 7, 12}, same(16), false}>(
           "regnet_x_400mf", "RegNetX 400 MF", 5'495'976, 0.41),
-      entry<RegNetLayout{{64, 128, 288, 672}, {1, 3, 7, 5}, same(16), false}>(
+      torchvision_entry<regnet, RegNetLayout{{64, 128, 288, 672}, {1, 3, 7, 5}, same(16), false}>(
           "regnet_x_800mf", "RegNetX 800 MF", 7'259'656, 0.80),
-      entry<RegNetLayout{{72, 168, 408, 912}, {2, 4, 10, 2}, same(24), false}>(
+      torchvision_entry<regnet, RegNetLayout{{72, 168, 408, 912}, {2, 4, 10, 2}, same(24), false}>(
           "regnet_x_1.6gf", "RegNetX 1.6 GF", 9'190'136, 1.60),
-      entry<RegNetLayout{{96, 192, 432, 1008}, {2, 6, 15, 2}, same(48), false}>(
+      torchvision_entry<regnet, RegNetLayout{{96, 192, 432, 1008}, {2, 6, 15, 2}, same(48), false}>(
           "regnet_x_3.2gf", "RegNetX 3.2 GF", 15'296'552, 3.18),
-      entry<RegNetLayout{{80, 240, 720, 1920}, {2, 5, 15, 1}, {80, 120, 120, 120}, false}>(
+      torchvision_entry<
+          regnet, RegNetLayout{{80, 240, 720, 1920}, {2, 5, 15, 1}, {80, 120, 120, 120}, false}>(
           "regnet_x_8gf", "RegNetX 8 GF", 39'572'648, 7.99),
-      entry<RegNetLayout{{256, 512, 896, 2048}, {2, 6, 13, 1}, same(128), false}>(
+      torchvision_entry<regnet,
+                        RegNetLayout{{256, 512, 896, 2048}, {2, 6, 13, 1}, same(128), false}>(
           "regnet_x_16gf", "RegNetX 16 GF", 54'278'536, 15.94),
-      entry<RegNetLayout{{336, 672, 1344, 2520}, {2, 7, 13, 1}, same(168), false}>(
+      torchvision_entry<regnet,
+                        RegNetLayout{{336, 672, 1344, 2520}, {2, 7, 13, 1}, same(168), false}>(
           "regnet_x_32gf", "RegNetX 32 GF", 107'811'560, 31.74),
-      entry<RegNetLayout{{48, 104, 208, 440}, {1, 3, 6, 6}, same(8)}>(
+      torchvision_entry<regnet, RegNetLayout{{48, 104, 208, 440}, {1, 3, 6, 6}, same(8)}>(
           "regnet_y_400mf", "RegNetY 400 MF", 4'344'144, 0.40),
-      entry<RegNetLayout{{64, 144, 320, 784}, {1, 3, 8, 2}, same(16)}>(
+      torchvision_entry<regnet, RegNetLayout{{64, 144, 320, 784}, {1, 3, 8, 2}, same(16)}>(
           "regnet_y_800mf", "RegNetY 800 MF", 6'432'512, 0.83),
-      entry<RegNetLayout{{48, 120, 336, 888}, {2, 6, 17, 2}, same(24)}>(
+      torchvision_entry<regnet, RegNetLayout{{48, 120, 336, 888}, {2, 6, 17, 2}, same(24)}>(
           "regnet_y_1.6gf", "RegNetY 1.6 GF", 11'202'430, 1.61),
-      entry<RegNetLayout{{72, 216, 576, 1512}, {2, 5, 13, 1}, same(24)}>(
+      torchvision_entry<regnet, RegNetLayout{{72, 216, 576, 1512}, {2, 5, 13, 1}, same(24)}>(
           "regnet_y_3.2gf", "RegNetY 3.2 GF", 19'436'338, 3.18),
-      entry<RegNetLayout{{224, 448, 896, 2016}, {2, 4, 10, 1}, same(56)}>(
+      torchvision_entry<regnet, RegNetLayout{{224, 448, 896, 2016}, {2, 4, 10, 1}, same(56)}>(
           "regnet_y_8gf", "RegNetY 8 GF", 39'381'472, 8.47),
-      entry<RegNetLayout{{224, 448, 1232, 3024}, {2, 4, 11, 1}, same(112)}>(
+      torchvision_entry<regnet, RegNetLayout{{224, 448, 1232, 3024}, {2, 4, 11, 1}, same(112)}>(
           "regnet_y_16gf", "RegNetY 16 GF", 83'590'140, 15.91),
-      entry<RegNetLayout{{232, 696, 1392, 3712}, {2, 5, 12, 1}, same(232)}>(
+      torchvision_entry<regnet, RegNetLayout{{232, 696, 1392, 3712}, {2, 5, 12, 1}, same(232)}>(
           "regnet_y_32gf", "RegNetY 32 GF", 145'046'770, 32.28),
   };
 }

@@ -71,15 +71,11 @@ NetworkGraph segmentation(const BuildOptions& options, const SegmentationLayout&
 template <SegmentationLayout layout>
 ZooEntry entry(std::string_view name, std::string_view title, std::int64_t parameters,
                double gmacs) {
-  return {.name = name,
-          .title = title,
-          .source = "torchvision 0.15",
-          .parameters = torchvision_parameters(parameters),
-          .macs = torchvision_gmacs(gmacs),
-          .image_size = 520,
-          .classes = 21,
-          .data_set = "coco",
-          .build = build<segmentation, layout>};
+  ZooEntry entry = torchvision_entry<segmentation, layout>(name, title, parameters, gmacs);
+  entry.image_size = 520;
+  entry.classes = 21;
+  entry.data_set = "coco";
+  return entry;
 }
 
 }  // namespace

@@ -28,6 +28,18 @@ NetworkGraph build(const BuildOptions& options) {
 [[nodiscard]] inline Published torchvision_gmacs(double giga) {
   return rounded(giga * 1e9, 0.01e9, "torchvision 0.15, GFLOPS of the weights");
 }
+/// A torchvision network of that family with the counts that torchvision prints.
+template <auto family, auto layout>
+[[nodiscard]] ZooEntry torchvision_entry(std::string_view name, std::string_view title,
+                                         std::int64_t parameters, double gmacs) {
+  return {.name = name,
+          .title = title,
+          .source = "torchvision 0.15",
+          .parameters = torchvision_parameters(parameters),
+          .macs = torchvision_gmacs(gmacs),
+          .image_size = 224,
+          .build = build<family, layout>};
+}
 /// Parameters of the checkpoints of Hugging Face transformers, tied weights once.
 inline constexpr std::string_view kCheckpoint =
     "Hugging Face transformers, checkpoint of that name";
