@@ -167,6 +167,8 @@ struct FrameworkProfile {
   double batch_norm_backward_passes = 5;
   /// Small kernels per batch norm and training step for its running statistics.
   int batch_norm_update_kernels = 0;
+  /// Each of them is an op of its own to the host.
+  bool batch_norm_updates_are_ops = false;
   /// Max pool writes 8-byte indices and its gradient reads them instead of x and y.
   bool max_pool_saves_indices = false;
   /// Share of memory transactions that its gradient, a gather over windows, makes use of.

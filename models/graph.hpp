@@ -142,7 +142,7 @@ struct ReduceAttributes {
   std::int64_t rows = 1, cols = 1;  ///< `rows` results, each over `cols` elements
 };
 struct OptimizerAttributes {
-  std::string name;  ///< "sgd", "momentum", "adam", ...
+  std::string name;  ///< "sgd", "momentum", "adam", ...; "none": the gradient is kept, no update
   int states = 0;    ///< tensors of the weight's size besides weight and gradient
 };
 /// What a recurrent layer computes at each time step.

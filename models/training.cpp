@@ -14,6 +14,7 @@ namespace {
 int state_count(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::Sgd:
+    case OptimizerKind::None:
       return 0;
     case OptimizerKind::Momentum:
     case OptimizerKind::Adagrad:
@@ -601,6 +602,8 @@ std::string_view to_string(OptimizerKind kind) {
       return "rmsprop";
     case OptimizerKind::Adadelta:
       return "adadelta";
+    case OptimizerKind::None:
+      return "none";
   }
   return "?";
 }
@@ -608,7 +611,7 @@ std::string_view to_string(OptimizerKind kind) {
 std::optional<OptimizerKind> find_optimizer(std::string_view name) {
   for (const OptimizerKind kind :
        {OptimizerKind::Sgd, OptimizerKind::Momentum, OptimizerKind::Adam, OptimizerKind::Adagrad,
-        OptimizerKind::RmsProp, OptimizerKind::Adadelta}) {
+        OptimizerKind::RmsProp, OptimizerKind::Adadelta, OptimizerKind::None}) {
     if (to_string(kind) == name) return kind;
   }
   return std::nullopt;

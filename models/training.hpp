@@ -13,6 +13,7 @@ enum class OptimizerKind {
   Adagrad,   ///< sum of squares (Duchi et al., JMLR 12, 2011); one state
   RmsProp,   ///< mean square and momentum (Tieleman and Hinton, 2012); two states
   Adadelta,  ///< mean squares of gradients and updates (Zeiler, arXiv 1212.5701); two states
+  None,      ///< gradients are kept and nothing is updated, as benchmarks do that run no optimizer
 };
 [[nodiscard]] std::string_view to_string(OptimizerKind kind);  ///< "sgd", "rmsprop", ...
 [[nodiscard]] std::optional<OptimizerKind> find_optimizer(std::string_view name);

@@ -227,7 +227,7 @@ void take_program(Job& job) {
 /// The waits and the host's work of the program's loop.
 void enter_loop(Job& job, const Sources& sources) {
   const JobSpec& spec = *job.program;
-  if (spec.autotunes_convolutions) {
+  if (spec.autotunes_convolutions && !job.options.cudnn_benchmark) {
     job.framework.autotunes_convolutions = *spec.autotunes_convolutions;
   }
   if (spread_of(spec).decays_weights && job.framework.weight_decay == WeightDecay::None) {
@@ -400,6 +400,7 @@ Job make_job(const JobOptions& options, const Sources& sources) {
   job.options = options;
   const JobOptions& o = job.options;
   if (o.network.starts_with(kJobPrefix)) take_program(job);
+  if (o.date.empty()) job.options.date = month_of_container(o.framework_version).value_or("");
   if (o.batch < 1 || o.batch > kMostBatch) {
     throw InputError("--batch", std::to_string(o.batch), "1 to 1000000 samples");
   }
@@ -413,8 +414,8 @@ Job make_job(const JobOptions& options, const Sources& sources) {
   }
   job.phase = *phase;
   if (!find_optimizer(o.optimizer)) {
-    const std::vector<std::string> names{"sgd",     "momentum", "adam",
-                                         "adagrad", "rmsprop",  "adadelta"};
+    const std::vector<std::string> names{"sgd",     "momentum", "adam", "adagrad",
+                                         "rmsprop", "adadelta", "none"};
     throw InputError("--optimizer", "\"" + o.optimizer + "\"",
                      describe_choices(o.optimizer, names));
   }
@@ -430,6 +431,7 @@ Job make_job(const JobOptions& options, const Sources& sources) {
   job.framework = o.xla ? take_framework(find_compiled_framework(o.framework, "xla").id, sources)
                         : take_framework(o, sources);
   if (o.cuda_graphs) job.framework = with_captured_step(std::move(job.framework));
+  if (o.cudnn_benchmark) job.framework.autotunes_convolutions = *o.cudnn_benchmark;
   place_job(job, sources);
   if (o.cuda_graphs && job.cpu) {
     throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");

@@ -65,6 +65,8 @@ struct JobOptions {
   std::string framework_version;
   bool xla = false;          ///< the framework compiles the graph with XLA
   bool cuda_graphs = false;  ///< a step was captured and is launched whole
+  /// Whether convolution algorithms are tried out (torch.backends.cudnn.benchmark); nothing: as the framework does.
+  std::optional<bool> cudnn_benchmark;
   /// Months of a measurement, "2016-11" or "2014..2016-04"; empty = today. Where no version is known, the first
   /// picks the framework's era, and no cuDNN is newer than the last.
   std::string date;

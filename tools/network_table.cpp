@@ -13,6 +13,7 @@
 #include "tools/input_options.hpp"
 #include "tools/many_gpus.hpp"
 #include "tools/published_cluster.hpp"
+#include "tools/published_script.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {
@@ -81,6 +82,7 @@ class NetworkTable final : public RowPredictor {
     job.framework = row.text("framework");
     job.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
     job.framework_version = row.text_or_empty("framework_version");
+    follow_published_script(row.text_or_empty("source"), job);
     const std::string_view notes = row.text_or_empty("notes");
     if (job.framework_version.empty() && notes.starts_with("DGX")) {
       job.framework_version =
@@ -162,7 +164,8 @@ class NetworkTable final : public RowPredictor {
     const std::string key =
         options.network + '|' + options.gpu + '|' + options.framework +
         (options.xla ? "+xla|" : "|") + options.precision + '|' + options.phase + '|' +
-        options.data + '|' + std::to_string(options.batch) + '|' +
+        options.data + '|' + options.optimizer + (options.cudnn_benchmark ? "|tried|" : "|") +
+        std::to_string(options.batch) + '|' +
         std::to_string(find_cudnn_version(options.framework_version).value_or(newest_cudnn(date))) +
         '|' + take_framework(options, sources_).id + '|' + options.host_cpu + '|' +
         (fuses_bias ? "bias|" : "|") +

@@ -199,11 +199,15 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_flag("--xla", job.xla, "The framework compiles the graph with XLA");
   verb->add_flag("--cuda-graphs", job.cuda_graphs,
                  "A step is captured once as CUDA graphs and launched whole");
+  verb->add_flag_function(
+      "--cudnn-benchmark,!--no-cudnn-benchmark",
+      [&job](std::int64_t times) { job.cudnn_benchmark = times > 0; },
+      "Convolution algorithms are tried out, or named by cuDNN; default: as the framework does");
   verb->add_option("--framework-version", job.framework_version,
                    "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")
       ->type_name("V");
   verb->add_option("--optimizer", job.optimizer,
-                   "sgd, momentum, adam, adagrad, rmsprop or adadelta")
+                   "sgd, momentum, adam, adagrad, rmsprop, adadelta or none: gradients alone")
       ->type_name("O")
       ->capture_default_str();
   verb->add_option("--image-size", job.image_size, "Side of square images, pixels")->type_name("S");

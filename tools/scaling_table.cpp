@@ -262,6 +262,14 @@ class ScalingTable final : public RowPredictor {
     if (!plan.tensor || !plan.pipeline) return "the parallel layout is not given";
     if (!plan.global_batch) return "the batch is not given";
     if (!plan.micro_batch) plan.micro_batch = 1;  // what large networks run with; not stated
+    if (source == "pytorch/torchtitan" && *plan.pipeline > 1) {
+      // training.batch_size is what a rank loads; by the default of 2024 a pipeline cuts it into as many micro-batches
+      // as it has stages, two a rank where they are interleaved (config_manager.py: pipeline_parallel_microbatches).
+      const bool interleaved = holds(note, "Interleaved");
+      const std::int64_t stages = *plan.pipeline * (interleaved ? 2 : 1);
+      if (interleaved) plan.schedule = "interleaved:2";
+      plan.micro_batch = std::max<std::int64_t>(1, *plan.micro_batch / stages);
+    }
     if (holds(note, "layout typo")) return "the author's layout has a typing error";
     if (const auto chunks = whole(row, "vp"); chunks && *chunks > 1) {
       plan.schedule = "interleaved:" + std::to_string(*chunks);

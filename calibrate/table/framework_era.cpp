@@ -48,6 +48,14 @@ VersionNumber parse_version(std::string_view text) {
   return version;
 }
 
+std::optional<std::string> month_of_container(std::string_view text) {
+  const VersionNumber v = parse_version(text);
+  const bool is_month =
+      v.is_container && v.major >= 16 && v.major < 100 && v.minor >= 1 && v.minor <= 12;
+  if (!is_month) return std::nullopt;
+  return "20" + std::to_string(v.major) + (v.minor < 10 ? "-0" : "-") + std::to_string(v.minor);
+}
+
 bool fp32_runs_as_tf32(std::string_view framework, std::string_view version, std::string_view date,
                        const GpuSpec& gpu) {
   if (!gpu.find_peak(Precision::Tf32, MathUnit::TensorCore)) return false;

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "hwspecs/gpu_spec.hpp"
@@ -43,5 +44,7 @@ struct VersionNumber {
 };
 /// The first "a.b" in the text that is not CUDA's or cuDNN's; {0, 0} when there is none.
 [[nodiscard]] VersionNumber parse_version(std::string_view text);
+/// The month of NVIDIA's container, "2020-10" of "NGC 20.10"; nothing where the text names none.
+[[nodiscard]] std::optional<std::string> month_of_container(std::string_view text);
 
 }  // namespace tracecast

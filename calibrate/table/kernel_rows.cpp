@@ -410,7 +410,7 @@ class KernelRows final : public MeasurementReader {
   /// From the first event to the first kernel.
   Seconds host_floor(OpKind kind) const {
     const Op op{.kind = kind};
-    return dispatch_time(op, framework_) + framework_.launch_per_kernel;
+    return dispatch_time(op, framework_, false) + framework_.launch_per_kernel;
   }
 
   /// Half of an op's own dispatch follows its launch: the way back to the caller, who then records the event. Source:

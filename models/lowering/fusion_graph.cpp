@@ -367,6 +367,7 @@ class Builder {
 
   void add_update(const Op& op) {
     const auto& a = std::get<OptimizerAttributes>(op.attributes);
+    if (a.name == "none") return;
     const ValueRead weight = all_of(op.inputs.front());
     const double elements = graph_.values[weight.value.index].elements;
     if (context_.framework.weight_decay == WeightDecay::AsLoss) {

@@ -356,7 +356,8 @@ class Lowering {
   }
 
   void lower_optimizer(OpId id, const Op& op) {
-    scale_gradients(id);
+    const bool updates = std::get<OptimizerAttributes>(op.attributes).name != "none";
+    if (updates) scale_gradients(id);
     if (!context_.framework.multi_tensor_optimizer) {
       const Op* one = &op;
       return append(id, lower_update(context_, {&one, 1}));
@@ -422,10 +423,13 @@ std::vector<Bytes> element_sizes(const NetworkGraph& graph, const FrameworkProfi
   return sizes;
 }
 
-Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {
+Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_training) {
   Seconds time = framework.dispatch_per_backward_op;
   if (op.pass == Pass::Forward) time = framework.dispatch_per_op;
   if (op.pass == Pass::Update) time = framework.dispatch_per_optimizer_op;
+  // Without an optimizer a gradient is kept by a node of the backward pass.
+  const auto* rule = std::get_if<OptimizerAttributes>(&op.attributes);
+  if (rule != nullptr && rule->name == "none") time = framework.dispatch_per_backward_op;
   switch (op.kind) {
     case OpKind::Conv:
     case OpKind::ConvTranspose:
@@ -433,6 +437,9 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework) {
       return time + framework.dispatch_per_library_call;
     case OpKind::BatchNorm:
       if (framework.compiler && framework.compiler->expands_normalization) return time;
+      if (is_training && op.pass == Pass::Forward && framework.batch_norm_updates_are_ops) {
+        time += framework.dispatch_per_op * framework.batch_norm_update_kernels;
+      }
       return time + framework.dispatch_per_library_call;
     case OpKind::Recurrent:
     case OpKind::Attention:

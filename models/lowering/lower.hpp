@@ -39,9 +39,10 @@ struct LoweringOptions {
                                                const GpuSpec& gpu, PrecisionMode precision);
 
 /// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS or has several
-/// results and weights (layer norm).
+/// results and weights (layer norm). In training a batch norm's updates may be ops too (`batch_norm_updates_are_ops`).
 /// Launches come on top.
-[[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework);
+[[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework,
+                                    bool is_training);
 
 /// Whether the framework leaves this pooling, or its gradient, to the host (HostPooling).
 [[nodiscard]] bool pools_on_host(const Op& op, const FrameworkProfile& framework);

@@ -47,9 +47,9 @@ std::span<const Term> assigned_terms(std::string_view name) {
   return kSgd;
 }
 
-std::vector<Term> terms_of(const OptimizerAttributes& a, const FrameworkProfile& framework) {
-  std::vector<Term> terms;
-  terms.reserve(12);
+/// What the rule itself computes; nothing for "none".
+void append_rule(const OptimizerAttributes& a, const FrameworkProfile& framework,
+                 std::vector<Term>& terms) {
   switch (framework.weight_decay) {
     case WeightDecay::None:
       break;
@@ -81,6 +81,12 @@ std::vector<Term> terms_of(const OptimizerAttributes& a, const FrameworkProfile&
     }
     terms.push_back({"update", 2 + states, 1, 6});
   }
+}
+
+std::vector<Term> terms_of(const OptimizerAttributes& a, const FrameworkProfile& framework) {
+  std::vector<Term> terms;
+  terms.reserve(12);
+  if (a.name != "none") append_rule(a, framework, terms);
   if (framework.accumulates_weight_gradients) terms.insert(terms.begin(), {"accumulate", 2, 1, 1});
   if (framework.zeroes_gradients) terms.push_back({"zero", 0, 1, 1});
   return terms;

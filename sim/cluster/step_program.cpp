@@ -160,7 +160,7 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
     const Seconds waking = waits ? framework.synchronization : Seconds();
     const Seconds host_work =
         on_host ? host_pooling_time(graph, op, *framework.host_pooling) : Seconds();
-    program.ops.push_back({.dispatch = dispatch_time(op, framework) + waking + host_work,
+    program.ops.push_back({.dispatch = dispatch_time(op, framework, is_training) + waking + host_work,
                            .first_kernel = static_cast<std::uint32_t>(program.kernels.size()),
                            .num_kernels = static_cast<std::uint32_t>(choice.estimates.size()),
                            .waits_for_gpu = waits});

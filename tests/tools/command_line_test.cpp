@@ -322,6 +322,45 @@ TEST_CASE("validate lists every row, the skipped ones with their reason") {
             .size() == 1);
 }
 
+TEST_CASE("what a training script does besides the network can be told") {
+  const auto step_s = [](const std::vector<std::string>& more) {
+    const ProcessResult result = tracecast(
+        with({"predict", "vgg16", "--gpu", "v100", "--batch", "8", "--format", "json"}, more));
+    REQUIRE(result.exit_code == 0);
+    return Json::parse(result.out)["step_time_s"]["value"].get<double>();
+  };
+  const std::vector<std::string> old = {"--framework-version", "1.4"};
+  const double usual = step_s(old);
+  CHECK(step_s(with(old, {"--no-cudnn-benchmark"})) == usual);  // PyTorch's default
+  // Small images of 7x7: the fastest kernel is one that cuDNN does not name.
+  const std::vector<std::string> small = with(old, {"--phase", "infer", "--image-size", "64"});
+  CHECK(step_s(with(small, {"--cudnn-benchmark"})) < step_s(small));
+  const std::vector<std::string> tries = with(small, {"--framework", "mxnet"});
+  CHECK(step_s(with(tries, {"--cudnn-benchmark"})) == step_s(tries));  // MXNet's default
+  CHECK(step_s(with(old, {"--optimizer", "none"})) < usual);
+  // Today's PyTorch takes gradients over as they are: without an optimizer it runs forward and backward.
+  CHECK(step_s({"--optimizer", "none"}) < step_s({"--optimizer", "sgd"}));
+  // A container's version says its month, and with it what libraries there were.
+  const std::vector<std::string> box = {"--framework-version", "NGC 18.08"};
+  CHECK(step_s(box) != step_s({"--framework-version", "NGC"}));
+}
+
+TEST_CASE("rows of a table whose script is known are predicted as it runs") {
+  const auto predicted = [](const std::string& source) {
+    const TemporaryFolder folder;
+    const std::string table = folder.path() / "rows.csv";
+    write_file(table,
+               "id,source,date,gpu,gpus,framework,precision,network,data,phase,batch_per_gpu,"
+               "samples_per_s\n1," +
+                   source + ",2019,v100_sxm2_16gb,1,pytorch,fp32,vgg16,synthetic,train,12,100\n");
+    const ProcessResult result = tracecast({"validate", table, "--format", "json"});
+    REQUIRE(result.exit_code == 0);
+    return Json::parse(result.out)["rows"][0]["predicted"].get<double>();
+  };
+  CHECK(predicted("a/b") == predicted("c/d"));
+  CHECK(predicted("ryujaehun/pytorch-gpu-benchmark") != predicted("a/b"));
+}
+
 TEST_CASE("validate predicts language networks, without loss and optimizer") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "table.csv";

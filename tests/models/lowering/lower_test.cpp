@@ -802,7 +802,7 @@ TEST_SUITE("models/lowering/lower") {
     const LoweredOp& choose = step.ops.back();
     CHECK(choose.host_waits);
     CHECK(choose.candidates.front().kernels.front().more_launches == 29);
-    CHECK(dispatch_time(graph.op(choose.op), pytorch).in_us() ==
+    CHECK(dispatch_time(graph.op(choose.op), pytorch, false).in_us() ==
           doctest::Approx(30 * pytorch.dispatch_per_op.in_us()));
     // What it gives has no gradient: of the training step's ops only the forward one is a routine.
     const NetworkGraph trained = training(graph);
@@ -915,18 +915,56 @@ TEST_SUITE("models/lowering/lower") {
     const NetworkGraph graph = training(varied_network());
     const FrameworkProfile& p = find_framework("pytorch");
     for (const Op& op : graph.ops()) {
-      if (op.name == "relu") CHECK(dispatch_time(op, p) == p.dispatch_per_op);
-      if (op.name == "relu bwd") CHECK(dispatch_time(op, p) == p.dispatch_per_backward_op);
-      if (op.name == "conv")
-        CHECK(dispatch_time(op, p) == p.dispatch_per_op + p.dispatch_per_library_call);
-      if (op.name == "update conv.weight")
-        CHECK(dispatch_time(op, p) == p.dispatch_per_optimizer_op);
+      const Seconds time = dispatch_time(op, p, true);
+      if (op.name == "relu") CHECK(time == p.dispatch_per_op);
+      if (op.name == "relu bwd") CHECK(time == p.dispatch_per_backward_op);
+      if (op.name == "conv") CHECK(time == p.dispatch_per_op + p.dispatch_per_library_call);
+      if (op.name == "update conv.weight") CHECK(time == p.dispatch_per_optimizer_op);
     }
     // Several results and weights cost as much as a library's descriptors.
     for (const OpKind kind : {OpKind::LayerNorm, OpKind::GroupNorm}) {
       const Op op{.kind = kind};
-      CHECK(dispatch_time(op, p) == p.dispatch_per_op + p.dispatch_per_library_call);
+      CHECK(dispatch_time(op, p, true) == p.dispatch_per_op + p.dispatch_per_library_call);
     }
+  }
+
+  TEST_CASE("PyTorch counts the batches of a batch norm with an op of its own, in training only") {
+    const Op forward{.kind = OpKind::BatchNorm};
+    const Op backward{.kind = OpKind::BatchNorm, .pass = Pass::Backward};
+    const FrameworkProfile& p = find_framework("pytorch");
+    const Seconds call = p.dispatch_per_library_call;
+    CHECK(dispatch_time(forward, p, false) == p.dispatch_per_op + call);
+    CHECK(dispatch_time(forward, p, true).in_us() ==
+          doctest::Approx((p.dispatch_per_op * 2.0 + call).in_us()));
+    CHECK(dispatch_time(backward, p, true) == p.dispatch_per_backward_op + call);
+    // TensorFlow's six small kernels belong to one op.
+    const FrameworkProfile& t = find_framework("tensorflow");
+    CHECK(dispatch_time(forward, t, true) == dispatch_time(forward, t, false));
+  }
+
+  TEST_CASE(
+      "without an optimizer gradients are kept as the framework keeps them, and nothing is "
+      "updated") {
+    const NetworkGraph graph = training(varied_network(), OptimizerKind::None);
+    const auto names_of = [&](const char* framework) {
+      std::set<std::string> names;
+      std::size_t updates = 0;
+      const LoweredStep step = lower(graph, find_framework(framework), test::volta(), {});
+      for (const LoweredOp& lowered : step.ops) {
+        const Op& op = graph.op(lowered.op);
+        if (op.kind != OpKind::Optimizer) continue;
+        ++updates;
+        CHECK(op.inputs.size() == 2);  // no states
+        const FrameworkProfile& p = find_framework(framework);
+        CHECK(dispatch_time(op, p, true) == p.dispatch_per_backward_op);
+        for (const Kernel& kernel : lowered.candidates.front().kernels) names.insert(kernel.name);
+      }
+      CHECK(updates > 0);
+      return names;
+    };
+    CHECK(names_of("pytorch") == std::set<std::string>{"accumulate", "zero"});
+    CHECK(names_of("pytorch_2").empty());  // gradients are taken over as they are
+    CHECK(names_of("mxnet").empty());
   }
 
   TEST_CASE("the same graph lowers to the same step, to the byte, and every kernel has its line") {
