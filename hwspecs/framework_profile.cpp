@@ -161,6 +161,7 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.batch_norm_backward_passes = read.number(TRACECAST_FIELD(batch_norm_backward_passes), 5, 100);
   p.batch_norm_update_kernels = read.count(TRACECAST_FIELD(batch_norm_update_kernels), 0, 20);
   p.batch_norm_updates_are_ops = read.flag(TRACECAST_FIELD(batch_norm_updates_are_ops));
+  p.instance_norm_is_batch_norm = read.flag(TRACECAST_FIELD(instance_norm_is_batch_norm));
   p.max_pool_saves_indices = read.flag(TRACECAST_FIELD(max_pool_saves_indices));
   p.max_pool_backward_efficiency =
       read.number(TRACECAST_FIELD(max_pool_backward_efficiency), 0.03125, 1);

@@ -169,6 +169,8 @@ struct FrameworkProfile {
   int batch_norm_update_kernels = 0;
   /// Each of them is an op of its own to the host.
   bool batch_norm_updates_are_ops = false;
+  /// Instance norms run in batch norm's kernels, sample by sample, with the activation where those take it.
+  bool instance_norm_is_batch_norm = false;
   /// Max pool writes 8-byte indices and its gradient reads them instead of x and y.
   bool max_pool_saves_indices = false;
   /// Share of memory transactions that its gradient, a gather over windows, makes use of.

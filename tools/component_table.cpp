@@ -34,7 +34,8 @@ class ComponentTable final : public RowPredictor {
     const RowFields row(reader);
     const std::string_view metric = row.text("metric"), unit = row.text("unit");
     const bool is_power = is_board_power(metric, unit);
-    const bool is_rate = is_sample_rate(metric, unit);
+    const bool is_token_rate = metric == "throughput" && unit == "tokens/s";
+    const bool is_rate = is_token_rate || is_sample_rate(metric, unit);
     if (!is_rate && !is_power && !is_gpu_utilization(metric, unit)) {
       return skip("metric " + std::string(metric) + " is not predicted from this table");
     }
@@ -42,6 +43,9 @@ class ComponentTable final : public RowPredictor {
     if (!value) return skip("the value is a text: " + std::string(row.text("value")));
     PublishedJob job = read_published_job(row, sources_.gpus);
     if (!job.unknown.empty()) return skip(job.unknown);
+    if (is_token_rate && !find_network(job.options.network)->rates_count_tokens) {
+      return skip("metric " + std::string(metric) + " in tokens/s is not predicted of it");
+    }
     job.options.date = row.text_or_empty("date");
     if ((is_rate || is_power) && job.options.batch == 0) return skip("batch not stated");
     if (is_rate) {
@@ -69,7 +73,14 @@ class ComponentTable final : public RowPredictor {
   RowAnswer rate(const PublishedJob& job) {
     const Figures& f = figures(job.options);
     if (!f.error.empty()) return skip(f.error);
-    return {.measured = 0, .predicted = f.samples_per_s, .basis = f.basis, .skipped = {}};
+    const ZooEntry& entry = *find_network(job.options.network);
+    const std::int64_t tokens = job.options.seq_len.value_or(entry.seq_len);
+    const double counted = entry.rates_count_tokens ? static_cast<double>(tokens) : 1;
+    const Interval& rate = f.samples_per_s;
+    return {.measured = 0,
+            .predicted = {rate.value * counted, rate.low * counted, rate.high * counted},
+            .basis = f.basis,
+            .skipped = {}};
   }
 
   RowAnswer power(const PublishedJob& job) {
@@ -100,7 +111,8 @@ class ComponentTable final : public RowPredictor {
     };
     const std::string key = o.network + '|' + o.gpu + '|' + o.framework + '|' + o.precision + '|' +
                             o.phase + '|' + o.framework_version + '|' + o.date + '|' + o.optimizer +
-                            '|' + o.data + '|' + std::to_string(o.batch) + '|' +
+                            '|' + o.data + '|' + std::to_string(o.batch) + 'x' +
+                            std::to_string(o.seq_len.value_or(0)) + '|' +
                             text(o.power_limit_w) + '|' + text(o.clock_mhz) + '|' +
                             text(o.memory_clock_mhz);
     const auto known = figures_.find(key);

@@ -56,7 +56,7 @@ std::string_view date_of(std::string_view round) {
 constexpr std::string_view kTables =
     "embedding tables are divided among the GPUs: no data parallelism";
 constexpr std::string_view kSharded = "divided by layers and tensors: no data parallelism alone";
-constexpr std::array<Benchmark, 12> kBenchmarks{{
+constexpr std::array<Benchmark, 14> kBenchmarks{{
     {.name = "ssd",
      .network = "ssd300_rn34",
      .optimizer = "momentum",
@@ -98,6 +98,16 @@ constexpr std::array<Benchmark, 12> kBenchmarks{{
      .framework = "pytorch_nvidia",
      .samples_differ = true,
      .sentences = true},
+    {.name = "unet3d",
+     .network = "unet3d",
+     .optimizer = "momentum",
+     .framework = "mxnet_nvidia",
+     .graphs_from_v10 = true},
+    {.name = "rnnt",
+     .network = "rnnt",
+     .framework = "pytorch_nvidia",
+     .graphs_from_v10 = true,
+     .samples_differ = true},
     {.name = "dlrm", .unknown = kTables},
     {.name = "dlrm_dcnv2", .unknown = kTables},
     {.name = "gpt3", .unknown = kSharded},

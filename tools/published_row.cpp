@@ -36,7 +36,9 @@ std::string bare(std::string_view text) {
   return result;
 }
 
-std::string precision_of(std::string_view text) {
+/// A table's caption, where the page states it, goes before a column that repeats the last one's.
+std::string precision_of(std::string_view text, std::string_view notes) {
+  if (contains(notes, "caption: FP32")) return "fp32";
   if (contains(text, "mixed") || contains(text, "amp")) return "amp";
   return text.empty() || text == "not stated" ? "fp32" : std::string(text);
 }
@@ -143,7 +145,7 @@ PublishedJob read_published_job(const RowFields& row, const GpuCatalog& gpus) {
     return unknown("framework " + o.framework + " has no profile");
   }
   o.framework_version = row.text_or_empty("framework_version");
-  o.precision = precision_of(row.text("precision"));
+  o.precision = precision_of(row.text("precision"), notes);
   if (o.precision == "fp32" &&
       fp32_runs_as_tf32(o.framework, o.framework_version, row.text_or_empty("date"), *gpu) &&
       !tf32_spares_products(o.framework, o.framework_version, row.text_or_empty("date"))) {
@@ -155,6 +157,10 @@ PublishedJob read_published_job(const RowFields& row, const GpuCatalog& gpus) {
   o.optimizer = optimizer_of(notes);
   o.data = data_set_of(notes).value_or(o.data);
   o.batch = parse_integer(row.text("batch_per_gpu")).value_or(0);
+
+  if (const auto tokens = number_after(notes, "Sequence length=")) {
+    o.seq_len = static_cast<std::int64_t>(*tokens);
+  }
 
   if (contains(notes, "clock offsets")) return unknown("clock offsets from a base not stated");
   o.power_limit_w = number_after(notes, "power limit ");

@@ -115,7 +115,10 @@ class Lowering {
     if (!producer) return false;
     if (norm_fusion_ && norm_fusion_->is_fused_sum[producer->index]) return true;
     const OpKind kind = context_.graph.op(*producer).kind;
-    if (kind == OpKind::BatchNorm && context_.framework.fuses_batch_norm_activation) return true;
+    const bool runs_batch_norm =
+        kind == OpKind::BatchNorm ||
+        (kind == OpKind::InstanceNorm && context_.framework.instance_norm_is_batch_norm);
+    if (runs_batch_norm && context_.framework.fuses_batch_norm_activation) return true;
     return context_.framework.fuses_activations && kind != OpKind::Reshape;
   }
 

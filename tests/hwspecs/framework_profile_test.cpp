@@ -48,7 +48,7 @@ TEST_SUITE("hwspecs/framework_profile") {
       CHECK(profile.id == id);
       const std::size_t parts = (profile.compiler ? 6 : 0) + (profile.composed_batch_norm ? 4 : 0) +
                                 (profile.host_pooling ? 3 : 0);
-      CHECK(profile.values.size() == 62 + parts);
+      CHECK(profile.values.size() == 63 + parts);
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);
         CHECK(std::any_of(profile.sources.begin(), profile.sources.end(), [&](const SpecSource& s) {

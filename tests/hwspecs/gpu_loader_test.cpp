@@ -317,9 +317,10 @@ TEST_CASE("tensor cores do a power of two of multiply-adds a clock, formats in w
     const auto fp16 = gpu.find_peak(Precision::Fp16, MathUnit::TensorCore);
     if (!fp16) continue;
     CAPTURE(gpu.id);
-    // Documents print some rates at a clock up to 8 % below the boost clock (H100).
+    // Documents print some rates at a clock below the boost clock: H100 and H200 by up to 8 %, their NVL boards by 13 %.
     const double a_clock = *fp16 / gpu.peak_fp32() * gpu.fp32_lanes_per_sm;
-    CHECK(a_clock > 0.92 * std::exp2(std::round(std::log2(a_clock))));
+    CHECK(a_clock > (gpu.id.find("_nvl_") == std::string::npos ? 0.92 : 0.86) *
+                        std::exp2(std::round(std::log2(a_clock))));
     CHECK(a_clock < 1.01 * std::exp2(std::round(std::log2(a_clock))));
     const auto ratio = [&](Precision precision) {
       const auto rate = gpu.find_peak(precision, MathUnit::TensorCore);

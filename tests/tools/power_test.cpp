@@ -1,10 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "calibrate/table/csv_reader.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/job.hpp"
 #include "tools/published_row.hpp"
@@ -106,7 +108,9 @@ TEST_CASE("limit, clocks and optimizer of a published row come from its notes") 
                          "GTX 1080 Ti,GoogLeNet,Caffe,fp32,train,128,2018,\"core 1607 MHz, memory "
                          "3500 MHz (absolute clocks)\"\n"
                          "V100,ResNet-50,PyTorch,fp32,train,,2020,max memory 3 MiB\n"
-                         "V100,ResNet-50,PyTorch,fp32,train,8,2020,dataset nobody-knows; warm\n";
+                         "V100,ResNet-50,PyTorch,fp32,train,8,2020,dataset nobody-knows; warm\n"
+                         "T4,Transformer-XL base,PyTorch,fp16,infer,8,2021,\"caption: FP32, pure "
+                         "Python; Sequence length=64; Memory length=640\"\n";
   const Sources sources = load_sources({});
   CsvReader reader(path);
   const RowFields row(reader);
@@ -127,6 +131,33 @@ TEST_CASE("limit, clocks and optimizer of a published row come from its notes") 
   CHECK(read_published_job(row, sources.gpus).unknown.find("ran nothing") != std::string::npos);
   REQUIRE(reader.next());
   CHECK(read_published_job(row, sources.gpus).options.data == "synthetic");
+  REQUIRE(reader.next());
+  job = read_published_job(row, sources.gpus);
+  CHECK(job.options.network == "transformer_xl_base");
+  CHECK(job.options.precision == "fp32");
+  CHECK(job.options.seq_len == 64);
+}
+
+TEST_CASE("rates in tokens are compared with tokens, of networks that are counted so") {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "rows.csv";
+  const std::string start = "V100,1,PyTorch,,fp32,", end = ",train,8,throughput,20000,";
+  std::ofstream(path)
+      << "gpu,gpu_count,framework,framework_version,precision,model,phase,batch_per_gpu,metric,"
+         "value,unit,notes\n"
+      << start << "Transformer-XL base" << end << "tokens/s,\n"
+      << start << "Transformer-XL base" << end << "sequences/s,\n"
+      << start << "BERT-base" << end << "tokens/s,\n";
+  const test::ProcessResult result = test::run_process(
+      {TRACECAST_PROGRAM, "validate", path.string(), "--format", "json"}, Seconds(30));
+  REQUIRE(result.exit_code == 0);
+  const auto rows = nlohmann::json::parse(result.out)["rows"];
+  REQUIRE(rows.size() == 3);
+  const double predicted = rows[0]["predicted"];
+  CHECK(predicted > 1000);
+  CHECK(rows[1]["predicted"].get<double>() ==
+        predicted);  // what it is counted in, whatever the unit
+  CHECK_FALSE(rows[2]["skipped"].is_null());
 }
 
 TEST_SUITE_END();

@@ -928,6 +928,37 @@ TEST_SUITE("models/lowering/lower") {
     }
   }
 
+  TEST_CASE("NVIDIA's MXNet runs an instance norm in batch norm's kernel, its activation with it") {
+    GraphBuilder b("norm", 2);
+    TensorId x = b.input("x", {2, 8, 16, 16});
+    x = b.conv_layer("conv", x, 8, Window::square(3, 1, 1), false);
+    x = b.instance_norm("norm", x, b.weight("scale", {8}), b.weight("bias", {8}));
+    b.graph().outputs = {b.activation("relu", x, "relu", true)};
+    const NetworkGraph graph = training(std::move(b).take());
+    const auto kernels_of = [&](const char* framework, const std::string& op) {
+      const LoweredStep step =
+          lower(graph, find_framework(framework), test::volta(), {.precision = PrecisionMode::Amp});
+      std::size_t count = 0;
+      for (const LoweredOp& lowered : step.ops) {
+        if (graph.op(lowered.op).name == op) count += lowered.candidates.front().kernels.size();
+      }
+      return count;
+    };
+    CHECK(kernels_of("mxnet", "relu") > 0);
+    CHECK(kernels_of("mxnet_nvidia", "relu") == 0);
+    CHECK(kernels_of("mxnet_nvidia", "relu bwd") == 0);
+    const auto format_of = [&](const char* framework) {
+      const LoweredStep step =
+          lower(graph, find_framework(framework), test::volta(), {.precision = PrecisionMode::Amp});
+      const auto norm = std::find_if(
+          step.ops.begin(), step.ops.end(),
+          [&](const LoweredOp& lowered) { return graph.op(lowered.op).name == "norm"; });
+      return norm->candidates.front().kernels.back().data;
+    };
+    CHECK(format_of("mxnet") == Precision::Fp32);  // where norms are computed wide
+    CHECK(format_of("mxnet_nvidia") == Precision::Fp16);
+  }
+
   TEST_CASE("PyTorch counts the batches of a batch norm with an op of its own, in training only") {
     const Op forward{.kind = OpKind::BatchNorm};
     const Op backward{.kind = OpKind::BatchNorm, .pass = Pass::Backward};

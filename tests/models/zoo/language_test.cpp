@@ -80,6 +80,8 @@ TEST_CASE("parameters agree with the papers' rounded tables") {
       // Vaswani et al., arXiv 1706.03762, table 3.
       {"transformer", 65, 0.04},
       {"transformer_big", 213, 0.01},
+      // NVIDIA/DeepLearningExamples, Tacotron 2 and WaveGlow.
+      {"waveglow", 268, 0.002},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -192,6 +194,8 @@ TEST_CASE("networks without images build and train with every op known, alone an
     const NetworkGraph graph = build_network(entry.name, {.batch = 3, .training = true});
     CHECK(graph.batch == 3);
     for (const TensorId output : graph.outputs) {
+      // Adaptive softmax: each cluster of rare words meets its own share of the rows.
+      if (output != graph.outputs.front() && entry.name.starts_with("transformer_xl")) continue;
       const Shape& shape = graph.tensor(output).shape;  // recurrent networks have time first
       CHECK((shape.at(0) == 3 || shape.at(1) == 3));
     }

@@ -31,6 +31,9 @@ TEST_CASE("parameters are those of the sources, layer by layer") {
       {"deepspeech2", 32 * 452 + 64 + 32 * (32 * 231 + 1) + 64 + 2 * 2400 * (672 + 800 + 2) +
                           4 * 2 * 2400 * (800 + 800 + 2) + 5 * 1600 + 29 * 800},
       {"seq2_bown_cnn", 5147 * 1024 + 1024 * (3 * 1024 + 1) + 1024 * (4 * 1024 + 1) + 2 * 2048 + 2},
+      // LSTMs of 1024 on 240, 1024 and two stacked; of 512 on embedded pieces; both joined; pieces
+      {"rnnt", 4096 * (240 + 1024 + 2) + 3 * 4096 * 2050 + 4096 * 3074 + 1023 * 512 +
+                   2 * 2048 * 1026 + 512 * 1025 + 512 * 513 + 1024 * 513},
       // convolutions; 4 * 512 * (1024 + 512 + 2); one value, six actions
       {"a3c_pong", 32 * 26 + 32 * 801 + 64 * 513 + 64 * 577 + 2048 * 1538 + 513 + 6 * 513},
   };

@@ -275,6 +275,38 @@ TEST_CASE(
         4 * (build_network("mask_rcnn", {.image_size = 640}).forward_macs() - heads(1000, 100)));
 }
 
+TEST_CASE("3D U-Net halves its cube five times and meets what it skipped on the way back") {
+  const std::int64_t widths[] = {32, 64, 128, 256, 320, 320};
+  const auto cells = [](int level) { return std::pow(128.0 / (1 << level), 3); };
+  double macs = 0, weights = 0;
+  const auto convolve = [&](std::int64_t in, std::int64_t out, std::int64_t taps, double outputs) {
+    const double filters = static_cast<double>(in * out * taps);
+    weights += filters;
+    macs += filters * outputs;
+  };
+  for (int level = 0; level <= 5; ++level) {
+    const std::int64_t in = level == 0 ? 1 : widths[level - 1], out = widths[level];
+    convolve(in, out, 27, cells(level));
+    convolve(out, out, 27, cells(level));
+    weights += static_cast<double>(4 * out);  // two norms
+    if (level == 5) continue;
+    convolve(widths[level + 1], out, 8, cells(level + 1));  // up: a cell in gives eight
+    convolve(2 * out, out, 27, cells(level));
+    convolve(out, out, 27, cells(level));
+    weights += static_cast<double>(5 * out);
+  }
+  convolve(32, 3, 1, cells(0));
+  const NetworkGraph graph = build_network("unet3d", {});
+  CHECK(graph.forward_macs() == macs);
+  CHECK(static_cast<double>(graph.parameter_count()) == weights + 3);
+}
+
+TEST_CASE("U-Net without padding loses 184 pixels") {
+  const NetworkGraph graph = build_network("unet_medical", {});
+  CHECK(graph.tensor(graph.outputs.front()).shape == Shape{1, 2, 388, 388});
+  CHECK(graph.parameter_count() == 31'030'658);
+}
+
 TEST_CASE("MiniGo's network grows with the board") {
   // N blocks of two 3x3 convolutions, `width` wide, 17 planes in, biases and two weights a channel for the batch
   // norms; heads as in Silver et al., whose batch norms have no weights.
