@@ -37,12 +37,12 @@ struct JobWord {
 };
 
 JobWord parse_word(const std::string& text) {
-  constexpr long long kMostGpus = 16;
+  constexpr long long kNumGpus = 16;
   JobWord word;
   std::string rest = text;
   if (const std::size_t at = rest.rfind('@'); at != std::string::npos) {
     const auto gpu = parse_integer(std::string_view(rest).substr(at + 1));
-    if (!gpu || *gpu < 0 || *gpu >= kMostGpus) {
+    if (!gpu || *gpu < 0 || *gpu >= kNumGpus) {
       throw InputError("colocate", "\"" + text + "\"", "a GPU of the box after @: 0 to 15");
     }
     word.gpu = static_cast<std::size_t>(*gpu);
