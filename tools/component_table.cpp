@@ -112,9 +112,8 @@ class ComponentTable final : public RowPredictor {
     const std::string key = o.network + '|' + o.gpu + '|' + o.framework + '|' + o.precision + '|' +
                             o.phase + '|' + o.framework_version + '|' + o.date + '|' + o.optimizer +
                             '|' + o.data + '|' + std::to_string(o.batch) + 'x' +
-                            std::to_string(o.seq_len.value_or(0)) + '|' +
-                            text(o.power_limit_w) + '|' + text(o.clock_mhz) + '|' +
-                            text(o.memory_clock_mhz);
+                            std::to_string(o.seq_len.value_or(0)) + '|' + text(o.power_limit_w) +
+                            '|' + text(o.clock_mhz) + '|' + text(o.memory_clock_mhz);
     const auto known = figures_.find(key);
     if (known != figures_.end()) return known->second;
     return figures_.emplace(key, o.batch > 0 ? predict_job(o) : predict_largest(o)).first->second;
