@@ -127,6 +127,19 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
   return result;
 }
 
+void add_line(std::string& page, std::string_view label, std::string_view value) {
+  constexpr std::size_t kWidth = 80, kLabel = 16;
+  page += fit(label, kLabel) + wrap(value, kWidth - kLabel, kLabel) + '\n';
+}
+
+std::string percent(double share) {
+  return share > 0 && share < 0.005 ? "<1 %" : fmt::format("{:.0f} %", share * 100);
+}
+
+double share_of(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
 std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,12 @@ void say_progress(std::string_view line);
 /// Breaks `text` at blanks into lines of at most `width` columns, each but the first begun by `indent`
 /// blanks.
 [[nodiscard]] std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
+/// Appends a line of a report to `page`: a label in its column, the value beside it, wrapped at 80 columns.
+void add_line(std::string& page, std::string_view label, std::string_view value);
+/// A share (0 to 1) in whole percent: "12 %", "<1 %" where there is something.
+[[nodiscard]] std::string percent(double share);
+/// Part of the whole, 0 where that is nothing.
+[[nodiscard]] double share_of(std::int64_t part, std::int64_t whole);
 /// One CSV field, quoted where it must be.
 [[nodiscard]] std::string csv_field(std::string_view text);
 

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/cost/price.hpp"
+#include "tools/interval_json.hpp"
 #include "tools/layer_table.hpp"
 #include "tools/report.hpp"
 #include "tools/version.hpp"
@@ -10,13 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json to_json(const Interval& interval) {
-  return {{"value", interval.value}, {"low", interval.low}, {"high", interval.high}};
-}
-Json to_json(const Range& range) {
-  return {{"min", range.min}, {"avg", range.avg}, {"max", range.max}};
-}
-Json to_json(const std::vector<TimeShare>& shares, const char* key, Seconds step, bool with_time) {
+Json shares_json(const std::vector<TimeShare>& shares, const char* key, Seconds step,
+                 bool with_time) {
   Json list = Json::array();
   for (const TimeShare& share : shares) {
     Json entry{{key, share.name}};
@@ -154,9 +150,9 @@ std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice&
   doc["parameters"] = job.forward.parameter_count();
   doc["forward_macs_per_sample"] =
       job.forward.forward_macs() / static_cast<double>(job.forward.batch);
-  doc["throughput_samples_per_s"] = to_json(p.throughput_samples_per_s);
-  doc["step_time_s"] = to_json(p.step_time_s);
-  doc["gpu_utilization"] = job.cpu ? Json() : to_json(p.gpu_utilization);
+  doc["throughput_samples_per_s"] = interval_json(p.throughput_samples_per_s);
+  doc["step_time_s"] = interval_json(p.step_time_s);
+  doc["gpu_utilization"] = job.cpu ? Json() : range_json(p.gpu_utilization);
   doc["sm_efficiency"] = p.sm_efficiency;
   doc["cpu_utilization"] = p.cpu_utilization;
   doc["memory"] = memory_json(p.memory, advice);
@@ -165,15 +161,16 @@ std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice&
   } else {
     add_power(doc, job, p);
   }
-  doc["breakdown"] = to_json(p.by_class, "class", step, true);
-  doc["convolution_algorithms"] = to_json(p.convolutions, "algorithm", step, true);
-  doc["critical_path"] = to_json(std::vector<TimeShare>{{"kernels", p.timeline.critical_kernels},
-                                                        {"host", p.timeline.critical_host},
-                                                        {"input", p.timeline.critical_input}},
-                                 "cause", step, true);
+  doc["breakdown"] = shares_json(p.by_class, "class", step, true);
+  doc["convolution_algorithms"] = shares_json(p.convolutions, "algorithm", step, true);
+  doc["critical_path"] =
+      shares_json(std::vector<TimeShare>{{"kernels", p.timeline.critical_kernels},
+                                         {"host", p.timeline.critical_host},
+                                         {"input", p.timeline.critical_input}},
+                  "cause", step, true);
   doc["greatest_costs"] = greatest_json(job, p, step);
   if (p.input) doc["input"] = input_json(job, *p.input);
-  doc["basis"] = to_json(p.by_basis, "basis", step, false);
+  doc["basis"] = shares_json(p.by_basis, "basis", step, false);
   doc["bottleneck"] = to_string(p.bottleneck);
   doc["kernel_time_s"] = p.timeline.kernel_busy.in_s();
   doc["kernel_launches"] = p.num_kernels;

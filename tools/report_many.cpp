@@ -3,6 +3,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tools/interval_json.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
 
@@ -10,13 +11,6 @@ namespace tracecast {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr std::size_t kWidth = 80, kLabel = 16;
-
-void line(std::string& page, std::string_view label, const std::string& value) {
-  page += fit(label, kLabel) + wrap(value, kWidth - kLabel, kLabel) + '\n';
-}
-
-std::string percent(double share) { return fmt::format("{:.0f} %", share * 100); }
 
 /// Parts of a step by name, those that there are.
 std::vector<TimeShare> parts_of(const DataParallelStep& step) {
@@ -62,13 +56,6 @@ void add_links(std::string& page, const ManyGpus& many) {
     page += fmt::format("  {}{:>8} GB/s {:>5}\n", fit(many.fabric.name_of(load.link), 30),
                         three_digits(link.bandwidth.in_gb_per_s()), percent(load.share));
   }
-}
-
-Json range_json(const Range& range) {
-  return {{"min", range.min}, {"avg", range.avg}, {"max", range.max}};
-}
-Json interval_json(const Interval& interval) {
-  return {{"value", interval.value}, {"low", interval.low}, {"high", interval.high}};
 }
 
 /// Over all ranks.
@@ -122,52 +109,53 @@ Json scaling_json(const ManyGpus& many) {
 
 std::string report_many_text(const Job& job, const ManyGpus& many) {
   std::string page;
-  line(page, "Network",
-       fmt::format("{}: {:.3f} M parameters, {} MB of gradients to exchange", job.forward.name,
-                   static_cast<double>(job.forward.parameter_count()) * 1e-6,
-                   three_digits(many.step.exchanged.in_mb())));
-  line(page, "GPUs",
-       fmt::format("{} on {} node{}: {}", many.fabric.num_ranks(), many.fabric.num_nodes(),
-                   many.fabric.num_nodes() == 1 ? "" : "s", groups_text(many)));
-  line(page, "Machine", many.fabric.machine_of(FabricNodeId{0}).name);
-  line(page, "Job",
-       fmt::format("{}, batch {} per GPU, {}, {}, {}", job.options.phase, job.options.batch,
-                   job.options.precision, job.framework.name, many.strategy->name));
-  for (const std::string& assumption : job.assumptions) line(page, "", assumption);
+  add_line(page, "Network",
+           fmt::format("{}: {:.3f} M parameters, {} MB of gradients to exchange", job.forward.name,
+                       static_cast<double>(job.forward.parameter_count()) * 1e-6,
+                       three_digits(many.step.exchanged.in_mb())));
+  add_line(page, "GPUs",
+           fmt::format("{} on {} node{}: {}", many.fabric.num_ranks(), many.fabric.num_nodes(),
+                       many.fabric.num_nodes() == 1 ? "" : "s", groups_text(many)));
+  add_line(page, "Machine", many.fabric.machine_of(FabricNodeId{0}).name);
+  add_line(page, "Job",
+           fmt::format("{}, batch {} per GPU, {}, {}, {}", job.options.phase, job.options.batch,
+                       job.options.precision, job.framework.name, many.strategy->name));
+  for (const std::string& assumption : job.assumptions) add_line(page, "", assumption);
   page += '\n';
   const Interval& rate = many.throughput_samples_per_s;
-  line(page, "Throughput",
-       fmt::format("{} samples/s    (90 % interval: {} to {})", three_digits(rate.value),
-                   three_digits(rate.low), three_digits(rate.high)));
-  line(page, "Step time",
-       fmt::format("{} ms; one GPU alone {} ms", three_digits(many.step_time_s.value * 1e3),
-                   three_digits(many.one_gpu.step_time_s.value * 1e3)));
-  line(page, "Efficiency", fmt::format("{} of so many GPUs alone", percent(many.efficiency)));
+  add_line(page, "Throughput",
+           fmt::format("{} samples/s    (90 % interval: {} to {})", three_digits(rate.value),
+                       three_digits(rate.low), three_digits(rate.high)));
+  add_line(page, "Step time",
+           fmt::format("{} ms; one GPU alone {} ms", three_digits(many.step_time_s.value * 1e3),
+                       three_digits(many.one_gpu.step_time_s.value * 1e3)));
+  add_line(page, "Efficiency", fmt::format("{} of so many GPUs alone", percent(many.efficiency)));
   page += '\n';
   add_parts(page, many);
   page += '\n';
   if (many.step.exchange_busy > Seconds(0)) {
-    line(page, "Exchange",
-         fmt::format("{} buckets, {} ms on the way, {} of it not hidden", many.step.num_buckets,
-                     three_digits(many.step.exchange_busy.in_ms()), percent(many.step.exposed)));
+    add_line(
+        page, "Exchange",
+        fmt::format("{} buckets, {} ms on the way, {} of it not hidden", many.step.num_buckets,
+                    three_digits(many.step.exchange_busy.in_ms()), percent(many.step.exposed)));
   }
   for (std::size_t k = 0; k < many.groups.size(); ++k) {
     const Range& busy = many.step.utilization[k];
-    line(page, k == 0 ? "GPU utilisation" : "",
-         fmt::format("{}: {} (nvidia-smi: {} to {})", many.groups[k].gpu, percent(busy.avg),
-                     percent(busy.min), percent(busy.max)));
+    add_line(page, k == 0 ? "GPU utilisation" : "",
+             fmt::format("{}: {} (nvidia-smi: {} to {})", many.groups[k].gpu, percent(busy.avg),
+                         percent(busy.min), percent(busy.max)));
   }
   add_links(page, many);
-  line(page, "Simulated",
-       many.step.ranks_simulated == many.fabric.num_ranks()
-           ? fmt::format("all {} ranks", many.fabric.num_ranks())
-           : fmt::format("{} of {} ranks; the others do the same", many.step.ranks_simulated,
-                         many.fabric.num_ranks()));
+  add_line(page, "Simulated",
+           many.step.ranks_simulated == many.fabric.num_ranks()
+               ? fmt::format("all {} ranks", many.fabric.num_ranks())
+               : fmt::format("{} of {} ranks; the others do the same", many.step.ranks_simulated,
+                             many.fabric.num_ranks()));
   page += '\n';
   for (const std::string& memory : memory_lines(job, many.one_gpu, {})) {
     page.append(memory, 0, memory.find_last_not_of(' ') + 1) += '\n';
   }
-  for (const std::string& warning : job.warnings) line(page, "Warning", warning);
+  for (const std::string& warning : job.warnings) add_line(page, "Warning", warning);
   return page;
 }
 

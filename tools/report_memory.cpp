@@ -68,8 +68,8 @@ std::vector<std::string> memory_lines(const Job& job, const Prediction& predicti
   for (const auto& [name, bytes] : parts) {
     if (!(bytes > Bytes(0))) continue;
     const double share = bytes / memory.device_used;
-    lines.push_back(fmt::format("{}  {:>3.0f} %  {}", row(name, gibibytes(bytes)), share * 100,
-                                bar(share, 32)));
+    lines.push_back(
+        fmt::format("{}  {:>5}  {}", row(name, gibibytes(bytes)), percent(share), bar(share, 32)));
   }
   lines.push_back(verdict(job, memory));
   if (advice.largest_batch) lines.push_back(largest(job, *advice.largest_batch));

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/interval_json.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
 
@@ -11,12 +12,6 @@ namespace tracecast {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr std::size_t kWidth = 80, kLabel = 16;
-
-void line(std::string& page, std::string_view label, const std::string& value) {
-  page += fit(label, kLabel) + wrap(value, kWidth - kLabel, kLabel) + '\n';
-}
-std::string percent(double share) { return fmt::format("{:.0f} %", share * 100); }
 
 /// How busy the busiest server is with what.
 std::vector<std::pair<std::string_view, double>> loads(const ParameterServerStep& s) {
@@ -43,10 +38,6 @@ void add_parts(std::string& page, const ServerPrediction& p) {
 /// Share of the time in which the worker's GPU computes.
 double computing(const ServerPrediction& p) {
   return std::min(1.0, p.one_gpu.timeline.kernel_busy / p.step.step_time);
-}
-
-Json interval_json(const Interval& interval) {
-  return {{"value", interval.value}, {"low", interval.low}, {"high", interval.high}};
 }
 
 Json servers_json(const ServerPrediction& p) {
@@ -81,34 +72,34 @@ Json servers_json(const ServerPrediction& p) {
 
 std::string report_servers_text(const Job& job, const ServerPrediction& p) {
   std::string page;
-  line(page, "Network",
-       fmt::format("{}: {:.3f} M parameters in {} variables, {} MB", job.forward.name,
-                   static_cast<double>(job.forward.parameter_count()) * 1e-6, p.step.variables,
-                   three_digits(p.step.pulled.in_mb())));
-  line(page, "Nodes",
-       fmt::format("{} server{}, {} worker{} with a {} each", p.options.servers,
-                   p.options.servers == 1 ? "" : "s", p.step.workers,
-                   p.step.workers == 1 ? "" : "s", job.gpu.id));
-  line(page, "Machine", p.fabric.machine_of(FabricNodeId{0}).name);
-  line(page, "Channel", fmt::format("{} on {}", p.channel.channel.name, p.channel.link));
-  line(page, "Job",
-       fmt::format("{}, batch {} per GPU, {}, {}, {}", job.options.phase, job.options.batch,
-                   job.options.precision, job.framework.name,
-                   p.options.asynchronous ? "asynchronous" : "synchronous"));
-  for (const std::string& assumption : job.assumptions) line(page, "", assumption);
+  add_line(page, "Network",
+           fmt::format("{}: {:.3f} M parameters in {} variables, {} MB", job.forward.name,
+                       static_cast<double>(job.forward.parameter_count()) * 1e-6, p.step.variables,
+                       three_digits(p.step.pulled.in_mb())));
+  add_line(page, "Nodes",
+           fmt::format("{} server{}, {} worker{} with a {} each", p.options.servers,
+                       p.options.servers == 1 ? "" : "s", p.step.workers,
+                       p.step.workers == 1 ? "" : "s", job.gpu.id));
+  add_line(page, "Machine", p.fabric.machine_of(FabricNodeId{0}).name);
+  add_line(page, "Channel", fmt::format("{} on {}", p.channel.channel.name, p.channel.link));
+  add_line(page, "Job",
+           fmt::format("{}, batch {} per GPU, {}, {}, {}", job.options.phase, job.options.batch,
+                       job.options.precision, job.framework.name,
+                       p.options.asynchronous ? "asynchronous" : "synchronous"));
+  for (const std::string& assumption : job.assumptions) add_line(page, "", assumption);
   page += '\n';
   const Interval& rate = p.throughput_samples_per_s;
-  line(page, "Throughput",
-       fmt::format("{} samples/s    (90 % interval: {} to {})", three_digits(rate.value),
-                   three_digits(rate.low), three_digits(rate.high)));
-  line(page, "Step time",
-       fmt::format("{} ms; one GPU alone {} ms", three_digits(p.step_time_s.value * 1e3),
-                   three_digits(p.one_gpu.step_time_s.value * 1e3)));
-  line(page, "Efficiency", fmt::format("{} of so many GPUs alone", percent(p.efficiency)));
+  add_line(page, "Throughput",
+           fmt::format("{} samples/s    (90 % interval: {} to {})", three_digits(rate.value),
+                       three_digits(rate.low), three_digits(rate.high)));
+  add_line(page, "Step time",
+           fmt::format("{} ms; one GPU alone {} ms", three_digits(p.step_time_s.value * 1e3),
+                       three_digits(p.one_gpu.step_time_s.value * 1e3)));
+  add_line(page, "Efficiency", fmt::format("{} of so many GPUs alone", percent(p.efficiency)));
   if (p.options.asynchronous) {
-    line(page, "Staleness",
-         fmt::format("{} updates by others between reading a variable and updating it",
-                     three_digits(p.step.staleness)));
+    add_line(page, "Staleness",
+             fmt::format("{} updates by others between reading a variable and updating it",
+                         three_digits(p.step.staleness)));
   } else {
     page += '\n';
     add_parts(page, p);
@@ -120,11 +111,11 @@ std::string report_servers_text(const Job& job, const ServerPrediction& p) {
     page.append(row, 0, row.find_last_not_of(' ') + 1) += '\n';
   }
   page += '\n';
-  line(page, "GPU utilisation", percent(computing(p)) + " of each worker's, on average");
+  add_line(page, "GPU utilisation", percent(computing(p)) + " of each worker's, on average");
   for (const std::string& memory : memory_lines(job, p.one_gpu, {})) {
     page.append(memory, 0, memory.find_last_not_of(' ') + 1) += '\n';
   }
-  for (const std::string& warning : job.warnings) line(page, "Warning", warning);
+  for (const std::string& warning : job.warnings) add_line(page, "Warning", warning);
   return page;
 }
 

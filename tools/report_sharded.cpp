@@ -4,19 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tools/interval_json.hpp"
 #include "tools/output.hpp"
 #include "tools/transformer_options.hpp"
 #include "tools/version.hpp"
 
 namespace tracecast {
 namespace {
-
-constexpr std::size_t kWidth = 80;
-constexpr std::size_t kLabel = 16;
-
-void line(std::string& page, std::string_view label, const std::string& value) {
-  page += fit(label, kLabel) + wrap(value, kWidth - kLabel, kLabel) + '\n';
-}
 
 struct NamedTime {
   const char* text;
@@ -71,26 +65,27 @@ std::string describe_batch(const ParallelPlan& p) {
 std::string report_sharded_text(const ShardedJob& job) {
   const TransformerPrediction& p = job.prediction;
   std::string page;
-  line(page, "Network",
-       fmt::format("{}: {:.4g} G parameters, {} layers of width {}", job.network,
-                   p.parameters * 1e-9, job.layout.layers, job.layout.width));
-  line(page, "GPUs", fmt::format("{} = {}", job.gpu, job.gpu_name));
-  line(page, "Job", fmt::format("train, {}, {}", job.precision, job.software.name));
-  line(page, "Division", describe(job.plan));
-  line(page, "Batch", describe_batch(job.plan));
-  for (const std::string& assumption : job.assumptions) line(page, "Assumed", assumption);
+  add_line(page, "Network",
+           fmt::format("{}: {:.4g} G parameters, {} layers of width {}", job.network,
+                       p.parameters * 1e-9, job.layout.layers, job.layout.width));
+  add_line(page, "GPUs", fmt::format("{} = {}", job.gpu, job.gpu_name));
+  add_line(page, "Job", fmt::format("train, {}, {}", job.precision, job.software.name));
+  add_line(page, "Division", describe(job.plan));
+  add_line(page, "Batch", describe_batch(job.plan));
+  for (const std::string& assumption : job.assumptions) add_line(page, "Assumed", assumption);
   page += '\n';
   const Interval& step = p.step_time_s;
-  line(page, "Step time",
-       fmt::format("{} s    (90 % interval: {} to {})", three_digits(step.value),
-                   three_digits(step.low), three_digits(step.high)));
-  line(page, "Throughput",
-       fmt::format("{} tokens/s    (90 % interval: {} to {})", three_digits(p.tokens_per_s.value),
-                   three_digits(p.tokens_per_s.low), three_digits(p.tokens_per_s.high)));
-  line(page, "Per GPU",
-       fmt::format("{} TFLOP/s of the network, {} with what is computed again; MFU {:.1f} %",
-                   three_digits(p.tflops_per_gpu), three_digits(p.hardware_tflops_per_gpu),
-                   p.mfu * 100));
+  add_line(page, "Step time",
+           fmt::format("{} s    (90 % interval: {} to {})", three_digits(step.value),
+                       three_digits(step.low), three_digits(step.high)));
+  add_line(
+      page, "Throughput",
+      fmt::format("{} tokens/s    (90 % interval: {} to {})", three_digits(p.tokens_per_s.value),
+                  three_digits(p.tokens_per_s.low), three_digits(p.tokens_per_s.high)));
+  add_line(page, "Per GPU",
+           fmt::format("{} TFLOP/s of the network, {} with what is computed again; MFU {:.1f} %",
+                       three_digits(p.tflops_per_gpu), three_digits(p.hardware_tflops_per_gpu),
+                       p.mfu * 100));
   page += "\nWhere a step goes                   ms  share\n";
   for (const NamedTime& t : times_of(p.shares)) {
     if (!(t.time > Seconds())) continue;
@@ -107,21 +102,20 @@ std::string report_sharded_text(const ShardedJob& job) {
                       three_digits(p.memory.capacity.in_mib() / 1024),
                       p.memory.fits() ? "it fits" : "it does not fit");
   page += '\n';
-  line(page, "Simulated",
-       fmt::format("{} of {} ranks; the others do the same", p.ranks_simulated, job.plan.ranks()));
+  add_line(
+      page, "Simulated",
+      fmt::format("{} of {} ranks; the others do the same", p.ranks_simulated, job.plan.ranks()));
   for (const InputRecord& input : job.inputs) {
-    line(page, input.kind, fmt::format("{}, sha256 {}", input.name, input.sha256.substr(0, 12)));
+    add_line(page, input.kind,
+             fmt::format("{}, sha256 {}", input.name, input.sha256.substr(0, 12)));
   }
-  line(page, "tracecast", TRACECAST_VERSION);
+  add_line(page, "tracecast", TRACECAST_VERSION);
   return page;
 }
 
 std::string report_sharded_json(const ShardedJob& job) {
   using Json = nlohmann::ordered_json;
   const TransformerPrediction& p = job.prediction;
-  const auto interval = [](const Interval& i) {
-    return Json{{"value", i.value}, {"low", i.low}, {"high", i.high}};
-  };
   const ParallelPlan& plan = job.plan;
   Json json{{"network", job.network},
             {"gpu", job.gpu},
@@ -143,8 +137,8 @@ std::string report_sharded_json(const ShardedJob& job) {
             {"global_batch", plan.global_batch},
             {"tokens_per_sequence", plan.tokens},
             {"parameters", p.parameters},
-            {"step_time_s", interval(p.step_time_s)},
-            {"throughput_tokens_per_s", interval(p.tokens_per_s)},
+            {"step_time_s", interval_json(p.step_time_s)},
+            {"throughput_tokens_per_s", interval_json(p.tokens_per_s)},
             {"model_tflop_per_s_per_gpu", p.tflops_per_gpu},
             {"hardware_tflop_per_s_per_gpu", p.hardware_tflops_per_gpu},
             {"mfu", p.mfu}};

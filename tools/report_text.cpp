@@ -10,16 +10,13 @@
 namespace tracecast {
 namespace {
 
-constexpr std::size_t kWidth = 80;
-constexpr std::size_t kLabel = 16;
-
 /// Grows a report line by line; a label stands in the first columns.
 class Page {
  public:
   template <class... Args>
   void line(std::string_view label, fmt::format_string<Args...> format, Args&&... args) {
     const std::string value = fmt::format(format, std::forward<Args>(args)...);
-    text_ += fit(label, kLabel) + wrap(value, kWidth - kLabel, kLabel) + '\n';
+    add_line(text_, label, value);
   }
   void blank() { text_ += '\n'; }
   void raw(std::string_view line) {
@@ -30,8 +27,6 @@ class Page {
  private:
   std::string text_;
 };
-
-std::string percent(double share) { return fmt::format("{:.0f} %", share * 100); }
 
 /// Seconds in the unit that suits `like`.
 struct TimeUnit {

@@ -15,10 +15,6 @@ using namespace traces;
 /// Divided, not multiplied by 1e-9: the nearest double prints as the decimal it is.
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
-double share_of(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-
 Json or_null(const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(); }
 
 Json steps_json(const Summary& s) {

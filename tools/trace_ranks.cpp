@@ -22,13 +22,6 @@ double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 double seconds(engine::Picoseconds time) { return static_cast<double>(time.count()) / 1e12; }
 std::string ms(double s) { return narrow(s * 1e3, 9); }
 
-double share_of(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-std::string percent(double share) {
-  return share > 0 && share < 0.005 ? "<1 %" : fmt::format("{:.0f} %", share * 100);
-}
-
 std::string kind_name(std::optional<Collective> kind) {
   return kind ? std::string(to_string(*kind)) : "of a kind not known";
 }

@@ -17,14 +17,6 @@ constexpr std::size_t kMostRanks = 16;  ///< that get a line of their own
 
 std::string ms(std::int64_t ns) { return narrow(static_cast<double>(ns) * 1e-6, 9); }
 
-double share_of(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-
-std::string percent(double share) {
-  return share > 0 && share < 0.005 ? "<1 %" : fmt::format("{:.0f} %", share * 100);
-}
-
 /// "1.73 s", "43.3 ms", "176 us".
 std::string duration(std::int64_t ns) {
   const double s = static_cast<double>(ns) * 1e-9;

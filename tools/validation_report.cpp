@@ -98,12 +98,12 @@ std::size_t num_skipped(const Validation& validation) {
                     [](const ValidatedRow& row) { return !row.skipped.empty(); }));
 }
 
-std::string percent(double fraction) { return fmt::format("{:.1f}", fraction * 100); }
+std::string in_percent(double fraction) { return fmt::format("{:.1f}", fraction * 100); }
 
 std::string statistics_line(std::string_view by, std::string_view key, const ErrorStatistics& s) {
   return fmt::format("{} {} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}\n", fit(by, 10), fit(key, 20), s.n,
-                     percent(s.mape), percent(s.median_ape), percent(s.p90_ape), percent(s.bias),
-                     percent(s.coverage90));
+                     in_percent(s.mape), in_percent(s.median_ape), in_percent(s.p90_ape),
+                     in_percent(s.bias), in_percent(s.coverage90));
 }
 
 Json to_json(const ErrorStatistics& s) {
@@ -152,7 +152,7 @@ std::string validation_text(const Validation& v) {
       if (!value.empty()) what += ' ' + value;
     }
     text += fmt::format("{}{:>10} {:>10} {:>6} %\n", fit(what, 50), three_digits(row.measured),
-                        three_digits(row.predicted.value), percent(row.error()));
+                        three_digits(row.predicted.value), in_percent(row.error()));
   }
 
   text += fmt::format("\n{} rows judged, {} skipped\n", all.n, num_skipped(v));
@@ -174,7 +174,7 @@ std::string validation_text(const Validation& v) {
   for (const auto& [reason, s] : unreachable) {
     text += fmt::format("{:>7}  {}\n", s.n,
                         wrap(fmt::format("{}; errors: bias {} %, mean {} %", reason,
-                                         percent(s.bias), percent(s.mape)),
+                                         in_percent(s.bias), in_percent(s.mape)),
                              71, 9));
   }
   return text;

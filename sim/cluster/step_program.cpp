@@ -160,10 +160,11 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
     const Seconds waking = waits ? framework.synchronization : Seconds();
     const Seconds host_work =
         on_host ? host_pooling_time(graph, op, *framework.host_pooling) : Seconds();
-    program.ops.push_back({.dispatch = dispatch_time(op, framework, is_training) + waking + host_work,
-                           .first_kernel = static_cast<std::uint32_t>(program.kernels.size()),
-                           .num_kernels = static_cast<std::uint32_t>(choice.estimates.size()),
-                           .waits_for_gpu = waits});
+    program.ops.push_back(
+        {.dispatch = dispatch_time(op, framework, is_training) + waking + host_work,
+         .first_kernel = static_cast<std::uint32_t>(program.kernels.size()),
+         .num_kernels = static_cast<std::uint32_t>(choice.estimates.size()),
+         .waits_for_gpu = waits});
     for (std::uint32_t k = 0; k < choice.estimates.size(); ++k) {
       const Kernel& kernel = choice.candidate->kernels[k];
       // Launches of a loop follow each other no faster than the host issues them.
