@@ -161,12 +161,16 @@ class NetworkTable final : public RowPredictor {
     } catch (const InputError&) {
       return skip("GPU " + options.gpu + " has no spec");
     }
+    const std::string month =
+        date.empty() ? month_of_container(options.framework_version).value_or("") : date;
     const std::string key =
         options.network + '|' + options.gpu + '|' + options.framework +
         (options.xla ? "+xla|" : "|") + options.precision + '|' + options.phase + '|' +
-        options.data + '|' + options.optimizer + (options.cudnn_benchmark ? "|tried|" : "|") +
+        options.data + '|' + options.optimizer +
+        (options.cudnn_benchmark.value_or(false) ? "|tried|" : "|") +
         std::to_string(options.batch) + '|' +
-        std::to_string(find_cudnn_version(options.framework_version).value_or(newest_cudnn(date))) +
+        std::to_string(
+            find_cudnn_version(options.framework_version).value_or(newest_cudnn(month))) +
         '|' + take_framework(options, sources_).id + '|' + options.host_cpu + '|' +
         (fuses_bias ? "bias|" : "|") +
         (options.data == "real" ? input_pipeline_of(options.framework, options.framework_version).id

@@ -31,6 +31,9 @@ namespace tracecast {
 /// `--dump program`: what the host does and what runs when, one line per action.
 [[nodiscard]] std::string dump_program(const Job& job, const Prediction& prediction);
 
+/// Appends what several GPUs do together: samples per second, a step's time beside one GPU's, efficiency.
+void add_rates(std::string& page, const Interval& samples_per_s, const Interval& step_time_s,
+               const Prediction& one_gpu, double efficiency);
 /// The same of a job on many GPUs: throughput over all, efficiency, where a step goes, links; memory is one GPU's.
 [[nodiscard]] std::string report_many_text(const Job& job, const ManyGpus& many);
 [[nodiscard]] std::string report_many_json(const Job& job, const ManyGpus& many);

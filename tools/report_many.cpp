@@ -107,6 +107,18 @@ Json scaling_json(const ManyGpus& many) {
 
 }  // namespace
 
+void add_rates(std::string& page, const Interval& samples_per_s, const Interval& step_time_s,
+               const Prediction& one_gpu, double efficiency) {
+  add_line(
+      page, "Throughput",
+      fmt::format("{} samples/s    (90 % interval: {} to {})", three_digits(samples_per_s.value),
+                  three_digits(samples_per_s.low), three_digits(samples_per_s.high)));
+  add_line(page, "Step time",
+           fmt::format("{} ms; one GPU alone {} ms", three_digits(step_time_s.value * 1e3),
+                       three_digits(one_gpu.step_time_s.value * 1e3)));
+  add_line(page, "Efficiency", fmt::format("{} of so many GPUs alone", percent(efficiency)));
+}
+
 std::string report_many_text(const Job& job, const ManyGpus& many) {
   std::string page;
   add_line(page, "Network",
@@ -122,14 +134,7 @@ std::string report_many_text(const Job& job, const ManyGpus& many) {
                        job.options.precision, job.framework.name, many.strategy->name));
   for (const std::string& assumption : job.assumptions) add_line(page, "", assumption);
   page += '\n';
-  const Interval& rate = many.throughput_samples_per_s;
-  add_line(page, "Throughput",
-           fmt::format("{} samples/s    (90 % interval: {} to {})", three_digits(rate.value),
-                       three_digits(rate.low), three_digits(rate.high)));
-  add_line(page, "Step time",
-           fmt::format("{} ms; one GPU alone {} ms", three_digits(many.step_time_s.value * 1e3),
-                       three_digits(many.one_gpu.step_time_s.value * 1e3)));
-  add_line(page, "Efficiency", fmt::format("{} of so many GPUs alone", percent(many.efficiency)));
+  add_rates(page, many.throughput_samples_per_s, many.step_time_s, many.one_gpu, many.efficiency);
   page += '\n';
   add_parts(page, many);
   page += '\n';

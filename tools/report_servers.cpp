@@ -88,14 +88,7 @@ std::string report_servers_text(const Job& job, const ServerPrediction& p) {
                        p.options.asynchronous ? "asynchronous" : "synchronous"));
   for (const std::string& assumption : job.assumptions) add_line(page, "", assumption);
   page += '\n';
-  const Interval& rate = p.throughput_samples_per_s;
-  add_line(page, "Throughput",
-           fmt::format("{} samples/s    (90 % interval: {} to {})", three_digits(rate.value),
-                       three_digits(rate.low), three_digits(rate.high)));
-  add_line(page, "Step time",
-           fmt::format("{} ms; one GPU alone {} ms", three_digits(p.step_time_s.value * 1e3),
-                       three_digits(p.one_gpu.step_time_s.value * 1e3)));
-  add_line(page, "Efficiency", fmt::format("{} of so many GPUs alone", percent(p.efficiency)));
+  add_rates(page, p.throughput_samples_per_s, p.step_time_s, p.one_gpu, p.efficiency);
   if (p.options.asynchronous) {
     add_line(page, "Staleness",
              fmt::format("{} updates by others between reading a variable and updating it",

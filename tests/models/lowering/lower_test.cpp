@@ -911,23 +911,6 @@ TEST_SUITE("models/lowering/lower") {
     CHECK(step.ops.front().candidates.front().kernels.empty());
   }
 
-  TEST_CASE("the host pays by pass, and more for library calls") {
-    const NetworkGraph graph = training(varied_network());
-    const FrameworkProfile& p = find_framework("pytorch");
-    for (const Op& op : graph.ops()) {
-      const Seconds time = dispatch_time(op, p, true);
-      if (op.name == "relu") CHECK(time == p.dispatch_per_op);
-      if (op.name == "relu bwd") CHECK(time == p.dispatch_per_backward_op);
-      if (op.name == "conv") CHECK(time == p.dispatch_per_op + p.dispatch_per_library_call);
-      if (op.name == "update conv.weight") CHECK(time == p.dispatch_per_optimizer_op);
-    }
-    // Several results and weights cost as much as a library's descriptors.
-    for (const OpKind kind : {OpKind::LayerNorm, OpKind::GroupNorm}) {
-      const Op op{.kind = kind};
-      CHECK(dispatch_time(op, p, true) == p.dispatch_per_op + p.dispatch_per_library_call);
-    }
-  }
-
   TEST_CASE("NVIDIA's MXNet runs an instance norm in batch norm's kernel, its activation with it") {
     GraphBuilder b("norm", 2);
     TensorId x = b.input("x", {2, 8, 16, 16});
@@ -957,45 +940,6 @@ TEST_SUITE("models/lowering/lower") {
     };
     CHECK(format_of("mxnet") == Precision::Fp32);  // where norms are computed wide
     CHECK(format_of("mxnet_nvidia") == Precision::Fp16);
-  }
-
-  TEST_CASE("PyTorch counts the batches of a batch norm with an op of its own, in training only") {
-    const Op forward{.kind = OpKind::BatchNorm};
-    const Op backward{.kind = OpKind::BatchNorm, .pass = Pass::Backward};
-    const FrameworkProfile& p = find_framework("pytorch");
-    const Seconds call = p.dispatch_per_library_call;
-    CHECK(dispatch_time(forward, p, false) == p.dispatch_per_op + call);
-    CHECK(dispatch_time(forward, p, true).in_us() ==
-          doctest::Approx((p.dispatch_per_op * 2.0 + call).in_us()));
-    CHECK(dispatch_time(backward, p, true) == p.dispatch_per_backward_op + call);
-    // TensorFlow's six small kernels belong to one op.
-    const FrameworkProfile& t = find_framework("tensorflow");
-    CHECK(dispatch_time(forward, t, true) == dispatch_time(forward, t, false));
-  }
-
-  TEST_CASE(
-      "without an optimizer gradients are kept as the framework keeps them, and nothing is "
-      "updated") {
-    const NetworkGraph graph = training(varied_network(), OptimizerKind::None);
-    const auto names_of = [&](const char* framework) {
-      std::set<std::string> names;
-      std::size_t updates = 0;
-      const LoweredStep step = lower(graph, find_framework(framework), test::volta(), {});
-      for (const LoweredOp& lowered : step.ops) {
-        const Op& op = graph.op(lowered.op);
-        if (op.kind != OpKind::Optimizer) continue;
-        ++updates;
-        CHECK(op.inputs.size() == 2);  // no states
-        const FrameworkProfile& p = find_framework(framework);
-        CHECK(dispatch_time(op, p, true) == p.dispatch_per_backward_op);
-        for (const Kernel& kernel : lowered.candidates.front().kernels) names.insert(kernel.name);
-      }
-      CHECK(updates > 0);
-      return names;
-    };
-    CHECK(names_of("pytorch") == std::set<std::string>{"accumulate", "zero"});
-    CHECK(names_of("pytorch_2").empty());  // gradients are taken over as they are
-    CHECK(names_of("mxnet").empty());
   }
 
   TEST_CASE("the same graph lowers to the same step, to the byte, and every kernel has its line") {

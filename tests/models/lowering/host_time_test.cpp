@@ -1,0 +1,89 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "models/lowering/lower.hpp"
+#include "models/ops.hpp"
+#include "models/training.hpp"
+#include "tests/models/lowering/gpus.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+/// A step of a convolution, its activation and a product.
+NetworkGraph trained(OptimizerKind optimizer) {
+  GraphBuilder b("small", 2);
+  TensorId x = b.conv_layer("conv", b.input("x", {2, 4, 8, 8}), 8, Window::square(3), true);
+  x = b.flatten("flat", b.activation("relu", x, "relu"));
+  b.graph().outputs = {b.linear_layer("logits", x, 10, true)};
+  return make_training_graph(std::move(b).take(), {.optimizer = optimizer});
+}
+
+}  // namespace
+
+TEST_SUITE("models/lowering/host_time") {
+  TEST_CASE("the host pays by pass, and more for library calls") {
+    const NetworkGraph graph = trained(OptimizerKind::Momentum);
+    const FrameworkProfile& p = find_framework("pytorch");
+    const std::pair<const char*, Seconds> expected[] = {
+        {"relu", p.dispatch_per_op},
+        {"relu bwd", p.dispatch_per_backward_op},
+        {"conv", p.dispatch_per_op + p.dispatch_per_library_call},
+        {"update conv.weight", p.dispatch_per_optimizer_op}};
+    for (const auto& [name, time] : expected) {
+      CAPTURE(name);
+      const auto op = std::find_if(graph.ops().begin(), graph.ops().end(),
+                                   [&](const Op& candidate) { return candidate.name == name; });
+      REQUIRE(op != graph.ops().end());
+      CHECK(dispatch_time(*op, p, true) == time);
+    }
+    // Several results and weights cost as much as a library's descriptors.
+    for (const OpKind kind : {OpKind::LayerNorm, OpKind::GroupNorm}) {
+      const Op op{.kind = kind};
+      CHECK(dispatch_time(op, p, true) == p.dispatch_per_op + p.dispatch_per_library_call);
+    }
+  }
+
+  TEST_CASE("PyTorch counts the batches of a batch norm with an op of its own, in training only") {
+    const Op forward{.kind = OpKind::BatchNorm};
+    const Op backward{.kind = OpKind::BatchNorm, .pass = Pass::Backward};
+    const FrameworkProfile& p = find_framework("pytorch");
+    const Seconds call = p.dispatch_per_library_call;
+    CHECK(dispatch_time(forward, p, false) == p.dispatch_per_op + call);
+    CHECK(dispatch_time(forward, p, true).in_us() ==
+          doctest::Approx((p.dispatch_per_op * 2.0 + call).in_us()));
+    CHECK(dispatch_time(backward, p, true) == p.dispatch_per_backward_op + call);
+    // TensorFlow's six small kernels belong to one op.
+    const FrameworkProfile& t = find_framework("tensorflow");
+    CHECK(dispatch_time(forward, t, true) == dispatch_time(forward, t, false));
+  }
+
+  TEST_CASE(
+      "without an optimizer gradients are kept as the framework keeps them, and nothing is "
+      "updated") {
+    const NetworkGraph graph = trained(OptimizerKind::None);
+    const auto names_of = [&](const char* framework) {
+      std::set<std::string> names;
+      std::size_t updates = 0;
+      const LoweredStep step = lower(graph, find_framework(framework), test::volta(), {});
+      for (const LoweredOp& lowered : step.ops) {
+        const Op& op = graph.op(lowered.op);
+        if (op.kind != OpKind::Optimizer) continue;
+        ++updates;
+        CHECK(op.inputs.size() == 2);  // no states
+        const FrameworkProfile& p = find_framework(framework);
+        CHECK(dispatch_time(op, p, true) == p.dispatch_per_backward_op);
+        for (const Kernel& kernel : lowered.candidates.front().kernels) names.insert(kernel.name);
+      }
+      CHECK(updates > 0);
+      return names;
+    };
+    CHECK(names_of("pytorch") == std::set<std::string>{"accumulate", "zero"});
+    CHECK(names_of("pytorch_2").empty());  // gradients are taken over as they are
+    CHECK(names_of("mxnet").empty());
+  }
+}
