@@ -53,6 +53,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.clock.dense_factor; });
   add("clock.power_exponent", 1, 3,
       [](CostProfile& p) -> double& { return p.clock.power_exponent; });
+  add("clock.tensor_power_exponent", 1, 3,
+      [](CostProfile& p) -> double& { return p.clock.tensor_power_exponent; });
   add("clock.burst_gain", 0, 2, [](CostProfile& p) -> double& { return p.clock.burst_gain; });
   add("clock.burst_span_ms", 0.1, 1000,
       [](CostProfile& p) -> double& { return p.clock.burst_span_ms; });
@@ -80,8 +82,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.convolution.spectra_issue; });
   add("convolution.tile_overhead", 0, 2,
       [](CostProfile& p) -> double& { return p.convolution.tile_overhead; });
-  add("convolution.prologue_steps", 0, 500,
-      [](CostProfile& p) -> double& { return p.convolution.prologue_steps; });
+  add("convolution.prologue_cycles", 0, 100000,
+      [](CostProfile& p) -> double& { return p.convolution.prologue_cycles; });
   add("convolution.winograd_step_cycles", 1, 4000,
       [](CostProfile& p) -> double& { return p.convolution.winograd_step_cycles; });
   add("convolution.backward_data", 0.2, 1.5,
@@ -113,6 +115,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.tensor.backward_weights; });
   add("tensor.step_cycles", 0.1, 500,
       [](CostProfile& p) -> double& { return p.tensor.step_cycles; });
+  add("tensor.prologue_steps", 0, 500,
+      [](CostProfile& p) -> double& { return p.tensor.prologue_steps; });
   add("tensor.tile_overhead", 0, 5,
       [](CostProfile& p) -> double& { return p.tensor.tile_overhead; });
 

@@ -33,8 +33,9 @@ struct ClockParameters {
   double ceiling = 0;  ///< share reached with power to spare
   /// Power for arithmetic per peak FP32 TFLOP/s at 16 nm below which the clock drops.
   double knee_w_per_tflops = 0;
-  double tensor_knee_w_per_tflops = 0;  ///< the same for tensor-core arithmetic
   double power_exponent = 0;            ///< power of arithmetic goes with the clock to this
+  double tensor_knee_w_per_tflops = 0;  ///< as knee_w_per_tflops, for tensor-core arithmetic
+  double tensor_power_exponent = 0;     ///< as power_exponent, for tensor-core arithmetic
   double half_factor = 0;  ///< share of the 16-bit CUDA-core peak that paired arithmetic sustains
   double dense_factor =
       0;  ///< issue limit where one scheduler feeds 32 lanes each cycle (Ampere GA10x on)
@@ -59,10 +60,10 @@ struct ConvolutionParameters {
   double assembled_issue = 0;  ///< in kernels of cuDNN's assembler, Maxwell on
   double compiled_issue =
       0;  ///< in kernels of the compiler: all of Kepler's, the others' IMPLICIT_GEMM and GEMM
-  double winograd_issue = 0;  ///< more, for the transforms of F(2x2,3x3) in one kernel
-  double spectra_issue = 0;   ///< in products of complex numbers, per real multiply-add
-  double tile_overhead = 0;   ///< as gemm.tile_overhead, of convolution kernels
-  double prologue_steps = 0;  ///< as gemm.prologue_steps, of convolution kernels
+  double winograd_issue = 0;   ///< more, for the transforms of F(2x2,3x3) in one kernel
+  double spectra_issue = 0;    ///< in products of complex numbers, per real multiply-add
+  double tile_overhead = 0;    ///< as gemm.tile_overhead, of convolution kernels
+  double prologue_cycles = 0;  ///< to start and end a block of 128x128 results (tile_gemm.hpp)
   double winograd_step_cycles =
       0;                     ///< cycles per input channel of a fused Winograd block alone on its SM
   double backward_data = 0;  ///< factor on the efficiency
@@ -85,6 +86,7 @@ struct TensorParameters {
   double backward_weights = 0;  ///< the same, whatever the filter
   double tile_overhead = 0;     ///< extra time per unit of (128/tx + 128/ty - 1)
   double step_cycles = 0;       ///< cycles per step of k of a block alone on its SM
+  double prologue_steps = 0;    ///< as gemm.prologue_steps
 };
 /// Memory; formulas in sim/cost/streaming.hpp and reduction.hpp.
 struct MemoryParameters {

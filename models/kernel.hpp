@@ -55,6 +55,7 @@ inline constexpr std::size_t kAlgorithmCount = 11;
 struct MatrixWork {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool transpose_a = false, transpose_b = false;
+  bool by_cublas_lt = false;  ///< which adds the bias in the epilogue and picks tiles of its own
 };
 /// A convolution as one kernel on the tiles of the convolution library; `pass` of the kernel says which of the
 /// three products it is.

@@ -53,6 +53,11 @@ NetworkGraph finish(GraphBuilder&& builder, TensorId output) {
   return std::move(builder).take();
 }
 
+/// Whether the row's note says that its products came from another library than the row's framework calls.
+bool ran_in_another_library(const RowFields& row) {
+  return row.text_or_empty("note").starts_with("different cuBLAS kernel family");
+}
+
 std::optional<Layer> lower_product(const Lowering& in, std::string&) {
   const auto batch = in.row.integer("batch", 1), k = in.row.integer("k", 1);
   auto m = in.row.integer("m", 1), n = in.row.integer("n", 1);
@@ -67,7 +72,14 @@ std::optional<Layer> lower_product(const Lowering& in, std::string&) {
   }
   const TensorId x = builder.input("x", {m, k});
   const TensorId y = builder.linear_layer("y", x, n, op == "linear_bias");
-  return lower_layer(in, finish(std::move(builder), y));
+  Layer layer = lower_layer(in, finish(std::move(builder), y));
+  if (ran_in_another_library(in.row)) {
+    for (LoweredOp& lowered : layer.step.ops)
+      for (Candidate& candidate : lowered.candidates)
+        for (Kernel& kernel : candidate.kernels)
+          if (auto* work = std::get_if<MatrixWork>(&kernel.work)) work->by_cublas_lt = false;
+  }
+  return layer;
 }
 
 std::optional<Algorithm> find_algorithm(std::string_view name) {

@@ -71,15 +71,17 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
       kernels.push_back(operand_cast(context, op.pass, batches * m * k, copies));
   }
   if (casts && op.pass == Pass::Forward) kernels.push_back(weight_cast(context, op.pass, n * k));
-  kernels.push_back(matrix_kernel("product",
-                                  a.batch > 1 ? KernelClass::BatchedGemm : KernelClass::Gemm,
-                                  op.pass, product_formats(context.formats),
-                                  {.batch = a.batch,
-                                   .m = a.m,
-                                   .n = a.n,
-                                   .k = a.k,
-                                   .transpose_a = a.transpose_a,
-                                   .transpose_b = a.transpose_b}));
+  kernels.push_back(matrix_kernel(
+      "product", a.batch > 1 ? KernelClass::BatchedGemm : KernelClass::Gemm, op.pass,
+      product_formats(context.formats),
+      {.batch = a.batch,
+       .m = a.m,
+       .n = a.n,
+       .k = a.k,
+       .transpose_a = a.transpose_a,
+       .transpose_b = a.transpose_b,
+       .by_cublas_lt = op.pass == Pass::Forward && a.has_bias &&
+                       context.framework.fuses_product_bias && !context.framework.fuses_bias}));
   if (op.pass == Pass::BackwardWeights && context.framework.adds_weight_gradients_in_place) {
     kernels.back().read += element_size(context.formats.storage) * m * n;
   }

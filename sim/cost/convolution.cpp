@@ -51,6 +51,11 @@ TileProblem as_product(const ConvAttributes& s, Pass pass, bool scatters) {
   return t;
 }
 
+/// Blocks per SM among which cuDNN divides the pixels of a 1x1 filter's gradient. Source: data/kernels/conv.csv.gz,
+/// DeepBench's backward_filter of 8 and 16 images on six GPUs: from 2048 x 512 filters on, twice the pixels take 1.3 to 1.5
+/// times the time, and what does not grow is 60 to 80 bytes of DRAM traffic for each weight, the sums of some 8 slices.
+constexpr double kPointwiseBlocks = 4;
+
 /// Taps of a filter that meet one cell of the image, of the cells that any meets. A stride divides the cells into
 /// classes of fewer and more taps; one kernel computes all of them with the taps of the largest.
 double taps_of_cell(std::int64_t filter, int stride) {
@@ -138,7 +143,7 @@ Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
   const double per_sm = blocks / sms;
   const double q = profile.gemm.wave_quantization;
   const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
-  const double steps = up_to_multiple(reduced, 8) + profile.convolution.prologue_steps;
+  const double steps = up_to_multiple(reduced, 8);
   const double rate =
       machine.arithmetic.in_si() / sms *
       issue_efficiency(gpu, best_issue_cycles(gpu, profile) + profile.convolution.winograd_issue,
@@ -148,7 +153,10 @@ Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
   const double wait =
       profile.convolution.winograd_step_cycles / machine.clock.in_si() * std::max(per_sm / 2, 1.0);
   const double step = std::cbrt(busy * busy * busy + wait * wait * wait);
-  return {Seconds(steps * step), memory, per_sm < 1 || wait > busy, std::min(per_sm, 1.0)};
+  // A block keeps 16 sums for each 2x2 outputs.
+  const Seconds prologue = block_prologue(4 * 32.0 * 128, waves, machine, gpu, profile);
+  return {Seconds(steps * step) + prologue, memory, per_sm < 1 || wait > busy,
+          std::min(per_sm, 1.0)};
 }
 
 /// Taps of a depthwise pass, in those of a forward pass of stride 1. Frameworks run gradients in kernels of their own:
@@ -222,6 +230,11 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   const bool tensor_core = kernel.unit == MathUnit::TensorCore;
   const bool weights = kernel.pass == Pass::BackwardWeights;
   t.tiles = tensor_core ? TileSet::TensorCore : weights ? TileSet::Gemm : TileSet::Convolution;
+  if (weights && !tensor_core && s.r * s.s == 1) {
+    // maxwell_scudnn_128x64_stridedB_splitK and its like: sums of slices pass through memory however few would do.
+    t.tiles = TileSet::Convolution;
+    t.blocks_per_sm = kPointwiseBlocks;
+  }
   const bool is_compiled = !weights && (kernel.algorithm == Algorithm::ImplicitGemm ||
                                         kernel.algorithm == Algorithm::ExplicitGemm);
   const double issue = is_compiled ? p.compiled_issue : best_issue_cycles(gpu, profile);

@@ -59,8 +59,14 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
     t.depth_per_step = 4;  // a complex multiply-add is four real ones
     t.most_slices = 1;
   }
+  if (t.by_matrix_library && !tensor_core) {
+    t.a_by_rows = !work.transpose_a;
+    t.b_by_columns = work.transpose_b;
+    t.row_bytes = t.k * element_size(kernel.data).in_bytes();
+  }
   t.tiles =
       tensor_core                         ? TileSet::TensorCore
+      : work.by_cublas_lt                 ? TileSet::CublasLt
       : is_spectra                        ? TileSet::Spectra
       : work.batch > 1 && !in_convolution ? TileSet::Batched
       : kernel.algorithm == Algorithm::WinogradNonfused && gpu.architecture >= Architecture::Ampere

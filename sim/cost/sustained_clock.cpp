@@ -59,11 +59,13 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   FlopsPerSecond peak = fp32;
   FlopsPerSecond power_peak = fp32;
   double knee = p.knee_w_per_tflops;
+  double exponent = p.power_exponent;
   if (precision != Precision::Fp32 || unit != MathUnit::CudaCore) {
     peak = peak_or_wider(gpu, precision, unit);
     if (unit == MathUnit::TensorCore && peak > fp32) {
       power_peak = peak;
       knee = p.tensor_knee_w_per_tflops;
+      exponent = p.tensor_power_exponent;
     }
   }
   const bool is_set = gpu.set_clock > Hertz(0);
@@ -74,7 +76,7 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   const double power =
       left.in_w() / (power_peak.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
   const double throttle =
-      is_pinned(gpu) ? 1.0 : soft_minimum_of_one_and(std::pow(power / knee, 1 / p.power_exponent));
+      is_pinned(gpu) ? 1.0 : soft_minimum_of_one_and(std::pow(power / knee, 1 / exponent));
   const bool dense = unit == MathUnit::CudaCore && gpu.architecture >= Architecture::Ampere &&
                      gpu.fp32_lanes_per_scheduler() >= 32;
 

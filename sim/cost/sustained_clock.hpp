@@ -40,7 +40,7 @@ struct SustainedGpu {
 /// Sustained rates of arithmetic in (precision, unit) under the board's power limit.
 ///   start  = set_clock of the spec where it is set, else the free clock
 ///   power  = (tdp - awake_power) [W] / peak at start [TFLOP/s] / (process_nm / 16)
-///   x      = (power / knee)^(1 / power_exponent)
+///   x      = (power / knee)^(1 / exponent)   (lanes and tensor cores each have a knee and an exponent)
 ///   thr    = (1 + x^-12)^(-1/12), 1 on a pinned board
 ///   rate   = peak(start) * ceiling * thr * (dense_factor if 32 lanes hang on a single-issue scheduler, Ampere on)
 ///            and * half_factor where CUDA cores run 16-bit pairs faster than FP32

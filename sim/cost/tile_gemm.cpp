@@ -31,9 +31,16 @@ constexpr std::array<Tile, 5> kTensorTiles = {
     {{256, 128, 256}, {128, 256, 256}, {128, 128, 256}, {64, 128, 128}, {64, 64, 128}}};
 constexpr std::array<int, 9> kSplits = {2, 3, 4, 8, 16, 32, 64, 128, 256};
 
+// What cublasLt picks for products with a bias before Volta, whatever their size. Source: data/kernels/gemm.csv.gz, all
+// 7,463 recorded linear layers of P100 and 6,423 of P4's 7,397 (maxwell_sgemm_64x64_tn, _32x128_tn, _128x32_tn).
+constexpr std::array<Tile, 3> kCublasLtTiles = {{{64, 64, 64}, {32, 128, 256}, {128, 32, 256}}};
+
 // Tiles of cuDNN's convolution kernels (maxwell_scudnn_128x..., volta_scudnn_128x...).
 constexpr std::array<Tile, 3> kConvolutionTiles = {
     {{128, 128, 256}, {64, 128, 128}, {32, 128, 64}}};
+
+/// Blocks per SM beyond which slices of k gain nothing.
+constexpr double kUsefulBlocks = 4;
 
 // Tiles of cuDNN's products of spectra (maxwell_gcgemm_64x64, volta_gcgemm_64x32 and so on).
 constexpr std::array<Tile, 3> kSpectraTiles = {{{64, 64, 256}, {64, 32, 128}, {32, 32, 64}}};
@@ -58,6 +65,9 @@ std::span<const Tile> tiles_of(TileSet set, Architecture architecture) {
         return std::span(kCudaCoreTiles).first(1);
       }
       return kCudaCoreTiles;
+    case TileSet::CublasLt:
+      if (architecture < Architecture::Volta) return kCublasLtTiles;
+      break;
     case TileSet::Gemm:
       break;
   }
@@ -71,7 +81,37 @@ double library_tile_overhead(const GpuSpec& gpu, const GemmParameters& p) {
   return gpu.architecture == Architecture::Kepler ? p.small_thread_tile_overhead : p.tile_overhead;
 }
 
+/// Cycles of an SM that a tile waits for addresses at each element of k, on Pascal. Where rows of A (columns of B) run along k,
+/// it reads a piece of each, and long rows lie on pages far apart:
+///   walks = 160 cycles (80 where one operand does) * min(1, row_bytes / 120 KB) * miss_share(m * row_bytes, 200 MB)
+/// 120 KB: 17 rows to a page of 2 MB. Source: linear layers of data/kernels/gemm.csv.gz with more than 8 tiles an SM (P100
+/// 32x128 tiles, P4 128x128 tiles), both GPUs with the same figures; that translation is the cause is a guess (notes/0010).
+/// Volta and later, whose L1 is looked up before any translation, lose nothing.
+double page_walks(const TileProblem& problem, Architecture architecture) {
+  constexpr double kCyclesPerOperand = 80;
+  constexpr double kFarApart = 120e3;
+  constexpr double kReach = 200e6;
+  if (architecture != Architecture::Pascal || problem.row_bytes <= 0) return 0;
+  const int operands = (problem.a_by_rows ? 1 : 0) + (problem.b_by_columns ? 1 : 0);
+  return operands * kCyclesPerOperand * std::min(1.0, problem.row_bytes / kFarApart) *
+         miss_share(problem.m * problem.row_bytes, kReach, 1.0);
+}
+
 }  // namespace
+
+double lone_step_cycles(Architecture architecture, const CostProfile& profile) {
+  return profile.gemm.step_base_cycles +
+         profile.gemm.step_latencies * arithmetic_latency(architecture);
+}
+
+Seconds block_prologue(double results, double waves, const SustainedGpu& machine,
+                       const GpuSpec& gpu, const CostProfile& profile) {
+  constexpr double kLargestTile = 128.0 * 128.0;
+  const double lone = lone_step_cycles(gpu.architecture, profile) /
+                      lone_step_cycles(Architecture::Maxwell, profile);
+  return Seconds(profile.convolution.prologue_cycles *
+                 std::max(waves * results / kLargestTile, lone) / machine.clock.in_si());
+}
 
 TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& machine,
                             const GpuSpec& gpu, const CostProfile& profile) {
@@ -84,13 +124,11 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
   const double overhead = tensor_core                 ? profile.tensor.tile_overhead
                           : problem.by_matrix_library ? library_tile_overhead(gpu, p)
                                                       : profile.convolution.tile_overhead;
-  const double prologue = problem.by_matrix_library && !tensor_core
-                              ? p.prologue_steps
-                              : profile.convolution.prologue_steps;
+  const bool counts_steps = problem.by_matrix_library || tensor_core;
+  const double prologue_steps = tensor_core ? profile.tensor.prologue_steps : p.prologue_steps;
   const double q = p.wave_quantization;
   const double step_latency =
-      (tensor_core ? profile.tensor.step_cycles
-                   : p.step_base_cycles + p.step_latencies * arithmetic_latency(gpu.architecture)) /
+      (tensor_core ? profile.tensor.step_cycles : lone_step_cycles(gpu.architecture, profile)) /
       machine.clock.in_si();
   const double registers = std::max(gpu.registers_per_sm, 1);
   const double base_memory = problem.traffic_bytes / bandwidth;
@@ -104,11 +142,18 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
     const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
     const double shape =
         1.0 + overhead * std::max(reference / tile.n + reference / tile.m - 1.0, 0.0);
-    const double busy = 2.0 * tile.n * tile.m * problem.depth_per_step * shape * waves / sm_rate;
+    const double walks = page_walks(problem, gpu.architecture) / machine.clock.in_si();
+    const double busy =
+        problem.depth_per_step * waves * (2.0 * tile.n * tile.m * shape / sm_rate + walks);
     const double resident = std::max(1.0, registers / (kRegistersPerThread * tile.threads));
     const double waiting = step_latency * std::max(per_sm / resident, 1.0);
-    const double steps = std::ceil(problem.k / (split * problem.depth_per_step)) + prologue;
-    const double compute = steps * std::max(busy, waiting);
+    const double steps = std::ceil(problem.k / (split * problem.depth_per_step));
+    const double step = std::max(busy, waiting);
+    const double prologue =
+        counts_steps ? prologue_steps * step
+                     : problem.depth_per_step *
+                           block_prologue(tile.n * tile.m, waves, machine, gpu, profile).in_s();
+    const double compute = steps * step + prologue;
     const double memory = base_memory + 2.0 * (split - 1) * problem.result_bytes / bandwidth;
     const Roofs roofs{Seconds(compute), Seconds(memory), per_sm < 1 || waiting > busy,
                       std::min(per_sm, 1.0)};
@@ -120,21 +165,25 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
   };
 
   for (const Tile& tile : tiles_of(problem.tiles, gpu.architecture)) {
-    consider(tile, 1);
     const double tiles_unsplit =
         problem.batch * std::ceil(problem.m / tile.m) * std::ceil(problem.n / tile.n);
+    const bool is_given = problem.blocks_per_sm > 0;
+    const double enough = (is_given ? problem.blocks_per_sm : kUsefulBlocks) * sms;
+    int last = 1;
+    if (!is_given) consider(tile, 1);
     for (const int split : kSplits) {
-      // More than four blocks per SM gain nothing, and slices shorter than 64 steps are not offered.
-      if (split > problem.most_slices || problem.k < 64.0 * split ||
-          tiles_unsplit * split > 4 * sms) {
-        break;
-      }
-      consider(tile, split);
+      // Slices shorter than 64 steps are not offered.
+      if (split > problem.most_slices || problem.k < 64.0 * split) break;
+      if (is_given ? tiles_unsplit * last >= enough : tiles_unsplit * split > enough) break;
+      if (!is_given) consider(tile, split);
+      last = split;
     }
+    if (is_given) consider(tile, last);
   }
   // Half of a matrix-vector kernel's instructions load: it reaches half of the arithmetic rate at most.
   const double vectors = std::min(problem.m, problem.n);
-  if (problem.tiles == TileSet::Gemm && problem.may_be_vectors && vectors <= kMostVectors) {
+  const bool by_library = problem.tiles == TileSet::Gemm || problem.tiles == TileSet::CublasLt;
+  if (by_library && problem.may_be_vectors && vectors <= kMostVectors) {
     const Roofs roofs{Seconds(4.0 * problem.batch * problem.m * problem.n * problem.k /
                               machine.arithmetic.in_si()),
                       Seconds(base_memory), false};

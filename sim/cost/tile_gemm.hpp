@@ -11,6 +11,7 @@ namespace tracecast::cost {
 enum class TileSet {
   Gemm,         ///< everything cuBLAS has; the fastest is taken
   Batched,      ///< the family's one tile for batched products
+  CublasLt,     ///< what it picks before Volta
   Convolution,  ///< 128 pixels by 128, 64 or 32 channels, however small the grid
   Spectra,      ///< of complex numbers
   TensorCore,
@@ -29,7 +30,13 @@ struct TileProblem {
   double result_bytes = 0;    ///< of C once; split-K writes and reads it more often
   double depth_per_step = 1;  ///< see depth_per_step()
   int most_slices = 1;        ///< of k, computed by blocks of their own and added up (split-K)
+  /// 0: as many slices as are fastest; else as many as give each SM this many blocks.
+  double blocks_per_sm = 0;
   TileSet tiles = TileSet::Gemm;
+  /// Operands whose neighbours along k stand side by side in memory (rows of A, columns of B), k elements of `row_bytes`
+  /// in all to the next row; see page_walks().
+  bool a_by_rows = false, b_by_columns = false;
+  double row_bytes = 0;
   bool may_be_vectors = true;      ///< few rows or columns run as a matrix-vector kernel
   bool by_matrix_library = false;  ///< overhead and prologue of gemm.*, else of convolution.*
 };
@@ -47,6 +54,20 @@ struct TileEstimate {
   if (kernel.unit == MathUnit::TensorCore) return eight_bit ? 2 : 1;
   return eight_bit ? 4 : 1;
 }
+
+/// Cycles per step of k of a block alone on its SM: nothing hides its loads.
+///   step_base_cycles + step_latencies * latency of the generation
+[[nodiscard]] double lone_step_cycles(Architecture architecture, const CostProfile& profile);
+
+/// What starting and ending `waves` blocks of `results` outputs, one after the other, takes in a convolution: addresses, first
+/// loads and stores, cycles that do not go with the lanes.
+///   prologue_cycles / clock * max(waves * results / 128^2, lone_step_cycles / those of Maxwell)
+/// Small blocks share an SM; a lone one waits as long as a large one, for its generation's latencies.
+/// Source: data/kernels/conv.csv.gz and conv_cudnn_algos.csv.gz, implicit products of 16 channels and less against those of 64
+/// and more: counted in steps of the inner loop, which takes an SM of 64 lanes twice the cycles of one of 128, V100, T4 and
+/// A100 came out 27 to 35 % slower, M60, P4 and TITAN Xp at most 10 (notes/0010).
+[[nodiscard]] Seconds block_prologue(double results, double waves, const SustainedGpu& machine,
+                                     const GpuSpec& gpu, const CostProfile& profile);
 
 /// Time of the best tile of the library's set (m and n padded to whole tiles):
 ///   tiles = batch * ceil(m/ty) * ceil(n/tx) * split

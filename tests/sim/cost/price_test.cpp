@@ -254,19 +254,118 @@ TEST_SUITE("sim/cost/price") {
   }
 
   TEST_CASE("a gradient of weights cuts its pixels into hundreds of slices") {
-    // A single tile of 32x32 and 2^20 pixels on 256 SMs of 128 GFLOP/s: 256 slices of 4096 pixels,
-    // 2*32*32*4096 / 128e9 = 65.536 us.
+    // Three tiles of 32x32 and 2^20 pixels on 256 SMs of 128 GFLOP/s: 256 slices of 4096 pixels, three on each SM,
+    // 3*2*32*32*4096 / 128e9 = 196.608 us.
     GpuSpec gpu = simple_gpu();
     gpu.sm_count = 256;
     gpu.peaks = {{Precision::Fp32, MathUnit::CudaCore, 32.768_TFLOPps}};
     gpu.dram_bandwidth = 1e6_GBps;
     CostProfile profile = simple_profile();
     set_parameter(profile, "convolution.backward_weights", 1);
-    set_parameter(profile, "convolution.pointwise_backward_weights", 1);
-    const ConvAttributes shape{.n = 16, .c = 32, .h = 256, .w = 256, .k = 32, .p = 256, .q = 256};
+    const ConvAttributes shape{.n = 16,
+                               .c = 32,
+                               .h = 256,
+                               .w = 256,
+                               .k = 32,
+                               .s = 3,
+                               .p = 256,
+                               .q = 256,
+                               .pad_left = 1,
+                               .pad_right = 1};
     const Kernel kernel =
         convolution(shape, Algorithm::ImplicitPrecomputedGemm, Pass::BackwardWeights);
-    CHECK(compute_us(kernel, gpu, profile) == doctest::Approx(65.536).epsilon(0.001));
+    CHECK(compute_us(kernel, gpu, profile) == doctest::Approx(196.608).epsilon(0.001));
+  }
+
+  TEST_CASE("a 1x1 filter's gradient takes four blocks an SM, and their sums pass through memory") {
+    // 2^14 pixels, 256 x 256 filters, 10 SMs: 4 tiles of 128x128 in 16 slices are 7 waves, 8 of 64x128 in 8 slices or 16
+    // of 32x128 in 4 as well, of slices twice and four times as long: 7 * 2*128*128*1024 / 128e9 = 1835 us for each. The
+    // first is taken: in memory twice 15 more results of 2^16 weights beside the operands.
+    GpuSpec gpu = simple_gpu();
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "convolution.backward_weights", 1);
+    set_parameter(profile, "convolution.pointwise_backward_weights", 1);
+    set_parameter(profile, "convolution.tile_overhead", 0.1);  // smaller tiles lose
+    const ConvAttributes shape{.n = 16, .c = 256, .h = 32, .w = 32, .k = 256, .p = 32, .q = 32};
+    const Kernel kernel =
+        convolution(shape, Algorithm::ImplicitPrecomputedGemm, Pass::BackwardWeights);
+    const KernelEstimate e = estimate(kernel, gpu, profile);
+    CHECK(e.compute_time.in_us() == doctest::Approx(1835.0).epsilon(0.001));
+    const double sums = 2.0 * 15 * 256 * 256 * 4;
+    CHECK(e.memory_time.in_us() ==
+          doctest::Approx((kernel.bytes().in_bytes() + sums) / 100e3).epsilon(0.001));
+  }
+
+  TEST_CASE("a block of a convolution starts and ends in the same cycles on few lanes and many") {
+    CostProfile profile = simple_profile();
+    const Kernel kernel =
+        convolution(layer(10, 64, 16, 256, 1), Algorithm::ImplicitPrecomputedGemm);
+    const Kernel lone = convolution(layer(1, 64, 8, 32, 1), Algorithm::ImplicitPrecomputedGemm);
+    GpuSpec wide = simple_gpu();
+    wide.fp32_lanes_per_sm = 128;
+    wide.peaks = {{Precision::Fp32, MathUnit::CudaCore, 2.56_TFLOPps}};
+    const double narrow_us = compute_us(kernel, simple_gpu(), profile);
+    const double wide_us = compute_us(kernel, wide, profile);
+    const double lone_us = compute_us(lone, simple_gpu(), profile);
+    CHECK(narrow_us == doctest::Approx(2 * wide_us).epsilon(0.001));
+    // 40 blocks of 128 pixels by 128 channels, four an SM: 4 * 4000 cycles at 1 GHz. A lone small block: 4000.
+    set_parameter(profile, "convolution.prologue_cycles", 4000);
+    CHECK(compute_us(kernel, simple_gpu(), profile) - narrow_us ==
+          doctest::Approx(16.0).epsilon(0.01));
+    CHECK(compute_us(kernel, wide, profile) - wide_us == doctest::Approx(16.0).epsilon(0.01));
+    CHECK(compute_us(lone, simple_gpu(), profile) - lone_us == doctest::Approx(4.0).epsilon(0.01));
+  }
+
+  TEST_CASE("a lone block waits for its generation's latencies") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "gemm.step_base_cycles", 40);
+    set_parameter(profile, "gemm.step_latencies", 10);
+    set_parameter(profile, "convolution.prologue_cycles", 4000);
+    const auto prologue_us = [&](Architecture architecture, double waves) {
+      GpuSpec gpu = simple_gpu();
+      gpu.architecture = architecture;
+      const SustainedGpu machine = sustain(gpu, Precision::Fp32, MathUnit::CudaCore, profile);
+      return block_prologue(128 * 128, waves, machine, gpu, profile).in_us();
+    };
+    // 40 + 10 * 9, 6 and 4 cycles; two waves of large blocks hide it.
+    CHECK(prologue_us(Architecture::Kepler, 1) == doctest::Approx(4.0 * 130 / 100));
+    CHECK(prologue_us(Architecture::Maxwell, 1) == doctest::Approx(4.0));
+    CHECK(prologue_us(Architecture::Volta, 0.5) == doctest::Approx(4.0 * 80 / 100));
+    CHECK(prologue_us(Architecture::Volta, 2) == doctest::Approx(8.0));
+  }
+
+  TEST_CASE("cublasLt takes small tiles before Volta, where their loads tell") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "gemm.tile_overhead", 0.5);
+    Kernel kernel = product(1280, 1280, 1280);
+    GpuSpec gpu = simple_gpu();
+    const auto with_lt = [&](bool by_cublas_lt) {
+      std::get<MatrixWork>(kernel.work).by_cublas_lt = by_cublas_lt;
+      return compute_us(kernel, gpu, profile);
+    };
+    // 128x128 tiles have no overhead, 64x64 and 128x32 tiles of 0.5 * 1 and 0.5 * 1.5.
+    CHECK(with_lt(true) == doctest::Approx(with_lt(false)));
+    gpu.architecture = Architecture::Pascal;
+    CHECK(with_lt(true) == doctest::Approx(1.5 * with_lt(false)).epsilon(0.001));
+  }
+
+  TEST_CASE("long rows of both operands cost Pascal its page walks, and no other generation") {
+    const CostProfile profile = simple_profile();
+    Kernel kernel = product(12800, 1280, 32000);
+    std::get<MatrixWork>(kernel.work).transpose_b = true;
+    GpuSpec gpu = simple_gpu();
+    const double plain = compute_us(kernel, gpu, profile);
+    gpu.architecture = Architecture::Pascal;
+    // Rows of 128 kB, 1.6 GB of them: 160 cycles for each element beside the 256 of the arithmetic of a 128x128 tile.
+    CHECK(compute_us(kernel, gpu, profile) ==
+          doctest::Approx(plain * (1 + 0.625 / (1 + 1.0 / 67.1))).epsilon(0.002));
+    // Columns of B run along n: half of it.
+    std::get<MatrixWork>(kernel.work).transpose_b = false;
+    CHECK(compute_us(kernel, gpu, profile) ==
+          doctest::Approx(plain * (1 + 0.3125 / (1 + 1.0 / 67.1))).epsilon(0.01));
+    Kernel narrow = product(1280, 1280, 1280);
+    const double short_rows = compute_us(narrow, simple_gpu(), profile);
+    CHECK(compute_us(narrow, gpu, profile) == doctest::Approx(short_rows).epsilon(0.01));
   }
 
   TEST_CASE("fused Winograd counts blocks of 128 outputs by 32 channels") {

@@ -42,6 +42,7 @@ inline CostProfile simple_profile() {
   };
   set("clock.ceiling", 1);
   set("clock.power_exponent", 1);
+  set("clock.tensor_power_exponent", 1);
   set("kernel.fill_us", 0);
   set("kernel.fill_latencies", 0);
   set("gemm.issue", 0);
@@ -57,7 +58,8 @@ inline CostProfile simple_profile() {
   set("convolution.spectra_issue", 0);
   set("convolution.winograd_step_cycles", 1);
   set("convolution.tile_overhead", 0);
-  set("convolution.prologue_steps", 0);
+  set("convolution.prologue_cycles", 0);
+  set("tensor.prologue_steps", 0);
   set("memory.efficiency", 1);
   set("memory.old_efficiency", 1);
   set("memory.row_efficiency", 1);

@@ -61,6 +61,15 @@ TEST_SUITE("sim/cost/sustained_clock") {
     CHECK(clock_share(gpu, profile) == doctest::Approx(0.5).epsilon(0.001));
   }
 
+  TEST_CASE("tensor cores have a knee and an exponent of their own") {
+    CostProfile profile = simple_profile();
+    set_parameter(profile, "clock.tensor_power_exponent", 2);
+    GpuSpec gpu = simple_gpu();
+    gpu.tdp = Watts(profile.clock.tensor_knee_w_per_tflops * 10.24 / 4);
+    CHECK(sustain(gpu, Precision::Fp16, MathUnit::TensorCore, profile).clock_share ==
+          doctest::Approx(0.5).epsilon(0.001));
+  }
+
   TEST_CASE("a pinned board keeps its clock") {
     GpuSpec gpu = simple_gpu();
     gpu.tdp = 1.0_W;
