@@ -16,7 +16,8 @@ namespace tracecast::cost {
 /// Gathering through a stride multiplies the zeros between the outputs. Scattering does not, but every product's m n
 /// results are added to the image in L2: compute += m n scatter_bytes / l2 rate, after a block's last step. cuDNN has both
 /// (CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 and _0: "the sum is done using the atomic add operation").
-/// Weight gradients of 1x1 filters lose pointwise_backward_weights: no filter window to reuse the loaded pixels for. Tensor cores
+/// Weight gradients of 1x1 filters lose pointwise_backward_weights, no filter window to reuse the loaded pixels for, and are cut
+/// into slices of pixels until each SM has four blocks, whose sums pass through memory (notes/0010). Tensor cores
 /// have factors of their own, tensor.backward_data and tensor.backward_weights, the latter for all filters. They gather without
 /// the zeros: k = ceil_slice(k/g) ceil(r/stride) ceil(s/stride), the most taps that a cell of the image meets, for all cells
 /// that any tap reaches; the others are cleared before (notes/0009).
@@ -26,7 +27,7 @@ namespace tracecast::cost {
 /// Winograd fused F(2x2,3x3), forward and backward data (channels swapped):
 ///   blocks = ceil(n/nb) ceil(p/th) ceil(q/tw) ceil(k/32) over the library's block shapes (nb, th, tw) of 128 outputs
 ///   busy    = 2 * 32 * 128 * 9/2.25 * waves / (arithmetic/SMs * efficiency);  wait = winograd_step_cycles / clock
-///   compute = (ceil8(c) + prologue) * (busy^3 + (wait * max(blocks/SMs / 2, 1))^3)^(1/3)
+///   compute = ceil8(c) * (busy^3 + (wait * max(blocks/SMs / 2, 1))^3)^(1/3) + block_prologue(128^2 results, waves)
 /// Block shapes, as the kernels' names say them (tile148, tile228, ...): (1,8,16) everywhere; Maxwell and Pascal also (2,4,16)
 /// (4,2,16), from cuDNN 8 on (2,8,8) (4,4,8) too; Ampere (4,8,4). `efficiency` is that of the best inner loop with winograd_issue
 /// cycles more, for the additions of the transforms: as many whoever wrote the loop.

@@ -33,8 +33,8 @@ struct TileProblem {
   /// 0: as many slices as are fastest; else as many as give each SM this many blocks.
   double blocks_per_sm = 0;
   TileSet tiles = TileSet::Gemm;
-  /// Operands whose neighbours along k stand side by side in memory (rows of A, columns of B), k elements of `row_bytes`
-  /// in all to the next row; see page_walks().
+  /// Operands whose neighbours along k stand side by side in memory (rows of A, columns of B), `row_bytes` from one row to
+  /// the next: where these are far apart, Pascal waits for addresses.
   bool a_by_rows = false, b_by_columns = false;
   double row_bytes = 0;
   bool may_be_vectors = true;      ///< few rows or columns run as a matrix-vector kernel
@@ -73,10 +73,12 @@ struct TileEstimate {
 ///   tiles = batch * ceil(m/ty) * ceil(n/tx) * split
 ///   waves = tiles <= SMs ? 1 : q * ceil(tiles/SMs) + (1 - q) * tiles/SMs        (q: wave_quantization)
 ///   ks counts steps of `depth` = depth_per_step elements: ks = ceil(k / (split * depth))
-///   busy  = 2 tx ty depth (1 + overhead * max(64/tx + 64/ty - 1, 0)) * waves / (arithmetic/SMs * efficiency)
-///           (overhead of Kepler's library: gemm.small_thread_tile_overhead)
+///   busy  = depth waves (2 tx ty (1 + overhead * max(64/tx + 64/ty - 1, 0)) / (arithmetic/SMs * efficiency) + walks / clock)
+///           (overhead of Kepler's library: gemm.small_thread_tile_overhead; walks: what long rows cost Pascal, notes/0010)
 ///   wait  = (step_base_cycles + step_latencies * latency of the generation) / clock * max(tiles/SMs / resident, 1),  resident = registers / (128 threads)
-///   compute = (ks + prologue) * max(busy, wait)
+///   compute = ks * max(busy, wait) + prologue
+///   prologue = prologue_steps * max(busy, wait)   (matrix library, tensor cores: each its own)
+///            = depth * block_prologue()           (convolutions on lanes)
 ///   memory  = (traffic + 2 (split - 1) result) / (bandwidth * memory efficiency)
 /// `wait` is what decides small grids: a block alone on its SM takes 150 to 250 cycles per step of the inner dimension
 /// whatever its tile, since nothing hides its loads. Tensor-core tiles: 128 in place of 64 and their own latency. Spectra: 32 in place of
