@@ -67,10 +67,11 @@ double number_of(const Setting& setting) {
 /// The host costs that a person can measure and set; all in microseconds. And, 0 or 1, whether the host waits for the
 /// GPU before each step, as a loop does that copies from pageable memory, and whether fp32 code may run as TF32.
 void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
-  const std::array<std::pair<const char*, Seconds*>, 5> fields{{
+  const std::array<std::pair<const char*, Seconds*>, 6> fields{{
       {"dispatch_us", &framework.dispatch_per_op},
       {"backward_dispatch_us", &framework.dispatch_per_backward_op},
       {"optimizer_dispatch_us", &framework.dispatch_per_optimizer_op},
+      {"library_call_us", &framework.dispatch_per_library_call},
       {"launch_us", &framework.launch_per_kernel},
       {"step_overhead_us", &framework.step_overhead},
   }};
