@@ -51,6 +51,29 @@ TEST_CASE("a row that can be true is a measurement") {
   CHECK(set.tables[0].refused.empty());
 }
 
+TEST_CASE(
+    "linear layers run cublasLt's tiles, unless the row's note names another family of kernels") {
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "t.csv";
+  const std::string layer =
+      "me,p100_pcie_16gb,fp32,linear_bias,forward,1,4096,4096,1024,row,5000,ev5,,";
+  write_file(path,
+             "source,gpu,dtype,op,pass,batch,m,n,k,layout,time_us,timing,clock_mhz,split,note\n" +
+                 layer + "a,\n" + layer + "b,different cuBLAS kernel family than other rows\n");
+  const std::vector<std::filesystem::path> files{path};
+  static const MeasurementContext known = context();
+  const MeasurementSet set = load_measurements(files, known, default_cost_profile(), {});
+  REQUIRE(set.rows.size() == 2);
+  const auto time = [&](std::size_t i) {
+    const auto estimate =
+        estimate_measurement(set.rows[i], *set.rows[i].spec, default_cost_profile());
+    REQUIRE(estimate);
+    return estimate->kernels.in_us();
+  };
+  // 128x128 tiles load half of what 64x64 tiles do.
+  CHECK(time(0) > 1.05 * time(1));
+}
+
 TEST_CASE("rows that cannot be true are named with their line and reason, and not fitted") {
   struct Row {
     const char* what;
