@@ -18,6 +18,8 @@ share or the busy share on the recorded host is more than 5 points off a trace.
 import collections
 import gzip
 import json
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -41,6 +43,7 @@ def classify(name):
     return next((label for label, words in CLASSES if any(word in low for word in words)), "other")
 
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 POINTS = 0.05
 BLOCKED_US = 20  # a runtime call of this length waits
 
@@ -142,9 +145,10 @@ def host_settings(binary, network, gpu, batch, host, waits):
     # What an op that calls a library costs more grows like the rest: it is several ops within one another, and a profiler
     # makes each of them dearer.
     slower = (host[0] + host[1] - (kernels[0] + kernels[1]) * launch) / (dispatch[0] + dispatch[1])
-    flags = ["--set", f"framework.library_call_us={max(slower, 1) * LIBRARY_CALL:.3f}"]
+    flags = ["--set", f"framework.library_call_us={max(slower, 1) * host_cost('dispatch_per_library_call_us'):.3f}"]
+    cheapest = [host_cost(f"dispatch_per_{op}_us") for op in ("op", "backward_op", "optimizer_op")]  # calls no library
     for i, name in enumerate(names):
-        least = min((dispatch[i] + 1e-9) / ops[i], LEAST_DISPATCH[i])
+        least = min((dispatch[i] + 1e-9) / ops[i], cheapest[i])
         more = (dispatch[i] - ops[i] * least) * max(slower, 1)
         flags += ["--set", f"framework.{name}={max((host[i] - more - kernels[i] * launch) / ops[i], 0):.3f}"]
     if waits > 0:  # for the input, which is copied from pageable memory
@@ -152,8 +156,11 @@ def host_settings(binary, network, gpu, batch, host, waits):
     return flags
 
 
-LIBRARY_CALL = 30.0  # what a call of a library costs more, profile pytorch
-LEAST_DISPATCH = (21.0, 18.0, 36.0)  # an op without library calls, profile pytorch
+def host_cost(name):
+    """Microseconds of profile pytorch."""
+    text = (ROOT / "hwspecs/framework/pytorch.textproto").read_text()
+    return float(re.search(rf"^{name} {{ value: ([0-9.]+)", text, re.MULTILINE)[1])
+
 
 
 def predicted(answer):

@@ -27,10 +27,11 @@ MeasurementContext context() {
           .framework = [](std::string_view id) { return find_framework(id); }};
 }
 
-MeasurementSet load(const std::string& rows, const MeasurementFilter& filter = {}) {
+MeasurementSet load(const std::string& rows, const MeasurementFilter& filter = {},
+                    const std::string& header = kHeader) {
   const test::TemporaryFolder folder;
   const std::vector<std::filesystem::path> files{folder.path() / "t.csv"};
-  write_file(files[0], kHeader + rows);
+  write_file(files[0], header + rows);
   static const MeasurementContext known = context();
   return load_measurements(files, known, default_cost_profile(), filter);
 }
@@ -53,16 +54,11 @@ TEST_CASE("a row that can be true is a measurement") {
 
 TEST_CASE(
     "linear layers run cublasLt's tiles, unless the row's note names another family of kernels") {
-  const test::TemporaryFolder folder;
-  const auto path = folder.path() / "t.csv";
   const std::string layer =
       "me,p100_pcie_16gb,fp32,linear_bias,forward,1,4096,4096,1024,row,5000,ev5,,";
-  write_file(path,
-             "source,gpu,dtype,op,pass,batch,m,n,k,layout,time_us,timing,clock_mhz,split,note\n" +
-                 layer + "a,\n" + layer + "b,different cuBLAS kernel family than other rows\n");
-  const std::vector<std::filesystem::path> files{path};
-  static const MeasurementContext known = context();
-  const MeasurementSet set = load_measurements(files, known, default_cost_profile(), {});
+  const MeasurementSet set =
+      load(layer + "a,\n" + layer + "b,different cuBLAS kernel family than other rows\n", {},
+           "source,gpu,dtype,op,pass,batch,m,n,k,layout,time_us,timing,clock_mhz,split,note\n");
   REQUIRE(set.rows.size() == 2);
   const auto time = [&](std::size_t i) {
     const auto estimate =

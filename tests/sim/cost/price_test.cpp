@@ -281,15 +281,13 @@ TEST_SUITE("sim/cost/price") {
     // 2^14 pixels, 256 x 256 filters, 10 SMs: 4 tiles of 128x128 in 16 slices are 7 waves, 8 of 64x128 in 8 slices or 16
     // of 32x128 in 4 as well, of slices twice and four times as long: 7 * 2*128*128*1024 / 128e9 = 1835 us for each. The
     // first is taken: in memory twice 15 more results of 2^16 weights beside the operands.
-    GpuSpec gpu = simple_gpu();
     CostProfile profile = simple_profile();
     set_parameter(profile, "convolution.backward_weights", 1);
     set_parameter(profile, "convolution.pointwise_backward_weights", 1);
     set_parameter(profile, "convolution.tile_overhead", 0.1);  // smaller tiles lose
-    const ConvAttributes shape{.n = 16, .c = 256, .h = 32, .w = 32, .k = 256, .p = 32, .q = 32};
-    const Kernel kernel =
-        convolution(shape, Algorithm::ImplicitPrecomputedGemm, Pass::BackwardWeights);
-    const KernelEstimate e = estimate(kernel, gpu, profile);
+    const Kernel kernel = convolution(layer(16, 256, 32, 256, 1),
+                                      Algorithm::ImplicitPrecomputedGemm, Pass::BackwardWeights);
+    const KernelEstimate e = estimate(kernel, simple_gpu(), profile);
     CHECK(e.compute_time.in_us() == doctest::Approx(1835.0).epsilon(0.001));
     const double sums = 2.0 * 15 * 256 * 256 * 4;
     CHECK(e.memory_time.in_us() ==
