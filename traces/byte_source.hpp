@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <string>
 
 namespace tracecast::traces {
 
@@ -13,38 +12,18 @@ class ByteSource {
   virtual ~ByteSource() = default;
   /// Up to `size` bytes (size > 0); 0 = the end. Throws InputError when reading fails or the data are damaged.
   virtual std::size_t read(char* to, std::size_t size) = 0;
+  /// Tells the file below that `bytes` more were unpacked from what was read of it, by whatever stands above. Throws
+  /// InputError beyond what a file of its size may hold; a source that is no file does not mind.
+  virtual void count_unpacked(std::uint64_t bytes) { (void)bytes; }
 };
 
-/// A regular file, unpacked on the way when it begins as gzip does. Throws InputError (absent, a folder, unreadable);
-/// its `read` throws InputError when the gzip data are damaged or end too early.
+/// What a file may unpack to, all packing within it together: 64 MiB, and 100 bytes for each of its own. Recordings
+/// reach 20 to 40; deflate's most is 1032, which nothing but repetition does.
+inline constexpr std::uint64_t kFreeUnpackedBytes = std::uint64_t{64} << 20;
+inline constexpr std::uint64_t kMostUnpackedPerByte = 100;
+
+/// A file, unpacked on the way when it begins as gzip does. Throws InputError (absent, a folder, unreadable); its `read`
+/// throws InputError when the gzip data are damaged, end too early, or unpack to more than a file of this size may.
 [[nodiscard]] std::unique_ptr<ByteSource> open_file(const std::filesystem::path& path);
-
-/// One member of a tar archive after the other.
-class TarReader {
- public:
-  /// `name` stands in errors.
-  TarReader(ByteSource& archive, std::string name);
-  /// Goes to the next regular file; false at the end. Throws InputError when the archive is damaged.
-  bool next();
-  /// Path of the current member as the archive has it.
-  [[nodiscard]] const std::string& member() const { return member_; }
-  /// Bytes of the current member that have not been read.
-  [[nodiscard]] std::uint64_t left() const { return left_; }
-  /// Content of the current member, as ByteSource::read.
-  std::size_t read(char* to, std::size_t size);
-
- private:
-  bool read_header(char (&header)[512]);
-  void skip(std::uint64_t bytes);
-  [[nodiscard]] std::string read_long_name(std::uint64_t bytes);
-
-  ByteSource& archive_;
-  std::string name_;
-  std::string member_;
-  std::uint64_t left_ = 0, padding_ = 0;
-};
-
-/// Whether `head`, the first bytes of a file, begin a tar archive.
-[[nodiscard]] bool is_tar(const char* head, std::size_t size);
 
 }  // namespace tracecast::traces

@@ -30,6 +30,7 @@ struct Work {
 
 std::vector<Work> work_by_begin(const Trace& trace) {
   std::vector<Work> work;
+  work.reserve(trace.kernels.size() + trace.copies.size() + trace.memsets.size());
   const auto add = [&work](const auto& table) {
     for (std::size_t i = 0; i < table.size(); ++i) {
       work.push_back({table.span[i].begin_ns, table.correlation[i]});
@@ -48,20 +49,30 @@ struct HostTimes {
   Intervals loading, waiting, communicating, recorded;
 
   explicit HostTimes(const Trace& trace) {
+    // What a name means is found once, however many records share it.
+    std::vector<bool> may_load(trace.names.size()), may_talk(trace.names.size());
+    std::vector<bool> waiting_call(trace.names.size());
+    for (std::uint32_t i = 0; i < trace.names.size(); ++i) {
+      const std::string_view name = trace[NameId{i}];
+      may_load[i] = is_loader(name);
+      may_talk[i] = is_communication(name);
+      waiting_call[i] = may_wait(name);
+    }
     std::vector<Span> loads, waits, talks, all;
-    const auto sort_in = [&](std::string_view name, const Span& span) {
-      if (is_loader(name)) loads.push_back(span);
-      if (is_communication(name)) talks.push_back(span);
+    all.reserve(trace.ops.size() + trace.calls.size());
+    const auto sort_in = [&](NameId name, const Span& span) {
+      if (may_load[name.index]) loads.push_back(span);
+      if (may_talk[name.index]) talks.push_back(span);
     };
     for (std::size_t i = 0; i < trace.ops.size(); ++i) {
-      sort_in(trace[trace.ops.name[i]], trace.ops.span[i]);
+      sort_in(trace.ops.name[i], trace.ops.span[i]);
       all.push_back(trace.ops.span[i]);
     }
     for (std::size_t i = 0; i < trace.marks.size(); ++i) {
-      if (!trace.marks.on_gpu[i]) sort_in(trace[trace.marks.name[i]], trace.marks.span[i]);
+      if (!trace.marks.on_gpu[i]) sort_in(trace.marks.name[i], trace.marks.span[i]);
     }
     for (std::size_t i = 0; i < trace.calls.size(); ++i) {
-      if (may_wait(trace[trace.calls.name[i]])) waits.push_back(trace.calls.span[i]);
+      if (waiting_call[trace.calls.name[i].index]) waits.push_back(trace.calls.span[i]);
       all.push_back(trace.calls.span[i]);
     }
     loading = Intervals::union_of(std::move(loads));

@@ -7,6 +7,8 @@
 namespace tracecast::traces {
 namespace {
 
+constexpr std::size_t kFirstWindowBytes = std::size_t{4}
+                                          << 10;  ///< most files of an archive are small
 constexpr std::size_t kWindowBytes = std::size_t{256} << 10;
 constexpr std::size_t kLongestToken = std::size_t{16} << 20;
 constexpr int kDeepest = 256;
@@ -69,7 +71,7 @@ std::string shown(char c) { return c == '\0' ? "a zero byte" : std::string("\"")
 }  // namespace
 
 JsonScanner::JsonScanner(ByteSource& source, std::string name)
-    : source_(source), name_(std::move(name)), window_(kWindowBytes + kSlack) {
+    : source_(source), name_(std::move(name)), window_(kFirstWindowBytes + kSlack) {
   at_ = end_ = window_.data();
 }
 
@@ -84,8 +86,9 @@ bool JsonScanner::refill() {
   const auto offset = static_cast<std::size_t>(at_ - keep);
   if (kept >= kLongestToken) refuse("a value over 16 MiB", "shorter texts");
   base_ += static_cast<std::uint64_t>(keep - window_.data());
-  if (kept * 2 > window_.size() - kSlack) {
-    std::vector<char> larger(window_.size() * 2);
+  const std::size_t size = window_.size() - kSlack;
+  if (kept * 2 > size || (end_ == window_.data() + size && size < kWindowBytes)) {
+    std::vector<char> larger(2 * size + kSlack);
     std::memcpy(larger.data(), keep, kept);
     window_.swap(larger);
   } else {

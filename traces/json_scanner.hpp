@@ -12,7 +12,7 @@ namespace tracecast::traces {
 
 enum class JsonKind { Object, Array, String, Number, Literal };
 
-/// JSON of any length, read value by value in the memory of one window (256 KiB, more only for a longer string). The
+/// JSON of any length, read value by value in the memory of one window (at most 256 KiB, more only for a longer string). The
 /// caller walks the document: what it does not want it skips, at the speed of looking for quotes and brackets.
 /// Numbers are handed out as text, since times with 19 digits do not survive a double. NaN and Infinity are taken for
 /// literals, as Python writes them. Refused with InputError, which names file and byte: what is no JSON, a file that

@@ -8,7 +8,7 @@
 namespace tracecast::traces {
 namespace {
 
-constexpr std::size_t kFirstBytes = std::size_t{1} << 16;
+constexpr std::size_t kFirstBytes = std::size_t{1} << 12;
 constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
 }  // namespace
@@ -27,7 +27,9 @@ bool LineReader::next(std::string_view& line) {
       const std::size_t size =
           found != nullptr ? static_cast<std::size_t>(found - first) : end_ - begin_;
       line = {first, size};
-      begin_ += size + (found != nullptr ? 1 : 0);
+      const std::size_t whole = size + (found != nullptr ? 1 : 0);
+      begin_ += whole;
+      position_ += whole;
       if (line.ends_with('\r')) line.remove_suffix(1);
       return true;
     }

@@ -6,6 +6,7 @@
 namespace tracecast::traces {
 namespace {
 
+constexpr std::size_t kFirstBlockBytes = 512;
 constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
 
 /// Eight bytes at a time; good enough to spread names, and the same on every run.
@@ -30,7 +31,7 @@ std::uint64_t hash_of(std::string_view text) {
 
 }  // namespace
 
-NameTable::NameTable() : slots_(256) { intern(""); }
+NameTable::NameTable() : slots_(16) { intern(""); }
 
 NameId NameTable::intern(std::string_view text) {
   const std::uint64_t hash = hash_of(text);
@@ -51,8 +52,9 @@ NameId NameTable::intern(std::string_view text) {
 std::string_view NameTable::keep(std::string_view text) {
   if (text.empty()) return {};
   if (text.size() > block_left_) {
-    block_left_ = std::max(kBlockBytes, text.size());
-    blocks_.push_back(std::make_unique<char[]>(block_left_));
+    next_block_ = blocks_.empty() ? kFirstBlockBytes : std::min(2 * next_block_, kBlockBytes);
+    block_left_ = std::max(next_block_, text.size());
+    blocks_.push_back(std::make_unique_for_overwrite<char[]>(block_left_));
     block_next_ = blocks_.back().get();
   }
   std::memcpy(block_next_, text.data(), text.size());

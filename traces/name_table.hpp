@@ -31,6 +31,7 @@ class NameTable {
       slots_;  ///< open addressing: index + 1, 0 = free; a power of two, at most half full
   std::vector<std::unique_ptr<char[]>> blocks_;
   std::size_t block_left_ = 0;
+  std::size_t next_block_ = 0;  ///< bytes; they grow with the table
   char* block_next_ = nullptr;
 };
 

@@ -2,18 +2,21 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
-#include <vector>
+#include <fstream>
+#include <iterator>
 
 #include "sim/base/error.hpp"
 #include "traces/byte_source.hpp"
 #include "traces/chakra/reader.hpp"
+#include "traces/gzip_source.hpp"
 #include "traces/json_scanner.hpp"
 #include "traces/kernel_list/reader.hpp"
 #include "traces/kineto/reader.hpp"
 #include "traces/nsys/reader.hpp"
 #include "traces/nvprof/reader.hpp"
+#include "traces/peeked_source.hpp"
 #include "traces/record/reader.hpp"
+#include "traces/tar_reader.hpp"
 
 namespace tracecast::traces {
 namespace {
@@ -21,7 +24,7 @@ namespace {
 /// How far into a file its format is looked for.
 constexpr std::size_t kHeadBytes = std::size_t{1} << 20;
 constexpr std::size_t kTextHeadBytes = std::size_t{1} << 16;
-constexpr int kMostMembers = 100'000;
+constexpr std::size_t kMostMembers = 100'000;
 
 class MemorySource final : public ByteSource {
  public:
@@ -37,50 +40,9 @@ class MemorySource final : public ByteSource {
   std::string_view bytes_;
 };
 
-/// A source whose first bytes can be looked at before they are read.
-class PeekedSource final : public ByteSource {
- public:
-  explicit PeekedSource(ByteSource& source) : source_(source) {}
-
-  /// The first `size` bytes, fewer where the source ends.
-  std::string_view peek(std::size_t size) {
-    std::size_t have = head_.size();
-    head_.resize(std::max(size, have));
-    while (have < size) {
-      const std::size_t count = source_.read(head_.data() + have, size - have);
-      if (count == 0) break;
-      have += count;
-    }
-    head_.resize(have);
-    return {head_.data(), have};
-  }
-  std::size_t read(char* to, std::size_t size) override {
-    if (given_ == head_.size()) return source_.read(to, size);
-    const std::size_t count = std::min(size, head_.size() - given_);
-    std::memcpy(to, head_.data() + given_, count);
-    given_ += count;
-    return count;
-  }
-
- private:
-  ByteSource& source_;
-  std::vector<char> head_;
-  std::size_t given_ = 0;
-};
-
-class MemberSource final : public ByteSource {
- public:
-  explicit MemberSource(TarReader& archive) : archive_(archive) {}
-  std::size_t read(char* to, std::size_t size) override { return archive_.read(to, size); }
-
- private:
-  TarReader& archive_;
-};
-
 constexpr std::string_view kKnown =
     "a trace: PyTorch Kineto or execution trace, Chakra, nvprof, Nsight Systems (SQLite) or "
-    ".tctrace, "
-    "plain, gzip or in a tar archive";
+    ".tctrace, plain, gzip or in a tar archive";
 constexpr std::string_view kSqlite = "SQLite format 3";
 
 enum class Format {
@@ -91,6 +53,8 @@ enum class Format {
   Nvprof,
   KernelList,
   Record,
+  Sqlite,
+  Archive,
   Unknown
 };
 
@@ -119,6 +83,8 @@ Format format_of(PeekedSource& source, const std::string& name) {
   const std::size_t first = head.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return Format::Unknown;
   if (is_record_file(head)) return Format::Record;
+  if (head.starts_with(kSqlite)) return Format::Sqlite;
+  if (is_tar(head)) return Format::Archive;
   if (head[first] == '{' || head[first] == '[') {
     head = source.peek(kHeadBytes);
     return json_format(head, head.size() < kHeadBytes, name);
@@ -134,48 +100,84 @@ Recording of_one(Trace trace) {
   return recording;
 }
 
-/// Reads what the source holds; no traces when it is of no known format.
-Recording read_one(ByteSource& source, const std::string& name) {
-  PeekedSource peeked(source);
-  switch (format_of(peeked, name)) {
+/// Reads what the source holds; no traces when it is of no format that can be read one byte after the other.
+Recording read_as(Format format, ByteSource& source, const std::string& name) {
+  switch (format) {
     case Format::Kineto:
-      return of_one(read_kineto(peeked, name));
+      return of_one(read_kineto(source, name));
     case Format::ExecutionTrace:
-      return of_one(read_execution_trace(peeked, name));
+      return of_one(read_execution_trace(source, name));
     case Format::ChakraJson:
-      return of_one(read_chakra_json(peeked, name));
+      return of_one(read_chakra_json(source, name));
     case Format::Chakra:
-      return of_one(read_chakra(peeked, name));
+      return of_one(read_chakra(source, name));
     case Format::Nvprof:
-      return of_one(read_nvprof(peeked, name));
+      return of_one(read_nvprof(source, name));
     case Format::KernelList:
-      return of_one(read_kernel_list(peeked, name));
+      return of_one(read_kernel_list(source, name));
     case Format::Record:
-      return read_records(peeked, name);
+      return read_records(source, name);
+    case Format::Sqlite:
+    case Format::Archive:
     case Format::Unknown:
       return {};
   }
   return {};
 }
 
-/// Members that are no traces (licences, settings) are counted.
-Recording read_archive(ByteSource& source, const std::string& name) {
-  TarReader archive(source, name);
-  Recording recording;
-  std::uint64_t others = 0;
-  while (archive.next()) {
-    if (recording.traces.size() >= kMostMembers)
-      throw InputError(name, "more than 100000 members", "a recording");
-    MemberSource member(archive);
-    Recording one =
-        read_one(member, name + ": " + std::filesystem::path(archive.member()).filename().string());
-    if (one.traces.empty()) ++others;
-    std::move(one.traces.begin(), one.traces.end(), std::back_inserter(recording.traces));
+/// The traces of an archive's members, packed or not, in folders or not. What is none (licences, settings) is counted.
+class ArchiveReader {
+ public:
+  ArchiveReader(ByteSource& source, std::string name)
+      : archive_(source, name), name_(std::move(name)) {}
+
+  Recording read() {
+    while (archive_.next()) {
+      const std::string name =
+          name_ + ": " + std::filesystem::path(archive_.member()).filename().string();
+      PeekedSource member(archive_);
+      if (is_gzip(member.peek(kGzipHead))) {
+        GzipSource unpacked(member, name);
+        take(unpacked, name);
+      } else {
+        take(member, name);
+      }
+    }
+    if (recording_.traces.empty()) throw InputError(name_, "an archive without traces", kKnown);
+    leave_out(others_, "member of the archive that is no trace");
+    leave_out(closed_, "archive or SQLite export within the archive: unpack it to read it");
+    leave_out(archive_.passed_over(), "link or device in the archive");
+    return std::move(recording_);
   }
-  if (recording.traces.empty()) throw InputError(name, "an archive without traces", kKnown);
-  for (; others > 0; --others)
-    recording.traces.front().leave_out("member of the archive that is no trace");
-  return recording;
+
+ private:
+  void take(ByteSource& content, const std::string& name) {
+    PeekedSource source(content);
+    const Format format = format_of(source, name);
+    Recording one = read_as(format, source, name);
+    if (one.traces.empty())
+      ++(format == Format::Sqlite || format == Format::Archive ? closed_ : others_);
+    if (recording_.traces.size() + one.traces.size() > kMostMembers)
+      throw InputError(name_, "more than 100000 traces", "a recording");
+    std::move(one.traces.begin(), one.traces.end(), std::back_inserter(recording_.traces));
+  }
+  void leave_out(std::uint64_t count, std::string_view what) {
+    for (; count > 0; --count) recording_.traces.front().leave_out(what);
+  }
+
+  TarReader archive_;
+  std::string name_;
+  Recording recording_;
+  std::uint64_t others_ = 0, closed_ = 0;
+};
+
+/// A database is read where it stands.
+Recording read_database(const std::filesystem::path& path, const std::string& name) {
+  char head[kGzipHead] = {};
+  std::ifstream(path, std::ios::binary).read(head, sizeof head);
+  if (is_gzip({head, sizeof head}))
+    throw InputError(name, "an SQLite database packed by gzip", "the same unpacked (gzip -d)");
+  return of_one(read_nsys(path));
 }
 
 }  // namespace
@@ -184,13 +186,13 @@ Recording read_recording(const std::filesystem::path& path) {
   const auto file = open_file(path);
   const std::string name = path.filename().string();
   PeekedSource source(*file);
-  const std::string_view head = source.peek(512);
-  if (is_tar(head.data(), head.size())) return read_archive(source, name);
-  if (head.starts_with(kSqlite)) return of_one(read_nsys(path));
-  Recording recording = read_one(source, name);
+  const Format format = format_of(source, name);
+  if (format == Format::Archive) return ArchiveReader(source, name).read();
+  if (format == Format::Sqlite) return read_database(path, name);
+  const bool is_empty = source.peek(1).empty();
+  Recording recording = read_as(format, source, name);
   if (recording.traces.empty())
-    throw InputError(name, head.empty() ? "an empty file" : "no trace format that is known",
-                     kKnown);
+    throw InputError(name, is_empty ? "an empty file" : "no trace format that is known", kKnown);
   return recording;
 }
 

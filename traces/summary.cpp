@@ -167,6 +167,7 @@ void add_collectives(const Trace& trace, const std::vector<KernelNameInfo>& info
                      Summary& summary) {
   std::vector<Span> collective, other;
   std::map<std::string, CollectiveTime> by_name;
+  std::map<NameId, CollectiveTime*> by_id;  // names are shortened once
   std::vector<std::int64_t> elements(trace.kernels.size(), 0);
   for (std::size_t i = 0; i < trace.collectives.size(); ++i) {
     const std::uint32_t kernel = trace.collectives.kernel[i];
@@ -178,9 +179,10 @@ void add_collectives(const Trace& trace, const std::vector<KernelNameInfo>& info
     const bool is_collective = infos[i].kernel_class == KernelClass::Collective;
     (is_collective ? collective : other).push_back(trace.kernels.span[i]);
     if (!is_collective) continue;
-    CollectiveTime& time = by_name[collective_name(trace[trace.kernels.name[i]])];
-    time.kernels.add(trace.kernels.span[i].duration_ns);
-    time.elements = saturating_sum(time.elements, elements[i]);
+    CollectiveTime*& time = by_id[trace.kernels.name[i]];
+    if (time == nullptr) time = &by_name[collective_name(trace[trace.kernels.name[i]])];
+    time->kernels.add(trace.kernels.span[i].duration_ns);
+    time->elements = saturating_sum(time->elements, elements[i]);
   }
   for (auto& [name, time] : by_name) {
     time.name = name;

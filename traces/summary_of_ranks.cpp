@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "traces/summary.hpp"
 
@@ -23,6 +26,37 @@ void merge(std::vector<Entry>& to, const std::vector<Entry>& from, Same same) {
     }
   }
 }
+
+/// Likewise for lists of names, of which each rank may bring new ones: in the time of a look-up.
+template <class Entry>
+class NamedLists {
+ public:
+  explicit NamedLists(std::vector<Entry>& to) : to_(to) {
+    for (std::size_t i = 0; i < to.size(); ++i) places_.emplace(key_of(to[i]), i);
+  }
+  void add(const std::vector<Entry>& from) {
+    for (const Entry& entry : from) {
+      const auto [at, is_new] = places_.emplace(key_of(entry), to_.size());
+      if (is_new) {
+        to_.push_back(entry);
+      } else {
+        tally_of(to_[at->second]).add(tally_of(entry));
+      }
+    }
+  }
+
+ private:
+  using Key = std::pair<std::string, KernelClass>;
+  static Key key_of(const Entry& entry) {
+    if constexpr (requires { entry.kernel_class; }) {
+      return {entry.name, entry.kernel_class};
+    } else {
+      return {entry.name, KernelClass::Other};
+    }
+  }
+  std::vector<Entry>& to_;
+  std::map<Key, std::size_t> places_;
+};
 
 /// A list in which entries come longest first again.
 template <class Entry>
@@ -60,6 +94,9 @@ void merge_copies(std::vector<CopyTime>& to, const std::vector<CopyTime>& from) 
 
 Summary summarize_ranks(const std::vector<Summary>& ranks) {
   Summary sum = ranks.front();
+  NamedLists kernels(sum.top_kernels);
+  NamedLists calls(sum.top_calls);
+  NamedLists collectives(sum.collectives);
   for (std::size_t i = 1; i < ranks.size(); ++i) {
     const Summary& rank = ranks[i];
     sum.kernels += rank.kernels;
@@ -74,13 +111,9 @@ Summary summarize_ranks(const std::vector<Summary>& ranks) {
     merge(sum.algorithms, rank.algorithms, [](const AlgorithmTime& a, const AlgorithmTime& b) {
       return a.algorithm == b.algorithm;
     });
-    merge(sum.top_kernels, rank.top_kernels, [](const KernelTime& a, const KernelTime& b) {
-      return a.name == b.name && a.kernel_class == b.kernel_class;
-    });
-    merge(sum.top_calls, rank.top_calls,
-          [](const NamedTime& a, const NamedTime& b) { return a.name == b.name; });
-    merge(sum.collectives, rank.collectives,
-          [](const CollectiveTime& a, const CollectiveTime& b) { return a.name == b.name; });
+    kernels.add(rank.top_kernels);
+    calls.add(rank.top_calls);
+    collectives.add(rank.collectives);
     merge_copies(sum.copy_kinds, rank.copy_kinds);
     sum.memset_time.add(rank.memset_time);
     for (std::size_t kind = 0; kind < kCallKindCount; ++kind)

@@ -75,7 +75,12 @@ std::string_view to_string(NodeKind kind) {
 }
 
 void Trace::leave_out(std::string_view kind, bool is_damage) {
+  constexpr std::size_t kMostKinds = 256;
   auto found = left_out.find(kind);
+  if (found == left_out.end() && left_out.size() >= kMostKinds) {
+    kind = "of further kinds";
+    found = left_out.find(kind);
+  }
   if (found == left_out.end()) found = left_out.emplace(std::string(kind), LeftOut{}).first;
   ++found->second.count;
   found->second.is_damage |= is_damage;

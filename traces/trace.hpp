@@ -256,7 +256,7 @@ struct Trace {
   std::map<std::string, LeftOut, std::less<>> left_out;  ///< by kind, in words
 
   [[nodiscard]] std::string_view operator[](NameId id) const { return names[id]; }
-  void leave_out(std::string_view kind, bool is_damage = false);
+  void leave_out(std::string_view kind, bool is_damage = false);  ///< kinds beyond 256 as one
 };
 
 /// All that one file holds: one trace, or one for each rank.

@@ -9,6 +9,7 @@ namespace tracecast::traces {
 namespace {
 
 constexpr std::uint64_t kMostRecords = std::uint64_t{64} << 20;
+constexpr std::uint64_t kFreeRecords = 1'000'000;
 /// Until 2042 since 1970. Twice that, and the distance from the earliest to the latest end, are within int64.
 constexpr std::int64_t kLargestUs = std::int64_t{2'300'000'000'000'000};
 
@@ -48,6 +49,15 @@ GeometryId TraceBuilder::geometry(const Geometry& geometry) {
 void TraceBuilder::count_record() {
   if (++records_ > kMostRecords) {
     throw InputError(trace_.source, "more than 64 million records", "a shorter recording");
+  }
+}
+
+void TraceBuilder::count_record(std::uint64_t bytes, std::uint64_t least) {
+  count_record();
+  if (records_ > kFreeRecords && records_ > bytes / least) {
+    throw InputError(trace_.source,
+                     std::to_string(records_) + " records in " + std::to_string(bytes) + " bytes",
+                     "a recording, whose records say what they are of");
   }
 }
 

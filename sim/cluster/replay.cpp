@@ -60,4 +60,20 @@ Picoseconds kernel_busy(const ReplayProgram& program, const engine::Schedule& sc
   return union_of(std::move(kernels));
 }
 
+std::vector<Picoseconds> kernel_busy_by_rank(const ReplayProgram& program,
+                                             const engine::Schedule& schedule,
+                                             const std::vector<std::uint32_t>& first_tracks) {
+  std::vector<std::vector<std::pair<Picoseconds, Picoseconds>>> kernels(first_tracks.size());
+  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
+    const ReplayTask& task = program.tasks[i];
+    if (task.work != ReplayWork::Kernel) continue;
+    const auto after = std::upper_bound(first_tracks.begin(), first_tracks.end(), task.track);
+    kernels[static_cast<std::size_t>(after - first_tracks.begin()) - 1].emplace_back(
+        schedule.start[i], schedule.end[i]);
+  }
+  std::vector<Picoseconds> busy;
+  for (auto& of_rank : kernels) busy.push_back(union_of(std::move(of_rank)));
+  return busy;
+}
+
 }  // namespace tracecast

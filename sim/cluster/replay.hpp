@@ -29,6 +29,11 @@ struct ReplayRun {
                                               const engine::Schedule& schedule,
                                               std::uint32_t first_track, std::uint32_t end_track);
 
+/// Likewise of each rank, in one go: its tracks begin at the one given, in ascending order.
+[[nodiscard]] std::vector<engine::Picoseconds> kernel_busy_by_rank(
+    const ReplayProgram& program, const engine::Schedule& schedule,
+    const std::vector<std::uint32_t>& first_tracks);
+
 /// When everything ran, for trace viewers: streams and host threads as recorded, arrows from calls to what they
 /// launched, steps and loading as marks on the thread they belong to. `gpu`: name of the devices.
 [[nodiscard]] Timeline timeline_of(const ReplayProgram& program, const ReplayRun& run,

@@ -14,9 +14,7 @@ JobRun replay_job(const ReplayJob& job, const ReplayOptions& options) {
         schedule.start[part.kernel] = schedule.end[part.arrival];
     }
   }
-  for (const ReplayRank& rank : job.ranks)
-    result.kernel_busy.push_back(
-        kernel_busy(job.program, schedule, rank.first_track, rank.end_track));
+  result.kernel_busy = kernel_busy_by_rank(job.program, schedule, first_tracks);
   return result;
 }
 

@@ -42,8 +42,9 @@ class MessageStream {
     }
     return true;
   }
+  [[nodiscard]] std::uint64_t position() const { return base_ + at_; }
   [[noreturn]] void refuse(const std::string& found) const {
-    throw InputError(name_ + ", byte " + std::to_string(base_ + at_), found,
+    throw InputError(name_ + ", byte " + std::to_string(position()), found,
                      "a Chakra execution trace");
   }
 
@@ -128,7 +129,7 @@ Trace read_chakra(ByteSource& source, const std::string& name) {
   while (stream.next(message)) {
     if (!node.ParseFromString(message)) stream.refuse("a damaged node");
     take(node, record);
-    chakra::add_node(trace, builder, record);
+    chakra::add_node(trace, builder, record, stream.position());
   }
   return trace;
 }

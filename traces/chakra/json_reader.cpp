@@ -60,7 +60,7 @@ class NodeReader {
         continue;
       }
       read_node();
-      chakra::add_node(trace_, builder_, node_);
+      chakra::add_node(trace_, builder_, node_, json_.position());
     }
   }
 

@@ -22,8 +22,10 @@ struct NodeRecord {
   void clear() { *this = {}; }
 };
 
-inline void add_node(Trace& trace, TraceBuilder& builder, const NodeRecord& node) {
-  builder.count_record();
+/// `bytes`: of the file up to the node's end.
+inline void add_node(Trace& trace, TraceBuilder& builder, const NodeRecord& node,
+                     std::uint64_t bytes) {
+  builder.count_record(bytes);
   Nodes& nodes = trace.nodes;
   nodes.id.push_back(node.id);
   nodes.name.push_back(trace.names.intern(node.name));

@@ -50,7 +50,7 @@ Trace read_kernel_list(ByteSource& source, const std::string& name) {
       trace.leave_out("row without a duration", true);
       continue;
     }
-    builder.count_record();
+    builder.count_record(lines.position());
     trace.kernels.span.push_back({begin, *duration});
     trace.kernels.name.push_back(trace.names.intern(fields.front()));
     trace.kernels.stream.push_back(builder.stream(0, 0));

@@ -13,6 +13,9 @@ namespace {
 using kineto::Category;
 using kineto::Event;
 
+constexpr std::size_t kMostDevices = 1024;
+constexpr std::size_t kLongestLoss = 200;
+
 /// The number at the end of "stream 7" or "7".
 std::optional<std::int64_t> trailing_number(std::string_view text) {
   const std::size_t blank = text.rfind(' ');
@@ -109,7 +112,12 @@ class KinetoReader {
         json_.skip();
         continue;
       }
-      trace_.devices.push_back(read_device());
+      Device device = read_device();
+      if (trace_.devices.size() < kMostDevices) {
+        trace_.devices.push_back(std::move(device));
+      } else {
+        trace_.leave_out("device beyond the first 1024", true);
+      }
     }
   }
 
@@ -191,10 +199,12 @@ class KinetoReader {
     if (json_.peek() != JsonKind::Object) return json_.skip();
     json_.enter_object();
     for (std::string_view key; json_.next_key(key);) {
-      const std::string what = "while recording: " + std::string(key);
+      const std::string what = "while recording: " + std::string(key.substr(0, kLongestLoss));
       const std::int64_t count = kineto::whole_number(scalar()).value_or(0);
       trace_.leave_out(what, true);
-      if (count > 1) trace_.left_out[what].count = static_cast<std::uint64_t>(count);
+      const auto known = trace_.left_out.find(what);
+      if (count > 1 && known != trace_.left_out.end())
+        known->second.count = static_cast<std::uint64_t>(count);
     }
   }
 

@@ -92,7 +92,7 @@ class NvprofReader {
     if (line.starts_with("==")) return take_message(line);
     if (contains(line, "were profiled.")) {
       speaks_ = true;
-      return trace_.leave_out("message: " + std::string(line));
+      return trace_.leave_out("message: " + std::string(line.substr(0, 200)));
     }
     if (begins_table(line)) return;
     if (contains(line, "Unified Memory profiling result") || line.starts_with("Device \"") ||
@@ -219,7 +219,7 @@ class NvprofReader {
     const auto begin = time("Start"), duration = time("Duration");
     if (!begin || !duration || activity.empty())
       return trace_.leave_out("row without begin, duration or name", true);
-    builder_.count_record();
+    builder_.count_record(lines_.position());
     const Span span{*begin, *duration};
     const StreamId stream = builder_.stream(device(), parse_integer(field("Stream")).value_or(-1));
     if (activity.starts_with("[CUDA memcpy")) {
@@ -284,7 +284,7 @@ class NvprofReader {
     if (!total || !calls || *calls < 0 || field("Name").empty()) {
       return trace_.leave_out("row without time, calls or name", true);
     }
-    builder_.count_record();
+    builder_.count_record(lines_.position());
     trace_.totals.name.push_back(name(field("Name")));
     trace_.totals.is_call.push_back(field("Type").starts_with("API"));
     trace_.totals.count.push_back(static_cast<std::uint64_t>(*calls));
@@ -300,7 +300,7 @@ class NvprofReader {
     if (!invocations || *invocations < 0 || !least || !most || !average) {
       return trace_.leave_out("metric without a number", true);
     }
-    builder_.count_record();
+    builder_.count_record(lines_.position());
     (void)device();
     trace_.metrics.device.push_back(name(field("Device")));
     trace_.metrics.kernel.push_back(name(field("Kernel")));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <tuple>
 
 namespace tracecast::traces {
@@ -48,7 +49,10 @@ class Matcher {
  public:
   Matcher(const std::vector<const Trace*>& traces,
           const std::vector<std::vector<CollectiveKernel>>& kernels)
-      : traces_(traces), kernels_(kernels) {}
+      : traces_(traces), kernels_(kernels) {
+    for (const Trace* trace : traces)
+      world_size_ = std::max(world_size_, trace->world_size.value_or(0));
+  }
 
   CollectiveMatch match() {
     for (const auto& [key, ranks] : groups()) match_group(ranks);
@@ -99,19 +103,30 @@ class Matcher {
     return groups;
   }
 
+  /// Places of the base, first and end, that have one in the other, `shift` further on.
+  static std::pair<std::size_t, std::size_t> common_places(std::size_t base, std::size_t other,
+                                                           int shift) {
+    const auto first = std::max<std::int64_t>(-shift, 0);
+    const auto end = std::min<std::int64_t>(static_cast<std::int64_t>(base),
+                                            static_cast<std::int64_t>(other) - shift);
+    return {static_cast<std::size_t>(first), static_cast<std::size_t>(std::max(first, end))};
+  }
+  static std::size_t shifted(std::size_t place, int shift) {
+    return static_cast<std::size_t>(static_cast<std::int64_t>(place) + shift);
+  }
+
   struct Overlap {
     std::size_t compared = 0;
     std::vector<std::int64_t> ends;  ///< of those that agree: the base's end less the other's
   };
   [[nodiscard]] Overlap overlap(const GroupRank& base, const GroupRank& other, int shift) const {
     Overlap result;
-    const std::size_t count = std::min(base.places.size(), kMostCompared);
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto j = static_cast<std::int64_t>(i) + shift;
-      if (j < 0 || j >= static_cast<std::int64_t>(other.places.size())) continue;
+    const auto [first, end] =
+        common_places(std::min(base.places.size(), kMostCompared), other.places.size(), shift);
+    for (std::size_t i = first; i < end; ++i) {
       ++result.compared;
       const CollectiveKernel& a = at(base, i);
-      const CollectiveKernel& b = at(other, static_cast<std::size_t>(j));
+      const CollectiveKernel& b = at(other, shifted(i, shift));
       if (!agree(a, b)) continue;
       result.ends.push_back(span(base.trace, a.kernel).end_ns() -
                             span(other.trace, b.kernel).end_ns());
@@ -156,26 +171,30 @@ class Matcher {
       if (r > 0) shifts[r] = find_shift(base, ranks[r]);
       taken[r].assign(ranks[r].places.size(), false);
     }
+    // Rank by rank, so that it costs what the ranks hold.
+    std::vector<std::vector<std::pair<std::size_t, std::size_t>>> partners(base.places.size());
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      const auto [from, to] = common_places(base.places.size(), ranks[r].places.size(), shifts[r]);
+      for (std::size_t i = from; i < to; ++i) {
+        const std::size_t j = shifted(i, shifts[r]);
+        if (agree(at(base, i), at(ranks[r], j))) partners[i].emplace_back(r, j);
+      }
+    }
+    const std::int64_t whole_job = std::max(static_cast<std::int64_t>(ranks.size()), world_size_);
     for (std::size_t i = 0; i < base.places.size(); ++i) {
       const CollectiveKernel& first = at(base, i);
       if (first.kind == Collective::SendReceive && ranks.size() > 2) continue;
+      if (partners[i].size() < 2) continue;
       MatchedCollective found;
       found.kind = first.kind;
-      found.ranks = recorded;
-      std::vector<std::pair<std::size_t, std::size_t>> places;  // (rank, place)
-      for (std::size_t r = 0; r < ranks.size(); ++r) {
-        const auto j = static_cast<std::int64_t>(i) + shifts[r];
-        if (j < 0 || j >= static_cast<std::int64_t>(ranks[r].places.size())) continue;
-        const CollectiveKernel& kernel = at(ranks[r], static_cast<std::size_t>(j));
-        if (!agree(first, kernel)) continue;
-        places.emplace_back(r, static_cast<std::size_t>(j));
+      found.ranks = recorded > 0 ? recorded : whole_job;
+      for (const auto& [r, j] : partners[i]) {
+        const CollectiveKernel& kernel = at(ranks[r], j);
+        taken[r][j] = true;
         found.bytes = std::max(found.bytes, kernel.bytes);
         found.parts.push_back(
             {ranks[r].trace, kernel.kernel, span(ranks[r].trace, kernel.kernel).duration_ns, 0});
       }
-      if (found.parts.size() < 2) continue;
-      for (const auto& [r, j] : places) taken[r][j] = true;
-      if (found.ranks == 0) found.ranks = ranks_of_job(ranks.size());
       found.is_complete = static_cast<std::int64_t>(found.parts.size()) == found.ranks;
       match_.collectives.push_back(std::move(found));
     }
@@ -191,19 +210,14 @@ class Matcher {
     }
   }
 
-  /// A group without recorded size is the whole job.
-  [[nodiscard]] std::int64_t ranks_of_job(std::size_t found) const {
-    std::int64_t ranks = static_cast<std::int64_t>(found);
-    for (const Trace* trace : traces_) ranks = std::max(ranks, trace->world_size.value_or(0));
-    return ranks;
-  }
-
-  /// Sets clocks rank by rank, from the first one along groups in common.
+  /// Sets clocks rank by rank, from the first one along groups in common: pairs of ranks in their order, and again from
+  /// the first pair on. Only pairs with one clock set are looked at, so that a chain of ranks costs no square.
   void set_clocks() {
     match_.clocks.assign(traces_.size(), {});
     if (traces_.empty()) return;
-    match_.clocks.front().is_set = true;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::int64_t>> ends;
+    using Pair = std::pair<std::uint32_t, std::uint32_t>;
+    std::map<Pair, std::vector<std::int64_t>> ends;
+    std::vector<std::vector<Pair>> pairs_of(traces_.size());
     for (const MatchedCollective& c : match_.collectives) {
       const CollectivePart& first = c.parts.front();
       for (std::size_t i = 1; i < c.parts.size(); ++i) {
@@ -212,23 +226,35 @@ class Matcher {
                                                   span(part.trace, part.kernel).end_ns());
       }
     }
-    for (bool again = true; again;) {
-      again = false;
-      for (auto& [pair, differences] : ends) {
-        const bool forward = match_.clocks[pair.first].is_set;
-        if (forward == match_.clocks[pair.second].is_set) continue;
-        const std::int64_t center = median(differences);
-        const RankClock& from = match_.clocks[forward ? pair.first : pair.second];
-        RankClock& to = match_.clocks[forward ? pair.second : pair.first];
-        const std::int64_t difference = forward ? center : -center;
-        if (std::abs(difference) > kMostOffsetNs / 2 ||
-            std::abs(from.offset_ns) > kMostOffsetNs / 2)
-          continue;
-        to = {true, from.offset_ns + difference, spread_about(differences, center),
-              differences.size()};
-        again = true;
-      }
+    for (const auto& [pair, differences] : ends) {
+      pairs_of[pair.first].push_back(pair);
+      pairs_of[pair.second].push_back(pair);
     }
+    match_.clocks.front().is_set = true;
+    std::set<Pair> open(pairs_of.front().begin(), pairs_of.front().end());
+    for (Pair last{}; !open.empty();) {
+      auto at = open.lower_bound(last);
+      if (at == open.end()) at = open.begin();
+      const Pair pair = last = *at;
+      open.erase(at);
+      const bool forward = match_.clocks[pair.first].is_set;
+      if (forward == match_.clocks[pair.second].is_set) continue;
+      const std::uint32_t other = forward ? pair.second : pair.first;
+      if (!set_clock(forward ? pair.first : pair.second, other, forward, ends[pair])) continue;
+      open.insert(pairs_of[other].begin(), pairs_of[other].end());
+    }
+  }
+  /// By the differences of common ends, the pair's first less its second. False: no clock can be that far off.
+  bool set_clock(std::uint32_t known, std::uint32_t other, bool forward,
+                 std::vector<std::int64_t>& differences) {
+    const std::int64_t center = median(differences);
+    const RankClock& from = match_.clocks[known];
+    const std::int64_t difference = forward ? center : -center;
+    if (std::abs(difference) > kMostOffsetNs / 2 || std::abs(from.offset_ns) > kMostOffsetNs / 2)
+      return false;
+    match_.clocks[other] = {true, from.offset_ns + difference, spread_about(differences, center),
+                            differences.size()};
+    return true;
   }
 
   [[nodiscard]] std::int64_t begin_of(const CollectivePart& part) const {
@@ -270,6 +296,7 @@ class Matcher {
 
   const std::vector<const Trace*>& traces_;
   const std::vector<std::vector<CollectiveKernel>>& kernels_;
+  std::int64_t world_size_ = 0;  ///< a group without recorded size is the whole job
   CollectiveMatch match_;
 };
 

@@ -43,7 +43,11 @@ class BlockStream {
   }
   const std::string& unpack() {
     const bool is_text = block_.kind() == TEXTS || block_.kind() == INDEX;
-    if (block_.unpacked_bytes() > (is_text ? kMostTextBytes : kMostColumnBytes))
+    const bool is_single = block_.kind() == HEAD || block_.kind() == TAIL;
+    const std::uint32_t most = is_text     ? kMostTextBytes
+                               : is_single ? kMostHeadBytes
+                                           : kMostColumnBytes;
+    if (block_.unpacked_bytes() > most)
       refuse("a block of " + std::to_string(block_.unpacked_bytes()) + " bytes unpacked");
     unpacked_.resize(block_.unpacked_bytes());
     uLongf size = block_.unpacked_bytes();
@@ -52,6 +56,7 @@ class BlockStream {
                                   reinterpret_cast<const Bytef*>(packed.data()),
                                   static_cast<uLong>(packed.size()));
     if (status != Z_OK || size != unpacked_.size()) refuse("a block that cannot be unpacked");
+    source_.count_unpacked(size);
     return unpacked_;
   }
   [[nodiscard]] const Block& block() const { return block_; }
@@ -172,13 +177,18 @@ class FileSource final : public ByteSource {
     file_.clear();
     file_.seekg(static_cast<std::streamoff>(at));
   }
+  void count_unpacked(std::uint64_t bytes) override {
+    unpacked_ += bytes;
+    if (unpacked_ > kFreeUnpackedBytes && unpacked_ / kMostUnpackedPerByte > size_)
+      throw InputError(name_, "blocks of over 100 times the file's size", kExpected);
+  }
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
   std::string name_;
   std::ifstream file_;
-  std::uint64_t size_ = 0;
+  std::uint64_t size_ = 0, unpacked_ = 0;
 };
 
 /// The index, from the trailer on.

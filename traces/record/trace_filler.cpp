@@ -155,6 +155,7 @@ std::uint32_t extent(std::int64_t value) {
 }  // namespace
 
 std::string TraceFiller::take(Kind kind, std::uint32_t records, std::string_view unpacked) {
+  bytes_ += unpacked.size();
   switch (kind) {
     case HEAD:
       return take_head(unpacked);
@@ -179,6 +180,7 @@ std::string TraceFiller::take_head(std::string_view bytes) {
     return "a head that cannot be read";
   trace_.source = head.source();
   trace_.format = head.format();
+  if (head.devices_size() > 1024) return "more than 1024 devices";
   if (!is_time(head.epoch_ns())) return "an epoch beyond 2042";
   trace_.epoch_ns = head.epoch_ns();
   if (head.has_rank()) trace_.rank = head.rank();
@@ -217,6 +219,7 @@ std::string TraceFiller::take_tail(std::string_view bytes) {
   Tail tail;
   if (!tail.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return "a tail that cannot be read";
+  if (tail.left_out_size() > 1000) return "a tail of more than 1000 kinds";
   for (const record::LeftOut& from : tail.left_out()) {
     traces::LeftOut& to = trace_.left_out[from.kind()];
     to.count = from.count();
@@ -303,7 +306,9 @@ std::string TraceFiller::take_dependencies(const Records& columns, std::uint32_t
 }
 
 void TraceFiller::count_records(std::uint32_t records) {
-  for (std::uint32_t i = 0; i < records; ++i) builder_.count_record();
+  // A column takes a byte of each record at least.
+  constexpr std::uint64_t kFewestColumns = 1;
+  for (std::uint32_t i = 0; i < records; ++i) builder_.count_record(bytes_, kFewestColumns);
 }
 
 std::string TraceFiller::finish() {

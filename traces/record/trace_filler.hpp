@@ -44,6 +44,7 @@ class TraceFiller {
   std::vector<GeometryId> geometries_{GeometryId{}};
   std::vector<Run> kernel_runs_;
   std::uint64_t kernels_seen_ = 0;
+  std::uint64_t bytes_ = 0;  ///< of blocks, unpacked
 };
 
 }  // namespace tracecast::traces::record

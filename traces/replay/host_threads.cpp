@@ -1,6 +1,9 @@
 #include "traces/replay/host_threads.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
+#include <map>
 #include <tuple>
 
 namespace tracecast::traces {
@@ -56,41 +59,87 @@ void flatten(std::vector<HostEvent>& events, std::vector<std::uint32_t>& outer) 
   events.resize(kept);
 }
 
-Intervals loading_on(const Trace& trace, ThreadId thread) {
-  std::vector<Span> spans;
+/// Loading of data by thread, where there is any.
+std::map<std::uint32_t, std::vector<Span>> loading_by_thread(const Trace& trace) {
+  std::vector<bool> loads(trace.names.size());
+  for (std::uint32_t i = 0; i < loads.size(); ++i) loads[i] = is_loader(trace[NameId{i}]);
+  std::map<std::uint32_t, std::vector<Span>> threads;
   for (std::size_t i = 0; i < trace.marks.size(); ++i) {
-    if (!trace.marks.on_gpu[i] && trace.marks.thread[i] == thread &&
-        is_loader(trace[trace.marks.name[i]]))
-      spans.push_back(trace.marks.span[i]);
+    if (!trace.marks.on_gpu[i] && loads[trace.marks.name[i].index])
+      threads[trace.marks.thread[i].index].push_back(trace.marks.span[i]);
   }
   for (std::size_t i = 0; i < trace.ops.size(); ++i) {
-    if (trace.ops.thread[i] == thread && is_loader(trace[trace.ops.name[i]]))
-      spans.push_back(trace.ops.span[i]);
+    if (loads[trace.ops.name[i].index])
+      threads[trace.ops.thread[i].index].push_back(trace.ops.span[i]);
   }
-  return Intervals::union_of(std::move(spans));
+  return threads;
 }
 
 using Place = std::pair<std::uint32_t, std::uint32_t>;  // (thread, event)
 
-/// The last call of another thread that takes turns, wholly within (from, to).
-std::optional<Place> last_within(const HostThreads& host, const std::vector<bool>& takes_turns,
-                                 std::uint32_t thread, std::int64_t from_ns, std::int64_t to_ns) {
-  std::optional<Place> last;
-  std::int64_t last_ns = from_ns;
-  for (std::uint32_t other = 0; other < host.threads.size(); ++other) {
-    if (other == thread || !takes_turns[other]) continue;
-    const auto& events = host.threads[other];
-    auto at = std::partition_point(events.begin(), events.end(), [to_ns](const HostEvent& e) {
-      return e.span.end_ns() <= to_ns;
+/// The calls of all threads that take turns, found by time in O(log calls) however many threads there are.
+class Turns {
+ public:
+  Turns(const HostThreads& host, const std::vector<bool>& takes_turns) {
+    for (std::uint32_t thread = 0; thread < host.threads.size(); ++thread) {
+      if (!takes_turns[thread]) continue;
+      for (std::uint32_t i = 0; i < host.threads[thread].size(); ++i) {
+        const Span& span = host.threads[thread][i].span;
+        calls_.push_back({span.end_ns(), span.begin_ns, {thread, i}});
+      }
+    }
+    std::sort(calls_.begin(), calls_.end(), [](const Call& a, const Call& b) {
+      return std::tie(a.end_ns, a.place) < std::tie(b.end_ns, b.place);
     });
-    if (at == events.begin()) continue;
-    --at;
-    if (at->span.begin_ns < from_ns || at->span.end_ns() < last_ns) continue;
-    last = Place(other, static_cast<std::uint32_t>(at - events.begin()));
-    last_ns = at->span.end_ns();
+    leaves_ = std::bit_ceil(calls_.size() + 1);
+    latest_.assign(2 * leaves_, std::numeric_limits<std::int64_t>::min());
+    for (std::size_t i = 0; i < calls_.size(); ++i) latest_[leaves_ + i] = calls_[i].begin_ns;
+    for (std::size_t node = leaves_ - 1; node > 0; --node)
+      latest_[node] = std::max(latest_[2 * node], latest_[2 * node + 1]);
   }
-  return last;
-}
+
+  /// The last call of a thread other than this one wholly within (from, to); of those that end together that of the
+  /// last thread.
+  [[nodiscard]] std::optional<Place> last_within(std::uint32_t thread, std::int64_t from_ns,
+                                                 std::int64_t to_ns) const {
+    const auto behind = [this](std::int64_t end_ns, Place place) {
+      return static_cast<std::size_t>(std::partition_point(calls_.begin(), calls_.end(),
+                                                           [&](const Call& c) {
+                                                             return std::tie(c.end_ns, c.place) <
+                                                                    std::tie(end_ns, place);
+                                                           }) -
+                                      calls_.begin());
+    };
+    constexpr std::uint32_t kLast = std::numeric_limits<std::uint32_t>::max();
+    std::size_t at = last_from(behind(to_ns, {kLast, kLast}), from_ns);
+    // Its own calls within take no time, at the begin or at the end: two moments at most.
+    while (at > 0 && calls_[at - 1].place.first == thread)
+      at = last_from(behind(calls_[at - 1].end_ns, {thread, 0}), from_ns);
+    return at > 0 ? std::optional(calls_[at - 1].place) : std::nullopt;
+  }
+
+ private:
+  struct Call {
+    std::int64_t end_ns = 0, begin_ns = 0;
+    Place place;
+  };
+
+  /// Of the first `count` calls the last to begin at `from_ns` or later: its place plus 1; 0 = there is none.
+  [[nodiscard]] std::size_t last_from(std::size_t count, std::int64_t from_ns) const {
+    // Up from the right edge through subtrees wholly within, then down the last that holds one.
+    for (std::size_t node = leaves_ + count; node > 1; node /= 2) {
+      if (node % 2 == 0 || latest_[node - 1] < from_ns) continue;
+      for (--node; node < leaves_;) node = 2 * node + (latest_[2 * node + 1] >= from_ns ? 1 : 0);
+      return node - leaves_ + 1;
+    }
+    return 0;
+  }
+
+  std::vector<Call> calls_;  ///< by end
+  std::size_t leaves_ = 1;   ///< a power of two, more than calls
+  std::vector<std::int64_t>
+      latest_;  ///< begin of any call of a node's subtree; node i has 2i and 2i + 1
+};
 
 }  // namespace
 
@@ -102,12 +151,16 @@ HostThreads find_host_threads(const Trace& trace, const std::vector<bool>& takes
   for (std::uint32_t i = 0; i < host.outer.size(); ++i) host.outer[i] = i;
   for (auto& events : host.threads) flatten(events, host.outer);
 
+  auto loads = loading_by_thread(trace);
+  const Turns turns(host, takes_turns);
   for (std::uint32_t thread = 0; thread < host.threads.size(); ++thread) {
-    const Intervals loading = loading_on(trace, ThreadId{thread});
+    const auto at = loads.find(thread);
+    const Intervals loading =
+        at == loads.end() ? Intervals() : Intervals::union_of(std::move(at->second));
     std::int64_t free_ns = begin_ns;
     for (HostEvent& event : host.threads[thread]) {
       const std::int64_t to_ns = event.span.begin_ns;
-      if (takes_turns[thread]) event.after = last_within(host, takes_turns, thread, free_ns, to_ns);
+      if (takes_turns[thread]) event.after = turns.last_within(thread, free_ns, to_ns);
       if (event.after) {
         ++host.handoffs;
         free_ns = host.threads[event.after->first][event.after->second].span.end_ns();

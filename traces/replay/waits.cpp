@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
+
+#include "sim/base/error.hpp"
 
 namespace tracecast::traces {
 namespace {
 
 constexpr std::uint32_t kNone = GpuWorks::kNone;
+/// Streams and pieces of work that waits may look at: of recordings a few for each record.
+constexpr std::uint64_t kFreeLooks = 50'000'000;
+constexpr std::uint64_t kLooksPerRecord = 64;
 /// Host and GPU times of older recordings are whole microseconds.
 constexpr std::int64_t kRoundingNs = 1000;
 
@@ -38,6 +44,9 @@ class WaitFinder {
     for (std::uint32_t i = 0; i < works.all.size(); ++i)
       by_end_.emplace_back(works.all[i].span.end_ns(), i);
     std::sort(by_end_.begin(), by_end_.end());
+    for (std::uint32_t i = 0; i < trace.streams.size(); ++i)
+      by_number_.emplace(trace.streams[i].number, StreamId{i});
+    looks_left_ = kFreeLooks + kLooksPerRecord * (works.all.size() + trace.calls.size());
   }
 
   Waits find() {
@@ -77,10 +86,15 @@ class WaitFinder {
   }
   /// The stream of this number on the device that the thread last launched to, or on any.
   [[nodiscard]] std::optional<StreamId> stream_of(std::int64_t number) const {
-    for (std::uint32_t i = 0; number >= 0 && i < trace_.streams.size(); ++i) {
-      if (trace_.streams[i].number == number) return StreamId{i};
-    }
-    return std::nullopt;
+    const auto at = by_number_.find(number);
+    return number < 0 || at == by_number_.end() ? std::nullopt : std::optional(at->second);
+  }
+  /// One more step of a search that a made-up recording could make long.
+  void look() const {
+    if (looks_left_ == 0)
+      throw InputError(trace_.source, "waits that each concern too many streams",
+                       "a recording whose waits can be told");
+    --looks_left_;
   }
   /// The last work before the event that a Syncs record waits for, or kNone.
   [[nodiscard]] std::uint32_t before_event(std::uint32_t sync, std::int64_t at_ns) const {
@@ -126,6 +140,7 @@ class WaitFinder {
                  account_.inferred_waits);
     }
     for (std::uint32_t i = 0; i < trace_.streams.size(); ++i) {
+      look();
       if (StreamId{i} != stream)
         add(waiter, ended_in_stream(StreamId{i}, at_ns, waiter), account_.inferred_waits);
     }
@@ -137,7 +152,7 @@ class WaitFinder {
                                               std::uint32_t waiter) const {
     std::uint32_t work = works_.last_in_stream(stream, at_ns);
     const std::int64_t begin_ns = works_.all[waiter].span.begin_ns;
-    while (work != kNone && works_.all[work].span.end_ns() > begin_ns + kRoundingNs)
+    for (; work != kNone && works_.all[work].span.end_ns() > begin_ns + kRoundingNs; look())
       work = works_.all[work].before;
     return work;
   }
@@ -146,7 +161,7 @@ class WaitFinder {
   [[nodiscard]] std::uint32_t ended_during(std::uint32_t call) const {
     const Span& span = trace_.calls.span[call];
     auto at = std::upper_bound(by_end_.begin(), by_end_.end(), std::pair(span.end_ns(), kNone));
-    for (; at != by_end_.begin() && std::prev(at)->first > span.begin_ns; --at) {
+    for (; at != by_end_.begin() && std::prev(at)->first > span.begin_ns; --at, look()) {
       const std::uint32_t work = std::prev(at)->second;
       if (works_.launch_ns(trace_, work) < span.begin_ns) return work;
     }
@@ -168,7 +183,7 @@ class WaitFinder {
     if (kind == WaitCall::Copy) {
       await(works_.of_call(call));
     } else if (kind == WaitCall::Device) {
-      for (std::uint32_t i = 0; i < trace_.streams.size(); ++i)
+      for (std::uint32_t i = 0; i < trace_.streams.size(); ++i, look())
         await(works_.last_in_stream(StreamId{i}, span.begin_ns));
     } else if (kind == WaitCall::Stream) {
       const auto stream = sync ? stream_of(trace_.syncs.stream[*sync]) : std::nullopt;
@@ -189,6 +204,8 @@ class WaitFinder {
   LaunchIndex launches_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> syncs_;  // (correlation, sync), sorted
   std::vector<std::pair<std::int64_t, std::uint32_t>> by_end_;  // (end, work), sorted
+  std::unordered_map<std::int64_t, StreamId> by_number_;        // the first of each number
+  mutable std::uint64_t looks_left_ = 0;
   Waits waits_;
 };
 
