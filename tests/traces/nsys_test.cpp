@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "traces/open.hpp"
 
@@ -143,4 +145,164 @@ TEST_CASE(
   CAPTURE(message);
   CHECK(message.find("expected an SQLite export of Nsight Systems") != std::string::npos);
   CHECK(message.find('\n') == std::string::npos);
+}
+
+TEST_CASE("what is no table, or computes what it holds, is not read in a table's place") {
+  struct Row {
+    const char* what;
+    std::string sql;
+    const char* message;
+  };
+  const Row rows[] = {
+      {"a view without end",
+       "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(start) AS (VALUES (1) UNION ALL "
+       "SELECT start + 1 FROM n) SELECT start, start + 1 AS end FROM n;",
+       "export.sqlite, CUPTI_ACTIVITY_KIND_KERNEL: found a view"},
+      {"a view of other words",
+       kKernels + "ALTER TABLE StringIds RENAME TO texts;"
+                  "CREATE VIEW stringids AS SELECT * FROM texts;",
+       "export.sqlite, StringIds: found a view"},
+      {"a virtual table", "CREATE VIRTUAL TABLE CUPTI_ACTIVITY_KIND_KERNEL USING fts5(start, end);",
+       "export.sqlite, CUPTI_ACTIVITY_KIND_KERNEL: found a virtual table"},
+      {"a list of tables that lies",
+       "CREATE TABLE t (a INTEGER); CREATE VIEW v AS SELECT 1 AS start, 2 AS end;"
+       "PRAGMA writable_schema = ON;"
+       "UPDATE sqlite_schema SET type = 'table', rootpage = 2, name = 'CUPTI_ACTIVITY_KIND_KERNEL',"
+       " sql = 'CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS SELECT 1 AS start, 2 AS end' WHERE name "
+       "= 'v';",
+       "found malformed database schema"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const test::TemporaryFolder folder;
+    const std::string message = refusal(database(folder, row.sql));
+    CAPTURE(message);
+    CHECK(message.find(row.message) != std::string::npos);
+  }
+  const test::TemporaryFolder folder;
+  const Recording recording = read_recording(database(
+      folder,
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, streamId INTEGER,"
+      " deviceId INTEGER AS (length(hex(zeroblob(1000000))) + start));"
+      "CREATE INDEX backwards ON CUPTI_ACTIVITY_KIND_KERNEL (start DESC, end, streamId);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, streamId) VALUES (1, 2, 7), (3, 4, "
+      "7);"));
+  const Trace& trace = recording.traces.front();
+  REQUIRE(trace.kernels.size() == 2);
+  CHECK(trace.kernels.span[0].begin_ns == 1);  // in the file's order, not an index's
+  CHECK(trace.streams[trace.kernels.stream[0].index].device == -1);
+}
+
+TEST_CASE("a database is read where it stands: nothing appears beside it, whatever its name") {
+  for (const char* name :
+       {"export.sqlite", "50% of?run#7 &mode=rw.sqlite", "\xc3\xa4 \xff.sqlite"}) {
+    CAPTURE(name);
+    const test::TemporaryFolder folder;
+    const auto path = folder.path() / name;
+    std::filesystem::rename(database(folder, "PRAGMA journal_mode = WAL;" + kKernels), path);
+    std::filesystem::permissions(
+        folder.path(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+    const Recording recording = read_recording(path);
+    std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
+    CHECK(recording.traces.front().kernels.size() == 1);
+    std::size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      files += entry.is_regular_file() ? 1 : 0;
+    CHECK(files == 1);
+  }
+}
+
+TEST_CASE("changes that stand beside a database and not in it are told") {
+  const test::TemporaryFolder folder;
+  const auto path = database(folder, kKernels);
+  for (const char* ending : {"-wal", "-journal"}) {
+    CAPTURE(ending);
+    const auto log = path.string() + ending;
+    std::ofstream(log) << "";
+    CHECK(refusal(path) == "taken");
+    std::ofstream(log) << "frames";
+    const std::string message = refusal(path);
+    CAPTURE(message);
+    CHECK(message.find(std::string("(export.sqlite") + ending + ")") != std::string::npos);
+    std::filesystem::remove(log);
+  }
+  CHECK(refusal(path) == "taken");
+}
+
+namespace {
+
+constexpr std::size_t kPage = 512;
+
+std::uint32_t number_at(const std::string& bytes, std::size_t at, int size) {
+  std::uint32_t value = 0;
+  for (int i = 0; i < size; ++i)
+    value = value << 8 | static_cast<unsigned char>(bytes[at + static_cast<std::size_t>(i)]);
+  return value;
+}
+void set_page(std::string& bytes, std::size_t at, std::size_t page) {
+  for (std::size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<char>(page >> (24 - 8 * i));
+}
+
+/// Lets every way down from a table's inner page lead to the next such page, the last one's to a leaf.
+std::string tangle(std::string bytes) {
+  std::vector<std::size_t> inner;
+  std::size_t leaf = 0;
+  for (std::size_t page = 1; page < bytes.size() / kPage; ++page) {
+    if (bytes[page * kPage] == 0x05) inner.push_back(page);
+    if (bytes[page * kPage] == 0x0d) leaf = page;
+  }
+  for (std::size_t i = 0; i < inner.size(); ++i) {
+    const std::size_t page = inner[i] * kPage;
+    const std::size_t next = (i + 1 < inner.size() ? inner[i + 1] : leaf) + 1;
+    set_page(bytes, page + 8, next);
+    for (std::size_t cell = 0; cell < number_at(bytes, page + 3, 2); ++cell)
+      set_page(bytes, page + number_at(bytes, page + 12 + 2 * cell, 2), next);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("pages that lead to each other again and again end in a refusal, not in rows for ever") {
+  const test::TemporaryFolder folder;
+  const auto path = database(
+      folder,
+      "PRAGMA page_size = 512;"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i, i + 1 FROM (WITH RECURSIVE n(i) AS (VALUES "
+      "(1) UNION ALL SELECT i + 1 FROM n LIMIT 9000) SELECT i FROM n);");
+  CHECK(read_recording(path).traces.front().kernels.size() == 9000);
+  const std::string whole = read_file(path, 1 << 24);
+  write_file(path, tangle(whole));
+  const std::string message = refusal(path);
+  CAPTURE(message);
+  CHECK(message.find("found rows without end for a file of its size") != std::string::npos);
+}
+
+TEST_CASE("texts that share their pages are refused when they are more than the file holds") {
+  const test::TemporaryFolder folder;
+  const auto path =
+      database(folder,
+               "PRAGMA page_size = 512; CREATE TABLE StringIds (id INTEGER, value TEXT);"
+               "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER);"
+               "INSERT INTO StringIds VALUES (1, zeroblob(18830)), (2, zeroblob(18830)), (3, "
+               "zeroblob(18830));");
+  CHECK(refusal(path) == "taken");
+  std::string bytes = read_file(path, 1 << 24);
+  // Cells stand from the page's end downwards; each ends with the page where its text goes on.
+  const std::size_t leaf = kPage;
+  REQUIRE(number_at(bytes, leaf + 3, 2) == 3);
+  const std::uint32_t first = number_at(bytes, leaf + kPage - 4, 4);
+  for (std::size_t cell = 0; cell < 2; ++cell)
+    set_page(bytes, leaf + number_at(bytes, leaf + 8 + 2 * cell, 2) - 4, first);
+  std::size_t last = first;
+  while (number_at(bytes, (last - 1) * kPage, 4) != 0)
+    last = number_at(bytes, (last - 1) * kPage, 4);
+  REQUIRE(last < bytes.size() / kPage / 2);
+  bytes.resize(last * kPage);
+  set_page(bytes, 28, last);
+  write_file(path, bytes);
+  const std::string message = refusal(path);
+  CAPTURE(message);
+  CHECK(message.find("found more text than the file has bytes") != std::string::npos);
 }

@@ -1,104 +1,20 @@
 #include "traces/nsys/reader.hpp"
 
-#include <sqlite3.h>
-
 #include <algorithm>
-#include <memory>
-#include <set>
+#include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "traces/nsys/database.hpp"
 #include "traces/trace_builder.hpp"
 
 namespace tracecast::traces {
 namespace {
 
-struct CloseDatabase {
-  void operator()(sqlite3* database) const { sqlite3_close(database); }
-};
-struct EndStatement {
-  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-};
-
-/// A file opened for reading only.
-class Database {
- public:
-  explicit Database(const std::filesystem::path& path) : name_(path.filename().string()) {
-    sqlite3* opened = nullptr;
-    const int code = sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
-    database_.reset(opened);
-    if (code != SQLITE_OK) fail();
-    sqlite3_limit(opened, SQLITE_LIMIT_LENGTH, 16 << 20);
-  }
-  [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] std::unique_ptr<sqlite3_stmt, EndStatement> prepare(const std::string& sql) const {
-    sqlite3_stmt* statement = nullptr;
-    if (sqlite3_prepare_v2(database_.get(), sql.c_str(), -1, &statement, nullptr) != SQLITE_OK)
-      fail();
-    return std::unique_ptr<sqlite3_stmt, EndStatement>(statement);
-  }
-  /// Whether there is another row.
-  bool step(sqlite3_stmt* statement) const {
-    const int code = sqlite3_step(statement);
-    if (code != SQLITE_ROW && code != SQLITE_DONE) fail();
-    return code == SQLITE_ROW;
-  }
-  /// Lower-case names of a table's columns; empty when there is no such table.
-  [[nodiscard]] std::set<std::string> columns(const std::string& table) const {
-    std::set<std::string> names;
-    const auto statement = prepare("SELECT name FROM pragma_table_info('" + table + "')");
-    while (step(statement.get())) {
-      const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement.get(), 0));
-      if (text != nullptr) names.insert(text);
-    }
-    return names;
-  }
-
- private:
-  [[noreturn]] void fail() const {
-    throw InputError(name_, database_ ? sqlite3_errmsg(database_.get()) : "out of memory",
-                     "an SQLite export of Nsight Systems");
-  }
-
-  std::string name_;
-  std::unique_ptr<sqlite3, CloseDatabase> database_;
-};
-
-/// The rows of one table, by column; a column that the table lacks reads as nothing.
-class Rows {
- public:
-  Rows(const Database& database, const std::string& table, const std::vector<std::string>& wanted)
-      : database_(database) {
-    const std::set<std::string> there = database.columns(table);
-    if (there.empty()) return;
-    std::string list;
-    for (const std::string& column : wanted) {
-      list += (list.empty() ? "" : ", ") +
-              (there.count(column) > 0 ? "\"" + column + "\"" : std::string("NULL"));
-    }
-    statement_ = database.prepare("SELECT " + list + " FROM \"" + table + "\"");
-  }
-  /// The table is there.
-  [[nodiscard]] explicit operator bool() const { return statement_ != nullptr; }
-  bool next() { return statement_ != nullptr && database_.step(statement_.get()); }
-  [[nodiscard]] std::optional<std::int64_t> number(int column) const {
-    if (sqlite3_column_type(statement_.get(), column) != SQLITE_INTEGER) return std::nullopt;
-    return sqlite3_column_int64(statement_.get(), column);
-  }
-  [[nodiscard]] std::string text(int column) const {
-    const auto* bytes =
-        reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
-    return bytes == nullptr ? std::string()
-                            : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(
-                                                     statement_.get(), column)));
-  }
-
- private:
-  const Database& database_;
-  std::unique_ptr<sqlite3_stmt, EndStatement> statement_;
-};
+using nsys::Database, nsys::Rows;
 
 std::uint32_t small(const std::optional<std::int64_t>& value) {
   return value && *value > 0 && *value <= 0xFFFFFFFF ? static_cast<std::uint32_t>(*value) : 0;
@@ -188,16 +104,21 @@ class NsysReader {
     while (rows.next()) {
       const auto id = rows.number(0);
       if (!id) continue;
-      builder_.count_record();
-      strings_.emplace(*id, rows.text(1));
+      builder_.count_record(database_.bytes());
+      strings_.emplace(*id, Text{rows.text(1), std::nullopt});
     }
   }
 
   /// The text of a row's string id; texts that NVTX writes out stand in `or_text`.
   NameId string(const std::optional<std::int64_t>& id, const std::string& or_text = "") {
     const auto found = id ? strings_.find(*id) : strings_.end();
-    if (found != strings_.end()) return trace_.names.intern(found->second);
-    return trace_.names.intern(or_text);
+    if (found == strings_.end()) return trace_.names.intern(or_text);
+    Text& known = found->second;
+    if (!known.name) {
+      known.name = trace_.names.intern(known.text);
+      std::string().swap(known.text);
+    }
+    return *known.name;
   }
 
   /// begin and end of a row; nothing, and a count, when they are of no use.
@@ -213,7 +134,7 @@ class NsysReader {
       trace_.leave_out("row of negative duration", true);
       return std::nullopt;
     }
-    builder_.count_record();
+    builder_.count_record(database_.bytes());
     return Span{*begin, *end - *begin};
   }
 
@@ -298,6 +219,12 @@ class NsysReader {
     return std::string(has_version ? name.substr(0, version) : name);
   }
 
+  NameId call_name(NameId recorded) {
+    const auto [at, is_new] = call_names_.try_emplace(recorded);
+    if (is_new) at->second = trace_.names.intern(plain_call_name(trace_[recorded]));
+    return at->second;
+  }
+
   bool read_calls() {
     Rows rows(database_, "CUPTI_ACTIVITY_KIND_RUNTIME",
               {"start", "end", "globalTid", "correlationId", "nameId"});
@@ -306,8 +233,7 @@ class NsysReader {
       if (!time) continue;
       Calls& calls = trace_.calls;
       calls.span.push_back(*time);
-      calls.name.push_back(trace_.names.intern(
-          plain_call_name(trace_[string(rows.number(4), "name not recorded")])));
+      calls.name.push_back(call_name(string(rows.number(4), "name not recorded")));
       calls.thread.push_back(thread(rows.number(2)));
       calls.correlation.push_back(small(rows.number(3)));
       calls.op.push_back(0);
@@ -374,7 +300,13 @@ class NsysReader {
   Database database_;
   Trace trace_;
   TraceBuilder builder_;
-  std::unordered_map<std::int64_t, std::string> strings_;
+  /// Only what records name goes into the trace: the table holds host names and settings too.
+  struct Text {
+    std::string text;
+    std::optional<NameId> name;
+  };
+  std::unordered_map<std::int64_t, Text> strings_;
+  std::map<NameId, NameId> call_names_;  ///< without the version
 };
 
 }  // namespace
