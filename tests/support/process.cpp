@@ -103,8 +103,10 @@ ProcessResult run_process(const std::vector<std::string>& command, Seconds limit
     }
   }
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  rusage usage{};
+  while (wait4(child, &status, 0, &usage) < 0 && errno == EINTR) {
   }
+  result.peak_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) << 10;
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
   if (result.exit_code == 127) throw std::runtime_error("cannot start " + command[0]);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@ struct ProcessResult {
   bool timed_out = false;  ///< it was killed after the limit
   std::string out;
   std::string err;
+  std::uint64_t peak_bytes = 0;  ///< of memory that was resident at once
 };
 
 /// Runs a program to its end, without standard input. Where memory can be limited (not under the
