@@ -45,6 +45,8 @@ prepare() {
     kineto) seed kineto 65536 "$data"/traces/kineto/*.json.gz; unpack kineto; echo 65536 ;;
     nvprof) seed nvprof 16384 "$data"/traces/nvprof/*; unpack nvprof; echo 16384 ;;
     nsys) seed nsys 1048576 "$data"/traces/nsys/*.sqlite; echo 1048576 ;;
+    archive) seed archive 65536 "$data"/traces/*/*.tar.gz; build/fuzz/bin/archive_seeds build/fuzz/seed/archive; echo 65536 ;;
+    sqlite) seed sqlite 65536; build/fuzz/bin/sqlite_seeds build/fuzz/seed/sqlite; echo 65536 ;;
     kernel_list) seed kernel_list 16384 "$data"/traces/profiles/orion/*_4_fwd.csv.gz; unpack kernel_list; echo 16384 ;;
     record) seed record 65536; build/fuzz/bin/record_seeds build/fuzz/seed/record "$data"/traces/*/*.gz; echo 65536 ;;
     stream) seed stream 16384; build/fuzz/bin/stream_seeds build/fuzz/seed/stream; echo 16384 ;;
