@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/kernel.hpp"
+#include "models/launch_queue.hpp"
 
 /// A recorded job as work to be done again: how long each piece takes and what it waits for. When anything ran is not
 /// in here, so nothing but the dependencies can put it back in place. Readers of recordings make it
@@ -49,6 +50,7 @@ enum class ReplayReason : std::uint8_t {
   Program,  ///< one thread does one thing after the other
   Handoff,  ///< a thread goes on when another one has done its part (backward pass)
   Collective,  ///< data moves when the last rank has arrived
+  Queue,  ///< a launch waits for room in the launch queue; the lag is what the host takes to see it
 };
 
 /// `after` begins no earlier than `lag_ns` after `before` ends.
@@ -66,12 +68,39 @@ struct ReplayStep {
   friend bool operator==(const ReplayStep&, const ReplayStep&) = default;
 };
 
+/// A call that puts GPU work in the launch queue.
+struct ReplayLaunch {
+  std::uint32_t room = 0;   ///< task without time, before the call: there is room
+  std::uint32_t work = 0;   ///< task whose end makes room again; of several the last to end
+  std::int64_t lag_ns = 0;  ///< from the end of the work that makes room for this launch
+  friend bool operator==(const ReplayLaunch&, const ReplayLaunch&) = default;
+};
+/// Launches of one context, in order: the one of index i waits for the work of i - depth. Of the recorded ones the
+/// program's dependencies say so (ReplayReason::Queue).
+struct ReplayQueue {
+  std::uint32_t depth = kLaunchQueue;
+  std::vector<ReplayLaunch> launches;
+  friend bool operator==(const ReplayQueue&, const ReplayQueue&) = default;
+};
+
+/// What happens again when the recorded steps are done again: a round.
+struct ReplayRound {
+  static constexpr std::uint32_t kNoStep = UINT32_MAX;
+  std::vector<std::uint32_t>
+      step;  ///< by task: index of the step it is of, or kNoStep; empty: no step is marked
+  /// Of a round (`after`) on the round before it (`before`). Dependencies within a round are those of the recorded one.
+  std::vector<ReplayDependency> on_last_round;
+  friend bool operator==(const ReplayRound&, const ReplayRound&) = default;
+};
+
 struct ReplayProgram {
   std::vector<std::string> names{""};
   std::vector<ReplayTrack> tracks;
   std::vector<ReplayTask> tasks;
   std::vector<ReplayDependency> dependencies;
   std::vector<ReplayStep> steps;
+  std::vector<ReplayQueue> queues;
+  ReplayRound round;
   friend bool operator==(const ReplayProgram&, const ReplayProgram&) = default;
 };
 

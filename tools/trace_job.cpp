@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
+#include "sim/cluster/replay_rounds.hpp"
 #include "tools/output.hpp"
 #include "traces/chrome/writer.hpp"
 
@@ -122,6 +123,7 @@ class Replayer {
     if (!trace.empty())
       traces::write_chrome_trace(timeline_of(job.program, run.run, recorded_.gpu_name), trace);
     take_times(job, run);
+    if (recorded_.goes_on) take_steady(job, replay_options);
     result_.path = run.path;
     result_.log_sd = log_sd();
     result_.is_changed = is_changed_;
@@ -209,13 +211,31 @@ class Replayer {
       for (std::uint32_t i = job.ranks[r].first_step; i < job.ranks[r].end_step; ++i)
         times.steps.push_back(seconds(run.run.steps[i]));
       times.busy = seconds(run.kernel_busy[r]);
+      times.step = median(times.steps);
       if (!times.steps.empty()) {
-        sum += median(times.steps);
+        sum += times.step;
         ++marked;
       }
       result_.ranks.push_back(std::move(times));
     }
     if (marked > 0) result_.step = sum / static_cast<double>(marked);
+  }
+
+  void take_steady(const ReplayJob& job, const ReplayOptions& replay_options) {
+    const auto run = run_until_steady(job, replay_options);
+    if (!run) return;
+    result_.rounds = run->rounds;
+    result_.is_steady = run->is_steady;
+    result_.step = 0;
+    for (std::size_t r = 0; r < run->ranks.size(); ++r) {
+      const SteadySteps& steady = run->ranks[r];
+      JobReplay::RankTimes& times = result_.ranks[r];
+      times.steps.clear();
+      for (const engine::Picoseconds step : steady.steps) times.steps.push_back(seconds(step));
+      times.step = seconds(steady.step());
+      times.busy = seconds(steady.kernel_busy);
+      result_.step += times.step / static_cast<double>(run->ranks.size());
+    }
   }
 
   /// Errors of what the critical path consists of: collectives that were changed, and time that factors took away.

@@ -29,12 +29,15 @@ void take_job_changes(std::vector<std::string>& sets, JobChangeOptions& options)
 struct JobReplay {
   struct RankTimes {
     std::vector<double> steps;
+    double step = 0;  ///< the usual one of them
     double busy = 0;
   };
   std::vector<RankTimes> ranks;
   std::int64_t recorded_gpus = 0, gpus = 0;
   double step = 0;          ///< mean over ranks of each one's median; 0 = no step marks
   bool is_changed = false;  ///< against the recording
+  int rounds = 0;           ///< of the recorded steps until they were steady; 0: done once
+  bool is_steady = true;
   double log_sd = 0;
   CriticalPath path;
   std::vector<MovingChange> collectives;  ///< empty when nothing was to change
@@ -49,6 +52,7 @@ struct RecordedJob {
   std::vector<traces::ReplayBuild> ranks;  ///< rebuilt from them, perhaps moved to another GPU
   std::string recorded_gpu, gpu;           ///< ids; only needed for changes; alike: none is moved
   std::string gpu_name;                    ///< for a written trace
+  bool goes_on = false;                    ///< its steps are done again until they are steady
 };
 /// Joins the ranks and runs them, on the network and with the changes asked for. `sources`: needed for changes. `trace`: file to
 /// write, or empty. Throws InputError: a change that is not known, one GPU, a machine that cannot be told.

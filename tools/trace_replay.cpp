@@ -9,6 +9,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/cluster/replay.hpp"
+#include "sim/cluster/replay_rounds.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
 #include "tools/subcommand.hpp"
@@ -49,6 +50,9 @@ struct RankReplay {
   std::string gpu;
   std::vector<std::string> step_names;
   std::vector<double> recorded_steps, predicted_steps;
+  std::optional<double> step;  ///< predicted; none: no steps are marked
+  int rounds = 0;              ///< of the recorded steps until they were steady; 0: done once
+  bool is_steady = true;       ///< the last two of them took equally long
   double recorded_busy = 0, predicted_busy = 0;
   double span = 0;  ///< predicted, of everything
   std::size_t gpu_work = 0, tasks = 0, dependencies = 0;
@@ -71,9 +75,24 @@ cost::TransferOptions transfer_options(const ReplayCommand& command) {
   return {.tf32_convolutions = command.tf32 != "none", .tf32_products = command.tf32 == "all"};
 }
 
-/// `sources`: where GPUs and prices come from; none for a replay on the recorded GPU.
+/// Steps as they are when the recorded ones go on and on.
+void take_steady(const ReplayProgram& program, const ReplayCommand& command, RankReplay& rank) {
+  const auto run = run_until_steady(program, {.without_input = command.without_input});
+  if (!run) return;
+  const SteadySteps& steady = run->ranks.front();
+  rank.predicted_steps.clear();
+  for (const engine::Picoseconds step : steady.steps)
+    rank.predicted_steps.push_back(step.in_seconds().in_s());
+  rank.step = steady.step().in_seconds().in_s();
+  rank.predicted_busy = steady.kernel_busy.in_seconds().in_s();
+  rank.rounds = run->rounds;
+  rank.is_steady = run->is_steady;
+}
+
+/// `sources`: where GPUs and prices come from; none for a replay on the recorded GPU. `alone`: not to be replayed
+/// with other ranks.
 RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& names,
-                       const ReplayCommand& command, const Sources* sources, bool writes_trace) {
+                       const ReplayCommand& command, const Sources* sources, bool alone) {
   const traces::Summary summary = traces::summarize(trace, names);
   traces::ReplayBuild build = traces::build_replay_program(trace, names);
   if (build.program.tasks.empty())
@@ -92,7 +111,7 @@ RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& na
     gpu_name = to.name;
   }
   const ReplayRun run = replay(build.program, {.without_input = command.without_input});
-  if (!command.trace.empty() && writes_trace)
+  if (!command.trace.empty() && alone)
     traces::write_chrome_trace(timeline_of(build.program, run, gpu_name), command.trace);
   for (std::size_t i = 0; i < build.program.steps.size(); ++i) {
     const std::string& name = build.program.names[build.program.steps[i].name];
@@ -103,6 +122,7 @@ RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& na
       result.recorded_steps.push_back(seconds(recorded->tally.ns));
     result.predicted_steps.push_back(run.steps[i].in_seconds().in_s());
   }
+  result.step = median(result.predicted_steps);
   result.recorded_busy = seconds(summary.busy_ns);
   result.predicted_busy = run.kernel_busy.in_seconds().in_s();
   result.span = run.schedule.makespan.in_seconds().in_s();
@@ -114,6 +134,7 @@ RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& na
   result.dependencies = build.program.dependencies.size();
   result.account = build.account;
   if (result.moved) result.log_sd = moved_log_sd(*result.moved, result.span, result.predicted_busy);
+  if (alone && !command.as_recorded) take_steady(build.program, command, result);
   result.build = std::move(build);
   return result;
 }
@@ -150,12 +171,11 @@ std::string class_name(std::size_t i) {
 
 Json transfer_json(const RankReplay& r) {
   const MovedWork& m = *r.moved;
-  const auto step = median(r.predicted_steps);
   Json json{
       {"from", m.from},
       {"to", m.to},
       {"basis", "transferred"},
-      {"step_time_s", step ? interval_json(*step, r.log_sd) : Json()},
+      {"step_time_s", r.step ? interval_json(*r.step, r.log_sd) : Json()},
       {"kernel_time_s", interval_json(m.kernels.predicted_s, r.log_sd)},
       {"recorded_kernel_time_s", m.kernels.recorded_s},
       {"copies", {{"recorded_s", m.copies.recorded_s}, {"predicted_s", m.copies.predicted_s}}},
@@ -166,7 +186,7 @@ Json transfer_json(const RankReplay& r) {
 }
 
 Json rank_json(const RankReplay& r) {
-  const auto recorded = median(r.recorded_steps), predicted = median(r.predicted_steps);
+  const auto recorded = median(r.recorded_steps);
   Json steps = Json::array();
   for (std::size_t i = 0; i < r.step_names.size() && i < r.recorded_steps.size(); ++i) {
     steps.push_back({{"name", r.step_names[i]},
@@ -176,7 +196,7 @@ Json rank_json(const RankReplay& r) {
   Json json{{"rank", r.rank ? Json(*r.rank) : Json()},
             {"gpu", r.gpu},
             {"recorded_step_s", or_null(recorded)},
-            {"predicted_step_s", or_null(predicted)},
+            {"predicted_step_s", or_null(r.step)},
             {"recorded_busy_s", r.recorded_busy},
             {"predicted_busy_s", r.predicted_busy},
             {"predicted_span_s", r.span},
@@ -193,9 +213,12 @@ Json rank_json(const RankReplay& r) {
                      {"stream_waits_inferred", a.inferred_waits},
                      {"waits_refuted", a.refuted_waits},
                      {"host_waits", a.host_waits},
+                     {"launch_queue_waits", a.queue_waits},
+                     {"launch_queue_wait_s", seconds(a.queue_wait_ns)},
                      {"handoffs", a.handoffs},
                      {"late", a.late},
                      {"late_s", seconds(a.late_ns)}};
+  if (r.rounds > 0) json["steady"] = {{"rounds", r.rounds}, {"is_steady", r.is_steady}};
   if (r.moved) json["transfer"] = transfer_json(r);
   return json;
 }
@@ -271,9 +294,9 @@ std::string transfer_text(const RankReplay& r) {
   const MovedWork& m = *r.moved;
   std::string text = line("GPU", fmt::format("{}, recorded on {}", m.to, m.from));
   if (!r.gpu_note.empty()) text += line("Note", r.gpu_note);
-  const auto recorded = median(r.recorded_steps), predicted = median(r.predicted_steps);
-  if (predicted) {
-    const Interval step = interval90(*predicted, r.log_sd);
+  const auto recorded = median(r.recorded_steps);
+  if (r.step) {
+    const Interval step = interval90(*r.step, r.log_sd);
     text += line("Step", fmt::format("{} ({} to {}); recorded {}", ms(step.value), ms(step.low),
                                      ms(step.high), recorded ? ms(*recorded) : "?"));
   } else {
@@ -300,15 +323,21 @@ std::string rank_text(const RankReplay& r) {
     text += transfer_text(r);
   } else {
     text += line("GPU", r.gpu.empty() ? "not recorded" : r.gpu);
-    text += line("Step", compare(median(r.recorded_steps), median(r.predicted_steps)));
+    text += line("Step", compare(median(r.recorded_steps), r.step));
     text += line("GPU busy", compare(r.recorded_busy, r.predicted_busy));
   }
   const traces::ReplayAccount& a = r.account;
+  if (r.rounds > 1)
+    text += line("Rounds", fmt::format("the recorded steps {} times over, the last ones {}",
+                                       r.rounds, r.is_steady ? "alike" : "not alike yet"));
   text += line("Rebuilt", fmt::format("{} kernels and copies, {} tasks in all, {} dependencies",
                                       r.gpu_work, r.tasks, r.dependencies));
   text += line("Waits", fmt::format("{} of the host; of streams {} recorded and {} inferred; {} "
                                     "turns of threads",
                                     a.host_waits, a.event_waits, a.inferred_waits, a.handoffs));
+  if (a.queue_waits > 0)
+    text += line("Launch queue", fmt::format("{} launches had found it full and waited for {}",
+                                             a.queue_waits, ms(seconds(a.queue_wait_ns))));
   if (r.input > 0) text += line("Input", ms(r.input) + " of loading by threads that launch");
   const auto note = [&text](std::uint64_t count, std::string_view what) {
     if (count > 0) text += line("Note", fmt::format("{} {}", count, what));
@@ -336,7 +365,7 @@ void check(const ReplayCommand& command) {
 JobReplay replay_together(const std::vector<traces::Trace>& traces,
                           const traces::KernelNames& names, std::vector<RankReplay>& ranks,
                           const ReplayCommand& command, const Sources* sources) {
-  RecordedJob job{traces, names, {}, "", "", ranks.front().gpu};
+  RecordedJob job{traces, names, {}, "", "", ranks.front().gpu, !command.as_recorded};
   if (sources) {
     std::string note;
     const GpuSpec& from = command.from.empty() ? recorded_gpu(traces.front(), sources->gpus, note)
@@ -353,6 +382,9 @@ JobReplay replay_together(const std::vector<traces::Trace>& traces,
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     ranks[r].predicted_steps = result.ranks[r].steps;
     ranks[r].predicted_busy = result.ranks[r].busy;
+    if (!result.ranks[r].steps.empty()) ranks[r].step = result.ranks[r].step;
+    ranks[r].rounds = result.rounds;
+    ranks[r].is_steady = result.is_steady;
     of_gpu = std::max(of_gpu, ranks[r].log_sd);
   }
   result.log_sd = std::hypot(result.log_sd, of_gpu);

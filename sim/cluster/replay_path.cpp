@@ -40,6 +40,7 @@ PathKind kind_of(ReplayReason reason) {
     case ReplayReason::Collective:
       return PathKind::StreamGap;
     case ReplayReason::Wait:
+    case ReplayReason::Queue:
       return PathKind::WaitReturn;
     case ReplayReason::Program:
     case ReplayReason::Handoff:

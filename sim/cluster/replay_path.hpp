@@ -18,7 +18,7 @@ enum class PathKind : std::uint8_t {
   Input,     ///< loading data
   Launch,    ///< from the host's launch to the begin of the work
   StreamGap,  ///< from the end of work to the begin of the next in its stream, or of one that awaited its event
-  WaitReturn,  ///< from the end of GPU work to the return of the host's call that awaited it
+  WaitReturn,  ///< from the end of GPU work to the return of the host's call that awaited it or room
 };
 [[nodiscard]] std::string_view to_string(PathKind kind);
 

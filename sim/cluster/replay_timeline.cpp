@@ -45,6 +45,10 @@ class Drawer {
     }
     slice_of_.assign(program_.tasks.size(), kNone);
     track_end_.assign(program_.tracks.size(), 0);
+    is_room_.assign(program_.tasks.size(), false);
+    for (const ReplayQueue& queue : program_.queues) {
+      for (const ReplayLaunch& launch : queue.launches) is_room_[launch.room] = true;
+    }
     for (std::uint32_t i = 0; i < program_.tasks.size(); ++i) draw_task(i);
     for (const ReplayStep& step : program_.steps) {
       timeline_.slices.push_back({SliceKind::Mark, KernelClass::Other,
@@ -68,7 +72,7 @@ class Drawer {
 
   void draw_task(std::uint32_t i) {
     const ReplayTask& task = program_.tasks[i];
-    const std::int64_t begin = run_.schedule.start[i].count();
+    std::int64_t begin = run_.schedule.start[i].count();
     if (task.work == ReplayWork::Wait) {
       // The call it ends stands right before it.
       TimelineSlice& call = timeline_.slices[slice_of_[i - 1]];
@@ -90,6 +94,8 @@ class Drawer {
       track_end_[task.track] = std::max(track_end_[task.track], end(i));
     }
     const bool is_call = task.work == ReplayWork::Call;
+    // A launch is called before there is room for it: when what stands before that task has ended.
+    if (is_call && i > 1 && is_room_[i - 1]) begin = std::min(begin, end(i - 2));
     timeline_.slices.push_back({slice_kind(task.work), task.kernel_class, task.track, name,
                                 is_call ? ++calls_ : 0, begin, end(i) - begin, task.bytes});
   }
@@ -112,6 +118,7 @@ class Drawer {
   Timeline timeline_;
   std::vector<std::uint32_t> slice_of_;
   std::vector<std::int64_t> track_end_;
+  std::vector<bool> is_room_;  ///< by task: of a launch
   std::uint32_t host_work_ = 0, load_ = 0, calls_ = 0;
 };
 

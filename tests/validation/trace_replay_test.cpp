@@ -51,7 +51,7 @@ TEST_CASE("every recording gives its steps and its busy time back when replayed 
       REQUIRE(run.steps.size() == summary.steps.size());
       for (std::size_t i = 0; i < run.steps.size(); ++i) {
         const double recorded = static_cast<double>(summary.steps[i].tally.ns) * 1e-9;
-        CHECK(std::abs(steps_of(run)[i] - recorded) <= 0.02 * recorded);
+        CHECK(std::abs(steps_of(run)[i] - recorded) <= 0.001 * recorded);
         ++steps;
       }
       const double busy = static_cast<double>(summary.busy_ns) * 1e-9;

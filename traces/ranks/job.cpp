@@ -73,15 +73,27 @@ class JobBuilder {
       if (traces_.size() > 1) tell_apart(track, trace.rank);
       job.tracks.push_back(std::move(track));
     }
+    const auto first_step = static_cast<std::uint32_t>(job.steps.size());
+    for (const std::uint32_t step : rank.program.round.step)
+      job.round.step.push_back(step == ReplayRound::kNoStep ? step : step + first_step);
     for (ReplayTask task : rank.program.tasks) {
       task.track += first_track;
       task.name = names[task.name];
       job.tasks.push_back(task);
     }
-    for (ReplayDependency d : rank.program.dependencies) {
-      d.before += first_task;
-      d.after += first_task;
-      job.dependencies.push_back(d);
+    const auto append_to = [first_task](std::vector<ReplayDependency>& to,
+                                        const std::vector<ReplayDependency>& from) {
+      for (const ReplayDependency& d : from)
+        to.push_back({d.before + first_task, d.after + first_task, d.lag_ns, d.reason});
+    };
+    append_to(job.dependencies, rank.program.dependencies);
+    append_to(job.round.on_last_round, rank.program.round.on_last_round);
+    for (ReplayQueue queue : rank.program.queues) {
+      for (ReplayLaunch& launch : queue.launches) {
+        launch.room += first_task;
+        launch.work += first_task;
+      }
+      job.queues.push_back(std::move(queue));
     }
     for (const ReplayStep& step : rank.program.steps)
       job.steps.push_back({names[step.name], step.begin + first_task, step.end + first_task});
@@ -120,6 +132,7 @@ class JobBuilder {
       program().tasks[kernel].duration_ns = c.moving_ns;
       arrival.work = ReplayWork::Arrival;
       arrival.duration_ns = 0;
+      program().round.step.push_back(program().round.step[kernel]);
       collective.parts.push_back({static_cast<std::uint32_t>(program().tasks.size()), kernel});
       program().tasks.push_back(arrival);
     }
@@ -148,9 +161,11 @@ class JobBuilder {
       }
     }
     if (arrival_of.empty()) return;
-    for (ReplayDependency& d : program().dependencies) {
-      const auto at = arrival_of.find(d.after);
-      if (at != arrival_of.end()) d.after = at->second;
+    for (auto* list : {&program().dependencies, &program().round.on_last_round}) {
+      for (ReplayDependency& d : *list) {
+        const auto at = arrival_of.find(d.after);
+        if (at != arrival_of.end()) d.after = at->second;
+      }
     }
   }
 
@@ -161,11 +176,21 @@ class JobBuilder {
       if (c.parts.front().arrival == kNoTask) continue;
       const auto all = static_cast<std::uint32_t>(job.tasks.size());
       job.tasks.push_back(job.tasks[c.parts.front().arrival]);
+      job.round.step.push_back(step_of_all(c));
       for (const ReplayCollective::Part& part : c.parts) {
         job.dependencies.push_back({part.arrival, all, 0, ReplayReason::Collective});
         job.dependencies.push_back({all, part.kernel, 0, ReplayReason::Collective});
       }
     }
+  }
+
+  /// A collective is done again when all ranks do it again.
+  [[nodiscard]] std::uint32_t step_of_all(const ReplayCollective& c) {
+    const std::vector<std::uint32_t>& step = program().round.step;
+    for (const ReplayCollective::Part& part : c.parts) {
+      if (step[part.arrival] == ReplayRound::kNoStep) return ReplayRound::kNoStep;
+    }
+    return step[c.parts.front().arrival];
   }
 
   void add_late_beginnings(const std::vector<RankClock>& clocks) {
@@ -183,6 +208,7 @@ class JobBuilder {
       program().tasks.push_back({ReplayWork::HostWork, KernelClass::Other,
                                  program().tasks[places_[r].first_task].track, 0,
                                  begin_of(r) - first_ns, 0});
+      program().round.step.push_back(ReplayRound::kNoStep);
       for (std::uint32_t task = places_[r].first_task; task < end; ++task) {
         if (!waits[task]) program().dependencies.push_back({late, task, 0, ReplayReason::Program});
       }

@@ -8,6 +8,8 @@
 #include "sim/base/error.hpp"
 #include "traces/replay/gpu_work.hpp"
 #include "traces/replay/host_threads.hpp"
+#include "traces/replay/launch_queue.hpp"
+#include "traces/replay/step_window.hpp"
 #include "traces/replay/waits.hpp"
 
 namespace tracecast::traces {
@@ -70,12 +72,14 @@ std::string copy_name(CopyKind kind, HostMemory memory) {
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(const Trace& trace, const KernelNames& names)
+  ProgramBuilder(const Trace& trace, const KernelNames& names, std::uint32_t launch_queue)
       : trace_(trace),
         works_(trace, names),
         begin_ns_(first_moment(trace, works_)),
         waits_(find_waits(trace, works_, build_.account)),
-        host_(find_host_threads(trace, threads_that_launch(), begin_ns_)) {
+        host_(find_host_threads(trace, threads_that_launch(), begin_ns_)),
+        queues_(find_launch_queues(trace, works_, host_, launch_queue)),
+        window_(host_) {
     build_.account.overlapping = works_.overlapping;
     build_.account.handoffs = host_.handoffs;
   }
@@ -87,6 +91,8 @@ class ProgramBuilder {
     add_host_tasks();
     learn_usual_lags();
     for (std::uint32_t i = 0; i < works_.all.size(); ++i) release(i);
+    add_queues();
+    join_rounds();
     return std::move(build_);
   }
 
@@ -104,6 +110,13 @@ class ProgramBuilder {
     std::int64_t reached_ns = 0, done_ns = 0;  ///< as recorded
     bool waits = false;
   };
+  /// A thread's first and last task in the window of steps.
+  struct ThreadRound {
+    std::uint32_t first = kNone, last = kNone;
+    std::int64_t first_ns = 0, last_ns = 0;  ///< begin and end of their events, as recorded
+    bool is_handed = false;  ///< the first one follows what another thread does in the window
+  };
+  static constexpr std::int64_t kNoLaunch = -1;
 
   [[nodiscard]] std::vector<bool> threads_that_launch() const {
     std::vector<bool> launch(trace_.threads.size(), false);
@@ -122,6 +135,7 @@ class ProgramBuilder {
   }
   std::uint32_t add_task(ReplayTask task) {
     build_.program.tasks.push_back(task);
+    build_.program.round.step.push_back(step_);
     return static_cast<std::uint32_t>(build_.program.tasks.size() - 1);
   }
   void add_dependency(std::uint32_t before, std::uint32_t after, std::int64_t lag_ns,
@@ -145,9 +159,25 @@ class ProgramBuilder {
       if (work.work == ReplayWork::Copy) text = name(copy_name(work.copy, work.memory));
       if (work.work == ReplayWork::Memset) text = name("Memset (Device)");
       build_.records.push_back(work.record);
+      step_ = step_of(work);
       add_task({work.work, work.kernel_class, work.stream.index, text, work.span.duration_ns,
                 work.bytes});
     }
+  }
+
+  [[nodiscard]] std::uint32_t step_of(const GpuWork& work) const {
+    if (work.call == kNone) return window_.step_at(work.span.begin_ns);
+    return window_.step_at(trace_.calls.span[host_.outer[work.call]].begin_ns);
+  }
+  [[nodiscard]] std::uint32_t step_of(const HostEvent& event) const {
+    if (event.kind != HostEvent::Kind::Call) return window_.step_at(event.span.begin_ns);
+    return window_.step_at(trace_.calls.span[event.index].begin_ns);
+  }
+  [[nodiscard]] bool is_in_round(std::pair<std::uint32_t, std::uint32_t> event) const {
+    return step_of(host_.threads[event.first][event.second]) != StepWindow::kNoStep;
+  }
+  [[nodiscard]] bool is_in_round(std::uint32_t task) const {
+    return build_.program.round.step[task] != StepWindow::kNoStep;
   }
 
   /// What a call of this name takes when it waits for nothing: the least that any did.
@@ -160,14 +190,25 @@ class ProgramBuilder {
     return least;
   }
 
+  /// For how long the call of a launch was blocked; kNoLaunch of other calls.
+  [[nodiscard]] std::vector<std::int64_t> blocked_by_call() const {
+    std::vector<std::int64_t> blocked(trace_.calls.size(), kNoLaunch);
+    for (const LaunchQueue& queue : queues_) {
+      for (const QueuedLaunch& launch : queue.launches) blocked[launch.call] = launch.blocked_ns;
+    }
+    return blocked;
+  }
+
   void add_host_tasks() {
     calls_.resize(trace_.calls.size());
     const std::vector<std::int64_t> least = least_by_call_name();
+    const std::vector<std::int64_t> blocked = blocked_by_call();
     std::map<std::uint32_t, std::uint32_t> step_begin;  // by mark
     std::vector<std::vector<std::uint32_t>> done(host_.threads.size());
     std::vector<std::pair<std::uint32_t, const HostEvent*>> handoffs;  // (task, event)
     for (std::uint32_t thread = 0; thread < host_.threads.size(); ++thread) {
       std::uint32_t last = kNone;
+      ThreadRound round;
       const auto track = static_cast<std::uint32_t>(trace_.streams.size() + thread);
       const auto follow = [&](ReplayTask task) {
         const std::uint32_t added = add_task(task);
@@ -175,20 +216,38 @@ class ProgramBuilder {
         return last = added;
       };
       for (const HostEvent& event : host_.threads[thread]) {
+        const std::uint32_t step = step_of(event);
+        const bool begins_round = step != StepWindow::kNoStep && round.first == kNone;
+        round.is_handed |= begins_round && event.after && is_in_round(*event.after);
+        // What leads to the round's first event from the last one is told by the join of rounds.
+        step_ = begins_round && !round.is_handed ? StepWindow::kNoStep : step;
         const std::uint32_t first =
             follow({ReplayWork::HostWork, KernelClass::Other, track, 0, event.host_ns, 0});
         if (event.after) handoffs.emplace_back(first, &event);
         if (event.input_ns > 0)
           follow({ReplayWork::Input, KernelClass::Other, track, 0, event.input_ns, 0});
+        step_ = step;
+        if (begins_round) {
+          round.first =
+              round.is_handed ? first : static_cast<std::uint32_t>(build_.program.tasks.size());
+          round.first_ns = event.span.begin_ns;
+        }
         if (event.kind == HostEvent::Kind::Call) {
           const NameId call_name = trace_.calls.name[event.index];
           CallTasks& call = calls_[event.index];
-          call.reached = last;
-          call.reached_ns = event.span.begin_ns;
-          call.done_ns = event.span.end_ns();
           const HostWait* wait = wait_of(event.index);
-          const std::uint32_t task = follow({ReplayWork::Call, KernelClass::Other, track,
-                                             name(trace_[call_name]), event.span.duration_ns, 0});
+          std::int64_t own_ns = event.span.duration_ns;
+          if (blocked[event.index] != kNoLaunch) {
+            if (!wait)
+              own_ns = std::min(own_ns,
+                                trace_.calls.span[event.index].duration_ns - blocked[event.index]);
+            follow({ReplayWork::HostWork, KernelClass::Other, track, 0, 0, 0});
+          }
+          call.reached = last;
+          call.reached_ns = event.span.end_ns() - own_ns;
+          call.done_ns = event.span.end_ns();
+          const std::uint32_t task = follow(
+              {ReplayWork::Call, KernelClass::Other, track, name(trace_[call_name]), own_ns, 0});
           call.waits = wait != nullptr;
           if (wait) add_wait(*wait, event, least[call_name.index], task, follow);
           call.done = last;
@@ -203,8 +262,13 @@ class ProgramBuilder {
           }
         }
         done[thread].push_back(last);
+        if (step == StepWindow::kNoStep) continue;
+        round.last = last;
+        round.last_ns = event.span.end_ns();
       }
+      rounds_.push_back(round);
     }
+    step_ = StepWindow::kNoStep;
     for (const auto& [task, event] : handoffs)
       add_dependency(done[event->after->first][event->after->second], task, 0,
                      ReplayReason::Handoff);
@@ -217,7 +281,8 @@ class ProgramBuilder {
     return at != waits_.host.end() && at->call == call ? &*at : nullptr;
   }
 
-  /// The call takes its own time; it returns a lag after what it waits for, when that ends later than it begins.
+  /// The call takes its own time; it returns a lag after what it waits for, when that ends later than it begins. One that did
+  /// not wait would return its own time later.
   template <class Follow>
   void add_wait(const HostWait& wait, const HostEvent& event, std::int64_t least_ns,
                 std::uint32_t call_task, const Follow& follow) {
@@ -228,11 +293,11 @@ class ProgramBuilder {
     const bool waited = last_end > span.begin_ns;
     const std::int64_t lag = std::max<std::int64_t>(span.end_ns() - last_end, 0);
     ReplayTask& call = build_.program.tasks[call_task];
-    if (waited) call.duration_ns = std::min(least_ns, lag);
+    if (waited) call.duration_ns = wait.moves_data ? lag : std::min(least_ns, lag);
     const ReplayTask done{ReplayWork::Wait, KernelClass::Other, call.track, call.name, 0, 0};
     const std::uint32_t task = follow(done);
     for (const std::uint32_t work : wait.awaited)
-      add_dependency(work, task, waited ? lag : 0, ReplayReason::Wait);
+      add_dependency(work, task, waited ? lag : span.duration_ns, ReplayReason::Wait);
   }
 
   /// Why a piece of GPU work may have begun when it did.
@@ -318,12 +383,72 @@ class ProgramBuilder {
     }
   }
 
+  /// What launches wait for before they begin, and their order for those of later rounds.
+  void add_queues() {
+    for (const LaunchQueue& queue : queues_) {
+      ReplayQueue& added = build_.program.queues.emplace_back();
+      added.depth = queue.depth;
+      for (const QueuedLaunch& launch : queue.launches) {
+        const CallTasks& call = calls_[launch.call];
+        const bool is_blocked = launch.blocked_ns > 0 && !call.waits;
+        std::int64_t lag = 0;
+        if (is_blocked) {
+          const QueuedLaunch& oldest = queue.launches[*launch.room];
+          lag = call.reached_ns - works_.all[oldest.work].span.end_ns();
+          ++build_.account.queue_waits;
+          build_.account.queue_wait_ns += launch.blocked_ns;
+        }
+        added.launches.push_back({call.reached, launch.work, lag});
+        if (launch.room)
+          add_dependency(queue.launches[*launch.room].work, call.reached, lag, ReplayReason::Queue);
+      }
+    }
+  }
+
+  /// What the first tasks of a round wait for in the one before: threads and streams go on where they were, and who waited
+  /// for work of before the steps waits for the last one of its stream.
+  void join_rounds() {
+    std::vector<ReplayDependency>& joins = build_.program.round.on_last_round;
+    for (const ThreadRound& round : rounds_) {
+      if (round.first == kNone) continue;
+      const std::int64_t lag = round.is_handed ? 0 : window_.wrap_ns(round.last_ns, round.first_ns);
+      joins.push_back({round.last, round.first, lag, ReplayReason::Program});
+    }
+    std::vector<std::uint32_t> last(trace_.streams.size(), kNone);  // work of the window to end
+    for (std::uint32_t i = 0; i < works_.all.size(); ++i) {
+      if (!is_in_round(i)) continue;
+      std::uint32_t& work = last[works_.all[i].stream.index];
+      if (work == kNone || works_.all[i].span.end_ns() >= works_.all[work].span.end_ns()) work = i;
+    }
+    std::vector<bool> follows(works_.all.size(), false);
+    for (const ReplayDependency& d : build_.program.dependencies) {
+      if (!is_in_round(d.after) || d.before >= works_.all.size()) continue;
+      if (is_in_round(d.before)) {
+        if (d.reason == ReplayReason::Stream) follows[d.after] = true;
+        continue;
+      }
+      const std::uint32_t work = last[works_.all[d.before].stream.index];
+      if (work != kNone && (d.reason == ReplayReason::Event || d.reason == ReplayReason::Wait))
+        joins.push_back({work, d.after, d.lag_ns, d.reason});
+    }
+    for (std::uint32_t i = 0; i < works_.all.size(); ++i) {
+      if (!is_in_round(i) || follows[i]) continue;
+      const GpuWork& work = works_.all[i];
+      joins.push_back(
+          {last[work.stream.index], i, usual(work, ReplayReason::Stream), ReplayReason::Stream});
+    }
+  }
+
   const Trace& trace_;
   ReplayBuild build_;
   GpuWorks works_;
   std::int64_t begin_ns_;
   Waits waits_;
   HostThreads host_;
+  std::vector<LaunchQueue> queues_;
+  StepWindow window_;
+  std::uint32_t step_ = StepWindow::kNoStep;  ///< of the tasks that are added
+  std::vector<ThreadRound> rounds_;           ///< by thread
   std::map<std::string, std::uint32_t, std::less<>> names_{{"", 0}};
   std::vector<CallTasks> calls_;
   std::int64_t usual_[3][3] = {};  ///< by ReplayWork of the GPU and ReplayReason
@@ -331,8 +456,9 @@ class ProgramBuilder {
 
 }  // namespace
 
-ReplayBuild build_replay_program(const Trace& trace, const KernelNames& names) {
-  return ProgramBuilder(trace, names).build();
+ReplayBuild build_replay_program(const Trace& trace, const KernelNames& names,
+                                 std::uint32_t launch_queue) {
+  return ProgramBuilder(trace, names, launch_queue).build();
 }
 
 }  // namespace tracecast::traces

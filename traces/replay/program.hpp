@@ -18,6 +18,8 @@ struct ReplayAccount {
   std::uint64_t inferred_waits = 0;  ///< the same, from the order of calls alone
   std::uint64_t refuted_waits = 0;   ///< awaited work ends after what was to wait for it: dropped
   std::uint64_t host_waits = 0;      ///< calls that wait for GPU work
+  std::uint64_t queue_waits = 0;     ///< launches that found the launch queue full
+  std::int64_t queue_wait_ns = 0;    ///< which blocked them for so long in all
   std::uint64_t handoffs = 0;        ///< from thread to thread
   std::uint64_t late = 0;            ///< GPU work that begins later than anything recorded explains
   std::int64_t late_ns = 0;          ///< by so much in all, beyond the usual latency
@@ -42,9 +44,12 @@ struct ReplayBuild {
 /// hold the host, end a lag after the GPU work they wait for. Threads that launch kernels take turns, as a framework's
 /// forward and backward threads do: in a gap that holds calls of another one the thread waited for the last of these.
 /// Collective kernels keep their recorded time, waiting for other ranks included.
+/// A launch that finds `launch_queue` launches on their way waits for the first of them, and takes its own time then
+/// (find_launch_queues). What the recorded steps wait for when they are done again is ReplayProgram::round.
 ///
 /// Work of one stream that overlaps by a microsecond or less is rounding of the recording: the later one loses it.
 /// Shifting the recording in time does not change the program.
-[[nodiscard]] ReplayBuild build_replay_program(const Trace& trace, const KernelNames& names);
+[[nodiscard]] ReplayBuild build_replay_program(const Trace& trace, const KernelNames& names,
+                                               std::uint32_t launch_queue = kLaunchQueue);
 
 }  // namespace tracecast::traces

@@ -15,9 +15,20 @@ constexpr std::uint64_t kFreeLooks = 50'000'000;
 constexpr std::uint64_t kLooksPerRecord = 64;
 /// Host and GPU times of older recordings are whole microseconds.
 constexpr std::int64_t kRoundingNs = 1000;
+/// Copies from pageable memory of so many bytes return at once.
+constexpr std::uint64_t kLeastStagedBytes = 64 * 1024;
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
+}
+
+/// Freeing memory of the device waits for it; with a suffix of the interface's version ("cuMemFree_v2") too.
+bool is_free(std::string_view name) {
+  for (const std::string_view free : {"cudaFree", "hipFree", "cuMemFree"}) {
+    if (name == free || (name.starts_with(free) && name.substr(free.size()).starts_with("_v")))
+      return true;
+  }
+  return false;
 }
 
 enum class WaitCall : std::uint8_t { None, StreamWaitEvent, Stream, Event, Device, Copy };
@@ -28,7 +39,7 @@ WaitCall wait_call(std::string_view name) {
   if (contains(name, "StreamSynchronize")) return WaitCall::Stream;
   if (contains(name, "Synchronize"))
     return WaitCall::Device;  // cudaDevice..., cuCtx..., hipDevice...
-  if (name == "cudaFree" || name == "hipFree") return WaitCall::Device;
+  if (is_free(name)) return WaitCall::Device;
   if (contains(name, "Memcpy")) return WaitCall::Copy;
   return WaitCall::None;
 }
@@ -168,6 +179,13 @@ class WaitFinder {
     return kNone;
   }
 
+  /// A copy that its call moves through a buffer of the driver's, and that has not ended when the call has.
+  static bool is_staged(const GpuWork& copy, const Span& call) {
+    return copy.work == ReplayWork::Copy && copy.copy == CopyKind::HostToDevice &&
+           copy.memory == HostMemory::Pageable && copy.bytes > kLeastStagedBytes &&
+           copy.span.end_ns() > call.end_ns() + kRoundingNs && copy.span.begin_ns < call.end_ns();
+  }
+
   void add_host_wait(WaitCall kind, std::uint32_t call) {
     const Span& span = trace_.calls.span[call];
     HostWait wait{call, {}};
@@ -181,7 +199,9 @@ class WaitFinder {
     };
     const auto sync = sync_of(call);
     if (kind == WaitCall::Copy) {
-      await(works_.of_call(call));
+      const std::uint32_t copy = works_.of_call(call);
+      wait.moves_data = copy != kNone && is_staged(works_.all[copy], span);
+      await(wait.moves_data ? works_.all[copy].before : copy);
     } else if (kind == WaitCall::Device) {
       for (std::uint32_t i = 0; i < trace_.streams.size(); ++i, look())
         await(works_.last_in_stream(StreamId{i}, span.begin_ns));

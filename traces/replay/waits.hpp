@@ -15,7 +15,8 @@ struct StreamWait {
 struct HostWait {
   std::uint32_t call = 0;
   std::vector<std::uint32_t>
-      awaited;  ///< indices into GpuWorks::all; all ended when the call returned
+      awaited;              ///< indices into GpuWorks::all; all ended when the call returned
+  bool moves_data = false;  ///< only then the call begins what it does
 };
 struct Waits {
   std::vector<StreamWait> streams;  ///< sorted by waiter
@@ -29,6 +30,9 @@ struct Waits {
 /// - cudaStreamSynchronize: the thread's last launch. cudaDeviceSynchronize and cudaFree: all streams.
 ///   cudaEventSynchronize: the last work to end during the call.
 /// - copies whose call holds the host until they are done: those that end before their call does.
+/// - copies from pageable memory whose call puts them through a buffer of the driver's and returns when the last part is in
+///   there: those of more than 64 KB that begin before their call ends. They wait for the work before them in their stream.
+///   Source: CUDA Runtime API, "API synchronization behavior".
 /// Awaited work that ends after what was to wait for it is dropped and counted in `account`.
 [[nodiscard]] Waits find_waits(const Trace& trace, const GpuWorks& works, ReplayAccount& account);
 
