@@ -58,7 +58,8 @@ class Transferrer {
     }
     if (kernel.changes_layout && leaves_tensor_cores_)
       return {Seconds(0), TransferWay::Rechosen, 0, 0};
-    if (is_product(kernel.kernel_class) && changes_unit(kernel)) return by_inferred_product(kernel);
+    if (is_product(kernel.kernel_class) && (changes_unit(kernel) || can_infer(kernel)))
+      return by_inferred_product(kernel);
     return by_waves(kernel);
   }
 
@@ -202,20 +203,34 @@ class Transferrer {
                                                       : 1;
   }
 
+  /// Transforms before and after the products of non-fused Winograd: they stream.
+  static bool is_winograd_transform(const RecordedKernel& kernel) {
+    return kernel.algorithm == Algorithm::WinogradNonfused && kernel.tile_m == 0;
+  }
+  /// A product on lanes of which enough is known to be priced on lanes again: how much of their peak tiles reach differs from GPU
+  /// to GPU. Of convolutions that is the number of blocks.
+  static bool can_infer(const RecordedKernel& kernel) {
+    if (kernel.unit != MathUnit::CudaCore || kernel.math != Precision::Fp32) return false;
+    if (kernel.kernel_class == KernelClass::Convolution)
+      return kernel.launch.blocks > 0 && !is_winograd_transform(kernel);
+    return kernel.tile_m > 0 && kernel.tiles_m > 0;
+  }
+
   TransferredKernel by_inferred_product(const RecordedKernel& kernel) const {
-    // Transforms of Winograd's: not needed by another algorithm.
-    if (kernel.algorithm == Algorithm::WinogradNonfused && kernel.tile_m == 0)
-      return {Seconds(0), TransferWay::Rechosen, 0, 0};
+    const bool rechosen = changes_unit(kernel);
+    // Not needed by another algorithm.
+    if (is_winograd_transform(kernel)) return {Seconds(0), TransferWay::Rechosen, 0, 0};
     double low = 1, high = 1 << 20;
     for (int i = 0; i < 40; ++i) {
       const double k = std::sqrt(low * high);
       (price(product(kernel, k), from_).time < kernel.duration ? low : high) = k;
     }
     const Seconds here = price(product(kernel, high), from_).time;
-    Kernel there = product(kernel, high * saving(kernel.algorithm));
-    set_formats(kernel, there);
-    return {kernel.duration * (price(there, to_).time / here), TransferWay::Rechosen,
-            kInferredLogSd, kInferredSharedLogSd};
+    Kernel there = product(kernel, rechosen ? high * saving(kernel.algorithm) : high);
+    if (rechosen) set_formats(kernel, there);
+    return {kernel.duration * (price(there, to_).time / here),
+            rechosen ? TransferWay::Rechosen : TransferWay::ClassModel, kInferredLogSd,
+            kInferredSharedLogSd};
   }
 
   [[nodiscard]] TransferredKernel by_waves(const RecordedKernel& kernel) const {
@@ -223,7 +238,7 @@ class Transferrer {
     const SustainedGpu there = sustain(to_, kernel.math, kernel.unit, profile_);
     double factor = here.stream / there.stream;
     const double blocks = kernel.launch.blocks;
-    if (is_product(kernel.kernel_class)) {
+    if (is_product(kernel.kernel_class) && !is_winograd_transform(kernel)) {
       factor = here.arithmetic * wave_fill(kernel.launch, from_) /
                (there.arithmetic * wave_fill(kernel.launch, to_));
     } else if (blocks > 0 && blocks < std::min(from_.sm_count, to_.sm_count)) {

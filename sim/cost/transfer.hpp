@@ -41,8 +41,10 @@ struct TransferredKernel {
 ///                   the same number format, else by the one that a library there would take (cost::choose)
 ///   unit missing    a product on tensor cores that `to` lacks, its shape unknown: m and n from tile and grid, k such that
 ///                   estimate(from) gives t; then as above. Layout changes for such convolutions take no time there.
+///   product on lanes  its shape unknown, but its tile and grid, or of a convolution the number of blocks: the same on lanes
+///                   both times, since how near tiles come to a GPU's peak differs
 ///   wave scaling    t' = fixed + (t - fixed) * s,   fixed = CostProfile::kernel.fill_us
-///     memory-bound classes   s = stream(from) / stream(to); below one block an SM on both: clock(from) / clock(to)
+///     memory-bound classes, Winograd's transforms   s = stream(from) / stream(to); below one block an SM on both: clock(from) / clock(to)
 ///     convolutions, products s = rate(from) fill(from) / (rate(to) fill(to)),  fill: occupancy.hpp
 /// Rates are sustained ones (sustained_clock.hpp). The form is Habitat's with gamma 1 or 0 by class: Yu et al., "Habitat",
 /// USENIX ATC 2021, equations 1 and 2; it differs in `fixed` and in taking the arithmetic rate in place of the clock, since

@@ -135,6 +135,30 @@ TEST_CASE("a product on tensor cores that the other GPU lacks runs on its lanes"
   CHECK(moved.duration.in_ms() < 8.0);
 }
 
+TEST_CASE("a convolution on lanes without shapes is priced as the product that its blocks tell") {
+  GpuSpec here = machine();
+  here.dram_bandwidth = BytesPerSecond(1e15);  // arithmetic decides
+  GpuSpec quick = here, narrow = here;
+  quick.id = "quick", narrow.id = "narrow";
+  quick.peaks[0].rate = here.peaks[0].rate * 2;
+  narrow.dram_bandwidth = here.dram_bandwidth / 2;
+  CostProfile profile = simple_profile();
+  set_parameter(profile, "kernel.fill_us", 2);
+  const RecordedKernel kernel = recorded(KernelClass::Convolution, 1000);
+  const TransferredKernel moved = move(alone(kernel), here, quick, profile);
+  CHECK(moved.way == TransferWay::ClassModel);
+  CHECK(moved.duration.in_us() == doctest::Approx(500).epsilon(0.02));
+  // Nothing is known of it: its share of the sustained peak stays. 2 + 998 / 2.
+  const TransferredKernel unknown =
+      move(alone(recorded(KernelClass::Convolution, 1000, 0)), here, quick, profile);
+  CHECK(unknown.way == TransferWay::WaveScaling);
+  CHECK(unknown.duration.in_us() == doctest::Approx(501));
+  // Winograd's transforms stream: 2 + 2 * 998 at half the bandwidth.
+  RecordedKernel transform = kernel;
+  transform.algorithm = Algorithm::WinogradNonfused;
+  CHECK(move(alone(transform), here, narrow, profile).duration.in_us() == doctest::Approx(1998));
+}
+
 TEST_CASE("a convolution keeps its algorithm where it can, and TF32 is a choice") {
   const GpuSpec here = machine();
   GpuSpec there = machine();
