@@ -132,6 +132,76 @@ TEST_CASE("ResNet-50 recorded on V100 moves to other generations") {
   }
 }
 
+/// What `trace replay` says of a step, milliseconds.
+struct MovedStep {
+  double recorded = 0, step = 0, busy = 0;
+};
+
+MovedStep moved_step(const std::string& file, const std::string& gpu) {
+  const ProcessResult run =
+      run_process({TRACECAST_PROGRAM, "trace", "replay", file, "--gpu", gpu, "--format", "json"});
+  CAPTURE(run.err);
+  REQUIRE(run.exit_code == 0);
+  const Json document = Json::parse(run.out);
+  const double steps = static_cast<double>(document["steps"].size());
+  return {document["recorded_step_s"].get<double>() * 1e3,
+          document["predicted_step_s"].get<double>() * 1e3,
+          document["predicted_busy_s"].get<double>() * 1e3 / steps};
+}
+
+TEST_CASE("a recording's step on other GPUs is no shorter than they are busy, and in their order") {
+  const auto folder = find_data("traces/kineto");
+  if (!folder) return;
+  // One rank that launched ahead of its GPU, and those of jobs of two GPUs.
+  for (const char* file :
+       {"hta_v100_resnet50_5steps_ns.json.gz", "hta_2xa100_resnet50_ddp_3steps.json.gz",
+        "hta_2xv100_allreduce2020_5steps.json.gz"}) {
+    MovedStep before{1e9, 1e9, 1e9};
+    for (const char* gpu : {"k80", "t4", "p100_sxm2_16gb", "v100_sxm2_32gb", "a100_sxm4_40gb",
+                            "h100_sxm5_80gb", "b200"}) {
+      const MovedStep moved = moved_step(*folder / file, gpu);
+      MESSAGE(std::string(file) << " on " << gpu << ": step " << moved.step << " ms, busy "
+                                << moved.busy << " ms");
+      CHECK(moved.step >= moved.busy);
+      CHECK(moved.busy <= before.busy);
+      CHECK(moved.step <= before.step);
+      before = moved;
+    }
+  }
+  // Its host takes 32 ms a step when nothing holds it up, its GPU 94.
+  const std::string v100 = *folder / "hta_v100_resnet50_5steps_ns.json.gz";
+  CHECK(moved_step(v100, "b200").step < 0.5 * moved_step(v100, "v100_sxm2_32gb").step);
+  const MovedStep same = moved_step(v100, "v100_sxm2_32gb");
+  CHECK(std::abs(same.step / same.recorded - 1) <= 0.001);
+}
+
+TEST_CASE("ResNet-50's step, recorded on V100, is near the published ones of other generations") {
+  const auto folder = find_data("traces/kineto");
+  const auto table = find_data("published/core.csv");
+  if (!folder || !table) return;
+  const std::vector<CoreRow> rows = resnet50_rows(*table);
+  const char* recordings[] = {"hta_v100_resnet50_5steps_ns.json.gz",
+                              "kineto_v100dgxs_resnet50_b32_workers4.json.gz"};
+  for (const char* file : recordings) {
+    for (const std::string gpu : {"k80", "p100_sxm2_16gb"}) {
+      // PyTorch has no rows of these with 16 to 64 images (nor anybody of A100): everybody's, of all such batches.
+      double mean = 0, count = 0;
+      for (const CoreRow& row : rows) {
+        if (row.gpu != gpu || row.batch < 16 || row.batch > 64) continue;
+        mean += 32 * row.ms_per_image;
+        ++count;
+      }
+      REQUIRE(count > 0);
+      mean /= count;
+      const MovedStep moved = moved_step(*folder / file, gpu);
+      MESSAGE(std::string(file) << " on " << gpu << ": " << moved.step << " ms, " << count
+                                << " rows of " << mean << " ms (" << (moved.step / mean - 1) * 100
+                                << " %)");
+      CHECK(std::abs(moved.step / mean - 1) <= 0.25);
+    }
+  }
+}
+
 TEST_CASE("recorded kernel lists of a V100 have the totals of our predicted lists") {
   const auto folder = find_data("traces/profiles/orion");
   if (!folder) return;
