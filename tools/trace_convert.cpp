@@ -15,6 +15,7 @@
 #include "traces/chrome/recording_writer.hpp"
 #include "traces/open.hpp"
 #include "traces/perfetto/writer.hpp"
+#include "traces/ranks/one_job.hpp"
 #include "traces/record/writer.hpp"
 #include "traces/recorded_timeline.hpp"
 
@@ -81,6 +82,7 @@ void choose(traces::Recording& recording, const ConvertCommand& command, const T
     throw InputError(command.file, std::to_string(ranks) + " ranks",
                      fmt::format("one: --rank 0 to {}, or --to tracecast", ranks - 1));
   }
+  traces::check_one_job(recording.traces);
   const traces::Trace& first = recording.traces.front();
   const bool has_graph = target.has_nodes && first.nodes.size() > 0;
   if (target.needs_time && !has_graph && timed_records(first) == 0)

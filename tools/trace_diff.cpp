@@ -15,7 +15,7 @@
 #include "tools/subcommand.hpp"
 #include "tools/version.hpp"
 #include "traces/diff.hpp"
-#include "traces/open.hpp"
+#include "traces/ranks/read.hpp"
 
 namespace tracecast {
 namespace {
@@ -263,7 +263,7 @@ std::string diff_csv(const Diff& d, const Scale& scale) {
 }
 
 int print_diff(const DiffCommand& command) {
-  Diff d = traces::diff(traces::read_recording(command.a), traces::read_recording(command.b),
+  Diff d = traces::diff(traces::read_ranks({command.a}), traces::read_ranks({command.b}),
                         traces::KernelNames::builtin());
   Scale scale;
   if (command.per_step) {

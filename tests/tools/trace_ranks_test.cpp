@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -119,6 +120,50 @@ TEST_CASE("two recordings of one rank are refused, and a folder's other files co
   CHECK(twice.exit_code == 2);
   CHECK(count_lines(twice.err) == 1);
   CHECK(twice.err.find("rank 1") != std::string::npos);
+}
+
+TEST_CASE("files of unrelated jobs are refused by every verb that takes ranks") {
+  const Files files;
+  const auto unrelated = [&](const std::string& name, const std::string& of) {
+    std::string text = rank_file(1, 240);
+    const std::string world = R"("world_size":2)";
+    write_file(files.folder.path() / name, text.replace(text.find(world), world.size(), of));
+    return std::string(files.folder.path() / name);
+  };
+  const std::string other = unrelated("other.json", R"("world_size":8)");
+  const auto check_refused = [](const ProcessResult& result) {
+    CAPTURE(result.out);
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK(count_lines(result.err) == 1);
+    CHECK(result.err.find("rank 1 of 8") != std::string::npos);
+    CHECK(result.err.find("other.json") != std::string::npos);
+    CHECK(result.err.find("b.json") != std::string::npos);
+  };
+  check_refused(summary({files.b(), other}));
+  check_refused(summary({other, files.b(), "--format", "json"}));
+  check_refused(replay({files.b(), other, "--as-recorded"}));
+  std::filesystem::remove(files.a());
+  check_refused(summary({files.folder.path()}));
+  check_refused(replay({files.folder.path(), "--as-recorded"}));
+
+  const std::string archive = files.folder.path() / "both.tar";
+  REQUIRE(run_process({"/usr/bin/env", "tar", "-cf", archive, "-C", files.folder.path(), "b.json",
+                       "other.json"})
+              .exit_code == 0);
+  check_refused(summary({archive}));
+  check_refused(replay({archive, "--as-recorded"}));
+  const auto trace = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {TRACECAST_PROGRAM, "trace"});
+    return run_process(words);
+  };
+  check_refused(trace({"diff", archive, files.b()}));
+  check_refused(trace({"diff", files.b(), files.folder.path()}));
+  const std::string out = files.folder.path() / "out.pftrace";
+  check_refused(trace({"convert", archive, "--to", "perfetto", "-o", out}));
+  CHECK_FALSE(std::filesystem::exists(out));
+  CHECK(trace({"convert", archive, "--to", "perfetto", "--rank", "1", "-o", out}).exit_code == 0);
 }
 
 TEST_CASE("several ranks are replayed together, and say what waiting and moving became") {

@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/error.hpp"
 #include "sim/cluster/replay_job.hpp"
 #include "tests/support/data.hpp"
 #include "traces/open.hpp"
 #include "traces/ranks/job.hpp"
+#include "traces/ranks/one_job.hpp"
+#include "traces/ranks/read.hpp"
 #include "traces/summary.hpp"
 
 namespace tracecast {
@@ -109,6 +112,50 @@ TEST_CASE("when one rank becomes slower by a factor, all others wait for it") {
   CHECK(least > 0.4 * most);
   // It alone decides now.
   CHECK(seconds(run.path.by_rank[slow]) > 0.9 * seconds(run.path.length));
+}
+
+TEST_CASE(
+    "sets of ranks are taken as one job, folders and archives of unrelated recordings are not") {
+  const auto folder = test::find_data("traces");
+  if (!folder) return;
+  for (const std::string set :
+       {"kineto/param_8xv100_dlrm_8ranks.tar.gz", "chakra/param_8xv100_dlrm_et_8ranks.tar.gz"}) {
+    CAPTURE(set);
+    CHECK(traces::read_ranks({*folder / set}).traces.size() == 8);
+  }
+  for (const std::string unrelated :
+       {"kineto", "nvprof", "chakra", "profiles/orion", "chakra/astrasim_examples.tar.gz"}) {
+    CAPTURE(unrelated);
+    CHECK_THROWS_WITH_AS((void)traces::read_ranks({*folder / unrelated}),
+                         doctest::Contains("expected ranks of one job"), InputError);
+  }
+  // Every two recordings that are not of that set belong to different jobs, those of one network on one GPU too.
+  const std::vector<const char*> singles = {"hta_2xa100_resnet50_ddp_3steps",
+                                            "hta_a100_8rank_dlrm_rank3_6steps",
+                                            "hta_a100_alexnet_forward",
+                                            "hta_v100_resnet50_5steps_ns",
+                                            "kineto_v100dgxs_resnet50_b32_workers0",
+                                            "kineto_v100dgxs_resnet50_b32_workers4",
+                                            "param_2080ti_mlp_40iters",
+                                            "tracelens_8xb200_llm_eager_rank0",
+                                            "tracelens_8xmi300x_resnet18_ddp_rank0"};
+  std::vector<traces::Trace> read;
+  for (const char* name : singles) {
+    read.push_back(std::move(
+        traces::read_recording(*folder / "kineto" / (std::string(name) + ".json.gz")).traces[0]));
+  }
+  for (std::size_t a = 0; a < read.size(); ++a) {
+    for (std::size_t b = a + 1; b < read.size(); ++b) {
+      CAPTURE(singles[a]);
+      CAPTURE(singles[b]);
+      std::vector<traces::Trace> two;
+      two.push_back(std::move(read[a]));
+      two.push_back(std::move(read[b]));
+      CHECK_THROWS_AS(traces::check_one_job(two), InputError);
+      read[a] = std::move(two[0]);
+      read[b] = std::move(two[1]);
+    }
+  }
 }
 
 TEST_SUITE_END();

@@ -7,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "traces/open.hpp"
+#include "traces/ranks/one_job.hpp"
 #include "traces/record/reader.hpp"
 
 namespace tracecast::traces {
@@ -24,13 +25,6 @@ void sort_by_rank(std::vector<Trace>& traces) {
     return;
   std::stable_sort(traces.begin(), traces.end(),
                    [](const Trace& a, const Trace& b) { return *a.rank < *b.rank; });
-  const auto twice =
-      std::adjacent_find(traces.begin(), traces.end(),
-                         [](const Trace& a, const Trace& b) { return *a.rank == *b.rank; });
-  if (twice != traces.end())
-    throw InputError(std::next(twice)->source,
-                     "rank " + std::to_string(*twice->rank) + ", as " + twice->source,
-                     "one recording of each rank");
 }
 
 /// Whether a file is of our own form, not packed.
@@ -106,6 +100,7 @@ Recording read_ranks(const std::vector<fs::path>& paths, const Window& window) {
     throw InputError(all.traces.front().source, "no record in the range of time",
                      "a range within the recording");
   if (files > 1) sort_by_rank(all.traces);
+  check_one_job(all.traces);
   for (; unread > 0; --unread)
     all.traces.front().leave_out("file of the folder that cannot be read", true);
   return all;

@@ -14,7 +14,7 @@ namespace tracecast::traces {
 
 /// The ranks of a job from a file, several or a folder, each as read_recording reads it; of several files in order of
 /// rank, where all say it. Files of a folder that cannot be read are counted in the first trace. Throws InputError: as
-/// read_recording (of a folder only when none can be read); several files hold the same rank.
+/// read_recording (of a folder only when none can be read), and as check_one_job.
 /// With a window: of each rank what lies within it in part or whole, counted from the rank's own begin since clocks differ,
 /// and all that has no time. Of a file of our own form that holds one rank only the blocks in question are read. Throws
 /// InputError when nothing is left.
