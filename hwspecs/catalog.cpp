@@ -15,6 +15,7 @@
 #include "hwspecs/machine_spec.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/families.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
 
@@ -34,30 +35,35 @@ struct Kind;
 template <>
 struct Kind<GpuSpec> {
   static constexpr std::string_view kPlace = "gpu", kNoun = "GPU";
+  static constexpr std::string_view kListing = "tracecast gpus";
   static constexpr auto files = embedded::gpu_specs;
   static constexpr auto load = load_gpu_spec;
 };
 template <>
 struct Kind<CpuSpec> {
   static constexpr std::string_view kPlace = "cpu", kNoun = "CPU";
+  static constexpr std::string_view kListing = "tracecast hardware cpus";
   static constexpr auto files = embedded::cpu_specs;
   static constexpr auto load = load_cpu_spec;
 };
 template <>
 struct Kind<DiskSpec> {
   static constexpr std::string_view kPlace = "disk", kNoun = "disk";
+  static constexpr std::string_view kListing = "tracecast hardware disks";
   static constexpr auto files = embedded::disk_specs;
   static constexpr auto load = load_disk_spec;
 };
 template <>
 struct Kind<LinkSpec> {
   static constexpr std::string_view kPlace = "link", kNoun = "link";
+  static constexpr std::string_view kListing = "tracecast hardware links";
   static constexpr auto files = embedded::link_specs;
   static constexpr auto load = load_link_spec;
 };
 template <>
 struct Kind<MachineSpec> {
   static constexpr std::string_view kPlace = "machine", kNoun = "machine";
+  static constexpr std::string_view kListing = "tracecast hardware machines";
   static constexpr auto files = embedded::machine_specs;
   static constexpr auto load = load_machine_spec;
 };
@@ -155,6 +161,16 @@ struct Catalog<Spec>::State {
     return known;
   }
 
+  /// What the user may have meant by a word that names no spec.
+  [[nodiscard]] std::string choices(std::string_view word) const {
+    std::vector<CatalogueEntry> known;
+    for (const Entry& entry : entries) {
+      known.push_back({entry.spellings.id, entry.spellings.aliases});
+      known.back().others.push_back(entry.spellings.name);
+    }
+    return describe_entries(word, known, words_like(word), Kind<Spec>::kListing);
+  }
+
   const Spec& get(std::size_t i) {
     const std::lock_guard lock(mutex);
     if (!entries[i].text.empty()) {
@@ -238,16 +254,13 @@ const Spec& Catalog<Spec>::find(std::string_view word) const {
     return state_->get(it->second);
   }
   std::vector<std::size_t> longer;
-  std::string choices;
   for (std::size_t i = 0; i < state_->entries.size() && !normal.empty(); ++i) {
     if (!state_->entries[i].spellings.id.starts_with(normal + "_")) continue;
     longer.push_back(i);
-    choices += (choices.empty() ? "" : ", ") + state_->entries[i].spellings.id;
   }
   if (longer.size() == 1) return state_->get(longer.front());
   const std::string found = fmt::format("{} \"{}\"", Kind<Spec>::kNoun, word);
-  if (longer.size() > 1) throw InputError(Kind<Spec>::kPlace, found, "one of " + choices);
-  throw InputError(Kind<Spec>::kPlace, found, describe_choices(normal, state_->words_like(normal)));
+  throw InputError(Kind<Spec>::kPlace, found, state_->choices(normal));
 }
 
 template <class Spec>

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "sim/base/families.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -53,15 +55,20 @@ std::optional<std::string> find_nearest_word(std::string_view word,
 }
 
 std::string describe_choices(std::string_view word, std::span<const std::string> candidates) {
-  constexpr std::size_t kShortList = 16;
-  const std::optional<std::string> nearest = find_nearest_word(word, candidates);
-  std::string text;
-  if (candidates.size() <= kShortList) {
-    text = "one of ";
-    for (std::size_t i = 0; i < candidates.size(); ++i) text += (i ? ", " : "") + candidates[i];
-  } else {
-    text = "one of " + std::to_string(candidates.size()) + " known names";
+  constexpr std::size_t kShortList = 30, kMostShown = 10;
+  const auto list = [](std::span<const std::string> names) {
+    std::string text = "one of ";
+    for (std::size_t i = 0; i < names.size(); ++i) text += (i ? ", " : "") + names[i];
+    return text;
+  };
+  if (candidates.size() > kShortList) {
+    const std::vector<std::string> family = find_family(word, candidates);
+    if (!family.empty() && family.size() <= kMostShown) return list(family);
   }
+  const std::optional<std::string> nearest = find_nearest_word(word, candidates);
+  std::string text = candidates.size() <= kShortList
+                         ? list(candidates)
+                         : "one of " + std::to_string(candidates.size()) + " known names";
   if (nearest) text += " (nearest: " + *nearest + ")";
   return text;
 }

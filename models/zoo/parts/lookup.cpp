@@ -7,6 +7,7 @@
 #include "models/zoo/parts/families.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/families.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
@@ -120,12 +121,17 @@ std::int64_t smallest_image_size(const ZooEntry& entry, const BuildOptions& opti
 NetworkGraph build_network(std::string_view name, const BuildOptions& options) {
   const ZooEntry* entry = find_network(name);
   if (entry == nullptr) {
-    std::vector<std::string> names;
+    std::vector<CatalogueEntry> entries;
+    std::vector<std::string> spellings;
     for (const ZooEntry& known : zoo()) {
-      names.emplace_back(known.name);
-      names.insert(names.end(), known.aliases.begin(), known.aliases.end());
+      const CatalogueEntry& added = entries.emplace_back(
+          std::string(known.name),
+          std::vector<std::string>(known.aliases.begin(), known.aliases.end()));
+      spellings.push_back(added.name);
+      spellings.insert(spellings.end(), added.others.begin(), added.others.end());
     }
-    throw InputError("network", "'" + std::string(name) + "'", describe_choices(name, names));
+    throw InputError("network", "'" + std::string(name) + "'",
+                     describe_entries(name, entries, spellings, "tracecast networks"));
   }
   const std::string where = "network " + std::string(entry->name);
   if (options.batch < 1 || options.batch > kMostSamples) {
