@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/error.hpp"
@@ -28,13 +29,18 @@ std::string command_of(const CLI::App& app) {
   return parent == nullptr ? "tracecast" : command_of(*parent) + ' ' + app.get_name();
 }
 
-std::vector<std::string> known_words(const CLI::App& app) {
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    words.push_back(verb->get_name());
+  }
+  return words;
+}
+
+std::vector<std::string> flags_of(const CLI::App& app) {
   std::vector<std::string> words;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
-  }
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    words.push_back(verb->get_name());
   }
   return words;
 }
@@ -46,18 +52,69 @@ bool has_verbs(const CLI::App& app) {
 /// CLI11's complaint as one line of ours: where, what was found, what was expected.
 InputError explain(const CLI::ParseError& error, const CLI::App& app) {
   const CLI::App& where = active(app);
-  const std::string place = command_of(where);
+  const std::string place = command_of(where), see = " (see " + place + " --help)";
   const auto extra = app.remaining(true);
   if (!extra.empty()) {
     const std::string word = extra.front().substr(0, extra.front().find('='));
     if (word.starts_with("-") || has_verbs(where)) {
-      return {place, "\"" + word + "\"", describe_choices(word, known_words(where))};
+      return {
+          place, "\"" + word + "\"",
+          describe_choices(word, word.starts_with("-") ? flags_of(where) : verbs_of(where)) + see};
     }
     return {place, "\"" + word + "\" too many", "no further argument"};
   }
   const Complaint complaint = reword(error, place);
   return {place, complaint.found, complaint.expected};
 }
+
+std::string version_text() { return std::string("tracecast ") + kVersion + "\n"; }
+
+/// Every verb understands `--version`; their pages do not list it.
+void add_version_flag(CLI::App& app) {
+  CLI::Option* flag = app.set_version_flag("--version", version_text(), "Print the version");
+  if (app.get_parent() != nullptr) flag->group("");
+  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
+    add_version_flag(*verb);
+}
+
+/// The verb's own page, whichever verbs were parsed.
+std::string help_of(const CLI::App& verb) {
+  return verb.get_formatter()->make_help(&verb, command_of(verb), CLI::AppFormatMode::Normal);
+}
+
+/// `tracecast help trace replay`: the page of the verb that the words name. Throws InputError.
+void add_help_command(CLI::App& app) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  CLI::App* verb = app.add_subcommand("help", "Show the page of a verb, as its --help does");
+  verb->add_option("verb", *words, "Verb, such as predict or trace replay")->type_name("VERB");
+  verb->callback([words, &app] {
+    const CLI::App* page = &app;
+    for (const std::string& word : *words) {
+      const auto found =
+          page->get_subcommands([&](const CLI::App* next) { return next->get_name() == word; });
+      if (found.empty()) {
+        throw InputError(
+            page == &app ? "tracecast help" : command_of(*page), "\"" + word + "\"",
+            has_verbs(*page) ? describe_choices(word, verbs_of(*page)) : "no further verb");
+      }
+      page = found.front();
+    }
+    write_answer(help_of(*page));
+  });
+}
+
+/// What there is, for somebody who typed the name alone.
+constexpr std::string_view kFirstPage =
+    "tracecast predicts how fast a deep-learning network runs on a GPU, without the\n"
+    "GPU, and says where the time of a recorded profile goes.\n"
+    "\n"
+    "  tracecast predict resnet50 --gpu v100 --batch 64         one GPU\n"
+    "  tracecast predict resnet50 --gpu v100 --gpus 8 --machine dgx1\n"
+    "  tracecast trace summary profile.pt.trace.json.gz         a recorded profile\n"
+    "  tracecast networks                                       what it can predict\n"
+    "  tracecast gpus                                           and on which GPUs\n"
+    "\n"
+    "All verbs: tracecast --help. Flags of one: tracecast help predict.\n";
 
 int run(int argc, char** argv) {
   CLI::App app("Predicts how fast a deep-learning network runs on a GPU, without the GPU.",
@@ -82,15 +139,22 @@ int run(int argc, char** argv) {
   add_net_command(app, exit_code);
   add_study_command(app, exit_code);
   add_trace_command(app, exit_code);
+  add_help_command(app);
   app.add_subcommand("version", "Print the version")->callback([] {
-    write_answer(std::string("tracecast ") + kVersion + "\n");
+    write_answer(version_text());
   });
+  add_version_flag(app);
+  if (argc < 2) {
+    write_answer(kFirstPage);
+    return kExitDone;
+  }
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    const CLI::App& verb = active(app);
-    write_answer(verb.help(verb.get_parent() ? command_of(*verb.get_parent()) : ""));
+    write_answer(help_of(active(app)));
+  } catch (const CLI::CallForVersion&) {
+    write_answer(version_text());
   } catch (const CLI::CallForAllHelp&) {
     write_answer(app.help("", CLI::AppFormatMode::All));
   } catch (const CLI::RuntimeError& error) {

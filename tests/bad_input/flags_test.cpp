@@ -78,7 +78,6 @@ TEST_CASE("names that nothing has are refused") {
   check_refuses({"predict", "--gpu", "v100_sxm2_16gb"});
   check_refuses({"predict", "alexnet"});
   check_refuses({"foretell", "alexnet"});
-  check_refuses({});
 }
 
 TEST_CASE("an unknown word is answered with the nearest known one") {
