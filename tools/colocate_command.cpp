@@ -36,14 +36,35 @@ struct JobWord {
   std::size_t gpu = 0;
 };
 
-JobWord parse_word(const std::string& text) {
-  constexpr long long kNumGpus = 16;
+/// The GPUs that jobs can be put on, and why so many.
+struct BoxGpus {
+  std::size_t count = 0;
+  std::string reason;
+};
+
+/// Those of `--machine`; without one, as many as the largest machine that is known has.
+BoxGpus gpus_of_box(const ColocateOptions& options, const Sources& sources) {
+  const auto slots = [](const MachineSpec& m) { return m.nodes_of(NodeKind::Gpu).size(); };
+  if (!options.common.machine.empty()) {
+    const MachineSpec& machine = sources.machines.find(options.common.machine);
+    const std::size_t count = slots(machine);
+    return {count, fmt::format("{} has {} GPU{}", machine.id, count, count == 1 ? "" : "s")};
+  }
+  std::size_t most = 0;
+  for (const MachineSpec& machine : sources.machines.all()) most = std::max(most, slots(machine));
+  return {most, "no machine that is known has more; --machine names one"};
+}
+
+JobWord parse_word(const std::string& text, const BoxGpus& box) {
   JobWord word;
   std::string rest = text;
   if (const std::size_t at = rest.rfind('@'); at != std::string::npos) {
     const auto gpu = parse_integer(std::string_view(rest).substr(at + 1));
-    if (!gpu || *gpu < 0 || *gpu >= kNumGpus) {
-      throw InputError("colocate", "\"" + text + "\"", "a GPU of the box after @: 0 to 15");
+    if (!gpu || *gpu < 0 || static_cast<std::size_t>(*gpu) >= box.count) {
+      throw InputError(
+          "colocate", "\"" + text + "\"",
+          fmt::format("a GPU of the box after @: {} ({})",
+                      box.count == 1 ? "0" : fmt::format("0 to {}", box.count - 1), box.reason));
     }
     word.gpu = static_cast<std::size_t>(*gpu);
     rest.resize(at);
@@ -72,12 +93,12 @@ struct Together {
 Together share(const ColocateOptions& options, const Sources& sources) {
   Together all;
   std::vector<ColocatedJob> parts;
-  for (const std::string& text : options.jobs) {
-    const JobWord word = parse_word(text);
+  const BoxGpus box = gpus_of_box(options, sources);
+  for (const std::string& text : options.jobs) all.words.push_back(parse_word(text, box));
+  for (const JobWord& word : all.words) {
     JobOptions job = options.common;
     job.network = word.network;
     job.batch = word.batch;
-    all.words.push_back(word);
     all.jobs.push_back(make_job(job, sources));
     if (all.jobs.back().cpu) throw InputError("--gpu", job.gpu, "a GPU: jobs share no CPU here");
     all.predictions.push_back(predict(all.jobs.back(), sources));
@@ -188,7 +209,7 @@ void add_colocate_command(CLI::App& app, int& exit_code) {
   verb->add_option("jobs", options->jobs,
                    "NETWORK[:BATCH][@GPU] each; NETWORK may be job:ID, a training program")
       ->required()
-      ->type_name("JOB...");
+      ->type_name("JOB");
   verb->add_option("--gpu", job.gpu, "GPU, such as v100 (see `gpus`)")->required()->type_name("ID");
   verb->add_flag("--mps", options->mps, "Kernels of all jobs overlap (CUDA MPS)");
   verb->add_option("--framework", job.framework, "Of networks; programs have their own")

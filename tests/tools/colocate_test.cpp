@@ -63,6 +63,16 @@ TEST_CASE("wrong words get one line and exit code 2") {
   const Row rows[] = {
       {{"resnet50:0", "--gpu", "v100"}, "batch after the colon"},
       {{"resnet50@99", "--gpu", "v100"}, "0 to 15"},
+      {{"resnet50@16", "--gpu", "v100"}, "--machine names one"},
+      {{"resnet50@8", "--gpu", "v100", "--machine", "dgx1"}, "0 to 7 (dgx1_v100 has 8 GPUs)"},
+      {{"resnet50:32@9", "vgg16", "--gpu", "v100", "--machine", "dgx1"}, "\"resnet50:32@9\""},
+      {{"vgg16", "resnet50@-1", "--gpu", "v100", "--machine", "dgx1"}, "0 to 7"},
+      {{"resnet50@99999999999999999999", "--gpu", "v100", "--machine", "dgx1"}, "0 to 7"},
+      {{"resnet50@one", "--gpu", "v100", "--machine", "dgx1"}, "0 to 7"},
+      {{"resnet50@1.5", "--gpu", "v100", "--machine", "dgx1"}, "0 to 7"},
+      {{"resnet50@", "--gpu", "v100", "--machine", "dgx1"}, "0 to 7"},
+      {{"resnet50@16", "--gpu", "v100", "--machine", "dgx2"}, "0 to 15 (dgx2 has 16 GPUs)"},
+      {{"resnet50@1", "--gpu", "k80", "--machine", "aws_p2_xlarge"}, "(aws_p2_xlarge has 1 GPU)"},
       {{"job:lstm_wikitext", "--gpu", "v100"}, "nearest: lstm_wikitext2"},
       {{"job:a3c_pong:2", "--gpu", "v100"}, "the only one its loop knows"},
       {{"resnet50", "--gpu", "cpu:e5_2667"}, "a GPU"},
@@ -72,8 +82,22 @@ TEST_CASE("wrong words get one line and exit code 2") {
     CAPTURE(row.says);
     const ProcessResult result = colocate(row.arguments);
     CHECK(result.exit_code == 2);
+    CHECK(result.out == "");
+    CHECK(count_lines(result.err) == 1);
     CHECK(result.err.find(row.says) != std::string::npos);
   }
+}
+
+TEST_CASE("every GPU of the box takes a job, the last one too") {
+  for (const std::vector<std::string>& box : {std::vector<std::string>{"resnet50:32@7", "dgx1"},
+                                              {"resnet50:32@15", "dgx2"},
+                                              {"resnet50:32@0", "aws_p3_2xlarge"}}) {
+    CAPTURE(box[0]);
+    const ProcessResult result =
+        colocate({box[0], "--gpu", "v100", "--machine", box[1], "--format", "json"});
+    CHECK(result.exit_code == 0);
+  }
+  CHECK(colocate({"resnet50:32@15", "--gpu", "v100"}).exit_code == 0);
 }
 
 TEST_SUITE_END();
