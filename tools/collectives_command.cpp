@@ -12,6 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/collective.hpp"
+#include "tools/amounts.hpp"
 #include "tools/cluster_options.hpp"
 #include "tools/output.hpp"
 #include "tools/subcommand.hpp"
@@ -26,7 +27,7 @@ struct CollectivesOptions {
   std::string collective = "all-reduce";
   std::string library = "nccl";
   std::string library_version;
-  std::vector<double> sizes = {1024, 65536, 1048576, 16777216, 268435456, 1073741824};
+  std::vector<std::string> sizes = {"1K", "64K", "1M", "16M", "256M", "1G"};
   SourceOptions sources;
   std::string format = "text";
 };
@@ -34,7 +35,6 @@ struct CollectivesOptions {
 constexpr std::array kCollectives = {
     Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,  Collective::Broadcast,
     Collective::Reduce,    Collective::AllToAll,      Collective::SendReceive};
-constexpr double kMostBytes = 1e15;
 
 struct Row {
   Bytes size;
@@ -74,20 +74,11 @@ std::string bottleneck(const CollectivePlan& plan, const Fabric& fabric) {
   return fabric.name_of(worst->link);
 }
 
-/// Size in the largest unit that divides it.
-std::string show_size(Bytes bytes) {
-  const double b = bytes.in_bytes();
-  if (b >= 1073741824) return three_digits(bytes.in_gib()) + " GiB";
-  if (b >= 1048576) return three_digits(bytes.in_mib()) + " MiB";
-  if (b >= 1024) return three_digits(b / 1024) + " KiB";
-  return three_digits(b) + " B";
-}
-
 std::string text(const Table& t) {
   const Fabric& fabric = t.cluster.fabric;
-  std::string out =
-      fmt::format("{} of {} GPUs on {} node{}, {}\n", t.options.collective, t.ranks,
-                  fabric.num_nodes(), fabric.num_nodes() == 1 ? "" : "s", t.library.name);
+  std::string out = fmt::format("{} of {} GPU{} on {} node{}, {}\n", t.options.collective, t.ranks,
+                                t.ranks == 1 ? "" : "s", fabric.num_nodes(),
+                                fabric.num_nodes() == 1 ? "" : "s", t.library.name);
   for (const std::string& line : t.cluster.assumptions) {
     out += wrap("assumed: " + line, 80, 2) + "\n";
   }
@@ -95,7 +86,7 @@ std::string text(const Table& t) {
   for (const Row& row : t.rows) {
     const double alg = row.time > Seconds(0) ? (row.size / row.time).in_gb_per_s() : 0;
     out +=
-        fmt::format("{:>10} {:>11} {:>10} {:>10}  {:9} {:8} {:>8}\n", show_size(row.size),
+        fmt::format("{:>10} {:>11} {:>10} {:>10}  {:9} {:8} {:>8}\n", size_text(row.size),
                     three_digits(row.time.in_us()), three_digits(alg), three_digits(alg * t.bus),
                     to_string(row.plan.algorithm), to_string(row.plan.protocol), row.plan.channels);
   }
@@ -145,19 +136,19 @@ std::string csv(const Table& t) {
 }
 
 int collectives_command(const CollectivesOptions& o) {
+  const std::vector<Bytes> sizes = parse_sizes("--sizes", o.sizes);
   const Sources sources = load_sources(o.sources);
   const Collective collective = find_collective(o.collective);
   const CollectiveLibrary& library = find_collective_library(o.library, o.library_version);
-  const Cluster cluster = make_cluster(o.cluster, o.gpu, sources);
+  ClusterOptions asked = o.cluster;
+  if (asked.file.empty() && !asked.gpus && !asked.nodes) asked.nodes = 1;  // and all its GPUs
+  const Cluster cluster = make_cluster(asked, o.gpu, sources);
   const std::vector<Rank> ranks = all_ranks(cluster.fabric);
   const Communicator communicator(cluster.fabric, ranks, library);
   Table table{o, cluster, library, ranks.size(), bus_factor(collective, ranks.size()), {}};
-  for (const double size : o.sizes) {
-    if (!(size >= 1 && size <= kMostBytes)) {
-      throw InputError("--sizes", fmt::format("{} bytes", size), "1 to 1e15");
-    }
-    const CollectivePlan plan = communicator.plan(collective, Bytes(size));
-    table.rows.push_back({Bytes(size), plan, time_alone(plan, cluster.fabric)});
+  for (const Bytes size : sizes) {
+    const CollectivePlan plan = communicator.plan(collective, size);
+    table.rows.push_back({size, plan, time_alone(plan, cluster.fabric)});
   }
   write_answer(o.format == "json" ? json(table) : o.format == "csv" ? csv(table) : text(table));
   return kExitDone;
@@ -187,7 +178,11 @@ void add_collectives_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   verb->add_option("--library-version", o->library_version, "Such as 2.4; else the newest")
       ->type_name("V");
-  verb->add_option("--sizes", o->sizes, "Bytes, with commas")->type_name("BYTES")->delimiter(',');
+  verb->add_option("--sizes", o->sizes,
+                   "Buffers of one GPU, with commas; " + std::string(kSizeUnits))
+      ->type_name("SIZE,...")
+      ->delimiter(',')
+      ->default_str("1K,64K,1M,16M,256M,1G");
   add_source_options(*verb, o->sources);
   add_format_option(*verb, o->format);
   verb->footer("Example: tracecast collectives --machine dgx1_v100 --gpus 16 --nodes 2");

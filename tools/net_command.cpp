@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "tools/amounts.hpp"
 #include "tools/channel_options.hpp"
 #include "tools/net_report.hpp"
 #include "tools/output.hpp"
@@ -20,20 +21,13 @@ struct NetOptions {
   SourceOptions sources;
   std::string machine = "osu_ri2", link, payload = "uniform", format = "text";
   std::vector<std::string> channels;
-  double small_bytes = 10, medium_bytes = 10240, large_bytes = 1048576;
+  std::string small_size = "10", medium_size = "10K", large_size = "1M";
   std::int64_t buffers = 10, servers = 1, workers = 4, processes = 4, seed = 1;
-  std::vector<double> sizes{2, 32, 1024, 65536, 1048576, 4194304, 16777216};
+  std::vector<std::string> sizes{"2", "32", "1K", "64K", "1M", "4M", "16M"};
   bool serialized = false;
 };
 
 constexpr double kMostBytes = 1e12;
-
-Bytes checked_bytes(const char* flag, double value, double least) {
-  if (!(value >= least && value <= kMostBytes)) {
-    throw InputError(flag, fmt::format("{}", value), fmt::format("{} to 10^12 bytes", least));
-  }
-  return Bytes(value);
-}
 
 int checked_count(const char* flag, std::int64_t value, std::int64_t least) {
   constexpr std::int64_t kMost = 100'000;
@@ -50,13 +44,13 @@ PayloadMix take_payload(const NetOptions& o) {
     throw InputError("--payload", '"' + o.payload + '"', describe_choices(o.payload, words));
   }
   PayloadMix mix{.kind = *kind,
-                 .small = checked_bytes("--small", o.small_bytes, 1),
-                 .medium = checked_bytes("--medium", o.medium_bytes, 1),
-                 .large = checked_bytes("--large", o.large_bytes, 1),
+                 .small = parse_size("--small", o.small_size, {1, kMostBytes}),
+                 .medium = parse_size("--medium", o.medium_size, {1, kMostBytes}),
+                 .large = parse_size("--large", o.large_size, {1, kMostBytes}),
                  .buffers = checked_count("--buffers", o.buffers, 1)};
   if (mix.medium < mix.small || mix.large < mix.medium) {
     throw InputError("--small, --medium, --large",
-                     fmt::format("{}, {}, {}", o.small_bytes, o.medium_bytes, o.large_bytes),
+                     fmt::format("{}, {}, {}", o.small_size, o.medium_size, o.large_size),
                      "sizes in rising order");
   }
   return mix;
@@ -72,8 +66,7 @@ int net_command(const NetOptions& o) {
                      .workers = checked_count("--workers", o.workers, 1),
                      .processes = checked_count("--processes", o.processes, 2),
                      .seed = static_cast<std::uint64_t>(o.seed),
-                     .sizes = {}};
-  for (const double size : o.sizes) setting.sizes.push_back(checked_bytes("--sizes", size, 0));
+                     .sizes = parse_sizes("--sizes", o.sizes, {0, kMostBytes})};
   for (const std::string& channel : o.channels.empty() ? channel_ids() : o.channels) {
     setting.paths.push_back(take_channel(channel, setting.machine, o.link, sources));
   }
@@ -102,17 +95,25 @@ void add_net_command(CLI::App& app, int& exit_code) {
   verb->add_option("--payload", o->payload, "uniform, random or skew: sizes of a message's buffers")
       ->type_name("P")
       ->capture_default_str();
-  verb->add_option("--small", o->small_bytes, "Bytes of a small buffer")->capture_default_str();
-  verb->add_option("--medium", o->medium_bytes, "Bytes of a medium buffer")->capture_default_str();
-  verb->add_option("--large", o->large_bytes, "Bytes of a large buffer")->capture_default_str();
+  verb->add_option("--small", o->small_size, "A small buffer")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  verb->add_option("--medium", o->medium_size, "A medium buffer")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  verb->add_option("--large", o->large_size, "A large buffer")
+      ->type_name("SIZE")
+      ->capture_default_str();
   verb->add_option("--buffers", o->buffers, "Buffers of one message")->capture_default_str();
   verb->add_flag("--serialized", o->serialized, "Messages are serialised and parsed");
   verb->add_option("--servers", o->servers, "Parameter servers")->capture_default_str();
   verb->add_option("--workers", o->workers, "Their workers")->capture_default_str();
   verb->add_option("--processes", o->processes, "Fully connected processes")->capture_default_str();
-  verb->add_option("--sizes", o->sizes, "Message sizes of the latency table, bytes, with commas")
-      ->type_name("BYTES")
-      ->delimiter(',');
+  verb->add_option("--sizes", o->sizes,
+                   "Messages of the latency table, with commas; " + std::string(kSizeUnits))
+      ->type_name("SIZE,...")
+      ->delimiter(',')
+      ->default_str("2,32,1K,64K,1M,4M,16M");
   verb->add_option("--seed", o->seed, "Of a random payload")->capture_default_str();
   add_source_options(*verb, o->sources);
   add_format_option(*verb, o->format);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "tools/amounts.hpp"
 #include "tools/output.hpp"
 #include "tools/version.hpp"
 
@@ -12,13 +13,6 @@ namespace tracecast {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string size_word(Bytes size) {
-  const double bytes = size.in_bytes();
-  if (bytes >= 1048576) return fmt::format("{:.4g} MiB", bytes / 1048576);
-  if (bytes >= 1024) return fmt::format("{:.4g} KiB", bytes / 1024);
-  return fmt::format("{:.4g} B", bytes);
-}
 
 double in_mb_per_s(BytesPerSecond rate) { return rate.in_si() * 1e-6; }
 double message_rate(const NetResult& r) { return r.server_messages.in_si(); }
@@ -52,10 +46,10 @@ std::string block(const NetSetting& setting, std::size_t first, std::size_t coun
   }
   text += "\nPoint to point, one way, us\n";
   for (std::size_t s = 0; s < setting.sizes.size(); ++s) {
-    text += line("  " + size_word(setting.sizes[s]), results,
+    text += line("  " + size_text(setting.sizes[s]), results,
                  [&](const NetResult& r) { return r.latency[s].in_us(); });
   }
-  text += fmt::format("The payload, {}\n", size_word(results[0].message));
+  text += fmt::format("The payload, {}\n", size_text(results[0].message));
   text +=
       line("  one way, us", results, [](const NetResult& r) { return r.payload_latency.in_us(); });
   text += line("  bandwidth, MB/s", results,
@@ -103,8 +97,8 @@ std::string net_text(const NetSetting& setting) {
   const PayloadMix& mix = setting.payload;
   std::string text = fmt::format("Machine    {} = {}\n", setting.machine.id, setting.machine.name);
   text += wrap(fmt::format("Payload    {}: {} buffers of {}, {} or {}{}", to_string(mix.kind),
-                           mix.buffers, size_word(mix.small), size_word(mix.medium),
-                           size_word(mix.large), setting.serialized ? ", serialised" : ""),
+                           mix.buffers, size_text(mix.small), size_text(mix.medium),
+                           size_text(mix.large), setting.serialized ? ", serialised" : ""),
                80, 11);
   text += "\n\n";
   constexpr std::size_t kChannelsPerBlock = 4;

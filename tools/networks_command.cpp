@@ -10,6 +10,7 @@
 
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
+#include "tools/amounts.hpp"
 #include "tools/network_summary.hpp"
 #include "tools/output.hpp"
 #include "tools/subcommand.hpp"
@@ -62,16 +63,14 @@ NetworkList summarize_zoo(const SummaryOptions& sizes) {
 }
 
 std::string list_text(const NetworkList& list) {
-  std::string text =
-      fmt::format("{:<20} {:>7} {:>7} {:>6} {:>5}  {}\n{:<20} {:>7} {:>7} {:>6}\n", "name",
-                  "weights", "MACs", "kept", "size", "what it is", "", "M", "G", "MiB");
+  std::string text = fmt::format("{:<20} {:>7} {:>7} {:>8} {:>5}  {}\n", "name", "weights", "MACs",
+                                 "kept", "size", "what it is");
   for (const ListedNetwork& n : list.networks) {
     const std::int64_t size = n.seq_len > 0 ? n.seq_len : n.image_size;
-    text +=
-        fmt::format("{} {:>7} {:>7} {:>6} {:>5}  {}\n", fit(n.entry->name, 20),
-                    narrow(static_cast<double>(n.summary.parameters) * 1e-6, 7),
-                    narrow(n.summary.macs * 1e-9, 7), narrow(n.summary.activation_bytes / kMib, 6),
-                    size > 0 ? std::to_string(size) : "-", cut(n.entry->title, 29));
+    text += fmt::format("{} {:>7} {:>7} {:>8} {:>5}  {}\n", fit(n.entry->name, 20),
+                        short_count(static_cast<double>(n.summary.parameters)),
+                        short_count(n.summary.macs), size_text(Bytes(n.summary.activation_bytes)),
+                        size > 0 ? std::to_string(size) : "-", cut(n.entry->title, 27));
   }
   if (!list.not_at_this_size.empty()) {
     text +=
@@ -133,10 +132,10 @@ std::string show_text(const NetworkSummary& summary, const ZooEntry* entry) {
   line("reads", fmt::format("{}", fmt::join(inputs, ", ")));
   line("parameters", grouped(summary.parameters));
   if (entry != nullptr) line("  published", published_text(entry->parameters));
-  line("multiply-adds", fmt::format("{:.3f} G, forward pass of one sample", summary.macs * 1e-9));
+  line("multiply-adds", short_count(summary.macs) + ", forward pass of one sample");
   if (entry != nullptr) line("  published", published_text(entry->macs));
-  line("activations", fmt::format("{:.3f} MiB per sample kept by a training step, FP32",
-                                  summary.activation_bytes / kMib));
+  line("activations",
+       size_text(Bytes(summary.activation_bytes)) + " per sample kept by a training step, FP32");
   if (entry != nullptr) {
     if (!entry->aliases.empty()) {
       line("also called", fmt::format("{}", fmt::join(entry->aliases, ", ")));

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tools/amounts.hpp"
 #include "tools/interval_json.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
@@ -122,9 +123,9 @@ void add_rates(std::string& page, const Interval& samples_per_s, const Interval&
 std::string report_many_text(const Job& job, const ManyGpus& many) {
   std::string page;
   add_line(page, "Network",
-           fmt::format("{}: {:.3f} M parameters, {} MB of gradients to exchange", job.forward.name,
-                       static_cast<double>(job.forward.parameter_count()) * 1e-6,
-                       three_digits(many.step.exchanged.in_mb())));
+           fmt::format("{}: {} parameters, {}B of gradients to exchange", job.forward.name,
+                       short_count(static_cast<double>(job.forward.parameter_count())),
+                       short_count(many.step.exchanged.in_bytes())));
   add_line(page, "GPUs",
            fmt::format("{} on {} node{}: {}", many.fabric.num_ranks(), many.fabric.num_nodes(),
                        many.fabric.num_nodes() == 1 ? "" : "s", groups_text(many)));

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/amounts.hpp"
 #include "tools/interval_json.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
@@ -73,9 +74,9 @@ Json servers_json(const ServerPrediction& p) {
 std::string report_servers_text(const Job& job, const ServerPrediction& p) {
   std::string page;
   add_line(page, "Network",
-           fmt::format("{}: {:.3f} M parameters in {} variables, {} MB", job.forward.name,
-                       static_cast<double>(job.forward.parameter_count()) * 1e-6, p.step.variables,
-                       three_digits(p.step.pulled.in_mb())));
+           fmt::format("{}: {} parameters in {} variables, {}B", job.forward.name,
+                       short_count(static_cast<double>(job.forward.parameter_count())),
+                       p.step.variables, short_count(p.step.pulled.in_bytes())));
   add_line(page, "Nodes",
            fmt::format("{} server{}, {} worker{} with a {} each", p.options.servers,
                        p.options.servers == 1 ? "" : "s", p.step.workers,

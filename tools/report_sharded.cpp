@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tools/amounts.hpp"
 #include "tools/interval_json.hpp"
 #include "tools/output.hpp"
 #include "tools/transformer_options.hpp"
@@ -66,8 +67,8 @@ std::string report_sharded_text(const ShardedJob& job) {
   const TransformerPrediction& p = job.prediction;
   std::string page;
   add_line(page, "Network",
-           fmt::format("{}: {:.4g} G parameters, {} layers of width {}", job.network,
-                       p.parameters * 1e-9, job.layout.layers, job.layout.width));
+           fmt::format("{}: {} parameters, {} layers of width {}", job.network,
+                       short_count(p.parameters), job.layout.layers, job.layout.width));
   add_line(page, "GPUs", fmt::format("{} = {}", job.gpu, job.gpu_name));
   add_line(page, "Job", fmt::format("train, {}, {}", job.precision, job.software.name));
   add_line(page, "Division", describe(job.plan));

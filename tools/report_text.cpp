@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tools/amounts.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
 #include "tools/version.hpp"
@@ -60,10 +61,10 @@ std::string_view meaning_of(Bottleneck bottleneck) {
 
 void add_job(Page& page, const Job& job) {
   const JobOptions& o = job.options;
-  page.line("Network", "{}{}: {:.3f} M parameters, {:.3f} G multiply-adds per sample",
-            job.forward.name, job.from_file ? " (ONNX file)" : "",
-            static_cast<double>(job.forward.parameter_count()) * 1e-6,
-            job.forward.forward_macs() / static_cast<double>(job.forward.batch) * 1e-9);
+  page.line("Network", "{}{}: {} parameters, {} multiply-adds per sample", job.forward.name,
+            job.from_file ? " (ONNX file)" : "",
+            short_count(static_cast<double>(job.forward.parameter_count())),
+            short_count(job.forward.forward_macs() / static_cast<double>(job.forward.batch)));
   page.line(job.cpu ? "CPU" : "GPU", "{} = {}{}", job.gpu.id, job.gpu.name,
             o.gpu == job.gpu.id ? "" : fmt::format(" (chosen for \"{}\")", o.gpu));
   page.line("Job", "{}, batch {}{}{}, {}, {}{}, {}", o.phase, o.batch,

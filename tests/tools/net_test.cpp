@@ -56,6 +56,10 @@ TEST_CASE("the text fits 80 columns with all channels, and CSV has a line per fi
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
   const ProcessResult csv = net({"--channel", "grpc", "--sizes", "1,2", "--format", "csv"});
   CHECK(count_lines(csv.out) == 1 + 2 + 6);
+  const auto with = [](const char* sizes, const char* large) {
+    return net({"--channel", "grpc", "--sizes", sizes, "--large", large, "--format", "csv"}).out;
+  };
+  CHECK(with("1K,64KiB,2MB", "2M") == with("1024,65536,2e6", "2097152"));
 }
 
 TEST_CASE("a wrong value is one line and exit code 2") {
@@ -80,6 +84,10 @@ TEST_CASE("a wrong value is one line and exit code 2") {
       {"--processes", "1"},
       {"--sizes", "1,x"},
       {"--sizes", "-1"},
+      {"--sizes", "1K,2X"},
+      {"--sizes", ""},
+      {"--small", "2K", "--medium", "1K"},
+      {"--large", "1e13"},
       {"--format", "xml"},
       {"--banana"},
       {"extra"},
