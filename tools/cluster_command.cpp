@@ -25,6 +25,8 @@ struct Options {
   std::string format = "text";
 };
 
+constexpr std::uint32_t kLabel = 6;  ///< columns of "gpu10"
+
 /// As `nvidia-smi topo -m` abbreviates ways.
 std::string_view short_name(const Fabric& fabric, Rank a, Rank b) {
   const Route route = fabric.route(a, b);
@@ -60,29 +62,70 @@ std::string show_rate(BytesPerSecond rate) {
   return value < 9.95 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
 }
 
-/// Ways among the GPUs of a node: kind, and GB/s of the narrowest link; "*" through host memory.
-std::string ways_text(const Fabric& fabric, FabricNodeId node) {
-  constexpr std::uint32_t kMost = 8;  // that fit into 80 columns
-  const std::uint32_t shown = std::min(fabric.ranks_of(node), kMost);
-  const std::uint32_t first = fabric.first_rank(node).index;
+/// "NV 150", "SYS 9.6*": kind, and GB/s of the narrowest link; "*" through host memory.
+std::string way_text(const Fabric& fabric, Rank a, Rank b) {
+  const Route route = fabric.route(a, b);
+  return fmt::format("{} {}{}", short_name(fabric, a, b), show_rate(rate_of(fabric, route)),
+                     route.is_staged ? "*" : "");
+}
+
+/// A table of ways with room for every one in words: of at most 8 GPUs.
+std::string spelled_ways(const Fabric& fabric, std::uint32_t first, std::uint32_t count) {
   std::string out = "      ";
-  for (std::uint32_t i = 0; i < shown; ++i) out += fmt::format("{:>9}", fmt::format("gpu{}", i));
+  for (std::uint32_t i = 0; i < count; ++i) out += fmt::format("{:>9}", fmt::format("gpu{}", i));
   out += "\n";
-  for (std::uint32_t i = 0; i < shown; ++i) {
+  for (std::uint32_t i = 0; i < count; ++i) {
     out += fmt::format("{:<6}", fmt::format("gpu{}", i));
-    for (std::uint32_t j = 0; j < shown; ++j) {
-      const Rank a{first + i}, b{first + j};
-      const Route route = fabric.route(a, b);
-      out += fmt::format("{:>9}", i == j ? "X"
-                                         : fmt::format("{} {}{}", short_name(fabric, a, b),
-                                                       show_rate(rate_of(fabric, route)),
-                                                       route.is_staged ? "*" : ""));
+    for (std::uint32_t j = 0; j < count; ++j)
+      out += fmt::format("{:>9}", i == j ? "X" : way_text(fabric, {first + i}, {first + j}));
+    out += "\n";
+  }
+  return out;
+}
+
+/// A table of ways by letters, and what the letters mean.
+std::string lettered_ways(const Fabric& fabric, std::uint32_t first, std::uint32_t count,
+                          std::size_t width) {
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWYZ0123456789";
+  std::vector<std::string> ways;
+  std::vector<std::size_t> pairs;
+  std::string out(kLabel, ' ');
+  for (std::uint32_t j = 0; j < count; ++j)
+    out += width > 2 ? fmt::format("{:>{}}", j, width) : j % 10 == 0 ? "|" : width > 1 ? " ." : ".";
+  out += "\n";
+  for (std::uint32_t i = 0; i < count; ++i) {
+    out += fmt::format("{:<{}}", fmt::format("gpu{}", i), kLabel);
+    for (std::uint32_t j = 0; j < count; ++j) {
+      char letter = '-';
+      if (i != j) {
+        const std::string way = way_text(fabric, {first + i}, {first + j});
+        const auto at =
+            static_cast<std::size_t>(std::find(ways.begin(), ways.end(), way) - ways.begin());
+        if (at == ways.size()) {
+          ways.push_back(way);
+          pairs.push_back(0);
+        }
+        ++pairs[at];
+        letter = at < kLetters.size() ? kLetters[at] : '?';
+      }
+      out += fmt::format("{:>{}}", letter, width);
     }
     out += "\n";
   }
-  if (shown < fabric.ranks_of(node)) {
-    out += fmt::format("and {} more\n", fabric.ranks_of(node) - shown);
-  }
+  for (std::size_t w = 0; w < std::min(ways.size(), kLetters.size()); ++w)
+    out += fmt::format("  {}  {:<9} {} ways\n", kLetters[w], ways[w], pairs[w]);
+  return out;
+}
+
+/// Ways among the GPUs of a node.
+std::string ways_text(const Fabric& fabric, FabricNodeId node) {
+  const std::uint32_t count = fabric.ranks_of(node), first = fabric.first_rank(node).index;
+  if (count <= 8) return spelled_ways(fabric, first, count);
+  constexpr std::uint32_t kMost = 80 - kLabel;  // one column each
+  const std::uint32_t shown = std::min(count, kMost);
+  std::string out = lettered_ways(fabric, first, shown, std::clamp(kMost / shown, 1U, 4U));
+  if (shown < count) out += fmt::format("and {} more GPUs\n", count - shown);
   return out;
 }
 
@@ -100,9 +143,9 @@ std::vector<FabricNodeId> first_nodes(const Fabric& fabric) {
 
 std::string text(const Cluster& cluster) {
   const Fabric& fabric = cluster.fabric;
-  std::string out =
-      fmt::format("{} GPUs on {} node{}, {} links\n", fabric.num_ranks(), fabric.num_nodes(),
-                  fabric.num_nodes() == 1 ? "" : "s", fabric.links().size());
+  std::string out = fmt::format("{} GPU{} on {} node{}, {} links\n", fabric.num_ranks(),
+                                fabric.num_ranks() == 1 ? "" : "s", fabric.num_nodes(),
+                                fabric.num_nodes() == 1 ? "" : "s", fabric.links().size());
   for (const std::string& line : cluster.assumptions) {
     out += wrap("assumed: " + line, 80, 2) + "\n";
   }
@@ -201,7 +244,9 @@ std::string csv(const Cluster& cluster) {
 
 int cluster_command(const Options& o) {
   const Sources sources = load_sources(o.sources);
-  const Cluster cluster = make_cluster(o.cluster, o.gpu, sources);
+  ClusterOptions asked = o.cluster;
+  if (asked.file.empty() && !asked.gpus && !asked.nodes) asked.nodes = 1;  // and all its GPUs
+  const Cluster cluster = make_cluster(asked, o.gpu, sources);
   write_answer(o.format == "json"  ? json(cluster)
                : o.format == "csv" ? csv(cluster)
                                    : text(cluster));

@@ -26,8 +26,13 @@ void check_count(const char* flag, const std::optional<std::int64_t>& count) {
 }
 
 Cluster from_file(const ClusterOptions& o, const std::string& gpu, const Sources& sources) {
-  if (!o.machine.empty() || o.gpus || o.nodes) {
-    throw InputError("--cluster", "--machine, --gpus or --nodes beside it", "one or the others");
+  const char* other = !o.machine.empty() ? "--machine"
+                      : o.gpus           ? "--gpus"
+                      : o.nodes          ? "--nodes"
+                                         : nullptr;
+  if (other != nullptr) {
+    throw InputError(other, "--cluster " + o.file + " beside it",
+                     "one of the two: the file says which machines and GPUs there are");
   }
   const std::string text = read_file(o.file, kMostClusterBytes);
   ClusterSpec spec = load_cluster_spec(text, o.file);
@@ -47,7 +52,7 @@ Cluster from_flags(const ClusterOptions& o, const std::string& word, const Sourc
   std::string gpu = word.empty() ? word : sources.gpus.find(word).id;
   std::string id = o.machine;
   if (id.empty()) {
-    if (gpu.empty()) throw InputError("--gpus", "neither --machine nor --gpu", "one of the two");
+    if (gpu.empty()) throw InputError("--machine", "neither it nor --gpu", "one of the two");
     const std::int64_t in_all = o.gpus.value_or(1);
     const std::int64_t each = o.nodes ? (in_all + *o.nodes - 1) / *o.nodes : in_all;
     const DefaultMachine usual = default_machine(
@@ -61,15 +66,20 @@ Cluster from_flags(const ClusterOptions& o, const std::string& word, const Sourc
   const std::int64_t nodes = o.nodes ? *o.nodes : (o.gpus.value_or(1) + slots - 1) / slots;
   const std::int64_t gpus = o.gpus ? *o.gpus : (o.nodes ? nodes * slots : 1);
   if (gpus % nodes != 0) {
-    throw InputError("--gpus", fmt::format("{} on {} nodes of {} slots", gpus, nodes, slots),
-                     "a multiple of the nodes; a cluster file can mix");
+    throw InputError("--gpus",
+                     fmt::format("{} on {} nodes of {}, which has {} GPU{}", gpus, nodes,
+                                 machine.id, slots, slots == 1 ? "" : "s"),
+                     fmt::format("a multiple of {}; a cluster file can mix", nodes));
   }
   if (gpus / nodes > slots) {
-    throw InputError("--gpus", fmt::format("{} on {} of {}", gpus, nodes, machine.id),
-                     fmt::format("at most {}", nodes * slots));
+    throw InputError(
+        "--gpus",
+        fmt::format("{} on {} node{} of {}", gpus, nodes, nodes == 1 ? "" : "s", machine.id),
+        fmt::format("at most {}: each has {}", nodes * slots, slots));
   }
   if (!o.nodes && nodes > 1) {
-    assumptions.push_back(fmt::format("{} nodes of {} GPUs each", nodes, gpus / nodes));
+    assumptions.push_back(
+        fmt::format("{} nodes of {} GPU{} each", nodes, gpus / nodes, gpus == nodes ? "" : "s"));
   }
   const ClusterSpec spec =
       uniform_cluster(machine.id, static_cast<int>(gpus / nodes), static_cast<int>(nodes), gpu);

@@ -212,6 +212,49 @@ TEST_CASE("flags of clusters that make no sense are refused") {
   }
 }
 
+TEST_CASE("more GPUs, nodes or servers than there are are refused by every verb") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "cluster.textproto";
+  write_file(file, "group { name: \"a\" machine: \"dgx1_v100\" count: 2 }\n");
+  const std::vector<std::vector<std::string>> verbs = {
+      {"cluster"},
+      {"collectives"},
+      {"predict", "alexnet", "--gpu", "v100"},
+      {"predict", "gpt2", "--gpu", "v100", "--tp", "2"},
+      {"predict", "alexnet", "--gpu", "v100", "--servers", "1", "--channel", "grpc"},
+  };
+  const std::vector<std::vector<std::string>> rows = {
+      {"--cluster", file, "--gpus", "17"},
+      {"--cluster", file, "--nodes", "3"},
+      {"--cluster", file, "--machine", "dgx2"},
+      {"--machine", "dgx1_v100", "--gpus", "9", "--nodes", "1"},
+      {"--machine", "dgx1_v100", "--gpus", "33", "--nodes", "4"},
+      {"--machine", "dgx1_v100", "--gpus", "-1"},
+      {"--machine", "dgx1_v100", "--gpus", "0"},
+      {"--machine", "dgx1_v100", "--gpus", "many"},
+      {"--machine", "dgx1_v100", "--gpus", "2.5"},
+      {"--machine", "dgx1_v100", "--gpus", "99999999999999999999"},
+      {"--machine", "dgx1_v100", "--nodes", "-1"},
+      {"--machine", "dgx1_v100", "--nodes", "0"},
+      {"--machine", "dgx1_v100", "--nodes", "1000001"},
+  };
+  for (const std::vector<std::string>& verb : verbs) {
+    for (const std::vector<std::string>& row : rows) {
+      std::vector<std::string> arguments = verb;
+      arguments.insert(arguments.end(), row.begin(), row.end());
+      std::string what;
+      for (const std::string& word : arguments) what += word + " ";
+      CAPTURE(what);
+      check_refuses(arguments);
+    }
+  }
+  for (const char* servers : {"2", "-1", "0", "some", "99999999999999999999"}) {
+    CAPTURE(servers);
+    check_refuses({"predict", "alexnet", "--gpu", "v100", "--cluster", file, "--channel", "grpc",
+                   "--servers", servers});
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace
