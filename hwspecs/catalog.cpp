@@ -1,15 +1,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "hwspecs/cpu_loader.hpp"
 #include "hwspecs/disk_spec.hpp"
+#include "hwspecs/gpu_base.hpp"
 #include "hwspecs/gpu_loader.hpp"
 #include "hwspecs/link_spec.hpp"
 #include "hwspecs/machine_spec.hpp"
@@ -29,20 +32,22 @@ std::span<const EmbeddedFile> machine_specs();
 }  // namespace embedded
 namespace {
 
-/// What is particular to one kind of hardware.
+/// What is particular to one kind of hardware. kMakers: words that names begin with and people leave out or add.
 template <class Spec>
 struct Kind;
 template <>
 struct Kind<GpuSpec> {
   static constexpr std::string_view kPlace = "gpu", kNoun = "GPU";
   static constexpr std::string_view kListing = "tracecast gpus";
+  static constexpr std::array<std::string_view, 5> kMakers = {"nvidia", "tesla", "geforce",
+                                                              "quadro", "grid"};
   static constexpr auto files = embedded::gpu_specs;
-  static constexpr auto load = load_gpu_spec;
 };
 template <>
 struct Kind<CpuSpec> {
   static constexpr std::string_view kPlace = "cpu", kNoun = "CPU";
   static constexpr std::string_view kListing = "tracecast hardware cpus";
+  static constexpr std::array<std::string_view, 0> kMakers = {};
   static constexpr auto files = embedded::cpu_specs;
   static constexpr auto load = load_cpu_spec;
 };
@@ -50,6 +55,7 @@ template <>
 struct Kind<DiskSpec> {
   static constexpr std::string_view kPlace = "disk", kNoun = "disk";
   static constexpr std::string_view kListing = "tracecast hardware disks";
+  static constexpr std::array<std::string_view, 0> kMakers = {};
   static constexpr auto files = embedded::disk_specs;
   static constexpr auto load = load_disk_spec;
 };
@@ -57,6 +63,7 @@ template <>
 struct Kind<LinkSpec> {
   static constexpr std::string_view kPlace = "link", kNoun = "link";
   static constexpr std::string_view kListing = "tracecast hardware links";
+  static constexpr std::array<std::string_view, 0> kMakers = {};
   static constexpr auto files = embedded::link_specs;
   static constexpr auto load = load_link_spec;
 };
@@ -64,6 +71,7 @@ template <>
 struct Kind<MachineSpec> {
   static constexpr std::string_view kPlace = "machine", kNoun = "machine";
   static constexpr std::string_view kListing = "tracecast hardware machines";
+  static constexpr std::array<std::string_view, 0> kMakers = {};
   static constexpr auto files = embedded::machine_specs;
   static constexpr auto load = load_machine_spec;
 };
@@ -78,6 +86,42 @@ std::string normalize(std::string_view word) {
     if (c == '-' || c == ' ' || c == '.') c = '_';
   }
   return text;
+}
+
+/// The same without what stands between letters and digits: "RTX 4090", "rtx-4090" and "rtx4090" are one word.
+std::string bare(std::string_view word) {
+  std::string text = normalize(word);
+  std::erase_if(text, [](char c) { return c == '_' || c == '(' || c == ')'; });
+  return text;
+}
+
+/// The word, then what follows each of the makers that it begins with: "nvidia_tesla_t4", "tesla_t4", "t4".
+template <std::size_t n>
+std::vector<std::string> without_makers(std::string word,
+                                        const std::array<std::string_view, n>& makers) {
+  std::vector<std::string> words{std::move(word)};
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string_view maker : makers) {
+      const std::string& last = words.back();
+      if (!last.starts_with(maker) || last.size() <= maker.size() + 1 || last[maker.size()] != '_')
+        continue;
+      words.push_back(last.substr(maker.size() + 1));
+      found = true;
+      break;
+    }
+  }
+  return words;
+}
+
+/// Only GPUs have specs that build on others.
+template <class Spec>
+Spec load_spec(std::string_view text, const std::string& where, const FindSpecText& find) {
+  if constexpr (std::is_same_v<Spec, GpuSpec>) {
+    return load_gpu_spec(text, where, find);
+  } else {
+    return Kind<Spec>::load(text, where);
+  }
 }
 
 /// What a spec file calls its hardware.
@@ -104,29 +148,59 @@ Spellings scan_spellings(std::string_view text) {
   return found;
 }
 
+/// The same of a file that people write, in whatever lines. Throws InputError when the file cannot be loaded.
+template <class Spec>
+Spellings names_of(std::string_view text, const std::string& where) {
+  if constexpr (std::is_same_v<Spec, GpuSpec>) {
+    GpuNames names = read_gpu_names(text, where);
+    if (names.id.empty()) (void)load_gpu_spec(text, where);  // which says so
+    return {std::move(names.id), std::move(names.name), std::move(names.aliases)};
+  } else {
+    Spec spec = Kind<Spec>::load(text, where);
+    return {std::move(spec.id), std::move(spec.name), std::move(spec.aliases)};
+  }
+}
+
+/// What specs in the binary build on, whatever a folder replaces.
+template <class Spec>
+std::optional<SpecText> find_embedded(std::string_view id) {
+  for (const EmbeddedFile& file : Kind<Spec>::files()) {
+    if (scan_spellings(file.content).id == id)
+      return SpecText{file.content, std::string(file.path)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 template <class Spec>
 struct Catalog<Spec>::State {
   struct Entry {
     Spellings spellings;
-    std::string_view text;  ///< what is still to be parsed; empty when it is
+    std::string_view text;
     std::string where;
+    std::shared_ptr<const std::string> file{};  ///< holds `text`; null: it is in the binary
+    bool is_parsed = false;
   };
   std::vector<Entry> entries;                ///< sorted by id
   std::vector<Spec> specs;                   ///< one per entry; blank until parsed
   std::map<std::string, std::size_t> words;  ///< normalized spelling to entry
-  std::mutex mutex;                          ///< find() on one catalog from several threads
+  /// Bare spelling to entry; nothing where it would name several ("titanx_p" is not "titanxp").
+  std::map<std::string, std::optional<std::size_t>> bares;
+  std::mutex mutex;  ///< find() on one catalog from several threads
 
   /// Throws InputError when one spelling names two specs.
   void index() {
     words.clear();
+    bares.clear();
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const Spellings& s = entries[i].spellings;
       std::vector<std::string> all = s.aliases;
       all.push_back(s.id);
       all.push_back(s.name);
       for (const std::string& word : all) {
+        const auto [same, is_new] = bares.emplace(bare(word), i);
+        if (!is_new && same->second != i) same->second.reset();
         const auto [it, added] = words.emplace(normalize(word), i);
         if (added || it->second == i) continue;
         throw InputError(
@@ -173,11 +247,28 @@ struct Catalog<Spec>::State {
 
   const Spec& get(std::size_t i) {
     const std::lock_guard lock(mutex);
-    if (!entries[i].text.empty()) {
-      specs[i] = Kind<Spec>::load(entries[i].text, entries[i].where);
-      entries[i].text = {};
+    if (!entries[i].is_parsed) {
+      specs[i] = load_spec<Spec>(entries[i].text, entries[i].where, [&](std::string_view id) {
+        return entries[i].file ? find_text(id) : find_embedded<Spec>(id);
+      });
+      entries[i].is_parsed = true;
     }
     return specs[i];
+  }
+
+  [[nodiscard]] std::optional<SpecText> find_text(std::string_view id) const {
+    const auto at = place_of(id);
+    if (!at) return std::nullopt;
+    return SpecText{entries[*at].text, entries[*at].where};
+  }
+
+  /// Of the entry with this id.
+  [[nodiscard]] std::optional<std::size_t> place_of(std::string_view id) const {
+    const auto at = std::lower_bound(
+        entries.begin(), entries.end(), id,
+        [](const Entry& entry, std::string_view wanted) { return entry.spellings.id < wanted; });
+    if (at == entries.end() || at->spellings.id != id) return std::nullopt;
+    return static_cast<std::size_t>(at - entries.begin());
   }
 };
 
@@ -218,30 +309,38 @@ void Catalog<Spec>::add_folder(const std::filesystem::path& folder) {
   if (error) throw InputError(folder.string(), error.message(), "a folder of *.textproto files");
   std::sort(paths.begin(), paths.end());
 
+  using Entry = typename State::Entry;
   auto next = std::make_unique<State>();
   std::map<std::string, std::string> seen;
-  std::vector<std::pair<typename State::Entry, Spec>> merged;
   for (const fs::path& path : paths) {
-    const std::string where = path.string();
-    Spec spec = Kind<Spec>::load(read_file(path, kMostSpecBytes), where);
-    const auto [same, added] = seen.emplace(spec.id, where);
+    Entry entry{{}, {}, path.string()};
+    entry.file = std::make_shared<const std::string>(read_file(path, kMostSpecBytes));
+    entry.text = *entry.file;
+    entry.spellings = names_of<Spec>(entry.text, entry.where);
+    const std::string& id = entry.spellings.id;
+    const auto [same, added] = seen.emplace(id, entry.where);
     if (!added) {
-      throw InputError(where, fmt::format("id \"{}\", which {} has", spec.id, same->second),
+      throw InputError(entry.where, fmt::format("id \"{}\", which {} has", id, same->second),
                        "each id once in a folder");
     }
-    typename State::Entry entry{{spec.id, spec.name, spec.aliases}, {}, where};
-    merged.emplace_back(std::move(entry), std::move(spec));
-  }
-  for (std::size_t i = 0; i < state_->entries.size(); ++i) {
-    if (seen.contains(state_->entries[i].spellings.id)) continue;
-    merged.emplace_back(state_->entries[i], state_->specs[i]);
-  }
-  std::sort(merged.begin(), merged.end(), [](const auto& a, const auto& b) {
-    return a.first.spellings.id < b.first.spellings.id;
-  });
-  for (auto& [entry, spec] : merged) {
     next->entries.push_back(std::move(entry));
-    next->specs.push_back(std::move(spec));
+  }
+  const std::size_t num_added = next->entries.size();
+  for (const Entry& entry : state_->entries) {
+    if (!seen.contains(entry.spellings.id)) next->entries.push_back(entry);
+  }
+  // Files in name order first: the first one that is wrong is the one to tell of.
+  std::vector<std::string> added_ids;
+  for (std::size_t i = 0; i < num_added; ++i) added_ids.push_back(next->entries[i].spellings.id);
+  std::sort(next->entries.begin(), next->entries.end(),
+            [](const Entry& a, const Entry& b) { return a.spellings.id < b.spellings.id; });
+  next->specs.resize(next->entries.size());
+  for (const std::string& id : added_ids) next->get(*next->place_of(id));
+  for (std::size_t i = 0; i < state_->entries.size(); ++i) {
+    const Entry& entry = state_->entries[i];
+    if (seen.contains(entry.spellings.id) || !entry.is_parsed) continue;
+    const std::size_t place = *next->place_of(entry.spellings.id);
+    next->specs[place] = state_->specs[i];
   }
   next->index();
   state_ = std::move(next);
@@ -249,11 +348,18 @@ void Catalog<Spec>::add_folder(const std::filesystem::path& folder) {
 
 template <class Spec>
 const Spec& Catalog<Spec>::find(std::string_view word) const {
-  const std::string normal = normalize(word);
-  if (const auto it = state_->words.find(normal); it != state_->words.end()) {
-    return state_->get(it->second);
+  const std::vector<std::string> words = without_makers(normalize(word), Kind<Spec>::kMakers);
+  for (const std::string& spelling : words) {
+    if (const auto it = state_->words.find(spelling); it != state_->words.end()) {
+      return state_->get(it->second);
+    }
+    if (const auto it = state_->bares.find(bare(spelling));
+        it != state_->bares.end() && it->second) {
+      return state_->get(*it->second);
+    }
   }
-  std::vector<std::size_t> longer;
+  const std::string& normal = words.back();
+  std::vector<std::size_t> longer;  // ids of which the word is the beginning
   for (std::size_t i = 0; i < state_->entries.size() && !normal.empty(); ++i) {
     if (!state_->entries[i].spellings.id.starts_with(normal + "_")) continue;
     longer.push_back(i);

@@ -6,10 +6,10 @@
 
 namespace tracecast {
 
-/// Every piece of hardware of one kind that there is a spec of. Words are compared without case; '-', ' ', '.' and
-/// '_' are one letter. A word names a spec when it is its id, name or alias, or else the whole-word beginning of
-/// exactly one id ("h100_sxm5" for h100_sxm5_80gb). Spec is one of GpuSpec, CpuSpec, DiskSpec, LinkSpec,
-/// MachineSpec.
+/// Every piece of hardware of one kind that there is a spec of. Words are compared without case, '-', ' ', '.', '_'
+/// and brackets: "RTX 4090" is rtx4090. A word names a spec when it is its id, name or alias, with or without the
+/// maker's words before it ("NVIDIA Tesla T4"), or else the whole-word beginning of exactly one id ("h100_sxm5" for
+/// h100_sxm5_80gb). Spec is one of GpuSpec, CpuSpec, DiskSpec, LinkSpec, MachineSpec.
 template <class Spec>
 class Catalog {
  public:

@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "hwspecs/gpu_base.hpp"
 #include "hwspecs/proto/gpu_spec.pb.h"
 #include "hwspecs/proto_units.hpp"
 #include "hwspecs/spec_reader.hpp"
+#include "hwspecs/textproto.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
@@ -60,11 +63,13 @@ static_assert(static_cast<int>(proto::GpuSpec::TENSOR_CORE) - 1 ==
 
 class Loader {
  public:
-  Loader(std::string_view text, std::string_view where)
-      : reader_(text, where, kRanges, message_, spec_) {}
+  Loader(std::string_view text, std::string_view where, const FindSpecText& find)
+      : reader_(text, where, kRanges, message_, spec_,
+                [&] { bases_ = inherit(message_, where, find); }) {}
 
   GpuSpec load() {
     load_peaks();
+    name_bases();
     convert();
     check_consistency();
     return std::move(spec_);
@@ -91,6 +96,19 @@ class Loader {
       spec_.values.push_back(
           {fmt::format("peak.{}.{}.tflop_per_s", to_string(precision), to_string(unit)),
            fmt::format("{}", peak.tflop_per_s()), peak.source()});
+    }
+  }
+
+  /// Each base is a value of the file, whose source is that base's spec.
+  void name_bases() {
+    std::size_t at = 0;
+    for (const SpecBase& base : bases_) {
+      const std::string key = base.id + "/";
+      spec_.sources.push_back(
+          {key, base.name,
+           fmt::format("spec {}: values that stand where none is stated", base.id)});
+      spec_.values.insert(spec_.values.begin() + static_cast<std::ptrdiff_t>(at++),
+                          {"base", base.id, key});
     }
   }
 
@@ -219,13 +237,26 @@ class Loader {
 
   proto::GpuSpec message_;
   GpuSpec spec_;
+  std::vector<SpecBase> bases_;
   SpecReader reader_;
 };
 
 }  // namespace
 
 GpuSpec load_gpu_spec(std::string_view text, std::string_view where) {
-  return Loader(text, where).load();
+  return load_gpu_spec(text, where, {});
+}
+
+GpuSpec load_gpu_spec(std::string_view text, std::string_view where, const FindSpecText& find) {
+  return Loader(text, where, find).load();
+}
+
+GpuNames read_gpu_names(std::string_view text, std::string_view where) {
+  proto::GpuSpec message;
+  parse_textproto(text, where, message);
+  return {.id = message.id(),
+          .name = message.name(),
+          .aliases = {message.alias().begin(), message.alias().end()}};
 }
 
 }  // namespace tracecast

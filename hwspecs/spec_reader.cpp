@@ -30,9 +30,10 @@ std::string text_of(const pb::Message& message, const char* field) {
 
 SpecReader::SpecReader(std::string_view text, std::string_view where,
                        std::span<const SpecRange> ranges, pb::Message& message,
-                       SpecIdentity& identity)
+                       SpecIdentity& identity, const std::function<void()>& complete)
     : where_(where), ranges_(ranges), message_(message), identity_(identity) {
   parse_textproto(text, where, message, &lines_);
+  if (complete) complete();
   read_names();
   read_sources();
   read_facts();

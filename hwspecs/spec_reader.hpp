@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,12 +22,14 @@ struct SpecRange {
 /// `name`, `alias`, `sources` and facts: sub-messages with `value` and `source`. Private to this box.
 class SpecReader {
  public:
-  /// Reads `text` into `message`, and names, sources and facts into `identity`.
+  /// Reads `text` into `message`, and names, sources and facts into `identity`. `complete` may add to the message what
+  /// the text leaves to others, before any is looked at; only what the text has is named with its line.
   /// Throws InputError: bad syntax; no id or name; an id or alias with other letters than allowed; a source without
   /// key, title or place, or twice; a fact that is absent, has no value or source, an unknown source, or a number
   /// out of its range. Every number needs an entry in `ranges`.
   SpecReader(std::string_view text, std::string_view where, std::span<const SpecRange> ranges,
-             google::protobuf::Message& message, SpecIdentity& identity);
+             google::protobuf::Message& message, SpecIdentity& identity,
+             const std::function<void()>& complete = {});
 
   /// Throws InputError with the line of the field's `index`-th value.
   [[noreturn]] void refuse(std::string_view field, std::string_view found,

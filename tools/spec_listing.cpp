@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "hwspecs/gpu_base.hpp"
 #include "sim/base/text.hpp"
 #include "tools/output.hpp"
 #include "tools/version.hpp"
@@ -88,14 +89,22 @@ std::string spec_text(const SpecIdentity& spec) {
   if (!spec.aliases.empty()) {
     text += "also called " + wrap(fmt::format("{}", fmt::join(spec.aliases, ", ")), 68, 12) + '\n';
   }
-  std::size_t width = 0;
-  for (const SpecValue& value : spec.values) width = std::max(width, value.field.size());
+  std::size_t width = 0, value_width = 0;
+  bool inherits = false;
+  for (const SpecValue& value : spec.values) {
+    width = std::max(width, value.field.size());
+    value_width = std::max(value_width, value.value.size());
+    inherits = inherits || !inherited_from(value).empty();
+  }
   width = std::min<std::size_t>(width, 36);
+  // "h200/whitepaper (inherited)" wants the room.
+  value_width = inherits ? std::min<std::size_t>(value_width, 20) : 20;
   text += '\n';
   for (const SpecValue& value : spec.values) {
-    std::string line =
-        fmt::format("{}  {}  {}", fit(value.field, width), fit(value.value, 20), value.source);
-    text += fit(line, std::min(line.size(), kWidth)) + '\n';
+    const std::string source = value.source + (inherited_from(value).empty() ? "" : " (inherited)");
+    const std::size_t room = kWidth - width - value_width - 4;
+    text += fmt::format("{}  {}  {}\n", fit(value.field, width), fit(value.value, value_width),
+                        fit(source, std::min(source.size(), room)));
   }
   text += "\nSources\n";
   for (const SpecSource& source : spec.sources) {
@@ -115,8 +124,10 @@ std::string spec_json(const SpecIdentity& spec, std::string_view kind) {
   doc["aliases"] = spec.aliases;
   doc["values"] = Json::array();
   for (const SpecValue& value : spec.values) {
-    doc["values"].push_back(
-        {{"field", value.field}, {"value", value_json(value.value)}, {"source", value.source}});
+    Json entry{
+        {"field", value.field}, {"value", value_json(value.value)}, {"source", value.source}};
+    if (const auto owner = inherited_from(value); !owner.empty()) entry["inherited_from"] = owner;
+    doc["values"].push_back(std::move(entry));
   }
   doc["sources"] = Json::array();
   for (const SpecSource& source : spec.sources) {
@@ -127,13 +138,13 @@ std::string spec_json(const SpecIdentity& spec, std::string_view kind) {
 }
 
 std::string spec_csv(const SpecIdentity& spec) {
-  std::string text = "field,value,source,title,where\n";
+  std::string text = "field,value,source,title,where,inherited_from\n";
   for (const SpecValue& value : spec.values) {
     const auto source = std::find_if(spec.sources.begin(), spec.sources.end(),
                                      [&](const SpecSource& s) { return s.key == value.source; });
-    text +=
-        fmt::format("{},{},{},{},{}\n", csv_field(value.field), csv_field(value.value),
-                    csv_field(value.source), csv_field(source->title), csv_field(source->where));
+    text += fmt::format("{},{},{},{},{},{}\n", csv_field(value.field), csv_field(value.value),
+                        csv_field(value.source), csv_field(source->title), csv_field(source->where),
+                        csv_field(inherited_from(value)));
   }
   return text;
 }

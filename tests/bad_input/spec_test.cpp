@@ -178,6 +178,25 @@ TEST_CASE("a cost profile with an absurd, missing or repeated parameter is refus
   }
 }
 
+TEST_CASE(
+    "a spec whose base does not exist or leads back to it is refused, whatever is asked for") {
+  const auto variant = [](const std::string& id, const std::string& base) {
+    return "id: \"" + id + "\"\nname: \"Invented " + id + "\"\nbase: \"" + base + "\"\n";
+  };
+  for (const char* base : {"nosuch", "invented", "other", "", "../t4", "T4"}) {
+    CAPTURE(base);
+    SpecFolder folder;
+    folder.write("invented.textproto", variant("invented", base));
+    folder.write("other.textproto", variant("other", "invented"));
+    check_refuses(folder.use("invented"));
+    check_refuses(folder.use("t4"));
+  }
+  SpecFolder good;
+  good.write("invented.textproto", variant("invented", "t4"));
+  good.write("other.textproto", variant("other", "invented"));
+  check_answers(good.use("other"));
+}
+
 TEST_SUITE_END();
 
 }  // namespace

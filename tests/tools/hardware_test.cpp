@@ -130,6 +130,60 @@ TEST_CASE("a folder adds a disk of one's own in its sub-folder") {
   CHECK(hardware({"links", "--hwspecs", path + "/absent"}).exit_code == 2);
 }
 
+TEST_CASE("a variant of a GPU states what differs, and every answer says what it inherits") {
+  const TemporaryFolder folder;
+  write_file(folder.path() / "mine.textproto",
+             "id: \"mine\"\nname: \"H200 with more bandwidth\"\nbase: \"h200\"\n"
+             "sources { key: \"us\" title: \"This test\" where: \"here\" }\n"
+             "dram_gb_per_s { value: 9600 source: \"us\" }\n");
+  const std::string path = folder.path().string();
+  const std::string text = hardware({"gpus", "mine", "--hwspecs", path}).out;
+  CHECK(text.find("\nbase  ") != std::string::npos);
+  CHECK(text.find(" us\n") != std::string::npos);
+  CHECK(text.find("h200/board (inherited)\n") != std::string::npos);
+  CHECK(text.find("  h200/: NVIDIA H200") != std::string::npos);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    CHECK(end - begin <= 80);
+    begin = end + 1;
+  }
+  const Json doc =
+      Json::parse(hardware({"gpus", "mine", "--hwspecs", path, "--format", "json"}).out);
+  for (const Json& value : doc["values"]) {
+    CAPTURE(value.dump());
+    const bool own = value["field"] == "base" || value["field"] == "dram_gb_per_s";
+    CHECK(value.contains("inherited_from") != own);
+    if (!own) CHECK(value["inherited_from"] == "h200");
+  }
+  const std::string csv = hardware({"gpus", "mine", "--hwspecs", path, "--format", "csv"}).out;
+  CHECK(csv.find("\ndram_gb_per_s,9600,us,This test,here,\n") != std::string::npos);
+  CHECK(csv.find(",h200\n") != std::string::npos);
+  // Nothing is said to be measured or fitted on it that was on its base, and bandwidth makes it faster.
+  const auto step = [&](const std::string& gpu) {
+    const Json answer =
+        Json::parse(predict({"--gpu", gpu, "--hwspecs", path, "--format", "json"}).out);
+    CHECK(answer["gpu"] == gpu);
+    for (const Json& part : answer["basis"]) CHECK(part["basis"] != "measured");
+    return answer["step_time_s"]["value"].get<double>();
+  };
+  CHECK(step("mine") <= step("h200"));
+}
+
+TEST_CASE("a short form is answered with the board that it stands for, in every way to predict") {
+  const std::vector<std::vector<std::string>> rows = {
+      {"resnet50"}, {"resnet50", "--gpus", "8"}, {"gpt2", "--gpus", "8", "--tp", "2"}};
+  for (const std::vector<std::string>& row : rows) {
+    std::vector<std::string> command{TRACECAST_PROGRAM, "predict", "--gpu", "a100"};
+    command.insert(command.end(), row.begin(), row.end());
+    const ProcessResult result = run_process(command, Seconds(30));
+    CAPTURE(result.out);
+    CHECK(result.exit_code == 0);
+    CHECK(result.out.find("a100_sxm4_80gb") != std::string::npos);
+    CHECK(result.out.find("\"a100\"") != std::string::npos);
+  }
+  CHECK(hardware({"gpus", "a100"}).out.starts_with("a100_sxm4_80gb: "));
+}
+
 }  // namespace
 }  // namespace tracecast::test
 
