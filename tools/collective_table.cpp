@@ -138,8 +138,14 @@ class NcclTestTable final : public RowPredictor {
   }
 
  private:
-  /// "a100" may be a card or a module: the module, whose links such tables are about, if there is one.
+  /// "p100" may be a card or a module: the module, whose links such tables are about, if there is one.
   static std::string with_nvlink(const std::string& word, const GpuCatalog& gpus) {
+    try {
+      const GpuSpec& usual = gpus.find(word);
+      if (usual.nvlink_bandwidth > BytesPerSecond(0)) return usual.id;
+    } catch (const InputError&) {
+      // Said when the rows are predicted.
+    }
     for (const GpuSpec& gpu : gpus.all()) {
       if (gpu.id.starts_with(word + "_sxm")) return gpu.id;
     }

@@ -73,7 +73,7 @@ class RecurrentTable final : public RowPredictor {
     const PrecisionMode precision = dtype == "fp32" ? PrecisionMode::Fp32 : PrecisionMode::Fp16;
     const auto cell = find_cell(row.text("op"));
     if (!cell) return skip("op " + std::string(row.text("op")) + " is not predicted");
-    const GpuSpec* gpu = find_gpu(std::string(row.text("gpu")));
+    const GpuSpec* gpu = find_gpu(std::string(row.gpu()));
     if (!gpu) return skip("GPU " + std::string(row.text("gpu")) + " has no spec");
     RowAnswer answer;
     try {

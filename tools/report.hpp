@@ -9,6 +9,9 @@
 
 namespace tracecast {
 
+/// " (chosen for "a100")" where a GPU was asked for by another word than its id; else nothing.
+[[nodiscard]] std::string chosen_for(const std::string& word, const GpuSpec& gpu);
+
 /// A prediction for people, at most 80 columns wide.
 [[nodiscard]] std::string report_text(const Job& job, const Prediction& prediction,
                                       const MemoryAdvice& advice);

@@ -127,8 +127,9 @@ std::string report_many_text(const Job& job, const ManyGpus& many) {
                        short_count(static_cast<double>(job.forward.parameter_count())),
                        short_count(many.step.exchanged.in_bytes())));
   add_line(page, "GPUs",
-           fmt::format("{} on {} node{}: {}", many.fabric.num_ranks(), many.fabric.num_nodes(),
-                       many.fabric.num_nodes() == 1 ? "" : "s", groups_text(many)));
+           fmt::format("{} on {} node{}: {}{}", many.fabric.num_ranks(), many.fabric.num_nodes(),
+                       many.fabric.num_nodes() == 1 ? "" : "s", groups_text(many),
+                       chosen_for(job.options.gpu, job.gpu)));
   add_line(page, "Machine", many.fabric.machine_of(FabricNodeId{0}).name);
   add_line(page, "Job",
            fmt::format("{}, batch {} per GPU, {}, {}, {}", job.options.phase, job.options.batch,

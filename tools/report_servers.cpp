@@ -77,10 +77,11 @@ std::string report_servers_text(const Job& job, const ServerPrediction& p) {
            fmt::format("{}: {} parameters in {} variables, {}B", job.forward.name,
                        short_count(static_cast<double>(job.forward.parameter_count())),
                        p.step.variables, short_count(p.step.pulled.in_bytes())));
-  add_line(page, "Nodes",
-           fmt::format("{} server{}, {} worker{} with a {} each", p.options.servers,
-                       p.options.servers == 1 ? "" : "s", p.step.workers,
-                       p.step.workers == 1 ? "" : "s", job.gpu.id));
+  add_line(
+      page, "Nodes",
+      fmt::format("{} server{}, {} worker{} with a {} each{}", p.options.servers,
+                  p.options.servers == 1 ? "" : "s", p.step.workers, p.step.workers == 1 ? "" : "s",
+                  job.gpu.id, chosen_for(job.options.gpu, job.gpu)));
   add_line(page, "Machine", p.fabric.machine_of(FabricNodeId{0}).name);
   add_line(page, "Channel", fmt::format("{} on {}", p.channel.channel.name, p.channel.link));
   add_line(page, "Job",

@@ -59,6 +59,14 @@ std::string_view meaning_of(Bottleneck bottleneck) {
   return "";
 }
 
+}  // namespace
+
+std::string chosen_for(const std::string& word, const GpuSpec& gpu) {
+  return word.empty() || word == gpu.id ? "" : fmt::format(" (chosen for \"{}\")", word);
+}
+
+namespace {
+
 void add_job(Page& page, const Job& job) {
   const JobOptions& o = job.options;
   page.line("Network", "{}{}: {} parameters, {} multiply-adds per sample", job.forward.name,
@@ -66,7 +74,7 @@ void add_job(Page& page, const Job& job) {
             short_count(static_cast<double>(job.forward.parameter_count())),
             short_count(job.forward.forward_macs() / static_cast<double>(job.forward.batch)));
   page.line(job.cpu ? "CPU" : "GPU", "{} = {}{}", job.gpu.id, job.gpu.name,
-            o.gpu == job.gpu.id ? "" : fmt::format(" (chosen for \"{}\")", o.gpu));
+            chosen_for(o.gpu, job.gpu));
   page.line("Job", "{}, batch {}{}{}, {}, {}{}, {}", o.phase, o.batch,
             o.accumulate > 1 ? fmt::format(" x {} per update", o.accumulate) : "",
             o.recompute == "none" ? "" : fmt::format(", {} recomputation", o.recompute),

@@ -97,6 +97,9 @@ ShardedJob predict_sharded(const TransformerOptions& options, const JobOptions& 
                     .layout = *entry->transformer,
                     .software = find_training_software(options.software)};
   result.assumptions = cluster.assumptions;
+  if (!job.gpu.empty() && job.gpu != gpu.id) {
+    result.assumptions.push_back(fmt::format("gpu {} for \"{}\"", gpu.id, job.gpu));
+  }
   PlanOptions plan = options.plan;
   plan.tokens = job.seq_len.value_or(entry->seq_len);
   plan.recompute = job.recompute;

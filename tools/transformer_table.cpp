@@ -37,7 +37,7 @@ class TransformerTable final : public RowPredictor {
     if (!row.text("option").empty()) return skip("fused graphs are not predicted");
     const bool training = phase == "train";
     try {
-      const GpuSpec& gpu = sources_.gpus.find(std::string(row.text("gpu")));
+      const GpuSpec& gpu = sources_.gpus.find(row.gpu());
       NetworkGraph graph =
           build_network(network, {.batch = batch, .seq_len = tokens, .training = training});
       if (training) {

@@ -372,7 +372,7 @@ class KernelRows final : public MeasurementReader {
     if (!row.text_or_empty("clock_mhz").empty()) clock = row.positive("clock_mhz");
     m.source = row.text_or_empty("source");
     // ECC was on where that source's boards have it (data/kernels/README.md, "Precision modes and software").
-    m.spec = specs_->find(row.text("gpu"), clock, m.source == "dlperf");
+    m.spec = specs_->find(row.gpu(), clock, m.source == "dlperf");
     if (!m.spec) return "GPU " + std::string(row.text("gpu")) + " has no spec";
     m.gpu = m.spec->id;
     m.split = row.text_or_empty("split");

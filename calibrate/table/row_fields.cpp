@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "calibrate/table/gpu_word.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
@@ -21,6 +22,8 @@ std::string_view RowFields::text_or_empty(std::string_view name) const {
   const auto column = reader_.find_column(name);
   return column ? reader_.field(*column) : std::string_view();
 }
+
+std::string_view RowFields::gpu() const { return gpu_word(text("gpu"), reader_.file_name()); }
 
 double RowFields::positive(std::string_view name) const {
   const std::string_view field = text(name);

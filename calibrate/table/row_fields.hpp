@@ -16,6 +16,8 @@ class RowFields {
   [[nodiscard]] std::string_view text(std::string_view name) const;
   /// Empty when there is no such column.
   [[nodiscard]] std::string_view text_or_empty(std::string_view name) const;
+  /// Column "gpu", as the table means it (gpu_word).
+  [[nodiscard]] std::string_view gpu() const;
   [[nodiscard]] double positive(std::string_view name) const;
   /// Whole number from `low` to `high`.
   [[nodiscard]] std::int64_t integer(std::string_view name, std::int64_t low,

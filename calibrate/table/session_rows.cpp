@@ -46,7 +46,7 @@ class SessionRows final : public MeasurementReader {
     Measurement m;
     m.time = Seconds(row.positive("time_median_ms") * 1e-3);
     m.line = reader.line();
-    m.spec = specs_->find(row.text("gpu"));
+    m.spec = specs_->find(row.gpu());
     if (!m.spec) return "GPU " + std::string(row.text("gpu")) + " has no spec";
     m.gpu = m.spec->id;
     const std::string_view pass = row.text("pass");

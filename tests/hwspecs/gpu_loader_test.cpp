@@ -360,7 +360,7 @@ TEST_CASE("words find a GPU without regard to case and separators") {
       {"p100", "p100_pcie_16gb"},
       {"P100-PCIe-12GB", "p100_pcie_12gb"},
       {"K40", "k40m"},
-      {"a100", "a100_pcie_40gb"},
+      {"a100", "a100_sxm4_80gb"},  // the module, as of v100 and h100
       {"GTX 1080 Ti", "gtx1080ti"},
       {"1080Ti", "gtx1080ti"},
       {"h100_sxm5", "h100_sxm5_80gb"},  // whole-word beginning of one id
