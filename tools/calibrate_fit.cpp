@@ -204,6 +204,7 @@ std::string fit_json(const FitResult& fit, const MeasurementSet& sample) {
 }
 
 std::string check_text(const std::vector<CheckedGroup>& groups) {
+  if (groups.empty()) return "No row could be judged\n";
   std::string text =
       fmt::format("{:<40} {:>6} {:>6} {:>6} {:>6} {:>6} {:>4} {:>4}\n", "left out, rows of", "n",
                   "mean%", "med%", "p90%", "bias%", "in90", "+-%");
@@ -333,7 +334,7 @@ int run_check(const FitCommandOptions& options) {
   write_answer(options.format == "json"  ? check_json(groups)
                : options.format == "csv" ? check_csv(groups)
                                          : check_text(groups));
-  return kExitDone;
+  return groups.empty() ? kExitNo : kExitDone;
 }
 
 }  // namespace tracecast

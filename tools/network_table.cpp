@@ -69,17 +69,17 @@ class NetworkTable final : public RowPredictor {
     const double measured = row.positive("samples_per_s");
     const auto batch = row.integer("batch_per_gpu", 1, 1'000'000);
     const auto gpus = row.integer("gpus", 1);
-    const auto phase = find_phase(row.text("phase"));
-    const auto precision = find_precision(row.text("precision"));
+    const auto phase = find_phase(to_lower(row.text("phase")));
+    const auto precision = find_precision(to_lower(row.text("precision")));
     if (!phase) return skip("phase " + std::string(row.text("phase")) + " is not known");
     if (!precision)
       return skip("precision " + std::string(row.text("precision")) + " is not known");
     JobOptions job;
     job.network = row.text("network");
-    job.gpu = row.text("gpu");
+    job.gpu = row.gpu();
     job.batch = batch;
     job.phase = to_string(*phase);
-    job.framework = row.text("framework");
+    job.framework = to_lower(row.text("framework"));
     job.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
     job.framework_version = row.text_or_empty("framework_version");
     follow_published_script(row.text_or_empty("source"), job);
@@ -106,7 +106,7 @@ class NetworkTable final : public RowPredictor {
         job.host_cpu = "2x" + cpu;  // servers with data-centre GPUs have two sockets
       }
     }
-    job.precision = row.text("precision");
+    job.precision = to_lower(row.text("precision"));
 
     const auto frameworks = framework_ids();
     if (std::find(frameworks.begin(), frameworks.end(), job.framework) == frameworks.end()) {

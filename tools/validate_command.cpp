@@ -1,7 +1,12 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -29,6 +34,16 @@ constexpr std::array<std::string_view, 16> kGroupColumns = {
     "metric", "gpu",  "network", "model", "framework", "phase", "precision", "set",
     "gpu_id", "data", "source",  "op",    "pass",      "algo",  "dtype",     "timing"};
 
+/// What a column holds: all of it, or the value that is nearest to `word`, or some.
+std::string describe_values(const std::string& word, const std::vector<std::string>& values) {
+  constexpr std::size_t kAll = 12, kSome = 8;
+  if (values.size() <= kAll || find_nearest_word(word, values)) {
+    return describe_choices(word, values);
+  }
+  return fmt::format("one of {} values such as {}", values.size(),
+                     fmt::join(values.begin(), values.begin() + kSome, ", "));
+}
+
 /// Rows pass when, for every column named, their value is one of those given.
 class Selection {
  public:
@@ -41,57 +56,181 @@ class Selection {
       const std::string name = text.substr(0, at);
       const auto column = reader.find_column(name);
       if (!column) {
-        throw InputError("--only", "\"" + name + "\"", describe_choices(name, reader.header()));
+        throw InputError("--only", "column \"" + name + "\"",
+                         describe_choices(name, reader.header()));
       }
       const auto known = std::find_if(wanted_.begin(), wanted_.end(),
-                                      [&](const auto& entry) { return entry.first == *column; });
+                                      [&](const Wanted& w) { return w.column == *column; });
       if (known == wanted_.end()) {
-        wanted_.push_back({*column, {text.substr(at + 1)}});
+        wanted_.push_back({name, *column, {text.substr(at + 1)}, {}, {}});
       } else {
-        known->second.push_back(text.substr(at + 1));
+        known->values.push_back(text.substr(at + 1));
       }
     }
   }
-  [[nodiscard]] bool passes(const CsvReader& row) const {
-    return std::all_of(wanted_.begin(), wanted_.end(), [&](const auto& entry) {
-      const auto& values = entry.second;
-      return std::find(values.begin(), values.end(), row.field(entry.first)) != values.end();
-    });
+  [[nodiscard]] bool passes(const CsvReader& row) {
+    bool all = true;
+    for (Wanted& w : wanted_) {
+      const std::string value(row.field(w.column));
+      const bool is_wanted = std::find(w.values.begin(), w.values.end(), value) != w.values.end();
+      if (is_wanted) w.found.insert(value);
+      if (w.others.size() < kMostOthers) w.others.insert(value);
+      all = all && is_wanted;
+    }
+    return all;
+  }
+  /// Throws InputError for a value that no row has, and where `any` is false: nothing passed.
+  void check(bool any) const {
+    for (const Wanted& w : wanted_) {
+      for (const std::string& value : w.values) {
+        if (w.found.contains(value)) continue;
+        const std::vector<std::string> others(w.others.begin(), w.others.end());
+        throw InputError("--only " + w.name + "=" + value, "no row with that value",
+                         describe_values(value, others));
+      }
+    }
+    if (any) return;
+    std::string together;
+    for (const Wanted& w : wanted_) {
+      for (const std::string& value : w.values) {
+        together += (together.empty() ? "" : ", ") + w.name + "=" + value;
+      }
+    }
+    throw InputError("--only", "no row with " + together + " at once", "values of some row");
   }
 
  private:
-  std::vector<std::pair<std::size_t, std::vector<std::string>>> wanted_;
+  static constexpr std::size_t kMostOthers = 2000;
+  struct Wanted {
+    std::string name;
+    std::size_t column;
+    std::vector<std::string> values;
+    std::set<std::string> found;   ///< of them, in rows
+    std::set<std::string> others;  ///< what the column holds, to suggest
+  };
+  std::vector<Wanted> wanted_;
 };
 
-std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Sources& sources) {
-  std::string names;
-  for (const auto& kinds : {network_tables(), mlperf_tables(), recurrent_tables(),
-                            measurement_tables(), transformer_tables(), component_tables(),
-                            collective_tables(), scaling_tables(), gavel_tables()}) {
-    for (const TableKind& kind : kinds) {
-      const bool matches = std::all_of(kind.required.begin(), kind.required.end(), [&](auto name) {
-        return reader.find_column(name).has_value();
-      });
-      if (matches) return kind.make(reader, sources);
-      if (!names.empty()) names += "; ";
-      names += kind.name;
+/// The kinds of tables there are, in the order in which headers are held against them.
+std::vector<TableKind> all_tables() {
+  std::vector<TableKind> all;
+  for (auto& kinds : {network_tables(), mlperf_tables(), recurrent_tables(), measurement_tables(),
+                      transformer_tables(), component_tables(), collective_tables(),
+                      scaling_tables(), gavel_tables()}) {
+    all.insert(all.end(), kinds.begin(), kinds.end());
+  }
+  return all;
+}
+
+/// Of a kind's columns, those that the table lacks.
+std::vector<std::string> lacking(const TableKind& kind, const CsvReader& reader) {
+  std::vector<std::string> columns;
+  for (const std::string_view name : kind.required) {
+    if (!reader.find_column(name)) columns.emplace_back(name);
+  }
+  return columns;
+}
+
+/// The missing column that one of the table's may be meant for: "batch" for batch_per_gpu.
+std::optional<std::string> meant_for(const std::string& column,
+                                     const std::vector<std::string>& missing) {
+  const auto meant = std::find_if(missing.begin(), missing.end(), [&](const std::string& name) {
+    return column.size() >= 4 && name.find(to_lower(column)) != name.npos;
+  });
+  return meant == missing.end() ? std::nullopt : std::optional(*meant);
+}
+
+/// Says what the header lacks to be the table that it is nearest to: whole networks, unless it has more of another.
+[[noreturn]] void refuse_header(const CsvReader& reader, const std::vector<TableKind>& tables) {
+  const auto nearness = [&reader](const TableKind& kind) {
+    const std::vector<std::string> missing = lacking(kind, reader);
+    auto near = 2 * (kind.required.size() - missing.size());
+    for (const std::string& column : reader.header()) near += meant_for(column, missing) ? 1 : 0;
+    return near;
+  };
+  const TableKind* nearest = &tables.front();
+  for (const TableKind& kind : tables) {
+    if (nearness(kind) > nearness(*nearest)) nearest = &kind;
+  }
+  const std::vector<std::string> missing = lacking(*nearest, reader);
+  std::string found = fmt::format("a header without {}", fmt::join(missing, ", "));
+  for (const std::string& column : reader.header()) {
+    if (const auto meant = meant_for(column, missing)) {
+      found += fmt::format(" (is \"{}\" the {}?)", column, *meant);
     }
   }
-  std::string header;
-  for (const std::string& column : reader.header()) {
-    if (!header.empty()) header += ',';
-    header += column;
-    if (header.size() > 60) break;
+  std::string expected =
+      fmt::format("columns {} for {}", fmt::join(nearest->required, ", "), nearest->name);
+  if (nearest == &tables.front()) {
+    expected += "; the smallest table stands in tracecast validate --help";
   }
-  throw InputError(reader.where(), "header " + header + "...", "a table I know: " + names);
+  throw InputError(reader.where(), found, expected);
 }
+
+std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Sources& sources) {
+  const std::vector<TableKind> tables = all_tables();
+  for (const TableKind& kind : tables) {
+    if (lacking(kind, reader).empty()) return kind.make(reader, sources);
+  }
+  refuse_header(reader, tables);
+}
+
+/// Goes through a table row by row. What is wrong with a row costs that row and no other; what is wrong with the file
+/// from some place on (packed data that ends early, a quote that never closes) costs the file.
+class RowWalk {
+ public:
+  RowWalk(CsvReader& reader, RowPredictor& predictor) : reader_(reader), predictor_(predictor) {}
+
+  /// Goes to the next row; false at the end.
+  bool next() {
+    misfit_.clear();
+    try {
+      return reader_.next();
+    } catch (const InputError& error) {
+      if (!reader_.is_misfit()) throw;
+      misfit_ = error.what();
+      return true;
+    }
+  }
+  /// The current row has another number of fields than the header.
+  [[nodiscard]] bool is_misfit() const { return !misfit_.empty(); }
+  RowAnswer predict() {
+    if (is_misfit()) return malformed(misfit_);
+    try {
+      return predictor_.predict(reader_);
+    } catch (const InputError& error) {
+      const std::string reason = error.what();
+      return reason.starts_with(reader_.where()) ? malformed(reason) : skip(reason);
+    }
+  }
+  /// Throws InputError when rows were there, and all of them malformed: the table is wrong, not some row.
+  void check(std::size_t rows) const {
+    if (rows == 0 || num_malformed_ < rows) return;
+    throw InputError(reader_.file_name(),
+                     rows == 1 ? first_ : fmt::format("{} (and {} rows more)", first_, rows - 1),
+                     "a row that can be read");
+  }
+
+ private:
+  RowAnswer malformed(const std::string& reason) {
+    if (num_malformed_++ == 0) first_ = reason;
+    RowAnswer answer = skip(reason);
+    answer.malformed = true;
+    return answer;
+  }
+
+  CsvReader& reader_;
+  RowPredictor& predictor_;
+  std::string misfit_, first_;
+  std::size_t num_malformed_ = 0;
+};
 
 int validate_command(const ValidateOptions& options) {
   const Sources sources = load_sources(options.sources);
   CsvReader reader(options.file, CsvReader::Repeated::Number);
   const std::unique_ptr<RowPredictor> predictor = recognise(reader, sources);
   if (!predictor->may_repeat_columns()) reader.refuse_repeated();
-  const Selection selection(options.only, reader);
+  Selection selection(options.only, reader);
   const auto time_column = reader.find_column("time_us");
   if (options.min_us > 0 && !time_column) {
     throw InputError("--min-us", "a table without a column time_us", "a table of kernels");
@@ -115,30 +254,55 @@ int validate_command(const ValidateOptions& options) {
       validation.group_columns.emplace_back(name);
     }
   }
-  while (reader.next()) {
-    if (!selection.passes(reader)) continue;
-    if (options.min_us > 0 &&
-        parse_double(reader.field(*time_column)).value_or(0) < options.min_us) {
-      continue;
-    }
-    RowAnswer answer = predictor->predict(reader);
+  RowWalk walk(reader, *predictor);
+  std::size_t num_rows = 0, num_passed = 0;
+  double longest_us = 0;
+  while (walk.next()) {
+    ++num_rows;
+    if (!walk.is_misfit()) {
+      if (!selection.passes(reader)) continue;
+      if (options.min_us > 0) {
+        const double time_us = parse_double(reader.field(*time_column)).value_or(0);
+        longest_us = std::max(longest_us, time_us);
+        if (time_us < options.min_us) continue;
+      }
+      ++num_passed;
+    }  // else nobody can say what it would be selected by: it is listed
+    RowAnswer answer = walk.predict();
     ValidatedRow row;
-    row.id = id_column ? std::string(reader.field(*id_column)) : std::to_string(reader.line());
+    row.id = id_column && !walk.is_misfit() ? std::string(reader.field(*id_column))
+                                            : std::to_string(reader.line());
     row.measured = answer.measured;
     row.predicted = answer.predicted;
     row.basis = answer.basis;
     row.skipped = std::move(answer.skipped);
+    row.malformed = answer.malformed;
     row.error_in_points = answer.error_in_points;
     row.out_of_reach = std::move(answer.out_of_reach);
-    for (const std::size_t column : group_columns) row.groups.emplace_back(reader.field(column));
+    for (const std::size_t column : group_columns) {
+      row.groups.emplace_back(walk.is_misfit() ? std::string_view() : reader.field(column));
+    }
     validation.rows.push_back(std::move(row));
   }
+  if (num_rows == 0) throw InputError(reader.file_name(), "a header and no rows", "rows");
+  selection.check(num_passed > 0 || options.min_us > 0 || options.only.empty());
+  if (validation.rows.empty()) {
+    throw InputError("--min-us", fmt::format("{:g}: no row takes that long", options.min_us),
+                     fmt::format("at most {:g}, the longest", longest_us));
+  }
+  walk.check(validation.rows.size());
 
   write_answer(options.format == "json"  ? validation_json(validation)
                : options.format == "csv" ? validation_csv(validation)
                                          : validation_text(validation));
-  return kExitDone;
+  return is_judged(validation) ? kExitDone : kExitNo;
 }
+
+/// A table of two rows that `validate` answers; a test runs it.
+constexpr const char* kSmallestTable =
+    "gpu,gpus,framework,precision,network,phase,batch_per_gpu,samples_per_s\n"
+    "RTX 4090,1,pytorch,amp,resnet50,train,64,1200\n"
+    "Tesla V100-SXM2-16GB,1,pytorch,fp32,resnet50,train,64,350\n";
 
 }  // namespace
 
@@ -155,7 +319,13 @@ void add_validate_command(CLI::App& app, int& exit_code) {
       ->type_name("US");
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);
-  verb->footer("Example: tracecast validate core.csv --only gpus=1 --only data=synthetic");
+  verb->footer(
+      std::string(
+          "A table of your own needs these columns, in any order, others beside them:\n\n") +
+      kSmallestTable +
+      "\nA row that is malformed or cannot be predicted is listed with the reason;\n"
+      "where none can be, the exit code is 1.\n\n"
+      "Example: tracecast validate core.csv --only gpus=1 --only data=synthetic");
   verb->callback([options, &exit_code] { exit_code = validate_command(*options); });
 }
 

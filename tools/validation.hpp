@@ -24,6 +24,7 @@ struct ValidatedRow {
   std::vector<std::string> groups;  ///< values of the table's group columns
   bool error_in_points = false;     ///< measured is a share already: errors are differences
   std::string out_of_reach;         ///< why the board cannot have measured this; empty = it can
+  bool malformed = false;           ///< skipped for what stands in the file, not for what we lack
   [[nodiscard]] double error() const {
     const double difference = predicted.value - measured;
     return error_in_points ? difference : difference / measured;
@@ -41,6 +42,7 @@ struct RowAnswer {
   std::string skipped;
   bool error_in_points = false;  ///< both are shares; the error is their difference
   std::string out_of_reach{};    ///< as ValidatedRow has it; such rows are judged as all others
+  bool malformed = false;        ///< as ValidatedRow has it
 };
 [[nodiscard]] inline RowAnswer skip(std::string reason) {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};
@@ -93,6 +95,8 @@ struct Validation {
   std::vector<InputRecord> inputs;
   std::vector<std::string> selection;  ///< as given with --only
 };
+/// Whether any row was predicted: without one there is no error to speak of.
+[[nodiscard]] bool is_judged(const Validation& validation);
 [[nodiscard]] std::string validation_text(const Validation& validation);
 [[nodiscard]] std::string validation_json(const Validation& validation);
 /// One line per row, skipped ones with their reason.

@@ -62,10 +62,11 @@ std::vector<Group> by_data(const std::vector<Group>& groups) {
 }
 
 /// Reasons with their counts, the most frequent first.
-std::vector<std::pair<std::string, std::size_t>> skipped(const Validation& validation) {
+std::vector<std::pair<std::string, std::size_t>> skipped(const Validation& validation,
+                                                         bool malformed = true) {
   std::map<std::string, std::size_t> counts;
   for (const ValidatedRow& row : validation.rows) {
-    if (!row.skipped.empty()) ++counts[row.skipped];
+    if (!row.skipped.empty() && (malformed || !row.malformed)) ++counts[row.skipped];
   }
   std::vector<std::pair<std::string, std::size_t>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(),
@@ -106,7 +107,58 @@ std::string statistics_line(std::string_view by, std::string_view key, const Err
                      in_percent(s.bias), in_percent(s.coverage90));
 }
 
+std::string error_table(const Validation& v, const ErrorStatistics& all) {
+  std::string text =
+      fmt::format("{} {} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}\n", fit("errors, %", 10), fit("", 20),
+                  "rows", "mean", "median", "p90", "bias", "in 90%");
+  text += statistics_line("all", "", all);
+  const std::vector<Group> groups = group(v);
+  const bool mixes_data = !by_data(groups).empty();
+  for (const Group& g : by_data(groups)) text += statistics_line(g.by, g.key, g.statistics);
+  for (const Group& g : groups) {
+    if (!mixes_data || g.by != "data") text += statistics_line(g.by, g.key, g.statistics);
+  }
+  return text;
+}
+
+/// Why rows were skipped, with their counts; of malformed ones, which say where, the first in the file.
+std::string skipped_text(const Validation& v) {
+  constexpr std::size_t kMostMalformed = 10, kMostReasons = 50;
+  std::string text;
+  std::size_t shown = 0, rest = 0;
+  for (const auto& [reason, n] : skipped(v, /*malformed=*/false)) {
+    if (++shown > kMostReasons) {
+      rest += n;
+    } else {
+      text += fmt::format("{:>7}  {}\n", n, wrap(reason, 71, 9));
+    }
+  }
+  if (rest > 0) text += fmt::format("{:>7}  for other reasons: --format csv\n", rest);
+  shown = 0;
+  std::size_t malformed = 0;
+  for (const ValidatedRow& row : v.rows) malformed += row.malformed;
+  if (malformed > 0) text += fmt::format("{:>7}  malformed:\n", malformed);
+  for (const ValidatedRow& row : v.rows) {
+    if (!row.malformed) continue;
+    if (++shown > kMostMalformed) {
+      text += fmt::format("           and {} more: --format csv lists them\n",
+                          malformed - kMostMalformed);
+      break;
+    }
+    text += fmt::format("           {}\n", wrap(row.skipped, 69, 13));
+  }
+  return text;
+}
+
+/// Keys without values where no row was judged: there is no mean of nothing.
 Json to_json(const ErrorStatistics& s) {
+  if (s.n == 0) {
+    return {{"mape", nullptr},
+            {"median_ape", nullptr},
+            {"p90_ape", nullptr},
+            {"bias", nullptr},
+            {"coverage90", nullptr}};
+  }
   return {{"mape", s.mape},
           {"median_ape", s.median_ape},
           {"p90_ape", s.p90_ape},
@@ -116,21 +168,18 @@ Json to_json(const ErrorStatistics& s) {
 
 }  // namespace
 
+bool is_judged(const Validation& validation) {
+  return std::any_of(validation.rows.begin(), validation.rows.end(),
+                     [](const ValidatedRow& row) { return row.skipped.empty(); });
+}
+
 std::string validation_text(const Validation& v) {
   std::string text = fmt::format(
       "{}: {}, unit {}\n", fit(v.file, std::min<std::size_t>(v.file.size(), 40)), v.table, v.unit);
   if (!v.convention.empty()) text += wrap(v.convention, 80, 0) + '\n';
   text += '\n';
   const ErrorStatistics all = total(v);
-  text += fmt::format("{} {} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}\n", fit("errors, %", 10),
-                      fit("", 20), "rows", "mean", "median", "p90", "bias", "in 90%");
-  text += statistics_line("all", "", all);
-  const std::vector<Group> groups = group(v);
-  const bool mixes_data = !by_data(groups).empty();
-  for (const Group& g : by_data(groups)) text += statistics_line(g.by, g.key, g.statistics);
-  for (const Group& g : groups) {
-    if (!mixes_data || g.by != "data") text += statistics_line(g.by, g.key, g.statistics);
-  }
+  if (all.n > 0) text += error_table(v, all);
 
   std::vector<const ValidatedRow*> worst;
   for (const ValidatedRow& row : v.rows) {
@@ -155,7 +204,8 @@ std::string validation_text(const Validation& v) {
                         three_digits(row.predicted.value), in_percent(row.error()));
   }
 
-  text += fmt::format("\n{} rows judged, {} skipped\n", all.n, num_skipped(v));
+  text += all.n == 0 ? fmt::format("No row could be predicted: {} skipped\n", num_skipped(v))
+                     : fmt::format("\n{} rows judged, {} skipped\n", all.n, num_skipped(v));
   if (const std::size_t fitted = num_fitted(v); fitted > 0) {
     text +=
         wrap(fmt::format("{} of them are of GPUs and sources that the profile was fitted to: their "
@@ -165,9 +215,7 @@ std::string validation_text(const Validation& v) {
              79, 0) +
         "\n";
   }
-  for (const auto& [reason, n] : skipped(v)) {
-    text += fmt::format("{:>7}  {}\n", n, wrap(reason, 71, 9));
-  }
+  text += skipped_text(v);
   const auto unreachable = out_of_reach(v);
   if (!unreachable.empty())
     text += "\nOut of the board's reach as the table describes them, and judged all the same:\n";

@@ -69,8 +69,10 @@ std::optional<std::size_t> CsvReader::find_column(std::string_view name) const {
 std::string CsvReader::where() const { return name_ + ":" + std::to_string(line_); }
 
 bool CsvReader::next() {
+  is_misfit_ = false;
   if (!read_record()) return false;
   if (num_fields_ != header_.size()) {
+    is_misfit_ = true;
     throw InputError(where(), std::to_string(num_fields_) + " fields",
                      std::to_string(header_.size()) + " as in the header");
   }

@@ -30,6 +30,8 @@ class CsvReader {
 
   /// Goes to the next row; false at the end. Throws InputError naming file and line.
   bool next();
+  /// `next` threw because the row has another number of fields than the header: the rows after it can still be read.
+  [[nodiscard]] bool is_misfit() const { return is_misfit_; }
   /// Of the current row; valid until the next call of `next`.
   [[nodiscard]] std::string_view field(std::size_t column) const { return fields_[column]; }
   /// Where the current row begins, counted from 1.
@@ -53,6 +55,7 @@ class CsvReader {
   std::string repeated_;  ///< a name that stood twice; empty: none
   std::vector<std::string> fields_;
   std::size_t num_fields_ = 0;
+  bool is_misfit_ = false;
   std::size_t line_ = 0, next_line_ = 1;
 };
 

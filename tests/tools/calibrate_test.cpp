@@ -241,5 +241,17 @@ TEST_CASE("durations are read with their unit") {
   CHECK(parse_duration("0.5h", "--budget").in_s() == 1800);
 }
 
+TEST_CASE("a check that judges no row says so") {
+  const TemporaryFolder folder;
+  const std::string table = folder.path() / "gemm.csv";
+  write_file(table,
+             "source,gpu,dtype,op,pass,batch,m,n,k,layout,time_us,timing\n"
+             "x,t4,fp32,bmm,forward,1,1024,1024,1024,row,900,loop\n"
+             "x,k80,fp32,bmm,forward,1,1024,1024,1024,row,900,loop\n");
+  const ProcessResult none = calibrate({"check", "--from", table, "--min-us", "1000"});
+  CHECK(none.exit_code == 1);
+  CHECK(none.out == "No row could be judged\n");
+}
+
 }  // namespace
 }  // namespace tracecast::test

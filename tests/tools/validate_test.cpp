@@ -1,0 +1,263 @@
+#include <doctest/doctest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/base/file.hpp"
+#include "tests/support/data.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace tracecast::test {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string kHeader =
+    "id,gpu,gpus,framework,precision,network,data,phase,batch_per_gpu,samples_per_s\n";
+std::string row(const std::string& id, const std::string& gpu = "k80",
+                const std::string& network = "alexnet", const std::string& batch = "16",
+                const std::string& samples_per_s = "300") {
+  return id + "," + gpu + ",1,pytorch,fp32," + network + ",synthetic,train," + batch + "," +
+         samples_per_s + "\n";
+}
+
+/// A table in a file of its own.
+class Table {
+ public:
+  explicit Table(const std::string& content) : path_(folder_.path() / "mine.csv") {
+    write_file(path_, content);
+  }
+  [[nodiscard]] ProcessResult validate(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> command = {TRACECAST_PROGRAM, "validate", path_.string()};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_process(command, Seconds(60));
+  }
+  [[nodiscard]] Json json(std::vector<std::string> more = {}) const {
+    more.insert(more.end(), {"--format", "json"});
+    return Json::parse(validate(more).out);
+  }
+
+ private:
+  TemporaryFolder folder_;
+  std::filesystem::path path_;
+};
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_SUITE_BEGIN("tools/validate");
+
+TEST_CASE("what selects no row is refused in one line with what there is") {
+  struct Row {
+    const char* what;
+    std::vector<std::string> flags;
+    std::vector<std::string> tells;
+  };
+  const Table table(kHeader + row("a") + row("b", "v100_sxm2_16gb", "vgg16"));
+  const Row rows[] = {
+      {"a GPU that no row has", {"--only", "gpu=nosuch"}, {"gpu=nosuch", "k80", "v100_sxm2_16gb"}},
+      {"a misspelt one", {"--only", "gpu=k8"}, {"gpu=k8", "nearest: k80"}},
+      {"no value", {"--only", "gpu="}, {"gpu=", "k80"}},
+      {"an unknown column", {"--only", "gpuu=k80"}, {"gpuu", "nearest: gpu"}},
+      {"one of two values", {"--only", "gpu=k80", "--only", "gpu=nosuch"}, {"gpu=nosuch"}},
+      {"values of different rows",
+       {"--only", "gpu=k80", "--only", "network=vgg16"},
+       {"gpu=k80, network=vgg16"}},
+  };
+  for (const Row& bad : rows) {
+    CAPTURE(bad.what);
+    for (const char* format : {"text", "json", "csv"}) {
+      std::vector<std::string> flags = bad.flags;
+      flags.insert(flags.end(), {"--format", format});
+      const ProcessResult result = table.validate(flags);
+      CHECK(result.exit_code == 2);
+      CHECK(result.out == "");
+      CHECK(count_lines(result.err) == 1);
+      for (const std::string& word : bad.tells) {
+        CAPTURE(result.err);
+        CHECK(holds(result.err, word));
+      }
+    }
+  }
+  const Table kernels(
+      "source,gpu,dtype,op,pass,batch,m,n,k,layout,time_us,timing\n"
+      "x,t4,fp32,bmm,forward,1,64,64,64,row,100,loop\n");
+  const ProcessResult longer = kernels.validate({"--min-us", "1000"});
+  CHECK(longer.exit_code == 2);
+  CHECK(holds(longer.err, "at most 100"));
+  const ProcessResult empty = Table(kHeader).validate();
+  CHECK(empty.exit_code == 2);
+  CHECK(holds(empty.err, "a header and no rows"));
+}
+
+TEST_CASE("without a row that is predicted there is no mean, and the exit code says no") {
+  const Table table(kHeader + row("a", "nosuch") + row("b", "k80", "newnet"));
+  for (const char* format : {"text", "json", "csv"}) {
+    CAPTURE(format);
+    CHECK(table.validate({"--format", format}).exit_code == 1);
+  }
+  const std::string text = table.validate().out;
+  CHECK(holds(text, "No row could be predicted: 2 skipped"));
+  CHECK(holds(text, "newnet"));
+  CHECK_FALSE(holds(text, "errors, %"));
+  CHECK_FALSE(holds(text, "0.0"));
+  const Json doc = table.json();
+  CHECK(doc["total"]["n"] == 0);
+  CHECK(doc["total"]["skipped"] == 2);
+  for (const char* key : {"mape", "median_ape", "p90_ape", "bias", "coverage90"}) {
+    CAPTURE(key);
+    REQUIRE(doc["total"].contains(key));
+    CHECK(doc["total"][key].is_null());
+  }
+  CHECK(doc["groups"].empty());
+  CHECK(doc["rows"].size() == 2);
+}
+
+TEST_CASE("groups are of rows that were predicted, and no mean is of none") {
+  // One row of real data that cannot be predicted: the group `data=real` has none.
+  const Table table(kHeader + row("a") + row("b", "nosuch"));
+  const Json doc = table.json();
+  REQUIRE(doc["groups"].size() > 0);
+  for (const Json& group : doc["groups"]) {
+    CAPTURE(group.dump());
+    CHECK(group["n"] == 1);
+    CHECK(group["key"] != "nosuch");
+    CHECK(group["mape"].is_number());
+  }
+  CHECK_FALSE(doc["total"].contains("by_data"));
+}
+
+TEST_CASE("a bad cell costs its row: where it is, what stands there, what is expected") {
+  struct Row {
+    const char* what;
+    std::string text;
+    std::vector<std::string> tells;
+  };
+  const Row rows[] = {
+      {"a throughput in words",
+       row("bad", "k80", "alexnet", "16", "fast"),
+       {"mine.csv:3", "samples_per_s", "\"fast\"", "a number above 0"}},
+      {"no throughput", row("bad", "k80", "alexnet", "16", ""), {"mine.csv:3", "samples_per_s"}},
+      {"a batch of zero",
+       row("bad", "k80", "alexnet", "0"),
+       {"mine.csv:3", "batch_per_gpu", "\"0\"", "from 1"}},
+      {"a batch with a unit",
+       row("bad", "k80", "alexnet", "16 images"),
+       {"mine.csv:3", "batch_per_gpu", "\"16 images\""}},
+      {"a cell too few", "bad,k80,1\n", {"mine.csv:3", "3 fields", "10 as in the header"}},
+      {"a cell too many",
+       "bad,k80,1,pytorch,fp32,alexnet,synthetic,train,16,300,fast\n",
+       {"mine.csv:3", "11 fields"}},
+  };
+  for (const Row& bad : rows) {
+    CAPTURE(bad.what);
+    const Table table(kHeader + row("good") + bad.text + row("also good"));
+    const ProcessResult result = table.validate();
+    CHECK(result.exit_code == 0);
+    CHECK(holds(result.out, "2 rows judged, 1 skipped"));
+    const Json doc = table.json();
+    REQUIRE(doc["rows"].size() == 3);
+    CHECK(doc["total"]["n"] == 2);
+    CHECK(doc["total"]["skipped"] == 1);
+    const std::string reason = doc["rows"][1]["skipped"];
+    CAPTURE(reason);
+    for (const std::string& word : bad.tells) CHECK(holds(reason, word));
+    CHECK(doc["rows"][0]["skipped"].is_null());
+    CHECK(doc["rows"][2]["predicted"] == doc["rows"][0]["predicted"]);
+  }
+}
+
+TEST_CASE("a table of bad rows alone is wrong, and many bad rows are told of in a few lines") {
+  std::string bad;
+  for (int i = 0; i < 500; ++i) bad += row("bad", "k80", "alexnet", "16", "fast");
+  const ProcessResult refused = Table(kHeader + bad).validate();
+  CHECK(refused.exit_code == 2);
+  CHECK(count_lines(refused.err) == 1);
+  CHECK(holds(refused.err, "mine.csv:2, samples_per_s"));
+  CHECK(holds(refused.err, "499 rows more"));
+  const ProcessResult text = Table(kHeader + bad + row("good")).validate();
+  CHECK(text.exit_code == 0);
+  CHECK(count_lines(text.out) < 50);
+  CHECK(holds(text.out, "500  malformed"));
+}
+
+TEST_CASE("a table of one's own is told which columns it lacks") {
+  struct Row {
+    const char* what;
+    const char* header;
+    std::vector<std::string> tells;
+  };
+  const Row rows[] = {
+      {"short names",
+       "gpu,network,batch,throughput",
+       {"a header without gpus, framework, precision, phase, batch_per_gpu, samples_per_s",
+        "is \"batch\" the batch_per_gpu?", "columns gpu, gpus, framework"}},
+      {"one column short",
+       "gpu,gpus,framework,precision,network,phase,batch_per_gpu",
+       {"a header without samples_per_s", "whole networks"}},
+      {"a table of kernels",
+       "gpu,op,time_us,m,n,k,batch,dtype",
+       {"without layout, timing", "matrix products"}},
+      {"nothing of ours", "colour,weight", {"without gpu", "validate --help"}},
+  };
+  for (const Row& bad : rows) {
+    CAPTURE(bad.what);
+    const ProcessResult result = Table(std::string(bad.header) + "\n1,2\n").validate();
+    CHECK(result.exit_code == 2);
+    CHECK(count_lines(result.err) == 1);
+    CAPTURE(result.err);
+    for (const std::string& word : bad.tells) CHECK(holds(result.err, word));
+  }
+}
+
+TEST_CASE("the smallest table is shown by the help, and works") {
+  const std::string help = run_process({TRACECAST_PROGRAM, "validate", "--help"}, Seconds(10)).out;
+  const std::size_t begin = help.find("gpu,gpus,framework");
+  REQUIRE(begin != std::string::npos);
+  const Table table(help.substr(begin, help.find("\n\n", begin) - begin) + "\n");
+  const ProcessResult result = table.validate();
+  CHECK(result.exit_code == 0);
+  CHECK(holds(result.out, "2 rows judged, 0 skipped"));
+}
+
+TEST_CASE("tables name GPUs as people and drivers do") {
+  const std::map<std::string, std::string> names = {{"Tesla V100-SXM2-16GB", "v100_sxm2_16gb"},
+                                                    {"V100", "v100_sxm2_16gb"},
+                                                    {"NVIDIA V100-SXM2-16GB", "v100_sxm2_16gb"},
+                                                    {"NVIDIA A100-SXM4-80GB", "a100_sxm4_80gb"},
+                                                    {"A100", "a100_sxm4_80gb"},
+                                                    {"RTX 4090", "rtx4090"},
+                                                    {"NVIDIA GeForce RTX 4090", "rtx4090"},
+                                                    {"GeForce RTX 4070", "rtx4070"},
+                                                    {"RTX-4070", "rtx4070"},
+                                                    {"Quadro RTX 8000", "quadro_rtx8000"}};
+  std::string content = kHeader;
+  for (const auto& [name, id] : names) content += row(name, name) + row(id, id);
+  const Json doc = Table(content).json();
+  REQUIRE(doc["rows"].size() == 2 * names.size());
+  for (std::size_t i = 0; i < doc["rows"].size(); i += 2) {
+    CAPTURE(doc["rows"][i].dump());
+    CHECK(doc["rows"][i]["predicted"].is_number());
+    CHECK(doc["rows"][i]["predicted"] == doc["rows"][i + 1]["predicted"]);
+  }
+}
+
+TEST_CASE("words of a table are understood in capitals") {
+  const Table table(
+      "gpu,gpus,framework,precision,network,phase,batch_per_gpu,samples_per_s\n"
+      "k80,1,pytorch,fp32,resnet50,train,16,50\n"
+      "K80,1,PyTorch,FP32,ResNet-50,Train,16,50\n");
+  const Json rows = table.json()["rows"];
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[1]["predicted"].is_number());
+  CHECK(rows[1]["predicted"] == rows[0]["predicted"]);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast::test
