@@ -1,18 +1,18 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string_view>
 
-struct gzFile_s;
+#include "sim/base/new_file.hpp"
 
 namespace tracecast::traces {
 
 /// Takes bytes in order, in pieces.
 using ByteSink = std::function<void(std::string_view)>;
 
-/// A file written beside its name and renamed over it once whole, so that nobody sees half of it; what is no regular file
-/// is written to as it stands. gzip where the name ends in ".gz". All throw InputError when the place cannot be written;
-/// unless `finish` was called, the destructor leaves nothing behind.
+/// A file made as NewFile makes it, gzip where the name ends in ".gz". All throw InputError when the place cannot be
+/// written; unless `finish` was called, the destructor leaves nothing behind.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);
@@ -21,18 +21,18 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
   void write(std::string_view bytes);
   void finish();
+  /// Bytes written so far, packed ones.
+  [[nodiscard]] std::uint64_t size() const { return file_.size(); }
 
  private:
-  [[noreturn]] void refuse(const char* found) const;
-  void remove_beside() const;
-
-  std::filesystem::path path_, target_, beside_;
-  bool in_place_;
-  gzFile_s* file_;
+  class Packer;
+  NewFile file_;
+  std::unique_ptr<Packer> packer_;  ///< of gzip
 };
 
-/// Writes an OutputFile as `fill` gives its bytes. Throws what `fill` throws, and InputError as above.
-void write_output_file(const std::filesystem::path& path,
-                       const std::function<void(const ByteSink&)>& fill);
+/// Writes an OutputFile as `fill` gives its bytes, and says how many went out. Throws what `fill` throws, and InputError
+/// as above.
+std::uint64_t write_output_file(const std::filesystem::path& path,
+                                const std::function<void(const ByteSink&)>& fill);
 
 }  // namespace tracecast::traces

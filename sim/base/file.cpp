@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "sim/base/error.hpp"
+#include "sim/base/new_file.hpp"
 
 namespace tracecast {
 
@@ -30,45 +31,10 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t most_byte
   return content;
 }
 
-namespace {
-
-/// True when every byte went out.
-bool write_bytes(const std::filesystem::path& path, std::string_view content) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(content.data(), static_cast<std::streamsize>(content.size()));
-  out.close();
-  return !out.fail();
-}
-
-/// True when `path` now holds `content`; else it holds what it held.
-bool replace_file(const std::filesystem::path& path, std::string_view content) {
-  std::filesystem::path beside = path;
-  beside += ".partial";
-  std::error_code error;
-  if (write_bytes(beside, content)) {
-    std::filesystem::rename(beside, path, error);
-    if (!error) return true;
-  }
-  if (std::filesystem::is_regular_file(beside, error)) std::filesystem::remove(beside, error);
-  return false;
-}
-
-}  // namespace
-
 void write_file(const std::filesystem::path& path, std::string_view content) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  bool written = false;
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    written = write_bytes(path, content);
-  } else {
-    const std::filesystem::path target = std::filesystem::canonical(path, error);
-    written = replace_file(error ? path : target, content);
-  }
-  if (!written) {
-    throw InputError(path.string(), "a place that cannot be written",
-                     "a writable folder with room");
-  }
+  NewFile file(path);
+  file.write(content);
+  file.put_in_place();
 }
 
 }  // namespace tracecast

@@ -47,11 +47,11 @@ TEST_CASE("a write that fails leaves the old file and nothing beside it") {
   const test::TemporaryFolder folder;
   const fs::path path = folder.path() / "report.json";
   write_file(path, "old");
-  // A folder in the place of the partial file keeps even root from writing it.
-  fs::create_directory(folder.path() / "report.json.partial");
-  CHECK_THROWS_AS(write_file(path, "new"), InputError);
+  // A folder in the place of the file keeps even root from writing it.
+  fs::create_directory(folder.path() / "folder");
+  CHECK_THROWS_AS(write_file(folder.path() / "folder", "new"), InputError);
+  CHECK(fs::is_directory(folder.path() / "folder"));
   CHECK(read_file(path, kMost) == "old");
-  CHECK(fs::is_directory(folder.path() / "report.json.partial"));
 
   CHECK_THROWS_AS(write_file(folder.path() / "absent" / "file", "new"), InputError);
   CHECK_FALSE(fs::exists(folder.path() / "absent"));
