@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "models/ops.hpp"
+#include "sim/base/foreign_text.hpp"
 
 namespace tracecast {
 namespace {
@@ -13,7 +14,8 @@ namespace {
 void append_tensors(std::string& text, const NetworkGraph& graph, std::span<const TensorId> ids) {
   for (const TensorId id : ids) {
     const Tensor& tensor = graph.tensor(id);
-    fmt::format_to(std::back_inserter(text), " {}[{}]", tensor.name, to_string(tensor.shape));
+    fmt::format_to(std::back_inserter(text), " {}[{}]", printable(tensor.name),
+                   to_string(tensor.shape));
   }
 }
 
@@ -22,18 +24,19 @@ void append_tensors(std::string& text, const NetworkGraph& graph, std::span<cons
 std::string graph_text(const NetworkGraph& graph) {
   std::string text =
       fmt::format("{}, batch {}: {} ops, {} tensors, {} parameters, {:.6g} forward GMAC\n",
-                  graph.name, graph.batch, graph.ops().size(), graph.tensors().size(),
+                  printable(graph.name), graph.batch, graph.ops().size(), graph.tensors().size(),
                   graph.parameter_count(), graph.forward_macs() * 1e-9);
   // Beyond this width one long name would push every line off the screen.
   constexpr std::size_t kWidestName = 40;
   std::size_t width = 0;
   for (const Op& op : graph.ops()) width = std::max(width, std::min(op.name.size(), kWidestName));
   for (const Op& op : graph.ops()) {
-    const std::string_view kind =
-        op.kind == OpKind::Unknown && !op.note.empty() ? op.note : to_string(op.kind);
+    const std::string kind = op.kind == OpKind::Unknown && !op.note.empty()
+                                 ? printable(op.note)
+                                 : std::string(to_string(op.kind));
     const double work = macs(op);
-    fmt::format_to(std::back_inserter(text), "{:<{}}  {:<13}  {:<16}  {:>14} ", op.name, width,
-                   kind, to_string(op.pass),
+    fmt::format_to(std::back_inserter(text), "{:<{}}  {:<13}  {:<16}  {:>14} ", printable(op.name),
+                   width, kind, to_string(op.pass),
                    work > 0 ? fmt::format("{:.6g} MMAC", work * 1e-6) : "-");
     append_tensors(text, graph, op.inputs);
     text += " ->";

@@ -17,6 +17,7 @@
 #include "calibrate/table/measurement_set.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
 #include "tools/subcommand.hpp"
@@ -71,10 +72,10 @@ std::string account_text(const std::vector<TableAccount>& tables, bool all) {
     std::size_t shown = 0;
     for (const RefusedRow& row : t.refused) {
       if (!all && ++shown > kFirst) break;
-      text += fmt::format("{}:{}: {}\n", t.file, row.line, row.reason);
+      text += fmt::format("{}:{}: {}\n", printable(t.file), row.line, printable(row.reason));
     }
     if (!all && t.refused.size() > kFirst) {
-      text += fmt::format("{}: {} more refused; --list-refused names each\n", t.file,
+      text += fmt::format("{}: {} more refused; --list-refused names each\n", printable(t.file),
                           t.refused.size() - kFirst);
     }
   }
@@ -200,7 +201,7 @@ std::string fit_json(const FitResult& fit, const MeasurementSet& sample) {
     json["gpus"].push_back(
         {{"gpu", gpu}, {"arithmetic", board.arithmetic}, {"bandwidth", board.bandwidth}});
   }
-  return json.dump(1) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 std::string check_text(const std::vector<CheckedGroup>& groups) {
@@ -210,7 +211,7 @@ std::string check_text(const std::vector<CheckedGroup>& groups) {
                   "mean%", "med%", "p90%", "bias%", "in90", "+-%");
   std::string last;
   for (const CheckedGroup& g : groups) {
-    if (g.left_out != last) text += g.left_out + "\n";
+    if (g.left_out != last) text += printable(g.left_out) + "\n";
     last = g.left_out;
     const std::string what = g.gpu + " " + g.source + " " + g.group + " " + g.split;
     text += fmt::format("  {} {:>6} {:>6.1f} {:>6.1f} {:>6.1f} {:>+6.1f} {:>4.0f} {:>4.0f}\n",
@@ -226,10 +227,11 @@ std::string check_csv(const std::vector<CheckedGroup>& groups) {
       "left_out,gpu,source,group,split,n,mape,median_ape,p90_ape,bias,coverage90,"
       "half_width90\n";
   for (const CheckedGroup& g : groups) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(g.left_out), g.gpu,
-                        csv_field(g.source), csv_field(g.group), csv_field(g.split), g.errors.n,
-                        g.errors.mape, g.errors.median_ape, g.errors.p90_ape, g.errors.bias,
-                        g.errors.coverage90, g.errors.median_half_width);
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(g.left_out),
+                    csv_field(g.gpu), csv_field(g.source), csv_field(g.group), csv_field(g.split),
+                    g.errors.n, g.errors.mape, g.errors.median_ape, g.errors.p90_ape, g.errors.bias,
+                    g.errors.coverage90, g.errors.median_half_width);
   }
   return text;
 }
@@ -253,7 +255,7 @@ std::string check_json(const std::vector<CheckedGroup>& groups) {
                               {"coverage90", g.errors.coverage90},
                               {"half_width90", g.errors.median_half_width}});
   }
-  return json.dump(1) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 LeaveOut parse_leave_out(const std::string& text) {

@@ -154,7 +154,7 @@ std::string write_profile(const MeasuredTables& measured, const Sources& sources
       "parameters say\n{:<14}{}\n{:14}tracecast predict NETWORK --gpu ID --profile FILE uses it\n",
       "fit", local->rows, 100 * local->mean_before, 100 * local->mean_after,
       100 * local->median_before, 100 * local->median_after, "this board", board.arithmetic,
-      board.bandwidth, "", "profile", places.profile.string(), "");
+      board.bandwidth, "", "profile", printable(places.profile.string()), "");
 }
 
 }  // namespace
@@ -219,7 +219,7 @@ int run_measure(const MeasureOptions& options) {
   const auto tables = collected_tables(plan, journal, gpu.id, device->identity());
   answer += fmt::format("{:<14}{}\n", "tables",
                         wrap(write_tables(tables, places, measured.files), 65, 14));
-  answer += fmt::format("{:<14}{}\n", "in", places.folder.string());
+  answer += fmt::format("{:<14}{}\n", "in", printable(places.folder.string()));
   answer += write_profile(measured, sources, places);
   write_answer(answer);
   return kExitDone;

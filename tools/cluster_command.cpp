@@ -11,6 +11,7 @@
 #include "sim/cluster/collective.hpp"
 #include "sim/cluster/fold.hpp"
 #include "tools/cluster_options.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/version.hpp"
@@ -220,7 +221,7 @@ std::string json(const Cluster& cluster) {
                           {"interval_s", plan.interval.in_s()},
                           {"useful_share", plan.useful_share}};
   }
-  return doc.dump(2) + "\n";
+  return json_text(doc) + "\n";
 }
 
 std::string csv(const Cluster& cluster) {

@@ -14,6 +14,7 @@
 #include "sim/cluster/collective.hpp"
 #include "tools/amounts.hpp"
 #include "tools/cluster_options.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/version.hpp"
@@ -121,7 +122,7 @@ std::string json(const Table& t) {
                             {"channels", row.plan.channels},
                             {"bottleneck", bottleneck(row.plan, t.cluster.fabric)}});
   }
-  return doc.dump(2) + "\n";
+  return json_text(doc) + "\n";
 }
 
 std::string csv(const Table& t) {

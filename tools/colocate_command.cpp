@@ -12,6 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "tools/colocation_job.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/version.hpp"
@@ -117,8 +118,9 @@ double samples_per_s(const Together& all, std::size_t j, Seconds step) {
 
 std::string text_of(const ColocateOptions& options, const Together& all) {
   const Job& first = all.jobs.front();
-  std::string text = fmt::format("{} on {}, {}\n\n", all.jobs.size() == 1 ? "One job" : "Jobs",
-                                 first.gpu.name, options.mps ? "under MPS" : "in time slices");
+  std::string text =
+      fmt::format("{} on {}, {}\n\n", all.jobs.size() == 1 ? "One job" : "Jobs",
+                  printable(first.gpu.name), options.mps ? "under MPS" : "in time slices");
   if (!all.shared.fits) {
     return text + fmt::format("They do not fit: {} of {} GiB of device memory\n",
                               three_digits(all.shared.device_memory.in_bytes() / 0x1p30),
@@ -168,7 +170,7 @@ std::string json_of(const ColocateOptions& options, const Together& all) {
     doc["cpu_speed"] = all.shared.cpu_speed;
     doc["busy_threads"] = all.shared.busy_threads;
   }
-  return doc.dump(2) + '\n';
+  return json_text(doc) + '\n';
 }
 
 std::string csv_of(const ColocateOptions& options, const Together& all) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/replicated_job.hpp"
 #include "tools/report.hpp"
@@ -117,7 +118,7 @@ std::string explain_many_json(const Job& job, const ManyGpus& many, const Source
                          {"launching_s", table.process->launching.in_s()},
                          {"waiting_s", table.process->waiting.in_s()}};
   }
-  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(doc) + '\n';
 }
 
 std::string explain_many_csv(const Job& job, const ManyGpus& many, const Sources& sources) {

@@ -76,8 +76,8 @@ std::string explain_text(const Job& job, const Prediction& prediction) {
       "{} on {}, {}, batch {}\n"
       "Step {} ms, kernels {} ms. k: number of kernels. F/B: FLOP per byte.\n"
       "bnd: what bounds the longest kernel: com(pute), mem(ory), lat(ency).\n\n",
-      fit(job.forward.name, std::min<std::size_t>(job.forward.name.size(), 12)), job.gpu.id,
-      to_string(job.phase), job.options.batch, three_digits(prediction.step_time_s.value * 1e3),
+      fit_within(job.forward.name, 12), job.gpu.id, to_string(job.phase), job.options.batch,
+      three_digits(prediction.step_time_s.value * 1e3),
       three_digits(prediction.timeline.kernel_busy.in_ms()));
   const auto line = [&](std::string_view name, std::string_view pass, std::string_view shape,
                         std::string_view gflop, std::string_view mb, std::string_view intensity,

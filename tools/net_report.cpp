@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tools/amounts.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/version.hpp"
 
@@ -95,7 +96,8 @@ NetResult measure(const NetSetting& setting, const ChannelPath& path) {
 
 std::string net_text(const NetSetting& setting) {
   const PayloadMix& mix = setting.payload;
-  std::string text = fmt::format("Machine    {} = {}\n", setting.machine.id, setting.machine.name);
+  std::string text =
+      fmt::format("Machine    {} = {}\n", setting.machine.id, printable(setting.machine.name));
   text += wrap(fmt::format("Payload    {}: {} buffers of {}, {} or {}{}", to_string(mix.kind),
                            mix.buffers, size_text(mix.small), size_text(mix.medium),
                            size_text(mix.large), setting.serialized ? ", serialised" : ""),
@@ -140,7 +142,7 @@ std::string net_json(const NetSetting& setting) {
                                {"fully_connected_latency_us", r.connected.latency.in_us()},
                                {"fully_connected_mb_per_s", in_mb_per_s(r.connected.throughput)}});
   }
-  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(doc) + '\n';
 }
 
 std::string net_csv(const NetSetting& setting) {

@@ -14,66 +14,59 @@
 namespace tracecast {
 namespace {
 
-/// Columns of UTF-8 text without wide or combining letters.
-std::size_t columns(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
-
-/// The first `count` characters.
-std::string_view head(std::string_view text, std::size_t count) {
-  std::size_t bytes = 0;
-  while (bytes < text.size() && columns(text.substr(0, bytes + 1)) <= count) ++bytes;
-  return text.substr(0, bytes);
+/// Writes to a descriptor; what the system says when it cannot.
+int write_bytes(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
 }
 
 }  // namespace
 
 void write_answer(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EPIPE) {
-      return;
-    } else if (errno != EINTR) {
-      throw InputError("standard output", std::strerror(errno), "a place that can be written");
-    }
-  }
+  const int error = write_bytes(STDOUT_FILENO, printable_page(text));
+  if (error != 0 && error != EPIPE)
+    throw InputError("standard output", std::strerror(error), "a place that can be written");
+}
+
+void refuse_standard_output(std::string_view flag, std::string_view file) {
+  if (file == "-")
+    throw InputError(flag, "\"-\", but standard output holds the answer", "the name of a file");
 }
 
 void say_progress(std::string_view line) {
   if (::isatty(STDERR_FILENO) == 0) return;
-  const std::string text = fmt::format("\r{:<79.79}{}", line, line.empty() ? "\r" : "");
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  write_bytes(STDERR_FILENO, '\r' + fit(line, 79) + (line.empty() ? "\r" : ""));
 }
 
 void say(std::string_view line) {
-  std::string text(line);
-  text += '\n';
   // Nothing can be said about a stderr that cannot be written.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  write_bytes(STDERR_FILENO, printable(line) + '\n');
 }
 
 std::string fit(std::string_view text, std::size_t width) {
-  const std::size_t have = columns(text);
-  if (have <= width) return std::string(text) + std::string(width - have, ' ');
-  if (width < 5) return std::string(head(text, width));
-  const std::size_t front = (width - 2) / 2, back = width - 2 - front;
-  std::string_view tail = text;
-  while (columns(tail) > back) {
-    tail.remove_prefix(1);
-    while (!tail.empty() && (static_cast<unsigned char>(tail.front()) & 0xC0) == 0x80) {
-      tail.remove_prefix(1);
-    }
-  }
-  return std::string(head(text, front)) + ".." + std::string(tail);
+  const std::string kept = fit_within(text, width);
+  return kept + std::string(width - columns(kept), ' ');
 }
 
-std::string cut(std::string_view text, std::size_t width) {
-  if (columns(text) <= width) return std::string(text);
-  std::string_view words = head(text, width - 2);
+std::string fit_within(std::string_view foreign, std::size_t width) {
+  const std::string text = printable(foreign);
+  if (columns(text) <= width) return text;
+  if (width < 5) return std::string(first_columns(text, width));
+  const std::string front = std::string(first_columns(text, (width - 2) / 2)) + "..";
+  return front + std::string(last_columns(text, width - columns(front)));
+}
+
+std::string cut(std::string_view foreign, std::size_t width) {
+  const std::string text = printable(foreign);
+  if (columns(text) <= width) return text;
+  std::string_view words = first_columns(text, width - 2);
   const auto ends_word = [](char c) {
     return std::string_view(" ,;:").find(c) != std::string_view::npos;
   };
@@ -106,7 +99,9 @@ std::string narrow(double value, std::size_t width) {
   return text.size() <= width ? text : fmt::format("{:.0e}", value);
 }
 
-std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
+std::string wrap(std::string_view foreign, std::size_t width, std::size_t indent) {
+  const std::string printed = printable(foreign);
+  std::string_view text = printed;
   std::string result;
   std::size_t column = 0;
   while (!text.empty()) {
@@ -138,16 +133,6 @@ std::string percent(double share) {
 
 double share_of(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-
-std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
 }
 
 }  // namespace tracecast

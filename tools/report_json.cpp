@@ -2,6 +2,7 @@
 
 #include "sim/cost/price.hpp"
 #include "tools/interval_json.hpp"
+#include "tools/json_text.hpp"
 #include "tools/layer_table.hpp"
 #include "tools/report.hpp"
 #include "tools/version.hpp"
@@ -175,7 +176,7 @@ std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice&
   doc["kernel_time_s"] = p.timeline.kernel_busy.in_s();
   doc["kernel_launches"] = p.num_kernels;
   if (with_layers) doc["layers"] = layers_json(job, p);
-  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(doc) + '\n';
 }
 
 }  // namespace tracecast

@@ -5,6 +5,7 @@
 
 #include "tools/amounts.hpp"
 #include "tools/interval_json.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
 
@@ -184,7 +185,7 @@ std::string report_many_json(const Job& job, const ManyGpus& many) {
                                 {"share", part.time.in_s() / many.step_time_s.value}});
   }
   doc["scaling"] = scaling_json(many);
-  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(doc) + '\n';
 }
 
 std::string report_many_csv(const Job& job, const ManyGpus& many) {

@@ -6,6 +6,7 @@
 
 #include "tools/amounts.hpp"
 #include "tools/interval_json.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
 
@@ -131,7 +132,7 @@ std::string report_servers_json(const Job& job, const ServerPrediction& p) {
                                 {"share", 1 - longer}});
   }
   doc["parameter_servers"] = servers_json(p);
-  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(doc) + '\n';
 }
 
 std::string report_servers_csv(const Job& job, const ServerPrediction& p) {

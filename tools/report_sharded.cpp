@@ -6,6 +6,7 @@
 
 #include "tools/amounts.hpp"
 #include "tools/interval_json.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/transformer_options.hpp"
 #include "tools/version.hpp"
@@ -163,7 +164,7 @@ std::string report_sharded_json(const ShardedJob& job) {
         {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
   }
   json["version"] = TRACECAST_VERSION;
-  return json.dump(2) + '\n';
+  return json_text(json) + '\n';
 }
 
 std::string report_sharded_csv(const ShardedJob& job) {

@@ -8,6 +8,7 @@
 
 #include "hwspecs/gpu_base.hpp"
 #include "sim/base/text.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/version.hpp"
 
@@ -22,7 +23,7 @@ constexpr std::size_t kWidth = 80;
 /// Counts as they are, other numbers in three digits, words as they are.
 std::string short_form(const std::string& cell, std::size_t width) {
   const auto number = parse_double(cell);
-  return number && !parse_integer(cell) ? narrow(*number, width) : cell;
+  return number && !parse_integer(cell) ? narrow(*number, width) : printable(cell);
 }
 
 std::string list_text(const SpecList& list) {
@@ -52,9 +53,7 @@ Json value_json(const std::string& text) {
   return text;
 }
 
-std::string finish(const Json& doc) {
-  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
-}
+std::string finish(const Json& doc) { return json_text(doc) + '\n'; }
 
 std::string list_json(const SpecList& list) {
   Json doc;
@@ -85,7 +84,7 @@ std::string list_csv(const SpecList& list) {
 }
 
 std::string spec_text(const SpecIdentity& spec) {
-  std::string text = fmt::format("{}: {}\n", spec.id, spec.name);
+  std::string text = fmt::format("{}: {}\n", spec.id, printable(spec.name));
   if (!spec.aliases.empty()) {
     text += "also called " + wrap(fmt::format("{}", fmt::join(spec.aliases, ", ")), 68, 12) + '\n';
   }
@@ -102,9 +101,10 @@ std::string spec_text(const SpecIdentity& spec) {
   text += '\n';
   for (const SpecValue& value : spec.values) {
     const std::string source = value.source + (inherited_from(value).empty() ? "" : " (inherited)");
-    const std::size_t room = kWidth - width - value_width - 4;
-    text += fmt::format("{}  {}  {}\n", fit(value.field, width), fit(value.value, value_width),
-                        fit(source, std::min(source.size(), room)));
+    const std::string line = fmt::format("{}  {}  {}", fit(value.field, width),
+                                         fit(value.value, value_width), source);
+    text += fit_within(line, kWidth) + '
+';
   }
   text += "\nSources\n";
   for (const SpecSource& source : spec.sources) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/study.hpp"
 #include "tools/subcommand.hpp"
@@ -33,7 +34,7 @@ std::string list_studies(const std::string& format) {
                                 {"question", study.question},
                                 {"rows", study.rows.size()}});
     }
-    return doc.dump(2) + '\n';
+    return json_text(doc) + '\n';
   }
   std::string text = format == "csv" ? "id,rows,title\n" : "id        rows  title\n";
   for (const Study& study : studies()) {

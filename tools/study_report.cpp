@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/study.hpp"
 #include "tools/version.hpp"
@@ -83,7 +84,7 @@ std::string study_json(const Study& study, const std::vector<StudyResult>& resul
   }
   doc["rows_agreeing"] = std::count_if(results.begin(), results.end(),
                                        [](const StudyResult& result) { return result.agrees; });
-  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(doc) + '\n';
 }
 
 std::string study_csv(const Study& study, const std::vector<StudyResult>& results) {

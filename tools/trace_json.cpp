@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/trace_report.hpp"
 #include "tools/version.hpp"
@@ -197,7 +198,7 @@ std::string trace_json(const TraceReport& report, const std::vector<TraceFile>& 
     }
   }
   // Names come from the file and may be no UTF-8.
-  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(doc) + '\n';
 }
 
 std::string trace_csv(const TraceReport& report) {

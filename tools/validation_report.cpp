@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "calibrate/table/error_statistics.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/validation.hpp"
 #include "tools/version.hpp"
@@ -174,8 +175,7 @@ bool is_judged(const Validation& validation) {
 }
 
 std::string validation_text(const Validation& v) {
-  std::string text = fmt::format(
-      "{}: {}, unit {}\n", fit(v.file, std::min<std::size_t>(v.file.size(), 40)), v.table, v.unit);
+  std::string text = fmt::format("{}: {}, unit {}\n", fit_within(v.file, 40), v.table, v.unit);
   if (!v.convention.empty()) text += wrap(v.convention, 80, 0) + '\n';
   text += '\n';
   const ErrorStatistics all = total(v);
@@ -243,7 +243,7 @@ std::string validation_json(const Validation& v) {
   head["convention"] = v.convention;
   head["only"] = v.selection;
   // Rows go out one by one: a document of 100,000 rows as one tree would take hundreds of megabytes.
-  std::string text = head.dump(2, ' ', false, Json::error_handler_t::replace);
+  std::string text = json_text(head);
   text.erase(text.size() - 2);  // "\n}"
   text += ",\n  \"rows\": [";
   bool first = true;
@@ -268,7 +268,7 @@ std::string validation_json(const Validation& v) {
                     {"skipped", row.skipped}});
     }
     text += first ? "\n    " : ",\n    ";
-    text += entry.dump(-1, ' ', false, Json::error_handler_t::replace);
+    text += json_text(entry, -1);
     first = false;
   }
   text += "\n  ],\n  \"groups\": ";
@@ -279,7 +279,7 @@ std::string validation_json(const Validation& v) {
     entry.update(to_json(g.statistics));
     groups.push_back(std::move(entry));
   }
-  text += groups.dump(-1, ' ', false, Json::error_handler_t::replace) + ",\n  \"total\": ";
+  text += json_text(groups, -1) + ",\n  \"total\": ";
   const ErrorStatistics all = total(v);
   Json sum{{"n", all.n}, {"skipped", num_skipped(v)}, {"fitted", num_fitted(v)}};
   sum.update(to_json(all));
@@ -294,10 +294,10 @@ std::string validation_json(const Validation& v) {
     part.update(to_json(s));
     sum["out_of_reach"].push_back(std::move(part));
   }
-  text += sum.dump() + ",\n  \"skipped_reasons\": ";
+  text += json_text(sum, -1) + ",\n  \"skipped_reasons\": ";
   Json reasons = Json::array();
   for (const auto& [reason, n] : skipped(v)) reasons.push_back({{"reason", reason}, {"n", n}});
-  return text + reasons.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n}\n";
+  return text + json_text(reasons, -1) + "\n}\n";
 }
 
 std::string validation_csv(const Validation& v) {

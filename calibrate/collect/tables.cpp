@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "sim/base/foreign_text.hpp"
+
 namespace tracecast::calibrate {
 namespace {
 
@@ -27,16 +29,6 @@ struct Kind {
   std::string_view file;
   std::string_view sizes, rates;  ///< column names
 };
-
-std::string csv_text(std::string_view text) {
-  if (text.find_first_of(",\"") == std::string_view::npos) return std::string(text);
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"') result += '"';
-    result += c;
-  }
-  return result + '"';
-}
 
 std::string_view pass_name(Pass pass) {
   switch (pass) {
@@ -66,7 +58,7 @@ struct RowMaker {
   [[nodiscard]] std::string gbps() const {
     return fmt::format("{:.4g}", work_of(experiment).bytes.in_bytes() / timed.time.in_s() * 1e-9);
   }
-  [[nodiscard]] std::string kernel() const { return csv_text(timed.kernel_name); }
+  [[nodiscard]] std::string kernel() const { return csv_field(timed.kernel_name); }
 
   Row operator()(const ProductShape& s) const {
     return {.op = s.batch > 1 ? "bmm" : "gemm",

@@ -10,7 +10,7 @@ namespace tracecast {
 class InputError : public std::runtime_error {
  public:
   /// `where`: "file:line", "file, byte 123" or a key path such as "--batch".
-  /// Line breaks and control characters in any part are replaced, so that one error is one line.
+  /// Line breaks and control characters in any part are escaped, so that one error is one line.
   InputError(std::string_view where, std::string_view found, std::string_view expected);
   /// The same error seen from further out: "WHERE: " goes before its line.
   InputError(std::string_view where, const InputError& inner);

@@ -220,11 +220,17 @@ TEST_CASE("numbers are short and honest") {
 TEST_CASE("text is cut in the middle and broken at blanks") {
   CHECK(fit("abc", 5) == "abc  ");
   CHECK(fit("abcdefghij", 7) == "ab..hij");
+  CHECK(fit("配列配列配列", 9) == "配..配列 ");
+  CHECK(columns(fit("größe größe größe", 9)) == 9);
+  CHECK(fit("a\nb\x1b", 12) == "a\\x0ab\\x1b  ");
+  CHECK(fit_within("abcdefghij", 7) == "ab..hij");
+  CHECK(fit_within("abc", 7) == "abc");
   CHECK(cut("one two, three", 14) == "one two, three");
   CHECK(cut("one two, three", 13) == "one two..");
   CHECK(cut("one two, three", 9) == "one two..");
   CHECK(cut("one two, three", 8) == "one..");
   CHECK(wrap("one two three", 7, 2) == "one two\n  three");
+  CHECK(wrap("one\ntwo", 20, 2) == "one\\x0atwo");
   CHECK(bar(0.5, 4) == "██");
   CHECK(bar(0.125, 4) == "▌");
   CHECK(bar(7.0, 2) == "██");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/base/foreign_text.hpp"
 #include "traces/chakra/chakra.pb.h"
 #include "traces/classify.hpp"
 #include "traces/ranks/collective_kernels.hpp"
@@ -119,14 +120,14 @@ void write_nodes(const Trace& trace, MessageWriter& to) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Node node;
     node.set_id(nodes.id[i]);
-    node.set_name(std::string(trace[nodes.name[i]]));
+    node.set_name(as_utf8(trace[nodes.name[i]]));
     node.set_type(node_type(nodes.kind[i]));
     const std::size_t end =
         i + 1 < nodes.size() ? nodes.first_dependency[i + 1] : nodes.dependency.size();
     for (std::size_t at = nodes.first_dependency[i]; at < end; ++at)
       node.add_data_deps(nodes.dependency[at]);
     const auto set = [&](NameId text, auto member) {
-      if (text.index != 0) (node.mutable_inputs()->*member)(std::string(trace[text]));
+      if (text.index != 0) (node.mutable_inputs()->*member)(as_utf8(trace[text]));
     };
     using Operands = tracecast::chakra::Operands;
     set(nodes.dims[i], &Operands::set_shapes<std::string>);
@@ -203,7 +204,7 @@ class ProgramWriter {
   Node node_of(std::uint32_t number) {
     const ReplayTask& task = build_.program.tasks[number];
     Node node;
-    node.set_name(build_.program.names[task.name]);
+    node.set_name(as_utf8(build_.program.names[task.name]));
     node.set_type(node_type(NodeKind::Compute));
     set_side(node, is_on_gpu(task.work));
     set_duration(node, task.duration_ns);
@@ -230,9 +231,9 @@ class ProgramWriter {
     const std::uint32_t op =
         launches_.op_of(trace_.kernels.op[kernel], trace_.kernels.correlation[kernel]);
     if (op != kNone) {
-      node.mutable_inputs()->set_shapes(std::string(trace_[trace_.ops.dims[op]]));
-      node.mutable_inputs()->set_types(std::string(trace_[trace_.ops.types[op]]));
-      node.mutable_inputs()->set_values(std::string(trace_[trace_.ops.values[op]]));
+      node.mutable_inputs()->set_shapes(as_utf8(trace_[trace_.ops.dims[op]]));
+      node.mutable_inputs()->set_types(as_utf8(trace_[trace_.ops.types[op]]));
+      node.mutable_inputs()->set_values(as_utf8(trace_[trace_.ops.values[op]]));
     }
     if (collective_of_kernel_[kernel] == kNone) return;
     const CollectiveKernel& collective = collectives_[collective_of_kernel_[kernel]];

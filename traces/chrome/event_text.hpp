@@ -9,9 +9,6 @@
 /// What the writers of Chrome trace events share (also cupti/).
 namespace tracecast::traces::chrome {
 
-/// Text in quotes as JSON wants it; bytes that are no UTF-8 stay what they are.
-[[nodiscard]] std::string json_text(std::string_view text);
-
 /// A growing text that goes to the sink a megabyte at a time.
 class EventText {
  public:

@@ -1,45 +1,22 @@
 #include "traces/chrome/recording_writer.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <vector>
 
+#include "sim/base/foreign_text.hpp"
 #include "traces/chrome/event_text.hpp"
 
 namespace tracecast::traces {
 namespace {
 
 using chrome::EventText;
-using chrome::json_text;
 
-/// Whether a text can stand in JSON as it is: a list with balanced brackets and nothing but values in it.
-bool is_json_list(std::string_view text) {
-  if (!text.starts_with('[') || !text.ends_with(']')) return false;
-  std::string open;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') {
-        ++i;
-      } else if (c == '"') {
-        quoted = false;
-      }
-      continue;
-    }
-    if (open.empty() && i > 0) return false;
-    if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      open += c;
-    } else if (c == ']' || c == '}') {
-      if (open.empty() || open.back() != (c == ']' ? '[' : '{')) return false;
-      open.pop_back();
-    } else if (std::string_view("0123456789+-.,: eEtrufalsn").find(c) == std::string_view::npos) {
-      return false;
-    }
-  }
-  return open.empty() && !quoted;
+/// A list as it is, anything else quoted.
+std::string list_text(std::string_view text) {
+  const bool is_list = text.starts_with('[') && nlohmann::json::accept(text);
+  return is_list ? printable_page(text) : json_quoted(text);
 }
 
 /// A number as it is, anything else quoted.
@@ -48,7 +25,7 @@ std::string id_text(std::string_view text) {
   const bool is_number = !digits.empty() && digits.size() < 16 &&
                          digits.find_first_not_of("0123456789") == std::string_view::npos &&
                          (digits.size() == 1 || digits[0] != '0');
-  return is_number ? std::string(text) : json_text(text);
+  return is_number ? std::string(text) : json_quoted(text);
 }
 
 /// As the profiler names copies: what is read back from the name.
@@ -144,7 +121,7 @@ class RecordingText {
       text_ += is_first ? "{\"id\":" : ",{\"id\":";
       is_first = false;
       text_.number(device.id);
-      text_ += ",\"name\":" + json_text(device.name);
+      text_ += ",\"name\":" + json_quoted(device.name);
       member("totalGlobalMem", static_cast<std::int64_t>(device.memory_bytes));
       member("computeMajor", device.compute_major);
       member("computeMinor", device.compute_minor);
@@ -207,8 +184,10 @@ class RecordingText {
   }
   void list(std::string_view name, NameId id) {
     if (id.index == 0) return;
-    const std::string_view text = trace_[id];
-    argument(name, is_json_list(text) ? std::string(text) : json_text(text));
+    if (lists_.size() < trace_.names.size()) lists_.resize(trace_.names.size());
+    std::string& list = lists_[id.index];
+    if (list.empty()) list = list_text(trace_[id]);
+    argument(name, list);
   }
   void extent(std::string_view name, const std::array<std::uint32_t, 3>& sizes) {
     argument(name, "[" + std::to_string(sizes[0]) + "," + std::to_string(sizes[1]) + "," +
@@ -235,7 +214,7 @@ class RecordingText {
   const std::string& quoted(NameId id) {
     if (names_.size() < trace_.names.size()) names_.resize(trace_.names.size());
     std::string& name = names_[id.index];
-    if (name.empty()) name = json_text(trace_[id]);
+    if (name.empty()) name = json_quoted(trace_[id]);
     return name;
   }
 
@@ -260,8 +239,8 @@ class RecordingText {
   void write_copies() {
     const Copies& c = trace_.copies;
     for (std::size_t i = 0; i < c.size(); ++i) {
-      begin("gpu_memcpy", json_text(copy_name(c.kind[i], c.memory[i])), streams_[c.stream[i].index],
-            c.span[i]);
+      begin("gpu_memcpy", json_quoted(copy_name(c.kind[i], c.memory[i])),
+            streams_[c.stream[i].index], c.span[i]);
       stream(c.stream[i]);
       ids(c.op[i], c.correlation[i]);
       known("bytes", static_cast<std::int64_t>(c.bytes[i]));
@@ -289,7 +268,7 @@ class RecordingText {
   void write_syncs() {
     const Syncs& s = trace_.syncs;
     for (std::size_t i = 0; i < s.size(); ++i) {
-      const std::string name = json_text(sync_name(s.kind[i]));
+      const std::string name = json_quoted(sync_name(s.kind[i]));
       begin("cuda_sync", name,
             ",\"pid\":\"synchronisation\",\"tid\":" + std::to_string(s.stream[i]), s.span[i]);
       argument("cuda_sync_kind", name);
@@ -381,7 +360,7 @@ class RecordingText {
 
   const Trace& trace_;
   std::vector<std::string> threads_, streams_;  ///< "pid" and "tid" of each
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, lists_;      ///< as JSON, made when first met
   std::unordered_map<std::uint32_t, std::uint32_t> of_kernels_;
   std::vector<std::uint32_t> of_ops_;
   EventText text_;

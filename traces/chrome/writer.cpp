@@ -3,13 +3,13 @@
 #include <string>
 
 #include "sim/base/error.hpp"
+#include "sim/base/foreign_text.hpp"
 #include "traces/chrome/event_text.hpp"
 
 namespace tracecast::traces {
 namespace {
 
 using chrome::EventText;
-using chrome::json_text;
 
 constexpr std::int64_t kHostProcess = 1'000'000, kLinkProcess = 1'000'001;
 
@@ -36,7 +36,7 @@ std::string_view category(SliceKind kind) {
 class Writer {
  public:
   Writer(const Timeline& timeline, const ByteSink& sink) : timeline_(timeline), text_(sink) {
-    for (const std::string& name : timeline.names) names_.push_back(json_text(name));
+    for (const std::string& name : timeline.names) names_.push_back(json_quoted(name));
     for (const TimelineTrack& track : timeline.tracks) {
       std::string place = ",\"pid\":" + std::to_string(process(track));
       place += ",\"tid\":" + std::to_string(track.number);
@@ -71,7 +71,7 @@ class Writer {
     }
     if (timeline_.gpu.empty() || devices > 65'536) return;
     text_ += "\"deviceProperties\":[";
-    const std::string name = json_text(timeline_.gpu);
+    const std::string name = json_quoted(timeline_.gpu);
     for (std::int64_t i = 0; i < devices; ++i) {
       text_ += (i > 0 ? ",{\"id\":" : "{\"id\":") + std::to_string(i) + ",\"name\":" + name + "}";
     }
@@ -90,9 +90,9 @@ class Writer {
              std::to_string(track.number);
     }
     text_.begin_event("{\"ph\":\"M\",\"name\":\"process_name\"");
-    text_ += place + ",\"args\":{\"name\":" + json_text(owner) + "}}";
+    text_ += place + ",\"args\":{\"name\":" + json_quoted(owner) + "}}";
     text_.begin_event("{\"ph\":\"M\",\"name\":\"thread_name\"");
-    text_ += place + ",\"args\":{\"name\":" + json_text(name) + "}}";
+    text_ += place + ",\"args\":{\"name\":" + json_quoted(name) + "}}";
   }
 
   void write_slice(const TimelineSlice& slice) {

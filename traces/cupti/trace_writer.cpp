@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "sim/base/error.hpp"
+#include "sim/base/foreign_text.hpp"
 #include "traces/chrome/event_text.hpp"
 #include "traces/cupti/cupti_api.hpp"
 #include "traces/cupti/recorded_process.hpp"
@@ -15,8 +16,6 @@
 
 namespace tracecast::traces::cupti {
 namespace {
-
-using chrome::json_text;
 
 constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
 constexpr std::uint32_t kNone = 0xFFFFFFFF;
@@ -31,30 +30,6 @@ std::string demangled(std::string_view name) {
   const std::unique_ptr<char, decltype(&std::free)> plain(
       abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status), &std::free);
   return status == 0 && plain ? plain.get() : std::string(name);
-}
-
-/// JSON is UTF-8; a program may name its ranges otherwise. What is not UTF-8
-/// gives '?' for each byte beyond ASCII. Source: RFC 3629, section 3, but for
-/// overlong forms and surrogates, which readers accept.
-std::string as_utf8(std::string text) {
-  std::size_t follow = 0;
-  bool is_valid = true;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte & 0xC0) == 0x80) {
-      is_valid &= follow > 0;
-      follow -= follow > 0 ? 1 : 0;
-      continue;
-    }
-    is_valid &= follow == 0 && byte < 0xF8;
-    follow = byte >= 0xF0 ? 3 : byte >= 0xE0 ? 2 : byte >= 0xC0 ? 1 : 0;
-  }
-  if (!is_valid || follow > 0) {
-    std::replace_if(
-        text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; },
-        '?');
-  }
-  return text;
 }
 
 /// "cudaLaunchKernel" of "cudaLaunchKernel_ptsz_v7000": kinds of default stream
@@ -143,7 +118,7 @@ class TraceWriter {
              (process_.is_by_events ? "CUDA events" : "CUPTI") + "\",\"lost\":{";
     const char* separator = "";
     for (const auto& [what, count] : process_.losses) {
-      text_ += separator + json_text(what) + ':' + std::to_string(count);
+      text_ += separator + json_quoted(what) + ':' + std::to_string(count);
       separator = ",";
     }
     text_ += process_.is_cut_short ? "},\"cutShort\":true}" : "},\"cutShort\":false}";
@@ -183,7 +158,7 @@ class TraceWriter {
   void add_name(std::uint32_t id, std::string_view text) {
     Name& name = names_[id];
     name.plain = as_utf8(demangled(text));
-    name.json = json_text(name.plain);
+    name.json = json_quoted(name.plain);
   }
 
   void number(std::int64_t value) {
@@ -292,7 +267,7 @@ class TraceWriter {
 
   void write_call(const CallRecord& call) {
     begin_stretch(call.is_driver != 0 ? "cuda_driver" : "cuda_runtime",
-                  json_text(plain_call(names_[call.name].plain)), process_.pid, call.thread,
+                  json_quoted(plain_call(names_[call.name].plain)), process_.pid, call.thread,
                   call.begin, call.end);
     argument(",\"args\":{\"correlation\":", call.correlation);
     text_ += "}}";
@@ -301,10 +276,10 @@ class TraceWriter {
   void write_sync(const SyncRecord& sync) {
     const std::string_view name = sync_text(sync.type);
     const std::int64_t stream = sync.stream == kNone ? -1 : std::int64_t{sync.stream};
-    begin_stretch("cuda_sync", json_text(name), process_.pid, stream, sync.begin, sync.end);
+    begin_stretch("cuda_sync", json_quoted(name), process_.pid, stream, sync.begin, sync.end);
     argument(",\"args\":{\"correlation\":", sync.correlation);
     argument(",\"stream\":", stream);
-    text_ += ",\"cuda_sync_kind\":" + json_text(name);
+    text_ += ",\"cuda_sync_kind\":" + json_quoted(name);
     if (sync.event != kNone) {
       argument(",\"wait_on_cuda_event_id\":", sync.event);
       if (const RecordedProcess::EventUse* use = last_use(sync)) {
@@ -346,7 +321,7 @@ class TraceWriter {
   }
 
   void write_overhead(const OverheadRecord& overhead) {
-    begin_stretch("overhead", json_text(overhead_text(overhead.kind)), process_.pid,
+    begin_stretch("overhead", json_quoted(overhead_text(overhead.kind)), process_.pid,
                   overhead.thread, overhead.begin, overhead.end);
     text_ += '}';
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/base/foreign_text.hpp"
 #include "traces/perfetto/perfetto.pb.h"
 
 namespace tracecast::traces {
@@ -90,7 +91,7 @@ class Writer {
     const auto add = [](auto* list, std::uint64_t id, std::string_view text) {
       perfetto::InternedText& entry = *list->Add();
       entry.set_iid(id);
-      entry.set_name(std::string(text));
+      entry.set_name(as_utf8(text));
     };
     for (std::size_t i = 0; i < timeline_.names.size(); ++i)
       add(data.mutable_event_names(), i + 1, timeline_.names[i]);
@@ -120,7 +121,7 @@ class Writer {
       name = "GPU " + std::to_string(device);
       if (!timeline_.gpu.empty()) name += ": " + timeline_.gpu;
     }
-    descriptor.mutable_process()->set_process_name(name);
+    descriptor.mutable_process()->set_process_name(as_utf8(name));
     put(packet);
     return at->second;
   }
@@ -169,7 +170,7 @@ class Writer {
       packet.set_trusted_packet_sequence_id(kSequence);
       perfetto::TrackDescriptor& descriptor = *packet.mutable_track_descriptor();
       descriptor.set_uuid(next_track_);
-      descriptor.set_name(name);
+      descriptor.set_name(as_utf8(name));
       descriptor.set_parent_uuid(process);
       put(packet);
       write_lane(lane, next_track_++);
