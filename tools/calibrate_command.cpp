@@ -6,6 +6,7 @@
 #include "tools/calibrate_fit.hpp"
 #include "tools/calibrate_measure.hpp"
 #include "tools/calibrate_plan.hpp"
+#include "tools/output.hpp"
 #include "tools/subcommand.hpp"
 
 namespace tracecast {
@@ -98,6 +99,7 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
       return;
     }
     fit->out = measure->out;
+    refuse_standard_output("--out", fit->out);
     fit->sources = measure->sources;
     exit_code = run_fit(*fit);
   });

@@ -11,8 +11,10 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "tools/amounts.hpp"
+#include "tools/json_text.hpp"
 #include "tools/network_summary.hpp"
 #include "tools/output.hpp"
+#include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/version.hpp"
 
@@ -121,7 +123,7 @@ std::string kinds_text(const NetworkSummary& summary) {
 
 std::string show_text(const NetworkSummary& summary, const ZooEntry* entry) {
   std::string text = entry != nullptr ? fmt::format("{}: {}\n\n", entry->name, entry->title)
-                                      : fmt::format("{}\n\n", summary.name);
+                                      : fmt::format("{}\n\n", printable(summary.name));
   const auto line = [&](std::string_view name, const std::string& value) {
     text += fmt::format("{:<15}{}\n", name, wrap(value, 65, 15));
   };
@@ -188,7 +190,7 @@ std::string to_json(const std::vector<ListedNetwork>& networks,
   for (const ListedNetwork& n : networks)
     doc["networks"].push_back(summary_json(n.summary, n.entry));
   doc["not_at_this_size"] = not_at_this_size;
-  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(doc) + '\n';
 }
 
 std::string to_csv(const std::vector<ListedNetwork>& networks) {
@@ -250,6 +252,8 @@ void add_networks_command(CLI::App& app, int& exit_code) {
   verb->add_option("--seq-len", options->sizes.seq_len, "Tokens per sample")->type_name("L");
   add_format_option(*verb, options->format);
   verb->callback([options, &exit_code] {
+    StandardInput input;
+    input.resolve(options->name);
     write_answer(answer(*options));
     exit_code = kExitDone;
   });

@@ -13,6 +13,7 @@
 #include "tools/output.hpp"
 #include "tools/report.hpp"
 #include "tools/server_command.hpp"
+#include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/transformer_options.hpp"
 #include "traces/chrome/writer.hpp"
@@ -131,7 +132,10 @@ int predict_layers_shared(const PredictOptions& options, const Sources& sources)
   return sharded.prediction.memory.fits() ? kExitDone : kExitNo;
 }
 
-int predict_command(const PredictOptions& options) {
+int predict_command(PredictOptions& options) {
+  refuse_standard_output("--trace", options.trace);
+  StandardInput input;
+  input.resolve(options.job.network);
   if (!options.dump.empty() && options.format != "text") {
     throw InputError("--dump", "--format " + options.format, "--format text: a dump is text");
   }
@@ -174,7 +178,9 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<PredictOptions>();
   JobOptions& job = options->job;
   CLI::App* verb = app.add_subcommand("predict", "Predict speed, memory and power of a network");
-  verb->add_option("network", job.network, "Zoo name (see `networks`) or path to an .onnx file")
+  verb->add_option("network", job.network,
+                   "Zoo name (see `networks`), path to an .onnx file, or - for such a file on "
+                   "standard input")
       ->required()
       ->type_name("NETWORK");
   verb->add_option("--gpu", job.gpu,

@@ -11,6 +11,7 @@
 #include "sim/base/text.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
+#include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/trace_convert.hpp"
 #include "tools/trace_diff.hpp"
@@ -79,7 +80,9 @@ bool has_damage(const traces::Summary& summary) {
   return false;
 }
 
-int print_summary(const SummaryOptions& options) {
+int print_summary(SummaryOptions& options) {
+  StandardInput input;
+  for (std::string& file : options.files) input.resolve(file);
   const std::vector<std::filesystem::path> paths(options.files.begin(), options.files.end());
   const TraceReport report = summarize_files(paths, options);
   if (options.format == "json") {
@@ -107,10 +110,11 @@ void add_trace_command(CLI::App& app, int& exit_code) {
   CLI::App* summary =
       verb->add_subcommand("summary", "Say where the time of a recorded profile goes");
   summary
-      ->add_option("file", options->files,
-                   "Profile: PyTorch Kineto or execution trace, Chakra, nvprof log, Nsight Systems "
-                   "SQLite, .tctrace; plain, gzip, or a tar archive of several ranks. Several "
-                   "files, or a folder, are the ranks of one job")
+      ->add_option(
+          "file", options->files,
+          "Profile: PyTorch Kineto or execution trace, Chakra, nvprof log, Nsight Systems "
+          "SQLite, .tctrace; plain, gzip, or a tar archive of several ranks; - is standard "
+          "input. Several files, or a folder, are the ranks of one job")
       ->type_name("FILE")
       ->required();
   add_format_option(*summary, options->format);

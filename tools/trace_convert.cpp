@@ -1,6 +1,7 @@
 #include "tools/trace_convert.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "sim/base/error.hpp"
 #include "tools/output.hpp"
+#include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "traces/chakra/writer.hpp"
 #include "traces/chrome/recording_writer.hpp"
@@ -35,12 +37,13 @@ struct Target {
   bool one_rank;    ///< a file holds one process
   bool needs_time;  ///< records without a begin cannot be written
   bool has_nodes;   ///< holds graph nodes
+  bool is_binary;
 };
 constexpr Target kTargets[] = {
-    {"perfetto", ".pftrace", false, true, false},
-    {"chrome", ".json", true, true, false},
-    {"chakra", ".et", true, true, true},
-    {"tracecast", ".tctrace", false, false, true},
+    {"perfetto", ".pftrace", false, true, false, true},
+    {"chrome", ".json", true, true, false, false},
+    {"chakra", ".et", true, true, true, true},
+    {"tracecast", ".tctrace", false, false, true, true},
 };
 
 const Target& find_target(const std::string& name) {
@@ -50,9 +53,10 @@ const Target& find_target(const std::string& name) {
   throw InputError("--to", name, "perfetto, chrome, chakra or tracecast");
 }
 
-/// The recording's name with another ending, in the current folder.
+/// The recording's name with another ending, in the current folder; standard output for standard input.
 std::string output_name(const ConvertCommand& command, const Target& target) {
   if (!command.out.empty()) return command.out;
+  if (command.file == "-") return "-";
   std::string name = fs::path(command.file).filename().string();
   for (const char* ending : {".gz", ".tgz", ".tar", ".json", ".sqlite", ".csv", ".txt", ".log",
                              ".et", ".tctrace", ".pftrace"}) {
@@ -118,16 +122,21 @@ std::vector<std::string> losses(const traces::Trace& t, const Target& target) {
   return list;
 }
 
-int convert(const ConvertCommand& command) {
+int convert(ConvertCommand& command) {
   const Target& target = find_target(command.to);
+  const std::string out = output_name(command, target);
+  if (out == "-" && target.is_binary && ::isatty(STDOUT_FILENO) != 0)
+    throw InputError("--out", "a terminal",
+                     fmt::format("a file or a pipe: {} is binary", command.to));
+  StandardInput input;
+  input.resolve(command.file);
   traces::Recording recording = traces::read_recording(command.file);
   choose(recording, command, target);
-  const std::string out = output_name(command, target);
   std::error_code error;
   traces::ChakraLosses chakra;
   if (fs::equivalent(out, command.file, error))
     throw InputError("--out", out, "another file than the one that is read");
-  traces::write_output_file(out, [&](const traces::ByteSink& sink) {
+  const std::uint64_t bytes = traces::write_output_file(out, [&](const traces::ByteSink& sink) {
     if (command.to == "tracecast") return traces::write_records(recording, sink);
     if (command.to == "chakra") {
       chakra = traces::write_chakra(recording.traces.front(), traces::KernelNames::builtin(), sink);
@@ -139,8 +148,7 @@ int convert(const ConvertCommand& command) {
     }
     traces::write_chrome_recording(recording.traces.front(), sink);
   });
-  say(fmt::format("wrote {} ({:.1f} MB)", out,
-                  static_cast<double>(fs::file_size(out, error)) / 1e6));
+  if (out != "-") say(fmt::format("wrote {} ({:.1f} MB)", out, static_cast<double>(bytes) / 1e6));
   for (const std::string& loss : losses(recording.traces.front(), target))
     say("not in it: " + loss);
   if (chakra.lag_ns > 0)
@@ -157,7 +165,7 @@ int convert(const ConvertCommand& command) {
 void add_trace_convert(CLI::App& trace, int& exit_code) {
   auto command = std::make_shared<ConvertCommand>();
   CLI::App* verb = trace.add_subcommand("convert", "Write a recorded profile in another format");
-  verb->add_option("file", command->file, "Recorded profile, as for summary")
+  verb->add_option("file", command->file, "Recorded profile, as for summary; - is standard input")
       ->type_name("FILE")
       ->required();
   verb->add_option(
@@ -168,7 +176,9 @@ void add_trace_convert(CLI::App& trace, int& exit_code) {
           "tracecast: our own form, small and complete")
       ->type_name("FORMAT")
       ->required();
-  verb->add_option("-o,--out", command->out, "File to write; default: the name with another ending")
+  verb->add_option("-o,--out", command->out,
+                   "File to write, - for standard output; default: the\n"
+                   "name with another ending")
       ->type_name("OUT");
   verb->add_option("--rank", command->rank, "One of several traces of the file, from 0 on")
       ->type_name("N");

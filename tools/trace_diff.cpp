@@ -10,8 +10,10 @@
 #include <optional>
 
 #include "sim/base/error.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
+#include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/version.hpp"
 #include "traces/diff.hpp"
@@ -238,7 +240,7 @@ std::string diff_json(const DiffCommand& command, const Diff& d, const Scale& sc
   doc["calls"] = changes_json(d.calls, scale, false);
   doc["idle"] = changes_json(d.idle, scale, false);
   // Names come from the files and may be no UTF-8.
-  return doc.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(doc) + '\n';
 }
 
 std::string diff_csv(const Diff& d, const Scale& scale) {
@@ -262,7 +264,10 @@ std::string diff_csv(const Diff& d, const Scale& scale) {
   return text;
 }
 
-int print_diff(const DiffCommand& command) {
+int print_diff(DiffCommand& command) {
+  StandardInput input;
+  input.resolve(command.a);
+  input.resolve(command.b);
   Diff d = traces::diff(traces::read_ranks({command.a}), traces::read_ranks({command.b}),
                         traces::KernelNames::builtin());
   Scale scale;

@@ -137,7 +137,7 @@ void say_process(const RecordedProcess& process, std::uint64_t steps) {
   if (process.is_cut_short) say("  cut short: the program was killed, or the disk is full");
   for (const auto& [what, count] : process.losses) {
     const std::string times = count > 1 ? fmt::format(": {}", count) : "";
-    say("  " + wrap("lost: " + what + times, 76, 4));
+    say("  lost: " + what + times);
   }
 }
 
@@ -205,6 +205,7 @@ int record(const RecordOptions& options) {
     return write_recording(options.from, options) ? kExitDone : kExitNo;
   }
   // Wrong flags come before a missing GPU.
+  refuse_standard_output("--output", options.out);
   for (const auto& [text, flag] :
        {std::pair(options.delay, "--delay"), {options.duration, "--duration"}}) {
     if (!text.empty()) static_cast<void>(parse_duration(text, flag));

@@ -10,8 +10,10 @@
 #include "sim/base/error.hpp"
 #include "sim/cluster/replay.hpp"
 #include "sim/cluster/replay_rounds.hpp"
+#include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
+#include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/trace_job.hpp"
 #include "tools/trace_transfer.hpp"
@@ -258,7 +260,7 @@ std::string replay_json(const std::vector<RankReplay>& ranks, const std::optiona
     json["ranks"] = Json::array();
     for (const RankReplay& rank : ranks) json["ranks"].push_back(rank_json(rank));
   }
-  return json.dump(2) + '\n';
+  return json_text(json) + '\n';
 }
 
 std::string ms(double s) { return three_digits(s * 1e3) + " ms"; }
@@ -394,11 +396,14 @@ JobReplay replay_together(const std::vector<traces::Trace>& traces,
 int print_replay(ReplayCommand& command) {
   take_job_changes(command.sources.sets, command.job);
   check(command);
+  refuse_standard_output("--trace", command.trace);
   std::optional<Sources> sources;
   if (!command.as_recorded) {
     sources = load_sources(command.sources);
     if (!command.gpu.empty()) (void)sources->gpus.find(command.gpu);  // before a long file is read
   }
+  StandardInput input;
+  for (std::string& file : command.files) input.resolve(file);
   const traces::Recording recording = traces::read_ranks(command.paths());
   const traces::KernelNames names = traces::KernelNames::builtin();
   std::vector<RankReplay> ranks;

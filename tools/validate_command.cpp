@@ -15,6 +15,7 @@
 #include "sim/base/text.hpp"
 #include "tools/output.hpp"
 #include "tools/sha256.hpp"
+#include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/validation.hpp"
 
@@ -225,7 +226,9 @@ class RowWalk {
   std::size_t num_malformed_ = 0;
 };
 
-int validate_command(const ValidateOptions& options) {
+int validate_command(ValidateOptions& options) {
+  StandardInput input;
+  input.resolve(options.file);
   const Sources sources = load_sources(options.sources);
   CsvReader reader(options.file, CsvReader::Repeated::Number);
   const std::unique_ptr<RowPredictor> predictor = recognise(reader, sources);
@@ -309,7 +312,8 @@ constexpr const char* kSmallestTable =
 void add_validate_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ValidateOptions>();
   CLI::App* verb = app.add_subcommand("validate", "Predict every row of a table of measurements");
-  verb->add_option("file", options->file, "Table, plain or gzip; known by its header")
+  verb->add_option("file", options->file,
+                   "Table, plain or gzip, - for standard input; known by its header")
       ->required()
       ->type_name("FILE.csv");
   verb->add_option("--only", options->only, "Rows with this value only; may be repeated")
