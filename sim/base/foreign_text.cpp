@@ -33,6 +33,8 @@ CodePoint first_code_point(std::string_view text) {
   return {value, bytes, true};
 }
 
+bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+
 struct Range {
   char32_t first, last;
 };
@@ -50,7 +52,8 @@ bool is_command(char32_t c) {
                                                       {0x200E, 0x200F},
                                                       {0x2028, 0x202E},
                                                       {0x2066, 0x2069}}};
-  return is_in(kCommands, c);
+  const bool is_shown = c >= 0x20 && c < 0x7F;  // nearly all there is
+  return !is_shown && is_in(kCommands, c);
 }
 
 /// Columns of a character that is shown. Ranges: Unicode 15, East Asian Width W and F, and the combining marks of
@@ -78,6 +81,7 @@ std::size_t width_of(char32_t c) {
                                                   {0xFFE0, 0xFFE6},
                                                   {0x1F300, 0x1FAFF},
                                                   {0x20000, 0x3FFFD}}};
+  if (c < 0x300) return 1;
   return is_in(kNone, c) ? 0 : is_in(kTwo, c) ? 2 : 1;
 }
 
@@ -100,6 +104,12 @@ std::string rewrite(std::string_view text, const IsWanted& is_wanted, const Repl
   std::string out;
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;
+    while (end < text.size() && is_ascii(text[end]) && is_wanted(static_cast<char32_t>(text[end])))
+      ++end;
+    out.append(text, at, end - at);
+    at = end;
+    if (at == text.size()) break;
     const CodePoint c = first_code_point(text.substr(at));
     if (c.is_valid && is_wanted(c.value)) {
       out.append(text, at, c.bytes);
