@@ -21,7 +21,8 @@ struct CatalogueEntry {
 
 /// "one of bert_base, bert_large (all: `tracecast networks`)": the tail of an error message about a word that names no
 /// entry of a catalogue. With the family of the word among names, else among others ("geforce"), by name, the shortest of
-/// many; without a family with the number of entries and the one of `spellings` that is nearest. `listing`: the command that lists all.
+/// many; without a family with the number of entries and the one of `spellings` that is nearest. `listing`: the command
+/// that lists all.
 [[nodiscard]] std::string describe_entries(std::string_view word,
                                            std::span<const CatalogueEntry> entries,
                                            std::span<const std::string> spellings,

@@ -93,6 +93,23 @@ TEST_CASE("CSV has one line a network, titles quoted") {
   CHECK(result.out.find("\nalexnet,61100840,") != std::string::npos);
 }
 
+TEST_CASE("counts and sizes stand in the unit that suits them") {
+  const std::string list = networks({}).out;
+  const auto line_of = [&](const std::string& name) {
+    const std::size_t begin = list.find('\n' + name + ' ');
+    REQUIRE(begin != std::string::npos);
+    return list.substr(begin + 1, list.find('\n', begin + 1) - begin - 1);
+  };
+  CHECK(line_of("alexnet").find("61.1 M   714 M 2.29 MiB") != std::string::npos);
+  CHECK(line_of("llama2_7b").find(" 6.74 G ") != std::string::npos);
+  CHECK(line_of("gpt3_175b").find("   175 G ") != std::string::npos);
+  CHECK(line_of("bloom_176b").find("369 T  339 GiB") != std::string::npos);
+  const ProcessResult prediction =
+      run_process({TRACECAST_PROGRAM, "predict", "resnet50", "--gpu", "v100"}, Seconds(30));
+  CHECK(prediction.out.find("25.6 M parameters, 4.09 G multiply-adds") != std::string::npos);
+  CHECK(networks({"llama2_7b"}).out.find("multiply-adds  31.5 T") != std::string::npos);
+}
+
 TEST_CASE("a size that the network does not read is refused in one line") {
   const ProcessResult result = networks({"mlp", "--image-size", "32"});
   CHECK(result.exit_code == 2);
