@@ -157,8 +157,8 @@ TEST_CASE("a recording's step on other GPUs is no shorter than they are busy, an
        {"hta_v100_resnet50_5steps_ns.json.gz", "hta_2xa100_resnet50_ddp_3steps.json.gz",
         "hta_2xv100_allreduce2020_5steps.json.gz"}) {
     MovedStep before{1e9, 1e9, 1e9};
-    for (const char* gpu : {"k80", "t4", "p100_sxm2_16gb", "v100_sxm2_32gb", "a100_sxm4_40gb",
-                            "h100_sxm5_80gb", "b200"}) {
+    for (const std::string gpu : {"k80", "t4", "p100_sxm2_16gb", "v100_sxm2_32gb", "a100_sxm4_40gb",
+                                  "h100_sxm5_80gb", "b200"}) {
       const MovedStep moved = moved_step(*folder / file, gpu);
       MESSAGE(std::string(file) << " on " << gpu << ": step " << moved.step << " ms, busy "
                                 << moved.busy << " ms");
