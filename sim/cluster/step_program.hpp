@@ -9,6 +9,7 @@
 #include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
+#include "models/launch_queue.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cost/price.hpp"
 
@@ -77,9 +78,8 @@ struct StepProgram {
   bool copy_blocks_host = false;
   std::optional<InputStages> input;  ///< nothing: the input is in host memory or on the device
   bool synchronizes = false;  ///< the host begins a step when the GPU has finished the one before
-  /// Launches that may wait for the GPU; one more blocks the host. Source: measured queue depth of the
-  /// CUDA driver, 1024 since CUDA 5 (NVIDIA developer forum, "Max number of kernel launches queued").
-  std::uint32_t launch_queue = 1024;
+  /// Launches that may wait for the GPU; one more blocks the host.
+  std::uint32_t launch_queue = kLaunchQueue;
 };
 
 /// Within a step the host waits for the GPU as often as the framework's profile says, each time for
