@@ -181,7 +181,7 @@ void add_collectives_command(CLI::App& app, int& exit_code) {
       ->type_name("V");
   verb->add_option("--sizes", o->sizes,
                    "Buffers of one GPU, with commas; " + std::string(kSizeUnits))
-      ->type_name("SIZE,...")
+      ->type_name("SIZES")
       ->delimiter(',')
       ->default_str("1K,64K,1M,16M,256M,1G");
   add_source_options(*verb, o->sources);

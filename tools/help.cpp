@@ -48,7 +48,14 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
 }
 
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
-  return entry(make_option_name(option, is_positional) + make_option_opts(option),
+  // What may stand in braces (choices, the value of a --no-flag) the description says as well.
+  const auto without_braces = [](std::string text, const std::string& begin) {
+    const std::size_t from = text.find(begin), to = text.find('}', from);
+    if (to != std::string::npos) text.erase(from, to + 1 - from);
+    return text;
+  };
+  return entry(without_braces(make_option_name(option, is_positional), "{") +
+                   without_braces(make_option_opts(option), ":{"),
                make_option_desc(option));
 }
 

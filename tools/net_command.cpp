@@ -104,17 +104,23 @@ void add_net_command(CLI::App& app, int& exit_code) {
   verb->add_option("--large", o->large_size, "A large buffer")
       ->type_name("SIZE")
       ->capture_default_str();
-  verb->add_option("--buffers", o->buffers, "Buffers of one message")->capture_default_str();
+  verb->add_option("--buffers", o->buffers, "Buffers of one message")
+      ->type_name("N")
+      ->capture_default_str();
   verb->add_flag("--serialized", o->serialized, "Messages are serialised and parsed");
-  verb->add_option("--servers", o->servers, "Parameter servers")->capture_default_str();
-  verb->add_option("--workers", o->workers, "Their workers")->capture_default_str();
-  verb->add_option("--processes", o->processes, "Fully connected processes")->capture_default_str();
+  verb->add_option("--servers", o->servers, "Parameter servers")
+      ->type_name("N")
+      ->capture_default_str();
+  verb->add_option("--workers", o->workers, "Their workers")->type_name("N")->capture_default_str();
+  verb->add_option("--processes", o->processes, "Fully connected processes")
+      ->type_name("N")
+      ->capture_default_str();
   verb->add_option("--sizes", o->sizes,
                    "Messages of the latency table, with commas; " + std::string(kSizeUnits))
-      ->type_name("SIZE,...")
+      ->type_name("SIZES")
       ->delimiter(',')
       ->default_str("2,32,1K,64K,1M,4M,16M");
-  verb->add_option("--seed", o->seed, "Of a random payload")->capture_default_str();
+  verb->add_option("--seed", o->seed, "Of a random payload")->type_name("N")->capture_default_str();
   add_source_options(*verb, o->sources);
   add_format_option(*verb, o->format);
   verb->footer("Example: tracecast net --machine osu_ri2 --channel grpc,rdma --payload skew");

@@ -91,6 +91,7 @@ TEST_CASE("-h, --help and help show one page of every verb, at 80 columns") {
     CHECK(page.exit_code == 0);
     CHECK(page.err == "");
     CHECK(page.out.find("Usage: tracecast" + line_of(verb)) != std::string::npos);
+    CHECK(page.out.find('{') == std::string::npos);  // choices stand in words
     CHECK(tracecast(with("-h")).out == page.out);
     CHECK(tracecast(with("--help")).out == page.out);
     for (std::size_t begin = 0, end; begin < page.out.size(); begin = end + 1) {

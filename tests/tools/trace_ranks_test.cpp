@@ -115,6 +115,11 @@ TEST_CASE("two recordings of one rank are refused, and a folder's other files co
   const ProcessResult folder = summary({files.folder.path()});
   CHECK(folder.exit_code == 0);
   CHECK(folder.out.find("file of the folder that cannot be read") != std::string::npos);
+  const TemporaryFolder other;
+  write_file(other.path() / "c.txt", "hello\n");
+  const ProcessResult none = summary({other.path()});
+  CHECK(none.exit_code == 2);
+  CHECK(none.err.starts_with(other.path().string() + ": c.txt: found no trace format"));
   write_file(files.folder.path() / "d.json", rank_file(1, 200));
   const ProcessResult twice = summary({files.a(), files.folder.path() / "d.json"});
   CHECK(twice.exit_code == 2);

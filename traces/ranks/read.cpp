@@ -89,7 +89,7 @@ Recording read_ranks(const std::vector<fs::path>& paths, const Window& window) {
       } catch (const InputError& error) {
         if (!is_listed) throw;
         ++unread;
-        if (!first_error) first_error = error;
+        if (!first_error) first_error = InputError(path.string(), error);
       }
     }
   }
