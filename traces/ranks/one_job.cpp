@@ -203,6 +203,10 @@ void check_one_job(const std::vector<Trace>& traces) {
   }
   check_work(traces);
   if (first.rank) return;
+  // Recorded at the same time is as good: check_times has passed.
+  if (std::all_of(traces.begin(), traces.end(),
+                  [](const Trace& t) { return absolute_extent(t).has_value(); }))
+    return;
   const KernelNames names = KernelNames::builtin();
   for (const Trace& other : traces) {
     if (communicates(other, names)) continue;

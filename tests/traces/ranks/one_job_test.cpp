@@ -113,11 +113,12 @@ TEST_CASE("recordings of different jobs are refused, and two of them are named")
   }
 }
 
-TEST_CASE("without ranks, collectives in all of them must speak for one job") {
+TEST_CASE("without ranks and dates, collectives in all of them must speak for one job") {
   const auto unnumbered = [](int i, bool has_collective) {
     Trace trace = rank(i);
     trace.rank.reset();
     trace.world_size.reset();
+    trace.epoch_ns = 0;
     if (has_collective) return trace;
     for (traces::NameId& name : trace.kernels.name) name = trace.names.intern("gemm_0");
     trace.collectives = {};
@@ -131,6 +132,12 @@ TEST_CASE("without ranks, collectives in all of them must speak for one job") {
   }
   both[0].collectives = {};  // its kernel's name tells it as well
   CHECK(complaint(std::move(both)) == "");
+  std::vector<Trace> dated;
+  for (int i = 0; i < 2; ++i) {
+    dated.push_back(unnumbered(i, false));
+    dated.back().epoch_ns = kRecorded;
+  }
+  CHECK(complaint(std::move(dated)) == "");
   CHECK(complaint(std::move(neither)).find("no rank and no collective") != std::string::npos);
   CHECK(complaint(std::move(one)).starts_with("rank1.json: "));
 }
