@@ -209,24 +209,26 @@ Json changes_json(const std::vector<Change>& changes, const Scale& scale, bool h
 }
 
 std::string diff_json(const DiffCommand& command, const Diff& d, const Scale& scale) {
-  const auto input = [](const char* side, const std::string& path) {
-    return Json{{"kind", "trace"},
-                {"side", side},
-                {"name", file_name(path)},
-                {"sha256", sha256_of_file(path)}};
+  Json inputs = Json::array();
+  const auto add_inputs = [&inputs](const char* side, const std::string& path) {
+    for (const std::filesystem::path& file : traces::recorded_files({path})) {
+      inputs.push_back({{"kind", "trace"},
+                        {"side", side},
+                        {"name", file.filename().string()},
+                        {"sha256", sha256_of_file(file)}});
+    }
   };
+  add_inputs("a", command.a);
+  add_inputs("b", command.b);
   const auto side = [](const Summary& s) {
     return Json{{"format", s.format},
                 {"gpu", s.gpu.empty() ? Json() : Json(s.gpu)},
                 {"steps", s.steps.size()},
                 {"kernels", s.kernels}};
   };
-  Json doc{{"schema", "tracecast.trace_diff/1"},
-           {"version", kVersion},
-           {"inputs", {input("a", command.a), input("b", command.b)}},
-           {"per_step", command.per_step},
-           {"a", side(d.a)},
-           {"b", side(d.b)}};
+  Json doc{
+      {"schema", "tracecast.trace_diff/1"}, {"version", kVersion}, {"inputs", std::move(inputs)},
+      {"per_step", command.per_step},       {"a", side(d.a)},      {"b", side(d.b)}};
   for (const Figure& f : figures(d, scale)) {
     Json& entry = doc[f.key];
     entry["a"] = f.a ? Json(*f.a) : Json();

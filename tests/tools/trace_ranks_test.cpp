@@ -171,6 +171,19 @@ TEST_CASE("files of unrelated jobs are refused by every verb that takes ranks") 
   CHECK(trace({"convert", archive, "--to", "perfetto", "--rank", "1", "-o", out}).exit_code == 0);
 }
 
+TEST_CASE("a folder of ranks can be compared with a file, and every file is an input") {
+  const Files files;
+  const ProcessResult result = run_process(
+      {TRACECAST_PROGRAM, "trace", "diff", files.folder.path(), files.b(), "--format", "json"});
+  REQUIRE(result.exit_code == 0);
+  const Json inputs = Json::parse(result.out)["inputs"];
+  REQUIRE(inputs.size() == 3);
+  CHECK(inputs[0]["name"] == "a.json");
+  CHECK(inputs[1]["side"] == "a");
+  CHECK(inputs[2]["side"] == "b");
+  CHECK(inputs[2]["name"] == "b.json");
+}
+
 TEST_CASE("several ranks are replayed together, and say what waiting and moving became") {
   const Files files;
   const ProcessResult recorded =
