@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "sim/base/error.hpp"
+
 using namespace tracecast::traces;
 
 TEST_CASE("microseconds as text become integer nanoseconds") {
@@ -36,6 +38,16 @@ TEST_CASE("microseconds as text become integer nanoseconds") {
     CAPTURE(row.text);
     CHECK(nanoseconds_of_us(row.text) == row.ns);
   }
+}
+
+TEST_CASE("a million records may be of any size; more take the bytes that records take") {
+  Trace trace;
+  TraceBuilder builder(trace);
+  for (int i = 0; i < 1'000'000; ++i) builder.count_record(100);
+  CHECK_THROWS_AS(builder.count_record(100), tracecast::InputError);
+  CHECK_NOTHROW(builder.count_record(8 * 1'000'002));
+  CHECK_THROWS_AS(builder.count_record(8 * 1'000'002), tracecast::InputError);
+  CHECK_NOTHROW(builder.count_record(1'000'004, 1));
 }
 
 TEST_CASE("streams, threads and geometries are kept once") {
