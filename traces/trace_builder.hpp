@@ -18,11 +18,11 @@ class TraceBuilder {
   GeometryId geometry(const Geometry& geometry);
   /// Counts one record; throws InputError beyond 64 million: the file would not fit into memory.
   void count_record();
-  /// Likewise of a file of which `bytes` were read, unpacked: throws InputError where more than a million records take
+  /// Likewise of a file of which `bytes` were read, unpacked: throws InputError where more than 100,000 records take
   /// less than `least` bytes each. No profiler writes so little of an event, and it would take many times its size in
   /// memory.
   void count_record(std::uint64_t bytes, std::uint64_t least = kLeastBytes);
-  static constexpr std::uint64_t kLeastBytes = 8;
+  static constexpr std::uint64_t kLeastBytes = 16;
 
  private:
   Trace& trace_;

@@ -264,19 +264,36 @@ std::string tangle(std::string bytes) {
 }  // namespace
 
 TEST_CASE("pages that lead to each other again and again end in a refusal, not in rows for ever") {
-  const test::TemporaryFolder folder;
-  const auto path = database(
-      folder,
-      "PRAGMA page_size = 512;"
-      "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER);"
-      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT i, i + 1 FROM (WITH RECURSIVE n(i) AS (VALUES "
-      "(1) UNION ALL SELECT i + 1 FROM n LIMIT 9000) SELECT i FROM n);");
-  CHECK(read_recording(path).traces.front().kernels.size() == 9000);
-  const std::string whole = read_file(path, 1 << 24);
-  write_file(path, tangle(whole));
-  const std::string message = refusal(path);
-  CAPTURE(message);
-  CHECK(message.find("found rows without end for a file of its size") != std::string::npos);
+  struct Row {
+    const char* what;
+    const char* columns;
+    const char* values;
+    const char* message;
+  };
+  const Row rows[] = {
+      {"rows that are kept", "CUPTI_ACTIVITY_KIND_KERNEL (start, end", "i, i + 1",
+       "found 100001 records in"},
+      {"rows that are passed over", "StringIds (id, value", "'no number', i",
+       "found rows without end for a file of its size"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const test::TemporaryFolder folder;
+    const std::string table =
+        std::string(row.columns).substr(0, std::string(row.columns).find(' '));
+    const auto path = database(
+        folder,
+        "PRAGMA page_size = 512; CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end);"
+        "CREATE TABLE " +
+            std::string(row.columns) + "); INSERT INTO " + table + " SELECT " + row.values +
+            " FROM (WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT "
+            "9000) SELECT i FROM n);");
+    CHECK(refusal(path) == "taken");
+    write_file(path, tangle(read_file(path, 1 << 24)));
+    const std::string message = refusal(path);
+    CAPTURE(message);
+    CHECK(message.find(row.message) != std::string::npos);
+  }
 }
 
 TEST_CASE("texts that share their pages are refused when they are more than the file holds") {

@@ -25,7 +25,8 @@ struct NodeRecord {
 /// `bytes`: of the file up to the node's end.
 inline void add_node(Trace& trace, TraceBuilder& builder, const NodeRecord& node,
                      std::uint64_t bytes) {
-  builder.count_record(bytes);
+  constexpr std::uint64_t kLeastBytes = 8;  // an id, a name, a kind
+  builder.count_record(bytes, kLeastBytes);
   Nodes& nodes = trace.nodes;
   nodes.id.push_back(node.id);
   nodes.name.push_back(trace.names.intern(node.name));
