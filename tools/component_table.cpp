@@ -143,7 +143,7 @@ class ComponentTable final : public RowPredictor {
   Figures predict_largest(JobOptions options) const {
     for (options.batch = 1024; options.batch > 1; options.batch /= 2) {
       try {
-        if (plan_memory(make_job(options, sources_), sources_).fits) break;
+        if (fits_in_memory(make_job(options, sources_), sources_)) break;
       } catch (const InputError& error) {
         return failed(error);
       }

@@ -316,6 +316,10 @@ MemoryPlan plan_memory(const Job& job, const Sources& sources) {
   return plan_memory(request_of(job, sources));
 }
 
+bool fits_in_memory(const Job& job, const Sources& sources) {
+  return fits_in_memory(request_of(job, sources));
+}
+
 LoopContext loop_context(const Job& job) {
   return {.batch = job.options.batch,
           .weights = Bytes(4.0 * static_cast<double>(job.forward.parameter_count())),

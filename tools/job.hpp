@@ -121,6 +121,7 @@ inline constexpr std::uint64_t kMostNetworkBytes = 1ULL << 31;
 [[nodiscard]] Prediction predict(const Job& job, const Sources& sources);
 /// Its memory alone.
 [[nodiscard]] MemoryPlan plan_memory(const Job& job, const Sources& sources);
+[[nodiscard]] bool fits_in_memory(const Job& job, const Sources& sources);
 
 /// Samples of one epoch: as asked for, else those of the data set that is loaded; nothing when none is.
 [[nodiscard]] std::optional<std::int64_t> epoch_samples(const Job& job);

@@ -28,7 +28,7 @@ std::int64_t find_largest_batch(const Job& job, const Sources& sources) {
     JobOptions options = job.options;
     options.batch = batch;
     try {
-      return plan_memory(make_job(options, sources), sources).fits;
+      return fits_in_memory(make_job(options, sources), sources);
     } catch (const InputError&) {
       return false;  // more elements than a tensor may have
     }

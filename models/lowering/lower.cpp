@@ -402,7 +402,8 @@ LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework, 
       lowering::plan_precision(graph, framework, gpu, options.precision, options.wide_ends);
   const Context context = make_context(graph, framework, plan);
   LoweredStep step = Lowering(context, plan, gpu).run();
-  return framework.compiler ? lowering::fuse(context, std::move(step)) : step;
+  if (framework.compiler) return lowering::fuse(context, std::move(step));
+  return step;
 }
 
 NetworkGraph graph_in_memory(const NetworkGraph& graph, const FrameworkProfile& framework,

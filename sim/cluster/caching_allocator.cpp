@@ -41,28 +41,24 @@ std::int64_t CachingAllocator::segment_size(std::int64_t wanted, bool small) con
   return wanted < large_segment_ / 2 ? large_segment_ : round_up(wanted, kLargeMultiple);
 }
 
-/// A block without neighbours is a whole segment.
-void CachingAllocator::return_free_segments(FreeBlocks& free) {
-  for (auto it = free.begin(); it != free.end();) {
-    const Block& block = blocks_[it->second];
-    if (block.previous != kNone || block.next != kNone) {
-      ++it;
-      continue;
-    }
-    reserved_ -= block.size;
+/// Costs what is given back, not what is kept: a step that does not fit asks at each of its segments.
+void CachingAllocator::return_free_segments(Pool& pool) {
+  for (const auto& [size, handle] : pool.segments) {
+    reserved_ -= size;
     ++num_returned_;
-    unused_.push_back(it->second);
-    it = free.erase(it);
+    unused_.push_back(handle);
+    pool.free.erase({size, handle});
   }
+  pool.segments.clear();
 }
 
 void CachingAllocator::release_cached() {
-  return_free_segments(free_small_);
-  return_free_segments(free_large_);
+  return_free_segments(small_);
+  return_free_segments(large_);
 }
 
 std::int64_t CachingAllocator::largest_available() const {
-  const std::int64_t cached = free_large_.empty() ? 0 : free_large_.rbegin()->first;
+  const std::int64_t cached = large_.free.empty() ? 0 : large_.free.rbegin()->first;
   return std::max({cached, limit_ - reserved_, std::int64_t{0}});
 }
 
@@ -79,12 +75,13 @@ CachingAllocator::Handle CachingAllocator::take_segment(std::int64_t size, bool 
 CachingAllocator::Handle CachingAllocator::allocate(std::int64_t size) {
   const std::int64_t wanted = round_up(size, block_);
   const bool small = wanted <= kSmallRequest;
-  FreeBlocks& free = pool(small);
+  Pool& blocks = pool(small);
 
   Handle handle = kNone;
-  if (const auto fit = free.lower_bound({wanted, 0}); fit != free.end()) {
+  if (const auto fit = blocks.free.lower_bound({wanted, 0}); fit != blocks.free.end()) {
     handle = fit->second;
-    free.erase(fit);
+    if (is_segment(handle)) blocks.segments.erase(*fit);
+    blocks.free.erase(fit);
   } else {
     handle = take_segment(segment_size(wanted, small), small);
   }
@@ -98,7 +95,7 @@ CachingAllocator::Handle CachingAllocator::allocate(std::int64_t size) {
     if (next != kNone) blocks_[next].previous = tail;
     blocks_[handle].next = tail;
     blocks_[handle].size = wanted;
-    free.insert({rest, tail});
+    blocks.free.insert({rest, tail});
   }
   blocks_[handle].free = false;
   return handle;
@@ -114,19 +111,20 @@ void CachingAllocator::absorb_next(Handle handle) {
 
 void CachingAllocator::release(Handle handle) {
   TRACECAST_CHECK(!blocks_[handle].free, "a block is released once");
-  FreeBlocks& free = pool(blocks_[handle].small);
+  Pool& blocks = pool(blocks_[handle].small);
   if (const Handle next = blocks_[handle].next; next != kNone && blocks_[next].free) {
-    free.erase({blocks_[next].size, next});
+    blocks.free.erase({blocks_[next].size, next});
     absorb_next(handle);
   }
   if (const Handle previous = blocks_[handle].previous;
       previous != kNone && blocks_[previous].free) {
-    free.erase({blocks_[previous].size, previous});
+    blocks.free.erase({blocks_[previous].size, previous});
     absorb_next(previous);
     handle = previous;
   }
   blocks_[handle].free = true;
-  free.insert({blocks_[handle].size, handle});
+  blocks.free.insert({blocks_[handle].size, handle});
+  if (is_segment(handle)) blocks.segments.insert({blocks_[handle].size, handle});
 }
 
 }  // namespace tracecast

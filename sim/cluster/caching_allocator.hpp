@@ -52,15 +52,23 @@ class CachingAllocator {
   void absorb_next(Handle handle);
   [[nodiscard]] std::int64_t segment_size(std::int64_t wanted, bool small) const;
   Handle take_segment(std::int64_t size, bool small);
-  void return_free_segments(FreeBlocks& free);
-  FreeBlocks& pool(bool small) { return small ? free_small_ : free_large_; }
+  /// The blocks of one kind that are free.
+  struct Pool {
+    FreeBlocks free;
+    FreeBlocks segments;  ///< those of them that are whole segments
+  };
+  [[nodiscard]] bool is_segment(Handle handle) const {
+    return blocks_[handle].previous == kNone && blocks_[handle].next == kNone;
+  }
+  void return_free_segments(Pool& pool);
+  Pool& pool(bool small) { return small ? small_ : large_; }
 
   std::int64_t block_, large_segment_, limit_;
   std::int64_t reserved_ = 0, most_reserved_ = 0;
   std::size_t num_taken_ = 0, num_returned_ = 0;
   std::vector<Block> blocks_;
   std::vector<Handle> unused_;
-  FreeBlocks free_small_, free_large_;
+  Pool small_, large_;
 };
 
 }  // namespace tracecast

@@ -136,14 +136,22 @@ class Replay {
   MemoryByClass now_;
 };
 
+std::vector<TensorBuffer> buffers_of(const NetworkGraph& graph, const FrameworkProfile& framework,
+                                     const GpuSpec& gpu, const MemoryOptions& options) {
+  const std::vector<Bytes> sizes = element_sizes(graph, framework, gpu, options.precision);
+  return find_buffers(graph, framework,
+                      {.element_sizes = sizes, .keeps_gradients = options.keeps_gradients});
+}
+
+std::int64_t block_of(const FrameworkProfile& framework) {
+  return std::max<std::int64_t>(as_integer(framework.allocator_block), 1);
+}
+
 /// The state between steps: what lives all the time.
 Replay start_replay(const NetworkGraph& graph, const FrameworkProfile& framework,
                     const GpuSpec& gpu, Bytes free_for_tensors, const MemoryOptions& options) {
-  const std::int64_t block = std::max<std::int64_t>(as_integer(framework.allocator_block), 1);
-  const std::vector<Bytes> sizes = element_sizes(graph, framework, gpu, options.precision);
-  Replay replay(find_buffers(graph, framework,
-                             {.element_sizes = sizes, .keeps_gradients = options.keeps_gradients}),
-                block,
+  const std::int64_t block = block_of(framework);
+  Replay replay(buffers_of(graph, framework, gpu, options), block,
                 CachingAllocator(block, as_integer(framework.allocator_large_segment),
                                  as_integer(free_for_tensors)),
                 graph.ops().size());
@@ -157,6 +165,14 @@ Bytes free_for_tensors(const FrameworkProfile& framework, const GpuSpec& gpu,
                        const CostProfile& profile) {
   const Bytes free_at_start = max(gpu.memory - device_context(gpu, profile), Bytes(0));
   return max(free_at_start - framework.context_memory, Bytes(0));
+}
+
+/// What tensors can have of a framework that takes a share of the device.
+Bytes pool_of(const FrameworkProfile& framework, const GpuSpec& gpu, const CostProfile& profile) {
+  const Bytes free_at_start = max(gpu.memory - device_context(gpu, profile), Bytes(0));
+  const Bytes share =
+      min(free_at_start * framework.pool_fraction, free_at_start - framework.pool_least_reserve);
+  return max(min(share, free_for_tensors(framework, gpu, profile)), Bytes(0));
 }
 
 }  // namespace
@@ -175,7 +191,6 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
       "the tried workspaces of every op");
   const Bytes opened = device_context(gpu, profile);
   const Bytes context = opened + framework.context_memory;
-  const Bytes free_at_start = max(gpu.memory - opened, Bytes(0));
   const Bytes left_for_tensors = free_for_tensors(framework, gpu, profile);
   const bool takes_share = framework.pool_fraction > 0;
 
@@ -186,9 +201,7 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
 
   const Bytes reserved = max(as_bytes(replay.allocator().most_reserved()), plan.peak_live);
   const Bytes by_tensors = takes_share ? plan.peak_live : reserved;
-  const Bytes share =
-      min(free_at_start * framework.pool_fraction, free_at_start - framework.pool_least_reserve);
-  Bytes pool = takes_share ? max(min(share, left_for_tensors), Bytes(0)) : by_tensors;
+  Bytes pool = takes_share ? pool_of(framework, gpu, profile) : by_tensors;
   plan.capacity = gpu.memory;
   plan.needed = by_tensors + context;
   plan.fits = takes_share ? by_tensors <= pool : plan.needed <= gpu.memory;
@@ -204,6 +217,30 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
   plan.by_class.pool = max(pool - plan.peak_live, Bytes(0));
   plan.device_used = plan.by_class.total();
   return plan;
+}
+
+bool tensors_fit(const NetworkGraph& graph, const FrameworkProfile& framework, const GpuSpec& gpu,
+                 const CostProfile& profile, const MemoryOptions& options) {
+  const std::int64_t block = block_of(framework);
+  Bytes live = as_bytes(options.precision == PrecisionMode::Amp ? half_copies(graph) : 0);
+  std::vector<Bytes> born(graph.ops().size() + 1), dead(graph.ops().size() + 1);
+  for (const TensorBuffer& buffer : buffers_of(graph, framework, gpu, options)) {
+    const Bytes bytes = as_bytes(round_up(buffer.bytes, block));
+    if (buffer.permanent) {
+      live += bytes;
+    } else {
+      born[buffer.first] += bytes;
+      dead[buffer.last] += bytes;
+    }
+  }
+  Bytes peak = live;
+  for (std::size_t i = 0; i < born.size(); ++i) {
+    live += born[i];
+    peak = max(peak, live);
+    live = live - dead[i];
+  }
+  if (framework.pool_fraction > 0) return peak <= pool_of(framework, gpu, profile);
+  return peak + device_context(gpu, profile) + framework.context_memory <= gpu.memory;
 }
 
 DriverCalls count_driver_calls(const NetworkGraph& graph, std::span<const Bytes> workspaces,

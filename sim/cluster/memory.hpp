@@ -76,4 +76,10 @@ struct MemoryOptions {
                                      const FrameworkProfile& framework, const GpuSpec& gpu,
                                      const CostProfile& profile, const MemoryOptions& options);
 
+/// Whether the live tensors, rounded up to the allocator's block, fit at every moment: else plan_memory(...).fits is false
+/// with any workspaces, since what it needs is at least that.
+[[nodiscard]] bool tensors_fit(const NetworkGraph& graph, const FrameworkProfile& framework,
+                               const GpuSpec& gpu, const CostProfile& profile,
+                               const MemoryOptions& options);
+
 }  // namespace tracecast

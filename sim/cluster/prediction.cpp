@@ -91,14 +91,41 @@ PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& frame
   return step;
 }
 
-/// The fastest algorithms, or those that the memory left by everything else allows.
-PlannedStep plan_step(const PredictRequest& r) {
-  NetworkGraph fused;
-  if (r.framework.compiler) {
-    fused = graph_in_memory(r.graph, r.framework, r.gpu, {.precision = r.precision});
+/// The plan alone: prices only ops that have a choice.
+struct PlannedMemory {
+  MemoryPlan memory;
+};
+PlannedMemory plan_within(const PredictRequest& r, const FrameworkProfile& framework,
+                          const NetworkGraph& in_memory) {
+  LoweredStep lowered = lower(r.graph, framework, r.gpu, {.precision = r.precision});
+  MemoryOptions options = memory_options(r);
+  const auto tried = tried_workspaces_of(r.graph, lowered);
+  options.tried_workspaces = tried;
+  std::vector<Bytes> workspaces(r.graph.ops().size());
+  std::erase_if(lowered.ops, [&](const LoweredOp& op) {
+    if (op.candidates.size() != 1) return false;
+    workspaces[op.op.index] = op.candidates.front().workspace;
+    return true;
+  });
+  const PricedStep priced = price_step(std::move(lowered), r);
+  for (std::size_t i = 0; i < priced.choices.size(); ++i) {
+    workspaces[priced.lowered.ops[i].op.index] = priced.choices[i].candidate->workspace;
   }
-  const NetworkGraph& in_memory = r.framework.compiler ? fused : r.graph;
-  PlannedStep step = choose_within(r, r.framework, in_memory);
+  return {.memory = plan_memory(in_memory, workspaces, framework, r.gpu, r.cost, options)};
+}
+
+/// The graph without what a compiler keeps in registers; nothing where it is the whole graph.
+std::optional<NetworkGraph> fused_graph(const PredictRequest& r) {
+  if (!r.framework.compiler) return std::nullopt;
+  return graph_in_memory(r.graph, r.framework, r.gpu, {.precision = r.precision});
+}
+
+/// `choose` with the fastest algorithms, or with those that the memory left by everything else allows.
+template <class Choose>
+auto plan_with(const PredictRequest& r, const Choose& choose) {
+  const std::optional<NetworkGraph> fused = fused_graph(r);
+  const NetworkGraph& in_memory = fused ? *fused : r.graph;
+  auto step = choose(r, r.framework, in_memory);
   if (step.memory.fits) return step;
   const MemoryPlan bare = plan_memory(in_memory, {}, r.framework, r.gpu, r.cost, memory_options(r));
   if (!bare.fits) return step;
@@ -107,7 +134,7 @@ PlannedStep plan_step(const PredictRequest& r) {
     FrameworkProfile framework = r.framework;
     framework.convolution_workspace_limit =
         min(framework.convolution_workspace_limit, bare.headroom() * share);
-    PlannedStep smaller = choose_within(r, framework, in_memory);
+    auto smaller = choose(r, framework, in_memory);
     if (smaller.memory.fits) return smaller;
   }
   return step;
@@ -135,7 +162,16 @@ Interval input_interval(const Prediction& prediction, const InputJob& input) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const PredictRequest& request) { return plan_step(request).memory; }
+MemoryPlan plan_memory(const PredictRequest& request) {
+  return plan_with(request, plan_within).memory;
+}
+
+bool fits_in_memory(const PredictRequest& r) {
+  const std::optional<NetworkGraph> fused = fused_graph(r);
+  const bool may_fit =
+      tensors_fit(fused ? *fused : r.graph, r.framework, r.gpu, r.cost, memory_options(r));
+  return may_fit && plan_memory(r).fits;
+}
 
 DriverCalls count_driver_calls(const PredictRequest& r, const PricedStep& priced) {
   MemoryOptions options = memory_options(r);
@@ -208,7 +244,7 @@ HostBatch host_batch(const PredictRequest& request) {
 Prediction predict(const PredictRequest& request) {
   const NetworkGraph& graph = request.graph;
   Prediction result;
-  PlannedStep planned = plan_step(request);
+  PlannedStep planned = plan_with(request, choose_within);
   result.priced = std::move(planned.priced);
   result.memory = planned.memory;
 

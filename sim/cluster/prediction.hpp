@@ -96,6 +96,8 @@ struct Prediction {
 /// Libraries take an algorithm only when its workspace can be allocated: where the step fits without workspaces but
 /// not with those of the fastest algorithms, they choose again within what is left.
 [[nodiscard]] MemoryPlan plan_memory(const PredictRequest& request);
+/// plan_memory(request).fits, at once where the tensors alone are too much.
+[[nodiscard]] bool fits_in_memory(const PredictRequest& request);
 
 /// Lowers, prices and simulates the step. Pure.
 [[nodiscard]] Prediction predict(const PredictRequest& request);
