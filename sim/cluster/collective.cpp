@@ -44,6 +44,7 @@ struct Communicator::Ways {
   std::vector<Rank> ranks;
   CollectiveLibrary library;
   RingWays rings;
+  HostEdges host_edges;  ///< of libraries that exchange through hosts
 
   /// What the library believes of one algorithm and protocol, and the plan that it makes.
   struct Choice {
@@ -184,10 +185,12 @@ struct Communicator::Ways {
 };
 
 Communicator::Communicator(const Fabric& fabric, std::span<const Rank> ranks,
-                           const CollectiveLibrary& library) {
+                           const CollectiveLibrary& library, PlanLinks links) {
   TRACECAST_CHECK(!ranks.empty(), "a communicator has ranks");
-  ways_ = std::make_shared<Ways>(
-      Ways{fabric, {ranks.begin(), ranks.end()}, library, find_rings(fabric, ranks, library)});
+  Ways ways{
+      fabric, {ranks.begin(), ranks.end()}, library, find_rings(fabric, ranks, library, links), {}};
+  if (library.kind == LibraryKind::HostSteps) ways.host_edges = find_host_edges(fabric, ranks);
+  ways_ = std::make_shared<Ways>(std::move(ways));
 }
 
 CollectivePlan Communicator::plan(Collective collective, Bytes bytes) const {
@@ -195,7 +198,8 @@ CollectivePlan Communicator::plan(Collective collective, Bytes bytes) const {
   if (ways.ranks.size() < 2 || bytes <= Bytes(0)) return {};
   switch (ways.library.kind) {
     case LibraryKind::HostSteps:
-      return plan_host_steps(ways.fabric, ways.ranks, ways.rings, collective, bytes, ways.library);
+      return plan_host_steps(ways.fabric, ways.ranks, ways.rings, ways.host_edges, collective,
+                             bytes, ways.library);
     case LibraryKind::TreeCopies:
       return plan_tree_copies(ways.fabric, ways.ranks, collective, bytes, ways.library);
     case LibraryKind::Channels:

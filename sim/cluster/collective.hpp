@@ -30,6 +30,16 @@ struct CollectivePlan {
   int channels = 0;
 };
 
+/// Which links the plans of a communicator name.
+enum class PlanLinks {
+  All,
+  /// Of links that are alike in all of them (kind, bandwidth and weight) the first kFewOfAlike. Enough where nothing else
+  /// crosses those links: a link alike sets the same rate, and the busiest few are among these. The plans of rings through
+  /// alike nodes then do not grow with their number.
+  FewOfAlike,
+};
+inline constexpr std::size_t kFewOfAlike = 8;
+
 /// Ranks that communicate, with the ways among them found once: plans for many sizes are cheap.
 ///
 /// Within a node, rings over NVLink: as many as its bricks hold (pack_cycles), or one through the switch; else one ring
@@ -39,7 +49,8 @@ struct CollectivePlan {
 class Communicator {
  public:
   /// `ranks`: distinct ranks of `fabric`, both of which may go away afterwards.
-  Communicator(const Fabric& fabric, std::span<const Rank> ranks, const CollectiveLibrary& library);
+  Communicator(const Fabric& fabric, std::span<const Rank> ranks, const CollectiveLibrary& library,
+               PlanLinks links = PlanLinks::All);
 
   /// On an idle fabric. `bytes` is what nccl-tests calls size: the whole buffer of one rank (AllGather, AllToAll: the
   /// larger of input and output; SendReceive: the message). One rank, or no bytes: nothing to do.

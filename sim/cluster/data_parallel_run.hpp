@@ -39,11 +39,7 @@ class RunBuilder {
              std::span<const RankProgram> programs, std::span<const BucketExchange> exchanges,
              std::span<const std::vector<Seconds>> extra)
       : request_(request), programs_(programs), exchanges_(exchanges), extra_(extra) {
-    for (const FabricLink& link : request.fabric.links()) {
-      // The uplink of a drawn network's root carries nothing and has no bandwidth.
-      graph_.add_link(max(link.bandwidth, BytesPerSecond(1)));
-    }
-    graph_.add_link(rank_variation().staged_copies);
+    add_links();
     const auto slots = request.fabric.ranks_of(FabricNodeId{0});
     const bool served = request.strategy.exchange == Exchange::Served;
     const bool copies = served || request.strategy.exchange == Exchange::Copies ||
@@ -74,6 +70,28 @@ class RunBuilder {
     engine::ResourceId compute{}, update{};
     std::optional<engine::TaskId> start;  ///< its first step waits for it
   };
+
+  /// The links that exchanges take.
+  void add_links() {
+    for (const BucketExchange& exchange : exchanges_) {
+      for (const auto* stages : {&exchange.fetch, &exchange.push}) {
+        for (const ExchangeStage& stage : *stages) {
+          for (const FabricUse& use : stage.transfer.uses) links_.push_back(use.link);
+        }
+      }
+    }
+    std::sort(links_.begin(), links_.end());
+    links_.erase(std::unique(links_.begin(), links_.end()), links_.end());
+    const FabricLinkId staging = staging_link(request_.fabric);
+    for (const FabricLinkId link : links_) {
+      graph_.add_link(link == staging ? rank_variation().staged_copies
+                                      : request_.fabric.link(link).bandwidth);
+    }
+  }
+  [[nodiscard]] engine::LinkId link_of(FabricLinkId link) const {
+    const auto at = std::lower_bound(links_.begin(), links_.end(), link);
+    return engine::LinkId{static_cast<std::uint32_t>(at - links_.begin())};
+  }
 
   void add_rank(const RankStream& rank) {
     Stream stream{.kind = rank.kind,
@@ -109,7 +127,7 @@ class RunBuilder {
       } else {
         uses_.clear();
         for (const FabricUse& use : stage.transfer.uses) {
-          uses_.push_back({engine::LinkId{use.link.index}, use.weight});
+          uses_.push_back({link_of(use.link), use.weight});
         }
         task =
             note(graph_.add_transfer(stream, uses_, stage.transfer.bytes,
@@ -244,6 +262,7 @@ class RunBuilder {
   std::span<const RankProgram> programs_;
   std::span<const BucketExchange> exchanges_;
   std::span<const std::vector<Seconds>> extra_;
+  std::vector<FabricLinkId> links_;  ///< by link of the engine
   std::vector<engine::ResourceId> streams_;
   std::vector<Stream> streams_of_ranks_;
   std::vector<engine::LinkUse> uses_;

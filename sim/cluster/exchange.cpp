@@ -70,7 +70,7 @@ class Planner {
     if (strategy.library != "copies") {
       const CollectiveLibrary& library = find_collective_library(strategy.library, "", date);
       on_sms_ = library.kind == LibraryKind::Channels;
-      communicator_.emplace(fabric, ranks_, library);
+      communicator_.emplace(fabric, ranks_, library, PlanLinks::FewOfAlike);
     }
   }
 
@@ -278,9 +278,7 @@ class Planner {
 
 }  // namespace
 
-FabricLinkId staging_link(const Fabric& fabric) {
-  return FabricLinkId{static_cast<std::uint32_t>(fabric.links().size())};
-}
+FabricLinkId staging_link(const Fabric& fabric) { return FabricLinkId{fabric.num_links()}; }
 
 std::vector<BucketExchange> plan_exchange(std::span<const GradientBucket> buckets,
                                           double wire_share, const StrategyProfile& strategy,

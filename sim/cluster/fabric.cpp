@@ -69,7 +69,6 @@ struct Fabric::State {
   std::vector<Group> groups;
   std::vector<Node> nodes;
   std::vector<FabricNodeId> node_of;  ///< by rank
-  std::vector<FabricLink> links;
   /// Switches as a tree: links first_uplink + 2 i and + 2 i + 1 lead from switch i to its parent and back. The root has
   /// them too; nothing takes them.
   struct Switch {
@@ -78,7 +77,9 @@ struct Fabric::State {
     std::uint32_t depth = 0;
   };
   std::vector<Switch> switches;
-  std::uint32_t first_uplink = 0;
+  std::vector<FabricLink>
+      uplinks;  ///< of the switches; those of nodes stand in their group's wiring
+  std::uint32_t first_uplink = 0;  ///< so many links belong to nodes
   std::uint32_t rails = 1;
 
   [[nodiscard]] const MachineWiring& wiring(FabricNodeId node) const {
@@ -92,6 +93,18 @@ struct Fabric::State {
     if (network.nodes_per_leaf == 0) return std::nullopt;
     const std::uint32_t pod = node.index / static_cast<std::uint32_t>(network.nodes_per_leaf);
     return 1 + (network.rail_optimized ? pod * rails + port % rails : pod);  // 0 is the spine
+  }
+
+  [[nodiscard]] FabricNodeId node_of_link(std::uint32_t link) const {
+    const auto after = std::upper_bound(
+        nodes.begin(), nodes.end(), link,
+        [](std::uint32_t wanted, const Node& node) { return wanted < node.first_link; });
+    return {static_cast<std::uint32_t>(after - nodes.begin()) - 1};
+  }
+  [[nodiscard]] const FabricLink& link(std::uint32_t index) const {
+    if (index >= first_uplink) return uplinks.at(index - first_uplink);
+    const FabricNodeId node = node_of_link(index);
+    return wiring(node).links[index - nodes[node.index].first_link];
   }
 
   void append(Route& route, const LocalPath& path, FabricNodeId node) const {
@@ -123,7 +136,7 @@ struct Fabric::State {
   void add_uplink(Switch added, BytesPerSecond bandwidth) {
     switches.push_back(std::move(added));
     for (int direction = 0; direction < 2; ++direction) {
-      links.push_back({bandwidth, Seconds(0), FabricLinkKind::Uplink});
+      uplinks.push_back({bandwidth, Seconds(0), FabricLinkKind::Uplink});
     }
   }
 
@@ -164,7 +177,7 @@ struct Fabric::State {
           add_uplink({"leaf " + std::to_string(switches.size() - 1), 0, 1}, BytesPerSecond(0));
         }
         for (const std::uint32_t direction : {0U, 1U}) {
-          links[first_uplink + 2 * leaf + direction].bandwidth +=
+          uplinks[2 * leaf + direction].bandwidth +=
               machine.links[machine.ports[port].up].bandwidth / spec.network.oversubscription;
         }
       }
@@ -174,7 +187,7 @@ struct Fabric::State {
   [[nodiscard]] Route finish(Route route) const {
     bool on_network = false;
     for (const FabricLinkId id : route.links) {
-      const FabricLink& link = links[id.index];
+      const FabricLink& link = this->link(id.index);
       const bool is_nic = link.kind == FabricLinkKind::Ethernet ||
                           link.kind == FabricLinkKind::Infiniband ||
                           link.kind == FabricLinkKind::Ipoib;
@@ -211,8 +224,16 @@ const ClusterGroup& Fabric::group_of(FabricNodeId node) const {
   return state_->spec.groups[state_->nodes.at(node.index).group];
 }
 const ClusterSpec& Fabric::spec() const { return state_->spec; }
-std::span<const FabricLink> Fabric::links() const { return state_->links; }
-const FabricLink& Fabric::link(FabricLinkId id) const { return state_->links.at(id.index); }
+std::uint32_t Fabric::num_links() const {
+  return state_->first_uplink + static_cast<std::uint32_t>(state_->uplinks.size());
+}
+FabricLinkId Fabric::first_link(FabricNodeId node) const {
+  return {state_->nodes.at(node.index).first_link};
+}
+std::uint32_t Fabric::links_of(FabricNodeId node) const {
+  return static_cast<std::uint32_t>(state_->wiring(node).links.size());
+}
+const FabricLink& Fabric::link(FabricLinkId id) const { return state_->link(id.index); }
 
 std::string Fabric::name_of(FabricLinkId id) const {
   if (id.index >= state_->first_uplink) {
@@ -221,12 +242,9 @@ std::string Fabric::name_of(FabricLinkId id) const {
     const std::string parent = from.parent ? state_->switches[*from.parent].name : "nothing";
     return i % 2 == 0 ? from.name + " > " + parent : parent + " > " + from.name;
   }
-  const auto after = std::upper_bound(
-      state_->nodes.begin(), state_->nodes.end(), id.index,
-      [](std::uint32_t link, const State::Node& node) { return link < node.first_link; });
-  const auto node = static_cast<std::uint32_t>(after - state_->nodes.begin()) - 1;
-  return "node " + std::to_string(node) + ": " +
-         state_->wiring({node}).link_names[id.index - state_->nodes[node].first_link];
+  const FabricNodeId node = state_->node_of_link(id.index);
+  return "node " + std::to_string(node.index) + ": " +
+         state_->wiring(node).link_names[id.index - state_->nodes[node.index].first_link];
 }
 
 Route Fabric::route(Rank from, Rank to) const {
@@ -329,13 +347,12 @@ Fabric build_fabric(const ClusterSpec& spec, const FabricCatalogs& catalogs) {
     }
     for (int i = 0; i < spec.groups[g].count; ++i) {
       const FabricNodeId node{static_cast<std::uint32_t>(state->nodes.size())};
-      state->nodes.push_back({g, static_cast<std::uint32_t>(state->node_of.size()),
-                              static_cast<std::uint32_t>(state->links.size())});
+      state->nodes.push_back(
+          {g, static_cast<std::uint32_t>(state->node_of.size()), state->first_uplink});
       state->node_of.insert(state->node_of.end(), wiring.num_slots, node);
-      state->links.insert(state->links.end(), wiring.links.begin(), wiring.links.end());
+      state->first_uplink += static_cast<std::uint32_t>(wiring.links.size());
     }
   }
-  state->first_uplink = static_cast<std::uint32_t>(state->links.size());
   if (!spec.network.switches.empty()) {
     state->add_drawn_switches(catalogs.links);
   } else if (spec.network.nodes_per_leaf > 0) {

@@ -84,7 +84,10 @@ class Fabric {
   [[nodiscard]] const ClusterGroup& group_of(FabricNodeId node) const;
   [[nodiscard]] const ClusterSpec& spec() const;
 
-  [[nodiscard]] std::span<const FabricLink> links() const;
+  /// Links are numbered node by node, alike in nodes of a group; those between switches come last.
+  [[nodiscard]] std::uint32_t num_links() const;
+  [[nodiscard]] FabricLinkId first_link(FabricNodeId node) const;
+  [[nodiscard]] std::uint32_t links_of(FabricNodeId node) const;
   [[nodiscard]] const FabricLink& link(FabricLinkId id) const;
   /// "node 3: gpu0 > plx0".
   [[nodiscard]] std::string name_of(FabricLinkId id) const;

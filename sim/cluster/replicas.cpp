@@ -100,7 +100,9 @@ class ReplicatedRun {
         replicas_(step.fabric.num_ranks()),
         communicator_(step.fabric, all_ranks(step.fabric),
                       find_collective_library(step.strategy.library, "", step.date)) {
-    for (const FabricLink& link : step.fabric.links()) graph_.add_link(link.bandwidth);
+    for (std::uint32_t link = 0; link < step.fabric.num_links(); ++link) {
+      graph_.add_link(step.fabric.link(FabricLinkId{link}).bandwidth);
+    }
     host_ = graph_.add_resource(engine::Discipline::ProgramOrder);
     loader_ = graph_.add_resource(engine::Discipline::ProgramOrder);
     for (auto& stream : streams_) {
@@ -230,7 +232,7 @@ class ReplicatedRun {
     if (!(bytes > Bytes(0))) return;
     CollectivePlan plan;
     plan.bytes = bytes;
-    std::vector<double> weights(step_.fabric.links().size());
+    std::vector<double> weights(step_.fabric.num_links());
     for (std::uint32_t r = 1; r < replicas_; ++r) {
       const Route route =
           to_first ? step_.fabric.route(Rank{r}, Rank{0}) : step_.fabric.route(Rank{0}, Rank{r});
@@ -246,7 +248,7 @@ class ReplicatedRun {
     if (!(step_.input_per_gpu > Bytes(0))) return;
     CollectivePlan plan;
     plan.bytes = step_.input_per_gpu;
-    std::vector<double> weights(step_.fabric.links().size());
+    std::vector<double> weights(step_.fabric.num_links());
     for (std::uint32_t r = 0; r < replicas_; ++r) {
       const Route route = step_.fabric.route_from_host(Rank{r});
       plan.latency = max(plan.latency, route.latency);

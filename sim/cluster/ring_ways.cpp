@@ -1,7 +1,10 @@
 #include "sim/cluster/ring_ways.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <map>
+#include <tuple>
 
 #include "sim/cluster/ring_search.hpp"
 
@@ -14,8 +17,8 @@ constexpr int kMostChannels = 32;
 
 class Finder {
  public:
-  Finder(const Fabric& fabric, const CollectiveLibrary& library)
-      : fabric_(fabric), library_(library) {}
+  Finder(const Fabric& fabric, const CollectiveLibrary& library, PlanLinks links)
+      : fabric_(fabric), library_(library), few_(links == PlanLinks::FewOfAlike) {}
 
   RingWays find(std::span<const Rank> ranks) {
     ways_.num_ranks = static_cast<std::uint32_t>(ranks.size());
@@ -26,17 +29,25 @@ class Finder {
       by_node[fabric_.node_of(rank)].push_back(rank);
       ways_.capability = std::min(ways_.capability, fabric_.gpu_of(rank).compute_capability);
     }
-    std::vector<std::vector<Rank>> nodes;
+    ways_.num_nodes = static_cast<std::uint32_t>(by_node.size());
+    std::vector<Node> nodes;
     for (auto& [node, members] : by_node) {
       std::sort(members.begin(), members.end());
-      nodes.push_back(std::move(members));
+      nodes.push_back({.id = node, .kind = kind_of(node, members)});
+      members = {};
     }
-    ways_.num_nodes = static_cast<std::uint32_t>(nodes.size());
-    std::vector<Gates> gates;
-    for (const std::vector<Rank>& members : nodes) gates.push_back(within(members));
-    if (nodes.size() > 1) between(gates);
+    if (few_) choose_few(nodes);
+    for (const Node& node : nodes) {
+      const std::uint32_t first = fabric_.first_link(node.id).index;
+      if (!node.is_named) continue;
+      for (const FabricUse& use : kinds_[node.kind].uses) {
+        sum_.add(FabricLinkId{first + use.link.index}, use.weight);
+      }
+    }
+    if (nodes.size() > 1) between(nodes);
     if (ways_.channels == 0) ways_.channels = 1;
     ways_.uses = sum_.take();
+    if (few_) keep_few();
     ways_.bandwidth = slowest(ways_.uses, fabric_).value_or(BytesPerSecond(0));
     return std::move(ways_);
   }
@@ -44,6 +55,55 @@ class Finder {
  private:
   /// Where the rings of one node begin and end when they go on to other nodes: one pair per NIC.
   using Gates = std::vector<std::pair<Rank, Rank>>;
+  /// Nodes of a group of which the same slots take part: all ranks and links are numbered from the node's first on.
+  struct NodeKind {
+    std::vector<FabricUse> uses;  ///< of the rings within
+    Gates gates;
+  };
+  struct Node {
+    FabricNodeId id;
+    std::size_t kind = 0;
+    bool is_named = true;  ///< its links are
+  };
+
+  /// `members` in order. What a node's rings are it says once for all of its kind.
+  std::size_t kind_of(FabricNodeId node, const std::vector<Rank>& members) {
+    const std::uint32_t first = fabric_.first_rank(node).index;
+    const auto group = &fabric_.group_of(node) - fabric_.spec().groups.data();
+    std::pair key(group, std::vector<std::uint32_t>());
+    for (const Rank rank : members) key.second.push_back(rank.index - first);
+    const auto [known, is_new] = numbers_.emplace(std::move(key), kinds_.size());
+    if (!is_new) return known->second;
+    NodeKind kind{.uses = {}, .gates = within(members)};
+    kind.uses = sum_.take();
+    for (FabricUse& use : kind.uses) use.link.index -= fabric_.first_link(node).index;
+    for (auto& [from, to] : kind.gates) from.index -= first, to.index -= first;
+    kinds_.push_back(std::move(kind));
+    return known->second;
+  }
+
+  /// Names the links of the first few nodes that are alike with both of their neighbours. The first node of all adds the
+  /// same weights in another order, so one more is taken than is kept.
+  void choose_few(std::vector<Node>& nodes) {
+    const ClusterNetwork& network = fabric_.spec().network;
+    if (!network.switches.empty() || network.nodes_per_leaf > 0) return;  // switches see all nodes
+    std::map<std::array<std::size_t, 3>, std::size_t> seen;
+    const std::size_t count = nodes.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::array around{nodes[(i + count - 1) % count].kind, nodes[i].kind,
+                              nodes[(i + 1) % count].kind};
+      nodes[i].is_named = ++seen[around] <= kFewOfAlike + 1;
+    }
+  }
+
+  /// Of alike links the first few.
+  void keep_few() {
+    std::map<std::tuple<FabricLinkKind, double, double>, std::size_t> seen;
+    std::erase_if(ways_.uses, [&](const FabricUse& use) {
+      const FabricLink& link = fabric_.link(use.link);
+      return ++seen[{link.kind, link.bandwidth.in_si(), use.weight}] > kFewOfAlike;
+    });
+  }
 
   Gates within(const std::vector<Rank>& members) {
     ways_.most_per_node = std::max(ways_.most_per_node, static_cast<std::uint32_t>(members.size()));
@@ -146,26 +206,39 @@ class Finder {
   }
 
   /// Every node's NICs carry equal shares, NIC i of one node to NIC i of the next.
-  void between(const std::vector<Gates>& nodes) {
+  void between(const std::vector<Node>& nodes) {
     std::size_t rails = 0;
-    for (const Gates& gates : nodes) rails = std::max(rails, gates.size());
+    for (const NodeKind& kind : kinds_) rails = std::max(rails, kind.gates.size());
+    const auto gate = [&](const Node& node, std::size_t rail) {
+      const std::uint32_t first = fabric_.first_rank(node.id).index;
+      const Gates& gates = kinds_[node.kind].gates;
+      const auto [in, out] = gates[rail % gates.size()];
+      return std::pair(Rank{first + in.index}, Rank{first + out.index});
+    };
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const Gates &from = nodes[i], &to = nodes[(i + 1) % nodes.size()];
+      const Node &from = nodes[i], &to = nodes[(i + 1) % nodes.size()];
+      if (!from.is_named && !to.is_named) continue;
       for (std::size_t rail = 0; rail < rails; ++rail) {
-        const Route route =
-            fabric_.route(from[rail % from.size()].second, to[rail % to.size()].first);
+        const Rank sender = gate(from, rail).second;
+        const Route route = fabric_.route(sender, gate(to, rail).first);
         const double overhead = route.is_staged ? library_.staging_overhead : 1;
-        sum_.add(route, overhead / static_cast<double>(rails));
-        const Rank sender = from[rail % from.size()].second;
+        for (const FabricLinkId link : route.links) {
+          if ((!from.is_named && is_of(from, link)) || (!to.is_named && is_of(to, link))) continue;
+          sum_.add(link, overhead / static_cast<double>(rails));
+        }
         ways_.network_latency =
             max(ways_.network_latency, fabric_.link(fabric_.network_link(sender)).latency);
       }
     }
     // A NIC of 200 Gb/s and more has two channels: one of them falls short of 25 GB/s.
-    const BytesPerSecond rail =
-        fabric_.link(fabric_.network_link(nodes.front().front().second)).bandwidth;
+    const Rank first = gate(nodes.front(), 0).second;
+    const BytesPerSecond rail = fabric_.link(fabric_.network_link(first)).bandwidth;
     const int channels = static_cast<int>(rails);
     open(rail >= BytesPerSecond(25e9) ? 2 * channels : channels);
+  }
+  [[nodiscard]] bool is_of(const Node& node, FabricLinkId link) const {
+    const std::uint32_t first = fabric_.first_link(node.id).index;
+    return link.index >= first && link.index < first + fabric_.links_of(node.id);
   }
 
   void see(RouteKind kind) { ways_.farthest = std::max(ways_.farthest, kind); }
@@ -177,6 +250,9 @@ class Finder {
 
   const Fabric& fabric_;
   const CollectiveLibrary& library_;
+  bool few_;
+  std::map<std::pair<std::ptrdiff_t, std::vector<std::uint32_t>>, std::size_t> numbers_;
+  std::vector<NodeKind> kinds_;
   RingWays ways_;
   UseSum sum_;
   bool opened_ = false;
@@ -209,8 +285,8 @@ std::optional<BytesPerSecond> slowest(std::span<const FabricUse> uses, const Fab
 }
 
 RingWays find_rings(const Fabric& fabric, std::span<const Rank> ranks,
-                    const CollectiveLibrary& library) {
-  return Finder(fabric, library).find(ranks);
+                    const CollectiveLibrary& library, PlanLinks links) {
+  return Finder(fabric, library, links).find(ranks);
 }
 
 }  // namespace tracecast

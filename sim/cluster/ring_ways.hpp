@@ -20,8 +20,10 @@ struct RingWays {
   BytesPerSecond bandwidth{};  ///< min over uses of bandwidth / weight
 };
 
+/// Nodes alike (same group, same slots) have rings alike: they are searched once.
 [[nodiscard]] RingWays find_rings(const Fabric& fabric, std::span<const Rank> ranks,
-                                  const CollectiveLibrary& library);
+                                  const CollectiveLibrary& library,
+                                  PlanLinks links = PlanLinks::All);
 
 /// Adds up weights by link.
 class UseSum {

@@ -88,9 +88,19 @@ CollectivePlan all_pairs(const Fabric& fabric, std::span<const Rank> ranks, Byte
   return plan;
 }
 
+HostEdges find_host_edges(const Fabric& fabric, std::span<const Rank> ranks) {
+  HostEdges edges;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const Rank from = ranks[i], to = ranks[(i + 1) % ranks.size()];
+    edges.seconds_per_byte = std::max(edges.seconds_per_byte, seconds_per_byte(fabric, from, to));
+    edges.latency = max(edges.latency, fabric.route(from, to).latency);
+  }
+  return edges;
+}
+
 CollectivePlan plan_host_steps(const Fabric& fabric, std::span<const Rank> ranks,
-                               const RingWays& rings, Collective collective, Bytes bytes,
-                               const CollectiveLibrary& library) {
+                               const RingWays& rings, const HostEdges& edges, Collective collective,
+                               Bytes bytes, const CollectiveLibrary& library) {
   CollectivePlan plan;
   plan.channels = 1;
   if (collective == Collective::SendReceive) {
@@ -103,15 +113,8 @@ CollectivePlan plan_host_steps(const Fabric& fabric, std::span<const Rank> ranks
   plan.algorithm = CollectiveAlgorithm::Ring;
   plan.bytes = bytes * bus_factor(collective, ranks.size());
   plan.uses = rings.uses;
-  double slowest_edge = 0;
-  Seconds farthest{};
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const Rank from = ranks[i], to = ranks[(i + 1) % ranks.size()];
-    slowest_edge = std::max(slowest_edge, seconds_per_byte(fabric, from, to));
-    farthest = max(farthest, fabric.route(from, to).latency);
-  }
-  plan.rate_cap = BytesPerSecond(1 / slowest_edge);
-  plan.latency = num_steps(collective, ranks.size(), chunk) * (library.step + farthest);
+  plan.rate_cap = BytesPerSecond(1 / edges.seconds_per_byte);
+  plan.latency = num_steps(collective, ranks.size(), chunk) * (library.step + edges.latency);
   return plan;
 }
 

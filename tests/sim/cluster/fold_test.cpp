@@ -24,9 +24,10 @@ using test::random_cluster;
 Picoseconds run_job(const Fabric& fabric, const RankClasses& classes, bool folded) {
   engine::TaskGraph graph;
   std::vector<engine::LinkId> links;
-  for (const FabricLink& link : fabric.links()) {
+  for (std::uint32_t link = 0; link < fabric.num_links(); ++link) {
     // The root's own uplink carries nothing and has no bandwidth.
-    links.push_back(graph.add_link(max(link.bandwidth, BytesPerSecond(1))));
+    links.push_back(
+        graph.add_link(max(fabric.link(FabricLinkId{link}).bandwidth, BytesPerSecond(1))));
   }
   std::vector<Rank> ranks = folded ? classes.representatives : all_ranks(fabric);
   std::vector<engine::ResourceId> streams;
