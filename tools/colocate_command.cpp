@@ -103,6 +103,7 @@ Together share(const ColocateOptions& options, const Sources& sources) {
     all.jobs.push_back(make_job(job, sources));
     if (all.jobs.back().cpu) throw InputError("--gpu", job.gpu, "a GPU: jobs share no CPU here");
     all.predictions.push_back(predict(all.jobs.back(), sources));
+    warn_of_power_limit(all.predictions.back().power, all.jobs.back().gpu.id, all.jobs.back());
     parts.push_back(colocated(all.jobs.back(), all.predictions.back(), word.gpu));
   }
   const auto loads = std::find_if(all.jobs.begin(), all.jobs.end(),

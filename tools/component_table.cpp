@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -60,7 +61,7 @@ class ComponentTable final : public RowPredictor {
  private:
   struct Figures {
     Interval samples_per_s;
-    double power_w = 0, utilization = 0, log_sd = 0;
+    double power_w = 0, most_w = 0, utilization = 0, log_sd = 0;
     std::string_view basis{};
     std::string error;
   };
@@ -86,10 +87,9 @@ class ComponentTable final : public RowPredictor {
   RowAnswer power(const PublishedJob& job) {
     const Figures& f = figures(job.options);
     if (!f.error.empty()) return skip(f.error);
-    return {.measured = 0,
-            .predicted = interval90(f.power_w, sources_.cost.power.log_sd),
-            .basis = f.basis,
-            .skipped = {}};
+    Interval watts = interval90(f.power_w, sources_.cost.power.log_sd);
+    watts.high = std::min(watts.high, f.most_w);
+    return {.measured = 0, .predicted = watts, .basis = f.basis, .skipped = {}};
   }
 
   RowAnswer utilization(const PublishedJob& job) {
@@ -131,6 +131,8 @@ class ComponentTable final : public RowPredictor {
       const Prediction p = tracecast::predict(job, sources_);
       return {.samples_per_s = p.throughput_samples_per_s,
               .power_w = p.power.avg.in_w(),
+              .most_w = p.power.holds_limit ? p.power.limit.in_w()
+                                            : std::numeric_limits<double>::infinity(),
               .utilization = p.gpu_utilization.avg,
               .log_sd = p.log_sd,
               .basis = main_basis(p),

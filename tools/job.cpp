@@ -1,5 +1,7 @@
 #include "tools/job.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -310,6 +312,18 @@ Prediction predict(const Job& job, const Sources& sources) {
   const PredictRequest request = request_of(job, sources);
   if (!job.micro_batch) return predict(request);
   return predict_accumulated(request, *job.micro_batch, job.options.accumulate);
+}
+
+void warn_of_power_limit(const PowerRange& power, std::string_view gpu, Job& job) {
+  if (power.holds_limit) return;
+  std::string warning = fmt::format(
+      "the power limit of {} W cannot be held: at its lowest clock, {:.0f} MHz, {} draws {} W, "
+      "at most {} W",
+      three_digits(power.limit.in_w()), power.clock.in_mhz(), gpu, three_digits(power.avg.in_w()),
+      three_digits(power.max.in_w()));
+  const bool known =
+      std::find(job.warnings.begin(), job.warnings.end(), warning) != job.warnings.end();
+  if (!known) job.warnings.push_back(std::move(warning));
 }
 
 MemoryPlan plan_memory(const Job& job, const Sources& sources) {

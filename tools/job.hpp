@@ -119,6 +119,8 @@ inline constexpr std::uint64_t kMostNetworkBytes = 1ULL << 31;
 
 /// Lowers, prices and simulates the job's step. Pure.
 [[nodiscard]] Prediction predict(const Job& job, const Sources& sources);
+/// Adds a warning, once, where the power limit of `gpu` is not held.
+void warn_of_power_limit(const PowerRange& power, std::string_view gpu, Job& job);
 /// Its memory alone.
 [[nodiscard]] MemoryPlan plan_memory(const Job& job, const Sources& sources);
 [[nodiscard]] bool fits_in_memory(const Job& job, const Sources& sources);

@@ -151,6 +151,7 @@ int predict_command(PredictOptions& options) {
     return kExitDone;
   }
   const Prediction prediction = predict(job, sources);
+  warn_of_power_limit(prediction.power, job.gpu.id, job);
   if (prediction.num_guessed_kernels > 0) {
     job.warnings.push_back(std::to_string(prediction.num_guessed_kernels) +
                            " kernels belong to operators without a cost model and are bounded by "

@@ -110,7 +110,9 @@ void add_power(Json& doc, const Job& job, const Prediction& p) {
                     {"demand", p.power.demand.in_w()},
                     {"basis", p.power.is_guess ? "guess" : "transferred"}};
   doc["power_limit_throttles"] = p.power.throttles;
+  doc["power_limit_held"] = p.power.holds_limit;
   doc["sm_clock_mhz"] = p.power.clock.in_mhz();
+  doc["lowest_sm_clock_mhz"] = p.power.lowest_clock.in_mhz();
   doc["energy_j_per_sample"] = p.energy_per_sample.in_j();
   const auto samples = epoch_samples(job);
   doc["epoch_samples"] = samples ? Json(*samples) : Json();

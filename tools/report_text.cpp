@@ -164,6 +164,8 @@ std::string help_for_input(const InputUse& use) {
 
 std::string effect_of_limit(const PowerRange& power) {
   const double limit = power.limit.in_w();
+  if (!power.holds_limit)
+    return fmt::format(", the lowest: the limit of {:.0f} W cannot be held", limit);
   if (!power.throttles) return fmt::format("; the limit of {:.0f} W leaves them free", limit);
   constexpr double kNear = 0.9;  // a mean this near the limit is over it for part of the step
   if (power.demand < kNear * power.limit)

@@ -77,6 +77,7 @@ std::string answer_with_servers(Job& job, const Sources& sources, Fabric fabric,
                                 const ServerFlags& flags, const std::string& format, bool& fits) {
   const ServerOptions options = complete(flags, job);
   const ServerPrediction p = predict_with_servers(job, sources, std::move(fabric), options);
+  warn_of_power_limit(p.one_gpu.power, job.gpu.id, job);
   fits = p.one_gpu.memory.fits;
   if (format == "json") return report_servers_json(job, p);
   return format == "csv" ? report_servers_csv(job, p) : report_servers_text(job, p);

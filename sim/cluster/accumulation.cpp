@@ -70,6 +70,7 @@ Prediction predict_accumulated(const PredictRequest& request, const NetworkGraph
                                 .input_from_host = request.input_from_host,
                                 .input = request.input,
                                 .num_causes = kAll,
+                                .power_limit = request.power_limit,
                                 .cpu = request.cpu});
   const double times = static_cast<double>(micro_batches - 1);
   const Seconds step = p.timeline.step_time + m.timeline.step_time * times;
@@ -90,6 +91,10 @@ Prediction predict_accumulated(const PredictRequest& request, const NetworkGraph
   p.power.min = min(p.power.min, m.power.min);
   p.power.avg = mean(p.power.avg, m.power.avg);
   p.power.max = max(p.power.max, m.power.max);
+  p.power.demand = mean(p.power.demand, m.power.demand);
+  p.power.clock = mean(p.power.clock, m.power.clock);
+  p.power.throttles |= m.power.throttles;
+  p.power.holds_limit &= m.power.holds_limit;
   p.energy_per_sample = p.power.avg * step / samples;
   if (early > 0.5) p.bottleneck = m.bottleneck;
 

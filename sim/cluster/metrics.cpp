@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-
-#include "sim/cluster/power.hpp"
 
 namespace tracecast {
 namespace {
@@ -28,71 +25,12 @@ void sort_by_time(std::vector<TimeShare>& shares) {
                    [](const TimeShare& a, const TimeShare& b) { return b.time < a.time; });
 }
 
-/// The integral over time of a quantity that is constant inside each kernel and between kernels,
-/// repeated with the step's period.
-class PeriodicIntegral {
- public:
-  PeriodicIntegral(const StepTimeline& timeline, std::span<const double> inside, double between)
-      : period_(timeline.step_time.in_s()) {
-    double end = 0, sum = 0;
-    at_.push_back({0, 0});
-    for (std::size_t k = 0; k < timeline.kernels.size(); ++k) {
-      const double start = std::max(timeline.kernels[k].start.in_s(), end);
-      const double stop = std::max(timeline.kernels[k].end.in_s(), start);
-      sum += (start - end) * between;
-      at_.push_back({start, sum});
-      sum += (stop - start) * inside[k];
-      at_.push_back({stop, sum});
-      end = stop;
-    }
-    sum += std::max(period_ - end, 0.0) * between;
-    at_.push_back({period_, sum});
-  }
-  /// From 0 to `time`.
-  [[nodiscard]] double until(double time) const {
-    const double periods = std::floor(time / period_);
-    const double rest = time - periods * period_;
-    const auto after = std::upper_bound(at_.begin(), at_.end(), rest,
-                                        [](double t, const Point& p) { return t < p.time; });
-    double value = at_.back().sum;
-    if (after != at_.end()) {
-      const Point& a = *(after - 1);
-      const double width = after->time - a.time;
-      value = a.sum + (width > 0 ? (after->sum - a.sum) * (rest - a.time) / width : 0.0);
-    }
-    return periods * at_.back().sum + value;
-  }
-  /// Over windows of `width` that follow each other from 0 on.
-  [[nodiscard]] Range over_windows(double width) const {
-    if (!(period_ > 0)) return {};
-    constexpr int kWindows = 64;
-    Range range{.min = INFINITY, .avg = at_.back().sum / period_, .max = 0};
-    double before = 0;
-    for (int w = 1; w <= kWindows; ++w) {
-      const double now = until(w * width);
-      range.min = std::min(range.min, (now - before) / width);
-      range.max = std::max(range.max, (now - before) / width);
-      before = now;
-    }
-    range.min = std::min(range.min, range.avg);
-    range.max = std::max(range.max, range.avg);
-    return range;
-  }
-
- private:
-  struct Point {
-    double time, sum;
-  };
-  double period_;
-  std::vector<Point> at_;
-};
-
 }  // namespace
 
 Range gpu_utilization(const StepTimeline& timeline, const GpuSpec& gpu) {
   const std::vector<double> busy(timeline.kernels.size(), 1.0);
-  Range range = PeriodicIntegral(timeline, busy, 0.0)
-                    .over_windows(gpu.has_utilization_window_1s ? 1.0 : 1.0 / 6.0);
+  Range range =
+      windows_of(timeline, busy, Seconds(gpu.has_utilization_window_1s ? 1.0 : 1.0 / 6.0)).range();
   range.max = std::min(range.max, 1.0);
   range.avg = std::min(range.avg, 1.0);
   range.min = std::min(range.min, 1.0);
@@ -107,38 +45,21 @@ double sm_efficiency(const PricedStep& priced, Seconds step_time, const GpuSpec&
   return step_time > Seconds(0) ? at_peak / step_time : 0.0;
 }
 
-PowerRange board_power(const PricedStep& priced, const StepProgram& program,
-                       const StepTimeline& timeline, const LimitedStep& limited,
-                       const CostProfile& profile) {
-  constexpr double kSensorWindow = 0.1;
-  const double awake_w = awake_power(limited.gpu, profile).in_w();
+PowerRange board_power(const PricedStep& priced, const LimitedStep& limited) {
   bool is_guess = false;
-  std::vector<double> active_w;
-  active_w.reserve(program.kernels.size());
-  for (const ProgramKernel& launched : program.kernels) {
-    const cost::PricedCandidate& choice = priced.choices[launched.op];
-    const Kernel& kernel = choice.candidate->kernels[launched.kernel];
+  for_each_kernel(priced, [&](const Kernel& kernel, const cost::KernelEstimate&) {
     is_guess |= kernel.unit == MathUnit::TensorCore;
-    double watts = 0;
-    if (launched.duration > Seconds(0)) {
-      const double sm_share = choice.estimates[launched.kernel].sm_share;
-      watts = active_power(power_causes(kernel, launched.duration, sm_share, limited.gpu, profile),
-                           limited.gpu, profile)
-                  .in_w();
-    }
-    active_w.push_back(watts);
-  }
-  const Range active = PeriodicIntegral(timeline, active_w, 0.0).over_windows(kSensorWindow);
-  const double avg_w = std::max(limited.average.in_w(), awake_w);
-  const double scale = active.avg > 0 ? (avg_w - awake_w) / active.avg : 0.0;
+  });
   return {.idle = limited.gpu.idle_power,
-          .min = Watts(awake_w + scale * active.min),
-          .avg = Watts(avg_w),
-          .max = Watts(awake_w + scale * active.max),
+          .min = limited.least,
+          .avg = limited.average,
+          .max = limited.greatest,
           .limit = limited.gpu.tdp,
           .demand = limited.demand,
           .clock = limited.clock,
+          .lowest_clock = limited.lowest_clock,
           .throttles = limited.throttles,
+          .holds_limit = limited.holds_limit,
           .is_guess = is_guess};
 }
 

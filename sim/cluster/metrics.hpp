@@ -9,39 +9,33 @@
 #include "models/graph.hpp"
 #include "sim/cluster/power_limit.hpp"
 #include "sim/cluster/step_program.hpp"
+#include "sim/cluster/windows.hpp"
 
 namespace tracecast {
-
-/// Least, mean and greatest value over sampling windows.
-struct Range {
-  double min = 0, avg = 0, max = 0;
-};
 
 /// GPU utilisation as nvidia-smi samples it: share of each window in which at least one kernel ran,
 /// the step repeated without end. Window: 1 s up to Pascal, 1/6 s since Volta (nvmlUtilization_t,
 /// NVML API reference: "the sample period may be between 1 second and 1/6 second depending on the
-/// product"). Windows are sampled until they repeat or 64 have been seen.
+/// product").
 [[nodiscard]] Range gpu_utilization(const StepTimeline& timeline, const GpuSpec& gpu);
 
 /// Arithmetic done over arithmetic possible: sum of flops / peak(format, unit) over the step time.
 /// Counts what kernels execute (after Winograd's saving), at the boost clock's peak.
 [[nodiscard]] double sm_efficiency(const PricedStep& priced, Seconds step_time, const GpuSpec& gpu);
 
+/// Board power over the windows in which the driver holds it and nvidia-smi shows it (sim/cluster/power_limit.hpp). None of
+/// the three is above a limit that holds.
 struct PowerRange {
   Watts idle{}, min{}, avg{}, max{};
-  Watts limit{};           ///< the power limit in force
-  Watts demand{};          ///< average that the step would draw without a limit
-  Hertz clock{};           ///< of the SMs, averaged over the time that kernels run
-  bool throttles = false;  ///< the limit lowers the clock
-  bool is_guess = false;   ///< tensor cores take part, whose energy is hardly fitted
+  Watts limit{};            ///< the power limit in force
+  Watts demand{};           ///< average that the step would draw without a limit
+  Hertz clock{};            ///< of the SMs, averaged over the time that kernels run
+  Hertz lowest_clock{};     ///< that a limit can set
+  bool throttles = false;   ///< the limit lowers the clock
+  bool holds_limit = true;  ///< false: at the lowest clock too some window is above the limit
+  bool is_guess = false;    ///< tensor cores take part, whose energy is hardly fitted
 };
-/// Board power over windows of 0.1 s: `awake_power` between kernels, and while one runs so much more as its causes ask
-/// (sim/cluster/power.hpp), in proportion, so that the mean is that of `limited`.
-/// Guess: the window. nvidia-smi shows "the last measured power draw", averaged over 1 s from Ampere on (its manual,
-/// power.draw.average and power.draw.instant), with no figure for older boards.
-[[nodiscard]] PowerRange board_power(const PricedStep& priced, const StepProgram& program,
-                                     const StepTimeline& timeline, const LimitedStep& limited,
-                                     const CostProfile& profile);
+[[nodiscard]] PowerRange board_power(const PricedStep& priced, const LimitedStep& limited);
 
 /// Part of a step's time, by name.
 struct TimeShare {

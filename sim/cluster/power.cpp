@@ -73,22 +73,6 @@ Watts active_power(const PowerCauses& causes, const GpuSpec& gpu, const CostProf
                 (has_gddr(gpu) ? p.gddr_pj_per_byte : p.hbm_pj_per_byte) * causes.dram_bytes));
 }
 
-PowerCauses average_causes(const PricedStep& priced, const StepTimeline& timeline,
-                           const GpuSpec& gpu, const CostProfile& profile) {
-  PowerCauses sum;
-  if (!(timeline.step_time > Seconds(0))) return sum;
-  for (const cost::PricedCandidate& choice : priced.choices) {
-    for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
-      const cost::KernelEstimate& estimate = choice.estimates[k];
-      if (!(estimate.duration > Seconds(0))) continue;
-      sum += power_causes(choice.candidate->kernels[k], estimate.duration, estimate.sm_share, gpu,
-                          profile) *
-             (estimate.duration / timeline.step_time);
-    }
-  }
-  return sum;
-}
-
 Watts limited_power(Watts demand, Watts limit) {
   const double ratio = demand / limit;
   const double cube = ratio * ratio * ratio;

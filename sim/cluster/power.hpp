@@ -1,11 +1,8 @@
 #pragma once
-#include <optional>
-
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
-#include "sim/cluster/step_program.hpp"
 #include "sim/cost/sustained_clock.hpp"
 
 namespace tracecast {
@@ -49,10 +46,6 @@ struct PowerCauses {
 /// Leaves out: temperature, energy of L2 apart from DRAM.
 [[nodiscard]] Watts active_power(const PowerCauses& causes, const GpuSpec& gpu,
                                  const CostProfile& profile);
-
-/// The causes averaged over a whole step.
-[[nodiscard]] PowerCauses average_causes(const PricedStep& priced, const StepTimeline& timeline,
-                                         const GpuSpec& gpu, const CostProfile& profile);
 
 /// Mean power that a limit leaves of a demand: demand * (1 + (demand / limit)^6)^(-1/6).
 /// The controller holds windows of some ten milliseconds below the limit. Their power varies about the step's mean, so

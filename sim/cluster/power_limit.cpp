@@ -1,12 +1,33 @@
 #include "sim/cluster/power_limit.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "sim/cost/price.hpp"
 #include "sim/cost/sustained_clock.hpp"
 
 namespace tracecast {
 namespace {
+
+constexpr double kLowered = 0.98;  ///< a clock below this share of the usual one is a lowered one
+
+/// Mean clock of the kernels, by time; that of the board when there are none.
+Hertz mean_clock(const PricedStep& priced, const GpuSpec& gpu, const CostProfile& profile) {
+  double cycles = 0, time = 0;
+  for (const cost::PricedCandidate& choice : priced.choices) {
+    for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
+      const Kernel& kernel = choice.candidate->kernels[k];
+      const double t = choice.estimates[k].duration.in_s();
+      cycles += t * cost::sustain(gpu, kernel.math, kernel.unit, profile).clock.in_si();
+      time += t;
+    }
+  }
+  if (time > 0) return Hertz(cycles / time);
+  return gpu.set_clock > Hertz(0) ? gpu.set_clock : cost::free_clock(gpu, profile);
+}
 
 /// The step at the clocks of `gpu`, with the algorithms it has.
 void run_at(const GpuSpec& gpu, PricedStep& priced, StepProgram& program, StepTimeline& timeline,
@@ -24,81 +45,220 @@ void run_at(const GpuSpec& gpu, PricedStep& priced, StepProgram& program, StepTi
   timeline = run(program);
 }
 
-Watts total_power(const PowerCauses& causes, const GpuSpec& gpu, const CostProfile& profile) {
-  return awake_power(gpu, profile) + active_power(causes, gpu, profile);
-}
-
-Watts average_power(const PricedStep& priced, const StepTimeline& timeline, const GpuSpec& gpu,
-                    const CostProfile& profile) {
-  return total_power(average_causes(priced, timeline, gpu, profile), gpu, profile);
-}
-
-/// Mean clock of the kernels, by time; the free clock when there are none.
-Hertz mean_clock(const PricedStep& priced, const GpuSpec& gpu, const CostProfile& profile) {
-  double cycles = 0, time = 0;
-  for (const cost::PricedCandidate& choice : priced.choices) {
-    for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
-      const Kernel& kernel = choice.candidate->kernels[k];
-      const double t = choice.estimates[k].duration.in_s();
-      cycles += t * cost::sustain(gpu, kernel.math, kernel.unit, profile).clock.in_si();
-      time += t;
-    }
+class Governor {
+ public:
+  Governor(const GpuSpec& gpu, Watts limit, const CostProfile& profile, const StepDraw& own,
+           const DrawStep& run)
+      : gpu_(gpu),
+        limit_(limit),
+        profile_(profile),
+        own_(own),
+        run_(run),
+        awake_(cost::awake_power(gpu, profile)),
+        top_(gpu.set_clock > Hertz(0) ? gpu.set_clock : cost::free_clock(gpu, profile)) {
+    set_ = gpu;
+    result_.lowest_clock = min(top_, cost::free_clock(gpu, profile) * profile.power.min_clock);
   }
-  return time > 0 ? Hertz(cycles / time) : cost::free_clock(gpu, profile);
-}
+
+  LimitedStep hold() {
+    StepDraw draw = own_;
+    bool is_own = true;  // what ran last
+    StepDraw demand = own_;
+    if (own_.clock < top_ * kLowered) {
+      GpuSpec unlimited = gpu_;
+      unlimited.tdp = Watts(1e9);
+      demand = run_(unlimited);
+      is_own = false;
+    }
+    result_.demand_causes = demand.causes;
+    result_.demand = total(demand);
+    result_.average = left_by(limit_, demand);
+    const Watts own_average = left_by(gpu_.tdp, demand);
+    scale_ = own_average / total(own_);
+
+    if (limit_ > gpu_.tdp) {
+      set_.tdp = limit_;
+      draw = run_(set_);
+    } else if (result_.average < own_average * 0.999) {
+      if (at_lowest_clock()) return finish_at_lowest_clock();
+      draw = lower_clock(total(own_) * (result_.average / own_average));
+    } else if (!is_own) {
+      draw = run_(gpu_);
+    }
+    if (exceeds(spread(draw, result_.average).max) && !lowest_holds()) {
+      return finish_at_lowest_clock();
+    }
+    if (ran_lowest_last_) draw = run_(set_);
+    return finish(draw, cut(draw));
+  }
+
+ private:
+  [[nodiscard]] Watts total(const StepDraw& draw) const {
+    return awake_ + active_power(draw.causes, gpu_, profile_);
+  }
+  [[nodiscard]] static std::span<const double> means(const StepDraw& draw) {
+    return draw.active_w.means;
+  }
+  /// By more than rounding.
+  [[nodiscard]] bool exceeds(double watts) const { return watts > limit_.in_w() * (1 + 1e-12); }
+
+  /// The mean of a demand whose windows are all held at `limit`, at most.
+  [[nodiscard]] Watts left_by(Watts limit, const StepDraw& demand) const {
+    double above = 0;
+    for (const double active : means(demand)) {
+      above += std::max(awake_.in_w() + active - limit.in_w(), 0.0);
+    }
+    if (above > 0) above /= static_cast<double>(means(demand).size());
+    const Watts mean = total(demand);
+    return min(min(limited_power(mean, limit), limit), mean - Watts(above));
+  }
+
+  /// Power of the windows at this mean, each in proportion to what it asks.
+  [[nodiscard]] Range spread(const StepDraw& draw, Watts average) const {
+    const double awake = awake_.in_w(), mean = std::max(average.in_w(), awake);
+    const Range active = draw.active_w.range();
+    const double scale = active.avg > 0 ? (mean - awake) / active.avg : 0.0;
+    return {.min = active.avg > 0 ? awake + scale * active.min : mean,
+            .avg = mean,
+            .max = active.avg > 0 ? awake + scale * active.max : mean};
+  }
+
+  /// The same with no window above the limit: the others draw what that leaves of the mean, but none more than without a
+  /// limit.
+  [[nodiscard]] Range cut(const StepDraw& draw) const {
+    Range range = spread(draw, result_.average);
+    const double limit = limit_.in_w(), awake = awake_.in_w();
+    if (!exceeds(range.max)) return range;
+    const Range active = draw.active_w.range();
+    const auto mean_at = [&](double scale) {
+      double sum = 0;
+      for (const double window : means(draw)) sum += std::min(limit, awake + scale * window);
+      return sum / static_cast<double>(means(draw).size());
+    };
+    double low = 0, high = std::max(range.avg, result_.demand.in_w()) - awake;
+    high /= active.avg;
+    for (int i = 0; i < 50; ++i) {
+      const double middle = 0.5 * (low + high);
+      (mean_at(middle) < range.avg ? low : high) = middle;
+    }
+    range.avg = std::min(range.avg, mean_at(high));
+    range.min = std::min(range.avg, awake + high * active.min);
+    range.max = std::max(range.avg, std::min(limit, awake + high * active.max));
+    return range;
+  }
+
+  const StepDraw& lowest() {
+    if (!lowest_) {
+      GpuSpec lowest = gpu_;
+      lowest.set_clock = result_.lowest_clock;
+      lowest_ = run_(lowest);
+      ran_lowest_last_ = true;
+    }
+    return *lowest_;
+  }
+  [[nodiscard]] Watts lowest_average() { return max(awake_, total(lowest()) * scale_); }
+  [[nodiscard]] bool lowest_holds() {
+    const Watts average = lowest_average();
+    return !exceeds(spread(lowest(), average).max);
+  }
+  /// No clock in between does what the limit asks.
+  [[nodiscard]] bool at_lowest_clock() {
+    return lowest_average() >= result_.average || !lowest_holds();
+  }
+
+  /// Power rises with the clock, so halving the interval finds it; 8 steps leave 0.3 % of the clock.
+  StepDraw lower_clock(Watts target) {
+    double low = result_.lowest_clock / top_, high = 1;
+    StepDraw draw;
+    for (int i = 0; i < 8; ++i) {
+      const double share = 0.5 * (low + high);
+      set_.set_clock = top_ * share;
+      draw = run_(set_);
+      (total(draw) > target ? high : low) = share;
+    }
+    ran_lowest_last_ = false;
+    return draw;
+  }
+
+  LimitedStep finish_at_lowest_clock() {
+    set_ = gpu_;
+    set_.set_clock = result_.lowest_clock;
+    if (!ran_lowest_last_) (void)run_(set_);
+    result_.average = lowest_average();
+    result_.holds_limit = lowest_holds();
+    return finish(lowest(), spread(lowest(), result_.average));
+  }
+
+  LimitedStep finish(const StepDraw& draw, const Range& power) {
+    result_.gpu = set_;
+    result_.gpu.tdp = limit_;
+    result_.least = Watts(power.min);
+    result_.average = Watts(power.avg);
+    result_.greatest = Watts(power.max);
+    result_.clock = draw.clock;
+    result_.throttles = draw.clock < top_ * kLowered;
+    return std::move(result_);
+  }
+
+  const GpuSpec& gpu_;
+  Watts limit_;
+  const CostProfile& profile_;
+  const StepDraw& own_;
+  const DrawStep& run_;
+  Watts awake_;
+  Hertz top_;
+  GpuSpec set_;
+  double scale_ = 1;  ///< of what is shown to what causes say
+  std::optional<StepDraw> lowest_;
+  bool ran_lowest_last_ = false;
+  LimitedStep result_;
+};
 
 }  // namespace
+
+StepDraw draw_of(const PricedStep& priced, const StepProgram& program, const StepTimeline& timeline,
+                 const GpuSpec& gpu, const CostProfile& profile) {
+  StepDraw draw{.causes = {}, .clock = mean_clock(priced, gpu, profile), .active_w = {}};
+  if (!(timeline.step_time > Seconds(0))) return draw;
+  std::vector<std::vector<double>> watts(priced.choices.size());
+  for (std::size_t op = 0; op < priced.choices.size(); ++op) {
+    const cost::PricedCandidate& choice = priced.choices[op];
+    for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
+      const cost::KernelEstimate& estimate = choice.estimates[k];
+      watts[op].push_back(0);
+      if (!(estimate.duration > Seconds(0))) continue;
+      const PowerCauses causes = power_causes(choice.candidate->kernels[k], estimate.duration,
+                                              estimate.sm_share, gpu, profile);
+      draw.causes += causes * (estimate.duration / timeline.step_time);
+      watts[op].back() = active_power(causes, gpu, profile).in_w();
+    }
+  }
+  std::vector<double> active_w;
+  active_w.reserve(program.kernels.size());
+  for (const ProgramKernel& kernel : program.kernels) {
+    // A kernel that waits for its launches does its work in more time.
+    const Seconds working = priced.choices[kernel.op].estimates[kernel.kernel].duration;
+    const double share = kernel.duration > working ? working / kernel.duration : 1.0;
+    active_w.push_back(watts[kernel.op][kernel.kernel] * share);
+  }
+  draw.active_w = windows_of(timeline, active_w, kPowerWindow);
+  return draw;
+}
+
+LimitedStep hold_power_limit(const GpuSpec& gpu, Watts limit, const CostProfile& profile,
+                             const StepDraw& own, const DrawStep& run) {
+  return Governor(gpu, limit, profile, own, run).hold();
+}
 
 LimitedStep hold_power_limit(PricedStep& priced, StepProgram& program, StepTimeline& timeline,
                              const GpuSpec& gpu, Watts limit, const CostProfile& profile,
                              const RunStep& run) {
-  const Watts own_limit = gpu.tdp;
-  const PowerCauses causes = average_causes(priced, timeline, gpu, profile);
-  const Watts before = total_power(causes, gpu, profile);
-  const Hertz top = gpu.set_clock > Hertz(0) ? gpu.set_clock : cost::free_clock(gpu, profile);
-
-  LimitedStep result;
-  result.gpu = gpu;
-  result.gpu.tdp = limit;
-  result.demand_causes = causes;
-  const Hertz own_clock = mean_clock(priced, gpu, profile);
-  constexpr double kLowered = 0.98;
-  if (own_clock < top * kLowered) {
-    GpuSpec unlimited = gpu;
-    unlimited.tdp = Watts(1e9);
-    StepTimeline without = timeline;
-    run_at(unlimited, priced, program, without, profile, run);
-    result.demand_causes = average_causes(priced, without, unlimited, profile);
-    run_at(gpu, priced, program, timeline, profile, run);
-  }
-  result.demand = total_power(result.demand_causes, gpu, profile);
-  result.average = limited_power(result.demand, limit);
-  const Watts own_average = limited_power(result.demand, own_limit);
-
-  if (limit > own_limit) {
-    run_at(result.gpu, priced, program, timeline, profile, run);
-  } else if (result.average < own_average * 0.999) {
-    // Power rises with the clock, so halving the interval finds it; 8 steps leave 0.3 % of the clock.
-    const Watts target = before * (result.average / own_average);
-    double low = profile.power.min_clock, high = 1;
-    GpuSpec lowered = gpu;
-    Watts reached{};
-    for (int i = 0; i < 8; ++i) {
-      const double share = 0.5 * (low + high);
-      lowered.set_clock = top * share;
-      run_at(lowered, priced, program, timeline, profile, run);
-      reached = average_power(priced, timeline, lowered, profile);
-      (reached > target ? high : low) = share;
-    }
-    const bool at_lowest_clock = low == profile.power.min_clock;
-    if (at_lowest_clock) result.average = reached * (own_average / before);
-    result.gpu.set_clock = lowered.set_clock;
-    result.gpu.tdp = own_limit;
-  }
-  result.clock = mean_clock(priced, result.gpu, profile);
-  result.gpu.tdp = limit;
-  result.throttles = result.clock < top * kLowered;
-  return result;
+  const DrawStep run_on = [&](const GpuSpec& set) {
+    run_at(set, priced, program, timeline, profile, run);
+    return draw_of(priced, program, timeline, set, profile);
+  };
+  return hold_power_limit(gpu, limit, profile, draw_of(priced, program, timeline, gpu, profile),
+                          run_on);
 }
 
 }  // namespace tracecast

@@ -6,30 +6,64 @@
 #include "sim/base/units.hpp"
 #include "sim/cluster/power.hpp"
 #include "sim/cluster/step_program.hpp"
+#include "sim/cluster/windows.hpp"
 
 namespace tracecast {
+
+/// Width of the windows in which a board's limit is held and its power shown.
+/// Guess: 0.1 s for both. What boards show is a mean over a window that goes with the product: of A100 and H100 a quarter of
+/// the time (Yang, Adamek and Armour, "Part-time Power Measurements", 2024, arXiv 2312.02741), from Ampere on (A100 apart) a
+/// second (NVML API Reference, nvmlDeviceGetPowerUsage). Over what the driver averages no source says.
+inline constexpr Seconds kPowerWindow = Seconds(0.1);
+
+/// What a step draws on a board that is set as a GpuSpec says.
+struct StepDraw {
+  PowerCauses causes{};  ///< averaged over the step
+  Hertz clock{};         ///< of the SMs, averaged over the time that kernels run
+  Windows active_w{};    ///< over the awake power, W; none: every window draws what the step does
+};
+[[nodiscard]] StepDraw draw_of(const PricedStep& priced, const StepProgram& program,
+                               const StepTimeline& timeline, const GpuSpec& gpu,
+                               const CostProfile& profile);
+
+/// Prices and runs a step on the board as the GpuSpec sets it: `set_clock` and `tdp` differ from call to call. The last call
+/// is that of the result.
+using DrawStep = std::function<StepDraw(const GpuSpec&)>;
 
 /// A step on a board under its power limit.
 struct LimitedStep {
   GpuSpec gpu;      ///< with `set_clock` where the limit lowers the clock, and the limit as `tdp`
   Watts average{};  ///< board power, averaged over the step
-  Watts demand{};   ///< what it would draw without any limit
+  Watts least{}, greatest{};    ///< over windows
+  Watts demand{};               ///< what it would draw without any limit, on average
   PowerCauses demand_causes{};  ///< of `demand`, over the step
   Hertz clock{};                ///< of the SMs, averaged over the time that kernels run
+  Hertz lowest_clock{};         ///< that a limit can set
   bool throttles = false;       ///< the limit lowers the clock of some kernel by more than 2 %
+  bool holds_limit =
+      true;  ///< false: the clock is the lowest, and some window is above the limit all the same
 };
+
+/// Lets `limit` act on a step that draws `own` at the clocks of `gpu`, and runs it again at a lower clock where that is
+/// needed. Algorithms stay: libraries choose them before the board is warm.
+///   average = min(limited_power(demand, limit), mean over windows of min(demand in it, limit)),
+///     demand: the step's power at the clocks it has without a limit
+/// The clocks of the cost profile contain the board's own limit (sim/cost/sustained_clock.hpp), so that limit changes no
+/// time. Under a lower one every kernel runs at the one clock for which power falls as the average does:
+///   power(clock) / power(own limit's clocks) = average(limit) / average(own limit)
+/// A higher limit gives back what the clocks lost to the own one.
+/// The driver holds every window at the limit ("the upper boundary for the card's power draw", NVML API Reference,
+/// nvmlDeviceGetPowerManagementLimit): windows above it are cut to it, the others draw what that leaves of the average.
+/// All it can do is lower the clock of the SMs, to power.min_clock of the free clock. A limit that some window exceeds
+/// there is not held: the step runs at that clock and draws what it draws. notes/0010-limits-that-cannot-be-held.md.
+[[nodiscard]] LimitedStep hold_power_limit(const GpuSpec& gpu, Watts limit,
+                                           const CostProfile& profile, const StepDraw& own,
+                                           const DrawStep& run);
 
 /// Runs a program as `simulate` does, with whatever feeds it. The last call is that of the result.
 using RunStep = std::function<StepTimeline(const StepProgram&)>;
 
-/// Lets `limit` act on a step that is priced and simulated for `gpu`: prices and simulates it again at a lower clock
-/// where that is needed. Algorithms stay: libraries choose them before the board is warm.
-///   average = limited_power(demand, limit),   demand: the step's power at the clocks it has without a limit
-/// The clocks of the cost profile contain the board's own limit (sim/cost/sustained_clock.hpp), so that limit changes no
-/// time. Under a lower one every kernel runs at the one clock for which power falls as the average does:
-///   power(clock) / power(own limit's clocks) = limited_power(demand, limit) / limited_power(demand, own limit)
-/// but at min_clock of the free clock at least: a limit below that power is exceeded, as boards do.
-/// A higher limit gives back what the clocks lost to the own one.
+/// The same for a step that is priced and simulated for `gpu`.
 [[nodiscard]] LimitedStep hold_power_limit(PricedStep& priced, StepProgram& program,
                                            StepTimeline& timeline, const GpuSpec& gpu, Watts limit,
                                            const CostProfile& profile, const RunStep& run);

@@ -313,8 +313,7 @@ Prediction predict(const PredictRequest& request) {
         cores_busy(result.priced, result.timeline, cores_of(request), request.cost);
   } else {
     result.gpu_utilization = gpu_utilization(result.timeline, request.gpu);
-    result.power =
-        board_power(result.priced, result.program, result.timeline, limited, request.cost);
+    result.power = board_power(result.priced, limited);
     result.power_causes = limited.demand_causes;
     result.energy_per_sample = result.power.avg * step / static_cast<double>(graph.batch);
   }

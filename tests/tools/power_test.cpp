@@ -89,6 +89,50 @@ TEST_CASE("limits and clocks beyond the board's are refused with its range") {
         std::string::npos);
 }
 
+TEST_CASE("a power limit that cannot be held is said, with the clock, in every form") {
+  const std::vector<std::string> low = {
+      TRACECAST_PROGRAM, "predict", "resnet50",      "--gpu", "a10", "--precision", "amp",
+      "--batch",         "64",      "--power-limit", "70"};
+  const auto run = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command = low;
+    command.insert(command.end(), more.begin(), more.end());
+    return test::run_process(command, Seconds(60));
+  };
+  for (const std::vector<std::string>& where :
+       {std::vector<std::string>{}, {"--gpus", "4"}, {"--gpus", "4", "--servers", "1"}}) {
+    CAPTURE(where.size());
+    const test::ProcessResult text = run(where);
+    CHECK(text.exit_code == 0);
+    CHECK((text.out + text.err).find("70 W cannot be held") != std::string::npos);
+    std::vector<std::string> as_json = where;
+    as_json.insert(as_json.end(), {"--format", "json"});
+    const auto json = nlohmann::json::parse(run(as_json).out);
+    CHECK(json["power_limit_held"] == false);
+    CHECK(json["power_w"]["max"].get<double>() > 70);
+    CHECK(json["sm_clock_mhz"].get<double>() ==
+          doctest::Approx(json["lowest_sm_clock_mhz"].get<double>()).epsilon(0.01));
+    REQUIRE(json["warnings"].size() == 1);
+    CHECK(json["warnings"][0].get<std::string>().find("lowest clock") != std::string::npos);
+  }
+  CHECK(run({"--strict"}).exit_code == 1);
+}
+
+TEST_CASE("a row's interval of power ends at a limit that is held") {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "rows.csv";
+  std::ofstream(path) << "gpu,gpu_count,framework,precision,model,phase,batch_per_gpu,metric,value,"
+                         "unit,date,notes\n"
+                         "V100,1,PyTorch,fp32,ResNet-50,train,64,average GPU power,170,W,2022,GPU "
+                         "power limit 175 W\n";
+  const test::ProcessResult result = test::run_process(
+      {TRACECAST_PROGRAM, "validate", path.string(), "--format", "json"}, Seconds(60));
+  REQUIRE(result.exit_code == 0);
+  const auto row = nlohmann::json::parse(result.out)["rows"][0];
+  REQUIRE(row["skipped"].is_null());
+  CHECK(row["predicted"].get<double>() <= 175);
+  CHECK(row["high"].get<double>() == doctest::Approx(175));
+}
+
 TEST_CASE("networks are known in the spelling of published tables") {
   CHECK(find_published_network("ShuffleNetV2 (CIFAR-100)") == "shufflenet_v2_cifar");
   CHECK(find_published_network("NeuMF / NCF (ML-1M)") == "ncf_ml1m");

@@ -51,33 +51,16 @@ TEST_CASE("a step of no length has no utilisation") {
   CHECK(gpu_utilization(StepTimeline{}, gpu_with_window(true)).avg == 0.0);
 }
 
-TEST_CASE("power over windows has the mean that the limit leaves") {
-  PricedStep priced;
-  const Candidate candidate{.algorithm = {}, .kernels = {Kernel{}}, .workspace = {}};
-  priced.choices.push_back({.candidate = &candidate, .estimates = {{}}, .duration = 1.0_ms});
-  StepProgram program;
-  program.kernels = {{.duration = 1.0_ms, .op = 0, .kernel = 0}};
-  GpuSpec gpu = gpu_with_window(true);
-  gpu.peaks = {{Precision::Fp32, MathUnit::CudaCore, 1.0_TFLOPps}};
-  gpu.dram_bandwidth = 100.0_GBps;
-  gpu.memory_type = MemoryType::Hbm2;
-  gpu.process_nm = 16;
-  gpu.sm_count = 1;
-  gpu.fp32_lanes_per_sm = 100;
-  gpu.compute_capability = 60;
-  gpu.boost_clock = Hertz(1e9);
-  gpu.ecc_default_on = true;
-  CostProfile profile;
-  profile.power.clocked_pj = 10;
-  LimitedStep limited;
-  limited.gpu = gpu;
-  limited.average = 51.0_W;
-  // 0.3 s busy of each second: windows of 0.1 s are busy, or idle at 50 W. A mean of 51 W is 50 + 0.3 x 10/3.
-  const PowerRange power = board_power(priced, program, one_kernel(0.3_s, 1.0_s), limited, profile);
-  CHECK(power.idle.in_w() == 50);
-  CHECK(power.min.in_w() == doctest::Approx(50));
-  CHECK(power.avg.in_w() == doctest::Approx(51));
-  CHECK(power.max.in_w() == doctest::Approx(50 + 10.0 / 3));
+TEST_CASE("windows show what runs in them, all over a long step") {
+  // 0.3 s busy of each second: windows of 0.1 s are busy or idle.
+  const std::vector<double> watts{20};
+  const Windows windows = windows_of(one_kernel(0.3_s, 1.0_s), watts, 0.1_s);
+  CHECK(windows.means.size() == 64);
+  CHECK(windows.range().min == doctest::Approx(0));
+  CHECK(windows.range().avg == doctest::Approx(6));
+  CHECK(windows.range().max == doctest::Approx(20));
+  // Busy first, then idle for longer than 64 windows.
+  CHECK(windows_of(one_kernel(10.0_s, 20.0_s), watts, 0.1_s).range().min == doctest::Approx(0));
 }
 
 TEST_SUITE_END();
