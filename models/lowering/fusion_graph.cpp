@@ -370,12 +370,31 @@ class Builder {
     if (a.name == "none") return;
     const ValueRead weight = all_of(op.inputs.front());
     const double elements = graph_.values[weight.value.index].elements;
-    if (context_.framework.weight_decay == WeightDecay::AsLoss) {
+    if (a.name == "lamb") return add_lamb(op, weight, elements);
+    if (context_.framework.weight_decay == WeightDecay::AsLoss && a.name != "adamw") {
       add_reduction("l2_loss", KernelClass::Optimizer, {weight}, {new_statistics(1, 1)},
                     {.rows = 1, .cols = static_cast<std::int64_t>(elements)}, kOperations.l2_loss);
     }
     add_loop("update", KernelClass::Optimizer, all_inputs(op),
              {new_value(weight.bytes * (1.0 + a.states), elements)}, elements, 4 + 6.0 * a.states);
+    graph_.nodes.back().data = context_.formats.weights;
+  }
+
+  /// New moments and the direction, the norms of direction and weight, the step.
+  void add_lamb(const Op& op, const ValueRead& weight, double elements) {
+    const ReductionWork whole{.rows = 1, .cols = static_cast<std::int64_t>(elements)};
+    const ValueId direction = new_value(weight.bytes, elements);
+    const ValueId weight_norm = new_statistics(1, 1), direction_norm = new_statistics(1, 1);
+    add_loop("direction", KernelClass::Optimizer, all_inputs(op),
+             {direction, new_value(weight.bytes * 2.0, elements)}, elements, 20);
+    graph_.nodes.back().data = context_.formats.weights;
+    add_reduction("weight_norm", KernelClass::Optimizer, {weight}, {weight_norm}, whole,
+                  kOperations.l2_loss);
+    add_reduction("direction_norm", KernelClass::Optimizer, {all_of(direction)}, {direction_norm},
+                  whole, kOperations.l2_loss);
+    add_loop("update", KernelClass::Optimizer,
+             {weight, all_of(direction), all_of(weight_norm), all_of(direction_norm)},
+             {new_value(weight.bytes, elements)}, elements, 2);
     graph_.nodes.back().data = context_.formats.weights;
   }
 

@@ -28,10 +28,34 @@ constexpr std::array<Term, 8> kAdam{{{"scale", 1, 1, 1},
                                      {"add", 1, 1, 1},
                                      {"update", 3, 1, 6}}};
 
+// AdamW is Adam behind a step of decay, w *= 1 - lr * decay. Source: PyTorch 2, torch/optim/adam.py,
+// `_foreach_mul_(params, 1 - lr * weight_decay)`.
+constexpr Term kDecay{"decay", 1, 1, 1};
+// PyTorch has no LAMB of its own: NVIDIA apex's FusedLAMB, the norm of all gradients first. Source: apex/optimizers/fused_lamb.py,
+// csrc/multi_tensor_lamb.cu, csrc/multi_tensor_l2norm_kernel.cu.
+constexpr std::array<Term, 5> kLamb{{{"gradient_norm", 1, 0, 2},
+                                     {"weight_norm", 1, 0, 2},
+                                     {"direction", 4, 3, 20},
+                                     {"direction_norm", 1, 0, 2},
+                                     {"update", 2, 1, 2}}};
+
 // One kernel per tensor assigned to. Source: TensorFlow 1.10, core/kernels/training_ops_gpu.cu.cc.
 constexpr std::array<Term, 2> kAssignedMomentum{{{"accumulate", 2, 1, 2}, {"update", 2, 1, 2}}};
 constexpr std::array<Term, 3> kAssignedAdam{
     {{"moment1", 2, 1, 3}, {"moment2", 2, 1, 4}, {"update", 3, 1, 6}}};
+// TensorFlow Addons, optimizers/weight_decay_optimizers.py: `var.assign_sub(rate * var)`, then Adam.
+constexpr std::array<Term, 5> kAssignedAdamW{{{"decay", 1, 1, 1},
+                                              {"subtract_decay", 2, 1, 1},
+                                              {"moment1", 2, 1, 3},
+                                              {"moment2", 2, 1, 4},
+                                              {"update", 3, 1, 6}}};
+// TensorFlow Addons, optimizers/lamb.py: two moments, the direction, two norms, the step.
+constexpr std::array<Term, 6> kAssignedLamb{{{"moment1", 2, 1, 3},
+                                             {"moment2", 2, 1, 4},
+                                             {"direction", 3, 1, 8},
+                                             {"weight_norm", 1, 0, 2},
+                                             {"direction_norm", 1, 0, 2},
+                                             {"update", 2, 1, 2}}};
 constexpr std::array<Term, 2> kAssignedAdagrad{{{"accumulate", 2, 1, 2}, {"update", 3, 1, 6}}};
 constexpr std::array<Term, 3> kAssignedRmsProp{
     {{"mean_square", 2, 1, 4}, {"momentum", 3, 1, 7}, {"update", 2, 1, 1}}};
@@ -40,17 +64,22 @@ constexpr std::array<Term, 3> kAssignedAdadelta{
 
 std::span<const Term> assigned_terms(std::string_view name) {
   if (name == "momentum") return kAssignedMomentum;
-  if (name == "adam" || name == "adamw") return kAssignedAdam;
+  if (name == "adam") return kAssignedAdam;
+  if (name == "adamw") return kAssignedAdamW;
+  if (name == "lamb") return kAssignedLamb;
   if (name == "adagrad") return kAssignedAdagrad;
   if (name == "rmsprop") return kAssignedRmsProp;
   if (name == "adadelta") return kAssignedAdadelta;
   return kSgd;
 }
 
+/// Decays weights itself, not their gradients.
+bool decays_weights(std::string_view name) { return name == "adamw" || name == "lamb"; }
+
 /// What the rule itself computes; nothing for "none".
 void append_rule(const OptimizerAttributes& a, const FrameworkProfile& framework,
                  std::vector<Term>& terms) {
-  switch (framework.weight_decay) {
+  switch (decays_weights(a.name) ? WeightDecay::None : framework.weight_decay) {
     case WeightDecay::None:
       break;
     case WeightDecay::OnGradient:
@@ -63,7 +92,10 @@ void append_rule(const OptimizerAttributes& a, const FrameworkProfile& framework
       break;
   }
   const double states = a.states;
-  if (framework.fuses_optimizer) {
+  if (a.name == "lamb" && !framework.assigns_optimizer_terms) {
+    // A norm is known when all of its tensor was read: fused or not, these are passes of their own.
+    terms.insert(terms.end(), kLamb.begin(), kLamb.end());
+  } else if (framework.fuses_optimizer) {
     terms.push_back({"update", 2 + states, 1 + states, 4 + 6 * states});
   } else if (framework.assigns_optimizer_terms) {
     const auto assigned = assigned_terms(a.name);
@@ -73,6 +105,7 @@ void append_rule(const OptimizerAttributes& a, const FrameworkProfile& framework
   } else if (a.name == "momentum") {
     terms.insert(terms.end(), kMomentum.begin(), kMomentum.end());
   } else if (a.name == "adam" || a.name == "adamw") {
+    if (a.name == "adamw") terms.push_back(kDecay);
     terms.insert(terms.end(), kAdam.begin(), kAdam.end());
   } else {
     for (int i = 0; i < a.states; ++i) {

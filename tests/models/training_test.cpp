@@ -554,8 +554,9 @@ TEST_CASE("optimizers differ in their states") {
     const char* name;
     std::int64_t states;
   };
-  for (const Row& row : {Row{"sgd", 0}, Row{"momentum", 1}, Row{"adam", 2}, Row{"adagrad", 1},
-                         Row{"rmsprop", 2}, Row{"adadelta", 2}}) {
+  for (const Row& row :
+       {Row{"sgd", 0}, Row{"momentum", 1}, Row{"adam", 2}, Row{"adamw", 2}, Row{"lamb", 2},
+        Row{"adagrad", 1}, Row{"rmsprop", 2}, Row{"adadelta", 2}}) {
     CAPTURE(row.name);
     const NetworkGraph step = make_training_graph(build_network("resnet18", {}),
                                                   {.optimizer = *find_optimizer(row.name)});
@@ -566,6 +567,15 @@ TEST_CASE("optimizers differ in their states") {
     CHECK(elements == row.states * 11'689'512);
   }
   CHECK_FALSE(find_optimizer("adamax").has_value());
+}
+
+TEST_CASE("an update reads gradient, weight and states and writes weight and states at least") {
+  CHECK(update_accesses(OptimizerKind::Sgd) == 3);
+  CHECK(update_accesses(OptimizerKind::Adam) == 7);
+  CHECK(update_accesses(OptimizerKind::AdamW) == 7);  // decay takes a factor, no pass
+  // Two norms, and the direction written and read on the way: 1 + (4 + 3) + 1 + (2 + 1).
+  CHECK(update_accesses(OptimizerKind::Lamb) == 12);
+  CHECK(update_accesses(OptimizerKind::None) == 0);
 }
 
 TEST_SUITE_END();

@@ -312,6 +312,21 @@ TEST_SUITE("models/lowering/lower") {
          {"accumulate", "scale", "add", "scale", "addcmul", "sqrt", "divide", "add", "update",
           "zero"},
          24},
+        // Adam's, and w from w 2 before it
+        {"adamw, a kernel per term",
+         OptimizerKind::AdamW,
+         "pytorch",
+         {"accumulate", "decay", "scale", "add", "scale", "addcmul", "sqrt", "divide", "add",
+          "update", "zero"},
+         26},
+        // decay is a factor of the weight that the kernel reads anyway: w, g, 2 moments, w and 2 moments
+        {"adamw in one kernel", OptimizerKind::AdamW, "mxnet", {"update"}, 7},
+        // norms of g and w; direction from g, w, 2 moments, with both; its norm; w from w and direction
+        {"lamb, apex's kernels",
+         OptimizerKind::Lamb,
+         "mxnet",
+         {"gradient_norm", "weight_norm", "direction", "direction_norm", "update"},
+         1 + 1 + 7 + 1 + 3},
         // reads w, v, g, writes w, v
         {"momentum in one kernel", OptimizerKind::Momentum, "mxnet", {"update"}, 5},
         // l2_loss 1, l2_gradient 2, add 3; v from v and g 3; w from w and v 3
@@ -326,6 +341,18 @@ TEST_SUITE("models/lowering/lower") {
          "tensorflow",
          {"l2_loss", "l2_gradient", "add_gradient", "moment1", "moment2", "update"},
          16},
+        // decoupled decay leaves the loss alone: rate * w 2, w minus that 3, then Adam's 10
+        {"adamw, a kernel per assignment",
+         OptimizerKind::AdamW,
+         "tensorflow",
+         {"decay", "subtract_decay", "moment1", "moment2", "update"},
+         15},
+        // moments 3 each, direction from w and both 4, two norms, w from w and direction 3
+        {"lamb, a kernel per assignment",
+         OptimizerKind::Lamb,
+         "tensorflow",
+         {"moment1", "moment2", "direction", "weight_norm", "direction_norm", "update"},
+         15},
         // the sum from itself and g 3; w from w, g and the sum 4
         {"adagrad, a kernel per assignment",
          OptimizerKind::Adagrad,
