@@ -187,6 +187,7 @@ struct Catalog<Spec>::State {
   std::map<std::string, std::size_t> words;  ///< normalized spelling to entry
   /// Bare spelling to entry; nothing where it would name several ("titanx_p" is not "titanxp").
   std::map<std::string, std::optional<std::size_t>> bares;
+  std::vector<std::function<void(Spec&)>> changes;  ///< of what is still to be parsed
   std::mutex mutex;  ///< find() on one catalog from several threads
 
   /// Throws InputError when one spelling names two specs.
@@ -252,6 +253,7 @@ struct Catalog<Spec>::State {
         return entries[i].file ? find_text(id) : find_embedded<Spec>(id);
       });
       entries[i].is_parsed = true;
+      for (const auto& change : changes) change(specs[i]);
     }
     return specs[i];
   }
@@ -344,6 +346,14 @@ void Catalog<Spec>::add_folder(const std::filesystem::path& folder) {
   }
   next->index();
   state_ = std::move(next);
+}
+
+template <class Spec>
+void Catalog<Spec>::change_all(std::function<void(Spec&)> change) {
+  for (std::size_t i = 0; i < state_->entries.size(); ++i) {
+    if (state_->entries[i].is_parsed) change(state_->specs[i]);
+  }
+  state_->changes.push_back(std::move(change));
 }
 
 template <class Spec>

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -23,6 +24,9 @@ class Catalog {
   /// references given out before. Throws InputError and leaves the catalog as it was: no such folder, a spec that
   /// is refused, an id twice in the folder, a spelling that names another spec already, more than 10000 files.
   void add_folder(const std::filesystem::path& folder);
+
+  /// Every spec from now on as `change` leaves it: what if the hardware were other than it is.
+  void change_all(std::function<void(Spec&)> change);
 
   /// Throws InputError with the nearest word, or the ids that an ambiguous word may mean.
   [[nodiscard]] const Spec& find(std::string_view word) const;

@@ -197,6 +197,19 @@ void append(StepProgram& program, const StepProgram& more) {
   program.kernels.insert(program.kernels.end(), more.kernels.begin(), more.kernels.end());
 }
 
+LimitedStep limit_layer(const PassContext& context, bool with_experts, Watts limit) {
+  const NetworkGraph step =
+      make_training_graph(sharded_layer(context.layout, context.plan.shard(), with_experts),
+                          {.with_loss = false, .with_optimizer = false});
+  PricedStep priced = tracecast::price(
+      lower(step, context.framework, context.gpu, {.precision = context.precision}), context.gpu,
+      context.cost);
+  StepProgram program = build_step_program(step, priced, context.framework, Seconds());
+  const auto run = [](const StepProgram& at_clock) { return simulate(at_clock); };
+  StepTimeline timeline = run(program);
+  return hold_power_limit(priced, program, timeline, context.gpu, limit, context.cost, run);
+}
+
 PieceCost price_layer(const PassContext& context, bool with_experts) {
   const TransformerShard shard = context.plan.shard();
   PieceCost piece =

@@ -8,6 +8,7 @@
 #include "models/transformer/layout.hpp"
 #include "models/transformer/shard.hpp"
 #include "sim/cluster/interval.hpp"
+#include "sim/cluster/power_limit.hpp"
 #include "sim/cluster/step_program.hpp"
 #include "sim/cluster/transformer/plan.hpp"
 #include "sim/cluster/transformer/rank_grid.hpp"
@@ -49,6 +50,8 @@ struct PassContext {
   [[nodiscard]] Bytes element() const;  ///< of activations
 };
 
+/// A layer's kernels under a power limit, forward and backward, as if nothing came between.
+[[nodiscard]] LimitedStep limit_layer(const PassContext& context, bool with_experts, Watts limit);
 [[nodiscard]] PieceCost price_layer(const PassContext& context, bool with_experts);
 [[nodiscard]] PieceCost price_embedding(const PassContext& context);
 /// With the loss.

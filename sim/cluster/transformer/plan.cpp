@@ -58,7 +58,7 @@ void check_pipeline(const ParallelPlan& plan, const TransformerLayout& layout) {
   }
 }
 
-void check_sharing(const ParallelPlan& plan) {
+void check_sharing(const ParallelPlan& plan, const TransformerLayout& layout) {
   if (plan.zero < 0 || plan.zero > 3) {
     throw InputError("--zero", std::to_string(plan.zero), "0, 1, 2 or 3");
   }
@@ -69,6 +69,9 @@ void check_sharing(const ParallelPlan& plan) {
   }
   if (plan.sequence_parallel && plan.tensor == 1) {
     throw InputError("--sequence-parallel", "--tp 1", "--tp of 2 or more");
+  }
+  if (plan.expert > 1 && !layout.experts) {
+    throw InputError("--ep", std::to_string(plan.expert), "1: the network has no experts");
   }
   if (plan.data % plan.expert != 0) {
     throw InputError("--ep", std::to_string(plan.expert), "a divisor of the data-parallel ranks");
@@ -127,8 +130,15 @@ ParallelPlan resolve_plan(const PlanOptions& options, const TransformerLayout& l
                      std::to_string(gpus) + " GPUs");
   }
   plan.micro_batch = degree("--micro-batch", options.micro_batch);
+  if (options.global_batch && options.micro_batches) {
+    throw InputError("--accumulate",
+                     std::to_string(*options.micro_batches) + " beside --global-batch " +
+                         std::to_string(*options.global_batch),
+                     "one of the two: either says how many micro-batches a step has");
+  }
   plan.global_batch = options.global_batch ? degree("--global-batch", options.global_batch)
-                                           : plan.data * plan.micro_batch;
+                                           : plan.data * plan.micro_batch *
+                                                 degree("--accumulate", options.micro_batches);
   if (plan.global_batch % (plan.data * plan.micro_batch) != 0) {
     throw InputError(
         "--global-batch", std::to_string(plan.global_batch),
@@ -147,7 +157,7 @@ ParallelPlan resolve_plan(const PlanOptions& options, const TransformerLayout& l
   plan.flash_attention = options.attention == "flash";
   read_schedule(options.schedule, plan);
   check_pipeline(plan, layout);
-  check_sharing(plan);
+  check_sharing(plan, layout);
   return plan;
 }
 

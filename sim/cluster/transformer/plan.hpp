@@ -49,7 +49,8 @@ struct ParallelPlan {
 struct PlanOptions {
   std::optional<std::int64_t> tensor{}, context{}, data{}, pipeline{}, expert{};
   std::optional<std::int64_t> micro_batch{}, global_batch{}, tokens{};
-  std::string schedule = "1f1b";  ///< "gpipe", "1f1b", "interleaved:V"
+  std::optional<std::int64_t> micro_batches{};  ///< per rank, instead of a global batch
+  std::string schedule = "1f1b";                ///< "gpipe", "1f1b", "interleaved:V"
   int zero = 0;
   std::int64_t zero_ranks = 0;
   bool sequence_parallel = false, keeps_gathered = false;

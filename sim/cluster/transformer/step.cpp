@@ -34,7 +34,7 @@ class StepPredictor {
  public:
   explicit StepPredictor(const TransformerJob& job)
       : job_(job),
-        gpu_(job.fabric.gpu_of(Rank{0})),
+        gpu_(job.gpu ? *job.gpu : job.fabric.gpu_of(Rank{0})),
         grid_(job.plan, job.fabric, job.library),
         passes_{.layout = job.layout,
                 .plan = job.plan,
@@ -44,6 +44,7 @@ class StepPredictor {
                 .cost = job.cost,
                 .grid = grid_,
                 .precision = job.precision},
+        power_(hold_power()),
         embedding_(price_embedding(passes_)),
         head_(price_head(passes_)) {
     const int last = job.layout.layers - 1;
@@ -61,16 +62,50 @@ class StepPredictor {
       run_stages(result.shares);
     }
     result.memory = memory();
+    result.pieces = pieces();
+    result.power = power_;
+    // Without stages there is nothing that ranks could do apart.
     result.ranks_simulated =
-        job_.fold ? job_.plan.pipeline : job_.plan.pipeline * job_.plan.data * job_.plan.tensor;
+        job_.fold || job_.plan.pipeline == 1 ? job_.plan.pipeline : job_.plan.ranks();
     state_rates(result);
     return result;
   }
 
  private:
+  /// Lowers the clock of `gpu_` where the limit asks for it.
+  [[nodiscard]] std::optional<LimitedClock> hold_power() {
+    if (!job_.power_limit) return std::nullopt;
+    const LimitedStep limited =
+        limit_layer(passes_, job_.layout.has_experts(job_.layout.layers - 1), *job_.power_limit);
+    // A raised limit acts through the limit, a lowered one through the clock.
+    if (*job_.power_limit > gpu_.tdp) gpu_.tdp = *job_.power_limit;
+    gpu_.set_clock = limited.gpu.set_clock;
+    return LimitedClock{*job_.power_limit, limited.clock, limited.throttles};
+  }
+
   [[nodiscard]] bool is_fp32() const { return passes_.element() > Bytes(2); }
 
   // The network on ranks.
+
+  [[nodiscard]] std::vector<PieceTimes> pieces() const {
+    std::vector<PieceTimes> rows;
+    const auto add = [&rows](std::string_view name, const PieceCost& piece, int count) {
+      rows.push_back({.name = name,
+                      .count = count,
+                      .forward = piece.forward.kernels,
+                      .backward = piece.backward.kernels,
+                      .exchanges = piece.forward.exchanges() + piece.backward.exchanges(),
+                      .parameters = piece.parameters,
+                      .kept = piece.kept});
+    };
+    const int with_experts =
+        experts_ ? job_.layout.layers - (dense_ ? job_.layout.experts->dense_layers : 0) : 0;
+    add("embedding", embedding_, 1);
+    if (dense_) add("layer", *dense_, job_.layout.layers - with_experts);
+    if (experts_) add("layer with experts", *experts_, with_experts);
+    add("head and loss", head_, 1);
+    return rows;
+  }
 
   void divide_layers() {
     const ParallelPlan& plan = job_.plan;
@@ -195,12 +230,15 @@ class StepPredictor {
   [[nodiscard]] Seconds update_time(const RankWeights& weights) const {
     const double sharing =
         job_.plan.zero > 0 ? static_cast<double>(job_.plan.sharing_ranks()) : 1.0;
+    if (job_.optimizer == OptimizerKind::None) return job_.framework.step_overhead;
     const double elements = (weights.dense + weights.expert) / sharing;
+    const double bytes = job_.software.update_bytes + 4 * (update_accesses(job_.optimizer) -
+                                                           update_accesses(OptimizerKind::Adam));
     Kernel kernel;
     kernel.kernel_class = KernelClass::Optimizer;
     kernel.pass = Pass::Update;
-    kernel.read = Bytes(job_.software.update_bytes * 0.6 * elements);
-    kernel.written = Bytes(job_.software.update_bytes * 0.4 * elements);
+    kernel.read = Bytes(bytes * 0.6 * elements);
+    kernel.written = Bytes(bytes * 0.4 * elements);
     kernel.work = StreamWork{.elements = elements, .operations_per_element = 12};
     const Seconds kernels = cost::estimate(kernel, gpu_, job_.cost).duration;
     return kernels + job_.framework.step_overhead;
@@ -364,7 +402,8 @@ class StepPredictor {
 
   [[nodiscard]] TransformerMemory memory_of(std::int64_t stage) const {
     const ParallelPlan& plan = job_.plan;
-    TransformerMemory memory = model_states(weights_of(stage), plan, job_.software, is_fp32());
+    TransformerMemory memory =
+        model_states(weights_of(stage), plan, job_.software, is_fp32(), job_.optimizer);
     const std::int64_t flights =
         most_in_flight(plan.schedule, plan.pipeline - stage, plan.chunks, plan.micro_batches());
     Bytes kept{}, working{};
@@ -418,18 +457,21 @@ class StepPredictor {
     const double again = plan.recompute == Recompute::Full ? 8.0 / 6 : 1.0;
     result.hardware_tflops_per_gpu = result.tflops_per_gpu * again;
     const Precision format = job_.precision == PrecisionMode::Fp8    ? Precision::Fp8
-                             : is_fp32()                             ? Precision::Fp32
+                             : job_.precision == PrecisionMode::Tf32 ? Precision::Tf32
+                             : job_.precision == PrecisionMode::Fp32 ? Precision::Fp32
                              : job_.precision == PrecisionMode::Bf16 ? Precision::Bf16
                                                                      : Precision::Fp16;
     auto peak = gpu_.find_peak(format, MathUnit::TensorCore);
-    if (!peak) peak = gpu_.find_peak(Precision::Fp16, MathUnit::TensorCore);
+    if (!peak && format != Precision::Fp32)
+      peak = gpu_.find_peak(Precision::Fp16, MathUnit::TensorCore);
     result.mfu = result.tflops_per_gpu * 1e12 / peak.value_or(gpu_.peak_fp32()).in_si();
   }
 
   const TransformerJob& job_;
-  const GpuSpec& gpu_;
+  GpuSpec gpu_;
   RankGrid grid_;
   PassContext passes_;
+  std::optional<LimitedClock> power_;
   PieceCost embedding_, head_;
   std::optional<PieceCost> dense_, experts_;
   std::vector<Part> parts_;

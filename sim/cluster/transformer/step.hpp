@@ -1,10 +1,12 @@
 #pragma once
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "hwspecs/collective_library.hpp"
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/framework_profile.hpp"
+#include "models/training.hpp"
 #include "models/transformer/layout.hpp"
 #include "sim/cluster/fabric.hpp"
 #include "sim/cluster/interval.hpp"
@@ -24,6 +26,17 @@ struct TransformerJob {
   const CostProfile& cost;
   PrecisionMode precision = PrecisionMode::Bf16;
   bool fold = true;  ///< ranks that do the same are simulated once; false: each pipeline by itself
+  OptimizerKind optimizer = OptimizerKind::Adam;
+  const GpuSpec* gpu =
+      nullptr;  ///< the fabric's, at the clocks it is held at; nothing: as the fabric has it
+  std::optional<Watts> power_limit{};  ///< nothing: the board's own
+};
+
+/// What a power limit leaves to the kernels of the layers.
+struct LimitedClock {
+  Watts limit{};
+  Hertz clock{};  ///< of the SMs, averaged over the time that they run
+  bool throttles = false;
 };
 
 /// Bytes on the fullest rank.
@@ -51,6 +64,16 @@ struct TransformerShares {
   Seconds update{};
 };
 
+/// A layer, the embedding or the head on one rank, one micro-batch.
+struct PieceTimes {
+  std::string_view name;
+  int count = 1;                  ///< in the network
+  Seconds forward{}, backward{};  ///< kernels; backward with what is computed again
+  Seconds exchanges{};            ///< inside the piece, both passes
+  double parameters = 0;          ///< on this rank, all weights gathered
+  Bytes kept{};                   ///< activations from forward to backward
+};
+
 struct TransformerPrediction {
   Interval step_time_s;
   double log_sd = 0;
@@ -62,6 +85,8 @@ struct TransformerPrediction {
   double parameters = 0;
   TransformerShares shares;
   TransformerMemory memory;
+  std::vector<PieceTimes> pieces;
+  std::optional<LimitedClock> power;  ///< where a power limit was asked for
   std::int64_t ranks_simulated = 1;
 };
 
@@ -72,6 +97,8 @@ struct TransformerPrediction {
 ///   weights gathered where ranks share them.
 /// - ZeRO 3: every layer's weights gathered before its passes, one layer ahead, gradients scattered behind it, in one
 ///   communication stream beside the kernels.
+/// - A power limit is held over a layer's kernels, forward and backward one after the other, as a step runs them by the
+///   thousand; what waiting for exchanges and stages would give back is left out.
 [[nodiscard]] TransformerPrediction predict_transformer(const TransformerJob& job);
 
 }  // namespace tracecast

@@ -38,6 +38,21 @@ TEST_CASE("gradients kept in fp32 take twice the bytes, groups of ranks hold cop
   CHECK(m.optimizer.in_bytes() == doctest::Approx(12e9));  // 12 x 8e9 / 8
 }
 
+TEST_CASE("an optimizer keeps its states and, in mixed precision, an fp32 weight") {
+  struct Row {
+    OptimizerKind optimizer;
+    bool is_fp32;
+    double bytes;  ///< per weight
+  };
+  for (const Row& row : {Row{OptimizerKind::Sgd, false, 4}, Row{OptimizerKind::Momentum, false, 8},
+                         Row{OptimizerKind::Lamb, false, 12}, Row{OptimizerKind::None, false, 0},
+                         Row{OptimizerKind::Sgd, true, 0}, Row{OptimizerKind::AdamW, true, 8}}) {
+    const TransformerMemory m = model_states({.dense = 1e9}, {}, find_training_software("megatron"),
+                                             row.is_fp32, row.optimizer);
+    CHECK(m.optimizer.in_bytes() == row.bytes * 1e9);
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
@@ -86,6 +88,44 @@ TEST_CASE("shares of a step sum to it") {
   }
 }
 
+TEST_CASE("an update takes as long as its states are many, and a lower power limit longer steps") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.nodes(1);
+  const ParallelPlan plan = resolve_plan({.micro_batch = 8, .tokens = 1024}, kSmall, 8);
+  const TrainingSoftware& program = find_training_software("megatron");
+  const FrameworkProfile framework = find_framework(program.framework);
+  const CollectiveLibrary library = find_collective_library("nccl");
+  const CostProfile cost = default_cost_profile();
+  const auto run = [&](OptimizerKind optimizer, std::optional<Watts> limit) {
+    return predict_transformer({.layout = kSmall,
+                                .plan = plan,
+                                .software = program,
+                                .framework = framework,
+                                .fabric = fabric,
+                                .library = library,
+                                .cost = cost,
+                                .optimizer = optimizer,
+                                .power_limit = limit});
+  };
+  Seconds before{};
+  for (const OptimizerKind optimizer :
+       {OptimizerKind::None, OptimizerKind::Sgd, OptimizerKind::Momentum, OptimizerKind::Adam,
+        OptimizerKind::Lamb}) {
+    const Seconds update = run(optimizer, std::nullopt).shares.update;
+    CHECK(update > before);
+    before = update;
+  }
+  CHECK(run(OptimizerKind::AdamW, std::nullopt).shares.update ==
+        run(OptimizerKind::Adam, std::nullopt).shares.update);
+  const TransformerPrediction free = run(OptimizerKind::Adam, Watts(400));
+  const TransformerPrediction held = run(OptimizerKind::Adam, Watts(150));
+  REQUIRE(held.power);
+  CHECK(held.power->throttles);
+  CHECK(held.power->clock < free.power->clock);
+  CHECK(held.shares.compute > free.shares.compute);
+  CHECK(free.step_time_s.value == run(OptimizerKind::Adam, std::nullopt).step_time_s.value);
+}
+
 TEST_CASE("more micro-batches shrink the bubble's share, more recomputation the memory") {
   const Hardware hardware;
   const Fabric fabric = hardware.nodes(1);
@@ -117,6 +157,8 @@ TEST_CASE("contradictions are one line that names the flag") {
       {"GPUs that do not divide", {.tensor = 3}, "--gpus"},
       {"a batch that does not divide", {.micro_batch = 3, .global_batch = 32}, "--global-batch"},
       {"more stages than layers", {.pipeline = 8, .schedule = "interleaved:2"}, "--pp"},
+      {"experts that there are not", {.expert = 2}, "--ep"},
+      {"two words for the micro-batches", {.global_batch = 32, .micro_batches = 2}, "--accumulate"},
       {"interleaving of nothing", {.schedule = "interleaved:2"}, "--schedule"},
       {"chunks that are no number", {.pipeline = 2, .schedule = "interleaved:x"}, "--schedule"},
       {"half a round",
