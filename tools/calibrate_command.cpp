@@ -91,13 +91,19 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
   verb->footer("Example: tracecast calibrate --from data/kernels --out mine.textproto");
   verb->callback([measure, fit, verb, &exit_code] {
     if (!verb->get_subcommands().empty()) return;
+    if (measure->rehearse.empty())
+      refuse_given(*verb, {"--seed"}, "no --rehearse", "--rehearse ID, which alone has noise");
     if (fit->from.empty()) {
+      refuse_given(*verb, {"--id", "--title", "--date", "--no-spread", "--list-refused"},
+                   "no --from", "--from TABLE, whose fit these describe");
       if (fit->format != "text") {
         throw InputError("--format", fit->format, "text, or tables to fit with --from");
       }
       exit_code = run_measure(*measure);
       return;
     }
+    refuse_given(*verb, {"--quick", "--budget", "--gpu", "--spec", "--rehearse", "--seed"},
+                 "--from, which measures nothing", "a GPU to measure, without --from");
     fit->out = measure->out;
     refuse_standard_output("--out", fit->out);
     fit->sources = measure->sources;

@@ -244,6 +244,7 @@ std::string csv(const Cluster& cluster) {
 }
 
 int cluster_command(const Options& o) {
+  refuse_software_settings(o.sources);
   const Sources sources = load_sources(o.sources);
   ClusterOptions asked = o.cluster;
   if (asked.file.empty() && !asked.gpus && !asked.nodes) asked.nodes = 1;  // and all its GPUs

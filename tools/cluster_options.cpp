@@ -9,6 +9,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "tools/sha256.hpp"
+#include "tools/whole_number.hpp"
 
 namespace tracecast {
 namespace {
@@ -89,8 +90,12 @@ Cluster from_flags(const ClusterOptions& o, const std::string& word, const Sourc
 }  // namespace
 
 void add_cluster_options(CLI::App& verb, ClusterOptions& options) {
-  verb.add_option("--gpus", options.gpus, "GPUs in total")->type_name("N");
-  verb.add_option("--nodes", options.nodes, "Machines they stand in")->type_name("N");
+  verb.add_option("--gpus", options.gpus, "GPUs in total")
+      ->type_name("N")
+      ->check(whole_number(1, kMostGpus));
+  verb.add_option("--nodes", options.nodes, "Machines they stand in")
+      ->type_name("N")
+      ->check(whole_number(1, kMostGpus));
   verb.add_option("--cluster", options.file,
                   "Cluster file: groups of machines, their network, what is slow")
       ->type_name("FILE");

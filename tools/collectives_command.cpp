@@ -137,6 +137,7 @@ std::string csv(const Table& t) {
 }
 
 int collectives_command(const CollectivesOptions& o) {
+  refuse_software_settings(o.sources);
   const std::vector<Bytes> sizes = parse_sizes("--sizes", o.sizes);
   const Sources sources = load_sources(o.sources);
   const Collective collective = find_collective(o.collective);

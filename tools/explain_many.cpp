@@ -102,10 +102,11 @@ std::string explain_many_text(const Job& job, const ManyGpus& many, const Source
   return page;
 }
 
-std::string explain_many_json(const Job& job, const ManyGpus& many, const Sources& sources) {
+std::string explain_many_json(const Job& job, const ManyGpus& many, const Sources& sources,
+                              const MemoryAdvice& advice) {
   using Json = nlohmann::ordered_json;
   const Table table = make_table(job, many, sources);
-  Json doc = Json::parse(report_many_json(job, many));
+  Json doc = Json::parse(report_many_json(job, many, advice));
   doc["device_time"] = Json::array();
   for (const Row& row : table.rows) {
     doc["device_time"].push_back({{"class", row.name},

@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 
+#include "tools/largest_batch.hpp"
 #include "tools/many_gpus.hpp"
 
 namespace tracecast {
@@ -11,7 +12,7 @@ namespace tracecast {
                                             const Sources& sources);
 /// report_many_json with `device_time` [{class, time_s, share, calls}] and, of a process with several GPUs, `host_calls`.
 [[nodiscard]] std::string explain_many_json(const Job& job, const ManyGpus& many,
-                                            const Sources& sources);
+                                            const Sources& sources, const MemoryAdvice& advice);
 /// class,time_s,share,calls
 [[nodiscard]] std::string explain_many_csv(const Job& job, const ManyGpus& many,
                                            const Sources& sources);

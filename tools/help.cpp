@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "sim/base/text.hpp"
 #include "tools/output.hpp"
 
 namespace tracecast {
@@ -71,7 +72,9 @@ Complaint reword(const CLI::ParseError& error, const std::string& place) {
     return {"no " + std::string(is_verb ? name.substr(2) : name), "one" + see};
   }
   if (const auto what = after(text, "Could not convert: "); !what.empty()) {
-    return {std::string(what), "a number" + see};
+    const std::size_t equals = what.find(" = ");
+    const bool is_number = equals != what.npos && parse_double(what.substr(equals + 3)).has_value();
+    return {std::string(what), (is_number ? "a whole number, in digits" : "a number") + see};
   }
   if (const auto choice = after(text, " not in {"); !choice.empty()) {
     const auto value = before(text, " not in {");

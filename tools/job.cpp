@@ -23,6 +23,7 @@
 #include "sim/cluster/accumulation.hpp"
 #include "sim/cluster/captured_step.hpp"
 #include "sim/cost/sustained_clock.hpp"
+#include "tools/hardware_factor.hpp"
 #include "tools/input_options.hpp"
 #include "tools/output.hpp"
 #include "tools/placement.hpp"
@@ -41,13 +42,6 @@ constexpr std::array<std::pair<const char*, PrecisionMode>, 7> kPrecisions{{
     {"fp8", PrecisionMode::Fp8},
     {"int8", PrecisionMode::Int8},
 }};
-
-/// A spec or profile by its values, whatever the layout of the file they came from.
-std::string hash_of(const std::vector<SpecValue>& values) {
-  std::string text;
-  for (const SpecValue& v : values) text += v.field + '=' + v.value + '@' + v.source + '\n';
-  return sha256(text);
-}
 
 struct Setting {
   std::string path, value;
@@ -148,36 +142,6 @@ void settle_precision(Job& job, const Sources& sources) {
   }
 }
 
-/// Holds `gpu` at the clocks asked for and refuses a power limit that the board would refuse.
-void set_board(const JobOptions& o, GpuSpec& gpu) {
-  if (o.power_limit_w) {
-    // Guess where the spec says nothing: 40 % of the power limit, and a fifth more on boards sold to gamers.
-    const double low = gpu.min_power_limit.value_or(gpu.tdp * 0.4).in_w();
-    const double high =
-        gpu.max_power_limit.value_or(gpu.tdp * (gpu.ecc_default_on ? 1.0 : 1.2)).in_w();
-    if (!(*o.power_limit_w >= low && *o.power_limit_w <= high)) {
-      throw InputError("--power-limit", three_digits(*o.power_limit_w) + " W on " + gpu.id,
-                       three_digits(low) + " to " + three_digits(high) + " W");
-    }
-  }
-  const auto hold = [&](const char* flag, double mhz, Hertz usual) {
-    const double low = 0.1 * usual.in_mhz(), high = 1.5 * usual.in_mhz();
-    if (!(mhz >= low && mhz <= high)) {
-      throw InputError(flag, three_digits(mhz) + " MHz on " + gpu.id,
-                       three_digits(low) + " to " + three_digits(high) + " MHz");
-    }
-    return Hertz(mhz * 1e6);
-  };
-  if (o.clock_mhz) gpu.set_clock = hold("--clock", *o.clock_mhz, gpu.boost_clock);
-  if (o.memory_clock_mhz) {
-    if (!gpu.memory_clock) {
-      throw InputError("--memory-clock", gpu.id, "a GPU whose spec has memory_clock_mhz");
-    }
-    const Hertz clock = hold("--memory-clock", *o.memory_clock_mhz, *gpu.memory_clock);
-    gpu.dram_bandwidth = gpu.dram_bandwidth * (clock / *gpu.memory_clock);
-  }
-}
-
 bool has_recurrent_layers(const NetworkGraph& graph) {
   const auto is_recurrent = [](const Op& op) { return op.kind == OpKind::Recurrent; };
   return std::any_of(graph.ops().begin(), graph.ops().end(), is_recurrent);
@@ -253,7 +217,7 @@ void check_training_options(const JobOptions& o, Phase phase) {
     throw InputError("--recompute", o.recompute + " in phase " + o.phase,
                      "none: without a backward pass nothing is kept");
   }
-  if (o.accumulate < 1 || o.accumulate > 100'000) {
+  if (o.accumulate < 1 || o.accumulate > kMostAccumulated) {
     throw InputError("--accumulate", std::to_string(o.accumulate), "1 to 100000 micro-batches");
   }
   if (o.accumulate > 1 && phase != Phase::Train) {
@@ -307,6 +271,41 @@ PredictRequest request_of(const Job& job, const Sources& sources) {
 }
 
 }  // namespace
+
+std::string hash_of(const std::vector<SpecValue>& values) {
+  std::string text;
+  for (const SpecValue& v : values) text += v.field + '=' + v.value + '@' + v.source + '\n';
+  return sha256(text);
+}
+
+void set_board(const JobOptions& o, GpuSpec& gpu) {
+  if (o.power_limit_w) {
+    // Guess where the spec says nothing: 40 % of the power limit, and a fifth more on boards sold to gamers.
+    const double low = gpu.min_power_limit.value_or(gpu.tdp * 0.4).in_w();
+    const double high =
+        gpu.max_power_limit.value_or(gpu.tdp * (gpu.ecc_default_on ? 1.0 : 1.2)).in_w();
+    if (!(*o.power_limit_w >= low && *o.power_limit_w <= high)) {
+      throw InputError("--power-limit", three_digits(*o.power_limit_w) + " W on " + gpu.id,
+                       three_digits(low) + " to " + three_digits(high) + " W");
+    }
+  }
+  const auto hold = [&](const char* flag, double mhz, Hertz usual) {
+    const double low = 0.1 * usual.in_mhz(), high = 1.5 * usual.in_mhz();
+    if (!(mhz >= low && mhz <= high)) {
+      throw InputError(flag, three_digits(mhz) + " MHz on " + gpu.id,
+                       three_digits(low) + " to " + three_digits(high) + " MHz");
+    }
+    return Hertz(mhz * 1e6);
+  };
+  if (o.clock_mhz) gpu.set_clock = hold("--clock", *o.clock_mhz, gpu.boost_clock);
+  if (o.memory_clock_mhz) {
+    if (!gpu.memory_clock) {
+      throw InputError("--memory-clock", gpu.id, "a GPU whose spec has memory_clock_mhz");
+    }
+    const Hertz clock = hold("--memory-clock", *o.memory_clock_mhz, *gpu.memory_clock);
+    gpu.dram_bandwidth = gpu.dram_bandwidth * (clock / *gpu.memory_clock);
+  }
+}
 
 Prediction predict(const Job& job, const Sources& sources) {
   const PredictRequest request = request_of(job, sources);
@@ -392,9 +391,11 @@ Sources load_sources(const SourceOptions& options) {
       sources.framework_sets.push_back(rest + "=" + setting.value);
     } else if (box == "sharing") {
       set_sharing_value(sources.sharing, {rest, setting.value});
+    } else if (is_hardware_factor(setting.path)) {
+      apply_hardware_factor(sources, setting.path, setting.value);
     } else {
       throw InputError("--set", "\"" + setting.path + "\"",
-                       "a path that begins with cost., framework. or sharing.");
+                       "a path that begins with cost., framework., sharing., gpu. or link.");
     }
   }
   return sources;
@@ -417,6 +418,7 @@ FrameworkProfile take_framework(const JobOptions& options, const Sources& source
 Job make_job(const JobOptions& options, const Sources& sources) {
   Job job;
   job.options = options;
+  job.assumptions = sources.factors;
   const JobOptions& o = job.options;
   if (o.network.starts_with(kJobPrefix)) take_program(job);
   if (o.date.empty()) job.options.date = month_of_container(o.framework_version).value_or("");
@@ -433,10 +435,8 @@ Job make_job(const JobOptions& options, const Sources& sources) {
   }
   job.phase = *phase;
   if (!find_optimizer(o.optimizer)) {
-    const std::vector<std::string> names{"sgd",     "momentum", "adam", "adagrad",
-                                         "rmsprop", "adadelta", "none"};
     throw InputError("--optimizer", "\"" + o.optimizer + "\"",
-                     describe_choices(o.optimizer, names));
+                     describe_choices(o.optimizer, optimizer_names()));
   }
   check_training_options(o, job.phase);
   const auto precision = find_precision(o.precision);

@@ -31,7 +31,7 @@ struct SourceOptions {
   std::string hwspecs;  ///< folder that adds or overrides specs; empty: none
   std::string profile;  ///< cost profile file; empty: the one in the binary
   std::vector<std::string>
-      sets;  ///< "cost.PARAMETER=VALUE", "framework.FIELD=VALUE", "sharing.FIELD=VALUE"
+      sets;  ///< "cost.PARAMETER=VALUE", "framework.FIELD=VALUE", "sharing.FIELD=VALUE", "gpu.compute=2x"
 };
 
 /// The hardware and the cost profile that a command works with.
@@ -43,13 +43,17 @@ struct Sources {
   CostProfile cost;
   InputRecord cost_record;
   std::vector<std::string>
-      framework_sets;  ///< "FIELD=VALUE", applied to each framework profile taken
-  GpuSharing sharing;  ///< how processes take turns on a GPU
+      framework_sets;                  ///< "FIELD=VALUE", applied to each framework profile taken
+  GpuSharing sharing;                  ///< how processes take turns on a GPU
+  std::vector<std::string> factors{};  ///< of hardware other than it is, one line each
 };
+/// Of a spec or profile by its values, whatever the layout of the file they came from.
+[[nodiscard]] std::string hash_of(const std::vector<SpecValue>& values);
 /// Throws InputError.
 [[nodiscard]] Sources load_sources(const SourceOptions& options);
 
 constexpr std::int64_t kMostBatch = 1'000'000;
+constexpr std::int64_t kMostAccumulated = 100'000;
 
 /// What the user asked for, checked where it can be without reading files.
 struct JobOptions {
@@ -124,6 +128,9 @@ void warn_of_power_limit(const PowerRange& power, std::string_view gpu, Job& job
 /// Its memory alone.
 [[nodiscard]] MemoryPlan plan_memory(const Job& job, const Sources& sources);
 [[nodiscard]] bool fits_in_memory(const Job& job, const Sources& sources);
+
+/// Holds `gpu` at the clocks asked for. Throws InputError: a clock or power limit that the board would refuse.
+void set_board(const JobOptions& options, GpuSpec& gpu);
 
 /// Samples of one epoch: as asked for, else those of the data set that is loaded; nothing when none is.
 [[nodiscard]] std::optional<std::int64_t> epoch_samples(const Job& job);

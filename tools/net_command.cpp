@@ -57,6 +57,7 @@ PayloadMix take_payload(const NetOptions& o) {
 }
 
 int net_command(const NetOptions& o) {
+  refuse_software_settings(o.sources);
   const Sources sources = load_sources(o.sources);
   NetSetting setting{.machine = sources.machines.find(o.machine),
                      .paths = {},

@@ -7,6 +7,7 @@
 #include "models/onnx/import.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
+#include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "tools/job.hpp"
 
@@ -71,6 +72,16 @@ NetworkSummary summarize_network(const std::string& network, const SummaryOption
     return std::tuple(kind.macs, kind.parameters, kind.ops);
   });
   return summary;
+}
+
+void check_sizes_apply(const ZooEntry& entry, std::optional<std::int64_t> image_size,
+                       std::optional<std::int64_t> seq_len) {
+  const auto refuse = [&](const char* flag, std::int64_t value, const char* what) {
+    throw InputError(flag, std::to_string(value),
+                     "no such flag: " + std::string(entry.name) + " reads no " + what);
+  };
+  if (image_size && entry.image_size == 0) refuse("--image-size", *image_size, "images");
+  if (seq_len && entry.seq_len == 0) refuse("--seq-len", *seq_len, "sequences");
 }
 
 }  // namespace tracecast

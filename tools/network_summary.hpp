@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/graph.hpp"
+#include "models/zoo/zoo.hpp"
 
 namespace tracecast {
 
@@ -41,5 +42,10 @@ struct SummaryOptions {
 /// `network`: a zoo name or the path of an ONNX file. Throws InputError.
 [[nodiscard]] NetworkSummary summarize_network(const std::string& network,
                                                const SummaryOptions& options);
+
+/// Refuses a size that the network does not have: of images where it reads sequences, of sequences where it reads images.
+/// Throws InputError naming the flag.
+void check_sizes_apply(const ZooEntry& entry, std::optional<std::int64_t> image_size,
+                       std::optional<std::int64_t> seq_len);
 
 }  // namespace tracecast

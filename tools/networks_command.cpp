@@ -214,16 +214,6 @@ std::string to_csv(const std::vector<ListedNetwork>& networks) {
   return text;
 }
 
-void check_sizes_apply(const ZooEntry& entry, const SummaryOptions& sizes) {
-  const auto refuse = [&](const char* flag, std::int64_t value, const char* what) {
-    throw InputError(flag, std::to_string(value),
-                     "no such flag: " + std::string(entry.name) + " reads no " + what);
-  };
-  if (sizes.image_size && entry.image_size == 0)
-    refuse("--image-size", *sizes.image_size, "images");
-  if (sizes.seq_len && entry.seq_len == 0) refuse("--seq-len", *sizes.seq_len, "sequences");
-}
-
 std::string answer(const NetworksOptions& options) {
   if (options.name.empty()) {
     const NetworkList list = summarize_zoo(options.sizes);
@@ -231,7 +221,7 @@ std::string answer(const NetworksOptions& options) {
     return options.format == "csv" ? to_csv(list.networks) : list_text(list);
   }
   const ZooEntry* entry = find_network(options.name);
-  if (entry != nullptr) check_sizes_apply(*entry, options.sizes);
+  if (entry != nullptr) check_sizes_apply(*entry, options.sizes.image_size, options.sizes.seq_len);
   const NetworkSummary summary = summarize_network(options.name, options.sizes);
   if (options.format == "text") return show_text(summary, entry);
   const std::vector<ListedNetwork> one = {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/lowering/lower.hpp"
+#include "models/training.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
@@ -60,14 +61,14 @@ BytesPerSecond device_copy_rate(const Fabric& fabric, Rank rank) {
   return least;
 }
 
-/// Bytes touched per byte of a gradient: gradient, weight and states read, weight and states written.
-double update_accesses(const NetworkGraph& step) {
+/// Bytes touched per byte of a gradient.
+double accesses_per_gradient(const NetworkGraph& step) {
   for (const Op& op : step.ops()) {
     if (const auto* update = std::get_if<OptimizerAttributes>(&op.attributes)) {
-      return 3 + 2.0 * update->states;
+      return update_accesses(find_optimizer(update->name).value_or(OptimizerKind::Sgd));
     }
   }
-  return 3;
+  return update_accesses(OptimizerKind::Sgd);
 }
 
 }  // namespace
@@ -96,7 +97,7 @@ ServerPrediction predict_with_servers(const Job& job, const Sources& sources, Fa
       .kind_of = {},
       .placement = placement_of(options.placement),
       .asynchronous = options.asynchronous,
-      .update_accesses = update_accesses(job.step),
+      .update_accesses = accesses_per_gradient(job.step),
       .update_rate = cpu.memory_bandwidth * sources.cost.cpu.memory_efficiency,
       .device_copy = device_copy_rate(fabric, first_worker)};
   if (on_gpu(options.device)) {

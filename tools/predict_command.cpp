@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
-#include <array>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "models/graph_text.hpp"
@@ -11,11 +12,13 @@
 #include "tools/explain_many.hpp"
 #include "tools/job.hpp"
 #include "tools/output.hpp"
+#include "tools/predict_flags.hpp"
 #include "tools/report.hpp"
 #include "tools/server_command.hpp"
 #include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/transformer_options.hpp"
+#include "tools/whole_number.hpp"
 #include "traces/chrome/writer.hpp"
 
 namespace tracecast {
@@ -23,7 +26,8 @@ namespace {
 
 struct PredictOptions {
   JobOptions job;
-  std::string framework;  ///< empty: the usual one
+  std::string framework, precision, optimizer;  ///< empty: the usual one
+  std::optional<std::int64_t> batch, accumulate;
   SourceOptions sources;
   ClusterOptions cluster;
   SpreadOptions spread;
@@ -49,11 +53,18 @@ MemoryAdvice advise(const PredictOptions& options, const Job& job, const Sources
   return {};
 }
 
+/// Of a job on several GPUs: each has the batch.
+MemoryAdvice advise_if_asked(const PredictOptions& options, const Job& job,
+                             const Sources& sources) {
+  return options.largest_batch ? advise_on_batch(job, sources) : MemoryAdvice{};
+}
+
 std::string answer(const PredictOptions& options, const Job& job, const Prediction& prediction,
                    const MemoryAdvice& advice) {
   if (options.format == "json") return report_json(job, prediction, advice, options.explain);
   if (options.format == "csv") {
-    return options.explain ? explain_csv(job, prediction) : report_csv(job, prediction);
+    if (options.explain) return explain_csv(job, prediction);
+    return report_csv(job, prediction, options.largest_batch ? advice.largest_batch : std::nullopt);
   }
   return options.explain ? explain_text(job, prediction) : report_text(job, prediction, advice);
 }
@@ -65,23 +76,35 @@ bool asks_for_many(const PredictOptions& options) {
 }
 
 std::string explain_many(const std::string& format, const Job& job, const ManyGpus& many,
-                         const Sources& sources) {
-  return format == "json"  ? explain_many_json(job, many, sources)
+                         const Sources& sources, const MemoryAdvice& advice) {
+  return format == "json"  ? explain_many_json(job, many, sources, advice)
          : format == "csv" ? explain_many_csv(job, many, sources)
                            : explain_many_text(job, many, sources);
 }
 
+using Given = std::function<bool(std::string_view flag)>;
+
+void refuse_idle(const PredictOptions& options, AnswerKind kind, const Given& given) {
+  refuse_idle_flags({.kind = kind,
+                     .job = options.job,
+                     .format = options.format,
+                     .dump = options.dump,
+                     .stages = options.sharded.plan.pipeline.value_or(1),
+                     .zero = options.sharded.plan.zero,
+                     .explains = options.explain,
+                     .sets = options.sources.sets},
+                    given);
+}
+
 /// A job on several GPUs.
-int predict_on_many(const PredictOptions& options, const Sources& sources) {
-  if (options.job.gpu.starts_with("cpu:")) {
-    throw InputError("--gpus", "--gpu " + options.job.gpu, "a GPU");
-  }
+int predict_on_many(const PredictOptions& options, const Sources& sources, const Given& given) {
   ClusterOptions wanted = options.cluster;
   wanted.machine = options.job.machine;
   Cluster cluster = make_cluster(wanted, options.job.gpu, sources);
   JobOptions job_options = options.job;
   const bool has_servers =
       asks_for_servers(options.servers, options.spread.strategy, cluster.fabric.num_nodes());
+  refuse_idle(options, has_servers ? AnswerKind::ParameterServers : AnswerKind::ManyGpus, given);
   if (has_servers && options.framework.empty()) job_options.framework = "tensorflow";
   if (job_options.gpu.empty()) job_options.gpu = cluster.fabric.gpu_of(Rank{0}).id;
   Job job = make_job(job_options, sources);
@@ -94,14 +117,16 @@ int predict_on_many(const PredictOptions& options, const Sources& sources) {
     if (!options.trace.empty())
       throw InputError("--trace", "parameter servers on nodes of their own", "another strategy");
     bool fits = true;
+    const MemoryAdvice advice = advise_if_asked(options, job, sources);
     write_answer(answer_with_servers(job, sources, std::move(cluster.fabric), options.servers,
-                                     options.format, fits));
+                                     options.format, advice, fits));
     return fits && !(options.strict && !job.warnings.empty()) ? kExitDone : kExitNo;
   }
   SpreadOptions spread = options.spread;
   spread.fold = !options.no_fold;
   const ManyGpus many = predict_many(job, sources, std::move(cluster.fabric), spread);
   const bool explains = options.explain && options.dump.empty();
+  const MemoryAdvice advice = advise_if_asked(options, job, sources);
   if (!options.trace.empty()) {
     traces::write_chrome_trace(
         many_gpus_timeline(many.step, many.kind_of, many.groups.size() == 1 ? job.gpu.name : ""),
@@ -109,11 +134,11 @@ int predict_on_many(const PredictOptions& options, const Sources& sources) {
   }
   write_answer(options.dump == "program"  ? dump_many_program(many)
                : !options.dump.empty()    ? dump(options.dump, job, many.one_gpu)
-               : explains                 ? explain_many(options.format, job, many, sources)
-               : options.format == "json" ? report_many_json(job, many)
-               : options.format == "csv"  ? report_many_csv(job, many)
-                                          : report_many_text(job, many));
-  if (options.format != "text") {
+               : explains                 ? explain_many(options.format, job, many, sources, advice)
+               : options.format == "json" ? report_many_json(job, many, advice)
+               : options.format == "csv"  ? report_many_csv(job, many, advice)
+                                          : report_many_text(job, many, advice));
+  if (options.format != "text" || options.explain || !options.dump.empty()) {
     for (const std::string& warning : job.warnings) say("warning: " + warning);
   }
   const bool refused = options.strict && !job.warnings.empty();
@@ -121,18 +146,30 @@ int predict_on_many(const PredictOptions& options, const Sources& sources) {
 }
 
 /// A transformer whose layers, stages or states are divided among GPUs.
-int predict_layers_shared(const PredictOptions& options, const Sources& sources) {
-  if (!options.dump.empty())
-    throw InputError("--dump", options.dump, "none with --tp, --pp, --zero");
-  const ShardedJob sharded =
-      predict_sharded(options.sharded, options.job, options.cluster, sources, !options.no_fold);
-  write_answer(options.format == "json"  ? report_sharded_json(sharded)
-               : options.format == "csv" ? report_sharded_csv(sharded)
-                                         : report_sharded_text(sharded));
-  return sharded.prediction.memory.fits() ? kExitDone : kExitNo;
+int predict_layers_shared(const PredictOptions& options, const Sources& sources,
+                          const Given& given) {
+  refuse_idle(options, AnswerKind::Divided, given);
+  const ShardedJob sharded = predict_sharded(options.sharded,
+                                             {.job = options.job,
+                                              .precision = options.precision,
+                                              .optimizer = options.optimizer,
+                                              .framework = options.framework,
+                                              .batch = options.batch,
+                                              .accumulate = options.accumulate,
+                                              .fold = !options.no_fold,
+                                              .finds_largest_batch = options.largest_batch},
+                                             options.cluster, sources);
+  write_answer(options.format == "json"  ? report_sharded_json(sharded, options.explain)
+               : options.format == "csv" ? report_sharded_csv(sharded, options.explain)
+                                         : report_sharded_text(sharded, options.explain));
+  if (options.format != "text") {
+    for (const std::string& warning : sharded.warnings) say("warning: " + warning);
+  }
+  const bool refused = options.strict && !sharded.warnings.empty();
+  return sharded.prediction.memory.fits() && !refused ? kExitDone : kExitNo;
 }
 
-int predict_command(PredictOptions& options) {
+int predict_command(PredictOptions& options, const Given& given) {
   refuse_standard_output("--trace", options.trace);
   StandardInput input;
   input.resolve(options.job.network);
@@ -140,11 +177,14 @@ int predict_command(PredictOptions& options) {
     throw InputError("--dump", "--format " + options.format, "--format text: a dump is text");
   }
   const Sources sources = load_sources(options.sources);
-  const bool many = asks_for_many(options) && options.dump != "graph";
-  if (!options.trace.empty() && options.sharded.was_asked)
-    throw InputError("--trace", "layers or states divided among GPUs", "no --tp, --pp or --zero");
-  if (options.sharded.was_asked) return predict_layers_shared(options, sources);
-  if (many) return predict_on_many(options, sources);
+  if (options.sharded.was_asked) return predict_layers_shared(options, sources, given);
+  if (to_lower(options.job.gpu).starts_with("cpu:")) {
+    refuse_idle(options, AnswerKind::Cpu, given);
+  } else if (asks_for_many(options) && options.dump != "graph") {
+    return predict_on_many(options, sources, given);
+  } else {
+    refuse_idle(options, AnswerKind::OneGpu, given);
+  }
   Job job = make_job(options.job, sources);
   if (options.dump == "graph") {
     write_answer(graph_text(job.step));
@@ -166,7 +206,7 @@ int predict_command(PredictOptions& options) {
   write_answer(options.dump.empty()
                    ? answer(options, job, prediction, advise(options, job, sources, prediction))
                    : dump(options.dump, job, prediction));
-  if (options.format != "text") {
+  if (options.format != "text" || options.explain || !options.dump.empty()) {
     for (const std::string& warning : job.warnings) say("warning: " + warning);
   }
   const bool refused = options.strict && !job.warnings.empty();
@@ -189,14 +229,17 @@ void add_predict_command(CLI::App& app, int& exit_code) {
                    "two such CPUs")
       ->required()
       ->type_name("ID");
-  verb->add_option("--batch", job.batch, "Samples per step")->type_name("N")->capture_default_str();
+  verb->add_option("--batch", options->batch, "Samples per step [1]")
+      ->type_name("N")
+      ->check(whole_number(1, kMostBatch));
   verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
       ->type_name("PHASE")
       ->capture_default_str();
-  verb->add_option("--precision", job.precision,
-                   "fp32, tf32, amp, fp16, bf16, fp8 or int8 (inference)")
-      ->type_name("P")
-      ->capture_default_str();
+  verb->add_option(
+          "--precision", options->precision,
+          "fp32, tf32, amp, fp16, bf16, fp8 or int8 (inference); default: fp32, of divided "
+          "transformers amp")
+      ->type_name("P");
   std::string frameworks;
   for (const std::string& id : framework_ids()) frameworks += (frameworks.empty() ? "" : ", ") + id;
   verb->add_option("--framework", options->framework,
@@ -213,19 +256,25 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--framework-version", job.framework_version,
                    "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")
       ->type_name("V");
-  verb->add_option("--optimizer", job.optimizer,
-                   "sgd, momentum, adam, adagrad, rmsprop, adadelta or none: gradients alone")
-      ->type_name("O")
-      ->capture_default_str();
-  verb->add_option("--image-size", job.image_size, "Side of square images, pixels")->type_name("S");
-  verb->add_option("--seq-len", job.seq_len, "Tokens per sample")->type_name("L");
+  verb->add_option(
+          "--optimizer", options->optimizer,
+          "sgd, momentum, adam, adamw, lamb, adagrad, rmsprop, adadelta or none: gradients "
+          "alone; default: momentum, of divided transformers adam")
+      ->type_name("O");
+  verb->add_option("--image-size", job.image_size, "Side of square images, pixels")
+      ->type_name("S")
+      ->check(whole_number(1, 1'000'000));
+  verb->add_option("--seq-len", job.seq_len, "Tokens per sample")
+      ->type_name("L")
+      ->check(whole_number(1, 100'000'000));
   verb->add_option("--recompute", job.recompute,
                    "Activations computed again, not kept: none, selective or full")
       ->type_name("R")
       ->capture_default_str();
-  verb->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update")
+  verb->add_option("--accumulate", options->accumulate,
+                   "Batches whose gradients share an update [1]")
       ->type_name("N")
-      ->capture_default_str();
+      ->check(whole_number(1, kMostAccumulated));
   verb->option_defaults()->group("Host and input");
   std::string data_sets;
   for (const std::string& id : data_set_ids()) data_sets += ", " + id;
@@ -242,16 +291,19 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--host-cpu", job.host_cpu, "CPU of the host, such as 2xe5_2698_v4")
       ->type_name("[N x]ID");
   verb->add_option("--cpu-threads", job.cpu_threads, "CPU threads that the job may use")
-      ->type_name("T");
+      ->type_name("T")
+      ->check(whole_number(1, 4096));
   verb->add_option("--workers", job.workers, "Loader threads or processes; 0: the main thread")
-      ->type_name("W");
+      ->type_name("W")
+      ->check(whole_number(0, 4096));
   verb->add_option("--disk", job.disk, "Disk that every sample is read from; else the page cache")
       ->type_name("ID");
   verb->add_option("--pipeline", job.pipeline,
                    "Loader, if not the framework's: tensorpack, keras, ...")
       ->type_name("ID");
   verb->add_option("--epoch-samples", job.epoch_samples, "Samples of an epoch, for its energy")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(whole_number(1, 1'000'000'000'000));
   verb->option_defaults()->group("GPU");
   verb->add_option("--power-limit", job.power_limit_w, "Board power limit, W (nvidia-smi -pl)")
       ->type_name("W");
@@ -289,9 +341,16 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_flag("--largest-batch", options->largest_batch, "Find the largest batch that fits");
   verb->add_flag("--strict", options->strict, "Exit with 1 on any warning");
   verb->footer("Example: tracecast predict resnet50 --gpu v100 --batch 64 --phase train");
-  verb->callback([options, &exit_code] {
-    if (!options->framework.empty()) options->job.framework = options->framework;
-    exit_code = predict_command(*options);
+  verb->callback([options, verb, &exit_code] {
+    JobOptions& wish = options->job;
+    if (!options->framework.empty()) wish.framework = options->framework;
+    if (!options->precision.empty()) wish.precision = options->precision;
+    if (!options->optimizer.empty()) wish.optimizer = options->optimizer;
+    wish.batch = options->batch.value_or(wish.batch);
+    wish.accumulate = options->accumulate.value_or(wish.accumulate);
+    exit_code = predict_command(*options, [verb](std::string_view flag) {
+      return verb->get_option(std::string(flag))->count() > 0;
+    });
   });
 }
 

@@ -21,8 +21,9 @@ namespace tracecast {
 /// The JSON document of DESIGN.md section 7; with `layers` also the table by layer.
 [[nodiscard]] std::string report_json(const Job& job, const Prediction& prediction,
                                       const MemoryAdvice& advice, bool with_layers);
-/// A header line and one row.
-[[nodiscard]] std::string report_csv(const Job& job, const Prediction& prediction);
+/// A header line and one row; with `largest_batch` a column of it.
+[[nodiscard]] std::string report_csv(const Job& job, const Prediction& prediction,
+                                     std::optional<std::int64_t> largest_batch);
 
 /// The table by layer, at most 80 columns wide.
 [[nodiscard]] std::string explain_text(const Job& job, const Prediction& prediction);
@@ -38,9 +39,12 @@ namespace tracecast {
 void add_rates(std::string& page, const Interval& samples_per_s, const Interval& step_time_s,
                const Prediction& one_gpu, double efficiency);
 /// The same of a job on many GPUs: throughput over all, efficiency, where a step goes, links; memory is one GPU's.
-[[nodiscard]] std::string report_many_text(const Job& job, const ManyGpus& many);
-[[nodiscard]] std::string report_many_json(const Job& job, const ManyGpus& many);
-[[nodiscard]] std::string report_many_csv(const Job& job, const ManyGpus& many);
+[[nodiscard]] std::string report_many_text(const Job& job, const ManyGpus& many,
+                                           const MemoryAdvice& advice);
+[[nodiscard]] std::string report_many_json(const Job& job, const ManyGpus& many,
+                                           const MemoryAdvice& advice);
+[[nodiscard]] std::string report_many_csv(const Job& job, const ManyGpus& many,
+                                          const MemoryAdvice& advice);
 /// What each kind of rank computes and what is exchanged when, one line per span of a step.
 [[nodiscard]] std::string dump_many_program(const ManyGpus& many);
 

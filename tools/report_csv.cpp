@@ -7,11 +7,12 @@
 
 namespace tracecast {
 
-std::string report_csv(const Job& job, const Prediction& p) {
+std::string report_csv(const Job& job, const Prediction& p,
+                       std::optional<std::int64_t> largest_batch) {
   const auto number = [](double value) { return fmt::format("{}", value); };
   // What only a GPU has stays empty without one.
   const auto of_gpu = [&](double value) { return job.cpu ? std::string() : number(value); };
-  const std::vector<std::pair<std::string_view, std::string>> columns = {
+  std::vector<std::pair<std::string_view, std::string>> columns = {
       {"network", job.forward.name},
       {"gpu", job.gpu.id},
       {"gpus", "1"},
@@ -43,6 +44,13 @@ std::string report_csv(const Job& job, const Prediction& p) {
       {"energy_j_per_sample", of_gpu(p.energy_per_sample.in_j())},
       {"bottleneck", std::string(to_string(p.bottleneck))},
   };
+  // Columns of what was asked for.
+  if (job.options.epoch_samples) {
+    const double joules =
+        p.energy_per_sample.in_j() * static_cast<double>(*job.options.epoch_samples);
+    columns.emplace_back("energy_j_per_epoch", of_gpu(joules));
+  }
+  if (largest_batch) columns.emplace_back("largest_batch", std::to_string(*largest_batch));
   std::string header, row;
   for (const auto& [name, value] : columns) {
     if (!header.empty()) header += ',', row += ',';

@@ -121,7 +121,7 @@ void add_rates(std::string& page, const Interval& samples_per_s, const Interval&
   add_line(page, "Efficiency", fmt::format("{} of so many GPUs alone", percent(efficiency)));
 }
 
-std::string report_many_text(const Job& job, const ManyGpus& many) {
+std::string report_many_text(const Job& job, const ManyGpus& many, const MemoryAdvice& advice) {
   std::string page;
   add_line(page, "Network",
            fmt::format("{}: {} parameters, {}B of gradients to exchange", job.forward.name,
@@ -136,6 +136,7 @@ std::string report_many_text(const Job& job, const ManyGpus& many) {
            fmt::format("{}, batch {} per GPU, {}, {}, {}", job.options.phase, job.options.batch,
                        job.options.precision, job.framework.name, many.strategy->name));
   for (const std::string& assumption : job.assumptions) add_line(page, "", assumption);
+  for (const std::string& warning : job.warnings) add_line(page, "Warning", warning);
   page += '\n';
   add_rates(page, many.throughput_samples_per_s, many.step_time_s, many.one_gpu, many.efficiency);
   page += '\n';
@@ -160,15 +161,14 @@ std::string report_many_text(const Job& job, const ManyGpus& many) {
                : fmt::format("{} of {} ranks; the others do the same", many.step.ranks_simulated,
                              many.fabric.num_ranks()));
   page += '\n';
-  for (const std::string& memory : memory_lines(job, many.one_gpu, {})) {
+  for (const std::string& memory : memory_lines(job, many.one_gpu, advice)) {
     page.append(memory, 0, memory.find_last_not_of(' ') + 1) += '\n';
   }
-  for (const std::string& warning : job.warnings) add_line(page, "Warning", warning);
   return page;
 }
 
-std::string report_many_json(const Job& job, const ManyGpus& many) {
-  Json doc = Json::parse(report_json(job, many.one_gpu, {}, false));
+std::string report_many_json(const Job& job, const ManyGpus& many, const MemoryAdvice& advice) {
+  Json doc = Json::parse(report_json(job, many.one_gpu, advice, false));
   doc["gpus"] = many.fabric.num_ranks();
   doc["nodes"] = many.fabric.num_nodes();
   doc["machine"] = many.fabric.machine_of(FabricNodeId{0}).id;
@@ -188,19 +188,21 @@ std::string report_many_json(const Job& job, const ManyGpus& many) {
   return json_text(doc) + '\n';
 }
 
-std::string report_many_csv(const Job& job, const ManyGpus& many) {
+std::string report_many_csv(const Job& job, const ManyGpus& many, const MemoryAdvice& advice) {
   const StepParts& parts = many.step.parts;
   return fmt::format(
       "network,gpu,gpus,nodes,batch_per_gpu,phase,precision,framework,strategy,"
       "throughput_samples_per_s,throughput_low_samples_per_s,throughput_high_samples_per_s,"
-      "step_time_s,efficiency,compute_s,communication_s,host_update_s,stragglers_s,input_s\n"
-      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-      csv_field(job.forward.name), many.groups.front().gpu, many.fabric.num_ranks(),
-      many.fabric.num_nodes(), job.options.batch, to_string(job.phase), to_string(job.precision),
-      job.framework.id, many.strategy->id, many.throughput_samples_per_s.value,
-      many.throughput_samples_per_s.low, many.throughput_samples_per_s.high, many.step_time_s.value,
-      many.efficiency, parts.compute.in_s(), parts.communication.in_s(), parts.host_update.in_s(),
-      parts.stragglers.in_s(), parts.input.in_s());
+      "step_time_s,efficiency,compute_s,communication_s,host_update_s,stragglers_s,input_s{}\n"
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}{}\n",
+      advice.largest_batch ? ",largest_batch" : "", csv_field(job.forward.name),
+      many.groups.front().gpu, many.fabric.num_ranks(), many.fabric.num_nodes(), job.options.batch,
+      to_string(job.phase), to_string(job.precision), job.framework.id, many.strategy->id,
+      many.throughput_samples_per_s.value, many.throughput_samples_per_s.low,
+      many.throughput_samples_per_s.high, many.step_time_s.value, many.efficiency,
+      parts.compute.in_s(), parts.communication.in_s(), parts.host_update.in_s(),
+      parts.stragglers.in_s(), parts.input.in_s(),
+      advice.largest_batch ? fmt::format(",{}", *advice.largest_batch) : "");
 }
 
 std::string dump_many_program(const ManyGpus& many) {

@@ -72,7 +72,8 @@ Json servers_json(const ServerPrediction& p) {
 
 }  // namespace
 
-std::string report_servers_text(const Job& job, const ServerPrediction& p) {
+std::string report_servers_text(const Job& job, const ServerPrediction& p,
+                                const MemoryAdvice& advice) {
   std::string page;
   add_line(page, "Network",
            fmt::format("{}: {} parameters in {} variables, {}B", job.forward.name,
@@ -90,6 +91,7 @@ std::string report_servers_text(const Job& job, const ServerPrediction& p) {
                        job.options.precision, job.framework.name,
                        p.options.asynchronous ? "asynchronous" : "synchronous"));
   for (const std::string& assumption : job.assumptions) add_line(page, "", assumption);
+  for (const std::string& warning : job.warnings) add_line(page, "Warning", warning);
   page += '\n';
   add_rates(page, p.throughput_samples_per_s, p.step_time_s, p.one_gpu, p.efficiency);
   if (p.options.asynchronous) {
@@ -108,15 +110,15 @@ std::string report_servers_text(const Job& job, const ServerPrediction& p) {
   }
   page += '\n';
   add_line(page, "GPU utilisation", percent(computing(p)) + " of each worker's, on average");
-  for (const std::string& memory : memory_lines(job, p.one_gpu, {})) {
+  for (const std::string& memory : memory_lines(job, p.one_gpu, advice)) {
     page.append(memory, 0, memory.find_last_not_of(' ') + 1) += '\n';
   }
-  for (const std::string& warning : job.warnings) add_line(page, "Warning", warning);
   return page;
 }
 
-std::string report_servers_json(const Job& job, const ServerPrediction& p) {
-  Json doc = Json::parse(report_json(job, p.one_gpu, {}, false));
+std::string report_servers_json(const Job& job, const ServerPrediction& p,
+                                const MemoryAdvice& advice) {
+  Json doc = Json::parse(report_json(job, p.one_gpu, advice, false));
   doc["gpus"] = p.step.workers;
   doc["nodes"] = p.fabric.num_nodes();
   doc["machine"] = p.fabric.machine_of(FabricNodeId{0}).id;
@@ -135,18 +137,20 @@ std::string report_servers_json(const Job& job, const ServerPrediction& p) {
   return json_text(doc) + '\n';
 }
 
-std::string report_servers_csv(const Job& job, const ServerPrediction& p) {
+std::string report_servers_csv(const Job& job, const ServerPrediction& p,
+                               const MemoryAdvice& advice) {
   const Interval& rate = p.throughput_samples_per_s;
   return fmt::format(
       "network,gpu,gpus,nodes,servers,channel,link,synchronous,batch_per_gpu,phase,precision,"
       "framework,throughput_samples_per_s,throughput_low_samples_per_s,"
-      "throughput_high_samples_per_s,step_time_s,efficiency,staleness_updates\n"
-      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-      csv_field(job.forward.name), job.gpu.id, p.step.workers, p.fabric.num_nodes(),
-      p.options.servers, p.channel.channel.id, p.channel.link,
+      "throughput_high_samples_per_s,step_time_s,efficiency,staleness_updates{}\n"
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}{}\n",
+      advice.largest_batch ? ",largest_batch" : "", csv_field(job.forward.name), job.gpu.id,
+      p.step.workers, p.fabric.num_nodes(), p.options.servers, p.channel.channel.id, p.channel.link,
       p.options.asynchronous ? "no" : "yes", job.options.batch, to_string(job.phase),
       to_string(job.precision), job.framework.id, rate.value, rate.low, rate.high,
-      p.step_time_s.value, p.efficiency, p.step.staleness);
+      p.step_time_s.value, p.efficiency, p.step.staleness,
+      advice.largest_batch ? fmt::format(",{}", *advice.largest_batch) : "");
 }
 
 }  // namespace tracecast

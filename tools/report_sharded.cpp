@@ -54,6 +54,27 @@ std::string describe(const ParallelPlan& p) {
   return text;
 }
 
+/// By piece of the network, one micro-batch on one rank.
+void add_pieces(std::string& page, const TransformerPrediction& p) {
+  page += fmt::format("\n{}{:>6}{:>11}{:>11}{:>12}{:>10}\n", fit("One rank, one micro-batch", 26),
+                      "count", "forward ms", "backward", "exchanges", "kept MiB");
+  for (const PieceTimes& piece : p.pieces) {
+    page += fmt::format("  {}{:>6}{:>11}{:>11}{:>12}{:>10}\n", fit(piece.name, 24), piece.count,
+                        three_digits(piece.forward.in_ms()), three_digits(piece.backward.in_ms()),
+                        three_digits(piece.exchanges.in_ms()), three_digits(piece.kept.in_mib()));
+  }
+}
+
+std::string pieces_csv(const TransformerPrediction& p) {
+  std::string text = "piece,count,parameters,forward_s,backward_s,exchanges_s,kept_bytes\n";
+  for (const PieceTimes& piece : p.pieces) {
+    text += fmt::format("{},{},{:.0f},{:.6g},{:.6g},{:.6g},{:.0f}\n", piece.name, piece.count,
+                        piece.parameters, piece.forward.in_s(), piece.backward.in_s(),
+                        piece.exchanges.in_s(), piece.kept.in_bytes());
+  }
+  return text;
+}
+
 std::string describe_batch(const ParallelPlan& p) {
   return fmt::format("{} sequences of {} tokens: {} micro-batches of {} per rank{}", p.global_batch,
                      p.tokens, p.micro_batches(), p.micro_batch,
@@ -62,19 +83,28 @@ std::string describe_batch(const ParallelPlan& p) {
                          : fmt::format(", {} recomputation", to_string(p.recompute)));
 }
 
+/// Sequences of all GPUs.
+Interval samples_per_s(const ShardedJob& job) {
+  const Interval& tokens = job.prediction.tokens_per_s;
+  const double length = static_cast<double>(job.plan.tokens);
+  return {.value = tokens.value / length, .low = tokens.low / length, .high = tokens.high / length};
+}
+
 }  // namespace
 
-std::string report_sharded_text(const ShardedJob& job) {
+std::string report_sharded_text(const ShardedJob& job, bool explains) {
   const TransformerPrediction& p = job.prediction;
   std::string page;
   add_line(page, "Network",
            fmt::format("{}: {} parameters, {} layers of width {}", job.network,
                        short_count(p.parameters), job.layout.layers, job.layout.width));
   add_line(page, "GPUs", fmt::format("{} = {}", job.gpu, job.gpu_name));
-  add_line(page, "Job", fmt::format("train, {}, {}", job.precision, job.software.name));
+  add_line(page, "Job",
+           fmt::format("train, {}, {}, {}", job.precision, job.optimizer, job.software.name));
   add_line(page, "Division", describe(job.plan));
   add_line(page, "Batch", describe_batch(job.plan));
   for (const std::string& assumption : job.assumptions) add_line(page, "Assumed", assumption);
+  for (const std::string& warning : job.warnings) add_line(page, "Warning", warning);
   page += '\n';
   const Interval& step = p.step_time_s;
   add_line(page, "Step time",
@@ -88,6 +118,12 @@ std::string report_sharded_text(const ShardedJob& job) {
            fmt::format("{} TFLOP/s of the network, {} with what is computed again; MFU {:.1f} %",
                        three_digits(p.tflops_per_gpu), three_digits(p.hardware_tflops_per_gpu),
                        p.mfu * 100));
+  if (p.power) {
+    add_line(page, "Power limit",
+             fmt::format("{:.0f} W: the layers' kernels run at {:.0f} MHz on average{}",
+                         p.power->limit.in_w(), p.power->clock.in_mhz(),
+                         p.power->throttles ? ", held back" : ", as without it"));
+  }
   page += "\nWhere a step goes                   ms  share\n";
   for (const NamedTime& t : times_of(p.shares)) {
     if (!(t.time > Seconds())) continue;
@@ -103,6 +139,10 @@ std::string report_sharded_text(const ShardedJob& job) {
                       three_digits(p.memory.total().in_mib() / 1024),
                       three_digits(p.memory.capacity.in_mib() / 1024),
                       p.memory.fits() ? "it fits" : "it does not fit");
+  if (job.largest_micro_batch) {
+    page += fmt::format("  {}{:>10}\n", fit("largest micro-batch", 26), *job.largest_micro_batch);
+  }
+  if (explains) add_pieces(page, p);
   page += '\n';
   add_line(
       page, "Simulated",
@@ -115,14 +155,23 @@ std::string report_sharded_text(const ShardedJob& job) {
   return page;
 }
 
-std::string report_sharded_json(const ShardedJob& job) {
+std::string report_sharded_json(const ShardedJob& job, bool explains) {
   using Json = nlohmann::ordered_json;
   const TransformerPrediction& p = job.prediction;
   const ParallelPlan& plan = job.plan;
-  Json json{{"network", job.network},
+  Json json{{"schema", "tracecast.predict_divided/" + std::to_string(kSchema)},
+            {"version", kVersion},
+            {"inputs", Json::array()},
+            {"seed", 0},  // nothing is drawn at random
+            {"network", job.network},
             {"gpu", job.gpu},
             {"gpus", plan.ranks()},
+            {"nodes", job.nodes},
+            {"machine", job.machine},
+            {"phase", "train"},
             {"precision", job.precision},
+            {"framework", job.framework},
+            {"optimizer", job.optimizer},
             {"software", job.software.id},
             {"tensor_parallel", plan.tensor},
             {"pipeline_parallel", plan.pipeline},
@@ -140,6 +189,7 @@ std::string report_sharded_json(const ShardedJob& job) {
             {"tokens_per_sequence", plan.tokens},
             {"parameters", p.parameters},
             {"step_time_s", interval_json(p.step_time_s)},
+            {"throughput_samples_per_s", interval_json(samples_per_s(job))},
             {"throughput_tokens_per_s", interval_json(p.tokens_per_s)},
             {"model_tflop_per_s_per_gpu", p.tflops_per_gpu},
             {"hardware_tflop_per_s_per_gpu", p.hardware_tflops_per_gpu},
@@ -151,23 +201,42 @@ std::string report_sharded_json(const ShardedJob& job) {
                          {"share", t.time.in_s() / p.step_time_s.value}});
   }
   json["breakdown"] = std::move(breakdown);
-  Json memory{{"total_bytes", p.memory.total().in_bytes()},
-              {"capacity_bytes", p.memory.capacity.in_bytes()},
-              {"fits", p.memory.fits()}};
+  Json memory{
+      {"total_bytes", p.memory.total().in_bytes()},
+      {"capacity_bytes", p.memory.capacity.in_bytes()},
+      {"fits", p.memory.fits()},
+      {"largest_micro_batch", job.largest_micro_batch ? Json(*job.largest_micro_batch) : Json()}};
   for (const NamedBytes& b : bytes_of(p.memory))
     memory["by_class_bytes"][b.key] = b.bytes.in_bytes();
   json["memory"] = std::move(memory);
+  if (p.power) {
+    json["power_limit_w"] = p.power->limit.in_w();
+    json["sm_clock_mhz"] = p.power->clock.in_mhz();
+    json["power_limit_throttles"] = p.power->throttles;
+  }
+  if (explains) {
+    for (const PieceTimes& piece : p.pieces) {
+      json["pieces"].push_back({{"piece", piece.name},
+                                {"count", piece.count},
+                                {"parameters", piece.parameters},
+                                {"forward_s", piece.forward.in_s()},
+                                {"backward_s", piece.backward.in_s()},
+                                {"exchanges_s", piece.exchanges.in_s()},
+                                {"kept_bytes", piece.kept.in_bytes()}});
+    }
+  }
   json["ranks_simulated"] = p.ranks_simulated;
   json["assumptions"] = job.assumptions;
+  json["warnings"] = job.warnings;
   for (const InputRecord& input : job.inputs) {
     json["inputs"].push_back(
         {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
   }
-  json["version"] = TRACECAST_VERSION;
   return json_text(json) + '\n';
 }
 
-std::string report_sharded_csv(const ShardedJob& job) {
+std::string report_sharded_csv(const ShardedJob& job, bool explains) {
+  if (explains) return pieces_csv(job.prediction);
   const TransformerPrediction& p = job.prediction;
   const ParallelPlan& plan = job.plan;
   std::string head =
@@ -184,6 +253,14 @@ std::string report_sharded_csv(const ShardedJob& job) {
   for (const NamedTime& t : times_of(p.shares)) {
     head += fmt::format(",{}_s", t.key);
     row += fmt::format(",{:.6g}", t.time.in_s());
+  }
+  if (p.power) {
+    head += ",power_limit_w,sm_clock_mhz";
+    row += fmt::format(",{},{:.6g}", p.power->limit.in_w(), p.power->clock.in_mhz());
+  }
+  if (job.largest_micro_batch) {
+    head += ",largest_micro_batch";
+    row += fmt::format(",{}", *job.largest_micro_batch);
   }
   return head + '\n' + row + '\n';
 }

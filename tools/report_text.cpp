@@ -85,6 +85,7 @@ void add_job(Page& page, const Job& job) {
                                     : "input copied every step");
   if (job.machine) page.line("Machine", "{} = {}", job.machine->id, job.machine->name);
   for (const std::string& assumption : job.assumptions) page.line("", "{}", assumption);
+  for (const std::string& warning : job.warnings) page.line("Warning", "{}", warning);
 }
 
 void add_step(Page& page, const Prediction& p) {
@@ -249,7 +250,6 @@ std::string report_text(const Job& job, const Prediction& p, const MemoryAdvice&
   }
   page.blank();
   add_basis(page, job, p);
-  for (const std::string& warning : job.warnings) page.line("Warning", "{}", warning);
   return page.take();
 }
 

@@ -9,6 +9,7 @@
 #include "hwspecs/strategy_profile.hpp"
 #include "sim/base/error.hpp"
 #include "tools/report_servers.hpp"
+#include "tools/whole_number.hpp"
 
 namespace tracecast {
 namespace {
@@ -46,7 +47,8 @@ void add_server_flags(CLI::App& verb, ServerFlags& flags) {
   std::string names;
   for (const std::string& id : channel_ids()) names += (names.empty() ? "" : ", ") + id;
   verb.add_option("--servers", flags.servers, "Nodes that are parameter servers; others work")
-      ->type_name("S");
+      ->type_name("S")
+      ->check(whole_number(1, 1'000'000));
   verb.add_option("--channel", flags.channel, "Between workers and servers: " + names)
       ->type_name("C");
   verb.add_option("--placement", flags.placement,
@@ -74,13 +76,14 @@ bool asks_for_servers(const ServerFlags& flags, const std::string& strategy, std
 }
 
 std::string answer_with_servers(Job& job, const Sources& sources, Fabric fabric,
-                                const ServerFlags& flags, const std::string& format, bool& fits) {
+                                const ServerFlags& flags, const std::string& format,
+                                const MemoryAdvice& advice, bool& fits) {
   const ServerOptions options = complete(flags, job);
   const ServerPrediction p = predict_with_servers(job, sources, std::move(fabric), options);
   warn_of_power_limit(p.one_gpu.power, job.gpu.id, job);
   fits = p.one_gpu.memory.fits;
-  if (format == "json") return report_servers_json(job, p);
-  return format == "csv" ? report_servers_csv(job, p) : report_servers_text(job, p);
+  if (format == "json") return report_servers_json(job, p, advice);
+  return format == "csv" ? report_servers_csv(job, p, advice) : report_servers_text(job, p, advice);
 }
 
 }  // namespace tracecast

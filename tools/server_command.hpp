@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tools/cluster_options.hpp"
+#include "tools/largest_batch.hpp"
 #include "tools/parameter_server_job.hpp"
 
 namespace CLI {
@@ -32,6 +33,6 @@ void add_server_flags(CLI::App& verb, ServerFlags& flags);
 /// Predicts, and returns the answer in the format: text, json or csv. Adds to the job's assumptions what was chosen.
 [[nodiscard]] std::string answer_with_servers(Job& job, const Sources& sources, Fabric fabric,
                                               const ServerFlags& flags, const std::string& format,
-                                              bool& fits);
+                                              const MemoryAdvice& advice, bool& fits);
 
 }  // namespace tracecast

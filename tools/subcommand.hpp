@@ -1,4 +1,5 @@
 #pragma once
+#include <initializer_list>
 #include <string>
 
 #include "tools/job.hpp"
@@ -27,6 +28,11 @@ void add_trace_command(CLI::App& app, int& exit_code);
 /// Flags that several verbs share: --profile, --set and --hwspecs; --format text|json|csv.
 void add_source_options(CLI::App& verb, SourceOptions& sources);
 void add_format_option(CLI::App& verb, std::string& format);
+/// Refuses those of a verb's flags that were given where they mean nothing. Throws InputError naming the first.
+void refuse_given(const CLI::App& verb, std::initializer_list<const char*> flags,
+                  const std::string& found, const std::string& expected);
+/// The same of what --profile and --set change, for verbs about machines and links alone.
+void refuse_software_settings(const SourceOptions& sources);
 
 /// Exit codes; DESIGN.md calls them stable.
 inline constexpr int kExitDone = 0;

@@ -5,23 +5,72 @@
 #include <CLI/CLI.hpp>
 
 #include "hwspecs/collective_library.hpp"
+#include "models/lowering/precision.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "sim/cluster/captured_step.hpp"
+#include "tools/largest_batch.hpp"
+#include "tools/sha256.hpp"
+#include "tools/whole_number.hpp"
 
 namespace tracecast {
 namespace {
 
-/// Mixed precision keeps 16-bit weights here: bf16 where tensor cores know it.
-PrecisionMode format_of(const std::string& name, const GpuSpec& gpu,
-                        std::vector<std::string>& assumptions) {
-  const auto precision = find_precision(name);
-  if (!precision) throw InputError("--precision", name, "fp32, tf32, amp, fp16, bf16 or fp8");
-  if (*precision == PrecisionMode::Int8) throw InputError("--precision", "int8", "one that trains");
-  if (*precision != PrecisionMode::Amp) return *precision;
-  const bool brain = gpu.find_peak(Precision::Bf16, MathUnit::TensorCore).has_value();
-  assumptions.emplace_back(brain ? "amp: 16-bit weights in bf16, fp32 in the optimizer"
-                                 : "amp: 16-bit weights in fp16, fp32 in the optimizer");
-  return brain ? PrecisionMode::Bf16 : PrecisionMode::Fp16;
+/// Mixed precision keeps 16-bit weights here: bf16 where tensor cores know it. What the GPU cannot do is replaced as on
+/// one GPU.
+PrecisionMode settle_precision(const std::string& asked, const GpuSpec& gpu, ShardedJob& job) {
+  if (asked.empty())
+    job.assumptions.emplace_back("precision amp: large transformers train in 16 bit");
+  const auto precision = find_precision(asked.empty() ? "amp" : asked);
+  if (!precision) throw InputError("--precision", asked, "fp32, tf32, amp, fp16, bf16 or fp8");
+  if (*precision == PrecisionMode::Amp) {
+    const bool brain = gpu.find_peak(Precision::Bf16, MathUnit::TensorCore).has_value();
+    job.assumptions.emplace_back(brain ? "amp: 16-bit weights in bf16, fp32 in the optimizer"
+                                       : "amp: 16-bit weights in fp16, fp32 in the optimizer");
+    return brain ? PrecisionMode::Bf16 : PrecisionMode::Fp16;
+  }
+  const PrecisionChoice choice = choose_precision(*precision, true, gpu);
+  if (!choice.fallback.empty()) job.warnings.push_back(choice.fallback);
+  if (!choice.note.empty()) job.assumptions.push_back(choice.note);
+  return choice.mode;
+}
+
+OptimizerKind settle_optimizer(const std::string& asked) {
+  if (asked.empty()) return OptimizerKind::Adam;
+  const auto kind = find_optimizer(asked);
+  if (!kind) {
+    throw InputError("--optimizer", '"' + asked + '"', describe_choices(asked, optimizer_names()));
+  }
+  return *kind;
+}
+
+/// Sharded training is a PyTorch program's.
+FrameworkProfile settle_framework(const DividedJob& wish, const TrainingSoftware& software,
+                                  const Sources& sources) {
+  if (!wish.framework.empty() && wish.framework != "pytorch" &&
+      wish.framework != software.framework) {
+    throw InputError("--framework", wish.framework + " with --tp, --pp, --zero",
+                     fmt::format("pytorch: {} is one of its programs (--software)", software.name));
+  }
+  FrameworkProfile framework = take_framework(software.framework, sources);
+  return wish.job.cuda_graphs ? with_captured_step(std::move(framework)) : framework;
+}
+
+std::string describe_layout(const TransformerLayout& l) {
+  std::string text = fmt::format(
+      "layers {} width {} heads {} kv_heads {} head_width {} feed_forward {} vocabulary {} "
+      "positions {} norm {} rotary {} gated {} biases {} tied {} causal {} dropout {}",
+      l.layers, l.width, l.heads, l.kv_heads, l.head_width, l.feed_forward, l.vocabulary,
+      l.positions, static_cast<int>(l.norm), l.rotary, l.gated, l.biases, l.tied, l.causal,
+      l.dropout);
+  if (l.experts) {
+    text += fmt::format(" experts {} per_token {} of {} shared {} dense_layers {} capacity {}",
+                        l.experts->count, l.experts->per_token, l.experts->feed_forward,
+                        l.experts->shared_feed_forward, l.experts->dense_layers,
+                        l.experts->capacity_factor);
+  }
+  return text;
 }
 
 /// One pipeline of healthy nodes tells all: sharded steps are told of clusters of one kind of node only.
@@ -47,27 +96,38 @@ void add_transformer_options(CLI::App& verb, TransformerOptions& options) {
     option->each([&options](const std::string&) { options.was_asked = true; });
   };
   asked(verb.add_option("--tp", plan.tensor, "Transformers: ranks that share each layer")
+            ->check(whole_number(1, 1'000'000))
             ->type_name("N"));
-  asked(verb.add_option("--pp", plan.pipeline, "Stages of layers")->type_name("N"));
+  asked(verb.add_option("--pp", plan.pipeline, "Stages of layers")
+            ->check(whole_number(1, 1'000'000))
+            ->type_name("N"));
   asked(verb.add_option("--dp", plan.data, "Ranks with other samples; follows from the rest")
+            ->check(whole_number(1, 1'000'000))
             ->type_name("N"));
-  asked(verb.add_option("--cp", plan.context, "Ranks that share each sequence")->type_name("N"));
+  asked(verb.add_option("--cp", plan.context, "Ranks that share each sequence")
+            ->check(whole_number(1, 1'000'000))
+            ->type_name("N"));
   asked(verb.add_option("--ep", plan.expert, "Data-parallel ranks that share the experts")
+            ->check(whole_number(1, 1'000'000))
             ->type_name("N"));
   asked(verb.add_option("--micro-batch", plan.micro_batch, "Sequences per pass and rank")
+            ->check(whole_number(1, 1'000'000))
             ->type_name("N"));
   asked(verb.add_option("--global-batch", plan.global_batch, "Sequences per step, all GPUs")
+            ->check(whole_number(1, 1'000'000))
             ->type_name("N"));
   asked(verb.add_option("--schedule", plan.schedule, "Of the stages: gpipe, 1f1b or interleaved:V")
             ->type_name("S"));
   asked(verb.add_option(
                 "--zero", plan.zero,
                 "Shared among data-parallel ranks: 1 optimizer, 2 gradients, 3 weights (FSDP)")
+            ->check(whole_number(0, 3))
             ->type_name("0..3"));
   asked(verb.add_option("--zero-ranks", plan.zero_ranks, "That share; others hold copies")
+            ->check(whole_number(1, 1'000'000))
             ->type_name("N"));
-  verb.add_flag("--sequence-parallel", plan.sequence_parallel,
-                "Norms and residuals are divided among the --tp ranks too");
+  asked(verb.add_flag("--sequence-parallel", plan.sequence_parallel,
+                      "Norms and residuals are divided among the --tp ranks too"));
   asked(verb.add_option("--attention", plan.attention, "flash (one kernel) or unfused")
             ->type_name("A"));
   std::string known;
@@ -76,9 +136,9 @@ void add_transformer_options(CLI::App& verb, TransformerOptions& options) {
             ->type_name("ID"));
 }
 
-ShardedJob predict_sharded(const TransformerOptions& options, const JobOptions& job,
-                           const ClusterOptions& cluster_options, const Sources& sources,
-                           bool fold) {
+ShardedJob predict_sharded(const TransformerOptions& options, const DividedJob& wish,
+                           const ClusterOptions& cluster_options, const Sources& sources) {
+  const JobOptions& job = wish.job;
   const ZooEntry* entry = find_network(job.network);
   if (entry == nullptr || !entry->transformer) {
     throw InputError("--tp, --pp, --zero", "network " + job.network,
@@ -90,17 +150,29 @@ ShardedJob predict_sharded(const TransformerOptions& options, const JobOptions& 
   wanted.machine = job.machine;
   Cluster cluster = make_cluster(wanted, job.gpu, sources);
   refuse_unlike_nodes(cluster.fabric, cluster_options.file);
-  const GpuSpec& gpu = cluster.fabric.gpu_of(Rank{0});
+  GpuSpec gpu = cluster.fabric.gpu_of(Rank{0});
   ShardedJob result{.network = std::string(entry->name),
                     .gpu = gpu.id,
                     .gpu_name = gpu.name,
+                    .machine = cluster.fabric.machine_of(FabricNodeId{0}).id,
+                    .nodes = cluster.fabric.num_nodes(),
                     .layout = *entry->transformer,
                     .software = find_training_software(options.software)};
-  result.assumptions = cluster.assumptions;
+  result.assumptions = sources.factors;
+  result.assumptions.insert(result.assumptions.end(), cluster.assumptions.begin(),
+                            cluster.assumptions.end());
   if (!job.gpu.empty() && job.gpu != gpu.id) {
     result.assumptions.push_back(fmt::format("gpu {} for \"{}\"", gpu.id, job.gpu));
   }
+  const std::string gpu_hash = hash_of(gpu.values);
+  set_board(job, gpu);
   PlanOptions plan = options.plan;
+  if (wish.batch && plan.micro_batch) {
+    throw InputError("--batch", fmt::format("{} beside --micro-batch", *wish.batch),
+                     "one of the two: both are the sequences of a pass");
+  }
+  if (wish.batch) plan.micro_batch = wish.batch;
+  plan.micro_batches = wish.accumulate;
   plan.tokens = job.seq_len.value_or(entry->seq_len);
   plan.recompute = job.recompute;
   if (entry->most_tokens > 0 && *plan.tokens > entry->most_tokens) {
@@ -108,23 +180,45 @@ ShardedJob predict_sharded(const TransformerOptions& options, const JobOptions& 
                      "at most " + std::to_string(entry->most_tokens) + " positions");
   }
   result.plan = resolve_plan(plan, result.layout, cluster.fabric.num_ranks());
-  const std::string wanted_precision = job.precision == "fp32" ? "amp" : job.precision;
-  if (job.precision == "fp32") {
-    result.assumptions.emplace_back("precision amp: large transformers train in 16 bit");
-  }
-  const PrecisionMode precision = format_of(wanted_precision, gpu, result.assumptions);
+  const PrecisionMode precision = settle_precision(wish.precision, gpu, result);
   result.precision = to_string(precision);
-  const FrameworkProfile framework = take_framework(result.software.framework, sources);
+  const OptimizerKind optimizer = settle_optimizer(wish.optimizer);
+  result.optimizer = to_string(optimizer);
+  const FrameworkProfile framework = settle_framework(wish, result.software, sources);
+  result.framework = framework.id;
   const CollectiveLibrary library = find_collective_library("nccl");
-  result.prediction = predict_transformer({.layout = result.layout,
-                                           .plan = result.plan,
-                                           .software = result.software,
-                                           .framework = framework,
-                                           .fabric = cluster.fabric,
-                                           .library = library,
-                                           .cost = sources.cost,
-                                           .precision = precision,
-                                           .fold = fold});
+  const auto predict_with = [&](const ParallelPlan& parallel) {
+    return predict_transformer({.layout = result.layout,
+                                .plan = parallel,
+                                .software = result.software,
+                                .framework = framework,
+                                .fabric = cluster.fabric,
+                                .library = library,
+                                .cost = sources.cost,
+                                .precision = precision,
+                                .fold = wish.fold,
+                                .optimizer = optimizer,
+                                .gpu = &gpu,
+                                .power_limit = job.power_limit_w
+                                                   ? std::optional(Watts(*job.power_limit_w))
+                                                   : std::nullopt});
+  };
+  result.prediction = predict_with(result.plan);
+  if (wish.finds_largest_batch) {
+    // As many micro-batches of any size: the global batch grows with them.
+    constexpr std::int64_t kMostMicroBatch = 4096;
+    result.largest_micro_batch =
+        find_largest(result.plan.micro_batch, kMostMicroBatch, [&](std::int64_t batch) {
+          ParallelPlan tried = result.plan;
+          tried.global_batch = result.plan.micro_batches() * batch * tried.data;
+          tried.micro_batch = batch;
+          return predict_with(tried).memory.fits();
+        });
+  }
+  result.inputs.push_back(
+      {"network", "zoo:" + result.network, sha256(describe_layout(result.layout))});
+  result.inputs.push_back({"gpu", gpu.id, gpu_hash});
+  result.inputs.push_back({"framework", framework.id, hash_of(framework.values)});
   result.inputs.push_back(sources.cost_record);
   if (cluster.file) result.inputs.push_back(*cluster.file);
   return result;

@@ -1,0 +1,97 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/process.hpp"
+
+namespace tracecast::test {
+namespace {
+
+using Json = nlohmann::json;
+
+ProcessResult divided(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(),
+                   {TRACECAST_PROGRAM, "predict", "gpt3_350m", "--gpu", "a100_sxm4_80gb", "--gpus",
+                    "8", "--tp", "2", "--global-batch", "16"});
+  return run_process(arguments);
+}
+Json answer(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--format", "json"});
+  const ProcessResult result = divided(arguments);
+  REQUIRE(result.exit_code == 0);
+  return Json::parse(result.out);
+}
+double rate(const Json& document) { return document["throughput_tokens_per_s"]["value"]; }
+
+TEST_SUITE_BEGIN("tools/divided");
+
+TEST_CASE("FP8 without its units runs as on one GPU: another format, and a line that says so") {
+  const Json fp8 = answer({"--precision", "fp8"});
+  CHECK(fp8["precision"] == "bf16");
+  CHECK(rate(fp8) == rate(answer({"--precision", "bf16"})));
+  REQUIRE(fp8["warnings"].size() == 1);
+  const ProcessResult text = divided({"--precision", "fp8"});
+  CHECK(text.out.find("Warning") < text.out.find("Throughput"));
+  CHECK(divided({"--precision", "fp8", "--strict"}).exit_code == 1);
+  CHECK(divided({"--precision", "int8"}).exit_code == 2);
+}
+
+TEST_CASE("formats differ as their units do") {
+  CHECK(rate(answer({})) == rate(answer({"--precision", "amp"})));  // the usual
+  const auto large = [](const char* precision) {                    // not bound by launches
+    return rate(answer({"--micro-batch", "4", "--precision", precision}));
+  };
+  CHECK(large("fp32") < large("tf32"));
+  CHECK(large("tf32") < large("bf16"));
+  // A weight, its gradient and two moments at 4 bytes.
+  const Json wide = answer({"--precision", "fp32"})["memory"]["by_class_bytes"];
+  CHECK(wide["weights"] == wide["gradients"]);
+  CHECK(wide["optimizer"].get<double>() == doctest::Approx(2 * wide["weights"].get<double>()));
+}
+
+TEST_CASE("the document has what every document has") {
+  const Json document = answer({});
+  CHECK(document["schema"].get<std::string>().starts_with("tracecast.predict"));
+  CHECK(document["version"].is_string());
+  CHECK(document["seed"] == 0);
+  for (const char* kind : {"network", "gpu", "framework", "cost_profile"}) {
+    CAPTURE(kind);
+    const Json& inputs = document["inputs"];
+    CHECK(std::any_of(inputs.begin(), inputs.end(), [&](const Json& input) {
+      return input["kind"] == kind && input["sha256"].get<std::string>().size() == 64;
+    }));
+  }
+  CHECK(rate(document) ==
+        doctest::Approx(document["tokens_per_sequence"].get<double>() *
+                        document["throughput_samples_per_s"]["value"].get<double>()));
+}
+
+TEST_CASE("batch and accumulation are the sequences and the number of micro-batches") {
+  const std::vector<std::string> job = {TRACECAST_PROGRAM,
+                                        "predict",
+                                        "gpt3_350m",
+                                        "--gpu",
+                                        "a100_sxm4_80gb",
+                                        "--gpus",
+                                        "8",
+                                        "--tp",
+                                        "2",
+                                        "--format",
+                                        "json"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), job.begin(), job.end());
+    return Json::parse(run_process(more).out);
+  };
+  const Json ours = with({"--batch", "2", "--accumulate", "3"});
+  CHECK(ours["micro_batch"] == 2);
+  CHECK(ours["global_batch"] == 4 * 2 * 3);
+  CHECK(ours == with({"--micro-batch", "2", "--global-batch", "24"}));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast::test

@@ -1,0 +1,21 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "tools/job.hpp"
+
+namespace tracecast {
+
+/// "gpu.memory_bandwidth", "link.latency" and so on: a path whose value is a factor, "2x".
+[[nodiscard]] bool is_hardware_factor(std::string_view path);
+
+/// What if all hardware of a kind were so many times as fast:
+///   gpu.memory_bandwidth   of device memory
+///   gpu.compute            all peak rates, at the same power: energy per operation falls as the rate rises
+///   link.bandwidth, nvlink.bandwidth, pcie.bandwidth (with links between sockets), network.bandwidth
+///   link.latency           more is slower
+/// `value` is "Fx", F from 0.001 to 1000. Specs stay the files' otherwise; jobs repeat the factor among what they assume.
+/// Throws InputError.
+void apply_hardware_factor(Sources& sources, const std::string& path, const std::string& value);
+
+}  // namespace tracecast

@@ -1,0 +1,37 @@
+#pragma once
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tools/job.hpp"
+
+namespace tracecast {
+
+/// What kind of answer `predict` gives; its flags decide.
+enum class AnswerKind {
+  OneGpu,
+  Cpu,
+  ManyGpus,          ///< data parallel
+  ParameterServers,  ///< on nodes of their own
+  Divided,           ///< a transformer's layers, stages or states
+};
+
+/// What decides which flags mean something.
+struct FlagContext {
+  AnswerKind kind = AnswerKind::OneGpu;
+  const JobOptions& job;
+  std::string format, dump;  ///< empty dump: an answer
+  std::int64_t stages = 1;   ///< of a divided transformer
+  int zero = 0;
+  bool explains = false;
+  std::span<const std::string> sets{};  ///< "PATH=VALUE" of `--set`
+};
+
+/// Refuses every flag that was given and could change nothing in this answer, so that no answer ignores what it was
+/// asked. What a flag's value decides (an unknown word, a number out of range) is checked where it is used.
+/// `given`: whether a flag stood on the command line. Throws InputError naming the first such flag.
+void refuse_idle_flags(const FlagContext& context,
+                       const std::function<bool(std::string_view flag)>& given);
+
+}  // namespace tracecast
