@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -131,6 +132,7 @@ struct Count {
 /// Gives the mode every flag of the program, one at a time.
 Count walk(const Mode& mode) {
   const Files files;
+  std::map<Arguments, ProcessResult> bases;  // most flags are given beside the same command
   Count count;
   for (const std::string& flag : flags_of_program()) {
     CAPTURE(std::string(mode.name));
@@ -144,7 +146,9 @@ Count walk(const Mode& mode) {
     if (!row->beside.empty()) base = with(base, row->beside.front(), {row->beside.back()});
     const std::string spelled = *row->spelled ? row->spelled : flag;
     const Arguments changed = with(base, spelled, row->value);
-    const ProcessResult without_it = predict(files.in_place(base));
+    const auto [known, is_new] = bases.try_emplace(base);
+    if (is_new) known->second = predict(files.in_place(base));
+    const ProcessResult& without_it = known->second;
     const ProcessResult with_it = predict(files.in_place(changed));
     CAPTURE(joined(changed));
     CAPTURE(without_it.err);
