@@ -188,7 +188,7 @@ struct Catalog<Spec>::State {
   /// Bare spelling to entry; nothing where it would name several ("titanx_p" is not "titanxp").
   std::map<std::string, std::optional<std::size_t>> bares;
   std::vector<std::function<void(Spec&)>> changes;  ///< of what is still to be parsed
-  std::mutex mutex;  ///< find() on one catalog from several threads
+  std::mutex mutex;                                 ///< find() on one catalog from several threads
 
   /// Throws InputError when one spelling names two specs.
   void index() {

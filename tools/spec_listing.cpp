@@ -101,10 +101,9 @@ std::string spec_text(const SpecIdentity& spec) {
   text += '\n';
   for (const SpecValue& value : spec.values) {
     const std::string source = value.source + (inherited_from(value).empty() ? "" : " (inherited)");
-    const std::string line = fmt::format("{}  {}  {}", fit(value.field, width),
-                                         fit(value.value, value_width), source);
-    text += fit_within(line, kWidth) + '
-';
+    const std::string line =
+        fmt::format("{}  {}  {}", fit(value.field, width), fit(value.value, value_width), source);
+    text += fit_within(line, kWidth) + '\n';
   }
   text += "\nSources\n";
   for (const SpecSource& source : spec.sources) {
