@@ -7,7 +7,7 @@ namespace {
 
 /// Tracks: 0 a stream, 1 a host thread.
 struct Hand {
-  ReplayProgram program{{""}, {{true, 0, 7, ""}, {false, 0, 0, "main"}}, {}, {}, {}};
+  ReplayProgram program{{""}, {{true, 0, 7, ""}, {false, 0, 0, "main"}}, {}, {}, {}, {}, {}};
 
   std::uint32_t name(const std::string& text) {
     program.names.push_back(text);
