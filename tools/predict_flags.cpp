@@ -96,7 +96,9 @@ std::vector<IdleFlags> idle_by_job(const FlagContext& c) {
   const bool divided = c.kind == AnswerKind::Divided;
   const bool many = c.kind == AnswerKind::ManyGpus || c.kind == AnswerKind::ParameterServers;
   std::vector<IdleFlags> rows = {
-      {c.job.phase != "train" && c.job.optimizer != "none",
+      // The usual one may be spelled out, as scripts do for every phase.
+      {c.job.phase != "train" && c.job.optimizer != "none" &&
+           c.job.optimizer != JobOptions{}.optimizer,
        {"--optimizer"},
        "--phase " + c.job.phase,
        "--phase train: nothing else updates weights"},

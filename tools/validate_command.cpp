@@ -80,14 +80,17 @@ class Selection {
     }
     return all;
   }
-  /// Throws InputError for a value that no row has, and where `any` is false: nothing passed.
+  /// Says which values no row has. Throws InputError where no row has any of a column's, and where `any` is false:
+  /// nothing passed.
   void check(bool any) const {
     for (const Wanted& w : wanted_) {
       for (const std::string& value : w.values) {
         if (w.found.contains(value)) continue;
         const std::vector<std::string> others(w.others.begin(), w.others.end());
-        throw InputError("--only " + w.name + "=" + value, "no row with that value",
-                         describe_values(value, others));
+        const InputError absent("--only " + w.name + "=" + value, "no row with that value",
+                                describe_values(value, others));
+        if (w.found.empty()) throw absent;
+        say(std::string("warning: ") + absent.what());
       }
     }
     if (any) return;

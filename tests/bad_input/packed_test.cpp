@@ -136,7 +136,9 @@ TEST_CASE("memory stays within 64 MiB and 24 times what the file unpacks to, wha
   const auto number = [](int i) { return std::to_string(i); };
   const auto members = [&](const std::string& content) {
     return filled(
-        kBytes, "", [&](int) { return tar_member("rank.json", content); }, std::string(1024, '\0'));
+        kBytes, "",
+        [&](int i) { return tar_member("rank" + std::to_string(i) + ".json", content); },
+        std::string(1024, '\0'));
   };
   struct Row {
     const char* what;
@@ -221,7 +223,8 @@ TEST_CASE("many threads, streams and ranks cost time in proportion") {
   check_answers({"trace", "summary", path});
   check_refuses({"trace", "replay", path, "--as-recorded"});
   std::string ranks;
-  for (int i = 0; i < 30'000; ++i) ranks += tar_member("rank.json", kTrace);
+  for (int i = 0; i < 30'000; ++i)
+    ranks += tar_member("rank" + std::to_string(i) + ".json", kTrace);
   write_file(path, ranks);
   check_answers({"trace", "summary", path});
 }

@@ -91,8 +91,8 @@ TEST_CASE(
       {{"trace"},
        "tracecast trace: found no subcommand; expected one (see tracecast trace --help)"},
       {with(kJob, {"--accumulate", "x"}),
-       "tracecast predict: found --accumulate = x; expected a number (see tracecast predict "
-       "--help)"},
+       "tracecast predict: found --accumulate: \"x\"; expected a whole number from 1 to 100000, in "
+       "digits"},
       {with(kJob, {"--format", "xml"}),
        "tracecast predict: found --format: xml; expected one of text,json,csv"},
       {with(kJob, {"--sample-sd", "9"}),

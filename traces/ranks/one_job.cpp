@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 #include "traces/cut.hpp"
 #include "traces/kernel_names/kernel_names.hpp"
 
@@ -186,6 +187,30 @@ bool communicates(const Trace& trace, const KernelNames& names) {
   });
 }
 
+/// The number after "rank" or "worker" in a file's name: 3 of "run/rank_3.json.gz".
+std::optional<long long> number_in_name(const Trace& trace) {
+  const std::string name = to_lower(trace.source.substr(trace.source.find_last_of("/ ") + 1));
+  for (const std::string_view word : {"rank", "worker"}) {
+    const std::size_t at = name.find(word);
+    if (at == std::string::npos) continue;
+    const std::size_t begin = name.find_first_not_of("-_.", at + word.size());
+    if (begin == std::string::npos) continue;
+    const std::size_t end = std::min(name.find_first_not_of("0123456789", begin), name.size());
+    if (const auto number = parse_integer(name.substr(begin, end - begin))) return number;
+  }
+  return std::nullopt;
+}
+
+/// All files are named as ranks, each as another one.
+bool names_number_ranks(const std::vector<Trace>& traces) {
+  std::set<long long> numbers;
+  for (const Trace& trace : traces) {
+    const auto number = number_in_name(trace);
+    if (!number || !numbers.insert(*number).second) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void check_one_job(const std::vector<Trace>& traces) {
@@ -207,6 +232,7 @@ void check_one_job(const std::vector<Trace>& traces) {
   if (std::all_of(traces.begin(), traces.end(),
                   [](const Trace& t) { return absolute_extent(t).has_value(); }))
     return;
+  if (names_number_ranks(traces)) return;
   const KernelNames names = KernelNames::builtin();
   for (const Trace& other : traces) {
     if (communicates(other, names)) continue;

@@ -11,7 +11,8 @@ namespace tracecast::traces {
 /// - agree how many ranks a process group has,
 /// - ran at the same time, to within a minute that clocks of hosts may differ by, where times are absolute,
 /// - launch kernels, or draw collectives in a graph, of the same names: half of one's at least,
-/// - take part in collectives, or send and receive, where neither ranks nor absolute times speak for one job.
+/// - take part in collectives, or send and receive, where nothing else speaks for one job: ranks, absolute times, files
+///   named "rank0", "rank1" or "worker0" ... .
 /// One recording is always one job. O(records).
 void check_one_job(const std::vector<Trace>& traces);
 

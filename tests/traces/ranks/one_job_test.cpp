@@ -113,9 +113,10 @@ TEST_CASE("recordings of different jobs are refused, and two of them are named")
   }
 }
 
-TEST_CASE("without ranks and dates, collectives in all of them must speak for one job") {
+TEST_CASE("without ranks and dates, collectives in all of them must speak for one job, or names") {
   const auto unnumbered = [](int i, bool has_collective) {
     Trace trace = rank(i);
+    trace.source = i == 0 ? "before.json" : "after.json";
     trace.rank.reset();
     trace.world_size.reset();
     trace.epoch_ns = 0;
@@ -139,7 +140,28 @@ TEST_CASE("without ranks and dates, collectives in all of them must speak for on
   }
   CHECK(complaint(std::move(dated)) == "");
   CHECK(complaint(std::move(neither)).find("no rank and no collective") != std::string::npos);
-  CHECK(complaint(std::move(one)).starts_with("rank1.json: "));
+  CHECK(complaint(std::move(one)).starts_with("after.json: "));
+  struct Row {
+    const char *first, *second;
+    bool are_ranks;
+  };
+  const Row rows[] = {
+      {"run/rank0.json", "run/rank1.json", true},
+      {"job.tar: worker-0.pt.trace.json.gz", "job.tar: worker-1.pt.trace.json.gz", true},
+      {"Rank_3.json", "rank_11.json", true},
+      {"rank0.json", "again/rank0.json", false},
+      {"batch_4.json", "batch_8.json", false},
+      {"rank0.json", "notes.json", false},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.first);
+    std::vector<Trace> named;
+    named.push_back(unnumbered(0, false));
+    named.push_back(unnumbered(1, false));
+    named[0].source = row.first;
+    named[1].source = row.second;
+    CHECK((complaint(std::move(named)) == "") == row.are_ranks);
+  }
 }
 
 TEST_SUITE_END();
