@@ -66,6 +66,15 @@ constexpr std::array<HardwareFactor, 7> kFactors{{
 
 }  // namespace
 
+double parse_factor(std::string_view path, std::string_view value) {
+  const bool is_factor = value.ends_with('x');
+  const double factor =
+      parse_double(value.substr(0, value.size() - (is_factor ? 1 : 0))).value_or(0);
+  if (is_factor && factor >= kLeastFactor && factor <= kMostFactor) return factor;
+  throw InputError("--set " + std::string(path), '"' + std::string(value) + '"',
+                   "a factor from 0.001x to 1000x, such as 2x");
+}
+
 bool is_hardware_factor(std::string_view path) {
   const std::string_view box = path.substr(0, path.find('.'));
   return std::any_of(kFactors.begin(), kFactors.end(), [&](const HardwareFactor& factor) {
@@ -81,15 +90,7 @@ void apply_hardware_factor(Sources& sources, const std::string& path, const std:
     for (const HardwareFactor& factor : kFactors) paths.emplace_back(factor.path);
     throw InputError("--set", '"' + path + '"', describe_choices(path, paths));
   }
-  const bool is_factor = value.ends_with('x');
-  const double factor =
-      parse_double(std::string_view(value).substr(0, value.size() - (is_factor ? 1 : 0)))
-          .value_or(0);
-  if (!is_factor || !(factor >= kLeastFactor && factor <= kMostFactor)) {
-    throw InputError("--set " + path, '"' + value + '"',
-                     "a factor from 0.001x to 1000x, such as 2x");
-  }
-  known->apply(sources, factor);
+  known->apply(sources, parse_factor(path, value));
   sources.factors.push_back(path + " " + value + " of what the specs say");
 }
 

@@ -6,6 +6,9 @@
 
 namespace tracecast {
 
+/// The 2 of "2x", from 0.001 to 1000; `path` is what `--set` gives it to. Throws InputError.
+[[nodiscard]] double parse_factor(std::string_view path, std::string_view value);
+
 /// "gpu.memory_bandwidth", "link.latency" and so on: a path whose value is a factor, "2x".
 [[nodiscard]] bool is_hardware_factor(std::string_view path);
 
@@ -14,7 +17,7 @@ namespace tracecast {
 ///   gpu.compute            all peak rates, at the same power: energy per operation falls as the rate rises
 ///   link.bandwidth, nvlink.bandwidth, pcie.bandwidth (with links between sockets), network.bandwidth
 ///   link.latency           more is slower
-/// `value` is "Fx", F from 0.001 to 1000. Specs stay the files' otherwise; jobs repeat the factor among what they assume.
+/// `value` is a factor as parse_factor reads it. Specs stay the files' otherwise; jobs repeat the factor among what they assume.
 /// Throws InputError.
 void apply_hardware_factor(Sources& sources, const std::string& path, const std::string& value);
 

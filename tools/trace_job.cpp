@@ -6,12 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
 #include "sim/cluster/replay_rounds.hpp"
+#include "tools/hardware_factor.hpp"
 #include "tools/output.hpp"
 #include "traces/chrome/writer.hpp"
 
@@ -27,8 +27,6 @@ constexpr double kScaledLogSd = 0.3;
 constexpr double kEstimatedLogSd = 0.5;
 constexpr double kKeptLogSd = 0.7;
 constexpr double kFactorLogSd = 0.5;  ///< of the time that a factor takes away
-
-constexpr double kLeastFactor = 1e-3, kMostFactor = 1e3;
 
 struct Change {
   std::string_view key;
@@ -78,12 +76,7 @@ AskedChange parse_change(const std::string& text) {
     throw InputError("--set", '"' + key + '"', fmt::format("{}", fmt::join(keys, ", ")));
   }
   const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
-  double factor = 0;
-  const auto end = std::from_chars(value.data(), value.data() + value.size(), factor);
-  if (end.ec != std::errc{} || std::string_view(end.ptr, value.data() + value.size()) != "x" ||
-      !(factor >= kLeastFactor && factor <= kMostFactor))
-    throw InputError("--set", text, key + "=Fx with a factor F from 0.001 to 1000, such as 2x");
-  return {&*at, factor};
+  return {&*at, parse_factor(key, value)};
 }
 
 double seconds(engine::Picoseconds time) { return time.in_seconds().in_s(); }

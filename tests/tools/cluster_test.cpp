@@ -6,18 +6,11 @@
 #include <vector>
 
 #include "sim/base/file.hpp"
-#include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/tools/program.hpp"
 
 namespace tracecast::test {
 namespace {
-
-using Words = std::vector<std::string>;
-
-ProcessResult tracecast(Words arguments) {
-  arguments.insert(arguments.begin(), TRACECAST_PROGRAM);
-  return run_process(arguments, Seconds(30));
-}
 
 /// Lines that begin with "gpu0 ", "gpu1 " and so on; checks that every line fits 80 columns.
 std::size_t rows_of_gpus(const std::string& text) {

@@ -7,18 +7,14 @@
 
 #include "sim/base/file.hpp"
 #include "tests/support/onnx_bytes.hpp"
-#include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/tools/program.hpp"
 
 namespace tracecast::test {
 namespace {
 
 using Json = nlohmann::json;
 
-ProcessResult tracecast(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), TRACECAST_PROGRAM);
-  return run_process(arguments, Seconds(30));
-}
 const std::vector<std::string> kJob = {"predict", "resnet50", "--gpu",   "v100_sxm2_16gb",
                                        "--batch", "32",       "--phase", "train"};
 std::vector<std::string> with(std::vector<std::string> arguments,

@@ -3,17 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/process.hpp"
+#include "tests/tools/program.hpp"
 
 namespace tracecast::test {
 namespace {
-
-using Words = std::vector<std::string>;
-
-ProcessResult tracecast(Words arguments) {
-  arguments.insert(arguments.begin(), TRACECAST_PROGRAM);
-  return run_process(arguments, Seconds(30));
-}
 
 const Words kVerbs[] = {
     {"predict"},
@@ -39,12 +32,6 @@ const Words kVerbs[] = {
     {"version"},
     {"help"},
 };
-
-std::string line_of(const Words& words) {
-  std::string line;
-  for (const std::string& word : words) line += ' ' + word;
-  return line;
-}
 
 TEST_SUITE_BEGIN("tools/first_steps");
 
