@@ -187,8 +187,8 @@ struct Catalog<Spec>::State {
   std::map<std::string, std::size_t> words;  ///< normalized spelling to entry
   /// Bare spelling to entry; nothing where it would name several ("titanx_p" is not "titanxp").
   std::map<std::string, std::optional<std::size_t>> bares;
-  std::vector<std::function<void(Spec&)>> changes;  ///< of what is still to be parsed
-  std::mutex mutex;                                 ///< find() on one catalog from several threads
+  std::vector<std::function<Spec(Spec)>> changes;  ///< of what is still to be parsed
+  std::mutex mutex;                                ///< find() on one catalog from several threads
 
   /// Throws InputError when one spelling names two specs.
   void index() {
@@ -253,7 +253,7 @@ struct Catalog<Spec>::State {
         return entries[i].file ? find_text(id) : find_embedded<Spec>(id);
       });
       entries[i].is_parsed = true;
-      for (const auto& change : changes) change(specs[i]);
+      for (const auto& change : changes) specs[i] = change(std::move(specs[i]));
     }
     return specs[i];
   }
@@ -349,9 +349,9 @@ void Catalog<Spec>::add_folder(const std::filesystem::path& folder) {
 }
 
 template <class Spec>
-void Catalog<Spec>::change_all(std::function<void(Spec&)> change) {
+void Catalog<Spec>::change_all(std::function<Spec(Spec)> change) {
   for (std::size_t i = 0; i < state_->entries.size(); ++i) {
-    if (state_->entries[i].is_parsed) change(state_->specs[i]);
+    if (state_->entries[i].is_parsed) state_->specs[i] = change(std::move(state_->specs[i]));
   }
   state_->changes.push_back(std::move(change));
 }

@@ -25,8 +25,8 @@ class Catalog {
   /// is refused, an id twice in the folder, a spelling that names another spec already, more than 10000 files.
   void add_folder(const std::filesystem::path& folder);
 
-  /// Every spec from now on as `change` leaves it: what if the hardware were other than it is.
-  void change_all(std::function<void(Spec&)> change);
+  /// Every spec from now on as `change` makes it of what its file says: what if the hardware were other than it is.
+  void change_all(std::function<Spec(Spec)> change);
 
   /// Throws InputError with the nearest word, or the ids that an ambiguous word may mean.
   [[nodiscard]] const Spec& find(std::string_view word) const;

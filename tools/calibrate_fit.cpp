@@ -17,9 +17,9 @@
 #include "calibrate/table/measurement_set.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
+#include "sim/job/sha256.hpp"
 #include "tools/json_text.hpp"
 #include "tools/output.hpp"
-#include "tools/sha256.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/validation.hpp"
 #include "tools/version.hpp"
@@ -267,8 +267,8 @@ LeaveOut parse_leave_out(const std::string& text) {
 }
 
 MeasurementSet load_sample(const std::vector<fs::path>& files, const MeasurementContext& context,
-                           const Sources& sources) {
-  return load_measurements(files, context, sources.cost,
+                           const Hardware& hardware) {
+  return load_measurements(files, context, hardware.cost(),
                            {.most_rows_per_cell = kRowsPerCell,
                             .most_steps_per_cell = kStepsPerCell,
                             .min_time = kShortestRow,
@@ -278,20 +278,20 @@ MeasurementSet load_sample(const std::vector<fs::path>& files, const Measurement
 }  // namespace
 
 int run_fit(const FitCommandOptions& options) {
-  const Sources sources = load_sources(options.sources);
-  const MeasurementContext context = measurement_context(sources);
+  const Hardware hardware = load_hardware(options.sources);
+  const MeasurementContext context = measurement_context(hardware);
   const std::vector<fs::path> files = expand(options.from, context);
-  const MeasurementSet sample = load_sample(files, context, sources);
+  const MeasurementSet sample = load_sample(files, context, hardware);
   std::vector<const Measurement*> rows;
   for (const Measurement& row : sample.rows) rows.push_back(&row);
   FitOptions how;
   how.progress = [](int iteration, double cost) {
     say_progress(fmt::format("fit: iteration {}, sum of squares {:.4g}", iteration, cost));
   };
-  FitResult fit = fit_profile(rows, sources.cost, prior_parameters(), how);
+  FitResult fit = fit_profile(rows, hardware.cost(), prior_parameters(), how);
   complete_profile(fit.profile, fit, sample, options);
   if (!options.no_spread) {
-    estimate_spread(fit, sample, sources.cost, prior_parameters(), how,
+    estimate_spread(fit, sample, hardware.cost(), prior_parameters(), how,
                     [](std::string_view left_out) {
                       say_progress(fmt::format("expected errors: without {}", left_out));
                     });
@@ -308,10 +308,10 @@ int run_fit(const FitCommandOptions& options) {
 }
 
 int run_check(const FitCommandOptions& options) {
-  const Sources sources = load_sources(options.sources);
-  const MeasurementContext context = measurement_context(sources);
+  const Hardware hardware = load_hardware(options.sources);
+  const MeasurementContext context = measurement_context(hardware);
   const std::vector<fs::path> files = expand(options.from, context);
-  const MeasurementSet sample = load_sample(files, context, sources);
+  const MeasurementSet sample = load_sample(files, context, hardware);
   CheckOptions how;
   how.leave_out = parse_leave_out(options.leave_out);
   how.only = options.only;
@@ -331,7 +331,7 @@ int run_check(const FitCommandOptions& options) {
       write_file(fs::path(options.profiles) / (name + ".textproto"), format_cost_profile(profile));
     };
   }
-  const auto groups = check_fit(sample, files, context, sources.cost, prior_parameters(), how);
+  const auto groups = check_fit(sample, files, context, hardware.cost(), prior_parameters(), how);
   say_progress("");
   write_answer(options.format == "json"  ? check_json(groups)
                : options.format == "csv" ? check_csv(groups)

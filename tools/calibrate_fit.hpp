@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 

@@ -115,9 +115,9 @@ class ProgressLine {
 };
 
 /// The device to measure, or nothing after saying why there is none.
-std::unique_ptr<Device> open_device(const MeasureOptions& options, const Sources& sources) {
+std::unique_ptr<Device> open_device(const MeasureOptions& options, const Hardware& hardware) {
   if (!options.rehearse.empty()) {
-    const GpuSpec& gpu = sources.gpus.find(options.rehearse);
+    const GpuSpec& gpu = hardware.gpus().find(options.rehearse);
     return std::make_unique<FakeDevice>(rehearsal_truth(gpu, default_cost_profile()), FakeFaults{},
                                         static_cast<std::uint64_t>(options.seed));
   }
@@ -142,9 +142,9 @@ std::string write_tables(const std::vector<CollectedTable>& tables, const Places
 }
 
 /// Fits and writes the profile; what to say of it.
-std::string write_profile(const MeasuredTables& measured, const Sources& sources,
+std::string write_profile(const MeasuredTables& measured, const Hardware& hardware,
                           const Places& places) {
-  const auto local = fit_local_profile(measured, sources);
+  const auto local = fit_local_profile(measured, hardware);
   if (!local) return fmt::format("{:<14}none yet: too few rows\n", "profile");
   write_file(places.profile, format_cost_profile(local->profile));
   const BoardFactors& board = local->profile.board;
@@ -163,10 +163,10 @@ int run_measure(const MeasureOptions& options) {
   const std::optional<Seconds> budget =
       options.budget.empty() ? std::nullopt
                              : std::optional(parse_duration(options.budget, "--budget"));
-  const Sources sources = load_sources(options.sources);
-  const std::unique_ptr<Device> device = open_device(options, sources);
+  const Hardware hardware = load_hardware(options.sources);
+  const std::unique_ptr<Device> device = open_device(options, hardware);
   if (!device) return kExitNoGpu;
-  const GpuSpec& gpu = find_spec(sources.gpus, device->identity(),
+  const GpuSpec& gpu = find_spec(hardware.gpus(), device->identity(),
                                  options.rehearse.empty() ? options.spec : options.rehearse);
   const Places places = places_of(options.out, gpu.id);
   make_folder(places.folder);
@@ -188,7 +188,7 @@ int run_measure(const MeasureOptions& options) {
   {
     InterruptGuard guard;
     ProgressLine progress;
-    result = collect(*device, plan, gpu, sources.cost, journal,
+    result = collect(*device, plan, gpu, hardware.cost(), journal,
                      {.rules = rules_for(size),
                       .budget = budget,
                       .should_stop = [] { return interrupted != 0; },
@@ -220,7 +220,7 @@ int run_measure(const MeasureOptions& options) {
   answer += fmt::format("{:<14}{}\n", "tables",
                         wrap(write_tables(tables, places, measured.files), 65, 14));
   answer += fmt::format("{:<14}{}\n", "in", printable(places.folder.string()));
-  answer += write_profile(measured, sources, places);
+  answer += write_profile(measured, hardware, places);
   write_answer(answer);
   return kExitDone;
 }

@@ -6,7 +6,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "sim/base/units.hpp"
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 

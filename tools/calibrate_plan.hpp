@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 

@@ -15,8 +15,8 @@
 #include "calibrate/table/row_fields.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/sha256.hpp"
 #include "tools/output.hpp"
-#include "tools/sha256.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {
@@ -120,34 +120,34 @@ void complete(CostProfile& profile, const FitResult& fit, const MeasuredTables& 
 }  // namespace
 
 std::optional<LocalProfile> fit_local_profile(const MeasuredTables& tables,
-                                              const Sources& sources) {
-  const MeasurementContext context = measurement_context(sources);
+                                              const Hardware& hardware) {
+  const MeasurementContext context = measurement_context(hardware);
   std::vector<fs::path> files;
   for (const fs::path& file : tables.files) {
     if (find_measurement_reader(CsvReader(file), context)) files.push_back(file);
   }
   if (files.empty()) return std::nullopt;
   const MeasurementSet sample = load_measurements(
-      files, context, sources.cost,
+      files, context, hardware.cost(),
       {.most_rows_per_cell = kRowsPerCell, .min_time = kShortestRow, .wanted = {}});
   if (sample.rows.size() < kFewestRows) return std::nullopt;
   std::vector<const Measurement*> rows;
   for (const Measurement& row : sample.rows) rows.push_back(&row);
 
-  const std::vector<ProfileParameter> priors = priors_of(sources.cost);
+  const std::vector<ProfileParameter> priors = priors_of(hardware.cost());
   FitOptions how;
   how.progress = [](int iteration, double) {
     say_progress(fmt::format("fit: iteration {}", iteration));
   };
-  FitResult fit = fit_profile(rows, sources.cost, priors, how);
-  estimate_spread(fit, sample, sources.cost, priors, how, [](std::string_view) {});
+  FitResult fit = fit_profile(rows, hardware.cost(), priors, how);
+  estimate_spread(fit, sample, hardware.cost(), priors, how, [](std::string_view) {});
   say_progress("");
 
   LocalProfile result;
   result.profile = fit.profile;
   result.rows = fit.num_rows;
-  complete(result.profile, fit, tables, sources.cost);
-  const ErrorStatistics before = errors_of(sample, sources.cost);
+  complete(result.profile, fit, tables, hardware.cost());
+  const ErrorStatistics before = errors_of(sample, hardware.cost());
   const ErrorStatistics after = errors_of(sample, result.profile);
   result.mean_before = before.mape, result.median_before = before.median_ape;
   result.mean_after = after.mape, result.median_after = after.median_ape;

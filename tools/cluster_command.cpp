@@ -10,6 +10,7 @@
 #include "sim/cluster/checkpoints.hpp"
 #include "sim/cluster/collective.hpp"
 #include "sim/cluster/fold.hpp"
+#include "sim/job/cluster.hpp"
 #include "tools/cluster_options.hpp"
 #include "tools/json_text.hpp"
 #include "tools/output.hpp"
@@ -21,7 +22,7 @@ namespace {
 
 struct Options {
   std::string gpu;
-  ClusterOptions cluster;
+  Place cluster;
   SourceOptions sources;
   std::string format = "text";
 };
@@ -245,10 +246,10 @@ std::string csv(const Cluster& cluster) {
 
 int cluster_command(const Options& o) {
   refuse_software_settings(o.sources);
-  const Sources sources = load_sources(o.sources);
-  ClusterOptions asked = o.cluster;
-  if (asked.file.empty() && !asked.gpus && !asked.nodes) asked.nodes = 1;  // and all its GPUs
-  const Cluster cluster = make_cluster(asked, o.gpu, sources);
+  const Hardware hardware = load_hardware(o.sources);
+  Place asked = o.cluster;
+  if (asked.cluster.empty() && !asked.gpus && !asked.nodes) asked.nodes = 1;  // and all its GPUs
+  const Cluster cluster = make_cluster(asked, o.gpu, hardware);
   write_answer(o.format == "json"  ? json(cluster)
                : o.format == "csv" ? csv(cluster)
                                    : text(cluster));

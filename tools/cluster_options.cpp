@@ -1,112 +1,22 @@
 #include "tools/cluster_options.hpp"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
-#include "hwspecs/default_machine.hpp"
-#include "sim/base/error.hpp"
-#include "sim/base/file.hpp"
-#include "tools/sha256.hpp"
+#include "sim/job/cluster.hpp"
 #include "tools/whole_number.hpp"
 
 namespace tracecast {
-namespace {
 
-constexpr std::int64_t kMostGpus = 1'000'000;
-constexpr std::uint64_t kMostClusterBytes = 1 << 20;
-
-FabricCatalogs catalogs_of(const Sources& sources) {
-  return {sources.gpus, sources.cpus, sources.links, sources.machines};
-}
-
-void check_count(const char* flag, const std::optional<std::int64_t>& count) {
-  if (!count || (*count >= 1 && *count <= kMostGpus)) return;
-  throw InputError(flag, fmt::format("{}", *count), fmt::format("1 to {}", kMostGpus));
-}
-
-Cluster from_file(const ClusterOptions& o, const std::string& gpu, const Sources& sources) {
-  const char* other = !o.machine.empty() ? "--machine"
-                      : o.gpus           ? "--gpus"
-                      : o.nodes          ? "--nodes"
-                                         : nullptr;
-  if (other != nullptr) {
-    throw InputError(other, "--cluster " + o.file + " beside it",
-                     "one of the two: the file says which machines and GPUs there are");
-  }
-  const std::string text = read_file(o.file, kMostClusterBytes);
-  ClusterSpec spec = load_cluster_spec(text, o.file);
-  for (ClusterGroup& group : spec.groups) {
-    if (group.gpu.empty()) group.gpu = gpu;
-  }
-  try {
-    return {
-        build_fabric(spec, catalogs_of(sources)), {}, InputRecord{"cluster", o.file, sha256(text)}};
-  } catch (const InputError& error) {
-    throw InputError(o.file, error);
-  }
-}
-
-Cluster from_flags(const ClusterOptions& o, const std::string& word, const Sources& sources) {
-  std::vector<std::string> assumptions;
-  std::string gpu = word.empty() ? word : sources.gpus.find(word).id;
-  std::string id = o.machine;
-  if (id.empty()) {
-    if (gpu.empty()) throw InputError("--machine", "neither it nor --gpu", "one of the two");
-    const std::int64_t in_all = o.gpus.value_or(1);
-    const std::int64_t each = o.nodes ? (in_all + *o.nodes - 1) / *o.nodes : in_all;
-    const DefaultMachine usual = default_machine(
-        sources.gpus.find(gpu), static_cast<int>(std::min(each, kMostGpus)), sources.machines);
-    id = usual.machine;
-    assumptions.push_back(fmt::format("machine {}: {}", id, usual.reason));
-  }
-  const MachineSpec& machine = sources.machines.find(id);
-  const auto slots = static_cast<std::int64_t>(machine.nodes_of(NodeKind::Gpu).size());
-  if (slots == 0) throw InputError("--machine", machine.id + ", which has no GPU slot", "one with");
-  const std::int64_t nodes = o.nodes ? *o.nodes : (o.gpus.value_or(1) + slots - 1) / slots;
-  const std::int64_t gpus = o.gpus ? *o.gpus : (o.nodes ? nodes * slots : 1);
-  if (gpus % nodes != 0) {
-    throw InputError("--gpus",
-                     fmt::format("{} on {} nodes of {}, which has {} GPU{}", gpus, nodes,
-                                 machine.id, slots, slots == 1 ? "" : "s"),
-                     fmt::format("a multiple of {}; a cluster file can mix", nodes));
-  }
-  if (gpus / nodes > slots) {
-    throw InputError(
-        "--gpus",
-        fmt::format("{} on {} node{} of {}", gpus, nodes, nodes == 1 ? "" : "s", machine.id),
-        fmt::format("at most {}: each has {}", nodes * slots, slots));
-  }
-  if (!o.nodes && nodes > 1) {
-    assumptions.push_back(
-        fmt::format("{} nodes of {} GPU{} each", nodes, gpus / nodes, gpus == nodes ? "" : "s"));
-  }
-  const ClusterSpec spec =
-      uniform_cluster(machine.id, static_cast<int>(gpus / nodes), static_cast<int>(nodes), gpu);
-  return {build_fabric(spec, catalogs_of(sources)), std::move(assumptions), std::nullopt};
-}
-
-}  // namespace
-
-void add_cluster_options(CLI::App& verb, ClusterOptions& options) {
-  verb.add_option("--gpus", options.gpus, "GPUs in total")
+void add_cluster_options(CLI::App& verb, Place& place) {
+  verb.add_option("--gpus", place.gpus, "GPUs in total")
       ->type_name("N")
       ->check(whole_number(1, kMostGpus));
-  verb.add_option("--nodes", options.nodes, "Machines they stand in")
+  verb.add_option("--nodes", place.nodes, "Machines they stand in")
       ->type_name("N")
       ->check(whole_number(1, kMostGpus));
-  verb.add_option("--cluster", options.file,
+  verb.add_option("--cluster", place.cluster,
                   "Cluster file: groups of machines, their network, what is slow")
       ->type_name("FILE");
-}
-
-Cluster make_cluster(const ClusterOptions& options, const std::string& gpu,
-                     const Sources& sources) {
-  check_count("--gpus", options.gpus);
-  check_count("--nodes", options.nodes);
-  return options.file.empty() ? from_flags(options, gpu, sources)
-                              : from_file(options, gpu, sources);
 }
 
 }  // namespace tracecast

@@ -21,20 +21,20 @@ constexpr double kLogSd = 0.2;
 /// All-reduces among GPUs of one kind on the machine that is assumed for them.
 class AllReduces {
  public:
-  explicit AllReduces(const Sources& sources) : sources_(sources) {}
+  explicit AllReduces(const Hardware& hardware) : hardware_(hardware) {}
 
   /// `network`: what the NICs have instead of the machine's own; empty: that.
   Seconds time(const std::string& gpu_word, int gpus, int nodes, Bytes bytes,
                const CollectiveLibrary& library, const std::string& network) {
-    const GpuSpec& gpu = sources_.gpus.find(gpu_word);
+    const GpuSpec& gpu = hardware_.gpus().find(gpu_word);
     const std::string key = fmt::format("{}/{}/{}/{}/{}", gpu.id, gpus, nodes, library.id, network);
     auto it = known_.find(key);
     if (it == known_.end()) {
-      const DefaultMachine host = default_machine(gpu, gpus / nodes, sources_.machines);
+      const DefaultMachine host = default_machine(gpu, gpus / nodes, hardware_.machines());
       ClusterSpec spec = uniform_cluster(host.machine, gpus / nodes, nodes, gpu.id);
       spec.network.link = network;
-      const Fabric fabric =
-          build_fabric(spec, {sources_.gpus, sources_.cpus, sources_.links, sources_.machines});
+      const Fabric fabric = build_fabric(
+          spec, {hardware_.gpus(), hardware_.cpus(), hardware_.links(), hardware_.machines()});
       const std::vector<Rank> ranks = all_ranks(fabric);
       it = known_.try_emplace(key, fabric, Communicator(fabric, ranks, library)).first;
     }
@@ -43,14 +43,14 @@ class AllReduces {
   }
 
  private:
-  const Sources& sources_;
+  const Hardware& hardware_;
   std::map<std::string, std::pair<Fabric, Communicator>> known_;
 };
 
 /// kernels/allreduce.csv.
 class AllReduceTable final : public RowPredictor {
  public:
-  explicit AllReduceTable(const Sources& sources) : reduces_(sources) {}
+  explicit AllReduceTable(const Hardware& hardware) : reduces_(hardware) {}
   std::string_view table() const override { return "all-reduces"; }
   std::string_view unit() const override { return "us"; }
   std::string_view convention() const override {
@@ -101,14 +101,14 @@ class AllReduceTable final : public RowPredictor {
 /// Output of nccl-tests as a table; GPU and their number stand in the file's name ("v100_AR_GPU8_...").
 class NcclTestTable final : public RowPredictor {
  public:
-  NcclTestTable(const CsvReader& reader, const Sources& sources) : reduces_(sources) {
+  NcclTestTable(const CsvReader& reader, const Hardware& hardware) : reduces_(hardware) {
     const std::string name = to_lower(reader.file_name());
     const std::size_t at = name.find("_ar_gpu");
     if (at == name.npos) {
       reason_ = "GPU and number are not in the file's name: such as v100_AR_GPU8.csv";
       return;
     }
-    gpu_ = with_nvlink(name.substr(0, at), sources.gpus);
+    gpu_ = with_nvlink(name.substr(0, at), hardware.gpus());
     const std::size_t begin = at + 7;
     const std::size_t end = std::min(name.find_first_not_of("0123456789", begin), name.size());
     const auto gpus = parse_integer(name.substr(begin, end - begin));
@@ -162,14 +162,14 @@ class NcclTestTable final : public RowPredictor {
 std::vector<TableKind> collective_tables() {
   return {{.name = "all-reduces",
            .required = {"ngpus", "bytes", "time_us"},
-           .make = [](const CsvReader&, const Sources& sources) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<AllReduceTable>(sources);
+           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<AllReduceTable>(hardware);
            }},
           {.name = "nccl-tests",
            .required = {"size(B)", "count", "time(ns)"},
            .make = [](const CsvReader& reader,
-                      const Sources& sources) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<NcclTestTable>(reader, sources);
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<NcclTestTable>(reader, hardware);
            }}};
 }
 

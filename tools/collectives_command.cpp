@@ -12,6 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/collective.hpp"
+#include "sim/job/cluster.hpp"
 #include "tools/amounts.hpp"
 #include "tools/cluster_options.hpp"
 #include "tools/json_text.hpp"
@@ -24,7 +25,7 @@ namespace {
 
 struct CollectivesOptions {
   std::string gpu;
-  ClusterOptions cluster;
+  Place cluster;
   std::string collective = "all-reduce";
   std::string library = "nccl";
   std::string library_version;
@@ -139,12 +140,12 @@ std::string csv(const Table& t) {
 int collectives_command(const CollectivesOptions& o) {
   refuse_software_settings(o.sources);
   const std::vector<Bytes> sizes = parse_sizes("--sizes", o.sizes);
-  const Sources sources = load_sources(o.sources);
+  const Hardware hardware = load_hardware(o.sources);
   const Collective collective = find_collective(o.collective);
   const CollectiveLibrary& library = find_collective_library(o.library, o.library_version);
-  ClusterOptions asked = o.cluster;
-  if (asked.file.empty() && !asked.gpus && !asked.nodes) asked.nodes = 1;  // and all its GPUs
-  const Cluster cluster = make_cluster(asked, o.gpu, sources);
+  Place asked = o.cluster;
+  if (asked.cluster.empty() && !asked.gpus && !asked.nodes) asked.nodes = 1;  // and all its GPUs
+  const Cluster cluster = make_cluster(asked, o.gpu, hardware);
   const std::vector<Rank> ranks = all_ranks(cluster.fabric);
   const Communicator communicator(cluster.fabric, ranks, library);
   Table table{o, cluster, library, ranks.size(), bus_factor(collective, ranks.size()), {}};

@@ -11,7 +11,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "tools/colocation_job.hpp"
+#include "sim/job/colocation_job.hpp"
 #include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/subcommand.hpp"
@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 struct ColocateOptions {
   std::vector<std::string> jobs;
-  JobOptions common;
+  PlacedJob common;
   SourceOptions sources;
   bool mps = false;
   std::string format = "text";
@@ -44,15 +44,16 @@ struct BoxGpus {
 };
 
 /// Those of `--machine`; without one, as many as the largest machine that is known has.
-BoxGpus gpus_of_box(const ColocateOptions& options, const Sources& sources) {
+BoxGpus gpus_of_box(const ColocateOptions& options, const Hardware& hardware) {
   const auto slots = [](const MachineSpec& m) { return m.nodes_of(NodeKind::Gpu).size(); };
   if (!options.common.machine.empty()) {
-    const MachineSpec& machine = sources.machines.find(options.common.machine);
+    const MachineSpec& machine = hardware.machines().find(options.common.machine);
     const std::size_t count = slots(machine);
     return {count, fmt::format("{} has {} GPU{}", machine.id, count, count == 1 ? "" : "s")};
   }
   std::size_t most = 0;
-  for (const MachineSpec& machine : sources.machines.all()) most = std::max(most, slots(machine));
+  for (const MachineSpec& machine : hardware.machines().all())
+    most = std::max(most, slots(machine));
   return {most, "no machine that is known has more; --machine names one"};
 }
 
@@ -86,30 +87,30 @@ JobWord parse_word(const std::string& text, const BoxGpus& box) {
 /// Everything that was made of the words.
 struct Together {
   std::vector<JobWord> words;
-  std::vector<Job> jobs;
+  std::vector<ResolvedJob> jobs;
   std::vector<Prediction> predictions;
   Colocation shared;
 };
 
-Together share(const ColocateOptions& options, const Sources& sources) {
+Together share(const ColocateOptions& options, const Hardware& hardware) {
   Together all;
   std::vector<ColocatedJob> parts;
-  const BoxGpus box = gpus_of_box(options, sources);
+  const BoxGpus box = gpus_of_box(options, hardware);
   for (const std::string& text : options.jobs) all.words.push_back(parse_word(text, box));
   for (const JobWord& word : all.words) {
-    JobOptions job = options.common;
+    PlacedJob job = options.common;
     job.network = word.network;
     job.batch = word.batch;
-    all.jobs.push_back(make_job(job, sources));
+    all.jobs.push_back(make_job(job, hardware));
     if (all.jobs.back().cpu) throw InputError("--gpu", job.gpu, "a GPU: jobs share no CPU here");
-    all.predictions.push_back(predict(all.jobs.back(), sources));
+    all.predictions.push_back(predict(all.jobs.back(), hardware));
     warn_of_power_limit(all.predictions.back().power, all.jobs.back().gpu.id, all.jobs.back());
     parts.push_back(colocated(all.jobs.back(), all.predictions.back(), word.gpu));
   }
   const auto loads = std::find_if(all.jobs.begin(), all.jobs.end(),
-                                  [](const Job& job) { return job.input.has_value(); });
-  const Job& first = loads == all.jobs.end() ? all.jobs.front() : *loads;
-  all.shared = colocate(parts, shared_box(first, sources, options.mps));
+                                  [](const ResolvedJob& job) { return job.input.has_value(); });
+  const ResolvedJob& first = loads == all.jobs.end() ? all.jobs.front() : *loads;
+  all.shared = colocate(parts, shared_box(first, hardware, options.mps));
   return all;
 }
 
@@ -118,7 +119,7 @@ double samples_per_s(const Together& all, std::size_t j, Seconds step) {
 }
 
 std::string text_of(const ColocateOptions& options, const Together& all) {
-  const Job& first = all.jobs.front();
+  const ResolvedJob& first = all.jobs.front();
   std::string text =
       fmt::format("{} on {}, {}\n\n", all.jobs.size() == 1 ? "One job" : "Jobs",
                   printable(first.gpu.name), options.mps ? "under MPS" : "in time slices");
@@ -192,9 +193,9 @@ std::string csv_of(const ColocateOptions& options, const Together& all) {
 }
 
 int colocate_command(const ColocateOptions& options) {
-  const Sources sources = load_sources(options.sources);
-  const Together all = share(options, sources);
-  for (const Job& job : all.jobs) {
+  const Hardware hardware = load_hardware(options.sources);
+  const Together all = share(options, hardware);
+  for (const ResolvedJob& job : all.jobs) {
     for (const std::string& warning : job.warnings) say("warning: " + warning);
   }
   write_answer(options.format == "json"  ? json_of(options, all)
@@ -207,7 +208,7 @@ int colocate_command(const ColocateOptions& options) {
 
 void add_colocate_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ColocateOptions>();
-  JobOptions& job = options->common;
+  PlacedJob& job = options->common;
   CLI::App* verb = app.add_subcommand("colocate", "Jobs at once on one GPU, or on GPUs of one box");
   verb->add_option("jobs", options->jobs,
                    "NETWORK[:BATCH][@GPU] each; NETWORK may be job:ID, a training program")
@@ -215,7 +216,7 @@ void add_colocate_command(CLI::App& app, int& exit_code) {
       ->type_name("JOB");
   verb->add_option("--gpu", job.gpu, "GPU, such as v100 (see `gpus`)")->required()->type_name("ID");
   verb->add_flag("--mps", options->mps, "Kernels of all jobs overlap (CUDA MPS)");
-  verb->add_option("--framework", job.framework, "Of networks; programs have their own")
+  verb->add_option("--framework", job.software.framework, "Of networks; programs have their own")
       ->type_name("F")
       ->capture_default_str();
   verb->add_option("--data", job.data, "Of networks, as in predict")

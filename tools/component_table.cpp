@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "calibrate/table/framework_era.hpp"
+#include "hwspecs/framework_era.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -19,7 +19,7 @@ namespace {
 /// is follows from its metric; the job from model, GPU, batch and what the notes say of limit, clocks and optimizer.
 class ComponentTable final : public RowPredictor {
  public:
-  explicit ComponentTable(const Sources& sources) : sources_(sources) {}
+  explicit ComponentTable(const Hardware& hardware) : hardware_(hardware) {}
   std::string_view table() const override { return "published runs"; }
   std::string_view unit() const override { return "samples_per_s_w_or_share"; }
   std::string_view convention() const override {
@@ -42,16 +42,16 @@ class ComponentTable final : public RowPredictor {
     }
     const auto value = parse_double(row.text("value"));
     if (!value) return skip("the value is a text: " + std::string(row.text("value")));
-    PublishedJob job = read_published_job(row, sources_.gpus);
+    PublishedJob job = read_published_job(row, hardware_.gpus());
     if (!job.unknown.empty()) return skip(job.unknown);
     if (is_token_rate && !find_network(job.options.network)->rates_count_tokens) {
       return skip("metric " + std::string(metric) + " in tokens/s is not predicted of it");
     }
-    job.options.date = row.text_or_empty("date");
+    job.options.software.date = row.text_or_empty("date");
     if ((is_rate || is_power) && job.options.batch == 0) return skip("batch not stated");
     if (is_rate) {
       if (row.text_or_empty("gpu_count") != "1") return skip("throughput of several GPUs");
-      job.options.data = JobOptions{}.data;
+      job.options.data = PlacedJob{}.data;
     }
     RowAnswer result = is_rate ? rate(job) : is_power ? power(job) : utilization(job);
     result.measured = is_rate || is_power ? *value : *value / 100;
@@ -87,7 +87,7 @@ class ComponentTable final : public RowPredictor {
   RowAnswer power(const PublishedJob& job) {
     const Figures& f = figures(job.options);
     if (!f.error.empty()) return skip(f.error);
-    Interval watts = interval90(f.power_w, sources_.cost.power.log_sd);
+    Interval watts = interval90(f.power_w, hardware_.cost().power.log_sd);
     watts.high = std::min(watts.high, f.most_w);
     return {.measured = 0, .predicted = watts, .basis = f.basis, .skipped = {}};
   }
@@ -105,15 +105,15 @@ class ComponentTable final : public RowPredictor {
   }
 
   /// What the job shows; configurations that stand in several rows are predicted once.
-  const Figures& figures(const JobOptions& o) {
+  const Figures& figures(const PlacedJob& o) {
     const auto text = [](const std::optional<double>& value) {
       return value ? std::to_string(*value) : std::string();
     };
-    const std::string key = o.network + '|' + o.gpu + '|' + o.framework + '|' + o.precision + '|' +
-                            o.phase + '|' + o.framework_version + '|' + o.date + '|' + o.optimizer +
-                            '|' + o.data + '|' + std::to_string(o.batch) + 'x' +
-                            std::to_string(o.seq_len.value_or(0)) + '|' + text(o.power_limit_w) +
-                            '|' + text(o.clock_mhz) + '|' + text(o.memory_clock_mhz);
+    const std::string key =
+        o.network + '|' + o.gpu + '|' + o.software.framework + '|' + o.precision + '|' + o.phase +
+        '|' + o.software.version + '|' + o.software.date + '|' + o.optimizer + '|' + o.data + '|' +
+        std::to_string(o.batch) + 'x' + std::to_string(o.seq_len.value_or(0)) + '|' +
+        text(o.power_limit_w) + '|' + text(o.clock_mhz) + '|' + text(o.memory_clock_mhz);
     const auto known = figures_.find(key);
     if (known != figures_.end()) return known->second;
     return figures_.emplace(key, o.batch > 0 ? predict_job(o) : predict_largest(o)).first->second;
@@ -125,10 +125,10 @@ class ComponentTable final : public RowPredictor {
     return figures;
   }
 
-  Figures predict_job(const JobOptions& options) const {
+  Figures predict_job(const PlacedJob& options) const {
     try {
-      const Job job = make_job(options, sources_);
-      const Prediction p = tracecast::predict(job, sources_);
+      const ResolvedJob job = make_job(options, hardware_);
+      const Prediction p = tracecast::predict(job, hardware_);
       return {.samples_per_s = p.throughput_samples_per_s,
               .power_w = p.power.avg.in_w(),
               .most_w = p.power.holds_limit ? p.power.limit.in_w()
@@ -142,10 +142,10 @@ class ComponentTable final : public RowPredictor {
     }
   }
 
-  Figures predict_largest(JobOptions options) const {
+  Figures predict_largest(PlacedJob options) const {
     for (options.batch = 1024; options.batch > 1; options.batch /= 2) {
       try {
-        if (fits_in_memory(make_job(options, sources_), sources_)) break;
+        if (fits_in_memory(make_job(options, hardware_), hardware_)) break;
       } catch (const InputError& error) {
         return failed(error);
       }
@@ -153,7 +153,7 @@ class ComponentTable final : public RowPredictor {
     return predict_job(options);
   }
 
-  const Sources& sources_;
+  const Hardware& hardware_;
   std::map<std::string, Figures> figures_;
 };
 
@@ -163,8 +163,8 @@ std::vector<TableKind> component_tables() {
   return {{.name = "published runs (e2e.csv, components.csv)",
            .required = {"gpu", "gpu_count", "framework", "precision", "model", "batch_per_gpu",
                         "metric", "value", "unit", "notes"},
-           .make = [](const CsvReader&, const Sources& sources) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<ComponentTable>(sources);
+           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<ComponentTable>(hardware);
            }}};
 }
 

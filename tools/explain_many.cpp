@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "sim/job/replicated_job.hpp"
 #include "tools/json_text.hpp"
 #include "tools/output.hpp"
-#include "tools/replicated_job.hpp"
 #include "tools/report.hpp"
 
 namespace tracecast {
@@ -38,7 +38,7 @@ void add(Table& table, const std::string& name, Seconds time, double calls) {
 }
 
 /// Every rank with its own process: the kernels of one, as often as there are ranks, and the exchange.
-void add_ranks(Table& table, const Job& job, const ManyGpus& many) {
+void add_ranks(Table& table, const ResolvedJob& job, const ManyGpus& many) {
   const double ranks = many.fabric.num_ranks();
   const PricedStep& priced = many.one_gpu.priced;
   for (std::size_t i = 0; i < priced.choices.size(); ++i) {
@@ -60,10 +60,10 @@ void add_ranks(Table& table, const Job& job, const ManyGpus& many) {
   }
 }
 
-Table make_table(const Job& job, const ManyGpus& many, const Sources& sources) {
+Table make_table(const ResolvedJob& job, const ManyGpus& many, const Hardware& hardware) {
   Table table;
   if (runs_replicated(job, *many.strategy, many.fabric)) {
-    const ReplicatedJob run = run_replicated(job, *many.strategy, many.fabric, sources);
+    const ReplicatedJob run = run_replicated(job, *many.strategy, many.fabric, hardware);
     for (const DeviceTime& time : run.times) {
       add(table, device_work_name(time), time.time, static_cast<double>(time.calls));
     }
@@ -78,8 +78,9 @@ Table make_table(const Job& job, const ManyGpus& many, const Sources& sources) {
 
 }  // namespace
 
-std::string explain_many_text(const Job& job, const ManyGpus& many, const Sources& sources) {
-  const Table table = make_table(job, many, sources);
+std::string explain_many_text(const ResolvedJob& job, const ManyGpus& many,
+                              const Hardware& hardware) {
+  const Table table = make_table(job, many, hardware);
   std::string page = fmt::format(
       "{} on {} x {}, {}, batch {} per GPU, {}\n"
       "One step, kernels and copies of all GPUs together; a collective counts on each\n"
@@ -102,10 +103,10 @@ std::string explain_many_text(const Job& job, const ManyGpus& many, const Source
   return page;
 }
 
-std::string explain_many_json(const Job& job, const ManyGpus& many, const Sources& sources,
-                              const MemoryAdvice& advice) {
+std::string explain_many_json(const ResolvedJob& job, const ManyGpus& many,
+                              const Hardware& hardware, const MemoryAdvice& advice) {
   using Json = nlohmann::ordered_json;
-  const Table table = make_table(job, many, sources);
+  const Table table = make_table(job, many, hardware);
   Json doc = Json::parse(report_many_json(job, many, advice));
   doc["device_time"] = Json::array();
   for (const Row& row : table.rows) {
@@ -122,8 +123,9 @@ std::string explain_many_json(const Job& job, const ManyGpus& many, const Source
   return json_text(doc) + '\n';
 }
 
-std::string explain_many_csv(const Job& job, const ManyGpus& many, const Sources& sources) {
-  const Table table = make_table(job, many, sources);
+std::string explain_many_csv(const ResolvedJob& job, const ManyGpus& many,
+                             const Hardware& hardware) {
+  const Table table = make_table(job, many, hardware);
   std::string text = "class,time_s,share,calls\n";
   for (const Row& row : table.rows) {
     text += fmt::format("{},{},{},{}\n", csv_field(row.name), row.time.in_s(), row.time / table.sum,

@@ -8,9 +8,10 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/known_rate.hpp"
+#include "sim/job/cluster.hpp"
+#include "sim/job/colocation_job.hpp"
+#include "sim/job/many_gpus.hpp"
 #include "tools/cluster_options.hpp"
-#include "tools/colocation_job.hpp"
-#include "tools/many_gpus.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {
@@ -23,7 +24,7 @@ std::string_view date_of(std::string_view set) {
 
 /// A job on a GPU of the table, predicted once.
 struct KnownJob {
-  std::optional<Job> job;
+  std::optional<ResolvedJob> job;
   std::optional<Prediction> prediction;
   std::string unknown;  ///< why there is none
 };
@@ -37,7 +38,7 @@ constexpr std::string_view kBoundSince = "2020-04";
 /// What both tables of data/jobs share: training programs by their ids, on GPUs of machines that are not described.
 class GavelJobs {
  public:
-  explicit GavelJobs(const Sources& sources) : sources_(sources) {}
+  explicit GavelJobs(const Hardware& hardware) : hardware_(hardware) {}
 
   /// A set may have a program of its own ("lstm_wikitext2_single2019").
   const KnownJob& find(std::string_view set, std::string_view gpu, std::string_view job,
@@ -50,7 +51,7 @@ class GavelJobs {
     if (known != jobs_.end()) return known->second;
     return jobs_.emplace(key, make(gpu, id, batch, machine)).first->second;
   }
-  [[nodiscard]] const Sources& sources() const { return sources_; }
+  [[nodiscard]] const Hardware& hardware() const { return hardware_; }
 
  private:
   KnownJob make(std::string_view gpu, std::string_view job, std::int64_t batch,
@@ -60,28 +61,28 @@ class GavelJobs {
       known.unknown = "job " + std::string(job) + " has no description";
       return known;
     }
-    JobOptions options;
+    PlacedJob options;
     options.network = std::string(kJobPrefix) + std::string(job);
     options.gpu = gpu;
     options.batch = batch;
     options.machine = machine;
     try {
-      known.job = make_job(options, sources_);
-      known.prediction = predict_program(*known.job, sources_);
+      known.job = make_job(options, hardware_);
+      known.prediction = predict_program(*known.job, hardware_);
     } catch (const InputError& error) {
       known.unknown = error.what();
     }
     return known;
   }
 
-  const Sources& sources_;
+  const Hardware& hardware_;
   std::map<std::string, KnownJob> jobs_;
 };
 
 /// Training programs alone, on one or several GPUs (jobs/gavel_throughputs.csv).
 class GavelThroughputs final : public RowPredictor {
  public:
-  GavelThroughputs(const CsvReader&, const Sources& sources) : jobs_(sources) {}
+  GavelThroughputs(const CsvReader&, const Hardware& hardware) : jobs_(hardware) {}
   std::string_view table() const override { return "training programs"; }
   std::string_view unit() const override { return "samples_per_s"; }
   std::string_view convention() const override {
@@ -111,20 +112,21 @@ class GavelThroughputs final : public RowPredictor {
 
  private:
   /// Over one machine, or with one GPU in each.
-  const Interval& spread(const RowFields& row, const Job& job, std::int64_t gpus) {
+  const Interval& spread(const RowFields& row, const ResolvedJob& job, std::int64_t gpus) {
     const bool apart = row.text("placement") == "unconsolidated";
     const std::string key = std::string(row.text("gpu")) + '|' + std::string(row.text("job")) +
                             '|' + std::string(row.text("batch")) + '|' + std::to_string(gpus) +
                             (apart ? "|apart" : "|packed");
     const auto known = spread_.find(key);
     if (known != spread_.end()) return known->second;
-    ClusterOptions options{.machine = {}, .file = {}, .gpus = gpus, .nodes = {}};
+    Place options;
+    options.gpus = gpus;
     options.machine = apart ? std::string(kMachine) : "gavel_" + to_lower(row.text("gpu"));
     if (apart) options.nodes = gpus;
-    Cluster cluster = make_cluster(options, job.gpu.id, jobs_.sources());
-    Job own = job;
+    Cluster cluster = make_cluster(options, job.gpu.id, jobs_.hardware());
+    ResolvedJob own = job;
     const ManyGpus many =
-        predict_many(own, jobs_.sources(), std::move(cluster.fabric), SpreadOptions{});
+        predict_many(own, jobs_.hardware(), std::move(cluster.fabric), DataParallel{});
     return spread_.emplace(key, many.throughput_samples_per_s).first->second;
   }
 
@@ -169,8 +171,8 @@ class FastestSteps {
 /// Two training programs on one GPU (jobs/gavel_colocation.csv): the sum of their rates, each over its rate alone.
 class GavelColocation final : public RowPredictor {
  public:
-  GavelColocation(const CsvReader& table, const Sources& sources)
-      : jobs_(sources), fastest_(table.path()) {}
+  GavelColocation(const CsvReader& table, const Hardware& hardware)
+      : jobs_(hardware), fastest_(table.path()) {}
   std::string_view table() const override { return "two training programs on one GPU"; }
   std::string_view unit() const override { return "normalized_sum"; }
   std::string_view convention() const override {
@@ -215,8 +217,8 @@ class GavelColocation final : public RowPredictor {
                             std::string(row.text("batch_b")) + (mps ? "|mps" : "");
     const auto known = shared_.find(key);
     if (known != shared_.end()) return known->second;
-    const Job& loads = a.job->input ? *a.job : *b.job;
-    const SharedBox box = shared_box(loads, jobs_.sources(), mps);
+    const ResolvedJob& loads = a.job->input ? *a.job : *b.job;
+    const SharedBox box = shared_box(loads, jobs_.hardware(), mps);
     const ColocatedJob pair[] = {measured_alone(row, a, 'a', box),
                                  measured_alone(row, b, 'b', box)};
     return shared_.emplace(key, colocate(pair, box)).first->second;
@@ -245,8 +247,8 @@ class GavelColocation final : public RowPredictor {
 };
 
 template <class Table>
-std::unique_ptr<RowPredictor> make_table(const CsvReader& table, const Sources& sources) {
-  return std::make_unique<Table>(table, sources);
+std::unique_ptr<RowPredictor> make_table(const CsvReader& table, const Hardware& hardware) {
+  return std::make_unique<Table>(table, hardware);
 }
 
 }  // namespace

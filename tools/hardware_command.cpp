@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 #include <filesystem>
 #include <functional>
@@ -13,10 +14,10 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "hwspecs/link_spec.hpp"
 #include "hwspecs/machine_spec.hpp"
+#include "hwspecs/spec_folder.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "tools/output.hpp"
-#include "tools/spec_folder.hpp"
 #include "tools/spec_listing.hpp"
 #include "tools/subcommand.hpp"
 
@@ -122,7 +123,9 @@ SpecList describe(std::span<const MachineSpec> machines) {
 
 template <class Spec>
 std::string answer(const HardwareOptions& options, std::string_view folder) {
-  const Catalog<Spec> catalog = load_catalog<Spec>(options.folder, folder);
+  std::vector<std::filesystem::path> folders;
+  if (!options.folder.empty()) folders.emplace_back(options.folder);
+  const Catalog<Spec> catalog = load_catalog<Spec>(folders, folder);
   if (options.id.empty()) return write_list(describe(catalog.all()), options.format);
   return write_spec(catalog.find(options.id), options.kind, options.format);
 }

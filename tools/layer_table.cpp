@@ -34,7 +34,7 @@ std::string_view short_algorithm(std::string_view algorithm) {
 
 }  // namespace
 
-std::vector<LayerRow> layer_table(const Job& job, const Prediction& prediction) {
+std::vector<LayerRow> layer_table(const ResolvedJob& job, const Prediction& prediction) {
   std::vector<LayerRow> rows;
   for (std::size_t i = 0; i < prediction.priced.choices.size(); ++i) {
     const cost::PricedCandidate& choice = prediction.priced.choices[i];
@@ -71,7 +71,7 @@ std::vector<LayerRow> layer_table(const Job& job, const Prediction& prediction) 
   return rows;
 }
 
-std::string explain_text(const Job& job, const Prediction& prediction) {
+std::string explain_text(const ResolvedJob& job, const Prediction& prediction) {
   std::string text = fmt::format(
       "{} on {}, {}, batch {}\n"
       "Step {} ms, kernels {} ms. k: number of kernels. F/B: FLOP per byte.\n"
@@ -97,7 +97,7 @@ std::string explain_text(const Job& job, const Prediction& prediction) {
   return text;
 }
 
-std::string explain_csv(const Job& job, const Prediction& prediction) {
+std::string explain_csv(const ResolvedJob& job, const Prediction& prediction) {
   std::string text =
       "layer,kind,pass,shape,flops,bytes,arithmetic_intensity_flop_per_byte,algorithm,kernels,"
       "bound,time_s,basis\n";

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "sim/cluster/prediction.hpp"
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 
@@ -26,6 +26,7 @@ struct LayerRow {
 };
 
 /// One row per op that runs kernels, in order of execution.
-[[nodiscard]] std::vector<LayerRow> layer_table(const Job& job, const Prediction& prediction);
+[[nodiscard]] std::vector<LayerRow> layer_table(const ResolvedJob& job,
+                                                const Prediction& prediction);
 
 }  // namespace tracecast

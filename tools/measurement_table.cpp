@@ -11,8 +11,8 @@ namespace {
 /// Rows of one kernel, library call or layer: what calibration fits, validation predicts.
 class MeasuredRows final : public RowPredictor {
  public:
-  MeasuredRows(std::unique_ptr<MeasurementReader> reader, const Sources& sources)
-      : reader_(std::move(reader)), sources_(sources) {}
+  MeasuredRows(std::unique_ptr<MeasurementReader> reader, const Hardware& hardware)
+      : reader_(std::move(reader)), hardware_(hardware) {}
   std::string_view table() const override { return reader_->table(); }
   std::string_view unit() const override { return in_ms() ? "ms" : "us"; }
   std::string_view convention() const override { return reader_->convention(); }
@@ -21,12 +21,12 @@ class MeasuredRows final : public RowPredictor {
     const MeasurementOrReason read = reader_->read(row);
     if (const auto* reason = std::get_if<std::string>(&read)) return skip(*reason);
     const auto& measurement = std::get<Measurement>(read);
-    const auto estimate = estimate_measurement(measurement, *measurement.spec, sources_.cost);
+    const auto estimate = estimate_measurement(measurement, *measurement.spec, hardware_.cost());
     if (!estimate) return skip("no kernel runs for this op");
     const Seconds unit = reader_->time_unit();
     return {.measured = RowFields(row).positive(reader_->time_column()),
             .predicted = interval90(estimate->time / unit, estimate->log_sd),
-            .basis = is_fitted(measurement, sources_.cost) ? kFittedBasis : estimate->basis,
+            .basis = is_fitted(measurement, hardware_.cost()) ? kFittedBasis : estimate->basis,
             .skipped = {}};
   }
 
@@ -34,7 +34,7 @@ class MeasuredRows final : public RowPredictor {
   [[nodiscard]] bool in_ms() const { return reader_->time_unit() == Seconds(1e-3); }
 
   std::unique_ptr<MeasurementReader> reader_;
-  const Sources& sources_;
+  const Hardware& hardware_;
 };
 
 /// A table that is known, none of whose rows can be predicted yet.
@@ -54,7 +54,7 @@ TableKind unpredicted(std::string_view name, std::string_view unit,
                       std::vector<std::string_view> required, std::string_view reason) {
   return {.name = name,
           .required = std::move(required),
-          .make = [name, unit, reason](const CsvReader&, const Sources&) {
+          .make = [name, unit, reason](const CsvReader&, const Hardware&) {
             return std::unique_ptr<RowPredictor>(
                 std::make_unique<UnpredictedTable>(name, unit, reason));
           }};
@@ -69,18 +69,18 @@ std::vector<TableKind> measurement_tables() {
     for (const MeasurementTable& table : tables) {
       kinds.push_back({.name = table.name,
                        .required = table.required,
-                       .make = [make = table.make](const CsvReader&, const Sources& sources) {
+                       .make = [make = table.make](const CsvReader&, const Hardware& hardware) {
                          return std::unique_ptr<RowPredictor>(std::make_unique<MeasuredRows>(
-                             make(measurement_context(sources)), sources));
+                             make(measurement_context(hardware)), hardware));
                        }});
     }
   }
   return kinds;
 }
 
-MeasurementContext measurement_context(const Sources& sources) {
-  return {.specs = std::make_shared<SpecsAtClock>(sources.gpus),
-          .framework = [&sources](std::string_view id) { return take_framework(id, sources); }};
+MeasurementContext measurement_context(const Hardware& hardware) {
+  return {.specs = std::make_shared<SpecsAtClock>(hardware.gpus()),
+          .framework = [&hardware](std::string_view id) { return hardware.framework(id); }};
 }
 
 }  // namespace tracecast

@@ -8,7 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "tools/many_gpus.hpp"
+#include "sim/job/many_gpus.hpp"
 #include "tools/published_cluster.hpp"
 #include "tools/validation.hpp"
 
@@ -118,7 +118,7 @@ constexpr std::array<Benchmark, 14> kBenchmarks{{
 /// Rows of published/mlperf.csv: steady throughput of data-parallel training in 16 bits, the input at hand.
 class MlperfTable final : public RowPredictor {
  public:
-  explicit MlperfTable(const Sources& sources) : sources_(sources) {}
+  explicit MlperfTable(const Hardware& hardware) : hardware_(hardware) {}
   std::string_view table() const override { return "MLPerf training"; }
   std::string_view unit() const override { return "samples_per_s"; }
   std::string_view convention() const override {
@@ -145,7 +145,7 @@ class MlperfTable final : public RowPredictor {
     const double nodes = row.text("nodes").empty() ? 1 : row.positive("nodes");
 
     const std::string_view round = row.text("round");
-    JobOptions job;
+    PlacedJob job;
     job.optimizer = benchmark->optimizer;
     job.gpu = row.text("gpu_id");
     job.batch = std::llround(batch);
@@ -160,15 +160,15 @@ class MlperfTable final : public RowPredictor {
     job.network = benchmark->network_unfused.empty() || fuses_attention
                       ? benchmark->network
                       : benchmark->network_unfused;
-    job.date = date_of(round);
-    job.framework = framework_of(*benchmark, round);
-    job.cuda_graphs = benchmark->graphs_from_v10 && round >= "v1.0";
+    job.software.date = date_of(round);
+    job.software.framework = framework_of(*benchmark, round);
+    job.software.cuda_graphs = benchmark->graphs_from_v10 && round >= "v1.0";
     if (!row.text_or_empty("seq_len").empty()) {
       job.seq_len = std::llround(benchmark->share_of_tokens * row.positive("seq_len"));
     }
     if (benchmark->sentences) job.seq_len = static_cast<std::int64_t>(kTokensPerSentence);
-    const SpreadOptions spread{.strategy = "apex",
-                               .sample_sd = benchmark->samples_differ ? kSampleSd : 0.0};
+    const DataParallel spread{.strategy = "apex",
+                              .sample_sd = benchmark->samples_differ ? kSampleSd : 0.0};
     const PublishedCluster cluster{.gpu = job.gpu,
                                    .gpus = std::llround(gpus),
                                    .nodes = std::llround(nodes),
@@ -190,7 +190,7 @@ class MlperfTable final : public RowPredictor {
   /// Null: no such GPU, which is said when the row is predicted.
   [[nodiscard]] const GpuSpec* find_gpu(const std::string& id) const {
     try {
-      return &sources_.gpus.find(id);
+      return &hardware_.gpus().find(id);
     } catch (const InputError&) {
       return nullptr;
     }
@@ -206,28 +206,29 @@ class MlperfTable final : public RowPredictor {
   /// Spread of the time of one image of COCO or one sentence. A choice made after looking at the V100 rows.
   static constexpr double kSampleSd = 0.25;
 
-  RowAnswer answer(const JobOptions& job, const PublishedCluster& cluster,
-                   const SpreadOptions& spread) {
+  RowAnswer answer(const PlacedJob& job, const PublishedCluster& cluster,
+                   const DataParallel& spread) {
     const std::string key = job.network + '|' + job.gpu + '|' + std::to_string(job.batch) + 'x' +
-                            std::to_string(job.accumulate) + '|' + job.framework +
-                            (job.cuda_graphs ? "+graphs|" : "|") + job.date + '|' +
-                            std::to_string(cluster.gpus) + '|' + std::to_string(cluster.nodes) +
-                            '|' + to_lower(cluster.description);
+                            std::to_string(job.accumulate) + '|' + job.software.framework +
+                            (job.software.cuda_graphs ? "+graphs|" : "|") + job.software.date +
+                            '|' + std::to_string(cluster.gpus) + '|' +
+                            std::to_string(cluster.nodes) + '|' + to_lower(cluster.description);
     auto known = answers_.find(key);
     if (known == answers_.end())
       known = answers_.emplace(key, predict_row(job, cluster, spread)).first;
     return known->second;
   }
 
-  RowAnswer predict_row(const JobOptions& options, const PublishedCluster& row,
-                        const SpreadOptions& spread) const {
+  RowAnswer predict_row(const PlacedJob& options, const PublishedCluster& row,
+                        const DataParallel& spread) const {
     try {
-      const ClusterSpec cluster = read_published_cluster(row, sources_);
-      Job job = make_job(options, sources_);
-      const ManyGpus many = predict_many(
-          job, sources_,
-          build_fabric(cluster, {sources_.gpus, sources_.cpus, sources_.links, sources_.machines}),
-          spread);
+      const ClusterSpec cluster = read_published_cluster(row, hardware_);
+      ResolvedJob job = make_job(options, hardware_);
+      const ManyGpus many =
+          predict_many(job, hardware_,
+                       build_fabric(cluster, {hardware_.gpus(), hardware_.cpus(), hardware_.links(),
+                                              hardware_.machines()}),
+                       spread);
       return {.measured = 0,
               .predicted = many.throughput_samples_per_s,
               .basis = main_basis(many.one_gpu),
@@ -237,7 +238,7 @@ class MlperfTable final : public RowPredictor {
     }
   }
 
-  const Sources& sources_;
+  const Hardware& hardware_;
   std::map<std::string, RowAnswer> answers_;
 };
 
@@ -247,8 +248,8 @@ std::vector<TableKind> mlperf_tables() {
   return {{.name = "MLPerf training (mlperf.csv)",
            .required = {"series_id", "round", "benchmark", "gpu_id", "gpus", "nodes",
                         "batch_per_gpu", "throughput"},
-           .make = [](const CsvReader&, const Sources& sources) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<MlperfTable>(sources);
+           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<MlperfTable>(hardware);
            }}};
 }
 

@@ -8,8 +8,8 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/channel.hpp"
 #include "tools/amounts.hpp"
-#include "tools/channel_options.hpp"
 #include "tools/net_report.hpp"
 #include "tools/output.hpp"
 #include "tools/subcommand.hpp"
@@ -58,8 +58,8 @@ PayloadMix take_payload(const NetOptions& o) {
 
 int net_command(const NetOptions& o) {
   refuse_software_settings(o.sources);
-  const Sources sources = load_sources(o.sources);
-  NetSetting setting{.machine = sources.machines.find(o.machine),
+  const Hardware hardware = load_hardware(o.sources);
+  NetSetting setting{.machine = hardware.machines().find(o.machine),
                      .paths = {},
                      .payload = take_payload(o),
                      .serialized = o.serialized,
@@ -69,7 +69,7 @@ int net_command(const NetOptions& o) {
                      .seed = static_cast<std::uint64_t>(o.seed),
                      .sizes = parse_sizes("--sizes", o.sizes, {0, kMostBytes})};
   for (const std::string& channel : o.channels.empty() ? channel_ids() : o.channels) {
-    setting.paths.push_back(take_channel(channel, setting.machine, o.link, sources));
+    setting.paths.push_back(take_channel(channel, setting.machine, o.link, hardware));
   }
   write_answer(o.format == "json"  ? net_json(setting)
                : o.format == "csv" ? net_csv(setting)

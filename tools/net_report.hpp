@@ -4,7 +4,7 @@
 
 #include "sim/cluster/channel_cost.hpp"
 #include "sim/cluster/payload.hpp"
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 

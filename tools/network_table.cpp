@@ -5,13 +5,13 @@
 #include <string>
 #include <utility>
 
-#include "calibrate/table/framework_era.hpp"
+#include "hwspecs/framework_era.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/step_floor.hpp"
-#include "tools/input_options.hpp"
-#include "tools/many_gpus.hpp"
+#include "sim/job/input.hpp"
+#include "sim/job/many_gpus.hpp"
 #include "tools/published_cluster.hpp"
 #include "tools/published_script.hpp"
 #include "tools/validation.hpp"
@@ -47,7 +47,7 @@ struct Reach {
   }
 };
 
-Reach reach_of(const Job& job, const Prediction& one_gpu, std::int64_t gpus) {
+Reach reach_of(const ResolvedJob& job, const Prediction& one_gpu, std::int64_t gpus) {
   const StepFloor floor = step_floor(one_gpu.priced.lowered, job.gpu);
   const auto samples = static_cast<double>(job.options.batch * gpus);
   const MemoryPlan& memory = one_gpu.memory;
@@ -60,7 +60,7 @@ Reach reach_of(const Job& job, const Prediction& one_gpu, std::int64_t gpus) {
 /// several rows is predicted once.
 class NetworkTable final : public RowPredictor {
  public:
-  explicit NetworkTable(const Sources& sources) : sources_(sources) {}
+  explicit NetworkTable(const Hardware& hardware) : hardware_(hardware) {}
   std::string_view table() const override { return "whole networks"; }
   std::string_view unit() const override { return "samples_per_s"; }
 
@@ -74,23 +74,23 @@ class NetworkTable final : public RowPredictor {
     if (!phase) return skip("phase " + std::string(row.text("phase")) + " is not known");
     if (!precision)
       return skip("precision " + std::string(row.text("precision")) + " is not known");
-    JobOptions job;
+    PlacedJob job;
     job.network = row.text("network");
     job.gpu = row.gpu();
     job.batch = batch;
     job.phase = to_string(*phase);
-    job.framework = to_lower(row.text("framework"));
-    job.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
-    job.framework_version = row.text_or_empty("framework_version");
+    job.software.framework = to_lower(row.text("framework"));
+    job.software.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
+    job.software.version = row.text_or_empty("framework_version");
     follow_published_script(row.text_or_empty("source"), job);
     const std::string_view notes = row.text_or_empty("notes");
-    if (job.framework_version.empty() && notes.starts_with("DGX")) {
-      job.framework_version =
+    if (job.software.version.empty() && notes.starts_with("DGX")) {
+      job.software.version =
           "NGC";  // software for DGX comes as NVIDIA's containers (DGX OS user guide)
     }
     // Batches that the benchmark keeps in host memory are copied in every step.
-    if (!find_cudnn_version(job.framework_version) && find_cudnn_version(notes)) {
-      job.framework_version += "; " + std::string(notes);
+    if (!find_cudnn_version(job.software.version) && find_cudnn_version(notes)) {
+      job.software.version += "; " + std::string(notes);
     }
     // MXNet's train_imagenet.py keeps them in pinned memory (SyntheticDataIter in its common/data.py).
     constexpr std::array<std::string_view, 4> kFromHost{"loader on CPU", "already on CPU",
@@ -102,25 +102,26 @@ class NetworkTable final : public RowPredictor {
     job.data = from_host ? "memory" : "synthetic";
     if (row.text_or_empty("data") == "real") {
       job.data = "real";
-      if (const std::string cpu = find_cpu_in(notes, sources_.cpus); !cpu.empty()) {
+      if (const std::string cpu = find_cpu_in(notes, hardware_.cpus()); !cpu.empty()) {
         job.host_cpu = "2x" + cpu;  // servers with data-centre GPUs have two sockets
       }
     }
     job.precision = to_lower(row.text("precision"));
 
     const auto frameworks = framework_ids();
-    if (std::find(frameworks.begin(), frameworks.end(), job.framework) == frameworks.end()) {
-      return skip("framework " + job.framework + " has no profile");
+    if (std::find(frameworks.begin(), frameworks.end(), job.software.framework) ==
+        frameworks.end()) {
+      return skip("framework " + job.software.framework + " has no profile");
     }
     const std::string date(row.text_or_empty("date"));
-    job.date = date;
+    job.software.date = date;
     const std::string name(row.text_or_empty("framework_name"));
     if (from_host) job.pipeline = find_loader_in(name);
-    if (!find_cudnn_version(job.framework_version) && find_cudnn_version(name)) {
-      job.framework_version += "; " + name;
+    if (!find_cudnn_version(job.software.version) && find_cudnn_version(name)) {
+      job.software.version += "; " + name;
     }
     const std::string network = job.network;
-    for (const NetworkMeaning& meaning : take_framework(job, sources_).network_meanings) {
+    for (const NetworkMeaning& meaning : uncompiled(job.software).network_meanings) {
       if (meaning.name == network) job.network = meaning.zoo;  // an era's own come last
     }
     if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
@@ -144,37 +145,43 @@ class NetworkTable final : public RowPredictor {
   /// What a row of several GPUs was measured on.
   struct Spread {
     PublishedCluster cluster;
-    SpreadOptions options;
+    DataParallel options;
   };
 
-  RowAnswer answer(JobOptions& options, const Spread& spread, const std::string& date,
+  /// The framework's own profile, whatever compiles its graphs.
+  [[nodiscard]] FrameworkProfile uncompiled(Software software) const {
+    software.xla = false;
+    return hardware_.framework(software);
+  }
+
+  RowAnswer answer(PlacedJob& options, const Spread& spread, const std::string& date,
                    double measured) {
     bool fuses_bias = false;
     try {
-      const GpuSpec& gpu = sources_.gpus.find(options.gpu);
+      const GpuSpec& gpu = hardware_.gpus().find(options.gpu);
       if (options.precision == "fp32" &&
-          fp32_runs_as_tf32(options.framework, options.framework_version, date, gpu) &&
-          !tf32_spares_products(options.framework, options.framework_version, date)) {
+          fp32_runs_as_tf32(options.software.framework, options.software.version, date, gpu) &&
+          !tf32_spares_products(options.software.framework, options.software.version, date)) {
         options.precision = "tf32";
       }
-      fuses_bias = fuses_product_bias(options.framework, options.framework_version, gpu);
+      fuses_bias = fuses_product_bias(options.software.framework, options.software.version, gpu);
     } catch (const InputError&) {
       return skip("GPU " + options.gpu + " has no spec");
     }
     const std::string month =
-        date.empty() ? month_of_container(options.framework_version).value_or("") : date;
+        date.empty() ? month_of_container(options.software.version).value_or("") : date;
     const std::string key =
-        options.network + '|' + options.gpu + '|' + options.framework +
-        (options.xla ? "+xla|" : "|") + options.precision + '|' + options.phase + '|' +
+        options.network + '|' + options.gpu + '|' + options.software.framework +
+        (options.software.xla ? "+xla|" : "|") + options.precision + '|' + options.phase + '|' +
         options.data + '|' + options.optimizer +
-        (options.cudnn_benchmark.value_or(false) ? "|tried|" : "|") +
+        (options.software.cudnn_benchmark.value_or(false) ? "|tried|" : "|") +
         std::to_string(options.batch) + '|' +
-        std::to_string(
-            find_cudnn_version(options.framework_version).value_or(newest_cudnn(month))) +
-        '|' + take_framework(options, sources_).id + '|' + options.host_cpu + '|' +
+        std::to_string(find_cudnn_version(options.software.version).value_or(newest_cudnn(month))) +
+        '|' + uncompiled(options.software).id + '|' + options.host_cpu + '|' +
         (fuses_bias ? "bias|" : "|") +
-        (options.data == "real" ? input_pipeline_of(options.framework, options.framework_version).id
-                                : options.pipeline) +
+        (options.data == "real"
+             ? input_pipeline_of(options.software.framework, options.software.version).id
+             : options.pipeline) +
         key_of(spread);
     auto known = answers_.find(key);
     if (known == answers_.end()) known = answers_.emplace(key, predict_job(options, spread)).first;
@@ -190,7 +197,7 @@ class NetworkTable final : public RowPredictor {
     std::string key = '|' + std::to_string(row.gpus) + '|' + std::to_string(row.nodes) + '|' +
                       spread.options.strategy;
     try {
-      const ClusterSpec cluster = read_published_cluster(row, sources_);
+      const ClusterSpec cluster = read_published_cluster(row, hardware_);
       key += '|' + cluster.groups.front().machine + '|' + cluster.network.link;
     } catch (const InputError& error) {
       key += '|' + std::string(error.what());
@@ -203,11 +210,11 @@ class NetworkTable final : public RowPredictor {
     Reach reach;
   };
 
-  Answer predict_job(const JobOptions& options, const Spread& spread) const {
+  Answer predict_job(const PlacedJob& options, const Spread& spread) const {
     try {
       if (spread.cluster.gpus > 1) return predict_spread(options, spread);
-      const Job job = make_job(options, sources_);
-      const Prediction prediction = tracecast::predict(job, sources_);
+      const ResolvedJob job = make_job(options, hardware_);
+      const Prediction prediction = tracecast::predict(job, hardware_);
       return {.row = {.measured = 0,
                       .predicted = prediction.throughput_samples_per_s,
                       .basis = main_basis(prediction),
@@ -218,16 +225,17 @@ class NetworkTable final : public RowPredictor {
     }
   }
 
-  Answer predict_spread(JobOptions options, const Spread& spread) const {
-    const ClusterSpec cluster = read_published_cluster(spread.cluster, sources_);
-    const MachineSpec& machine = sources_.machines.find(cluster.groups.front().machine);
+  Answer predict_spread(PlacedJob options, const Spread& spread) const {
+    const ClusterSpec cluster = read_published_cluster(spread.cluster, hardware_);
+    const MachineSpec& machine = hardware_.machines().find(cluster.groups.front().machine);
     if (options.data == "real" && options.host_cpu.empty()) {
       options.host_cpu = std::to_string(machine.sockets) + 'x' + machine.cpu;
     }
-    Job job = make_job(options, sources_);
+    ResolvedJob job = make_job(options, hardware_);
     const ManyGpus many = predict_many(
-        job, sources_,
-        build_fabric(cluster, {sources_.gpus, sources_.cpus, sources_.links, sources_.machines}),
+        job, hardware_,
+        build_fabric(cluster,
+                     {hardware_.gpus(), hardware_.cpus(), hardware_.links(), hardware_.machines()}),
         spread.options);
     return {.row = {.measured = 0,
                     .predicted = many.throughput_samples_per_s,
@@ -236,7 +244,7 @@ class NetworkTable final : public RowPredictor {
             .reach = reach_of(job, many.one_gpu, spread.cluster.gpus)};
   }
 
-  const Sources& sources_;
+  const Hardware& hardware_;
   std::map<std::string, Answer> answers_;
 };
 
@@ -246,8 +254,8 @@ std::vector<TableKind> network_tables() {
   return {{.name = "whole networks (core.csv)",
            .required = {"gpu", "gpus", "framework", "precision", "network", "phase",
                         "batch_per_gpu", "samples_per_s"},
-           .make = [](const CsvReader&, const Sources& sources) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<NetworkTable>(sources);
+           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<NetworkTable>(hardware);
            }}};
 }
 

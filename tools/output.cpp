@@ -84,14 +84,6 @@ std::string bar(double share, std::size_t width) {
   return text;
 }
 
-std::string three_digits(double value) {
-  if (!std::isfinite(value)) return "-";
-  const double magnitude = std::abs(value);
-  if (magnitude == 0) return "0";
-  const int exponent = static_cast<int>(std::floor(std::log10(magnitude)));
-  return fmt::format("{:.{}f}", value, std::clamp(2 - exponent, 0, 9));
-}
-
 std::string narrow(double value, std::size_t width) {
   std::string text = three_digits(value);
   if (text.size() > width && text.find('.') < width) text.resize(width);

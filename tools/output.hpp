@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "sim/base/foreign_text.hpp"
+#include "sim/base/text.hpp"
 
 namespace tracecast {
 
@@ -26,8 +27,6 @@ void say_progress(std::string_view line);
 [[nodiscard]] std::string cut(std::string_view text, std::size_t width);
 /// `share` (0 to 1) of `width` columns as a bar.
 [[nodiscard]] std::string bar(double share, std::size_t width);
-/// Number with three significant digits, no exponent: "0.0123", "12.3", "12300".
-[[nodiscard]] std::string three_digits(double value);
 /// Number in at most `width` columns (4 or more): three digits, fewer decimals where room is short,
 /// "2e+05" when even the whole number is too long.
 [[nodiscard]] std::string narrow(double value, std::size_t width);

@@ -9,8 +9,8 @@
 #include "sim/base/text.hpp"
 #include "sim/cluster/many_gpus_timeline.hpp"
 #include "sim/cluster/step_timeline.hpp"
+#include "sim/job/resolved_job.hpp"
 #include "tools/explain_many.hpp"
-#include "tools/job.hpp"
 #include "tools/output.hpp"
 #include "tools/predict_flags.hpp"
 #include "tools/report.hpp"
@@ -25,12 +25,9 @@ namespace tracecast {
 namespace {
 
 struct PredictOptions {
-  JobOptions job;
-  std::string framework, precision, optimizer;  ///< empty: the usual one
-  std::optional<std::int64_t> batch, accumulate;
+  PlacedJob job;
   SourceOptions sources;
-  ClusterOptions cluster;
-  SpreadOptions spread;
+  DataParallel spread;
   ServerFlags servers;
   TransformerOptions sharded;
   bool no_fold = false;
@@ -40,27 +37,27 @@ struct PredictOptions {
   bool explain = false, strict = false, largest_batch = false;
 };
 
-std::string dump(const std::string& stage, const Job& job, const Prediction& prediction) {
+std::string dump(const std::string& stage, const ResolvedJob& job, const Prediction& prediction) {
   if (stage == "kernels") return dump_kernels(job, prediction);
   return dump_program(job, prediction);
 }
 
 /// Advice costs several plans: given when asked for, or when the job does not fit.
-MemoryAdvice advise(const PredictOptions& options, const Job& job, const Sources& sources,
+MemoryAdvice advise(const PredictOptions& options, const ResolvedJob& job, const Hardware& hardware,
                     const Prediction& prediction) {
-  if (!prediction.memory.fits) return advise_on_memory(job, sources);
-  if (options.largest_batch) return advise_on_batch(job, sources);
+  if (!prediction.memory.fits) return advise_on_memory(job, hardware);
+  if (options.largest_batch) return advise_on_batch(job, hardware);
   return {};
 }
 
 /// Of a job on several GPUs: each has the batch.
-MemoryAdvice advise_if_asked(const PredictOptions& options, const Job& job,
-                             const Sources& sources) {
-  return options.largest_batch ? advise_on_batch(job, sources) : MemoryAdvice{};
+MemoryAdvice advise_if_asked(const PredictOptions& options, const ResolvedJob& job,
+                             const Hardware& hardware) {
+  return options.largest_batch ? advise_on_batch(job, hardware) : MemoryAdvice{};
 }
 
-std::string answer(const PredictOptions& options, const Job& job, const Prediction& prediction,
-                   const MemoryAdvice& advice) {
+std::string answer(const PredictOptions& options, const ResolvedJob& job,
+                   const Prediction& prediction, const MemoryAdvice& advice) {
   if (options.format == "json") return report_json(job, prediction, advice, options.explain);
   if (options.format == "csv") {
     if (options.explain) return explain_csv(job, prediction);
@@ -70,16 +67,16 @@ std::string answer(const PredictOptions& options, const Job& job, const Predicti
 }
 
 bool asks_for_many(const PredictOptions& options) {
-  const ClusterOptions& c = options.cluster;
-  return !c.file.empty() || c.gpus.value_or(1) != 1 || c.nodes.value_or(1) != 1 ||
+  const Place& c = options.job;
+  return !c.cluster.empty() || c.gpus.value_or(1) != 1 || c.nodes.value_or(1) != 1 ||
          options.servers.any();
 }
 
-std::string explain_many(const std::string& format, const Job& job, const ManyGpus& many,
-                         const Sources& sources, const MemoryAdvice& advice) {
-  return format == "json"  ? explain_many_json(job, many, sources, advice)
-         : format == "csv" ? explain_many_csv(job, many, sources)
-                           : explain_many_text(job, many, sources);
+std::string explain_many(const std::string& format, const ResolvedJob& job, const ManyGpus& many,
+                         const Hardware& hardware, const MemoryAdvice& advice) {
+  return format == "json"  ? explain_many_json(job, many, hardware, advice)
+         : format == "csv" ? explain_many_csv(job, many, hardware)
+                           : explain_many_text(job, many, hardware);
 }
 
 using Given = std::function<bool(std::string_view flag)>;
@@ -97,17 +94,16 @@ void refuse_idle(const PredictOptions& options, AnswerKind kind, const Given& gi
 }
 
 /// A job on several GPUs.
-int predict_on_many(const PredictOptions& options, const Sources& sources, const Given& given) {
-  ClusterOptions wanted = options.cluster;
-  wanted.machine = options.job.machine;
-  Cluster cluster = make_cluster(wanted, options.job.gpu, sources);
-  JobOptions job_options = options.job;
+int predict_on_many(const PredictOptions& options, const Hardware& hardware, const Given& given) {
+  Cluster cluster = make_cluster(options.job, options.job.gpu, hardware);
+  PlacedJob job_options = options.job;
   const bool has_servers =
       asks_for_servers(options.servers, options.spread.strategy, cluster.fabric.num_nodes());
   refuse_idle(options, has_servers ? AnswerKind::ParameterServers : AnswerKind::ManyGpus, given);
-  if (has_servers && options.framework.empty()) job_options.framework = "tensorflow";
+  if (has_servers && job_options.software.framework.empty())
+    job_options.software.framework = "tensorflow";
   if (job_options.gpu.empty()) job_options.gpu = cluster.fabric.gpu_of(Rank{0}).id;
-  Job job = make_job(job_options, sources);
+  ResolvedJob job = make_job(job_options, hardware);
   if (cluster.file) job.inputs.push_back(*cluster.file);
   for (std::string& line : cluster.assumptions) job.assumptions.push_back(std::move(line));
   if (has_servers) {
@@ -117,24 +113,24 @@ int predict_on_many(const PredictOptions& options, const Sources& sources, const
     if (!options.trace.empty())
       throw InputError("--trace", "parameter servers on nodes of their own", "another strategy");
     bool fits = true;
-    const MemoryAdvice advice = advise_if_asked(options, job, sources);
-    write_answer(answer_with_servers(job, sources, std::move(cluster.fabric), options.servers,
+    const MemoryAdvice advice = advise_if_asked(options, job, hardware);
+    write_answer(answer_with_servers(job, hardware, std::move(cluster.fabric), options.servers,
                                      options.format, advice, fits));
     return fits && !(options.strict && !job.warnings.empty()) ? kExitDone : kExitNo;
   }
-  SpreadOptions spread = options.spread;
+  DataParallel spread = options.spread;
   spread.fold = !options.no_fold;
-  const ManyGpus many = predict_many(job, sources, std::move(cluster.fabric), spread);
+  const ManyGpus many = predict_many(job, hardware, std::move(cluster.fabric), spread);
   const bool explains = options.explain && options.dump.empty();
-  const MemoryAdvice advice = advise_if_asked(options, job, sources);
+  const MemoryAdvice advice = advise_if_asked(options, job, hardware);
   if (!options.trace.empty()) {
     traces::write_chrome_trace(
         many_gpus_timeline(many.step, many.kind_of, many.groups.size() == 1 ? job.gpu.name : ""),
         options.trace);
   }
-  write_answer(options.dump == "program"  ? dump_many_program(many)
-               : !options.dump.empty()    ? dump(options.dump, job, many.one_gpu)
-               : explains                 ? explain_many(options.format, job, many, sources, advice)
+  write_answer(options.dump == "program" ? dump_many_program(many)
+               : !options.dump.empty()   ? dump(options.dump, job, many.one_gpu)
+               : explains                ? explain_many(options.format, job, many, hardware, advice)
                : options.format == "json" ? report_many_json(job, many, advice)
                : options.format == "csv"  ? report_many_csv(job, many, advice)
                                           : report_many_text(job, many, advice));
@@ -146,19 +142,22 @@ int predict_on_many(const PredictOptions& options, const Sources& sources, const
 }
 
 /// A transformer whose layers, stages or states are divided among GPUs.
-int predict_layers_shared(const PredictOptions& options, const Sources& sources,
+int predict_layers_shared(const PredictOptions& options, const Hardware& hardware,
                           const Given& given) {
   refuse_idle(options, AnswerKind::Divided, given);
-  const ShardedJob sharded = predict_sharded(options.sharded,
-                                             {.job = options.job,
-                                              .precision = options.precision,
-                                              .optimizer = options.optimizer,
-                                              .framework = options.framework,
-                                              .batch = options.batch,
-                                              .accumulate = options.accumulate,
-                                              .fold = !options.no_fold,
-                                              .finds_largest_batch = options.largest_batch},
-                                             options.cluster, sources);
+  if (given("--batch") && given("--micro-batch")) {
+    throw InputError("--batch", std::to_string(options.job.batch) + " beside --micro-batch",
+                     "one of the two: both are the sequences of a pass");
+  }
+  if (given("--accumulate") && given("--global-batch")) {
+    throw InputError("--accumulate",
+                     std::to_string(options.job.accumulate) + " beside --global-batch",
+                     "one of the two");
+  }
+  Sharded division = options.sharded;
+  division.fold = !options.no_fold;
+  division.finds_largest_batch = options.largest_batch;
+  const ShardedJob sharded = predict_sharded(options.job, options.job, division, hardware);
   write_answer(options.format == "json"  ? report_sharded_json(sharded, options.explain)
                : options.format == "csv" ? report_sharded_csv(sharded, options.explain)
                                          : report_sharded_text(sharded, options.explain));
@@ -176,21 +175,21 @@ int predict_command(PredictOptions& options, const Given& given) {
   if (!options.dump.empty() && options.format != "text") {
     throw InputError("--dump", "--format " + options.format, "--format text: a dump is text");
   }
-  const Sources sources = load_sources(options.sources);
-  if (options.sharded.was_asked) return predict_layers_shared(options, sources, given);
+  const Hardware hardware = load_hardware(options.sources);
+  if (options.sharded.was_asked) return predict_layers_shared(options, hardware, given);
   if (to_lower(options.job.gpu).starts_with("cpu:")) {
     refuse_idle(options, AnswerKind::Cpu, given);
   } else if (asks_for_many(options) && options.dump != "graph") {
-    return predict_on_many(options, sources, given);
+    return predict_on_many(options, hardware, given);
   } else {
     refuse_idle(options, AnswerKind::OneGpu, given);
   }
-  Job job = make_job(options.job, sources);
+  ResolvedJob job = make_job(options.job, hardware);
   if (options.dump == "graph") {
     write_answer(graph_text(job.step));
     return kExitDone;
   }
-  const Prediction prediction = predict(job, sources);
+  const Prediction prediction = predict(job, hardware);
   warn_of_power_limit(prediction.power, job.gpu.id, job);
   if (prediction.num_guessed_kernels > 0) {
     job.warnings.push_back(std::to_string(prediction.num_guessed_kernels) +
@@ -204,7 +203,7 @@ int predict_command(PredictOptions& options, const Given& given) {
                                options.trace);
   }
   write_answer(options.dump.empty()
-                   ? answer(options, job, prediction, advise(options, job, sources, prediction))
+                   ? answer(options, job, prediction, advise(options, job, hardware, prediction))
                    : dump(options.dump, job, prediction));
   if (options.format != "text" || options.explain || !options.dump.empty()) {
     for (const std::string& warning : job.warnings) say("warning: " + warning);
@@ -217,7 +216,7 @@ int predict_command(PredictOptions& options, const Given& given) {
 
 void add_predict_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<PredictOptions>();
-  JobOptions& job = options->job;
+  PlacedJob& job = options->job;
   CLI::App* verb = app.add_subcommand("predict", "Predict speed, memory and power of a network");
   verb->add_option("network", job.network,
                    "Zoo name (see `networks`), path to an .onnx file, or - for such a file on "
@@ -229,35 +228,36 @@ void add_predict_command(CLI::App& app, int& exit_code) {
                    "two such CPUs")
       ->required()
       ->type_name("ID");
-  verb->add_option("--batch", options->batch, "Samples per step [1]")
+  verb->add_option("--batch", job.batch, "Samples per step [1]")
       ->type_name("N")
       ->check(whole_number(1, kMostBatch));
   verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
       ->type_name("PHASE")
       ->capture_default_str();
   verb->add_option(
-          "--precision", options->precision,
+          "--precision", job.precision,
           "fp32, tf32, amp, fp16, bf16, fp8 or int8 (inference); default: fp32, of divided "
           "transformers amp")
       ->type_name("P");
   std::string frameworks;
   for (const std::string& id : framework_ids()) frameworks += (frameworks.empty() ? "" : ", ") + id;
-  verb->add_option("--framework", options->framework,
-                   frameworks + " (no host, all fused: ideal); default: " + job.framework +
-                       ", with parameter servers tensorflow")
+  verb->add_option(
+          "--framework", job.software.framework,
+          frameworks +
+              " (no host, all fused: ideal); default: pytorch, with parameter servers tensorflow")
       ->type_name("F");
-  verb->add_flag("--xla", job.xla, "The framework compiles the graph with XLA");
-  verb->add_flag("--cuda-graphs", job.cuda_graphs,
+  verb->add_flag("--xla", job.software.xla, "The framework compiles the graph with XLA");
+  verb->add_flag("--cuda-graphs", job.software.cuda_graphs,
                  "A step is captured once as CUDA graphs and launched whole");
   verb->add_flag_function(
       "--cudnn-benchmark,!--no-cudnn-benchmark",
-      [&job](std::int64_t times) { job.cudnn_benchmark = times > 0; },
+      [&job](std::int64_t times) { job.software.cudnn_benchmark = times > 0; },
       "Convolution algorithms are tried out, or named by cuDNN; default: as the framework does");
-  verb->add_option("--framework-version", job.framework_version,
+  verb->add_option("--framework-version", job.software.version,
                    "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")
       ->type_name("V");
   verb->add_option(
-          "--optimizer", options->optimizer,
+          "--optimizer", job.optimizer,
           "sgd, momentum, adam, adamw, lamb, adagrad, rmsprop, adadelta or none: gradients "
           "alone; default: momentum, of divided transformers adam")
       ->type_name("O");
@@ -271,8 +271,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
                    "Activations computed again, not kept: none, selective or full")
       ->type_name("R")
       ->capture_default_str();
-  verb->add_option("--accumulate", options->accumulate,
-                   "Batches whose gradients share an update [1]")
+  verb->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update [1]")
       ->type_name("N")
       ->check(whole_number(1, kMostAccumulated));
   verb->option_defaults()->group("Host and input");
@@ -312,7 +311,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--memory-clock", job.memory_clock_mhz, "Memory clock, as nvidia-smi shows it")
       ->type_name("MHZ");
   verb->option_defaults()->group("Several GPUs");
-  add_cluster_options(*verb, options->cluster);
+  add_cluster_options(*verb, job);
   std::string strategies;
   for (const std::string& id : strategy_ids()) strategies += (strategies.empty() ? "" : ", ") + id;
   verb->add_option("--strategy", options->spread.strategy,
@@ -342,12 +341,6 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_flag("--strict", options->strict, "Exit with 1 on any warning");
   verb->footer("Example: tracecast predict resnet50 --gpu v100 --batch 64 --phase train");
   verb->callback([options, verb, &exit_code] {
-    JobOptions& wish = options->job;
-    if (!options->framework.empty()) wish.framework = options->framework;
-    if (!options->precision.empty()) wish.precision = options->precision;
-    if (!options->optimizer.empty()) wish.optimizer = options->optimizer;
-    wish.batch = options->batch.value_or(wish.batch);
-    wish.accumulate = options->accumulate.value_or(wish.accumulate);
     exit_code = predict_command(*options, [verb](std::string_view flag) {
       return verb->get_option(std::string(flag))->count() > 0;
     });

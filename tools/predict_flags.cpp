@@ -97,8 +97,8 @@ std::vector<IdleFlags> idle_by_job(const FlagContext& c) {
   const bool many = c.kind == AnswerKind::ManyGpus || c.kind == AnswerKind::ParameterServers;
   std::vector<IdleFlags> rows = {
       // The usual one may be spelled out, as scripts do for every phase.
-      {c.job.phase != "train" && c.job.optimizer != "none" &&
-           c.job.optimizer != JobOptions{}.optimizer,
+      {c.job.phase != "train" && c.job.optimizer != "none" && !c.job.optimizer.empty() &&
+           c.job.optimizer != "momentum",
        {"--optimizer"},
        "--phase " + c.job.phase,
        "--phase train: nothing else updates weights"},

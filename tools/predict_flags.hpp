@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 
@@ -20,7 +20,7 @@ enum class AnswerKind {
 /// What decides which flags mean something.
 struct FlagContext {
   AnswerKind kind = AnswerKind::OneGpu;
-  const JobOptions& job;
+  const PlacedJob& job;
   std::string format, dump;  ///< empty dump: an answer
   std::int64_t stages = 1;   ///< of a divided transformer
   int zero = 0;

@@ -61,20 +61,20 @@ std::string find_network_link(std::string_view text) {
   return "";
 }
 
-ClusterSpec read_published_cluster(const PublishedCluster& row, const Sources& sources) {
+ClusterSpec read_published_cluster(const PublishedCluster& row, const Hardware& hardware) {
   if (row.gpus < row.nodes) {
     throw InputError("gpus", std::to_string(row.gpus) + " on " + std::to_string(row.nodes),
                      "at least one for each node");
   }
-  const GpuSpec& gpu = sources.gpus.find(row.gpu);
+  const GpuSpec& gpu = hardware.gpus().find(row.gpu);
   const std::int64_t fewer = row.gpus / row.nodes, with_more = row.gpus % row.nodes;
   const std::int64_t most = fewer + (with_more > 0 ? 1 : 0);
   const MachineSpec* machine = find_machine_in(to_lower(row.description), gpu.id,
-                                               static_cast<std::size_t>(most), sources.machines);
+                                               static_cast<std::size_t>(most), hardware.machines());
   if (machine == nullptr) {
-    machine = &sources.machines.find(
+    machine = &hardware.machines().find(
         default_machine(gpu, static_cast<int>(std::min<std::int64_t>(most, 1 << 20)),
-                        sources.machines)
+                        hardware.machines())
             .machine);
   }
   ClusterSpec spec = uniform_cluster(machine->id, static_cast<int>(fewer),

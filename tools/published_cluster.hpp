@@ -5,7 +5,7 @@
 
 #include "hwspecs/cluster_spec.hpp"
 #include "hwspecs/strategy_profile.hpp"
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 
@@ -20,7 +20,7 @@ struct PublishedCluster {
 /// one; nodes with one GPU more or fewer when their number does not divide that of the GPUs; NICs of the link that the
 /// description names ("10GbE", "25 Gbit/s", "EDR", "100GbIB"), else the machine's. Throws InputError.
 [[nodiscard]] ClusterSpec read_published_cluster(const PublishedCluster& row,
-                                                 const Sources& sources);
+                                                 const Hardware& hardware);
 
 /// The id of a LinkSpec between nodes that a text names; empty: none.
 [[nodiscard]] std::string find_network_link(std::string_view text);

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "calibrate/table/framework_era.hpp"
+#include "hwspecs/framework_era.hpp"
 #include "hwspecs/input_pipeline.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
@@ -122,7 +122,7 @@ std::string find_published_network(std::string_view text) {
 
 PublishedJob read_published_job(const RowFields& row, const GpuCatalog& gpus) {
   PublishedJob job;
-  JobOptions& o = job.options;
+  PlacedJob& o = job.options;
   const std::string_view notes = row.text_or_empty("notes");
   const auto unknown = [&](std::string reason) {
     job.unknown = std::move(reason);
@@ -139,16 +139,17 @@ PublishedJob read_published_job(const RowFields& row, const GpuCatalog& gpus) {
   const auto gpu = find_gpu(row.text("gpu"), notes, gpus);
   if (!gpu) return unknown("GPU without a spec: " + std::string(row.text("gpu")));
   o.gpu = gpu->id;
-  o.framework = framework_of(row.text("framework"));
+  o.software.framework = framework_of(row.text("framework"));
   const auto frameworks = framework_ids();
-  if (std::find(frameworks.begin(), frameworks.end(), o.framework) == frameworks.end()) {
-    return unknown("framework " + o.framework + " has no profile");
+  if (std::find(frameworks.begin(), frameworks.end(), o.software.framework) == frameworks.end()) {
+    return unknown("framework " + o.software.framework + " has no profile");
   }
-  o.framework_version = row.text_or_empty("framework_version");
+  o.software.version = row.text_or_empty("framework_version");
   o.precision = precision_of(row.text("precision"), notes);
   if (o.precision == "fp32" &&
-      fp32_runs_as_tf32(o.framework, o.framework_version, row.text_or_empty("date"), *gpu) &&
-      !tf32_spares_products(o.framework, o.framework_version, row.text_or_empty("date"))) {
+      fp32_runs_as_tf32(o.software.framework, o.software.version, row.text_or_empty("date"),
+                        *gpu) &&
+      !tf32_spares_products(o.software.framework, o.software.version, row.text_or_empty("date"))) {
     o.precision = "tf32";
   }
   if (!find_precision(o.precision)) return unknown("precision " + o.precision + " is not known");

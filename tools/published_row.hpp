@@ -2,14 +2,14 @@
 #include <string>
 #include <string_view>
 
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {
 
 /// The job behind a row of components.csv, as far as its columns and notes tell.
 struct PublishedJob {
-  JobOptions options;   ///< batch 0: not stated
+  PlacedJob options;    ///< batch 0: not stated
   std::string unknown;  ///< why it cannot be predicted; empty when it can
 };
 

@@ -17,11 +17,11 @@ constexpr std::array<Script, 1> kScripts{
 
 }  // namespace
 
-void follow_published_script(std::string_view source, JobOptions& job) {
+void follow_published_script(std::string_view source, PlacedJob& job) {
   const auto script = std::find_if(kScripts.begin(), kScripts.end(),
                                    [&](const Script& s) { return s.source == source; });
   if (script == kScripts.end()) return;
-  job.cudnn_benchmark = script->cudnn_benchmark;
+  job.software.cudnn_benchmark = script->cudnn_benchmark;
   if (job.phase == "train") job.optimizer = script->optimizer;
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/table/framework_era.hpp"
+#include "hwspecs/framework_era.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/ops.hpp"
 #include "models/training.hpp"
@@ -48,10 +48,10 @@ LayerRow read_layer(const RowFields& row, CellKind cell) {
 /// Recurrent layers measured alone (data/kernels/rnn.csv): calls of cuDNN, one pass each, and steps of frameworks.
 class RecurrentTable final : public RowPredictor {
  public:
-  explicit RecurrentTable(const Sources& sources)
-      : sources_(sources),
-        library_(take_framework("ideal", sources)),
-        launch_(take_framework("pytorch", sources).launch_per_kernel) {
+  explicit RecurrentTable(const Hardware& hardware)
+      : hardware_(hardware),
+        library_(hardware.framework("ideal")),
+        launch_(hardware.framework("pytorch").launch_per_kernel) {
     library_.persistent_recurrence = false;  // DeepBench asks for the standard algorithm
     convention_ = fmt::format(
         "loop: one pass of cuDNN's standard algorithm, called back to back, at least {:.3g} us per "
@@ -118,7 +118,7 @@ class RecurrentTable final : public RowPredictor {
     std::vector<ErrorShare> errors;
     RowAnswer answer;
     for (const LoweredOp& op : step.ops) {
-      const cost::PricedCandidate choice = cost::choose(op, gpu, sources_.cost);
+      const cost::PricedCandidate choice = cost::choose(op, gpu, hardware_.cost());
       kernels += choice.duration;
       for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
         const cost::KernelEstimate& estimate = choice.estimates[k];
@@ -148,7 +148,7 @@ class RecurrentTable final : public RowPredictor {
     const bool training = pass == "train_step";
     if (!training && pass != "forward") return skip("pass is not known");
     FrameworkProfile framework =
-        take_framework(algo == "torch" ? std::string_view("torch7") : algo, sources_);
+        hardware_.framework(algo == "torch" ? std::string_view("torch7") : algo);
     framework.cudnn_version =
         find_cudnn_version(row.text("framework")).value_or(framework.cudnn_version);
     // A package of modules, each layer a graph of ordinary ones, cloned for every step.
@@ -172,7 +172,7 @@ class RecurrentTable final : public RowPredictor {
     }
     const Prediction prediction = tracecast::predict({.graph = graph,
                                                       .gpu = gpu,
-                                                      .cost = sources_.cost,
+                                                      .cost = hardware_.cost(),
                                                       .framework = framework,
                                                       .precision = precision});
     const Interval& time = prediction.step_time_s;
@@ -188,7 +188,7 @@ class RecurrentTable final : public RowPredictor {
     if (known == gpus_.end()) {
       std::optional<GpuSpec> spec;
       try {
-        spec = sources_.gpus.find(name);
+        spec = hardware_.gpus().find(name);
       } catch (const InputError&) {
         spec.reset();
       }
@@ -197,7 +197,7 @@ class RecurrentTable final : public RowPredictor {
     return known->second ? &*known->second : nullptr;
   }
 
-  const Sources& sources_;
+  const Hardware& hardware_;
   FrameworkProfile library_;
   Seconds launch_;
   std::string convention_;
@@ -210,8 +210,8 @@ std::vector<TableKind> recurrent_tables() {
   return {{.name = "recurrent layers (rnn.csv)",
            .required = {"gpu", "dtype", "op", "pass", "hidden", "input", "batch", "timesteps",
                         "layers", "input_mode", "time_us", "timing"},
-           .make = [](const CsvReader&, const Sources& sources) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<RecurrentTable>(sources);
+           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<RecurrentTable>(hardware);
            }}};
 }
 

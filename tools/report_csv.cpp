@@ -7,7 +7,7 @@
 
 namespace tracecast {
 
-std::string report_csv(const Job& job, const Prediction& p,
+std::string report_csv(const ResolvedJob& job, const Prediction& p,
                        std::optional<std::int64_t> largest_batch) {
   const auto number = [](double value) { return fmt::format("{}", value); };
   // What only a GPU has stays empty without one.

@@ -7,7 +7,7 @@
 
 namespace tracecast {
 
-std::string dump_kernels(const Job& job, const Prediction& prediction) {
+std::string dump_kernels(const ResolvedJob& job, const Prediction& prediction) {
   std::string text = fmt::format(
       "{}, {}, batch {}, on {}: every op, its candidates (* = chosen) and their kernels\n",
       printable(job.forward.name), to_string(job.phase), job.options.batch, job.gpu.id);
@@ -37,7 +37,7 @@ std::string dump_kernels(const Job& job, const Prediction& prediction) {
   return text;
 }
 
-std::string dump_program(const Job& job, const Prediction& prediction) {
+std::string dump_program(const ResolvedJob& job, const Prediction& prediction) {
   const StepProgram& program = prediction.program;
   std::string text = fmt::format(
       "{}, {}, batch {}, on {}: one step as the host issues it.\n"

@@ -52,7 +52,7 @@ Json memory_json(const MemoryPlan& memory, const MemoryAdvice& advice) {
             {"context", c.context.in_bytes()}}}};
 }
 
-Json layers_json(const Job& job, const Prediction& prediction) {
+Json layers_json(const ResolvedJob& job, const Prediction& prediction) {
   Json list = Json::array();
   for (const LayerRow& row : layer_table(job, prediction)) {
     list.push_back({{"layer", row.name},
@@ -71,7 +71,7 @@ Json layers_json(const Job& job, const Prediction& prediction) {
   return list;
 }
 
-Json greatest_json(const Job& job, const Prediction& prediction, Seconds step) {
+Json greatest_json(const ResolvedJob& job, const Prediction& prediction, Seconds step) {
   Json list = Json::array();
   for (const Cost& cost : prediction.greatest) {
     list.push_back({{"what", cost.layer ? job.step.op(*cost.layer).name : std::string(cost.cause)},
@@ -82,7 +82,7 @@ Json greatest_json(const Job& job, const Prediction& prediction, Seconds step) {
   return list;
 }
 
-Json input_json(const Job& job, const InputUse& use) {
+Json input_json(const ResolvedJob& job, const InputUse& use) {
   return {{"data_set", job.input->data.id},
           {"pipeline", job.input->pipeline.id},
           {"workers", use.workers},
@@ -101,7 +101,7 @@ Json input_json(const Job& job, const InputUse& use) {
 }
 
 /// Power of the board, and energy.
-void add_power(Json& doc, const Job& job, const Prediction& p) {
+void add_power(Json& doc, const ResolvedJob& job, const Prediction& p) {
   doc["power_w"] = {{"idle", p.power.idle.in_w()},
                     {"min", p.power.min.in_w()},
                     {"avg", p.power.avg.in_w()},
@@ -122,7 +122,7 @@ void add_power(Json& doc, const Job& job, const Prediction& p) {
 
 }  // namespace
 
-std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice& advice,
+std::string report_json(const ResolvedJob& job, const Prediction& p, const MemoryAdvice& advice,
                         bool with_layers) {
   const Seconds step(p.step_time_s.value);
   Json doc;
@@ -143,7 +143,7 @@ std::string report_json(const Job& job, const Prediction& p, const MemoryAdvice&
   doc["phase"] = to_string(job.phase);
   doc["precision"] = to_string(job.precision);
   doc["framework"] = job.framework.id;
-  doc["framework_version"] = job.options.framework_version;
+  doc["framework_version"] = job.options.software.version;
   doc["optimizer"] = job.phase == Phase::Train ? Json(job.options.optimizer) : Json();
   doc["recompute"] = job.options.recompute;
   doc["accumulate"] = job.options.accumulate;

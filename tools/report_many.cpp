@@ -121,7 +121,8 @@ void add_rates(std::string& page, const Interval& samples_per_s, const Interval&
   add_line(page, "Efficiency", fmt::format("{} of so many GPUs alone", percent(efficiency)));
 }
 
-std::string report_many_text(const Job& job, const ManyGpus& many, const MemoryAdvice& advice) {
+std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
+                             const MemoryAdvice& advice) {
   std::string page;
   add_line(page, "Network",
            fmt::format("{}: {} parameters, {}B of gradients to exchange", job.forward.name,
@@ -167,7 +168,8 @@ std::string report_many_text(const Job& job, const ManyGpus& many, const MemoryA
   return page;
 }
 
-std::string report_many_json(const Job& job, const ManyGpus& many, const MemoryAdvice& advice) {
+std::string report_many_json(const ResolvedJob& job, const ManyGpus& many,
+                             const MemoryAdvice& advice) {
   Json doc = Json::parse(report_json(job, many.one_gpu, advice, false));
   doc["gpus"] = many.fabric.num_ranks();
   doc["nodes"] = many.fabric.num_nodes();
@@ -188,7 +190,8 @@ std::string report_many_json(const Job& job, const ManyGpus& many, const MemoryA
   return json_text(doc) + '\n';
 }
 
-std::string report_many_csv(const Job& job, const ManyGpus& many, const MemoryAdvice& advice) {
+std::string report_many_csv(const ResolvedJob& job, const ManyGpus& many,
+                            const MemoryAdvice& advice) {
   const StepParts& parts = many.step.parts;
   return fmt::format(
       "network,gpu,gpus,nodes,batch_per_gpu,phase,precision,framework,strategy,"

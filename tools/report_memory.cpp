@@ -18,7 +18,7 @@ std::string row(std::string_view name, std::string_view value) {
 }
 
 /// What is used or needed, against what there is.
-std::string verdict(const Job& job, const MemoryPlan& memory) {
+std::string verdict(const ResolvedJob& job, const MemoryPlan& memory) {
   const std::string capacity = gibibytes(memory.capacity);
   if (memory.fits) {
     return fmt::format(
@@ -31,7 +31,7 @@ std::string verdict(const Job& job, const MemoryPlan& memory) {
                      gibibytes(memory.needed - memory.capacity));
 }
 
-std::string largest(const Job& job, std::int64_t batch) {
+std::string largest(const ResolvedJob& job, std::int64_t batch) {
   std::string line = row("largest batch that fits", batch == 0 ? "none" : std::to_string(batch));
   if (batch == job.options.batch) line += "  this one";
   if (batch == kMostBatch) line += "  or more";
@@ -50,7 +50,7 @@ std::string with_recomputation(const Prediction& prediction, const Prediction& r
 
 }  // namespace
 
-std::vector<std::string> memory_lines(const Job& job, const Prediction& prediction,
+std::vector<std::string> memory_lines(const ResolvedJob& job, const Prediction& prediction,
                                       const MemoryAdvice& advice) {
   const MemoryPlan& memory = prediction.memory;
   const MemoryByClass& c = memory.by_class;

@@ -72,7 +72,7 @@ Json servers_json(const ServerPrediction& p) {
 
 }  // namespace
 
-std::string report_servers_text(const Job& job, const ServerPrediction& p,
+std::string report_servers_text(const ResolvedJob& job, const ServerPrediction& p,
                                 const MemoryAdvice& advice) {
   std::string page;
   add_line(page, "Network",
@@ -116,7 +116,7 @@ std::string report_servers_text(const Job& job, const ServerPrediction& p,
   return page;
 }
 
-std::string report_servers_json(const Job& job, const ServerPrediction& p,
+std::string report_servers_json(const ResolvedJob& job, const ServerPrediction& p,
                                 const MemoryAdvice& advice) {
   Json doc = Json::parse(report_json(job, p.one_gpu, advice, false));
   doc["gpus"] = p.step.workers;
@@ -137,7 +137,7 @@ std::string report_servers_json(const Job& job, const ServerPrediction& p,
   return json_text(doc) + '\n';
 }
 
-std::string report_servers_csv(const Job& job, const ServerPrediction& p,
+std::string report_servers_csv(const ResolvedJob& job, const ServerPrediction& p,
                                const MemoryAdvice& advice) {
   const Interval& rate = p.throughput_samples_per_s;
   return fmt::format(

@@ -1,18 +1,18 @@
 #pragma once
 #include <string>
 
-#include "tools/largest_batch.hpp"
-#include "tools/parameter_server_job.hpp"
+#include "sim/job/largest_batch.hpp"
+#include "sim/job/server_job.hpp"
 
 namespace tracecast {
 
 /// A job with parameter servers: throughput over all workers, where a step goes, how busy the servers are, staleness;
 /// memory is one worker's.
-[[nodiscard]] std::string report_servers_text(const Job& job, const ServerPrediction& p,
+[[nodiscard]] std::string report_servers_text(const ResolvedJob& job, const ServerPrediction& p,
                                               const MemoryAdvice& advice);
-[[nodiscard]] std::string report_servers_json(const Job& job, const ServerPrediction& p,
+[[nodiscard]] std::string report_servers_json(const ResolvedJob& job, const ServerPrediction& p,
                                               const MemoryAdvice& advice);
-[[nodiscard]] std::string report_servers_csv(const Job& job, const ServerPrediction& p,
+[[nodiscard]] std::string report_servers_csv(const ResolvedJob& job, const ServerPrediction& p,
                                              const MemoryAdvice& advice);
 
 }  // namespace tracecast

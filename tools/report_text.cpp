@@ -67,8 +67,8 @@ std::string chosen_for(const std::string& word, const GpuSpec& gpu) {
 
 namespace {
 
-void add_job(Page& page, const Job& job) {
-  const JobOptions& o = job.options;
+void add_job(Page& page, const ResolvedJob& job) {
+  const PlacedJob& o = job.options;
   page.line("Network", "{}{}: {} parameters, {} multiply-adds per sample", job.forward.name,
             job.from_file ? " (ONNX file)" : "",
             short_count(static_cast<double>(job.forward.parameter_count())),
@@ -107,7 +107,7 @@ void add_step(Page& page, const Prediction& p) {
   }
 }
 
-void add_greatest(Page& page, const Job& job, const Prediction& p) {
+void add_greatest(Page& page, const ResolvedJob& job, const Prediction& p) {
   const double step = p.step_time_s.value;
   const TimeUnit unit(step);
   page.raw(fmt::format("{}{:>8}  {:>5}", fit("What costs most", 30), unit.name, "share"));
@@ -126,7 +126,7 @@ void add_greatest(Page& page, const Job& job, const Prediction& p) {
 }
 
 /// What the loader does, and what would keep the GPU busy.
-void add_input(Page& page, const Job& job, const InputUse& use) {
+void add_input(Page& page, const ResolvedJob& job, const InputUse& use) {
   const auto batch = static_cast<double>(job.options.batch);
   page.line("Input", "the GPU waits {} of the time; the loader could supply {} samples/s ({})",
             percent(use.waiting), three_digits(batch / use.supply.in_s()), use.slowest);
@@ -175,7 +175,7 @@ std::string effect_of_limit(const PowerRange& power) {
                      power.demand.in_w());
 }
 
-void add_power(Page& page, const Job& job, const Prediction& p) {
+void add_power(Page& page, const ResolvedJob& job, const Prediction& p) {
   const PowerRange& power = p.power;
   std::string energy = three_digits(p.energy_per_sample.in_j()) + " J per sample";
   if (const auto samples = epoch_samples(job)) {
@@ -188,7 +188,7 @@ void add_power(Page& page, const Job& job, const Prediction& p) {
   if (power.is_guess) page.line("", "a guess: energy of tensor cores is hardly fitted");
 }
 
-void add_basis(Page& page, const Job& job, const Prediction& p) {
+void add_basis(Page& page, const ResolvedJob& job, const Prediction& p) {
   std::string shares;
   for (const TimeShare& share : p.by_basis) {
     if (!shares.empty()) shares += ", ";
@@ -211,7 +211,7 @@ void add_basis(Page& page, const Job& job, const Prediction& p) {
 
 }  // namespace
 
-std::string report_text(const Job& job, const Prediction& p, const MemoryAdvice& advice) {
+std::string report_text(const ResolvedJob& job, const Prediction& p, const MemoryAdvice& advice) {
   Page page;
   add_job(page, job);
   page.blank();

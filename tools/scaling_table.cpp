@@ -26,7 +26,7 @@ struct ScalingJob {
 };
 
 /// Prediction of a job on nodes of one kind; fabrics and collectives are made anew for each.
-TransformerPrediction predict_job(const ScalingJob& job, const Sources& sources,
+TransformerPrediction predict_job(const ScalingJob& job, const Hardware& hardware,
                                   ParallelPlan& plan) {
   const std::int64_t per_node = std::min(job.gpus, job.gpus_per_node);
   if (job.gpus % per_node != 0) throw InputError("gpus", std::to_string(job.gpus), "whole nodes");
@@ -34,10 +34,10 @@ TransformerPrediction predict_job(const ScalingJob& job, const Sources& sources,
                                      static_cast<int>(job.gpus / per_node), job.gpu);
   spec.network.link = job.nic;
   const Fabric fabric =
-      build_fabric(spec, {sources.gpus, sources.cpus, sources.links, sources.machines});
+      build_fabric(spec, {hardware.gpus(), hardware.cpus(), hardware.links(), hardware.machines()});
   plan = resolve_plan(job.plan, job.layout, job.gpus);
   const TrainingSoftware& software = find_training_software(job.software);
-  const FrameworkProfile framework = take_framework(software.framework, sources);
+  const FrameworkProfile framework = hardware.framework(software.framework);
   const CollectiveLibrary library = find_collective_library("nccl");
   return predict_transformer({.layout = job.layout,
                               .plan = plan,
@@ -45,13 +45,13 @@ TransformerPrediction predict_job(const ScalingJob& job, const Sources& sources,
                               .framework = framework,
                               .fabric = fabric,
                               .library = library,
-                              .cost = sources.cost,
+                              .cost = hardware.cost(),
                               .precision = *find_precision(job.precision)});
 }
 
-std::string_view basis_of(const std::string& gpu, const Sources& sources) {
-  const auto architecture = static_cast<std::size_t>(sources.gpus.find(gpu).architecture);
-  return sources.cost.fitted[static_cast<std::size_t>(CostForm::TensorCore)][architecture]
+std::string_view basis_of(const std::string& gpu, const Hardware& hardware) {
+  const auto architecture = static_cast<std::size_t>(hardware.gpus().find(gpu).architecture);
+  return hardware.cost().fitted[static_cast<std::size_t>(CostForm::TensorCore)][architecture]
              ? "transferred"
              : "spec";
 }
@@ -59,7 +59,7 @@ std::string_view basis_of(const std::string& gpu, const Sources& sources) {
 /// Iterations of GPTs by Megatron-DeepSpeed on A100s (published/vtrain.csv; its README says what is assumed of it).
 class IterationTable final : public RowPredictor {
  public:
-  explicit IterationTable(const Sources& sources) : sources_(sources) {}
+  explicit IterationTable(const Hardware& hardware) : hardware_(hardware) {}
   std::string_view table() const override { return "training iterations of sharded transformers"; }
   std::string_view unit() const override { return "ms"; }
   std::string_view convention() const override {
@@ -99,11 +99,11 @@ class IterationTable final : public RowPredictor {
                 .attention = "unfused"};
     try {
       ParallelPlan plan;
-      const TransformerPrediction p = predict_job(job, sources_, plan);
+      const TransformerPrediction p = predict_job(job, hardware_, plan);
       const Interval& time = p.step_time_s;
       return {.measured = measured,
               .predicted = {time.value * 1e3, time.low * 1e3, time.high * 1e3},
-              .basis = basis_of(job.gpu, sources_),
+              .basis = basis_of(job.gpu, hardware_),
               .skipped = {}};
     } catch (const InputError& error) {
       return skip(error.what());
@@ -111,7 +111,7 @@ class IterationTable final : public RowPredictor {
   }
 
  private:
-  const Sources& sources_;
+  const Hardware& hardware_;
 };
 
 std::optional<std::int64_t> whole(const RowFields& row, std::string_view column) {
@@ -128,7 +128,7 @@ bool holds(std::string_view text, std::string_view word) {
 /// Published scaling runs of language networks (published/llm_scaling.csv).
 class ScalingTable final : public RowPredictor {
  public:
-  explicit ScalingTable(const Sources& sources) : sources_(sources) {}
+  explicit ScalingTable(const Hardware& hardware) : hardware_(hardware) {}
   std::string_view table() const override { return "scaling of language networks"; }
   std::string_view unit() const override { return "tokens_per_s_per_gpu"; }
   std::string_view convention() const override {
@@ -143,14 +143,14 @@ class ScalingTable final : public RowPredictor {
       ScalingJob job;
       if (const std::string reason = read_job(row, job); !reason.empty()) return skip(reason);
       ParallelPlan plan;
-      const TransformerPrediction p = predict_job(job, sources_, plan);
+      const TransformerPrediction p = predict_job(job, hardware_, plan);
       const double gpus = static_cast<double>(job.gpus);
       const double measured = measured_tokens(row, p, plan);
       if (!(measured > 0)) return skip("no speed is given");
       const Interval& rate = p.tokens_per_s;
       return {.measured = measured,
               .predicted = {rate.value / gpus, rate.low / gpus, rate.high / gpus},
-              .basis = basis_of(job.gpu, sources_),
+              .basis = basis_of(job.gpu, hardware_),
               .skipped = {}};
     } catch (const InputError& error) {
       return skip(error.what());
@@ -166,12 +166,12 @@ class ScalingTable final : public RowPredictor {
     job.gpus = *gpus;
     job.gpu = row.text("gpu_id");
     if (job.gpu.empty()) return "the GPU is not given";
-    (void)sources_.gpus.find(job.gpu);  // throws where there is no spec
+    (void)hardware_.gpus().find(job.gpu);  // throws where there is no spec
     if (!whole(row, "seq_len")) return "sequence length is not given";
     if (const std::string reason = read_layout(row, job); !reason.empty()) return reason;
     if (const std::string reason = read_plan(row, job, source, note); !reason.empty())
       return reason;
-    if (sources_.gpus.find(job.gpu).architecture > Architecture::Hopper) {
+    if (hardware_.gpus().find(job.gpu).architecture > Architecture::Hopper) {
       return "no machine is known with " + job.gpu;
     }
     read_place(row, job, source);
@@ -296,7 +296,7 @@ class ScalingTable final : public RowPredictor {
   /// Machines by GPU, adapters as the source's pages say.
   void read_place(const RowFields& row, ScalingJob& job, std::string_view source) const {
     job.gpus_per_node = whole(row, "gpus_per_node").value_or(8);
-    const Architecture architecture = sources_.gpus.find(job.gpu).architecture;
+    const Architecture architecture = hardware_.gpus().find(job.gpu).architecture;
     job.machine = architecture == Architecture::Hopper   ? "dgx_h100"
                   : architecture == Architecture::Ampere ? "dgx_a100"
                   : job.gpus_per_node > 8                ? "dgx2"
@@ -357,7 +357,7 @@ class ScalingTable final : public RowPredictor {
            (p.model_flops_per_token * (counts_again ? 8.0 / 6 : 1.0));
   }
 
-  const Sources& sources_;
+  const Hardware& hardware_;
 };
 
 }  // namespace
@@ -366,14 +366,14 @@ std::vector<TableKind> scaling_tables() {
   return {{.name = "training iterations of sharded transformers (vtrain.csv)",
            .required = {"layers", "hidden", "heads", "micro_batch", "tensor_parallel",
                         "pipeline_parallel", "iteration_ms"},
-           .make = [](const CsvReader&, const Sources& sources) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<IterationTable>(sources);
+           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<IterationTable>(hardware);
            }},
           {.name = "scaling of language networks (llm_scaling.csv)",
            .required = {"n_layers", "hidden", "tp", "pp", "gbs", "mbs", "act_ckpt", "tflops_kind",
                         "step_time_s"},
-           .make = [](const CsvReader&, const Sources& sources) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<ScalingTable>(sources);
+           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<ScalingTable>(hardware);
            }}};
 }
 

@@ -25,8 +25,8 @@ std::string first_flag(const ServerFlags& flags) {
   return flags.device.empty() ? "--async" : "--server-device";
 }
 
-ServerOptions complete(const ServerFlags& flags, Job& job) {
-  ServerOptions options;
+ParameterServers complete(const ServerFlags& flags, ResolvedJob& job) {
+  ParameterServers options;
   options.servers = flags.servers.value_or(options.servers);
   options.link = flags.link;
   options.asynchronous = flags.asynchronous;
@@ -75,11 +75,11 @@ bool asks_for_servers(const ServerFlags& flags, const std::string& strategy, std
   return true;
 }
 
-std::string answer_with_servers(Job& job, const Sources& sources, Fabric fabric,
+std::string answer_with_servers(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
                                 const ServerFlags& flags, const std::string& format,
                                 const MemoryAdvice& advice, bool& fits) {
-  const ServerOptions options = complete(flags, job);
-  const ServerPrediction p = predict_with_servers(job, sources, std::move(fabric), options);
+  const ParameterServers options = complete(flags, job);
+  const ServerPrediction p = predict_with_servers(job, hardware, std::move(fabric), options);
   warn_of_power_limit(p.one_gpu.power, job.gpu.id, job);
   fits = p.one_gpu.memory.fits;
   if (format == "json") return report_servers_json(job, p, advice);

@@ -3,9 +3,9 @@
 #include <optional>
 #include <string>
 
+#include "sim/job/largest_batch.hpp"
+#include "sim/job/server_job.hpp"
 #include "tools/cluster_options.hpp"
-#include "tools/largest_batch.hpp"
-#include "tools/parameter_server_job.hpp"
 
 namespace CLI {
 class App;
@@ -31,8 +31,9 @@ void add_server_flags(CLI::App& verb, ServerFlags& flags);
                                     std::int64_t nodes);
 
 /// Predicts, and returns the answer in the format: text, json or csv. Adds to the job's assumptions what was chosen.
-[[nodiscard]] std::string answer_with_servers(Job& job, const Sources& sources, Fabric fabric,
-                                              const ServerFlags& flags, const std::string& format,
-                                              const MemoryAdvice& advice, bool& fits);
+[[nodiscard]] std::string answer_with_servers(ResolvedJob& job, const Hardware& hardware,
+                                              Fabric fabric, const ServerFlags& flags,
+                                              const std::string& format, const MemoryAdvice& advice,
+                                              bool& fits);
 
 }  // namespace tracecast

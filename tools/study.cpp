@@ -12,7 +12,7 @@
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "tools/sha256.hpp"
+#include "sim/job/sha256.hpp"
 #include "tools/studies/study.pb.h"
 
 namespace tracecast {
@@ -217,8 +217,8 @@ bool agrees(const StudyRow& row, std::optional<double> predicted) {
   return !row.neutral || (p > *row.neutral) == (q > *row.neutral);
 }
 
-std::vector<StudyResult> run_study(const Study& study, const Sources& sources) {
-  StudyContext context{sources, {}};
+std::vector<StudyResult> run_study(const Study& study, const Hardware& hardware) {
+  StudyContext context{hardware, {}};
   const std::vector<StudyExperiment> experiments = study_experiments();
   std::vector<StudyResult> results;
   for (const StudyRow& row : study.rows) {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 
@@ -64,7 +64,7 @@ struct StudyAnswer {
 
 /// What experiments share while one study runs: hardware, profiles, and single-GPU predictions made before.
 struct StudyContext {
-  const Sources& sources;
+  const Hardware& hardware;
   /// Results that several rows need, under a key that the experiment chooses.
   std::map<std::string, double> known;
 };
@@ -94,11 +94,11 @@ struct StudyResult {
 /// Whether the prediction passes every test of the row; false without a prediction.
 [[nodiscard]] bool agrees(const StudyRow& row, std::optional<double> predicted);
 /// Runs every experiment, in order. Throws InputError: an experiment that nobody knows.
-[[nodiscard]] std::vector<StudyResult> run_study(const Study& study, const Sources& sources);
+[[nodiscard]] std::vector<StudyResult> run_study(const Study& study, const Hardware& hardware);
 
 [[nodiscard]] std::string study_text(const Study& study, const std::vector<StudyResult>& results);
 [[nodiscard]] std::string study_json(const Study& study, const std::vector<StudyResult>& results,
-                                     const Sources& sources);
+                                     const Hardware& hardware);
 [[nodiscard]] std::string study_csv(const Study& study, const std::vector<StudyResult>& results);
 
 }  // namespace tracecast

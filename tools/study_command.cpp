@@ -48,9 +48,9 @@ std::string list_studies(const std::string& format) {
 
 int run(const StudyOptions& options) {
   const Study& study = find_study(options.id);
-  const Sources sources = load_sources(options.sources);
-  const std::vector<StudyResult> results = run_study(study, sources);
-  write_answer(options.format == "json"  ? study_json(study, results, sources)
+  const Hardware hardware = load_hardware(options.sources);
+  const std::vector<StudyResult> results = run_study(study, hardware);
+  write_answer(options.format == "json"  ? study_json(study, results, hardware)
                : options.format == "csv" ? study_csv(study, results)
                                          : study_text(study, results));
   const bool all = std::all_of(results.begin(), results.end(),

@@ -6,18 +6,18 @@
 
 #include "sim/base/error.hpp"
 #include "sim/cluster/payload.hpp"
-#include "tools/channel_options.hpp"
+#include "sim/job/channel.hpp"
+#include "sim/job/server_job.hpp"
 #include "tools/output.hpp"
-#include "tools/parameter_server_job.hpp"
 #include "tools/study.hpp"
 
 namespace tracecast {
 namespace {
 
 ChannelPath path_of(const StudyArguments& args, std::string_view key, const StudyContext& context) {
-  const MachineSpec& machine = context.sources.machines.find(args.text("machine"));
+  const MachineSpec& machine = context.hardware.machines().find(args.text("machine"));
   const std::string link = key == "over" ? args.text("over_link", "") : "";
-  return take_channel(args.text(key), machine, link, context.sources);
+  return take_channel(args.text(key), machine, link, context.hardware);
 }
 
 /// The message of "bytes=..." or "payload=skew" (ten buffers of the default sizes).
@@ -76,20 +76,20 @@ StudyAnswer channel_connected(const StudyArguments& args, StudyContext& context)
 /// Samples per second of a network trained on `nodes` machines over a channel, one GPU each.
 ServerPrediction train(const StudyArguments& args, const std::string& channel, std::int64_t batch,
                        const StudyContext& context, const LauncherProfile* launcher = nullptr) {
-  JobOptions options;
+  PlacedJob options;
   options.network = args.text("network");
   options.machine = args.text("machine");
-  options.framework = "tensorflow";
-  options.framework_version = args.text("version", "1.4");
+  options.software.framework = "tensorflow";
+  options.software.version = args.text("version", "1.4");
   options.optimizer = args.text("optimizer", "sgd");
   options.batch = batch;
-  const MachineSpec& machine = context.sources.machines.find(options.machine);
+  const MachineSpec& machine = context.hardware.machines().find(options.machine);
   options.gpu = args.text("gpu", machine.gpus.empty() ? "" : machine.gpus.front());
-  const Job job = make_job(options, context.sources);
+  const ResolvedJob job = make_job(options, context.hardware);
   const auto nodes = static_cast<int>(args.integer("nodes"));
-  const Sources& s = context.sources;
-  const FabricCatalogs catalogs{s.gpus, s.cpus, s.links, s.machines};
-  ServerOptions wanted;
+  const Hardware& s = context.hardware;
+  const FabricCatalogs catalogs{s.gpus(), s.cpus(), s.links(), s.machines()};
+  ParameterServers wanted;
   wanted.servers = args.integer("servers", 1);
   wanted.channel = channel;
   if (launcher != nullptr) {

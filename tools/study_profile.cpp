@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/job/cluster.hpp"
+#include "sim/job/replicated_job.hpp"
 #include "tools/cluster_options.hpp"
 #include "tools/output.hpp"
-#include "tools/replicated_job.hpp"
 #include "tools/study.hpp"
 
 // What profiles of one process that trains on all GPUs of a box say: time by kernel over all devices, API calls, arithmetic.
@@ -108,18 +109,20 @@ double figure(const StudyArguments& args, const std::string& name, std::int64_t 
   if (batch % gpus != 0) {
     throw InputError("study", fmt::format("batch {} on {} GPUs", batch, gpus), "whole shares");
   }
-  JobOptions options;
+  PlacedJob options;
   options.network = std::string(kJobPrefix) + network;
   options.gpu = gpu;
   options.machine = machine;
   options.batch = batch / gpus;
-  options.date = date;
-  const Job job = make_job(options, context.sources);
-  const Cluster cluster =
-      make_cluster({.machine = machine, .file = {}, .gpus = gpus, .nodes = std::int64_t{1}},
-                   job.gpu.id, context.sources);
+  options.software.date = date;
+  const ResolvedJob job = make_job(options, context.hardware);
+  Place box;
+  box.machine = machine;
+  box.gpus = gpus;
+  box.nodes = 1;
+  const Cluster cluster = make_cluster(box, job.gpu.id, context.hardware);
   const ReplicatedJob run =
-      run_replicated(job, find_strategy(strategy), cluster.fabric, context.sources);
+      run_replicated(job, find_strategy(strategy), cluster.fabric, context.hardware);
   for (const auto& [of, value] : figures_of(run)) context.known[key + of] = value;
   const auto found = context.known.find(key + name);
   if (found == context.known.end()) throw InputError("study", "work=" + name, "a known figure");

@@ -56,7 +56,7 @@ std::string study_text(const Study& study, const std::vector<StudyResult>& resul
 }
 
 std::string study_json(const Study& study, const std::vector<StudyResult>& results,
-                       const Sources& sources) {
+                       const Hardware& hardware) {
   Json doc;
   doc["schema"] = "tracecast.study/" + std::to_string(kSchema);
   doc["version"] = kVersion;
@@ -65,7 +65,7 @@ std::string study_json(const Study& study, const std::vector<StudyResult>& resul
   doc["question"] = study.question;
   doc["setting"] = study.setting;
   doc["inputs"] = Json::array();
-  for (const InputRecord& input : {study.record, sources.cost_record}) {
+  for (const InputRecord& input : {study.record, hardware.cost_record()}) {
     doc["inputs"].push_back({{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
   }
   doc["seed"] = 0;

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/job/cluster.hpp"
+#include "sim/job/colocation_job.hpp"
+#include "sim/job/many_gpus.hpp"
 #include "tools/cluster_options.hpp"
-#include "tools/colocation_job.hpp"
-#include "tools/many_gpus.hpp"
 #include "tools/output.hpp"
 #include "tools/study.hpp"
 
@@ -17,10 +18,10 @@ namespace tracecast {
 namespace {
 
 /// "network= [framework= gpu= machine= data= pipeline= image_size=]", with a batch.
-JobOptions options_of(const StudyArguments& args, std::int64_t batch) {
-  JobOptions options;
+PlacedJob options_of(const StudyArguments& args, std::int64_t batch) {
+  PlacedJob options;
   options.network = args.text("network");
-  options.framework = args.text("framework", "tensorflow");
+  options.software.framework = args.text("framework", "tensorflow");
   options.gpu = args.text("gpu");
   options.machine = args.text("machine", "");
   options.data = args.text("data", "synthetic");
@@ -38,16 +39,16 @@ double loaded_throughput(const StudyArguments& args, std::int64_t batch, std::in
       args.text("gpu"), args.text("machine", ""), args.text("pipeline", ""), batch, threads, gpus);
   const auto known = context.known.find(key);
   if (known != context.known.end()) return known->second;
-  JobOptions options = options_of(args, batch);
+  PlacedJob options = options_of(args, batch);
   options.cpu_threads = threads;
-  const Job job = make_job(options, context.sources);
-  const Prediction prediction = predict(job, context.sources);
+  const ResolvedJob job = make_job(options, context.hardware);
+  const Prediction prediction = predict(job, context.hardware);
   if (gpus == 1) return context.known[key] = prediction.throughput_samples_per_s.value;
   std::vector<ColocatedJob> all;
   for (std::int64_t g = 0; g < gpus; ++g) {
     all.push_back(colocated(job, prediction, static_cast<std::size_t>(g)));
   }
-  const Colocation shared = colocate(all, shared_box(job, context.sources, false));
+  const Colocation shared = colocate(all, shared_box(job, context.hardware, false));
   double sum = 0;
   for (const JobShare& share : shared.jobs)
     sum += static_cast<double>(batch) / share.together.in_s();
@@ -109,20 +110,22 @@ StudyAnswer mean_over_batches(const StudyArguments& args,
 }
 
 ManyGpus spread(const StudyArguments& args, BatchPerGpu batch, std::int64_t gpus,
-                const StudyContext& context, Job& job) {
-  const ClusterOptions cluster{
-      .machine = args.text("machine"), .file = {}, .gpus = gpus, .nodes = std::int64_t{1}};
-  job = make_job(options_of(args, batch.of(gpus)), context.sources);
-  SpreadOptions options{.strategy = args.text("strategy", "")};
-  return predict_many(job, context.sources,
-                      make_cluster(cluster, job.gpu.id, context.sources).fabric, options);
+                const StudyContext& context, ResolvedJob& job) {
+  Place cluster;
+  cluster.machine = args.text("machine");
+  cluster.gpus = gpus;
+  cluster.nodes = 1;
+  job = make_job(options_of(args, batch.of(gpus)), context.hardware);
+  DataParallel options{.strategy = args.text("strategy", "")};
+  return predict_many(job, context.hardware,
+                      make_cluster(cluster, job.gpu.id, context.hardware).fabric, options);
 }
 
 /// "box_speedup ... batch=64,256 gpus= over=": throughput of so many GPUs of the box over that of fewer, batch per GPU.
 StudyAnswer box_speedup(const StudyArguments& args, StudyContext& context) {
   const std::int64_t gpus = args.integer("gpus"), over = args.integer("over", 1);
   return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
-    Job job;
+    ResolvedJob job;
     const ManyGpus many = spread(args, batch, gpus, context, job);
     const ManyGpus fewer = spread(args, batch, over, context, job);
     const double now = many.throughput_samples_per_s.value;
@@ -137,7 +140,7 @@ StudyAnswer box_utilization(const StudyArguments& args, StudyContext& context) {
   const bool wants_max = args.text("figure") == "max";
   const std::int64_t gpus = args.integer("gpus");
   return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
-    Job job;
+    ResolvedJob job;
     const ManyGpus many = spread(args, batch, gpus, context, job);
     const Range& use = many.step.utilization.front();
     return {100 * (wants_max ? use.max : use.avg),
@@ -149,7 +152,7 @@ StudyAnswer box_utilization(const StudyArguments& args, StudyContext& context) {
 }
 
 /// The step of a data-parallel job on each of its GPUs, as one that shares them: its kernels, then waiting.
-ColocatedJob as_neighbour(const Job& job, const ManyGpus& many) {
+ColocatedJob as_neighbour(const ResolvedJob& job, const ManyGpus& many) {
   ColocatedJob result = colocated(job, many.one_gpu);
   const Seconds alone = simulate(result.program).step_time;
   result.program.synchronizes = true;
@@ -175,10 +178,10 @@ double rate_beside_another(ColocatedJob one, const SharedBox& box) {
 }
 
 /// Two like trainings at once on all `gpus`, in time slices: time over that of one on all, or of both after each other.
-StudyAnswer on_the_same_gpus(const Job& job, const ManyGpus& all, bool over_one,
+StudyAnswer on_the_same_gpus(const ResolvedJob& job, const ManyGpus& all, bool over_one,
                              const StudyContext& context) {
   const ColocatedJob one = as_neighbour(job, all);
-  const SharedBox box = shared_box(job, context.sources, false);
+  const SharedBox box = shared_box(job, context.hardware, false);
   if (one.device_memory * 2.0 > box.gpu_memory) {
     return {std::nullopt, "two do not fit into the memory of one GPU"};
   }
@@ -195,7 +198,7 @@ StudyAnswer box_together(const StudyArguments& args, StudyContext& context) {
   const std::int64_t gpus = args.integer("gpus"), each = args.integer("each");
   const bool over_one = args.text("as", "sequence") == "alone";
   return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
-    Job job;
+    ResolvedJob job;
     const ManyGpus all = spread(args, batch, gpus, context, job);
     if (each == gpus) return on_the_same_gpus(job, all, over_one, context);
     const double now = all.throughput_samples_per_s.value;

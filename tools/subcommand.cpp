@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "sim/base/error.hpp"
-#include "tools/hardware_factor.hpp"
+#include "sim/job/hardware_factor.hpp"
 
 namespace tracecast {
 

@@ -2,7 +2,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace CLI {
 class App;

@@ -9,8 +9,8 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/sha256.hpp"
 #include "tools/output.hpp"
-#include "tools/sha256.hpp"
 #include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/trace_convert.hpp"

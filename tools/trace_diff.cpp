@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "sim/base/error.hpp"
+#include "sim/job/sha256.hpp"
 #include "tools/json_text.hpp"
 #include "tools/output.hpp"
-#include "tools/sha256.hpp"
 #include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/version.hpp"

@@ -1,4 +1,5 @@
 #include "tools/trace_job.hpp"
+#include "sim/job/cluster.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +12,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/cluster/replay_rounds.hpp"
-#include "tools/hardware_factor.hpp"
+#include "sim/job/hardware_factor.hpp"
 #include "tools/output.hpp"
 #include "traces/chrome/writer.hpp"
 
@@ -96,12 +97,12 @@ std::int64_t recorded_gpus(const std::vector<traces::Trace>& recorded) {
 
 class Replayer {
  public:
-  Replayer(RecordedJob job, const JobChangeOptions& options, const Sources* sources)
-      : recorded_(std::move(job)), options_(options), sources_(sources) {
+  Replayer(RecordedJob job, const JobChangeOptions& options, const Hardware* hardware)
+      : recorded_(std::move(job)), options_(options), hardware_(hardware) {
     for (const std::string& set : options.sets) changes_.push_back(parse_change(set));
     result_.recorded_gpus = recorded_gpus(recorded_.traces);
     result_.gpus = result_.recorded_gpus;
-    is_changed_ = sources && (is_changed(options) || recorded_.recorded_gpu != recorded_.gpu);
+    is_changed_ = hardware && (is_changed(options) || recorded_.recorded_gpu != recorded_.gpu);
   }
 
   JobReplay replay(const ReplayOptions& replay_options, const std::string& trace) {
@@ -127,9 +128,9 @@ class Replayer {
  private:
   void say_so(std::string text) { result_.account.push_back(std::move(text)); }
 
-  [[nodiscard]] Fabric network_of(const ClusterOptions& cluster, const std::string& gpu,
+  [[nodiscard]] Fabric network_of(const Place& cluster, const std::string& gpu,
                                   std::string_view which) {
-    Cluster made = make_cluster(cluster, gpu, *sources_);
+    Cluster made = make_cluster(cluster, gpu, *hardware_);
     for (const std::string& assumption : made.assumptions)
       say_so(fmt::format("{} {}", which, assumption));
     return std::move(made.fabric);
@@ -138,26 +139,26 @@ class Replayer {
   /// A recording of one GPU has no collectives: there the GPU and the host alone can be changed.
   [[nodiscard]] bool asks_for_network() const {
     if (result_.recorded_gpus > 1) return true;
-    const ClusterOptions& c = options_.cluster;
+    const Place& c = options_.cluster;
     const bool has_link_change =
         std::any_of(changes_.begin(), changes_.end(), [](const AskedChange& asked) {
           return asked.change->what == Change::What::Links ||
                  asked.change->what == Change::What::Latency;
         });
-    if (c.gpus || c.nodes || !c.machine.empty() || !c.file.empty() || has_link_change)
+    if (c.gpus || c.nodes || !c.machine.empty() || !c.cluster.empty() || has_link_change)
       throw InputError(recorded_.traces.front().source, "a recording of a job on one GPU",
                        "one of several, whose collectives can go to other GPUs (else: predict)");
     return false;
   }
 
   void change_network(ReplayJob& job) {
-    ClusterOptions before;
+    Place before;
     before.machine = options_.recorded_machine;
     before.gpus = result_.recorded_gpus;
-    ClusterOptions after = options_.cluster;
+    Place after = options_.cluster;
     const bool same_gpu = recorded_.gpu == recorded_.recorded_gpu;
-    if (after.machine.empty() && after.file.empty() && same_gpu) after.machine = before.machine;
-    if (after.file.empty() && !after.gpus && !after.nodes) after.gpus = result_.recorded_gpus;
+    if (after.machine.empty() && after.cluster.empty() && same_gpu) after.machine = before.machine;
+    if (after.cluster.empty() && !after.gpus && !after.nodes) after.gpus = result_.recorded_gpus;
     const Fabric from = network_of(before, recorded_.recorded_gpu, "recorded:");
     const Fabric to = network_of(after, recorded_.gpu, "replayed:");
     result_.gpus = to.num_ranks();
@@ -271,7 +272,7 @@ class Replayer {
 
   RecordedJob recorded_;
   const JobChangeOptions& options_;
-  const Sources* sources_;
+  const Hardware* hardware_;
   bool is_changed_ = false;
   std::vector<AskedChange> changes_;
   JobReplay result_;
@@ -334,14 +335,14 @@ void take_job_changes(std::vector<std::string>& sets, JobChangeOptions& options)
 }
 
 bool is_changed(const JobChangeOptions& options) {
-  const ClusterOptions& c = options.cluster;
-  return c.gpus || c.nodes || !c.machine.empty() || !c.file.empty() || !options.sets.empty() ||
+  const Place& c = options.cluster;
+  return c.gpus || c.nodes || !c.machine.empty() || !c.cluster.empty() || !options.sets.empty() ||
          !options.recorded_machine.empty();
 }
 
-JobReplay replay_ranks(RecordedJob job, const JobChangeOptions& options, const Sources* sources,
+JobReplay replay_ranks(RecordedJob job, const JobChangeOptions& options, const Hardware* hardware,
                        const ReplayOptions& replay, const std::string& trace) {
-  return Replayer(std::move(job), options, sources).replay(replay, trace);
+  return Replayer(std::move(job), options, hardware).replay(replay, trace);
 }
 
 std::string job_text(const JobReplay& job, double recorded_step) {

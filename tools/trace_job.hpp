@@ -14,7 +14,7 @@ namespace tracecast {
 
 /// What is to be other than recorded.
 struct JobChangeOptions {
-  ClusterOptions cluster;         ///< to replay on; its machine is `--machine`
+  Place cluster;                  ///< to replay on; its machine is `--machine`
   std::string recorded_machine;   ///< empty: a usual one for the recorded GPU
   std::vector<std::string> sets;  ///< "link.bandwidth=2x"
 };
@@ -54,10 +54,10 @@ struct RecordedJob {
   std::string gpu_name;                    ///< for a written trace
   bool goes_on = false;                    ///< its steps are done again until they are steady
 };
-/// Joins the ranks and runs them, on the network and with the changes asked for. `sources`: needed for changes. `trace`: file to
+/// Joins the ranks and runs them, on the network and with the changes asked for. `hardware`: needed for changes. `trace`: file to
 /// write, or empty. Throws InputError: a change that is not known, one GPU, a machine that cannot be told.
 [[nodiscard]] JobReplay replay_ranks(RecordedJob job, const JobChangeOptions& options,
-                                     const Sources* sources, const ReplayOptions& replay,
+                                     const Hardware* hardware, const ReplayOptions& replay,
                                      const std::string& trace);
 
 /// Text of 80 columns; `recorded_step` in seconds, 0 = not marked.

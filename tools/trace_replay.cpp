@@ -10,9 +10,9 @@
 #include "sim/base/error.hpp"
 #include "sim/cluster/replay.hpp"
 #include "sim/cluster/replay_rounds.hpp"
+#include "sim/job/sha256.hpp"
 #include "tools/json_text.hpp"
 #include "tools/output.hpp"
-#include "tools/sha256.hpp"
 #include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/trace_job.hpp"
@@ -91,10 +91,10 @@ void take_steady(const ReplayProgram& program, const ReplayCommand& command, Ran
   rank.is_steady = run->is_steady;
 }
 
-/// `sources`: where GPUs and prices come from; none for a replay on the recorded GPU. `alone`: not to be replayed
+/// `hardware`: where GPUs and prices come from; none for a replay on the recorded GPU. `alone`: not to be replayed
 /// with other ranks.
 RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& names,
-                       const ReplayCommand& command, const Sources* sources, bool alone) {
+                       const ReplayCommand& command, const Hardware* hardware, bool alone) {
   const traces::Summary summary = traces::summarize(trace, names);
   traces::ReplayBuild build = traces::build_replay_program(trace, names);
   if (build.program.tasks.empty())
@@ -105,11 +105,12 @@ RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& na
   result.gpu = summary.gpu;
   std::string gpu_name = summary.gpu;
   if (!command.gpu.empty()) {
-    const GpuSpec& to = sources->gpus.find(command.gpu);
-    const GpuSpec& from = command.from.empty() ? recorded_gpu(trace, sources->gpus, result.gpu_note)
-                                               : sources->gpus.find(command.from);
-    result.moved = move_to(build, trace, names, from, to, sources->cost, transfer_options(command),
-                           command.host_speed);
+    const GpuSpec& to = hardware->gpus().find(command.gpu);
+    const GpuSpec& from = command.from.empty()
+                              ? recorded_gpu(trace, hardware->gpus(), result.gpu_note)
+                              : hardware->gpus().find(command.from);
+    result.moved = move_to(build, trace, names, from, to, hardware->cost(),
+                           transfer_options(command), command.host_speed);
     gpu_name = to.name;
   }
   const ReplayRun run = replay(build.program, {.without_input = command.without_input});
@@ -366,19 +367,20 @@ void check(const ReplayCommand& command) {
 /// All ranks on one clock: their times replace those of ranks replayed alone.
 JobReplay replay_together(const std::vector<traces::Trace>& traces,
                           const traces::KernelNames& names, std::vector<RankReplay>& ranks,
-                          const ReplayCommand& command, const Sources* sources) {
+                          const ReplayCommand& command, const Hardware* hardware) {
   RecordedJob job{traces, names, {}, "", "", ranks.front().gpu, !command.as_recorded};
-  if (sources) {
+  if (hardware) {
     std::string note;
-    const GpuSpec& from = command.from.empty() ? recorded_gpu(traces.front(), sources->gpus, note)
-                                               : sources->gpus.find(command.from);
-    const GpuSpec& to = command.gpu.empty() ? from : sources->gpus.find(command.gpu);
+    const GpuSpec& from = command.from.empty()
+                              ? recorded_gpu(traces.front(), hardware->gpus(), note)
+                              : hardware->gpus().find(command.from);
+    const GpuSpec& to = command.gpu.empty() ? from : hardware->gpus().find(command.gpu);
     job.recorded_gpu = from.id;
     job.gpu = to.id;
     if (!command.gpu.empty()) job.gpu_name = to.name;
   }
   for (RankReplay& rank : ranks) job.ranks.push_back(std::move(rank.build));
-  JobReplay result = replay_ranks(std::move(job), command.job, sources,
+  JobReplay result = replay_ranks(std::move(job), command.job, hardware,
                                   {.without_input = command.without_input}, command.trace);
   double of_gpu = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -397,10 +399,11 @@ int print_replay(ReplayCommand& command) {
   take_job_changes(command.sources.sets, command.job);
   check(command);
   refuse_standard_output("--trace", command.trace);
-  std::optional<Sources> sources;
+  std::optional<Hardware> hardware;
   if (!command.as_recorded) {
-    sources = load_sources(command.sources);
-    if (!command.gpu.empty()) (void)sources->gpus.find(command.gpu);  // before a long file is read
+    hardware = load_hardware(command.sources);
+    if (!command.gpu.empty())
+      (void)hardware->gpus().find(command.gpu);  // before a long file is read
   }
   StandardInput input;
   for (std::string& file : command.files) input.resolve(file);
@@ -409,10 +412,10 @@ int print_replay(ReplayCommand& command) {
   std::vector<RankReplay> ranks;
   const bool together = recording.traces.size() > 1 || is_changed(command.job);
   for (const traces::Trace& trace : recording.traces)
-    ranks.push_back(replay_rank(trace, names, command, sources ? &*sources : nullptr, !together));
+    ranks.push_back(replay_rank(trace, names, command, hardware ? &*hardware : nullptr, !together));
   std::optional<JobReplay> job;
   if (together)
-    job = replay_together(recording.traces, names, ranks, command, sources ? &*sources : nullptr);
+    job = replay_together(recording.traces, names, ranks, command, hardware ? &*hardware : nullptr);
   if (command.format == "json") {
     write_answer(replay_json(ranks, job, command));
     return kExitDone;

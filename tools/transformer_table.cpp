@@ -13,8 +13,8 @@ namespace {
 /// (data/kernels, e2e_transformers.csv).
 class TransformerTable final : public RowPredictor {
  public:
-  explicit TransformerTable(const Sources& sources)
-      : sources_(sources), framework_(take_framework("pytorch", sources)) {
+  explicit TransformerTable(const Hardware& hardware)
+      : hardware_(hardware), framework_(hardware.framework("pytorch")) {
     framework_.fuses_product_bias = true;  // PyTorch 2.1, see fuses_product_bias()
   }
   std::string_view table() const override { return "language networks"; }
@@ -37,7 +37,7 @@ class TransformerTable final : public RowPredictor {
     if (!row.text("option").empty()) return skip("fused graphs are not predicted");
     const bool training = phase == "train";
     try {
-      const GpuSpec& gpu = sources_.gpus.find(row.gpu());
+      const GpuSpec& gpu = hardware_.gpus().find(row.gpu());
       NetworkGraph graph =
           build_network(network, {.batch = batch, .seq_len = tokens, .training = training});
       if (training) {
@@ -45,7 +45,7 @@ class TransformerTable final : public RowPredictor {
             make_training_graph(std::move(graph), {.with_loss = false, .with_optimizer = false});
       }
       const Prediction prediction = tracecast::predict(
-          {.graph = graph, .gpu = gpu, .cost = sources_.cost, .framework = framework_});
+          {.graph = graph, .gpu = gpu, .cost = hardware_.cost(), .framework = framework_});
       const Interval& time = prediction.step_time_s;
       return {
           .measured = measured_ms,
@@ -58,7 +58,7 @@ class TransformerTable final : public RowPredictor {
   }
 
  private:
-  const Sources& sources_;
+  const Hardware& hardware_;
   FrameworkProfile framework_;
 };
 
@@ -67,8 +67,8 @@ class TransformerTable final : public RowPredictor {
 std::vector<TableKind> transformer_tables() {
   return {{.name = "language networks (e2e_transformers.csv)",
            .required = {"gpu", "dtype", "model", "phase", "option", "seq", "batch", "e2e_ms"},
-           .make = [](const CsvReader&, const Sources& sources) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<TransformerTable>(sources);
+           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<TransformerTable>(hardware);
            }}};
 }
 

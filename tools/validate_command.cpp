@@ -13,8 +13,8 @@
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/sha256.hpp"
 #include "tools/output.hpp"
-#include "tools/sha256.hpp"
 #include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/validation.hpp"
@@ -171,10 +171,10 @@ std::optional<std::string> meant_for(const std::string& column,
   throw InputError(reader.where(), found, expected);
 }
 
-std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Sources& sources) {
+std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Hardware& hardware) {
   const std::vector<TableKind> tables = all_tables();
   for (const TableKind& kind : tables) {
-    if (lacking(kind, reader).empty()) return kind.make(reader, sources);
+    if (lacking(kind, reader).empty()) return kind.make(reader, hardware);
   }
   refuse_header(reader, tables);
 }
@@ -232,9 +232,9 @@ class RowWalk {
 int validate_command(ValidateOptions& options) {
   StandardInput input;
   input.resolve(options.file);
-  const Sources sources = load_sources(options.sources);
+  const Hardware hardware = load_hardware(options.sources);
   CsvReader reader(options.file, CsvReader::Repeated::Number);
-  const std::unique_ptr<RowPredictor> predictor = recognise(reader, sources);
+  const std::unique_ptr<RowPredictor> predictor = recognise(reader, hardware);
   if (!predictor->may_repeat_columns()) reader.refuse_repeated();
   Selection selection(options.only, reader);
   const auto time_column = reader.find_column("time_us");
@@ -250,7 +250,7 @@ int validate_command(ValidateOptions& options) {
   validation.selection = options.only;
   validation.inputs.push_back(
       {"table", validation.file, sha256(read_file(options.file, 1ULL << 30))});
-  validation.inputs.push_back(sources.cost_record);
+  validation.inputs.push_back(hardware.cost_record());
 
   const auto id_column = reader.find_column("id");
   std::vector<std::size_t> group_columns;

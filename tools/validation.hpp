@@ -10,7 +10,7 @@
 #include "calibrate/table/measurement.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "sim/cluster/interval.hpp"
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 
@@ -66,7 +66,7 @@ class RowPredictor {
 struct TableKind {
   std::string_view name;
   std::vector<std::string_view> required;  ///< columns that tell it from the others
-  std::function<std::unique_ptr<RowPredictor>(const CsvReader&, const Sources&)> make;
+  std::function<std::unique_ptr<RowPredictor>(const CsvReader&, const Hardware&)> make;
 };
 /// Whole-network rows; recurrent layers measured alone; language networks.
 [[nodiscard]] std::vector<TableKind> network_tables();
@@ -102,8 +102,8 @@ struct Validation {
 /// One line per row, skipped ones with their reason.
 [[nodiscard]] std::string validation_csv(const Validation& validation);
 
-/// Specs and framework profiles for readers of measurements; refers to `sources`.
-[[nodiscard]] MeasurementContext measurement_context(const Sources& sources);
+/// Specs and framework profiles for readers of measurements; refers to `hardware`.
+[[nodiscard]] MeasurementContext measurement_context(const Hardware& hardware);
 
 /// The basis with the greatest share of the time.
 [[nodiscard]] std::string_view main_basis(const Prediction& prediction);

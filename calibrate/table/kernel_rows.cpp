@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/table/framework_era.hpp"
 #include "calibrate/table/row_fields.hpp"
+#include "hwspecs/framework_era.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/ops.hpp"
 #include "models/training.hpp"

@@ -1,6 +1,7 @@
 #include "sim/base/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <vector>
@@ -88,6 +89,18 @@ std::optional<double> parse_double(std::string_view text) {
 
 std::optional<long long> parse_integer(std::string_view text) {
   return parse_whole<long long>(text);
+}
+
+std::string three_digits(double value) {
+  if (!std::isfinite(value)) return "-";
+  const double magnitude = std::abs(value);
+  if (magnitude == 0) return "0";
+  const int exponent = static_cast<int>(std::floor(std::log10(magnitude)));
+  const int decimals = std::clamp(2 - exponent, 0, 9);
+  std::array<char, 352> digits{};  // DBL_MAX has 309 before the point
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
+                                 std::chars_format::fixed, decimals);
+  return {digits.data(), end.ptr};
 }
 
 }  // namespace tracecast

@@ -1,11 +1,11 @@
 #include <doctest/doctest.h>
 
 #include "calibrate/table/error_statistics.hpp"
-#include "calibrate/table/framework_era.hpp"
+#include "hwspecs/framework_era.hpp"
 #include "sim/base/error.hpp"
-#include "tools/largest_batch.hpp"
+#include "sim/job/largest_batch.hpp"
+#include "sim/job/sha256.hpp"
 #include "tools/output.hpp"
-#include "tools/sha256.hpp"
 
 namespace tracecast {
 namespace {
@@ -47,16 +47,16 @@ TEST_CASE("the largest number that holds is found from any start") {
 }
 
 TEST_CASE("at the largest batch the job fits, and one sample more does not") {
-  const Sources sources = load_sources({});
-  JobOptions options;
+  const Hardware hardware = load_hardware({});
+  PlacedJob options;
   options.network = "resnet50";
   options.gpu = "v100_sxm2_16gb";
   for (const char* framework : {"pytorch", "tensorflow", "caffe"}) {
     CAPTURE(framework);
-    options.framework = framework;
+    options.software.framework = framework;
     options.batch = 64;
-    const auto fits = [&] { return plan_memory(make_job(options, sources), sources).fits; };
-    options.batch = find_largest_batch(make_job(options, sources), sources);
+    const auto fits = [&] { return plan_memory(make_job(options, hardware), hardware).fits; };
+    options.batch = find_largest_batch(make_job(options, hardware), hardware);
     CHECK(options.batch > 64);
     CHECK(fits());
     ++options.batch;
@@ -66,13 +66,13 @@ TEST_CASE("at the largest batch the job fits, and one sample more does not") {
 
 TEST_CASE(
     "advice for a job that does not fit: recomputation, or smaller batches that share an update") {
-  const Sources sources = load_sources({});
-  JobOptions options;
+  const Hardware hardware = load_hardware({});
+  PlacedJob options;
   options.network = "resnet50";
   options.gpu = "t4";
-  options.framework = "pytorch";
+  options.software.framework = "pytorch";
   options.batch = 400;
-  const MemoryAdvice advice = advise_on_memory(make_job(options, sources), sources);
+  const MemoryAdvice advice = advise_on_memory(make_job(options, hardware), hardware);
   REQUIRE(advice.largest_batch);
   CHECK(*advice.largest_batch < 400);
   REQUIRE(advice.recomputed);
@@ -85,25 +85,25 @@ TEST_CASE(
   CHECK(*advice.largest_batch * (count - 1) < 400);
   options.phase = "infer";
   options.batch = 100'000;
-  const MemoryAdvice inference = advise_on_memory(make_job(options, sources), sources);
+  const MemoryAdvice inference = advise_on_memory(make_job(options, hardware), hardware);
   CHECK(inference.largest_batch);
   CHECK_FALSE(inference.recomputed);
   CHECK_FALSE(inference.accumulated);
 }
 
 TEST_CASE("training options are refused where they mean nothing") {
-  const Sources sources = load_sources({});
-  const auto refusal = [&](JobOptions options) {
+  const Hardware hardware = load_hardware({});
+  const auto refusal = [&](PlacedJob options) {
     options.network = "alexnet";
     options.gpu = "t4";
     try {
-      (void)make_job(options, sources);
+      (void)make_job(options, hardware);
     } catch (const InputError& error) {
       return std::string(error.what());
     }
     return std::string("none");
   };
-  JobOptions options;
+  PlacedJob options;
   options.recompute = "ful";
   CHECK(refusal(options).find("full") != std::string::npos);
   options.recompute = "full";

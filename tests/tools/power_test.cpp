@@ -6,31 +6,31 @@
 
 #include "calibrate/table/csv_reader.hpp"
 #include "sim/base/error.hpp"
+#include "sim/job/resolved_job.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tools/job.hpp"
 #include "tools/published_row.hpp"
 
 namespace tracecast {
 namespace {
 
-Prediction train(const Sources& sources, std::optional<double> limit_w,
+Prediction train(const Hardware& hardware, std::optional<double> limit_w,
                  std::optional<double> clock_mhz = {}) {
-  JobOptions options;
+  PlacedJob options;
   options.network = "resnet50";
   options.gpu = "v100_pcie_16gb";
-  options.framework = "pytorch";
+  options.software.framework = "pytorch";
   options.batch = 64;
   options.power_limit_w = limit_w;
   options.clock_mhz = clock_mhz;
-  const Job job = make_job(options, sources);
-  return predict(job, sources);
+  const ResolvedJob job = make_job(options, hardware);
+  return predict(job, hardware);
 }
 
-std::string refusal(JobOptions options) {
+std::string refusal(PlacedJob options) {
   options.network = "alexnet";
   try {
-    (void)make_job(options, load_sources({}));
+    (void)make_job(options, load_hardware({}));
   } catch (const InputError& error) {
     return error.what();
   }
@@ -40,12 +40,12 @@ std::string refusal(JobOptions options) {
 TEST_SUITE_BEGIN("tools/power");
 
 TEST_CASE("a lower power limit lowers clock and power and lengthens the step") {
-  const Sources sources = load_sources({});
-  Prediction before = train(sources, std::nullopt);
+  const Hardware hardware = load_hardware({});
+  Prediction before = train(hardware, std::nullopt);
   CHECK(before.power.limit.in_w() == 250);
   for (const double limit : {250.0, 200.0, 150.0, 100.0}) {
     CAPTURE(limit);
-    Prediction now = train(sources, limit);
+    Prediction now = train(hardware, limit);
     if (limit == 250) CHECK(now.step_time_s.value == before.step_time_s.value);
     CHECK(now.power.avg.in_w() <= limit);
     CHECK(now.power.avg <= before.power.avg);
@@ -60,8 +60,8 @@ TEST_CASE("a lower power limit lowers clock and power and lengthens the step") {
 }
 
 TEST_CASE("a step held at a lower clock takes longer and draws less") {
-  const Sources sources = load_sources({});
-  const Prediction free = train(sources, std::nullopt), held = train(sources, std::nullopt, 900);
+  const Hardware hardware = load_hardware({});
+  const Prediction free = train(hardware, std::nullopt), held = train(hardware, std::nullopt, 900);
   CHECK(held.power.clock.in_mhz() == doctest::Approx(900).epsilon(0.01));
   CHECK(held.power.avg < free.power.avg);
   // At most in proportion: memory keeps its pace.
@@ -70,22 +70,22 @@ TEST_CASE("a step held at a lower clock takes longer and draws less") {
 }
 
 TEST_CASE("limits and clocks beyond the board's are refused with its range") {
-  JobOptions board;
+  PlacedJob board;
   board.gpu = "v100_pcie_16gb";
   const auto answer = [&](auto&& change) {
-    JobOptions options = board;
+    PlacedJob options = board;
     change(options);
     return refusal(options);
   };
   for (const double watts : {90.0, 300.0}) {
     CAPTURE(watts);
-    CHECK(answer([&](JobOptions& o) { o.power_limit_w = watts; }).find("100 to 250 W") !=
+    CHECK(answer([&](PlacedJob& o) { o.power_limit_w = watts; }).find("100 to 250 W") !=
           std::string::npos);
   }
-  CHECK(answer([](JobOptions& o) { o.clock_mhz = 9000; }).find("MHz") != std::string::npos);
-  CHECK(answer([](JobOptions& o) { o.memory_clock_mhz = 800; }).find("memory_clock_mhz") !=
+  CHECK(answer([](PlacedJob& o) { o.clock_mhz = 9000; }).find("MHz") != std::string::npos);
+  CHECK(answer([](PlacedJob& o) { o.memory_clock_mhz = 800; }).find("memory_clock_mhz") !=
         std::string::npos);
-  CHECK(answer([](JobOptions& o) { o.epoch_samples = 0; }).find("--epoch-samples") !=
+  CHECK(answer([](PlacedJob& o) { o.epoch_samples = 0; }).find("--epoch-samples") !=
         std::string::npos);
 }
 
@@ -155,11 +155,11 @@ TEST_CASE("limit, clocks and optimizer of a published row come from its notes") 
                          "V100,ResNet-50,PyTorch,fp32,train,8,2020,dataset nobody-knows; warm\n"
                          "T4,Transformer-XL base,PyTorch,fp16,infer,8,2021,\"caption: FP32, pure "
                          "Python; Sequence length=64; Memory length=640\"\n";
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   CsvReader reader(path);
   const RowFields row(reader);
   REQUIRE(reader.next());
-  PublishedJob job = read_published_job(row, sources.gpus);
+  PublishedJob job = read_published_job(row, hardware.gpus());
   CHECK(job.unknown.empty());
   CHECK(job.options.gpu == "v100_pcie_16gb");
   CHECK(job.options.power_limit_w == 175);
@@ -167,16 +167,16 @@ TEST_CASE("limit, clocks and optimizer of a published row come from its notes") 
   CHECK(job.options.data == "imagenet");
   CHECK_FALSE(job.options.clock_mhz);
   REQUIRE(reader.next());
-  job = read_published_job(row, sources.gpus);
+  job = read_published_job(row, hardware.gpus());
   CHECK(job.options.clock_mhz == 1607);
   CHECK(job.options.memory_clock_mhz == 3500);
   CHECK(job.options.data == "synthetic");
   REQUIRE(reader.next());
-  CHECK(read_published_job(row, sources.gpus).unknown.find("ran nothing") != std::string::npos);
+  CHECK(read_published_job(row, hardware.gpus()).unknown.find("ran nothing") != std::string::npos);
   REQUIRE(reader.next());
-  CHECK(read_published_job(row, sources.gpus).options.data == "synthetic");
+  CHECK(read_published_job(row, hardware.gpus()).options.data == "synthetic");
   REQUIRE(reader.next());
-  job = read_published_job(row, sources.gpus);
+  job = read_published_job(row, hardware.gpus());
   CHECK(job.options.network == "transformer_xl_base");
   CHECK(job.options.precision == "fp32");
   CHECK(job.options.seq_len == 64);

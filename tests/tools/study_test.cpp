@@ -90,10 +90,10 @@ TEST_SUITE("tools/study") {
   TEST_CASE("studies are found by id, and an experiment that nobody knows is refused") {
     CHECK(find_study("S-OSU").id == "s_osu");
     CHECK_THROWS_AS((void)find_study("s_moon"), InputError);
-    const Sources sources = load_sources({});
+    const Hardware hardware = load_hardware({});
     const Study study =
         parse_study(study_with(R"(id: "r" experiment: "levitate" published: 1 factor: 2)"), "f");
-    CHECK_THROWS_AS((void)run_study(study, sources), InputError);
+    CHECK_THROWS_AS((void)run_study(study, hardware), InputError);
   }
 
   TEST_CASE("every study in the binary names a test for each row") {

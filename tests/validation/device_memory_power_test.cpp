@@ -6,8 +6,8 @@
 #include <string>
 
 #include "calibrate/table/csv_reader.hpp"
+#include "sim/job/resolved_job.hpp"
 #include "tests/support/data.hpp"
-#include "tools/job.hpp"
 #include "tools/published_row.hpp"
 #include "tools/validation.hpp"
 
@@ -15,18 +15,18 @@ namespace tracecast {
 namespace {
 
 Prediction train(const char* network, const char* gpu, const char* framework, std::int64_t batch,
-                 std::int64_t image_size, const Sources& sources) {
-  JobOptions options;
+                 std::int64_t image_size, const Hardware& hardware) {
+  PlacedJob options;
   options.network = network;
   options.gpu = gpu;
-  options.framework = framework;
+  options.software.framework = framework;
   options.phase = "train";
   options.batch = batch;
   options.image_size = image_size;
-  const Job job = make_job(options, sources);
+  const ResolvedJob job = make_job(options, hardware);
   return predict({.graph = job.step,
                   .gpu = job.gpu,
-                  .cost = sources.cost,
+                  .cost = hardware.cost(),
                   .framework = job.framework,
                   .precision = job.precision});
 }
@@ -47,9 +47,9 @@ constexpr Board kBoards[] = {
 TEST_SUITE_BEGIN("validation/device_memory_power");
 
 TEST_CASE("memory that nvidia-smi shows is within 2 % of the study's") {
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   for (const Board& board : kBoards) {
-    const Prediction p = train("resnet50", board.gpu, "tensorflow", 64, 32, sources);
+    const Prediction p = train("resnet50", board.gpu, "tensorflow", 64, 32, hardware);
     const double mib = p.memory.device_used.in_mib();
     MESSAGE(std::string(board.gpu) << ": measured " << board.memory_mib << " MiB, predicted " << mib
                                    << " (" << 100 * (mib / board.memory_mib - 1) << " %)");
@@ -58,11 +58,11 @@ TEST_CASE("memory that nvidia-smi shows is within 2 % of the study's") {
 }
 
 TEST_CASE("average power in training is near the study's, idle power equal") {
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   double sum = 0;
   for (const Board& board : kBoards) {
-    const Prediction small = train("resnet50", board.gpu, "tensorflow", 64, 32, sources);
-    const Prediction large = train("resnet50", board.gpu, "tensorflow", 256, 32, sources);
+    const Prediction small = train("resnet50", board.gpu, "tensorflow", 64, 32, hardware);
+    const Prediction large = train("resnet50", board.gpu, "tensorflow", 256, 32, hardware);
     const double small_w = small.power.avg.in_w(), large_w = large.power.avg.in_w();
     // The study trained with both batches and prints one figure: the mean over the same images at each.
     const double small_time = small.step_time_s.value / 64,
@@ -80,19 +80,19 @@ TEST_CASE("average power in training is near the study's, idle power equal") {
 }
 
 TEST_CASE("GPU utilisation of a Keras loop is near the study's on all boards but K40m") {
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   for (const Board& board : kBoards) {
     const auto of_batch = [&](std::int64_t batch) {
-      JobOptions options;
-      options.framework = "tensorflow";
+      PlacedJob options;
+      options.software.framework = "tensorflow";
       options.network = "resnet50";
       options.gpu = board.gpu;
       options.batch = batch;
       options.image_size = 32;
       options.data = "imagenet32";
       options.pipeline = "keras_arrays";
-      const Job job = make_job(options, sources);
-      return predict(job, sources);
+      const ResolvedJob job = make_job(options, hardware);
+      return predict(job, hardware);
     };
     const Prediction small = of_batch(64), large = of_batch(256);
     const double small_time = small.step_time_s.value / 64,
@@ -111,7 +111,7 @@ TEST_CASE("GPU utilisation of a Keras loop is near the study's on all boards but
 }
 
 TEST_CASE("average power of ResNet-50 at 224 is within 15 % of Zeus's at the highest limit") {
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   struct Row {
     const char* gpu;
     std::int64_t batch;
@@ -119,7 +119,7 @@ TEST_CASE("average power of ResNet-50 at 224 is within 15 % of Zeus's at the hig
   };
   for (const Row& row : {Row{"v100_pcie_16gb", 128, 222}, Row{"p100_pcie_16gb", 128, 165},
                          Row{"quadro_rtx6000", 16, 237}, Row{"a40", 128, 244}}) {
-    const Prediction p = train("resnet50", row.gpu, "pytorch", row.batch, 224, sources);
+    const Prediction p = train("resnet50", row.gpu, "pytorch", row.batch, 224, hardware);
     MESSAGE(std::string(row.gpu) << ": measured " << row.power_w << " W, predicted "
                                  << p.power.avg.in_w());
     CHECK(p.power.avg.in_w() == doctest::Approx(row.power_w).epsilon(0.15));
@@ -129,9 +129,9 @@ TEST_CASE("average power of ResNet-50 at 224 is within 15 % of Zeus's at the hig
 TEST_CASE("average power of published runs is within 15 % on the mean") {
   const auto path = test::find_data("published/components.csv");
   if (!path) return;
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   CsvReader reader(*path);
-  const auto table = component_tables().front().make(reader, sources);
+  const auto table = component_tables().front().make(reader, hardware);
   const RowFields row(reader);
   double sum = 0;
   int rows = 0;

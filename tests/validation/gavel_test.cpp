@@ -24,9 +24,9 @@ struct Row {
 template <class Key>
 std::map<std::string, std::vector<Row>> rows_of(const std::string& file, std::size_t kind,
                                                 Key&& key) {
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   CsvReader reader(file);
-  const auto predictor = gavel_tables().at(kind).make(reader, sources);
+  const auto predictor = gavel_tables().at(kind).make(reader, hardware);
   std::map<std::string, std::vector<Row>> rows;
   while (reader.next()) {
     const RowAnswer answer = predictor->predict(reader);

@@ -3,23 +3,23 @@
 #include <cstdio>
 #include <string>
 
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 namespace {
 
 /// Training throughput with ImageNet on a P100 and `threads` CPU threads.
-double throughput(const Sources& sources, const char* network, std::int64_t batch, int threads,
+double throughput(const Hardware& hardware, const char* network, std::int64_t batch, int threads,
                   const char* framework = "tensorflow") {
-  JobOptions options;
+  PlacedJob options;
   options.network = network;
   options.gpu = "p100";
   options.batch = batch;
-  options.framework = framework;
+  options.software.framework = framework;
   options.data = "imagenet";
   options.cpu_threads = threads;
-  const Job job = make_job(options, sources);
-  return predict(job, sources).throughput_samples_per_s.value;
+  const ResolvedJob job = make_job(options, hardware);
+  return predict(job, hardware).throughput_samples_per_s.value;
 }
 
 TEST_SUITE_BEGIN("validation/input_study");
@@ -27,11 +27,11 @@ TEST_SUITE_BEGIN("validation/input_study");
 /// IBM Research, impact of system resources on DNN performance, about 2018: ratios of throughput on a
 /// host whose CPUs are not named. Nothing was fitted to them. Bound: 0.10, ten points.
 TEST_CASE("CPU threads and batch size change throughput as in the IBM study") {
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   const auto gain = [&](const char* network, std::int64_t batch, int threads,
                         std::int64_t base_batch, int base_threads) {
-    return throughput(sources, network, batch, threads) /
-           throughput(sources, network, base_batch, base_threads);
+    return throughput(hardware, network, batch, threads) /
+           throughput(hardware, network, base_batch, base_threads);
   };
   struct Row {
     const char* what;
@@ -53,9 +53,9 @@ TEST_CASE("CPU threads and batch size change throughput as in the IBM study") {
 }
 
 TEST_CASE("Caffe's VGG-16 on one GPU gains nothing beyond four CPU threads") {
-  const Sources sources = load_sources({});
-  const double at_four = throughput(sources, "vgg16", 64, 4, "caffe");
-  CHECK(throughput(sources, "vgg16", 64, 30, "caffe") == doctest::Approx(at_four).epsilon(0.02));
+  const Hardware hardware = load_hardware({});
+  const double at_four = throughput(hardware, "vgg16", 64, 4, "caffe");
+  CHECK(throughput(hardware, "vgg16", 64, 30, "caffe") == doctest::Approx(at_four).epsilon(0.02));
 }
 
 TEST_SUITE_END();

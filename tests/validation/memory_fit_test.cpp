@@ -7,18 +7,18 @@
 #include "calibrate/table/csv_reader.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
+#include "sim/job/largest_batch.hpp"
 #include "tests/support/data.hpp"
-#include "tools/largest_batch.hpp"
 
 namespace tracecast::test {
 namespace {
 
-JobOptions training(const char* network, const char* gpu, const char* framework,
-                    std::int64_t batch) {
-  JobOptions options;
+PlacedJob training(const char* network, const char* gpu, const char* framework,
+                   std::int64_t batch) {
+  PlacedJob options;
   options.network = network;
   options.gpu = gpu;
-  options.framework = framework;
+  options.software.framework = framework;
   options.batch = batch;
   return options;
 }
@@ -27,9 +27,9 @@ TEST_SUITE_BEGIN("validation/memory_fit");
 
 TEST_CASE("the largest batch is right within a power of two where a larger one is known to fail") {
   // Gavel (OSDI 2022 artifact, jobs/README.md): ResNet-50 on a K80 ran at batch 64 and not at 128.
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   const std::int64_t largest =
-      find_largest_batch(make_job(training("resnet50", "k80", "pytorch", 64), sources), sources);
+      find_largest_batch(make_job(training("resnet50", "k80", "pytorch", 64), hardware), hardware);
   MESSAGE("ResNet-50 on a K80, PyTorch: largest batch " << largest
                                                         << "; measured: 64 runs, 128 does not");
   CHECK(largest >= 64);
@@ -40,7 +40,7 @@ TEST_CASE("batches chosen to fill a device fit, and twice as many do not") {
   // Lambda's benchmark takes for each board about the largest batch that ran (e2e.csv, ResNet-50).
   const auto table = find_data("published/e2e.csv");
   if (!table) return;
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   CsvReader reader(*table);
   const auto at = [&](const char* name) {
     return std::string(reader.field(*reader.find_column(name)));
@@ -53,11 +53,11 @@ TEST_CASE("batches chosen to fill a device fit, and twice as many do not") {
     }
     const std::string key = at("gpu") + " " + at("precision") + " " + at("batch_per_gpu");
     if (!seen.insert(key).second) continue;
-    JobOptions options =
+    PlacedJob options =
         training("resnet50", at("gpu").c_str(), "pytorch", std::stoll(at("batch_per_gpu")));
     options.precision = at("precision") == "fp32" ? "fp32" : "amp";
     try {
-      const std::int64_t largest = find_largest_batch(make_job(options, sources), sources);
+      const std::int64_t largest = find_largest_batch(make_job(options, hardware), hardware);
       MESSAGE(key << ": largest batch " << largest);
       CHECK(largest >= options.batch);
       CHECK(largest <= 2 * options.batch);
@@ -73,7 +73,7 @@ TEST_CASE("what was measured on one GPU fits") {
   if (!table) return;
   // T4 at batch 200 in fp32: 16.2 GiB of activations by op, of 14.8; its speed, too, is beyond the board's fp32.
   const std::set<std::string> impossible = {"pollux-00003"};
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   CsvReader reader(*table);
   const auto at = [&](const char* name) {
     return std::string(reader.field(*reader.find_column(name)));
@@ -82,16 +82,17 @@ TEST_CASE("what was measured on one GPU fits") {
   int planned = 0;
   while (reader.next()) {
     if (at("gpus") != "1" || impossible.contains(at("id"))) continue;
-    JobOptions options = training(at("network").c_str(), at("gpu").c_str(), at("framework").c_str(),
-                                  std::stoll(at("batch_per_gpu")));
+    PlacedJob options = training(at("network").c_str(), at("gpu").c_str(), at("framework").c_str(),
+                                 std::stoll(at("batch_per_gpu")));
     options.phase = at("phase");
     options.precision = at("precision");
-    options.framework_version = at("framework_version");
-    const std::string key = options.network + options.gpu + options.framework + options.phase +
-                            options.precision + options.framework_version + at("batch_per_gpu");
+    options.software.version = at("framework_version");
+    const std::string key = options.network + options.gpu + options.software.framework +
+                            options.phase + options.precision + options.software.version +
+                            at("batch_per_gpu");
     if (!find_network(options.network) || !seen.insert(key).second) continue;
     try {
-      const MemoryPlan plan = plan_memory(make_job(options, sources), sources);
+      const MemoryPlan plan = plan_memory(make_job(options, hardware), hardware);
       ++planned;
       CAPTURE(at("id"));
       CHECK_MESSAGE(plan.fits, key);
@@ -136,10 +137,10 @@ TEST_CASE("ResNet-50 at batch 32 in PyTorch, class by class and op by op") {
   double peak = kept - 2 * image(2048, 7) - 2 * image(512, 7) - 2 * (2048 + 512) * 4;
   peak += image(2048, 7) + 2 * image(512, 7) + 32 * 1000 * 4;
 
-  const Sources sources = load_sources({});
-  JobOptions options = training("resnet50", "v100_dgxs_32gb", "pytorch", 32);
-  options.framework_version = "1.8";
-  const MemoryPlan plan = plan_memory(make_job(options, sources), sources);
+  const Hardware hardware = load_hardware({});
+  PlacedJob options = training("resnet50", "v100_dgxs_32gb", "pytorch", 32);
+  options.software.version = "1.8";
+  const MemoryPlan plan = plan_memory(make_job(options, hardware), hardware);
   const MemoryByClass& c = plan.by_class;
   MESSAGE("MiB by hand and planned: activations "
           << peak / 1048576 << " " << c.activations.in_mib() << ", weights "

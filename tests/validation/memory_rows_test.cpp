@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "calibrate/table/csv_reader.hpp"
+#include "sim/job/resolved_job.hpp"
 #include "tests/support/data.hpp"
-#include "tools/job.hpp"
 
 namespace tracecast::test {
 namespace {
@@ -129,7 +129,7 @@ struct Judged {
 };
 
 /// The row's job, or nothing where its network, batch or framework is not one we know.
-std::optional<JobOptions> job_of(const Row& row, const std::vector<Row>& e2e) {
+std::optional<PlacedJob> job_of(const Row& row, const std::vector<Row>& e2e) {
   static const std::regex kLog("while training ([A-Za-z0-9]+)_");
   std::string written = row["model"], batch = row["batch_per_gpu"];
   std::smatch m;
@@ -141,13 +141,13 @@ std::optional<JobOptions> job_of(const Row& row, const std::vector<Row>& e2e) {
   const auto known = std::find_if(std::begin(kNetworks), std::end(kNetworks),
                                   [&](const Written& w) { return written == w.text; });
   if (known == std::end(kNetworks) || batch.empty()) return std::nullopt;
-  JobOptions job;
+  PlacedJob job;
   job.network = known->network;
   if (known->image_size > 0) job.image_size = known->image_size;
   job.gpu = row["gpu"];
   job.batch = std::stoll(batch);
   job.phase = row["phase"];
-  job.framework = lower(row["framework"]);
+  job.software.framework = lower(row["framework"]);
   job.precision = row["precision"] == "fp32" ? "fp32" : "amp";
   return job;
 }
@@ -161,7 +161,7 @@ TEST_CASE("measured device memory is predicted within 12 % on average") {
   const auto components_path = find_data("published/components.csv");
   if (!e2e_path || !components_path) return;
   const std::vector<Row> e2e = read_rows(*e2e_path);
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   std::vector<Judged> judged;
   int stated_rows = 0, no_reading = 0, not_ours = 0;
   for (const auto& rows : {e2e, read_rows(*components_path)}) {
@@ -173,16 +173,16 @@ TEST_CASE("measured device memory is predicted within 12 % on average") {
         ++no_reading;
         continue;
       }
-      const std::optional<JobOptions> options = job_of(row, e2e);
+      const std::optional<PlacedJob> options = job_of(row, e2e);
       if (!options) {
         ++not_ours;
         continue;
       }
-      Job job = make_job(*options, sources);
+      ResolvedJob job = make_job(*options, hardware);
       if (row["source"].starts_with("lambdal") && sets_benchmark(options->network)) {
         job.framework.autotunes_convolutions = true;
       }
-      const MemoryPlan plan = plan_memory(job, sources);
+      const MemoryPlan plan = plan_memory(job, hardware);
       const Bytes predicted = stated->meter == Meter::Device ? plan.device_used : plan.peak_live;
       judged.push_back({row["id"], stated->mib, predicted.in_mib()});
     }
@@ -235,14 +235,14 @@ TEST_CASE("the peak of a profiled training step is the plan's within 1 %") {
     now += bytes;
     peak = std::max(peak, now);
   }
-  const Sources sources = load_sources({});
-  JobOptions options;
+  const Hardware hardware = load_hardware({});
+  PlacedJob options;
   options.network = "resnet50";
   options.gpu = "v100_dgxs_32gb";
   options.batch = 32;
-  options.framework = "pytorch";
-  options.framework_version = "1.8";
-  const MemoryPlan plan = plan_memory(make_job(options, sources), sources);
+  options.software.framework = "pytorch";
+  options.software.version = "1.8";
+  const MemoryPlan plan = plan_memory(make_job(options, hardware), hardware);
   // The trace counts from a state in which weights, their gradients, momentum and one input are there: 3 times
   // 25,557,032 floats, the buffers of 53 batch norms (26,560 channels, 2 each), and 32 images.
   const double there = 4 * (3 * 25'557'032.0 + 2 * 26'560.0 + 32 * 3 * 224.0 * 224);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 namespace {
@@ -15,19 +15,19 @@ struct Outcome {
 
 /// One cell of the University of Wisconsin study "comparing ML hardware": 32x32 images, TensorFlow.
 /// 10,000 images at once run as one batch; every configuration here fits in memory that way.
-Outcome run(const Sources& sources, const std::string& network, const std::string& gpu,
+Outcome run(const Hardware& hardware, const std::string& network, const std::string& gpu,
             const std::string& phase, std::int64_t batch) {
-  JobOptions options;
-  options.framework = "tensorflow";
+  PlacedJob options;
+  options.software.framework = "tensorflow";
   options.network = network;
   options.gpu = gpu;
   options.phase = phase;
   options.batch = batch;
   options.image_size = 32;
-  const Job job = make_job(options, sources);
+  const ResolvedJob job = make_job(options, hardware);
   const Prediction prediction = predict({.graph = job.step,
                                          .gpu = job.gpu,
-                                         .cost = sources.cost,
+                                         .cost = hardware.cost(),
                                          .framework = job.framework,
                                          .precision = job.precision});
   CHECK(prediction.memory.fits);
@@ -45,7 +45,7 @@ TEST_CASE("newer GPUs are faster for every network, phase and batch of the study
     const char* phase;
     std::int64_t batch;
   };
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   for (const std::string& network : kNetworks) {
     for (const Setting& setting :
          {Setting{"train", 64}, {"train", 256}, {"infer", 1}, {"infer", 10'000}}) {
@@ -55,7 +55,7 @@ TEST_CASE("newer GPUs are faster for every network, phase and batch of the study
       double before = 0;
       for (const std::string& gpu : kGpus) {
         CAPTURE(gpu);
-        const double now = run(sources, network, gpu, setting.phase, setting.batch).samples_per_s;
+        const double now = run(hardware, network, gpu, setting.phase, setting.batch).samples_per_s;
         CHECK(now >= 0.98 * before);  // ties within 2 % where launches decide
         before = now;
       }
@@ -64,44 +64,44 @@ TEST_CASE("newer GPUs are faster for every network, phase and batch of the study
 }
 
 TEST_CASE("larger batches train faster") {
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   for (const std::string& network : kNetworks) {
     for (const std::string& gpu : kGpus) {
       CAPTURE(network);
       CAPTURE(gpu);
-      CHECK(run(sources, network, gpu, "train", 256).samples_per_s >
-            run(sources, network, gpu, "train", 64).samples_per_s);
+      CHECK(run(hardware, network, gpu, "train", 256).samples_per_s >
+            run(hardware, network, gpu, "train", 64).samples_per_s);
     }
   }
 }
 
 TEST_CASE("at batch 1 launches make ResNet-50 slower than VGG, at batch 10,000 not") {
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   for (const std::string& gpu : kGpus) {
     for (const char* vgg : {"vgg16", "vgg19"}) {
       CAPTURE(gpu);
       CAPTURE(vgg);
-      CHECK(run(sources, "resnet50", gpu, "infer", 1).samples_per_s <
-            run(sources, vgg, gpu, "infer", 1).samples_per_s);
-      CHECK(run(sources, "resnet50", gpu, "infer", 10'000).samples_per_s >
-            run(sources, vgg, gpu, "infer", 10'000).samples_per_s);
+      CHECK(run(hardware, "resnet50", gpu, "infer", 1).samples_per_s <
+            run(hardware, vgg, gpu, "infer", 1).samples_per_s);
+      CHECK(run(hardware, "resnet50", gpu, "infer", 10'000).samples_per_s >
+            run(hardware, vgg, gpu, "infer", 10'000).samples_per_s);
     }
   }
 }
 
 TEST_CASE("ResNet-152 is the slowest at inference, utilisation grows with the batch") {
-  const Sources sources = load_sources({});
+  const Hardware hardware = load_hardware({});
   for (const std::string& gpu : kGpus) {
     for (const std::string& network : kNetworks) {
       CAPTURE(gpu);
       CAPTURE(network);
-      const Outcome one = run(sources, network, gpu, "infer", 1);
-      const Outcome many = run(sources, network, gpu, "infer", 10'000);
+      const Outcome one = run(hardware, network, gpu, "infer", 1);
+      const Outcome many = run(hardware, network, gpu, "infer", 10'000);
       CHECK(one.utilization < many.utilization);
       CHECK(many.samples_per_s > 5 * one.samples_per_s);
       if (network != "resnet152") {
-        CHECK(run(sources, "resnet152", gpu, "infer", 1).samples_per_s < one.samples_per_s);
-        CHECK(run(sources, "resnet152", gpu, "infer", 10'000).samples_per_s < many.samples_per_s);
+        CHECK(run(hardware, "resnet152", gpu, "infer", 1).samples_per_s < one.samples_per_s);
+        CHECK(run(hardware, "resnet152", gpu, "infer", 10'000).samples_per_s < many.samples_per_s);
       }
     }
   }

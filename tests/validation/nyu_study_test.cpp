@@ -22,7 +22,7 @@ TEST_CASE("shares of four GPUs' time go with the batch as in the New York study"
       "vgg16_p40_winograd"};
   const Study& study = find_study("s_nyu");
   int judged = 0;
-  for (const StudyResult& result : run_study(study, load_sources({}))) {
+  for (const StudyResult& result : run_study(study, load_hardware({}))) {
     const StudyRow& row = *result.row;
     CAPTURE(row.id);
     CAPTURE(result.why);

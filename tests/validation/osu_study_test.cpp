@@ -15,7 +15,7 @@ TEST_SUITE_BEGIN("validation/osu_study");
 /// and within a factor of 1.5; of all rows, one is known to disagree.
 TEST_CASE("channels decide training with a parameter server as in the Ohio State study") {
   const Study& study = find_study("s_osu");
-  const auto results = run_study(study, load_sources({}));
+  const auto results = run_study(study, load_hardware({}));
   int disagreeing = 0, training_ratios = 0;
   for (const StudyResult& result : results) {
     const StudyRow& row = *result.row;

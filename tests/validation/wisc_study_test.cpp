@@ -13,7 +13,7 @@ TEST_SUITE_BEGIN("validation/wisc_study");
 /// after its rows had been seen: sim/cluster/notes/0007-colocation.md.
 TEST_CASE("four V100 in one box gain, wait and are shared as in the Wisconsin study") {
   const Study& study = find_study("s_wisc");
-  const auto results = run_study(study, load_sources({}));
+  const auto results = run_study(study, load_hardware({}));
   CHECK(results.size() == 7);
   for (const StudyResult& result : results) {
     CAPTURE(result.row->id);

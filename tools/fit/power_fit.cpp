@@ -20,7 +20,7 @@
 #include "sim/base/text.hpp"
 #include "sim/cluster/power.hpp"
 #include "sim/cost/sustained_clock.hpp"
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 #include "tools/published_row.hpp"
 
 namespace tracecast {
@@ -51,14 +51,14 @@ CostProfile at_voltage_one(CostProfile profile) {
   return profile;
 }
 
-ClockPoint run(JobOptions options, double clock_share, const Sources& sources) {
+ClockPoint run(PlacedJob options, double clock_share, const Hardware& hardware) {
   options.power_limit_w.reset();
-  Job job = make_job(options, sources);
+  ResolvedJob job = make_job(options, hardware);
   const Hertz free =
-      job.gpu.set_clock > Hertz(0) ? job.gpu.set_clock : cost::free_clock(job.gpu, sources.cost);
+      job.gpu.set_clock > Hertz(0) ? job.gpu.set_clock : cost::free_clock(job.gpu, hardware.cost());
   job.gpu.tdp = kNoLimit;
   job.gpu.set_clock = free * clock_share;
-  const Prediction p = predict(job, sources);
+  const Prediction p = predict(job, hardware);
   return {clock_share, p.step_time_s.value, p.power_causes};
 }
 
@@ -189,12 +189,12 @@ void print_left_out(const std::vector<Row>& rows, const Vector& all, const CostP
 }
 
 /// Reads a table; `take(row, job)` for every row whose job is known.
-void for_each_job(const std::string& path, const Sources& sources,
+void for_each_job(const std::string& path, const Hardware& hardware,
                   const std::function<void(const RowFields&, const PublishedJob&)>& take) {
   CsvReader reader(path);
   while (reader.next()) {
     const RowFields row(reader);
-    const PublishedJob job = read_published_job(row, sources.gpus);
+    const PublishedJob job = read_published_job(row, hardware.gpus());
     if (job.unknown.empty() && job.options.batch > 0 &&
         (job.options.power_limit_w || job.options.clock_mhz)) {
       take(row, job);
@@ -203,50 +203,51 @@ void for_each_job(const std::string& path, const Sources& sources,
 }
 
 using Key = std::tuple<std::string, std::string, std::int64_t>;
-Key key_of(const JobOptions& o) { return {o.gpu, o.network, o.batch}; }
+Key key_of(const PlacedJob& o) { return {o.gpu, o.network, o.batch}; }
 
 class Fit {
  public:
-  Fit(const std::string& components, const std::string& epochs) : sources_(load_sources({})) {
-    sources_.cost = at_voltage_one(sources_.cost);
+  Fit(const std::string& components, const std::string& epochs) : hardware_(Hardware::embedded()) {
+    hardware_ = hardware_.with_profile(at_voltage_one(hardware_.cost()));
     read_power(components);
     read_times(epochs);
   }
 
   void run_all() {
     const auto highest = select(rows_, [](const Row& r) { return r.at_highest_limit; });
-    const Vector values = fit(highest, sources_.cost);
+    const Vector values = fit(highest, hardware_.cost());
     fmt::print("# {} rows, {} fitted (highest limit of each configuration, clock tables)\n",
                rows_.size(), highest.size());
-    print_left_out(rows_, values, sources_.cost, "GPU", [](const Row& r) { return r.job->gpu.id; });
-    print_left_out(rows_, values, sources_.cost, "network",
+    print_left_out(rows_, values, hardware_.cost(), "GPU",
+                   [](const Row& r) { return r.job->gpu.id; });
+    print_left_out(rows_, values, hardware_.cost(), "network",
                    [](const Row& r) { return r.job->network; });
     for (std::size_t i = 0; i < kNames.size(); ++i) {
       fmt::print(
           "parameter {{ name: \"{}\" value: {:.3g} log_sd: 0.25 data_set: \"board_power\" }}\n",
           kNames[i], values[i]);
     }
-    fit_voltage(with(sources_.cost, values));
+    fit_voltage(with(hardware_.cost(), values));
   }
 
  private:
-  const Configuration& configuration(const JobOptions& options) {
+  const Configuration& configuration(const PlacedJob& options) {
     const auto known = configurations_.find(key_of(options));
     if (known != configurations_.end()) return known->second;
     Configuration c;
-    c.gpu = sources_.gpus.find(options.gpu);
+    c.gpu = hardware_.gpus().find(options.gpu);
     c.network = options.network;
-    JobOptions free = options;
+    PlacedJob free = options;
     free.clock_mhz.reset(), free.memory_clock_mhz.reset();
     for (const double share : {1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1}) {
-      c.clocks.push_back(tracecast::run(free, share, sources_));
+      c.clocks.push_back(tracecast::run(free, share, hardware_));
     }
     return configurations_.emplace(key_of(options), std::move(c)).first->second;
   }
 
   void read_power(const std::string& path) {
     std::map<Key, double> highest;
-    for_each_job(path, sources_, [&](const RowFields& row, const PublishedJob& job) {
+    for_each_job(path, hardware_, [&](const RowFields& row, const PublishedJob& job) {
       if (!is_board_power(row.text("metric"), row.text("unit"))) return;
       try {
         Row r;
@@ -255,7 +256,7 @@ class Fit {
         r.limit_w = job.options.power_limit_w.value_or(r.job->gpu.tdp.in_w());
         if (job.options.clock_mhz) {
           // The board's highest voltage belongs to its own clock; a clock above it needs more.
-          r.at = tracecast::run(job.options, 1, sources_);
+          r.at = tracecast::run(job.options, 1, hardware_);
           r.memory_share = *job.options.memory_clock_mhz / r.job->gpu.memory_clock->in_mhz();
         } else {
           r.at = r.job->clocks.front();
@@ -275,7 +276,7 @@ class Fit {
 
   /// Time of an epoch by limit, per configuration.
   void read_times(const std::string& path) {
-    for_each_job(path, sources_, [&](const RowFields& row, const PublishedJob& job) {
+    for_each_job(path, hardware_, [&](const RowFields& row, const PublishedJob& job) {
       if (row.text("metric") != "time per epoch" || !job.options.power_limit_w) return;
       const auto seconds = parse_double(row.text("value"));
       if (seconds && configurations_.contains(key_of(job.options))) {
@@ -290,8 +291,9 @@ class Fit {
                   const CostProfile& profile) const {
     const auto power_at = [&](std::size_t i) {
       const double v = voltage_share(c.clocks[i].clock_share, profile);
-      const double node = std::pow(c.gpu.process_nm / 16.0,
-                                   profile.power.node_exponent - sources_.cost.power.node_exponent);
+      const double node =
+          std::pow(c.gpu.process_nm / 16.0,
+                   profile.power.node_exponent - hardware_.cost().power.node_exponent);
       PowerCauses causes = c.clocks[i].causes;
       for (double* part : {&causes.lanes, &causes.flops, &causes.tensor_flops}) {
         *part *= v * v * node;
@@ -358,7 +360,7 @@ class Fit {
         floor);
   }
 
-  Sources sources_;
+  Hardware hardware_;
   std::map<Key, Configuration> configurations_;
   std::vector<Row> rows_;
   std::vector<Key> keys_;

@@ -1,4 +1,4 @@
-#include "tools/input_options.hpp"
+#include "sim/job/input.hpp"
 
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ SampleShape sample_shape(const NetworkGraph& graph) {
 }
 
 /// "real": the data set that the network is usually trained on, or one of like samples.
-std::string_view usual_data_set(const JobOptions& options, const SampleShape& sample) {
+std::string_view usual_data_set(const PlacedJob& options, const SampleShape& sample) {
   const ZooEntry* entry = find_network(options.network);
   if (entry && !entry->data_set.empty()) return entry->data_set;
   constexpr std::int64_t kSmallImage = 64 * 64;
@@ -51,7 +51,7 @@ struct HostCpu {
 };
 
 /// "2xe5_2698_v4" or "e5_2698_v4".
-HostCpu find_host(const JobOptions& options, const Sources& sources, Job& job) {
+HostCpu find_host(const PlacedJob& options, const Hardware& hardware, ResolvedJob& job) {
   if (options.host_cpu.empty() && job.machine) {
     return {&*job.host, job.machine->sockets, false, job.machine->hardware_threads};
   }
@@ -59,14 +59,14 @@ HostCpu find_host(const JobOptions& options, const Sources& sources, Job& job) {
     const DefaultHost usual = default_host(job.gpu.release_year);
     job.assumptions.push_back(
         fmt::format("host assumed: {}x {}; --host-cpu names yours", usual.sockets, usual.cpu));
-    return {&sources.cpus.find(usual.cpu), usual.sockets, true};
+    return {&hardware.cpus().find(usual.cpu), usual.sockets, true};
   }
   const std::string& text = options.host_cpu;
   const std::size_t x = text.find('x');
   const auto sockets = parse_integer(std::string_view(text).substr(0, x));
-  if (x == std::string::npos || !sockets) return {&sources.cpus.find(text), 1, false};
+  if (x == std::string::npos || !sockets) return {&hardware.cpus().find(text), 1, false};
   if (*sockets < 1 || *sockets > 8) throw InputError("--host-cpu", text, "1 to 8 sockets");
-  return {&sources.cpus.find(text.substr(x + 1)), static_cast<int>(*sockets), false};
+  return {&hardware.cpus().find(text.substr(x + 1)), static_cast<int>(*sockets), false};
 }
 
 /// What a machine gives of its sockets, and of that what `--cpu-threads` leaves. A virtual machine's threads fill core
@@ -80,7 +80,7 @@ void limit_threads(const HostCpu& host, const std::optional<std::int64_t>& asked
   if (is_virtual) threads.cores = std::max(1, (threads.threads + per_core - 1) / per_core);
 }
 
-HostThreads threads_of(const HostCpu& host, const JobOptions& options, double second_thread_gain) {
+HostThreads threads_of(const HostCpu& host, const PlacedJob& options, double second_thread_gain) {
   HostThreads threads{.cores = host.spec->cores * host.sockets,
                       .threads = host.spec->threads * host.sockets,
                       .core_speed = host.spec->all_core_clock * host.spec->single_thread_ipc,
@@ -96,7 +96,7 @@ HostThreads threads_of(const HostCpu& host, const JobOptions& options, double se
   return threads;
 }
 
-void refuse_loader_flags(const JobOptions& options) {
+void refuse_loader_flags(const PlacedJob& options) {
   const auto refuse = [&](const char* flag, const std::string& value) {
     throw InputError(flag, value + " with --data " + options.data,
                      "a data set that is loaded, such as --data imagenet");
@@ -111,7 +111,8 @@ void refuse_loader_flags(const JobOptions& options) {
 
 }  // namespace
 
-std::optional<InputJob> make_input(const JobOptions& options, const Sources& sources, Job& job) {
+std::optional<InputJob> make_input(const PlacedJob& options, const Hardware& hardware,
+                                   ResolvedJob& job) {
   if (options.data == "synthetic" || options.data == "memory") {
     refuse_loader_flags(options);
     return std::nullopt;
@@ -130,21 +131,20 @@ std::optional<InputJob> make_input(const JobOptions& options, const Sources& sou
   }
   const InputPipelineProfile& pipeline =
       options.pipeline.empty()
-          ? input_pipeline_of(to_lower(options.framework), options.framework_version)
+          ? input_pipeline_of(to_lower(options.software.framework), options.software.version)
           : find_input_pipeline(options.pipeline);
   if (options.workers && (*options.workers < 0 || *options.workers > kMostThreads)) {
     throw InputError("--workers", std::to_string(*options.workers),
                      fmt::format("0 (the dispatch thread loads) to {}", kMostThreads));
   }
-  const HostCpu host = find_host(options, sources, job);
+  const HostCpu host = find_host(options, hardware, job);
   InputJob input{.data = data,
                  .pipeline = pipeline,
                  .host = threads_of(host, options, pipeline.second_thread_gain)};
   input.host_is_assumed = host.is_assumed;
   if (options.workers) input.workers = static_cast<int>(*options.workers);
   if (!options.disk.empty()) {
-    const DiskCatalog disks = DiskCatalog::embedded();
-    const DiskSpec& disk = disks.find(options.disk);
+    const DiskSpec& disk = hardware.disks().find(options.disk);
     input.disk =
         DiskSpeed{.read = disk.sequential_read, .reads_per_s = disk.random_read_rate.in_si()};
   }
@@ -155,15 +155,15 @@ std::optional<InputJob> make_input(const JobOptions& options, const Sources& sou
   return input;
 }
 
-std::optional<HostThreads> named_host_threads(const JobOptions& options, const Sources& sources,
-                                              const Job& job) {
+std::optional<HostThreads> named_host_threads(const PlacedJob& options, const Hardware& hardware,
+                                              const ResolvedJob& job) {
   if (options.host_cpu.empty() && !job.machine) return std::nullopt;
-  Job unused;  // takes the note about an assumed host, and there is none
+  ResolvedJob unused;  // takes the note about an assumed host, and there is none
   unused.machine = job.machine;
   unused.host = job.host;
   const InputPipelineProfile& pipeline =
-      input_pipeline_of(to_lower(options.framework), options.framework_version);
-  return threads_of(find_host(options, sources, unused), options, pipeline.second_thread_gain);
+      input_pipeline_of(to_lower(options.software.framework), options.software.version);
+  return threads_of(find_host(options, hardware, unused), options, pipeline.second_thread_gain);
 }
 
 std::string find_cpu_in(std::string_view text, const CpuCatalog& cpus) {

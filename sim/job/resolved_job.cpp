@@ -1,4 +1,4 @@
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <functional>
 #include <utility>
 
-#include "calibrate/table/framework_era.hpp"
+#include "hwspecs/framework_era.hpp"
 #include "hwspecs/job_spread.hpp"
 #include "models/graph_text.hpp"
 #include "models/lowering/precision.hpp"
@@ -22,13 +22,9 @@
 #include "sim/base/text.hpp"
 #include "sim/cluster/accumulation.hpp"
 #include "sim/cluster/captured_step.hpp"
-#include "sim/cost/sustained_clock.hpp"
-#include "tools/hardware_factor.hpp"
-#include "tools/input_options.hpp"
-#include "tools/output.hpp"
-#include "tools/placement.hpp"
-#include "tools/sha256.hpp"
-#include "tools/spec_folder.hpp"
+#include "sim/job/input.hpp"
+#include "sim/job/placement.hpp"
+#include "sim/job/sha256.hpp"
 
 namespace tracecast {
 namespace {
@@ -43,87 +39,8 @@ constexpr std::array<std::pair<const char*, PrecisionMode>, 7> kPrecisions{{
     {"int8", PrecisionMode::Int8},
 }};
 
-struct Setting {
-  std::string path, value;
-};
-Setting split_setting(const std::string& text) {
-  const std::size_t at = text.find('=');
-  if (at == std::string::npos || at == 0) {
-    throw InputError("--set", "\"" + text + "\"", "PATH=VALUE such as cost.memory.l2_share=0.5");
-  }
-  return {text.substr(0, at), text.substr(at + 1)};
-}
-
-double number_of(const Setting& setting) {
-  const auto value = parse_double(setting.value);
-  if (!value) throw InputError("--set " + setting.path, "\"" + setting.value + "\"", "a number");
-  return *value;
-}
-
-/// The host costs that a person can measure and set; all in microseconds. And, 0 or 1, whether the host waits for the
-/// GPU before each step, as a loop does that copies from pageable memory, and whether fp32 code may run as TF32.
-void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
-  const std::array<std::pair<const char*, Seconds*>, 6> fields{{
-      {"dispatch_us", &framework.dispatch_per_op},
-      {"backward_dispatch_us", &framework.dispatch_per_backward_op},
-      {"optimizer_dispatch_us", &framework.dispatch_per_optimizer_op},
-      {"library_call_us", &framework.dispatch_per_library_call},
-      {"launch_us", &framework.launch_per_kernel},
-      {"step_overhead_us", &framework.step_overhead},
-  }};
-  std::vector<std::string> names;
-  for (const auto& [name, field] : fields) {
-    if (setting.path == name) {
-      const double us = number_of(setting);
-      if (!(us >= 0 && us <= 1e6)) {
-        throw InputError("--set framework." + setting.path, setting.value, "0 to 1000000 us");
-      }
-      *field = Seconds(us * 1e-6);
-      return;
-    }
-    names.emplace_back(name);
-  }
-  const std::array<std::pair<const char*, bool*>, 2> flags{
-      {{"synchronizes_each_step", &framework.synchronizes_each_step},
-       {"tf32", &framework.allows_tf32}}};
-  for (const auto& [name, field] : flags) {
-    names.emplace_back(name);
-    if (setting.path != name) continue;
-    const double flag = number_of(setting);
-    if (flag != 0 && flag != 1) throw InputError("--set " + setting.path, setting.value, "0 or 1");
-    *field = flag == 1;
-    return;
-  }
-  throw InputError("--set framework", "\"" + setting.path + "\"",
-                   describe_choices(setting.path, names));
-}
-
-void set_sharing_value(GpuSharing& sharing, const Setting& setting) {
-  const double us = number_of(setting);
-  const bool is_slice = setting.path == "time_slice_us", is_hold = setting.path == "idle_hold_us";
-  if (!is_slice && !is_hold && setting.path != "context_switch_us") {
-    const std::vector<std::string> names{"time_slice_us", "context_switch_us", "idle_hold_us"};
-    throw InputError("--set sharing", "\"" + setting.path + "\"",
-                     describe_choices(setting.path, names));
-  }
-  if (!(us >= (is_slice ? 1 : 0) && us <= 1e5)) {
-    throw InputError("--set sharing." + setting.path, setting.value,
-                     is_slice ? "1 to 100000 us" : "0 to 100000 us");
-  }
-  (is_slice  ? sharing.time_slice
-   : is_hold ? sharing.idle_hold
-             : sharing.context_switch) = Seconds(us * 1e-6);
-}
-
-FrameworkProfile with_settings(FrameworkProfile framework, const Sources& sources) {
-  for (const std::string& text : sources.framework_sets) {
-    set_framework_value(framework, split_setting(text));
-  }
-  return framework;
-}
-
 /// Replaces a mode that this GPU lacks, and hands integers to the engine that has kernels for them.
-void settle_precision(Job& job, const Sources& sources) {
+void settle_precision(ResolvedJob& job, const Hardware& hardware) {
   const bool trains = job.phase == Phase::Train || job.phase == Phase::ForwardBackward;
   const PrecisionChoice choice = choose_precision(job.precision, trains, job.gpu);
   job.precision = choice.mode;
@@ -132,7 +49,7 @@ void settle_precision(Job& job, const Sources& sources) {
   if (job.precision == PrecisionMode::Int8 && !job.cpu &&
       job.framework.int8_engine != job.framework.id) {
     const std::string name = job.framework.name;
-    job.framework = take_framework(job.framework.int8_engine, sources);
+    job.framework = hardware.framework(job.framework.int8_engine);
     job.assumptions.push_back(name + " has no 8-bit kernels on GPUs: its network runs in " +
                               job.framework.name);
   }
@@ -147,7 +64,7 @@ bool has_recurrent_layers(const NetworkGraph& graph) {
   return std::any_of(graph.ops().begin(), graph.ops().end(), is_recurrent);
 }
 
-NetworkGraph build_forward(const JobOptions& o, Phase phase, Job& job) {
+NetworkGraph build_forward(const PlacedJob& o, Phase phase, ResolvedJob& job) {
   const bool training = phase != Phase::Infer;
   if (!is_network_path(o.network)) {
     NetworkGraph graph = build_network(o.network, {.batch = o.batch,
@@ -169,9 +86,16 @@ NetworkGraph build_forward(const JobOptions& o, Phase phase, Job& job) {
   return std::move(network.graph);
 }
 
+/// Words that were left out.
+void fill_in_usual(Job& job) {
+  if (job.precision.empty()) job.precision = "fp32";
+  if (job.optimizer.empty()) job.optimizer = "momentum";
+  if (job.software.framework.empty()) job.software.framework = "pytorch";  // what most run today
+}
+
 /// Network, framework, optimizer and data of a training program; flags that it leaves open stay.
-void take_program(Job& job) {
-  JobOptions& o = job.options;
+void take_program(ResolvedJob& job) {
+  PlacedJob& o = job.options;
   const std::string id = o.network.substr(kJobPrefix.size());
   job.program = find_job_spec(id);
   const JobSpec& spec = *job.program;
@@ -181,8 +105,8 @@ void take_program(Job& job) {
                      std::to_string(*spec.batch) + ", the only one its loop knows");
   }
   o.network = spec.network;
-  o.framework = spec.framework;
-  if (o.framework_version.empty()) o.framework_version = spec.framework_version;
+  o.software.framework = spec.framework;
+  if (o.software.version.empty()) o.software.version = spec.framework_version;
   if (!spec.optimizer.empty()) o.optimizer = spec.optimizer;
   if (!spec.data.empty()) o.data = spec.data;
   if (o.pipeline.empty()) o.pipeline = spec.pipeline;
@@ -192,21 +116,21 @@ void take_program(Job& job) {
 }
 
 /// The waits and the host's work of the program's loop.
-void enter_loop(Job& job, const Sources& sources) {
+void enter_loop(ResolvedJob& job, const Hardware& hardware) {
   const JobSpec& spec = *job.program;
-  if (spec.autotunes_convolutions && !job.options.cudnn_benchmark) {
+  if (spec.autotunes_convolutions && !job.options.software.cudnn_benchmark) {
     job.framework.autotunes_convolutions = *spec.autotunes_convolutions;
   }
   if (spread_of(spec).decays_weights && job.framework.weight_decay == WeightDecay::None) {
     job.framework.weight_decay = WeightDecay::OnGradient;
   }
-  const CpuSpec& cpu = job.host ? *job.host : sources.cpus.find(job.framework.reference_cpu);
+  const CpuSpec& cpu = job.host ? *job.host : hardware.cpus().find(job.framework.reference_cpu);
   job.loop_core_speed = cpu.single_thread_speed();
   job.framework = in_loop(std::move(job.framework), spec.loop, loop_context(job));
   job.inputs.push_back({"job", spec.id, hash_of(spec.values)});
 }
 
-void check_training_options(const JobOptions& o, Phase phase) {
+void check_training_options(const PlacedJob& o, Phase phase) {
   const bool has_backward = phase == Phase::Train || phase == Phase::ForwardBackward;
   if (!find_recompute(o.recompute)) {
     const std::vector<std::string> names{"none", "selective", "full"};
@@ -227,8 +151,8 @@ void check_training_options(const JobOptions& o, Phase phase) {
 }
 
 /// The step, and the micro-batch that comes before it several times.
-void add_steps(Job& job) {
-  const JobOptions& o = job.options;
+void add_steps(ResolvedJob& job) {
+  const PlacedJob& o = job.options;
   const bool unrolls =
       job.framework.recurrence == Recurrence::Unrolled && has_recurrent_layers(job.forward);
   const NetworkGraph forward = unrolls ? unroll_recurrent(job.forward) : job.forward;
@@ -249,16 +173,16 @@ void add_steps(Job& job) {
 }
 
 /// What hands a program's own arrays to the GPU: the framework's loader, not one of files (DALI).
-const InputPipelineProfile& loader_of_arrays(const JobOptions& options) {
-  return options.pipeline.empty() ? input_pipeline_of(to_lower(options.framework), {})
+const InputPipelineProfile& loader_of_arrays(const PlacedJob& options) {
+  return options.pipeline.empty() ? input_pipeline_of(to_lower(options.software.framework), {})
                                   : find_input_pipeline(options.pipeline);
 }
 
-PredictRequest request_of(const Job& job, const Sources& sources) {
+PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
   return {
       .graph = job.step,
       .gpu = job.gpu,
-      .cost = sources.cost,
+      .cost = hardware.cost(),
       .framework = job.framework,
       .precision = job.precision,
       .keeps_gradients = job.micro_batch.has_value(),
@@ -272,13 +196,7 @@ PredictRequest request_of(const Job& job, const Sources& sources) {
 
 }  // namespace
 
-std::string hash_of(const std::vector<SpecValue>& values) {
-  std::string text;
-  for (const SpecValue& v : values) text += v.field + '=' + v.value + '@' + v.source + '\n';
-  return sha256(text);
-}
-
-void set_board(const JobOptions& o, GpuSpec& gpu) {
+GpuSpec with_settings(GpuSpec gpu, const BoardSettings& o) {
   if (o.power_limit_w) {
     // Guess where the spec says nothing: 40 % of the power limit, and a fifth more on boards sold to gamers.
     const double low = gpu.min_power_limit.value_or(gpu.tdp * 0.4).in_w();
@@ -305,15 +223,16 @@ void set_board(const JobOptions& o, GpuSpec& gpu) {
     const Hertz clock = hold("--memory-clock", *o.memory_clock_mhz, *gpu.memory_clock);
     gpu.dram_bandwidth = gpu.dram_bandwidth * (clock / *gpu.memory_clock);
   }
+  return gpu;
 }
 
-Prediction predict(const Job& job, const Sources& sources) {
-  const PredictRequest request = request_of(job, sources);
+Prediction predict(const ResolvedJob& job, const Hardware& hardware) {
+  const PredictRequest request = request_of(job, hardware);
   if (!job.micro_batch) return predict(request);
   return predict_accumulated(request, *job.micro_batch, job.options.accumulate);
 }
 
-void warn_of_power_limit(const PowerRange& power, std::string_view gpu, Job& job) {
+void warn_of_power_limit(const PowerRange& power, std::string_view gpu, ResolvedJob& job) {
   if (power.holds_limit) return;
   std::string warning = fmt::format(
       "the power limit of {} W cannot be held: at its lowest clock, {:.0f} MHz, {} draws {} W, "
@@ -325,15 +244,15 @@ void warn_of_power_limit(const PowerRange& power, std::string_view gpu, Job& job
   if (!known) job.warnings.push_back(std::move(warning));
 }
 
-MemoryPlan plan_memory(const Job& job, const Sources& sources) {
-  return plan_memory(request_of(job, sources));
+MemoryPlan plan_memory(const ResolvedJob& job, const Hardware& hardware) {
+  return plan_memory(request_of(job, hardware));
 }
 
-bool fits_in_memory(const Job& job, const Sources& sources) {
-  return fits_in_memory(request_of(job, sources));
+bool fits_in_memory(const ResolvedJob& job, const Hardware& hardware) {
+  return fits_in_memory(request_of(job, hardware));
 }
 
-LoopContext loop_context(const Job& job) {
+LoopContext loop_context(const ResolvedJob& job) {
   return {.batch = job.options.batch,
           .weights = Bytes(4.0 * static_cast<double>(job.forward.parameter_count())),
           .core_speed = job.loop_core_speed};
@@ -343,7 +262,7 @@ bool is_network_path(std::string_view network) {
   return network.find('/') != std::string_view::npos || network.ends_with(".onnx");
 }
 
-std::optional<std::int64_t> epoch_samples(const Job& job) {
+std::optional<std::int64_t> epoch_samples(const ResolvedJob& job) {
   if (job.options.epoch_samples) return job.options.epoch_samples;
   if (job.input) return static_cast<std::int64_t>(job.input->data.samples);
   return std::nullopt;
@@ -356,72 +275,15 @@ std::optional<PrecisionMode> find_precision(std::string_view name) {
   return std::nullopt;
 }
 
-Sources load_sources(const SourceOptions& options) {
-  Sources sources{.gpus = load_catalog<GpuSpec>(options.hwspecs, ""),
-                  .cpus = load_catalog<CpuSpec>(options.hwspecs, "cpu"),
-                  .links = load_catalog<LinkSpec>(options.hwspecs, "link"),
-                  .machines = load_catalog<MachineSpec>(options.hwspecs, "machine"),
-                  .cost = {},
-                  .cost_record = {},
-                  .framework_sets = {},
-                  .sharing = default_gpu_sharing()};
-  if (options.profile.empty()) {
-    sources.cost = default_cost_profile();
-    std::string text;
-    for (const ProfileParameter& p : sources.cost.parameters) {
-      text += p.name + '=' + std::to_string(p.value) + '@' + p.data_set + '\n';
-    }
-    sources.cost_record = {"cost_profile", sources.cost.id, sha256(text)};
-  } else {
-    const std::string text = read_file(options.profile, 1 << 20);
-    sources.cost = parse_cost_profile(text, options.profile);
-    sources.cost_record = {
-        "cost_profile", std::filesystem::path(options.profile).filename().string(), sha256(text)};
-  }
-  for (const std::string& text : options.sets) {
-    const Setting setting = split_setting(text);
-    const std::size_t dot = setting.path.find('.');
-    const std::string box = setting.path.substr(0, dot);
-    const std::string rest = dot == std::string::npos ? "" : setting.path.substr(dot + 1);
-    if (box == "cost") {
-      set_parameter(sources.cost, rest, number_of(setting));
-    } else if (box == "framework") {
-      FrameworkProfile check;
-      set_framework_value(check, {rest, setting.value});
-      sources.framework_sets.push_back(rest + "=" + setting.value);
-    } else if (box == "sharing") {
-      set_sharing_value(sources.sharing, {rest, setting.value});
-    } else if (is_hardware_factor(setting.path)) {
-      apply_hardware_factor(sources, setting.path, setting.value);
-    } else {
-      throw InputError("--set", "\"" + setting.path + "\"",
-                       "a path that begins with cost., framework., sharing., gpu. or link.");
-    }
-  }
-  return sources;
-}
-
-FrameworkProfile take_framework(std::string_view id, const Sources& sources) {
-  return with_settings(find_framework(id), sources);
-}
-
-FrameworkProfile take_framework(const JobOptions& options, const Sources& sources) {
-  const VersionNumber v = parse_version(options.framework_version);
-  const bool is_known = !v.is_container && (v.major > 0 || v.minor > 0);
-  return with_settings(
-      find_framework(
-          options.framework, is_known ? std::optional(std::pair(v.major, v.minor)) : std::nullopt,
-          std::string_view(options.date).substr(0, options.date.find("..")), v.is_container),
-      sources);
-}
-
-Job make_job(const JobOptions& options, const Sources& sources) {
-  Job job;
+ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware) {
+  ResolvedJob job;
   job.options = options;
-  job.assumptions = sources.factors;
-  const JobOptions& o = job.options;
+  job.assumptions = hardware.factors();
+  fill_in_usual(job.options);
+  const PlacedJob& o = job.options;
   if (o.network.starts_with(kJobPrefix)) take_program(job);
-  if (o.date.empty()) job.options.date = month_of_container(o.framework_version).value_or("");
+  if (o.software.date.empty())
+    job.options.software.date = month_of_container(o.software.version).value_or("");
   if (o.batch < 1 || o.batch > kMostBatch) {
     throw InputError("--batch", std::to_string(o.batch), "1 to 1000000 samples");
   }
@@ -447,15 +309,15 @@ Job make_job(const JobOptions& options, const Sources& sources) {
                      describe_choices(o.precision, names));
   }
   job.precision = *precision;
-  job.framework = o.xla ? take_framework(find_compiled_framework(o.framework, "xla").id, sources)
-                        : take_framework(o, sources);
-  if (o.cuda_graphs) job.framework = with_captured_step(std::move(job.framework));
-  if (o.cudnn_benchmark) job.framework.autotunes_convolutions = *o.cudnn_benchmark;
-  place_job(job, sources);
-  if (o.cuda_graphs && job.cpu) {
+  job.framework = hardware.framework(o.software);
+  if (o.software.cuda_graphs) job.framework = with_captured_step(std::move(job.framework));
+  if (o.software.cudnn_benchmark)
+    job.framework.autotunes_convolutions = *o.software.cudnn_benchmark;
+  place_job(job, hardware);
+  if (o.software.cuda_graphs && job.cpu) {
     throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");
   }
-  if (!job.cpu) set_board(o, job.gpu);
+  if (!job.cpu) job.gpu = with_settings(std::move(job.gpu), o);
   const std::string& family = family_of(job.framework);
   if (job.framework.era && !job.framework.era->is_newest) {
     job.assumptions.push_back("framework profile " + job.framework.id + ": as before " + family +
@@ -466,36 +328,38 @@ Job make_job(const JobOptions& options, const Sources& sources) {
                               " in NVIDIA's container, run by NVIDIA's scripts");
   }
   if (job.precision == PrecisionMode::Fp32 && job.framework.allows_tf32 &&
-      fp32_runs_as_tf32(family, o.framework_version, o.date, job.gpu)) {
+      fp32_runs_as_tf32(family, o.software.version, o.software.date, job.gpu)) {
     job.precision = PrecisionMode::Tf32;
-    job.framework.tf32_products = !tf32_spares_products(family, o.framework_version, o.date);
+    job.framework.tf32_products =
+        !tf32_spares_products(family, o.software.version, o.software.date);
     job.assumptions.push_back(
         std::string("fp32 code runs ") +
         (job.framework.tf32_products ? "as TF32"
                                      : "its convolutions as TF32, its products as FP32,") +
         " on this GPU with this framework; --set framework.tf32=0: all in FP32");
   }
-  if (!o.date.empty() && !find_cudnn_version(o.framework_version)) {
-    const std::size_t range = o.date.find("..");
+  if (!o.software.date.empty() && !find_cudnn_version(o.software.version)) {
+    const std::size_t range = o.software.date.find("..");
     job.framework.cudnn_version =
         std::min(job.framework.cudnn_version,
-                 newest_cudnn(range == std::string::npos ? o.date : o.date.substr(range + 2)));
+                 newest_cudnn(range == std::string::npos ? o.software.date
+                                                         : o.software.date.substr(range + 2)));
   }
-  if (fuses_product_bias(family, o.framework_version, job.gpu)) {
+  if (fuses_product_bias(family, o.software.version, job.gpu)) {
     job.framework.fuses_product_bias = true;
   }
-  if (!o.framework_version.empty()) {
-    const std::optional<double> cudnn = find_cudnn_version(o.framework_version);
+  if (!o.software.version.empty()) {
+    const std::optional<double> cudnn = find_cudnn_version(o.software.version);
     if (cudnn) job.framework.cudnn_version = *cudnn;
-    job.assumptions.push_back("version " + o.framework_version + " decides " +
+    job.assumptions.push_back("version " + o.software.version + " decides " +
                               (cudnn ? "the convolution algorithms, " : "") +
                               "the framework's profile and the default of fp32 code");
   }
   job.forward = build_forward(o, job.phase, job);
-  settle_precision(job, sources);
-  if (job.program) enter_loop(job, sources);
+  settle_precision(job, hardware);
+  if (job.program) enter_loop(job, hardware);
   add_steps(job);
-  job.input = make_input(o, sources, job);
+  job.input = make_input(o, hardware, job);
   job.inputs.push_back({job.cpu ? "cpu" : "gpu", job.gpu.id, hash_of(job.gpu.values)});
   job.inputs.push_back({"framework", job.framework.id, hash_of(job.framework.values)});
   if (job.input) {
@@ -503,7 +367,7 @@ Job make_job(const JobOptions& options, const Sources& sources) {
     job.inputs.push_back(
         {"input_pipeline", job.input->pipeline.id, hash_of(job.input->pipeline.values)});
   }
-  job.inputs.push_back(sources.cost_record);
+  job.inputs.push_back(hardware.cost_record());
   return job;
 }
 

@@ -4,7 +4,7 @@
 
 #include "sim/cluster/driver_calls.hpp"
 #include "sim/cluster/replicas.hpp"
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 
@@ -18,12 +18,12 @@ struct ReplicatedJob {
 };
 
 /// Whether the strategy and the fabric are such that run_replicated() tells what each GPU does.
-[[nodiscard]] bool runs_replicated(const Job& job, const StrategyProfile& strategy,
+[[nodiscard]] bool runs_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
                                    const Fabric& fabric);
 
 /// `job`: with the batch of one GPU. The loader feeds the process as its machine's CPUs allow.
-[[nodiscard]] ReplicatedJob run_replicated(const Job& job, const StrategyProfile& strategy,
-                                           const Fabric& fabric, const Sources& sources);
+[[nodiscard]] ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
+                                           const Fabric& fabric, const Hardware& hardware);
 
 /// "convolution, winograd_fused", "max pool, backward", "broadcast".
 [[nodiscard]] std::string device_work_name(const DeviceTime& time);

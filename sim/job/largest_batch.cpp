@@ -1,4 +1,4 @@
-#include "tools/largest_batch.hpp"
+#include "sim/job/largest_batch.hpp"
 
 #include <algorithm>
 
@@ -23,30 +23,30 @@ std::int64_t find_largest(std::int64_t start, std::int64_t most,
   return good;
 }
 
-std::int64_t find_largest_batch(const Job& job, const Sources& sources) {
+std::int64_t find_largest_batch(const ResolvedJob& job, const Hardware& hardware) {
   return find_largest(job.options.batch, kMostBatch, [&](std::int64_t batch) {
-    JobOptions options = job.options;
+    PlacedJob options = job.options;
     options.batch = batch;
     try {
-      return fits_in_memory(make_job(options, sources), sources);
+      return fits_in_memory(make_job(options, hardware), hardware);
     } catch (const InputError&) {
       return false;  // more elements than a tensor may have
     }
   });
 }
 
-MemoryAdvice advise_on_batch(const Job& job, const Sources& sources) {
-  return {.largest_batch = find_largest_batch(job, sources), .recomputed = {}, .accumulated = {}};
+MemoryAdvice advise_on_batch(const ResolvedJob& job, const Hardware& hardware) {
+  return {.largest_batch = find_largest_batch(job, hardware), .recomputed = {}, .accumulated = {}};
 }
 
-MemoryAdvice advise_on_memory(const Job& job, const Sources& sources) {
-  MemoryAdvice advice = advise_on_batch(job, sources);
-  const JobOptions& o = job.options;
+MemoryAdvice advise_on_memory(const ResolvedJob& job, const Hardware& hardware) {
+  MemoryAdvice advice = advise_on_batch(job, hardware);
+  const PlacedJob& o = job.options;
   const bool has_backward = job.phase == Phase::Train || job.phase == Phase::ForwardBackward;
   if (has_backward && o.recompute != to_string(Recompute::Full)) {
-    JobOptions options = o;
+    PlacedJob options = o;
     options.recompute = to_string(Recompute::Full);
-    advice.recomputed = predict(make_job(options, sources), sources);
+    advice.recomputed = predict(make_job(options, hardware), hardware);
   }
   const std::int64_t largest = *advice.largest_batch;
   if (job.phase == Phase::Train && o.accumulate == 1 && largest > 0 && largest < o.batch) {

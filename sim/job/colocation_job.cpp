@@ -1,14 +1,14 @@
-#include "tools/colocation_job.hpp"
+#include "sim/job/colocation_job.hpp"
 
 #include <algorithm>
 
 #include "sim/cluster/training_loop.hpp"
-#include "tools/input_options.hpp"
+#include "sim/job/input.hpp"
 
 namespace tracecast {
 namespace {
 
-int processes_of(const Job& job) { return job.program ? job.program->loop.processes : 1; }
+int processes_of(const ResolvedJob& job) { return job.program ? job.program->loop.processes : 1; }
 
 /// Ops of the program before the first that is not of the forward pass.
 std::size_t count_forward_ops(const Prediction& prediction) {
@@ -30,7 +30,7 @@ Interval scaled(const Interval& interval, double factor) {
 
 }  // namespace
 
-ColocatedJob colocated(const Job& job, const Prediction& prediction, std::size_t gpu) {
+ColocatedJob colocated(const ResolvedJob& job, const Prediction& prediction, std::size_t gpu) {
   ColocatedJob result{.program = at_full_speed(prediction),
                       .demands = {},
                       .device_memory = prediction.memory.needed,
@@ -44,20 +44,20 @@ ColocatedJob colocated(const Job& job, const Prediction& prediction, std::size_t
   return result;
 }
 
-SharedBox shared_box(const Job& job, const Sources& sources, bool mps) {
-  SharedBox box{.gpu_memory = job.gpu.memory, .sharing = sources.sharing, .mps = mps};
+SharedBox shared_box(const ResolvedJob& job, const Hardware& hardware, bool mps) {
+  SharedBox box{.gpu_memory = job.gpu.memory, .sharing = hardware.sharing(), .mps = mps};
   const bool preempts = job.gpu.architecture >= Architecture::Pascal;
   if (preempts) box.sharing.idle_hold = Seconds();
-  box.host = named_host_threads(job.options, sources, job);
+  box.host = named_host_threads(job.options, hardware, job);
   if (!box.host && job.input) box.host = job.input->host;
   return box;
 }
 
-Prediction predict_program(const Job& job, const Sources& sources) {
-  Prediction prediction = predict(job, sources);
+Prediction predict_program(const ResolvedJob& job, const Hardware& hardware) {
+  Prediction prediction = predict(job, hardware);
   if (processes_of(job) == 1 || prediction.program.kernels.empty()) return prediction;
   const ColocatedJob one = colocated(job, prediction);
-  const Colocation shared = colocate({&one, 1}, shared_box(job, sources, false));
+  const Colocation shared = colocate({&one, 1}, shared_box(job, hardware, false));
   if (!shared.fits) return prediction;
   const double factor = shared.jobs.front().alone.in_s() / prediction.step_time_s.value;
   prediction.step_time_s = scaled(prediction.step_time_s, factor);

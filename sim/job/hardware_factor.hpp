@@ -2,7 +2,8 @@
 #include <string>
 #include <string_view>
 
-#include "tools/job.hpp"
+#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/link_spec.hpp"
 
 namespace tracecast {
 
@@ -17,8 +18,8 @@ namespace tracecast {
 ///   gpu.compute            all peak rates, at the same power: energy per operation falls as the rate rises
 ///   link.bandwidth, nvlink.bandwidth, pcie.bandwidth (with links between sockets), network.bandwidth
 ///   link.latency           more is slower
-/// `value` is a factor as parse_factor reads it. Specs stay the files' otherwise; jobs repeat the factor among what they assume.
-/// Throws InputError.
-void apply_hardware_factor(Sources& sources, const std::string& path, const std::string& value);
+/// `value` is a factor as parse_factor reads it. For a catalog that nobody has references into yet. Throws InputError.
+void apply_hardware_factor(const std::string& path, const std::string& value, GpuCatalog& gpus,
+                           LinkCatalog& links);
 
 }  // namespace tracecast

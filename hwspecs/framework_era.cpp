@@ -1,4 +1,4 @@
-#include "calibrate/table/framework_era.hpp"
+#include "hwspecs/framework_era.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -1,4 +1,4 @@
-#include "tools/parameter_server_job.hpp"
+#include "sim/job/server_job.hpp"
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ bool on_gpu(const std::string& word) {
   throw InputError("--server-device", '"' + word + '"', describe_choices(word, words));
 }
 
-void check(const Job& job, const Fabric& fabric, const ServerOptions& options) {
+void check(const ResolvedJob& job, const Fabric& fabric, const ParameterServers& options) {
   const auto nodes = static_cast<std::int64_t>(fabric.num_nodes());
   if (options.servers < 1 || options.servers >= nodes) {
     throw InputError("--servers", std::to_string(options.servers),
@@ -73,18 +73,18 @@ double accesses_per_gradient(const NetworkGraph& step) {
 
 }  // namespace
 
-ServerPrediction predict_with_servers(const Job& job, const Sources& sources, Fabric fabric,
-                                      const ServerOptions& options) {
+ServerPrediction predict_with_servers(const ResolvedJob& job, const Hardware& hardware,
+                                      Fabric fabric, const ParameterServers& options) {
   check(job, fabric, options);
   const auto servers = static_cast<std::uint32_t>(options.servers);
   const Rank first_worker = fabric.first_rank(FabricNodeId{servers});
   const MachineSpec& machine = fabric.machine_of(FabricNodeId{0});
-  const CpuSpec& cpu = sources.cpus.find(machine.cpu);
+  const CpuSpec& cpu = hardware.cpus().find(machine.cpu);
   const std::string link = options.link.empty() ? fabric.spec().network.link : options.link;
   ServerPrediction result{.fabric = fabric,
                           .options = options,
-                          .channel = take_channel(options.channel, machine, link, sources),
-                          .one_gpu = predict(job, sources),
+                          .channel = take_channel(options.channel, machine, link, hardware),
+                          .one_gpu = predict(job, hardware),
                           .step = {},
                           .step_time_s = {},
                           .throughput_samples_per_s = {}};
@@ -98,7 +98,7 @@ ServerPrediction predict_with_servers(const Job& job, const Sources& sources, Fa
       .placement = placement_of(options.placement),
       .asynchronous = options.asynchronous,
       .update_accesses = accesses_per_gradient(job.step),
-      .update_rate = cpu.memory_bandwidth * sources.cost.cpu.memory_efficiency,
+      .update_rate = cpu.memory_bandwidth * hardware.cost().cpu.memory_efficiency,
       .device_copy = device_copy_rate(fabric, first_worker)};
   if (on_gpu(options.device)) {
     if (fabric.ranks_of(FabricNodeId{0}) == 0) {

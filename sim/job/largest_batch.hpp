@@ -3,7 +3,7 @@
 #include <functional>
 #include <optional>
 
-#include "tools/job.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 
@@ -14,7 +14,7 @@ namespace tracecast {
 
 /// The greatest batch at which the job fits into the device's memory; 0: not even one sample does.
 /// The plan is made anew at every batch tried, with the algorithms that the library would choose there: 5 to 25 ms.
-[[nodiscard]] std::int64_t find_largest_batch(const Job& job, const Sources& sources);
+[[nodiscard]] std::int64_t find_largest_batch(const ResolvedJob& job, const Hardware& hardware);
 
 /// Batches of `batch` samples, `count` of them per update.
 struct MicroBatches {
@@ -29,8 +29,8 @@ struct MemoryAdvice {
       accumulated;  ///< about as many samples per update, each batch fitting
 };
 /// Only the largest batch.
-[[nodiscard]] MemoryAdvice advise_on_batch(const Job& job, const Sources& sources);
+[[nodiscard]] MemoryAdvice advise_on_batch(const ResolvedJob& job, const Hardware& hardware);
 /// For a job that does not fit: all of it, as far as the phase allows.
-[[nodiscard]] MemoryAdvice advise_on_memory(const Job& job, const Sources& sources);
+[[nodiscard]] MemoryAdvice advise_on_memory(const ResolvedJob& job, const Hardware& hardware);
 
 }  // namespace tracecast

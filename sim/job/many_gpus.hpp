@@ -4,17 +4,11 @@
 #include <vector>
 
 #include "sim/cluster/data_parallel.hpp"
-#include "tools/cluster_options.hpp"
-#include "tools/job.hpp"
+#include "sim/job/cluster.hpp"
+#include "sim/job/parallelism.hpp"
+#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
-
-/// How a job is spread.
-struct SpreadOptions {
-  std::string strategy;  ///< id; empty: what users of the framework took
-  bool fold = true;
-  double sample_sd = 0;  ///< DataParallelRequest::sample_sd
-};
 
 /// Ranks that compute alike.
 struct RankGroup {
@@ -37,11 +31,12 @@ struct ManyGpus {
 };
 
 /// The strategy that the job's framework takes by default, or the one asked for. Throws InputError.
-[[nodiscard]] const StrategyProfile& choose_strategy(const Job& job, const SpreadOptions& options,
+[[nodiscard]] const StrategyProfile& choose_strategy(const ResolvedJob& job,
+                                                     const DataParallel& options,
                                                      bool several_nodes);
 
 /// Every GPU of `fabric` with a batch of the job's. Adds to the job's assumptions what was chosen. Throws InputError.
-[[nodiscard]] ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
-                                    const SpreadOptions& options);
+[[nodiscard]] ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
+                                    const DataParallel& options);
 
 }  // namespace tracecast

@@ -1,4 +1,4 @@
-#include "tools/placement.hpp"
+#include "sim/job/placement.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,6 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/cpu_run.hpp"
-#include "tools/output.hpp"
 
 namespace tracecast {
 namespace {
@@ -37,7 +36,7 @@ CpuNode parse_cpu_node(std::string_view text, const CpuCatalog& cpus) {
 }
 
 /// What only a board has is refused, not ignored.
-void refuse_board_flags(const JobOptions& o) {
+void refuse_board_flags(const PlacedJob& o) {
   const auto refuse = [&](const char* flag) {
     throw InputError(flag, "--gpu " + o.gpu, "a GPU: CPU power and clocks are not predicted");
   };
@@ -46,7 +45,7 @@ void refuse_board_flags(const JobOptions& o) {
   if (o.memory_clock_mhz) refuse("--memory-clock");
 }
 
-void run_on_cpu(Job& job, const Sources& sources) {
+void run_on_cpu(ResolvedJob& job, const Hardware& hardware) {
   refuse_board_flags(job.options);
   if (job.options.data != "synthetic" && job.options.data != "memory") {
     throw InputError("--data", job.options.data + " with --gpu " + job.options.gpu,
@@ -57,7 +56,7 @@ void run_on_cpu(Job& job, const Sources& sources) {
                      "a GPU: compiled graphs are not predicted on CPUs");
   }
   job.cpu =
-      parse_cpu_node(std::string_view(job.options.gpu).substr(kCpuPrefix.size()), sources.cpus);
+      parse_cpu_node(std::string_view(job.options.gpu).substr(kCpuPrefix.size()), hardware.cpus());
   if (job.machine) {
     job.cpu->memory = job.machine->memory;
   } else {
@@ -70,7 +69,7 @@ void run_on_cpu(Job& job, const Sources& sources) {
 }
 
 /// The slowest link between the machine's first GPU slot and its socket, as the bound of copies from the host.
-void plug_gpu(Job& job, const Sources& sources) {
+void plug_gpu(ResolvedJob& job, const Hardware& hardware) {
   const MachineSpec& machine = *job.machine;
   const bool comes_with =
       std::find(machine.gpus.begin(), machine.gpus.end(), job.gpu.id) != machine.gpus.end();
@@ -83,7 +82,7 @@ void plug_gpu(Job& job, const Sources& sources) {
   std::optional<BytesPerSecond> slowest;
   bool is_pcie = false;
   for (const MachineLink* hop : machine.path_to_socket(slots.front())) {
-    const LinkSpec& link = sources.links.find(hop->link);
+    const LinkSpec& link = hardware.links().find(hop->link);
     is_pcie |= link.kind == LinkKind::Pcie;
     const BytesPerSecond rate = link.bandwidth * hop->count;
     slowest = slowest ? min(*slowest, rate) : rate;
@@ -94,23 +93,23 @@ void plug_gpu(Job& job, const Sources& sources) {
 
 }  // namespace
 
-void place_job(Job& job, const Sources& sources) {
-  const JobOptions& o = job.options;
+void place_job(ResolvedJob& job, const Hardware& hardware) {
+  const PlacedJob& o = job.options;
   if (!o.machine.empty() && !o.host_cpu.empty()) {
     throw InputError("--host-cpu", "--machine " + o.machine + " beside it", "one of the two");
   }
   if (!o.machine.empty()) {
-    job.machine = sources.machines.find(o.machine);
-    job.host = sources.cpus.find(job.machine->cpu);
+    job.machine = hardware.machines().find(o.machine);
+    job.host = hardware.cpus().find(job.machine->cpu);
   }
   if (to_lower(o.gpu).starts_with(kCpuPrefix)) {
-    run_on_cpu(job, sources);
+    run_on_cpu(job, hardware);
   } else {
-    job.gpu = sources.gpus.find(o.gpu);
-    if (job.machine) plug_gpu(job, sources);
+    job.gpu = hardware.gpus().find(o.gpu);
+    if (job.machine) plug_gpu(job, hardware);
   }
   if (!job.host) return;
-  const CpuSpec& reference = sources.cpus.find(job.framework.reference_cpu);
+  const CpuSpec& reference = hardware.cpus().find(job.framework.reference_cpu);
   if (job.host->id == reference.id) return;
   job.framework = on_host(std::move(job.framework), reference, *job.host);
   job.assumptions.push_back(

@@ -1,4 +1,4 @@
-#include "tools/sha256.hpp"
+#include "sim/job/sha256.hpp"
 
 #include <sys/types.h>
 

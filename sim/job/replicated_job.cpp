@@ -1,4 +1,4 @@
-#include "tools/replicated_job.hpp"
+#include "sim/job/replicated_job.hpp"
 
 #include <algorithm>
 
@@ -34,17 +34,18 @@ Seconds ReplicatedJob::device_time() const {
   return sum;
 }
 
-bool runs_replicated(const Job& job, const StrategyProfile& strategy, const Fabric& fabric) {
+bool runs_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
+                     const Fabric& fabric) {
   return strategy.exchange == Exchange::FirstGpu && fabric.num_nodes() == 1 &&
          fabric.num_ranks() > 1 && job.phase == Phase::Train && !job.micro_batch;
 }
 
-ReplicatedJob run_replicated(const Job& job, const StrategyProfile& strategy, const Fabric& fabric,
-                             const Sources& sources) {
-  JobOptions options = job.options;
+ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
+                             const Fabric& fabric, const Hardware& hardware) {
+  PlacedJob options = job.options;
   options.batch *= fabric.num_ranks();
   if (job.program) options.network = std::string(kJobPrefix) + job.program->id;
-  Job whole = make_job(options, sources);
+  ResolvedJob whole = make_job(options, hardware);
   const bool waits = job.program && job.program->loop.waits_after_forward > 0;
   const bool replicates_features = job.program && spread_of(*job.program).replicates_features;
   ReplicatedJob result;
@@ -58,9 +59,9 @@ ReplicatedJob run_replicated(const Job& job, const StrategyProfile& strategy, co
     input = prepared_bytes(*whole.input) / static_cast<double>(fabric.num_ranks());
     whole.input.reset();
   }
-  Job replica = job;
+  ResolvedJob replica = job;
   replica.input.reset();
-  const Prediction on_first = predict(whole, sources);
+  const Prediction on_first = predict(whole, hardware);
   const auto step_of = [&] {
     return ReplicatedStep{
         .replica = result.replica,
@@ -75,16 +76,17 @@ ReplicatedJob run_replicated(const Job& job, const StrategyProfile& strategy, co
             element_sizes(replica.step, replica.framework, replica.gpu, replica.precision),
         .input_supply = supply,
         .input_per_gpu = input,
-        .date = std::string_view(job.options.date).substr(0, job.options.date.find("..")),
+        .date = std::string_view(job.options.software.date)
+                    .substr(0, job.options.software.date.find("..")),
         .steps_per_report = job.program ? job.program->loop.steps_per_report : 0};
   };
-  result.replica = predict(replica, sources);
+  result.replica = predict(replica, hardware);
   const double computing = computing_share(run_replicated(step_of(), waits));
-  replica.gpu.tdp = power_budget(job.gpu, computing, sources.cost);
-  result.replica = predict(replica, sources);
+  replica.gpu.tdp = power_budget(job.gpu, computing, hardware.cost());
+  result.replica = predict(replica, hardware);
   result.calls = count_driver_calls({.graph = replica.step,
                                      .gpu = replica.gpu,
-                                     .cost = sources.cost,
+                                     .cost = hardware.cost(),
                                      .framework = replica.framework,
                                      .precision = replica.precision},
                                     result.replica.priced);

@@ -1,4 +1,4 @@
-#include "tools/many_gpus.hpp"
+#include "sim/job/many_gpus.hpp"
 
 #include <fmt/format.h>
 
@@ -18,24 +18,24 @@ namespace {
 constexpr double kExchangeLogSd = 0.3;
 
 /// The job on another GPU.
-Job on_gpu(const Job& job, const std::string& gpu, const Sources& sources) {
-  JobOptions options = job.options;
+ResolvedJob on_gpu(const ResolvedJob& job, const std::string& gpu, const Hardware& hardware) {
+  PlacedJob options = job.options;
   options.gpu = gpu;
-  return make_job(options, sources);
+  return make_job(options, hardware);
 }
 
 /// A GPU model in nodes of like health, and the job on it.
 struct Kind {
   RankGroup group;
-  Job job;
+  ResolvedJob job;
   Prediction alone;  ///< its input at hand
 };
 
-Prediction predict_without_input(const Job& job, const Sources& sources) {
-  if (!job.input) return predict(job, sources);
-  Job bare = job;
+Prediction predict_without_input(const ResolvedJob& job, const Hardware& hardware) {
+  if (!job.input) return predict(job, hardware);
+  ResolvedJob bare = job;
   bare.input.reset();
-  return predict(bare, sources);
+  return predict(bare, hardware);
 }
 
 /// Supply of one step's batches when all ranks of a node load: their workers share its cores, and all share its disk.
@@ -61,7 +61,7 @@ Seconds overlap_loss(const Prediction& with_input) {
 }
 
 /// Of one batch as 4-byte numbers, the way programs hold it.
-Bytes input_bytes(const Job& job) {
+Bytes input_bytes(const ResolvedJob& job) {
   double elements = 0;
   for (const Tensor& tensor : job.forward.tensors()) {
     if (tensor.role == TensorRole::Input)
@@ -71,14 +71,15 @@ Bytes input_bytes(const Job& job) {
 }
 
 /// One thread loads for all replicas of its process, and waits for the GPUs in between.
-bool loads_between_steps(const Job& job, const StrategyProfile& strategy,
+bool loads_between_steps(const ResolvedJob& job, const StrategyProfile& strategy,
                          const StepProgram& program) {
   return job.input && strategy.replicas != Replicas::Processes && program.synchronizes &&
          plan_input(*job.input).workers == 0;
 }
 
 /// What such a thread does while no GPU works: it prepares the batches of all `ranks`, and copies one after the other.
-Seconds loading_between_steps(const Job& job, std::uint32_t ranks, const StepProgram& program) {
+Seconds loading_between_steps(const ResolvedJob& job, std::uint32_t ranks,
+                              const StepProgram& program) {
   InputJob all = *job.input;
   all.batch *= ranks;
   return plan_input(all).prepare + program.input_copy * static_cast<double>(ranks);
@@ -92,7 +93,7 @@ void scale_use(DataParallelStep& step, double factor) {
   for (LinkLoad& load : step.busiest) load.share *= factor;
 }
 
-Interval interval_of(const ManyGpus& many, const Job& job) {
+Interval interval_of(const ManyGpus& many, const ResolvedJob& job) {
   const DataParallelStep& step = many.step;
   const double whole = step.step_time.in_s();
   const double computing = (step.parts.compute + step.parts.stragglers).in_s() / whole;
@@ -107,15 +108,15 @@ Interval interval_of(const ManyGpus& many, const Job& job) {
 
 }  // namespace
 
-const StrategyProfile& choose_strategy(const Job& job, const SpreadOptions& options,
+const StrategyProfile& choose_strategy(const ResolvedJob& job, const DataParallel& options,
                                        bool several_nodes) {
   if (!options.strategy.empty()) return find_strategy(options.strategy);
-  const std::string_view date = job.options.date;
+  const std::string_view date = job.options.software.date;
   return usual_strategy(family_of(job.framework), date.substr(0, date.find("..")), several_nodes);
 }
 
-ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
-                      const SpreadOptions& options) {
+ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
+                      const DataParallel& options) {
   const bool several_nodes = fabric.num_nodes() > 1;
   const StrategyProfile& strategy = choose_strategy(job, options, several_nodes);
   // Every copy is simulated: 1.5 ms and 30 KB a GPU. All-reduces among alike nodes do not grow.
@@ -140,8 +141,8 @@ ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
       return k.group.gpu == gpu && k.group.compute_time_factor == factor;
     });
     if (kind == kinds.end()) {
-      Job own = gpu == job.gpu.id ? job : on_gpu(job, gpu, sources);
-      Prediction alone = predict_without_input(own, sources);
+      ResolvedJob own = gpu == job.gpu.id ? job : on_gpu(job, gpu, hardware);
+      Prediction alone = predict_without_input(own, hardware);
       warn_of_power_limit(alone.power, gpu, job);
       kinds.push_back({{gpu, factor, 0}, std::move(own), std::move(alone)});
       kind = kinds.end() - 1;
@@ -154,7 +155,7 @@ ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
                 .strategy = &strategy,
                 .groups = {},
                 .kind_of = kind_of,
-                .one_gpu = predict(job, sources),
+                .one_gpu = predict(job, hardware),
                 .step = {},
                 .step_time_s = {},
                 .throughput_samples_per_s = {}};
@@ -175,7 +176,7 @@ ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
                              .element_bytes = element_sizes(kind.job.step, kind.job.framework,
                                                             kind.job.gpu, kind.job.precision),
                              .compute_time_factor = kind.group.compute_time_factor});
-    const Seconds step = kind.job.input ? predict(kind.job, sources).timeline.step_time
+    const Seconds step = kind.job.input ? predict(kind.job, hardware).timeline.step_time
                                         : kind.alone.timeline.step_time;
     alone_per_s += kind.group.count * batch / step.in_s();
     many.groups.push_back(kind.group);
@@ -197,7 +198,7 @@ ManyGpus predict_many(Job& job, const Sources& sources, Fabric fabric,
     // The process's one thread copies the batches of all its GPUs, one after the other.
     loss += many.one_gpu.program.input_copy * (most_in_node - 1.0);
   }
-  request.date = job.options.date.substr(0, job.options.date.find(".."));
+  request.date = job.options.software.date.substr(0, job.options.software.date.find(".."));
   many.step = simulate_data_parallel(request);
   if (loss > Seconds(0)) {
     scale_use(many.step, many.step.step_time / (many.step.step_time + loss));

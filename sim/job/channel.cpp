@@ -1,11 +1,11 @@
-#include "tools/channel_options.hpp"
+#include "sim/job/channel.hpp"
 
 #include "sim/base/error.hpp"
 
 namespace tracecast {
 
 ChannelPath take_channel(std::string_view channel, const MachineSpec& machine,
-                         std::string_view link, const Sources& sources) {
+                         std::string_view link, const Hardware& hardware) {
   const ChannelProfile* profile = nullptr;
   try {
     profile = &find_channel(channel);
@@ -13,8 +13,8 @@ ChannelPath take_channel(std::string_view channel, const MachineSpec& machine,
     throw InputError("--channel", error);
   }
   const LinkSpec& wire = link.empty()
-                             ? find_channel_link(machine, profile->transport, sources.links)
-                             : sources.links.find(link);
+                             ? find_channel_link(machine, profile->transport, hardware.links())
+                             : hardware.links().find(link);
   if (wire.kind == LinkKind::Pcie || wire.kind == LinkKind::Nvlink ||
       wire.kind == LinkKind::Socket) {
     throw InputError("--link", wire.id, "a network: Ethernet, InfiniBand or IPoIB");
@@ -23,8 +23,8 @@ ChannelPath take_channel(std::string_view channel, const MachineSpec& machine,
     throw InputError("--link", wire.id + " with --channel " + profile->id,
                      "InfiniBand or Ethernet: IPoIB carries TCP");
   }
-  const double speed = sources.cpus.find(machine.cpu).single_thread_speed() /
-                       sources.cpus.find(profile->reference_cpu).single_thread_speed();
+  const double speed = hardware.cpus().find(machine.cpu).single_thread_speed() /
+                       hardware.cpus().find(profile->reference_cpu).single_thread_speed();
   return make_channel_path(*profile, wire, speed);
 }
 

@@ -1,0 +1,233 @@
+#include "sim/job/hardware.hpp"
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "hwspecs/framework_era.hpp"
+#include "hwspecs/spec_folder.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "sim/base/text.hpp"
+#include "sim/job/hardware_factor.hpp"
+#include "sim/job/sha256.hpp"
+
+namespace tracecast {
+namespace {
+
+struct Setting {
+  std::string path, value;
+};
+Setting split_setting(const std::string& text) {
+  const std::size_t at = text.find('=');
+  if (at == std::string::npos || at == 0) {
+    throw InputError("--set", "\"" + text + "\"", "PATH=VALUE such as cost.memory.l2_share=0.5");
+  }
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+double number_of(const Setting& setting) {
+  const auto value = parse_double(setting.value);
+  if (!value) throw InputError("--set " + setting.path, "\"" + setting.value + "\"", "a number");
+  return *value;
+}
+
+/// The host costs that a person can measure and set; all in microseconds. And, 0 or 1, whether the host waits for the
+/// GPU before each step, as a loop does that copies from pageable memory, and whether fp32 code may run as TF32.
+void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
+  const std::array<std::pair<const char*, Seconds*>, 6> fields{{
+      {"dispatch_us", &framework.dispatch_per_op},
+      {"backward_dispatch_us", &framework.dispatch_per_backward_op},
+      {"optimizer_dispatch_us", &framework.dispatch_per_optimizer_op},
+      {"library_call_us", &framework.dispatch_per_library_call},
+      {"launch_us", &framework.launch_per_kernel},
+      {"step_overhead_us", &framework.step_overhead},
+  }};
+  std::vector<std::string> names;
+  for (const auto& [name, field] : fields) {
+    if (setting.path == name) {
+      const double us = number_of(setting);
+      if (!(us >= 0 && us <= 1e6)) {
+        throw InputError("--set framework." + setting.path, setting.value, "0 to 1000000 us");
+      }
+      *field = Seconds(us * 1e-6);
+      return;
+    }
+    names.emplace_back(name);
+  }
+  const std::array<std::pair<const char*, bool*>, 2> flags{
+      {{"synchronizes_each_step", &framework.synchronizes_each_step},
+       {"tf32", &framework.allows_tf32}}};
+  for (const auto& [name, field] : flags) {
+    names.emplace_back(name);
+    if (setting.path != name) continue;
+    const double flag = number_of(setting);
+    if (flag != 0 && flag != 1) throw InputError("--set " + setting.path, setting.value, "0 or 1");
+    *field = flag == 1;
+    return;
+  }
+  throw InputError("--set framework", "\"" + setting.path + "\"",
+                   describe_choices(setting.path, names));
+}
+
+void set_sharing_value(GpuSharing& sharing, const Setting& setting) {
+  const double us = number_of(setting);
+  const bool is_slice = setting.path == "time_slice_us", is_hold = setting.path == "idle_hold_us";
+  if (!is_slice && !is_hold && setting.path != "context_switch_us") {
+    const std::vector<std::string> names{"time_slice_us", "context_switch_us", "idle_hold_us"};
+    throw InputError("--set sharing", "\"" + setting.path + "\"",
+                     describe_choices(setting.path, names));
+  }
+  if (!(us >= (is_slice ? 1 : 0) && us <= 1e5)) {
+    throw InputError("--set sharing." + setting.path, setting.value,
+                     is_slice ? "1 to 100000 us" : "0 to 100000 us");
+  }
+  (is_slice  ? sharing.time_slice
+   : is_hold ? sharing.idle_hold
+             : sharing.context_switch) = Seconds(us * 1e-6);
+}
+
+}  // namespace
+
+/// What was asked for, in order.
+struct Hardware::Recipe {
+  std::vector<std::filesystem::path> folders;
+  std::filesystem::path profile;     ///< empty: `given`
+  std::optional<CostProfile> given;  ///< nothing: the one in the binary
+  std::vector<std::string> settings;
+};
+
+struct Hardware::State {
+  explicit State(Recipe asked)
+      : recipe(std::move(asked)),
+        gpus(load_catalog<GpuSpec>(recipe.folders, "")),
+        cpus(load_catalog<CpuSpec>(recipe.folders, "cpu")),
+        disks(load_catalog<DiskSpec>(recipe.folders, "disk")),
+        links(load_catalog<LinkSpec>(recipe.folders, "link")),
+        machines(load_catalog<MachineSpec>(recipe.folders, "machine")) {
+    load_profile();
+    for (const std::string& text : recipe.settings) set(text);
+  }
+
+  void load_profile() {
+    if (recipe.profile.empty()) {
+      cost = recipe.given ? *recipe.given : default_cost_profile();
+      std::string text;
+      for (const ProfileParameter& p : cost.parameters) {
+        text += p.name + '=' + std::to_string(p.value) + '@' + p.data_set + '\n';
+      }
+      cost_record = {"cost_profile", cost.id, sha256(text)};
+      return;
+    }
+    const std::string text = read_file(recipe.profile, 1 << 20);
+    cost = parse_cost_profile(text, recipe.profile.string());
+    cost_record = {"cost_profile", recipe.profile.filename().string(), sha256(text)};
+  }
+
+  void set(const std::string& text) {
+    const Setting setting = split_setting(text);
+    const std::size_t dot = setting.path.find('.');
+    const std::string box = setting.path.substr(0, dot);
+    const std::string rest = dot == std::string::npos ? "" : setting.path.substr(dot + 1);
+    if (box == "cost") {
+      set_parameter(cost, rest, number_of(setting));
+    } else if (box == "framework") {
+      FrameworkProfile check;
+      set_framework_value(check, {rest, setting.value});
+      framework_settings.push_back({rest, setting.value});
+    } else if (box == "sharing") {
+      set_sharing_value(sharing, {rest, setting.value});
+    } else if (is_hardware_factor(setting.path)) {
+      apply_hardware_factor(setting.path, setting.value, gpus, links);
+      factors.push_back(setting.path + " " + setting.value + " of what the specs say");
+    } else {
+      throw InputError("--set", "\"" + setting.path + "\"",
+                       "a path that begins with cost., framework., sharing., gpu. or link.");
+    }
+  }
+
+  [[nodiscard]] FrameworkProfile with_settings(FrameworkProfile framework) const {
+    for (const Setting& setting : framework_settings) set_framework_value(framework, setting);
+    return framework;
+  }
+
+  Recipe recipe;
+  GpuCatalog gpus;
+  CpuCatalog cpus;
+  DiskCatalog disks;
+  LinkCatalog links;
+  MachineCatalog machines;
+  CostProfile cost;
+  InputRecord cost_record;
+  GpuSharing sharing = default_gpu_sharing();
+  std::vector<std::string> factors;
+  std::vector<Setting> framework_settings;  ///< applied to each framework profile taken
+};
+
+Hardware::Hardware(Recipe recipe) : state_(std::make_shared<const State>(std::move(recipe))) {}
+
+Hardware Hardware::embedded() { return Hardware(Recipe{}); }
+
+Hardware Hardware::with_folder(const std::filesystem::path& folder) const {
+  Recipe recipe = state_->recipe;
+  recipe.folders.push_back(folder);
+  return Hardware(std::move(recipe));
+}
+
+Hardware Hardware::with_profile(const std::filesystem::path& file) const {
+  Recipe recipe = state_->recipe;
+  recipe.profile = file;
+  return Hardware(std::move(recipe));
+}
+
+Hardware Hardware::with_profile(CostProfile profile) const {
+  Recipe recipe = state_->recipe;
+  recipe.profile.clear();
+  recipe.given = std::move(profile);
+  return Hardware(std::move(recipe));
+}
+
+Hardware Hardware::with(std::string_view setting) const {
+  Recipe recipe = state_->recipe;
+  recipe.settings.emplace_back(setting);
+  return Hardware(std::move(recipe));
+}
+
+const GpuCatalog& Hardware::gpus() const { return state_->gpus; }
+const CpuCatalog& Hardware::cpus() const { return state_->cpus; }
+const DiskCatalog& Hardware::disks() const { return state_->disks; }
+const LinkCatalog& Hardware::links() const { return state_->links; }
+const MachineCatalog& Hardware::machines() const { return state_->machines; }
+const CostProfile& Hardware::cost() const { return state_->cost; }
+const InputRecord& Hardware::cost_record() const { return state_->cost_record; }
+const GpuSharing& Hardware::sharing() const { return state_->sharing; }
+const std::vector<std::string>& Hardware::factors() const { return state_->factors; }
+
+FrameworkProfile Hardware::framework(std::string_view id) const {
+  return state_->with_settings(find_framework(id));
+}
+
+FrameworkProfile Hardware::framework(const Software& software) const {
+  if (software.xla) return framework(find_compiled_framework(software.framework, "xla").id);
+  const VersionNumber v = parse_version(software.version);
+  const bool is_known = !v.is_container && (v.major > 0 || v.minor > 0);
+  return state_->with_settings(find_framework(
+      software.framework, is_known ? std::optional(std::pair(v.major, v.minor)) : std::nullopt,
+      std::string_view(software.date).substr(0, software.date.find("..")), v.is_container));
+}
+
+Hardware load_hardware(const SourceOptions& options) {
+  Hardware::Recipe recipe{
+      .folders = {}, .profile = options.profile, .given = {}, .settings = options.sets};
+  if (!options.hwspecs.empty()) recipe.folders.emplace_back(options.hwspecs);
+  return Hardware(std::move(recipe));
+}
+
+std::string hash_of(const std::vector<SpecValue>& values) {
+  std::string text;
+  for (const SpecValue& v : values) text += v.field + '=' + v.value + '@' + v.source + '\n';
+  return sha256(text);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,73 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/cpu_loader.hpp"
+#include "hwspecs/disk_spec.hpp"
+#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/gpu_sharing.hpp"
+#include "hwspecs/link_spec.hpp"
+#include "hwspecs/machine_spec.hpp"
+#include "sim/job/input_record.hpp"
+#include "sim/job/job.hpp"
+
+namespace tracecast {
+
+/// Everything that predictions know about the world: specs of hardware, and profiles of software and of costs. Never changes;
+/// copies share it and are cheap; safe from several threads. The with_... functions make another one beside it, in which
+/// later files and settings go before earlier ones.
+class Hardware {
+ public:
+  /// What is in the binary. Specs are parsed when they are first asked for.
+  [[nodiscard]] static Hardware embedded();
+  /// Adds every *.textproto of `folder` (GPUs) and of its sub-folders cpu, disk, link and machine; a known id is replaced.
+  /// Throws InputError.
+  [[nodiscard]] Hardware with_folder(const std::filesystem::path& folder) const;
+  /// With the cost profile of a file instead. Settings of the cost profile stay. Throws InputError.
+  [[nodiscard]] Hardware with_profile(const std::filesystem::path& file) const;
+  /// The same with a profile that is in no file; answers name it by its id and values.
+  [[nodiscard]] Hardware with_profile(CostProfile profile) const;
+  /// With one thing set, "PATH=VALUE": "cost.PARAMETER=0.5", "framework.dispatch_us=4", "sharing.time_slice_us=2000"
+  /// (numbers), "gpu.compute=2x", "link.latency=0.5x" (factors, sim/job/hardware_factor.hpp). Throws InputError.
+  [[nodiscard]] Hardware with(std::string_view setting) const;
+
+  [[nodiscard]] const GpuCatalog& gpus() const;
+  [[nodiscard]] const CpuCatalog& cpus() const;
+  [[nodiscard]] const DiskCatalog& disks() const;
+  [[nodiscard]] const LinkCatalog& links() const;
+  [[nodiscard]] const MachineCatalog& machines() const;
+  [[nodiscard]] const CostProfile& cost() const;
+  [[nodiscard]] const InputRecord& cost_record() const;
+  /// How processes take turns on a GPU.
+  [[nodiscard]] const GpuSharing& sharing() const;
+  /// Factors of hardware other than it is, one line each: every answer repeats them.
+  [[nodiscard]] const std::vector<std::string>& factors() const;
+
+  /// The framework profile of that id with the settings "framework.FIELD=VALUE" in it. Throws InputError.
+  [[nodiscard]] FrameworkProfile framework(std::string_view id) const;
+  /// The same for the version or date that `software` names, or compiled by XLA (find_framework). Throws InputError.
+  [[nodiscard]] FrameworkProfile framework(const Software& software) const;
+
+ private:
+  friend Hardware load_hardware(const struct SourceOptions& options);
+  struct Recipe;
+  struct State;
+  explicit Hardware(Recipe recipe);
+  std::shared_ptr<const State> state_;
+};
+
+/// Where specs and profiles come from, as flags say it.
+struct SourceOptions {
+  std::string hwspecs;            ///< folder that adds or overrides specs; empty: none
+  std::string profile;            ///< cost profile file; empty: the one in the binary
+  std::vector<std::string> sets;  ///< "PATH=VALUE" of Hardware::with
+};
+/// Throws InputError.
+[[nodiscard]] Hardware load_hardware(const SourceOptions& options);
+
+}  // namespace tracecast

@@ -1,0 +1,63 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/cpu_spec.hpp"
+#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/job_spec.hpp"
+#include "hwspecs/machine_spec.hpp"
+#include "models/graph.hpp"
+#include "sim/cluster/prediction.hpp"
+#include "sim/cluster/training_loop.hpp"
+#include "sim/job/hardware.hpp"
+#include "sim/job/job.hpp"
+
+namespace tracecast {
+
+/// A job with everything looked up.
+struct ResolvedJob {
+  PlacedJob options;
+  bool from_file = false;       ///< the network is an ONNX file
+  GpuSpec gpu;                  ///< without one: device_of(*cpu)
+  std::optional<CpuNode> cpu;   ///< the step runs on these cores and on no GPU
+  std::optional<CpuSpec> host;  ///< CPU of the machine asked for
+  std::optional<MachineSpec> machine;
+  FrameworkProfile framework;
+  std::optional<JobSpec> program;  ///< the loop round the step, of a network given as "job:ID"
+  Hertz loop_core_speed{};         ///< of the thread that runs it, in Haswell's cycles a second
+  PrecisionMode precision{};
+  Phase phase{};
+  std::optional<InputJob> input;  ///< what loads the data; nothing for synthetic data and memory
+  NetworkGraph forward;           ///< as built
+  NetworkGraph
+      step;  ///< what is predicted; with several micro-batches, the last one and the update
+  std::optional<NetworkGraph> micro_batch;  ///< one of those before it
+  std::vector<InputRecord> inputs;
+  std::vector<std::string> assumptions;  ///< what was chosen for the user, one line each
+  std::vector<std::string> warnings;     ///< what makes the answer less sure, one line each
+};
+/// What the loop of `job.program` needs to know of its step.
+[[nodiscard]] LoopContext loop_context(const ResolvedJob& job);
+/// Throws InputError naming the flag.
+[[nodiscard]] ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware);
+
+/// Lowers, prices and simulates the job's step. Pure.
+[[nodiscard]] Prediction predict(const ResolvedJob& job, const Hardware& hardware);
+/// Adds a warning, once, where the power limit of `gpu` is not held.
+void warn_of_power_limit(const PowerRange& power, std::string_view gpu, ResolvedJob& job);
+/// Its memory alone.
+[[nodiscard]] MemoryPlan plan_memory(const ResolvedJob& job, const Hardware& hardware);
+[[nodiscard]] bool fits_in_memory(const ResolvedJob& job, const Hardware& hardware);
+
+/// The GPU held at the clocks asked for. Throws InputError: a clock or power limit that the board would refuse.
+[[nodiscard]] GpuSpec with_settings(GpuSpec gpu, const BoardSettings& settings);
+
+/// Samples of one epoch: as asked for, else those of the data set that is loaded; nothing when none is.
+[[nodiscard]] std::optional<std::int64_t> epoch_samples(const ResolvedJob& job);
+[[nodiscard]] std::optional<PrecisionMode> find_precision(std::string_view name);
+
+}  // namespace tracecast
