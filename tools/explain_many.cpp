@@ -43,7 +43,7 @@ void add_ranks(Table& table, const ResolvedJob& job, const ManyGpus& many) {
   const PricedStep& priced = many.one_gpu.priced;
   for (std::size_t i = 0; i < priced.choices.size(); ++i) {
     const cost::PricedCandidate& choice = priced.choices[i];
-    const Op& op = job.step.op(priced.lowered.ops[i].op);
+    const Op& op = job.step->op(priced.lowered.ops[i].op);
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
       const Kernel& kernel = choice.candidate->kernels[k];
       add(table,
@@ -85,7 +85,7 @@ std::string explain_many_text(const ResolvedJob& job, const ManyGpus& many,
       "{} on {} x {}, {}, batch {} per GPU, {}\n"
       "One step, kernels and copies of all GPUs together; a collective counts on each\n"
       "GPU from the start of its kernel, waiting for the others included.\n\n",
-      job.forward.name, many.fabric.num_ranks(), many.groups.front().gpu, to_string(job.phase),
+      job.forward->name, many.fabric.num_ranks(), many.groups.front().gpu, to_string(job.phase),
       job.options.batch, many.strategy->name);
   page += fmt::format("{}{:>8}  share{:>8}\n", fit("class", kName), "ms", "calls");
   for (const Row& row : table.rows) {

@@ -39,16 +39,16 @@ std::vector<LayerRow> layer_table(const ResolvedJob& job, const Prediction& pred
   for (std::size_t i = 0; i < prediction.priced.choices.size(); ++i) {
     const cost::PricedCandidate& choice = prediction.priced.choices[i];
     if (choice.estimates.empty()) continue;
-    const Op& op = job.step.op(prediction.priced.lowered.ops[i].op);
+    const Op& op = job.step->op(prediction.priced.lowered.ops[i].op);
     LayerRow row;
     row.name = op.name;
     row.kind = op.kind == OpKind::Unknown && !op.note.empty() ? std::string_view(op.note)
                                                               : to_string(op.kind);
     row.pass = to_string(op.pass);
     if (!op.outputs.empty()) {
-      row.shape = to_string(job.step.tensor(op.outputs[0]).shape);
+      row.shape = to_string(job.step->tensor(op.outputs[0]).shape);
     } else if (!op.inputs.empty()) {
-      row.shape = to_string(job.step.tensor(op.inputs[0]).shape);
+      row.shape = to_string(job.step->tensor(op.inputs[0]).shape);
     }
     row.algorithm = choice.candidate->algorithm == Algorithm::None
                         ? "-"
@@ -76,7 +76,7 @@ std::string explain_text(const ResolvedJob& job, const Prediction& prediction) {
       "{} on {}, {}, batch {}\n"
       "Step {} ms, kernels {} ms. k: number of kernels. F/B: FLOP per byte.\n"
       "bnd: what bounds the longest kernel: com(pute), mem(ory), lat(ency).\n\n",
-      fit_within(job.forward.name, 12), job.gpu.id, to_string(job.phase), job.options.batch,
+      fit_within(job.forward->name, 12), job.gpu.id, to_string(job.phase), job.options.batch,
       three_digits(prediction.step_time_s.value * 1e3),
       three_digits(prediction.timeline.kernel_busy.in_ms()));
   const auto line = [&](std::string_view name, std::string_view pass, std::string_view shape,

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
@@ -9,11 +11,14 @@
 #include "sim/base/text.hpp"
 #include "sim/cluster/many_gpus_timeline.hpp"
 #include "sim/cluster/step_timeline.hpp"
+#include "sim/job/predictor.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "tools/cluster_options.hpp"
 #include "tools/explain_many.hpp"
 #include "tools/output.hpp"
 #include "tools/predict_flags.hpp"
 #include "tools/report.hpp"
+#include "tools/report_servers.hpp"
 #include "tools/server_command.hpp"
 #include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
@@ -27,8 +32,8 @@ namespace {
 struct PredictOptions {
   PlacedJob job;
   SourceOptions sources;
-  DataParallel spread;
-  ServerFlags servers;
+  DataParallel replicas;
+  ParameterServers servers;
   TransformerOptions sharded;
   bool no_fold = false;
   std::string format = "text";
@@ -37,49 +42,50 @@ struct PredictOptions {
   bool explain = false, strict = false, largest_batch = false;
 };
 
-std::string dump(const std::string& stage, const ResolvedJob& job, const Prediction& prediction) {
-  if (stage == "kernels") return dump_kernels(job, prediction);
-  return dump_program(job, prediction);
-}
-
-/// Advice costs several plans: given when asked for, or when the job does not fit.
-MemoryAdvice advise(const PredictOptions& options, const ResolvedJob& job, const Hardware& hardware,
-                    const Prediction& prediction) {
-  if (!prediction.memory.fits) return advise_on_memory(job, hardware);
-  if (options.largest_batch) return advise_on_batch(job, hardware);
-  return {};
-}
-
-/// Of a job on several GPUs: each has the batch.
-MemoryAdvice advise_if_asked(const PredictOptions& options, const ResolvedJob& job,
-                             const Hardware& hardware) {
-  return options.largest_batch ? advise_on_batch(job, hardware) : MemoryAdvice{};
-}
-
-std::string answer(const PredictOptions& options, const ResolvedJob& job,
-                   const Prediction& prediction, const MemoryAdvice& advice) {
-  if (options.format == "json") return report_json(job, prediction, advice, options.explain);
-  if (options.format == "csv") {
-    if (options.explain) return explain_csv(job, prediction);
-    return report_csv(job, prediction, options.largest_batch ? advice.largest_batch : std::nullopt);
-  }
-  return options.explain ? explain_text(job, prediction) : report_text(job, prediction, advice);
-}
-
-bool asks_for_many(const PredictOptions& options) {
-  const Place& c = options.job;
-  return !c.cluster.empty() || c.gpus.value_or(1) != 1 || c.nodes.value_or(1) != 1 ||
-         options.servers.any();
-}
-
-std::string explain_many(const std::string& format, const ResolvedJob& job, const ManyGpus& many,
-                         const Hardware& hardware, const MemoryAdvice& advice) {
-  return format == "json"  ? explain_many_json(job, many, hardware, advice)
-         : format == "csv" ? explain_many_csv(job, many, hardware)
-                           : explain_many_text(job, many, hardware);
-}
-
 using Given = std::function<bool(std::string_view flag)>;
+
+Parallelism parallelism_of(const PredictOptions& options) {
+  if (options.sharded.was_asked) {
+    Sharded division = options.sharded;
+    division.fold = !options.no_fold;
+    division.finds_largest_batch = options.largest_batch;
+    return division;
+  }
+  if (any_given(options.servers)) return options.servers;
+  DataParallel replicas = options.replicas;
+  replicas.fold = !options.no_fold;
+  return replicas;
+}
+
+/// What the flags ask for. Throws InputError: flags of parameter servers where there can be none.
+AnswerKind kind_of(const PredictOptions& options, const Parallelism& parallelism,
+                   const Hardware& hardware) {
+  const Place& place = options.job;
+  const bool is_replicated = !std::holds_alternative<Sharded>(parallelism);
+  const bool on_cpu = to_lower(place.gpu).starts_with("cpu:");
+  if (is_replicated && !on_cpu && options.dump == "graph") return AnswerKind::OneGpu;
+  std::int64_t nodes = 1;
+  if (is_replicated && !on_cpu && asks_for_many(place, parallelism) &&
+      (any_given(options.servers) || !options.replicas.strategy.empty())) {
+    nodes = make_cluster(place, place.gpu, hardware).fabric.num_nodes();
+    (void)asks_for_servers(options.servers, options.replicas.strategy, nodes);
+  }
+  return kind_of_answer(place, parallelism, nodes);
+}
+
+/// Two words for one number are refused, even when they say the same.
+void refuse_twice(const PredictOptions& options, const Given& given) {
+  if (given("--batch") && given("--micro-batch")) {
+    throw InputError("--batch", fmt::format("{} beside --micro-batch", options.job.batch),
+                     "one of the two: both are the sequences of a pass");
+  }
+  if (given("--accumulate") && given("--global-batch")) {
+    throw InputError("--accumulate",
+                     fmt::format("{} beside --global-batch {}", options.job.accumulate,
+                                 options.sharded.plan.global_batch.value_or(0)),
+                     "one of the two: either says how many micro-batches a step has");
+  }
+}
 
 void refuse_idle(const PredictOptions& options, AnswerKind kind, const Given& given) {
   refuse_idle_flags({.kind = kind,
@@ -93,80 +99,80 @@ void refuse_idle(const PredictOptions& options, AnswerKind kind, const Given& gi
                     given);
 }
 
-/// A job on several GPUs.
-int predict_on_many(const PredictOptions& options, const Hardware& hardware, const Given& given) {
-  Cluster cluster = make_cluster(options.job, options.job.gpu, hardware);
-  PlacedJob job_options = options.job;
-  const bool has_servers =
-      asks_for_servers(options.servers, options.spread.strategy, cluster.fabric.num_nodes());
-  refuse_idle(options, has_servers ? AnswerKind::ParameterServers : AnswerKind::ManyGpus, given);
-  if (has_servers && job_options.software.framework.empty())
-    job_options.software.framework = "tensorflow";
-  if (job_options.gpu.empty()) job_options.gpu = cluster.fabric.gpu_of(Rank{0}).id;
-  ResolvedJob job = make_job(job_options, hardware);
-  if (cluster.file) job.inputs.push_back(*cluster.file);
-  for (std::string& line : cluster.assumptions) job.assumptions.push_back(std::move(line));
-  if (has_servers) {
-    if (!options.dump.empty()) {
-      throw InputError("--dump", options.dump + " with parameter servers", "no dump");
-    }
-    if (!options.trace.empty())
-      throw InputError("--trace", "parameter servers on nodes of their own", "another strategy");
-    bool fits = true;
-    const MemoryAdvice advice = advise_if_asked(options, job, hardware);
-    write_answer(answer_with_servers(job, hardware, std::move(cluster.fabric), options.servers,
-                                     options.format, advice, fits));
-    return fits && !(options.strict && !job.warnings.empty()) ? kExitDone : kExitNo;
-  }
-  DataParallel spread = options.spread;
-  spread.fold = !options.no_fold;
-  const ManyGpus many = predict_many(job, hardware, std::move(cluster.fabric), spread);
-  const bool explains = options.explain && options.dump.empty();
-  const MemoryAdvice advice = advise_if_asked(options, job, hardware);
-  if (!options.trace.empty()) {
-    traces::write_chrome_trace(
-        many_gpus_timeline(many.step, many.kind_of, many.groups.size() == 1 ? job.gpu.name : ""),
-        options.trace);
-  }
-  write_answer(options.dump == "program" ? dump_many_program(many)
-               : !options.dump.empty()   ? dump(options.dump, job, many.one_gpu)
-               : explains                ? explain_many(options.format, job, many, hardware, advice)
-               : options.format == "json" ? report_many_json(job, many, advice)
-               : options.format == "csv"  ? report_many_csv(job, many, advice)
-                                          : report_many_text(job, many, advice));
-  if (options.format != "text" || options.explain || !options.dump.empty()) {
-    for (const std::string& warning : job.warnings) say("warning: " + warning);
-  }
-  const bool refused = options.strict && !job.warnings.empty();
-  return many.one_gpu.memory.fits && !refused ? kExitDone : kExitNo;
-}
+/// Writes the answer of one kind of details, and the trace beside it.
+class Answer {
+ public:
+  Answer(const PredictOptions& options, const Predictor& predictor, const Forecast& forecast)
+      : options_(options), predictor_(predictor), forecast_(forecast) {}
 
-/// A transformer whose layers, stages or states are divided among GPUs.
-int predict_layers_shared(const PredictOptions& options, const Hardware& hardware,
-                          const Given& given) {
-  refuse_idle(options, AnswerKind::Divided, given);
-  if (given("--batch") && given("--micro-batch")) {
-    throw InputError("--batch", std::to_string(options.job.batch) + " beside --micro-batch",
-                     "one of the two: both are the sequences of a pass");
+  std::string operator()(const OneGpuDetails& details) const {
+    const auto& [job, prediction] = details;
+    if (!options_.trace.empty()) {
+      traces::write_chrome_trace(step_timeline(prediction.program, prediction.priced, *job.step,
+                                               prediction.timeline.steps_simulated, job.gpu.name),
+                                 options_.trace);
+    }
+    if (options_.dump == "kernels") return dump_kernels(job, prediction);
+    if (options_.dump == "program") return dump_program(job, prediction);
+    // Advice costs several plans: given when asked for, or when the job does not fit.
+    const MemoryAdvice advice = !forecast_.fits()        ? predictor_.advise_on_memory(forecast_)
+                                : options_.largest_batch ? predictor_.advise_on_batch(forecast_)
+                                                         : MemoryAdvice{};
+    const bool explains = options_.explain;
+    if (options_.format == "json") return report_json(job, prediction, advice, explains);
+    if (options_.format == "text") {
+      return explains ? explain_text(job, prediction) : report_text(job, prediction, advice);
+    }
+    if (explains) return explain_csv(job, prediction);
+    return report_csv(job, prediction,
+                      options_.largest_batch ? advice.largest_batch : std::nullopt);
   }
-  if (given("--accumulate") && given("--global-batch")) {
-    throw InputError("--accumulate",
-                     std::to_string(options.job.accumulate) + " beside --global-batch",
-                     "one of the two");
+
+  std::string operator()(const ManyGpusDetails& details) const {
+    const auto& [job, many] = details;
+    if (!options_.trace.empty()) {
+      traces::write_chrome_trace(
+          many_gpus_timeline(many.step, many.kind_of, many.groups.size() == 1 ? job.gpu.name : ""),
+          options_.trace);
+    }
+    if (options_.dump == "kernels") return dump_kernels(job, many.one_gpu);
+    if (options_.dump == "program") return dump_many_program(many);
+    const MemoryAdvice advice = advise_if_asked();
+    if (options_.explain) {
+      const Hardware& hardware = predictor_.hardware();
+      return options_.format == "json"  ? explain_many_json(job, many, hardware, advice)
+             : options_.format == "csv" ? explain_many_csv(job, many, hardware)
+                                        : explain_many_text(job, many, hardware);
+    }
+    return options_.format == "json"  ? report_many_json(job, many, advice)
+           : options_.format == "csv" ? report_many_csv(job, many, advice)
+                                      : report_many_text(job, many, advice);
   }
-  Sharded division = options.sharded;
-  division.fold = !options.no_fold;
-  division.finds_largest_batch = options.largest_batch;
-  const ShardedJob sharded = predict_sharded(options.job, options.job, division, hardware);
-  write_answer(options.format == "json"  ? report_sharded_json(sharded, options.explain)
-               : options.format == "csv" ? report_sharded_csv(sharded, options.explain)
-                                         : report_sharded_text(sharded, options.explain));
-  if (options.format != "text") {
-    for (const std::string& warning : sharded.warnings) say("warning: " + warning);
+
+  std::string operator()(const ServerDetails& details) const {
+    const auto& [job, servers] = details;
+    const MemoryAdvice advice = advise_if_asked();
+    return options_.format == "json"  ? report_servers_json(job, servers, advice)
+           : options_.format == "csv" ? report_servers_csv(job, servers, advice)
+                                      : report_servers_text(job, servers, advice);
   }
-  const bool refused = options.strict && !sharded.warnings.empty();
-  return sharded.prediction.memory.fits() && !refused ? kExitDone : kExitNo;
-}
+
+  std::string operator()(const ShardedJob& sharded) const {
+    return options_.format == "json"  ? report_sharded_json(sharded, options_.explain)
+           : options_.format == "csv" ? report_sharded_csv(sharded, options_.explain)
+                                      : report_sharded_text(sharded, options_.explain);
+  }
+
+ private:
+  /// Of a job on several GPUs: each has the batch.
+  [[nodiscard]] MemoryAdvice advise_if_asked() const {
+    return options_.largest_batch ? predictor_.advise_on_batch(forecast_) : MemoryAdvice{};
+  }
+
+  const PredictOptions& options_;
+  const Predictor& predictor_;
+  const Forecast& forecast_;
+};
 
 int predict_command(PredictOptions& options, const Given& given) {
   refuse_standard_output("--trace", options.trace);
@@ -175,41 +181,31 @@ int predict_command(PredictOptions& options, const Given& given) {
   if (!options.dump.empty() && options.format != "text") {
     throw InputError("--dump", "--format " + options.format, "--format text: a dump is text");
   }
-  const Hardware hardware = load_hardware(options.sources);
-  if (options.sharded.was_asked) return predict_layers_shared(options, hardware, given);
-  if (to_lower(options.job.gpu).starts_with("cpu:")) {
-    refuse_idle(options, AnswerKind::Cpu, given);
-  } else if (asks_for_many(options) && options.dump != "graph") {
-    return predict_on_many(options, hardware, given);
-  } else {
-    refuse_idle(options, AnswerKind::OneGpu, given);
+  const Predictor predictor(load_hardware(options.sources));
+  const Parallelism parallelism = parallelism_of(options);
+  const AnswerKind kind = kind_of(options, parallelism, predictor.hardware());
+  refuse_idle(options, kind, given);
+  if (kind == AnswerKind::Divided) refuse_twice(options, given);
+  if (kind == AnswerKind::ParameterServers) {
+    if (!options.dump.empty()) {
+      throw InputError("--dump", options.dump + " with parameter servers", "no dump");
+    }
+    if (!options.trace.empty())
+      throw InputError("--trace", "parameter servers on nodes of their own", "another strategy");
   }
-  ResolvedJob job = make_job(options.job, hardware);
-  if (options.dump == "graph") {
-    write_answer(graph_text(job.step));
+  if (options.dump == "graph" && kind != AnswerKind::Divided) {
+    write_answer(graph_text(*predictor.resolve(options.job, options.job).step));
     return kExitDone;
   }
-  const Prediction prediction = predict(job, hardware);
-  warn_of_power_limit(prediction.power, job.gpu.id, job);
-  if (prediction.num_guessed_kernels > 0) {
-    job.warnings.push_back(std::to_string(prediction.num_guessed_kernels) +
-                           " kernels belong to operators without a cost model and are bounded by "
-                           "the bytes they touch (" +
-                           three_digits(prediction.guessed_time.in_ms()) + " ms of the step)");
+  const Forecast forecast = predictor.predict(options.job, options.job, parallelism);
+  write_answer(std::visit(Answer(options, predictor, forecast), *forecast.details));
+  const bool in_page = options.format == "text" && options.dump.empty() &&
+                       (!options.explain || kind == AnswerKind::Divided);
+  if (!in_page) {
+    for (const std::string& warning : forecast.warnings) say("warning: " + warning);
   }
-  if (!options.trace.empty()) {
-    traces::write_chrome_trace(step_timeline(prediction.program, prediction.priced, job.step,
-                                             prediction.timeline.steps_simulated, job.gpu.name),
-                               options.trace);
-  }
-  write_answer(options.dump.empty()
-                   ? answer(options, job, prediction, advise(options, job, hardware, prediction))
-                   : dump(options.dump, job, prediction));
-  if (options.format != "text" || options.explain || !options.dump.empty()) {
-    for (const std::string& warning : job.warnings) say("warning: " + warning);
-  }
-  const bool refused = options.strict && !job.warnings.empty();
-  return prediction.memory.fits && !refused ? kExitDone : kExitNo;
+  const bool refused = options.strict && !forecast.warnings.empty();
+  return forecast.fits() && !refused ? kExitDone : kExitNo;
 }
 
 }  // namespace
@@ -314,10 +310,10 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   add_cluster_options(*verb, job);
   std::string strategies;
   for (const std::string& id : strategy_ids()) strategies += (strategies.empty() ? "" : ", ") + id;
-  verb->add_option("--strategy", options->spread.strategy,
+  verb->add_option("--strategy", options->replicas.strategy,
                    "How several GPUs train: " + strategies + "; default: the framework's")
       ->type_name("S");
-  verb->add_option("--sample-sd", options->spread.sample_sd,
+  verb->add_option("--sample-sd", options->replicas.sample_sd,
                    "Several GPUs: spread of a sample's time relative to its mean; sentences or "
                    "images of differing sizes about 0.25")
       ->type_name("SD")

@@ -4,18 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "sim/job/resolved_job.hpp"
+#include "sim/job/predictor.hpp"
 
 namespace tracecast {
-
-/// What kind of answer `predict` gives; its flags decide.
-enum class AnswerKind {
-  OneGpu,
-  Cpu,
-  ManyGpus,          ///< data parallel
-  ParameterServers,  ///< on nodes of their own
-  Divided,           ///< a transformer's layers, stages or states
-};
 
 /// What decides which flags mean something.
 struct FlagContext {

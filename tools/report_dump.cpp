@@ -10,12 +10,12 @@ namespace tracecast {
 std::string dump_kernels(const ResolvedJob& job, const Prediction& prediction) {
   std::string text = fmt::format(
       "{}, {}, batch {}, on {}: every op, its candidates (* = chosen) and their kernels\n",
-      printable(job.forward.name), to_string(job.phase), job.options.batch, job.gpu.id);
+      printable(job.forward->name), to_string(job.phase), job.options.batch, job.gpu.id);
   auto out = std::back_inserter(text);
   for (std::size_t i = 0; i < prediction.priced.choices.size(); ++i) {
     const LoweredOp& lowered = prediction.priced.lowered.ops[i];
     const cost::PricedCandidate& choice = prediction.priced.choices[i];
-    const Op& op = job.step.op(lowered.op);
+    const Op& op = job.step->op(lowered.op);
     fmt::format_to(out, "{} {} {}{}\n", printable(op.name), to_string(op.kind), to_string(op.pass),
                    lowered.policy == ChoicePolicy::Heuristic ? " (heuristic choice)" : "");
     for (const Candidate& candidate : lowered.candidates) {
@@ -43,14 +43,14 @@ std::string dump_program(const ResolvedJob& job, const Prediction& prediction) {
       "{}, {}, batch {}, on {}: one step as the host issues it.\n"
       "Times in us; kernels: start and end in the steady step.\n"
       "step_overhead {}  launch {} each  input_copy {}  {}\n",
-      printable(job.forward.name), to_string(job.phase), job.options.batch, job.gpu.id,
+      printable(job.forward->name), to_string(job.phase), job.options.batch, job.gpu.id,
       three_digits(program.step_overhead.in_us()), three_digits(program.launch.in_us()),
       three_digits(program.input_copy.in_us()),
       program.synchronizes ? "waits for the GPU after each step" : "runs ahead of the GPU");
   auto out = std::back_inserter(text);
   for (const ProgramOp& issued : program.ops) {
     const ProgramKernel& first = program.kernels[issued.first_kernel];
-    const Op& op = job.step.op(prediction.priced.lowered.ops[first.op].op);
+    const Op& op = job.step->op(prediction.priced.lowered.ops[first.op].op);
     fmt::format_to(out, "dispatch {} {} {}\n", three_digits(issued.dispatch.in_us()),
                    printable(op.name), to_string(op.pass));
     for (std::uint32_t k = issued.first_kernel; k < issued.first_kernel + issued.num_kernels; ++k) {

@@ -74,7 +74,7 @@ Json layers_json(const ResolvedJob& job, const Prediction& prediction) {
 Json greatest_json(const ResolvedJob& job, const Prediction& prediction, Seconds step) {
   Json list = Json::array();
   for (const Cost& cost : prediction.greatest) {
-    list.push_back({{"what", cost.layer ? job.step.op(*cost.layer).name : std::string(cost.cause)},
+    list.push_back({{"what", cost.layer ? job.step->op(*cost.layer).name : std::string(cost.cause)},
                     {"is_layer", cost.layer.has_value()},
                     {"time_s", cost.time.in_s()},
                     {"share", cost.time / step}});
@@ -133,7 +133,7 @@ std::string report_json(const ResolvedJob& job, const Prediction& p, const Memor
     doc["inputs"].push_back({{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
   }
   doc["seed"] = 0;  // nothing is drawn at random
-  doc["network"] = job.forward.name;
+  doc["network"] = job.forward->name;
   doc["gpu"] = job.gpu.id;
   doc["gpus"] = 1;
   doc["nodes"] = 1;
@@ -150,9 +150,9 @@ std::string report_json(const ResolvedJob& job, const Prediction& p, const Memor
   doc["data"] = job.options.data;
   doc["assumptions"] = job.assumptions;
   doc["warnings"] = job.warnings;
-  doc["parameters"] = job.forward.parameter_count();
+  doc["parameters"] = job.forward->parameter_count();
   doc["forward_macs_per_sample"] =
-      job.forward.forward_macs() / static_cast<double>(job.forward.batch);
+      job.forward->forward_macs() / static_cast<double>(job.forward->batch);
   doc["throughput_samples_per_s"] = interval_json(p.throughput_samples_per_s);
   doc["step_time_s"] = interval_json(p.step_time_s);
   doc["gpu_utilization"] = job.cpu ? Json() : range_json(p.gpu_utilization);

@@ -14,17 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Parts of a step by name, those that there are.
-std::vector<TimeShare> parts_of(const DataParallelStep& step) {
-  std::vector<TimeShare> parts{{"compute", step.parts.compute},
-                               {"communication, not hidden", step.parts.communication},
-                               {"additions on the CPU", step.parts.host_update},
-                               {"waiting for the slowest GPU", step.parts.stragglers},
-                               {"waiting for input", step.parts.input}};
-  std::erase_if(parts, [](const TimeShare& part) { return !(part.time > Seconds(0)); });
-  return parts;
-}
-
 std::string groups_text(const ManyGpus& many) {
   std::string text;
   for (const RankGroup& group : many.groups) {
@@ -58,21 +47,6 @@ void add_links(std::string& page, const ManyGpus& many) {
     page += fmt::format("  {}{:>8} GB/s {:>5}\n", fit(many.fabric.name_of(load.link), 30),
                         three_digits(link.bandwidth.in_gb_per_s()), percent(load.share));
   }
-}
-
-/// Over all ranks.
-Range all_ranks_utilization(const ManyGpus& many) {
-  Range all{.min = 1, .avg = 0, .max = 0};
-  double count = 0;
-  for (std::size_t k = 0; k < many.groups.size(); ++k) {
-    const Range& range = many.step.utilization[k];
-    all.min = std::min(all.min, range.min);
-    all.max = std::max(all.max, range.max);
-    all.avg += range.avg * many.groups[k].count;
-    count += many.groups[k].count;
-  }
-  all.avg /= std::max(count, 1.0);
-  return all;
 }
 
 Json scaling_json(const ManyGpus& many) {
@@ -125,8 +99,8 @@ std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
                              const MemoryAdvice& advice) {
   std::string page;
   add_line(page, "Network",
-           fmt::format("{}: {} parameters, {}B of gradients to exchange", job.forward.name,
-                       short_count(static_cast<double>(job.forward.parameter_count())),
+           fmt::format("{}: {} parameters, {}B of gradients to exchange", job.forward->name,
+                       short_count(static_cast<double>(job.forward->parameter_count())),
                        short_count(many.step.exchanged.in_bytes())));
   add_line(page, "GPUs",
            fmt::format("{} on {} node{}: {}{}", many.fabric.num_ranks(), many.fabric.num_nodes(),
@@ -176,7 +150,7 @@ std::string report_many_json(const ResolvedJob& job, const ManyGpus& many,
   doc["machine"] = many.fabric.machine_of(FabricNodeId{0}).id;
   doc["throughput_samples_per_s"] = interval_json(many.throughput_samples_per_s);
   doc["step_time_s"] = interval_json(many.step_time_s);
-  doc["gpu_utilization"] = range_json(all_ranks_utilization(many));
+  doc["gpu_utilization"] = range_json(utilization_of_all(many));
   const double longer = many.one_gpu.step_time_s.value / many.step_time_s.value;
   doc["sm_efficiency"] = many.one_gpu.sm_efficiency * longer;
   for (Json& part : doc["breakdown"]) part["share"] = part["share"].get<double>() * longer;
@@ -198,7 +172,7 @@ std::string report_many_csv(const ResolvedJob& job, const ManyGpus& many,
       "throughput_samples_per_s,throughput_low_samples_per_s,throughput_high_samples_per_s,"
       "step_time_s,efficiency,compute_s,communication_s,host_update_s,stragglers_s,input_s{}\n"
       "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}{}\n",
-      advice.largest_batch ? ",largest_batch" : "", csv_field(job.forward.name),
+      advice.largest_batch ? ",largest_batch" : "", csv_field(job.forward->name),
       many.groups.front().gpu, many.fabric.num_ranks(), many.fabric.num_nodes(), job.options.batch,
       to_string(job.phase), to_string(job.precision), job.framework.id, many.strategy->id,
       many.throughput_samples_per_s.value, many.throughput_samples_per_s.low,

@@ -37,11 +37,6 @@ void add_parts(std::string& page, const ServerPrediction& p) {
   }
 }
 
-/// Share of the time in which the worker's GPU computes.
-double computing(const ServerPrediction& p) {
-  return std::min(1.0, p.one_gpu.timeline.kernel_busy / p.step.step_time);
-}
-
 Json servers_json(const ServerPrediction& p) {
   Json parts = Json::array();
   for (std::size_t i = 0; i < kServerPartCount; ++i) {
@@ -50,7 +45,7 @@ Json servers_json(const ServerPrediction& p) {
                      {"time_s", p.step.critical[i].in_s()},
                      {"share", p.step.critical[i] / p.step.step_time}});
   }
-  return {{"servers", p.options.servers},
+  return {{"servers", *p.options.servers},
           {"workers", p.step.workers},
           {"channel", p.channel.channel.id},
           {"link", p.channel.link},
@@ -76,12 +71,12 @@ std::string report_servers_text(const ResolvedJob& job, const ServerPrediction& 
                                 const MemoryAdvice& advice) {
   std::string page;
   add_line(page, "Network",
-           fmt::format("{}: {} parameters in {} variables, {}B", job.forward.name,
-                       short_count(static_cast<double>(job.forward.parameter_count())),
+           fmt::format("{}: {} parameters in {} variables, {}B", job.forward->name,
+                       short_count(static_cast<double>(job.forward->parameter_count())),
                        p.step.variables, short_count(p.step.pulled.in_bytes())));
   add_line(
       page, "Nodes",
-      fmt::format("{} server{}, {} worker{} with a {} each{}", p.options.servers,
+      fmt::format("{} server{}, {} worker{} with a {} each{}", *p.options.servers,
                   p.options.servers == 1 ? "" : "s", p.step.workers, p.step.workers == 1 ? "" : "s",
                   job.gpu.id, chosen_for(job.options.gpu, job.gpu)));
   add_line(page, "Machine", p.fabric.machine_of(FabricNodeId{0}).name);
@@ -109,7 +104,7 @@ std::string report_servers_text(const ResolvedJob& job, const ServerPrediction& 
     page.append(row, 0, row.find_last_not_of(' ') + 1) += '\n';
   }
   page += '\n';
-  add_line(page, "GPU utilisation", percent(computing(p)) + " of each worker's, on average");
+  add_line(page, "GPU utilisation", percent(computing_share(p)) + " of each worker's, on average");
   for (const std::string& memory : memory_lines(job, p.one_gpu, advice)) {
     page.append(memory, 0, memory.find_last_not_of(' ') + 1) += '\n';
   }
@@ -125,7 +120,7 @@ std::string report_servers_json(const ResolvedJob& job, const ServerPrediction& 
   doc["throughput_samples_per_s"] = interval_json(p.throughput_samples_per_s);
   doc["step_time_s"] = interval_json(p.step_time_s);
   const double longer = p.one_gpu.step_time_s.value / p.step_time_s.value;
-  doc["gpu_utilization"] = {{"min", 0}, {"avg", computing(p)}, {"max", 1}};
+  doc["gpu_utilization"] = {{"min", 0}, {"avg", computing_share(p)}, {"max", 1}};
   doc["sm_efficiency"] = p.one_gpu.sm_efficiency * longer;
   for (Json& part : doc["breakdown"]) part["share"] = part["share"].get<double>() * longer;
   if (longer < 1) {
@@ -145,11 +140,11 @@ std::string report_servers_csv(const ResolvedJob& job, const ServerPrediction& p
       "framework,throughput_samples_per_s,throughput_low_samples_per_s,"
       "throughput_high_samples_per_s,step_time_s,efficiency,staleness_updates{}\n"
       "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}{}\n",
-      advice.largest_batch ? ",largest_batch" : "", csv_field(job.forward.name), job.gpu.id,
-      p.step.workers, p.fabric.num_nodes(), p.options.servers, p.channel.channel.id, p.channel.link,
-      p.options.asynchronous ? "no" : "yes", job.options.batch, to_string(job.phase),
-      to_string(job.precision), job.framework.id, rate.value, rate.low, rate.high,
-      p.step_time_s.value, p.efficiency, p.step.staleness,
+      advice.largest_batch ? ",largest_batch" : "", csv_field(job.forward->name), job.gpu.id,
+      p.step.workers, p.fabric.num_nodes(), *p.options.servers, p.channel.channel.id,
+      p.channel.link, p.options.asynchronous ? "no" : "yes", job.options.batch,
+      to_string(job.phase), to_string(job.precision), job.framework.id, rate.value, rate.low,
+      rate.high, p.step_time_s.value, p.efficiency, p.step.staleness,
       advice.largest_batch ? fmt::format(",{}", *advice.largest_batch) : "");
 }
 

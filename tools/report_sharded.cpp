@@ -83,13 +83,6 @@ std::string describe_batch(const ParallelPlan& p) {
                          : fmt::format(", {} recomputation", to_string(p.recompute)));
 }
 
-/// Sequences of all GPUs.
-Interval samples_per_s(const ShardedJob& job) {
-  const Interval& tokens = job.prediction.tokens_per_s;
-  const double length = static_cast<double>(job.plan.tokens);
-  return {.value = tokens.value / length, .low = tokens.low / length, .high = tokens.high / length};
-}
-
 }  // namespace
 
 std::string report_sharded_text(const ShardedJob& job, bool explains) {

@@ -69,10 +69,10 @@ namespace {
 
 void add_job(Page& page, const ResolvedJob& job) {
   const PlacedJob& o = job.options;
-  page.line("Network", "{}{}: {} parameters, {} multiply-adds per sample", job.forward.name,
+  page.line("Network", "{}{}: {} parameters, {} multiply-adds per sample", job.forward->name,
             job.from_file ? " (ONNX file)" : "",
-            short_count(static_cast<double>(job.forward.parameter_count())),
-            short_count(job.forward.forward_macs() / static_cast<double>(job.forward.batch)));
+            short_count(static_cast<double>(job.forward->parameter_count())),
+            short_count(job.forward->forward_macs() / static_cast<double>(job.forward->batch)));
   page.line(job.cpu ? "CPU" : "GPU", "{} = {}{}", job.gpu.id, job.gpu.name,
             chosen_for(o.gpu, job.gpu));
   page.line("Job", "{}, batch {}{}{}, {}, {}{}, {}", o.phase, o.batch,
@@ -115,10 +115,10 @@ void add_greatest(Page& page, const ResolvedJob& job, const Prediction& p) {
     std::string name(cost.cause);
     std::string what;
     if (cost.layer) {
-      const Op& op = job.step.op(*cost.layer);
+      const Op& op = job.step->op(*cost.layer);
       name = op.name;
       what = to_string(op.kind);
-      if (!op.outputs.empty()) what += " -> " + to_string(job.step.tensor(op.outputs[0]).shape);
+      if (!op.outputs.empty()) what += " -> " + to_string(job.step->tensor(op.outputs[0]).shape);
     }
     page.raw(fmt::format("  {}{:>8}  {:>5}  {}", fit(name, 28), unit(cost.time.in_s()),
                          percent(cost.time.in_s() / step), fit(what, 32)));

@@ -4,11 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include <utility>
-
 #include "hwspecs/strategy_profile.hpp"
 #include "sim/base/error.hpp"
-#include "tools/report_servers.hpp"
 #include "tools/whole_number.hpp"
 
 namespace tracecast {
@@ -17,7 +14,7 @@ namespace {
 constexpr const char* kStrategy = "parameter_server";
 
 /// The first flag that was given.
-std::string first_flag(const ServerFlags& flags) {
+std::string first_flag(const ParameterServers& flags) {
   if (flags.servers) return "--servers";
   if (!flags.channel.empty()) return "--channel";
   if (!flags.placement.empty()) return "--placement";
@@ -25,25 +22,9 @@ std::string first_flag(const ServerFlags& flags) {
   return flags.device.empty() ? "--async" : "--server-device";
 }
 
-ParameterServers complete(const ServerFlags& flags, ResolvedJob& job) {
-  ParameterServers options;
-  options.servers = flags.servers.value_or(options.servers);
-  options.link = flags.link;
-  options.asynchronous = flags.asynchronous;
-  if (!flags.channel.empty()) options.channel = flags.channel;
-  if (!flags.placement.empty()) options.placement = flags.placement;
-  if (!flags.device.empty()) options.device = flags.device;
-  if (!flags.servers) job.assumptions.push_back("1 of the nodes is the server");
-  if (flags.channel.empty()) job.assumptions.push_back("channel grpc, TensorFlow's default");
-  if (job.framework.id != "tensorflow") {
-    job.assumptions.push_back("servers and channel as TensorFlow 1.4 has them");
-  }
-  return options;
-}
-
 }  // namespace
 
-void add_server_flags(CLI::App& verb, ServerFlags& flags) {
+void add_server_flags(CLI::App& verb, ParameterServers& flags) {
   std::string names;
   for (const std::string& id : channel_ids()) names += (names.empty() ? "" : ", ") + id;
   verb.add_option("--servers", flags.servers, "Nodes that are parameter servers; others work")
@@ -62,9 +43,10 @@ void add_server_flags(CLI::App& verb, ServerFlags& flags) {
   verb.add_flag("--async", flags.asynchronous, "Workers of a parameter server do not wait");
 }
 
-bool asks_for_servers(const ServerFlags& flags, const std::string& strategy, std::int64_t nodes) {
+bool asks_for_servers(const ParameterServers& flags, const std::string& strategy,
+                      std::int64_t nodes) {
   const bool by_strategy = !strategy.empty() && find_strategy(strategy).id == kStrategy;
-  if (!flags.any()) return by_strategy && nodes > 1;
+  if (!any_given(flags)) return by_strategy && nodes > 1;
   if (!strategy.empty() && !by_strategy) {
     throw InputError(first_flag(flags), "--strategy " + strategy, "--strategy ps");
   }
@@ -75,15 +57,9 @@ bool asks_for_servers(const ServerFlags& flags, const std::string& strategy, std
   return true;
 }
 
-std::string answer_with_servers(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
-                                const ServerFlags& flags, const std::string& format,
-                                const MemoryAdvice& advice, bool& fits) {
-  const ParameterServers options = complete(flags, job);
-  const ServerPrediction p = predict_with_servers(job, hardware, std::move(fabric), options);
-  warn_of_power_limit(p.one_gpu.power, job.gpu.id, job);
-  fits = p.one_gpu.memory.fits;
-  if (format == "json") return report_servers_json(job, p, advice);
-  return format == "csv" ? report_servers_csv(job, p, advice) : report_servers_text(job, p, advice);
+bool any_given(const ParameterServers& s) {
+  return s.servers || !s.channel.empty() || !s.placement.empty() || !s.link.empty() ||
+         !s.device.empty() || s.asynchronous;
 }
 
 }  // namespace tracecast

@@ -117,7 +117,7 @@ std::optional<InputJob> make_input(const PlacedJob& options, const Hardware& har
     refuse_loader_flags(options);
     return std::nullopt;
   }
-  const SampleShape sample = sample_shape(job.forward);
+  const SampleShape sample = sample_shape(*job.forward);
   const bool is_usual = options.data == "real";
   const DataSetSpec& data =
       find_data_set(is_usual ? usual_data_set(options, sample) : std::string_view(options.data));

@@ -63,7 +63,7 @@ Seconds overlap_loss(const Prediction& with_input) {
 /// Of one batch as 4-byte numbers, the way programs hold it.
 Bytes input_bytes(const ResolvedJob& job) {
   double elements = 0;
-  for (const Tensor& tensor : job.forward.tensors()) {
+  for (const Tensor& tensor : job.forward->tensors()) {
     if (tensor.role == TensorRole::Input)
       elements += static_cast<double>(element_count(tensor.shape));
   }
@@ -107,6 +107,30 @@ Interval interval_of(const ManyGpus& many, const ResolvedJob& job) {
 }
 
 }  // namespace
+
+std::vector<TimeShare> parts_of(const DataParallelStep& step) {
+  std::vector<TimeShare> parts{{"compute", step.parts.compute},
+                               {"communication, not hidden", step.parts.communication},
+                               {"additions on the CPU", step.parts.host_update},
+                               {"waiting for the slowest GPU", step.parts.stragglers},
+                               {"waiting for input", step.parts.input}};
+  std::erase_if(parts, [](const TimeShare& part) { return !(part.time > Seconds(0)); });
+  return parts;
+}
+
+Range utilization_of_all(const ManyGpus& many) {
+  Range all{.min = 1, .avg = 0, .max = 0};
+  double count = 0;
+  for (std::size_t k = 0; k < many.groups.size(); ++k) {
+    const Range& range = many.step.utilization[k];
+    all.min = std::min(all.min, range.min);
+    all.max = std::max(all.max, range.max);
+    all.avg += range.avg * many.groups[k].count;
+    count += many.groups[k].count;
+  }
+  all.avg /= std::max(count, 1.0);
+  return all;
+}
 
 const StrategyProfile& choose_strategy(const ResolvedJob& job, const DataParallel& options,
                                        bool several_nodes) {
@@ -168,12 +192,12 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
                               .fold = options.fold};
   if (job.input) request.host = job.input->host;
   double alone_per_s = 0;  // samples per second of all GPUs, each alone
-  const auto batch = static_cast<double>(job.step.batch * job.options.accumulate);
+  const auto batch = static_cast<double>(job.step->batch * job.options.accumulate);
   for (const Kind& kind : kinds) {
     request.kinds.push_back({.one_gpu = kind.alone,
-                             .graph = kind.job.step,
+                             .graph = *kind.job.step,
                              .gpu = kind.job.gpu,
-                             .element_bytes = element_sizes(kind.job.step, kind.job.framework,
+                             .element_bytes = element_sizes(*kind.job.step, kind.job.framework,
                                                             kind.job.gpu, kind.job.precision),
                              .compute_time_factor = kind.group.compute_time_factor});
     const Seconds step = kind.job.input ? predict(kind.job, hardware).timeline.step_time

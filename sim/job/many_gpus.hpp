@@ -30,6 +30,11 @@ struct ManyGpus {
   double efficiency = 1;              ///< throughput over that of the GPUs each alone
 };
 
+/// Parts of a step by name, those that there are.
+[[nodiscard]] std::vector<TimeShare> parts_of(const DataParallelStep& step);
+/// As nvidia-smi shows it, over all ranks.
+[[nodiscard]] Range utilization_of_all(const ManyGpus& many);
+
 /// The strategy that the job's framework takes by default, or the one asked for. Throws InputError.
 [[nodiscard]] const StrategyProfile& choose_strategy(const ResolvedJob& job,
                                                      const DataParallel& options,

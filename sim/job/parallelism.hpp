@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -19,13 +20,13 @@ struct DataParallel {
   double sample_sd = 0;
 };
 
-/// Workers and, on machines of their own, servers that hold the variables.
+/// Workers and, on machines of their own, servers that hold the variables. What is left out is usual.
 struct ParameterServers {
-  std::int64_t servers = 1;  ///< of the nodes
-  std::string channel = "grpc";
-  std::string link;                 ///< network instead of the machine's; empty: its own
-  std::string placement = "bytes";  ///< or "round_robin"
-  std::string device = "cpu";       ///< that holds the variables; or "gpu"
+  std::optional<std::int64_t> servers;  ///< of the nodes; nothing: 1
+  std::string channel;                  ///< id; empty: grpc
+  std::string link;                     ///< network instead of the machine's; empty: its own
+  std::string placement;                ///< of variables: bytes or round_robin; empty: bytes
+  std::string device;                   ///< that holds the variables: cpu or gpu; empty: cpu
   bool asynchronous = false;
   Seconds feeding{};  ///< of each step, before a worker asks for anything
 };

@@ -66,14 +66,14 @@ ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& stra
     return ReplicatedStep{
         .replica = result.replica,
         .whole = on_first,
-        .graph = replica.step,
+        .graph = *replica.step,
         .replicated_ops = replicates_features
-                              ? count_feature_ops(replica.forward)
-                              : static_cast<std::uint32_t>(replica.forward.ops().size()),
+                              ? count_feature_ops(*replica.forward)
+                              : static_cast<std::uint32_t>(replica.forward->ops().size()),
         .fabric = fabric,
         .strategy = strategy,
         .element_bytes =
-            element_sizes(replica.step, replica.framework, replica.gpu, replica.precision),
+            element_sizes(*replica.step, replica.framework, replica.gpu, replica.precision),
         .input_supply = supply,
         .input_per_gpu = input,
         .date = std::string_view(job.options.software.date)
@@ -84,7 +84,7 @@ ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& stra
   const double computing = computing_share(run_replicated(step_of(), waits));
   replica.gpu.tdp = power_budget(job.gpu, computing, hardware.cost());
   result.replica = predict(replica, hardware);
-  result.calls = count_driver_calls({.graph = replica.step,
+  result.calls = count_driver_calls({.graph = *replica.step,
                                      .gpu = replica.gpu,
                                      .cost = hardware.cost(),
                                      .framework = replica.framework,

@@ -4,27 +4,19 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <functional>
 #include <utility>
 
 #include "hwspecs/framework_era.hpp"
 #include "hwspecs/job_spread.hpp"
-#include "models/graph_text.hpp"
 #include "models/lowering/precision.hpp"
-#include "models/onnx/import.hpp"
 #include "models/recompute.hpp"
 #include "models/training.hpp"
-#include "models/unroll.hpp"
-#include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/accumulation.hpp"
 #include "sim/cluster/captured_step.hpp"
 #include "sim/job/input.hpp"
 #include "sim/job/placement.hpp"
-#include "sim/job/sha256.hpp"
 
 namespace tracecast {
 namespace {
@@ -62,28 +54,6 @@ void settle_precision(ResolvedJob& job, const Hardware& hardware) {
 bool has_recurrent_layers(const NetworkGraph& graph) {
   const auto is_recurrent = [](const Op& op) { return op.kind == OpKind::Recurrent; };
   return std::any_of(graph.ops().begin(), graph.ops().end(), is_recurrent);
-}
-
-NetworkGraph build_forward(const PlacedJob& o, Phase phase, ResolvedJob& job) {
-  const bool training = phase != Phase::Infer;
-  if (!is_network_path(o.network)) {
-    NetworkGraph graph = build_network(o.network, {.batch = o.batch,
-                                                   .image_size = o.image_size,
-                                                   .seq_len = o.seq_len,
-                                                   .training = training,
-                                                   .classes = o.classes});
-    job.inputs.push_back({"network", "zoo:" + graph.name, sha256(graph_text(graph))});
-    return graph;
-  }
-  const std::string bytes = read_file(o.network, kMostNetworkBytes);
-  job.from_file = true;
-  job.inputs.push_back(
-      {"network", std::filesystem::path(o.network).filename().string(), sha256(bytes)});
-  OnnxNetwork network = import_onnx(
-      bytes, o.network,
-      {.batch = o.batch, .image_size = o.image_size, .seq_len = o.seq_len, .training = training});
-  job.warnings = std::move(network.warnings);
-  return std::move(network.graph);
 }
 
 /// Words that were left out.
@@ -151,11 +121,10 @@ void check_training_options(const PlacedJob& o, Phase phase) {
 }
 
 /// The step, and the micro-batch that comes before it several times.
-void add_steps(ResolvedJob& job) {
+void add_steps(ResolvedJob& job, GraphStore& graphs) {
   const PlacedJob& o = job.options;
   const bool unrolls =
-      job.framework.recurrence == Recurrence::Unrolled && has_recurrent_layers(job.forward);
-  const NetworkGraph forward = unrolls ? unroll_recurrent(job.forward) : job.forward;
+      job.framework.recurrence == Recurrence::Unrolled && has_recurrent_layers(*job.forward);
   if (unrolls) job.assumptions.push_back("recurrent layers run step by step as ordinary ops");
   StepOptions options{.optimizer = o.optimizer,
                       .recompute = *find_recompute(o.recompute),
@@ -164,12 +133,12 @@ void add_steps(ResolvedJob& job) {
   if (o.accumulate > 1) {
     options.adds_gradients = true;
     options.with_update = false;
-    job.micro_batch = make_step_graph(forward, job.phase, options);
+    job.micro_batch = graphs.step(job.forward, job.phase, options, unrolls);
     // Frameworks that always add do so in what the update is lowered to.
     options.adds_gradients = !job.framework.accumulates_weight_gradients;
     options.with_update = true;
   }
-  job.step = make_step_graph(forward, job.phase, options);
+  job.step = graphs.step(job.forward, job.phase, options, unrolls);
 }
 
 /// What hands a program's own arrays to the GPU: the framework's loader, not one of files (DALI).
@@ -180,12 +149,12 @@ const InputPipelineProfile& loader_of_arrays(const PlacedJob& options) {
 
 PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
   return {
-      .graph = job.step,
+      .graph = *job.step,
       .gpu = job.gpu,
       .cost = hardware.cost(),
       .framework = job.framework,
       .precision = job.precision,
-      .keeps_gradients = job.micro_batch.has_value(),
+      .keeps_gradients = job.micro_batch != nullptr,
       .input_from_host = job.options.data == "memory" ? &loader_of_arrays(job.options) : nullptr,
       .input = job.input ? &*job.input : nullptr,
       .power_limit = job.options.power_limit_w ? std::optional(Watts(*job.options.power_limit_w))
@@ -254,7 +223,7 @@ bool fits_in_memory(const ResolvedJob& job, const Hardware& hardware) {
 
 LoopContext loop_context(const ResolvedJob& job) {
   return {.batch = job.options.batch,
-          .weights = Bytes(4.0 * static_cast<double>(job.forward.parameter_count())),
+          .weights = Bytes(4.0 * static_cast<double>(job.forward->parameter_count())),
           .core_speed = job.loop_core_speed};
 }
 
@@ -276,6 +245,11 @@ std::optional<PrecisionMode> find_precision(std::string_view name) {
 }
 
 ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware) {
+  GraphStore graphs;
+  return make_job(options, hardware, graphs);
+}
+
+ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphStore& graphs) {
   ResolvedJob job;
   job.options = options;
   job.assumptions = hardware.factors();
@@ -355,10 +329,14 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware) {
                               (cudnn ? "the convolution algorithms, " : "") +
                               "the framework's profile and the default of fp32 code");
   }
-  job.forward = build_forward(o, job.phase, job);
+  ForwardGraph forward = graphs.forward(o, job.phase);
+  job.forward = std::move(forward.graph);
+  job.from_file = forward.from_file;
+  job.inputs.push_back(std::move(forward.record));
+  for (std::string& warning : forward.warnings) job.warnings.push_back(std::move(warning));
   settle_precision(job, hardware);
   if (job.program) enter_loop(job, hardware);
-  add_steps(job);
+  add_steps(job, graphs);
   job.input = make_input(o, hardware, job);
   job.inputs.push_back({job.cpu ? "cpu" : "gpu", job.gpu.id, hash_of(job.gpu.values)});
   job.inputs.push_back({"framework", job.framework.id, hash_of(job.framework.values)});

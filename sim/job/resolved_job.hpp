@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "models/graph.hpp"
 #include "sim/cluster/prediction.hpp"
 #include "sim/cluster/training_loop.hpp"
+#include "sim/job/graph_store.hpp"
 #include "sim/job/hardware.hpp"
 #include "sim/job/job.hpp"
 
@@ -32,10 +34,11 @@ struct ResolvedJob {
   PrecisionMode precision{};
   Phase phase{};
   std::optional<InputJob> input;  ///< what loads the data; nothing for synthetic data and memory
-  NetworkGraph forward;           ///< as built
-  NetworkGraph
-      step;  ///< what is predicted; with several micro-batches, the last one and the update
-  std::optional<NetworkGraph> micro_batch;  ///< one of those before it
+  // Graphs never change: jobs of a Predictor share them.
+  std::shared_ptr<const NetworkGraph> forward;  ///< as built
+  /// What is predicted; with several micro-batches, the last one and the update.
+  std::shared_ptr<const NetworkGraph> step;
+  std::shared_ptr<const NetworkGraph> micro_batch;  ///< one of those before it; nothing: none
   std::vector<InputRecord> inputs;
   std::vector<std::string> assumptions;  ///< what was chosen for the user, one line each
   std::vector<std::string> warnings;     ///< what makes the answer less sure, one line each
@@ -44,6 +47,9 @@ struct ResolvedJob {
 [[nodiscard]] LoopContext loop_context(const ResolvedJob& job);
 /// Throws InputError naming the flag.
 [[nodiscard]] ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware);
+/// The same with graphs from the store.
+[[nodiscard]] ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware,
+                                   GraphStore& graphs);
 
 /// Lowers, prices and simulates the job's step. Pure.
 [[nodiscard]] Prediction predict(const ResolvedJob& job, const Hardware& hardware);

@@ -34,10 +34,19 @@ bool on_gpu(const std::string& word) {
   throw InputError("--server-device", '"' + word + '"', describe_choices(word, words));
 }
 
+/// What is usual in place of what was left out.
+ParameterServers complete(ParameterServers options) {
+  if (!options.servers) options.servers = 1;
+  if (options.channel.empty()) options.channel = "grpc";
+  if (options.placement.empty()) options.placement = "bytes";
+  if (options.device.empty()) options.device = "cpu";
+  return options;
+}
+
 void check(const ResolvedJob& job, const Fabric& fabric, const ParameterServers& options) {
   const auto nodes = static_cast<std::int64_t>(fabric.num_nodes());
-  if (options.servers < 1 || options.servers >= nodes) {
-    throw InputError("--servers", std::to_string(options.servers),
+  if (*options.servers < 1 || *options.servers >= nodes) {
+    throw InputError("--servers", std::to_string(*options.servers),
                      fmt::format("1 to {}: of {} nodes one at least is a worker",
                                  std::max<std::int64_t>(nodes - 1, 1), nodes));
   }
@@ -74,9 +83,10 @@ double accesses_per_gradient(const NetworkGraph& step) {
 }  // namespace
 
 ServerPrediction predict_with_servers(const ResolvedJob& job, const Hardware& hardware,
-                                      Fabric fabric, const ParameterServers& options) {
+                                      Fabric fabric, const ParameterServers& asked) {
+  const ParameterServers options = complete(asked);
   check(job, fabric, options);
-  const auto servers = static_cast<std::uint32_t>(options.servers);
+  const auto servers = static_cast<std::uint32_t>(*options.servers);
   const Rank first_worker = fabric.first_rank(FabricNodeId{servers});
   const MachineSpec& machine = fabric.machine_of(FabricNodeId{0});
   const CpuSpec& cpu = hardware.cpus().find(machine.cpu);
@@ -88,7 +98,7 @@ ServerPrediction predict_with_servers(const ResolvedJob& job, const Hardware& ha
                           .step = {},
                           .step_time_s = {},
                           .throughput_samples_per_s = {}};
-  const std::vector<Bytes> sizes = element_sizes(job.step, job.framework, job.gpu, job.precision);
+  const std::vector<Bytes> sizes = element_sizes(*job.step, job.framework, job.gpu, job.precision);
   ParameterServerRequest request{
       .fabric = fabric,
       .servers = servers,
@@ -97,7 +107,7 @@ ServerPrediction predict_with_servers(const ResolvedJob& job, const Hardware& ha
       .kind_of = {},
       .placement = placement_of(options.placement),
       .asynchronous = options.asynchronous,
-      .update_accesses = accesses_per_gradient(job.step),
+      .update_accesses = accesses_per_gradient(*job.step),
       .update_rate = cpu.memory_bandwidth * hardware.cost().cpu.memory_efficiency,
       .device_copy = device_copy_rate(fabric, first_worker)};
   if (on_gpu(options.device)) {
@@ -117,7 +127,7 @@ ServerPrediction predict_with_servers(const ResolvedJob& job, const Hardware& ha
     const double factor = fabric.group_of(fabric.node_of(Rank{r})).compute_time_factor;
     auto kind = std::find(factors.begin(), factors.end(), factor);
     if (kind == factors.end()) {
-      request.kinds.push_back(cut_for_servers(job.step, result.one_gpu, sizes, factor));
+      request.kinds.push_back(cut_for_servers(*job.step, result.one_gpu, sizes, factor));
       request.kinds.back().feeding = options.feeding;
       kind = factors.insert(factors.end(), factor);
     }
@@ -129,12 +139,26 @@ ServerPrediction predict_with_servers(const ResolvedJob& job, const Hardware& ha
   const double computing = std::min(result.step.compute.in_s() / whole, 1.0);
   result.step_time_s = interval90(
       whole, std::hypot(result.one_gpu.log_sd * computing, kChannelLogSd * (1 - computing)));
-  const double samples = static_cast<double>(job.step.batch) * result.step.workers;
+  const double samples = static_cast<double>(job.step->batch) * result.step.workers;
   result.throughput_samples_per_s = {.value = samples / result.step_time_s.value,
                                      .low = samples / result.step_time_s.high,
                                      .high = samples / result.step_time_s.low};
   result.efficiency = result.step.steps_per_s / alone_per_s;
   return result;
+}
+
+double computing_share(const ServerPrediction& prediction) {
+  return std::min(1.0, prediction.one_gpu.timeline.kernel_busy / prediction.step.step_time);
+}
+
+std::vector<std::string> usual_of(const ParameterServers& options, const ResolvedJob& job) {
+  std::vector<std::string> lines;
+  if (!options.servers) lines.emplace_back("1 of the nodes is the server");
+  if (options.channel.empty()) lines.emplace_back("channel grpc, TensorFlow's default");
+  if (job.framework.id != "tensorflow") {
+    lines.emplace_back("servers and channel as TensorFlow 1.4 has them");
+  }
+  return lines;
 }
 
 }  // namespace tracecast

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sim/cluster/parameter_server.hpp"
 #include "sim/job/channel.hpp"
@@ -12,7 +13,7 @@ namespace tracecast {
 /// A job on the workers of a cluster.
 struct ServerPrediction {
   Fabric fabric;
-  ParameterServers options;
+  ParameterServers options;  ///< nothing left out
   ChannelPath channel;
   Prediction one_gpu;  ///< of the first worker, alone
   ParameterServerStep step;
@@ -26,5 +27,11 @@ struct ServerPrediction {
 [[nodiscard]] ServerPrediction predict_with_servers(const ResolvedJob& job,
                                                     const Hardware& hardware, Fabric fabric,
                                                     const ParameterServers& options);
+
+/// Share of the time in which a worker's GPU computes.
+[[nodiscard]] double computing_share(const ServerPrediction& prediction);
+/// What predict_with_servers() takes where `options` leave it out, one line each.
+[[nodiscard]] std::vector<std::string> usual_of(const ParameterServers& options,
+                                                const ResolvedJob& job);
 
 }  // namespace tracecast

@@ -170,4 +170,10 @@ ShardedJob predict_sharded(const Job& job, const Place& place, const Sharded& di
   return result;
 }
 
+Interval samples_per_s(const ShardedJob& job) {
+  const Interval& tokens = job.prediction.tokens_per_s;
+  const double length = static_cast<double>(job.plan.tokens);
+  return {.value = tokens.value / length, .low = tokens.low / length, .high = tokens.high / length};
+}
+
 }  // namespace tracecast

@@ -27,4 +27,7 @@ struct ShardedJob {
 [[nodiscard]] ShardedJob predict_sharded(const Job& job, const Place& place,
                                          const Sharded& division, const Hardware& hardware);
 
+/// Sequences of all GPUs per second.
+[[nodiscard]] Interval samples_per_s(const ShardedJob& job);
+
 }  // namespace tracecast

@@ -24,7 +24,7 @@ Prediction train(const char* network, const char* gpu, const char* framework, st
   options.batch = batch;
   options.image_size = image_size;
   const ResolvedJob job = make_job(options, hardware);
-  return predict({.graph = job.step,
+  return predict({.graph = *job.step,
                   .gpu = job.gpu,
                   .cost = hardware.cost(),
                   .framework = job.framework,

@@ -25,7 +25,7 @@ Outcome run(const Hardware& hardware, const std::string& network, const std::str
   options.batch = batch;
   options.image_size = 32;
   const ResolvedJob job = make_job(options, hardware);
-  const Prediction prediction = predict({.graph = job.step,
+  const Prediction prediction = predict({.graph = *job.step,
                                          .gpu = job.gpu,
                                          .cost = hardware.cost(),
                                          .framework = job.framework,

@@ -1,0 +1,99 @@
+#include "sim/job/graph_store.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "models/graph_text.hpp"
+#include "models/onnx/import.hpp"
+#include "models/unroll.hpp"
+#include "models/zoo/zoo.hpp"
+#include "sim/base/file.hpp"
+#include "sim/job/sha256.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::size_t kMostGraphs = 256;  ///< remembered; then all are forgotten
+
+/// Forgets everything rather than grow without end.
+template <class Value>
+const Value& remember(std::map<std::string, Value>& known, const std::string& key, Value value) {
+  if (known.size() >= kMostGraphs) known.clear();
+  return known.emplace(key, std::move(value)).first->second;
+}
+
+std::string key_of(const Job& job, std::string_view network, bool training) {
+  const auto number = [](const std::optional<std::int64_t>& size) { return size.value_or(-1); };
+  return fmt::format("{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size),
+                     number(job.seq_len), number(job.classes), training);
+}
+
+ForwardGraph build_zoo(const Job& job, bool training) {
+  NetworkGraph graph = build_network(job.network, {.batch = job.batch,
+                                                   .image_size = job.image_size,
+                                                   .seq_len = job.seq_len,
+                                                   .training = training,
+                                                   .classes = job.classes});
+  InputRecord record{"network", "zoo:" + graph.name, sha256(graph_text(graph))};
+  return {.graph = std::make_shared<const NetworkGraph>(std::move(graph)),
+          .record = std::move(record),
+          .warnings = {},
+          .from_file = false};
+}
+
+ForwardGraph import(const Job& job, bool training, const std::string& bytes, InputRecord record) {
+  OnnxNetwork network = import_onnx(bytes, job.network,
+                                    {.batch = job.batch,
+                                     .image_size = job.image_size,
+                                     .seq_len = job.seq_len,
+                                     .training = training});
+  return {.graph = std::make_shared<const NetworkGraph>(std::move(network.graph)),
+          .record = std::move(record),
+          .warnings = std::move(network.warnings),
+          .from_file = true};
+}
+
+}  // namespace
+
+ForwardGraph GraphStore::forward(const Job& job, Phase phase) {
+  const bool training = phase != Phase::Infer;
+  const bool is_file = is_network_path(job.network);
+  std::string bytes;
+  InputRecord record;
+  if (is_file) {  // a file may change: its bytes are its name
+    bytes = read_file(job.network, kMostNetworkBytes);
+    record = {"network", std::filesystem::path(job.network).filename().string(), sha256(bytes)};
+  }
+  const std::string key =
+      key_of(job, is_file ? job.network + '@' + record.sha256 : job.network, training);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = forwards_.find(key); known != forwards_.end()) return known->second;
+  }
+  ForwardGraph built =
+      is_file ? import(job, training, bytes, std::move(record)) : build_zoo(job, training);
+  const std::lock_guard lock(mutex_);
+  return remember(forwards_, key, std::move(built));
+}
+
+std::shared_ptr<const NetworkGraph> GraphStore::step(
+    const std::shared_ptr<const NetworkGraph>& forward, Phase phase, const StepOptions& options,
+    bool unrolls) {
+  const std::string key =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", static_cast<const void*>(forward.get()),
+                  static_cast<int>(phase), options.optimizer, static_cast<int>(options.recompute),
+                  options.adds_gradients, options.differentiates_input,
+                  options.copies_first_gradient, options.with_update, unrolls);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = steps_.find(key); known != steps_.end()) return known->second.graph;
+  }
+  auto graph = std::make_shared<const NetworkGraph>(
+      make_step_graph(unrolls ? unroll_recurrent(*forward) : *forward, phase, options));
+  const std::lock_guard lock(mutex_);
+  return remember(steps_, key, {forward, std::move(graph)}).graph;
+}
+
+}  // namespace tracecast

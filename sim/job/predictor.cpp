@@ -1,0 +1,190 @@
+#include "sim/job/predictor.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "sim/job/graph_store.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::string_view kServedStrategy = "parameter_server";
+constexpr std::size_t kMostCells = 1'000'000;  ///< remembered; then all are forgotten
+
+bool is_cpu(const Place& place) { return to_lower(place.gpu).starts_with("cpu:"); }
+
+template <class T>
+std::string word(const std::optional<T>& value) {
+  return value ? fmt::format("{}", *value) : "-";
+}
+
+/// All that decides an answer; files are told by their paths here, so that cells of files are not remembered.
+std::string key_of(const Job& j) {
+  const Software& s = j.software;
+  return fmt::format(
+      "{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", j.network,
+      j.batch, j.phase, j.precision, s.framework, s.version, s.date, s.xla, s.cuda_graphs,
+      word(s.cudnn_benchmark), j.optimizer, j.recompute, j.accumulate, j.data, j.pipeline,
+      word(j.workers), word(j.epoch_samples), word(j.image_size), word(j.seq_len), word(j.classes));
+}
+std::string key_of(const Place& p) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", p.gpu, p.machine, word(p.gpus),
+                     word(p.nodes), p.host_cpu, p.disk, word(p.cpu_threads), word(p.power_limit_w),
+                     word(p.clock_mhz), word(p.memory_clock_mhz));
+}
+
+Cell cell_of(const Forecast& f) {
+  return {.samples_per_s = f.throughput_samples_per_s,
+          .step_time_s = f.step_time_s,
+          .memory_needed = f.memory.needed,
+          .memory_capacity = f.memory.capacity,
+          .fits = f.memory.fits,
+          .power = f.power ? std::optional(f.power->boards_total) : std::nullopt,
+          .refused = {}};
+}
+
+/// What cannot be told of CPUs.
+void refuse_on_cpu(const Place& place, const Parallelism& parallelism) {
+  if (!asks_for_many(place, parallelism)) return;
+  throw InputError(place.cluster.empty() ? (place.gpus ? "--gpus" : "--nodes") : "--cluster",
+                   "--gpu " + place.gpu, "one machine without a GPU: no flag");
+}
+
+void warn_of_guesses(const Prediction& prediction, ResolvedJob& job) {
+  if (prediction.num_guessed_kernels == 0) return;
+  job.warnings.push_back(std::to_string(prediction.num_guessed_kernels) +
+                         " kernels belong to operators without a cost model and are bounded by "
+                         "the bytes they touch (" +
+                         three_digits(prediction.guessed_time.in_ms()) + " ms of the step)");
+}
+
+Forecast predict_one(ResolvedJob job, const Hardware& hardware) {
+  Prediction prediction = predict(job, hardware);
+  warn_of_power_limit(prediction.power, job.gpu.id, job);
+  warn_of_guesses(prediction, job);
+  return make_forecast(OneGpuDetails{std::move(job), std::move(prediction)});
+}
+
+}  // namespace
+
+struct Predictor::Memory {
+  GraphStore graphs;
+  std::mutex mutex;
+  std::map<std::string, Cell> cells;
+};
+
+bool asks_for_many(const Place& place, const Parallelism& parallelism) {
+  return !place.cluster.empty() || place.gpus.value_or(1) != 1 || place.nodes.value_or(1) != 1 ||
+         std::holds_alternative<ParameterServers>(parallelism);
+}
+
+AnswerKind kind_of_answer(const Place& place, const Parallelism& parallelism, std::int64_t nodes) {
+  if (std::holds_alternative<Sharded>(parallelism)) return AnswerKind::Divided;
+  if (is_cpu(place)) return AnswerKind::Cpu;
+  if (!asks_for_many(place, parallelism)) return AnswerKind::OneGpu;
+  if (std::holds_alternative<ParameterServers>(parallelism)) return AnswerKind::ParameterServers;
+  const auto* replicas = std::get_if<DataParallel>(&parallelism);
+  const bool served = replicas != nullptr && !replicas->strategy.empty() && nodes > 1 &&
+                      find_strategy(replicas->strategy).id == kServedStrategy;
+  return served ? AnswerKind::ParameterServers : AnswerKind::ManyGpus;
+}
+
+Predictor::Predictor(Hardware hardware)
+    : hardware_(std::move(hardware)), memory_(std::make_shared<Memory>()) {}
+
+ResolvedJob Predictor::resolve(const Job& job, const Place& place) const {
+  return make_job(PlacedJob{job, place}, hardware_, memory_->graphs);
+}
+
+Forecast Predictor::predict(const Job& job, const Place& place,
+                            const Parallelism& parallelism) const {
+  if (const auto* division = std::get_if<Sharded>(&parallelism)) {
+    return make_forecast(predict_sharded(job, place, *division, hardware_));
+  }
+  if (is_cpu(place)) refuse_on_cpu(place, parallelism);
+  if (!asks_for_many(place, parallelism)) return predict_one(resolve(job, place), hardware_);
+
+  Cluster cluster = make_cluster(place, place.gpu, hardware_);
+  const std::int64_t nodes = cluster.fabric.num_nodes();
+  const bool served = kind_of_answer(place, parallelism, nodes) == AnswerKind::ParameterServers;
+  PlacedJob placed{job, place};
+  if (served && placed.software.framework.empty()) placed.software.framework = "tensorflow";
+  if (placed.gpu.empty()) placed.gpu = cluster.fabric.gpu_of(Rank{0}).id;
+  ResolvedJob resolved = make_job(placed, hardware_, memory_->graphs);
+  if (cluster.file) resolved.inputs.push_back(*cluster.file);
+  for (std::string& line : cluster.assumptions) resolved.assumptions.push_back(std::move(line));
+  if (served) {
+    const auto* asked = std::get_if<ParameterServers>(&parallelism);
+    const ParameterServers servers = asked != nullptr ? *asked : ParameterServers{};
+    for (std::string& line : usual_of(servers, resolved)) {
+      resolved.assumptions.push_back(std::move(line));
+    }
+    ServerPrediction prediction =
+        predict_with_servers(resolved, hardware_, std::move(cluster.fabric), servers);
+    warn_of_power_limit(prediction.one_gpu.power, resolved.gpu.id, resolved);
+    return make_forecast(ServerDetails{std::move(resolved), std::move(prediction)});
+  }
+  const auto* replicas = std::get_if<DataParallel>(&parallelism);
+  ManyGpus prediction = predict_many(resolved, hardware_, std::move(cluster.fabric),
+                                     replicas != nullptr ? *replicas : DataParallel{});
+  return make_forecast(ManyGpusDetails{std::move(resolved), std::move(prediction)});
+}
+
+Matrix Predictor::throughput(std::span<const Job> jobs, std::span<const Place> places) const {
+  Matrix matrix{.jobs = jobs.size(), .places = places.size(), .cells = {}};
+  matrix.cells.reserve(jobs.size() * places.size());
+  std::vector<std::string> place_keys;
+  for (const Place& place : places) place_keys.push_back(key_of(place));
+  for (const Job& job : jobs) {
+    const std::string job_key = key_of(job) + '\v';
+    for (std::size_t p = 0; p < places.size(); ++p) {
+      const bool is_fixed = !is_network_path(job.network) && places[p].cluster.empty();
+      const std::string key = job_key + place_keys[p];
+      if (is_fixed) {
+        const std::lock_guard lock(memory_->mutex);
+        if (const auto known = memory_->cells.find(key); known != memory_->cells.end()) {
+          matrix.cells.push_back(known->second);
+          continue;
+        }
+      }
+      Cell cell;
+      try {
+        cell = cell_of(predict(job, places[p]));
+      } catch (const InputError& error) {
+        cell.fits = false;
+        cell.refused = error.what();
+      }
+      if (is_fixed) {
+        const std::lock_guard lock(memory_->mutex);
+        if (memory_->cells.size() >= kMostCells) memory_->cells.clear();
+        memory_->cells.emplace(key, cell);
+      }
+      matrix.cells.push_back(std::move(cell));
+    }
+  }
+  return matrix;
+}
+
+MemoryAdvice Predictor::advise_on_batch(const Forecast& forecast) const {
+  return std::visit(
+      [&](const auto& details) -> MemoryAdvice {
+        if constexpr (requires { details.job; }) {
+          return tracecast::advise_on_batch(details.job, hardware_);
+        } else {
+          return {};
+        }
+      },
+      *forecast.details);
+}
+
+MemoryAdvice Predictor::advise_on_memory(const Forecast& forecast) const {
+  const auto* one = std::get_if<OneGpuDetails>(forecast.details.get());
+  return one != nullptr ? tracecast::advise_on_memory(one->job, hardware_) : MemoryAdvice{};
+}
+
+}  // namespace tracecast
