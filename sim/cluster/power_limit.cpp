@@ -12,6 +12,30 @@
 namespace tracecast {
 namespace {
 
+/// The lowest clock that a limit can set.
+Hertz lowest_clock(const GpuSpec& gpu, const CostProfile& profile) {
+  const Hertz free = cost::free_clock(gpu, profile);
+  return min(gpu.set_clock > Hertz(0) ? gpu.set_clock : free, free * profile.power.min_clock);
+}
+
+/// No kernel draws more over the awake power at the lowest clock: its work takes no less time there than it does now.
+Watts most_at_lowest_clock(const PricedStep& priced, const GpuSpec& gpu,
+                           const CostProfile& profile) {
+  GpuSpec lowest = gpu;
+  lowest.set_clock = lowest_clock(gpu, profile);
+  Watts most{};
+  for (const cost::PricedCandidate& choice : priced.choices) {
+    for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
+      const cost::KernelEstimate& estimate = choice.estimates[k];
+      if (!(estimate.duration > Seconds(0))) continue;
+      const PowerCauses causes = power_causes(choice.candidate->kernels[k], estimate.duration,
+                                              estimate.sm_share, lowest, profile);
+      most = max(most, active_power(causes, lowest, profile));
+    }
+  }
+  return most;
+}
+
 constexpr double kLowered = 0.98;  ///< a clock below this share of the usual one is a lowered one
 
 /// Mean clock of the kernels, by time; that of the board when there are none.
@@ -48,16 +72,17 @@ void run_at(const GpuSpec& gpu, PricedStep& priced, StepProgram& program, StepTi
 class Governor {
  public:
   Governor(const GpuSpec& gpu, Watts limit, const CostProfile& profile, const StepDraw& own,
-           const DrawStep& run)
+           const DrawStep& run, const std::function<Watts()>& most_at_lowest)
       : gpu_(gpu),
         limit_(limit),
         profile_(profile),
         own_(own),
         run_(run),
+        most_at_lowest_(most_at_lowest),
         awake_(cost::awake_power(gpu, profile)),
         top_(gpu.set_clock > Hertz(0) ? gpu.set_clock : cost::free_clock(gpu, profile)) {
     set_ = gpu;
-    result_.lowest_clock = min(top_, cost::free_clock(gpu, profile) * profile.power.min_clock);
+    result_.lowest_clock = lowest_clock(gpu, profile);
   }
 
   LimitedStep hold() {
@@ -80,12 +105,12 @@ class Governor {
       set_.tdp = limit_;
       draw = run_(set_);
     } else if (result_.average < own_average * 0.999) {
-      if (at_lowest_clock()) return finish_at_lowest_clock();
+      if (!stays_below(result_.average) && at_lowest_clock()) return finish_at_lowest_clock();
       draw = lower_clock(total(own_) * (result_.average / own_average));
     } else if (!is_own) {
       draw = run_(gpu_);
     }
-    if (exceeds(spread(draw, result_.average).max) && !lowest_holds()) {
+    if (exceeds(spread(draw, result_.average).max) && !stays_below(limit_) && !lowest_holds()) {
       return finish_at_lowest_clock();
     }
     if (ran_lowest_last_) draw = run_(set_);
@@ -147,6 +172,13 @@ class Governor {
     return range;
   }
 
+  /// Every window at the lowest clock, told without running it; false when it cannot be told.
+  [[nodiscard]] bool stays_below(Watts power) {
+    if (!most_at_lowest_ || scale_ > 1) return false;
+    if (!most_) most_ = awake_ + most_at_lowest_();
+    return *most_ < power;
+  }
+
   const StepDraw& lowest() {
     if (!lowest_) {
       GpuSpec lowest = gpu_;
@@ -205,6 +237,8 @@ class Governor {
   const CostProfile& profile_;
   const StepDraw& own_;
   const DrawStep& run_;
+  const std::function<Watts()>& most_at_lowest_;
+  std::optional<Watts> most_;
   Watts awake_;
   Hertz top_;
   GpuSpec set_;
@@ -246,8 +280,9 @@ StepDraw draw_of(const PricedStep& priced, const StepProgram& program, const Ste
 }
 
 LimitedStep hold_power_limit(const GpuSpec& gpu, Watts limit, const CostProfile& profile,
-                             const StepDraw& own, const DrawStep& run) {
-  return Governor(gpu, limit, profile, own, run).hold();
+                             const StepDraw& own, const DrawStep& run,
+                             const std::function<Watts()>& most_at_lowest) {
+  return Governor(gpu, limit, profile, own, run, most_at_lowest).hold();
 }
 
 LimitedStep hold_power_limit(PricedStep& priced, StepProgram& program, StepTimeline& timeline,
@@ -257,8 +292,9 @@ LimitedStep hold_power_limit(PricedStep& priced, StepProgram& program, StepTimel
     run_at(set, priced, program, timeline, profile, run);
     return draw_of(priced, program, timeline, set, profile);
   };
-  return hold_power_limit(gpu, limit, profile, draw_of(priced, program, timeline, gpu, profile),
-                          run_on);
+  const StepDraw own = draw_of(priced, program, timeline, gpu, profile);
+  return hold_power_limit(gpu, limit, profile, own, run_on,
+                          [&] { return most_at_lowest_clock(priced, gpu, profile); });
 }
 
 }  // namespace tracecast

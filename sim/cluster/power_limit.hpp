@@ -56,9 +56,11 @@ struct LimitedStep {
 /// nvmlDeviceGetPowerManagementLimit): windows above it are cut to it, the others draw what that leaves of the average.
 /// All it can do is lower the clock of the SMs, to power.min_clock of the free clock. A limit that some window exceeds
 /// there is not held: the step runs at that clock and draws what it draws. notes/0010-limits-that-cannot-be-held.md.
+/// `most_at_lowest`: what no window can exceed over the awake power at the lowest clock; spares most steps that run.
 [[nodiscard]] LimitedStep hold_power_limit(const GpuSpec& gpu, Watts limit,
                                            const CostProfile& profile, const StepDraw& own,
-                                           const DrawStep& run);
+                                           const DrawStep& run,
+                                           const std::function<Watts()>& most_at_lowest = {});
 
 /// Runs a program as `simulate` does, with whatever feeds it. The last call is that of the result.
 using RunStep = std::function<StepTimeline(const StepProgram&)>;
