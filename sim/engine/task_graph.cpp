@@ -72,6 +72,7 @@ ResourceId TaskGraph::add_resource(Discipline discipline, std::uint32_t capacity
                   "program order is kept one task at a time");
   TRACECAST_CHECK(resources_.size() < kMostIndices, "resource ids have 32 bits");
   resources_.push_back({capacity, discipline});
+  in_order_ = in_order_ && discipline == Discipline::ProgramOrder;
   return ResourceId{static_cast<std::uint32_t>(resources_.size() - 1)};
 }
 
@@ -136,6 +137,7 @@ void TaskGraph::add_dependency(TaskId before, TaskId after, Picoseconds lag) {
   count_time(lag);
   if (lag_.empty() && lag > Picoseconds{}) lag_.resize(before_.size());
   if (!lag_.empty() || lag > Picoseconds{}) lag_.push_back(lag);
+  in_order_ = in_order_ && before.index < after.index;
   before_.push_back(before.index);
   after_.push_back(after.index);
 }

@@ -123,12 +123,14 @@ class TaskGraph {
   [[nodiscard]] std::size_t num_links() const { return capacity_.size(); }
 
   /// Runs every task once, from time zero: O((tasks + dependencies) log(ready at the same moment))
-  /// without transfers. The graph is unchanged and can be added to and run again. Throws CycleError,
+  /// without transfers; one pass without events where every resource keeps program order and every
+  /// dependency leads to a task added later. The graph is unchanged and can be added to and run again. Throws CycleError,
   /// and InputError when a transfer is so slow that the clock cannot count to its end.
   [[nodiscard]] Schedule run() const;
 
  private:
   class Run;
+  struct Incoming;
   static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr std::uint32_t kNoResource = kNone;
   struct Resource {
@@ -149,11 +151,16 @@ class TaskGraph {
 
   TaskId add(std::uint32_t resource, Picoseconds duration);
   void count_time(Picoseconds duration);
+  /// Whether a task's start follows from tasks of lower index alone.
+  [[nodiscard]] bool is_in_order() const { return in_order_ && transfers_.empty(); }
+  [[nodiscard]] Incoming sort_by_after() const;
+  [[nodiscard]] Schedule run_in_order() const;
   std::uint32_t route_of(std::span<const LinkUse> uses, std::optional<BytesPerSecond> rate_cap);
   [[nodiscard]] std::span<const LinkUse> uses(const Route& route) const {
     return {uses_.data() + route.first_use, route.num_uses};
   }
 
+  bool in_order_ = true;  ///< resources in program order, dependencies forward
   std::vector<Resource> resources_;
   std::vector<Picoseconds> duration_;          ///< by task; of a transfer, its latency
   std::vector<std::uint32_t> resource_;        ///< by task

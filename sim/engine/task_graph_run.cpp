@@ -345,6 +345,6 @@ void TaskGraph::Run::fail_on_cycle() const {
   throw CycleError(std::move(cycle));
 }
 
-Schedule TaskGraph::run() const { return Run(*this).finish(); }
+Schedule TaskGraph::run() const { return is_in_order() ? run_in_order() : Run(*this).finish(); }
 
 }  // namespace tracecast::engine
