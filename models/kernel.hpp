@@ -56,12 +56,14 @@ struct MatrixWork {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool transpose_a = false, transpose_b = false;
   bool by_cublas_lt = false;  ///< which adds the bias in the epilogue and picks tiles of its own
+  friend bool operator==(const MatrixWork&, const MatrixWork&) = default;
 };
 /// A convolution as one kernel on the tiles of the convolution library; `pass` of the kernel says which of the
 /// three products it is.
 struct ConvWork {
   ConvAttributes shape;
   double cudnn_version = 99;  ///< of the library whose kernel it is, major.minor; 99 = the newest
+  friend bool operator==(const ConvWork&, const ConvWork&) = default;
 };
 /// Work that streams through memory once: elementwise, copies, transforms, pooling, updates.
 struct StreamWork {
@@ -70,6 +72,7 @@ struct StreamWork {
   double access_efficiency = 1;  ///< share of each memory transaction that is used; 1 = coalesced
   /// Instructions of any kind besides arithmetic and what every kernel spends: addresses from strides, loops, branches.
   double instructions_per_element = 0;
+  friend bool operator==(const StreamWork&, const StreamWork&) = default;
 };
 /// `rows` independent reductions over `cols` elements, the data read `passes` times in all (writes included).
 struct ReductionWork {
@@ -80,6 +83,7 @@ struct ReductionWork {
   /// Threads that share a contiguous row: 32 = a warp that keeps it in registers, several rows to a block; fewer: to a warp.
   int row_threads = 128;
   int block_threads = 1024;  ///< of the block that has a strided row
+  friend bool operator==(const ReductionWork&, const ReductionWork&) = default;
 };
 /// Steps of recurrent layers, one after the other. In each step `cells` layers or directions run at the same time, each a
 /// product of its state with weights of its own and then one elementwise kernel.
@@ -93,11 +97,13 @@ struct RecurrentWork {
   double elements = 0;       ///< of one cell and step: sequences * hidden
   bool may_split_k = false;  ///< the library cuts long inner products
   bool persistent = false;   ///< one kernel, the weights read once
+  friend bool operator==(const RecurrentWork&, const RecurrentWork&) = default;
 };
 /// Attention in one kernel: blocks of queries pass over the keys, scores stay on the SM.
 struct AttentionWork {
   AttentionAttributes shape;
   int products = 2;  ///< per score and unit of width: 2 forward, 5 backward
+  friend bool operator==(const AttentionWork&, const AttentionWork&) = default;
 };
 using Work =
     std::variant<StreamWork, MatrixWork, ConvWork, ReductionWork, RecurrentWork, AttentionWork>;
@@ -128,6 +134,7 @@ struct Kernel {
   /// From an Unknown op: the estimate is a bound, the interval wide.
   bool is_bounded_guess = false;
   [[nodiscard]] Bytes bytes() const { return read + written; }
+  friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
 /// One way of doing an op: kernels that run one after the other in one stream.
@@ -135,6 +142,7 @@ struct Candidate {
   Algorithm algorithm = Algorithm::None;
   std::vector<Kernel> kernels;
   Bytes workspace{};
+  friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
 /// How the library or framework picks among an op's candidates.
@@ -158,6 +166,9 @@ struct LoweredOp {
 /// A whole step, lowered for one framework on one GPU generation; ops in dispatch order.
 struct LoweredStep {
   std::vector<LoweredOp> ops;
+  /// By op: the first one with the same candidates, of which the library chooses alike at the same price; itself where
+  /// none came before. Deep networks repeat their blocks. Empty: nobody looked.
+  std::vector<std::uint32_t> first_alike;
 };
 
 }  // namespace tracecast

@@ -43,7 +43,7 @@ void add_ranks(Table& table, const ResolvedJob& job, const ManyGpus& many) {
   const PricedStep& priced = many.one_gpu.priced;
   for (std::size_t i = 0; i < priced.choices.size(); ++i) {
     const cost::PricedCandidate& choice = priced.choices[i];
-    const Op& op = job.step->op(priced.lowered.ops[i].op);
+    const Op& op = job.step->op(priced.lowered->ops[i].op);
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
       const Kernel& kernel = choice.candidate->kernels[k];
       add(table,

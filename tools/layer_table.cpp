@@ -39,7 +39,7 @@ std::vector<LayerRow> layer_table(const ResolvedJob& job, const Prediction& pred
   for (std::size_t i = 0; i < prediction.priced.choices.size(); ++i) {
     const cost::PricedCandidate& choice = prediction.priced.choices[i];
     if (choice.estimates.empty()) continue;
-    const Op& op = job.step->op(prediction.priced.lowered.ops[i].op);
+    const Op& op = job.step->op(prediction.priced.lowered->ops[i].op);
     LayerRow row;
     row.name = op.name;
     row.kind = op.kind == OpKind::Unknown && !op.note.empty() ? std::string_view(op.note)

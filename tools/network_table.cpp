@@ -48,7 +48,7 @@ struct Reach {
 };
 
 Reach reach_of(const ResolvedJob& job, const Prediction& one_gpu, std::int64_t gpus) {
-  const StepFloor floor = step_floor(one_gpu.priced.lowered, job.gpu);
+  const StepFloor floor = step_floor(*one_gpu.priced.lowered, job.gpu);
   const auto samples = static_cast<double>(job.options.batch * gpus);
   const MemoryPlan& memory = one_gpu.memory;
   return {.arithmetic_rate = samples / floor.arithmetic.in_s(),

@@ -13,7 +13,7 @@ std::string dump_kernels(const ResolvedJob& job, const Prediction& prediction) {
       printable(job.forward->name), to_string(job.phase), job.options.batch, job.gpu.id);
   auto out = std::back_inserter(text);
   for (std::size_t i = 0; i < prediction.priced.choices.size(); ++i) {
-    const LoweredOp& lowered = prediction.priced.lowered.ops[i];
+    const LoweredOp& lowered = prediction.priced.lowered->ops[i];
     const cost::PricedCandidate& choice = prediction.priced.choices[i];
     const Op& op = job.step->op(lowered.op);
     fmt::format_to(out, "{} {} {}{}\n", printable(op.name), to_string(op.kind), to_string(op.pass),
@@ -50,7 +50,7 @@ std::string dump_program(const ResolvedJob& job, const Prediction& prediction) {
   auto out = std::back_inserter(text);
   for (const ProgramOp& issued : program.ops) {
     const ProgramKernel& first = program.kernels[issued.first_kernel];
-    const Op& op = job.step->op(prediction.priced.lowered.ops[first.op].op);
+    const Op& op = job.step->op(prediction.priced.lowered->ops[first.op].op);
     fmt::format_to(out, "dispatch {} {} {}\n", three_digits(issued.dispatch.in_us()),
                    printable(op.name), to_string(op.pass));
     for (std::uint32_t k = issued.first_kernel; k < issued.first_kernel + issued.num_kernels; ++k) {

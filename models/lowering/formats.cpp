@@ -4,11 +4,10 @@ namespace tracecast::lowering {
 namespace {
 
 /// Arithmetic on `precision` data: tensor cores, then faster CUDA cores, then fp32.
-void choose_math(Formats& formats, Precision precision, const GpuSpec& gpu) {
+void choose_math(Formats& formats, Precision precision, const GpuTraits& gpu) {
   formats.operands = formats.storage;
-  const auto cuda_core = gpu.find_peak(precision, MathUnit::CudaCore);
-  if (cuda_core && *cuda_core > gpu.peak_fp32()) formats.cuda_core_math = precision;
-  if (gpu.find_peak(precision, MathUnit::TensorCore)) {
+  if (gpu.outruns_fp32(precision)) formats.cuda_core_math = precision;
+  if (gpu.has(precision, MathUnit::TensorCore)) {
     formats.math = precision;
     formats.unit = MathUnit::TensorCore;
   } else {
@@ -19,7 +18,7 @@ void choose_math(Formats& formats, Precision precision, const GpuSpec& gpu) {
 
 }  // namespace
 
-Formats choose_formats(PrecisionMode mode, const GpuSpec& gpu) {
+Formats choose_formats(PrecisionMode mode, const GpuTraits& gpu) {
   Formats formats;
   switch (mode) {
     case PrecisionMode::Fp32:

@@ -1,7 +1,7 @@
 #pragma once
 #include "hwspecs/framework_profile.hpp"
-#include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
+#include "models/lowering/gpu_traits.hpp"
 
 namespace tracecast::lowering {
 
@@ -36,7 +36,7 @@ struct Formats {
 /// Half-width arithmetic runs on tensor cores where there are any of that format; else on CUDA
 /// cores where their half rate exceeds the fp32 rate (GP100, not GP102); else as fp32 arithmetic on
 /// half-width data. A mode that the GPU lacks altogether is replaced before (choose_precision).
-[[nodiscard]] Formats choose_formats(PrecisionMode mode, const GpuSpec& gpu);
+[[nodiscard]] Formats choose_formats(PrecisionMode mode, const GpuTraits& gpu);
 
 /// Bytes of one element of a tensor under these formats.
 [[nodiscard]] Bytes element_bytes(const Tensor& tensor, const Formats& formats);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/lowering/alike.hpp"
 #include "models/lowering/convolution.hpp"
 #include "models/lowering/fusion.hpp"
 #include "models/lowering/gradient_fusion.hpp"
@@ -26,7 +27,7 @@ using lowering::PrecisionPlan;
 /// then cost none.
 class Lowering {
  public:
-  Lowering(const Context& context, PrecisionPlan plan, const GpuSpec& gpu)
+  Lowering(const Context& context, PrecisionPlan plan, const GpuTraits& gpu)
       : context_(context), plan_(std::move(plan)), gpu_(gpu) {}
 
   LoweredStep run() {
@@ -206,7 +207,7 @@ class Lowering {
   [[nodiscard]] bool heuristic_avoids_nonfused_winograd(const ConvAttributes& a, Pass pass) const {
     if (policy() != ChoicePolicy::Heuristic) return false;
     if (context_.formats.unit == MathUnit::TensorCore) {
-      return gpu_.architecture >= Architecture::Ampere;
+      return gpu_.architecture() >= Architecture::Ampere;
     }
     return context_.formats.storage == Precision::Fp32 &&
            !lowering::nonfused_winograd_saves_multiplications(a, pass);
@@ -228,7 +229,7 @@ class Lowering {
     lowered.workspace_limit = context_.framework.convolution_workspace_limit;
     lowered.candidates =
         lowering::convolution_candidates(a, pass, context_.formats, image_layout(),
-                                         gpu_.architecture, context_.framework.cudnn_version);
+                                         gpu_.architecture(), context_.framework.cudnn_version);
     if (context_.framework.avoids_tiled_fft && pass != Pass::BackwardData) {
       std::erase_if(lowered.candidates,
                     [](const Candidate& c) { return c.algorithm == Algorithm::FftTiling; });
@@ -377,7 +378,7 @@ class Lowering {
 
   Context context_;  ///< its formats are those of the op at hand
   PrecisionPlan plan_;
-  const GpuSpec& gpu_;
+  const GpuTraits& gpu_;
   LoweredStep step_;
   std::set<std::pair<TensorId, Precision>> cast_done_;
   std::vector<bool> fused_;
@@ -396,18 +397,19 @@ Context make_context(const NetworkGraph& graph, const FrameworkProfile& framewor
 
 }  // namespace
 
-LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework, const GpuSpec& gpu,
-                  const LoweringOptions& options) {
+LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework,
+                  const GpuTraits& gpu, const LoweringOptions& options) {
   const PrecisionPlan plan =
       lowering::plan_precision(graph, framework, gpu, options.precision, options.wide_ends);
   const Context context = make_context(graph, framework, plan);
   LoweredStep step = Lowering(context, plan, gpu).run();
-  if (framework.compiler) return lowering::fuse(context, std::move(step));
+  if (framework.compiler) step = lowering::fuse(context, std::move(step));
+  step.first_alike = lowering::find_alike(step.ops);
   return step;
 }
 
 NetworkGraph graph_in_memory(const NetworkGraph& graph, const FrameworkProfile& framework,
-                             const GpuSpec& gpu, const LoweringOptions& options) {
+                             const GpuTraits& gpu, const LoweringOptions& options) {
   if (!framework.compiler) return graph;
   const PrecisionPlan plan =
       lowering::plan_precision(graph, framework, gpu, options.precision, options.wide_ends);
@@ -416,7 +418,7 @@ NetworkGraph graph_in_memory(const NetworkGraph& graph, const FrameworkProfile& 
 }
 
 std::vector<Bytes> element_sizes(const NetworkGraph& graph, const FrameworkProfile& framework,
-                                 const GpuSpec& gpu, PrecisionMode precision) {
+                                 const GpuTraits& gpu, PrecisionMode precision) {
   const PrecisionPlan plan = lowering::plan_precision(graph, framework, gpu, precision);
   std::vector<Bytes> sizes;
   sizes.reserve(plan.kept.size());
@@ -489,9 +491,9 @@ Seconds host_pooling_time(const NetworkGraph& graph, const Op& op, const HostPoo
 
 std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
                                               PrecisionMode precision, ImageLayout layout,
-                                              const GpuSpec& gpu, double cudnn_version) {
+                                              const GpuTraits& gpu, double cudnn_version) {
   return lowering::convolution_candidates(shape, pass, lowering::choose_formats(precision, gpu),
-                                          layout, gpu.architecture, cudnn_version);
+                                          layout, gpu.architecture(), cudnn_version);
 }
 
 }  // namespace tracecast

@@ -2,9 +2,9 @@
 #include <vector>
 
 #include "hwspecs/framework_profile.hpp"
-#include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
+#include "models/lowering/gpu_traits.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
@@ -17,26 +17,27 @@ struct LoweringOptions {
 
 /// Every op of `graph` (forward, or a training graph) as the kernels that could run for it under
 /// this framework: which algorithms exist for a shape, pass, precision and architecture, with their
-/// workspace. The spec is used for legality only (architecture, units), never for speed. Pure; ops
+/// workspace. Of the GPU it knows what is legal (architecture, units), never the speed: GPUs of like traits are lowered
+/// for alike. Pure; ops
 /// keep the graph's order; updates that the framework launches together stand under the first of
 /// them, and the others are left out. Batch norm computes statistics in training mode and when the
 /// graph has any backward or update op. A framework with a compiler fuses ops: an op that joined
 /// another kernel has no kernels (models/lowering/fusion.hpp).
 [[nodiscard]] LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework,
-                                const GpuSpec& gpu, const LoweringOptions& options);
+                                const GpuTraits& gpu, const LoweringOptions& options);
 
 /// The same graph as the kernels of `lower` read and write it: with a compiler, tensors that never
 /// reach memory have neither writer nor reader, and an op has the operands and results of the
 /// kernels that stand with it. Same ops and tensors in the same order. For plans of memory.
 [[nodiscard]] NetworkGraph graph_in_memory(const NetworkGraph& graph,
-                                           const FrameworkProfile& framework, const GpuSpec& gpu,
+                                           const FrameworkProfile& framework, const GpuTraits& gpu,
                                            const LoweringOptions& options);
 
 /// Bytes of one element of every tensor in memory under a precision mode: what plans of memory and
 /// copies of the input need. Integers keep their own size.
 [[nodiscard]] std::vector<Bytes> element_sizes(const NetworkGraph& graph,
                                                const FrameworkProfile& framework,
-                                               const GpuSpec& gpu, PrecisionMode precision);
+                                               const GpuTraits& gpu, PrecisionMode precision);
 
 /// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS or has several
 /// results and weights (layer norm). In training a batch norm's updates may be ops too (`batch_norm_updates_are_ops`).
@@ -55,7 +56,8 @@ struct LoweringOptions {
 /// single layers (validation, calibration); 99 = the newest.
 [[nodiscard]] std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
                                                             PrecisionMode precision,
-                                                            ImageLayout layout, const GpuSpec& gpu,
+                                                            ImageLayout layout,
+                                                            const GpuTraits& gpu,
                                                             double cudnn_version = 99);
 
 }  // namespace tracecast

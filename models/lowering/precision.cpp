@@ -5,17 +5,12 @@
 namespace tracecast {
 namespace {
 
-bool has(const GpuSpec& gpu, Precision precision, MathUnit unit) {
-  return gpu.find_peak(precision, unit).has_value();
-}
-
 /// Arithmetic in 16 bits that is worth using: tensor cores, or CUDA cores above the fp32 rate.
-bool computes_in(const GpuSpec& gpu, Precision precision) {
-  const auto cuda_core = gpu.find_peak(precision, MathUnit::CudaCore);
-  return has(gpu, precision, MathUnit::TensorCore) || (cuda_core && *cuda_core > gpu.peak_fp32());
+bool computes_in(const GpuTraits& gpu, Precision precision) {
+  return gpu.has(precision, MathUnit::TensorCore) || gpu.outruns_fp32(precision);
 }
 
-PrecisionChoice sixteen_bits(PrecisionMode mode, Precision precision, const GpuSpec& gpu) {
+PrecisionChoice sixteen_bits(PrecisionMode mode, Precision precision, const GpuTraits& gpu) {
   PrecisionChoice choice{.mode = mode};
   if (!computes_in(gpu, precision)) {
     choice.note = precision == Precision::Bf16
@@ -27,12 +22,12 @@ PrecisionChoice sixteen_bits(PrecisionMode mode, Precision precision, const GpuS
 
 }  // namespace
 
-PrecisionChoice choose_precision(PrecisionMode asked, bool trains, const GpuSpec& gpu) {
+PrecisionChoice choose_precision(PrecisionMode asked, bool trains, const GpuTraits& gpu) {
   switch (asked) {
     case PrecisionMode::Fp32:
       break;
     case PrecisionMode::Tf32:
-      if (!has(gpu, Precision::Tf32, MathUnit::TensorCore)) {
+      if (!gpu.has(Precision::Tf32, MathUnit::TensorCore)) {
         return {.mode = PrecisionMode::Fp32,
                 .fallback = "this GPU has no TF32: libraries ignore the setting and run FP32"};
       }
@@ -43,7 +38,7 @@ PrecisionChoice choose_precision(PrecisionMode asked, bool trains, const GpuSpec
     case PrecisionMode::Bf16:
       return sixteen_bits(asked, Precision::Bf16, gpu);
     case PrecisionMode::Fp8: {
-      if (has(gpu, Precision::Fp8, MathUnit::TensorCore)) break;
+      if (gpu.has(Precision::Fp8, MathUnit::TensorCore)) break;
       const bool has_bf16 = computes_in(gpu, Precision::Bf16);
       return {.mode = has_bf16 ? PrecisionMode::Bf16 : PrecisionMode::Fp16,
               .fallback = std::string("FP8 needs compute capability 8.9 (Ada, Hopper): ") +
@@ -54,8 +49,8 @@ PrecisionChoice choose_precision(PrecisionMode asked, bool trains, const GpuSpec
         throw InputError("--precision", "int8 with a phase that trains",
                          "--phase infer: nothing trains in 8-bit integers; or fp8, bf16, amp");
       }
-      if (!has(gpu, Precision::Int8, MathUnit::TensorCore) &&
-          !has(gpu, Precision::Int8, MathUnit::CudaCore)) {
+      if (!gpu.has(Precision::Int8, MathUnit::TensorCore) &&
+          !gpu.has(Precision::Int8, MathUnit::CudaCore)) {
         return {.mode = PrecisionMode::Fp32,
                 .fallback = "this GPU has no 8-bit dot products (dp4a): FP32 runs instead"};
       }

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "hwspecs/framework_profile.hpp"
-#include "hwspecs/gpu_spec.hpp"
+#include "models/lowering/gpu_traits.hpp"
 
 namespace tracecast {
 
@@ -23,6 +23,6 @@ struct PrecisionChoice {
 ///   int8   without dp4a (before 6.1, and on GP100) or int8 tensor cores fp32, as TensorRT falls back
 /// Throws InputError for training in int8, which no library does.
 [[nodiscard]] PrecisionChoice choose_precision(PrecisionMode asked, bool trains,
-                                               const GpuSpec& gpu);
+                                               const GpuTraits& gpu);
 
 }  // namespace tracecast

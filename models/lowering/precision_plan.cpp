@@ -214,7 +214,7 @@ class Planner {
 }  // namespace
 
 PrecisionPlan plan_precision(const NetworkGraph& graph, const FrameworkProfile& framework,
-                             const GpuSpec& gpu, PrecisionMode mode, bool wide_ends) {
+                             const GpuTraits& gpu, PrecisionMode mode, bool wide_ends) {
   PrecisionPlan plan;
   plan.narrow = plan.wide = choose_formats(mode, gpu);
   Planner planner(graph, plan);
@@ -236,7 +236,7 @@ PrecisionPlan plan_precision(const NetworkGraph& graph, const FrameworkProfile& 
       planner.plan_eight_bit_float();
       break;
     case PrecisionMode::Int8: {
-      const bool half = gpu.find_peak(Precision::Fp16, MathUnit::TensorCore).has_value();
+      const bool half = gpu.has(Precision::Fp16, MathUnit::TensorCore);
       plan.wide = choose_formats(half ? PrecisionMode::Fp16 : PrecisionMode::Fp32, gpu);
       planner.plan_integer(wide_ends);
       break;

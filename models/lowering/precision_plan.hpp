@@ -2,9 +2,9 @@
 #include <vector>
 
 #include "hwspecs/framework_profile.hpp"
-#include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
 #include "models/lowering/formats.hpp"
+#include "models/lowering/gpu_traits.hpp"
 
 namespace tracecast::lowering {
 
@@ -34,7 +34,7 @@ struct PrecisionPlan {
 };
 
 [[nodiscard]] PrecisionPlan plan_precision(const NetworkGraph& graph,
-                                           const FrameworkProfile& framework, const GpuSpec& gpu,
+                                           const FrameworkProfile& framework, const GpuTraits& gpu,
                                            PrecisionMode mode, bool wide_ends = true);
 
 }  // namespace tracecast::lowering

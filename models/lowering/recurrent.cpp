@@ -211,19 +211,17 @@ bool is_later_batch(const RecurrentAttributes& a) {
 
 }  // namespace
 
-bool is_persistent(const RecurrentAttributes& a, const Formats& formats, const GpuSpec& gpu) {
+bool is_persistent(const RecurrentAttributes& a, const Formats& formats, const GpuTraits& gpu) {
   const bool is_half = formats.unit == MathUnit::TensorCore && formats.storage == Precision::Fp16;
   const bool is_simple = a.layers == 1 && !a.bidirectional && a.projection == 0;
   const bool fits = a.hidden <= 1024 && a.hidden % 128 == 0 && a.input % 128 == 0;
   if (!is_half || !is_simple || !fits) return false;
-  if (gpu.architecture == Architecture::Volta) return is_volta_batch(a);
+  if (gpu.architecture() == Architecture::Volta) return is_volta_batch(a);
   // Compute capability 8.0 and from 9.0 on, chips of 98 SMs and more.
-  constexpr int kLeastSms = 98;
-  const bool is_large = gpu.sm_count >= kLeastSms && gpu.compute_capability % 10 != 6;
-  return gpu.architecture >= Architecture::Ampere && is_large && is_later_batch(a);
+  return gpu.architecture() >= Architecture::Ampere && gpu.is_large() && is_later_batch(a);
 }
 
-std::vector<Candidate> lower_recurrent(const Context& context, const Op& op, const GpuSpec& gpu) {
+std::vector<Candidate> lower_recurrent(const Context& context, const Op& op, const GpuTraits& gpu) {
   const auto& a = std::get<RecurrentAttributes>(op.attributes);
   const bool persistent = op.pass != Pass::BackwardWeights &&
                           context.framework.persistent_recurrence &&

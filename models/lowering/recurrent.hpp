@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "hwspecs/gpu_spec.hpp"
+#include "models/lowering/gpu_traits.hpp"
 #include "models/lowering/layers.hpp"
 
 namespace tracecast::lowering {
@@ -15,13 +15,13 @@ namespace tracecast::lowering {
 /// - Persistent, in place of StepByStep: one kernel for all steps, where is_persistent() holds.
 /// At most about 200 records stand for a loop: longer ones are told several steps at a time.
 [[nodiscard]] std::vector<Candidate> lower_recurrent(const Context& context, const Op& op,
-                                                     const GpuSpec& gpu);
+                                                     const GpuTraits& gpu);
 
 /// Whether PyTorch would ask cuDNN for a kernel that keeps the weights on chip: 16-bit data on tensor cores, one
 /// layer, one direction, widths in multiples of 128 up to 1024, and a batch and length where it measured a gain; not
 /// on Turing, small Ampere chips or before Volta. Source: PyTorch 2.x, aten/src/ATen/native/cudnn/RNN.cpp, get_algo,
 /// use_persist_common_heuristics, use_persist_device_heuristics.
 [[nodiscard]] bool is_persistent(const RecurrentAttributes& a, const Formats& formats,
-                                 const GpuSpec& gpu);
+                                 const GpuTraits& gpu);
 
 }  // namespace tracecast::lowering

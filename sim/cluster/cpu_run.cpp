@@ -38,12 +38,12 @@ FrameworkProfile on_cpu(FrameworkProfile framework) {
   return framework;
 }
 
-PricedStep price_on_cpu(LoweredStep lowered, const cost::CpuTarget& target,
+PricedStep price_on_cpu(std::shared_ptr<const LoweredStep> lowered, const cost::CpuTarget& target,
                         const CostProfile& profile) {
   PricedStep priced;
   priced.lowered = std::move(lowered);
-  priced.choices.reserve(priced.lowered.ops.size());
-  for (const LoweredOp& op : priced.lowered.ops) {
+  priced.choices.reserve(priced.lowered->ops.size());
+  for (const LoweredOp& op : priced.lowered->ops) {
     priced.choices.push_back(cost::choose_on_cpu(op, target, profile));
   }
   return priced;

@@ -1,4 +1,6 @@
 #pragma once
+#include <memory>
+
 #include "hwspecs/cpu_spec.hpp"
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
@@ -17,8 +19,8 @@ namespace tracecast {
 [[nodiscard]] FrameworkProfile on_cpu(FrameworkProfile framework);
 
 /// Choice and price of every op on the cores.
-[[nodiscard]] PricedStep price_on_cpu(LoweredStep lowered, const cost::CpuTarget& target,
-                                      const CostProfile& profile);
+[[nodiscard]] PricedStep price_on_cpu(std::shared_ptr<const LoweredStep> lowered,
+                                      const cost::CpuTarget& target, const CostProfile& profile);
 
 /// Share of the cores' time in which they work: sum of threads * duration over the step, and one dispatch thread.
 [[nodiscard]] double cores_busy(const PricedStep& priced, const StepTimeline& timeline,

@@ -14,7 +14,7 @@ class KernelsOfOps {
   KernelsOfOps(const NetworkGraph& graph, const PricedStep& priced, const StepProgram& program)
       : first_(graph.ops().size()), last_(graph.ops().size()) {
     for (std::uint32_t k = 0; k < program.kernels.size(); ++k) {
-      const std::uint32_t op = priced.lowered.ops[program.kernels[k].op].op.index;
+      const std::uint32_t op = priced.lowered->ops[program.kernels[k].op].op.index;
       if (!first_[op]) first_[op] = k;
       last_[op] = k;
     }
@@ -44,7 +44,7 @@ class KernelsOfOps {
 };
 
 Pass pass_of(const NetworkGraph& graph, const PricedStep& priced, const ProgramKernel& kernel) {
-  return graph.op(priced.lowered.ops[kernel.op].op).pass;
+  return graph.op(priced.lowered->ops[kernel.op].op).pass;
 }
 
 /// The first op that reads each tensor.
@@ -89,7 +89,7 @@ GradientSchedule find_gradients(const NetworkGraph& graph, const PricedStep& pri
     schedule.gradients.push_back(std::move(g));
   }
   for (std::uint32_t k = schedule.updates_begin; k < num_kernels; ++k) {
-    const std::uint32_t op = priced.lowered.ops[program.kernels[k].op].op.index;
+    const std::uint32_t op = priced.lowered->ops[program.kernels[k].op].op.index;
     if (gradient_of_op[op]) schedule.gradients[*gradient_of_op[op]].updates.push_back(k);
   }
   std::stable_sort(

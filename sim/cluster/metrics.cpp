@@ -152,7 +152,7 @@ std::vector<Cost> greatest_costs(const NetworkGraph& graph, const PricedStep& pr
                                  const StepTimeline& timeline, std::size_t count) {
   std::vector<Seconds> by_layer(graph.ops().size());
   for (std::size_t i = 0; i < priced.choices.size(); ++i) {
-    const OpId id = priced.lowered.ops[i].op;
+    const OpId id = priced.lowered->ops[i].op;
     by_layer[graph.op(id).forward.value_or(id).index] += priced.choices[i].duration;
   }
   std::vector<Cost> costs;

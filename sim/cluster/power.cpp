@@ -46,13 +46,19 @@ PowerCauses operator*(PowerCauses causes, double factor) {
   return causes;
 }
 
-PowerCauses power_causes(const Kernel& kernel, Seconds duration, double sm_share,
-                         const GpuSpec& gpu, const CostProfile& profile) {
-  TRACECAST_CHECK(duration > Seconds(0), "a kernel takes time");
-  const cost::SustainedGpu machine = cost::sustain(gpu, kernel.math, kernel.unit, profile);
+namespace {
+
+double power_scale(const cost::SustainedGpu& machine, const GpuSpec& gpu,
+                   const CostProfile& profile) {
   const double voltage = voltage_share(machine.clock / cost::free_clock(gpu, profile), profile);
-  const double scale =
-      std::pow(gpu.process_nm / kReferenceNode_nm, profile.power.node_exponent) * voltage * voltage;
+  return std::pow(gpu.process_nm / kReferenceNode_nm, profile.power.node_exponent) * voltage *
+         voltage;
+}
+
+PowerCauses causes_at(const Kernel& kernel, Seconds duration, double sm_share,
+                      const cost::SustainedGpu& machine, double scale, const GpuSpec& gpu,
+                      const CostProfile& profile) {
+  TRACECAST_CHECK(duration > Seconds(0), "a kernel takes time");
   const double flops = scale * kernel.flops.in_flop() / duration.in_s();
   const double width = element_size(kernel.math).in_bytes();
   const double bytes = kernel.bytes().in_bytes();
@@ -63,6 +69,27 @@ PowerCauses power_causes(const Kernel& kernel, Seconds duration, double sm_share
       flops * width / (kernel.unit == MathUnit::TensorCore ? 2.0 : 4.0);
   causes.dram_bytes = std::min(missed / duration.in_s(), gpu.dram_bandwidth.in_si());
   return causes;
+}
+
+}  // namespace
+
+PowerCauses power_causes(const Kernel& kernel, Seconds duration, double sm_share,
+                         const GpuSpec& gpu, const CostProfile& profile) {
+  const cost::SustainedGpu machine = cost::sustain(gpu, kernel.math, kernel.unit, profile);
+  return causes_at(kernel, duration, sm_share, machine, power_scale(machine, gpu, profile), gpu,
+                   profile);
+}
+
+PowerScales::PowerScales(const cost::SustainedBoard& board) {
+  for (std::size_t i = 0; i < scales_.size(); ++i) {
+    scales_[i] = power_scale(board.at(i), board.gpu(), board.profile());
+  }
+}
+
+PowerCauses power_causes(const Kernel& kernel, Seconds duration, double sm_share,
+                         const cost::SustainedBoard& board, const PowerScales& scales) {
+  return causes_at(kernel, duration, sm_share, board.at(kernel.math, kernel.unit),
+                   scales.of(kernel), board.gpu(), board.profile());
 }
 
 Watts active_power(const PowerCauses& causes, const GpuSpec& gpu, const CostProfile& profile) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/kernel.hpp"
@@ -38,6 +40,21 @@ struct PowerCauses {
 /// Needs duration > 0.
 [[nodiscard]] PowerCauses power_causes(const Kernel& kernel, Seconds duration, double sm_share,
                                        const GpuSpec& gpu, const CostProfile& profile);
+/// node * v^2 of every format and unit, worked out once for all kernels of a step.
+class PowerScales {
+ public:
+  explicit PowerScales(const cost::SustainedBoard& board);
+  [[nodiscard]] double of(const Kernel& kernel) const {
+    return scales_[cost::SustainedBoard::index_of(kernel.math, kernel.unit)];
+  }
+
+ private:
+  std::array<double, cost::SustainedBoard::kPrecisions * cost::SustainedBoard::kUnits> scales_{};
+};
+/// The same as above for one of many kernels on a board.
+[[nodiscard]] PowerCauses power_causes(const Kernel& kernel, Seconds duration, double sm_share,
+                                       const cost::SustainedBoard& board,
+                                       const PowerScales& scales);
 
 /// What the causes draw on top of `awake_power`: sum of cause * its parameter.
 /// Sources: the parts and their order of size after Horowitz, "Computing's energy problem", ISSCC 2014 (an

@@ -23,13 +23,17 @@ Watts most_at_lowest_clock(const PricedStep& priced, const GpuSpec& gpu,
                            const CostProfile& profile) {
   GpuSpec lowest = gpu;
   lowest.set_clock = lowest_clock(gpu, profile);
+  const cost::SustainedBoard board(lowest, profile);
+  const PowerScales scales(board);
   Watts most{};
-  for (const cost::PricedCandidate& choice : priced.choices) {
+  for (std::uint32_t op = 0; op < priced.choices.size(); ++op) {
+    if (priced.first_alike(op) != op) continue;
+    const cost::PricedCandidate& choice = priced.choices[op];
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
       const cost::KernelEstimate& estimate = choice.estimates[k];
       if (!(estimate.duration > Seconds(0))) continue;
       const PowerCauses causes = power_causes(choice.candidate->kernels[k], estimate.duration,
-                                              estimate.sm_share, lowest, profile);
+                                              estimate.sm_share, board, scales);
       most = max(most, active_power(causes, lowest, profile));
     }
   }
@@ -39,27 +43,35 @@ Watts most_at_lowest_clock(const PricedStep& priced, const GpuSpec& gpu,
 constexpr double kLowered = 0.98;  ///< a clock below this share of the usual one is a lowered one
 
 /// Mean clock of the kernels, by time; that of the board when there are none.
-Hertz mean_clock(const PricedStep& priced, const GpuSpec& gpu, const CostProfile& profile) {
+Hertz mean_clock(const PricedStep& priced, const cost::SustainedBoard& board) {
   double cycles = 0, time = 0;
   for (const cost::PricedCandidate& choice : priced.choices) {
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
       const Kernel& kernel = choice.candidate->kernels[k];
       const double t = choice.estimates[k].duration.in_s();
-      cycles += t * cost::sustain(gpu, kernel.math, kernel.unit, profile).clock.in_si();
+      cycles += t * board.at(kernel.math, kernel.unit).clock.in_si();
       time += t;
     }
   }
   if (time > 0) return Hertz(cycles / time);
-  return gpu.set_clock > Hertz(0) ? gpu.set_clock : cost::free_clock(gpu, profile);
+  const GpuSpec& gpu = board.gpu();
+  return gpu.set_clock > Hertz(0) ? gpu.set_clock : cost::free_clock(gpu, board.profile());
 }
 
 /// The step at the clocks of `gpu`, with the algorithms it has.
 void run_at(const GpuSpec& gpu, PricedStep& priced, StepProgram& program, StepTimeline& timeline,
             const CostProfile& profile, const RunStep& run) {
-  for (cost::PricedCandidate& choice : priced.choices) {
+  const cost::SustainedBoard board(gpu, profile);
+  for (std::uint32_t op = 0; op < priced.choices.size(); ++op) {
+    cost::PricedCandidate& choice = priced.choices[op];
+    if (const std::uint32_t first = priced.first_alike(op); first != op) {
+      choice.estimates = priced.choices[first].estimates;
+      choice.duration = priced.choices[first].duration;
+      continue;
+    }
     choice.duration = Seconds();
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
-      choice.estimates[k] = cost::estimate(choice.candidate->kernels[k], gpu, profile);
+      choice.estimates[k] = cost::estimate(choice.candidate->kernels[k], board);
       choice.duration += choice.estimates[k].duration;
     }
   }
@@ -252,19 +264,35 @@ class Governor {
 
 StepDraw draw_of(const PricedStep& priced, const StepProgram& program, const StepTimeline& timeline,
                  const GpuSpec& gpu, const CostProfile& profile) {
-  StepDraw draw{.causes = {}, .clock = mean_clock(priced, gpu, profile), .active_w = {}};
+  const cost::SustainedBoard board(gpu, profile);
+  const PowerScales scales(board);
+  StepDraw draw{.causes = {}, .clock = mean_clock(priced, board), .active_w = {}};
   if (!(timeline.step_time > Seconds(0))) return draw;
-  std::vector<std::vector<double>> watts(priced.choices.size());
-  for (std::size_t op = 0; op < priced.choices.size(); ++op) {
+  /// Of one kernel while it runs.
+  struct Draw {
+    PowerCauses causes;
+    double watts = 0;
+  };
+  std::vector<Draw> draws;            // of all kernels, op by op; like ops share theirs
+  std::vector<std::size_t> first_of;  // by op
+  first_of.reserve(priced.choices.size());
+  for (std::uint32_t op = 0; op < priced.choices.size(); ++op) {
     const cost::PricedCandidate& choice = priced.choices[op];
+    const std::uint32_t first = priced.first_alike(op);
+    first_of.push_back(first == op ? draws.size() : first_of[first]);
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
       const cost::KernelEstimate& estimate = choice.estimates[k];
-      watts[op].push_back(0);
-      if (!(estimate.duration > Seconds(0))) continue;
-      const PowerCauses causes = power_causes(choice.candidate->kernels[k], estimate.duration,
-                                              estimate.sm_share, gpu, profile);
-      draw.causes += causes * (estimate.duration / timeline.step_time);
-      watts[op].back() = active_power(causes, gpu, profile).in_w();
+      const bool works = estimate.duration > Seconds(0);
+      if (first == op) {
+        Draw& one = draws.emplace_back();
+        if (works) {
+          one.causes = power_causes(choice.candidate->kernels[k], estimate.duration,
+                                    estimate.sm_share, board, scales);
+          one.watts = active_power(one.causes, gpu, profile).in_w();
+        }
+      }
+      if (!works) continue;
+      draw.causes += draws[first_of[op] + k].causes * (estimate.duration / timeline.step_time);
     }
   }
   std::vector<double> active_w;
@@ -273,7 +301,7 @@ StepDraw draw_of(const PricedStep& priced, const StepProgram& program, const Ste
     // A kernel that waits for its launches does its work in more time.
     const Seconds working = priced.choices[kernel.op].estimates[kernel.kernel].duration;
     const double share = kernel.duration > working ? working / kernel.duration : 1.0;
-    active_w.push_back(watts[kernel.op][kernel.kernel] * share);
+    active_w.push_back(draws[first_of[kernel.op] + kernel.kernel].watts * share);
   }
   draw.active_w = windows_of(timeline, active_w, kPowerWindow);
   return draw;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "models/lowering/lower.hpp"
@@ -42,7 +43,8 @@ cost::CpuTarget cores_of(const PredictRequest& request) {
   return {.node = *request.cpu, .kernels = request.framework.cpu_kernels};
 }
 
-PricedStep price_step(LoweredStep lowered, const PredictRequest& r) {
+PricedStep price_step(LoweredStep step, const PredictRequest& r) {
+  auto lowered = std::make_shared<const LoweredStep>(std::move(step));
   return r.cpu ? price_on_cpu(std::move(lowered), cores_of(r), r.cost)
                : price(std::move(lowered), r.gpu, r.cost);
 }
@@ -55,7 +57,7 @@ struct PlannedStep {
 std::vector<Bytes> workspaces_of(const NetworkGraph& graph, const PricedStep& priced) {
   std::vector<Bytes> workspaces(graph.ops().size());
   for (std::size_t i = 0; i < priced.choices.size(); ++i) {
-    workspaces[priced.lowered.ops[i].op.index] = priced.choices[i].candidate->workspace;
+    workspaces[priced.lowered->ops[i].op.index] = priced.choices[i].candidate->workspace;
   }
   return workspaces;
 }
@@ -84,7 +86,7 @@ PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& frame
   PlannedStep step;
   step.priced = price_step(lower(r.graph, framework, r.gpu, {.precision = r.precision}), r);
   MemoryOptions options = memory_options(r);
-  const auto tried = tried_workspaces_of(r.graph, step.priced.lowered);
+  const auto tried = tried_workspaces_of(r.graph, *step.priced.lowered);
   options.tried_workspaces = tried;
   step.memory = plan_memory(in_memory, workspaces_of(r.graph, step.priced), framework, r.gpu,
                             r.cost, options);
@@ -107,9 +109,10 @@ PlannedMemory plan_within(const PredictRequest& r, const FrameworkProfile& frame
     workspaces[op.op.index] = op.candidates.front().workspace;
     return true;
   });
+  lowered.first_alike.clear();
   const PricedStep priced = price_step(std::move(lowered), r);
   for (std::size_t i = 0; i < priced.choices.size(); ++i) {
-    workspaces[priced.lowered.ops[i].op.index] = priced.choices[i].candidate->workspace;
+    workspaces[priced.lowered->ops[i].op.index] = priced.choices[i].candidate->workspace;
   }
   return {.memory = plan_memory(in_memory, workspaces, framework, r.gpu, r.cost, options)};
 }
@@ -145,7 +148,7 @@ void wait_after_forward(const NetworkGraph& graph, const PricedStep& priced,
                         const FrameworkProfile& framework, StepProgram& program) {
   for (ProgramOp& op : program.ops) {
     const std::uint32_t lowered = program.kernels[op.first_kernel].op;
-    if (graph.op(priced.lowered.ops[lowered].op).pass == Pass::Forward) continue;
+    if (graph.op(priced.lowered->ops[lowered].op).pass == Pass::Forward) continue;
     if (!op.waits_for_gpu) op.dispatch += max(framework.synchronization, kWake);
     op.waits_for_gpu = true;
     return;
@@ -175,7 +178,7 @@ bool fits_in_memory(const PredictRequest& r) {
 
 DriverCalls count_driver_calls(const PredictRequest& r, const PricedStep& priced) {
   MemoryOptions options = memory_options(r);
-  const auto tried = tried_workspaces_of(r.graph, priced.lowered);
+  const auto tried = tried_workspaces_of(r.graph, *priced.lowered);
   options.tried_workspaces = tried;
   return count_driver_calls(r.graph, workspaces_of(r.graph, priced), r.framework, r.gpu, r.cost,
                             options);

@@ -8,7 +8,7 @@ namespace tracecast {
 namespace {
 
 bool is_forward(const NetworkGraph& graph, const PricedStep& priced, const ProgramKernel& kernel) {
-  return graph.op(priced.lowered.ops[kernel.op].op).pass == Pass::Forward;
+  return graph.op(priced.lowered->ops[kernel.op].op).pass == Pass::Forward;
 }
 
 /// The program as the host of `replicas` GPUs issues it, all under one lock: what holds the lock takes the time of all.
@@ -20,7 +20,7 @@ StepProgram under_one_lock(const RankKind& rank, const StrategyProfile& strategy
   for (ProgramOp& op : program.ops) {
     if (op.num_kernels == 0) continue;
     const ProgramKernel& first = program.kernels[op.first_kernel];
-    const Pass pass = rank.graph.op(rank.one_gpu.priced.lowered.ops[first.op].op).pass;
+    const Pass pass = rank.graph.op(rank.one_gpu.priced.lowered->ops[first.op].op).pass;
     if (pass == Pass::Update) continue;  // of the first GPU's weights alone
     const bool forward = is_forward(rank.graph, rank.one_gpu.priced, first);
     if (forward) ++forward_ops;

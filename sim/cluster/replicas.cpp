@@ -31,10 +31,10 @@ class Parts {
   [[nodiscard]] bool is_update(const Prediction& one, const ProgramOp& op) const {
     if (op.num_kernels == 0) return false;
     const std::uint32_t first = one.program.kernels[op.first_kernel].op;
-    return step_.graph.op(one.priced.lowered.ops[first].op).pass == Pass::Update;
+    return step_.graph.op(one.priced.lowered->ops[first].op).pass == Pass::Update;
   }
   [[nodiscard]] Part of(const Prediction& one, const ProgramKernel& kernel) const {
-    const OpId id = one.priced.lowered.ops[kernel.op].op;
+    const OpId id = one.priced.lowered->ops[kernel.op].op;
     const Op& op = step_.graph.op(id);
     if (op.pass == Pass::Update) {
       // zero_grad() runs before the backward pass; AccumulateGrad as soon as the gradient is there, that of replicated weights
@@ -63,7 +63,7 @@ std::vector<GradientBucket> replicated_buckets(const ReplicatedStep& step) {
       find_gradients(step.graph, step.replica.priced, program, step.element_bytes);
   std::erase_if(schedule.gradients, [&](const Gradient& gradient) {
     const std::uint32_t op = program.kernels[gradient.first_use].op;
-    return step.replica.priced.lowered.ops[op].op.index >= step.replicated_ops;
+    return step.replica.priced.lowered->ops[op].op.index >= step.replicated_ops;
   });
   std::reverse(schedule.gradients.begin(), schedule.gradients.end());
   return make_buckets(schedule, step.strategy, {});
@@ -361,7 +361,7 @@ std::vector<DeviceTime> sum_device_times(const ReplicatedStep& step,
       const Prediction& one = span.of_whole ? step.whole : step.replica;
       const ProgramKernel& issued = one.program.kernels[span.kernel];
       kernel = &one.priced.choices[issued.op].candidate->kernels[issued.kernel];
-      const Op& op = step.graph.op(one.priced.lowered.ops[issued.op].op);
+      const Op& op = step.graph.op(one.priced.lowered->ops[issued.op].op);
       kind.kernel_class = kernel->kernel_class;
       kind.algorithm = kernel->algorithm;
       kind.op = op.kind;

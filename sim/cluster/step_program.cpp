@@ -1,99 +1,16 @@
 #include "sim/cluster/step_program.hpp"
 
 #include <algorithm>
-#include <map>
+#include <memory>
 #include <optional>
-#include <tuple>
 #include <utility>
-#include <variant>
 
 #include "models/lowering/lower.hpp"
+#include "sim/base/error.hpp"
 
 namespace tracecast {
 
 namespace {
-
-bool same(const MatrixWork& x, const MatrixWork& y) {
-  return x.batch == y.batch && x.m == y.m && x.n == y.n && x.k == y.k &&
-         x.transpose_a == y.transpose_a && x.transpose_b == y.transpose_b;
-}
-
-bool same(const Work& a, const Work& b) {
-  if (a.index() != b.index()) return false;
-  if (const auto* conv = std::get_if<ConvWork>(&a)) {
-    return conv->shape == std::get<ConvWork>(b).shape;
-  }
-  if (const auto* x = std::get_if<MatrixWork>(&a)) {
-    return same(*x, std::get<MatrixWork>(b));
-  }
-  if (const auto* x = std::get_if<StreamWork>(&a)) {
-    const auto& y = std::get<StreamWork>(b);
-    return x->elements == y.elements && x->operations_per_element == y.operations_per_element &&
-           x->access_efficiency == y.access_efficiency &&
-           x->instructions_per_element == y.instructions_per_element;
-  }
-  if (const auto* x = std::get_if<RecurrentWork>(&a)) {
-    const auto& y = std::get<RecurrentWork>(b);
-    return x->steps == y.steps && x->cells == y.cells && same(x->product, y.product) &&
-           x->projection == y.projection && x->elementwise_bytes == y.elementwise_bytes &&
-           x->elements == y.elements && x->may_split_k == y.may_split_k &&
-           x->persistent == y.persistent;
-  }
-  if (const auto* x = std::get_if<AttentionWork>(&a)) {
-    const auto& y = std::get<AttentionWork>(b);
-    return x->shape == y.shape && x->products == y.products;
-  }
-  const auto &x = std::get<ReductionWork>(a), &y = std::get<ReductionWork>(b);
-  return x.rows == y.rows && x.cols == y.cols && x.passes == y.passes && x.strided == y.strided &&
-         x.row_threads == y.row_threads && x.block_threads == y.block_threads;
-}
-
-bool same(const Kernel& a, const Kernel& b) {
-  return a.kernel_class == b.kernel_class && a.algorithm == b.algorithm && a.pass == b.pass &&
-         a.math == b.math && a.data == b.data && a.unit == b.unit && a.flops == b.flops &&
-         a.read == b.read && a.written == b.written && a.launches == b.launches &&
-         a.more_launches == b.more_launches && a.driven_steps == b.driven_steps &&
-         a.is_bounded_guess == b.is_bounded_guess && same(a.work, b.work);
-}
-
-bool same(const Candidate& a, const Candidate& b) {
-  return a.algorithm == b.algorithm && a.workspace == b.workspace &&
-         std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), b.kernels.end(),
-                    [](const Kernel& x, const Kernel& y) { return same(x, y); });
-}
-
-/// Whether the library would choose alike for both, at the same price.
-bool same(const LoweredOp& a, const LoweredOp& b) {
-  return a.policy == b.policy && a.workspace_limit == b.workspace_limit &&
-         std::equal(a.candidates.begin(), a.candidates.end(), b.candidates.begin(),
-                    b.candidates.end(),
-                    [](const Candidate& x, const Candidate& y) { return same(x, y); });
-}
-
-/// Prices of ops that have several candidates, to be found again: deep networks repeat their blocks.
-class PriceMemory {
- public:
-  [[nodiscard]] std::optional<std::uint32_t> find(const LoweredStep& step,
-                                                  const LoweredOp& op) const {
-    const auto known = by_work_.find(key(op));
-    if (known == by_work_.end()) return std::nullopt;
-    for (const std::uint32_t i : known->second) {
-      if (same(step.ops[i], op)) return i;
-    }
-    return std::nullopt;
-  }
-  void add(const LoweredOp& op, std::uint32_t index) { by_work_[key(op)].push_back(index); }
-
- private:
-  using Key = std::tuple<std::size_t, double, double>;
-  static Key key(const LoweredOp& op) {
-    const auto& kernels = op.candidates.front().kernels;
-    if (kernels.empty()) return {op.candidates.size(), 0, 0};
-    return {op.candidates.size(), kernels.back().flops.in_flop(),
-            kernels.back().bytes().in_bytes()};
-  }
-  std::map<Key, std::vector<std::uint32_t>> by_work_;
-};
 
 /// What lives on between steps and is handed to compiled code.
 double count_arguments(const NetworkGraph& graph) {
@@ -106,27 +23,33 @@ double count_arguments(const NetworkGraph& graph) {
 
 }  // namespace
 
-PricedStep price(LoweredStep lowered, const GpuSpec& gpu, const CostProfile& profile) {
+PricedStep price(std::shared_ptr<const LoweredStep> lowered, const GpuSpec& gpu,
+                 const CostProfile& profile, std::optional<Bytes> most_workspace) {
   PricedStep priced;
   priced.lowered = std::move(lowered);
-  priced.choices.reserve(priced.lowered.ops.size());
-  PriceMemory memory;
-  for (std::uint32_t i = 0; i < priced.lowered.ops.size(); ++i) {
-    const LoweredOp& op = priced.lowered.ops[i];
-    const bool worth_finding = op.candidates.size() > 1;
-    if (worth_finding) {
-      if (const auto twin = memory.find(priced.lowered, op)) {
-        cost::PricedCandidate choice = priced.choices[*twin];
-        const auto which = choice.candidate - priced.lowered.ops[*twin].candidates.data();
-        choice.candidate = &op.candidates[static_cast<std::size_t>(which)];
-        priced.choices.push_back(std::move(choice));
-        continue;
-      }
-      memory.add(op, i);
+  const std::vector<LoweredOp>& ops = priced.lowered->ops;
+  TRACECAST_CHECK(
+      priced.lowered->first_alike.empty() || priced.lowered->first_alike.size() == ops.size(),
+      "like ops are those of this step");
+  const cost::SustainedBoard board(gpu, profile);
+  priced.choices.reserve(ops.size());
+  for (std::uint32_t i = 0; i < ops.size(); ++i) {
+    const std::uint32_t first = priced.first_alike(i);
+    if (first == i) {
+      priced.choices.push_back(cost::choose(ops[i], board, most_workspace));
+      continue;
     }
-    priced.choices.push_back(cost::choose(op, gpu, profile));
+    const cost::PricedCandidate& known = priced.choices[first];
+    const auto which = known.candidate - ops[first].candidates.data();
+    priced.choices.push_back({.candidate = &ops[i].candidates[static_cast<std::size_t>(which)],
+                              .estimates = known.estimates,
+                              .duration = known.duration});
   }
   return priced;
+}
+
+PricedStep price(LoweredStep lowered, const GpuSpec& gpu, const CostProfile& profile) {
+  return price(std::make_shared<const LoweredStep>(std::move(lowered)), gpu, profile);
 }
 
 StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& priced,
@@ -147,15 +70,15 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
   for (std::uint32_t i = 0; i < priced.choices.size(); ++i) {
     const cost::PricedCandidate& choice = priced.choices[i];
     if (choice.estimates.empty()) continue;
-    const Op& op = graph.op(priced.lowered.ops[i].op);
+    const Op& op = graph.op(priced.lowered->ops[i].op);
     const int ops_per_wait = op.pass == Pass::Update ? framework.updates_per_synchronization
                              : is_training           ? framework.graph_ops_per_synchronization
                                                      : 0;
-    const bool reads = op.kind == OpKind::Routine && priced.lowered.ops[i].host_waits;
-    const bool on_host = priced.lowered.ops[i].runs_on_host;
+    const bool reads = op.kind == OpKind::Routine && priced.lowered->ops[i].host_waits;
+    const bool on_host = priced.lowered->ops[i].runs_on_host;
     const bool waits =
         result_awaited || reads || on_host || (ops_per_wait > 0 && ops_since_wait >= ops_per_wait);
-    result_awaited = priced.lowered.ops[i].host_waits;
+    result_awaited = priced.lowered->ops[i].host_waits;
     ops_since_wait = waits ? 1 : ops_since_wait + 1;
     const Seconds waking = waits ? framework.synchronization : Seconds();
     const Seconds host_work =

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,16 +18,19 @@ namespace tracecast {
 
 /// A lowered step with, for every op, the candidate that runs and its price.
 struct PricedStep {
-  LoweredStep lowered;
+  std::shared_ptr<const LoweredStep> lowered;  ///< of all GPUs that it serves
   std::vector<cost::PricedCandidate> choices;  ///< one per op of `lowered`; points into it
-  PricedStep() = default;
-  PricedStep(PricedStep&&) = default;
-  PricedStep& operator=(PricedStep&&) = default;
-  PricedStep(const PricedStep&) = delete;  ///< a copy's choices would point into the original
-  PricedStep& operator=(const PricedStep&) = delete;
+  /// The first op that has the same choice at the same price as op `i`; `i` itself where none is known.
+  [[nodiscard]] std::uint32_t first_alike(std::uint32_t i) const {
+    return lowered && !lowered->first_alike.empty() ? lowered->first_alike[i] : i;
+  }
 };
 
-/// The choice and price of every op.
+/// The choice and price of every op. `most_workspace`: no library takes an algorithm that needs more, as far as another one
+/// exists.
+[[nodiscard]] PricedStep price(std::shared_ptr<const LoweredStep> lowered, const GpuSpec& gpu,
+                               const CostProfile& profile,
+                               std::optional<Bytes> most_workspace = {});
 [[nodiscard]] PricedStep price(LoweredStep lowered, const GpuSpec& gpu, const CostProfile& profile);
 
 /// A kernel as the host issues it.

@@ -64,7 +64,7 @@ class Drawer {
     std::vector<KernelClass> classes;
     for (const ProgramKernel& launched : program_.kernels) {
       const Kernel& kernel = priced_.choices[launched.op].candidate->kernels[launched.kernel];
-      const Op& op = graph_.op(priced_.lowered.ops[launched.op].op);
+      const Op& op = graph_.op(priced_.lowered->ops[launched.op].op);
       std::string text = std::string(to_string(kernel.kernel_class)) + ": " + kernel.name;
       if (kernel.algorithm != Algorithm::None)
         text += ", " + std::string(to_string(kernel.algorithm));

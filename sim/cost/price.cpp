@@ -120,7 +120,10 @@ CostForm form_of(const Kernel& kernel) {
   return kernel.kernel_class == KernelClass::Convolution ? CostForm::Convolution : CostForm::Gemm;
 }
 
-KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& profile) {
+namespace {
+
+KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, const GpuSpec& gpu,
+                           const CostProfile& profile) {
   if (kernel.launches > 1) {
     const double launches = static_cast<double>(kernel.launches);
     Kernel one = kernel;
@@ -128,13 +131,12 @@ KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProf
     one.flops = kernel.flops / launches;
     one.read = kernel.read / launches;
     one.written = kernel.written / launches;
-    KernelEstimate all = estimate(one, gpu, profile);
+    KernelEstimate all = estimate_at(one, machine, gpu, profile);
     all.duration = all.duration * launches;
     all.compute_time = all.compute_time * launches;
     all.memory_time = all.memory_time * launches;
     return all;
   }
-  const SustainedGpu machine = sustain(gpu, kernel.math, kernel.unit, profile);
   Roofs roofs;
   std::optional<Seconds> duration;
   if (const auto* recurrent = std::get_if<RecurrentWork>(&kernel.work)) {
@@ -171,6 +173,16 @@ KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProf
   return result;
 }
 
+}  // namespace
+
+KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& profile) {
+  return estimate_at(kernel, sustain(gpu, kernel.math, kernel.unit, profile), gpu, profile);
+}
+
+KernelEstimate estimate(const Kernel& kernel, const SustainedBoard& board) {
+  return estimate_at(kernel, board.at(kernel.math, kernel.unit), board.gpu(), board.profile());
+}
+
 Seconds burst_duration(const KernelEstimate& sustained, const Kernel& kernel, const GpuSpec& gpu,
                        const CostProfile& profile) {
   const Seconds busy = combine({sustained.compute_time, sustained.memory_time});
@@ -183,9 +195,12 @@ Seconds burst_duration(const KernelEstimate& sustained, const Kernel& kernel, co
   return sustained.duration * (burst / busy);
 }
 
-PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu, const CostProfile& profile) {
+namespace {
+
+template <class Estimate>
+PricedCandidate choose_by(const LoweredOp& op, Bytes limit, const Estimate& estimate_of) {
   TRACECAST_CHECK(!op.candidates.empty(), "an op that does work has at least one candidate");
-  const auto eligible = [&](const Candidate& c) { return c.workspace <= op.workspace_limit; };
+  const auto eligible = [&](const Candidate& c) { return c.workspace <= limit; };
   const bool any = std::any_of(op.candidates.begin(), op.candidates.end(), eligible);
   PricedCandidate result;
   std::vector<KernelEstimate> estimates;
@@ -195,7 +210,7 @@ PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu, const CostProfil
     estimates.clear();
     estimates.reserve(candidate.kernels.size());
     for (const Kernel& kernel : candidate.kernels) {
-      estimates.push_back(estimate(kernel, gpu, profile));
+      estimates.push_back(estimate_of(kernel));
       duration = duration + estimates.back().duration;
       if (result.candidate && duration >= result.duration) break;  // lost already
     }
@@ -205,6 +220,19 @@ PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu, const CostProfil
     std::swap(result.estimates, estimates);
   }
   return result;
+}
+
+}  // namespace
+
+PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu, const CostProfile& profile) {
+  return choose_by(op, op.workspace_limit,
+                   [&](const Kernel& kernel) { return estimate(kernel, gpu, profile); });
+}
+
+PricedCandidate choose(const LoweredOp& op, const SustainedBoard& board,
+                       std::optional<Bytes> most_workspace) {
+  return choose_by(op, min(op.workspace_limit, most_workspace.value_or(op.workspace_limit)),
+                   [&](const Kernel& kernel) { return estimate(kernel, board); });
 }
 
 }  // namespace tracecast::cost

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -6,6 +7,7 @@
 #include "hwspecs/gpu_spec.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
+#include "sim/cost/sustained_clock.hpp"
 
 namespace tracecast::cost {
 
@@ -41,6 +43,8 @@ struct PricedCandidate {
 /// Isolated duration of `kernel` at sustained clocks. Pure; never throws on a valid kernel.
 [[nodiscard]] KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu,
                                       const CostProfile& profile);
+/// The same, at once where many kernels are priced on one board.
+[[nodiscard]] KernelEstimate estimate(const Kernel& kernel, const SustainedBoard& board);
 
 /// Duration of a kernel that has the idle board to itself, as benchmarks of single calls see it: it runs before the
 /// power controller, which holds averages over milliseconds, has lowered the clock all the way. From its sustained
@@ -51,8 +55,10 @@ struct PricedCandidate {
 [[nodiscard]] Seconds burst_duration(const KernelEstimate& sustained, const Kernel& kernel,
                                      const GpuSpec& gpu, const CostProfile& profile);
 
-/// The candidate that the library would take under the op's policy and workspace limit, priced.
+/// The candidate that the library would take under the op's policy and workspace limit, and under `most_workspace`, priced.
 /// Needs op.candidates non-empty.
+[[nodiscard]] PricedCandidate choose(const LoweredOp& op, const SustainedBoard& board,
+                                     std::optional<Bytes> most_workspace = {});
 [[nodiscard]] PricedCandidate choose(const LoweredOp& op, const GpuSpec& gpu,
                                      const CostProfile& profile);
 

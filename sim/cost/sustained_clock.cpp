@@ -100,6 +100,14 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   return result;
 }
 
+SustainedBoard::SustainedBoard(const GpuSpec& gpu, const CostProfile& profile)
+    : gpu_(gpu), profile_(profile) {
+  for (std::size_t i = 0; i < machines_.size(); ++i) {
+    machines_[i] = sustain(gpu, static_cast<Precision>(i / kUnits),
+                           static_cast<MathUnit>(i % kUnits), profile);
+  }
+}
+
 GpuSpec pinned_at(const GpuSpec& gpu, Hertz clock) {
   GpuSpec pinned = gpu;
   for (PeakRate& peak : pinned.peaks) peak.rate = peak.rate * (clock / gpu.boost_clock);

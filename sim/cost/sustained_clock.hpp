@@ -1,4 +1,7 @@
 #pragma once
+#include <array>
+#include <cstddef>
+
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "sim/base/units.hpp"
@@ -52,6 +55,29 @@ struct SustainedGpu {
 /// Source of the form: COST_MODEL.md section 1 (prototype on eight GPUs), with these two changes: notes/0002.
 [[nodiscard]] SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
                                    const CostProfile& profile);
+
+/// `sustain` of one board for every format and unit, worked out once for the thousands of kernels that ask. Refers to what it
+/// was made of.
+class SustainedBoard {
+ public:
+  SustainedBoard(const GpuSpec& gpu, const CostProfile& profile);
+  [[nodiscard]] const SustainedGpu& at(Precision precision, MathUnit unit) const {
+    return machines_[index_of(precision, unit)];
+  }
+  [[nodiscard]] const SustainedGpu& at(std::size_t index) const { return machines_[index]; }
+  [[nodiscard]] const GpuSpec& gpu() const { return gpu_; }
+  [[nodiscard]] const CostProfile& profile() const { return profile_; }
+
+  static constexpr std::size_t kPrecisions = 7, kUnits = 2;
+  [[nodiscard]] static constexpr std::size_t index_of(Precision precision, MathUnit unit) {
+    return static_cast<std::size_t>(precision) * kUnits + static_cast<std::size_t>(unit);
+  }
+
+ private:
+  const GpuSpec& gpu_;
+  const CostProfile& profile_;
+  std::array<SustainedGpu, kPrecisions * kUnits> machines_;
+};
 
 /// `gpu` with its clock pinned, as benchmarks do with application clocks: clocks and peaks scaled, the rest kept.
 [[nodiscard]] GpuSpec pinned_at(const GpuSpec& gpu, Hertz clock);

@@ -78,7 +78,7 @@ class PiecePricer {
     bool backward = false;
     for (const ProgramOp& op : whole.ops) {
       const std::uint32_t index = whole.kernels[op.first_kernel].op;
-      const Op& network_op = step.op(priced.lowered.ops[index].op);
+      const Op& network_op = step.op(priced.lowered->ops[index].op);
       backward = backward || network_op.pass != Pass::Forward || network_op.forward.has_value();
       PassCost& pass = backward ? piece_.backward : piece_.forward;
       pass.program.launch = whole.launch;

@@ -84,7 +84,7 @@ TEST_CASE("recomputation costs the time of what runs again") {
   const Seconds more = with.timeline.kernel_busy - base.timeline.kernel_busy;
   for (const cost::PricedCandidate& choice : with.priced.choices) {
     const std::size_t i = static_cast<std::size_t>(&choice - with.priced.choices.data());
-    const Op& op = again.op(with.priced.lowered.ops[i].op);
+    const Op& op = again.op(with.priced.lowered->ops[i].op);
     if (op.name == "relu again") CHECK(more.in_us() == doctest::Approx(choice.duration.in_us()));
   }
 }

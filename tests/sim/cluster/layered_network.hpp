@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ class LayeredNetwork {
  public:
   NetworkGraph graph;
   Prediction one;
+  std::shared_ptr<LoweredStep> lowered = std::make_shared<LoweredStep>();
   std::vector<Bytes> element_bytes;
 
   explicit LayeredNetwork(const std::vector<Layer>& layers) {
@@ -65,7 +67,8 @@ class LayeredNetwork {
                                   .pass = pass,
                                   .inputs = std::move(inputs),
                                   .outputs = std::move(outputs)});
-    one.priced.lowered.ops.push_back({.op = op, .candidates = {}});
+    lowered->ops.push_back({.op = op, .candidates = {}});
+    one.priced.lowered = lowered;
     one.program.ops.push_back({.first_kernel = index, .num_kernels = 1});
     one.program.kernels.push_back({.duration = duration, .op = index});
     const Seconds begin =

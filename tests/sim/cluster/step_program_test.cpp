@@ -207,10 +207,10 @@ TEST_CASE("ops that repeat earlier ones get the price they would get alone") {
   const CostProfile& profile = default_cost_profile();
   const NetworkGraph graph = make_training_graph(build_network("resnet50", {.batch = 8}), {});
   const PricedStep priced = price(lower(graph, find_framework("pytorch"), gpu, {}), gpu, profile);
-  REQUIRE(priced.choices.size() == priced.lowered.ops.size());
+  REQUIRE(priced.choices.size() == priced.lowered->ops.size());
   for (std::size_t i = 0; i < priced.choices.size(); ++i) {
     CAPTURE(i);
-    const LoweredOp& op = priced.lowered.ops[i];
+    const LoweredOp& op = priced.lowered->ops[i];
     const cost::PricedCandidate alone = cost::choose(op, gpu, profile);
     CHECK(priced.choices[i].candidate == alone.candidate);
     CHECK(priced.choices[i].duration == alone.duration);

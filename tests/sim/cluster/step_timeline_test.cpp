@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace tracecast {
 namespace {
@@ -25,8 +26,10 @@ TEST_CASE("a timeline shows launches, kernels and steps where the simulation has
   c.candidate.kernels.resize(2);
   c.candidate.kernels[0].name = "first";
   c.candidate.kernels[1].name = "second";
-  c.priced.lowered.ops.push_back({.op = id, .candidates = {c.candidate}});
-  c.priced.choices.push_back({&c.priced.lowered.ops[0].candidates[0], {}, {}});
+  LoweredStep lowered;
+  lowered.ops.push_back({.op = id, .candidates = {c.candidate}});
+  c.priced.lowered = std::make_shared<const LoweredStep>(std::move(lowered));
+  c.priced.choices.push_back({&c.priced.lowered->ops[0].candidates[0], {}, {}});
   c.program.launch = 5.0_us;
   c.program.ops.push_back({.dispatch = 10.0_us, .first_kernel = 0, .num_kernels = 2});
   c.program.kernels.push_back({.duration = 100.0_us, .op = 0, .kernel = 0});
