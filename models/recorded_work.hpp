@@ -72,7 +72,8 @@ enum class CopyRoute : std::uint8_t {
 struct RecordedWork {
   std::vector<RecordedKernel> kernels;  ///< one per kernel of the recording, in its order
   std::vector<RecordedConvolution> convolutions;
-  std::vector<Kernel> works;  ///< each once
+  std::vector<Kernel> works;      ///< each once
+  std::vector<CopyRoute> copies;  ///< one per copy of the recording, in its order
 };
 
 }  // namespace tracecast

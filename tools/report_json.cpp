@@ -1,9 +1,8 @@
 #include <nlohmann/json.hpp>
 
-#include "sim/cost/price.hpp"
+#include "sim/job/layer_table.hpp"
 #include "tools/interval_json.hpp"
 #include "tools/json_text.hpp"
-#include "tools/layer_table.hpp"
 #include "tools/report.hpp"
 #include "tools/version.hpp"
 

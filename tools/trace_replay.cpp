@@ -10,18 +10,20 @@
 #include "sim/base/error.hpp"
 #include "sim/cluster/replay.hpp"
 #include "sim/cluster/replay_rounds.hpp"
+#include "sim/cluster/replay_transfer.hpp"
 #include "sim/job/sha256.hpp"
 #include "tools/json_text.hpp"
 #include "tools/output.hpp"
 #include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
+#include "tools/trace_gpu.hpp"
 #include "tools/trace_job.hpp"
-#include "tools/trace_transfer.hpp"
 #include "tools/version.hpp"
 #include "traces/chrome/writer.hpp"
 #include "traces/ranks/read.hpp"
 #include "traces/replay/program.hpp"
 #include "traces/summary.hpp"
+#include "traces/transfer/recorded_work.hpp"
 
 namespace tracecast {
 namespace {
@@ -73,8 +75,10 @@ std::optional<double> median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-cost::TransferOptions transfer_options(const ReplayCommand& command) {
-  return {.tf32_convolutions = command.tf32 != "none", .tf32_products = command.tf32 == "all"};
+MoveOptions move_options(const ReplayCommand& command) {
+  return {.tf32_convolutions = command.tf32 != "none",
+          .tf32_products = command.tf32 == "all",
+          .host_speed = command.host_speed};
 }
 
 /// Steps as they are when the recorded ones go on and on.
@@ -109,8 +113,8 @@ RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& na
     const GpuSpec& from = command.from.empty()
                               ? recorded_gpu(trace, hardware->gpus(), result.gpu_note)
                               : hardware->gpus().find(command.from);
-    result.moved = move_to(build, trace, names, from, to, hardware->cost(),
-                           transfer_options(command), command.host_speed);
+    result.moved = move_to(build.program, build.records, traces::recorded_work(trace, names), from,
+                           to, hardware->cost(), move_options(command));
     gpu_name = to.name;
   }
   const ReplayRun run = replay(build.program, {.without_input = command.without_input});
@@ -150,26 +154,17 @@ Json interval_json(double value, double log_sd) {
 }
 
 /// Rows of {name: what, recorded_s, predicted_s, share of the recorded time} for what took time.
-template <std::size_t N, class Name>
-Json moved_rows(const std::array<MovedTime, N>& times, const char* key, const Name& name) {
+Json moved_rows(const std::vector<MovedTime>& times, const char* key) {
   double all = 0;
   for (const MovedTime& time : times) all += time.recorded_s;
   Json rows = Json::array();
-  for (std::size_t i = 0; i < N; ++i) {
-    if (!(times[i].recorded_s > 0)) continue;
-    rows.push_back({{key, name(i)},
-                    {"recorded_s", times[i].recorded_s},
-                    {"predicted_s", times[i].predicted_s},
-                    {"share", times[i].recorded_s / all}});
+  for (const MovedTime& time : times) {
+    rows.push_back({{key, time.name},
+                    {"recorded_s", time.recorded_s},
+                    {"predicted_s", time.predicted_s},
+                    {"share", time.recorded_s / all}});
   }
   return rows;
-}
-
-std::string way_name(std::size_t i) {
-  return std::string(to_string(static_cast<cost::TransferWay>(i)));
-}
-std::string class_name(std::size_t i) {
-  return std::string(to_string(static_cast<KernelClass>(i)));
 }
 
 Json transfer_json(const RankReplay& r) {
@@ -182,8 +177,8 @@ Json transfer_json(const RankReplay& r) {
       {"kernel_time_s", interval_json(m.kernels.predicted_s, r.log_sd)},
       {"recorded_kernel_time_s", m.kernels.recorded_s},
       {"copies", {{"recorded_s", m.copies.recorded_s}, {"predicted_s", m.copies.predicted_s}}},
-      {"ways", moved_rows(m.ways, "way", way_name)},
-      {"classes", moved_rows(m.classes, "class", class_name)}};
+      {"ways", moved_rows(m.ways, "way")},
+      {"classes", moved_rows(m.classes, "class")}};
   if (!r.gpu_note.empty()) json["note"] = r.gpu_note;
   return json;
 }
@@ -278,16 +273,11 @@ std::string line(std::string_view what, const std::string& text) {
 }
 
 /// "wave scaling   12 %     1.30 ms ->     2.10 ms"
-std::string moved_line(std::string_view what, double share, const MovedTime& time) {
-  return fmt::format("  {:<16}{:>5.1f} %{:>13} ->{:>11}\n", what, share * 100, ms(time.recorded_s),
-                     ms(time.predicted_s));
-}
-
-template <std::size_t N, class Name>
-std::string moved_lines(const std::array<MovedTime, N>& times, double all, const Name& name) {
+std::string moved_lines(const std::vector<MovedTime>& times, double all) {
   std::string text;
-  for (std::size_t i = 0; i < N; ++i) {
-    if (times[i].recorded_s > 0) text += moved_line(name(i), times[i].recorded_s / all, times[i]);
+  for (const MovedTime& time : times) {
+    text += fmt::format("  {:<16}{:>5.1f} %{:>13} ->{:>11}\n", time.name,
+                        time.recorded_s / all * 100, ms(time.recorded_s), ms(time.predicted_s));
   }
   return text;
 }
@@ -311,8 +301,8 @@ std::string transfer_text(const RankReplay& r) {
   text +=
       line("GPU busy", fmt::format("{}; recorded {}", ms(r.predicted_busy), ms(r.recorded_busy)));
   text += line("Basis", "transferred: recorded times moved by");
-  text += moved_lines(m.ways, m.kernels.recorded_s, way_name);
-  text += "by class\n" + moved_lines(m.classes, m.kernels.recorded_s, class_name);
+  text += moved_lines(m.ways, m.kernels.recorded_s);
+  text += "by class\n" + moved_lines(m.classes, m.kernels.recorded_s);
   if (m.copies.recorded_s > 0)
     text += fmt::format("  {:<23}{:>13} ->{:>11}\n", "copies and memsets", ms(m.copies.recorded_s),
                         ms(m.copies.predicted_s));

@@ -10,6 +10,7 @@
 namespace tracecast {
 
 using cost::awake_power;
+using cost::free_clock;
 
 /// Voltage over that of the free clock, for a clock given as a share of the free clock: constant up to voltage_knee, from
 /// there linear through (1, 1), and further on the same line.

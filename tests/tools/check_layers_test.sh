@@ -6,10 +6,11 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 failed=0
 
-# new_tree: a clean tree of three boxes.
+# new_tree: a clean tree of some boxes.
 new_tree() {
   rm -rf "$tree"
-  mkdir -p "$tree/sim/base" "$tree/sim/engine" "$tree/models"
+  mkdir -p "$tree/sim/base" "$tree/sim/engine" "$tree/sim/cost" "$tree/sim/job" "$tree/models/lowering" \
+    "$tree/tools"
   echo 'tracecast_library(base SOURCES a.cpp HEADERS a.hpp)' >"$tree/sim/base/CMakeLists.txt"
   echo '#pragma once' >"$tree/sim/base/a.hpp"
   echo '#include "sim/base/a.hpp"' >"$tree/sim/base/a.cpp"
@@ -19,6 +20,9 @@ new_tree() {
   printf '#include "models/g.hpp"\n#include "models/hidden.hpp"\n' >"$tree/models/g.cpp"
   printf '#include <boost/graph/adjacency_list.hpp>\n' >"$tree/models/hidden.hpp"
   echo '#include "sim/base/a.hpp"' >"$tree/sim/engine/e.cpp"
+  touch "$tree/sim/engine/e.hpp" "$tree/sim/cost/c.hpp" "$tree/models/lowering/l.hpp"
+  printf '#include "models/lowering/l.hpp"\n#include "sim/cost/c.hpp"\n' >"$tree/sim/job/j.cpp"
+  printf '#include <iostream>\n#include "models/g.hpp"\n' >"$tree/tools/t.cpp"
 }
 
 # expect CODE PATTERN WHAT: the check ends with CODE and says PATTERN.
@@ -53,6 +57,10 @@ fault models/g.cpp '#include "models/absent.hpp"' 'no such file' 'an include of 
 fault models/g.cpp '#include <cudnn.h>' 'CUDA' 'a CUDA header outside its leaves'
 fault models/g.cpp '#include <iostream>' 'only tools' 'a library that prints'
 fault models/g.cpp 'auto v = std::getenv("HOME");' 'only tools' 'a library that reads the environment'
+fault tools/t.cpp '#include "sim/engine/e.hpp"' 'tools must not include sim/engine' 'a command that simulates'
+fault tools/t.cpp '#include "sim/cost/c.hpp"' 'tools must not include sim/cost' 'a command that prices kernels'
+fault tools/t.cpp '#include "models/lowering/l.hpp"' \
+  'tools/t.cpp:3: models/lowering/l.hpp: tools must not include models/lowering' 'a command that lowers a graph'
 
 [ "$failed" -eq 0 ] && echo "check_layers: all as expected"
 exit "$failed"

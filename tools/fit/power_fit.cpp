@@ -19,7 +19,6 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/power.hpp"
-#include "sim/cost/sustained_clock.hpp"
 #include "sim/job/resolved_job.hpp"
 #include "tools/published_row.hpp"
 
@@ -55,7 +54,7 @@ ClockPoint run(PlacedJob options, double clock_share, const Hardware& hardware) 
   options.power_limit_w.reset();
   ResolvedJob job = make_job(options, hardware);
   const Hertz free =
-      job.gpu.set_clock > Hertz(0) ? job.gpu.set_clock : cost::free_clock(job.gpu, hardware.cost());
+      job.gpu.set_clock > Hertz(0) ? job.gpu.set_clock : free_clock(job.gpu, hardware.cost());
   job.gpu.tdp = kNoLimit;
   job.gpu.set_clock = free * clock_share;
   const Prediction p = predict(job, hardware);

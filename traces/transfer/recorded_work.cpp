@@ -197,6 +197,20 @@ void read_launch(const Geometry& geometry, const KernelNameInfo& info, RecordedK
   kernel.products = geometry.grid[2];
 }
 
+/// Where the bytes of a copy go.
+CopyRoute copy_route(const Trace& trace, std::size_t index) {
+  switch (trace.copies.kind[index]) {
+    case CopyKind::HostToDevice:
+    case CopyKind::DeviceToHost:
+      return trace.copies.memory[index] == HostMemory::Pinned ? CopyRoute::Link
+                                                              : CopyRoute::Pageable;
+    case CopyKind::PeerToPeer:
+      return CopyRoute::Peer;
+    default:
+      return CopyRoute::Device;
+  }
+}
+
 }  // namespace
 
 RecordedWork recorded_work(const Trace& trace, const KernelNames& names) {
@@ -220,20 +234,10 @@ RecordedWork recorded_work(const Trace& trace, const KernelNames& names) {
     result.kernels.push_back(std::move(kernel));
   }
   finder.settle_convolutions();
+  result.copies.reserve(trace.copies.size());
+  for (std::size_t i = 0; i < trace.copies.size(); ++i)
+    result.copies.push_back(copy_route(trace, i));
   return result;
-}
-
-CopyRoute copy_route(const Trace& trace, std::uint32_t index) {
-  switch (trace.copies.kind[index]) {
-    case CopyKind::HostToDevice:
-    case CopyKind::DeviceToHost:
-      return trace.copies.memory[index] == HostMemory::Pinned ? CopyRoute::Link
-                                                              : CopyRoute::Pageable;
-    case CopyKind::PeerToPeer:
-      return CopyRoute::Peer;
-    default:
-      return CopyRoute::Device;
-  }
 }
 
 }  // namespace tracecast::traces

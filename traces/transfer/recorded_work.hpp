@@ -13,7 +13,4 @@ namespace tracecast::traces {
 /// Number formats come from the types of the inputs, arithmetic and unit from the kernel's name.
 [[nodiscard]] RecordedWork recorded_work(const Trace& trace, const KernelNames& names);
 
-/// Where the bytes of copy `index` of the trace go.
-[[nodiscard]] CopyRoute copy_route(const Trace& trace, std::uint32_t index);
-
 }  // namespace tracecast::traces

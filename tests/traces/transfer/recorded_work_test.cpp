@@ -135,6 +135,16 @@ TEST_CASE("without sizes the launch geometry and the tile are what is known") {
   CHECK_FALSE(kernel.convolution);
 }
 
+TEST_CASE("a copy goes where its kind and the host's memory say") {
+  const RecordedWork work =
+      work_of(event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 0, 5) + "," +
+              event("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 10, 5) + "," +
+              event("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 20, 5) + "," +
+              event("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 30, 5));
+  CHECK(work.copies ==
+        std::vector{CopyRoute::Link, CopyRoute::Pageable, CopyRoute::Device, CopyRoute::Peer});
+}
+
 TEST_SUITE_END();
 
 }  // namespace
