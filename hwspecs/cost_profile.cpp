@@ -415,12 +415,13 @@ std::pair<double, double> parameter_bounds(std::string_view name) {
   return {slot.low, slot.high};
 }
 
-void set_parameter(CostProfile& profile, std::string_view name, double value) {
+CostProfile with_parameter(CostProfile profile, std::string_view name, double value) {
   const ParameterSlot& slot = slot_or_throw(name, "cost profile");
   assign(profile, slot, value, "cost profile");
   for (ProfileParameter& p : profile.parameters) {
     if (p.name == name) p.value = value;
   }
+  return profile;
 }
 
 double get_parameter(const CostProfile& profile, std::string_view name) {

@@ -250,9 +250,9 @@ struct CostProfile {
 /// The profile as a file in text format, parameters and data sets in their order.
 [[nodiscard]] std::string format_cost_profile(const CostProfile& profile);
 
-/// Sets one parameter by name, for fits and `--set`.
+/// The profile with one parameter of another value, for fits and `--set`.
 /// Throws InputError when there is no such parameter or the value is out of its bounds.
-void set_parameter(CostProfile& profile, std::string_view name, double value);
+[[nodiscard]] CostProfile with_parameter(CostProfile profile, std::string_view name, double value);
 /// Smallest and largest value that a parameter may have. Throws InputError when there is none.
 [[nodiscard]] std::pair<double, double> parameter_bounds(std::string_view name);
 /// The value of a parameter by name. Throws InputError when there is none.

@@ -116,7 +116,8 @@ std::vector<ProfileDataSet> data_sets(const MeasurementSet& sample, const std::s
   return sets;
 }
 
-void complete_profile(CostProfile& profile, const FitResult& fit, const MeasurementSet& sample,
+/// The profile with what it says of itself: id, data sets, where each fitted parameter comes from.
+CostProfile completed(CostProfile profile, const FitResult& fit, const MeasurementSet& sample,
                       const FitCommandOptions& options) {
   const std::string date = options.date.empty() ? today() : options.date;
   profile.id = options.id;
@@ -144,6 +145,7 @@ void complete_profile(CostProfile& profile, const FitResult& fit, const Measurem
     }
   }
   profile.data_sets = std::move(sets);
+  return profile;
 }
 
 std::string fit_text(const FitResult& fit) {
@@ -289,7 +291,7 @@ int run_fit(const FitCommandOptions& options) {
     say_progress(fmt::format("fit: iteration {}, sum of squares {:.4g}", iteration, cost));
   };
   FitResult fit = fit_profile(rows, hardware.cost(), prior_parameters(), how);
-  complete_profile(fit.profile, fit, sample, options);
+  fit.profile = completed(fit.profile, fit, sample, options);
   if (!options.no_spread) {
     estimate_spread(fit, sample, hardware.cost(), prior_parameters(), how,
                     [](std::string_view left_out) {
@@ -325,8 +327,7 @@ int run_check(const FitCommandOptions& options) {
       std::string name(left_out);
       std::replace_if(
           name.begin(), name.end(), [](char c) { return c == ' ' || c == '/'; }, '_');
-      CostProfile profile = fit.profile;
-      complete_profile(profile, fit, sample, options);
+      CostProfile profile = completed(fit.profile, fit, sample, options);
       profile.id = name;
       write_file(fs::path(options.profiles) / (name + ".textproto"), format_cost_profile(profile));
     };

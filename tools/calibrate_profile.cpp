@@ -87,9 +87,10 @@ ProfileDataSet data_set_of(const MeasuredTables& tables, std::size_t rows) {
           .date = tables.date};
 }
 
-/// What a profile says of itself: id, data sets, where each parameter comes from and how sure it is.
-void complete(CostProfile& profile, const FitResult& fit, const MeasuredTables& tables,
-              const CostProfile& start) {
+/// The fit's profile with what it says of itself: id, data sets, where each parameter comes from and how sure it is.
+CostProfile completed(const FitResult& fit, const MeasuredTables& tables,
+                      const CostProfile& start) {
+  CostProfile profile = fit.profile;
   profile.id = "local_" + tables.gpu;
   profile.title = fmt::format("Calibrated on {}", tables.device.name);
   profile.measured_gpu = tables.gpu;
@@ -115,6 +116,7 @@ void complete(CostProfile& profile, const FitResult& fit, const MeasuredTables& 
       profile.fitted[form][a] = profile.fitted[form][a] || start.fitted[form][a];
     }
   }
+  return profile;
 }
 
 }  // namespace
@@ -144,9 +146,8 @@ std::optional<LocalProfile> fit_local_profile(const MeasuredTables& tables,
   say_progress("");
 
   LocalProfile result;
-  result.profile = fit.profile;
+  result.profile = completed(fit, tables, hardware.cost());
   result.rows = fit.num_rows;
-  complete(result.profile, fit, tables, hardware.cost());
   const ErrorStatistics before = errors_of(sample, hardware.cost());
   const ErrorStatistics after = errors_of(sample, result.profile);
   result.mean_before = before.mape, result.median_before = before.median_ape;

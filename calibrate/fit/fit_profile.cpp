@@ -65,7 +65,7 @@ class Problem {
                        : std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
     index_rows(rows);
     for (const ProfileParameter& p : prior) {
-      if (p.log_sd > 0) set_parameter(start_, p.name, p.value);
+      if (p.log_sd > 0) start_ = with_parameter(std::move(start_), p.name, p.value);
     }
     add_unknowns(prior);
   }
@@ -84,9 +84,10 @@ class Problem {
       const Unknown& u = unknowns_[i];
       const double factor = std::exp(x[static_cast<Eigen::Index>(i)] * u.log_sd);
       if (u.kind == UnknownKind::Parameter || u.kind == UnknownKind::Generation) {
-        scale(profile, u.name, factor);
+        profile = scaled(std::move(profile), u.name, factor);
       } else if (u.kind == UnknownKind::GenerationShift) {
-        for (const std::string& name : generations_[u.index].names) scale(profile, name, factor);
+        for (const std::string& name : generations_[u.index].names)
+          profile = scaled(std::move(profile), name, factor);
       }
     }
     return profile;
@@ -241,9 +242,10 @@ class Problem {
     }
   }
 
-  static void scale(CostProfile& profile, const std::string& name, double factor) {
+  static CostProfile scaled(CostProfile profile, const std::string& name, double factor) {
     const auto [low, high] = parameter_bounds(name);
-    set_parameter(profile, name, std::clamp(get_parameter(profile, name) * factor, low, high));
+    const double value = std::clamp(get_parameter(profile, name) * factor, low, high);
+    return with_parameter(std::move(profile), name, value);
   }
 
   CostProfile start_;

@@ -55,8 +55,7 @@ class Judge {
   explicit Judge(const CostProfile& profile) : none_(without_spreads(profile)), base_(none_) {
     for (ErrorSpread& spread : base_.error) spread = {1, 1, 1};
     for (const char* cause : kCauses) {
-      causes_.push_back(none_);
-      set_parameter(causes_.back(), cause, 1);
+      causes_.push_back(with_parameter(none_, cause, 1));
     }
   }
 
@@ -171,9 +170,10 @@ void set_coverage(FitResult& fit, const MeasurementSet& sample) {
   }
 }
 
-void set_error(CostProfile& profile, const std::string& name, double value) {
+void set_error(FitResult& fit, const std::string& name, double value) {
   const auto [low, high] = parameter_bounds(name);
-  set_parameter(profile, name, std::clamp(value, low, high));
+  CostProfile& profile = fit.profile;
+  profile = with_parameter(std::move(profile), name, std::clamp(value, low, high));
   for (ProfileParameter& p : profile.parameters) {
     if (p.name == name) p.data_set = "left_out";
   }
@@ -269,10 +269,10 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
   std::vector<Judged> left_out = transferred;
   left_out.insert(left_out.end(), spec.begin(), spec.end());
   if (left_out.empty()) return;
-  if (const auto board = board_spread(left_out)) set_error(fit.profile, "error.board", *board);
+  if (const auto board = board_spread(left_out)) set_error(fit, "error.board", *board);
   const Fitted causes = fit_spreads(left_out, std::nullopt, options.rows_per_cell);
   for (std::size_t c = 0; c < kCauses.size(); ++c) {
-    if (causes.causes[c]) set_error(fit.profile, kCauses[c], *causes.causes[c]);
+    if (causes.causes[c]) set_error(fit, kCauses[c], *causes.causes[c]);
   }
   std::array<double, kCostFormCount> surest{};
   const std::vector<Judged> measured = judge_seen(fit, sample);
@@ -285,7 +285,7 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
     for (std::size_t f = 0; f < kCostFormCount; ++f) {
       if (!fitted.base[f]) continue;
       surest[f] = std::max(surest[f], *fitted.base[f]);
-      set_error(fit.profile, base_name(static_cast<CostForm>(f), basis), surest[f]);
+      set_error(fit, base_name(static_cast<CostForm>(f), basis), surest[f]);
     }
   }
 }

@@ -35,7 +35,7 @@ double number_of(const Setting& setting) {
 
 /// The host costs that a person can measure and set; all in microseconds. And, 0 or 1, whether the host waits for the
 /// GPU before each step, as a loop does that copies from pageable memory, and whether fp32 code may run as TF32.
-void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
+FrameworkProfile with_setting(FrameworkProfile framework, const Setting& setting) {
   const std::array<std::pair<const char*, Seconds*>, 6> fields{{
       {"dispatch_us", &framework.dispatch_per_op},
       {"backward_dispatch_us", &framework.dispatch_per_backward_op},
@@ -52,7 +52,7 @@ void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
         throw InputError("--set framework." + setting.path, setting.value, "0 to 1000000 us");
       }
       *field = Seconds(us * 1e-6);
-      return;
+      return framework;
     }
     names.emplace_back(name);
   }
@@ -65,13 +65,13 @@ void set_framework_value(FrameworkProfile& framework, const Setting& setting) {
     const double flag = number_of(setting);
     if (flag != 0 && flag != 1) throw InputError("--set " + setting.path, setting.value, "0 or 1");
     *field = flag == 1;
-    return;
+    return framework;
   }
   throw InputError("--set framework", "\"" + setting.path + "\"",
                    describe_choices(setting.path, names));
 }
 
-void set_sharing_value(GpuSharing& sharing, const Setting& setting) {
+GpuSharing with_setting(GpuSharing sharing, const Setting& setting) {
   const double us = number_of(setting);
   const bool is_slice = setting.path == "time_slice_us", is_hold = setting.path == "idle_hold_us";
   if (!is_slice && !is_hold && setting.path != "context_switch_us") {
@@ -86,6 +86,7 @@ void set_sharing_value(GpuSharing& sharing, const Setting& setting) {
   (is_slice  ? sharing.time_slice
    : is_hold ? sharing.idle_hold
              : sharing.context_switch) = Seconds(us * 1e-6);
+  return sharing;
 }
 
 }  // namespace
@@ -131,15 +132,15 @@ struct Hardware::State {
     const std::string box = setting.path.substr(0, dot);
     const std::string rest = dot == std::string::npos ? "" : setting.path.substr(dot + 1);
     if (box == "cost") {
-      set_parameter(cost, rest, number_of(setting));
+      cost = with_parameter(std::move(cost), rest, number_of(setting));
     } else if (box == "framework") {
-      FrameworkProfile check;
-      set_framework_value(check, {rest, setting.value});
       framework_settings.push_back({rest, setting.value});
+      (void)with_setting(FrameworkProfile{}, framework_settings.back());
     } else if (box == "sharing") {
-      set_sharing_value(sharing, {rest, setting.value});
+      sharing = with_setting(sharing, {rest, setting.value});
     } else if (is_hardware_factor(setting.path)) {
-      apply_hardware_factor(setting.path, setting.value, gpus, links);
+      gpus = with_hardware_factor(std::move(gpus), setting.path, setting.value);
+      links = with_hardware_factor(std::move(links), setting.path, setting.value);
       factors.push_back(setting.path + " " + setting.value + " of what the specs say");
     } else {
       throw InputError("--set", "\"" + setting.path + "\"",
@@ -148,7 +149,8 @@ struct Hardware::State {
   }
 
   [[nodiscard]] FrameworkProfile with_settings(FrameworkProfile framework) const {
-    for (const Setting& setting : framework_settings) set_framework_value(framework, setting);
+    for (const Setting& setting : framework_settings)
+      framework = with_setting(std::move(framework), setting);
     return framework;
   }
 

@@ -70,6 +70,15 @@ constexpr std::array<HardwareFactor, 7> kFactors{{
     {"link.latency", nullptr, with_latency},
 }};
 
+const HardwareFactor& find_factor(const std::string& path) {
+  const auto* known = std::find_if(kFactors.begin(), kFactors.end(),
+                                   [&](const HardwareFactor& f) { return f.path == path; });
+  if (known != kFactors.end()) return *known;
+  std::vector<std::string> paths;
+  for (const HardwareFactor& factor : kFactors) paths.emplace_back(factor.path);
+  throw InputError("--set", '"' + path + '"', describe_choices(path, paths));
+}
+
 }  // namespace
 
 double parse_factor(std::string_view path, std::string_view value) {
@@ -88,22 +97,20 @@ bool is_hardware_factor(std::string_view path) {
   });
 }
 
-void apply_hardware_factor(const std::string& path, const std::string& value, GpuCatalog& gpus,
-                           LinkCatalog& links) {
-  const auto* known = std::find_if(kFactors.begin(), kFactors.end(),
-                                   [&](const HardwareFactor& f) { return f.path == path; });
-  if (known == kFactors.end()) {
-    std::vector<std::string> paths;
-    for (const HardwareFactor& factor : kFactors) paths.emplace_back(factor.path);
-    throw InputError("--set", '"' + path + '"', describe_choices(path, paths));
-  }
+GpuCatalog with_hardware_factor(GpuCatalog gpus, const std::string& path,
+                                const std::string& value) {
+  const auto of_gpu = find_factor(path).of_gpu;
   const double factor = parse_factor(path, value);
-  if (const auto of_gpu = known->of_gpu) {
-    gpus.change_all([=](GpuSpec gpu) { return of_gpu(std::move(gpu), factor); });
-  }
-  if (const auto of_link = known->of_link) {
-    links.change_all([=](LinkSpec link) { return of_link(std::move(link), factor); });
-  }
+  if (of_gpu) gpus.change_all([=](GpuSpec gpu) { return of_gpu(std::move(gpu), factor); });
+  return gpus;
+}
+
+LinkCatalog with_hardware_factor(LinkCatalog links, const std::string& path,
+                                 const std::string& value) {
+  const auto of_link = find_factor(path).of_link;
+  const double factor = parse_factor(path, value);
+  if (of_link) links.change_all([=](LinkSpec link) { return of_link(std::move(link), factor); });
+  return links;
 }
 
 }  // namespace tracecast

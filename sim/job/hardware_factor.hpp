@@ -18,8 +18,10 @@ namespace tracecast {
 ///   gpu.compute            all peak rates, at the same power: energy per operation falls as the rate rises
 ///   link.bandwidth, nvlink.bandwidth, pcie.bandwidth (with links between sockets), network.bandwidth
 ///   link.latency           more is slower
-/// `value` is a factor as parse_factor reads it. For a catalog that nobody has references into yet. Throws InputError.
-void apply_hardware_factor(const std::string& path, const std::string& value, GpuCatalog& gpus,
-                           LinkCatalog& links);
+/// `value` is a factor as parse_factor reads it. Throws InputError.
+[[nodiscard]] GpuCatalog with_hardware_factor(GpuCatalog gpus, const std::string& path,
+                                              const std::string& value);
+[[nodiscard]] LinkCatalog with_hardware_factor(LinkCatalog links, const std::string& path,
+                                               const std::string& value);
 
 }  // namespace tracecast

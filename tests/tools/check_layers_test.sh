@@ -9,7 +9,7 @@ failed=0
 # new_tree: a clean tree of some boxes.
 new_tree() {
   rm -rf "$tree"
-  mkdir -p "$tree/sim/base" "$tree/sim/engine" "$tree/sim/cost" "$tree/sim/job" "$tree/models/lowering" \
+  mkdir -p "$tree/sim/base" "$tree/sim/engine" "$tree/sim/cost" "$tree/sim/job" "$tree/models/lowering" "$tree/hwspecs" \
     "$tree/tools"
   echo 'tracecast_library(base SOURCES a.cpp HEADERS a.hpp)' >"$tree/sim/base/CMakeLists.txt"
   echo '#pragma once' >"$tree/sim/base/a.hpp"
@@ -23,6 +23,9 @@ new_tree() {
   touch "$tree/sim/engine/e.hpp" "$tree/sim/cost/c.hpp" "$tree/models/lowering/l.hpp"
   printf '#include "models/lowering/l.hpp"\n#include "sim/cost/c.hpp"\n' >"$tree/sim/job/j.cpp"
   printf '#include <iostream>\n#include "models/g.hpp"\n' >"$tree/tools/t.cpp"
+  printf 'void read(const Message& m, LinkSpec& fresh);\n' >"$tree/hwspecs/s.cpp"
+  printf 'GpuSpec with(GpuSpec gpu);\nint count(const LinkSpec& link);\nvoid take(GpuSpec&& gpu);\n' \
+    >"$tree/hwspecs/s.hpp"
 }
 
 # expect CODE PATTERN WHAT: the check ends with CODE and says PATTERN.
@@ -61,6 +64,13 @@ fault tools/t.cpp '#include "sim/engine/e.hpp"' 'tools must not include sim/engi
 fault tools/t.cpp '#include "sim/cost/c.hpp"' 'tools must not include sim/cost' 'a command that prices kernels'
 fault tools/t.cpp '#include "models/lowering/l.hpp"' \
   'tools/t.cpp:3: models/lowering/l.hpp: tools must not include models/lowering' 'a command that lowers a graph'
+fault sim/job/j.cpp 'void slow(int by, LinkSpec& link);' 'sim/job/j.cpp:3: LinkSpec& link: .*const' \
+  'a function that changes a spec'
+fault sim/job/j.cpp 'void set(
+    CostProfile& profile, int value);' 'sim/job/j.cpp:4: CostProfile& profile: .*const' \
+  'a function that changes a profile, on two lines'
+fault hwspecs/s.hpp 'void slow(CpuCatalog& cpus);' 'hwspecs/s.hpp:4: CpuCatalog& cpus: .*const' \
+  'a catalog that a public function changes'
 
 [ "$failed" -eq 0 ] && echo "check_layers: all as expected"
 exit "$failed"

@@ -13,6 +13,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "calibrate/table/csv_reader.hpp"
@@ -46,8 +47,12 @@ struct Row {
 };
 
 CostProfile at_voltage_one(CostProfile profile) {
-  set_parameter(profile, "power.voltage_floor", 1);
-  return profile;
+  return with_parameter(std::move(profile), "power.voltage_floor", 1);
+}
+
+CostProfile with_voltage(CostProfile profile, double knee, double floor) {
+  return with_parameter(with_parameter(std::move(profile), "power.voltage_knee", knee),
+                        "power.voltage_floor", floor);
 }
 
 ClockPoint run(PlacedJob options, double clock_share, const Hardware& hardware) {
@@ -73,7 +78,8 @@ constexpr Vector kPrior = {1.2, 6, 12, 1.5, 56, 120, 60};
 constexpr Vector kPriorSd = {0.3, 0.5, 0.5, 0.6, 0.4, 0.4, 0.5};
 
 CostProfile with(CostProfile profile, const Vector& values) {
-  for (std::size_t i = 0; i < values.size(); ++i) set_parameter(profile, kNames[i], values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    profile = with_parameter(std::move(profile), kNames[i], values[i]);
   return profile;
 }
 
@@ -338,14 +344,12 @@ class Fit {
     double least = 1e9, knee = 0, floor = 0;
     for (double k = 0.3; k < 0.91; k += 0.05) {
       for (double f = 0.5; f < 0.96; f += 0.025) {
-        set_parameter(profile, "power.voltage_knee", k);
-        set_parameter(profile, "power.voltage_floor", f);
+        profile = with_voltage(std::move(profile), k, f);
         const double error = judge_times(profile, "", false).sum;
         if (error < least) least = error, knee = k, floor = f;
       }
     }
-    set_parameter(profile, "power.voltage_knee", knee);
-    set_parameter(profile, "power.voltage_floor", floor);
+    profile = with_voltage(std::move(profile), knee, floor);
     const Errors all = judge_times(profile, "", true);
     fmt::print("# slowdown under limits: {} rows, error {:.1f} %, bias {:.1f} %\n", all.n,
                100 * all.sum / all.n, 100 * all.bias / all.n);

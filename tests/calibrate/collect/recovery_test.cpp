@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "calibrate/collect/collector.hpp"
@@ -28,7 +29,8 @@ CostProfile draw_truth(const GpuSpec& gpu, const FitOptions& options, std::uint6
   for (const ProfileParameter& prior : prior_parameters()) {
     const auto [low, high] = parameter_bounds(prior.name);
     const double value = prior.value * std::exp(prior.log_sd * random.normal());
-    if (prior.log_sd > 0) set_parameter(truth, prior.name, std::clamp(value, low, high));
+    if (prior.log_sd > 0)
+      truth = with_parameter(std::move(truth), prior.name, std::clamp(value, low, high));
   }
   truth.measured_gpu = gpu.id;
   truth.board.arithmetic = std::exp(options.arithmetic_log_sd * random.normal());

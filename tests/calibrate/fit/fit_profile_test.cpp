@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "calibrate/fit/spread.hpp"
@@ -82,8 +83,8 @@ const std::vector<ProfileParameter> kPrior = {{"gemm.tile_overhead", 0.15, 0.7, 
 TEST_CASE(
     "a fit finds the parameters that made the rows, within three of its standard deviations") {
   CostProfile hidden = default_cost_profile();
-  set_parameter(hidden, "gemm.tile_overhead", 0.3);
-  set_parameter(hidden, "gemm.prologue_steps", 20);
+  hidden = with_parameter(std::move(hidden), "gemm.tile_overhead", 0.3);
+  hidden = with_parameter(std::move(hidden), "gemm.prologue_steps", 20);
   MeasurementSet set = products();
   play(set, hidden, 1.0, 0.03);
   const auto rows = pointers(set);
@@ -111,7 +112,7 @@ TEST_CASE("one GPU that is slower than its spec does not move what GPUs share") 
 TEST_CASE("wrong rows hardly pull: a tenth of them ten times too slow") {
   MeasurementSet set = products();
   CostProfile hidden = default_cost_profile();
-  set_parameter(hidden, "gemm.tile_overhead", 0.3);
+  hidden = with_parameter(std::move(hidden), "gemm.tile_overhead", 0.3);
   play(set, hidden, 1.0, 0.02);
   for (std::size_t i = 0; i < set.rows.size(); i += 10) set.rows[i].time = set.rows[i].time * 10.0;
   const FitResult fit = fit_profile(pointers(set), default_cost_profile(), kPrior, {});
@@ -144,7 +145,7 @@ TEST_CASE("a generation without rows gets what the others have in common") {
   std::erase_if(set.rows, [](const Measurement& row) { return row.gpu == "p100_pcie_16gb"; });
   CostProfile hidden = default_cost_profile();
   for (const char* name : {"tensor.gemm.volta", "tensor.gemm.turing"})
-    set_parameter(hidden, name, 0.5);
+    hidden = with_parameter(std::move(hidden), name, 0.5);
   play(set, hidden, 1.0, 0.02);
   std::vector<ProfileParameter> prior;
   for (const char* a : {"volta", "turing", "ampere"})

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "sim/cost/issue.hpp"
 #include "sim/cost/price.hpp"
@@ -53,7 +54,7 @@ TEST_CASE("issue slots cost where no pipe cycle hides them") {
 
 TEST_CASE("the issue limit of 32 lanes since Ampere is charged once") {
   CostProfile profile = simple_profile();
-  set_parameter(profile, "clock.dense_factor", 0.9);
+  profile = with_parameter(std::move(profile), "clock.dense_factor", 0.9);
   const double once = issue_efficiency(with_lanes(32, Architecture::Pascal), 1, profile);
   CHECK(issue_efficiency(with_lanes(32, Architecture::Ampere), 1, profile) ==
         doctest::Approx(once / 0.9));
@@ -64,8 +65,8 @@ TEST_CASE("the issue limit of 32 lanes since Ampere is charged once") {
 
 TEST_CASE("Kepler runs compiled kernels whatever the algorithm") {
   CostProfile profile = simple_profile();
-  set_parameter(profile, "convolution.compiled_issue", 1.5);
-  set_parameter(profile, "convolution.assembled_issue", 0.5);
+  profile = with_parameter(std::move(profile), "convolution.compiled_issue", 1.5);
+  profile = with_parameter(std::move(profile), "convolution.assembled_issue", 0.5);
   const ConvAttributes shape = same_size(32, 64, 32, 64, 3);
   const Kernel plain = convolution(shape, Algorithm::ImplicitGemm);
   const Kernel precomputed = convolution(shape, Algorithm::ImplicitPrecomputedGemm);
@@ -102,16 +103,16 @@ TEST_CASE("a strided gradient of the image costs every cell the most taps that o
 
 TEST_CASE("tensor cores have backward factors of their own, one for all filters") {
   CostProfile profile = simple_profile();
-  set_parameter(profile, "tensor.backward_data", 1);
-  set_parameter(profile, "tensor.backward_weights", 1);
+  profile = with_parameter(std::move(profile), "tensor.backward_data", 1);
+  profile = with_parameter(std::move(profile), "tensor.backward_weights", 1);
   const double data = tensor_core_us(Pass::BackwardData, 3, 1, profile);
   const double weights = tensor_core_us(Pass::BackwardWeights, 1, 1, profile);
-  set_parameter(profile, "tensor.backward_data", 0.5);
-  set_parameter(profile, "tensor.backward_weights", 0.25);
+  profile = with_parameter(std::move(profile), "tensor.backward_data", 0.5);
+  profile = with_parameter(std::move(profile), "tensor.backward_weights", 0.25);
   // Those of the lanes say nothing.
-  set_parameter(profile, "convolution.backward_data", 0.2);
-  set_parameter(profile, "convolution.backward_weights", 0.2);
-  set_parameter(profile, "convolution.pointwise_backward_weights", 0.2);
+  profile = with_parameter(std::move(profile), "convolution.backward_data", 0.2);
+  profile = with_parameter(std::move(profile), "convolution.backward_weights", 0.2);
+  profile = with_parameter(std::move(profile), "convolution.pointwise_backward_weights", 0.2);
   CHECK(tensor_core_us(Pass::BackwardData, 3, 1, profile) == doctest::Approx(2 * data));
   CHECK(tensor_core_us(Pass::BackwardWeights, 1, 1, profile) == doctest::Approx(4 * weights));
 }
@@ -120,7 +121,7 @@ TEST_CASE("a depthwise output costs the loads of its filter's taps") {
   // 10 images of 100 channels of 10x10 outputs, 9 taps: 900 thousand taps at 0.5 cycles on 10 SMs of 1 GHz = 45 us. A
   // stride of 2 loads twice as many transactions for each.
   CostProfile profile = simple_profile();
-  set_parameter(profile, "convolution.direct_cycles", 0.5);
+  profile = with_parameter(std::move(profile), "convolution.direct_cycles", 0.5);
   ConvAttributes shape = same_size(10, 100, 10, 100, 3);
   shape.groups = 100;
   CHECK(compute_us(convolution(shape, Algorithm::Direct), simple_gpu(), profile) ==
@@ -205,13 +206,13 @@ TEST_CASE("a block of several images is not for a batch that they do not divide"
 TEST_CASE("the transforms' additions cost fused Winograd as many cycles whoever wrote the loop") {
   // Issue cycles of 1 and 1.5 with 0.5 more: 32 lanes 1 / (1 + 1.5^3)^(1/3), Kepler's 48 (2/3) / (8/27 + 2^3)^(1/3).
   CostProfile profile = simple_profile();
-  set_parameter(profile, "convolution.assembled_issue", 1);
-  set_parameter(profile, "convolution.compiled_issue", 1.5);
+  profile = with_parameter(std::move(profile), "convolution.assembled_issue", 1);
+  profile = with_parameter(std::move(profile), "convolution.compiled_issue", 1.5);
   const Kernel kernel = convolution(same_size(1280, 8, 16, 32, 3), Algorithm::WinogradFused);
   const auto slower = [&](const GpuSpec& gpu) {
-    set_parameter(profile, "convolution.winograd_issue", 0);
+    profile = with_parameter(std::move(profile), "convolution.winograd_issue", 0);
     const double without = compute_us(kernel, gpu, profile);
-    set_parameter(profile, "convolution.winograd_issue", 0.5);
+    profile = with_parameter(std::move(profile), "convolution.winograd_issue", 0.5);
     return compute_us(kernel, gpu, profile) / without;
   };
   CHECK(slower(with_lanes(32, Architecture::Maxwell)) ==

@@ -47,8 +47,8 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("a footprint inside L2 is spared the DRAM") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.l2_share", 1);
-    set_parameter(profile, "memory.l2_bytes_per_clock", 20);
+    profile = with_parameter(std::move(profile), "memory.l2_share", 1);
+    profile = with_parameter(std::move(profile), "memory.l2_bytes_per_clock", 20);
     // 1 kB of 1 MB: nothing misses; 10 SMs x 20 B x 1 GHz = 200 GB/s -> 5 ns.
     const Kernel small = stream(500, 500, 1);
     CHECK(duration_us(small, simple_gpu(), profile) == doctest::Approx(0.005).epsilon(0.01));
@@ -56,7 +56,7 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("an empty kernel takes the fill time and says so") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "kernel.fill_us", 2);
+    profile = with_parameter(std::move(profile), "kernel.fill_us", 2);
     const KernelEstimate e = estimate(stream(4, 4, 1), simple_gpu(), profile);
     CHECK(e.duration.in_us() == doctest::Approx(2.0).epsilon(0.001));
     CHECK(e.bound == Bound::Latency);
@@ -64,8 +64,8 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("an empty kernel is a chain of instructions: slower where they and the clock are") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "kernel.fill_us", 1);
-    set_parameter(profile, "kernel.fill_latencies", 500);
+    profile = with_parameter(std::move(profile), "kernel.fill_us", 1);
+    profile = with_parameter(std::move(profile), "kernel.fill_latencies", 500);
     GpuSpec gpu = simple_gpu();  // 1 GHz
     const auto empty_us = [&] { return duration_us(stream(4, 4, 1), gpu, profile); };
     gpu.architecture = Architecture::Volta;  // 1 us and 500 times 4 cycles
@@ -78,8 +78,8 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("small tiles of a matrix library lose more on Kepler") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "gemm.tile_overhead", 0.25);
-    set_parameter(profile, "gemm.small_thread_tile_overhead", 1);
+    profile = with_parameter(std::move(profile), "gemm.tile_overhead", 0.25);
+    profile = with_parameter(std::move(profile), "gemm.small_thread_tile_overhead", 1);
     // 32x32 tiles: 64/32 + 64/32 - 1 = 3 times the overhead on 16 us.
     GpuSpec gpu = simple_gpu();
     CHECK(compute_us(product(32, 32, 1000, 10), gpu, profile) ==
@@ -100,7 +100,7 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("kernels of an old cuDNN are slower by what was measured") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "convolution.old_kernels", 0.5);
+    profile = with_parameter(std::move(profile), "convolution.old_kernels", 0.5);
     Kernel kernel = convolution(layer(32, 64, 56, 64, 1), Algorithm::ImplicitPrecomputedGemm);
     const double now = compute_us(kernel, simple_gpu(), profile);
     std::get<ConvWork>(kernel.work).cudnn_version = 5.1;
@@ -117,7 +117,7 @@ TEST_SUITE("sim/cost/price") {
     const Kernel eleven = product(32, 32, 1000, 11);
     CHECK(compute_us(ten, gpu, profile) == doctest::Approx(16.0).epsilon(0.001));
     CHECK(compute_us(eleven, gpu, profile) == doctest::Approx(32.0).epsilon(0.001));
-    set_parameter(profile, "gemm.wave_quantization", 0.5);
+    profile = with_parameter(std::move(profile), "gemm.wave_quantization", 0.5);
     CHECK(compute_us(eleven, gpu, profile) ==
           doctest::Approx(16.0 * (0.5 * 2 + 0.5 * 1.1)).epsilon(0.001));
   }
@@ -125,7 +125,7 @@ TEST_SUITE("sim/cost/price") {
   TEST_CASE("a block alone on its SM waits for its loads") {
     // 200 cycles a step at 1 GHz, 1000 steps: 200 us, though the arithmetic would take 16.
     CostProfile profile = simple_profile();
-    set_parameter(profile, "gemm.step_base_cycles", 200);
+    profile = with_parameter(std::move(profile), "gemm.step_base_cycles", 200);
     const KernelEstimate e = estimate(product(32, 32, 1000, 2), simple_gpu(), profile);
     CHECK(e.compute_time.in_us() == doctest::Approx(200.0).epsilon(0.001));
     CHECK(e.bound == Bound::Latency);
@@ -134,8 +134,8 @@ TEST_SUITE("sim/cost/price") {
   TEST_CASE("a lone short kernel runs before the power limit has slowed the board") {
     GpuSpec gpu = simple_gpu();
     CostProfile profile = simple_profile();
-    set_parameter(profile, "clock.burst_gain", 0.5);
-    set_parameter(profile, "clock.burst_span_ms", 1);
+    profile = with_parameter(std::move(profile), "clock.burst_gain", 0.5);
+    profile = with_parameter(std::move(profile), "clock.burst_span_ms", 1);
     const Kernel kernel = product(1280, 1280, 1280);
     const auto durations = [&](const Kernel& k) {
       const KernelEstimate e = estimate(k, gpu, profile);
@@ -161,9 +161,9 @@ TEST_SUITE("sim/cost/price") {
     Kernel unfolded = plain;
     unfolded.kernel_class = KernelClass::Convolution;
     // 16 us for 1000 steps, half as many again of prologue.
-    set_parameter(profile, "gemm.prologue_steps", 500);
+    profile = with_parameter(std::move(profile), "gemm.prologue_steps", 500);
     CHECK(compute_us(plain, simple_gpu(), profile) == doctest::Approx(24.0).epsilon(0.001));
-    set_parameter(profile, "convolution.explicit_gemm", 1);
+    profile = with_parameter(std::move(profile), "convolution.explicit_gemm", 1);
     CHECK(compute_us(unfolded, simple_gpu(), profile) == doctest::Approx(16.0).epsilon(0.001));
   }
 
@@ -176,7 +176,7 @@ TEST_SUITE("sim/cost/price") {
     // A wave of 16 us in fp32 (above); four times the rate.
     CHECK(compute_us(eight_bit, gpu, profile) == doctest::Approx(4.0).epsilon(0.001));
     // 250 steps of 200 cycles where loads decide.
-    set_parameter(profile, "gemm.step_base_cycles", 200);
+    profile = with_parameter(std::move(profile), "gemm.step_base_cycles", 200);
     CHECK(compute_us(eight_bit, gpu, profile) == doctest::Approx(50.0).epsilon(0.001));
   }
 
@@ -209,7 +209,7 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("a long inner dimension is split over idle SMs") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "gemm.step_base_cycles", 100);
+    profile = with_parameter(std::move(profile), "gemm.step_base_cycles", 100);
     const Kernel one_tile = product(32, 32, 640000);
     // Unsplit: 640000 steps of 100 cycles = 64 ms. Split, at least 8 of 10 SMs help.
     CHECK(duration_us(one_tile, simple_gpu(), profile) < 64000.0 / 7);
@@ -244,8 +244,8 @@ TEST_SUITE("sim/cost/price") {
                                .stride_w = 4};
     const GpuSpec gpu = simple_gpu();
     CostProfile profile = simple_profile();
-    set_parameter(profile, "convolution.backward_data", 1);
-    set_parameter(profile, "convolution.scatter_bytes", 4);
+    profile = with_parameter(std::move(profile), "convolution.backward_data", 1);
+    profile = with_parameter(std::move(profile), "convolution.scatter_bytes", 4);
     const auto time = [&](Algorithm algorithm) {
       return compute_us(convolution(shape, algorithm, Pass::BackwardData), gpu, profile);
     };
@@ -261,7 +261,7 @@ TEST_SUITE("sim/cost/price") {
     gpu.peaks = {{Precision::Fp32, MathUnit::CudaCore, 32.768_TFLOPps}};
     gpu.dram_bandwidth = 1e6_GBps;
     CostProfile profile = simple_profile();
-    set_parameter(profile, "convolution.backward_weights", 1);
+    profile = with_parameter(std::move(profile), "convolution.backward_weights", 1);
     const ConvAttributes shape{.n = 16,
                                .c = 32,
                                .h = 256,
@@ -282,9 +282,10 @@ TEST_SUITE("sim/cost/price") {
     // of 32x128 in 4 as well, of slices twice and four times as long: 7 * 2*128*128*1024 / 128e9 = 1835 us for each. The
     // first is taken: in memory twice 15 more results of 2^16 weights beside the operands.
     CostProfile profile = simple_profile();
-    set_parameter(profile, "convolution.backward_weights", 1);
-    set_parameter(profile, "convolution.pointwise_backward_weights", 1);
-    set_parameter(profile, "convolution.tile_overhead", 0.1);  // smaller tiles lose
+    profile = with_parameter(std::move(profile), "convolution.backward_weights", 1);
+    profile = with_parameter(std::move(profile), "convolution.pointwise_backward_weights", 1);
+    profile =
+        with_parameter(std::move(profile), "convolution.tile_overhead", 0.1);  // smaller tiles lose
     const Kernel kernel = convolution(layer(16, 256, 32, 256, 1),
                                       Algorithm::ImplicitPrecomputedGemm, Pass::BackwardWeights);
     const KernelEstimate e = estimate(kernel, simple_gpu(), profile);
@@ -307,7 +308,7 @@ TEST_SUITE("sim/cost/price") {
     const double lone_us = compute_us(lone, simple_gpu(), profile);
     CHECK(narrow_us == doctest::Approx(2 * wide_us).epsilon(0.001));
     // 40 blocks of 128 pixels by 128 channels, four an SM: 4 * 4000 cycles at 1 GHz. A lone small block: 4000.
-    set_parameter(profile, "convolution.prologue_cycles", 4000);
+    profile = with_parameter(std::move(profile), "convolution.prologue_cycles", 4000);
     CHECK(compute_us(kernel, simple_gpu(), profile) - narrow_us ==
           doctest::Approx(16.0).epsilon(0.01));
     CHECK(compute_us(kernel, wide, profile) - wide_us == doctest::Approx(16.0).epsilon(0.01));
@@ -316,9 +317,9 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("a lone block waits for its generation's latencies") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "gemm.step_base_cycles", 40);
-    set_parameter(profile, "gemm.step_latencies", 10);
-    set_parameter(profile, "convolution.prologue_cycles", 4000);
+    profile = with_parameter(std::move(profile), "gemm.step_base_cycles", 40);
+    profile = with_parameter(std::move(profile), "gemm.step_latencies", 10);
+    profile = with_parameter(std::move(profile), "convolution.prologue_cycles", 4000);
     const auto prologue_us = [&](Architecture architecture, double waves) {
       GpuSpec gpu = simple_gpu();
       gpu.architecture = architecture;
@@ -334,7 +335,7 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("cublasLt takes small tiles before Volta, where their loads tell") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "gemm.tile_overhead", 0.5);
+    profile = with_parameter(std::move(profile), "gemm.tile_overhead", 0.5);
     Kernel kernel = product(1280, 1280, 1280);
     GpuSpec gpu = simple_gpu();
     const auto with_lt = [&](bool by_cublas_lt) {

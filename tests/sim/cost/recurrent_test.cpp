@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "sim/cost/price.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
@@ -18,7 +19,7 @@ Kernel steps(std::int64_t count, std::int64_t batch, std::int64_t n, std::int64_
 
 CostProfile profile_without_friction() {
   CostProfile profile = simple_profile();
-  set_parameter(profile, "recurrent.efficiency", 1);
+  profile = with_parameter(std::move(profile), "recurrent.efficiency", 1);
   return profile;
 }
 
@@ -37,7 +38,7 @@ TEST_CASE("weights that do not fit in L2 are read in every step") {
 
 TEST_CASE("weights that fit in L2 cost no memory traffic after the first step") {
   CostProfile profile = profile_without_friction();
-  set_parameter(profile, "memory.l2_share", 1);
+  profile = with_parameter(std::move(profile), "memory.l2_share", 1);
   GpuSpec gpu = simple_gpu();
   gpu.l2 = Bytes(100e6);  // against 16.8 MB of weights: 1 / (1 + 35) still misses
   const KernelEstimate e = estimate(steps(10, 32, 4096, 1024), gpu, profile);
@@ -49,7 +50,7 @@ TEST_CASE("steps follow one another, and each pays for two kernels") {
   const double one = estimate(steps(1, 8, 512, 128), simple_gpu(), profile).duration.in_us();
   CHECK(estimate(steps(50, 8, 512, 128), simple_gpu(), profile).duration.in_us() ==
         doctest::Approx(50 * one));
-  set_parameter(profile, "kernel.fill_us", 3);
+  profile = with_parameter(std::move(profile), "kernel.fill_us", 3);
   CHECK(estimate(steps(50, 8, 512, 128), simple_gpu(), profile).duration.in_us() ==
         doctest::Approx(50 * (one + 6)));
 }
@@ -57,8 +58,8 @@ TEST_CASE("steps follow one another, and each pays for two kernels") {
 TEST_CASE(
     "on Kepler a step waits for every element of the inner dimension, unless it has one row") {
   CostProfile profile = profile_without_friction();
-  set_parameter(profile, "gemm.step_base_cycles", 200);
-  set_parameter(profile, "memory.l2_share", 1);
+  profile = with_parameter(std::move(profile), "gemm.step_base_cycles", 200);
+  profile = with_parameter(std::move(profile), "memory.l2_share", 1);
   GpuSpec gpu = simple_gpu();
   const auto step_us = [&](std::int64_t rows) {
     Kernel kernel = steps(1, rows, 320, 1000);
@@ -87,8 +88,8 @@ TEST_CASE("cells side by side cost no more than one after the other, and at leas
 
 TEST_CASE("a persistent kernel reads its weights once") {
   CostProfile profile = profile_without_friction();
-  set_parameter(profile, "recurrent.persistent_efficiency", 1);
-  set_parameter(profile, "recurrent.persistent_step_us", 0.5);
+  profile = with_parameter(std::move(profile), "recurrent.persistent_efficiency", 1);
+  profile = with_parameter(std::move(profile), "recurrent.persistent_step_us", 0.5);
   Kernel kernel = steps(1000, 1, 2048, 512);
   std::get<RecurrentWork>(kernel.work).persistent = true;
   const KernelEstimate e = estimate(kernel, simple_gpu(), profile);

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "sim/cost/price.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
@@ -36,7 +38,7 @@ TEST_SUITE("sim/cost/reduction") {
 
   TEST_CASE("a row is read again from L2 while the resident rows fit into it") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.row_l2_share", 2);
+    profile = with_parameter(std::move(profile), "memory.row_l2_share", 2);
     // 10 SMs hold 16 blocks of 128 threads each: 160 rows. 1e5 rows of 1562.5 elements are 625 MB; 160 of them are
     // 1 MB, all of L2: of the third pass 1 / (1 + 2^2) misses, 1250 + 125 MB at 100 GB/s.
     Kernel kernel = rows_of({.rows = 100000, .cols = 1562, .passes = 3});
@@ -48,8 +50,8 @@ TEST_SUITE("sim/cost/reduction") {
 
   TEST_CASE("short rows cost the instructions that reduce them, whatever the bandwidth") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.row_block_instructions", 400);
-    set_parameter(profile, "memory.row_warp_instructions", 100);
+    profile = with_parameter(std::move(profile), "memory.row_block_instructions", 400);
+    profile = with_parameter(std::move(profile), "memory.row_warp_instructions", 100);
     // 10 SMs x 4 schedulers at 1 GHz issue 40 instructions a ns. A million rows: 4 warps x 400 each take 40 ms in
     // blocks, 100 each 2.5 ms in warps; their 8 MB pass in 80 us.
     CHECK(duration_us(rows_of({.rows = 1000000, .cols = 1, .passes = 2}), profile) ==
@@ -64,7 +66,7 @@ TEST_SUITE("sim/cost/reduction") {
 
   TEST_CASE("instructions per element go with the operands") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.row_element_instructions", 960);
+    profile = with_parameter(std::move(profile), "memory.row_element_instructions", 960);
     // 32 million elements in and out: a million times 960 instructions at 40 a ns are 24 ms.
     Kernel kernel = rows_of({.rows = 1000, .cols = 32000, .passes = 2});
     CHECK(duration_us(kernel, profile) == doctest::Approx(24000.0).epsilon(0.001));
@@ -74,7 +76,7 @@ TEST_SUITE("sim/cost/reduction") {
 
   TEST_CASE("a few channels draw what their blocks have in flight, not the full bandwidth") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.block_bytes_per_clock", 10);
+    profile = with_parameter(std::move(profile), "memory.block_bytes_per_clock", 10);
     // 1 channel of 4 MB in 3 passes: 12 MB at 10 B x 1 GHz = 1.2 ms; DRAM would give it in 0.12.
     const KernelEstimate e = estimate(
         rows_of({.rows = 1, .cols = 1000000, .passes = 3, .strided = true}), simple_gpu(), profile);
@@ -85,15 +87,15 @@ TEST_SUITE("sim/cost/reduction") {
 
   TEST_CASE("a smaller block has fewer loads in flight, and more of them fit") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.block_bytes_per_clock", 10);
+    profile = with_parameter(std::move(profile), "memory.block_bytes_per_clock", 10);
     // 256 threads for 1024: 4 MB at 2.5 B x 1 GHz = 1.6 ms.
     CHECK(duration_us(
               rows_of(
                   {.rows = 1, .cols = 1000000, .passes = 1, .strided = true, .block_threads = 256}),
               profile) == doctest::Approx(1600.0).epsilon(0.001));
     // 10 SMs hold 80 of them, 2048 threads each: 2000 channels are 25 turns of 1000 cycles.
-    set_parameter(profile, "memory.block_bytes_per_clock", 1000);
-    set_parameter(profile, "memory.block_pass_cycles", 1000);
+    profile = with_parameter(std::move(profile), "memory.block_bytes_per_clock", 1000);
+    profile = with_parameter(std::move(profile), "memory.block_pass_cycles", 1000);
     Kernel kernel = stream(4, 4, 1);
     kernel.work =
         ReductionWork{.rows = 2000, .cols = 1, .passes = 1, .strided = true, .block_threads = 256};
@@ -103,7 +105,7 @@ TEST_SUITE("sim/cost/reduction") {
   TEST_CASE("many short rows of a batch norm wait for the latency of their blocks") {
     // 10 SMs hold 20 blocks of 1024 threads: 2000 channels are 100 turns of 3 passes of 1000 cycles at 1 GHz.
     CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.block_pass_cycles", 1000);
+    profile = with_parameter(std::move(profile), "memory.block_pass_cycles", 1000);
     Kernel kernel = stream(4, 4, 1);
     kernel.work = ReductionWork{.rows = 2000, .cols = 1, .passes = 3, .strided = true};
     const KernelEstimate e = estimate(kernel, simple_gpu(), profile);

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <utility>
 
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
@@ -38,7 +39,7 @@ inline GpuSpec simple_gpu() {
 inline CostProfile simple_profile() {
   CostProfile profile = default_cost_profile();
   const auto set = [&](const std::string& name, double value) {
-    set_parameter(profile, name, value);
+    profile = with_parameter(std::move(profile), name, value);
   };
   set("clock.ceiling", 1);
   set("clock.power_exponent", 1);

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "sim/cost/price.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
@@ -23,7 +25,7 @@ Kernel pooling(double windows, double cells, Pass pass = Pass::Forward) {
 TEST_SUITE("sim/cost/streaming") {
   TEST_CASE("a pooling window costs the instructions of its cells and of 2.5 more") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.window_instructions", 32);
+    profile = with_parameter(std::move(profile), "memory.window_instructions", 32);
     // 10 SMs x 4 schedulers x 32 threads at 1 GHz: 1280 instructions of a thread a ns. 1.28e9 windows of 9 cells take
     // 32 x 11.5 each: 368 ms; and one five-hundred-and-twelfth of a cycle on each of 10 SMs: 0.25 ms.
     CHECK(compute_us(pooling(1.28e9, 9), profile) == doctest::Approx(368250.0));

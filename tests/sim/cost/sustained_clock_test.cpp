@@ -34,7 +34,7 @@ TEST_SUITE("sim/cost/sustained_clock") {
   TEST_CASE("what memory and an idle chip draw is not there for arithmetic") {
     GpuSpec gpu = simple_gpu();
     CostProfile profile = simple_profile();
-    set_parameter(profile, "power.gddr_awake_pj_per_byte", 100);
+    profile = with_parameter(std::move(profile), "power.gddr_awake_pj_per_byte", 100);
     const double at_knee = profile.clock.knee_w_per_tflops * 1.28;
     gpu.idle_power = 5.0_W;
     gpu.tdp = Watts(at_knee + 5);
@@ -55,15 +55,15 @@ TEST_SUITE("sim/cost/sustained_clock") {
     GpuSpec gpu = simple_gpu();
     CostProfile profile = simple_profile();
     gpu.tdp = Watts(profile.clock.knee_w_per_tflops * 1.28 / 8);
-    set_parameter(profile, "clock.power_exponent", 1.5);
+    profile = with_parameter(std::move(profile), "clock.power_exponent", 1.5);
     CHECK(clock_share(gpu, profile) == doctest::Approx(0.25).epsilon(0.001));  // (1/8)^(2/3)
-    set_parameter(profile, "clock.power_exponent", 3);
+    profile = with_parameter(std::move(profile), "clock.power_exponent", 3);
     CHECK(clock_share(gpu, profile) == doctest::Approx(0.5).epsilon(0.001));
   }
 
   TEST_CASE("tensor cores have a knee and an exponent of their own") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "clock.tensor_power_exponent", 2);
+    profile = with_parameter(std::move(profile), "clock.tensor_power_exponent", 2);
     GpuSpec gpu = simple_gpu();
     gpu.tdp = Watts(profile.clock.tensor_knee_w_per_tflops * 10.24 / 4);
     CHECK(sustain(gpu, Precision::Fp16, MathUnit::TensorCore, profile).clock_share ==
@@ -101,7 +101,7 @@ TEST_SUITE("sim/cost/sustained_clock") {
     GpuSpec gpu = simple_gpu();
     gpu.ecc_default_on = false;
     CostProfile profile = simple_profile();
-    set_parameter(profile, "clock.consumer_boost", 1.1);
+    profile = with_parameter(std::move(profile), "clock.consumer_boost", 1.1);
     CHECK(clock_share(gpu, profile) == doctest::Approx(1.1).epsilon(1e-4));
     GpuSpec switched_off = gpu;  // a professional board, as it comes from the factory
     switched_off.ecc_bandwidth_fraction = 0.8;
@@ -126,8 +126,8 @@ TEST_SUITE("sim/cost/sustained_clock") {
 
   TEST_CASE("memory controllers since Volta reach a share of their own") {
     CostProfile profile = simple_profile();
-    set_parameter(profile, "memory.old_efficiency", 0.5);
-    set_parameter(profile, "memory.efficiency", 0.9);
+    profile = with_parameter(std::move(profile), "memory.old_efficiency", 0.5);
+    profile = with_parameter(std::move(profile), "memory.efficiency", 0.9);
     for (const auto& [architecture, expected] : {std::pair{Architecture::Kepler, 0.5},
                                                  {Architecture::Pascal, 0.5},
                                                  {Architecture::Volta, 0.9},

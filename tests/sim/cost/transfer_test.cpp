@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "sim/cost/occupancy.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
@@ -75,7 +77,7 @@ TEST_CASE("without shapes, specs decide by what bounds the class") {
   there.dram_bandwidth = 50.0_GBps;
   there.peaks[0].rate = 2.56_TFLOPps;
   CostProfile profile = simple_profile();
-  set_parameter(profile, "kernel.fill_us", 2);
+  profile = with_parameter(std::move(profile), "kernel.fill_us", 2);
   struct Row {
     const char* what;
     RecordedKernel kernel;
@@ -126,8 +128,8 @@ TEST_CASE("a product on tensor cores that the other GPU lacks runs on its lanes"
   kernel.tiles_m = kernel.tiles_n = 10;
   kernel.products = 1;
   CostProfile profile = simple_profile();
-  set_parameter(profile, "tensor.gemm.volta", 1);
-  set_parameter(profile, "tensor.step_cycles", 1);
+  profile = with_parameter(std::move(profile), "tensor.gemm.volta", 1);
+  profile = with_parameter(std::move(profile), "tensor.step_cycles", 1);
   const TransferredKernel moved = move(alone(kernel), here, there, profile);
   CHECK(moved.way == TransferWay::Rechosen);
   // 10.24 against 1.28 TFLOP/s, less the steps' own latency on tensor cores.
@@ -143,7 +145,7 @@ TEST_CASE("a convolution on lanes without shapes is priced as the product that i
   quick.peaks[0].rate = here.peaks[0].rate * 2;
   narrow.dram_bandwidth = here.dram_bandwidth / 2;
   CostProfile profile = simple_profile();
-  set_parameter(profile, "kernel.fill_us", 2);
+  profile = with_parameter(std::move(profile), "kernel.fill_us", 2);
   const RecordedKernel kernel = recorded(KernelClass::Convolution, 1000);
   const TransferredKernel moved = move(alone(kernel), here, quick, profile);
   CHECK(moved.way == TransferWay::ClassModel);
