@@ -143,6 +143,22 @@ std::vector<FabricNodeId> first_nodes(const Fabric& fabric) {
   return firsts;
 }
 
+/// From one GPU of a node to another.
+struct Way {
+  std::uint32_t from = 0, to = 0;  ///< places within the node
+  Route route;
+};
+std::vector<Way> ways_within(const Fabric& fabric, FabricNodeId node) {
+  const std::uint32_t first = fabric.first_rank(node).index, count = fabric.ranks_of(node);
+  std::vector<Way> ways;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    for (std::uint32_t j = 0; j < count; ++j) {
+      if (i != j) ways.push_back({i, j, fabric.route(Rank{first + i}, Rank{first + j})});
+    }
+  }
+  return ways;
+}
+
 std::string text(const Cluster& cluster) {
   const Fabric& fabric = cluster.fabric;
   std::string out = fmt::format("{} GPU{} on {} node{}, {} links\n", fabric.num_ranks(),
@@ -193,26 +209,22 @@ std::string json(const Cluster& cluster) {
   for (const FabricNodeId node : first_nodes(fabric)) {
     const ClusterGroup& group = fabric.group_of(node);
     Json ways = Json::array();
-    const std::uint32_t first = fabric.first_rank(node).index, count = fabric.ranks_of(node);
-    for (std::uint32_t i = first; i < first + count; ++i) {
-      for (std::uint32_t j = first; j < first + count; ++j) {
-        if (i == j) continue;
-        const Route route = fabric.route(Rank{i}, Rank{j});
-        ways.push_back({{"from", i - first},
-                        {"to", j - first},
-                        {"kind", to_string(route.kind)},
-                        {"gb_per_s", rate_of(fabric, route).in_gb_per_s()},
-                        {"latency_us", route.latency.in_us()},
-                        {"through_host_memory", route.is_staged}});
-      }
+    for (const auto& [from, to, route] : ways_within(fabric, node)) {
+      ways.push_back({{"from", from},
+                      {"to", to},
+                      {"kind", to_string(route.kind)},
+                      {"gb_per_s", rate_of(fabric, route).in_gb_per_s()},
+                      {"latency_us", route.latency.in_us()},
+                      {"through_host_memory", route.is_staged}});
     }
     doc["groups"].push_back({{"name", group.name},
                              {"count", group.count},
                              {"machine", fabric.machine_of(node).id},
-                             {"gpus", count},
+                             {"gpus", fabric.ranks_of(node)},
                              {"compute_time_factor", group.compute_time_factor},
                              {"ways", std::move(ways)}});
-    if (count > 0) doc["groups"].back()["gpu"] = fabric.gpu_of(Rank{first}).id;
+    if (fabric.ranks_of(node) > 0)
+      doc["groups"].back()["gpu"] = fabric.gpu_of(fabric.first_rank(node)).id;
   }
   doc["rank_classes"] = {{"in_collectives", fold(fabric, Meeting::InCollectives).sizes},
                          {"in_messages", fold(fabric, Meeting::InMessages).sizes}};
@@ -229,16 +241,11 @@ std::string csv(const Cluster& cluster) {
   const Fabric& fabric = cluster.fabric;
   std::string out = "group,machine,from,to,kind,gb_per_s,latency_us,through_host_memory\n";
   for (const FabricNodeId node : first_nodes(fabric)) {
-    const std::uint32_t first = fabric.first_rank(node).index, count = fabric.ranks_of(node);
-    for (std::uint32_t i = first; i < first + count; ++i) {
-      for (std::uint32_t j = first; j < first + count; ++j) {
-        if (i == j) continue;
-        const Route route = fabric.route(Rank{i}, Rank{j});
-        out += fmt::format("{},{},{},{},{},{},{},{}\n", csv_field(fabric.group_of(node).name),
-                           fabric.machine_of(node).id, i - first, j - first, to_string(route.kind),
-                           rate_of(fabric, route).in_gb_per_s(), route.latency.in_us(),
-                           route.is_staged ? 1 : 0);
-      }
+    for (const auto& [from, to, route] : ways_within(fabric, node)) {
+      out += fmt::format("{},{},{},{},{},{},{},{}\n", csv_field(fabric.group_of(node).name),
+                         fabric.machine_of(node).id, from, to, to_string(route.kind),
+                         rate_of(fabric, route).in_gb_per_s(), route.latency.in_us(),
+                         route.is_staged ? 1 : 0);
     }
   }
   return out;

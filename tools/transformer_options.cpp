@@ -11,27 +11,16 @@ void add_transformer_options(CLI::App& verb, TransformerOptions& options) {
   const auto asked = [&options](CLI::Option* option) {
     option->each([&options](const std::string&) { options.was_asked = true; });
   };
-  asked(verb.add_option("--tp", plan.tensor, "Transformers: ranks that share each layer")
-            ->check(whole_number(1, 1'000'000))
-            ->type_name("N"));
-  asked(verb.add_option("--pp", plan.pipeline, "Stages of layers")
-            ->check(whole_number(1, 1'000'000))
-            ->type_name("N"));
-  asked(verb.add_option("--dp", plan.data, "Ranks with other samples; follows from the rest")
-            ->check(whole_number(1, 1'000'000))
-            ->type_name("N"));
-  asked(verb.add_option("--cp", plan.context, "Ranks that share each sequence")
-            ->check(whole_number(1, 1'000'000))
-            ->type_name("N"));
-  asked(verb.add_option("--ep", plan.expert, "Data-parallel ranks that share the experts")
-            ->check(whole_number(1, 1'000'000))
-            ->type_name("N"));
-  asked(verb.add_option("--micro-batch", plan.micro_batch, "Sequences per pass and rank")
-            ->check(whole_number(1, 1'000'000))
-            ->type_name("N"));
-  asked(verb.add_option("--global-batch", plan.global_batch, "Sequences per step, all GPUs")
-            ->check(whole_number(1, 1'000'000))
-            ->type_name("N"));
+  const auto count = [&](const char* flag, auto& value, const char* what) {
+    asked(verb.add_option(flag, value, what)->check(whole_number(1, 1'000'000))->type_name("N"));
+  };
+  count("--tp", plan.tensor, "Transformers: ranks that share each layer");
+  count("--pp", plan.pipeline, "Stages of layers");
+  count("--dp", plan.data, "Ranks with other samples; follows from the rest");
+  count("--cp", plan.context, "Ranks that share each sequence");
+  count("--ep", plan.expert, "Data-parallel ranks that share the experts");
+  count("--micro-batch", plan.micro_batch, "Sequences per pass and rank");
+  count("--global-batch", plan.global_batch, "Sequences per step, all GPUs");
   asked(verb.add_option("--schedule", plan.schedule, "Of the stages: gpipe, 1f1b or interleaved:V")
             ->type_name("S"));
   asked(verb.add_option(
@@ -39,9 +28,7 @@ void add_transformer_options(CLI::App& verb, TransformerOptions& options) {
                 "Shared among data-parallel ranks: 1 optimizer, 2 gradients, 3 weights (FSDP)")
             ->check(whole_number(0, 3))
             ->type_name("0..3"));
-  asked(verb.add_option("--zero-ranks", plan.zero_ranks, "That share; others hold copies")
-            ->check(whole_number(1, 1'000'000))
-            ->type_name("N"));
+  count("--zero-ranks", plan.zero_ranks, "That share; others hold copies");
   asked(verb.add_flag("--sequence-parallel", plan.sequence_parallel,
                       "Norms and residuals are divided among the --tp ranks too"));
   asked(verb.add_option("--attention", plan.attention, "flash (one kernel) or unfused")
