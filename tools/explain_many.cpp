@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "sim/job/replicated_job.hpp"
 #include "tools/json_text.hpp"
@@ -25,7 +24,7 @@ struct Row {
 struct Table {
   std::vector<Row> rows;  ///< greatest first
   Seconds sum{};
-  std::optional<ReplicatedTimeline> process;  ///< of one process on several GPUs
+  const ReplicatedJob* process = nullptr;  ///< of one process on several GPUs
 };
 
 void add(Table& table, const std::string& name, Seconds time, double calls) {
@@ -60,14 +59,13 @@ void add_ranks(Table& table, const ResolvedJob& job, const ManyGpus& many) {
   }
 }
 
-Table make_table(const ResolvedJob& job, const ManyGpus& many, const Hardware& hardware) {
+Table make_table(const ResolvedJob& job, const ManyGpus& many) {
   Table table;
-  if (runs_replicated(job, *many.strategy, many.fabric)) {
-    const ReplicatedJob run = run_replicated(job, *many.strategy, many.fabric, hardware);
-    for (const DeviceTime& time : run.times) {
+  if (many.process) {
+    for (const DeviceTime& time : many.process->times) {
       add(table, device_work_name(time), time.time, static_cast<double>(time.calls));
     }
-    table.process = run.timeline;
+    table.process = many.process.get();
   } else {
     add_ranks(table, job, many);
   }
@@ -78,9 +76,8 @@ Table make_table(const ResolvedJob& job, const ManyGpus& many, const Hardware& h
 
 }  // namespace
 
-std::string explain_many_text(const ResolvedJob& job, const ManyGpus& many,
-                              const Hardware& hardware) {
-  const Table table = make_table(job, many, hardware);
+std::string explain_many_text(const ResolvedJob& job, const ManyGpus& many) {
+  const Table table = make_table(job, many);
   std::string page = fmt::format(
       "{} on {} x {}, {}, batch {} per GPU, {}\n"
       "One step, kernels and copies of all GPUs together; a collective counts on each\n"
@@ -104,9 +101,9 @@ std::string explain_many_text(const ResolvedJob& job, const ManyGpus& many,
 }
 
 std::string explain_many_json(const ResolvedJob& job, const ManyGpus& many,
-                              const Hardware& hardware, const MemoryAdvice& advice) {
+                              const MemoryAdvice& advice) {
   using Json = nlohmann::ordered_json;
-  const Table table = make_table(job, many, hardware);
+  const Table table = make_table(job, many);
   Json doc = Json::parse(report_many_json(job, many, advice));
   doc["device_time"] = Json::array();
   for (const Row& row : table.rows) {
@@ -123,9 +120,8 @@ std::string explain_many_json(const ResolvedJob& job, const ManyGpus& many,
   return json_text(doc) + '\n';
 }
 
-std::string explain_many_csv(const ResolvedJob& job, const ManyGpus& many,
-                             const Hardware& hardware) {
-  const Table table = make_table(job, many, hardware);
+std::string explain_many_csv(const ResolvedJob& job, const ManyGpus& many) {
+  const Table table = make_table(job, many);
   std::string text = "class,time_s,share,calls\n";
   for (const Row& row : table.rows) {
     text += fmt::format("{},{},{},{}\n", csv_field(row.name), row.time.in_s(), row.time / table.sum,

@@ -139,10 +139,9 @@ class Answer {
     if (options_.dump == "program") return dump_many_program(many);
     const MemoryAdvice advice = advise_if_asked();
     if (options_.explain) {
-      const Hardware& hardware = predictor_.hardware();
-      return options_.format == "json"  ? explain_many_json(job, many, hardware, advice)
-             : options_.format == "csv" ? explain_many_csv(job, many, hardware)
-                                        : explain_many_text(job, many, hardware);
+      return options_.format == "json"  ? explain_many_json(job, many, advice)
+             : options_.format == "csv" ? explain_many_csv(job, many)
+                                        : explain_many_text(job, many);
     }
     return options_.format == "json"  ? report_many_json(job, many, advice)
            : options_.format == "csv" ? report_many_csv(job, many, advice)

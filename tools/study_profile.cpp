@@ -47,7 +47,8 @@ Overlaps overlaps_of(const ReplicatedTimeline& run) {
 }
 
 /// Figures of one profile, by name.
-std::vector<std::pair<std::string, double>> figures_of(const ReplicatedJob& job) {
+std::vector<std::pair<std::string, double>> figures_of(const ReplicatedJob& job,
+                                                       const DriverCalls& calls) {
   double broadcast = 0, reduce = 0, copies = 0, convolution = 0, pool = 0;
   // The products of non-fused Winograd are kernels of the matrix library: no profile calls them Winograd.
   double winograd = 0, fused = 0, products = 0;
@@ -89,10 +90,10 @@ std::vector<std::pair<std::string, double>> figures_of(const ReplicatedJob& job)
           {"step", run.step_time.in_s()},
           {"copy_overlap", overlaps.copies},
           {"concurrency", overlaps.kernels},
-          {"first_mallocs", static_cast<double>(job.calls.first_mallocs)},
-          {"first_frees", static_cast<double>(job.calls.first_frees)},
-          {"later_mallocs", static_cast<double>(job.calls.later_mallocs)},
-          {"later_frees", static_cast<double>(job.calls.later_frees)}};
+          {"first_mallocs", static_cast<double>(calls.first_mallocs)},
+          {"first_frees", static_cast<double>(calls.first_frees)},
+          {"later_mallocs", static_cast<double>(calls.later_mallocs)},
+          {"later_frees", static_cast<double>(calls.later_frees)}};
 }
 
 /// "job= gpu= machine=": one step of the program on the GPUs of the machine, `batch` samples in all.
@@ -123,7 +124,8 @@ double figure(const StudyArguments& args, const std::string& name, std::int64_t 
   const Cluster cluster = make_cluster(box, job.gpu.id, context.hardware);
   const ReplicatedJob run =
       run_replicated(job, find_strategy(strategy), cluster.fabric, context.hardware);
-  for (const auto& [of, value] : figures_of(run)) context.known[key + of] = value;
+  for (const auto& [of, value] : figures_of(run, count_driver_calls(job, run, context.hardware)))
+    context.known[key + of] = value;
   const auto found = context.known.find(key + name);
   if (found == context.known.end()) throw InputError("study", "work=" + name, "a known figure");
   return found->second;

@@ -43,6 +43,12 @@ struct DataParallelRequest {
 /// (n - 3/8) / (n + 1/4). 0 for n = 1. G. Blom, Statistical Estimates and Transformed Beta-Variables, 1958.
 [[nodiscard]] double expected_maximum(std::uint32_t n);
 
+/// How much longer each of `ranks` ranks takes than alone until the slowest is there:
+///   1 + hypot(rank_sd, sample_sd / sqrt(batch)) * expected_maximum(ranks)
+[[nodiscard]] double straggling_of(std::uint32_t ranks, double sample_sd, std::int64_t batch);
+/// RankVariation's factor of GPUs that share a board with others that work; 1 where none do.
+[[nodiscard]] double shared_board_factor(const GpuSpec& gpu, const Fabric& fabric);
+
 /// Where one synchronous step goes, along its critical path. Sums to the step time.
 struct StepParts {
   Seconds compute{};        ///< kernels, and waiting for the rank's own host
@@ -87,7 +93,8 @@ struct DataParallelStep {
 ///   - a bucket starts when the last of its gradients is there on every rank, and travels as the strategy's exchange
 ///   - updates follow as the strategy says, and the next step begins when all have ended, or with a strategy that
 ///     overlaps it, layer by layer
-/// Without updates (inference, forward and backward) nothing is exchanged, except weights under a lock.
+/// Without updates (inference, forward and backward) nothing is exchanged, except weights that lie on the first GPU.
+/// Not for one process under the interpreter's lock (nn.DataParallel): run_replicated, sim/cluster/replicas.hpp.
 [[nodiscard]] DataParallelStep simulate_data_parallel(const DataParallelRequest& request);
 
 }  // namespace tracecast

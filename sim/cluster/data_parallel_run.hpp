@@ -149,18 +149,8 @@ class RunBuilder {
     const std::vector<std::uint32_t>& uses = programs_[0].first_segment;
     std::stable_sort(order.begin(), order.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return uses[a] < uses[b]; });
-    std::optional<engine::TaskId> last;
     for (const std::uint32_t b : order) {
       fetched[b] = add_stages(exchanges_[b].fetch, b, barrier_, Seconds(), step);
-      if (fetched[b]) last = fetched[b];
-    }
-    if (request_.strategy.exchange == Exchange::FirstGpu &&
-        request_.strategy.replicas == Replicas::Python && last) {
-      const engine::TaskId all = join(step);  // copies of modules are made of whole models
-      for (const auto& task : fetched) {
-        if (task) graph_.add_dependency(*task, all);
-      }
-      std::fill(fetched.begin(), fetched.end(), all);
     }
     return fetched;
   }

@@ -7,34 +7,6 @@
 namespace tracecast {
 namespace {
 
-bool is_forward(const NetworkGraph& graph, const PricedStep& priced, const ProgramKernel& kernel) {
-  return graph.op(priced.lowered->ops[kernel.op].op).pass == Pass::Forward;
-}
-
-/// The program as the host of `replicas` GPUs issues it, all under one lock: what holds the lock takes the time of all.
-StepProgram under_one_lock(const RankKind& rank, const StrategyProfile& strategy,
-                           std::uint32_t replicas) {
-  StepProgram program = rank.one_gpu.program;
-  const double others = replicas - 1.0;
-  double forward_ops = 0;  // each has a module to copy
-  for (ProgramOp& op : program.ops) {
-    if (op.num_kernels == 0) continue;
-    const ProgramKernel& first = program.kernels[op.first_kernel];
-    const Pass pass = rank.graph.op(rank.one_gpu.priced.lowered->ops[first.op].op).pass;
-    if (pass == Pass::Update) continue;  // of the first GPU's weights alone
-    const bool forward = is_forward(rank.graph, rank.one_gpu.priced, first);
-    if (forward) ++forward_ops;
-    const double share = forward ? strategy.forward_lock_share : strategy.backward_lock_share;
-    op.dispatch *= 1 + share * others;
-    for (std::uint32_t k = op.first_kernel; k < op.first_kernel + op.num_kernels; ++k) {
-      program.kernels[k].more_launch =
-          program.kernels[k].more_launch * (1 + share * others) + program.launch * (share * others);
-    }
-  }
-  program.step_overhead += strategy.replicate_per_op * forward_ops;
-  return program;
-}
-
 /// The program on a host whose dispatch threads get `speed` of a core each.
 StepProgram on_shared_cores(StepProgram program, double speed) {
   program.step_overhead /= speed;
@@ -48,9 +20,6 @@ StepProgram on_shared_cores(StepProgram program, double speed) {
 StepTimeline timeline_of(const RankKind& rank, const DataParallelRequest& request) {
   const std::uint32_t in_node = request.fabric.ranks_of(FabricNodeId{0});
   const StepTimeline& alone = rank.one_gpu.timeline;
-  if (request.strategy.replicas == Replicas::Python && in_node > 1) {
-    return simulate(under_one_lock(rank, request.strategy, in_node));
-  }
   if (!request.host || !(alone.step_time > Seconds(0))) return alone;
   const double runnable = std::max(1.0, in_node * (alone.host_busy / alone.step_time));
   const double speed = request.host->speed(runnable);
@@ -224,9 +193,7 @@ RankPrograms make_rank_programs(const DataParallelRequest& request, double strag
   RankPrograms result;
   GradientSchedule first;
   for (const RankKind& rank : request.kinds) {
-    const bool shares_board =
-        rank.gpu.dies_per_board > 1 && request.fabric.ranks_of(FabricNodeId{0}) > 1;
-    const double board = shares_board ? rank_variation().shared_board_time_factor : 1;
+    const double board = shared_board_factor(rank.gpu, request.fabric);
     const KernelTimes times =
         times_of(timeline_of(rank, request), straggling * board * rank.compute_time_factor);
     GradientSchedule schedule =

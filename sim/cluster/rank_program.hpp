@@ -24,8 +24,8 @@ struct RankPrograms {
   double wire_share = 1;                ///< bytes of a gradient on its way over those computed
 };
 
-/// The programs of all kinds of a request, every kernel `straggling` times its time. Host costs grow where replicas
-/// share an interpreter's lock or the cores of a node; the step is then simulated anew.
+/// The programs of all kinds of a request, every kernel `straggling` times its time. Host costs grow where ranks
+/// share the cores of a node; the step is then simulated anew.
 [[nodiscard]] RankPrograms make_rank_programs(const DataParallelRequest& request,
                                               double straggling);
 

@@ -2,18 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 
 #include "sim/base/error.hpp"
 #include "sim/cluster/collective.hpp"
 #include "sim/cluster/gradients.hpp"
+#include "sim/cluster/multi_rank_run.hpp"
 #include "sim/cluster/rank_program.hpp"
-#include "sim/engine/task_graph.hpp"
 
 namespace tracecast {
 namespace {
 
-using engine::TaskId;
+using Task = MultiRankProgram::Task;
 constexpr int kStepsBefore = 4;  ///< until each step is like the one before
 
 /// What the host issues, in order, for the parts of a step.
@@ -27,6 +28,9 @@ class Parts {
     for (std::uint32_t i = 0; i < step.replicated_ops; ++i) {
       for (const TensorId input : step.graph.op(OpId{i}).inputs) is_replicated_[input.index] = 1;
     }
+  }
+  [[nodiscard]] bool is_replicated_input(TensorId tensor) const {
+    return is_replicated_[tensor.index] != 0;
   }
   [[nodiscard]] bool is_update(const Prediction& one, const ProgramOp& op) const {
     if (op.num_kernels == 0) return false;
@@ -56,17 +60,48 @@ class Parts {
   std::vector<char> is_replicated_;  ///< by tensor: a replicated layer reads it
 };
 
-/// Weights that the replicas get, packed as they travel, in the order of the layers.
-std::vector<GradientBucket> replicated_buckets(const ReplicatedStep& step) {
+/// Whether anything goes back through the layers.
+bool goes_back(const NetworkGraph& graph) {
+  return std::any_of(graph.ops().begin(), graph.ops().end(),
+                     [](const Op& op) { return op.forward.has_value(); });
+}
+
+/// What travels of the replicated layers, in their order.
+struct Buckets {
+  std::vector<GradientBucket> weights;    ///< to the replicas, before each pass
+  std::vector<GradientBucket> gradients;  ///< to the first GPU, after the last of them
+};
+
+Buckets replicated_buckets(const ReplicatedStep& step) {
+  StrategyProfile packing = step.strategy;
+  packing.cycle = Seconds();  // nobody waits for others: all are there
   const StepProgram& program = step.replica.program;
-  GradientSchedule schedule =
+  GradientSchedule gradients =
       find_gradients(step.graph, step.replica.priced, program, step.element_bytes);
-  std::erase_if(schedule.gradients, [&](const Gradient& gradient) {
+  std::erase_if(gradients.gradients, [&](const Gradient& gradient) {
     const std::uint32_t op = program.kernels[gradient.first_use].op;
     return step.replica.priced.lowered->ops[op].op.index >= step.replicated_ops;
   });
-  std::reverse(schedule.gradients.begin(), schedule.gradients.end());
-  return make_buckets(schedule, step.strategy, {});
+  std::reverse(gradients.gradients.begin(), gradients.gradients.end());
+  if (!gradients.gradients.empty()) {
+    const std::vector<GradientBucket> buckets = make_buckets(gradients, packing, {});
+    return {buckets, buckets};
+  }
+  // Nothing is updated, but the copies are made before every forward pass.
+  GradientSchedule weights;
+  std::vector<char> known(step.graph.tensors().size());
+  for (std::uint32_t i = 0; i < step.replicated_ops; ++i) {
+    for (const TensorId input : step.graph.op(OpId{i}).inputs) {
+      const Tensor& tensor = step.graph.tensor(input);
+      if (tensor.role != TensorRole::Weight || known[input.index] != 0) continue;
+      known[input.index] = 1;
+      const double elements = static_cast<double>(element_count(tensor.shape));
+      weights.gradients.push_back(
+          {.weight = input, .bytes = step.element_bytes[input.index] * elements});
+    }
+  }
+  const std::vector<GradientBucket> buckets = make_buckets(weights, packing, {});
+  return {buckets, goes_back(step.graph) ? buckets : std::vector<GradientBucket>()};
 }
 
 /// Activations that cross from the replicated layers to the others, of one replica.
@@ -91,66 +126,80 @@ Bytes crossing_bytes(const ReplicatedStep& step) {
 
 class ReplicatedRun {
  public:
-  ReplicatedRun(const ReplicatedStep& step, bool waits_after_forward)
+  explicit ReplicatedRun(const ReplicatedStep& step)
       : step_(step),
         parts_(step),
-        waits_(waits_after_forward),
         buckets_(replicated_buckets(step)),
         crossing_(crossing_bytes(step)),
-        replicas_(step.fabric.num_ranks()),
-        communicator_(step.fabric, all_ranks(step.fabric),
-                      find_collective_library(step.strategy.library, "", step.date)) {
-    for (std::uint32_t link = 0; link < step.fabric.num_links(); ++link) {
-      graph_.add_link(step.fabric.link(FabricLinkId{link}).bandwidth);
+        replicas_(step.fabric.num_ranks()) {
+    program_.set_fabric(step.fabric);
+    if (step.strategy.library != "copies") {
+      communicator_.emplace(step.fabric, all_ranks(step.fabric),
+                            find_collective_library(step.strategy.library, "", step.date));
     }
-    host_ = graph_.add_resource(engine::Discipline::ProgramOrder);
-    loader_ = graph_.add_resource(engine::Discipline::ProgramOrder);
-    for (auto& stream : streams_) {
-      stream = graph_.add_resource(engine::Discipline::ProgramOrder);
-    }
+    host_ = program_.add_stream();
+    loader_ = program_.add_stream();
+    const std::size_t simulated = step.fold ? 2 : replicas_;
+    for (std::size_t i = 0; i < simulated; ++i) streams_.push_back(program_.add_stream());
+    gates_.resize(simulated);
+    kernels_.resize(simulated);
   }
 
   ReplicatedTimeline run() {
     result_.steps = std::max(step_.steps_per_report, 1);
     for (int s = 0; s < kStepsBefore; ++s) add_step();
-    const TaskId before = end_step();
+    end_step();
     notes_.clear();
     waits_of_step_.clear();
+    link_bytes_.clear();
     for (int s = 0; s < result_.steps; ++s) {
       result_.launches = 0;
       result_.launching = Seconds();
       add_step();
     }
-    const TaskId last = end_step();
-    return read(graph_.run(), before, last);
+    end_step();
+    read(MultiRankRun(program_));
+    return std::move(result_);
   }
 
  private:
   /// A span on one GPU between the starts and ends of tasks.
   struct Note {
     DeviceSpan span;
-    TaskId starts, ends;
+    Task starts, ends;
   };
-  static constexpr std::size_t kFirst = 0, kOthers = 1;
+  static constexpr std::size_t kFirst = 0, kOthers = 1;  ///< streams whose spans are told
+  /// Tags of kernels.
+  static constexpr std::uint8_t kOfFirst = 0, kOfReplicas = 1, kOfExchange = 2;
 
-  TaskId host(Seconds duration) {
-    return graph_.add_task(host_, engine::to_ticks<engine::Picoseconds>(duration));
+  Task host(Seconds duration, Action action = Action::Op) {
+    return program_.add({.action = action}, host_, duration);
   }
 
   /// What `stream` does next waits for the copies and collectives before it.
-  void follow(std::size_t stream, TaskId task) {
-    for (const TaskId gate : gates_[stream]) graph_.add_dependency(gate, task);
+  void follow(std::size_t stream, Task task) {
+    for (const Task gate : gates_[stream]) program_.after(gate, task);
     gates_[stream].clear();
   }
 
-  void add_kernel(std::size_t stream, TaskId launched, Seconds duration, DeviceSpan span) {
-    const TaskId task =
-        graph_.add_task(streams_[stream], engine::to_ticks<engine::Picoseconds>(duration));
-    graph_.add_dependency(launched, task);
+  void add_kernel(std::size_t stream, Task launched, Seconds duration, DeviceSpan span) {
+    const bool is_of_op = span.work == DeviceWork::Kernel;
+    const std::uint8_t tag = !is_of_op ? kOfExchange : span.of_whole ? kOfFirst : kOfReplicas;
+    const Task task = program_.add(
+        {.action = Action::Kernel, .tag = tag, .actor = static_cast<std::uint32_t>(stream)},
+        streams_[stream], duration);
+    program_.after(launched, task);
     follow(stream, task);
     span.on_first = stream == kFirst;
-    notes_.push_back({span, task, task});
-    last_kernel_[stream] = task;
+    if (stream <= kOthers) notes_.push_back({span, task, task});
+    kernels_[stream].push_back(task);
+  }
+
+  /// The host gets no further ahead of a GPU than its queue of launches.
+  void wait_for_queue(std::size_t stream, Task launch) {
+    const std::vector<Task>& kernels = kernels_[stream];
+    const std::size_t queue = step_.replica.program.launch_queue;
+    if (kernels.size() >= queue) program_.after(kernels[kernels.size() - queue], launch);
   }
 
   /// Everything of a program that belongs to `part`, on the first GPU or on all of them.
@@ -158,22 +207,29 @@ class ReplicatedRun {
     const Prediction& one = whole ? step_.whole : step_.replica;
     const bool on_all = !whole;
     const double scale = on_all ? 1 + lock_share * (replicas_ - 1.0) : 1.0;
+    const double longer = on_all ? step_.replica_time_factor : step_.first_time_factor;
     const StepProgram& program = one.program;
     for (const ProgramOp& op : program.ops) {
       // Of an update the host thinks where it updates.
       const bool is_beside = part != Part::Update && parts_.is_update(one, op);
       Seconds thinking = is_beside ? Seconds() : op.dispatch;
+      bool waits = op.waits_for_gpu && !is_beside && !step_.waits_after_forward;
       for (std::uint32_t k = op.first_kernel; k < op.first_kernel + op.num_kernels; ++k) {
         const ProgramKernel& kernel = program.kernels[k];
         if (parts_.of(one, kernel) != part) continue;
+        if (waits) add_wait();
+        waits = false;
         const Seconds launch = program.launch + kernel.more_launch;
-        const TaskId launched = host((thinking + launch) * scale);
+        const Task launched = host((thinking + launch) * scale, Action::Launch);
+        const std::size_t streams = on_all ? streams_.size() : 1;
+        for (std::size_t i = 0; i < streams; ++i) wait_for_queue(i, launched);
         thinking = Seconds();
         const double gpus = on_all ? replicas_ : 1.0;
         count_launches(kernel_launches(one, kernel) * gpus, program.launch);
         const DeviceSpan span{.work = DeviceWork::Kernel, .of_whole = whole, .kernel = k};
-        add_kernel(kFirst, launched, kernel.duration, span);
-        if (on_all) add_kernel(kOthers, launched, kernel.duration, span);
+        for (std::size_t i = 0; i < streams; ++i) {
+          add_kernel(i, launched, kernel.duration * longer, span);
+        }
       }
     }
   }
@@ -186,25 +242,26 @@ class ReplicatedRun {
     result_.launching += each * count;
   }
 
-  /// A transfer that both streams reach, each when it is free, and leave together.
-  void add_transfer(const CollectivePlan& plan, TaskId issued, DeviceWork work,
-                    std::array<Bytes, 2> bytes, bool beside_streams = false) {
-    uses_.clear();
-    for (const FabricUse& use : plan.uses)
-      uses_.push_back({engine::LinkId{use.link.index}, use.weight});
-    const TaskId task =
-        graph_.add_transfer(std::nullopt, uses_, plan.bytes, plan.latency, plan.rate_cap);
-    graph_.add_dependency(issued, task);
-    for (const std::size_t stream : {kFirst, kOthers}) {
-      TaskId starts = task;
-      if (!beside_streams) {
-        const TaskId reached = graph_.add_task(streams_[stream], engine::Picoseconds());
-        graph_.add_dependency(issued, reached);
+  /// A transfer that both streams reach, each when it is free, and leave together; or one beside the streams, of input.
+  void add_transfer(const CollectivePlan& plan, Task issued, DeviceWork work,
+                    std::array<Bytes, 2> bytes, bool is_input = false) {
+    const Action action = is_input                   ? Action::Input
+                          : work == DeviceWork::Copy ? Action::Transfer
+                                                     : Action::Collective;
+    const Task task = program_.add_transfer({.action = action}, std::nullopt, plan);
+    program_.after(issued, task);
+    for (const FabricUse& use : plan.uses) link_bytes_[use.link] += plan.bytes * use.weight;
+    for (std::size_t stream = 0; stream < streams_.size(); ++stream) {
+      Task starts = task;
+      if (!is_input) {
+        const Task reached = program_.add({.action = Action::Join}, streams_[stream], Seconds());
+        program_.after(issued, reached);
         follow(stream, reached);
-        graph_.add_dependency(reached, task);
+        program_.after(reached, task);
         if (work != DeviceWork::Copy) starts = reached;
       }
       gates_[stream].push_back(task);
+      if (stream > kOthers) continue;
       if (work == DeviceWork::Copy && !(bytes[stream] > Bytes(0))) continue;
       notes_.push_back(
           {{.work = work, .on_first = stream == kFirst, .bytes = bytes[stream]}, starts, task});
@@ -213,15 +270,21 @@ class ReplicatedRun {
 
   void add_collectives(Collective kind) {
     const bool is_broadcast = kind == Collective::Broadcast;
-    for (const GradientBucket& bucket : buckets_) {
-      const TaskId issued = host(step_.strategy.host_per_bucket);
+    for (const GradientBucket& bucket : is_broadcast ? buckets_.weights : buckets_.gradients) {
+      const Task issued = host(step_.strategy.host_per_bucket);
       if (bucket.gradients.size() > 1) {  // one tensor travels as it lies
         const Seconds time = bucket_copy_time(bucket.bytes, step_.fabric.gpu_of(Rank{0}));
-        add_kernel(kFirst, issued, time, {.work = DeviceWork::Flatten});
-        if (!is_broadcast) add_kernel(kOthers, issued, time, {.work = DeviceWork::Flatten});
+        const std::size_t streams = is_broadcast ? 1 : streams_.size();
+        for (std::size_t i = 0; i < streams; ++i) {
+          add_kernel(i, issued, time, {.work = DeviceWork::Flatten});
+        }
         count_launches(is_broadcast ? 1 : replicas_, step_.replica.program.launch);
       }
-      add_transfer(communicator_.plan(kind, bucket.bytes), issued,
+      if (!communicator_) {
+        add_peer_copies(bucket.bytes, !is_broadcast);
+        continue;
+      }
+      add_transfer(communicator_->plan(kind, bucket.bytes), issued,
                    is_broadcast ? DeviceWork::Broadcast : DeviceWork::Reduce, {});
       count_launches(replicas_, step_.replica.program.launch);
     }
@@ -264,6 +327,21 @@ class ReplicatedRun {
     }
   }
 
+  /// Of the step's first actions on the host.
+  void add_begin() {
+    if (step_.whole.program.synchronizes) add_wait();
+    std::optional<Task> loaded;
+    if (step_.input_supply > Seconds()) {
+      loaded = program_.add({.action = Action::Input}, loader_, step_.input_supply);
+    }
+    if (step_.host_input > Seconds()) {
+      const Task prepared = host(step_.host_input, Action::Input);
+      if (loaded) program_.after(*loaded, prepared);
+    }
+    const Task begun = host(step_.whole.program.step_overhead);
+    if (loaded) program_.after(*loaded, begun);
+  }
+
   void add_step() {
     const StrategyProfile& strategy = step_.strategy;
     double modules = 0;
@@ -272,71 +350,118 @@ class ReplicatedRun {
       const ProgramKernel& kernel = step_.replica.program.kernels[op.first_kernel];
       if (parts_.of(step_.replica, kernel) == Part::ReplicatedForward) ++modules;
     }
-    const TaskId begun = host(step_.whole.program.step_overhead);
-    if (step_.input_supply > Seconds()) {
-      const TaskId loaded =
-          graph_.add_task(loader_, engine::to_ticks<engine::Picoseconds>(step_.input_supply));
-      graph_.add_dependency(loaded, begun);
-    }
+    add_begin();
     add_input_copy();
     add_collectives(Collective::Broadcast);
     host(strategy.replicate_per_op * modules);
     add_part(Part::ReplicatedForward, false, strategy.forward_lock_share);
     add_peer_copies(crossing_, true);
     add_part(Part::Forward, true, 0);
-    if (waits_) add_wait();
+    if (step_.waits_after_forward) add_wait();
     add_part(Part::Zero, true, 0);
     add_part(Part::Backward, true, 0);
-    add_peer_copies(crossing_, false);
+    if (!buckets_.gradients.empty()) add_peer_copies(crossing_, false);
     add_part(Part::ReplicatedBackward, false, strategy.backward_lock_share);
     add_collectives(Collective::Reduce);
     add_part(Part::Update, true, 0);
+    mark_first();
   }
 
-  /// With the report, if there is one. Returns the first GPU's last kernel.
-  TaskId end_step() {
-    if (step_.steps_per_report > 0) add_wait();
-    return *last_kernel_[kFirst];
+  /// What the first GPU has done so far: nothing of later steps starts before it there.
+  void mark_first() {
+    const Task mark = program_.add({.action = Action::Join}, streams_[kFirst], Seconds());
+    follow(kFirst, mark);
+    done_ = mark;
   }
+  /// With the report, if there is one.
+  void end_step() {
+    if (step_.steps_per_report > 0) add_wait();
+    program_.end_step(*done_);
+  }
+  /// The host waits for what it has issued to the first GPU.
   void add_wait() {
-    const TaskId issued = host(Seconds());
-    const TaskId done = host(Seconds());
-    graph_.add_dependency(*last_kernel_[kFirst], done);
+    const Task issued = host(Seconds(), Action::Wait);
+    const Task done = host(Seconds(), Action::Wait);
+    if (!kernels_[kFirst].empty() || done_) {
+      mark_first();
+      program_.after(*done_, done);
+    }
     waits_of_step_.push_back({issued, done});
   }
 
-  ReplicatedTimeline read(const engine::Schedule& schedule, TaskId before, TaskId last) {
-    const engine::Picoseconds begin = schedule.end[before.index];
-    const auto since = [&](engine::Picoseconds at) { return at.in_seconds() - begin.in_seconds(); };
+  void read(const MultiRankRun& run) {
+    const double steps = result_.steps;
     result_.gpus = replicas_;
-    result_.step_time = since(schedule.end[last.index]) / result_.steps;
+    result_.simulated = static_cast<std::uint32_t>(streams_.size());
+    result_.step_time = run.time() / steps;
+    // A kernel of the next stretch may begin before this one ends, on a GPU that has nothing to update.
+    const auto since = [&](engine::Picoseconds at) {
+      return at.in_seconds() - run.begin().in_seconds();
+    };
     for (Note& note : notes_) {
-      note.span.start = since(schedule.start[note.starts.index]);
-      note.span.end = since(schedule.end[note.ends.index]);
+      note.span.start = since(run.start_of(note.starts));
+      note.span.end = since(run.end_of(note.ends));
       result_.spans.push_back(note.span);
     }
     for (const auto& [issued, done] : waits_of_step_) {
-      result_.waiting += since(schedule.end[done.index]) - since(schedule.end[issued.index]);
+      result_.waiting += since(run.end_of(done)) - since(run.end_of(issued));
     }
-    result_.waiting = result_.waiting / result_.steps;
-    return std::move(result_);
+    result_.waiting = result_.waiting / steps;
+    for (const TickSpan& span : run.busy(is_exchange)) {
+      result_.exchange_busy += (span.end - span.start).in_seconds() / steps;
+    }
+    read_parts(run);
+    const std::vector<GradientBucket>& buckets =
+        buckets_.gradients.empty() ? buckets_.weights : buckets_.gradients;
+    result_.num_buckets = buckets.size();
+    for (const GradientBucket& bucket : buckets) result_.exchanged += bucket.bytes;
+    for (const auto& [link, bytes] : link_bytes_) {
+      const Bytes most = step_.fabric.link(link).bandwidth * run.time();
+      result_.links.push_back({link, bytes / most});
+    }
+    std::stable_sort(result_.links.begin(), result_.links.end(),
+                     [](const LinkLoad& a, const LinkLoad& b) { return a.share > b.share; });
+  }
+
+  static bool is_exchange(const ActionInfo& info) {
+    return info.action == Action::Collective || info.action == Action::Transfer ||
+           (info.action == Action::Kernel && info.tag == kOfExchange);
+  }
+
+  void read_parts(const MultiRankRun& run) {
+    engine::Picoseconds compute{}, of_replicas{}, exchange{}, input{};
+    run.walk_critical_path([&](const ActionInfo& info, engine::Picoseconds time, bool) {
+      if (is_exchange(info)) {
+        exchange += time;
+      } else if (info.action == Action::Input) {
+        input += time;
+      } else {
+        const bool stragglers = info.action == Action::Kernel && info.tag == kOfReplicas;
+        (stragglers ? of_replicas : compute) += time;
+      }
+    });
+    StepParts& parts = result_.parts;
+    parts.stragglers = of_replicas.in_seconds() * (1 - 1 / step_.straggling) / result_.steps;
+    parts.compute = (compute + of_replicas).in_seconds() / result_.steps - parts.stragglers;
+    parts.communication = exchange.in_seconds() / result_.steps;
+    parts.input = input.in_seconds() / result_.steps;
   }
 
   const ReplicatedStep& step_;
   Parts parts_;
-  bool waits_;
-  std::vector<GradientBucket> buckets_;
+  Buckets buckets_;
   Bytes crossing_;
   std::uint32_t replicas_;
-  Communicator communicator_;
-  engine::TaskGraph graph_;
-  engine::ResourceId host_{}, loader_{};
-  std::array<engine::ResourceId, 2> streams_{};
-  std::array<std::vector<TaskId>, 2> gates_;
-  std::array<std::optional<TaskId>, 2> last_kernel_;
+  std::optional<Communicator> communicator_;  ///< nothing: copies between peers
+  MultiRankProgram program_;
+  MultiRankProgram::Lane host_{}, loader_{};
+  std::vector<MultiRankProgram::Lane>
+      streams_;  ///< of the first GPU, and of others: all, or one for all
+  std::vector<std::vector<Task>> gates_, kernels_;  ///< by stream
+  std::optional<Task> done_;                        ///< by the first GPU
   std::vector<Note> notes_;
-  std::vector<std::pair<TaskId, TaskId>> waits_of_step_;
-  std::vector<engine::LinkUse> uses_;
+  std::vector<std::pair<Task, Task>> waits_of_step_;
+  std::map<FabricLinkId, Bytes> link_bytes_;
   ReplicatedTimeline result_;
 };
 
@@ -351,48 +476,14 @@ std::uint32_t count_feature_ops(const NetworkGraph& forward) {
   return count;
 }
 
-std::vector<DeviceTime> sum_device_times(const ReplicatedStep& step,
-                                         const ReplicatedTimeline& timeline) {
-  std::vector<DeviceTime> sums;
-  for (const DeviceSpan& span : timeline.spans) {
-    DeviceTime kind{.work = span.work};
-    const Kernel* kernel = nullptr;
-    if (span.work == DeviceWork::Kernel) {
-      const Prediction& one = span.of_whole ? step.whole : step.replica;
-      const ProgramKernel& issued = one.program.kernels[span.kernel];
-      kernel = &one.priced.choices[issued.op].candidate->kernels[issued.kernel];
-      const Op& op = step.graph.op(one.priced.lowered->ops[issued.op].op);
-      kind.kernel_class = kernel->kernel_class;
-      kind.algorithm = kernel->algorithm;
-      kind.op = op.kind;
-      kind.pass = op.pass;
-      kind.is_products = kernel->name == "products";
-    }
-    auto known = std::find_if(sums.begin(), sums.end(), [&](const DeviceTime& other) {
-      return other.work == kind.work && other.kernel_class == kind.kernel_class &&
-             other.algorithm == kind.algorithm && other.op == kind.op && other.pass == kind.pass &&
-             other.is_products == kind.is_products;
-    });
-    if (known == sums.end()) known = sums.insert(sums.end(), kind);
-    const double devices = devices_of(span, timeline);
-    known->time += (span.end - span.start) * devices;
-    if (kernel != nullptr) known->flops += kernel->flops * devices;
-    known->calls += static_cast<std::size_t>(devices);
-  }
-  for (DeviceTime& sum : sums) {
-    sum.time = sum.time / timeline.steps;
-    sum.flops = sum.flops / timeline.steps;
-    sum.calls /= static_cast<std::size_t>(timeline.steps);
-  }
-  std::stable_sort(sums.begin(), sums.end(),
-                   [](const DeviceTime& a, const DeviceTime& b) { return b.time < a.time; });
-  return sums;
+bool is_replicated(const StrategyProfile& strategy) {
+  return strategy.exchange == Exchange::FirstGpu && strategy.replicas == Replicas::Python;
 }
 
-ReplicatedTimeline run_replicated(const ReplicatedStep& step, bool waits_after_forward) {
+ReplicatedTimeline run_replicated(const ReplicatedStep& step) {
   TRACECAST_CHECK(step.fabric.num_nodes() == 1 && step.fabric.num_ranks() > 1,
                   "replicas of one process stand in one node");
-  return ReplicatedRun(step, waits_after_forward).run();
+  return ReplicatedRun(step).run();
 }
 
 }  // namespace tracecast

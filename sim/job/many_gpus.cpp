@@ -85,6 +85,21 @@ Seconds loading_between_steps(const ResolvedJob& job, std::uint32_t ranks,
   return plan_input(all).prepare + program.input_copy * static_cast<double>(ranks);
 }
 
+/// What the loaders of a node supply in `request`; what a step takes beyond it is the answer.
+Seconds add_input(DataParallelRequest& request, const ResolvedJob& job, const Prediction& one_gpu,
+                  std::uint32_t in_node) {
+  const StrategyProfile& strategy = request.strategy;
+  if (loads_between_steps(job, strategy, one_gpu.program)) {
+    return loading_between_steps(job, in_node, one_gpu.program);
+  }
+  if (job.input) {
+    request.input_supply =
+        supply_of_node(*job.input, in_node, strategy.replicas, one_gpu.program.input_copy,
+                       one_gpu.timeline.host_busy / one_gpu.timeline.step_time);
+  }
+  return overlap_loss(one_gpu);
+}
+
 /// What is waited for beside the exchange changes how busy everything is by this factor.
 void scale_use(DataParallelStep& step, double factor) {
   for (Range& range : step.utilization) {
@@ -205,25 +220,22 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
     alone_per_s += kind.group.count * batch / step.in_s();
     many.groups.push_back(kind.group);
   }
-  const bool loads_between = loads_between_steps(job, strategy, many.one_gpu.program);
-  Seconds loss = loads_between ? loading_between_steps(job, most_in_node, many.one_gpu.program)
-                               : overlap_loss(many.one_gpu);
-  if (job.input && !loads_between) {
-    request.input_supply =
-        supply_of_node(*job.input, most_in_node, strategy.replicas, many.one_gpu.program.input_copy,
-                       many.one_gpu.timeline.host_busy / many.one_gpu.timeline.step_time);
+  Seconds loss{};
+  if (is_replicated(strategy) && many.fabric.num_ranks() > 1) {
+    many.process = std::make_shared<ReplicatedJob>(
+        run_replicated(kinds.front().job, strategy, many.fabric, hardware,
+                       {.sample_sd = options.sample_sd, .fold = options.fold}));
+    many.step = many.process->step;
+  } else {
+    loss = add_input(request, job, many.one_gpu, most_in_node);
+    request.date = job.options.software.date.substr(0, job.options.software.date.find(".."));
+    many.step = simulate_data_parallel(request);
   }
   if (strategy.feed_rate > BytesPerSecond(0)) {
     // Every replica gets the whole input and cuts its part out; the thread waits for the step before it feeds.
     const double ranks = most_in_node;
     loss += input_bytes(job) * (ranks * ranks) / strategy.feed_rate;
   }
-  if (strategy.replicas == Replicas::Python && many.one_gpu.program.copy_blocks_host) {
-    // The process's one thread copies the batches of all its GPUs, one after the other.
-    loss += many.one_gpu.program.input_copy * (most_in_node - 1.0);
-  }
-  request.date = job.options.software.date.substr(0, job.options.software.date.find(".."));
-  many.step = simulate_data_parallel(request);
   if (loss > Seconds(0)) {
     scale_use(many.step, many.step.step_time / (many.step.step_time + loss));
     many.step.step_time += loss;

@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "sim/cluster/data_parallel.hpp"
 #include "sim/job/cluster.hpp"
 #include "sim/job/parallelism.hpp"
+#include "sim/job/replicated_job.hpp"
 #include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
@@ -25,6 +27,7 @@ struct ManyGpus {
   std::vector<std::uint32_t> kind_of;  ///< of each rank
   Prediction one_gpu;                  ///< of the first kind, alone, with its input
   DataParallelStep step;
+  std::shared_ptr<const ReplicatedJob> process{};  ///< of all GPUs; nothing: they have one each
   Interval step_time_s;
   Interval throughput_samples_per_s;  ///< over all GPUs
   double efficiency = 1;              ///< throughput over that of the GPUs each alone

@@ -1,9 +1,13 @@
 #include "sim/job/replicated_job.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "hwspecs/job_spread.hpp"
 #include "models/lowering/lower.hpp"
+#include "sim/base/error.hpp"
 #include "sim/cost/sustained_clock.hpp"
 
 namespace tracecast {
@@ -18,12 +22,158 @@ double computing_share(const ReplicatedTimeline& run) {
   return std::clamp(sum / (run.steps * run.step_time), 0.01, 1.0);
 }
 
-/// The driver holds averages of power, so kernels may take what waiting leaves:
-///   awake + (tdp - awake) / computing
+/// The driver holds averages of power, so kernels may take what waiting leaves of a limit:
+///   awake + (limit - awake) / computing
 /// Guess: it averages over a step or more, and a collective's kernel that spins draws no more than an awake board.
-Watts power_budget(const GpuSpec& gpu, double computing, const CostProfile& profile) {
+Watts power_budget(Watts limit, const GpuSpec& gpu, double computing, const CostProfile& profile) {
   const Watts awake = cost::awake_power(gpu, profile);
-  return awake + (gpu.tdp - awake) / computing;
+  return awake + (limit - awake) / computing;
+}
+
+/// How batches reach the GPUs.
+struct Feeding {
+  Seconds supply{};  ///< of the loader's workers, for the whole batch
+  Seconds host{};    ///< of the one thread
+  Bytes per_gpu{};   ///< copied while kernels run
+};
+
+/// Of one batch of a GPU as 4-byte numbers, the way programs hold it.
+Bytes input_bytes(const ResolvedJob& job) {
+  double elements = 0;
+  for (const Tensor& tensor : job.forward->tensors()) {
+    if (tensor.role == TensorRole::Input)
+      elements += static_cast<double>(element_count(tensor.shape));
+  }
+  return Bytes(4 * elements);
+}
+
+/// `fed`: one GPU with its part of the batch. One thread copies to all GPUs from pageable memory, one after the other.
+Feeding feeding_of(const ResolvedJob& replica, const ResolvedJob& whole, const Prediction& fed,
+                   double gpus) {
+  Feeding feeding;
+  if (fed.program.copy_blocks_host) {
+    feeding.host = fed.program.input_copy * gpus;
+  } else if (whole.input) {
+    feeding.per_gpu = prepared_bytes(*whole.input) / gpus;
+  } else if (fed.program.input_copy > Seconds(0)) {
+    feeding.per_gpu = input_bytes(replica);
+  }
+  if (!whole.input) return feeding;
+  const InputStages stages = plan_input(*whole.input);
+  if (stages.workers == 0) {
+    feeding.host += stages.prepare;
+    feeding.supply = stages.read;
+    return feeding;
+  }
+  const double workers = stages.workers;
+  const double speed = whole.input->host.speed(workers + 1);  // under the lock one thread issues
+  feeding.supply = max(stages.read, max(stages.prepare / (workers * speed), stages.pin / speed));
+  return feeding;
+}
+
+/// Steps of a process: all alike, or the micro-batches before the last one.
+struct StepPass {
+  Prediction replica, on_first;
+  ReplicatedTimeline timeline;
+  DataParallelStep step;
+  std::vector<DeviceTime> times;
+};
+
+class PassRunner {
+ public:
+  PassRunner(const StrategyProfile& strategy, const Fabric& fabric, const Hardware& hardware,
+             const ReplicatedOptions& options)
+      : strategy_(strategy), fabric_(fabric), hardware_(hardware), options_(options) {}
+
+  /// `replica` and `whole`: without micro-batches.
+  StepPass run(ResolvedJob replica, ResolvedJob whole) {
+    StepPass pass;
+    const double gpus = fabric_.num_ranks();
+    Prediction fed = predict(replica, hardware_);
+    feeding_ = feeding_of(replica, whole, fed, gpus);
+    const bool is_loaded = replica.input.has_value();
+    replica.input.reset();
+    whole.input.reset();
+    pass.replica = is_loaded ? predict(replica, hardware_) : std::move(fed);
+    pass.on_first = predict(whole, hardware_);
+    const double computing = computing_share(run_replicated(step_of(pass, replica)));
+    if (replica.options.power_limit_w) {
+      replica.options.power_limit_w = power_budget(Watts(*replica.options.power_limit_w),
+                                                   replica.gpu, computing, hardware_.cost())
+                                          .in_w();
+    } else {
+      replica.gpu.tdp = power_budget(replica.gpu.tdp, replica.gpu, computing, hardware_.cost());
+    }
+    pass.replica = predict(replica, hardware_);
+    const ReplicatedStep step = step_of(pass, replica);
+    pass.timeline = run_replicated(step);
+    pass.times = sum_device_times(step, pass.timeline);
+    pass.step = tracecast::step_of(step, pass.timeline);
+    return pass;
+  }
+
+ private:
+  [[nodiscard]] ReplicatedStep step_of(const StepPass& pass, const ResolvedJob& replica) const {
+    const auto& program = replica.program;
+    const double node = fabric_.group_of(FabricNodeId{0}).compute_time_factor *
+                        shared_board_factor(replica.gpu, fabric_);
+    const double straggling =
+        straggling_of(fabric_.num_ranks(), options_.sample_sd, replica.step->batch);
+    return {.replica = pass.replica,
+            .whole = pass.on_first,
+            .graph = *replica.step,
+            .replicated_ops = program && spread_of(*program).replicates_features
+                                  ? count_feature_ops(*replica.forward)
+                                  : static_cast<std::uint32_t>(replica.forward->ops().size()),
+            .fabric = fabric_,
+            .strategy = strategy_,
+            .element_bytes =
+                element_sizes(*replica.step, replica.framework, replica.gpu, replica.precision),
+            .input_supply = feeding_.supply,
+            .host_input = feeding_.host,
+            .input_per_gpu = feeding_.per_gpu,
+            .date = std::string_view(replica.options.software.date)
+                        .substr(0, replica.options.software.date.find("..")),
+            .steps_per_report = program ? program->loop.steps_per_report : 0,
+            .waits_after_forward = program && program->loop.waits_after_forward > 0,
+            .replica_time_factor = node * straggling,
+            .first_time_factor = node,
+            .fold = options_.fold,
+            .straggling = straggling};
+  }
+
+  const StrategyProfile& strategy_;
+  const Fabric& fabric_;
+  const Hardware& hardware_;
+  ReplicatedOptions options_;
+  Feeding feeding_;
+};
+
+/// The last micro-batch with the update, or one of those before it.
+ResolvedJob micro_batch_of(ResolvedJob job, bool last) {
+  if (!last) job.step = job.micro_batch;
+  job.micro_batch.reset();
+  return job;
+}
+
+/// `times` of each of `early`, and `times` before it.
+void add_times(std::vector<DeviceTime>& sums, const std::vector<DeviceTime>& early, double times) {
+  for (DeviceTime time : early) {
+    time.time = time.time * times;
+    time.flops = time.flops * times;
+    time.calls *= static_cast<std::size_t>(times);
+    const auto known = std::find_if(sums.begin(), sums.end(),
+                                    [&](const DeviceTime& sum) { return are_alike(sum, time); });
+    if (known == sums.end()) {
+      sums.push_back(time);
+      continue;
+    }
+    known->time += time.time;
+    known->flops += time.flops;
+    known->calls += time.calls;
+  }
+  std::stable_sort(sums.begin(), sums.end(),
+                   [](const DeviceTime& a, const DeviceTime& b) { return b.time < a.time; });
 }
 
 }  // namespace
@@ -34,66 +184,48 @@ Seconds ReplicatedJob::device_time() const {
   return sum;
 }
 
-bool runs_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
-                     const Fabric& fabric) {
-  return strategy.exchange == Exchange::FirstGpu && fabric.num_nodes() == 1 &&
-         fabric.num_ranks() > 1 && job.phase == Phase::Train && !job.micro_batch;
-}
-
 ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
-                             const Fabric& fabric, const Hardware& hardware) {
+                             const Fabric& fabric, const Hardware& hardware,
+                             const ReplicatedOptions& how) {
+  if (fabric.num_nodes() > 1) {
+    throw InputError("--strategy", fmt::format("{} on {} nodes", strategy.id, fabric.num_nodes()),
+                     "one node: one process drives all GPUs");
+  }
   PlacedJob options = job.options;
   options.batch *= fabric.num_ranks();
   if (job.program) options.network = std::string(kJobPrefix) + job.program->id;
-  ResolvedJob whole = make_job(options, hardware);
-  const bool waits = job.program && job.program->loop.waits_after_forward > 0;
-  const bool replicates_features = job.program && spread_of(*job.program).replicates_features;
-  ReplicatedJob result;
-  Seconds supply{};
-  Bytes input{};
-  if (whole.input) {
-    const InputStages stages = plan_input(*whole.input);
-    const double workers = std::max(1, stages.workers);
-    const double speed = whole.input->host.speed(workers + 1);
-    supply = max(stages.read, max(stages.prepare / (workers * speed), stages.pin / speed));
-    input = prepared_bytes(*whole.input) / static_cast<double>(fabric.num_ranks());
-    whole.input.reset();
-  }
-  ResolvedJob replica = job;
-  replica.input.reset();
-  const Prediction on_first = predict(whole, hardware);
-  const auto step_of = [&] {
-    return ReplicatedStep{
-        .replica = result.replica,
-        .whole = on_first,
-        .graph = *replica.step,
-        .replicated_ops = replicates_features
-                              ? count_feature_ops(*replica.forward)
-                              : static_cast<std::uint32_t>(replica.forward->ops().size()),
-        .fabric = fabric,
-        .strategy = strategy,
-        .element_bytes =
-            element_sizes(*replica.step, replica.framework, replica.gpu, replica.precision),
-        .input_supply = supply,
-        .input_per_gpu = input,
-        .date = std::string_view(job.options.software.date)
-                    .substr(0, job.options.software.date.find("..")),
-        .steps_per_report = job.program ? job.program->loop.steps_per_report : 0};
-  };
-  result.replica = predict(replica, hardware);
-  const double computing = computing_share(run_replicated(step_of(), waits));
-  replica.gpu.tdp = power_budget(job.gpu, computing, hardware.cost());
-  result.replica = predict(replica, hardware);
-  result.calls = count_driver_calls({.graph = *replica.step,
-                                     .gpu = replica.gpu,
-                                     .cost = hardware.cost(),
-                                     .framework = replica.framework,
-                                     .precision = replica.precision},
-                                    result.replica.priced);
-  const ReplicatedStep step = step_of();
-  result.timeline = run_replicated(step, waits);
-  result.times = sum_device_times(step, result.timeline);
+  const ResolvedJob whole = make_job(options, hardware);
+  PassRunner runner(strategy, fabric, hardware, how);
+  StepPass last = runner.run(micro_batch_of(job, true), micro_batch_of(whole, true));
+  ReplicatedJob result{.timeline = std::move(last.timeline),
+                       .micro_batch = {},
+                       .step = std::move(last.step),
+                       .times = std::move(last.times),
+                       .launches = 0,
+                       .replica = std::move(last.replica)};
+  result.launches = result.timeline.launches;
+  result.launching = result.timeline.launching;
+  result.waiting = result.timeline.waiting;
+  if (!job.micro_batch) return result;
+  StepPass early = runner.run(micro_batch_of(job, false), micro_batch_of(whole, false));
+  const double times = static_cast<double>(job.options.accumulate - 1);
+  result.step = accumulate_steps(early.step, times, std::move(result.step));
+  add_times(result.times, early.times, times);
+  result.launches += early.timeline.launches * static_cast<std::size_t>(times);
+  result.launching += early.timeline.launching * times;
+  result.waiting += early.timeline.waiting * times;
+  result.micro_batch = std::move(early.timeline);
   return result;
+}
+
+DriverCalls count_driver_calls(const ResolvedJob& job, const ReplicatedJob& run,
+                               const Hardware& hardware) {
+  return count_driver_calls({.graph = *job.step,
+                             .gpu = job.gpu,
+                             .cost = hardware.cost(),
+                             .framework = job.framework,
+                             .precision = job.precision},
+                            run.replica.priced);
 }
 
 std::string device_work_name(const DeviceTime& time) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,20 +11,29 @@ namespace tracecast {
 
 /// A job that one process runs on all GPUs of a box, its kernels on each of them (sim/cluster/replicas).
 struct ReplicatedJob {
-  ReplicatedTimeline timeline;
-  std::vector<DeviceTime> times;              ///< greatest first
+  ReplicatedTimeline timeline;                    ///< with several micro-batches, of the last one
+  std::optional<ReplicatedTimeline> micro_batch;  ///< of each before it
+  DataParallelStep step;                          ///< all of them
+  std::vector<DeviceTime> times;                  ///< likewise; greatest first
+  std::size_t launches = 0;                       ///< of all of them, as the next two
+  Seconds launching{}, waiting{};
   Prediction replica;                         ///< of one GPU with its part of the batch
-  DriverCalls calls;                          ///< of the allocator of one of the other GPUs
   [[nodiscard]] Seconds device_time() const;  ///< of all GPUs together
 };
 
-/// Whether the strategy and the fabric are such that run_replicated() tells what each GPU does.
-[[nodiscard]] bool runs_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
-                                   const Fabric& fabric);
+/// How the run is made; as in DataParallelRequest.
+struct ReplicatedOptions {
+  double sample_sd = 0;
+  bool fold = true;
+};
 
-/// `job`: with the batch of one GPU. The loader feeds the process as its machine's CPUs allow.
+/// `job`: with the batch of one GPU. The loader feeds the process as its machine's CPUs allow. Throws InputError: GPUs of several nodes, or none but one.
 [[nodiscard]] ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
-                                           const Fabric& fabric, const Hardware& hardware);
+                                           const Fabric& fabric, const Hardware& hardware,
+                                           const ReplicatedOptions& options = {});
+/// Of the allocator of one of the other GPUs.
+[[nodiscard]] DriverCalls count_driver_calls(const ResolvedJob& job, const ReplicatedJob& run,
+                                             const Hardware& hardware);
 
 /// "convolution, winograd_fused", "max pool, backward", "broadcast".
 [[nodiscard]] std::string device_work_name(const DeviceTime& time);

@@ -176,6 +176,7 @@ TEST_CASE("ranks alike are folded to the same ticks, under every strategy") {
   const Hardware hardware;
   const TwoLayers network;
   for (const std::string& id : strategy_ids()) {
+    if (find_strategy(id).replicas == Replicas::Python) continue;  // replicas_test.cpp
     for (const int nodes : {1, 3}) {
       CAPTURE(id);
       CAPTURE(nodes);
@@ -211,7 +212,7 @@ TEST_CASE("one slow node sets the pace of a synchronous step, folded or not") {
 TEST_CASE("a slower link never makes a step faster") {
   const Hardware hardware;
   const TwoLayers network;
-  for (const char* id : {"ddp", "parameter_server", "replicated_copies", "dataparallel"}) {
+  for (const char* id : {"ddp", "parameter_server", "replicated_copies", "caffe_tree"}) {
     CAPTURE(id);
     Seconds before{};
     for (const double factor : {1.0, 0.5, 0.1, 0.02}) {

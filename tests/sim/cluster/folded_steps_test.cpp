@@ -103,6 +103,7 @@ TEST_CASE("whole steps on random clusters are the same folded, and nobody unlike
   Random random(41);
   int folding = 0, jittered = 0;
   for (const std::string& id : strategy_ids()) {
+    if (find_strategy(id).replicas == Replicas::Python) continue;  // replicas_test.cpp
     for (int round = 0; round < 12; ++round) {
       CAPTURE(id);
       CAPTURE(round);
@@ -126,6 +127,7 @@ TEST_CASE("a thousand ranks with one slow node: two stand for all, under every s
   REQUIRE(fabric.num_ranks() == 1000);
   Random random(43);
   for (const std::string& id : strategy_ids()) {
+    if (find_strategy(id).replicas == Replicas::Python) continue;  // replicas_test.cpp
     CAPTURE(id);
     RandomJob job(fabric, find_strategy(id), random);
     const DataParallelStep folded = job.run(true), all = job.run(false);
@@ -143,6 +145,7 @@ TEST_CASE("a jittered start is made up for by the first exchange") {
   spec.groups[0].start_jitter = 1.0_ms;
   const Fabric jittered = hardware.build(spec);
   for (const std::string& id : strategy_ids()) {
+    if (find_strategy(id).replicas == Replicas::Python) continue;  // replicas_test.cpp
     CAPTURE(id);
     Random same = random;
     const Seconds together = RandomJob(calm, find_strategy(id), random).run(true).step_time;

@@ -23,13 +23,14 @@ struct Example {
   NetworkGraph forward, graph, whole_graph;
   Prediction replica, whole;
 
-  explicit Example(std::int64_t batch_per_gpu, const char* network = "alexnet") {
+  explicit Example(std::int64_t batch_per_gpu, const char* network = "alexnet",
+                   Phase phase = Phase::Train) {
     const auto build = [&](std::int64_t batch) {
-      return build_network(network, {.batch = batch, .training = true});
+      return build_network(network, {.batch = batch, .training = phase != Phase::Infer});
     };
     forward = build(batch_per_gpu);
-    graph = make_step_graph(build(batch_per_gpu), Phase::Train, {});
-    whole_graph = make_step_graph(build(4 * batch_per_gpu), Phase::Train, {});
+    graph = make_step_graph(build(batch_per_gpu), phase, {});
+    whole_graph = make_step_graph(build(4 * batch_per_gpu), phase, {});
     const CostProfile& cost = default_cost_profile();
     replica = predict({.graph = graph, .gpu = gpu, .cost = cost, .framework = framework});
     whole = predict({.graph = whole_graph, .gpu = gpu, .cost = cost, .framework = framework});
@@ -42,7 +43,8 @@ struct Example {
                                             : static_cast<std::uint32_t>(forward.ops().size()),
             .fabric = fabric,
             .strategy = find_strategy("dataparallel"),
-            .element_bytes = element_sizes(graph, framework, gpu, PrecisionMode::Fp32)};
+            .element_bytes = element_sizes(graph, framework, gpu, PrecisionMode::Fp32),
+            .waits_after_forward = true};
   }
 };
 
@@ -66,7 +68,7 @@ TEST_CASE("the kernels of a collective end together, and the first GPU's is the 
   for (const bool features_only : {false, true}) {
     CAPTURE(features_only);
     const ReplicatedStep step = example.step(features_only);
-    const ReplicatedTimeline run = run_replicated(step, true);
+    const ReplicatedTimeline run = run_replicated(step);
     const DeviceSpan* on_first = nullptr;
     int broadcasts = 0;
     for (const DeviceSpan& span : run.spans) {
@@ -90,7 +92,7 @@ TEST_CASE("of features alone, dense layers run on the first GPU with the whole b
   const auto dense_calls = [&](bool features_only) {
     const ReplicatedStep step = example.step(features_only);
     std::size_t calls = 0;
-    for (const DeviceTime& time : sum_device_times(step, run_replicated(step, true))) {
+    for (const DeviceTime& time : sum_device_times(step, run_replicated(step))) {
       if (time.op == OpKind::Linear && time.kernel_class == KernelClass::Gemm) calls += time.calls;
     }
     return calls;
@@ -102,7 +104,7 @@ TEST_CASE("of features alone, dense layers run on the first GPU with the whole b
 TEST_CASE("sums over devices are those of the spans, and launches cover every kernel") {
   const Example example(1);
   const ReplicatedStep step = example.step(true);
-  const ReplicatedTimeline run = run_replicated(step, true);
+  const ReplicatedTimeline run = run_replicated(step);
   Seconds spans{};
   double kernels = 0;
   for (const DeviceSpan& span : run.spans) {
@@ -118,29 +120,30 @@ TEST_CASE("sums over devices are those of the spans, and launches cover every ke
 TEST_CASE("a slow loader lets the others wait without a kernel, not in a broadcast") {
   const Example example(1);
   ReplicatedStep step = example.step(true);
-  const ReplicatedTimeline fast = run_replicated(step, true);
+  const ReplicatedTimeline fast = run_replicated(step);
   const Seconds spinning = time_of(sum_device_times(step, fast), DeviceWork::Broadcast);
   step.input_supply = 3 * fast.step_time;
-  const ReplicatedTimeline slow = run_replicated(step, true);
+  const ReplicatedTimeline slow = run_replicated(step);
   CHECK(slow.step_time.in_s() == doctest::Approx(step.input_supply.in_s()).epsilon(0.01));
   CHECK(time_of(sum_device_times(step, slow), DeviceWork::Broadcast) < spinning);
 }
 
 TEST_CASE("who reads no result waits for none") {
   const Example example(1);
-  const ReplicatedStep step = example.step(false);
-  CHECK(run_replicated(step, false).waiting == Seconds(0));
-  CHECK(run_replicated(step, true).waiting > Seconds(0));
+  ReplicatedStep step = example.step(false);
+  CHECK(run_replicated(step).waiting > Seconds(0));
+  step.waits_after_forward = false;
+  CHECK(run_replicated(step).waiting == Seconds(0));
 }
 
 TEST_CASE("in the step after a report nobody waits for an update in a broadcast") {
   const Example example(1);
   ReplicatedStep step = example.step(true);
-  const ReplicatedTimeline never = run_replicated(step, true);
+  const ReplicatedTimeline never = run_replicated(step);
   step.steps_per_report = 1;
-  const ReplicatedTimeline always = run_replicated(step, true);
+  const ReplicatedTimeline always = run_replicated(step);
   step.steps_per_report = 4;
-  const ReplicatedTimeline fourth = run_replicated(step, true);
+  const ReplicatedTimeline fourth = run_replicated(step);
   CHECK(never.steps == 1);
   CHECK(fourth.steps == 4);
   CHECK(fourth.spans.size() == 4 * never.spans.size());
@@ -153,6 +156,116 @@ TEST_CASE("in the step after a report nobody waits for an update in a broadcast"
   CHECK(spun(fourth) == doctest::Approx(0.75 * spun(never) + 0.25 * spun(always)).epsilon(0.01));
   CHECK(time_of(sum_device_times(step, fourth), DeviceWork::Kernel).in_s() ==
         doctest::Approx(time_of(sum_device_times(step, never), DeviceWork::Kernel).in_s()));
+}
+
+TEST_CASE("a step's parts, and all that is on its way, lie within the step") {
+  for (const Phase phase : {Phase::Train, Phase::ForwardBackward, Phase::Infer}) {
+    for (const int steps : {0, 3}) {
+      CAPTURE(to_string(phase));
+      CAPTURE(steps);
+      const Example example(2, "resnet18", phase);
+      ReplicatedStep step = example.step(false);
+      step.waits_after_forward = phase == Phase::Train;
+      step.steps_per_report = steps;
+      step.input_per_gpu = Bytes(1e6);
+      step.replica_time_factor = step.straggling = 1.02;
+      const DataParallelStep answer = step_of(step, run_replicated(step));
+      const StepParts& p = answer.parts;
+      CHECK((p.compute + p.communication + p.stragglers + p.input + p.host_update).in_s() ==
+            doctest::Approx(answer.step_time.in_s()).epsilon(1e-9));
+      CHECK(p.stragglers > Seconds(0));
+      CHECK(answer.exchange_busy > Seconds(0));
+      CHECK(answer.exchange_busy <= answer.step_time);
+      CHECK(answer.num_buckets > 0);
+      CHECK(answer.utilization.front().avg <= 1);
+      REQUIRE(!answer.busiest.empty());
+      CHECK(answer.busiest.front().share <= 1 + 1e-9);
+      CHECK(!answer.timeline.empty());
+    }
+  }
+}
+
+TEST_CASE("one stream stands for all GPUs but the first, to the tick") {
+  for (const char* network : {"resnet18", "alexnet"}) {
+    CAPTURE(network);
+    const Example example(2, network);
+    ReplicatedStep step = example.step(true);
+    step.steps_per_report = 2;
+    step.input_per_gpu = Bytes(1e6);
+    const DataParallelStep folded = step_of(step, run_replicated(step));
+    step.fold = false;
+    const DataParallelStep all = step_of(step, run_replicated(step));
+    CHECK(folded.ranks_simulated == 2);
+    CHECK(all.ranks_simulated == 4);
+    CHECK(all.step_time.in_s() == folded.step_time.in_s());
+    CHECK(all.exchange_busy.in_s() == folded.exchange_busy.in_s());
+    CHECK(all.parts.communication.in_s() == folded.parts.communication.in_s());
+    CHECK(all.utilization.front().avg == folded.utilization.front().avg);
+  }
+}
+
+TEST_CASE("without a backward pass weights are broadcast and nothing is reduced") {
+  const Example example(2, "resnet18", Phase::Infer);
+  ReplicatedStep step = example.step(false);
+  step.waits_after_forward = false;
+  const std::vector<DeviceTime> times = sum_device_times(step, run_replicated(step));
+  CHECK(time_of(times, DeviceWork::Broadcast) > Seconds(0));
+  CHECK(time_of(times, DeviceWork::Reduce) == Seconds(0));
+  const Example forth_and_back(2, "resnet18", Phase::ForwardBackward);
+  const ReplicatedStep both = forth_and_back.step(false);
+  CHECK(time_of(sum_device_times(both, run_replicated(both)), DeviceWork::Reduce) > Seconds(0));
+}
+
+TEST_CASE(
+    "where there is no library of collectives, the first GPU copies to its peers and they to it") {
+  const Example example(2, "resnet18");
+  ReplicatedStep step = example.step(false);
+  StrategyProfile strategy = step.strategy;
+  strategy.library = "copies";
+  const ReplicatedStep copying{.replica = step.replica,
+                               .whole = step.whole,
+                               .graph = step.graph,
+                               .replicated_ops = step.replicated_ops,
+                               .fabric = step.fabric,
+                               .strategy = strategy,
+                               .element_bytes = step.element_bytes};
+  const std::vector<DeviceTime> times = sum_device_times(copying, run_replicated(copying));
+  CHECK(time_of(times, DeviceWork::Broadcast) == Seconds(0));
+  CHECK(time_of(times, DeviceWork::Copy) > Seconds(0));
+}
+
+TEST_CASE(
+    "the one thread's work on a batch is in every step, and its queue bounds how far it is ahead") {
+  Example example(1);
+  ReplicatedStep step = example.step(false);
+  step.waits_after_forward = false;
+  const Seconds before = run_replicated(step).step_time;
+  step.host_input = 10 * before;
+  const ReplicatedTimeline fed = run_replicated(step);
+  CHECK(fed.step_time > step.host_input);
+  CHECK(fed.parts.input <= step.host_input);  // it begins while the GPUs still update
+  CHECK(fed.parts.input > 0.8 * step.host_input);
+
+  // With a queue of one, every launch waits for the kernel before it.
+  Example slow(1);
+  slow.replica.program.launch_queue = 1;
+  ReplicatedStep queued = slow.step(false);
+  queued.waits_after_forward = false;
+  CHECK(run_replicated(queued).step_time > before);
+}
+
+TEST_CASE("micro-batches without an update come before the last one") {
+  const Example example(2, "resnet18");
+  const ReplicatedStep step = example.step(false);
+  const DataParallelStep last = step_of(step, run_replicated(step));
+  const DataParallelStep all = accumulate_steps(last, 3, last);
+  CHECK(all.step_time.in_s() == doctest::Approx(4 * last.step_time.in_s()));
+  CHECK(all.parts.compute.in_s() == doctest::Approx(4 * last.parts.compute.in_s()));
+  CHECK(all.exchanged.in_bytes() == doctest::Approx(4 * last.exchanged.in_bytes()));
+  CHECK(all.num_buckets == 4 * last.num_buckets);
+  CHECK(all.utilization.front().avg == doctest::Approx(last.utilization.front().avg));
+  CHECK(all.timeline.size() == 4 * last.timeline.size());
+  CHECK(all.exposed == doctest::Approx(last.exposed));
 }
 
 TEST_CASE("a cache takes from the driver in the first steps and not in later ones") {
