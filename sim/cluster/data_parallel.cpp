@@ -11,7 +11,6 @@
 #include "sim/cluster/data_parallel_run.hpp"
 #include "sim/cluster/fold.hpp"
 #include "sim/cluster/rank_program.hpp"
-#include "sim/engine/task_graph.hpp"
 
 namespace tracecast {
 namespace {
@@ -82,7 +81,7 @@ std::vector<LinkLoad> busiest_links(const Fabric& fabric, std::span<const Bucket
 
 /// Share of kernels as nvidia-smi samples them: the rank's own, and those of collectives.
 Range utilization_of(std::uint32_t kind, const RankKind& rank, const RankProgram& program,
-                     std::span<const RankSpan> timeline, std::span<const Span> collectives,
+                     std::span<const RankSpan> timeline, std::span<const TickSpan> collectives,
                      Picoseconds begin, Seconds step) {
   StepTimeline busy;
   busy.step_time = step;
@@ -91,7 +90,7 @@ Range utilization_of(std::uint32_t kind, const RankKind& rank, const RankProgram
     const double share = span.index < program.busy.size() ? program.busy[span.index] : 1.0;
     busy.kernels.push_back({span.start, span.start + (span.end - span.start) * share});
   }
-  for (const Span& span : collectives) {
+  for (const TickSpan& span : collectives) {
     busy.kernels.push_back({(span.start - begin).in_seconds(), (span.end - begin).in_seconds()});
   }
   std::sort(busy.kernels.begin(), busy.kernels.end(),
@@ -148,8 +147,7 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
   constexpr int kRounds = 3;
   for (int round = 0;; ++round) {
     const RunBuilder run(request, streams, ranks.programs, exchanges, extra);
-    const engine::Schedule schedule = run.graph_.run();
-    const LastStep last(run, schedule);
+    const LastStep last(run);
     if (round + 1 < kRounds) {
       extra = last.overlaps(ranks.programs);
       for (std::size_t k = 0; k < extra.size(); ++k) {
@@ -163,7 +161,7 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
     step.parts = last.critical_path();
     step.parts.stragglers = step.parts.compute * (1 - 1 / straggling);
     step.parts.compute -= step.parts.stragglers;
-    for (const Span& span : last.exchange(false)) {
+    for (const TickSpan& span : last.exchange(false)) {
       step.exchange_busy += (span.end - span.start).in_seconds();
     }
     if (step.exchange_busy > Seconds(0)) {
@@ -177,10 +175,10 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
     for (const BucketExchange& exchange : exchanges) step.exchanged += exchange.bytes;
     step.timeline = last.timeline();
     const auto collectives = last.exchange(true);
-    const Picoseconds begin = schedule.end[run.step_ends_[kSteps - 2].index];
     for (std::uint32_t k = 0; k < request.kinds.size(); ++k) {
       step.utilization.push_back(utilization_of(k, request.kinds[k], ranks.programs[k],
-                                                step.timeline, collectives, begin, step.step_time));
+                                                step.timeline, collectives, last.begin(),
+                                                step.step_time));
     }
     step.busiest = busiest_links(request.fabric, exchanges, step.step_time);
     return step;

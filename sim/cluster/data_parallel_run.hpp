@@ -7,24 +7,13 @@
 #include <vector>
 
 #include "sim/cluster/data_parallel.hpp"
+#include "sim/cluster/multi_rank_run.hpp"
 #include "sim/cluster/rank_program.hpp"
-#include "sim/engine/task_graph.hpp"
 
 namespace tracecast {
 
 /// Simulated in a row; the last one counts.
 inline constexpr int kSteps = 3;
-
-/// What a task of the run is.
-enum class Part : std::uint8_t { Compute, Exchange, Host, None };
-
-struct TaskInfo {
-  Part part = Part::None;
-  std::uint32_t kind = 0;   ///< of rank
-  std::uint32_t index = 0;  ///< segment or bucket
-  int step = 0;
-  bool on_sms = false;  ///< a collective's kernels run on the GPUs
-};
 
 /// A rank in the run, for itself and for those that do the same at the same times.
 struct RankStream {
@@ -32,14 +21,16 @@ struct RankStream {
   Seconds start{};  ///< when its first step begins
 };
 
-/// Several steps in a row as tasks of the engine.
+/// Several steps in a row as a program. Kernels: the actor is the kind of rank, the index a segment; all else has the index of its
+/// bucket.
 class RunBuilder {
  public:
   RunBuilder(const DataParallelRequest& request, std::span<const RankStream> ranks,
              std::span<const RankProgram> programs, std::span<const BucketExchange> exchanges,
              std::span<const std::vector<Seconds>> extra)
       : request_(request), programs_(programs), exchanges_(exchanges), extra_(extra) {
-    add_links();
+    program_.set_fabric(request.fabric);
+    program_.link(staging_link(request.fabric), rank_variation().staged_copies);
     const auto slots = request.fabric.ranks_of(FabricNodeId{0});
     const bool served = request.strategy.exchange == Exchange::Served;
     const bool copies = served || request.strategy.exchange == Exchange::Copies ||
@@ -53,88 +44,51 @@ class RunBuilder {
                                     : stream == ExchangeStream::Network ? request.fabric.num_nodes()
                                     : copies                            ? slots
                                                                         : 1U;
-      streams_.push_back(
-          graph_.add_resource(engine::Discipline::ReadyOrder, std::max(at_once, 1U)));
+      streams_.push_back(program_.add_pool(std::max(at_once, 1U)));
     }
     for (const RankStream& rank : ranks) add_rank(rank);
     for (int step = 0; step < kSteps; ++step) add_step(step);
   }
 
-  engine::TaskGraph graph_;
-  std::vector<TaskInfo> info_;
-  std::vector<engine::TaskId> step_ends_;
+  [[nodiscard]] const MultiRankProgram& program() const { return program_; }
 
  private:
+  using Task = MultiRankProgram::Task;
   struct Stream {
     std::uint32_t kind = 0;
-    engine::ResourceId compute{}, update{};
-    std::optional<engine::TaskId> start;  ///< its first step waits for it
+    MultiRankProgram::Lane compute{}, update{};
+    std::optional<Task> start;  ///< its first step waits for it
   };
-
-  /// The links that exchanges take.
-  void add_links() {
-    for (const BucketExchange& exchange : exchanges_) {
-      for (const auto* stages : {&exchange.fetch, &exchange.push}) {
-        for (const ExchangeStage& stage : *stages) {
-          for (const FabricUse& use : stage.transfer.uses) links_.push_back(use.link);
-        }
-      }
-    }
-    std::sort(links_.begin(), links_.end());
-    links_.erase(std::unique(links_.begin(), links_.end()), links_.end());
-    const FabricLinkId staging = staging_link(request_.fabric);
-    for (const FabricLinkId link : links_) {
-      graph_.add_link(link == staging ? rank_variation().staged_copies
-                                      : request_.fabric.link(link).bandwidth);
-    }
-  }
-  [[nodiscard]] engine::LinkId link_of(FabricLinkId link) const {
-    const auto at = std::lower_bound(links_.begin(), links_.end(), link);
-    return engine::LinkId{static_cast<std::uint32_t>(at - links_.begin())};
-  }
 
   void add_rank(const RankStream& rank) {
     Stream stream{.kind = rank.kind,
-                  .compute = graph_.add_resource(engine::Discipline::ProgramOrder),
-                  .update = graph_.add_resource(engine::Discipline::ReadyOrder),
+                  .compute = program_.add_stream(),
+                  .update = program_.add_pool(),
                   .start = {}};
-    if (rank.start > Seconds(0)) {
-      stream.start = note(graph_.add_task(engine::to_ticks<engine::Picoseconds>(rank.start)),
-                          {.part = Part::None});
-    }
+    if (rank.start > Seconds(0)) stream.start = program_.add({}, rank.start);
     streams_of_ranks_.push_back(stream);
   }
-
-  engine::TaskId note(engine::TaskId task, TaskInfo info) {
-    info_.push_back(info);
-    return task;
-  }
-  engine::TaskId join(int step) {
-    return note(graph_.add_task(engine::Picoseconds()), {.part = Part::None, .step = step});
+  Task join() { return program_.add({}); }
+  [[nodiscard]] static ActionInfo info(Action action, int step, std::uint32_t index,
+                                       std::uint32_t kind = 0) {
+    return {
+        .action = action, .step = static_cast<std::uint16_t>(step), .actor = kind, .index = index};
   }
 
   /// The stages of a bucket one after the other; nothing changes when there are none.
-  std::optional<engine::TaskId> add_stages(std::span<const ExchangeStage> stages,
-                                           std::uint32_t bucket,
-                                           std::optional<engine::TaskId> after, Seconds delay,
-                                           int step) {
+  std::optional<Task> add_stages(std::span<const ExchangeStage> stages, std::uint32_t bucket,
+                                 std::optional<Task> after, Seconds delay, int step) {
     for (const ExchangeStage& stage : stages) {
-      const engine::ResourceId stream = streams_[static_cast<std::size_t>(stage.stream)];
-      engine::TaskId task{};
+      const MultiRankProgram::Lane stream = streams_[static_cast<std::size_t>(stage.stream)];
+      Task task{};
       if (stage.stream == ExchangeStream::Host) {
-        task = note(graph_.add_task(stream, engine::to_ticks<engine::Picoseconds>(stage.host)),
-                    {.part = Part::Host, .index = bucket, .step = step});
+        task = program_.add(info(Action::HostWork, step, bucket), stream, stage.host);
       } else {
-        uses_.clear();
-        for (const FabricUse& use : stage.transfer.uses) {
-          uses_.push_back({link_of(use.link), use.weight});
-        }
+        const Action action = stage.on_sms ? Action::Collective : Action::Transfer;
         task =
-            note(graph_.add_transfer(stream, uses_, stage.transfer.bytes,
-                                     stage.transfer.latency + stage.host, stage.transfer.rate_cap),
-                 {.part = Part::Exchange, .index = bucket, .step = step, .on_sms = stage.on_sms});
+            program_.add_transfer(info(action, step, bucket), stream, stage.transfer, stage.host);
       }
-      if (after) graph_.add_dependency(*after, task, engine::to_ticks<engine::Picoseconds>(delay));
+      if (after) program_.after(*after, task, delay);
       delay = Seconds();
       after = task;
     }
@@ -143,8 +97,8 @@ class RunBuilder {
 
   /// The fetches of all buckets, in the order in which layers need them: a graph's executor begins with the weights in
   /// the order of their making.
-  std::vector<std::optional<engine::TaskId>> add_fetches(int step) {
-    std::vector<std::optional<engine::TaskId>> fetched(exchanges_.size());
+  std::vector<std::optional<Task>> add_fetches(int step) {
+    std::vector<std::optional<Task>> fetched(exchanges_.size());
     std::vector<std::uint32_t> order = push_order();
     const std::vector<std::uint32_t>& uses = programs_[0].first_segment;
     std::stable_sort(order.begin(), order.end(),
@@ -157,76 +111,70 @@ class RunBuilder {
 
   void add_step(int step) {
     const auto fetched = add_fetches(step);
-    std::vector<engine::TaskId> ready;  // joins over ranks, by bucket
-    for (std::size_t b = 0; b < exchanges_.size(); ++b) ready.push_back(join(step));
-    std::vector<engine::TaskId> last_segments;
+    std::vector<Task> ready;  // joins over ranks, by bucket
+    for (std::size_t b = 0; b < exchanges_.size(); ++b) ready.push_back(join());
+    std::vector<Task> last_segments;
     for (const Stream& stream : streams_of_ranks_) {
       last_segments.push_back(add_segments(stream, fetched, ready, step));
     }
-    std::vector<std::optional<engine::TaskId>> pushed(exchanges_.size());
+    std::vector<std::optional<Task>> pushed(exchanges_.size());
     const std::vector<std::uint32_t> order = push_order();
-    std::optional<engine::TaskId> backward_end;
+    std::optional<Task> backward_end;
     if (!request_.strategy.overlaps_backward) {
-      backward_end = join(step);
-      for (const engine::TaskId task : last_segments) graph_.add_dependency(task, *backward_end);
+      backward_end = join();
+      for (const Task task : last_segments) program_.after(task, *backward_end);
     }
     for (const std::uint32_t b : order) {
-      const std::optional<engine::TaskId> from = backward_end ? backward_end : ready[b];
+      const std::optional<Task> from = backward_end ? backward_end : ready[b];
       pushed[b] = add_stages(exchanges_[b].push, b, from, programs_[0].delay[b], step);
     }
-    const engine::TaskId end = join(step);
+    const Task end = join();
     updated_.assign(exchanges_.size(), end);
-    for (const engine::TaskId task : last_segments) graph_.add_dependency(task, end);
+    for (const Task task : last_segments) program_.after(task, end);
     for (const auto& task : pushed) {
-      if (task) graph_.add_dependency(*task, end);
+      if (task) program_.after(*task, end);
     }
     for (const Stream& stream : streams_of_ranks_) add_updates(stream, pushed, order, end, step);
-    step_ends_.push_back(end);
-    barrier_ = end;
-    if (request_.strategy.overlaps_next_forward) {
-      barrier_.reset();
-      step_ends_.back() = last_segments.front();
-    }
+    const bool overlaps = request_.strategy.overlaps_next_forward;
+    program_.end_step(overlaps ? last_segments.front() : end);
+    barrier_ = overlaps ? std::nullopt : std::optional(end);
   }
 
-  engine::TaskId add_segments(const Stream& stream,
-                              std::span<const std::optional<engine::TaskId>> fetched,
-                              std::span<const engine::TaskId> ready, int step) {
+  Task add_segments(const Stream& stream, std::span<const std::optional<Task>> fetched,
+                    std::span<const Task> ready, int step) {
     const RankProgram& program = programs_[stream.kind];
-    const std::vector<engine::TaskId> before = updated_;
-    engine::TaskId last{};
+    const std::vector<Task> before = updated_;
+    Task last{};
     for (std::uint32_t s = 0; s < program.segments.size(); ++s) {
       const Seconds duration = program.segments[s] + extra_[stream.kind][s];
-      last = note(graph_.add_task(stream.compute, engine::to_ticks<engine::Picoseconds>(duration)),
-                  {.part = Part::Compute, .kind = stream.kind, .index = s, .step = step});
-      if (s == 0 && barrier_) graph_.add_dependency(*barrier_, last);
-      if (s == 0 && step == 0 && stream.start) graph_.add_dependency(*stream.start, last);
+      last = program_.add(info(Action::Kernel, step, s, stream.kind), stream.compute, duration);
+      if (s == 0 && barrier_) program_.after(*barrier_, last);
+      if (s == 0 && step == 0 && stream.start) program_.after(*stream.start, last);
       for (const std::uint32_t b : program.needs[s]) {
-        if (fetched[b]) graph_.add_dependency(*fetched[b], last);
-        if (!barrier_ && !before.empty()) graph_.add_dependency(before[b], last);
+        if (fetched[b]) program_.after(*fetched[b], last);
+        if (!barrier_ && !before.empty()) program_.after(before[b], last);
       }
-      for (const std::uint32_t b : program.completes[s]) graph_.add_dependency(last, ready[b]);
+      for (const std::uint32_t b : program.completes[s]) program_.after(last, ready[b]);
     }
     return last;
   }
 
-  void add_updates(const Stream& stream, std::span<const std::optional<engine::TaskId>> pushed,
-                   std::span<const std::uint32_t> order, engine::TaskId end, int step) {
+  void add_updates(const Stream& stream, std::span<const std::optional<Task>> pushed,
+                   std::span<const std::uint32_t> order, Task end, int step) {
     const RankProgram& program = programs_[stream.kind];
     const auto index = static_cast<std::uint32_t>(program.segments.size());
     const auto add = [&](Seconds duration) {
-      const engine::ResourceId resource =
+      const MultiRankProgram::Lane lane =
           request_.strategy.overlaps_next_forward ? stream.update : stream.compute;
-      const engine::TaskId task =
-          note(graph_.add_task(resource, engine::to_ticks<engine::Picoseconds>(duration)),
-               {.part = Part::Compute, .kind = stream.kind, .index = index, .step = step});
-      graph_.add_dependency(task, end);
+      const Task task =
+          program_.add(info(Action::Kernel, step, index, stream.kind), lane, duration);
+      program_.after(task, end);
       return task;
     };
     if (request_.strategy.updates_as_they_come) {
       for (const std::uint32_t b : order) {
-        const engine::TaskId task = add(program.updates[b]);
-        if (pushed[b]) graph_.add_dependency(*pushed[b], task);
+        const Task task = add(program.updates[b]);
+        if (pushed[b]) program_.after(*pushed[b], task);
         if (request_.strategy.overlaps_next_forward) updated_[b] = task;
       }
     }
@@ -235,9 +183,9 @@ class RunBuilder {
       for (const Seconds update : program.updates) rest += update;
     }
     if (!(rest > Seconds(0))) return;
-    const engine::TaskId task = add(rest);
+    const Task task = add(rest);
     for (const auto& push : pushed) {
-      if (push) graph_.add_dependency(*push, task);
+      if (push) program_.after(*push, task);
     }
   }
 
@@ -252,123 +200,86 @@ class RunBuilder {
   std::span<const RankProgram> programs_;
   std::span<const BucketExchange> exchanges_;
   std::span<const std::vector<Seconds>> extra_;
-  std::vector<FabricLinkId> links_;  ///< by link of the engine
-  std::vector<engine::ResourceId> streams_;
+  MultiRankProgram program_;
+  std::vector<MultiRankProgram::Lane> streams_;
   std::vector<Stream> streams_of_ranks_;
-  std::vector<engine::LinkUse> uses_;
-  std::optional<engine::TaskId> barrier_;
-  std::vector<engine::TaskId> updated_;  ///< by bucket, of the step before
+  std::optional<Task> barrier_;
+  std::vector<Task> updated_;  ///< by bucket, of the step before
 };
 
-/// Of the engine's clock.
-struct Span {
-  engine::Picoseconds start, end;
-};
-
-/// The tasks of the last step, read from a schedule.
+/// The last step of a run.
 class LastStep {
  public:
-  LastStep(const RunBuilder& run, const engine::Schedule& schedule)
-      : run_(run), schedule_(schedule) {
-    begin_ = schedule.end[run.step_ends_[kSteps - 2].index];
-    end_ = schedule.end[run.step_ends_[kSteps - 1].index];
-  }
-  [[nodiscard]] Seconds step_time() const { return (end_ - begin_).in_seconds(); }
+  explicit LastStep(const RunBuilder& builder) : program_(builder.program()), run_(program_) {}
+  [[nodiscard]] Seconds step_time() const { return run_.time(); }
+  [[nodiscard]] engine::Picoseconds begin() const { return run_.begin(); }
 
-  /// In the order of their starts, not overlapping: when collectives occupy SMs, or anything is exchanged.
-  [[nodiscard]] std::vector<Span> exchange(bool on_sms_only) const {
-    std::vector<Span> spans;
-    for (std::uint32_t t = 0; t < run_.info_.size(); ++t) {
-      const TaskInfo& info = run_.info_[t];
-      if (info.part != Part::Exchange || (on_sms_only && !info.on_sms)) continue;
-      if (schedule_.end[t] <= begin_ || schedule_.start[t] >= end_) continue;
-      spans.push_back({std::max(schedule_.start[t], begin_), std::min(schedule_.end[t], end_)});
-    }
-    std::sort(spans.begin(), spans.end(),
-              [](const Span& a, const Span& b) { return a.start < b.start; });
-    std::vector<Span> merged;
-    for (const Span& span : spans) {
-      if (!merged.empty() && span.start <= merged.back().end) {
-        merged.back().end = std::max(merged.back().end, span.end);
-      } else {
-        merged.push_back(span);
-      }
-    }
-    return merged;
+  /// When collectives occupy SMs, or anything is exchanged.
+  [[nodiscard]] std::vector<TickSpan> exchange(bool on_sms_only) const {
+    return run_.busy([&](const ActionInfo& info) {
+      return info.action == Action::Collective || (!on_sms_only && info.action == Action::Transfer);
+    });
   }
 
   /// For each segment of each kind: how long collectives ran meanwhile.
   [[nodiscard]] std::vector<std::vector<Seconds>> overlaps(
       std::span<const RankProgram> programs) const {
-    const std::vector<Span> busy = exchange(true);
-    std::vector<std::vector<Seconds>> overlap(programs.size());
-    for (std::size_t k = 0; k < programs.size(); ++k)
-      overlap[k].resize(programs[k].segments.size());
-    for (std::uint32_t t = 0; t < run_.info_.size(); ++t) {
-      const TaskInfo& info = run_.info_[t];
-      if (info.part != Part::Compute || info.step != kSteps - 1) continue;
-      if (info.index >= overlap[info.kind].size()) continue;
-      Seconds sum{};
-      auto at = std::lower_bound(
-          busy.begin(), busy.end(), schedule_.start[t],
-          [](const Span& span, engine::Picoseconds start) { return span.end <= start; });
-      for (; at != busy.end() && at->start < schedule_.end[t]; ++at) {
-        sum += (std::min(at->end, schedule_.end[t]) - std::max(at->start, schedule_.start[t]))
-                   .in_seconds();
-      }
-      overlap[info.kind][info.index] = sum;
-    }
-    return overlap;
+    const std::vector<TickSpan> busy = exchange(true);
+    std::vector<std::vector<Seconds>> sums;
+    for (const RankProgram& program : programs) sums.emplace_back(program.segments.size());
+    for_each([&](const ActionInfo& info, MultiRankProgram::Task task) {
+      if (info.action != Action::Kernel || info.index >= sums[info.actor].size()) return;
+      sums[info.actor][info.index] =
+          overlap(busy, run_.start_of(task), run_.end_of(task)).in_seconds();
+    });
+    return sums;
   }
 
-  /// Back along what released what, until the step's begin.
+  /// Back along what released what, until the step's begin. A lag is of gradients that wait to be looked at.
   [[nodiscard]] StepParts critical_path() const {
-    engine::Picoseconds on_path[4] = {};
-    std::optional<engine::TaskId> task = run_.step_ends_[kSteps - 1];
-    engine::Picoseconds until = end_;
-    while (task && until > begin_) {
-      const engine::Picoseconds from = std::max(schedule_.start[task->index], begin_);
-      const Part part = run_.info_[task->index].part;
-      on_path[static_cast<std::size_t>(part)] += until - from;
-      until = from;
-      const auto release = schedule_.find_release(*task);
-      task = release ? std::optional(release->task) : std::nullopt;
-      // A lag between two tasks: gradients that wait to be looked at.
-      if (task && schedule_.end[task->index] < until) {
-        const engine::Picoseconds lag_from = std::max(schedule_.end[task->index], begin_);
-        on_path[static_cast<std::size_t>(Part::Exchange)] += until - lag_from;
-        until = lag_from;
+    engine::Picoseconds compute{}, communication{}, host_update{};
+    run_.walk_critical_path([&](const ActionInfo& info, engine::Picoseconds time, bool is_lag) {
+      if (is_lag || info.action == Action::Collective || info.action == Action::Transfer) {
+        communication += time;
+      } else if (info.action == Action::Kernel) {
+        compute += time;
+      } else if (info.action == Action::HostWork) {
+        host_update += time;
       }
-    }
-    return {.compute = on_path[static_cast<std::size_t>(Part::Compute)].in_seconds(),
-            .communication = on_path[static_cast<std::size_t>(Part::Exchange)].in_seconds(),
-            .host_update = on_path[static_cast<std::size_t>(Part::Host)].in_seconds()};
+    });
+    return {.compute = compute.in_seconds(),
+            .communication = communication.in_seconds(),
+            .host_update = host_update.in_seconds()};
   }
 
   [[nodiscard]] std::vector<RankSpan> timeline() const {
     std::vector<RankSpan> spans;
-    for (std::uint32_t t = 0; t < run_.info_.size(); ++t) {
-      const TaskInfo& info = run_.info_[t];
-      if (info.step != kSteps - 1 || info.part == Part::None) continue;
-      const bool is_rank = info.part == Part::Compute;
-      spans.push_back({.kind = is_rank ? std::optional(info.kind) : std::nullopt,
+    for_each([&](const ActionInfo& info, MultiRankProgram::Task task) {
+      const bool is_rank = info.action == Action::Kernel;
+      spans.push_back({.kind = is_rank ? std::optional(info.actor) : std::nullopt,
                        .index = info.index,
-                       .on_gpus = info.on_sms,
-                       .start = since_begin(schedule_.start[t]),
-                       .end = since_begin(schedule_.end[t])});
-    }
+                       .on_gpus = info.action == Action::Collective,
+                       .start = run_.since_begin(run_.start_of(task)),
+                       .end = run_.since_begin(run_.end_of(task))});
+    });
     std::stable_sort(spans.begin(), spans.end(),
                      [](const RankSpan& a, const RankSpan& b) { return a.start < b.start; });
     return spans;
   }
 
  private:
-  [[nodiscard]] Seconds since_begin(engine::Picoseconds at) const {
-    return (std::max(at, begin_) - begin_).in_seconds();
+  /// All actions of the last step but joins.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    const std::vector<ActionInfo>& actions = program_.actions();
+    for (std::uint32_t t = 0; t < actions.size(); ++t) {
+      if (actions[t].action == Action::Join || actions[t].step != kSteps - 1) continue;
+      visit(actions[t], MultiRankProgram::Task{t});
+    }
   }
-  const RunBuilder& run_;
-  const engine::Schedule& schedule_;
-  engine::Picoseconds begin_, end_;
+
+  const MultiRankProgram& program_;
+  MultiRankRun run_;
 };
 
 }  // namespace tracecast
