@@ -109,11 +109,12 @@ class ComponentTable final : public RowPredictor {
     const auto text = [](const std::optional<double>& value) {
       return value ? std::to_string(*value) : std::string();
     };
-    const std::string key =
-        o.network + '|' + o.gpu + '|' + o.software.framework + '|' + o.precision + '|' + o.phase +
-        '|' + o.software.version + '|' + o.software.date + '|' + o.optimizer + '|' + o.data + '|' +
-        std::to_string(o.batch) + 'x' + std::to_string(o.seq_len.value_or(0)) + '|' +
-        text(o.power_limit_w) + '|' + text(o.clock_mhz) + '|' + text(o.memory_clock_mhz);
+    const std::string key = o.network + '|' + o.gpu + '|' + o.software.framework + '|' +
+                            o.precision + '|' + o.phase + '|' + o.software.version + '|' +
+                            o.software.date + '|' + o.optimizer + '|' + o.data + '|' +
+                            std::to_string(o.batch) + 'x' + std::to_string(o.seq_len.value_or(0)) +
+                            '|' + text(o.board.power_limit_w) + '|' + text(o.board.clock_mhz) +
+                            '|' + text(o.board.memory_clock_mhz);
     const auto known = figures_.find(key);
     if (known != figures_.end()) return known->second;
     return figures_.emplace(key, o.batch > 0 ? predict_job(o) : predict_largest(o)).first->second;

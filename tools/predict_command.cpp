@@ -299,11 +299,14 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->type_name("N")
       ->check(whole_number(1, 1'000'000'000'000));
   verb->option_defaults()->group("GPU");
-  verb->add_option("--power-limit", job.power_limit_w, "Board power limit, W (nvidia-smi -pl)")
+  verb->add_option("--power-limit", job.board.power_limit_w,
+                   "Board power limit, W (nvidia-smi -pl)")
       ->type_name("W");
-  verb->add_option("--clock", job.clock_mhz, "Clock the SMs are held at (nvidia-smi -ac, -lgc)")
+  verb->add_option("--clock", job.board.clock_mhz,
+                   "Clock the SMs are held at (nvidia-smi -ac, -lgc)")
       ->type_name("MHZ");
-  verb->add_option("--memory-clock", job.memory_clock_mhz, "Memory clock, as nvidia-smi shows it")
+  verb->add_option("--memory-clock", job.board.memory_clock_mhz,
+                   "Memory clock, as nvidia-smi shows it")
       ->type_name("MHZ");
   verb->option_defaults()->group("Several GPUs");
   add_cluster_options(*verb, job);

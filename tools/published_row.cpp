@@ -164,10 +164,11 @@ PublishedJob read_published_job(const RowFields& row, const GpuCatalog& gpus) {
   }
 
   if (contains(notes, "clock offsets")) return unknown("clock offsets from a base not stated");
-  o.power_limit_w = number_after(notes, "power limit ");
-  o.clock_mhz = number_after(notes, "core ");
-  o.memory_clock_mhz = number_after(notes, "memory ");
-  if (!contains(notes, "absolute clocks")) o.clock_mhz = o.memory_clock_mhz = std::nullopt;
+  o.board.power_limit_w = number_after(notes, "power limit ");
+  o.board.clock_mhz = number_after(notes, "core ");
+  o.board.memory_clock_mhz = number_after(notes, "memory ");
+  if (!contains(notes, "absolute clocks"))
+    o.board.clock_mhz = o.board.memory_clock_mhz = std::nullopt;
   return job;
 }
 

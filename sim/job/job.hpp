@@ -9,15 +9,15 @@ namespace tracecast {
 /// What runs a network: a framework as a table or a user names it.
 struct Software {
   std::string
-      framework;        ///< empty: pytorch, what most run today; with parameter servers tensorflow
-  std::string version;  ///< "1.15", "1.6, cuDNN 7.0", "NGC 20.06"; empty: of `date`
+      framework;  ///< empty: pytorch, what most run today; with parameter servers tensorflow
+  std::string version{};  ///< "1.15", "1.6, cuDNN 7.0", "NGC 20.06"; empty: of `date`
   /// Months of a measurement, "2016-11" or "2014..2016-04"; empty = today. Where no version is known, the first
   /// picks the framework's era, and no cuDNN is newer than the last.
-  std::string date;
+  std::string date{};
   bool xla = false;          ///< the framework compiles the graph with XLA
   bool cuda_graphs = false;  ///< a step was captured and is launched whole
   /// Whether convolution algorithms are tried out (torch.backends.cudnn.benchmark); nothing: as the framework does.
-  std::optional<bool> cudnn_benchmark;
+  std::optional<bool> cudnn_benchmark{};
 };
 
 /// What is to be computed: owns all, names no hardware. Words are those of the command line.
@@ -26,36 +26,37 @@ struct Job {
       network;  ///< zoo name, path of an ONNX file, or "job:ID": a training program, which settles several of these
   std::int64_t batch = 1;  ///< samples per step, of each GPU
   std::string phase = "train";
-  std::string precision;  ///< empty: fp32; of sharded transformers amp
-  Software software;
-  std::string optimizer;  ///< empty: momentum; of sharded transformers adam
+  std::string precision{};  ///< empty: fp32; of sharded transformers amp
+  Software software{};
+  std::string optimizer{};  ///< empty: momentum; of sharded transformers adam
   std::string recompute = "none";
-  std::int64_t accumulate = 1;          ///< micro-batches of `batch` samples per update
-  std::string data = "synthetic";       ///< "memory", "real", or a data set's id
-  std::string pipeline;                 ///< that loads it; empty: the framework's
-  std::optional<std::int64_t> workers;  ///< of the loader
-  std::optional<std::int64_t> epoch_samples;
-  std::optional<std::int64_t> image_size, seq_len, classes;
+  std::int64_t accumulate = 1;            ///< micro-batches of `batch` samples per update
+  std::string data = "synthetic";         ///< "memory", "real", or a data set's id
+  std::string pipeline{};                 ///< that loads it; empty: the framework's
+  std::optional<std::int64_t> workers{};  ///< of the loader
+  std::optional<std::int64_t> epoch_samples{};
+  std::optional<std::int64_t> image_size{}, seq_len{}, classes{};
 };
 
 /// What a board is set to; nothing: its own.
 struct BoardSettings {
-  std::optional<double> power_limit_w;     ///< as `nvidia-smi --power-limit`
-  std::optional<double> clock_mhz;         ///< of the SMs, held
-  std::optional<double> memory_clock_mhz;  ///< as nvidia-smi shows it
+  std::optional<double> power_limit_w{};     ///< as `nvidia-smi --power-limit`
+  std::optional<double> clock_mhz{};         ///< of the SMs, held
+  std::optional<double> memory_clock_mhz{};  ///< as nvidia-smi shows it
 };
 
 /// Where a job runs.
-struct Place : BoardSettings {
-  std::string gpu;  ///< id or word, or "cpu:[Nx]ID"; empty: that of the machine or cluster
+struct Place {
+  std::string gpu{};  ///< id or word, or "cpu:[Nx]ID"; empty: that of the machine or cluster
   std::string
-      machine;  ///< whose CPUs dispatch and whose links carry the input; empty: a usual one for the GPU
-  std::optional<std::int64_t> gpus;  ///< in total; nothing: one, or all of `nodes`
-  std::optional<std::int64_t> nodes;
-  std::string cluster;   ///< file instead of machine, gpus and nodes; empty: none
-  std::string host_cpu;  ///< "ID" or "NxID" instead of a machine; empty: that of the GPU's years
-  std::string disk;      ///< that every sample is read from; empty: the page cache
-  std::optional<std::int64_t> cpu_threads;  ///< of the host that the job may use
+      machine{};  ///< whose CPUs dispatch and whose links carry the input; empty: a usual one for the GPU
+  std::optional<std::int64_t> gpus{};  ///< in total; nothing: one, or all of `nodes`
+  std::optional<std::int64_t> nodes{};
+  std::string cluster{};   ///< file instead of machine, gpus and nodes; empty: none
+  std::string host_cpu{};  ///< "ID" or "NxID" instead of a machine; empty: that of the GPU's years
+  std::string disk{};      ///< that every sample is read from; empty: the page cache
+  std::optional<std::int64_t> cpu_threads{};  ///< of the host that the job may use
+  BoardSettings board{};
 };
 
 /// A job and its place, as one row of a table or one command line states both.

@@ -40,9 +40,9 @@ void refuse_board_flags(const PlacedJob& o) {
   const auto refuse = [&](const char* flag) {
     throw InputError(flag, "--gpu " + o.gpu, "a GPU: CPU power and clocks are not predicted");
   };
-  if (o.power_limit_w) refuse("--power-limit");
-  if (o.clock_mhz) refuse("--clock");
-  if (o.memory_clock_mhz) refuse("--memory-clock");
+  if (o.board.power_limit_w) refuse("--power-limit");
+  if (o.board.clock_mhz) refuse("--clock");
+  if (o.board.memory_clock_mhz) refuse("--memory-clock");
 }
 
 void run_on_cpu(ResolvedJob& job, const Hardware& hardware) {

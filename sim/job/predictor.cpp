@@ -34,8 +34,9 @@ std::string key_of(const Job& j) {
 }
 std::string key_of(const Place& p) {
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", p.gpu, p.machine, word(p.gpus),
-                     word(p.nodes), p.host_cpu, p.disk, word(p.cpu_threads), word(p.power_limit_w),
-                     word(p.clock_mhz), word(p.memory_clock_mhz));
+                     word(p.nodes), p.host_cpu, p.disk, word(p.cpu_threads),
+                     word(p.board.power_limit_w), word(p.board.clock_mhz),
+                     word(p.board.memory_clock_mhz));
 }
 
 Cell cell_of(const Forecast& f) {

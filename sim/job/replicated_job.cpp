@@ -97,10 +97,11 @@ class PassRunner {
     pass.replica = is_loaded ? predict(replica, hardware_) : std::move(fed);
     pass.on_first = predict(whole, hardware_);
     const double computing = computing_share(run_replicated(step_of(pass, replica)));
-    if (replica.options.power_limit_w) {
-      replica.options.power_limit_w = power_budget(Watts(*replica.options.power_limit_w),
-                                                   replica.gpu, computing, hardware_.cost())
-                                          .in_w();
+    if (replica.options.board.power_limit_w) {
+      replica.options.board.power_limit_w =
+          power_budget(Watts(*replica.options.board.power_limit_w), replica.gpu, computing,
+                       hardware_.cost())
+              .in_w();
     } else {
       replica.gpu.tdp = power_budget(replica.gpu.tdp, replica.gpu, computing, hardware_.cost());
     }

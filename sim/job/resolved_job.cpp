@@ -157,8 +157,9 @@ PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
       .keeps_gradients = job.micro_batch != nullptr,
       .input_from_host = job.options.data == "memory" ? &loader_of_arrays(job.options) : nullptr,
       .input = job.input ? &*job.input : nullptr,
-      .power_limit = job.options.power_limit_w ? std::optional(Watts(*job.options.power_limit_w))
-                                               : std::nullopt,
+      .power_limit = job.options.board.power_limit_w
+                         ? std::optional(Watts(*job.options.board.power_limit_w))
+                         : std::nullopt,
       .cpu = job.cpu ? &*job.cpu : nullptr,
       .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0};
 }
@@ -291,7 +292,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   if (o.software.cuda_graphs && job.cpu) {
     throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");
   }
-  if (!job.cpu) job.gpu = with_settings(std::move(job.gpu), o);
+  if (!job.cpu) job.gpu = with_settings(std::move(job.gpu), o.board);
   const std::string& family = family_of(job.framework);
   if (job.framework.era && !job.framework.era->is_newest) {
     job.assumptions.push_back("framework profile " + job.framework.id + ": as before " + family +

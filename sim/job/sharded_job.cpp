@@ -98,7 +98,7 @@ ShardedJob predict_sharded(const Job& job, const Place& place, const Sharded& di
   if (job.phase != "train") throw InputError("--phase", job.phase, "train");
   Cluster cluster = make_cluster(place, place.gpu, hardware);
   refuse_unlike_nodes(cluster.fabric, place.cluster);
-  const GpuSpec gpu = with_settings(cluster.fabric.gpu_of(Rank{0}), place);
+  const GpuSpec gpu = with_settings(cluster.fabric.gpu_of(Rank{0}), place.board);
   ShardedJob result{.network = std::string(entry->name),
                     .gpu = gpu.id,
                     .gpu_name = gpu.name,
@@ -134,20 +134,20 @@ ShardedJob predict_sharded(const Job& job, const Place& place, const Sharded& di
   result.framework = framework.id;
   const CollectiveLibrary library = find_collective_library("nccl");
   const auto predict_with = [&](const ParallelPlan& parallel) {
-    return predict_transformer({.layout = result.layout,
-                                .plan = parallel,
-                                .software = result.software,
-                                .framework = framework,
-                                .fabric = cluster.fabric,
-                                .library = library,
-                                .cost = hardware.cost(),
-                                .precision = precision,
-                                .fold = division.fold,
-                                .optimizer = optimizer,
-                                .gpu = &gpu,
-                                .power_limit = place.power_limit_w
-                                                   ? std::optional(Watts(*place.power_limit_w))
-                                                   : std::nullopt});
+    return predict_transformer(
+        {.layout = result.layout,
+         .plan = parallel,
+         .software = result.software,
+         .framework = framework,
+         .fabric = cluster.fabric,
+         .library = library,
+         .cost = hardware.cost(),
+         .precision = precision,
+         .fold = division.fold,
+         .optimizer = optimizer,
+         .gpu = &gpu,
+         .power_limit = place.board.power_limit_w ? std::optional(Watts(*place.board.power_limit_w))
+                                                  : std::nullopt});
   };
   result.prediction = predict_with(result.plan);
   if (division.finds_largest_batch) {

@@ -11,4 +11,17 @@ cp -r "$consumer" "$folder/consumer"
 "$cmake" -S "$folder/consumer" -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" \
   -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" >/dev/null
 "$cmake" --build "$folder/build"
-"$folder/build/consumer"
+"$folder/build/first_steps"
+
+# Every job through the installed library and the installed program, to the last digit; so are the golden ones.
+here=$(dirname "$0")
+data=${TRACECAST_DATA:-$here/../../../shared/data}
+if [ -d "$data/onnx" ]; then
+  sed "s|ONNX/|$data/onnx/|" "$here/jobs" >"$folder/jobs"
+else
+  [ -z "${CI:-}" ] || { echo "no $data/onnx"; exit 1; }
+  echo "[skipped] the job of an ONNX file: no $data/onnx"
+  grep -v ONNX/ "$here/jobs" >"$folder/jobs"
+fi
+sed "s/ --format json//" "$here"/../golden/*/command >>"$folder/jobs"
+python3 "$here/same_answers.py" "$folder/prefix/bin/tracecast" "$folder/build/consumer" "$folder/jobs"

@@ -21,8 +21,8 @@ Prediction train(const Hardware& hardware, std::optional<double> limit_w,
   options.gpu = "v100_pcie_16gb";
   options.software.framework = "pytorch";
   options.batch = 64;
-  options.power_limit_w = limit_w;
-  options.clock_mhz = clock_mhz;
+  options.board.power_limit_w = limit_w;
+  options.board.clock_mhz = clock_mhz;
   const ResolvedJob job = make_job(options, hardware);
   return predict(job, hardware);
 }
@@ -79,11 +79,11 @@ TEST_CASE("limits and clocks beyond the board's are refused with its range") {
   };
   for (const double watts : {90.0, 300.0}) {
     CAPTURE(watts);
-    CHECK(answer([&](PlacedJob& o) { o.power_limit_w = watts; }).find("100 to 250 W") !=
+    CHECK(answer([&](PlacedJob& o) { o.board.power_limit_w = watts; }).find("100 to 250 W") !=
           std::string::npos);
   }
-  CHECK(answer([](PlacedJob& o) { o.clock_mhz = 9000; }).find("MHz") != std::string::npos);
-  CHECK(answer([](PlacedJob& o) { o.memory_clock_mhz = 800; }).find("memory_clock_mhz") !=
+  CHECK(answer([](PlacedJob& o) { o.board.clock_mhz = 9000; }).find("MHz") != std::string::npos);
+  CHECK(answer([](PlacedJob& o) { o.board.memory_clock_mhz = 800; }).find("memory_clock_mhz") !=
         std::string::npos);
   CHECK(answer([](PlacedJob& o) { o.epoch_samples = 0; }).find("--epoch-samples") !=
         std::string::npos);
@@ -162,14 +162,14 @@ TEST_CASE("limit, clocks and optimizer of a published row come from its notes") 
   PublishedJob job = read_published_job(row, hardware.gpus());
   CHECK(job.unknown.empty());
   CHECK(job.options.gpu == "v100_pcie_16gb");
-  CHECK(job.options.power_limit_w == 175);
+  CHECK(job.options.board.power_limit_w == 175);
   CHECK(job.options.optimizer == "adadelta");
   CHECK(job.options.data == "imagenet");
-  CHECK_FALSE(job.options.clock_mhz);
+  CHECK_FALSE(job.options.board.clock_mhz);
   REQUIRE(reader.next());
   job = read_published_job(row, hardware.gpus());
-  CHECK(job.options.clock_mhz == 1607);
-  CHECK(job.options.memory_clock_mhz == 3500);
+  CHECK(job.options.board.clock_mhz == 1607);
+  CHECK(job.options.board.memory_clock_mhz == 3500);
   CHECK(job.options.data == "synthetic");
   REQUIRE(reader.next());
   CHECK(read_published_job(row, hardware.gpus()).unknown.find("ran nothing") != std::string::npos);

@@ -56,7 +56,7 @@ CostProfile with_voltage(CostProfile profile, double knee, double floor) {
 }
 
 ClockPoint run(PlacedJob options, double clock_share, const Hardware& hardware) {
-  options.power_limit_w.reset();
+  options.board.power_limit_w.reset();
   ResolvedJob job = make_job(options, hardware);
   const Hertz free =
       job.gpu.set_clock > Hertz(0) ? job.gpu.set_clock : free_clock(job.gpu, hardware.cost());
@@ -201,7 +201,7 @@ void for_each_job(const std::string& path, const Hardware& hardware,
     const RowFields row(reader);
     const PublishedJob job = read_published_job(row, hardware.gpus());
     if (job.unknown.empty() && job.options.batch > 0 &&
-        (job.options.power_limit_w || job.options.clock_mhz)) {
+        (job.options.board.power_limit_w || job.options.board.clock_mhz)) {
       take(row, job);
     }
   }
@@ -243,7 +243,7 @@ class Fit {
     c.gpu = hardware_.gpus().find(options.gpu);
     c.network = options.network;
     PlacedJob free = options;
-    free.clock_mhz.reset(), free.memory_clock_mhz.reset();
+    free.board.clock_mhz.reset(), free.board.memory_clock_mhz.reset();
     for (const double share : {1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1}) {
       c.clocks.push_back(tracecast::run(free, share, hardware_));
     }
@@ -258,11 +258,11 @@ class Fit {
         Row r;
         r.job = &configuration(job.options);
         r.measured_w = parse_double(row.text("value")).value_or(0);
-        r.limit_w = job.options.power_limit_w.value_or(r.job->gpu.tdp.in_w());
-        if (job.options.clock_mhz) {
+        r.limit_w = job.options.board.power_limit_w.value_or(r.job->gpu.tdp.in_w());
+        if (job.options.board.clock_mhz) {
           // The board's highest voltage belongs to its own clock; a clock above it needs more.
           r.at = tracecast::run(job.options, 1, hardware_);
-          r.memory_share = *job.options.memory_clock_mhz / r.job->gpu.memory_clock->in_mhz();
+          r.memory_share = *job.options.board.memory_clock_mhz / r.job->gpu.memory_clock->in_mhz();
         } else {
           r.at = r.job->clocks.front();
         }
@@ -282,10 +282,10 @@ class Fit {
   /// Time of an epoch by limit, per configuration.
   void read_times(const std::string& path) {
     for_each_job(path, hardware_, [&](const RowFields& row, const PublishedJob& job) {
-      if (row.text("metric") != "time per epoch" || !job.options.power_limit_w) return;
+      if (row.text("metric") != "time per epoch" || !job.options.board.power_limit_w) return;
       const auto seconds = parse_double(row.text("value"));
       if (seconds && configurations_.contains(key_of(job.options))) {
-        times_[key_of(job.options)][*job.options.power_limit_w] = *seconds;
+        times_[key_of(job.options)][*job.options.board.power_limit_w] = *seconds;
       }
     });
   }

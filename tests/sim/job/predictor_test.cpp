@@ -1,0 +1,136 @@
+#include "sim/job/predictor.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+const Predictor& predictor() {
+  static const Predictor one(Hardware::embedded());
+  return one;
+}
+
+std::vector<Job> some_jobs() {
+  return {{.network = "alexnet", .batch = 32},
+          {.network = "resnet50", .batch = 8, .precision = "amp"},
+          {.network = "bert_base", .batch = 4, .software = {.framework = "tensorflow"}},
+          {.network = "lstm_wikitext2", .batch = 16, .phase = "infer"},
+          {.network = "mobilenet_v2", .batch = 8, .data = "imagenet"}};
+}
+std::vector<Place> some_places() {
+  return {{.gpu = "k80"},
+          {.gpu = "v100"},
+          {.gpu = "a100", .gpus = 4},
+          {.gpu = "t4", .board = {.power_limit_w = 65}},
+          {.gpu = "cpu:e5_2667"}};
+}
+
+bool same_bytes(const Interval& a, const Interval& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+bool same_bytes(const Cell& a, const Cell& b) {
+  return same_bytes(a.samples_per_s, b.samples_per_s) && same_bytes(a.step_time_s, b.step_time_s) &&
+         a.memory_needed == b.memory_needed && a.fits == b.fits && a.power == b.power &&
+         a.refused == b.refused;
+}
+bool same_bytes(const Matrix& a, const Matrix& b) {
+  if (a.cells.size() != b.cells.size()) return false;
+  for (std::size_t i = 0; i < a.cells.size(); ++i) {
+    if (!same_bytes(a.cells[i], b.cells[i])) return false;
+  }
+  return true;
+}
+
+TEST_SUITE_BEGIN("job/predictor");
+
+TEST_CASE("a matrix has the throughput of each job at each place, and says why there is none") {
+  const auto jobs = some_jobs();
+  const auto places = some_places();
+  const Matrix matrix = predictor().throughput(jobs, places);
+  REQUIRE(matrix.cells.size() == jobs.size() * places.size());
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    for (std::size_t p = 0; p < places.size(); ++p) {
+      const Cell& cell = matrix.at(j, p);
+      if (!cell.refused.empty()) {
+        CHECK_THROWS_AS((void)predictor().predict(jobs[j], places[p]), InputError);
+        CHECK(cell.samples_per_s.value == 0);
+        continue;
+      }
+      const Forecast forecast = predictor().predict(jobs[j], places[p]);
+      CHECK(same_bytes(cell.samples_per_s, forecast.throughput_samples_per_s));
+      CHECK(cell.fits == forecast.fits());
+    }
+  }
+  // Loading is predicted beside a GPU only.
+  CHECK(matrix.at(4, 4).refused.find("--data") != std::string::npos);
+  CHECK(matrix.at(0, 2).samples_per_s.value > matrix.at(0, 0).samples_per_s.value);
+}
+
+TEST_CASE("several threads get the same bytes as one") {
+  const auto jobs = some_jobs();
+  const auto places = some_places();
+  const Matrix alone = Predictor(Hardware::embedded()).throughput(jobs, places);
+  const Predictor shared(Hardware::embedded());
+  std::vector<Matrix> found(4);
+  std::vector<std::thread> threads;
+  for (Matrix& matrix : found) {
+    threads.emplace_back([&] { matrix = shared.throughput(jobs, places); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Matrix& matrix : found) CHECK(same_bytes(matrix, alone));
+  CHECK(same_bytes(shared.throughput(jobs, places), alone));
+}
+
+TEST_CASE("what is remembered changes no answer: settings and sizes are told apart") {
+  const Predictor one(Hardware::embedded());
+  Job job{.network = "resnet50", .batch = 16};
+  const double first = one.predict(job, {.gpu = "v100"}).step_time_s.value;
+  job.image_size = 128;
+  CHECK(one.predict(job, {.gpu = "v100"}).step_time_s.value < first);
+  job.image_size.reset();
+  CHECK(one.predict(job, {.gpu = "v100"}).step_time_s.value == first);
+  job.phase = "infer";
+  CHECK(one.predict(job, {.gpu = "v100"}).step_time_s.value < first);
+  const std::vector<Job> jobs{{.network = "resnet50", .batch = 16}};
+  const std::vector<Place> places{{.gpu = "v100"}, {.gpu = "v100", .board = {.clock_mhz = 800}}};
+  const Matrix matrix = one.throughput(jobs, places);
+  CHECK(matrix.at(0, 1).samples_per_s.value < matrix.at(0, 0).samples_per_s.value);
+}
+
+TEST_CASE("a forecast is of the whole job") {
+  const Job job{.network = "resnet50", .batch = 32};
+  const Forecast one = predictor().predict(job, {.gpu = "v100_sxm2_16gb"});
+  const Forecast four = predictor().predict(job, {.gpu = "v100_sxm2_16gb", .gpus = 4});
+  CHECK(one.gpus == 1);
+  CHECK(one.division.empty());
+  CHECK(four.gpus == 4);
+  CHECK(four.division == "ddp");
+  CHECK(four.samples_per_step == 4 * one.samples_per_step);
+  CHECK(four.throughput_samples_per_s.value * four.step_time_s.value ==
+        doctest::Approx(four.samples_per_step));
+  CHECK(four.throughput_samples_per_s.value < 4 * one.throughput_samples_per_s.value);
+  CHECK(std::holds_alternative<ManyGpusDetails>(*four.details));
+  const Place nodes{.gpu = "v100_sxm2_16gb", .gpus = 16, .nodes = 4};
+  CHECK(predictor().predict(job, nodes, ParameterServers{.servers = 1}).gpus == 12);
+  Sharded division;
+  division.plan.zero = 3;
+  const Forecast divided =
+      predictor().predict({.network = "gpt3_13b"}, {.gpu = "a100_sxm4_80gb", .gpus = 8}, division);
+  CHECK(divided.throughput_tokens_per_s.has_value());
+  CHECK(divided.gpus == 8);
+}
+
+TEST_CASE("a graph can be had without running it") {
+  const ResolvedJob job = predictor().resolve({.network = "alexnet", .batch = 2}, {.gpu = "t4"});
+  CHECK(job.forward->name == "alexnet");
+  CHECK(job.step->ops().size() > job.forward->ops().size());
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast
