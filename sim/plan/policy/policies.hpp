@@ -1,0 +1,22 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "sim/plan/ranking.hpp"
+
+namespace tracecast::plan {
+
+/// What the user may set of a policy.
+struct PolicyOptions {
+  std::vector<double> queue_limits_gpu_s;  ///< of least attained service, rising
+};
+
+/// Policies that rank, one file each.
+[[nodiscard]] std::unique_ptr<Ranking> make_fifo(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Ranking> make_fifo_perf(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Ranking> make_srtf(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Ranking> make_srsf(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Ranking> make_las(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Ranking> make_deadline(const PolicyOptions& options);
+
+}  // namespace tracecast::plan
