@@ -17,7 +17,8 @@ struct Stay {
   JobId job;
   TypeId type;
   Time begin{}, end{};
-  std::vector<HeldGpus> held;  ///< empty where machines do not count
+  std::vector<HeldGpus> held;      ///< empty where machines do not count
+  std::optional<JobId> partner{};  ///< that shared the GPUs all the while; its stay is this one
 };
 
 struct ScheduleOptions {
