@@ -85,16 +85,15 @@ std::vector<double> queue_limits(const std::string& text) {
 std::optional<std::pair<std::uint32_t, std::uint32_t>> measured(const std::string& text,
                                                                 std::size_t jobs) {
   if (text.empty()) return std::nullopt;
-  const std::size_t colon = text.find(':');
-  const auto first = parse_integer(std::string_view(text).substr(0, colon));
-  const auto last = colon == std::string::npos
-                        ? std::nullopt
-                        : parse_integer(std::string_view(text).substr(colon + 1));
-  if (!first || !last || *first < 0 || *last < *first || *last >= static_cast<long long>(jobs)) {
+  const std::string_view all(text);
+  const std::size_t colon = std::min(all.find(':'), all.size());
+  const long long first = parse_integer(all.substr(0, colon)).value_or(-1);
+  const long long last = parse_integer(all.substr(std::min(colon + 1, all.size()))).value_or(-1);
+  if (first < 0 || last < first || last >= static_cast<long long>(jobs)) {
     throw InputError("--measure", '"' + text + '"',
                      fmt::format("FIRST:LAST of the {} jobs, counted from 0", jobs));
   }
-  return std::pair{static_cast<std::uint32_t>(*first), static_cast<std::uint32_t>(*last)};
+  return std::pair{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last)};
 }
 
 std::vector<InputRecord> inputs_of(const Options& options) {

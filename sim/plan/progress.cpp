@@ -86,6 +86,25 @@ void Progress::stop(JobId job, Leaves why) {
   }
 }
 
+void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps,
+                      Seconds overhead) {
+  JobHistory& history = history_[job.index];
+  State& state = states_[job.index];
+  state.left = std::max(0.0, state.left - steps);
+  const double gpu_s = elapsed_s(begin, end) * mix_.gpus_of(job);
+  history.served += end - begin;
+  history.gpu_s += gpu_s;
+  history.overhead += overhead;
+  history.type = type;
+  busy_gpu_s_[type.index] += gpu_s;
+}
+
+void Progress::count_start(JobId job, Time begin) {
+  JobHistory& history = history_[job.index];
+  ++history.starts;
+  if (!history.first_start) history.first_start = begin;
+}
+
 void Progress::charge_again(JobId job, Seconds start_cost) {
   settle(job);
   states_[job.index].to_pay_s = start_cost.in_s();

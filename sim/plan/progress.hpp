@@ -69,6 +69,14 @@ class Progress {
   /// What was done since the last of regular checkpoints is lost, and `restart` is to be paid.
   void lose_work(JobId job, Seconds checkpoint_interval, Seconds restart);
 
+  /// For runs in rounds: the job had GPUs of a type from `begin` to `end`, did so many steps and paid so much.
+  void credit(JobId job, TypeId type, Time begin, Time end, double steps, Seconds overhead);
+  /// The same of a new stay on GPUs, after waiting or a move.
+  void count_start(JobId job, Time begin);
+  void count_preemption(JobId job) { ++history_[job.index].preemptions; }
+  /// It is done.
+  void finish(JobId job, Time end) { history_[job.index].end = end; }
+
   [[nodiscard]] std::vector<JobHistory> take_history() { return std::move(history_); }
   [[nodiscard]] const JobHistory& history(JobId job) const { return history_[job.index]; }
   [[nodiscard]] double busy_gpu_s(TypeId type) const { return busy_gpu_s_[type.index]; }

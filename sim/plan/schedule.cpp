@@ -10,23 +10,29 @@
 #include "sim/base/text.hpp"
 #include "sim/plan/event_run.hpp"
 #include "sim/plan/policy/policies.hpp"
+#include "sim/plan/round_run.hpp"
 
 namespace tracecast::plan {
 namespace {
 
-/// A row per policy: how it is made, and what it is.
+/// A row per policy: how it is made, and what it is. One that ranks decides at events and, where the rules have rounds,
+/// is asked for shares.
 struct Policy {
   std::string_view name;
   std::unique_ptr<Ranking> (*ranks)(const PolicyOptions&);
+  std::unique_ptr<Sharing> (*divides)(const PolicyOptions&);
   std::string_view what;
 };
 constexpr std::array kPolicies{
-    Policy{"fifo", make_fifo, "first come first served, blind to speed"},
-    Policy{"fifo_perf", make_fifo_perf, "first come first served, where each runs fastest"},
-    Policy{"srtf", make_srtf, "least remaining time first (Schrage, 1968)"},
-    Policy{"srsf", make_srsf, "least remaining time x GPUs first (Tiresias, NSDI 2019)"},
-    Policy{"las", make_las, "least attained service in queues (Tiresias, NSDI 2019)"},
-    Policy{"deadline", make_deadline, "earliest deadline first (Liu and Layland, 1973)"},
+    Policy{"fifo", make_fifo, make_fifo_shares, "first come first served, blind to speed"},
+    Policy{"fifo_perf", make_fifo_perf, make_fifo_perf_shares,
+           "first come first served, where each runs fastest"},
+    Policy{"srtf", make_srtf, nullptr, "least remaining time first (Schrage, 1968)"},
+    Policy{"srsf", make_srsf, nullptr, "least remaining time x GPUs first (Tiresias, NSDI 2019)"},
+    Policy{"las", make_las, nullptr, "least attained service in queues (Tiresias, NSDI 2019)"},
+    Policy{"max_min", nullptr, make_max_min, "max-min fairness that knows the speeds (Gavel, OSDI 2020)"},
+    Policy{"max_min_blind", nullptr, make_max_min_blind, "max-min fairness blind to speed"},
+    Policy{"deadline", make_deadline, nullptr, "earliest deadline first (Liu and Layland, 1973)"},
 };
 
 /// Names that published tables have for the same.
@@ -115,6 +121,10 @@ Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
   check_fits(mix, fleet, placement);
   const PolicyOptions settings{options.queue_limits_gpu_s.empty() ? rules.queue_limits_gpu_s
                                                                   : options.queue_limits_gpu_s};
+  if (row.ranks == nullptr || (rules.round && row.divides != nullptr)) {
+    const std::unique_ptr<Sharing> sharing = row.divides(settings);
+    return run_by_rounds(mix, fleet, rules, *sharing, placement, options);
+  }
   const std::unique_ptr<Ranking> ranking = row.ranks(settings);
   return run_by_events(mix, fleet, rules, *ranking, placement, options);
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "sim/plan/ranking.hpp"
+#include "sim/plan/sharing.hpp"
 
 namespace tracecast::plan {
 
@@ -18,5 +19,11 @@ struct PolicyOptions {
 [[nodiscard]] std::unique_ptr<Ranking> make_srsf(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Ranking> make_las(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Ranking> make_deadline(const PolicyOptions& options);
+
+/// Policies that divide time.
+[[nodiscard]] std::unique_ptr<Sharing> make_fifo_shares(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_fifo_perf_shares(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_max_min(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_max_min_blind(const PolicyOptions& options);
 
 }  // namespace tracecast::plan
