@@ -10,9 +10,9 @@
 namespace tracecast::plan {
 namespace {
 
-constexpr double kGap = 1e-7;       ///< relative, of the level
-constexpr double kShrink = 0.1;     ///< of mu from one centre to the next
-constexpr int kMostSteps = 60;      ///< Newton's, per centre
+constexpr double kGap = 1e-7;                               ///< relative, of the level
+constexpr double kShrink = 0.1;                             ///< of mu from one centre to the next
+constexpr int kMostSteps = 60;                              ///< Newton's, per centre
 constexpr double kLooseCentre = 1e-2, kTightCentre = 1e-9;  ///< squared Newton decrements
 
 /// What is asked of a row at a level, and its derivatives; increasing and convex in t = +-z, which is maximized.
@@ -43,7 +43,8 @@ class CentralPath {
     if (fixed_level) widen();
     scale_ = std::max(std::abs(t_), std::numeric_limits<double>::min());
     logarithms_ = static_cast<double>(types_);
-    for (const FairRow& row : program.rows) logarithms_ += row.copies * static_cast<double>(types_ + 2);
+    for (const FairRow& row : program.rows)
+      logarithms_ += row.copies * static_cast<double>(types_ + 2);
   }
 
   FairShares run() {
@@ -67,7 +68,8 @@ class CentralPath {
   void start() {
     std::vector<double> load(types_);
     for (const FairRow& row : program_.rows) {
-      for (std::size_t t = 0; t < types_; ++t) load[t] += row.rates[t] > 0 ? row.copies * row.gpus : 0;
+      for (std::size_t t = 0; t < types_; ++t)
+        load[t] += row.rates[t] > 0 ? row.copies * row.gpus : 0;
     }
     double share = 0.5 / static_cast<double>(types_);
     for (std::size_t t = 0; t < types_; ++t) {
@@ -94,7 +96,8 @@ class CentralPath {
     start();
     scale_ = std::max(std::abs(wanted), std::numeric_limits<double>::min());
     logarithms_ = static_cast<double>(types_);
-    for (const FairRow& row : program_.rows) logarithms_ += row.copies * static_cast<double>(types_ + 2);
+    for (const FairRow& row : program_.rows)
+      logarithms_ += row.copies * static_cast<double>(types_ + 2);
     for (double mu = 1 / logarithms_; t_ <= wanted && mu > 1e-12 / logarithms_; mu *= kShrink)
       centre(mu, kLooseCentre);
     TRACECAST_CHECK(t_ > wanted, "a fixed level is feasible with room");

@@ -32,8 +32,8 @@ struct FairProgram {
 };
 
 struct FairShares {
-  double level = 0;        ///< z, within 1e-7 of the best
-  std::vector<double> x;   ///< rows x types
+  double level = 0;       ///< z, within 1e-7 of the best
+  std::vector<double> x;  ///< rows x types
   int newton_steps = 0;
 };
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
-#include "sim/base/random.hpp"
+#include "sim/plan/published_random.hpp"
 #include "sim/plan/shared_rates.hpp"
 
 namespace tracecast::plan {
@@ -17,6 +17,7 @@ namespace {
 /// A job (a = b), or two that share GPUs, as the mechanism weighs them.
 struct Entity {
   JobId a, b;
+  bool is_new = false;  ///< came after the shares were divided
   [[nodiscard]] bool is_pair() const { return a != b; }
 };
 
@@ -31,7 +32,7 @@ class Ledger {
   [[nodiscard]] double share(std::size_t e, TypeId t) const { return share_[e * types_ + t.index]; }
 
   /// A job that came after the shares were divided: it has none.
-  void add(JobId job) { append({job, job}, half_round_); }
+  void add(JobId job) { append({job, job, true}, half_round_); }
   /// Forgets entities of jobs that are done.
   template <class IsDone>
   void remove_done(IsDone is_done) {
@@ -67,9 +68,11 @@ class Ledger {
     resize(singles);
     TRACECAST_CHECK(singles * types_ == shares.alone.size(), "shares of every job");
     std::copy(shares.alone.begin(), shares.alone.end(), share_.begin());
+    for (Entity& entity : entities_) entity.is_new = false;
     for (const PairShare& pair : shares.pairs) {
-      append({entities_[pair.a].a, entities_[pair.b].a}, half_round_);
-      std::copy(pair.of_type.begin(), pair.of_type.end(), share_.end() - static_cast<std::ptrdiff_t>(types_));
+      append({entities_[pair.a].a, entities_[pair.b].a, false}, half_round_);
+      std::copy(pair.of_type.begin(), pair.of_type.end(),
+                share_.end() - static_cast<std::ptrdiff_t>(types_));
       for (std::size_t t = 0; t < types_; ++t) given_[t] += half_round_;
     }
   }
@@ -126,7 +129,7 @@ class RoundRun {
         free_(fleet, placement),
         ledger_(fleet.types.size(), round_),
         shared_(mix, fleet.types.size()),
-        random_(options.seed),
+        random_(static_cast<std::uint32_t>(options.seed) + kTypesSeed),
         seats_(mix.jobs.size()) {
     for (std::uint32_t t = 0; t < fleet.types.size(); ++t) types_.push_back({t});
     first_measured_ = options.measured ? options.measured->first : 0;
@@ -169,7 +172,8 @@ class RoundRun {
     Time begin{}, end{};  ///< of the stay
     std::vector<HeldGpus> held;
     std::optional<JobId> partner;
-    bool is_start = false;  ///< in this round
+    bool is_start = false;       ///< in this round
+    std::uint64_t waits_in = 0;  ///< the round in which GPUs were only kept for it
   };
 
   void go_to(Time now) {
@@ -193,19 +197,17 @@ class RoundRun {
     return next;
   }
 
-  [[nodiscard]] double since_division_s() const {
-    return (now_ - divided_at_).in_seconds().in_s();
-  }
+  [[nodiscard]] double since_division_s() const { return (now_ - divided_at_).in_seconds().in_s(); }
   /// Shares are divided anew when jobs came or went, and not too soon after the last time.
   void divide_if_due() {
-    const bool may =
-        !was_divided_ || now_ - divided_at_ >= engine::to_ticks<Time>(rules_.least_between_decisions);
+    // Time 0 stands for never there.
+    const bool may = divided_at_ == Time{} ||
+                     now_ - divided_at_ >= engine::to_ticks<Time>(rules_.least_between_decisions);
     if (!is_stale_ || !may || active_.empty()) return;
     ledger_.reset(since_division_s());
     ledger_.assign(sharing_.divide(progress_, active_));
     ++schedule_.allocations;
     divided_at_ = now_;
-    was_divided_ = true;
     is_stale_ = false;
   }
 
@@ -237,8 +239,8 @@ class RoundRun {
     }
   }
   [[nodiscard]] bool is_taken(const Entity& entity) const {
-    return seats_[entity.a.index].round == round_number_ ||
-           seats_[entity.b.index].round == round_number_;
+    const Seat &a = seats_[entity.a.index], &b = seats_[entity.b.index];
+    return a.round == round_number_ || b.round == round_number_ || a.waits_in == round_number_;
   }
   [[nodiscard]] bool can_run(const Entity& entity, TypeId type) const {
     if (!entity.is_pair()) return mix_.kind_of(entity.a).rates[type.index] > 0;
@@ -259,7 +261,9 @@ class RoundRun {
     } else if (!free_.take(gpus, type, held)) {
       return;
     }
-    if (entity.is_pair()) {
+    if (entity.is_new && rules_.newcomers_wait) {
+      seats_[entity.a.index].waits_in = round_number_;  // GPUs are kept for it and stay idle
+    } else if (entity.is_pair()) {
       sit(entity.a, e, type, held, entity.b);
       sit(entity.b, e, type, held, entity.a);
     } else {
@@ -279,7 +283,7 @@ class RoundRun {
       if (seat.round > 0) progress_.count_preemption(job);
       progress_.count_start(job, now_);
     }
-    seat = {round_number_, type, seat.begin, seat.end, held, partner, !goes_on};
+    seat = {round_number_, type, seat.begin, seat.end, held, partner, !goes_on, seat.waits_in};
     turns_.push_back({job, e, type, {}, 0, {}});
   }
   void record_stay(JobId job) {
@@ -307,9 +311,10 @@ class RoundRun {
   }
   void plan_turn(Turn& turn) {
     const Seat& seat = seats_[turn.job.index];
-    const double rate = seat.partner ? shared_.rate(kind(turn.job), kind(*seat.partner), turn.type) /
-                                           rules_.run_time_factor
-                                     : progress_.rate(turn.job, turn.type);
+    const double rate =
+        seat.partner
+            ? shared_.rate(kind(turn.job), kind(*seat.partner), turn.type) / rules_.run_time_factor
+            : progress_.rate(turn.job, turn.type);
     if (seat.is_start && rules_.start_charge == StartCharge::WhenStarted)
       turn.overhead = min(mix_.kind_of(turn.job).start_cost, round_);
     const double left = progress_.left_steps(turn.job);
@@ -326,7 +331,8 @@ class RoundRun {
       const JobId job = turn.job;
       Seat& seat = seats_[job.index];
       const bool books = !seat.partner || job < *seat.partner;
-      if (books) ledger_.record(turn.entity, turn.type, (turn.end - round_begin_).in_seconds().in_s());
+      if (books)
+        ledger_.record(turn.entity, turn.type, (turn.end - round_begin_).in_seconds().in_s());
       progress_.credit(job, turn.type, began_, std::min(turn.end, now_), turn.steps, turn.overhead);
       seat.end = turn.end;
       if (progress_.left_steps(job) > kDone * mix_.jobs[job.index].steps) continue;
@@ -351,6 +357,8 @@ class RoundRun {
     return std::move(schedule_);
   }
 
+  /// Added to the seed for the order of GPU types, as Gavel's scheduler.py does.
+  static constexpr std::uint32_t kTypesSeed = 5;
   /// What a whole job may lack through rounding, of its steps.
   static constexpr double kDone = 1e-12;
   struct Claim {
@@ -374,7 +382,7 @@ class RoundRun {
   FreeGpus free_;
   Ledger ledger_;
   SharedRates shared_;
-  Random random_;
+  PublishedRandom random_;
   std::vector<Seat> seats_;
   std::vector<TypeId> types_;
   std::vector<JobId> active_;  ///< arrived and not done, in order
@@ -383,7 +391,7 @@ class RoundRun {
   Time now_{}, began_{};
   Time round_begin_{};  ///< the end of the round before
   Time divided_at_{};
-  bool was_divided_ = false, is_stale_ = false;
+  bool is_stale_ = false;
   std::uint32_t next_ = 0, first_measured_ = 0, last_measured_ = 0;
   std::uint64_t left_ = 0, round_number_ = 0;
   Schedule schedule_;

@@ -38,7 +38,7 @@ void read_rounds(const Message& m, std::string_view where, Rules& rules) {
   rules.whole_steps = m.whole_steps();
   rules.least_between_decisions =
       seconds(m.least_between_decisions_s(), where, "least_between_decisions_s", 0);
-  rules.keeps_free_gpus_idle = m.keeps_free_gpus_idle();
+  rules.newcomers_wait = m.newcomers_wait();
 }
 
 void read_starts(const Message& m, std::string_view where, Rules& rules) {
@@ -82,6 +82,7 @@ Rules load_rules(std::string_view text, std::string_view where) {
     before = limit;
   }
   rules.blind_policies_shuffle_types = m.blind_policies_shuffle_types();
+  rules.first_come_overcommits = m.first_come_overcommits();
   if (m.has_fleet()) rules.fleet = load_fleet(m.fleet(), where);
   return rules;
 }

@@ -23,7 +23,7 @@ struct Rules {
   RoundEnd round_end = RoundEnd::Fixed;
   bool whole_steps = false;
   Seconds least_between_decisions{};
-  bool keeps_free_gpus_idle = false;
+  bool newcomers_wait = false;
   StartCharge start_charge = StartCharge::Never;
   Seconds start_cost{};
   double run_time_factor = 1;
@@ -32,6 +32,7 @@ struct Rules {
   bool keeps_places = false;
   std::vector<double> queue_limits_gpu_s;  ///< rising
   bool blind_policies_shuffle_types = false;
+  bool first_come_overcommits = false;
   std::optional<Fleet> fleet;
 
   [[nodiscard]] Placement placement_for(std::string_view policy) const;

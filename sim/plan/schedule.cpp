@@ -30,7 +30,8 @@ constexpr std::array kPolicies{
     Policy{"srtf", make_srtf, nullptr, "least remaining time first (Schrage, 1968)"},
     Policy{"srsf", make_srsf, nullptr, "least remaining time x GPUs first (Tiresias, NSDI 2019)"},
     Policy{"las", make_las, nullptr, "least attained service in queues (Tiresias, NSDI 2019)"},
-    Policy{"max_min", nullptr, make_max_min, "max-min fairness that knows the speeds (Gavel, OSDI 2020)"},
+    Policy{"max_min", nullptr, make_max_min,
+           "max-min fairness that knows the speeds (Gavel, OSDI 2020)"},
     Policy{"max_min_blind", nullptr, make_max_min_blind, "max-min fairness blind to speed"},
     Policy{"deadline", make_deadline, nullptr, "earliest deadline first (Liu and Layland, 1973)"},
 };
@@ -119,8 +120,9 @@ Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
   const Policy& row = *find_row(policy.name);
   const Placement placement = rules.placement_for(policy.name);
   check_fits(mix, fleet, placement);
-  const PolicyOptions settings{options.queue_limits_gpu_s.empty() ? rules.queue_limits_gpu_s
-                                                                  : options.queue_limits_gpu_s};
+  PolicyOptions settings{rules.queue_limits_gpu_s, rules.first_come_overcommits,
+                         static_cast<std::uint32_t>(options.seed)};
+  if (!options.queue_limits_gpu_s.empty()) settings.queue_limits_gpu_s = options.queue_limits_gpu_s;
   if (row.ranks == nullptr || (rules.round && row.divides != nullptr)) {
     const std::unique_ptr<Sharing> sharing = row.divides(settings);
     return run_by_rounds(mix, fleet, rules, *sharing, placement, options);

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "sim/plan/policy/policies.hpp"
+#include "sim/plan/published_random.hpp"
 
 namespace tracecast::plan {
 namespace {
@@ -21,36 +24,87 @@ class FirstComeFirstServed final : public Ranking {
   TypeChoice choice_;
 };
 
-/// The same where a policy is asked for shares: who runs has a whole share of one type.
-/// Blind, a job keeps its type to its end; the first in line takes the type of a job that has ended, and otherwise the
-/// first type in the fleet's order that has room. By speed, everybody is placed anew in the order of arrival, each where it
-/// runs fastest among the types with room for it. Who fits no type holds up those behind; who could run on none of the
-/// types that have room is passed over. Source: Gavel's scheduler/policies/fifo.py.
-class FirstComeFirstServedShares final : public Sharing {
+/// Places a queue of jobs, in the order of arrival, on types with room.
+/// Who fits no type holds up those behind; who can run on none of the types that have room is passed over.
+class Places {
  public:
-  explicit FirstComeFirstServedShares(TypeChoice choice) : choice_(choice) {}
-  bool is_blind() const override { return choice_ == TypeChoice::First; }
+  explicit Places(const Progress& progress) : progress_(progress) {
+    for (const GpuType& type : progress.fleet().types) free_.push_back(type.gpus);
+  }
+  void hold(JobId job, TypeId type) { free_[type.index] -= progress_.mix().gpus_of(job); }
+  [[nodiscard]] int& free(TypeId type) { return free_[type.index]; }
+  [[nodiscard]] bool has_room(JobId job, TypeId type) const {
+    return free_[type.index] >= progress_.mix().gpus_of(job);
+  }
+  [[nodiscard]] bool runs(JobId job, TypeId type) const { return progress_.rate(job, type) > 0; }
+  [[nodiscard]] std::vector<TypeId> types_with_room(JobId job) const {
+    std::vector<TypeId> types;
+    for (std::uint32_t t = 0; t < free_.size(); ++t) {
+      if (has_room(job, {t})) types.push_back({t});
+    }
+    return types;
+  }
+
+ private:
+  const Progress& progress_;
+  std::vector<int> free_;
+};
+
+/// `fifo_perf` where a policy is asked for shares: everybody is placed anew, each where it runs fastest among the types with
+/// room for it, and has a whole share there. Source: Gavel's scheduler/policies/fifo.py.
+class FastestShares final : public Sharing {
+ public:
+  bool idles() const override { return true; }
+  Shares divide(const Progress& progress, std::span<const JobId> jobs) override {
+    Places places(progress);
+    Shares shares(jobs.size(), progress.fleet().types.size());
+    for (std::size_t j = 0; j < jobs.size(); ++j) {
+      const std::vector<TypeId> types = places.types_with_room(jobs[j]);
+      if (types.empty()) break;
+      const TypeId best = *std::max_element(types.begin(), types.end(), [&](TypeId a, TypeId b) {
+        return progress.rate(jobs[j], a) < progress.rate(jobs[j], b);
+      });
+      if (!places.runs(jobs[j], best)) continue;
+      shares.at(j, best) = 1;
+      places.hold(jobs[j], best);
+    }
+    return shares;
+  }
+};
+
+/// `fifo` where a policy is asked for shares: a job has a whole share of the first type in the fleet's order that has room
+/// for it, and keeps that to its end.
+///
+/// With `overcommits` the slips of the published code are kept, since its results depend on them (Gavel's
+/// scheduler/policies/fifo.py, `base`): a job goes to the first type that is not used up, even if it does not fit there, as
+/// long as it fits some type; when a type is used up it is not that one but one drawn among those with room that is taken
+/// off; and the first in line takes over the type of a job that ended as far as the jobs that came before that one leave
+/// room. Who has a share of a type that is overcommitted takes turns there.
+class FirstShares final : public Sharing {
+ public:
+  FirstShares(bool overcommits, std::uint32_t seed) : overcommits_(overcommits), random_(seed) {}
+  bool is_blind() const override { return true; }
   bool idles() const override { return true; }
 
   Shares divide(const Progress& progress, std::span<const JobId> jobs) override {
-    std::vector<int> free;
-    for (const GpuType& type : progress.fleet().types) free.push_back(type.gpus);
+    Places places(progress);
     place_.resize(progress.mix().jobs.size());
-    if (choice_ == TypeChoice::Fastest) placed_.clear();
-    for (const JobId job : placed_) {
-      if (!progress.history(job).end) free[place_[job.index]->index] -= progress.mix().gpus_of(job);
-    }
-    std::vector<JobId> waiting;
+    std::deque<JobId> queue;
     for (const JobId job : jobs) {
-      if (choice_ == TypeChoice::Fastest) place_[job.index].reset();
-      if (!place_[job.index]) waiting.push_back(job);
+      if (!place_[job.index]) queue.push_back(job);
     }
-    std::size_t next = take_over(progress, waiting, free);
-    for (; next < waiting.size(); ++next) {
-      if (!fits_any(progress, waiting[next], free)) break;
-      if (const auto type = choose(progress, waiting[next], free)) put(progress, waiting[next], *type, free);
+    const std::vector<JobId> before = std::exchange(placed_, {});
+    if (overcommits_) {
+      for (const JobId job : before) settle(progress, job, queue, places);
+      place_overcommitted(progress, queue, places);
+    } else {
+      for (const JobId job : before) {
+        if (!progress.history(job).end) put(job, *place_[job.index], places);
+      }
+      place_where_room(queue, places);
     }
-    Shares shares(jobs.size(), free.size());
+    std::sort(placed_.begin(), placed_.end());
+    Shares shares(jobs.size(), progress.fleet().types.size());
     for (std::size_t j = 0; j < jobs.size(); ++j) {
       if (const auto type = place_[jobs[j].index]) shares.at(j, *type) = 1;
     }
@@ -58,46 +112,53 @@ class FirstComeFirstServedShares final : public Sharing {
   }
 
  private:
-  /// Jobs that ended leave their types to the first in line; how many of `waiting` were placed.
-  std::size_t take_over(const Progress& progress, const std::vector<JobId>& waiting,
-                        std::vector<int>& free) {
-    std::size_t next = 0;
-    const std::vector<JobId> before = std::move(placed_);
-    placed_.clear();
-    for (const JobId job : before) {
-      if (!progress.history(job).end) placed_.push_back(job);
-    }
-    for (const JobId job : before) {
-      if (!progress.history(job).end || next == waiting.size()) continue;
-      const TypeId type = *place_[job.index];
-      if (progress.mix().gpus_of(waiting[next]) > free[type.index] ||
-          progress.rate(waiting[next], type) <= 0) {
-        continue;
-      }
-      put(progress, waiting[next++], type, free);
-    }
-    return next;
-  }
-  void put(const Progress& progress, JobId job, TypeId type, std::vector<int>& free) {
+  void put(JobId job, TypeId type, Places& places) {
     place_[job.index] = type;
-    placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), job), job);
-    free[type.index] -= progress.mix().gpus_of(job);
+    placed_.push_back(job);
+    places.hold(job, type);
   }
-  [[nodiscard]] static bool fits_any(const Progress& progress, JobId job, const std::vector<int>& free) {
-    return *std::max_element(free.begin(), free.end()) >= progress.mix().gpus_of(job);
-  }
-  [[nodiscard]] std::optional<TypeId> choose(const Progress& progress, JobId job,
-                                             const std::vector<int>& free) const {
-    std::optional<TypeId> best;
-    for (std::uint32_t t = 0; t < free.size(); ++t) {
-      const double rate = progress.rate(job, {t});
-      if (free[t] < progress.mix().gpus_of(job) || rate <= 0) continue;
-      if (!best || (choice_ == TypeChoice::Fastest && rate > progress.rate(job, *best))) best = TypeId{t};
+  void place_where_room(const std::deque<JobId>& queue, Places& places) {
+    for (const JobId job : queue) {
+      const std::vector<TypeId> types = places.types_with_room(job);
+      if (types.empty()) return;
+      const auto type =
+          std::find_if(types.begin(), types.end(), [&](TypeId t) { return places.runs(job, t); });
+      if (type != types.end()) put(job, *type, places);
     }
-    return best;
+  }
+  /// A job placed before keeps its type, or leaves it to the first in line.
+  void settle(const Progress& progress, JobId job, std::deque<JobId>& queue, Places& places) {
+    const TypeId type = *place_[job.index];
+    if (!progress.history(job).end) return put(job, type, places);
+    if (queue.empty()) return;
+    const JobId next = queue.front();
+    if (!places.has_room(next, type) || !places.runs(next, type)) return;
+    queue.pop_front();
+    put(next, type, places);
+  }
+  void place_overcommitted(const Progress& progress, std::deque<JobId>& queue, Places& places) {
+    std::vector<TypeId> open;
+    for (std::uint32_t t = 0; t < progress.fleet().types.size(); ++t) {
+      if (places.free({t}) > 0) open.push_back({t});
+    }
+    for (; !queue.empty() && !open.empty(); queue.pop_front()) {
+      const JobId job = queue.front();
+      std::vector<TypeId> with_room;
+      std::copy_if(open.begin(), open.end(), std::back_inserter(with_room),
+                   [&](TypeId t) { return places.has_room(job, t); });
+      if (with_room.empty()) return;
+      // The published list has the fleet's order backwards.
+      // The published list has the fleet's order backwards.
+      const TypeId drawn = with_room[with_room.size() - 1 - random_.below(with_room.size())];
+      const TypeId type = open.front();
+      if (!places.runs(job, type)) continue;
+      put(job, type, places);
+      if (places.free(type) == 0) std::erase(open, drawn);
+    }
   }
 
-  TypeChoice choice_;
+  bool overcommits_;
+  PublishedRandom random_;
   std::vector<std::optional<TypeId>> place_;  ///< by job
   std::vector<JobId> placed_;                 ///< in the order of arrival
 };
@@ -111,11 +172,11 @@ std::unique_ptr<Ranking> make_fifo_perf(const PolicyOptions&) {
   return std::make_unique<FirstComeFirstServed>(TypeChoice::Fastest);
 }
 
-std::unique_ptr<Sharing> make_fifo_shares(const PolicyOptions&) {
-  return std::make_unique<FirstComeFirstServedShares>(TypeChoice::First);
+std::unique_ptr<Sharing> make_fifo_shares(const PolicyOptions& options) {
+  return std::make_unique<FirstShares>(options.first_come_overcommits, options.seed);
 }
 std::unique_ptr<Sharing> make_fifo_perf_shares(const PolicyOptions&) {
-  return std::make_unique<FirstComeFirstServedShares>(TypeChoice::Fastest);
+  return std::make_unique<FastestShares>();
 }
 
 }  // namespace tracecast::plan

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,8 @@ namespace tracecast::plan {
 /// What the user may set of a policy.
 struct PolicyOptions {
   std::vector<double> queue_limits_gpu_s;  ///< of least attained service, rising
+  bool first_come_overcommits = false;     ///< as Rules has it
+  std::uint32_t seed = 0;
 };
 
 /// Policies that rank, one file each.
