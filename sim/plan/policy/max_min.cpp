@@ -1,7 +1,7 @@
 #include <map>
 #include <utility>
 
-#include "sim/plan/fair_program.hpp"
+#include "sim/plan/self_dual_path.hpp"
 #include "sim/plan/policy/policies.hpp"
 
 namespace tracecast::plan {
@@ -34,7 +34,7 @@ class MaxMinFairness final : public Sharing {
       else
         program.rows[known->second].copies += 1;
     }
-    const FairShares fair = solve(program);
+    const FairShares fair = follow_self_dual_path(program);
     Shares shares(jobs.size(), types.size());
     for (std::size_t j = 0; j < jobs.size(); ++j) {
       for (std::uint32_t t = 0; t < types.size(); ++t)
