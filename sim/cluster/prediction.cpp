@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -81,14 +82,14 @@ MemoryOptions memory_options(const PredictRequest& r) {
 }
 
 /// `in_memory`: the graph without what a compiler keeps in registers.
-PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& framework,
+PlannedStep choose_within(const PredictRequest& r, LoweredStep lowered,
                           const NetworkGraph& in_memory) {
   PlannedStep step;
-  step.priced = price_step(lower(r.graph, framework, r.gpu, {.precision = r.precision}), r);
+  step.priced = price_step(std::move(lowered), r);
   MemoryOptions options = memory_options(r);
   const auto tried = tried_workspaces_of(r.graph, *step.priced.lowered);
   options.tried_workspaces = tried;
-  step.memory = plan_memory(in_memory, workspaces_of(r.graph, step.priced), framework, r.gpu,
+  step.memory = plan_memory(in_memory, workspaces_of(r.graph, step.priced), r.framework, r.gpu,
                             r.cost, options);
   return step;
 }
@@ -97,9 +98,8 @@ PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& frame
 struct PlannedMemory {
   MemoryPlan memory;
 };
-PlannedMemory plan_within(const PredictRequest& r, const FrameworkProfile& framework,
+PlannedMemory plan_within(const PredictRequest& r, LoweredStep lowered,
                           const NetworkGraph& in_memory) {
-  LoweredStep lowered = lower(r.graph, framework, r.gpu, {.precision = r.precision});
   MemoryOptions options = memory_options(r);
   const auto tried = tried_workspaces_of(r.graph, lowered);
   options.tried_workspaces = tried;
@@ -114,7 +114,7 @@ PlannedMemory plan_within(const PredictRequest& r, const FrameworkProfile& frame
   for (std::size_t i = 0; i < priced.choices.size(); ++i) {
     workspaces[priced.lowered->ops[i].op.index] = priced.choices[i].candidate->workspace;
   }
-  return {.memory = plan_memory(in_memory, workspaces, framework, r.gpu, r.cost, options)};
+  return {.memory = plan_memory(in_memory, workspaces, r.framework, r.gpu, r.cost, options)};
 }
 
 /// The graph without what a compiler keeps in registers; nothing where it is the whole graph.
@@ -123,21 +123,49 @@ std::optional<NetworkGraph> fused_graph(const PredictRequest& r) {
   return graph_in_memory(r.graph, r.framework, r.gpu, {.precision = r.precision});
 }
 
-/// `choose` with the fastest algorithms, or with those that the memory left by everything else allows.
+/// What each op may take as scratch where not all fastest algorithms fit: libraries hand out algorithms in order of time,
+/// and the first is taken whose scratch can be allocated when the op runs, of `share` of that. Sources: PyTorch,
+/// aten/src/ATen/native/cudnn/Conv_v7.cpp, AlgoIterator::try_all; TensorFlow, core/kernels/conv_ops.cc, DnnScratchAllocator.
+void limit_scratch(const PredictRequest& r, const NetworkGraph& in_memory, double share,
+                   LoweredStep& lowered) {
+  std::vector<LoweredOp*> by_op(r.graph.ops().size());
+  for (LoweredOp& op : lowered.ops) by_op[op.op.index] = &op;
+  const auto choose = [&](OpId id, const std::function<bool(Bytes)>& has_room) {
+    LoweredOp* op = by_op[id.index];
+    if (op == nullptr || op->candidates.empty()) return Bytes(0);
+    if (op->candidates.size() == 1) return op->candidates.front().workspace;
+    Bytes most{};
+    for (const Candidate& candidate : op->candidates) {
+      const Bytes size = candidate.workspace;
+      if (size <= most || size > op->workspace_limit) continue;
+      if (share > 0 && has_room(size / share)) most = size;
+    }
+    op->workspace_limit = most;
+    const cost::PricedCandidate chosen =
+        r.cpu ? cost::choose_on_cpu(*op, cores_of(r), r.cost) : cost::choose(*op, r.gpu, r.cost);
+    return chosen.candidate->workspace;
+  };
+  (void)choose_scratch(in_memory, r.framework, r.gpu, r.cost, memory_options(r), choose);
+  lowered.first_alike.clear();  // like ops may run at times with other room
+}
+
+/// `choose` with the fastest algorithms, or with those for whose scratch there is room.
 template <class Choose>
 auto plan_with(const PredictRequest& r, const Choose& choose) {
   const std::optional<NetworkGraph> fused = fused_graph(r);
   const NetworkGraph& in_memory = fused ? *fused : r.graph;
-  auto step = choose(r, r.framework, in_memory);
+  const auto lower_step = [&] {
+    return lower(r.graph, r.framework, r.gpu, {.precision = r.precision});
+  };
+  auto step = choose(r, lower_step(), in_memory);
   if (step.memory.fits) return step;
   const MemoryPlan bare = plan_memory(in_memory, {}, r.framework, r.gpu, r.cost, memory_options(r));
   if (!bare.fits) return step;
-  // Free memory is in pieces: what the largest of them holds is found by trying.
+  // A tensor may lie where scratch was, and a later one find no piece large enough: then less is taken.
   for (const double share : {1.0, 0.5, 0.125, 0.0}) {
-    FrameworkProfile framework = r.framework;
-    framework.convolution_workspace_limit =
-        min(framework.convolution_workspace_limit, bare.headroom() * share);
-    auto smaller = choose(r, framework, in_memory);
+    LoweredStep limited = lower_step();
+    limit_scratch(r, in_memory, share, limited);
+    auto smaller = choose(r, std::move(limited), in_memory);
     if (smaller.memory.fits) return smaller;
   }
   return step;

@@ -94,7 +94,7 @@ struct Prediction {
 
 /// Memory of the step with the algorithms that the library would choose. Pure.
 /// Libraries take an algorithm only when its workspace can be allocated: where the step fits without workspaces but
-/// not with those of the fastest algorithms, they choose again within what is left.
+/// not with those of the fastest algorithms, each op takes the fastest of those whose workspace finds room when it runs.
 [[nodiscard]] MemoryPlan plan_memory(const PredictRequest& request);
 /// plan_memory(request).fits, at once where the tensors alone are too much.
 [[nodiscard]] bool fits_in_memory(const PredictRequest& request);
