@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "hwspecs/catalog.hpp"
+#include "hwspecs/gpu_spec.hpp"
 #include "hwspecs/spec_identity.hpp"
 #include "sim/base/units.hpp"
 
@@ -29,12 +31,16 @@ struct MachineDisk {
 };
 
 /// Public facts about one machine: what is in it and how it is wired. A MachineSpec that exists is valid: its links
-/// join nodes that exist, every GPU reaches a socket, and there are as many socket nodes as sockets.
+/// join nodes that exist, every GPU reaches a socket, there are as many socket nodes as sockets, and hosts have equal parts.
 struct MachineSpec : SpecIdentity {
   std::string cpu;  ///< id of a CpuSpec
   int sockets = 1;
   int hardware_threads = 0;  ///< that programs see
-  Bytes memory{};            ///< of the host
+  Bytes memory{};            ///< of all hosts
+  /// Operating systems that it boots, each with an even part of sockets, threads, memory and GPUs: 18 in a rack of 18 compute
+  /// trays.
+  int hosts = 1;
+  std::optional<FormFactor> slot;  ///< see slot_forms (hwspecs/slots.hpp)
   std::vector<std::string>
       gpus;  ///< ids it comes with, the usual one first; empty: its slots take any
   std::vector<MachineDisk> disks;

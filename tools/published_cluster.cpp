@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "hwspecs/default_machine.hpp"
+#include "hwspecs/slots.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/fabric.hpp"
@@ -12,13 +13,16 @@
 namespace tracecast {
 namespace {
 
-bool comes_with(const MachineSpec& machine, const std::string& gpu) {
-  return std::find(machine.gpus.begin(), machine.gpus.end(), gpu) != machine.gpus.end();
+/// Published rows call a rack's compute trays nodes: as few racks as hold the GPUs.
+std::int64_t machines_of(const PublishedCluster& row, const MachineSpec& machine) {
+  if (machine.hosts == 1) return row.nodes;
+  const auto slots = static_cast<std::int64_t>(machine.nodes_of(NodeKind::Gpu).size());
+  return (row.gpus + slots - 1) / slots;
 }
 
 /// Of the machines that come with the GPU, the one with the longest name in the text.
-const MachineSpec* find_machine_in(const std::string& lower, const std::string& gpu,
-                                   std::size_t slots, const MachineCatalog& machines) {
+const MachineSpec* find_machine_in(const std::string& lower, const GpuSpec& gpu, std::size_t slots,
+                                   const MachineCatalog& machines) {
   const MachineSpec* found = nullptr;
   std::size_t longest = 3;
   for (const MachineSpec& machine : machines.all()) {
@@ -67,9 +71,8 @@ ClusterSpec read_published_cluster(const PublishedCluster& row, const Hardware& 
                      "at least one for each node");
   }
   const GpuSpec& gpu = hardware.gpus().find(row.gpu);
-  const std::int64_t fewer = row.gpus / row.nodes, with_more = row.gpus % row.nodes;
-  const std::int64_t most = fewer + (with_more > 0 ? 1 : 0);
-  const MachineSpec* machine = find_machine_in(to_lower(row.description), gpu.id,
+  const std::int64_t most = (row.gpus + row.nodes - 1) / row.nodes;
+  const MachineSpec* machine = find_machine_in(to_lower(row.description), gpu,
                                                static_cast<std::size_t>(most), hardware.machines());
   if (machine == nullptr) {
     machine = &hardware.machines().find(
@@ -77,15 +80,17 @@ ClusterSpec read_published_cluster(const PublishedCluster& row, const Hardware& 
                         hardware.machines())
             .machine);
   }
+  const std::int64_t nodes = machines_of(row, *machine);
+  const std::int64_t fewer = row.gpus / nodes, with_more = row.gpus % nodes;
   ClusterSpec spec = uniform_cluster(machine->id, static_cast<int>(fewer),
-                                     static_cast<int>(row.nodes - with_more), gpu.id);
+                                     static_cast<int>(nodes - with_more), gpu.id);
   if (with_more > 0) {
     spec.groups.push_back(spec.groups.front());
     spec.groups.back().name += " with one more";
     spec.groups.back().count = static_cast<int>(with_more);
     spec.groups.back().gpus = static_cast<int>(fewer + 1);
   }
-  if (row.nodes > 1) {
+  if (nodes > 1) {
     if (!has_nic(*machine)) {
       throw InputError("machine", machine->id + ", which has no NIC",
                        "one with, for several nodes");

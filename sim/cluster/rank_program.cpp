@@ -21,7 +21,8 @@ StepTimeline timeline_of(const RankKind& rank, const DataParallelRequest& reques
   const std::uint32_t in_node = request.fabric.ranks_of(FabricNodeId{0});
   const StepTimeline& alone = rank.one_gpu.timeline;
   if (!request.host || !(alone.step_time > Seconds(0))) return alone;
-  const double runnable = std::max(1.0, in_node * (alone.host_busy / alone.step_time));
+  const std::uint32_t in_host = request.fabric.ranks_of_host(FabricNodeId{0});
+  const double runnable = std::max(1.0, in_host * (alone.host_busy / alone.step_time));
   const double speed = request.host->speed(runnable);
   if (speed >= 1) return alone;
   return simulate(on_shared_cores(rank.one_gpu.program, speed));

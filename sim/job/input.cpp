@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "hwspecs/default_host.hpp"
+#include "hwspecs/default_machine.hpp"
 #include "hwspecs/disk_spec.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
@@ -50,10 +51,23 @@ struct HostCpu {
   int hardware_threads = 0;  ///< of the machine; 0: all of its sockets
 };
 
+HostCpu host_of(const MachineSpec& machine, const CpuSpec& cpu) {
+  return {&cpu, machine.sockets / machine.hosts, false, machine.hardware_threads / machine.hosts};
+}
+
 /// "2xe5_2698_v4" or "e5_2698_v4".
 HostCpu find_host(const PlacedJob& options, const Hardware& hardware, ResolvedJob& job) {
   if (options.host_cpu.empty() && job.machine) {
-    return {&*job.host, job.machine->sockets, false, job.machine->hardware_threads};
+    return host_of(*job.machine, *job.host);
+  }
+  if (options.host_cpu.empty() && job.gpu.form_factor == FormFactor::Superchip) {
+    const auto gpus = static_cast<int>(std::min<std::int64_t>(options.gpus.value_or(1), 1 << 20));
+    const MachineSpec& machine =
+        hardware.machines().find(default_machine(job.gpu, gpus, hardware.machines()).machine);
+    job.assumptions.push_back(fmt::format("host: {}x {}, those of {}; --host-cpu names yours",
+                                          machine.sockets / machine.hosts, machine.cpu,
+                                          machine.id));
+    return host_of(machine, hardware.cpus().find(machine.cpu));
   }
   if (options.host_cpu.empty()) {
     const DefaultHost usual = default_host(job.gpu.release_year);

@@ -170,12 +170,12 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
   }
   std::deque<Kind> kinds;  // stays where it is: requests refer to it
   std::vector<std::uint32_t> kind_of;
-  std::uint32_t most_in_node = 1;
+  std::uint32_t most_in_host = 1;
   for (std::uint32_t r = 0; r < fabric.num_ranks(); ++r) {
     const std::string& gpu = fabric.gpu_of(Rank{r}).id;
     const FabricNodeId node = fabric.node_of(Rank{r});
     const double factor = fabric.group_of(node).compute_time_factor;
-    most_in_node = std::max(most_in_node, fabric.ranks_of(node));
+    most_in_host = std::max(most_in_host, fabric.ranks_of_host(node));
     auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) {
       return k.group.gpu == gpu && k.group.compute_time_factor == factor;
     });
@@ -227,13 +227,13 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
                        {.sample_sd = options.sample_sd, .fold = options.fold}));
     many.step = many.process->step;
   } else {
-    loss = add_input(request, job, many.one_gpu, most_in_node);
+    loss = add_input(request, job, many.one_gpu, most_in_host);
     request.date = job.options.software.date.substr(0, job.options.software.date.find(".."));
     many.step = simulate_data_parallel(request);
   }
   if (strategy.feed_rate > BytesPerSecond(0)) {
     // Every replica gets the whole input and cuts its part out; the thread waits for the step before it feeds.
-    const double ranks = most_in_node;
+    const double ranks = most_in_host;
     loss += input_bytes(job) * (ranks * ranks) / strategy.feed_rate;
   }
   if (loss > Seconds(0)) {
