@@ -175,6 +175,10 @@ std::string_view to_string(NodeKind kind) {
   return "unknown";
 }
 
+std::size_t MachineSpec::slots_of_host() const {
+  return nodes_of(NodeKind::Gpu).size() / static_cast<std::size_t>(hosts);
+}
+
 std::vector<std::uint32_t> MachineSpec::nodes_of(NodeKind kind) const {
   std::vector<std::uint32_t> found;
   for (std::uint32_t i = 0; i < nodes.size(); ++i) {

@@ -49,6 +49,10 @@ struct MachineSpec : SpecIdentity {
 
   /// Nodes of a kind, in file order; the GPU nodes are the slots.
   [[nodiscard]] std::vector<std::uint32_t> nodes_of(NodeKind kind) const;
+  /// GPU slots, processors and memory of each host.
+  [[nodiscard]] std::size_t slots_of_host() const;
+  [[nodiscard]] int sockets_of_host() const { return sockets / hosts; }
+  [[nodiscard]] Bytes memory_of_host() const { return memory / hosts; }
   /// Links between two nodes, parallel ones counted.
   [[nodiscard]] int links_between(std::uint32_t a, std::uint32_t b) const;
   /// The links that data takes from `gpu` (a node) to the socket nearest by hops; it passes PCIe switches only. Of

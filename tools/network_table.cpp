@@ -229,7 +229,7 @@ class NetworkTable final : public RowPredictor {
     const ClusterSpec cluster = read_published_cluster(spread.cluster, hardware_);
     const MachineSpec& machine = hardware_.machines().find(cluster.groups.front().machine);
     if (options.data == "real" && options.host_cpu.empty()) {
-      options.host_cpu = std::to_string(machine.sockets) + 'x' + machine.cpu;
+      options.host_cpu = std::to_string(machine.sockets_of_host()) + 'x' + machine.cpu;
     }
     ResolvedJob job = make_job(options, hardware_);
     const ManyGpus many = predict_many(

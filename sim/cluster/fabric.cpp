@@ -217,10 +217,7 @@ Rank Fabric::first_rank(FabricNodeId node) const {
 }
 std::uint32_t Fabric::ranks_of(FabricNodeId node) const { return state_->wiring(node).num_slots; }
 std::uint32_t Fabric::ranks_of_host(FabricNodeId node) const {
-  const MachineSpec& machine = machine_of(node);
-  const std::size_t slots = machine.nodes_of(NodeKind::Gpu).size();
-  const auto of_host = static_cast<std::uint32_t>(slots / static_cast<std::size_t>(machine.hosts));
-  return std::min(ranks_of(node), of_host);
+  return std::min(ranks_of(node), static_cast<std::uint32_t>(machine_of(node).slots_of_host()));
 }
 const GpuSpec& Fabric::gpu_of(Rank rank) const {
   return state_->groups[state_->nodes[node_of(rank).index].group].gpu;

@@ -27,7 +27,7 @@ void check_count(const char* flag, const std::optional<std::int64_t>& count) {
 void check_board(const ClusterGroup& group, const Hardware& hardware) {
   if (group.gpu.empty()) return;  // that of the machine
   check_fits(hardware.gpus().find(group.gpu), hardware.machines().find(group.machine),
-             hardware.gpus(), "group");
+             hardware.gpus(), "group " + group.name);
 }
 
 Cluster from_file(const Place& o, const std::string& gpu, const Hardware& hardware) {

@@ -52,7 +52,7 @@ struct HostCpu {
 };
 
 HostCpu host_of(const MachineSpec& machine, const CpuSpec& cpu) {
-  return {&cpu, machine.sockets / machine.hosts, false, machine.hardware_threads / machine.hosts};
+  return {&cpu, machine.sockets_of_host(), false, machine.hardware_threads / machine.hosts};
 }
 
 /// "2xe5_2698_v4" or "e5_2698_v4".
@@ -65,8 +65,7 @@ HostCpu find_host(const PlacedJob& options, const Hardware& hardware, ResolvedJo
     const MachineSpec& machine =
         hardware.machines().find(default_machine(job.gpu, gpus, hardware.machines()).machine);
     job.assumptions.push_back(fmt::format("host: {}x {}, those of {}; --host-cpu names yours",
-                                          machine.sockets / machine.hosts, machine.cpu,
-                                          machine.id));
+                                          machine.sockets_of_host(), machine.cpu, machine.id));
     return host_of(machine, hardware.cpus().find(machine.cpu));
   }
   if (options.host_cpu.empty()) {

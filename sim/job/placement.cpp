@@ -59,7 +59,7 @@ void run_on_cpu(ResolvedJob& job, const Hardware& hardware) {
   job.cpu =
       parse_cpu_node(std::string_view(job.options.gpu).substr(kCpuPrefix.size()), hardware.cpus());
   if (job.machine) {
-    job.cpu->memory = job.machine->memory;
+    job.cpu->memory = job.machine->memory_of_host();
   } else {
     job.assumptions.push_back(
         "host memory: all that the sockets can address; --machine knows better");

@@ -38,23 +38,41 @@ TEST_CASE("72 GPUs of a rack reach each other over NVLink at full rate") {
 
 TEST_CASE("a GPU's host and NIC are those of its own tray") {
   const Hardware hardware;
-  const Fabric fabric = hardware.build("gb200_nvl72", 72, 2);
-  for (std::uint32_t i = 0; i < 72; ++i) {
-    CAPTURE(i);
-    CHECK(fabric.port_of(Rank{i}) / 4 == i / 4);
-    const Route copy = fabric.route_from_host(Rank{i});
-    CHECK(copy.kind == RouteKind::HostBridge);
-    CHECK(fabric.name_of(copy.links.back()) ==
-          "node 0: cpu" + std::to_string(i / 2) + " > gpu" + std::to_string(i));
-    CHECK(fabric.link(copy.links.back()).kind == FabricLinkKind::C2c);
-    CHECK(narrowest(fabric, copy).in_gb_per_s() == doctest::Approx(225 * kC2cPayload));
+  for (const char* rack : {"gb200_nvl72", "gb300_nvl72"}) {
+    CAPTURE(rack);
+    const Fabric fabric = hardware.build(rack, 72, 2);
+    for (std::uint32_t i = 0; i < 72; ++i) {
+      CAPTURE(i);
+      CHECK(fabric.port_of(Rank{i}) / 4 == i / 4);
+      const Route copy = fabric.route_from_host(Rank{i});
+      CHECK(copy.kind == RouteKind::HostBridge);
+      CHECK(fabric.name_of(copy.links.back()) ==
+            "node 0: cpu" + std::to_string(i / 2) + " > gpu" + std::to_string(i));
+      CHECK(fabric.link(copy.links.back()).kind == FabricLinkKind::C2c);
+      CHECK(narrowest(fabric, copy).in_gb_per_s() == doctest::Approx(225 * kC2cPayload));
+    }
+    const Route far = fabric.route(Rank{0}, Rank{72});
+    CHECK(far.kind == RouteKind::Network);
+    CHECK_FALSE(far.is_staged);  // NICs read the GPU's memory over NVLink-C2C or their own switch
+    CHECK(fabric.ranks_of_host(FabricNodeId{0}) == 4);
   }
-  const Route far = fabric.route(Rank{0}, Rank{72});
-  CHECK(far.kind == RouteKind::Network);
-  CHECK_FALSE(far.is_staged);  // NICs read the GPU's memory over NVLink-C2C
-  CHECK(fabric.ranks_of_host(FabricNodeId{0}) == 4);
   CHECK(hardware.build("gb200_nvl72", 2).ranks_of_host(FabricNodeId{0}) == 2);
   CHECK(hardware.build("dgx_b200", 8).ranks_of_host(FabricNodeId{0}) == 8);
+}
+
+TEST_CASE("a rack's GPUs exchange at the rate of eight in a box of the same NVLinks") {
+  const Hardware hardware;
+  const auto& library = find_collective_library("nccl", "2.27");
+  const auto bus_gb_per_s = [&](const Fabric& fabric) {
+    const auto ranks = all_ranks(fabric);
+    const Bytes bytes(4e9);
+    const Seconds time =
+        time_alone(plan_collective(fabric, ranks, Collective::AllReduce, bytes, library), fabric);
+    return (bytes * bus_factor(Collective::AllReduce, ranks.size()) / time).in_gb_per_s();
+  };
+  const double box = bus_gb_per_s(hardware.build("dgx_b200", 8));
+  CHECK(bus_gb_per_s(hardware.build("gb200_nvl72", 8)) == doctest::Approx(box));
+  CHECK(bus_gb_per_s(hardware.build("gb200_nvl72", 72)) == doctest::Approx(box).epsilon(0.2));
 }
 
 TEST_CASE("superchips of a node have NVLinks among each other beside NVLink-C2C") {
