@@ -7,10 +7,10 @@
 #include <span>
 #include <utility>
 
-#include "hwspecs/job_spread.hpp"
 #include "hwspecs/proto/job_spec.pb.h"
 #include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
+#include "hwspecs/training_habits.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -120,13 +120,13 @@ JobSpec parse_job_spec(std::string_view text, std::string_view where) {
   return spec;
 }
 
-JobSpread spread_of(const JobSpec& spec) {
-  JobSpread spread;
+TrainingHabits habits_of(const JobSpec& spec) {
+  TrainingHabits habits;
   for (const SpecValue& value : spec.values) {
-    if (value.field == "decays_weights") spread.decays_weights = value.value == "true";
-    if (value.field == "replicates") spread.replicates_features = value.value == "features";
+    if (value.field == "decays_weights") habits.decays_weights = value.value == "true";
+    if (value.field == "replicates") habits.replicates_features = value.value == "features";
   }
-  return spread;
+  return habits;
 }
 
 const JobSpec* find_job_spec_or_null(std::string_view id) {

@@ -23,7 +23,7 @@ std::string_view date_of(std::string_view set) {
 }
 
 /// A job on a GPU of the table, predicted once.
-struct KnownJob {
+struct KnownProgram {
   std::optional<ResolvedJob> job;
   std::optional<Prediction> prediction;
   std::string unknown;  ///< why there is none
@@ -41,8 +41,8 @@ class GavelJobs {
   explicit GavelJobs(const Hardware& hardware) : hardware_(hardware) {}
 
   /// A set may have a program of its own ("lstm_wikitext2_single2019").
-  const KnownJob& find(std::string_view set, std::string_view gpu, std::string_view job,
-                       std::int64_t batch, const std::string& machine = kMachine) {
+  const KnownProgram& find(std::string_view set, std::string_view gpu, std::string_view job,
+                           std::int64_t batch, const std::string& machine = kMachine) {
     std::string id = std::string(job) + '_' + std::string(set);
     if (find_job_spec_or_null(id) == nullptr) id = job;
     const std::string key =
@@ -54,9 +54,9 @@ class GavelJobs {
   [[nodiscard]] const Hardware& hardware() const { return hardware_; }
 
  private:
-  KnownJob make(std::string_view gpu, std::string_view job, std::int64_t batch,
-                const std::string& machine) const {
-    KnownJob known;
+  KnownProgram make(std::string_view gpu, std::string_view job, std::int64_t batch,
+                    const std::string& machine) const {
+    KnownProgram known;
     if (find_job_spec_or_null(job) == nullptr) {
       known.unknown = "job " + std::string(job) + " has no description";
       return known;
@@ -76,7 +76,7 @@ class GavelJobs {
   }
 
   const Hardware& hardware_;
-  std::map<std::string, KnownJob> jobs_;
+  std::map<std::string, KnownProgram> jobs_;
 };
 
 /// Training programs alone, on one or several GPUs (jobs/gavel_throughputs.csv).
@@ -94,8 +94,8 @@ class GavelThroughputs final : public RowPredictor {
     const RowFields row(reader);
     const double measured = row.positive("samples_per_s");
     const auto gpus = row.integer("gpus", 1, 64);
-    const KnownJob& known = jobs_.find(row.text("set"), row.text("gpu"), row.text("job"),
-                                       row.integer("batch", 1, 1'000'000));
+    const KnownProgram& known = jobs_.find(row.text("set"), row.text("gpu"), row.text("job"),
+                                           row.integer("batch", 1, 1'000'000));
     if (!known.prediction) return skip(known.unknown);
     RowAnswer answer{.measured = measured,
                      .predicted = known.prediction->throughput_samples_per_s,
@@ -103,7 +103,7 @@ class GavelThroughputs final : public RowPredictor {
                      .skipped = {}};
     if (gpus == 1) return answer;
     try {
-      answer.predicted = spread(row, *known.job, gpus);
+      answer.predicted = on_several(row, *known.job, gpus);
     } catch (const InputError& error) {
       return skip(error.what());
     }
@@ -112,13 +112,13 @@ class GavelThroughputs final : public RowPredictor {
 
  private:
   /// Over one machine, or with one GPU in each.
-  const Interval& spread(const RowFields& row, const ResolvedJob& job, std::int64_t gpus) {
+  const Interval& on_several(const RowFields& row, const ResolvedJob& job, std::int64_t gpus) {
     const bool apart = row.text("placement") == "unconsolidated";
     const std::string key = std::string(row.text("gpu")) + '|' + std::string(row.text("job")) +
                             '|' + std::string(row.text("batch")) + '|' + std::to_string(gpus) +
                             (apart ? "|apart" : "|packed");
-    const auto known = spread_.find(key);
-    if (known != spread_.end()) return known->second;
+    const auto known = several_.find(key);
+    if (known != several_.end()) return known->second;
     Place options;
     options.gpus = gpus;
     options.machine = apart ? std::string(kMachine) : "gavel_" + to_lower(row.text("gpu"));
@@ -127,11 +127,11 @@ class GavelThroughputs final : public RowPredictor {
     ResolvedJob own = job;
     const ManyGpus many =
         predict_many(own, jobs_.hardware(), std::move(cluster.fabric), DataParallel{});
-    return spread_.emplace(key, many.throughput_samples_per_s).first->second;
+    return several_.emplace(key, many.throughput_samples_per_s).first->second;
   }
 
   GavelJobs jobs_;
-  std::map<std::string, Interval> spread_;
+  std::map<std::string, Interval> several_;
 };
 
 /// The shortest steps that a set has of every program and batch alone, on any GPU.
@@ -185,9 +185,9 @@ class GavelColocation final : public RowPredictor {
     const RowFields row(reader);
     const std::string_view set = row.text("set"), gpu = row.text("gpu");
     const std::string machine = date_of(set) >= kBoundSince ? kBoundMachine : kMachine;
-    const KnownJob& a =
+    const KnownProgram& a =
         jobs_.find(set, gpu, row.text("job_a"), row.integer("batch_a", 1, 1'000'000), machine);
-    const KnownJob& b =
+    const KnownProgram& b =
         jobs_.find(set, gpu, row.text("job_b"), row.integer("batch_b", 1, 1'000'000), machine);
     if (!a.prediction) return skip(a.unknown);
     if (!b.prediction) return skip(b.unknown);
@@ -209,7 +209,8 @@ class GavelColocation final : public RowPredictor {
   }
 
  private:
-  const Colocation& together(const RowFields& row, const KnownJob& a, const KnownJob& b, bool mps) {
+  const Colocation& together(const RowFields& row, const KnownProgram& a, const KnownProgram& b,
+                             bool mps) {
     const std::string key = std::string(row.text("set")) + '|' + std::string(row.text("gpu")) +
                             '|' + std::string(row.text("job_a")) + '|' +
                             std::string(row.text("batch_a")) + '|' +
@@ -225,7 +226,7 @@ class GavelColocation final : public RowPredictor {
   }
 
   /// The job at the rate that it was measured with alone.
-  const ColocatedJob& measured_alone(const RowFields& row, const KnownJob& known, char which,
+  const ColocatedJob& measured_alone(const RowFields& row, const KnownProgram& known, char which,
                                      const SharedBox& box) {
     const std::string rate_name = std::string("alone_") + which;
     const std::string key = std::string(row.text("set")) + '|' + std::string(row.text("gpu")) +

@@ -167,14 +167,14 @@ class MlperfTable final : public RowPredictor {
       job.seq_len = std::llround(benchmark->share_of_tokens * row.positive("seq_len"));
     }
     if (benchmark->sentences) job.seq_len = static_cast<std::int64_t>(kTokensPerSentence);
-    const DataParallel spread{.strategy = "apex",
-                              .sample_sd = benchmark->samples_differ ? kSampleSd : 0.0};
+    const DataParallel parallel{.strategy = "apex",
+                                .sample_sd = benchmark->samples_differ ? kSampleSd : 0.0};
     const PublishedCluster cluster{.gpu = job.gpu,
                                    .gpus = std::llround(gpus),
                                    .nodes = std::llround(nodes),
                                    .description = std::string(row.text_or_empty("node_class")) +
                                                   "; " + std::string(row.text_or_empty("system"))};
-    RowAnswer result = answer(job, cluster, spread);
+    RowAnswer result = answer(job, cluster, parallel);
     result.measured = row.positive("throughput");
     return result;
   }
@@ -207,7 +207,7 @@ class MlperfTable final : public RowPredictor {
   static constexpr double kSampleSd = 0.25;
 
   RowAnswer answer(const PlacedJob& job, const PublishedCluster& cluster,
-                   const DataParallel& spread) {
+                   const DataParallel& parallel) {
     const std::string key = job.network + '|' + job.gpu + '|' + std::to_string(job.batch) + 'x' +
                             std::to_string(job.accumulate) + '|' + job.software.framework +
                             (job.software.cuda_graphs ? "+graphs|" : "|") + job.software.date +
@@ -215,12 +215,12 @@ class MlperfTable final : public RowPredictor {
                             std::to_string(cluster.nodes) + '|' + to_lower(cluster.description);
     auto known = answers_.find(key);
     if (known == answers_.end())
-      known = answers_.emplace(key, predict_row(job, cluster, spread)).first;
+      known = answers_.emplace(key, predict_row(job, cluster, parallel)).first;
     return known->second;
   }
 
   RowAnswer predict_row(const PlacedJob& options, const PublishedCluster& row,
-                        const DataParallel& spread) const {
+                        const DataParallel& parallel) const {
     try {
       const ClusterSpec cluster = read_published_cluster(row, hardware_);
       ResolvedJob job = make_job(options, hardware_);
@@ -228,7 +228,7 @@ class MlperfTable final : public RowPredictor {
           predict_many(job, hardware_,
                        build_fabric(cluster, {hardware_.gpus(), hardware_.cpus(), hardware_.links(),
                                               hardware_.machines()}),
-                       spread);
+                       parallel);
       return {.measured = 0,
               .predicted = many.throughput_samples_per_s,
               .basis = main_basis(many.one_gpu),

@@ -16,7 +16,7 @@ namespace tracecast {
 namespace {
 
 /// What a row of either table says, ready to predict.
-struct ScalingJob {
+struct ScalingRow {
   TransformerLayout layout{};
   PlanOptions plan{};
   std::string software, precision = "bf16";
@@ -26,7 +26,7 @@ struct ScalingJob {
 };
 
 /// Prediction of a job on nodes of one kind; fabrics and collectives are made anew for each.
-TransformerPrediction predict_job(const ScalingJob& job, const Hardware& hardware,
+TransformerPrediction predict_job(const ScalingRow& job, const Hardware& hardware,
                                   ParallelPlan& plan) {
   const std::int64_t per_node = std::min(job.gpus, job.gpus_per_node);
   if (job.gpus % per_node != 0) throw InputError("gpus", std::to_string(job.gpus), "whole nodes");
@@ -73,7 +73,7 @@ class IterationTable final : public RowPredictor {
     const RowFields row(reader);
     const double measured = row.positive("iteration_ms");
     if (row.text("gpu") != "A100") return skip("GPU is not A100");
-    ScalingJob job{.software = "megatron_2021",
+    ScalingRow job{.software = "megatron_2021",
                    .precision = "fp16",
                    .gpu = "a100_sxm4_80gb",
                    .machine = "hgx_a100_4nic",
@@ -140,7 +140,7 @@ class ScalingTable final : public RowPredictor {
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);
     try {
-      ScalingJob job;
+      ScalingRow job;
       if (const std::string reason = read_job(row, job); !reason.empty()) return skip(reason);
       ParallelPlan plan;
       const TransformerPrediction p = predict_job(job, hardware_, plan);
@@ -159,7 +159,7 @@ class ScalingTable final : public RowPredictor {
 
  private:
   /// Why there is no job in the row; empty when there is.
-  std::string read_job(const RowFields& row, ScalingJob& job) const {
+  std::string read_job(const RowFields& row, ScalingRow& job) const {
     const std::string_view source = row.text("source"), note = row.text_or_empty("note");
     const auto gpus = whole(row, "gpus");
     if (!gpus) return "the number of GPUs is not given";
@@ -178,7 +178,7 @@ class ScalingTable final : public RowPredictor {
     return read_software(row, job, source);
   }
 
-  std::string read_layout(const RowFields& row, ScalingJob& job) const {
+  std::string read_layout(const RowFields& row, ScalingRow& job) const {
     const std::string model(row.text("model"));
     static const std::map<std::string, std::string, std::less<>> kZoo = {
         {"Llama-3-70B", "llama3_70b"},     {"Llama-3.1-70B", "llama3_70b"},
@@ -249,7 +249,7 @@ class ScalingTable final : public RowPredictor {
     return "";
   }
 
-  std::string read_plan(const RowFields& row, ScalingJob& job, std::string_view source,
+  std::string read_plan(const RowFields& row, ScalingRow& job, std::string_view source,
                         std::string_view note) const {
     PlanOptions& plan = job.plan;
     plan.tokens = whole(row, "seq_len");
@@ -294,7 +294,7 @@ class ScalingTable final : public RowPredictor {
   }
 
   /// Machines by GPU, adapters as the source's pages say.
-  void read_place(const RowFields& row, ScalingJob& job, std::string_view source) const {
+  void read_place(const RowFields& row, ScalingRow& job, std::string_view source) const {
     job.gpus_per_node = whole(row, "gpus_per_node").value_or(8);
     const Architecture architecture = hardware_.gpus().find(job.gpu).architecture;
     job.machine = architecture == Architecture::Hopper   ? "dgx_h100"
@@ -310,7 +310,7 @@ class ScalingTable final : public RowPredictor {
       job.nic = "ethernet_200g";
   }
 
-  std::string read_software(const RowFields& row, ScalingJob& job, std::string_view source) const {
+  std::string read_software(const RowFields& row, ScalingRow& job, std::string_view source) const {
     const std::string precision(row.text_or_empty("precision"));
     const bool eight =
         holds(precision, "fp8") || holds(precision, "FP8") || holds(precision, "float8");

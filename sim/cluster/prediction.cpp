@@ -184,7 +184,7 @@ void wait_after_forward(const NetworkGraph& graph, const PricedStep& priced,
 }
 
 /// Kernels and input err independently; the step waits for the later one.
-Interval input_interval(const Prediction& prediction, const InputJob& input) {
+Interval input_interval(const Prediction& prediction, const InputRequest& input) {
   const double unknown_host = input.host_is_assumed ? input.pipeline.unknown_host_log_sd : 0.0;
   return interval90_of_slower(prediction.step_time_s.value, prediction.input->step_without.in_s(),
                               prediction.log_sd, prediction.input->supply.in_s(),
@@ -193,15 +193,15 @@ Interval input_interval(const Prediction& prediction, const InputJob& input) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const PredictRequest& request) {
+MemoryPlan plan_step_memory(const PredictRequest& request) {
   return plan_with(request, plan_within).memory;
 }
 
-bool fits_in_memory(const PredictRequest& r) {
+bool step_fits(const PredictRequest& r) {
   const std::optional<NetworkGraph> fused = fused_graph(r);
   const bool may_fit =
       tensors_fit(fused ? *fused : r.graph, r.framework, r.gpu, r.cost, memory_options(r));
-  return may_fit && plan_memory(r).fits;
+  return may_fit && plan_step_memory(r).fits;
 }
 
 DriverCalls count_driver_calls(const PredictRequest& r, const PricedStep& priced) {
@@ -272,7 +272,7 @@ HostBatch host_batch(const PredictRequest& request) {
 
 }  // namespace
 
-Prediction predict(const PredictRequest& request) {
+Prediction predict_step(const PredictRequest& request) {
   const NetworkGraph& graph = request.graph;
   Prediction result;
   PlannedStep planned = plan_with(request, choose_within);

@@ -41,8 +41,8 @@ Prediction predict_without_input(const ResolvedJob& job, const Hardware& hardwar
 /// Supply of one step's batches when all ranks of a node load: their workers share its cores, and all share its disk.
 /// Processes have workers and a pin thread each; threads of one process share its loader. `dispatching`: share of the
 /// time in which a rank's dispatch thread works.
-Seconds supply_of_node(const InputJob& input, std::uint32_t ranks, Replicas replicas, Seconds copy,
-                       double dispatching) {
+Seconds supply_of_node(const InputRequest& input, std::uint32_t ranks, Replicas replicas,
+                       Seconds copy, double dispatching) {
   const InputStages stages = plan_input(input);
   const double n = ranks;
   const bool each = replicas == Replicas::Processes && input.pipeline.default_workers > 0;
@@ -80,7 +80,7 @@ bool loads_between_steps(const ResolvedJob& job, const StrategyProfile& strategy
 /// What such a thread does while no GPU works: it prepares the batches of all `ranks`, and copies one after the other.
 Seconds loading_between_steps(const ResolvedJob& job, std::uint32_t ranks,
                               const StepProgram& program) {
-  InputJob all = *job.input;
+  InputRequest all = *job.input;
   all.batch *= ranks;
   return plan_input(all).prepare + program.input_copy * static_cast<double>(ranks);
 }
@@ -222,9 +222,9 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
   }
   Seconds loss{};
   if (is_replicated(strategy) && many.fabric.num_ranks() > 1) {
-    many.process = std::make_shared<ReplicatedJob>(
-        run_replicated(kinds.front().job, strategy, many.fabric, hardware,
-                       {.sample_sd = options.sample_sd, .fold = options.fold}));
+    many.process = std::make_shared<ReplicatedRun>(
+        run_replicated_job(kinds.front().job, strategy, many.fabric, hardware,
+                           {.sample_sd = options.sample_sd, .fold = options.fold}));
     many.step = many.process->step;
   } else {
     loss = add_input(request, job, many.one_gpu, most_in_host);

@@ -27,7 +27,7 @@ struct ManyGpus {
   std::vector<std::uint32_t> kind_of;  ///< of each rank
   Prediction one_gpu;                  ///< of the first kind, alone, with its input
   DataParallelStep step;
-  std::shared_ptr<const ReplicatedJob> process{};  ///< of all GPUs; nothing: they have one each
+  std::shared_ptr<const ReplicatedRun> process{};  ///< of all GPUs; nothing: they have one each
   Interval step_time_s;
   Interval throughput_samples_per_s;  ///< over all GPUs
   double efficiency = 1;              ///< throughput over that of the GPUs each alone

@@ -77,12 +77,12 @@ TEST_CASE("mean and maximum power are never above a limit that can be held") {
       const double low = 0.5 * gpu.idle_power.in_w(), high = 1.3 * gpu.tdp.in_w();
       limit = Watts(low + (high - low) * random.uniform());
     }
-    const Prediction p = predict({.graph = graphs.of(drawn.network, batch, phase),
-                                  .gpu = gpu,
-                                  .cost = default_cost_profile(),
-                                  .framework = find_framework(pick(kFrameworks)),
-                                  .precision = mode,
-                                  .power_limit = limit});
+    const Prediction p = predict_step({.graph = graphs.of(drawn.network, batch, phase),
+                                       .gpu = gpu,
+                                       .cost = default_cost_profile(),
+                                       .framework = find_framework(pick(kFrameworks)),
+                                       .precision = mode,
+                                       .power_limit = limit});
     const PowerRange& power = p.power;
     CAPTURE(job);
     CAPTURE(drawn.network);
@@ -128,12 +128,12 @@ TEST_CASE("a limit that the memory alone exceeds is not held, at the lowest cloc
   const NetworkGraph graph =
       make_step_graph(build_network("resnet50", {.batch = 64}), Phase::Train, {});
   const auto under = [&](double watts) {
-    return predict({.graph = graph,
-                    .gpu = gpu,
-                    .cost = profile,
-                    .framework = find_framework("pytorch"),
-                    .precision = PrecisionMode::Amp,
-                    .power_limit = Watts(watts)});
+    return predict_step({.graph = graph,
+                         .gpu = gpu,
+                         .cost = profile,
+                         .framework = find_framework("pytorch"),
+                         .precision = PrecisionMode::Amp,
+                         .power_limit = Watts(watts)});
   };
   const Prediction low = under(60), lower = under(50), enough = under(120);
   CHECK_FALSE(low.power.holds_limit);
@@ -154,11 +154,11 @@ TEST_CASE("a clock set below the lowest that a limit sets stays") {
   gpu.set_clock = gpu.boost_clock * 0.1;
   const NetworkGraph graph =
       make_step_graph(build_network("alexnet", {.batch = 64}), Phase::Train, {});
-  const Prediction p = predict({.graph = graph,
-                                .gpu = gpu,
-                                .cost = default_cost_profile(),
-                                .framework = find_framework("pytorch"),
-                                .power_limit = 40.0_W});
+  const Prediction p = predict_step({.graph = graph,
+                                     .gpu = gpu,
+                                     .cost = default_cost_profile(),
+                                     .framework = find_framework("pytorch"),
+                                     .power_limit = 40.0_W});
   CHECK_FALSE(p.power.holds_limit);
   CHECK(p.power.lowest_clock == gpu.set_clock);
   CHECK(p.power.clock.in_mhz() == doctest::Approx(gpu.set_clock.in_mhz()).epsilon(1e-3));

@@ -73,11 +73,11 @@ double rate(const char* network, const GpuSpec& gpu, const char* framework, Prec
             std::int64_t batch) {
   const NetworkGraph step = make_step_graph(build_network(network, {.batch = batch}), Phase::Train,
                                             {.optimizer = "sgd_momentum"});
-  const Prediction prediction = predict({.graph = step,
-                                         .gpu = gpu,
-                                         .cost = default_cost_profile(),
-                                         .framework = find_framework(framework),
-                                         .precision = precision});
+  const Prediction prediction = predict_step({.graph = step,
+                                              .gpu = gpu,
+                                              .cost = default_cost_profile(),
+                                              .framework = find_framework(framework),
+                                              .precision = precision});
   return prediction.memory.fits ? prediction.throughput_samples_per_s.value : 0;
 }
 
