@@ -69,7 +69,7 @@ struct JobSpec {
 
 /// The job of that id or alias in the binary (hwspecs/job). Throws InputError with the nearest word.
 [[nodiscard]] const JobSpec& find_job_spec(std::string_view id);
-/// The same; null when there is none.
+/// Nothing when there is none.
 [[nodiscard]] const JobSpec* find_job_spec_or_null(std::string_view id);
 [[nodiscard]] std::vector<std::string> job_spec_ids();  ///< in the binary, sorted
 

@@ -11,7 +11,7 @@ struct PeerAccess {
   bool to_network = true;  ///< NICs (GPUDirect RDMA)
 };
 
-/// What a GPU reaches, by line and generation: hwspecs/host/peer_access.textproto. Where several rules name the card, each takes away.
+/// By product line and generation: hwspecs/host/peer_access.textproto. Where several rules name the card, each takes away.
 [[nodiscard]] PeerAccess peer_access(const GpuSpec& gpu);
 
 /// Reads such a file; `where` names it in errors. Throws InputError: syntax, a rule without product line.

@@ -121,8 +121,8 @@ class Fabric {
   std::shared_ptr<const State> state_;
 };
 
-/// The fabric that a cluster's spec describes. Throws InputError: an id that is not known, more GPUs than the machine has
-/// slots, several nodes of which one has no NIC, no rank at all, more than a million ranks.
+/// Throws InputError: an id that is not known, more GPUs than the machine has slots, several nodes of which one has no
+/// NIC, no rank at all, more than a million ranks.
 [[nodiscard]] Fabric build_fabric(const ClusterSpec& spec, const FabricCatalogs& catalogs);
 
 /// `count` nodes of one machine with `gpus` GPUs each, on one switch.

@@ -25,13 +25,13 @@ class RankGrid {
   RankGrid(const ParallelPlan& plan, const Fabric& fabric, const CollectiveLibrary& library)
       : plan_(plan), fabric_(fabric), library_(library) {}
 
-  /// Exchange of `whole` bytes (one rank's gathered buffer) inside a layer.
+  /// Of `whole` bytes (one rank's gathered buffer) inside a layer.
   [[nodiscard]] Exchange exchange(ShardGroup group, ShardExchange what, Bytes whole) const;
   /// Activations of a micro-batch from a stage to the next, all ranks of a node at once.
   [[nodiscard]] Exchange send(Bytes message) const;
-  /// Exchange among the ranks that hold the same part of the network (data and context parallel), or the first `ranks` of them.
+  /// Among the ranks that hold the same part of the network (data and context parallel), or the first `ranks` of them.
   [[nodiscard]] Exchange reduce_gradients(Collective what, Bytes whole, std::int64_t ranks) const;
-  /// Exchange among copies of sharing groups: every `sharing`-th of the data-parallel ranks.
+  /// Among copies of sharing groups: every `sharing`-th of the data-parallel ranks.
   [[nodiscard]] Exchange reduce_over_copies(Bytes part, std::int64_t sharing) const;
   /// First and last stage add up the gradients of the table they share.
   [[nodiscard]] Exchange tie_embeddings(Bytes whole) const;
