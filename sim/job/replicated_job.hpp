@@ -32,7 +32,7 @@ struct ReplicatedOptions {
                                                const StrategyProfile& strategy,
                                                const Fabric& fabric, const Hardware& hardware,
                                                const ReplicatedOptions& options = {});
-/// Of the allocator of one of the other GPUs.
+/// Calls of the allocator of one of the other GPUs.
 [[nodiscard]] DriverCalls driver_calls_of(const ResolvedJob& job, const ReplicatedRun& run,
                                           const Hardware& hardware);
 
