@@ -10,6 +10,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cluster/transformer/step.hpp"
+#include "tools/published_cluster.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {
@@ -20,21 +21,31 @@ struct ScalingRow {
   TransformerLayout layout{};
   PlanOptions plan{};
   std::string software, precision = "bf16";
-  std::string gpu, machine;
-  std::string nic;  ///< id of a LinkSpec; empty: the machine's own
+  std::string gpu, machine;  ///< without a machine: the usual one of the GPU
+  std::string nic;           ///< id of a LinkSpec; empty: the machine's own
   std::int64_t gpus = 1, gpus_per_node = 8;
 };
+
+ClusterSpec cluster_of(const ScalingRow& job, const Hardware& hardware) {
+  const std::int64_t per_node = std::min(job.gpus, job.gpus_per_node);
+  if (job.gpus % per_node != 0) throw InputError("gpus", std::to_string(job.gpus), "whole nodes");
+  const std::int64_t nodes = job.gpus / per_node;
+  if (job.machine.empty()) {
+    return read_published_cluster(
+        {.gpu = job.gpu, .gpus = job.gpus, .nodes = nodes, .description = {}}, hardware);
+  }
+  ClusterSpec spec =
+      uniform_cluster(job.machine, static_cast<int>(per_node), static_cast<int>(nodes), job.gpu);
+  spec.network.link = job.nic;
+  return spec;
+}
 
 /// Prediction of a job on nodes of one kind; fabrics and collectives are made anew for each.
 TransformerPrediction predict_job(const ScalingRow& job, const Hardware& hardware,
                                   ParallelPlan& plan) {
-  const std::int64_t per_node = std::min(job.gpus, job.gpus_per_node);
-  if (job.gpus % per_node != 0) throw InputError("gpus", std::to_string(job.gpus), "whole nodes");
-  ClusterSpec spec = uniform_cluster(job.machine, static_cast<int>(per_node),
-                                     static_cast<int>(job.gpus / per_node), job.gpu);
-  spec.network.link = job.nic;
   const Fabric fabric =
-      build_fabric(spec, {hardware.gpus(), hardware.cpus(), hardware.links(), hardware.machines()});
+      build_fabric(cluster_of(job, hardware),
+                   {hardware.gpus(), hardware.cpus(), hardware.links(), hardware.machines()});
   plan = resolve_plan(job.plan, job.layout, job.gpus);
   const TrainingSoftware& software = find_training_software(job.software);
   const FrameworkProfile framework = hardware.framework(software.framework);
@@ -171,9 +182,6 @@ class ScalingTable final : public RowPredictor {
     if (const std::string reason = read_layout(row, job); !reason.empty()) return reason;
     if (const std::string reason = read_plan(row, job, source, note); !reason.empty())
       return reason;
-    if (hardware_.gpus().find(job.gpu).architecture > Architecture::Hopper) {
-      return "no machine is known with " + job.gpu;
-    }
     read_place(row, job, source);
     return read_software(row, job, source);
   }
@@ -297,6 +305,7 @@ class ScalingTable final : public RowPredictor {
   void read_place(const RowFields& row, ScalingRow& job, std::string_view source) const {
     job.gpus_per_node = whole(row, "gpus_per_node").value_or(8);
     const Architecture architecture = hardware_.gpus().find(job.gpu).architecture;
+    if (architecture > Architecture::Hopper) return;  // the usual ones
     job.machine = architecture == Architecture::Hopper   ? "dgx_h100"
                   : architecture == Architecture::Ampere ? "dgx_a100"
                   : job.gpus_per_node > 8                ? "dgx2"

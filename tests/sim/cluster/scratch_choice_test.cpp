@@ -47,18 +47,15 @@ TEST_CASE("each op is asked for its scratch when its tensors lie in memory") {
   framework.allocator_block = Bytes(1);
   // Weights 4 (100 x 50 + 50 x 10), input 400; then h 200, y 40.
   const double live[] = {22600, 22640};
+  const auto chosen =
+      choose_scratch(graph, framework, gpu, CostProfile{}, {},
+                     [](OpId op, const auto&) { return Bytes(1000.0 * (op.index + 1)); });
+  REQUIRE(chosen.size() == 2);
+  CHECK(chosen[0] == Bytes(1000));
+  CHECK(chosen[1] == Bytes(2000));
+  // Of a share of the device, byte for byte.
   std::size_t asked = 0;
-  const auto chosen = choose_scratch(graph, framework, gpu, CostProfile{}, {},
-                                     [&](OpId op, const std::function<bool(Bytes)>& room) {
-                                       CAPTURE(op.index);
-                                       // Small requests come in segments of 2 MiB in an allocator that keeps them; of a share, byte for byte.
-                                       (void)room;
-                                       return Bytes(live[asked++]);
-                                     });
-  CHECK(asked == graph.ops().size());
-  CHECK(chosen.size() == graph.ops().size());
   framework.pool_fraction = 1;
-  asked = 0;
   (void)choose_scratch(graph, framework, gpu, CostProfile{}, {},
                        [&](OpId, const std::function<bool(Bytes)>& room) {
                          const double left = 30000 - live[asked++];
@@ -66,13 +63,14 @@ TEST_CASE("each op is asked for its scratch when its tensors lie in memory") {
                          CHECK_FALSE(room(Bytes(left + 1)));
                          return Bytes(left);
                        });
+  CHECK(asked == 2);
 }
 
 /// Samples a second of a training step; 0: does not fit.
 double rate(const char* network, const GpuSpec& gpu, const char* framework, PrecisionMode precision,
             std::int64_t batch) {
   const NetworkGraph step = make_step_graph(build_network(network, {.batch = batch}), Phase::Train,
-                                            {.optimizer = "sgd_momentum"});
+                                            {.optimizer = "momentum"});
   const Prediction prediction = predict_step({.graph = step,
                                               .gpu = gpu,
                                               .cost = default_cost_profile(),
@@ -98,8 +96,8 @@ TEST_CASE("throughput does not collapse while the step still fits") {
       {"resnet50", "t4", "pytorch", PrecisionMode::Fp32, 80, 16},
       {"alexnet", "p100_pcie_16gb", "pytorch", PrecisionMode::Fp32, 1024, 512},
   };
-  // Scratch takes a tenth of the time off at most when the last algorithms have to go.
-  constexpr double kMostLost = 0.35;
+  // What Winograd's transforms spare, about half of the multiplications once they are paid for, is lost at most.
+  constexpr double kMostLost = 0.5;
   for (const Row& row : rows) {
     CAPTURE(row.network);
     CAPTURE(row.gpu);
