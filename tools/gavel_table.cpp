@@ -44,7 +44,7 @@ class GavelJobs {
   const KnownJob& find(std::string_view set, std::string_view gpu, std::string_view job,
                        std::int64_t batch, const std::string& machine = kMachine) {
     std::string id = std::string(job) + '_' + std::string(set);
-    if (find_job_spec_or_null(id) == nullptr) id = job;
+    if (hardware_.specs().find_job_spec_or_null(id) == nullptr) id = job;
     const std::string key =
         std::string(gpu) + '|' + id + '|' + std::to_string(batch) + '|' + machine;
     const auto known = jobs_.find(key);
@@ -57,7 +57,7 @@ class GavelJobs {
   KnownJob make(std::string_view gpu, std::string_view job, std::int64_t batch,
                 const std::string& machine) const {
     KnownJob known;
-    if (find_job_spec_or_null(job) == nullptr) {
+    if (hardware_.specs().find_job_spec_or_null(job) == nullptr) {
       known.unknown = "job " + std::string(job) + " has no description";
       return known;
     }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "hwspecs/framework_era.hpp"
+#include "hwspecs/software_version.hpp"
 #include "sim/base/error.hpp"
 #include "sim/job/recurrent_layer.hpp"
 #include "tools/validation.hpp"

@@ -33,12 +33,11 @@ TransformerPrediction predict_job(const ScalingJob& job, const Hardware& hardwar
   ClusterSpec spec = uniform_cluster(job.machine, static_cast<int>(per_node),
                                      static_cast<int>(job.gpus / per_node), job.gpu);
   spec.network.link = job.nic;
-  const Fabric fabric =
-      build_fabric(spec, {hardware.gpus(), hardware.cpus(), hardware.links(), hardware.machines()});
+  const Fabric fabric = build_fabric(spec, hardware.specs());
   plan = resolve_plan(job.plan, job.layout, job.gpus);
-  const TrainingSoftware& software = find_training_software(job.software);
+  const TrainingSoftware& software = hardware.specs().find_training_software(job.software);
   const FrameworkProfile framework = hardware.framework(software.framework);
-  const CollectiveLibrary library = find_collective_library("nccl");
+  const CollectiveLibrary library = hardware.specs().find_collective_library("nccl");
   return predict_transformer({.layout = job.layout,
                               .plan = plan,
                               .software = software,
@@ -59,7 +58,8 @@ std::string_view basis_of(const std::string& gpu, const Hardware& hardware) {
 /// Iterations of GPTs by Megatron-DeepSpeed on A100s (published/vtrain.csv; its README says what is assumed of it).
 class IterationTable final : public RowPredictor {
  public:
-  explicit IterationTable(const Hardware& hardware) : hardware_(hardware) {}
+  IterationTable(const CsvReader& reader, const Hardware& hardware)
+      : hardware_(hardware), records_(hardware.specs().published_sources(), reader.file_name()) {}
   std::string_view table() const override { return "training iterations of sharded transformers"; }
   std::string_view unit() const override { return "ms"; }
   std::string_view convention() const override {
@@ -73,11 +73,14 @@ class IterationTable final : public RowPredictor {
     const RowFields row(reader);
     const double measured = row.positive("iteration_ms");
     if (row.text("gpu") != "A100") return skip("GPU is not A100");
-    ScalingJob job{.software = "megatron_2021",
-                   .precision = "fp16",
-                   .gpu = "a100_sxm4_80gb",
-                   .machine = "hgx_a100_4nic",
-                   .nic = "infiniband_hdr"};
+    const PublishedProgram program =
+        records_.program_of([&](std::string_view column) { return row.text_or_empty(column); });
+    if (program.software.empty()) return skip("no record says what program ran");
+    ScalingJob job{.software = program.software,
+                   .precision = program.precision,
+                   .gpu = program.gpu,
+                   .machine = program.machine,
+                   .nic = program.link};
     job.gpus = row.integer("gpus", 1, 1'000'000);
     const std::int64_t width = row.integer("hidden", 1, 1'000'000);
     const std::int64_t tokens = row.integer("seq_len", 1, 10'000'000);
@@ -95,8 +98,8 @@ class IterationTable final : public RowPredictor {
                 .micro_batch = row.integer("micro_batch", 1, 1'000'000),
                 .global_batch = row.integer("global_batch", 1, 100'000'000),
                 .tokens = tokens,
-                .recompute = "full",
-                .attention = "unfused"};
+                .recompute = program.recompute,
+                .attention = program.attention};
     try {
       ParallelPlan plan;
       const TransformerPrediction p = predict_job(job, hardware_, plan);
@@ -112,6 +115,7 @@ class IterationTable final : public RowPredictor {
 
  private:
   const Hardware& hardware_;
+  PublishedRecords records_;
 };
 
 std::optional<std::int64_t> whole(const RowFields& row, std::string_view column) {
@@ -128,7 +132,8 @@ bool holds(std::string_view text, std::string_view word) {
 /// Published scaling runs of language networks (published/llm_scaling.csv).
 class ScalingTable final : public RowPredictor {
  public:
-  explicit ScalingTable(const Hardware& hardware) : hardware_(hardware) {}
+  ScalingTable(const CsvReader& reader, const Hardware& hardware)
+      : hardware_(hardware), records_(hardware.specs().published_sources(), reader.file_name()) {}
   std::string_view table() const override { return "scaling of language networks"; }
   std::string_view unit() const override { return "tokens_per_s_per_gpu"; }
   std::string_view convention() const override {
@@ -161,6 +166,8 @@ class ScalingTable final : public RowPredictor {
   /// Why there is no job in the row; empty when there is.
   std::string read_job(const RowFields& row, ScalingJob& job) const {
     const std::string_view source = row.text("source"), note = row.text_or_empty("note");
+    const PublishedProgram program =
+        records_.program_of([&](std::string_view column) { return row.text_or_empty(column); });
     const auto gpus = whole(row, "gpus");
     if (!gpus) return "the number of GPUs is not given";
     job.gpus = *gpus;
@@ -174,8 +181,8 @@ class ScalingTable final : public RowPredictor {
     if (hardware_.gpus().find(job.gpu).architecture > Architecture::Hopper) {
       return "no machine is known with " + job.gpu;
     }
-    read_place(row, job, source);
-    return read_software(row, job, source);
+    read_place(row, job, program);
+    return read_software(row, job, program);
   }
 
   std::string read_layout(const RowFields& row, ScalingJob& job) const {
@@ -286,15 +293,11 @@ class ScalingTable final : public RowPredictor {
     if (sharding.starts_with("ZeRO-1")) plan.zero = 1;
     if (sharding == "ZeRO-1 over 8 ranks") plan.zero_ranks = 8;
     if (sharding == "ZeRO-1 over 4 ranks") plan.zero_ranks = 4;
-    if (source == "NVIDIA/Megatron-LM" || source == "NVIDIA/NeMo" ||
-        source == "pytorch/torchtitan") {
-      plan.sequence_parallel = *plan.tensor > 1;
-    }
     return "";
   }
 
   /// Machines by GPU, adapters as the source's pages say.
-  void read_place(const RowFields& row, ScalingJob& job, std::string_view source) const {
+  void read_place(const RowFields& row, ScalingJob& job, const PublishedProgram& program) const {
     job.gpus_per_node = whole(row, "gpus_per_node").value_or(8);
     const Architecture architecture = hardware_.gpus().find(job.gpu).architecture;
     job.machine = architecture == Architecture::Hopper   ? "dgx_h100"
@@ -306,38 +309,29 @@ class ScalingTable final : public RowPredictor {
       job.machine = "hgx_a100_4nic";
       job.nic = "ethernet_100g";
     }
-    if (source == "mosaicml/llm-foundry" && architecture == Architecture::Ampere)
-      job.nic = "ethernet_200g";
+    if (!program.machine.empty()) job.machine = program.machine;
+    if (!program.link.empty()) job.nic = program.link;
   }
 
-  std::string read_software(const RowFields& row, ScalingJob& job, std::string_view source) const {
+  std::string read_software(const RowFields& row, ScalingJob& job,
+                            const PublishedProgram& program) const {
     const std::string precision(row.text_or_empty("precision"));
     const bool eight =
         holds(precision, "fp8") || holds(precision, "FP8") || holds(precision, "float8");
     if (holds(precision, "FP4") || holds(precision, "NVFP4")) return "fp4 is not predicted";
     job.precision = eight ? "fp8" : holds(precision, "fp16") ? "fp16" : "bf16";
-    if (source == "mosaicml/llm-foundry") {
-      job.software = row.text_or_empty("mp_mode") == "PURE" ? "llm_foundry_pure" : "llm_foundry";
-    } else if (source == "pytorch/torchtitan") {
-      job.software = "torchtitan";
-    } else if (source == "InternLM/InternLM") {
-      job.software = "internevo";
-    } else if (source == "bigscience-workshop/bigscience" || source == "microsoft/DeepSpeed") {
-      job.software = "megatron_2021";
-      job.plan.attention = "unfused";
-      if (job.plan.recompute == "none")
-        job.plan.recompute = "full";  // their scripts checkpoint activations
-    } else {
-      job.software = "megatron";
-      if (job.plan.zero == 0) job.plan.zero = 1;
-    }
-    if (holds(row.text_or_empty("source_path"),
-              "README.md @46c2928e62")) {  // 2022, before fused attention
-      job.software = "megatron_2021";
-      job.plan.attention = "unfused";
-      job.plan.sequence_parallel = true;
-      job.plan.zero = 0;
-    }
+    PlanOptions& plan = job.plan;
+    // A source without a record is taken for Megatron Core with its distributed optimizer.
+    const bool is_known = !program.software.empty();
+    job.software = is_known ? program.software : "megatron";
+    if (!is_known && plan.zero == 0) plan.zero = 1;
+    if (!program.attention.empty()) plan.attention = program.attention;
+    if (!program.recompute.empty() && plan.recompute == "none") plan.recompute = program.recompute;
+    if (program.zero && plan.zero == 0) plan.zero = *program.zero;
+    if (program.always_zero) plan.zero = *program.always_zero;
+    if (program.tensor_sequence_parallel)
+      plan.sequence_parallel = *program.tensor_sequence_parallel && *plan.tensor > 1;
+    if (program.sequence_parallel) plan.sequence_parallel = *program.sequence_parallel;
     return "";
   }
 
@@ -358,6 +352,7 @@ class ScalingTable final : public RowPredictor {
   }
 
   const Hardware& hardware_;
+  PublishedRecords records_;
 };
 
 }  // namespace
@@ -366,14 +361,16 @@ std::vector<TableKind> scaling_tables() {
   return {{.name = "training iterations of sharded transformers (vtrain.csv)",
            .required = {"layers", "hidden", "heads", "micro_batch", "tensor_parallel",
                         "pipeline_parallel", "iteration_ms"},
-           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<IterationTable>(hardware);
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<IterationTable>(reader, hardware);
            }},
           {.name = "scaling of language networks (llm_scaling.csv)",
            .required = {"n_layers", "hidden", "tp", "pp", "gbs", "mbs", "act_ckpt", "tflops_kind",
                         "step_time_s"},
-           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<ScalingTable>(hardware);
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<ScalingTable>(reader, hardware);
            }}};
 }
 

@@ -15,7 +15,10 @@ class TransformerTable final : public RowPredictor {
  public:
   explicit TransformerTable(const Hardware& hardware)
       : hardware_(hardware), framework_(hardware.framework("pytorch")) {
-    framework_.fuses_product_bias = true;  // PyTorch 2.1, see fuses_product_bias()
+    framework_.fuses_product_bias =
+        hardware.specs()
+            .defaults_of(framework_, {.version = "2.1", .date = ""}, GpuSpec{})
+            .fuses_product_bias;  // PyTorch 2.1
   }
   std::string_view table() const override { return "language networks"; }
   std::string_view unit() const override { return "ms"; }

@@ -261,6 +261,11 @@ int validate_command(ValidateOptions& options) {
     }
   }
   RowWalk walk(reader, *predictor);
+  const PublishedRecords records(hardware.specs().published_sources(), reader.file_name());
+  const auto field = [&reader](std::string_view name) {
+    const auto column = reader.find_column(name);
+    return column ? reader.field(*column) : std::string_view();
+  };
   std::size_t num_rows = 0, num_passed = 0;
   double longest_us = 0;
   while (walk.next()) {
@@ -285,6 +290,12 @@ int validate_command(ValidateOptions& options) {
     row.malformed = answer.malformed;
     row.error_in_points = answer.error_in_points;
     row.out_of_reach = std::move(answer.out_of_reach);
+    if (!walk.is_misfit()) {
+      const PublishedRecords::Used used = records.used_for(field);
+      row.used_for = row.basis == kFittedBasis ? RowUse::Fit : used.value;
+      row.interval_used_for =
+          std::max(used.interval, row.used_for == RowUse::Fit ? RowUse::Fit : RowUse::None);
+    }
     for (const std::size_t column : group_columns) {
       row.groups.emplace_back(walk.is_misfit() ? std::string_view() : reader.field(column));
     }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "calibrate/table/row_fields.hpp"
-#include "hwspecs/framework_era.hpp"
+#include "hwspecs/software_version.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/ops.hpp"
 #include "models/training.hpp"

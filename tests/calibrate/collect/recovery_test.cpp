@@ -17,6 +17,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/specs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace tracecast::calibrate {

@@ -14,6 +14,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/specs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 TEST_SUITE_BEGIN("calibrate/fit/fit_profile");

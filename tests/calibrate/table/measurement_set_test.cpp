@@ -11,6 +11,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
+#include "tests/support/specs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 TEST_SUITE_BEGIN("calibrate/table/measurement_set");
