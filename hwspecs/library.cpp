@@ -8,6 +8,7 @@
 
 #include "hwspecs/folder_files.hpp"
 #include "hwspecs/launcher.hpp"
+#include "hwspecs/library_calls.hpp"
 #include "hwspecs/mlperf_round.hpp"
 #include "hwspecs/profile_list.hpp"
 #include "hwspecs/published_source.hpp"
@@ -21,6 +22,7 @@ namespace embedded {
 std::span<const EmbeddedFile> default_hosts();
 std::span<const EmbeddedFile> default_machines();
 std::span<const EmbeddedFile> gpu_sharing_rules();
+std::span<const EmbeddedFile> library_call_files();
 std::span<const EmbeddedFile> peer_access_rules();
 std::span<const EmbeddedFile> rank_variations();
 }  // namespace embedded
@@ -61,6 +63,7 @@ struct SpecLibrary::State {
   SingleFile default_hosts = single(embedded::default_hosts());
   SingleFile default_machines = single(embedded::default_machines());
   SingleFile peer_access = single(embedded::peer_access_rules());
+  LibraryCalls calls;
   RankVariation ranks;
   std::vector<GpuSharing> sharing;
   std::optional<CostProfile> cost;  ///< nothing: the binary's
@@ -69,6 +72,8 @@ struct SpecLibrary::State {
   State() {
     const SingleFile variation = single(embedded::rank_variations());
     ranks = parse_rank_variation(variation.text, variation.where);
+    const SingleFile call_file = single(embedded::library_call_files());
+    calls = parse_library_calls(call_file.text, call_file.where);
     const SingleFile rules = single(embedded::gpu_sharing_rules());
     sharing = parse_gpu_sharing(rules.text, rules.where);
   }
@@ -82,10 +87,10 @@ struct SpecLibrary::State {
 namespace {
 
 /// Kinds of files of which there is one for each name.
-constexpr std::array<std::string_view, 3> kSingleKinds{"host", "sharing", "cost"};
-constexpr std::array<std::string_view, 7> kSingles{
+constexpr std::array<std::string_view, 4> kSingleKinds{"host", "sharing", "calls", "cost"};
+constexpr std::array<std::string_view, 8> kSingles{
     "host/default",    "host/machines", "host/peer_access", "host/ranks",
-    "sharing/default", "cost/default",  "cost/prior"};
+    "sharing/default", "calls/cudnn",   "cost/default",     "cost/prior"};
 
 }  // namespace
 
@@ -104,6 +109,8 @@ void SpecLibrary::State::add_single(const std::string& name, const FolderFile& f
     ranks = parse_rank_variation(added.text, added.where);
   } else if (name == "sharing/default") {
     sharing = parse_gpu_sharing(added.text, added.where);
+  } else if (name == "calls/cudnn") {
+    calls = parse_library_calls(added.text, added.where);
   } else if (name == "cost/default") {
     cost = parse_cost_profile(added.text, added.where);
   } else if (name == "cost/prior") {
@@ -275,6 +282,7 @@ std::span<const InputPipelineProfile> SpecLibrary::input_pipelines() const {
 std::span<const DataSetSpec> SpecLibrary::data_sets() const { return state_->data_sets.all(); }
 std::span<const JobSpec> SpecLibrary::job_specs() const { return state_->jobs.all(); }
 std::span<const ReleaseHistory> SpecLibrary::releases() const { return state_->releases.all(); }
+const LibraryCalls& SpecLibrary::library_calls() const { return state_->calls; }
 std::span<const MlperfRound> SpecLibrary::mlperf_rounds() const { return state_->mlperf.all(); }
 std::span<const PublishedSource> SpecLibrary::published_sources() const {
   return state_->published.all();

@@ -31,6 +31,7 @@
 namespace tracecast {
 
 struct LauncherProfile;
+struct LibraryCalls;
 struct MlperfRound;
 struct PublishedSource;
 struct ReleaseHistory;
@@ -44,7 +45,7 @@ class SpecLibrary {
   [[nodiscard]] static const SpecLibrary& embedded();
 
   /// With the files of a folder of the same form as hwspecs/: a sub-folder per kind ("framework", "disk", "machine" ...),
-  /// GPUs in "gpu" or in the folder itself. A file whose id is known replaces it; those of "host", "sharing" and "cost"
+  /// GPUs in "gpu" or in the folder itself. A file whose id is known replaces it; those of "host", "sharing", "calls" and "cost"
   /// replace the one of their name. Throws InputError: no such folder, a file that is refused, a sub-folder with files of
   /// no known kind.
   [[nodiscard]] SpecLibrary with_folder(const std::filesystem::path& folder) const;
@@ -153,6 +154,8 @@ class SpecLibrary {
   /// The one of the last month.
   [[nodiscard]] const MlperfRound& newest_mlperf_round() const;
   [[nodiscard]] std::span<const PublishedSource> published_sources() const;
+  /// What calls cost that tables of kernels time and no framework makes.
+  [[nodiscard]] const LibraryCalls& library_calls() const;
 
   // Training programs.
   [[nodiscard]] std::span<const JobSpec> job_specs() const;

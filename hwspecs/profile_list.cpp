@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -106,15 +107,36 @@ template <>
 struct Kind<ReleaseHistory>
     : Standalone<ReleaseHistory, parse_release_history, embedded::release_histories> {};
 
-/// The id of a file in the binary, which has it on a line of its own.
+/// Where a quoted string that begins at `open` ends: its closing quote, or the end of the text.
+std::size_t end_of_string(std::string_view text, std::size_t open) {
+  std::size_t at = open + 1;
+  while (at < text.size() && text[at] != text[open]) at += text[at] == '\\' ? 2 : 1;
+  return std::min(at, text.size());
+}
+
+/// The id that a file states, without parsing it: the string after the word "id" outside of braces, strings and comments.
 std::string_view scan_id(std::string_view text) {
-  constexpr std::string_view kBefore = "id: \"";
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    if (line.starts_with(kBefore)) {
-      return line.substr(kBefore.size(), line.rfind('"') - kBefore.size());
+  int depth = 0;
+  std::string_view word;  // the last one
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+    } else if (c == '"' || c == '\'') {
+      const std::size_t end = end_of_string(text, at);
+      if (depth == 0 && word == "id") return text.substr(at + 1, end - at - 1);
+      at = end;
+    } else if (c == '{' || c == '}') {
+      depth += c == '{' ? 1 : -1;
+    } else if (std::isalpha(static_cast<unsigned char>(c)) || c == '_') {
+      std::size_t end = at;
+      while (end < text.size() &&
+             (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) {
+        ++end;
+      }
+      word = text.substr(at, end - at);
+      at = end - 1;
     }
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
   }
   return {};
 }

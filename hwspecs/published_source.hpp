@@ -13,10 +13,11 @@ namespace tracecast {
 /// A row of a table of measurements: the field of a column, empty where there is no such column.
 using RowField = std::function<std::string_view(std::string_view column)>;
 
-/// What a column holds.
+/// What a column holds; of several, which tables call otherwise, the first that is not empty.
 struct RowCondition {
-  std::string column;
-  std::vector<std::string> is, is_not, has, begins;
+  std::vector<std::string> columns;
+  std::vector<std::string> is, is_not, has,
+      begins;  ///< any of each that is not empty; none of is_not
   [[nodiscard]] bool holds(std::string_view text) const;
 };
 
@@ -24,24 +25,54 @@ struct RowCondition {
 struct RowSelection {
   std::vector<std::string> tables;  ///< file names without ".gz"; empty: any
   std::vector<RowCondition> where;
-  [[nodiscard]] bool may_select(std::string_view table) const;
+  /// Whether a table of that name (without ".gz") with these columns can have such rows.
+  [[nodiscard]] bool may_select(std::string_view table, std::span<const std::string> columns) const;
   [[nodiscard]] bool selects(const RowField& field) const;
 };
 
-/// What a program does that its tables' columns do not say; empty: as the row says, or as usual.
-struct PublishedProgram {
-  std::string version;    ///< where the row states none
-  std::string data;       ///< as Job::data
-  std::string optimizer;  ///< of training
-  std::optional<bool> cudnn_benchmark;
-  std::string gpu, machine, link;
-  // Of divided transformers.
-  std::string software, precision, attention;
-  std::string recompute;           ///< where the row says "none"
+/// A transformer's layers beside what rows give.
+struct LayoutFacts {
+  std::optional<int> heads, vocabulary;  ///< where the row has none
+  /// Width of the feed-forward: width * thirds / 3, up to a multiple; nothing: 4 widths.
+  std::optional<int> feed_forward_thirds, feed_forward_multiple;
+  std::optional<bool> biases, dropout, causal, rms_norm, rotary, gated, tied;
+};
+/// How a transformer is divided among GPUs.
+struct DivisionFacts {
+  std::string software;  ///< id of a TrainingSoftware
+  std::string precision, attention;
+  std::string recompute;      ///< where the row says "none"
+  std::optional<int> chunks;  ///< of layers that each rank of a pipeline has
+  /// A pipeline cuts the row's micro-batch into one for each of its stages, ranks x chunks.
+  std::optional<bool> batch_by_stages;
   std::optional<int> zero;         ///< where the row divides no states
   std::optional<int> always_zero;  ///< whatever the row says
   std::optional<bool> sequence_parallel;
   std::optional<bool> tensor_sequence_parallel;  ///< under tensor parallelism
+};
+/// Kernels and library calls measured alone.
+struct CallFacts {
+  std::string image_layout;  ///< "NHWC", whatever the row says
+  std::optional<bool> ecc;   ///< on, where the board has it
+  /// False: linear layers ran in another library than the framework's version has.
+  std::optional<bool> cublas_lt;
+  std::optional<bool> unrolled;  ///< recurrent layers are modules of their own for every step
+};
+/// What a program does that its tables' columns do not say; empty: as the row says, or as usual.
+struct PublishedProgram {
+  std::string framework;  ///< whatever the row calls it
+  std::string version;    ///< where the row states none
+  std::string data;       ///< as Job::data
+  std::string optimizer;  ///< of training
+  std::optional<bool> cudnn_benchmark;
+  std::optional<bool> mps;  ///< programs that share a GPU do so through MPS
+  std::string gpu, machine, link;
+  std::string box;      ///< the machine of several GPUs in one, where `machine` is that of one GPU
+  std::string network;  ///< in the zoo, or a layout of models/transformer
+  std::string unpredicted;  ///< why such rows are not predicted
+  LayoutFacts layout;
+  DivisionFacts division;
+  CallFacts calls;
 };
 
 /// What a row was used for before it judges anything.
@@ -75,8 +106,9 @@ struct PublishedSource {
 /// The records that a table's rows may have; refers to `all`.
 class PublishedRecords {
  public:
-  /// `table`: its file's name, packed or not.
-  PublishedRecords(std::span<const PublishedSource> all, std::string_view table);
+  /// `table`: its file's name, packed or not, and its header.
+  PublishedRecords(std::span<const PublishedSource> all, std::string_view table,
+                   std::span<const std::string> columns);
   /// All that records say of a row's program; of two that say the same thing the later one, by id of the record.
   [[nodiscard]] PublishedProgram program_of(const RowField& field) const;
   struct Used {
@@ -86,8 +118,13 @@ class PublishedRecords {
   [[nodiscard]] Used used_for(const RowField& field) const;
 
  private:
-  std::string table_;
-  std::vector<const PublishedSource*> records_;
+  /// One record's statements that this table's rows can meet.
+  struct Record {
+    const PublishedSource* source;
+    std::vector<const std::pair<RowSelection, PublishedProgram>*> programs;
+    std::vector<const PublishedUse*> uses;
+  };
+  std::vector<Record> records_;
 };
 
 }  // namespace tracecast

@@ -51,12 +51,14 @@ class AllReduces {
 /// kernels/allreduce.csv.
 class AllReduceTable final : public RowPredictor {
  public:
-  explicit AllReduceTable(const Hardware& hardware) : reduces_(hardware) {}
+  AllReduceTable(const CsvReader& reader, const Hardware& hardware)
+      : reduces_(hardware), records_(hardware.specs(), reader) {}
   std::string_view table() const override { return "all-reduces"; }
   std::string_view unit() const override { return "us"; }
   std::string_view convention() const override {
-    return "Hosts are not described: the machine is the one assumed for the GPU. InfiniBand of an "
-           "unstated rate is FDR, as the source's text says. The algorithm is the row's: NCCL of "
+    return "Hosts are not described: the machine is the one assumed for the GPU. The network is "
+           "the one that the "
+           "row's source names. The algorithm is the row's: NCCL of "
            "its version, MPI, Baidu's ring.";
   }
 
@@ -71,11 +73,9 @@ class AllReduceTable final : public RowPredictor {
     const CollectiveLibrary* library =
         reduces_.specs().find_collective_library_in(algo.empty() ? "nccl" : algo);
     if (library == nullptr) return skip("algorithm " + std::string(algo));
-    const bool infiniband =
-        to_lower(row.text_or_empty("note")).find("infiniband") != std::string::npos;
     const Seconds time =
         reduces_.time(std::string(row.text("gpu")), gpus, nodes, Bytes(row.positive("bytes")),
-                      *library, nodes > 1 && infiniband ? "infiniband_fdr" : "");
+                      *library, nodes > 1 ? records_.program_of(reader).link : "");
     return {.measured = row.positive("time_us"),
             .predicted = interval90(time.in_us(), kLogSd),
             .basis = "spec",
@@ -84,6 +84,7 @@ class AllReduceTable final : public RowPredictor {
 
  private:
   AllReduces reduces_;
+  PublishedRows records_;
 };
 
 /// Output of nccl-tests as a table; GPU and their number stand in the file's name ("v100_AR_GPU8_...").
@@ -150,8 +151,9 @@ class NcclTestTable final : public RowPredictor {
 std::vector<TableKind> collective_tables() {
   return {{.name = "all-reduces",
            .required = {"ngpus", "bytes", "time_us"},
-           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<AllReduceTable>(hardware);
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<AllReduceTable>(reader, hardware);
            }},
           {.name = "nccl-tests",
            .required = {"size(B)", "count", "time(ns)"},

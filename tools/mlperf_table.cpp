@@ -18,7 +18,8 @@ namespace {
 /// Rows of published/mlperf.csv: steady throughput of data-parallel training in 16 bits, the input at hand.
 class MlperfTable final : public RowPredictor {
  public:
-  explicit MlperfTable(const Hardware& hardware) : hardware_(hardware) {}
+  MlperfTable(const CsvReader& reader, const Hardware& hardware)
+      : hardware_(hardware), records_(hardware.specs(), reader) {}
   std::string_view table() const override { return "MLPerf training"; }
   std::string_view unit() const override { return "samples_per_s"; }
   std::string_view convention() const override {
@@ -37,9 +38,8 @@ class MlperfTable final : public RowPredictor {
     const MlperfBenchmark* benchmark = round.find(name);
     if (benchmark == nullptr) return skip("network of " + name + " is not in the zoo");
     if (!benchmark->unpredicted.empty()) return skip(benchmark->unpredicted);
-    if (to_lower(row.text_or_empty("framework")).find("tinygrad") != std::string::npos) {
-      return skip("framework tinygrad has no profile");
-    }
+    const PublishedProgram program = records_.program_of(reader);
+    if (!program.unpredicted.empty()) return skip(program.unpredicted);
     if (row.text("throughput").empty()) return skip("no steady throughput: time to train alone");
     if (row.text("batch_per_gpu").empty()) return skip("the batch is not stated");
     double batch = row.positive("batch_per_gpu");
@@ -118,6 +118,7 @@ class MlperfTable final : public RowPredictor {
   }
 
   const Hardware& hardware_;
+  PublishedRows records_;
   std::map<std::string, RowAnswer> answers_;
 };
 
@@ -127,8 +128,9 @@ std::vector<TableKind> mlperf_tables() {
   return {{.name = "MLPerf training (mlperf.csv)",
            .required = {"series_id", "round", "benchmark", "gpu_id", "gpus", "nodes",
                         "batch_per_gpu", "throughput"},
-           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<MlperfTable>(hardware);
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<MlperfTable>(reader, hardware);
            }}};
 }
 

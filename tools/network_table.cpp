@@ -59,7 +59,7 @@ Reach reach_of(const ResolvedJob& job, const Prediction& one_gpu, std::int64_t g
 class NetworkTable final : public RowPredictor {
  public:
   NetworkTable(const CsvReader& reader, const Hardware& hardware)
-      : hardware_(hardware), records_(hardware.specs().published_sources(), reader.file_name()) {}
+      : hardware_(hardware), records_(hardware.specs(), reader) {}
   std::string_view table() const override { return "whole networks"; }
   std::string_view unit() const override { return "samples_per_s"; }
 
@@ -81,8 +81,7 @@ class NetworkTable final : public RowPredictor {
     job.software.framework = to_lower(row.text("framework"));
     job.software.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
     job.software.version = row.text_or_empty("framework_version");
-    const PublishedProgram program =
-        records_.program_of([&](std::string_view column) { return row.text_or_empty(column); });
+    const PublishedProgram program = records_.program_of(reader);
     if (program.cudnn_benchmark) job.software.cudnn_benchmark = program.cudnn_benchmark;
     if (*phase == Phase::Train && !program.optimizer.empty()) job.optimizer = program.optimizer;
     if (job.software.version.empty()) job.software.version = program.version;
@@ -236,7 +235,7 @@ class NetworkTable final : public RowPredictor {
   }
 
   const Hardware& hardware_;
-  PublishedRecords records_;
+  PublishedRows records_;
   std::map<std::string, Answer> answers_;
 };
 

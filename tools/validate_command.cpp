@@ -261,11 +261,7 @@ int validate_command(ValidateOptions& options) {
     }
   }
   RowWalk walk(reader, *predictor);
-  const PublishedRecords records(hardware.specs().published_sources(), reader.file_name());
-  const auto field = [&reader](std::string_view name) {
-    const auto column = reader.find_column(name);
-    return column ? reader.field(*column) : std::string_view();
-  };
+  const PublishedRows records(hardware.specs(), reader);
   std::size_t num_rows = 0, num_passed = 0;
   double longest_us = 0;
   while (walk.next()) {
@@ -291,7 +287,7 @@ int validate_command(ValidateOptions& options) {
     row.error_in_points = answer.error_in_points;
     row.out_of_reach = std::move(answer.out_of_reach);
     if (!walk.is_misfit()) {
-      const PublishedRecords::Used used = records.used_for(field);
+      const PublishedRecords::Used used = records.used_for(reader);
       row.used_for = row.basis == kFittedBasis ? RowUse::Fit : used.value;
       row.interval_used_for =
           std::max(used.interval, row.used_for == RowUse::Fit ? RowUse::Fit : RowUse::None);

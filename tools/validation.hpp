@@ -8,8 +8,8 @@
 
 #include "calibrate/table/csv_reader.hpp"
 #include "calibrate/table/measurement.hpp"
+#include "calibrate/table/published_rows.hpp"
 #include "calibrate/table/row_fields.hpp"
-#include "hwspecs/published_source.hpp"
 #include "sim/cluster/interval.hpp"
 #include "sim/job/resolved_job.hpp"
 

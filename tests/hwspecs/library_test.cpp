@@ -177,14 +177,15 @@ TEST_CASE("records of published rows: conditions, the strongest use, the later p
   const PublishedSource source = parse_published_source(R"(id: "x" name: "X"
 sources { key: "us" title: "invented" where: "for a test" }
 rows { table: "a.csv" where { column: "source" begins: "blog" } }
-program { source: "us" data: "memory" zero: 1 }
+program { source: "us" data: "memory" division { zero: 1 } }
 program { source: "us" rows { where { column: "gpu" is_not: "t4" is_not: "p4" } } data: "real" }
 used_for { use: FIT rows { where { column: "gpu" has: "00" } where { column: "gpus" is: "1" is: "2" } } what: "w" record: "r" }
 used_for { use: CHOICE what: "w" record: "r" }
 )",
                                                         "x");
   const std::vector<PublishedSource> all{source};
-  const PublishedRecords records(all, "a.csv.gz");
+  const std::vector<std::string> columns{"source", "gpu", "gpus"};
+  const PublishedRecords records(all, "a.csv.gz", columns);
   const auto row = [](std::string_view from, std::string_view gpu, std::string_view gpus) {
     return [=](std::string_view column) -> std::string_view {
       return column == "source" ? from : column == "gpu" ? gpu : column == "gpus" ? gpus : "";
@@ -195,10 +196,31 @@ used_for { use: CHOICE what: "w" record: "r" }
   CHECK(records.used_for(row("blog 1", "t4", "1")).value == RowUse::Choice);
   CHECK(records.used_for(row("their blog", "v100", "1")).value == RowUse::None);
   CHECK(records.program_of(row("blog 1", "v100", "1")).data == "real");
-  CHECK(records.program_of(row("blog 1", "v100", "1")).zero == 1);
+  CHECK(records.program_of(row("blog 1", "v100", "1")).division.zero == 1);
   CHECK(records.program_of(row("blog 1", "t4", "1")).data == "memory");
   CHECK(records.program_of(row("", "t4", "1")).data.empty());
-  CHECK(PublishedRecords(all, "b.csv").used_for(row("blog 1", "v100", "1")).value == RowUse::None);
+  CHECK(PublishedRecords(all, "b.csv", columns).used_for(row("blog 1", "v100", "1")).value ==
+        RowUse::None);
+}
+
+TEST_CASE("what a record of a use names is there: a note by its number, or a file") {
+  namespace fs = std::filesystem;
+  const auto exists = [](const fs::path& named) {
+    if (fs::exists(named)) return true;
+    if (!fs::is_directory(named.parent_path())) return false;
+    for (const auto& file : fs::directory_iterator(named.parent_path())) {
+      if (file.path().filename().string().starts_with(named.filename().string())) return true;
+    }
+    return false;
+  };
+  for (const PublishedSource& source : SpecLibrary::embedded().published_sources()) {
+    CAPTURE(source.id);
+    for (const PublishedUse& use : source.uses) {
+      CAPTURE(use.record);
+      const std::string named = use.record.substr(0, use.record.find_first_of(" ,:"));
+      CHECK(exists(named));
+    }
+  }
 }
 
 TEST_CASE("the source tree's own files as a folder change nothing") {

@@ -5,8 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "sim/base/file.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/support/invented_files.hpp"
 #include "tests/tools/program.hpp"
 
 // One text file, in a folder that --hwspecs names, adds whatever hwspecs/ holds; the command's answers follow it.
@@ -18,13 +17,7 @@ using Json = nlohmann::json;
 TEST_SUITE_BEGIN("tools/own_files");
 
 /// A folder of specs and tables for one test.
-struct Folder {
-  TemporaryFolder root;
-  [[nodiscard]] std::string write(const std::string& path, const std::string& text) const {
-    std::filesystem::create_directories((root.path() / path).parent_path());
-    write_file(root.path() / path, text);
-    return (root.path() / path).string();
-  }
+struct Folder : InventedFiles {
   [[nodiscard]] ProcessResult run(Words words) const {
     words.insert(words.end(), {"--hwspecs", root.path().string()});
     return tracecast(words);
@@ -40,38 +33,22 @@ struct Folder {
 
 double rate(const Json& answer) { return answer["throughput_samples_per_s"]["value"]; }
 
-const std::string kUs = R"(source { key: "us" title: "invented" where: "for a test" })";
-const std::string kSpecUs = R"(sources { key: "us" title: "invented" where: "for a test" })";
-
 TEST_CASE("a disk: loading from it paces the job") {
   const Folder folder;
-  const std::string path =
-      folder.write("disk/tape.textproto", "id: \"tape\" name: \"Tape\"\n" + kSpecUs + R"(
-kind { value: HDD source: "us" }
-sequential_read_mb_per_s { value: 1 source: "us" }
-sequential_write_mb_per_s { value: 1 source: "us" }
-random_read_iops { value: 100 source: "us" }
-latency_us { value: 10000 source: "us" }
-)");
+  (void)folder.write("disk/tape.textproto", invented_disk());
   const Words job{"predict", "resnet50", "--gpu", "t4", "--batch", "8", "--data", "imagenet"};
   Words from_tape = job, from_ssd = job;
   from_tape.insert(from_tape.end(), {"--disk", "tape"});
   from_ssd.insert(from_ssd.end(), {"--disk", "nvme_ssd"});
   CHECK(rate(folder.json(from_tape)) < 0.2 * rate(folder.json(from_ssd)));
   // What the binary has may be replaced too.
-  const std::string tape = read_file(path, 1 << 20);
-  (void)folder.write("disk/tape.textproto", "id: \"nvme_ssd\" name: \"As slow as the tape\"\n" +
-                                                tape.substr(tape.find("sources")));
+  (void)folder.write("disk/tape.textproto", invented_disk("nvme_ssd"));
   CHECK(rate(folder.json(from_ssd)) < 40);
 }
 
 TEST_CASE("a framework version: chosen by its number and its month") {
   const Folder folder;
-  (void)folder.write("framework/pytorch_3.textproto",
-                     "id: \"pytorch_3\" name: \"PyTorch 3\" based_on: \"pytorch_2\"\n" + kUs + R"(
-era { framework: "pytorch" from_version: "3.0" from_date: "2031-01" source: "us" }
-dispatch_per_op_us { value: 500 source: "us" }
-)");
+  (void)folder.write("framework/pytorch_3.textproto", invented_framework_version());
   const auto with = [&](const std::string& version) {
     return folder.json(
         {"predict", "resnet50", "--gpu", "t4", "--batch", "1", "--framework-version", version});
@@ -83,43 +60,9 @@ dispatch_per_op_us { value: 500 source: "us" }
 
 TEST_CASE("a strategy, and the machine that it runs on") {
   const Folder folder;
-  const auto strategy = [](const std::string& id, const std::string& host_us) {
-    return "id: \"" + id + "\" name: \"Ours\"\n" + kUs + R"(
-exchange { value: "all_reduce" source: "us" }
-replicas { value: "processes" source: "us" }
-library { value: "nccl" source: "us" }
-bucket_mib { value: 1 source: "us" }
-first_bucket_mib { value: 1 source: "us" }
-cycle_ms { value: 0 source: "us" }
-overlaps_backward { value: false source: "us" }
-updates_as_they_come { value: false source: "us" }
-overlaps_next_forward { value: false source: "us" }
-gradient_bytes { value: 0 source: "us" }
-packing_copies { value: 0 source: "us" }
-host_us_per_bucket { value: )" +
-           host_us + R"( source: "us" }
-host_add_gb_per_s { value: 0 source: "us" }
-message_gb_per_s { value: 0 source: "us" }
-feed_gb_per_s { value: 0 source: "us" }
-forward_lock_share { value: 0 source: "us" }
-backward_lock_share { value: 0 source: "us" }
-replicate_us_per_op { value: 0 source: "us" }
-)";
-  };
-  (void)folder.write("strategy/ours.textproto", strategy("ours", "20"));
-  (void)folder.write("strategy/slow.textproto", strategy("slow", "20000"));
-  (void)folder.write("machine/pair.textproto", "id: \"pair\" name: \"Two cards\"\n" + kSpecUs + R"(
-cpu { value: "gold_6148" source: "us" }
-sockets { value: 1 source: "us" }
-hardware_threads { value: 40 source: "us" }
-memory_gib { value: 64 source: "us" }
-disk { id: "sata_ssd" source: "us" }
-node { name: "cpu0" kind: SOCKET source: "us" }
-node { name: "gpu0" kind: GPU source: "us" }
-node { name: "gpu1" kind: GPU source: "us" }
-link { a: "gpu0" b: "cpu0" id: "pcie3_x16" source: "us" }
-link { a: "gpu1" b: "cpu0" id: "pcie3_x16" source: "us" }
-)");
+  (void)folder.write("strategy/ours.textproto", invented_strategy("ours", "20"));
+  (void)folder.write("strategy/slow.textproto", invented_strategy("slow", "20000"));
+  (void)folder.write("machine/pair.textproto", invented_machine());
   const auto with = [&](const std::string& id) {
     return folder.json({"predict", "resnet50", "--gpu", "t4", "--gpus", "2", "--machine", "pair",
                         "--batch", "8", "--strategy", id});
@@ -142,12 +85,7 @@ TEST_CASE("a round of MLPerf: its software, and its rows are untouched") {
       "b,v9.0,bert,a100_sxm4_80gb,8,1,48,sequences,4000,pytorch\n"
       "c,v9.0,resnet,a100_sxm4_80gb,8,1,48,images,4000,mxnet\n"
       "d,v9.0,newnet,a100_sxm4_80gb,8,1,48,images,4000,mxnet\n");
-  (void)folder.write("mlperf/v9_0.textproto",
-                     "id: \"v9.0\" name: \"Round 9\" based_on: \"v5.0\"\n" + kSpecUs + R"(
-month { value: "2029-06" source: "us" }
-benchmark { name: "bert" source: "us" network: "bert_large" fused_network: "bert_large" framework: "pytorch" precision: "fp32" cuda_graphs: false }
-benchmark { name: "newnet" source: "us" unpredicted: "nobody drew it" }
-)");
+  (void)folder.write("mlperf/v9_0.textproto", invented_mlperf_round());
   const Json rows = folder.json({"validate", table})["rows"];
   REQUIRE(rows.size() == 4);
   CHECK(rows[1]["predicted"].get<double>() < 0.5 * rows[0]["predicted"].get<double>());
@@ -165,14 +103,7 @@ TEST_CASE("a published source: what its program does, and which rows were used")
       "a,our blog,v100_sxm2_16gb,1,pytorch,fp32,vgg16,synthetic,train,16,200\n"
       "b,our blog,p100_sxm2_16gb,1,pytorch,fp32,vgg16,synthetic,train,16,120\n"
       "c,their blog,v100_sxm2_16gb,1,pytorch,fp32,vgg16,synthetic,train,16,200\n");
-  (void)folder.write("published/our_blog.textproto",
-                     "id: \"our_blog\" name: \"Our blog\"\n" + kSpecUs + R"(
-rows { where { column: "source" is: "our blog" } }
-program { source: "us" optimizer: "none" }
-used_for { use: CHOICE what: "a form" record: "our note" }
-used_for { use: FIT rows { where { column: "gpu" begins: "p100" } } what: "a number" record: "our note" }
-used_for { use: FIT of_interval: true what: "a spread" record: "our note" }
-)");
+  (void)folder.write("published/our_blog.textproto", invented_published_source());
   const Json answer = folder.json({"validate", table});
   const Json& rows = answer["rows"];
   CHECK(rows[0]["used_for"] == "choice");

@@ -55,7 +55,8 @@ Recovery recover(const GpuSpec& gpu, const CostProfile& truth, const GpuCatalog&
   const CollectCounts counts = count(plan, journal);
 
   MeasurementContext context{.specs = std::make_shared<SpecsAtClock>(catalog),
-                             .framework = [](std::string_view id) { return find_framework(id); }};
+                             .framework = [](std::string_view id) { return find_framework(id); },
+                             .library = SpecLibrary::embedded()};
   std::vector<std::filesystem::path> files;
   for (const CollectedTable& table : collected_tables(plan, journal, gpu.id, device.identity())) {
     files.push_back(folder.path() / table.name);

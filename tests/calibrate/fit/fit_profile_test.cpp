@@ -25,7 +25,8 @@ namespace {
 MeasurementContext context() {
   static const GpuCatalog gpus = GpuCatalog::embedded();
   return {.specs = std::make_shared<SpecsAtClock>(gpus),
-          .framework = [](std::string_view id) { return find_framework(id); }};
+          .framework = [](std::string_view id) { return find_framework(id); },
+          .library = SpecLibrary::embedded()};
 }
 
 /// Products of many shapes on three GPUs, timed as back-to-back calls. Times are placeholders.

@@ -25,7 +25,8 @@ constexpr const char* kHeader =
 MeasurementContext context() {
   static const GpuCatalog gpus = GpuCatalog::embedded();
   return {.specs = std::make_shared<SpecsAtClock>(gpus),
-          .framework = [](std::string_view id) { return find_framework(id); }};
+          .framework = [](std::string_view id) { return find_framework(id); },
+          .library = SpecLibrary::embedded()};
 }
 
 MeasurementSet load(const std::string& rows, const MeasurementFilter& filter = {},
