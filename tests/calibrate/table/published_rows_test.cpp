@@ -19,7 +19,8 @@ TEST_SUITE_BEGIN("calibrate/table/published_rows");
 /// Whether a record is of this row's source or table, and not of rows of any source.
 bool is_of(const PublishedSource& record, const CsvReader& row) {
   const auto names_source = [](const RowCondition& condition) {
-    return condition.columns.front() != "notes" && condition.columns.front() != "model";
+    return condition.columns.front() != "notes" && condition.columns.front() != "note" &&
+           condition.columns.front() != "model";
   };
   const auto& where = record.rows.where;
   const bool is_particular =
