@@ -115,15 +115,16 @@ double expected_maximum(std::uint32_t n) {
   return normal_quantile((n - 0.375) / (n + 0.25));
 }
 
-double straggling_of(std::uint32_t ranks, double sample_sd, std::int64_t batch) {
+double straggling_of(const Fabric& fabric, double sample_sd, std::int64_t batch) {
   const double samples = std::max(static_cast<double>(batch), 1.0);
-  const double sd = std::hypot(rank_variation().rank_sd, sample_sd / std::sqrt(samples));
-  return 1 + sd * expected_maximum(ranks);
+  const double sd =
+      std::hypot(fabric.specs().rank_variation().rank_sd, sample_sd / std::sqrt(samples));
+  return 1 + sd * expected_maximum(fabric.num_ranks());
 }
 
 double shared_board_factor(const GpuSpec& gpu, const Fabric& fabric) {
   const bool shares_board = gpu.dies_per_board > 1 && fabric.ranks_of(FabricNodeId{0}) > 1;
-  return shares_board ? rank_variation().shared_board_time_factor : 1;
+  return shares_board ? fabric.specs().rank_variation().shared_board_time_factor : 1;
 }
 
 DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
@@ -131,8 +132,8 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
                   "every rank has a kind");
   TRACECAST_CHECK(request.strategy.replicas != Replicas::Python || request.fabric.num_ranks() == 1,
                   "one process under a lock has a run of its own");
-  const double straggling = straggling_of(request.fabric.num_ranks(), request.sample_sd,
-                                          request.kinds.front().graph.batch);
+  const double straggling =
+      straggling_of(request.fabric, request.sample_sd, request.kinds.front().graph.batch);
   const RankPrograms ranks = make_rank_programs(request, straggling);
   const double wire_share = ranks.wire_share;
   const std::vector<BucketExchange> exchanges =

@@ -43,9 +43,9 @@ struct DataParallelRequest {
 /// (n - 3/8) / (n + 1/4). 0 for n = 1. G. Blom, Statistical Estimates and Transformed Beta-Variables, 1958.
 [[nodiscard]] double expected_maximum(std::uint32_t n);
 
-/// How much longer each of `ranks` ranks takes than alone until the slowest is there:
-///   1 + hypot(rank_sd, sample_sd / sqrt(batch)) * expected_maximum(ranks)
-[[nodiscard]] double straggling_of(std::uint32_t ranks, double sample_sd, std::int64_t batch);
+/// How much longer each of a fabric's ranks takes than alone until the slowest is there:
+///   1 + hypot(rank_sd, sample_sd / sqrt(batch)) * expected_maximum(ranks), rank_sd of the fabric's specs
+[[nodiscard]] double straggling_of(const Fabric& fabric, double sample_sd, std::int64_t batch);
 /// RankVariation's factor of GPUs that share a board with others that work; 1 where none do.
 [[nodiscard]] double shared_board_factor(const GpuSpec& gpu, const Fabric& fabric);
 

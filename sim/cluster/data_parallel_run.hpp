@@ -30,7 +30,8 @@ class RunBuilder {
              std::span<const std::vector<Seconds>> extra)
       : request_(request), programs_(programs), exchanges_(exchanges), extra_(extra) {
     program_.set_fabric(request.fabric);
-    program_.link(staging_link(request.fabric), rank_variation().staged_copies);
+    program_.link(staging_link(request.fabric),
+                  request.fabric.specs().rank_variation().staged_copies);
     const auto slots = request.fabric.ranks_of(FabricNodeId{0});
     const bool served = request.strategy.exchange == Exchange::Served;
     const bool copies = served || request.strategy.exchange == Exchange::Copies ||

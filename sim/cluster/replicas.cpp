@@ -134,8 +134,9 @@ class ReplicatedRun {
         replicas_(step.fabric.num_ranks()) {
     program_.set_fabric(step.fabric);
     if (step.strategy.library != "copies") {
-      communicator_.emplace(step.fabric, all_ranks(step.fabric),
-                            find_collective_library(step.strategy.library, "", step.date));
+      communicator_.emplace(
+          step.fabric, all_ranks(step.fabric),
+          step.fabric.specs().find_collective_library(step.strategy.library, "", step.date));
     }
     host_ = program_.add_stream();
     loader_ = program_.add_stream();

@@ -148,16 +148,17 @@ Range utilization_of_all(const ManyGpus& many) {
 }
 
 const StrategyProfile& choose_strategy(const ResolvedJob& job, const DataParallel& options,
-                                       bool several_nodes) {
-  if (!options.strategy.empty()) return find_strategy(options.strategy);
+                                       const SpecLibrary& specs, bool several_nodes) {
+  if (!options.strategy.empty()) return specs.find_strategy(options.strategy);
   const std::string_view date = job.options.software.date;
-  return usual_strategy(family_of(job.framework), date.substr(0, date.find("..")), several_nodes);
+  return specs.usual_strategy(family_of(job.framework), date.substr(0, date.find("..")),
+                              several_nodes);
 }
 
 ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
                       const DataParallel& options) {
   const bool several_nodes = fabric.num_nodes() > 1;
-  const StrategyProfile& strategy = choose_strategy(job, options, several_nodes);
+  const StrategyProfile& strategy = choose_strategy(job, options, hardware.specs(), several_nodes);
   // Every copy is simulated: 1.5 ms and 30 KB a GPU. All-reduces among alike nodes do not grow.
   constexpr std::uint32_t kMostWithCopies = 16384;
   if (strategy.exchange != Exchange::AllReduce && fabric.num_ranks() > kMostWithCopies) {

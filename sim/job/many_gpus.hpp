@@ -41,7 +41,7 @@ struct ManyGpus {
 /// The strategy that the job's framework takes by default, or the one asked for. Throws InputError.
 [[nodiscard]] const StrategyProfile& choose_strategy(const ResolvedJob& job,
                                                      const DataParallel& options,
-                                                     bool several_nodes);
+                                                     const SpecLibrary& specs, bool several_nodes);
 
 /// Every GPU of `fabric` with a batch of the job's. Adds to the job's assumptions what was chosen. Throws InputError.
 [[nodiscard]] ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,

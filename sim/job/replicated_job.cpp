@@ -118,8 +118,7 @@ class PassRunner {
     const auto& program = replica.program;
     const double node = fabric_.group_of(FabricNodeId{0}).compute_time_factor *
                         shared_board_factor(replica.gpu, fabric_);
-    const double straggling =
-        straggling_of(fabric_.num_ranks(), options_.sample_sd, replica.step->batch);
+    const double straggling = straggling_of(fabric_, options_.sample_sd, replica.step->batch);
     return {.replica = pass.replica,
             .whole = pass.on_first,
             .graph = *replica.step,

@@ -5,6 +5,7 @@
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/training_software.hpp"
 #include "models/transformer/layout.hpp"
 #include "models/transformer/shard.hpp"
 #include "sim/cluster/interval.hpp"
@@ -12,7 +13,6 @@
 #include "sim/cluster/step_program.hpp"
 #include "sim/cluster/transformer/plan.hpp"
 #include "sim/cluster/transformer/rank_grid.hpp"
-#include "sim/cluster/transformer/software.hpp"
 
 namespace tracecast {
 

@@ -11,7 +11,7 @@
 namespace tracecast {
 
 /// One of the ways ranks talk in a step.
-struct Exchange {
+struct GroupExchange {
   Seconds time{};
   int channels = 0;  ///< thread blocks that a collective keeps busy on each GPU
 };
@@ -26,15 +26,16 @@ class RankGrid {
       : plan_(plan), fabric_(fabric), library_(library) {}
 
   /// Of `whole` bytes (one rank's gathered buffer) inside a layer.
-  [[nodiscard]] Exchange exchange(ShardGroup group, ShardExchange what, Bytes whole) const;
+  [[nodiscard]] GroupExchange exchange(ShardGroup group, ShardExchange what, Bytes whole) const;
   /// Activations of a micro-batch from a stage to the next, all ranks of a node at once.
-  [[nodiscard]] Exchange send(Bytes message) const;
+  [[nodiscard]] GroupExchange send(Bytes message) const;
   /// Among the ranks that hold the same part of the network (data and context parallel), or the first `ranks` of them.
-  [[nodiscard]] Exchange reduce_gradients(Collective what, Bytes whole, std::int64_t ranks) const;
+  [[nodiscard]] GroupExchange reduce_gradients(Collective what, Bytes whole,
+                                               std::int64_t ranks) const;
   /// Among copies of sharing groups: every `sharing`-th of the data-parallel ranks.
-  [[nodiscard]] Exchange reduce_over_copies(Bytes part, std::int64_t sharing) const;
+  [[nodiscard]] GroupExchange reduce_over_copies(Bytes part, std::int64_t sharing) const;
   /// First and last stage add up the gradients of the table they share.
-  [[nodiscard]] Exchange tie_embeddings(Bytes whole) const;
+  [[nodiscard]] GroupExchange tie_embeddings(Bytes whole) const;
 
  private:
   struct Place {
@@ -46,7 +47,7 @@ class RankGrid {
   /// Groups, as `members` names that of a place, of all ranks on the first node.
   template <class Members>
   [[nodiscard]] Groups groups_on_first_node(Members members) const;
-  [[nodiscard]] Exchange together(const Groups& groups, Collective what, Bytes bytes) const;
+  [[nodiscard]] GroupExchange together(const Groups& groups, Collective what, Bytes bytes) const;
 
   const ParallelPlan& plan_;
   const Fabric& fabric_;

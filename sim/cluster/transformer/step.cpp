@@ -352,9 +352,9 @@ class StepPredictor {
     ShardedUnit unit{.forward = time(piece.forward), .backward = time(piece.backward)};
     if (sharing == 1) return unit;
     const double elements = weights.dense + weights.expert / static_cast<double>(job_.plan.expert);
-    const Exchange gather =
+    const GroupExchange gather =
         grid_.reduce_gradients(Collective::AllGather, passes_.element() * elements, sharing);
-    const Exchange scatter =
+    const GroupExchange scatter =
         grid_.reduce_gradients(Collective::ReduceScatter, gradient_bytes() * elements, sharing);
     channels = std::max({channels, gather.channels, scatter.channels});
     unit.gather = gather.time;

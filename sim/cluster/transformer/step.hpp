@@ -6,12 +6,12 @@
 #include "hwspecs/collective_library.hpp"
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/framework_profile.hpp"
+#include "hwspecs/training_software.hpp"
 #include "models/training.hpp"
 #include "models/transformer/layout.hpp"
 #include "sim/cluster/fabric.hpp"
 #include "sim/cluster/interval.hpp"
 #include "sim/cluster/transformer/plan.hpp"
-#include "sim/cluster/transformer/software.hpp"
 
 namespace tracecast {
 

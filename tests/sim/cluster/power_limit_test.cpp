@@ -13,6 +13,7 @@
 #include "sim/base/random.hpp"
 #include "sim/cluster/accumulation.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
