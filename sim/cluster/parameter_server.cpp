@@ -54,14 +54,25 @@ double mean_staleness(const ServerRun& run, const Schedule& schedule) {
   return own > 0 ? others / own : 0;
 }
 
-/// Steps per second of all workers, over the steps that count.
-double steady_rate(const ServerRun& run, const Schedule& schedule) {
-  double rate = 0;
+/// Steps per second of every worker, over the steps that count.
+std::vector<double> steady_rates(const ServerRun& run, const Schedule& schedule) {
+  std::vector<double> rates;
   for (const std::vector<TaskId>& ends : run.step_ends) {
     const auto time = schedule.end[ends.back().index] - schedule.end[ends[kFirstCounted - 1].index];
-    rate += static_cast<double>(ends.size() - kFirstCounted) / time.in_seconds().in_s();
+    rates.push_back(static_cast<double>(ends.size() - kFirstCounted) / time.in_seconds().in_s());
   }
-  return rate;
+  return rates;
+}
+
+/// Of the mean step: `rates` are those of the workers.
+void add_account(const ParameterServerRequest& request, std::span<const double> rates,
+                 ParameterServerStep& step) {
+  const double sum = std::accumulate(rates.begin(), rates.end(), 0.0);
+  for (std::size_t w = 0; w < rates.size(); ++w) {
+    const ServerWorker& worker = request.kinds[request.kind_of[w]];
+    step.account.add({.work = worker.mix, .input = worker.feeding}, rates[w] / sum);
+  }
+  step.account.servers = max(step.step_time - step.account.total(), Seconds());
 }
 
 void add_loads(const ParameterServerRequest& request, const ServerRun& run,
@@ -133,6 +144,11 @@ ServerWorker cut_for_servers(const NetworkGraph& graph, const Prediction& predic
   for (std::size_t i = 1; i < cuts.size(); ++i) {
     const Seconds end = kernels[cuts[i] - 1].end;
     worker.segments.push_back(max(end - before, Seconds()) * time_factor);
+    for (std::uint32_t k = cuts[i - 1]; k < cuts[i]; ++k) {
+      const Seconds last = k == 0 ? Seconds() : kernels[k - 1].end;
+      add_kernel(worker.mix, prediction, k, (kernels[k].end - kernels[k].start) * time_factor,
+                 max(kernels[k].end - last, Seconds()) * time_factor);
+    }
     before = max(end, before);
   }
   const auto segment_at = [&](std::uint32_t kernel) {
@@ -166,6 +182,16 @@ std::vector<std::uint32_t> place_variables(std::span<const ServedVariable> varia
   return server_of;
 }
 
+PowerRange worker_power(const PowerRange& alone, Seconds step_alone,
+                        const ParameterServerStep& step) {
+  const Joules active = step.account.work.active;
+  PowerRange power = power_in_job(alone, step_alone, active, {}, step.step_time);
+  const bool is_seen = step.step_time > kPowerWindow;
+  power.min = is_seen && step.account.servers > kPowerWindow ? power.awake : power.avg;
+  power.max = is_seen ? max(alone.max, power.avg) : power.avg;
+  return power;
+}
+
 ParameterServerStep simulate_parameter_server(const ParameterServerRequest& request) {
   const int steps = request.asynchronous ? kAsynchronousSteps : 1;
   const ServerRun run = build_server_run(request, steps);
@@ -181,9 +207,11 @@ ParameterServerStep simulate_parameter_server(const ParameterServerRequest& requ
   }
   add_loads(request, run, schedule, step);
   if (request.asynchronous) {
-    step.steps_per_s = steady_rate(run, schedule);
+    const std::vector<double> rates = steady_rates(run, schedule);
+    step.steps_per_s = std::accumulate(rates.begin(), rates.end(), 0.0);
     step.step_time = Seconds(step.workers / step.steps_per_s);
     step.staleness = mean_staleness(run, schedule);
+    add_account(request, rates, step);
     return step;
   }
   // Every worker is told that all is updated, and says that it goes on.
@@ -195,6 +223,7 @@ ParameterServerStep simulate_parameter_server(const ParameterServerRequest& requ
   Seconds told{};
   for (const Seconds part : step.critical) told += part;
   step.critical[static_cast<std::size_t>(ServerPart::Wire)] += step.step_time - told;
+  add_account(request, std::vector<double>(step.workers, 1.0), step);
   return step;
 }
 

@@ -241,6 +241,7 @@ class Governor {
     result_.greatest = Watts(power.max);
     result_.clock = draw.clock;
     result_.throttles = draw.clock < top_ * kLowered;
+    result_.kernel_w = draw.kernel_w;
     return std::move(result_);
   }
 
@@ -304,6 +305,7 @@ StepDraw draw_of(const PricedStep& priced, const StepProgram& program, const Ste
     active_w.push_back(draws[first_of[kernel.op] + kernel.kernel].watts * share);
   }
   draw.active_w = windows_of(timeline, active_w, kPowerWindow);
+  draw.kernel_w = std::move(active_w);
   return draw;
 }
 

@@ -242,6 +242,18 @@ HostBatch host_batch(const PredictRequest& request) {
           .waits = pageable || loader.copies_in_compute_stream};
 }
 
+/// What kernels draw while they run, in such proportion that their mean over the step is that of the board.
+std::vector<double> shown_power(std::vector<double> kernel_w, const StepTimeline& timeline,
+                                const PowerRange& power) {
+  double energy = 0;
+  for (std::size_t k = 0; k < kernel_w.size(); ++k) {
+    energy += kernel_w[k] * (timeline.kernels[k].end - timeline.kernels[k].start).in_s();
+  }
+  const double shown = std::max((power.avg - power.awake).in_w(), 0.0) * timeline.step_time.in_s();
+  for (double& watts : kernel_w) watts *= energy > 0 ? shown / energy : 0.0;
+  return kernel_w;
+}
+
 }  // namespace
 
 Prediction predict(const PredictRequest& request) {
@@ -316,17 +328,20 @@ Prediction predict(const PredictRequest& request) {
         cores_busy(result.priced, result.timeline, cores_of(request), request.cost);
   } else {
     result.gpu_utilization = gpu_utilization(result.timeline, request.gpu);
-    result.power = board_power(result.priced, limited);
+    result.power = board_power(result.priced, limited, request.cost);
     result.power_causes = limited.demand_causes;
     result.energy_per_sample = result.power.avg * step / static_cast<double>(graph.batch);
+    result.kernel_w = shown_power(std::move(limited.kernel_w), result.timeline, result.power);
   }
   result.sm_efficiency = sm_efficiency(result.priced, step, request.gpu);
-  result.by_class = time_by_class(result.priced, result.timeline);
-  result.convolutions = convolution_time_by_algorithm(result.priced);
-  result.by_basis = time_by_basis(result.priced, result.timeline);
+  result.by_class = time_by_class(result.priced, result.program, result.timeline);
+  result.convolutions =
+      convolution_time_by_algorithm(result.priced, result.program, result.timeline);
+  result.by_basis = time_by_basis(result.priced, result.program, result.timeline);
   result.bottleneck = find_bottleneck(result.priced, result.timeline);
   if (result.input && paces(*result.input, step)) result.bottleneck = Bottleneck::Input;
-  result.greatest = greatest_costs(graph, result.priced, result.timeline, request.num_causes);
+  result.greatest =
+      greatest_costs(graph, result.priced, result.program, result.timeline, request.num_causes);
   return result;
 }
 

@@ -10,6 +10,7 @@
 #include "models/transformer/layout.hpp"
 #include "sim/cluster/fabric.hpp"
 #include "sim/cluster/interval.hpp"
+#include "sim/cluster/metrics.hpp"
 #include "sim/cluster/transformer/plan.hpp"
 #include "sim/cluster/transformer/software.hpp"
 
@@ -86,6 +87,13 @@ struct TransformerPrediction {
   TransformerShares shares;
   TransformerMemory memory;
   std::vector<PieceTimes> pieces;
+  /// The same time by kernel class, the parts of `shares` that are none beside it; by basis, exchanges and hosts being
+  /// transferred from other machines.
+  std::vector<TimeShare> by_class, by_basis;
+  /// Of the mean board: awake + energy of all kernels and collectives / step, at most the limit. Windows are not told
+  /// apart: least and greatest are the mean.
+  PowerRange board;
+  Joules energy_per_token{};          ///< of all boards
   std::optional<LimitedClock> power;  ///< where a power limit was asked for
   std::int64_t ranks_simulated = 1;
 };
