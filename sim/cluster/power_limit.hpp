@@ -66,12 +66,14 @@ struct LimitedStep {
                                            const DrawStep& run,
                                            const std::function<Watts()>& most_at_lowest = {});
 
-/// Runs a program as `simulate` does, with whatever feeds it. The last call is that of the result.
+/// Runs a program as `simulate` does, with whatever feeds it.
 using RunStep = std::function<StepTimeline(const StepProgram&)>;
 
-/// The same for a step that is priced and simulated for `gpu`.
+/// The same for a step that is priced and simulated for `gpu`. `last_run_counts`: `run` leaves more behind than it returns,
+/// so that the last call has to be that of the result; else what is known already is not run again.
 [[nodiscard]] LimitedStep hold_power_limit(PricedStep& priced, StepProgram& program,
                                            StepTimeline& timeline, const GpuSpec& gpu, Watts limit,
-                                           const CostProfile& profile, const RunStep& run);
+                                           const CostProfile& profile, const RunStep& run,
+                                           bool last_run_counts = false);
 
 }  // namespace tracecast
