@@ -69,7 +69,6 @@ struct ComposedBatchNorm {
   int block_threads = 1024;  ///< of a sum's block, one per channel
   /// Per element of an elementwise kernel: its place in every operand, from strides.
   double address_instructions = 0;
-  friend bool operator==(const ComposedBatchNorm&, const ComposedBatchNorm&) = default;
 };
 
 /// Poolings that neither the GPU's library nor the framework's own kernels do, in one thread of the host: averages, and
@@ -240,10 +239,6 @@ struct FrameworkProfile {
   std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema
 };
-
-/// Whether steps under both have the same kernels and the same tensors in memory: they differ at most in what the host
-/// costs, in how sure they are, and in what is written about them.
-[[nodiscard]] bool differ_in_host_alone(const FrameworkProfile& a, const FrameworkProfile& b);
 
 /// Whether a step computes the gradient of the input of a network of the zoo.
 [[nodiscard]] bool differentiates_input(const FrameworkProfile& framework, std::string_view zoo);

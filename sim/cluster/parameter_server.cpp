@@ -7,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/cluster/gradients.hpp"
+#include "sim/cluster/multi_rank_run.hpp"
 #include "sim/cluster/server_run.hpp"
 
 namespace tracecast {
@@ -14,16 +15,16 @@ namespace {
 
 using engine::Picoseconds;
 using engine::Schedule;
-using engine::TaskId;
+using Task = MultiRankProgram::Task;
 
 constexpr int kAsynchronousSteps = 8, kFirstCounted = 4;
 
 std::array<Seconds, kServerPartCount> critical_parts(const ServerRun& run,
                                                      const Schedule& schedule) {
   std::array<Seconds, kServerPartCount> parts{};
-  for (const TaskId task : schedule.critical_path()) {
+  for (const Task task : schedule.critical_path()) {
     const auto time = schedule.end[task.index] - schedule.start[task.index];
-    parts[static_cast<std::size_t>(run.parts[task.index])] += time.in_seconds();
+    parts[run.program.actions()[task.index].tag] += time.in_seconds();
   }
   return parts;
 }
@@ -57,7 +58,7 @@ double mean_staleness(const ServerRun& run, const Schedule& schedule) {
 /// Steps per second of every worker, over the steps that count.
 std::vector<double> steady_rates(const ServerRun& run, const Schedule& schedule) {
   std::vector<double> rates;
-  for (const std::vector<TaskId>& ends : run.step_ends) {
+  for (const std::vector<Task>& ends : run.step_ends) {
     const auto time = schedule.end[ends.back().index] - schedule.end[ends[kFirstCounted - 1].index];
     rates.push_back(static_cast<double>(ends.size() - kFirstCounted) / time.in_seconds().in_s());
   }
@@ -83,10 +84,10 @@ void add_loads(const ParameterServerRequest& request, const ServerRun& run,
     const ChannelProfile& c = request.channel.channel;
     const auto share = [&](Seconds busy, int threads) { return busy.in_s() / threads / whole; };
     Seconds sending{}, receiving{};
-    for (const TaskId task : server.sends) {
+    for (const Task task : server.sends) {
       sending += (schedule.end[task.index] - schedule.start[task.index]).in_seconds();
     }
-    for (const TaskId task : server.receives) {
+    for (const Task task : server.receives) {
       receiving += (schedule.end[task.index] - schedule.start[task.index]).in_seconds();
     }
     step.send_busy = std::max(step.send_busy, share(sending, c.one_thread ? 1 : c.send_threads));
@@ -195,7 +196,7 @@ PowerRange worker_power(const PowerRange& alone, Seconds step_alone,
 ParameterServerStep simulate_parameter_server(const ParameterServerRequest& request) {
   const int steps = request.asynchronous ? kAsynchronousSteps : 1;
   const ServerRun run = build_server_run(request, steps);
-  const Schedule schedule = run.graph.run();
+  const Schedule schedule = MultiRankRun(run.program).take_schedule();
 
   const std::vector<ServedVariable>& variables = request.kinds.front().variables;
   ParameterServerStep step{.workers = static_cast<std::uint32_t>(request.kind_of.size()),

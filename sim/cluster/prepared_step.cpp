@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "hwspecs/framework_kernels.hpp"
 #include "models/lowering/lower.hpp"
 #include "sim/cluster/memory.hpp"
 

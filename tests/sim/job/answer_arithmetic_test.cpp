@@ -35,8 +35,10 @@ struct Asked {
                     job.phase + ' ' + job.precision + ' ' + job.software.framework + " on " +
                     place.gpu + " x " + std::to_string(place.gpus.value_or(1)) + " in " +
                     std::to_string(place.nodes.value_or(1)) + " nodes, accumulate " +
-                    std::to_string(job.accumulate) + ", data " + job.data;
-    if (place.power_limit_w) s += ", limit " + std::to_string(*place.power_limit_w) + " W";
+                    std::to_string(job.accumulate) + ", data " + job.data +
+                    (job.software.xla ? ", XLA" : "");
+    if (place.board.power_limit_w)
+      s += ", limit " + std::to_string(*place.board.power_limit_w) + " W";
     if (place.cpu_threads) s += ", threads " + std::to_string(*place.cpu_threads);
     if (const auto* d = std::get_if<DataParallel>(&parallelism)) s += ", " + d->strategy;
     if (const auto* d = std::get_if<ParameterServers>(&parallelism))
@@ -56,9 +58,9 @@ class Jobs {
   explicit Jobs(std::uint64_t seed) : random_(seed), strategies_(strategy_ids()) {}
 
   Asked next() {
-    static constexpr std::array kModes{&Jobs::one_gpu,  &Jobs::loaded,   &Jobs::cpu,
-                                       &Jobs::replicas, &Jobs::replicas, &Jobs::servers,
-                                       &Jobs::sharded};
+    static constexpr std::array kModes{&Jobs::one_gpu,     &Jobs::compiled, &Jobs::loaded,
+                                       &Jobs::cpu,         &Jobs::replicas, &Jobs::replicas,
+                                       &Jobs::one_process, &Jobs::servers,  &Jobs::sharded};
     Asked asked = (this->*kModes[random_.below(kModes.size())])();
     return asked;
   }
@@ -96,10 +98,17 @@ class Jobs {
     asked.place.gpu = pick(kGpus);
     if (chance(0.15) && asked.job.phase == "train")
       asked.job.accumulate = 2 + static_cast<std::int64_t>(random_.below(4));
-    if (chance(0.15)) asked.place.power_limit_w = 100 + random_.uniform() * 200;
+    if (chance(0.15)) asked.place.board.power_limit_w = 100 + random_.uniform() * 200;
     return asked;
   }
   Asked one_gpu() { return some("one GPU"); }
+  Asked compiled() {
+    Asked asked = some("compiled");
+    asked.job.software.framework = "tensorflow";
+    asked.job.software.xla = true;
+    if (chance(0.3)) spread(asked, 2);
+    return asked;
+  }
   Asked loaded() {
     Asked asked = some("loaded");
     static constexpr std::array<const char*, 3> kData{"imagenet", "memory", "real"};
@@ -132,6 +141,19 @@ class Jobs {
     asked.parallelism = division;
     return asked;
   }
+  /// nn.DataParallel.
+  Asked one_process() {
+    Asked asked = some("one process");
+    asked.job.software.framework = "pytorch";
+    if (chance(0.25)) asked.job.data = chance(0.5) ? "imagenet" : "memory";
+    if (chance(0.25)) asked.place.cpu_threads = 4 + static_cast<std::int64_t>(random_.below(30));
+    asked.place.gpus = 2 + static_cast<std::int64_t>(random_.below(3)) * 2;
+    DataParallel division{.strategy = "dataparallel"};
+    division.fold = chance(0.8);
+    if (chance(0.2)) division.sample_sd = 0.25;
+    asked.parallelism = division;
+    return asked;
+  }
   Asked servers() {
     Asked asked = some("servers");
     asked.job.phase = "train";
@@ -153,7 +175,7 @@ class Jobs {
     asked.job.network = pick(kNetworks);
     asked.place.gpu = pick(kGpus);
     asked.place.gpus = std::int64_t{8} << random_.below(3);
-    if (chance(0.2)) asked.place.power_limit_w = 200 + random_.uniform() * 200;
+    if (chance(0.2)) asked.place.board.power_limit_w = 200 + random_.uniform() * 200;
     Sharded division;
     division.software = pick(kSoftware);
     division.plan.zero = static_cast<int>(random_.below(4));
@@ -294,7 +316,8 @@ TEST_CASE("2,000 random jobs of all modes: one answer obeys the arithmetic") {
     check_exchange(*f);
     if (i % 4 == 0 && check_scaling(predictor, asked, *f)) ++doubled;
   }
-  for (const char* mode : {"one GPU", "loaded", "CPU", "replicas", "servers", "sharded"}) {
+  for (const char* mode :
+       {"one GPU", "compiled", "loaded", "CPU", "replicas", "one process", "servers", "sharded"}) {
     CAPTURE(mode);
     CHECK(answered[mode] > kJobs / 20);
   }
