@@ -1,0 +1,12 @@
+// The compiled part of {fmt}: Debian ships it as a shared library or as headers alone, and the one binary wants neither.
+// Once here instead of in every source that formats a number.
+#include <fmt/format-inl.h>
+
+namespace fmt::inline v9::detail {
+template auto dragonbox::to_decimal(float) noexcept -> dragonbox::decimal_fp<float>;
+template auto dragonbox::to_decimal(double) noexcept -> dragonbox::decimal_fp<double>;
+template auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
+template auto decimal_point_impl(locale_ref) -> char;
+template void buffer<char>::append(const char*, const char*);
+template void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
+}  // namespace fmt::inline v9::detail
