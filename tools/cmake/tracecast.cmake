@@ -1,13 +1,46 @@
 # Rules that every folder's CMakeLists.txt uses.
 include(GNUInstallDirs)
 
-# tracecast_library(<box> SOURCES ... HEADERS ... [DEPS <box>...] [PRIVATE_LIBS <target>...])
+# What most sources include, parsed once: an object library of one empty source whose precompiled header others reuse.
+# Its compiler options and theirs must be the same.
+set(TRACECAST_STANDARD_HEADERS <algorithm> <array> <cmath> <cstdint> <filesystem> <functional> <map> <memory> <optional>
+    <set> <span> <sstream> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
+function(tracecast_precompiled target)
+  cmake_parse_arguments(ARG "PIC" "" "OPTIONS;HEADERS;LIBS" ${ARGN})
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${target}.cpp CONTENT "// Nothing: see tracecast_precompiled.\n")
+  add_library(${target} OBJECT ${PROJECT_BINARY_DIR}/${target}.cpp)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ${ARG_PIC})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_compile_options(${target} PRIVATE ${ARG_OPTIONS})
+  target_link_libraries(${target} PRIVATE ${ARG_LIBS})
+  target_precompile_headers(${target} PRIVATE ${TRACECAST_STANDARD_HEADERS} ${ARG_HEADERS})
+endfunction()
+
+# tracecast_optimize(<target> [small|fast]): what is run once is compiled for size, what users wait for with -O3; and the
+# precompiled header that fits. The last -O counts.
+function(tracecast_optimize target)
+  if("${ARGN}" STREQUAL small)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+    target_precompile_headers(${target} REUSE_FROM tracecast_precompiled_small)
+  elseif("${ARGN}" STREQUAL fast)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
+  else()
+    target_precompile_headers(${target} REUSE_FROM tracecast_precompiled)
+  endif()
+endfunction()
+
+# tracecast_small_sources(<source>...): these sources of the current folder alone are compiled for size.
+function(tracecast_small_sources)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-Os> SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
+# tracecast_library(<box> [OPTIMIZE small|fast] SOURCES ... HEADERS ... [DEPS <box>...] [PRIVATE_LIBS <target>...])
 # One box of the include table: a static library `tracecast_<box>`, alias `tracecast::<box>`.
 # HEADERS are public and must each compile alone; third-party libraries stay private to the sources.
 # A compiled third-party library follows the archive to whoever links it (see tracecast-config.cmake.in);
 # a header-only one is needed to build the archive and no longer.
 function(tracecast_library box)
-  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;DEPS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "OPTIMIZE" "SOURCES;HEADERS;DEPS;PRIVATE_LIBS" ${ARGN})
   set(target tracecast_${box})
   add_library(${target} STATIC ${ARG_SOURCES})
   add_library(tracecast::${box} ALIAS ${target})
@@ -15,6 +48,7 @@ function(tracecast_library box)
                         VERIFY_INTERFACE_HEADER_SETS ON)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS})
+  tracecast_optimize(${target} ${ARG_OPTIMIZE})
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_include_directories(${target} SYSTEM PRIVATE ${PROJECT_BINARY_DIR}/generated)
@@ -72,6 +106,7 @@ function(tracecast_test name)
   set(target ${name}_test)
   add_executable(${target} ${ARG_SOURCES})
   target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS} ${TRACECAST_TEST_OPTIONS})
+  target_precompile_headers(${target} REUSE_FROM tracecast_test_precompiled)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE tracecast_test_main ${ARG_LIBS})
   foreach(dep IN LISTS ARG_DEPS)
