@@ -22,6 +22,7 @@ struct NamedTime {
 };
 std::vector<NamedTime> times_of(const TransformerShares& s) {
   return {{"kernels", "compute", s.compute},
+          {"slowed by collectives", "slowed_by_collectives", s.slowed},
           {"tensor parallel", "tensor_parallel", s.tensor},
           {"context parallel", "context_parallel", s.context},
           {"expert parallel", "expert_parallel", s.expert},

@@ -165,6 +165,7 @@ Forecast forecast_of(const ShardedJob& job) {
                 {"expert_parallel", s.expert},
                 {"host", s.host},
                 {"pipeline_bubble", s.bubble},
+                {"slowed_by_collectives", s.slowed},
                 {"data_parallel", s.data},
                 {"update", s.update}};
   f.by_class = named(p.by_class);

@@ -430,7 +430,9 @@ class StepPredictor {
     Seconds passes{};
     for (const ShardedUnit& unit : problem.units) passes += unit.forward + unit.backward;
     add_shares(parts_.front(), passes, m, shares);
-    shares.data = run.makespan - passes * m;
+    shares.slowed = max(run.compute - passes * m, Seconds());
+    if (shares.compute > Seconds(0)) work_.stretch(1 + shares.slowed / shares.compute);
+    shares.data = run.makespan - passes * m - shares.slowed;
     const Update update = update_of(weights_of(0));
     shares.update = update.time();
     add_update(update);
@@ -475,7 +477,8 @@ class StepPredictor {
   }
 
   [[nodiscard]] Seconds total(const TransformerShares& s) const {
-    return s.compute + s.tensor + s.context + s.expert + s.host + s.bubble + s.data + s.update;
+    return s.compute + s.slowed + s.tensor + s.context + s.expert + s.host + s.bubble + s.data +
+           s.update;
   }
 
   [[nodiscard]] TransformerMemory memory() const {
@@ -528,9 +531,10 @@ class StepPredictor {
       });
     }
     constexpr double kExchangeSd = 0.25;  // Guess: collectives, as far as the step waits for them
-    errors.push_back({KernelClass::Collective,
-                      result.shares.tensor + result.shares.data + result.shares.expert,
-                      kExchangeSd});
+    errors.push_back(
+        {KernelClass::Collective,
+         result.shares.tensor + result.shares.data + result.shares.slowed + result.shares.expert,
+         kExchangeSd});
     result.log_sd = step_log_sd(errors, step, result.shares.host, job_.framework.host_log_sd,
                                 job_.framework.system_log_sd);
     result.step_time_s = interval90(step.in_s(), result.log_sd);

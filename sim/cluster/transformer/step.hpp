@@ -55,7 +55,8 @@ struct TransformerMemory {
 
 /// Where the step of the slowest stage goes; sums to the step time.
 struct TransformerShares {
-  Seconds compute{};  ///< kernels
+  Seconds compute{};  ///< kernels, as they run alone
+  Seconds slowed{};   ///< what they take longer because collectives keep SMs beside them
   Seconds tensor{};   ///< exchanges inside layers, which nothing hides
   Seconds context{};
   Seconds expert{};

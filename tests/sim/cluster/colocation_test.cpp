@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -227,24 +226,23 @@ TEST_CASE("kernels in the order of their readiness are no time slices, in pieces
   const Seconds together = sliced.jobs[1].together;
   CHECK(together <= kSmall * small + 2.0 * slice);
 
+  // Each process issues a kernel when the one before has ended; the large ones outlast the step of small ones.
+  const auto chain = [](MultiRankProgram& program, MultiRankProgram::Lane gpu, int count,
+                        Seconds kernel) {
+    auto last = program.add({.action = Action::Kernel}, gpu, kernel);
+    for (int k = 1; k < count; ++k) {
+      const auto next = program.add({.action = Action::Kernel}, gpu, kernel);
+      program.after(last, next);
+      last = next;
+    }
+    return last;
+  };
   const auto in_order = [&](Seconds piece) {
     MultiRankProgram program;
     const auto gpu = program.add_pool();
-    const int pieces = static_cast<int>(std::lround(large / piece));
-    // Each process issues a kernel when the one before has ended; the large ones outlast the step of small ones.
-    std::optional<MultiRankProgram::Task> before;
-    for (int k = 0; k < (kSmall + 1) * pieces; ++k) {
-      const auto task = program.add({.action = Action::Kernel}, gpu, piece);
-      if (before) program.after(*before, task);
-      before = task;
-    }
-    before.reset();
-    for (int k = 0; k < kSmall; ++k) {
-      const auto task = program.add({.action = Action::Kernel, .actor = 1}, gpu, small);
-      if (before) program.after(*before, task);
-      before = task;
-    }
-    return MultiRankRun(program).end_of(*before).in_seconds();
+    chain(program, gpu, (kSmall + 1) * static_cast<int>(std::lround(large / piece)), piece);
+    const auto last = chain(program, gpu, kSmall, small);
+    return MultiRankRun(program).end_of(last).in_seconds();
   };
   CHECK(in_order(large) / (kSmall * (large + small)) == doctest::Approx(1));
   CHECK(in_order(slice) / (kSmall * (slice + small)) == doctest::Approx(1));

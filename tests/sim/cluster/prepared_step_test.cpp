@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "hwspecs/framework_kernels.hpp"
 #include "hwspecs/gpu_loader.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/prediction.hpp"

@@ -31,7 +31,8 @@ TEST_CASE("each moment of a step counts once") {
   //                    |7 8|   other ranks work
   //                        |8 9|   nobody does anything: gradients wait to be noticed
   const WorkMix work = mix();
-  const std::array exchange{span(2, 6)}, host{span(5, 7)}, any_work{span(0, 4), span(7, 8)};
+  const std::array exchange{span(2, 6)}, host{span(5, 7)};
+  const std::array any_work{span(0, 4), span(7, 8)};
   const RankAccount rank = account_rank({.step_time = ms(9),
                                          .work = {{.span = span(0, 4), .mix = &work}},
                                          .exchange = exchange,

@@ -20,8 +20,8 @@ namespace {
 constexpr int kJobs = 2000;
 constexpr double kTolerance = 1e-9;
 /// Twice the GPUs with the same work each: throughput is at most twice this. Not 1: across nodes NCCL opens fewer channels
-/// than within one (16 for 24 on DGX A100), which leave kernels more SMs, and the average of a job's straggling grows
-/// slowly. The update of sharded states is left out: each rank's part of it halves.
+/// than within one (16 for 24 on DGX A100), which leave kernels of data-parallel steps more SMs, and the average of a job's
+/// straggling grows slowly.
 constexpr double kMostGain = 1.03;
 
 struct Asked {
@@ -244,7 +244,10 @@ void check_rates(const Forecast& f) {
 }
 
 void check_power(const Asked& asked, const Forecast& f) {
-  if (asked.mode == "CPU") return CHECK(!f.power);
+  if (asked.mode == "CPU") {
+    CHECK(!f.power);
+    return;
+  }
   REQUIRE(f.power);
   const PowerRange& board = f.power->board;
   const double gpus = static_cast<double>(f.gpus);
@@ -274,21 +277,52 @@ void check_exchange(const Forecast& f) {
   CHECK(is_close(sum_of(f.by_cause), step.step_time.in_s()));
 }
 
-/// Of a step, what does not shrink because there are more ranks.
+/// Of a step, what does not shrink because there are more GPUs that each do as before.
 double constant_work(const Forecast& f) {
-  const auto* sharded = std::get_if<ShardedJob>(f.details.get());
-  return f.step_time_s.value - (sharded ? sharded->prediction.shares.update.in_s() : 0.0);
+  double work = f.step_time_s.value;
+  if (const auto* sharded = std::get_if<ShardedJob>(f.details.get())) {
+    // Each rank's part of the update halves; between nodes collectives keep fewer SMs.
+    const TransformerShares& shares = sharded->prediction.shares;
+    work -= (shares.update + shares.slowed).in_s();
+  }
+  const auto* many = std::get_if<ManyGpusDetails>(f.details.get());
+  // In one box four GPUs of a mesh of NVLinks have more ways between them than two.
+  if (many != nullptr && many->prediction.process)
+    work -= many->prediction.step.parts.communication.in_s();
+  return work;
 }
 
-/// Twice the machines, the work of each GPU as before. False: there is no such job.
-bool check_scaling(const Predictor& predictor, Asked asked, const Forecast& once) {
-  if (asked.place.gpus.value_or(1) < 2) return true;
+std::string strategy_of(const Forecast& f) {
+  const auto* many = std::get_if<ManyGpusDetails>(f.details.get());
+  return many == nullptr ? "" : many->prediction.strategy->id;
+}
+
+/// Twice the GPUs, the work of each as before; nothing: there is no such job.
+std::optional<Asked> twice_as_many(Asked asked) {
+  if (asked.place.gpus.value_or(1) < 2) return std::nullopt;
+  if (const auto* servers = std::get_if<ParameterServers>(&asked.parallelism)) {
+    // The same servers.
+    const std::int64_t nodes = *asked.place.nodes, in_node = *asked.place.gpus / nodes;
+    asked.place.nodes = 2 * nodes - servers->servers.value_or(1);
+    asked.place.gpus = *asked.place.nodes * in_node;
+    return asked;
+  }
+  const auto* sharded = std::get_if<Sharded>(&asked.parallelism);
+  // In one box the neighbours of a stage stand elsewhere when there are two such boxes.
+  if (sharded != nullptr && sharded->plan.pipeline.value_or(1) > 1 && *asked.place.gpus <= 8)
+    return std::nullopt;
   asked.place.gpus = *asked.place.gpus * 2;
   if (asked.place.nodes) asked.place.nodes = *asked.place.nodes * 2;
-  if (auto* servers = std::get_if<ParameterServers>(&asked.parallelism))
-    servers->servers = servers->servers.value_or(1) * 2;
-  const std::optional<Forecast> twice = predict(predictor, asked);
-  if (!twice) return false;
+  return asked;
+}
+
+/// Throughput is at most proportional to the number of GPUs. False: there is no job of twice as many.
+bool check_scaling(const Predictor& predictor, const Asked& asked, const Forecast& once) {
+  const std::optional<Asked> more = twice_as_many(asked);
+  if (!more) return false;
+  const std::optional<Forecast> twice = predict(predictor, *more);
+  // What users take on several nodes may be another strategy.
+  if (!twice || strategy_of(*twice) != strategy_of(once)) return false;
   CHECK(constant_work(*twice) >= constant_work(once) / kMostGain);
   return true;
 }
