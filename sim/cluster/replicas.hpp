@@ -82,7 +82,7 @@ struct ReplicatedTimeline {
   std::vector<TimeSpan> exchange;  ///< when anything is, of all these steps
   int channels = 0;                ///< blocks of a collective's kernel
 };
-/// Of one span over all GPUs.
+/// How many GPUs do what one span says.
 [[nodiscard]] inline double devices_of(const DeviceSpan& span, const ReplicatedTimeline& timeline) {
   return span.on_first ? 1.0 : timeline.gpus - 1.0;
 }

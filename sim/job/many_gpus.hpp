@@ -37,7 +37,7 @@ struct ManyGpus {
 
 /// Parts of a step by name, those that there are.
 [[nodiscard]] std::vector<TimeShare> parts_of(const DataParallelStep& step);
-/// As nvidia-smi shows it, over all ranks.
+/// GPU utilisation over all ranks, as nvidia-smi shows it.
 [[nodiscard]] Range utilization_of_all(const ManyGpus& many);
 
 /// What a faster step would need most: "communication" or what one GPU needs (Bottleneck).
