@@ -139,6 +139,7 @@ void add_steps(ResolvedJob& job, GraphStore& graphs) {
     options.with_update = true;
   }
   job.step = graphs.step(job.forward, job.phase, options, unrolls);
+  job.prepared = graphs.prepared();
 }
 
 /// What hands a program's own arrays to the GPU: the framework's loader, not one of files (DALI).
@@ -149,12 +150,14 @@ const InputPipelineProfile& loader_of_arrays(const PlacedJob& options, const Spe
 }
 
 PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
+  const bool keeps_gradients = job.micro_batch != nullptr;
+  const PrepareOptions options{.precision = job.precision, .keeps_gradients = keeps_gradients};
   return {.graph = *job.step,
           .gpu = job.gpu,
           .cost = hardware.cost(),
           .framework = job.framework,
           .precision = job.precision,
-          .keeps_gradients = job.micro_batch != nullptr,
+          .keeps_gradients = keeps_gradients,
           .input_from_host = job.options.data == "memory"
                                  ? &loader_of_arrays(job.options, hardware.specs())
                                  : nullptr,
@@ -163,7 +166,9 @@ PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
                              ? std::optional(Watts(*job.options.board.power_limit_w))
                              : std::nullopt,
           .cpu = job.cpu ? &*job.cpu : nullptr,
-          .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0};
+          .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0,
+          .prepared =
+              job.prepared ? job.prepared->of(job.step, job.framework, job.gpu, options) : nullptr};
 }
 
 }  // namespace
