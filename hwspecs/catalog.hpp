@@ -26,7 +26,7 @@ class Catalog {
   /// the life of references alike.
   void change_all(std::function<Spec(Spec)> change);
 
-  /// Throws InputError with the nearest word, or the ids that an ambiguous word may mean.
+  /// The spec that a word means. Throws InputError with the nearest word, or the ids that an ambiguous word may mean.
   [[nodiscard]] const Spec& find(std::string_view word) const;
 
   /// Sorted by id.
