@@ -3,18 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 
 #include "hwspecs/proto/default_machine.pb.h"
 #include "hwspecs/slots.hpp"
 #include "hwspecs/textproto.hpp"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> default_machines();
-}
 namespace {
 
 std::size_t slots_of(const MachineSpec& machine) { return machine.nodes_of(NodeKind::Gpu).size(); }
@@ -51,11 +46,6 @@ DefaultMachine parse_default_machine(std::string_view text, std::string_view whe
     }
   }
   return found;
-}
-
-DefaultMachine default_machine(const GpuSpec& gpu, int gpus, const MachineCatalog& machines) {
-  const EmbeddedFile& file = embedded::default_machines().front();
-  return parse_default_machine(file.content, file.path, gpu, gpus, machines);
 }
 
 }  // namespace tracecast

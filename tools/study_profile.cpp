@@ -122,8 +122,8 @@ double figure(const StudyArguments& args, const std::string& name, std::int64_t 
   box.gpus = gpus;
   box.nodes = 1;
   const Cluster cluster = make_cluster(box, job.gpu.id, context.hardware);
-  const ReplicatedRun run =
-      run_replicated_job(job, find_strategy(strategy), cluster.fabric, context.hardware);
+  const ReplicatedRun run = run_replicated_job(
+      job, context.hardware.specs().find_strategy(strategy), cluster.fabric, context.hardware);
   for (const auto& [of, value] : figures_of(run, driver_calls_of(job, run, context.hardware)))
     context.known[key + of] = value;
   const auto found = context.known.find(key + name);

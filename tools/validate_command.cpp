@@ -261,6 +261,7 @@ int validate_command(ValidateOptions& options) {
     }
   }
   RowWalk walk(reader, *predictor);
+  const PublishedRows records(hardware.specs(), reader);
   std::size_t num_rows = 0, num_passed = 0;
   double longest_us = 0;
   while (walk.next()) {
@@ -285,6 +286,12 @@ int validate_command(ValidateOptions& options) {
     row.malformed = answer.malformed;
     row.error_in_points = answer.error_in_points;
     row.out_of_reach = std::move(answer.out_of_reach);
+    if (!walk.is_misfit()) {
+      const PublishedRecords::Used used = records.used_for(reader);
+      row.used_for = row.basis == kFittedBasis ? RowUse::Fit : used.value;
+      row.interval_used_for =
+          std::max(used.interval, row.used_for == RowUse::Fit ? RowUse::Fit : RowUse::None);
+    }
     for (const std::size_t column : group_columns) {
       row.groups.emplace_back(walk.is_misfit() ? std::string_view() : reader.field(column));
     }

@@ -8,6 +8,7 @@
 
 #include "calibrate/table/csv_reader.hpp"
 #include "calibrate/table/measurement.hpp"
+#include "calibrate/table/published_rows.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "sim/cluster/interval.hpp"
 #include "sim/job/resolved_job.hpp"
@@ -25,6 +26,8 @@ struct ValidatedRow {
   bool error_in_points = false;     ///< measured is a share already: errors are differences
   std::string out_of_reach;         ///< why the board cannot have measured this; empty = it can
   bool malformed = false;           ///< skipped for what stands in the file, not for what we lack
+  RowUse used_for = RowUse::None;   ///< before it judges anything: DESIGN's first rule of honesty
+  RowUse interval_used_for = RowUse::None;  ///< the same of the interval's width alone
   [[nodiscard]] double error() const {
     const double difference = predicted.value - measured;
     return error_in_points ? difference : difference / measured;

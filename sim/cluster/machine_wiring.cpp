@@ -5,7 +5,6 @@
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <optional>
 
-#include "hwspecs/peer_access.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
@@ -39,8 +38,8 @@ FabricLinkKind kind_of(LinkKind kind) {
 class Wirer {
  public:
   Wirer(const MachineSpec& machine, const ClusterGroup& group, const GpuSpec& gpu,
-        const std::string& network_link, const FabricCatalogs& catalogs)
-      : group_(group), gpu_(gpu), network_link_(network_link), catalogs_(catalogs) {
+        const std::string& network_link, const SpecLibrary& specs)
+      : group_(group), gpu_(gpu), network_link_(network_link), specs_(specs) {
     wiring_.machine = machine;
   }
 
@@ -76,7 +75,7 @@ class Wirer {
       const bool to_network =
           node(drawn.a).kind == NodeKind::Network || node(drawn.b).kind == NodeKind::Network;
       const bool replaced = to_network && !network_link_.empty();
-      const LinkSpec& spec = catalogs_.links.find(replaced ? network_link_ : drawn.link);
+      const LinkSpec& spec = specs_.links().find(replaced ? network_link_ : drawn.link);
       const int count = replaced ? 1 : drawn.count;
       const bool at_gpu =
           node(drawn.a).kind == NodeKind::Gpu || node(drawn.b).kind == NodeKind::Gpu;
@@ -93,7 +92,7 @@ class Wirer {
       const MachineLink& drawn = wiring_.machine.links[i / 2];
       leaving_[i % 2 == 0 ? drawn.a : drawn.b].push_back(i);
     }
-    const CpuSpec& cpu = catalogs_.cpus.find(wiring_.machine.cpu);
+    const CpuSpec& cpu = specs_.cpus().find(wiring_.machine.cpu);
     for (const std::uint32_t socket : wiring_.machine.nodes_of(NodeKind::Socket)) {
       memory_of_.resize(wiring_.machine.nodes.size());
       memory_of_[socket] = static_cast<std::uint32_t>(wiring_.links.size());
@@ -117,7 +116,7 @@ class Wirer {
     for (const std::uint32_t slot : wiring_.machine.nodes_of(NodeKind::Gpu)) {
       BytesPerSecond sum{};
       for (const MachineLink& drawn : wiring_.machine.links) {
-        const LinkSpec& spec = catalogs_.links.find(drawn.link);
+        const LinkSpec& spec = specs_.links().find(drawn.link);
         if (spec.kind != LinkKind::Nvlink || (drawn.a != slot && drawn.b != slot)) continue;
         sum += spec.bandwidth * drawn.count;
       }
@@ -422,9 +421,9 @@ class Wirer {
 
   const ClusterGroup& group_;
   const GpuSpec& gpu_;
-  const PeerAccess access_ = peer_access(gpu_);
   const std::string& network_link_;
-  const FabricCatalogs& catalogs_;
+  const SpecLibrary& specs_;
+  const PeerAccess access_ = specs_.peer_access(gpu_);
   MachineWiring wiring_;
   std::vector<std::uint32_t> slots_;
   std::vector<std::uint32_t> memory_of_;             ///< by node; of sockets
@@ -437,8 +436,8 @@ class Wirer {
 
 MachineWiring wire_machine(const MachineSpec& machine, const ClusterGroup& group,
                            const GpuSpec& gpu, const std::string& network_link,
-                           const FabricCatalogs& catalogs) {
-  return Wirer(machine, group, gpu, network_link, catalogs).wire();
+                           const SpecLibrary& specs) {
+  return Wirer(machine, group, gpu, network_link, specs).wire();
 }
 
 }  // namespace tracecast

@@ -66,13 +66,13 @@ HostCpu find_host(const PlacedJob& options, const Hardware& hardware, const Reso
   if (options.host_cpu.empty() && job.gpu.form_factor == FormFactor::Superchip) {
     const auto gpus = static_cast<int>(std::min<std::int64_t>(options.gpus.value_or(1), 1 << 20));
     const MachineSpec& machine =
-        hardware.machines().find(default_machine(job.gpu, gpus, hardware.machines()).machine);
+        hardware.machines().find(hardware.specs().default_machine(job.gpu, gpus).machine);
     notes.push_back(fmt::format("host: {}x {}, those of {}; --host-cpu names yours",
                                 machine.sockets_of_host(), machine.cpu, machine.id));
     return host_of(machine, hardware.cpus().find(machine.cpu));
   }
   if (options.host_cpu.empty()) {
-    const DefaultHost usual = default_host(job.gpu.release_year);
+    const DefaultHost usual = hardware.specs().default_host(job.gpu.release_year);
     notes.push_back(
         fmt::format("host assumed: {}x {}; --host-cpu names yours", usual.sockets, usual.cpu));
     return {&hardware.cpus().find(usual.cpu), usual.sockets, true};
@@ -135,8 +135,8 @@ std::optional<InputRequest> make_input(const PlacedJob& options, const Hardware&
   }
   const SampleShape sample = sample_shape(*job.forward);
   const bool is_usual = options.data == "real";
-  const DataSetSpec& data =
-      find_data_set(is_usual ? usual_data_set(options, sample) : std::string_view(options.data));
+  const DataSetSpec& data = hardware.specs().find_data_set(
+      is_usual ? usual_data_set(options, sample) : std::string_view(options.data));
   if (is_usual) job.assumptions.push_back("data set assumed: " + data.name);
   const bool has_images = data.kind != SampleKind::Tokens;
   if (has_images != (sample.pixels > 0)) {
@@ -146,9 +146,9 @@ std::optional<InputRequest> make_input(const PlacedJob& options, const Hardware&
                                 : "a data set of images, such as imagenet");
   }
   const InputPipelineProfile& pipeline =
-      options.pipeline.empty()
-          ? input_pipeline_of(to_lower(options.software.framework), options.software.version)
-          : find_input_pipeline(options.pipeline);
+      options.pipeline.empty() ? hardware.specs().input_pipeline_of(
+                                     to_lower(options.software.framework), options.software.version)
+                               : hardware.specs().find_input_pipeline(options.pipeline);
   if (options.workers && (*options.workers < 0 || *options.workers > kMostThreads)) {
     throw InputError("--workers", std::to_string(*options.workers),
                      fmt::format("0 (the dispatch thread loads) to {}", kMostThreads));
@@ -175,8 +175,8 @@ std::optional<HostThreads> named_host_threads(const PlacedJob& options, const Ha
                                               const ResolvedJob& job) {
   if (options.host_cpu.empty() && !job.machine) return std::nullopt;
   std::vector<std::string> notes;  // of an assumed host, and there is none
-  const InputPipelineProfile& pipeline =
-      input_pipeline_of(to_lower(options.software.framework), options.software.version);
+  const InputPipelineProfile& pipeline = hardware.specs().input_pipeline_of(
+      to_lower(options.software.framework), options.software.version);
   return threads_of(find_host(options, hardware, job, notes), options, pipeline.second_thread_gain);
 }
 

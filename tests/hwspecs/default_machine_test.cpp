@@ -5,6 +5,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "hwspecs/peer_access.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -42,11 +43,11 @@ TEST_CASE("several GPUs stand in the machine they come with, cards in a host of 
   for (const Row& row : rows) {
     CAPTURE(row.gpu);
     CAPTURE(row.count);
-    CHECK(default_machine(gpus.find(row.gpu), row.count, machines).machine == row.machine);
+    CHECK(binary().default_machine(gpus.find(row.gpu), row.count).machine == row.machine);
   }
   for (const GpuSpec& gpu : gpus.all()) {
     CAPTURE(gpu.id);
-    const DefaultMachine found = default_machine(gpu, 2, machines);
+    const DefaultMachine found = binary().default_machine(gpu, 2);
     CHECK_FALSE(machines.find(found.machine).nodes_of(NodeKind::Gpu).empty());
     CHECK_FALSE(found.reason.empty());
   }

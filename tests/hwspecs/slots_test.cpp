@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "hwspecs/default_machine.hpp"
 #include "tests/hwspecs/spec_checks.hpp"
+#include "tests/support/specs.hpp"
 
 TEST_SUITE_BEGIN("hwspecs/slots");
 
@@ -90,8 +90,7 @@ TEST_CASE(
     for (const int count : {1, 2, 8, 100}) {
       CAPTURE(gpu.id);
       CAPTURE(count);
-      const MachineSpec& machine =
-          all.machines.find(default_machine(gpu, count, all.machines).machine);
+      const MachineSpec& machine = all.machines.find(binary().default_machine(gpu, count).machine);
       CHECK_NOTHROW(check_fits(gpu, machine, all.gpus, "gpu"));
     }
   }

@@ -4,6 +4,7 @@
 #include "sim/base/error.hpp"
 #include "sim/cluster/collective.hpp"
 #include "tests/sim/cluster/hardware.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -93,8 +94,7 @@ TEST_CASE("superchips of a node have NVLinks among each other beside NVLink-C2C"
 
 TEST_CASE("a GPU without a way to any NIC is refused") {
   const Hardware hardware;
-  MachineCatalog machines = MachineCatalog::embedded();
-  machines.change_all([](MachineSpec machine) {
+  const SpecLibrary without = hardware.specs.with_changed<MachineSpec>([](MachineSpec machine) {
     if (machine.id != "gb200_nvl72") return machine;
     // The first tray loses its NICs.
     std::erase_if(machine.links, [&](const MachineLink& link) {
@@ -106,8 +106,7 @@ TEST_CASE("a GPU without a way to any NIC is refused") {
     });
     return machine;
   });
-  const FabricCatalogs catalogs{hardware.gpus, hardware.cpus, hardware.links, machines};
-  CHECK_THROWS_WITH_AS((void)build_fabric(uniform_cluster("gb200_nvl72", 8, 2), catalogs),
+  CHECK_THROWS_WITH_AS((void)build_fabric(uniform_cluster("gb200_nvl72", 8, 2), without),
                        doctest::Contains("no way from gpu0 to a NIC"), InputError);
 }
 

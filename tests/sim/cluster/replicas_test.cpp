@@ -9,6 +9,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/driver_calls.hpp"
 #include "tests/sim/cluster/hardware.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -271,7 +272,7 @@ TEST_CASE("micro-batches without an update come before the last one") {
 TEST_CASE("a cache takes from the driver in the first steps and not in later ones") {
   const Example example(4);
   FrameworkProfile tries = example.framework;
-  tries.autotunes_convolutions = true;
+  tries.convolutions.autotunes = true;
   std::size_t mallocs[2];
   for (const bool autotunes : {false, true}) {
     CAPTURE(autotunes);

@@ -9,6 +9,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/caching_allocator.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -44,19 +45,20 @@ TEST_CASE("each op is asked for its scratch when its tensors lie in memory") {
   GpuSpec gpu;
   gpu.memory = Bytes(30000);
   FrameworkProfile framework;
-  framework.allocator_block = Bytes(1);
+  framework.memory.allocator_block = Bytes(1);
+  const StepLives lives = find_lives(graph, framework, gpu, {});
   // Weights 4 (100 x 50 + 50 x 10), input 400; then h 200, y 40.
   const double live[] = {22600, 22640};
   const auto chosen =
-      choose_scratch(graph, framework, gpu, CostProfile{}, {},
+      choose_scratch(lives, framework, gpu, CostProfile{},
                      [](OpId op, const auto&) { return Bytes(1000.0 * (op.index + 1)); });
   REQUIRE(chosen.size() == 2);
   CHECK(chosen[0] == Bytes(1000));
   CHECK(chosen[1] == Bytes(2000));
   // Of a share of the device, byte for byte.
   std::size_t asked = 0;
-  framework.pool_fraction = 1;
-  (void)choose_scratch(graph, framework, gpu, CostProfile{}, {},
+  framework.memory.pool_fraction = 1;
+  (void)choose_scratch(lives, framework, gpu, CostProfile{},
                        [&](OpId, const std::function<bool(Bytes)>& room) {
                          const double left = 30000 - live[asked++];
                          CHECK(room(Bytes(left)));
@@ -73,7 +75,7 @@ double rate(const char* network, const GpuSpec& gpu, const char* framework, Prec
                                             {.optimizer = "momentum"});
   const Prediction prediction = predict_step({.graph = step,
                                               .gpu = gpu,
-                                              .cost = default_cost_profile(),
+                                              .cost = binary().cost(),
                                               .framework = find_framework(framework),
                                               .precision = precision});
   return prediction.memory.fits ? prediction.throughput_samples_per_s.value : 0;
