@@ -234,7 +234,7 @@ class Finder {
     const Rank first = gate(nodes.front(), 0).second;
     const BytesPerSecond rail = fabric_.link(fabric_.network_link(first)).bandwidth;
     const int channels = static_cast<int>(rails);
-    open(rail >= BytesPerSecond(25e9) ? 2 * channels : channels);
+    open(rail >= BytesPerSecond(24e9) ? 2 * channels : channels);
   }
   [[nodiscard]] bool is_of(const Node& node, FabricLinkId link) const {
     const std::uint32_t first = fabric_.first_link(node.id).index;

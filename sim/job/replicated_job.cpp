@@ -96,6 +96,7 @@ class PassRunner {
     whole.input.reset();
     pass.replica = is_loaded ? predict(replica, hardware_) : std::move(fed);
     pass.on_first = predict(whole, hardware_);
+    power_limit_ = Watts(replica.options.board.power_limit_w.value_or(replica.gpu.tdp.in_w()));
     const double computing = computing_share(run_replicated(step_of(pass, replica)));
     if (replica.options.board.power_limit_w) {
       replica.options.board.power_limit_w =
@@ -139,7 +140,9 @@ class PassRunner {
             .replica_time_factor = node * straggling,
             .first_time_factor = node,
             .fold = options_.fold,
-            .straggling = straggling};
+            .straggling = straggling,
+            .power_limit = power_limit_,
+            .cost = &hardware_.cost()};
   }
 
   const StrategyProfile& strategy_;
@@ -147,6 +150,7 @@ class PassRunner {
   const Hardware& hardware_;
   ReplicatedOptions options_;
   Feeding feeding_;
+  Watts power_limit_{};
 };
 
 /// The last micro-batch with the update, or one of those before it.

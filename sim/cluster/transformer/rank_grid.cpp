@@ -4,7 +4,13 @@
 #include <map>
 #include <set>
 
+#include "sim/cluster/step_account.hpp"
+
 namespace tracecast {
+
+Joules GroupExchange::energy(const GpuSpec& gpu, const CostProfile& cost) const {
+  return collective_power(bytes, time, channels, gpu, cost) * time;
+}
 
 RankGrid::Place RankGrid::place_of(std::int64_t rank) const {
   Place place{};
@@ -52,6 +58,7 @@ GroupExchange RankGrid::together(const Groups& groups, Collective what, Bytes by
     if (plan.rate_cap) sending = max(sending, plan.bytes / *plan.rate_cap);
     result.time = max(result.time, plan.latency + sending);
     result.channels = std::max(result.channels, plan.channels);
+    result.bytes = max(result.bytes, plan.bytes);
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "hwspecs/collective_library.hpp"
+#include "hwspecs/cost_profile.hpp"
 #include "models/transformer/shard.hpp"
 #include "sim/cluster/collective.hpp"
 #include "sim/cluster/fabric.hpp"
@@ -14,6 +15,9 @@ namespace tracecast {
 struct GroupExchange {
   Seconds time{};
   int channels = 0;  ///< thread blocks that a collective keeps busy on each GPU
+  Bytes bytes{};     ///< that an edge carries
+  /// Of one board, over its awake power.
+  [[nodiscard]] Joules energy(const GpuSpec& gpu, const CostProfile& cost) const;
 };
 
 /// The ranks of a plan on a fabric, and what their collectives take. Groups that talk at the same time and share links,
