@@ -25,6 +25,14 @@ struct ValidatedRow {
   bool error_in_points = false;     ///< measured is a share already: errors are differences
   std::string out_of_reach;         ///< why the board cannot have measured this; empty = it can
   bool malformed = false;           ///< skipped for what stands in the file, not for what we lack
+  std::size_t line = 0;             ///< of the file
+  std::string metric;               ///< which of the row's figures; empty: it has one
+  std::string flag;                 ///< what the table or the reader says of the row, joined by ";"
+  std::string used_for;             ///< what the row was fitted to or in view of; empty: nothing
+  /// Rows with a flag other than "spread" are listed and grouped, and not counted in the total.
+  [[nodiscard]] bool is_in_total() const {
+    return skipped.empty() && (flag.empty() || flag == "spread");
+  }
   [[nodiscard]] double error() const {
     const double difference = predicted.value - measured;
     return error_in_points ? difference : difference / measured;
@@ -43,6 +51,7 @@ struct RowAnswer {
   bool error_in_points = false;  ///< both are shares; the error is their difference
   std::string out_of_reach{};    ///< as ValidatedRow has it; such rows are judged as all others
   bool malformed = false;        ///< as ValidatedRow has it
+  std::string metric{}, flag{}, used_for{};  ///< as ValidatedRow has them
 };
 [[nodiscard]] inline RowAnswer skip(std::string reason) {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};
@@ -78,6 +87,8 @@ struct TableKind {
 [[nodiscard]] std::vector<TableKind> transformer_tables();
 /// Collectives measured alone.
 [[nodiscard]] std::vector<TableKind> collective_tables();
+/// Collectives of the tables of GPUs of 2020 and later (data/modern).
+[[nodiscard]] std::vector<TableKind> modern_collective_tables();
 /// Training steps of sharded transformers.
 [[nodiscard]] std::vector<TableKind> scaling_tables();
 /// Board power and GPU utilisation of published runs.

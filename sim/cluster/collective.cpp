@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/cluster/paced_collective.hpp"
 #include "sim/cluster/ring_ways.hpp"
 #include "sim/cluster/step_collectives.hpp"
 
@@ -44,7 +45,8 @@ struct Communicator::Ways {
   std::vector<Rank> ranks;
   CollectiveLibrary library;
   RingWays rings;
-  HostEdges host_edges;  ///< of libraries that exchange through hosts
+  HostEdges host_edges;                   ///< of libraries that exchange through hosts
+  std::optional<Communicator> otherwise;  ///< of libraries of kernels: for what those do not take
 
   /// What the library believes of one algorithm and protocol, and the plan that it makes.
   struct Choice {
@@ -75,7 +77,44 @@ struct Communicator::Ways {
     }
     // Multicast in the switch came with Hopper's.
     return library.nvlink_sharp && rings.switched && rings.capability >= 90 &&
-           rings.most_per_node > 1;
+           rings.most_per_node > 2;
+  }
+
+  /// The newest entry that the GPUs reach.
+  template <typename Entry>
+  [[nodiscard]] const Entry* newest(const std::vector<Entry>& entries) const {
+    const Entry* found = nullptr;
+    for (const Entry& e : entries) {
+      if (e.from_capability > rings.capability) continue;
+      if (found == nullptr || e.from_capability > found->from_capability) found = &e;
+    }
+    return found;
+  }
+
+  /// What the library believes its channels carry: through switches whole channels of a speed that it tries.
+  [[nodiscard]] BytesPerSecond believed_bandwidth() const {
+    const auto* tried = newest(library.channel_speeds);
+    if (tried == nullptr || !rings.switched || rings.num_nodes > 1) return rings.bandwidth;
+    BytesPerSecond most{};
+    for (const BytesPerSecond speed : tried->speeds) {
+      most = max(most, speed * std::floor(rings.bandwidth / speed * (1 + 1e-9)));
+    }
+    return most > BytesPerSecond(0) ? most : rings.bandwidth;
+  }
+
+  /// Time by the library's own estimate.
+  [[nodiscard]] Seconds estimate(const CollectivePath& path, const CollectivePlan& plan,
+                                 Collective collective, Bytes bytes) const {
+    const Seconds lat = latency(path, collective, bytes);
+    const BytesPerSecond believed = believed_bandwidth();
+    const auto* reduction = newest(library.switch_reductions);
+    if (path.algorithm == CollectiveAlgorithm::Nvls && rings.num_nodes == 1 &&
+        reduction != nullptr) {
+      return lat + bytes / (believed * (reduction->efficiency * reduction->algorithm_share));
+    }
+    BytesPerSecond rate = believed * (path.bandwidth_fraction * correction(path, bytes));
+    if (plan.rate_cap) rate = min(rate, *plan.rate_cap);
+    return lat + plan.bytes / rate;
   }
 
   [[nodiscard]] Seconds latency(const CollectivePath& path, Collective collective,
@@ -151,10 +190,22 @@ struct Communicator::Ways {
     const double share = path.bandwidth_fraction * correction(path, bytes);
     plan.uses = rings.uses;
     for (FabricUse& use : plan.uses) use.weight /= share;
-    BytesPerSecond rate = rings.bandwidth * share;
-    if (plan.rate_cap) rate = min(rate, *plan.rate_cap);
-    choice.estimate = plan.latency + plan.bytes / rate;
+    choice.estimate = estimate(path, plan, collective, bytes);
     return choice;
+  }
+
+  /// Replaces the library's own estimate of the time, which chose, by the fitted one where there is one.
+  void set_pace(CollectivePlan& plan, Collective collective, Bytes bytes) const {
+    const auto paced = PacedNode::find(rings, library);
+    if (!paced) return;
+    if (plan.algorithm == CollectiveAlgorithm::Nvls) {
+      if (const auto* reduction = newest(library.switch_reductions)) {
+        plan.channels = reduction->channels;
+        paced->set_switch(plan, bytes, reduction->channels);
+      }
+    } else {
+      paced->set_ring(plan, collective, bytes);
+    }
   }
 
   [[nodiscard]] CollectivePlan channels(Collective collective, Bytes bytes) const {
@@ -165,6 +216,7 @@ struct Communicator::Ways {
       if (!best || choice.estimate < best->estimate) best = std::move(choice);
     }
     TRACECAST_CHECK(best.has_value(), "every library with channels has a ring");
+    set_pace(best->plan, collective, bytes);
     return std::move(best->plan);
   }
 
@@ -173,6 +225,8 @@ struct Communicator::Ways {
     CollectivePlan plan = collective == Collective::AllToAll
                               ? all_pairs(fabric, ranks, bytes)
                               : one_message(fabric, ranks[0], ranks[1], bytes);
+    const auto paced = PacedNode::find(rings, library);
+    if (paced && paced->set_messages(plan, collective, fabric)) return plan;
     for (const CollectivePath& path : library.paths) {
       if (path.algorithm != CollectiveAlgorithm::Ring ||
           path.protocol != CollectiveProtocol::Simple) {
@@ -187,9 +241,13 @@ struct Communicator::Ways {
 Communicator::Communicator(const Fabric& fabric, std::span<const Rank> ranks,
                            const CollectiveLibrary& library, PlanLinks links) {
   TRACECAST_CHECK(!ranks.empty(), "a communicator has ranks");
-  Ways ways{
-      fabric, {ranks.begin(), ranks.end()}, library, find_rings(fabric, ranks, library, links), {}};
+  Ways ways{fabric,  {ranks.begin(), ranks.end()},
+            library, find_rings(fabric, ranks, library, links),
+            {},      std::nullopt};
   if (library.kind == LibraryKind::HostSteps) ways.host_edges = find_host_edges(fabric, ranks);
+  if (library.kind == LibraryKind::Kernels) {
+    ways.otherwise.emplace(fabric, ranks, find_collective_library(library.otherwise), links);
+  }
   ways_ = std::make_shared<Ways>(std::move(ways));
 }
 
@@ -202,6 +260,13 @@ CollectivePlan Communicator::plan(Collective collective, Bytes bytes) const {
                              bytes, ways.library);
     case LibraryKind::TreeCopies:
       return plan_tree_copies(ways.fabric, ways.ranks, collective, bytes, ways.library);
+    case LibraryKind::Kernels: {
+      const auto paced = PacedNode::find(ways.rings, ways.library);
+      if (paced && collective == Collective::AllReduce) {
+        if (auto plan = paced->find_kernel(bytes)) return *std::move(plan);
+      }
+      return ways.otherwise->plan(collective, bytes);
+    }
     case LibraryKind::Channels:
       break;
   }
@@ -209,6 +274,14 @@ CollectivePlan Communicator::plan(Collective collective, Bytes bytes) const {
     return ways.messages(collective, bytes);
   }
   return ways.channels(collective, bytes);
+}
+
+double Communicator::log_sd(Bytes bytes) const {
+  constexpr double kUnpaced = 0.2;  // what tables of older boxes had
+  const Ways& ways = *ways_;
+  if (ways.otherwise) return ways.otherwise->log_sd(bytes);
+  const auto paced = PacedNode::find(ways.rings, ways.library);
+  return paced ? paced->log_sd(bytes) : kUnpaced;
 }
 
 CollectivePlan plan_collective(const Fabric& fabric, std::span<const Rank> ranks,
