@@ -159,7 +159,7 @@ std::optional<HostThreads> named_host_threads(const PlacedJob& options, const Ha
                                               const ResolvedJob& job) {
   if (options.host_cpu.empty() && !job.machine) return std::nullopt;
   ResolvedJob unused;  // takes the note about an assumed host, and there is none
-  unused.machine = job.machine;
+  if (job.machine) unused.machine.emplace(*job.machine);
   unused.host = job.host;
   const InputPipelineProfile& pipeline =
       input_pipeline_of(to_lower(options.software.framework), options.software.version);
