@@ -195,8 +195,9 @@ struct Communicator::Ways {
   }
 
   /// Replaces the library's own estimate of the time, which chose, by the fitted one where there is one.
-  void set_pace(CollectivePlan& plan, Collective collective, Bytes bytes) const {
-    const auto paced = PacedNode::find(rings, library);
+  void set_pace(CollectivePlan& plan, Collective collective, Bytes bytes,
+                const CollectivePace& pace) const {
+    const auto paced = PacedNode::find(rings, library, pace);
     if (!paced) return;
     if (plan.algorithm == CollectiveAlgorithm::Nvls) {
       if (const auto* reduction = newest(library.switch_reductions)) {
@@ -208,7 +209,8 @@ struct Communicator::Ways {
     }
   }
 
-  [[nodiscard]] CollectivePlan channels(Collective collective, Bytes bytes) const {
+  [[nodiscard]] CollectivePlan channels(Collective collective, Bytes bytes,
+                                        const CollectivePace& pace) const {
     std::optional<Choice> best;
     for (const CollectivePath& path : library.paths) {
       if (!is_offered(path, collective)) continue;
@@ -216,16 +218,17 @@ struct Communicator::Ways {
       if (!best || choice.estimate < best->estimate) best = std::move(choice);
     }
     TRACECAST_CHECK(best.has_value(), "every library with channels has a ring");
-    set_pace(best->plan, collective, bytes);
+    set_pace(best->plan, collective, bytes, pace);
     return std::move(best->plan);
   }
 
   /// Messages straight from rank to rank, as NCCL's grouped sends: base and step of the ring's simple protocol.
-  [[nodiscard]] CollectivePlan messages(Collective collective, Bytes bytes) const {
+  [[nodiscard]] CollectivePlan messages(Collective collective, Bytes bytes,
+                                        const CollectivePace& pace) const {
     CollectivePlan plan = collective == Collective::AllToAll
                               ? all_pairs(fabric, ranks, bytes)
                               : one_message(fabric, ranks[0], ranks[1], bytes);
-    const auto paced = PacedNode::find(rings, library);
+    const auto paced = PacedNode::find(rings, library, pace);
     if (paced && paced->set_messages(plan, collective, fabric)) return plan;
     for (const CollectivePath& path : library.paths) {
       if (path.algorithm != CollectiveAlgorithm::Ring ||
@@ -252,6 +255,11 @@ Communicator::Communicator(const Fabric& fabric, std::span<const Rank> ranks,
 }
 
 CollectivePlan Communicator::plan(Collective collective, Bytes bytes) const {
+  return plan(collective, bytes, default_collective_pace());
+}
+
+CollectivePlan Communicator::plan(Collective collective, Bytes bytes,
+                                  const CollectivePace& pace) const {
   const Ways& ways = *ways_;
   if (ways.ranks.size() < 2 || bytes <= Bytes(0)) return {};
   switch (ways.library.kind) {
@@ -261,19 +269,19 @@ CollectivePlan Communicator::plan(Collective collective, Bytes bytes) const {
     case LibraryKind::TreeCopies:
       return plan_tree_copies(ways.fabric, ways.ranks, collective, bytes, ways.library);
     case LibraryKind::Kernels: {
-      const auto paced = PacedNode::find(ways.rings, ways.library);
+      const auto paced = PacedNode::find(ways.rings, ways.library, pace);
       if (paced && collective == Collective::AllReduce) {
         if (auto plan = paced->find_kernel(bytes)) return *std::move(plan);
       }
-      return ways.otherwise->plan(collective, bytes);
+      return ways.otherwise->plan(collective, bytes, pace);
     }
     case LibraryKind::Channels:
       break;
   }
   if (collective == Collective::AllToAll || collective == Collective::SendReceive) {
-    return ways.messages(collective, bytes);
+    return ways.messages(collective, bytes, pace);
   }
-  return ways.channels(collective, bytes);
+  return ways.channels(collective, bytes, pace);
 }
 
 double Communicator::log_sd(Bytes bytes) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hwspecs/collective_library.hpp"
+#include "hwspecs/collective_pace.hpp"
 #include "models/collective.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cluster/fabric.hpp"
@@ -56,6 +57,9 @@ class Communicator {
   /// On an idle fabric. `bytes` is what nccl-tests calls size: the whole buffer of one rank (AllGather, AllToAll: the
   /// larger of input and output; SendReceive: the message). One rank, or no bytes: nothing to do.
   [[nodiscard]] CollectivePlan plan(Collective collective, Bytes bytes) const;
+  /// The same at another pace than the binary's: for fits.
+  [[nodiscard]] CollectivePlan plan(Collective collective, Bytes bytes,
+                                    const CollectivePace& pace) const;
   /// Standard deviation of the logarithm of measured over predicted time.
   [[nodiscard]] double log_sd(Bytes bytes) const;
 

@@ -1,0 +1,62 @@
+#include "hwspecs/collective_pace.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+std::string refusal(std::string_view text) {
+  try {
+    (void)parse_collective_pace(text, "pace");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+constexpr std::string_view kNvls =
+    "nvls { round_hops: 1 gpus_exponent: 1 fill_rounds: 1 link_fraction: 1 }\n";
+
+TEST_SUITE_BEGIN("hwspecs/collective_pace");
+
+TEST_CASE("what the fit writes is read back to the same text") {
+  const CollectivePace& pace = default_collective_pace();
+  const std::string text = collective_pace_text(pace, "# a comment\n");
+  CHECK(collective_pace_text(parse_collective_pace(text, "text"), "# a comment\n") == text);
+  CHECK(text.find("# a comment\n") == 0);
+}
+
+TEST_CASE("the shipped pace names its data and says how far it may be off") {
+  const CollectivePace& pace = default_collective_pace();
+  CHECK(!pace.data_set.empty());
+  CHECK(!pace.fitted.empty());
+  for (const PaceLink link : {PaceLink::Nvlink, PaceLink::Pcie}) {
+    for (const double bytes : {1e3, 1e8}) {
+      CHECK(pace.log_sd(link, Bytes(bytes)) > 0.02);
+      CHECK(pace.log_sd(link, Bytes(bytes)) < 0.5);
+    }
+    CHECK(pace.find_generation(link, 130) != nullptr);
+    CHECK(pace.find_generation(link, 60) == nullptr);
+  }
+}
+
+TEST_CASE("malformed files are refused") {
+  CHECK(refusal(kNvls) == "");
+  CHECK(refusal(std::string(kNvls) + "way { link: NVLINK protocol: \"slow\" slices: 1 }")
+            .find("ll128") != std::string::npos);
+  CHECK(refusal(std::string(kNvls) + "generation { from_capability: 80 hop_us: 1 start_us: 1 }")
+            .find("NVLINK or PCIE") != std::string::npos);
+  CHECK(refusal(std::string(kNvls) +
+                "generation { link: NVLINK from_capability: 80 hop_us: -1 start_us: 1 }") != "");
+  CHECK(refusal(std::string(kNvls) + "spread { link: NVLINK from_kib: 0 log_sd: nan }") != "");
+  CHECK(refusal("nvls {") != "");
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast
