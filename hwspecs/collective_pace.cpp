@@ -30,8 +30,10 @@ class Reader {
     pace.data_set = message_.data_set();
     for (const auto& g : message_.generation()) {
       at_ = "generation";
-      pace.generations.push_back(
-          {link(g), g.from_capability(), us(g.hop_us(), 0.01), us(g.start_us(), 0)});
+      pace.generations.push_back({link(g), g.from_capability(),
+                                  number(g.hop_kilocycles(), 0.01, 100),
+                                  number(g.start_kilocycles(), 0, 1000),
+                                  static_cast<int>(number(g.has_dies() ? g.dies() : 1, 1, 64))});
     }
     for (const auto& w : message_.way()) pace.rings.push_back(ring(w));
     at_ = "nvls";
@@ -47,9 +49,14 @@ class Reader {
     for (const auto& k : message_.kernel()) pace.kernels.push_back(kernel(k));
     for (const auto& s : message_.spread()) {
       at_ = "spread";
-      pace.spreads.push_back(
-          {link(s), kKib * number(s.from_kib(), 0, 1e9), number(s.log_sd(), 0.001, 3)});
+      pace.spreads.push_back({link(s), kKib * number(s.from_kib(), 0, 1e9),
+                              number(s.log_sd(), 0.001, 3), s.of_kernels()});
     }
+    at_ = "isolated";
+    pace.isolated = {us(message_.isolated().wait_us(), 0),
+                     number(message_.isolated().factor(), 0.5, 2),
+                     number(message_.isolated().log_sd_below_1_mib(), 0.001, 3),
+                     number(message_.isolated().log_sd(), 0.001, 3)};
     for (const auto& f : message_.fitted()) pace.fitted.push_back({f.table(), f.gpu()});
     return pace;
   }
@@ -156,11 +163,11 @@ bool CollectivePace::is_fitted(std::string_view table, std::string_view gpu) con
                      [&](const PaceFitted& f) { return f.table == table && f.gpu == gpu; });
 }
 
-double CollectivePace::log_sd(PaceLink link, Bytes bytes) const {
+double CollectivePace::log_sd(PaceLink link, Bytes bytes, bool is_kernel) const {
   constexpr double kWithoutEntry = 0.2;
   const PaceSpread* found = nullptr;
   for (const PaceSpread& s : spreads) {
-    if (s.link != link || s.from > bytes) continue;
+    if (s.link != link || s.is_of_kernels != is_kernel || s.from > bytes) continue;
     if (found == nullptr || s.from > found->from) found = &s;
   }
   return found == nullptr ? kWithoutEntry : found->log_sd;
@@ -182,8 +189,10 @@ std::string collective_pace_text(const CollectivePace& pace, std::string_view co
   std::string text(comment);
   text += fmt::format("data_set: \"{}\"\n", pace.data_set);
   for (const GenerationPace& g : pace.generations) {
-    text += fmt::format("generation {{ link: {} from_capability: {} hop_us: {} start_us: {} }}\n",
-                        name(g.link), g.from_capability, n(g.hop.in_us()), n(g.start.in_us()));
+    text += fmt::format(
+        "generation {{ link: {} from_capability: {} hop_kilocycles: {} start_kilocycles: {} dies: "
+        "{} }}\n",
+        name(g.link), g.from_capability, n(g.hop_kilocycles), n(g.start_kilocycles), g.dies);
   }
   for (const RingPace& r : pace.rings) {
     text += fmt::format(
@@ -200,9 +209,9 @@ std::string collective_pace_text(const CollectivePace& pace, std::string_view co
   for (const MessagePace& m : pace.messages) {
     text += fmt::format(
         "messages {{\n  link: {} start_hops: {} peer_hops: {} grow_hops: {} grow_kib: {} "
-        "link_fraction: {} local_share: {}\n}}\n",
+        "link_fraction: {} local_share: {} pair_fraction: {}\n}}\n",
         name(m.link), n(m.start_hops), n(m.peer_hops), n(m.grow_hops), n(kib(m.grow)),
-        n(m.link_fraction), n(m.local_share));
+        n(m.link_fraction), n(m.local_share), n(m.pair_fraction));
   }
   for (const KernelPace& k : pace.kernels) {
     text += fmt::format(
@@ -212,9 +221,12 @@ std::string collective_pace_text(const CollectivePace& pace, std::string_view co
         n(kib(k.window)), n(k.link_fraction));
   }
   for (const PaceSpread& s : pace.spreads) {
-    text += fmt::format("spread {{ link: {} from_kib: {} log_sd: {} }}\n", name(s.link),
-                        n(kib(s.from)), n(s.log_sd));
+    text += fmt::format("spread {{ link: {} from_kib: {} log_sd: {}{} }}\n", name(s.link),
+                        n(kib(s.from)), n(s.log_sd), s.is_of_kernels ? " of_kernels: true" : "");
   }
+  text += fmt::format("isolated {{ wait_us: {} factor: {} log_sd_below_1_mib: {} log_sd: {} }}\n",
+                      n(pace.isolated.wait.in_us()), n(pace.isolated.factor),
+                      n(pace.isolated.small_log_sd), n(pace.isolated.large_log_sd));
   for (const PaceFitted& f : pace.fitted) {
     text += fmt::format("fitted {{ table: \"{}\" gpu: \"{}\" }}\n", f.table, f.gpu);
   }

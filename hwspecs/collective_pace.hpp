@@ -11,12 +11,13 @@ namespace tracecast {
 
 enum class PaceLink { Nvlink, Pcie };
 
-/// What GPUs of a generation have of their own: the time of a hop (a flag from one GPU's kernel to the next one's) and of
-/// starting a kernel on all ranks.
+/// What GPUs of a generation have of their own, in thousands of cycles of the boost clock: a hop (a flag from one GPU's
+/// kernel to the next one's) and the start of a kernel on all ranks.
 struct GenerationPace {
   PaceLink link{};
   int from_capability = 0;
-  Seconds hop{}, start{};
+  double hop_kilocycles = 0, start_kilocycles = 0;
+  int dies = 1;  ///< of a GPU: what crosses from one to the other takes longer
 };
 /// Rings of one protocol; counts are of hops, shares of what a ring's links carry.
 struct RingPace {
@@ -39,6 +40,8 @@ struct MessagePace {
   double start_hops = 0, peer_hops = 0, grow_hops = 0;
   Bytes grow{};
   double link_fraction = 1, local_share = 0;
+  double pair_fraction =
+      1;  ///< in place of link_fraction where one GPU sends and the other receives
 };
 /// One kernel of an inference engine.
 struct KernelPace {
@@ -54,8 +57,16 @@ struct PaceSpread {
   PaceLink link{};
   Bytes from{};
   double log_sd = 0;
+  bool is_of_kernels = false;  ///< of inference engines; else of rings and messages
 };
 
+/// A kernel launched alone by every process, as a profiler sees it: it waits for its peers and starts cold.
+struct IsolatedPace {
+  Seconds wait{};
+  double factor = 1;
+  double small_log_sd = 0.2, large_log_sd = 0.2;  ///< below 1 MiB and from there on
+  [[nodiscard]] Seconds time(Seconds back_to_back) const { return wait + factor * back_to_back; }
+};
 /// Rows that were fitted to: of this table and this GPU.
 struct PaceFitted {
   std::string table, gpu;  ///< the file's name without ending, the GPU's id
@@ -72,6 +83,7 @@ struct CollectivePace {
   std::vector<KernelPace> kernels;
   std::vector<PaceSpread> spreads;
   std::vector<PaceFitted> fitted;
+  IsolatedPace isolated;
 
   /// The newest generation that a GPU reaches; nothing for older ones.
   [[nodiscard]] const GenerationPace* find_generation(PaceLink link, int capability) const;
@@ -81,7 +93,7 @@ struct CollectivePace {
                                               KernelAlgorithm algorithm) const;
   [[nodiscard]] bool is_fitted(std::string_view table, std::string_view gpu) const;
   /// Standard deviation of the logarithm of measured over predicted. Without an entry 0.2, which older rows had.
-  [[nodiscard]] double log_sd(PaceLink link, Bytes bytes) const;
+  [[nodiscard]] double log_sd(PaceLink link, Bytes bytes, bool is_kernel = false) const;
 };
 
 /// The one of the binary.

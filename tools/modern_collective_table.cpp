@@ -30,10 +30,14 @@ class Boxes {
   };
 
   /// Median and interval in microseconds. Throws InputError: more GPUs than the machine has slots.
-  Interval predict(const Asked& asked, Collective collective, Bytes bytes) {
+  Interval predict(const Asked& asked, Collective collective, Bytes bytes, bool is_isolated) {
     const auto& [fabric, communicator] = find(asked);
-    const Seconds time = time_alone(communicator.plan(collective, bytes), fabric);
-    return interval90(time.in_us(), communicator.log_sd(bytes));
+    Seconds time = time_alone(communicator.plan(collective, bytes), fabric);
+    if (!is_isolated) return interval90(time.in_us(), communicator.log_sd(bytes));
+    const IsolatedPace& isolated = default_collective_pace().isolated;
+    const bool is_small = bytes < Bytes(1024 * 1024);
+    return interval90(isolated.time(time).in_us(),
+                      is_small ? isolated.small_log_sd : isolated.large_log_sd);
   }
 
   [[nodiscard]] const GpuSpec& gpu(const std::string& word) const {
@@ -90,7 +94,8 @@ class TimeTable : public RowPredictor {
                    std::string flag = "") {
     RowAnswer result;
     result.measured = row.positive("time_us");
-    result.predicted = boxes_.predict(asked, collective, Bytes(row.positive("bytes")));
+    result.predicted =
+        boxes_.predict(asked, collective, Bytes(row.positive("bytes")), is_isolated_);
     result.basis = "spec";
     if (default_collective_pace().is_fitted(file_, boxes_.gpu(asked.gpu).id)) {
       result.basis = kFittedBasis;
@@ -102,6 +107,7 @@ class TimeTable : public RowPredictor {
   }
   Boxes boxes_;
   std::string file_;
+  bool is_isolated_ = false;  ///< kernels launched alone, as a profiler sees them
 };
 
 constexpr std::int64_t kMostGpus = 1'000'000;
@@ -161,6 +167,7 @@ class VidurTable final : public TimeTable {
  public:
   VidurTable(const CsvReader& reader, const Hardware& hardware) : TimeTable(reader, hardware) {
     if (file_.find("send_recv") != file_.npos) collective_ = Collective::SendReceive;
+    is_isolated_ = collective_ == Collective::AllReduce;
     is_known_ = collective_ == Collective::SendReceive || file_.find("all_reduce") != file_.npos;
   }
   std::string_view table() const override { return "collectives of Vidur"; }

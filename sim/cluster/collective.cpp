@@ -287,9 +287,11 @@ CollectivePlan Communicator::plan(Collective collective, Bytes bytes,
 double Communicator::log_sd(Bytes bytes) const {
   constexpr double kUnpaced = 0.2;  // what tables of older boxes had
   const Ways& ways = *ways_;
-  if (ways.otherwise) return ways.otherwise->log_sd(bytes);
   const auto paced = PacedNode::find(ways.rings, ways.library);
-  return paced ? paced->log_sd(bytes) : kUnpaced;
+  if (ways.otherwise && !(paced && paced->find_kernel(bytes))) {
+    return ways.otherwise->log_sd(bytes);
+  }
+  return paced ? paced->log_sd(bytes, ways.otherwise.has_value()) : kUnpaced;
 }
 
 CollectivePlan plan_collective(const Fabric& fabric, std::span<const Rank> ranks,

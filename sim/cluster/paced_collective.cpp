@@ -52,11 +52,11 @@ void PacedNode::set(CollectivePlan& plan, Seconds total, Bytes edge_bytes,
 bool PacedNode::set_ring(CollectivePlan& plan, Collective collective, Bytes bytes) const {
   const RingPace* pace = pace_->find_ring(generation_.link, plan.protocol);
   if (pace == nullptr || plan.algorithm != CollectiveAlgorithm::Ring) return false;
-  const Seconds hop = generation_.hop;
+  const Seconds hop = hop_;
   const double n = rings_->num_ranks, passes = passes_of(collective), slices = pace->slices;
   const double steps = passes * (n - 1);
   const BytesPerSecond rate = rings_->bandwidth * pace->link_fraction;
-  const Seconds start = generation_.start + pace->start_hops * hop;
+  const Seconds start = start_ + pace->start_hops * hop;
   if (is_chain(collective)) {
     set(plan, start + steps * pace->step_hops * hop + bytes / rate, bytes, pace->link_fraction);
     return true;
@@ -77,7 +77,7 @@ void PacedNode::set_switch(CollectivePlan& plan, Bytes bytes, int channels) cons
   const Bytes chunk = switch_chunk(bytes, at_once);
   const double rounds = std::max(1.0, bytes / (chunk * at_once));
   const BytesPerSecond rate = rings_->bandwidth * pace.link_fraction;
-  const Seconds round = pace.round_hops * std::pow(n / 8, pace.gpus_exponent) * generation_.hop +
+  const Seconds round = pace.round_hops * std::pow(n / 8, pace.gpus_exponent) * hop_ +
                         min(bytes, chunk * at_once) * (1 + 1 / n) / rate;
   set(plan, (rounds + pace.fill_rounds) * round, bytes * (1 + 1 / n), pace.link_fraction);
 }
@@ -89,6 +89,7 @@ bool PacedNode::set_messages(CollectivePlan& plan, Collective collective,
   const bool pair = collective == Collective::SendReceive;
   const double n = pair ? 2 : rings_->num_ranks;
   const Bytes message = plan.bytes;
+  const double fraction = pair ? pace->pair_fraction : pace->link_fraction;
   // Over PCIe the messages go in rounds, each as slow as its slowest edge.
   if (generation_.link == PaceLink::Pcie && !pair) {
     plan.uses = rings_->uses;
@@ -96,14 +97,14 @@ bool PacedNode::set_messages(CollectivePlan& plan, Collective collective,
   }
   const double growth =
       pace->grow > Bytes(0) ? pace->grow_hops * (message / (message + pace->grow)) : 0;
-  plan.latency =
-      generation_.start + (pace->start_hops + pace->peer_hops * (n - 2) + growth) * generation_.hop;
-  if (!pair) {
-    const BytesPerSecond rate =
-        slowest(plan.uses, fabric).value_or(rings_->bandwidth) * pace->link_fraction;
-    plan.latency += pace->local_share / (n - 1) * (plan.bytes / rate);
-  }
-  for (FabricUse& use : plan.uses) use.weight /= pace->link_fraction;
+  const BytesPerSecond rate = slowest(plan.uses, fabric).value_or(rings_->bandwidth) * fraction;
+  const double local = pair ? 0 : pace->local_share / (n - 1);
+  // What a larger message costs at first is hidden by its own bytes later on where nothing else shares the blocks.
+  const Seconds bytes = plan.bytes / rate, grown = growth * hop_;
+  const Seconds both = pair ? Seconds(std::hypot(bytes.in_s(), grown.in_s())) : bytes + grown;
+  plan.latency = start_ + (pace->start_hops + pace->peer_hops * (n - 2)) * hop_ + local * bytes +
+                 (both - bytes);
+  for (FabricUse& use : plan.uses) use.weight /= fraction;
   return true;
 }
 
@@ -129,11 +130,10 @@ std::optional<CollectivePlan> PacedNode::find_kernel(Bytes bytes) const {
   CollectivePlan plan;
   plan.algorithm = CollectiveAlgorithm::Direct;
   plan.channels = 1;
-  const Seconds latency =
-      pace->start + (pace->start_hops + pace->rank_hops * (n - 2)) * generation_.hop;
+  const Seconds latency = pace->start + (pace->start_hops + pace->rank_hops * (n - 2)) * hop_;
   BytesPerSecond rate = rings_->bandwidth * pace->link_fraction;
   std::optional<BytesPerSecond> cap;
-  if (pace->window > Bytes(0)) cap = pace->window / (3 * generation_.hop);
+  if (pace->window > Bytes(0)) cap = pace->window / (3 * hop_);
   if (cap) rate = min(rate, *cap);
   set(plan, latency + bytes * copies / rate, bytes * copies, pace->link_fraction);
   plan.latency = latency;
@@ -141,6 +141,8 @@ std::optional<CollectivePlan> PacedNode::find_kernel(Bytes bytes) const {
   return plan;
 }
 
-double PacedNode::log_sd(Bytes bytes) const { return pace_->log_sd(generation_.link, bytes); }
+double PacedNode::log_sd(Bytes bytes, bool is_kernel) const {
+  return pace_->log_sd(generation_.link, bytes, is_kernel);
+}
 
 }  // namespace tracecast

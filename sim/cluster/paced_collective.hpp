@@ -9,13 +9,14 @@ namespace tracecast {
 
 /// Collectives within a node at a fitted pace (hwspecs/pace). Private to sim/cluster.
 ///
-/// N ranks, buffer S, P = 2 ways around for an all-reduce, else 1; u: a hop; B: what the links of a ring carry, times the
+/// N ranks, buffer S, P = 2 ways around for an all-reduce, else 1; u: a hop, start: of a kernel, both so many cycles of the boost clock; B: what the links of a ring carry, times the
 /// share of it that the protocol reaches; c = S / N: the chunk that goes around, in k slices.
 ///   ring      start + P (N - 1) max(c / B + k o u, c / (k B) + h u) + local c / B + spread
 ///             a slice goes on while the next one comes: a step waits for its links, or for a hop and one slice
 ///   switch    (S / (C g) + fill) (r u + C g (1 + 1 / N) / B), C = channels x N chunks g at a time;
 ///             g = 128 KiB, halved to 64, 32, 16 below 64, 8, 2 rounds, as NCCL halves it
-///   messages  start + u (p (N - 2) + w c / (c + c0)) + (N - 1 + local) c / B
+///   messages  start + u (p (N - 2) + w c / (c + c0)) + (N - 1 + local) c / B; of a single pair the square root of the
+///             squares of u w c / (c + c0) and c / B in place of their sum
 ///             over PCIe in rounds, each as slow as the slowest edge of the ring
 ///   kernels   start + u (a + b (N - 2)) + bytes / min(B, window / 3 u); one-shot S (N - 1), two-shot 2 S (N - 1) / N,
 ///             multicast S (1 + 1 / N)
@@ -36,18 +37,24 @@ class PacedNode {
   [[nodiscard]] std::optional<CollectivePlan> find_kernel(Bytes bytes) const;
 
   /// Of the logarithm of measured over predicted.
-  [[nodiscard]] double log_sd(Bytes bytes) const;
+  [[nodiscard]] double log_sd(Bytes bytes, bool is_kernel) const;
 
  private:
   PacedNode(const RingWays& rings, const CollectiveLibrary& library, const CollectivePace& pace,
             const GenerationPace& generation)
-      : rings_(&rings), library_(&library), pace_(&pace), generation_(generation) {}
+      : rings_(&rings),
+        library_(&library),
+        pace_(&pace),
+        generation_(generation),
+        hop_(generation.hop_kilocycles * 1e3 / rings.clock.in_si()),
+        start_(generation.start_kilocycles * 1e3 / rings.clock.in_si()) {}
   void set(CollectivePlan& plan, Seconds total, Bytes edge_bytes, double link_fraction) const;
 
   const RingWays* rings_;
   const CollectiveLibrary* library_;
   const CollectivePace* pace_;
   GenerationPace generation_;
+  Seconds hop_, start_;
 };
 
 }  // namespace tracecast

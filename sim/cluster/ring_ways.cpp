@@ -23,11 +23,13 @@ class Finder {
   RingWays find(std::span<const Rank> ranks) {
     ways_.num_ranks = static_cast<std::uint32_t>(ranks.size());
     ways_.capability = fabric_.gpu_of(ranks.front()).compute_capability;
+    ways_.clock = fabric_.gpu_of(ranks.front()).boost_clock;
     ways_.switched = true;
     std::map<FabricNodeId, std::vector<Rank>> by_node;
     for (const Rank rank : ranks) {
       by_node[fabric_.node_of(rank)].push_back(rank);
       ways_.capability = std::min(ways_.capability, fabric_.gpu_of(rank).compute_capability);
+      ways_.clock = min(ways_.clock, fabric_.gpu_of(rank).boost_clock);
     }
     ways_.num_nodes = static_cast<std::uint32_t>(by_node.size());
     std::vector<Node> nodes;

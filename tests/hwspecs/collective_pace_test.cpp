@@ -19,7 +19,8 @@ std::string refusal(std::string_view text) {
 }
 
 constexpr std::string_view kNvls =
-    "nvls { round_hops: 1 gpus_exponent: 1 fill_rounds: 1 link_fraction: 1 }\n";
+    "nvls { round_hops: 1 gpus_exponent: 1 fill_rounds: 1 link_fraction: 1 }\n"
+    "isolated { wait_us: 0 factor: 1 log_sd_below_1_mib: 0.2 log_sd: 0.2 }\n";
 
 TEST_SUITE_BEGIN("hwspecs/collective_pace");
 
@@ -48,10 +49,11 @@ TEST_CASE("malformed files are refused") {
   CHECK(refusal(kNvls) == "");
   CHECK(refusal(std::string(kNvls) + "way { link: NVLINK protocol: \"slow\" slices: 1 }")
             .find("ll128") != std::string::npos);
-  CHECK(refusal(std::string(kNvls) + "generation { from_capability: 80 hop_us: 1 start_us: 1 }")
-            .find("NVLINK or PCIE") != std::string::npos);
   CHECK(refusal(std::string(kNvls) +
-                "generation { link: NVLINK from_capability: 80 hop_us: -1 start_us: 1 }") != "");
+                "generation { from_capability: 80 hop_kilocycles: 1 start_kilocycles: 1 }")
+            .find("NVLINK or PCIE") != std::string::npos);
+  CHECK(refusal(std::string(kNvls) + "generation { link: NVLINK from_capability: 80 "
+                                     "hop_kilocycles: -1 start_kilocycles: 1 }") != "");
   CHECK(refusal(std::string(kNvls) + "spread { link: NVLINK from_kib: 0 log_sd: nan }") != "");
   CHECK(refusal("nvls {") != "");
 }

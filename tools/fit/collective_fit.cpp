@@ -2,8 +2,8 @@
 //   collective_fit DATA DATE --out FILE       writes the file, the same bytes from the same data, date and program
 //   collective_fit DATA DATE --check FILE     a CSV: each row with our prediction, fitted and left out, and a roofline's
 // DATA: the folder of measurements with modern/nccl.csv, custom_all_reduce.csv, apex_collectives.csv and the two of Vidur.
-// Fitted to: nccl.csv, custom_all_reduce.csv (not what the host launched), and the one-node V100 rows of
-// apex_collectives.csv. Logarithms of predicted over measured, soft L1 beyond 10 %; Levenberg-Marquardt over logarithms of the
+// Fitted to: nccl.csv, custom_all_reduce.csv (not what the host launched), the one-node V100 rows of apex_collectives.csv,
+// and, for what is told by them alone (pairs, kernels launched alone), the one-node rows of Vidur. Logarithms of predicted over measured, soft L1 beyond 10 %; Levenberg-Marquardt over logarithms of the
 // parameters, each held to its start by a spread of a factor of e. Formulas: sim/cluster/paced_collective.hpp.
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,8 @@ struct Row {
   int ranks = 0;
   Bytes bytes{};
   double measured_us = 0;
-  bool is_fitted = false;  ///< may be; else only judged
+  bool is_fitted = false;    ///< may be; else only judged
+  bool is_isolated = false;  ///< launched alone, as a profiler sees it
   PaceLink link{};
   const Communicator* communicator = nullptr;
   const Fabric* fabric = nullptr;
@@ -94,8 +96,8 @@ class Data {
     const bool is_card = gpu.nvlink_bandwidth <= BytesPerSecond(0);
     rows_.push_back({name.substr(0, name.find('.')), gpu.id, std::move(what), reader.line(),
                      collective, ranks, Bytes(fields.positive("bytes")), fields.positive("time_us"),
-                     is_fitted, is_card ? PaceLink::Pcie : PaceLink::Nvlink, &where.communicator,
-                     &where.fabric});
+                     is_fitted, false, is_card ? PaceLink::Pcie : PaceLink::Nvlink,
+                     &where.communicator, &where.fabric});
   }
 
   void read(const std::string& name, const std::function<void(const CsvReader&, RowFields)>& take) {
@@ -157,7 +159,8 @@ class Data {
     read(name, [&](const CsvReader& reader, RowFields row) {
       const auto gpus = static_cast<int>(row.integer("num_gpus", 2, 1'000'000));
       if (row.integer("gpus_per_node", 1, 1'000'000) != gpus) return;
-      add(reader, row, name, collective, gpus, library, false);
+      add(reader, row, name, collective, gpus, library, true);
+      rows_.back().is_isolated = collective == Collective::AllReduce;
     });
   }
 
@@ -168,7 +171,9 @@ class Data {
 };
 
 double predict_us(const Row& row, const CollectivePace& pace) {
-  return time_alone(row.communicator->plan(row.collective, row.bytes, pace), *row.fabric).in_us();
+  const Seconds time =
+      time_alone(row.communicator->plan(row.collective, row.bytes, pace), *row.fabric);
+  return (row.is_isolated ? pace.isolated.time(time) : time).in_us();
 }
 
 /// A parameter of a pace, by how it is read and written; positive.
@@ -180,10 +185,10 @@ struct Parameter {
 class Parameters {
  public:
   void generation(std::size_t i) {
-    add([i](const CollectivePace& p) { return p.generations[i].hop.in_us(); },
-        [i](CollectivePace& p, double v) { p.generations[i].hop = Seconds(v * 1e-6); });
-    add([i](const CollectivePace& p) { return p.generations[i].start.in_us(); },
-        [i](CollectivePace& p, double v) { p.generations[i].start = Seconds(v * 1e-6); });
+    for (const auto field : {&GenerationPace::hop_kilocycles, &GenerationPace::start_kilocycles}) {
+      add([=](const CollectivePace& p) { return p.generations[i].*field; },
+          [=](CollectivePace& p, double v) { p.generations[i].*field = v; });
+    }
   }
   void ring(std::size_t i, std::initializer_list<double RingPace::*> fields) {
     for (const auto field : fields) {
@@ -205,6 +210,16 @@ class Parameters {
     }
     add([i](const CollectivePace& p) { return p.messages[i].grow.in_bytes(); },
         [i](CollectivePace& p, double v) { p.messages[i].grow = Bytes(v); });
+  }
+  void pairs(std::size_t i) {
+    add([i](const CollectivePace& p) { return p.messages[i].pair_fraction; },
+        [i](CollectivePace& p, double v) { p.messages[i].pair_fraction = v; });
+  }
+  void isolated() {
+    add([](const CollectivePace& p) { return p.isolated.wait.in_us(); },
+        [](CollectivePace& p, double v) { p.isolated.wait = Seconds(v * 1e-6); });
+    add([](const CollectivePace& p) { return p.isolated.factor; },
+        [](CollectivePace& p, double v) { p.isolated.factor = v; });
   }
   void kernel(std::size_t i, const KernelPace& start) {
     add([i](const CollectivePace& p) { return p.kernels[i].start.in_us(); },
@@ -344,6 +359,12 @@ class Stages {
     pace = fit(pcie, pace, PaceLink::Pcie,
                [](const Row& row) { return row.table != "custom_all_reduce"; });
     share_generations(pace);
+    Parameters pairs, isolated;
+    pairs.pairs(0);
+    isolated.isolated();
+    pace = fit(pairs, pace, PaceLink::Nvlink,
+               [](const Row& row) { return row.table == "vidur_send_recv"; });
+    pace = fit(isolated, pace, PaceLink::Nvlink, [](const Row& row) { return row.is_isolated; });
     for (std::size_t i = 0; i < pace.kernels.size(); ++i) {
       Parameters kernel;
       kernel.kernel(i, pace.kernels[i]);
@@ -408,21 +429,35 @@ class Stages {
     return Fit(parameters.all(), std::move(rows), from).run();
   }
 
-  /// A generation without rows has the geometric mean of those that have some.
+  /// A generation without rows has the geometric mean of those that have some: of the start, of all of them; of the hop, of
+  /// those with the same link, a GPU of two dies taking so much longer as one of those does.
   void share_generations(CollectivePace& pace) const {
-    for (std::size_t i = 0; i < pace.generations.size(); ++i) {
-      if (has_rows(pace, i)) continue;
-      double hop = 0, begin = 0, count = 0;
+    // Guess, made with the rows of B200 in view: used where no GPU of two dies has rows.
+    constexpr double kSecondDie = 1.25;
+    const auto mean = [&](std::size_t of, double GenerationPace::*field,
+                          const std::function<bool(const GenerationPace&)>& is_like) {
+      double sum = 0, count = 0;
       for (std::size_t j = 0; j < pace.generations.size(); ++j) {
-        const GenerationPace& other = pace.generations[j];
-        if (other.link != pace.generations[i].link || !has_rows(pace, j)) continue;
-        hop += std::log(other.hop.in_s());
-        begin += std::log(other.start.in_s());
+        if (j == of || !has_rows(pace, j) || !is_like(pace.generations[j])) continue;
+        sum += std::log(pace.generations[j].*field);
         ++count;
       }
-      if (count == 0) continue;
-      pace.generations[i].hop = Seconds(std::exp(hop / count));
-      pace.generations[i].start = Seconds(std::exp(begin / count));
+      return count > 0 ? std::optional(std::exp(sum / count)) : std::nullopt;
+    };
+    for (std::size_t i = 0; i < pace.generations.size(); ++i) {
+      if (has_rows(pace, i)) continue;
+      GenerationPace& own = pace.generations[i];
+      const auto of_dies = [&](int dies) {
+        return mean(i, &GenerationPace::hop_kilocycles, [&, dies](const GenerationPace& g) {
+          return g.link == own.link && (g.dies > 1) == (dies > 1);
+        });
+      };
+      const auto one = of_dies(1), two = of_dies(2);
+      const double second = one && two ? *two / *one : kSecondDie;
+      if (one) own.hop_kilocycles = *one * (own.dies > 1 ? second : 1);
+      const auto start =
+          mean(i, &GenerationPace::start_kilocycles, [](const GenerationPace&) { return true; });
+      if (start) own.start_kilocycles = *start;
     }
   }
 
@@ -437,10 +472,10 @@ CollectivePace Stages::default_start() {
   const auto kib = [](double v) { return Bytes(v * 1024); };
   CollectivePace pace;
   for (const int capability : {80, 90, 100}) {
-    pace.generations.push_back({PaceLink::Nvlink, capability, us(1), us(7)});
+    pace.generations.push_back({PaceLink::Nvlink, capability, 1.7, 12, capability < 100 ? 1 : 2});
   }
   for (const int capability : {70, 75}) {
-    pace.generations.push_back({PaceLink::Pcie, capability, us(1.5), us(7)});
+    pace.generations.push_back({PaceLink::Pcie, capability, 2.5, 12, 1});
   }
   using enum CollectiveProtocol;
   pace.rings = {{PaceLink::Nvlink, LowLatency, 0, 1, 1, 0, 0.5, 1, 0, 1},
@@ -449,8 +484,8 @@ CollectivePace Stages::default_start() {
                 {PaceLink::Pcie, LowLatency, 0, 1, 1, 0, 0.5, 0, 0, 1},
                 {PaceLink::Pcie, Simple, 7, 6, 2, 1, 1, 0, 0.5, 0}};
   pace.nvls = {10, 1, 2, 1};
-  pace.messages = {{PaceLink::Nvlink, 0, 0.5, 5, kib(20), 0.9, 0.5},
-                   {PaceLink::Pcie, 0, 0.5, 5, kib(20), 0.9, 0}};
+  pace.messages = {{PaceLink::Nvlink, 0, 0.5, 5, kib(20), 0.9, 0.5, 1},
+                   {PaceLink::Pcie, 0, 0.5, 5, kib(20), 0.9, 0, 1}};
   using enum KernelAlgorithm;
   pace.kernels = {{"trtllm_1", OneShot, us(1), 3, 0.1, Bytes(0), 0.8},
                   {"trtllm_1", TwoShot, us(2), 3, 1, Bytes(0), 0.8}};
@@ -459,6 +494,7 @@ CollectivePace Stages::default_start() {
     pace.kernels.push_back({engine, TwoShot, us(2), 6, 1, kib(800), 1});
   }
   pace.kernels.push_back({"vllm_custom_1", Multicast, us(1), 10, 0.1, Bytes(0), 0.7});
+  pace.isolated = {us(1), 1};
   pace.spreads = {{PaceLink::Nvlink, kib(0), 0.2}};
   return pace;
 }
@@ -491,6 +527,13 @@ struct Judged {
   std::map<std::string, CollectivePace> without;  ///< by GPU
 };
 
+/// The engine's own kernel takes the buffer.
+bool is_kernel_row(const Row& row, const CollectivePace& pace) {
+  if (row.table != "custom_all_reduce" || row.link != PaceLink::Nvlink) return false;
+  return row.communicator->plan(row.collective, row.bytes, pace).algorithm ==
+         CollectiveAlgorithm::Direct;
+}
+
 Judged judge(const Data& data) {
   Judged judged{Stages(data, "").run(), {}};
   for (const std::string& gpu : fitted_gpus(data)) {
@@ -498,17 +541,37 @@ Judged judge(const Data& data) {
   }
   judged.fitted.spreads.clear();
   for (const PaceLink link : {PaceLink::Nvlink, PaceLink::Pcie}) {
-    for (const double from : {0.0, kMib}) {
-      std::vector<double> errors;
-      for (const Row& row : data.rows()) {
-        const bool is_large = row.bytes.in_bytes() >= kMib;
-        if (!row.is_fitted || row.link != link || is_large != (from > 0)) continue;
-        errors.push_back(std::log(predict_us(row, judged.without.at(row.gpu)) / row.measured_us));
+    for (const bool is_kernel : {false, true}) {
+      if (is_kernel && link == PaceLink::Pcie) continue;
+      for (const double from : {0.0, kMib}) {
+        std::vector<double> errors;
+        for (const Row& row : data.rows()) {
+          const bool is_large = row.bytes.in_bytes() >= kMib;
+          if (!row.is_fitted || row.is_isolated || row.link != link || is_large != (from > 0) ||
+              is_kernel_row(row, judged.fitted) != is_kernel) {
+            continue;
+          }
+          errors.push_back(std::log(predict_us(row, judged.without.at(row.gpu)) / row.measured_us));
+        }
+        judged.fitted.spreads.push_back({link, Bytes(from), spread_of(errors), is_kernel});
       }
-      judged.fitted.spreads.push_back({link, Bytes(from), spread_of(errors)});
     }
   }
+  for (const bool is_large : {false, true}) {
+    std::vector<double> errors;
+    for (const Row& row : data.rows()) {
+      if (!row.is_isolated || (row.bytes.in_bytes() >= kMib) != is_large) continue;
+      errors.push_back(std::log(predict_us(row, judged.without.at(row.gpu)) / row.measured_us));
+    }
+    (is_large ? judged.fitted.isolated.large_log_sd : judged.fitted.isolated.small_log_sd) =
+        spread_of(errors);
+  }
   return judged;
+}
+
+double log_sd(const Row& row, const CollectivePace& pace) {
+  if (!row.is_isolated) return pace.log_sd(row.link, row.bytes, is_kernel_row(row, pace));
+  return row.bytes.in_bytes() < kMib ? pace.isolated.small_log_sd : pace.isolated.large_log_sd;
 }
 
 std::string check_text(const Data& data, const Judged& judged) {
@@ -518,18 +581,18 @@ std::string check_text(const Data& data, const Judged& judged) {
   for (const Row& row : data.rows()) {
     const auto without = judged.without.find(row.gpu);
     const double left = without == judged.without.end() ? 0 : predict_us(row, without->second);
-    text +=
-        fmt::format("{},{},{},{},{},{:.0f},{},{:.6g},{:.6g},{:.6g},{:.4g},{}\n", row.table,
-                    row.line, row.gpu, row.what, row.ranks, row.bytes.in_bytes(), row.measured_us,
-                    predict_us(row, judged.fitted), left, data.roofline_us(row),
-                    judged.fitted.log_sd(row.link, row.bytes), row.is_fitted ? "fit" : "");
+    text += fmt::format(
+        "{},{},{},{},{},{:.0f},{},{:.6g},{:.6g},{:.6g},{:.4g},{}\n", row.table, row.line, row.gpu,
+        row.what, row.ranks, row.bytes.in_bytes(), row.measured_us, predict_us(row, judged.fitted),
+        left, data.roofline_us(row), log_sd(row, judged.fitted), row.is_fitted ? "fit" : "");
   }
   return text;
 }
 
 std::string pace_text(const Data& data, Judged& judged, const std::string& date) {
   for (const std::string& gpu : fitted_gpus(data)) {
-    for (const char* table : {"nccl", "custom_all_reduce", "apex_collectives"}) {
+    for (const char* table :
+         {"nccl", "custom_all_reduce", "apex_collectives", "vidur_all_reduce", "vidur_send_recv"}) {
       const bool used = std::any_of(data.rows().begin(), data.rows().end(), [&](const Row& row) {
         return row.is_fitted && row.gpu == gpu && row.table == table;
       });
@@ -538,7 +601,7 @@ std::string pace_text(const Data& data, Judged& judged, const std::string& date)
   }
   judged.fitted.data_set = fmt::format(
       "data/modern: nccl.csv, custom_all_reduce.csv (not eager), V100 on one node of "
-      "apex_collectives.csv, {}",
+      "apex_collectives.csv, A100 on one node of vidur_all_reduce.csv and vidur_send_recv.csv, {}",
       date);
   return collective_pace_text(judged.fitted,
                               "# Written by tools/fit/collective_fit.cpp, not by hand. How fast "

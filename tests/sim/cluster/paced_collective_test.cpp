@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/sim/cluster/hardware.hpp"
 
@@ -12,14 +13,15 @@ using test::Hardware;
 
 constexpr std::string_view kPace = R"(
 data_set: "made up"
-generation { link: NVLINK from_capability: 80 hop_us: 1 start_us: 6 }
-generation { link: NVLINK from_capability: 90 hop_us: 0.5 start_us: 4 }
+generation { link: NVLINK from_capability: 80 hop_kilocycles: 1 start_kilocycles: 6 }
+generation { link: NVLINK from_capability: 90 hop_kilocycles: 0.5 start_kilocycles: 4 }
 way { link: NVLINK protocol: "ll" start_hops: 0 step_hops: 1 slices: 1 slice_hops: 0 link_fraction: 0.5 local_per_pass: 1 local_once: 0 spread_hops: 0 }
 way { link: NVLINK protocol: "simple" start_hops: 10 step_hops: 8 slices: 2 slice_hops: 1 link_fraction: 1 local_per_pass: 0 local_once: 0.5 spread_hops: 0 }
 nvls { round_hops: 10 gpus_exponent: 1 fill_rounds: 2 link_fraction: 1 }
-messages { link: NVLINK start_hops: 1 peer_hops: 0.5 grow_hops: 4 grow_kib: 20 link_fraction: 1 local_share: 0.5 }
+messages { link: NVLINK start_hops: 1 peer_hops: 0.5 grow_hops: 4 grow_kib: 20 link_fraction: 1 local_share: 0.5 pair_fraction: 1 }
 kernel { library: "engine" algorithm: "one-shot" start_us: 1 start_hops: 4 rank_hops: 0.5 window_kib: 600 link_fraction: 1 }
 kernel { library: "engine" algorithm: "two-shot" start_us: 2 start_hops: 6 rank_hops: 0.5 window_kib: 0 link_fraction: 0.8 }
+isolated { wait_us: 0 factor: 1 log_sd_below_1_mib: 0.2 log_sd: 0.2 }
 spread { link: NVLINK from_kib: 0 log_sd: 0.2 }
 spread { link: NVLINK from_kib: 1024 log_sd: 0.1 }
 )";
@@ -39,6 +41,7 @@ struct Box {
     rings.capability = capability;
     rings.bandwidth = BytesPerSecond(gb_per_s * 1e9);
     rings.channels = 24;
+    rings.clock = Hertz(1e9);
   }
   [[nodiscard]] std::optional<PacedNode> node() const {
     return PacedNode::find(rings, library, pace);
@@ -109,8 +112,9 @@ TEST_CASE("messages pay for peers, for their size and for the share that stays")
   plan.uses = {{FabricLinkId{0}, 7}};
   const double link = fabric.link(FabricLinkId{0}).bandwidth.in_si();
   REQUIRE(box.node()->set_messages(plan, Collective::AllToAll, fabric));
-  const double stays = 0.5 * 20 * 1024 / link * 1e6;
-  CHECK(plan.latency.in_us() == doctest::Approx(6 + 1 + 0.5 * 6 + 4 * 0.5 + stays));
+  const double bytes = 7 * 20 * 1024 / link * 1e6, growth = 4 * 0.5;
+  CHECK((plan.latency + plan.bytes / (BytesPerSecond(link) / 7)).in_us() ==
+        doctest::Approx(6 + 1 + 0.5 * 6 + growth + bytes + 0.5 / 7 * bytes));
 }
 
 TEST_CASE("an engine takes small buffers in one shot, larger ones in two, and leaves the rest") {
@@ -167,8 +171,8 @@ TEST_CASE("more bandwidth never slows an algorithm, more bytes never hasten a ri
 }
 
 TEST_CASE("spreads go by size") {
-  CHECK(Box().node()->log_sd(Bytes(1000)) == 0.2);
-  CHECK(Box().node()->log_sd(Bytes(1 << 20)) == 0.1);
+  CHECK(Box().node()->log_sd(Bytes(1000), false) == 0.2);
+  CHECK(Box().node()->log_sd(Bytes(1 << 20), false) == 0.1);
 }
 
 TEST_CASE(
