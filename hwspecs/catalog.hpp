@@ -28,7 +28,7 @@ class Catalog {
   /// Every spec from now on as `change` makes it of what its file says: what if the hardware were other than it is.
   void change_all(std::function<Spec(Spec)> change);
 
-  /// Throws InputError with the nearest word, or the ids that an ambiguous word may mean.
+  /// The spec that a word means. Throws InputError with the nearest word, or the ids that an ambiguous word may mean.
   [[nodiscard]] const Spec& find(std::string_view word) const;
 
   /// Sorted by id.

@@ -133,7 +133,7 @@ struct FrameworkProfile {
   /// The host waits for the GPU after so many forward and backward ops; 0 = never within a step.
   int graph_ops_per_synchronization = 0;
   int updates_per_synchronization = 0;  ///< the same of optimizer ops
-  /// From the end of a kernel until the host, which waits for it, goes on.
+  /// Time from the end of a kernel until the host, which waits for it, goes on.
   Seconds synchronization{};
 
   // Convolutions.
@@ -184,11 +184,11 @@ struct FrameworkProfile {
   Seconds recurrent_step{};
   /// Layers and directions that do not wait for each other run at the same time.
   bool recurrent_streams = true;
-  /// Takes cuDNN's persistent kernels where PyTorch's rule does (models/lowering/recurrent.hpp).
+  /// Whether it takes cuDNN's persistent kernels where PyTorch's rule does (models/lowering/recurrent.hpp).
   bool persistent_recurrence = false;
 
   // Backward.
-  /// Computes the gradient of the network's input as well, which nobody reads.
+  /// Whether it computes the gradient of the network's input as well, which nobody reads.
   bool differentiates_input = false;
   /// Where a tensor has several readers, the first gradient is copied before others are added to it.
   bool copies_first_gradient = false;

@@ -40,7 +40,7 @@ struct GpuNames {
   std::string id, name;  ///< empty: none
   std::vector<std::string> aliases;
 };
-/// Throws InputError on bad syntax.
+/// The names that a spec file gives its GPU. Throws InputError on bad syntax.
 [[nodiscard]] GpuNames read_gpu_names(std::string_view text, std::string_view where);
 
 /// Completes `message`, which names a base, with what it does not state itself: facts, peaks of other precisions and

@@ -8,7 +8,7 @@ struct JobSpread {
   bool decays_weights = false;       ///< weight decay, added to the gradients
   bool replicates_features = false;  ///< layers up to the last convolution or pool alone, else all
 };
-/// Of the same file as the rest of the spec (its `values`).
+/// The spread that the spec's own file states (its `values`).
 [[nodiscard]] JobSpread spread_of(const JobSpec& spec);
 
 }  // namespace tracecast

@@ -28,7 +28,7 @@ struct LauncherProfile {
   /// uniform moments, n / (n + 1)), and start together.
   ///   heartbeat / 2 + container + first_request + heartbeat * n / (n + 1) + container
   [[nodiscard]] Seconds scheduling(int executors) const;
-  /// Of the framework before and beside training: context_start + worker_start + tasks * task_launch.
+  /// Time of the framework before and beside training: context_start + worker_start + tasks * task_launch.
   [[nodiscard]] Seconds execution(int tasks) const;
 };
 

@@ -57,7 +57,7 @@ struct StrategyProfile {
   BytesPerSecond host_add{};      ///< while the host adds and applies; 0 = it does not
   BytesPerSecond message_rate{};  ///< of one copy or message at most; 0 = as the links
 
-  /// Of one thread that hands the input to all replicas; 0 = no such thread.
+  /// Rate of one thread that hands the input to all replicas; 0 = no such thread.
   BytesPerSecond feed_rate{};
 
   double forward_lock_share =
@@ -73,12 +73,12 @@ struct StrategyProfile {
 struct RankVariation {
   /// Standard deviation, over ranks, of a step's compute time relative to its mean.
   double rank_sd = 0;
-  /// Of kernels on a device whose board carries others that work as well: they share its power and heat.
+  /// Factor of kernels on a device whose board carries others that work as well: they share its power and heat.
   double shared_board_time_factor = 1;
   /// What one process moves between GPUs that cannot reach each other, all such copies together: the driver takes them
   /// through host memory one after the other.
   BytesPerSecond staged_copies{};
-  /// Of a collective whose ring crosses the kernel's TCP, at most.
+  /// Rate of a collective whose ring crosses the kernel's TCP, at most.
   BytesPerSecond tcp{};
   std::vector<SpecSource> sources;
   std::vector<SpecValue> values;

@@ -35,7 +35,7 @@ struct BucketExchange {
   Bytes bytes{};                     ///< of its gradients, on their way
 };
 
-/// Not a link of the fabric, one past its last: what the driver does for GPUs that cannot reach each other, at
+/// No link of the fabric, but one past its last: what the driver does for GPUs that cannot reach each other, at
 /// RankVariation::staged_copies.
 [[nodiscard]] FabricLinkId staging_link(const Fabric& fabric);
 

@@ -77,7 +77,7 @@ struct ReplicatedTimeline {
   std::size_t num_buckets = 0;  ///< in which they travel
   std::vector<LinkLoad> links;  ///< all that carry anything, greatest share first
 };
-/// Of one span over all GPUs.
+/// How many GPUs do what one span says.
 [[nodiscard]] inline double devices_of(const DeviceSpan& span, const ReplicatedTimeline& timeline) {
   return span.on_first ? 1.0 : timeline.gpus - 1.0;
 }

@@ -25,7 +25,7 @@ struct ForwardGraph {
 /// that ask for the same graph at the same time may both build it, and get equal ones.
 class GraphStore {
  public:
-  /// Of `job` count: network, batch and sizes. Throws InputError: an unknown network, a file that cannot be read.
+  /// The forward graph; of `job` count network, batch and sizes. Throws InputError: an unknown network, a file that cannot be read.
   [[nodiscard]] ForwardGraph forward(const Job& job, Phase phase);
   /// What make_step_graph makes of it; `unrolls`: recurrent layers become ordinary ops first.
   [[nodiscard]] std::shared_ptr<const NetworkGraph> step(

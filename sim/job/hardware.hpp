@@ -67,7 +67,7 @@ struct SourceOptions {
   std::string profile;            ///< cost profile file; empty: the one in the binary
   std::vector<std::string> sets;  ///< "PATH=VALUE" of Hardware::with
 };
-/// Throws InputError.
+/// The hardware that `options` ask for. Throws InputError.
 [[nodiscard]] Hardware load_hardware(const SourceOptions& options);
 
 }  // namespace tracecast

@@ -35,7 +35,7 @@ struct ManyGpus {
 
 /// Parts of a step by name, those that there are.
 [[nodiscard]] std::vector<TimeShare> parts_of(const DataParallelStep& step);
-/// As nvidia-smi shows it, over all ranks.
+/// GPU utilisation over all ranks, as nvidia-smi shows it.
 [[nodiscard]] Range utilization_of_all(const ManyGpus& many);
 
 /// The strategy that the job's framework takes by default, or the one asked for. Throws InputError.

@@ -31,7 +31,7 @@ struct ReplicatedOptions {
 [[nodiscard]] ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
                                            const Fabric& fabric, const Hardware& hardware,
                                            const ReplicatedOptions& options = {});
-/// Of the allocator of one of the other GPUs.
+/// Calls of the allocator of one of the other GPUs.
 [[nodiscard]] DriverCalls count_driver_calls(const ResolvedJob& job, const ReplicatedJob& run,
                                              const Hardware& hardware);
 

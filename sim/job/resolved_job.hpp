@@ -45,7 +45,7 @@ struct ResolvedJob {
 };
 /// What the loop of `job.program` needs to know of its step.
 [[nodiscard]] LoopContext loop_context(const ResolvedJob& job);
-/// Throws InputError naming the flag.
+/// A job with everything looked up. Throws InputError naming the flag.
 [[nodiscard]] ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware);
 /// The same with graphs from the store.
 [[nodiscard]] ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware,

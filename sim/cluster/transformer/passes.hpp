@@ -54,7 +54,7 @@ struct PassContext {
 [[nodiscard]] LimitedStep limit_layer(const PassContext& context, bool with_experts, Watts limit);
 [[nodiscard]] PieceCost price_layer(const PassContext& context, bool with_experts);
 [[nodiscard]] PieceCost price_embedding(const PassContext& context);
-/// With the loss.
+/// The head, with the loss.
 [[nodiscard]] PieceCost price_head(const PassContext& context);
 
 /// Programs one after the other, as one micro-batch's pass through a stage.
