@@ -30,6 +30,7 @@ constexpr SpecRange kRanges[] = {
     {"otherwise", 0, 0, true},
     {"relays_nvlink", 0, 0, true},
     {"nvlink_sharp", 0, 0, true},
+    {"network_sharp", 0, 0, true},
     {"trees_from_nodes", 0, 1000, true},
     {"host_bridge_overhead", 1, 4, true},
     {"staging_overhead", 1, 4, true},
@@ -63,6 +64,7 @@ class Loader {
       library_.trees_from_nodes = to_int(message_.trees_from_nodes());
     }
     if (message_.has_relays_nvlink()) library_.relays_nvlink = message_.relays_nvlink().value();
+    if (message_.has_network_sharp()) library_.network_sharp = message_.network_sharp().value();
     if (message_.has_nvlink_sharp()) library_.nvlink_sharp = message_.nvlink_sharp().value();
     if (message_.has_host_bridge_overhead()) {
       library_.host_bridge_overhead = message_.host_bridge_overhead().value();

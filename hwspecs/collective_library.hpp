@@ -71,6 +71,7 @@ struct CollectiveLibrary : SpecIdentity {
   int trees_from_nodes = 0;    ///< 0: no trees
   bool relays_nvlink = false;  ///< through a third GPU
   bool nvlink_sharp = false;   ///< reductions in NVSwitches
+  bool network_sharp = false;  ///< and in InfiniBand's switches, with those
   /// Traffic over payload: of PCIe between GPUs through a root complex; of a network whose NICs the GPUs cannot reach.
   double host_bridge_overhead = 1, staging_overhead = 1;
   double relay_overhead = 1;  ///< alike: of rings that pass a third GPU's memory

@@ -44,7 +44,8 @@ class Reader {
       at_ = "messages";
       pace.messages.push_back({link(m), hops(m.start_hops()), hops(m.peer_hops()),
                                hops(m.grow_hops()), kKib * number(m.grow_kib(), 0.01, 1e9),
-                               number(m.link_fraction(), 0.01, 2), number(m.local_share(), 0, 10)});
+                               number(m.link_fraction(), 0.01, 2), number(m.local_share(), 0, 10),
+                               number(m.pair_fraction(), 0.01, 2)});
     }
     for (const auto& k : message_.kernel()) pace.kernels.push_back(kernel(k));
     for (const auto& s : message_.spread()) {

@@ -40,8 +40,7 @@ struct MessagePace {
   double start_hops = 0, peer_hops = 0, grow_hops = 0;
   Bytes grow{};
   double link_fraction = 1, local_share = 0;
-  double pair_fraction =
-      1;  ///< in place of link_fraction where one GPU sends and the other receives
+  double pair_fraction = 1;  ///< in place of link_fraction where one GPU sends, the other receives
 };
 /// One kernel of an inference engine.
 struct KernelPace {

@@ -25,8 +25,9 @@ class Boxes {
   struct Asked {
     std::string gpu;
     int nodes = 1, gpus_per_node = 1;
-    std::string machine;  ///< empty: the one assumed for the GPU
+    std::string machine;  ///< empty: the one of the table, or the one assumed for the GPU
     const CollectiveLibrary* library = nullptr;
+    std::string table{};
   };
 
   /// Median and interval in microseconds. Throws InputError: more GPUs than the machine has slots.
@@ -54,7 +55,7 @@ class Boxes {
     if (it != known_.end()) return it->second;
     const std::string machine =
         asked.machine.empty()
-            ? default_machine(gpu, asked.gpus_per_node, hardware_.machines()).machine
+            ? measured_machine(gpu, asked.gpus_per_node, asked.table, hardware_.machines()).machine
             : asked.machine;
     const ClusterSpec spec = uniform_cluster(machine, asked.gpus_per_node, asked.nodes, gpu.id);
     const Fabric fabric = build_fabric(
@@ -90,14 +91,16 @@ class TimeTable : public RowPredictor {
   std::string_view unit() const final { return "us"; }
 
  protected:
-  RowAnswer answer(const RowFields& row, const Boxes::Asked& asked, Collective collective,
+  RowAnswer answer(const RowFields& row, Boxes::Asked asked, Collective collective,
                    std::string flag = "") {
     RowAnswer result;
+    asked.table = file_;
     result.measured = row.positive("time_us");
     result.predicted =
         boxes_.predict(asked, collective, Bytes(row.positive("bytes")), is_isolated_);
     result.basis = "spec";
-    if (default_collective_pace().is_fitted(file_, boxes_.gpu(asked.gpu).id)) {
+    const bool is_plain = flag.empty() || flag == "spread";
+    if (is_plain && default_collective_pace().is_fitted(file_, boxes_.gpu(asked.gpu).id)) {
       result.basis = kFittedBasis;
       result.used_for = "fit";
     }
@@ -203,21 +206,19 @@ class ApexTable final : public TimeTable {
   using TimeTable::TimeTable;
   std::string_view table() const override { return "collectives of apex_plus"; }
   std::string_view convention() const override {
-    return "NCCL 2.18 called from Python, host clock around calls back to back. Cards without "
-           "NVLink sit in "
-           "virtual machines of four; the network between nodes is not stated (flag network): "
-           "Ethernet, 10 Gb/s.";
+    return "NCCL 2.18 called from Python, host clock around calls back to back. Nodes of V100 "
+           "cards are virtual machines of four; the network between nodes is not stated (flag "
+           "network).";
   }
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const auto collective = find_collective(row.text("op_name"));
     if (!collective) return skip("operation " + std::string(row.text("op_name")));
     const auto nodes = static_cast<int>(row.integer("num_nodes", 1, kMostGpus));
-    const bool is_card = boxes_.gpu(std::string(row.gpu())).nvlink_bandwidth <= BytesPerSecond(0);
     return answer(row,
                   {std::string(row.gpu()), nodes,
-                   static_cast<int>(row.integer("gpus_per_node", 1, kMostGpus)),
-                   is_card ? "virtual_v100_host" : "", &find_collective_library("nccl", "2.18")},
+                   static_cast<int>(row.integer("gpus_per_node", 1, kMostGpus)), "",
+                   &find_collective_library("nccl", "2.18")},
                   *collective, nodes > 1 ? "network" : "");
   }
 };

@@ -102,7 +102,7 @@ std::map<std::string, ErrorStatistics> out_of_reach(const Validation& validation
 std::size_t num_fitted(const Validation& validation) {
   return static_cast<std::size_t>(std::count_if(
       validation.rows.begin(), validation.rows.end(),
-      [](const ValidatedRow& row) { return row.skipped.empty() && row.basis == kFittedBasis; }));
+      [](const ValidatedRow& row) { return row.is_in_total() && row.basis == kFittedBasis; }));
 }
 
 std::size_t num_skipped(const Validation& validation) {

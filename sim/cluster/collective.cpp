@@ -125,7 +125,10 @@ struct Communicator::Ways {
                               floor_log2(rings.num_nodes) * network_step(path));
     }
     if (path.algorithm == CollectiveAlgorithm::Nvls) {
-      return path.base + path.nvlink_step + 2 * floor_log2(rings.num_nodes) * network_step(path);
+      const double hops = rings.num_nodes < 2       ? 0
+                          : is_reduced_by_network() ? 1
+                                                    : 2 * floor_log2(rings.num_nodes);
+      return path.base + path.nvlink_step + hops * network_step(path);
     }
     const double rounds = collective == Collective::AllReduce ? 2 : 1;
     Seconds steps = rounds * ((n - nodes) * step(path) + (nodes - 1) * network_step(path));
@@ -148,6 +151,25 @@ struct Communicator::Ways {
       return bytes * (1 + 1.0 / rings.num_ranks);
     }
     return bytes * 2;
+  }
+
+  /// The network's switches reduce too (SHARP).
+  [[nodiscard]] bool is_reduced_by_network() const {
+    return library.network_sharp && rings.is_infiniband;
+  }
+
+  /// Reductions in the switches of the nodes and between them: each GPU's NVLinks carry the buffer and its own share of it;
+  /// a node's NICs carry it once each way where two nodes exchange it or the network reduces, twice in the double tree
+  /// of more (inner in one half's tree, leaf in the other's).
+  void set_switches(CollectivePlan& plan, const CollectivePath& path, Bytes bytes) const {
+    const auto* reduction = newest(library.switch_reductions);
+    const double within = (1 + 1.0 / rings.most_per_node) /
+                          (reduction != nullptr ? reduction->efficiency : path.bandwidth_fraction);
+    const double between = rings.num_nodes == 2 || is_reduced_by_network() ? 1 : 2;
+    plan.bytes = bytes;
+    for (FabricUse& use : plan.uses) {
+      use.weight *= fabric.link(use.link).kind == FabricLinkKind::Nvlink ? within : between;
+    }
   }
 
   [[nodiscard]] double correction(const CollectivePath& path, Bytes bytes) const {
@@ -189,6 +211,11 @@ struct Communicator::Ways {
     plan.rate_cap = cap(path);
     const double share = path.bandwidth_fraction * correction(path, bytes);
     plan.uses = rings.uses;
+    if (path.algorithm == CollectiveAlgorithm::Nvls && rings.num_nodes > 1) {
+      set_switches(plan, path, bytes);
+      choice.estimate = time_alone(plan, fabric);
+      return choice;
+    }
     for (FabricUse& use : plan.uses) use.weight /= share;
     choice.estimate = estimate(path, plan, collective, bytes);
     return choice;

@@ -234,7 +234,9 @@ class Finder {
     }
     // A NIC of 200 Gb/s and more has two channels: one of them falls short of 25 GB/s.
     const Rank first = gate(nodes.front(), 0).second;
-    const BytesPerSecond rail = fabric_.link(fabric_.network_link(first)).bandwidth;
+    const FabricLink& nic = fabric_.link(fabric_.network_link(first));
+    ways_.is_infiniband = nic.kind == FabricLinkKind::Infiniband;
+    const BytesPerSecond rail = nic.bandwidth;
     const int channels = static_cast<int>(rails);
     open(rail >= BytesPerSecond(25e9) ? 2 * channels : channels);
   }

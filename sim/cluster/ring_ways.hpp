@@ -17,6 +17,7 @@ struct RingWays {
   std::uint32_t most_per_node = 0;
   int capability = 0;          ///< least compute capability
   Hertz clock{};               ///< least boost clock
+  bool is_infiniband = false;  ///< between nodes
   Seconds network_latency{};   ///< the longest of the NICs' links; zero on one node
   BytesPerSecond bandwidth{};  ///< min over uses of bandwidth / weight
 };

@@ -24,7 +24,26 @@ constexpr std::string_view kNvls =
 
 TEST_SUITE_BEGIN("hwspecs/collective_pace");
 
-TEST_CASE("what the fit writes is read back to the same text") {
+TEST_CASE("what the fit writes is read back, every value of it") {
+  using enum CollectiveProtocol;
+  CollectivePace own;
+  own.data_set = "made up";
+  own.generations = {{PaceLink::Nvlink, 80, 1.1, 2.2, 1}, {PaceLink::Pcie, 100, 3.3, 4.4, 2}};
+  own.rings = {{PaceLink::Pcie, LowLatency128, 1.1, 2.2, 3, 4.4, 0.55, 0.66, 0.77, 0.88}};
+  own.nvls = {1.1, 0.22, 3.3, 0.44};
+  own.messages = {{PaceLink::Nvlink, 1.1, 2.2, 3.3, Bytes(1024 * 44), 0.55, 0.66, 0.77}};
+  own.kernels = {
+      {"engine", KernelAlgorithm::Multicast, Seconds(1.5e-6), 2.2, 3.3, Bytes(1024 * 44), 0.55}};
+  own.spreads = {{PaceLink::Pcie, Bytes(2048), 0.11, true}, {PaceLink::Nvlink, Bytes(0), 0.22}};
+  own.fitted = {{"table", "gpu"}};
+  own.isolated = {Seconds(2.5e-6), 1.1, 0.22, 0.33};
+  const std::string written = collective_pace_text(own, "");
+  CHECK(collective_pace_text(parse_collective_pace(written, "text"), "") == written);
+  for (const char* value : {"1.1", "2.2", "3.3", "4.4", "0.55", "0.66", "0.77", "0.88", "multicast",
+                            "of_kernels: true", "wait_us: 2.5", "dies: 2"}) {
+    CAPTURE(value);
+    CHECK(written.find(value) != written.npos);
+  }
   const CollectivePace& pace = default_collective_pace();
   const std::string text = collective_pace_text(pace, "# a comment\n");
   CHECK(collective_pace_text(parse_collective_pace(text, "text"), "# a comment\n") == text);

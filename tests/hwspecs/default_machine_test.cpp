@@ -58,6 +58,19 @@ TEST_CASE("a list of machines without a host for every year is refused") {
   }
 }
 
+TEST_CASE("a table's rows are placed where they were measured, all else in the usual machine") {
+  const GpuCatalog gpus = GpuCatalog::embedded();
+  const MachineCatalog machines = MachineCatalog::embedded();
+  const auto machine = [&](const char* gpu, const char* table) {
+    return measured_machine(gpus.find(gpu), 4, table, machines).machine;
+  };
+  CHECK(machine("l40s", "nccl") == "virtual_l40s_host");
+  CHECK(machine("l40s", "other") == default_machine(gpus.find("l40s"), 4, machines).machine);
+  CHECK(machine("l40s", "other") != "virtual_l40s_host");
+  CHECK(machine("v100_pcie_16gb", "apex_collectives") == "virtual_v100_host");
+  CHECK(machine("h100_sxm5_80gb", "nccl") == "dgx_h100");
+}
+
 TEST_CASE("what cards reach follows from product line and generation") {
   const GpuCatalog gpus = GpuCatalog::embedded();
   struct Row {

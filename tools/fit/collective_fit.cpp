@@ -74,12 +74,11 @@ class Data {
   };
 
   const Box& box(const GpuSpec& gpu, int gpus, const CollectiveLibrary& library,
-                 const std::string& machine) {
-    const std::string key = fmt::format("{}/{}/{}/{}", gpu.id, gpus, library.id, machine);
+                 const std::string& table) {
+    const std::string key = fmt::format("{}/{}/{}/{}", gpu.id, gpus, library.id, table);
     const auto it = boxes_.find(key);
     if (it != boxes_.end()) return it->second;
-    const std::string id =
-        machine.empty() ? default_machine(gpu, gpus, hardware_.machines()).machine : machine;
+    const std::string id = measured_machine(gpu, gpus, table, hardware_.machines()).machine;
     const Fabric fabric =
         build_fabric(uniform_cluster(id, gpus, 1, gpu.id),
                      {hardware_.gpus(), hardware_.cpus(), hardware_.links(), hardware_.machines()});
@@ -88,16 +87,15 @@ class Data {
   }
 
   void add(const CsvReader& reader, const RowFields& fields, std::string what,
-           Collective collective, int ranks, const CollectiveLibrary& library, bool is_fitted,
-           const std::string& machine = "") {
+           Collective collective, int ranks, const CollectiveLibrary& library, bool is_fitted) {
     const GpuSpec& gpu = hardware_.gpus().find(std::string(fields.gpu()));
-    const Box& where = box(gpu, ranks, library, machine);
-    const std::string name = reader.file_name();
+    const std::string file = reader.file_name(), name = file.substr(0, file.find('.'));
+    const Box& where = box(gpu, ranks, library, name);
     const bool is_card = gpu.nvlink_bandwidth <= BytesPerSecond(0);
-    rows_.push_back({name.substr(0, name.find('.')), gpu.id, std::move(what), reader.line(),
-                     collective, ranks, Bytes(fields.positive("bytes")), fields.positive("time_us"),
-                     is_fitted, false, is_card ? PaceLink::Pcie : PaceLink::Nvlink,
-                     &where.communicator, &where.fabric});
+    rows_.push_back({name, gpu.id, std::move(what), reader.line(), collective, ranks,
+                     Bytes(fields.positive("bytes")), fields.positive("time_us"), is_fitted, false,
+                     is_card ? PaceLink::Pcie : PaceLink::Nvlink, &where.communicator,
+                     &where.fabric});
   }
 
   void read(const std::string& name, const std::function<void(const CsvReader&, RowFields)>& take) {
@@ -149,8 +147,7 @@ class Data {
       if (gpus < 2 || gpus > 8) return;
       const bool is_card =
           hardware_.gpus().find(std::string(row.gpu())).nvlink_bandwidth <= BytesPerSecond(0);
-      add(reader, row, std::string(row.text("op_name")), *collective, gpus, library, is_card,
-          is_card ? "virtual_v100_host" : "");
+      add(reader, row, std::string(row.text("op_name")), *collective, gpus, library, is_card);
     });
   }
 
