@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hwspecs/spec_identity.hpp"
+#include "hwspecs/spec_text.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
@@ -64,9 +65,10 @@ struct EngineKernel {
 
 /// How a library of collectives behaves in a range of its versions; values and sources: hwspecs/collective.
 struct CollectiveLibrary : SpecIdentity {
-  std::string library;       ///< "nccl"
-  std::string from_version;  ///< "2.4"
-  std::string from_date;     ///< "2019-01"
+  std::string library;             ///< "nccl"
+  std::vector<std::string> words;  ///< that names in tables have, lower case
+  std::string from_version;        ///< "2.4"
+  std::string from_date;           ///< "2019-01"
   LibraryKind kind{};
   int trees_from_nodes = 0;    ///< 0: no trees
   bool relays_nvlink = false;  ///< through a third GPU
@@ -88,19 +90,13 @@ struct CollectiveLibrary : SpecIdentity {
   std::array<std::vector<double>, 3> tree_correction;
 };
 
-/// `library` ("nccl", "mpi", ...) as of `version` ("2.4"), or, without one, of `date` ("2017-08", "2017"); without both
-/// the newest. A version or date before the first file's has the first. Throws InputError: an unknown library, a
-/// malformed version or date.
-[[nodiscard]] const CollectiveLibrary& find_collective_library(std::string_view library,
-                                                               std::string_view version = "",
-                                                               std::string_view date = "");
-
-/// All of the binary, by id.
-[[nodiscard]] std::span<const CollectiveLibrary> collective_libraries();
-
-/// Reads such files, of which one may be based on another; for tests. `files`: name and text.
+/// Reads one such file, which may be based on another that `find` has. `where` names it in errors.
 /// Throws InputError with line or field.
-[[nodiscard]] std::vector<CollectiveLibrary> parse_collective_libraries(
-    std::span<const std::pair<std::string_view, std::string_view>> files);
+[[nodiscard]] CollectiveLibrary parse_collective_library(std::string_view text,
+                                                         std::string_view where,
+                                                         const FindSpecText& find);
+/// "2.4.8" ('.') or "2017-08" ('-') as numbers, which compare as versions do. Throws InputError: anything else in it.
+[[nodiscard]] std::vector<long long> numbers_in_order(std::string_view text, char separator,
+                                                      std::string_view example);
 
 }  // namespace tracecast

@@ -58,7 +58,6 @@ class Reader {
                      number(message_.isolated().factor(), 0.5, 2),
                      number(message_.isolated().log_sd_below_1_mib(), 0.001, 3),
                      number(message_.isolated().log_sd(), 0.001, 3)};
-    for (const auto& f : message_.fitted()) pace.fitted.push_back({f.table(), f.gpu()});
     return pace;
   }
 
@@ -159,11 +158,6 @@ const KernelPace* CollectivePace::find_kernel(std::string_view library,
   return nullptr;
 }
 
-bool CollectivePace::is_fitted(std::string_view table, std::string_view gpu) const {
-  return std::any_of(fitted.begin(), fitted.end(),
-                     [&](const PaceFitted& f) { return f.table == table && f.gpu == gpu; });
-}
-
 double CollectivePace::log_sd(PaceLink link, Bytes bytes, bool is_kernel) const {
   constexpr double kWithoutEntry = 0.2;
   const PaceSpread* found = nullptr;
@@ -228,9 +222,6 @@ std::string collective_pace_text(const CollectivePace& pace, std::string_view co
   text += fmt::format("isolated {{ wait_us: {} factor: {} log_sd_below_1_mib: {} log_sd: {} }}\n",
                       n(pace.isolated.wait.in_us()), n(pace.isolated.factor),
                       n(pace.isolated.small_log_sd), n(pace.isolated.large_log_sd));
-  for (const PaceFitted& f : pace.fitted) {
-    text += fmt::format("fitted {{ table: \"{}\" gpu: \"{}\" }}\n", f.table, f.gpu);
-  }
   return text;
 }
 

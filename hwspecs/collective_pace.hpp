@@ -66,11 +66,6 @@ struct IsolatedPace {
   double small_log_sd = 0.2, large_log_sd = 0.2;  ///< below 1 MiB and from there on
   [[nodiscard]] Seconds time(Seconds back_to_back) const { return wait + factor * back_to_back; }
 };
-/// Rows that were fitted to: of this table and this GPU.
-struct PaceFitted {
-  std::string table, gpu;  ///< the file's name without ending, the GPU's id
-};
-
 /// How fast the kernels of libraries of collectives go within a node, fitted: hwspecs/pace/default.textproto, which
 /// tools/fit/collective_fit writes. Formulas: sim/cluster/paced_collective.hpp.
 struct CollectivePace {
@@ -81,7 +76,6 @@ struct CollectivePace {
   std::vector<MessagePace> messages;
   std::vector<KernelPace> kernels;
   std::vector<PaceSpread> spreads;
-  std::vector<PaceFitted> fitted;
   IsolatedPace isolated;
 
   /// The newest generation that a GPU reaches; nothing for older ones.
@@ -90,7 +84,6 @@ struct CollectivePace {
   [[nodiscard]] const MessagePace* find_messages(PaceLink link) const;
   [[nodiscard]] const KernelPace* find_kernel(std::string_view library,
                                               KernelAlgorithm algorithm) const;
-  [[nodiscard]] bool is_fitted(std::string_view table, std::string_view gpu) const;
   /// Standard deviation of the logarithm of measured over predicted. Without an entry 0.2, which older rows had.
   [[nodiscard]] double log_sd(PaceLink link, Bytes bytes, bool is_kernel = false) const;
 };

@@ -3,18 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 
 #include "hwspecs/gpu_base.hpp"
 #include "hwspecs/proto/default_machine.pb.h"
 #include "hwspecs/textproto.hpp"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> default_machines();
-}
 namespace {
 
 std::size_t slots_of(const MachineSpec& machine) { return machine.nodes_of(NodeKind::Gpu).size(); }
@@ -59,24 +54,6 @@ DefaultMachine parse_default_machine(std::string_view text, std::string_view whe
     }
   }
   return found;
-}
-
-DefaultMachine measured_machine(const GpuSpec& gpu, int gpus, std::string_view table,
-                                const MachineCatalog& machines) {
-  const auto holds = [](const std::vector<std::string>& all, std::string_view one) {
-    return std::find(all.begin(), all.end(), one) != all.end();
-  };
-  for (const MachineSpec& machine : machines.all()) {
-    if (holds(machine.gpus, gpu.id) && holds(machine.measured_tables, table)) {
-      return {machine.id, fmt::format("the rows of {} were measured in {}", table, machine.name)};
-    }
-  }
-  return default_machine(gpu, gpus, machines);
-}
-
-DefaultMachine default_machine(const GpuSpec& gpu, int gpus, const MachineCatalog& machines) {
-  const EmbeddedFile& file = embedded::default_machines().front();
-  return parse_default_machine(file.content, file.path, gpu, gpus, machines);
 }
 
 }  // namespace tracecast

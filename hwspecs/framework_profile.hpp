@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/software_version.hpp"
+#include "hwspecs/spec_text.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
@@ -236,6 +238,10 @@ struct FrameworkProfile {
   /// Id of the framework that this is in a vendor's container, run by the vendor's training scripts.
   std::optional<std::string> container_of;
   std::vector<NetworkMeaning> network_meanings;
+  // What a version decides (hwspecs/software_defaults.hpp); nothing: as of the profile "generic".
+  std::optional<SinceVersion> tf32;  ///< fp32 code computes convolutions as TF32, products too
+  std::optional<SinceVersion> tf32_spares_products;  ///< convolutions alone
+  std::optional<SinceVersion> product_bias;          ///< fuses_product_bias whatever it says
   std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema
 };
@@ -244,26 +250,16 @@ struct FrameworkProfile {
 [[nodiscard]] bool differentiates_input(const FrameworkProfile& framework, std::string_view zoo);
 
 /// Reads a profile in text format (hwspecs/proto/framework_profile.proto). `where` names it in errors.
-/// A profile `based_on` one in the binary takes from it what it does not state, eras excepted.
-/// Throws InputError: syntax, a missing or absurd value, a value without a source.
+/// A profile `based_on` another, which `find` has, takes from it what it does not state, eras excepted.
+/// Throws InputError: syntax, a missing or absurd value, a value without a source, no such base.
+[[nodiscard]] FrameworkProfile parse_framework_profile(std::string_view text,
+                                                       std::string_view where,
+                                                       const FindSpecText& find);
+/// The same with bases in the binary.
 [[nodiscard]] FrameworkProfile parse_framework_profile(std::string_view text,
                                                        std::string_view where);
 
-/// The profile of that id in the binary (hwspecs/framework). Throws InputError with the nearest
-/// word.
-[[nodiscard]] const FrameworkProfile& find_framework(std::string_view id);
-/// The profile of framework `id` with compiler `name` ("xla"). Throws InputError when there is none.
-[[nodiscard]] const FrameworkProfile& find_compiled_framework(std::string_view id,
-                                                              std::string_view name);
-/// The profile of that id, or of its era: the earliest one that ends above `version` (major, minor), or, when no
-/// version is given, above `date` ("2016-11"; empty = today); the newest one where that begins no later.
-/// `in_container`: as it is in NVIDIA's container, where there is such a profile.
-[[nodiscard]] const FrameworkProfile& find_framework(std::string_view id,
-                                                     std::optional<std::pair<int, int>> version,
-                                                     std::string_view date, bool in_container);
 /// Id of the framework that `profile` is a compiler, an era or a container of; its own where it is none of them.
 [[nodiscard]] const std::string& family_of(const FrameworkProfile& profile);
-/// Ids of the profiles in the binary, sorted.
-[[nodiscard]] std::vector<std::string> framework_ids();
 
 }  // namespace tracecast

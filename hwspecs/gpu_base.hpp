@@ -1,25 +1,16 @@
 #pragma once
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/spec_text.hpp"
 
 namespace tracecast::proto {
 class GpuSpec;
 }
 
 namespace tracecast {
-
-/// The text of a spec file, and how errors name it.
-struct SpecText {
-  std::string_view text;
-  std::string where;
-};
-/// Finds the file of a GPU by its id; nothing: no such GPU.
-using FindSpecText = std::function<std::optional<SpecText>(std::string_view id)>;
 
 /// load_gpu_spec for files that may name a base, which `find` has.
 [[nodiscard]] GpuSpec load_gpu_spec(std::string_view text, std::string_view where,

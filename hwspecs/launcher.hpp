@@ -34,7 +34,5 @@ struct LauncherProfile {
 
 /// Reads text format (hwspecs/proto/launcher.proto); `where` names it in errors. Throws InputError.
 [[nodiscard]] LauncherProfile parse_launcher(std::string_view text, std::string_view where);
-/// The launcher of that id in the binary (hwspecs/launcher). Throws InputError with the nearest word.
-[[nodiscard]] const LauncherProfile& find_launcher(std::string_view id);
 
 }  // namespace tracecast

@@ -43,6 +43,7 @@ LinkSpec load_link_spec(std::string_view text, std::string_view where) {
   spec.bandwidth = from_gb_per_s(message.gb_per_s());
   spec.latency = from_us(message.latency_us());
   if (message.has_efficiency()) spec.efficiency = message.efficiency().value();
+  spec.words.assign(message.word().begin(), message.word().end());
   return spec;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "hwspecs/catalog.hpp"
 #include "hwspecs/spec_identity.hpp"
@@ -18,6 +20,7 @@ struct LinkSpec : SpecIdentity {
   Seconds latency{};           ///< one small message, one way
   /// Share of `bandwidth` that payload gets, where a document states it.
   std::optional<double> efficiency;
+  std::vector<std::string> words;  ///< what published texts call a network of it, lower case
 };
 
 /// Reads and checks one spec in text format (hwspecs/proto/link_spec.proto). `where` names it in errors.

@@ -35,11 +35,6 @@ class Loader {
     spec_.hardware_threads = to_int(message_.hardware_threads());
     spec_.memory = Bytes(message_.memory_gib().value() * 1073741824.0);
     load_gpus();
-    for (int i = 0; i < message_.measured_table_size(); ++i) {
-      const proto::Text& table = message_.measured_table(i);
-      reader_.check_source("measured_table", table.source(), i);
-      spec_.measured_tables.push_back(table.value());
-    }
     load_disks();
     load_nodes();
     load_links();

@@ -37,7 +37,6 @@ struct MachineSpec : SpecIdentity {
   Bytes memory{};            ///< of the host
   std::vector<std::string>
       gpus;  ///< ids it comes with, the usual one first; empty: its slots take any
-  std::vector<std::string> measured_tables;  ///< made in it: file names without ending
   std::vector<MachineDisk> disks;
   std::vector<MachineNode> nodes;
   std::vector<MachineLink> links;

@@ -83,19 +83,11 @@ struct RankVariation {
   std::vector<SpecSource> sources;
   std::vector<SpecValue> values;
 };
-[[nodiscard]] const RankVariation& rank_variation();
+/// Reads text format (message RankVariation); `where` names it in errors. Throws InputError.
+[[nodiscard]] RankVariation parse_rank_variation(std::string_view text, std::string_view where);
 
 /// Reads text format (hwspecs/proto/strategy_profile.proto); `where` names it in errors. Throws InputError: syntax, a
 /// missing or absurd value, a value without a source.
 [[nodiscard]] StrategyProfile parse_strategy(std::string_view text, std::string_view where);
-
-/// The profile of that id or alias in the binary. Throws InputError with the nearest word.
-[[nodiscard]] const StrategyProfile& find_strategy(std::string_view id);
-/// The one with the longest word that occurs in `description`; nullptr: none does.
-[[nodiscard]] const StrategyProfile* find_strategy_in(std::string_view description);
-/// What users of `framework` took at `date` ("2016-12"; empty = today) on one node or several; without an entry "ddp".
-[[nodiscard]] const StrategyProfile& usual_strategy(std::string_view framework,
-                                                    std::string_view date, bool several_nodes);
-[[nodiscard]] std::vector<std::string> strategy_ids();
 
 }  // namespace tracecast

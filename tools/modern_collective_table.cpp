@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "calibrate/table/published_rows.hpp"
 #include "hwspecs/collective_pace.hpp"
-#include "hwspecs/default_machine.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/collective.hpp"
@@ -25,9 +25,8 @@ class Boxes {
   struct Asked {
     std::string gpu;
     int nodes = 1, gpus_per_node = 1;
-    std::string machine;  ///< empty: the one of the table, or the one assumed for the GPU
+    std::string machine;  ///< empty: the one assumed for the GPU
     const CollectiveLibrary* library = nullptr;
-    std::string table{};
   };
 
   /// Median and interval in microseconds. Throws InputError: more GPUs than the machine has slots.
@@ -54,12 +53,10 @@ class Boxes {
     auto it = known_.find(key);
     if (it != known_.end()) return it->second;
     const std::string machine =
-        asked.machine.empty()
-            ? measured_machine(gpu, asked.gpus_per_node, asked.table, hardware_.machines()).machine
-            : asked.machine;
+        asked.machine.empty() ? hardware_.specs().default_machine(gpu, asked.gpus_per_node).machine
+                              : asked.machine;
     const ClusterSpec spec = uniform_cluster(machine, asked.gpus_per_node, asked.nodes, gpu.id);
-    const Fabric fabric = build_fabric(
-        spec, {hardware_.gpus(), hardware_.cpus(), hardware_.links(), hardware_.machines()});
+    const Fabric fabric = build_fabric(spec, hardware_.specs());
     const std::vector<Rank> ranks = all_ranks(fabric);
     return known_.try_emplace(key, fabric, Communicator(fabric, ranks, *asked.library))
         .first->second;
@@ -87,29 +84,29 @@ class TimeTable : public RowPredictor {
  public:
   TimeTable(const CsvReader& reader, const Hardware& hardware)
       : boxes_(hardware),
+        records_(hardware.specs(), reader),
+        specs_(hardware.specs()),
         file_(to_lower(reader.file_name().substr(0, reader.file_name().find('.')))) {}
   std::string_view unit() const final { return "us"; }
 
  protected:
-  RowAnswer answer(const RowFields& row, Boxes::Asked asked, Collective collective,
+  RowAnswer answer(const CsvReader& reader, Boxes::Asked asked, Collective collective,
                    std::string flag = "") {
+    const RowFields row(reader);
     RowAnswer result;
-    asked.table = file_;
+    if (asked.machine.empty()) asked.machine = records_.program_of(reader).box;
     result.measured = row.positive("time_us");
     result.predicted =
         boxes_.predict(asked, collective, Bytes(row.positive("bytes")), is_isolated_);
     result.basis = "spec";
-    const bool is_plain = flag.empty() || flag == "spread";
-    if (is_plain && default_collective_pace().is_fitted(file_, boxes_.gpu(asked.gpu).id)) {
-      result.basis = kFittedBasis;
-      result.used_for = "fit";
-    }
     result.metric = "time_us";
     result.flag = std::move(flag);
     return result;
   }
   Boxes boxes_;
-  std::string file_;
+  PublishedRows records_;
+  const SpecLibrary& specs_;
+  std::string file_;          ///< its name without ending
   bool is_isolated_ = false;  ///< kernels launched alone, as a profiler sees them
 };
 
@@ -132,7 +129,7 @@ class NcclTable final : public TimeTable {
     return answer(
         row,
         {std::string(row.gpu()), 1, static_cast<int>(row.integer("num_gpus", 1, kMostGpus)), "",
-         &find_collective_library("nccl", "2.27")},
+         &specs_.find_collective_library("nccl", "2.27")},
         *collective, std::string(row.text_or_empty("flag")));
   }
 };
@@ -160,7 +157,7 @@ class EngineTable final : public TimeTable {
     return answer(
         row,
         {std::string(row.gpu()), 1, static_cast<int>(row.integer("num_gpus", 1, kMostGpus)), "",
-         &find_collective_library(library)},
+         &specs_.find_collective_library(library)},
         Collective::AllReduce, std::move(flag));
   }
 };
@@ -191,7 +188,7 @@ class VidurTable final : public TimeTable {
     return answer(
         row,
         {std::string(row.gpu()), gpus / per_node, per_node, paired ? "pcie_host_bridged" : "",
-         &find_collective_library("nccl", "", "2024-03")},
+         &specs_.find_collective_library("nccl", "", "2024-03")},
         collective_, gpus > per_node ? "network" : "");
   }
 
@@ -215,10 +212,10 @@ class ApexTable final : public TimeTable {
     const auto collective = find_collective(row.text("op_name"));
     if (!collective) return skip("operation " + std::string(row.text("op_name")));
     const auto nodes = static_cast<int>(row.integer("num_nodes", 1, kMostGpus));
-    return answer(row,
+    return answer(reader,
                   {std::string(row.gpu()), nodes,
                    static_cast<int>(row.integer("gpus_per_node", 1, kMostGpus)), "",
-                   &find_collective_library("nccl", "2.18")},
+                   &specs_.find_collective_library("nccl", "2.18")},
                   *collective, nodes > 1 ? "network" : "");
   }
 };

@@ -1,10 +1,9 @@
 #include "tools/published_cluster.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "hwspecs/default_machine.hpp"
+#include "hwspecs/library.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/fabric.hpp"
@@ -40,27 +39,6 @@ bool has_nic(const MachineSpec& machine) { return !machine.nodes_of(NodeKind::Ni
 
 }  // namespace
 
-std::string find_network_link(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kWords{{
-      {"100gbib", "infiniband_edr"},       {"100gbit infiniband", "infiniband_edr"},
-      {"edr", "infiniband_edr"},           {"fdr", "infiniband_fdr"},
-      {"hdr", "infiniband_hdr"},           {"ndr", "infiniband_ndr"},
-      {"400gb/s", "infiniband_ndr"},       {"100 gbit", "ethernet_100g"},
-      {"100gbe", "ethernet_100g"},         {"40 gbit", "ethernet_40g"},
-      {"40gbe", "ethernet_40g"},           {"25 gbit", "ethernet_25g"},
-      {"25gbe", "ethernet_25g"},           {"25gb/s", "ethernet_25g"},
-      {"25gbps", "ethernet_25g"},          {"20 gbit", "ethernet_20g"},
-      {"10 gbit", "ethernet_10g"},         {"10gbe", "ethernet_10g"},
-      {"10 gbe", "ethernet_10g"},          {"1gb ethernet", "ethernet_1g"},
-      {"gigabit ethernet", "ethernet_1g"}, {"ib0", "infiniband_edr"},
-  }};
-  const std::string lower = to_lower(text);
-  for (const auto& [word, link] : kWords) {
-    if (lower.find(word) != std::string::npos) return std::string(link);
-  }
-  return "";
-}
-
 ClusterSpec read_published_cluster(const PublishedCluster& row, const Hardware& hardware) {
   if (row.gpus < row.nodes) {
     throw InputError("gpus", std::to_string(row.gpus) + " on " + std::to_string(row.nodes),
@@ -73,8 +51,8 @@ ClusterSpec read_published_cluster(const PublishedCluster& row, const Hardware& 
                                                static_cast<std::size_t>(most), hardware.machines());
   if (machine == nullptr) {
     machine = &hardware.machines().find(
-        default_machine(gpu, static_cast<int>(std::min<std::int64_t>(most, 1 << 20)),
-                        hardware.machines())
+        hardware.specs()
+            .default_machine(gpu, static_cast<int>(std::min<std::int64_t>(most, 1 << 20)))
             .machine);
   }
   ClusterSpec spec = uniform_cluster(machine->id, static_cast<int>(fewer),
@@ -90,7 +68,8 @@ ClusterSpec read_published_cluster(const PublishedCluster& row, const Hardware& 
       throw InputError("machine", machine->id + ", which has no NIC",
                        "one with, for several nodes");
     }
-    spec.network.link = find_network_link(row.description);
+    const LinkSpec* link = hardware.specs().find_link_in(row.description);
+    if (link != nullptr) spec.network.link = link->id;
   }
   return spec;
 }

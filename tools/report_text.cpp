@@ -228,7 +228,7 @@ std::string report_text(const ResolvedJob& job, const Prediction& p, const Memor
   page.blank();
   add_greatest(page, job, p);
   page.blank();
-  for (const std::string& line : memory_lines(job, p, advice)) page.raw(line);
+  for (const std::string& line : memory_lines(job, p, p.memory, advice)) page.raw(line);
   page.blank();
   const StepTimeline& t = p.timeline;
   const double step = p.step_time_s.value;

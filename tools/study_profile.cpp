@@ -122,8 +122,8 @@ double figure(const StudyArguments& args, const std::string& name, std::int64_t 
   box.gpus = gpus;
   box.nodes = 1;
   const Cluster cluster = make_cluster(box, job.gpu.id, context.hardware);
-  const ReplicatedJob run =
-      run_replicated(job, find_strategy(strategy), cluster.fabric, context.hardware);
+  const ReplicatedJob run = run_replicated(job, context.hardware.specs().find_strategy(strategy),
+                                           cluster.fabric, context.hardware);
   for (const auto& [of, value] : figures_of(run, count_driver_calls(job, run, context.hardware)))
     context.known[key + of] = value;
   const auto found = context.known.find(key + name);

@@ -169,7 +169,7 @@ class Replayer {
         factors.bandwidth[static_cast<std::size_t>(kind)] *= asked.factor;
       if (asked.change->what == Change::What::Latency) factors.latency *= asked.factor;
     }
-    const CollectiveLibrary& library = find_collective_library("nccl", "");
+    const CollectiveLibrary& library = to.specs().find_collective_library("nccl");
     result_.collectives = move_collectives(job, {from, to, library, factors});
     say_so(fmt::format(
         "kernels and copies: each rank's {}; host work as recorded; every GPU's share of "

@@ -262,6 +262,7 @@ int validate_command(ValidateOptions& options) {
     }
   }
   RowWalk walk(reader, *predictor);
+  const PublishedRows records(hardware.specs(), reader);
   std::size_t num_rows = 0, num_passed = 0;
   double longest_us = 0;
   while (walk.next()) {
@@ -289,7 +290,12 @@ int validate_command(ValidateOptions& options) {
     row.line = reader.line();
     row.metric = std::move(answer.metric);
     row.flag = std::move(answer.flag);
-    row.used_for = std::move(answer.used_for);
+    if (!walk.is_misfit()) {
+      const PublishedRecords::Used used = records.used_for(reader);
+      row.used_for = row.basis == kFittedBasis ? RowUse::Fit : used.value;
+      row.interval_used_for =
+          std::max(used.interval, row.used_for == RowUse::Fit ? RowUse::Fit : RowUse::None);
+    }
     for (const std::size_t column : group_columns) {
       row.groups.emplace_back(walk.is_misfit() ? std::string_view() : reader.field(column));
     }

@@ -8,6 +8,7 @@
 
 #include "calibrate/table/csv_reader.hpp"
 #include "calibrate/table/measurement.hpp"
+#include "calibrate/table/published_rows.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "sim/cluster/interval.hpp"
 #include "sim/job/resolved_job.hpp"
@@ -28,11 +29,12 @@ struct ValidatedRow {
   std::size_t line = 0;             ///< of the file
   std::string metric;               ///< which of the row's figures; empty: it has one
   std::string flag;                 ///< what the table or the reader says of the row, joined by ";"
-  std::string used_for;             ///< what the row was fitted to or in view of; empty: nothing
   /// Rows with a flag other than "spread" are listed and grouped, and not counted in the total.
   [[nodiscard]] bool is_in_total() const {
     return skipped.empty() && (flag.empty() || flag == "spread");
   }
+  RowUse used_for = RowUse::None;  ///< before it judges anything: DESIGN's first rule of honesty
+  RowUse interval_used_for = RowUse::None;  ///< the same of the interval's width alone
   [[nodiscard]] double error() const {
     const double difference = predicted.value - measured;
     return error_in_points ? difference : difference / measured;
@@ -51,7 +53,7 @@ struct RowAnswer {
   bool error_in_points = false;  ///< both are shares; the error is their difference
   std::string out_of_reach{};    ///< as ValidatedRow has it; such rows are judged as all others
   bool malformed = false;        ///< as ValidatedRow has it
-  std::string metric{}, flag{}, used_for{};  ///< as ValidatedRow has them
+  std::string metric{}, flag{};  ///< as ValidatedRow has them
 };
 [[nodiscard]] inline RowAnswer skip(std::string reason) {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};

@@ -29,9 +29,25 @@ struct Group {
   ErrorStatistics statistics;
 };
 
-/// One group per value of every group column that tells rows apart; in the order of the columns, keys sorted.
-std::vector<Group> group(const Validation& validation) {
+constexpr std::string_view kByUse = "used_for";
+
+/// Rows by what they were used for before: fitted, in view when something was chosen, untouched. Those that are there.
+std::vector<Group> group_by_use(const Validation& validation) {
   std::vector<Group> groups;
+  for (const RowUse use : {RowUse::Fit, RowUse::Choice, RowUse::None}) {
+    std::vector<JudgedRow> rows;
+    for (const ValidatedRow& row : validation.rows) {
+      if (row.skipped.empty() && row.used_for == use) rows.push_back(judge(row));
+    }
+    if (!rows.empty())
+      groups.push_back({std::string(kByUse), std::string(to_string(use)), summarize(rows)});
+  }
+  return groups;
+}
+
+/// By use; then one group per value of every group column that tells rows apart; in the order of the columns, keys sorted.
+std::vector<Group> group(const Validation& validation) {
+  std::vector<Group> groups = group_by_use(validation);
   for (std::size_t c = 0; c < validation.group_columns.size(); ++c) {
     std::map<std::string, std::vector<JudgedRow>> by_key;
     for (const ValidatedRow& row : validation.rows) {
@@ -98,11 +114,32 @@ std::map<std::string, ErrorStatistics> out_of_reach(const Validation& validation
   return statistics;
 }
 
+/// What the figures of rows that were used for something are worth; empty where none was.
+std::string used_text(const Validation& v) {
+  std::size_t fit = 0, choice = 0, none = 0, interval = 0;
+  for (const ValidatedRow& row : v.rows) {
+    if (!row.is_in_total()) continue;
+    fit += row.used_for == RowUse::Fit;
+    choice += row.used_for == RowUse::Choice;
+    none += row.used_for == RowUse::None;
+    interval += row.interval_used_for == RowUse::Fit && row.used_for != RowUse::Fit;
+  }
+  if (fit + choice == 0) return "";
+  std::string text = fmt::format(
+      "Of these rows {} were fitted, {} were in view when something was chosen, {} are untouched "
+      "(used_for): only untouched rows are predictions.",
+      fit, choice, none);
+  if (interval > 0)
+    text += fmt::format(" {} more set the width of intervals: their share inside is the fit's.",
+                        interval);
+  return wrap(text, 79, 0) + "\n";
+}
+
 /// Rows that the profile was fitted to.
 std::size_t num_fitted(const Validation& validation) {
   return static_cast<std::size_t>(std::count_if(
       validation.rows.begin(), validation.rows.end(),
-      [](const ValidatedRow& row) { return row.is_in_total() && row.basis == kFittedBasis; }));
+      [](const ValidatedRow& row) { return row.skipped.empty() && row.basis == kFittedBasis; }));
 }
 
 std::size_t num_skipped(const Validation& validation) {
@@ -126,8 +163,10 @@ std::string error_table(const Validation& v, const ErrorStatistics& all) {
   text += statistics_line("all", "", all);
   const std::vector<Group> groups = group(v);
   const bool mixes_data = !by_data(groups).empty();
+  const bool is_untouched = groups.empty() || groups.front().key == to_string(RowUse::None);
   for (const Group& g : by_data(groups)) text += statistics_line(g.by, g.key, g.statistics);
   for (const Group& g : groups) {
+    if (is_untouched && g.by == kByUse) continue;  // a table that nothing here has seen
     if (!mixes_data || g.by != "data") text += statistics_line(g.by, g.key, g.statistics);
   }
   return text;
@@ -226,6 +265,7 @@ std::string validation_text(const Validation& v) {
              79, 0) +
         "\n";
   }
+  if (all.n > 0) text += used_text(v);
   text += skipped_text(v);
   const auto apart = flagged(v);
   if (!apart.empty()) text += "\nFlagged, and not in the figures above:\n";
@@ -285,12 +325,10 @@ std::string validation_json(const Validation& v) {
                     {"skipped", row.skipped}});
     }
     if (!row.metric.empty()) {
-      entry.update({{"line", row.line},
-                    {"metric", row.metric},
-                    {"unit", v.unit},
-                    {"flag", row.flag},
-                    {"used_for", row.used_for}});
+      entry.update(
+          {{"line", row.line}, {"metric", row.metric}, {"unit", v.unit}, {"flag", row.flag}});
     }
+    entry["used_for"] = row.used_for == RowUse::None ? Json() : Json(to_string(row.used_for));
     text += first ? "\n    " : ",\n    ";
     text += json_text(entry, -1);
     first = false;
@@ -307,6 +345,12 @@ std::string validation_json(const Validation& v) {
   const ErrorStatistics all = total(v);
   Json sum{{"n", all.n}, {"skipped", num_skipped(v)}, {"fitted", num_fitted(v)}};
   sum.update(to_json(all));
+  sum["by_used_for"] = Json::object();
+  for (const Group& g : group_by_use(v)) {
+    Json part{{"n", g.statistics.n}};
+    part.update(to_json(g.statistics));
+    sum["by_used_for"][g.key] = std::move(part);
+  }
   for (const Group& g : by_data(all_groups)) {
     Json part{{"n", g.statistics.n}};
     part.update(to_json(g.statistics));
@@ -348,7 +392,7 @@ std::string validation_csv(const Validation& v) {
     }
     if (has_metrics) {
       fmt::format_to(out, ",{},{},{},{},{}", row.line, row.metric, v.unit, csv_field(row.flag),
-                     csv_field(row.used_for));
+                     row.used_for == RowUse::None ? "" : to_string(row.used_for));
     }
     text += '\n';
   }

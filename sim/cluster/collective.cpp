@@ -276,7 +276,8 @@ Communicator::Communicator(const Fabric& fabric, std::span<const Rank> ranks,
             {},      std::nullopt};
   if (library.kind == LibraryKind::HostSteps) ways.host_edges = find_host_edges(fabric, ranks);
   if (library.kind == LibraryKind::Kernels) {
-    ways.otherwise.emplace(fabric, ranks, find_collective_library(library.otherwise), links);
+    ways.otherwise.emplace(fabric, ranks, fabric.specs().find_collective_library(library.otherwise),
+                           links);
   }
   ways_ = std::make_shared<Ways>(std::move(ways));
 }

@@ -5,7 +5,6 @@
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <functional>
 
-#include "hwspecs/peer_access.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
@@ -37,8 +36,8 @@ FabricLinkKind kind_of(LinkKind kind) {
 class Wirer {
  public:
   Wirer(const MachineSpec& machine, const ClusterGroup& group, const GpuSpec& gpu,
-        const std::string& network_link, const FabricCatalogs& catalogs)
-      : group_(group), gpu_(gpu), network_link_(network_link), catalogs_(catalogs) {
+        const std::string& network_link, const SpecLibrary& specs)
+      : group_(group), gpu_(gpu), network_link_(network_link), specs_(specs) {
     wiring_.machine = machine;
   }
 
@@ -73,7 +72,7 @@ class Wirer {
       const bool to_network =
           node(drawn.a).kind == NodeKind::Network || node(drawn.b).kind == NodeKind::Network;
       const bool replaced = to_network && !network_link_.empty();
-      const LinkSpec& spec = catalogs_.links.find(replaced ? network_link_ : drawn.link);
+      const LinkSpec& spec = specs_.links().find(replaced ? network_link_ : drawn.link);
       const int count = replaced ? 1 : drawn.count;
       const bool at_gpu =
           node(drawn.a).kind == NodeKind::Gpu || node(drawn.b).kind == NodeKind::Gpu;
@@ -85,7 +84,7 @@ class Wirer {
                                      node(back ? drawn.a : drawn.b).name);
       }
     }
-    const CpuSpec& cpu = catalogs_.cpus.find(wiring_.machine.cpu);
+    const CpuSpec& cpu = specs_.cpus().find(wiring_.machine.cpu);
     for (const std::uint32_t socket : wiring_.machine.nodes_of(NodeKind::Socket)) {
       memory_of_.resize(wiring_.machine.nodes.size());
       memory_of_[socket] = static_cast<std::uint32_t>(wiring_.links.size());
@@ -107,7 +106,7 @@ class Wirer {
     for (const std::uint32_t slot : wiring_.machine.nodes_of(NodeKind::Gpu)) {
       BytesPerSecond sum{};
       for (const MachineLink& drawn : wiring_.machine.links) {
-        const LinkSpec& spec = catalogs_.links.find(drawn.link);
+        const LinkSpec& spec = specs_.links().find(drawn.link);
         if (spec.kind != LinkKind::Nvlink || (drawn.a != slot && drawn.b != slot)) continue;
         sum += spec.bandwidth * drawn.count;
       }
@@ -364,9 +363,9 @@ class Wirer {
 
   const ClusterGroup& group_;
   const GpuSpec& gpu_;
-  const PeerAccess access_ = peer_access(gpu_);
   const std::string& network_link_;
-  const FabricCatalogs& catalogs_;
+  const SpecLibrary& specs_;
+  const PeerAccess access_ = specs_.peer_access(gpu_);
   MachineWiring wiring_;
   std::vector<std::uint32_t> slots_;
   std::vector<std::uint32_t> memory_of_;  ///< by node; of sockets
@@ -377,8 +376,8 @@ class Wirer {
 
 MachineWiring wire_machine(const MachineSpec& machine, const ClusterGroup& group,
                            const GpuSpec& gpu, const std::string& network_link,
-                           const FabricCatalogs& catalogs) {
-  return Wirer(machine, group, gpu, network_link, catalogs).wire();
+                           const SpecLibrary& specs) {
+  return Wirer(machine, group, gpu, network_link, specs).wire();
 }
 
 }  // namespace tracecast

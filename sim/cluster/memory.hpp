@@ -7,7 +7,9 @@
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
+#include "models/lowering/gpu_traits.hpp"
 #include "sim/base/units.hpp"
+#include "sim/cluster/tensor_lives.hpp"
 
 namespace tracecast {
 
@@ -76,10 +78,21 @@ struct MemoryOptions {
                                      const FrameworkProfile& framework, const GpuSpec& gpu,
                                      const CostProfile& profile, const MemoryOptions& options);
 
+/// The lives of a step's tensors, for plans on any GPU of these traits.
+[[nodiscard]] StepLives find_lives(const NetworkGraph& graph, const FrameworkProfile& framework,
+                                   const GpuTraits& gpu, const MemoryOptions& options);
+/// The same plan from lives that are known; `tried_workspaces` as MemoryOptions.
+[[nodiscard]] MemoryPlan plan_memory(const StepLives& lives, std::span<const Bytes> workspaces,
+                                     const FrameworkProfile& framework, const GpuSpec& gpu,
+                                     const CostProfile& profile,
+                                     std::span<const std::vector<Bytes>> tried_workspaces);
+
 /// Whether the live tensors, rounded up to the allocator's block, fit at every moment: else plan_memory(...).fits is false
 /// with any workspaces, since what it needs is at least that.
 [[nodiscard]] bool tensors_fit(const NetworkGraph& graph, const FrameworkProfile& framework,
                                const GpuSpec& gpu, const CostProfile& profile,
                                const MemoryOptions& options);
+[[nodiscard]] bool tensors_fit(const StepLives& lives, const FrameworkProfile& framework,
+                               const GpuSpec& gpu, const CostProfile& profile);
 
 }  // namespace tracecast

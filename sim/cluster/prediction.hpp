@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "sim/cluster/interval.hpp"
 #include "sim/cluster/memory.hpp"
 #include "sim/cluster/metrics.hpp"
+#include "sim/cluster/prepared_step.hpp"
 #include "sim/cluster/step_program.hpp"
 
 namespace tracecast {
@@ -60,6 +62,9 @@ struct PredictRequest {
   const CpuNode* cpu = nullptr;
   /// The host reads a result back between the forward and the backward pass.
   bool waits_after_forward = false;
+  /// What prepare_step makes of the graph, framework, GPU and precision above, or of alike ones (prepared_step.hpp);
+  /// nothing: made on the way.
+  std::shared_ptr<const PreparedStep> prepared{};
 };
 
 /// Everything known about one step and the run made of it.
@@ -81,6 +86,8 @@ struct Prediction {
   MemoryPlan memory;
   PowerRange power;          ///< of the board; nothing without a GPU
   PowerCauses power_causes;  ///< of the power that the step asks for without a limit
+  /// Over the awake power, W: of each kernel of the program while it runs; sums to the mean of `power` over the step.
+  std::vector<double> kernel_w;
   Joules energy_per_sample{};
   std::vector<TimeShare> by_class;      ///< sums to the step time
   std::vector<TimeShare> convolutions;  ///< convolution time by algorithm

@@ -238,7 +238,7 @@ class Finder {
     ways_.is_infiniband = nic.kind == FabricLinkKind::Infiniband;
     const BytesPerSecond rail = nic.bandwidth;
     const int channels = static_cast<int>(rails);
-    open(rail >= BytesPerSecond(25e9) ? 2 * channels : channels);
+    open(rail >= BytesPerSecond(24e9) ? 2 * channels : channels);
   }
   [[nodiscard]] bool is_of(const Node& node, FabricLinkId link) const {
     const std::uint32_t first = fabric_.first_link(node.id).index;

@@ -8,7 +8,7 @@ ChannelPath take_channel(std::string_view channel, const MachineSpec& machine,
                          std::string_view link, const Hardware& hardware) {
   const ChannelProfile* profile = nullptr;
   try {
-    profile = &find_channel(channel);
+    profile = &hardware.specs().find_channel(channel);
   } catch (const InputError& error) {
     throw InputError("--channel", error);
   }

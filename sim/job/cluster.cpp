@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::uint64_t kMostClusterBytes = 1 << 20;
 
-FabricCatalogs catalogs_of(const Hardware& hardware) {
-  return {hardware.gpus(), hardware.cpus(), hardware.links(), hardware.machines()};
-}
-
 void check_count(const char* flag, const std::optional<std::int64_t>& count) {
   if (!count || (*count >= 1 && *count <= kMostGpus)) return;
   throw InputError(flag, fmt::format("{}", *count), fmt::format("1 to {}", kMostGpus));
@@ -38,9 +34,8 @@ Cluster from_file(const Place& o, const std::string& gpu, const Hardware& hardwa
     if (group.gpu.empty()) group.gpu = gpu;
   }
   try {
-    return {build_fabric(spec, catalogs_of(hardware)),
-            {},
-            InputRecord{"cluster", o.cluster, sha256(text)}};
+    return {
+        build_fabric(spec, hardware.specs()), {}, InputRecord{"cluster", o.cluster, sha256(text)}};
   } catch (const InputError& error) {
     throw InputError(o.cluster, error);
   }
@@ -54,9 +49,8 @@ Cluster from_flags(const Place& o, const std::string& word, const Hardware& hard
     if (gpu.empty()) throw InputError("--machine", "neither it nor --gpu", "one of the two");
     const std::int64_t in_all = o.gpus.value_or(1);
     const std::int64_t each = o.nodes ? (in_all + *o.nodes - 1) / *o.nodes : in_all;
-    const DefaultMachine usual =
-        default_machine(hardware.gpus().find(gpu), static_cast<int>(std::min(each, kMostGpus)),
-                        hardware.machines());
+    const DefaultMachine usual = hardware.specs().default_machine(
+        hardware.gpus().find(gpu), static_cast<int>(std::min(each, kMostGpus)));
     id = usual.machine;
     assumptions.push_back(fmt::format("machine {}: {}", id, usual.reason));
   }
@@ -83,7 +77,7 @@ Cluster from_flags(const Place& o, const std::string& word, const Hardware& hard
   }
   const ClusterSpec spec =
       uniform_cluster(machine.id, static_cast<int>(gpus / nodes), static_cast<int>(nodes), gpu);
-  return {build_fabric(spec, catalogs_of(hardware)), std::move(assumptions), std::nullopt};
+  return {build_fabric(spec, hardware.specs()), std::move(assumptions), std::nullopt};
 }
 
 }  // namespace

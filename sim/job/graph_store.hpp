@@ -8,6 +8,7 @@
 
 #include "models/graph.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "sim/cluster/prepared_step.hpp"
 #include "sim/job/input_record.hpp"
 #include "sim/job/job.hpp"
 
@@ -31,6 +32,8 @@ class GraphStore {
   [[nodiscard]] std::shared_ptr<const NetworkGraph> step(
       const std::shared_ptr<const NetworkGraph>& forward, Phase phase, const StepOptions& options,
       bool unrolls);
+  /// What lowering makes of the graphs, remembered alike.
+  [[nodiscard]] const std::shared_ptr<PreparedSteps>& prepared() const { return prepared_; }
 
  private:
   struct Step {
@@ -40,6 +43,7 @@ class GraphStore {
   std::mutex mutex_;
   std::map<std::string, ForwardGraph> forwards_;
   std::map<std::string, Step> steps_;
+  std::shared_ptr<PreparedSteps> prepared_ = std::make_shared<PreparedSteps>();
 };
 
 }  // namespace tracecast

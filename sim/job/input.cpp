@@ -56,7 +56,7 @@ HostCpu find_host(const PlacedJob& options, const Hardware& hardware, ResolvedJo
     return {&*job.host, job.machine->sockets, false, job.machine->hardware_threads};
   }
   if (options.host_cpu.empty()) {
-    const DefaultHost usual = default_host(job.gpu.release_year);
+    const DefaultHost usual = hardware.specs().default_host(job.gpu.release_year);
     job.assumptions.push_back(
         fmt::format("host assumed: {}x {}; --host-cpu names yours", usual.sockets, usual.cpu));
     return {&hardware.cpus().find(usual.cpu), usual.sockets, true};
@@ -119,8 +119,8 @@ std::optional<InputJob> make_input(const PlacedJob& options, const Hardware& har
   }
   const SampleShape sample = sample_shape(*job.forward);
   const bool is_usual = options.data == "real";
-  const DataSetSpec& data =
-      find_data_set(is_usual ? usual_data_set(options, sample) : std::string_view(options.data));
+  const DataSetSpec& data = hardware.specs().find_data_set(
+      is_usual ? usual_data_set(options, sample) : std::string_view(options.data));
   if (is_usual) job.assumptions.push_back("data set assumed: " + data.name);
   const bool has_images = data.kind != SampleKind::Tokens;
   if (has_images != (sample.pixels > 0)) {
@@ -130,9 +130,9 @@ std::optional<InputJob> make_input(const PlacedJob& options, const Hardware& har
                                 : "a data set of images, such as imagenet");
   }
   const InputPipelineProfile& pipeline =
-      options.pipeline.empty()
-          ? input_pipeline_of(to_lower(options.software.framework), options.software.version)
-          : find_input_pipeline(options.pipeline);
+      options.pipeline.empty() ? hardware.specs().input_pipeline_of(
+                                     to_lower(options.software.framework), options.software.version)
+                               : hardware.specs().find_input_pipeline(options.pipeline);
   if (options.workers && (*options.workers < 0 || *options.workers > kMostThreads)) {
     throw InputError("--workers", std::to_string(*options.workers),
                      fmt::format("0 (the dispatch thread loads) to {}", kMostThreads));
@@ -161,8 +161,8 @@ std::optional<HostThreads> named_host_threads(const PlacedJob& options, const Ha
   ResolvedJob unused;  // takes the note about an assumed host, and there is none
   if (job.machine) unused.machine.emplace(*job.machine);
   unused.host = job.host;
-  const InputPipelineProfile& pipeline =
-      input_pipeline_of(to_lower(options.software.framework), options.software.version);
+  const InputPipelineProfile& pipeline = hardware.specs().input_pipeline_of(
+      to_lower(options.software.framework), options.software.version);
   return threads_of(find_host(options, hardware, unused), options, pipeline.second_thread_gain);
 }
 

@@ -96,6 +96,7 @@ class PassRunner {
     whole.input.reset();
     pass.replica = is_loaded ? predict(replica, hardware_) : std::move(fed);
     pass.on_first = predict(whole, hardware_);
+    power_limit_ = Watts(replica.options.board.power_limit_w.value_or(replica.gpu.tdp.in_w()));
     const double computing = computing_share(run_replicated(step_of(pass, replica)));
     if (replica.options.board.power_limit_w) {
       replica.options.board.power_limit_w =
@@ -118,8 +119,7 @@ class PassRunner {
     const auto& program = replica.program;
     const double node = fabric_.group_of(FabricNodeId{0}).compute_time_factor *
                         shared_board_factor(replica.gpu, fabric_);
-    const double straggling =
-        straggling_of(fabric_.num_ranks(), options_.sample_sd, replica.step->batch);
+    const double straggling = straggling_of(fabric_, options_.sample_sd, replica.step->batch);
     return {.replica = pass.replica,
             .whole = pass.on_first,
             .graph = *replica.step,
@@ -140,7 +140,9 @@ class PassRunner {
             .replica_time_factor = node * straggling,
             .first_time_factor = node,
             .fold = options_.fold,
-            .straggling = straggling};
+            .straggling = straggling,
+            .power_limit = power_limit_,
+            .cost = &hardware_.cost()};
   }
 
   const StrategyProfile& strategy_;
@@ -148,6 +150,7 @@ class PassRunner {
   const Hardware& hardware_;
   ReplicatedOptions options_;
   Feeding feeding_;
+  Watts power_limit_{};
 };
 
 /// The last micro-batch with the update, or one of those before it.

@@ -39,6 +39,7 @@ struct ResolvedJob {
   /// What is predicted; with several micro-batches, the last one and the update.
   std::shared_ptr<const NetworkGraph> step;
   std::shared_ptr<const NetworkGraph> micro_batch;  ///< one of those before it; nothing: none
+  std::shared_ptr<PreparedSteps> prepared;  ///< what is known of their kernels; nothing: nothing
   std::vector<InputRecord> inputs;
   std::vector<std::string> assumptions;  ///< what was chosen for the user, one line each
   std::vector<std::string> warnings;     ///< what makes the answer less sure, one line each

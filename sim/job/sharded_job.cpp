@@ -105,7 +105,7 @@ ShardedJob predict_sharded(const Job& job, const Place& place, const Sharded& di
                     .machine = cluster.fabric.machine_of(FabricNodeId{0}).id,
                     .nodes = cluster.fabric.num_nodes(),
                     .layout = *entry->transformer,
-                    .software = find_training_software(division.software)};
+                    .software = hardware.specs().find_training_software(division.software)};
   result.assumptions = hardware.factors();
   result.assumptions.insert(result.assumptions.end(), cluster.assumptions.begin(),
                             cluster.assumptions.end());
@@ -132,7 +132,7 @@ ShardedJob predict_sharded(const Job& job, const Place& place, const Sharded& di
   result.optimizer = to_string(optimizer);
   const FrameworkProfile framework = settle_framework(job.software, result.software, hardware);
   result.framework = framework.id;
-  const CollectiveLibrary library = find_collective_library("nccl");
+  const CollectiveLibrary library = hardware.specs().find_collective_library("nccl");
   const auto predict_with = [&](const ParallelPlan& parallel) {
     return predict_transformer(
         {.layout = result.layout,

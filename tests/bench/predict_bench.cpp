@@ -3,6 +3,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/prediction.hpp"
 #include "tests/bench/bench.hpp"
+#include "tests/support/specs.hpp"
 
 int main(int argc, char** argv) {
   using namespace tracecast;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/base/error.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -32,6 +33,24 @@ path { algorithm: RING protocol: SIMPLE base_us: 7 nvlink_us: 3 pcie_us: 5 netwo
 path { algorithm: TREE protocol: LL base_us: 4 nvlink_us: 1 pcie_us: 1 network_us: 5 bandwidth_fraction: 0.25 source: "us" }
 cap { from_capability: 80 algorithm: RING protocol: SIMPLE source: "us" }
 )";
+
+std::vector<CollectiveLibrary> parse_collective_libraries(const Files& files) {
+  const auto id_of = [](std::string_view text) {
+    const std::size_t begin = text.find("id: \"") + 5;
+    return text.substr(begin, text.find('"', begin) - begin);
+  };
+  const FindSpecText find = [&](std::string_view id) -> std::optional<SpecText> {
+    for (const auto& [where, text] : files) {
+      if (id_of(text) == id) return SpecText{text, std::string(where)};
+    }
+    return std::nullopt;
+  };
+  std::vector<CollectiveLibrary> libraries;
+  for (const auto& [where, text] : files) {
+    libraries.push_back(parse_collective_library(text, where, find));
+  }
+  return libraries;
+}
 
 std::string refusal(const Files& files) {
   try {

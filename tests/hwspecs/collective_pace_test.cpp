@@ -35,7 +35,6 @@ TEST_CASE("what the fit writes is read back, every value of it") {
   own.kernels = {
       {"engine", KernelAlgorithm::Multicast, Seconds(1.5e-6), 2.2, 3.3, Bytes(1024 * 44), 0.55}};
   own.spreads = {{PaceLink::Pcie, Bytes(2048), 0.11, true}, {PaceLink::Nvlink, Bytes(0), 0.22}};
-  own.fitted = {{"table", "gpu"}};
   own.isolated = {Seconds(2.5e-6), 1.1, 0.22, 0.33};
   const std::string written = collective_pace_text(own, "");
   CHECK(collective_pace_text(parse_collective_pace(written, "text"), "") == written);
@@ -53,7 +52,6 @@ TEST_CASE("what the fit writes is read back, every value of it") {
 TEST_CASE("the shipped pace names its data and says how far it may be off") {
   const CollectivePace& pace = default_collective_pace();
   CHECK(!pace.data_set.empty());
-  CHECK(!pace.fitted.empty());
   for (const PaceLink link : {PaceLink::Nvlink, PaceLink::Pcie}) {
     for (const double bytes : {1e3, 1e8}) {
       CHECK(pace.log_sd(link, Bytes(bytes)) > 0.02);

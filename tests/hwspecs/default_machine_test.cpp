@@ -5,6 +5,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "hwspecs/peer_access.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -30,11 +31,11 @@ TEST_CASE("several GPUs stand in the machine they come with, cards in a host of 
   for (const Row& row : rows) {
     CAPTURE(row.gpu);
     CAPTURE(row.count);
-    CHECK(default_machine(gpus.find(row.gpu), row.count, machines).machine == row.machine);
+    CHECK(binary().default_machine(gpus.find(row.gpu), row.count).machine == row.machine);
   }
   for (const GpuSpec& gpu : gpus.all()) {
     CAPTURE(gpu.id);
-    const DefaultMachine found = default_machine(gpu, 2, machines);
+    const DefaultMachine found = binary().default_machine(gpu, 2);
     CHECK_FALSE(machines.find(found.machine).nodes_of(NodeKind::Gpu).empty());
     CHECK_FALSE(found.reason.empty());
   }
@@ -56,19 +57,6 @@ TEST_CASE("a list of machines without a host for every year is refused") {
     CAPTURE(bad);
     CHECK_THROWS_AS((void)parse(bad), InputError);
   }
-}
-
-TEST_CASE("a table's rows are placed where they were measured, all else in the usual machine") {
-  const GpuCatalog gpus = GpuCatalog::embedded();
-  const MachineCatalog machines = MachineCatalog::embedded();
-  const auto machine = [&](const char* gpu, const char* table) {
-    return measured_machine(gpus.find(gpu), 4, table, machines).machine;
-  };
-  CHECK(machine("l40s", "nccl") == "virtual_l40s_host");
-  CHECK(machine("l40s", "other") == default_machine(gpus.find("l40s"), 4, machines).machine);
-  CHECK(machine("l40s", "other") != "virtual_l40s_host");
-  CHECK(machine("v100_pcie_16gb", "apex_collectives") == "virtual_v100_host");
-  CHECK(machine("h100_sxm5_80gb", "nccl") == "dgx_h100");
 }
 
 TEST_CASE("what cards reach follows from product line and generation") {

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "calibrate/table/csv_reader.hpp"
+#include "calibrate/table/published_rows.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "hwspecs/collective_pace.hpp"
-#include "hwspecs/default_machine.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/new_file.hpp"
 #include "sim/cluster/collective.hpp"
@@ -74,14 +74,13 @@ class Data {
   };
 
   const Box& box(const GpuSpec& gpu, int gpus, const CollectiveLibrary& library,
-                 const std::string& table) {
-    const std::string key = fmt::format("{}/{}/{}/{}", gpu.id, gpus, library.id, table);
+                 const std::string& machine) {
+    const std::string key = fmt::format("{}/{}/{}/{}", gpu.id, gpus, library.id, machine);
     const auto it = boxes_.find(key);
     if (it != boxes_.end()) return it->second;
-    const std::string id = measured_machine(gpu, gpus, table, hardware_.machines()).machine;
-    const Fabric fabric =
-        build_fabric(uniform_cluster(id, gpus, 1, gpu.id),
-                     {hardware_.gpus(), hardware_.cpus(), hardware_.links(), hardware_.machines()});
+    const std::string id =
+        machine.empty() ? hardware_.specs().default_machine(gpu, gpus).machine : machine;
+    const Fabric fabric = build_fabric(uniform_cluster(id, gpus, 1, gpu.id), hardware_.specs());
     const std::vector<Rank> ranks = all_ranks(fabric);
     return boxes_.try_emplace(key, Box{fabric, Communicator(fabric, ranks, library)}).first->second;
   }
@@ -90,7 +89,7 @@ class Data {
            Collective collective, int ranks, const CollectiveLibrary& library, bool is_fitted) {
     const GpuSpec& gpu = hardware_.gpus().find(std::string(fields.gpu()));
     const std::string file = reader.file_name(), name = file.substr(0, file.find('.'));
-    const Box& where = box(gpu, ranks, library, name);
+    const Box& where = box(gpu, ranks, library, records_->program_of(reader).box);
     const bool is_card = gpu.nvlink_bandwidth <= BytesPerSecond(0);
     rows_.push_back({name, gpu.id, std::move(what), reader.line(), collective, ranks,
                      Bytes(fields.positive("bytes")), fields.positive("time_us"), is_fitted, false,
@@ -100,6 +99,7 @@ class Data {
 
   void read(const std::string& name, const std::function<void(const CsvReader&, RowFields)>& take) {
     CsvReader reader(folder_ / "modern" / (name + ".csv"));
+    records_.emplace(hardware_.specs(), reader);
     while (reader.next()) take(reader, RowFields(reader));
   }
 
@@ -117,7 +117,7 @@ class Data {
   }
 
   void read_nccl() {
-    const auto& library = find_collective_library("nccl", "2.27");
+    const auto& library = hardware_.specs().find_collective_library("nccl", "2.27");
     read("nccl", [&](const CsvReader& reader, RowFields row) {
       const auto collective = find(row.text("op_name"));
       if (!collective) return;
@@ -134,12 +134,13 @@ class Data {
                             : source[0] == 'S' ? "sglang_custom"
                                                : "vllm_custom";
       add(reader, row, source, Collective::AllReduce,
-          static_cast<int>(row.integer("num_gpus", 2, 64)), find_collective_library(library), true);
+          static_cast<int>(row.integer("num_gpus", 2, 64)),
+          hardware_.specs().find_collective_library(library), true);
     });
   }
 
   void read_apex() {
-    const auto& library = find_collective_library("nccl", "2.18");
+    const auto& library = hardware_.specs().find_collective_library("nccl", "2.18");
     read("apex_collectives", [&](const CsvReader& reader, RowFields row) {
       const auto collective = find(row.text("op_name"));
       if (!collective || row.integer("num_nodes", 1, 1'000'000) != 1) return;
@@ -152,7 +153,7 @@ class Data {
   }
 
   void read_vidur(const std::string& name, Collective collective) {
-    const auto& library = find_collective_library("nccl", "", "2024-03");
+    const auto& library = hardware_.specs().find_collective_library("nccl", "", "2024-03");
     read(name, [&](const CsvReader& reader, RowFields row) {
       const auto gpus = static_cast<int>(row.integer("num_gpus", 2, 1'000'000));
       if (row.integer("gpus_per_node", 1, 1'000'000) != gpus) return;
@@ -163,6 +164,7 @@ class Data {
 
   std::filesystem::path folder_;
   Hardware hardware_;
+  std::optional<PublishedRows> records_;  ///< of the table that is read
   std::map<std::string, Box> boxes_;
   std::vector<Row> rows_;
 };
@@ -586,16 +588,7 @@ std::string check_text(const Data& data, const Judged& judged) {
   return text;
 }
 
-std::string pace_text(const Data& data, Judged& judged, const std::string& date) {
-  for (const std::string& gpu : fitted_gpus(data)) {
-    for (const char* table :
-         {"nccl", "custom_all_reduce", "apex_collectives", "vidur_all_reduce", "vidur_send_recv"}) {
-      const bool used = std::any_of(data.rows().begin(), data.rows().end(), [&](const Row& row) {
-        return row.is_fitted && row.gpu == gpu && row.table == table;
-      });
-      if (used) judged.fitted.fitted.push_back({table, gpu});
-    }
-  }
+std::string pace_text(Judged& judged, const std::string& date) {
   judged.fitted.data_set = fmt::format(
       "data/modern: nccl.csv, custom_all_reduce.csv (not eager), V100 on one node of "
       "apex_collectives.csv, A100 on one node of vidur_all_reduce.csv and vidur_send_recv.csv, {}",
@@ -614,8 +607,8 @@ int run(int count, char** words) {
   }
   const Data data(words[1]);
   Judged judged = judge(data);
-  const std::string text = std::string(words[3]) == "--out" ? pace_text(data, judged, words[2])
-                                                            : check_text(data, judged);
+  const std::string text =
+      std::string(words[3]) == "--out" ? pace_text(judged, words[2]) : check_text(data, judged);
   NewFile file{std::filesystem::path(words[4])};
   file.write(text);
   file.put_in_place();

@@ -4,6 +4,7 @@
 
 #include "hwspecs/gpu_loader.hpp"
 #include "models/ops.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

@@ -3,6 +3,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "models/ops.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/sim/cluster/hardware.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

@@ -6,13 +6,16 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "hwspecs/gpu_loader.hpp"
+#include "models/lowering/lower.hpp"
 #include "models/lowering/precision.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/random.hpp"
 #include "sim/cluster/accumulation.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -252,6 +255,42 @@ TEST_CASE("a limit is held down to what the lowest clock draws") {
   CHECK_FALSE(uneven.holds_limit);
   CHECK(uneven.average.in_w() < 62);
   CHECK(uneven.greatest.in_w() == doctest::Approx(65).epsilon(0.01));
+}
+
+TEST_CASE(
+    "a step under its board's own limit is run once more, without one, and comes back as it was") {
+  const GpuCatalog catalog = GpuCatalog::embedded();
+  const GpuSpec& gpu = catalog.find("t4");  // throttles
+  const CostProfile& profile = default_cost_profile();
+  const FrameworkProfile& framework = find_framework("pytorch");
+  const NetworkGraph graph =
+      make_step_graph(build_network("resnet50", {.batch = 32}), Phase::Train, {});
+  PricedStep priced = price(lower(graph, framework, gpu, {}), gpu, profile);
+  StepProgram program = build_step_program(graph, priced, framework, Seconds());
+  for (const bool last_run_counts : {false, true}) {
+    int runs = 0;
+    const RunStep run = [&](const StepProgram& at) {
+      ++runs;
+      return simulate(at);
+    };
+    StepTimeline timeline = simulate(program);
+    const StepTimeline before = timeline;
+    const std::vector<cost::PricedCandidate> choices = priced.choices;
+    const LimitedStep limited =
+        hold_power_limit(priced, program, timeline, gpu, gpu.tdp, profile, run, last_run_counts);
+    CHECK(limited.throttles);
+    CHECK(runs == (last_run_counts ? 2 : 1));
+    CHECK(timeline.step_time == before.step_time);
+    CHECK(timeline.critical_kernels == before.critical_kernels);
+    bool same = true;
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      same = same && priced.choices[i].duration == choices[i].duration;
+    }
+    for (const ProgramKernel& kernel : program.kernels) {
+      same = same && kernel.duration == choices[kernel.op].estimates[kernel.kernel].duration;
+    }
+    CHECK(same);
+  }
 }
 
 TEST_SUITE_END();

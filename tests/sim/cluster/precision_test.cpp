@@ -6,6 +6,7 @@
 #include "models/lowering/lower.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 

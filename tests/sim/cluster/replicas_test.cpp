@@ -9,6 +9,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/driver_calls.hpp"
 #include "tests/sim/cluster/hardware.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

@@ -1,4 +1,4 @@
-#include "hwspecs/framework_era.hpp"
+#include "hwspecs/software_version.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -7,15 +7,6 @@
 #include "sim/base/text.hpp"
 
 namespace tracecast {
-namespace {
-
-/// Months of release, in order. Source: NVIDIA cuDNN archive and release notes.
-constexpr std::pair<double, std::string_view> kCudnnReleases[] = {
-    {1, "2014-09"},   {2, "2015-03"},   {3, "2015-09"},   {4, "2016-02"},
-    {5, "2016-05"},   {5.1, "2016-08"}, {6, "2017-04"},   {7, "2017-10"},
-    {7.6, "2019-05"}, {8, "2020-06"},   {8.9, "2023-04"}, {9, "2024-02"}};
-
-}  // namespace
 
 VersionNumber parse_version(std::string_view text) {
   VersionNumber version;
@@ -56,41 +47,15 @@ std::optional<std::string> month_of_container(std::string_view text) {
   return "20" + std::to_string(v.major) + (v.minor < 10 ? "-0" : "-") + std::to_string(v.minor);
 }
 
-bool fp32_runs_as_tf32(std::string_view framework, std::string_view version, std::string_view date,
-                       const GpuSpec& gpu) {
-  if (!gpu.find_peak(Precision::Tf32, MathUnit::TensorCore)) return false;
-  if (framework == "tensorflow") return true;
-  const VersionNumber v = parse_version(version);
-  const std::pair have(v.major, v.minor);
-  if (v.major == 0) return date.empty() ? framework == "pytorch" : date >= "2021";
-  if (v.is_container) return true;
-  if (framework == "pytorch") return have >= std::pair(1, 7);
-  return false;
-}
-
-bool tf32_spares_products(std::string_view framework, std::string_view version,
-                          std::string_view date) {
-  if (framework != "pytorch") return false;
-  const VersionNumber v = parse_version(version);
-  if (v.is_container) return false;
-  if (v.major == 0) return date.empty() || date >= "2022-07";
-  return std::pair(v.major, v.minor) >= std::pair(1, 12);
-}
-
-double newest_cudnn(std::string_view date) {
-  double newest = 1;
-  for (const auto& [version, released] : kCudnnReleases) {
-    if (released <= date) newest = version;
+bool SinceVersion::holds(std::string_view text, std::string_view when, const GpuSpec& gpu) const {
+  const VersionNumber v = parse_version(text);
+  if (v.is_container && !container) return false;
+  if (v.major == 0) {
+    if (!date.empty() && !when.empty()) return when >= date;
+    return architecture ? gpu.architecture >= *architecture : today;
   }
-  return newest;
-}
-
-bool fuses_product_bias(std::string_view framework, std::string_view version, const GpuSpec& gpu) {
-  if (framework != "pytorch") return false;
-  const VersionNumber v = parse_version(version);
-  const std::pair have(v.major, v.minor);
-  if (v.major == 0) return gpu.architecture >= Architecture::Ada;
-  return have >= (v.is_container ? std::pair(22, 5) : std::pair(1, 13));
+  const std::optional<VersionNumber>& from = v.is_container ? container : version;
+  return from && std::pair(v.major, v.minor) >= std::pair(from->major, from->minor);
 }
 
 std::optional<double> find_cudnn_version(std::string_view text) {
