@@ -142,15 +142,16 @@ SoftwareDefaults SpecLibrary::defaults_of(const FrameworkProfile& framework,
                                holds(&FrameworkProfile::tf32);
   defaults.tf32_spares_products = holds(&FrameworkProfile::tf32_spares_products);
   defaults.fuses_product_bias =
-      framework.fuses_product_bias || holds(&FrameworkProfile::product_bias);
+      framework.fusion.product_bias || holds(&FrameworkProfile::product_bias);
   const std::optional<double> stated = find_cudnn_version(words.version);
   defaults.states_cudnn = stated.has_value();
-  defaults.cudnn_version = stated.value_or(framework.cudnn_version);
+  defaults.cudnn_version = stated.value_or(framework.convolutions.cudnn_version);
   if (!stated && !words.date.empty()) {
     const std::size_t range = words.date.find("..");
     const std::string_view last =
         range == std::string_view::npos ? words.date : words.date.substr(range + 2);
-    defaults.cudnn_version = std::min(framework.cudnn_version, find_releases("cudnn").newest(last));
+    defaults.cudnn_version =
+        std::min(framework.convolutions.cudnn_version, find_releases("cudnn").newest(last));
   }
   return defaults;
 }

@@ -62,7 +62,7 @@ class TransformerTable final : public RowPredictor {
                                               const GpuSpec& gpu) const {
     const SoftwareWords words{.version = program.version, .date = ""};
     FrameworkProfile framework = hardware_.framework("pytorch");
-    framework.fuses_product_bias =
+    framework.fusion.product_bias =
         hardware_.specs()
             .defaults_of(hardware_.specs().find_framework("pytorch", words), words, gpu)
             .fuses_product_bias;

@@ -29,7 +29,7 @@ constexpr std::array<std::pair<std::string_view, Phase>, 4> kPhases{{
 constexpr double kCopyEfficiency = 0.76;
 
 cost::CpuTarget cores_of(const PredictRequest& request) {
-  return {.node = *request.cpu, .kernels = request.framework.cpu_kernels};
+  return {.node = *request.cpu, .kernels = request.framework.host.cpu_kernels};
 }
 
 std::shared_ptr<const PreparedStep> prepared_of(const PredictRequest& r) {
@@ -91,7 +91,7 @@ PlannedMemory plan_within(const PredictRequest& r, const PreparedStep& step, Byt
 /// `choose` with the fastest algorithms, or with those that the memory left by everything else allows.
 template <class Choose>
 auto plan_with(const PredictRequest& r, const PreparedStep& prepared, const Choose& choose) {
-  const Bytes most = r.framework.convolution_workspace_limit;
+  const Bytes most = r.framework.convolutions.workspace_limit;
   auto step = choose(r, prepared, most);
   if (step.memory.fits) return step;
   const MemoryPlan bare = plan_memory(prepared.lives, {}, r.framework, r.gpu, r.cost, {});
@@ -110,7 +110,7 @@ void wait_after_forward(const NetworkGraph& graph, const PricedStep& priced,
   for (ProgramOp& op : program.ops) {
     const std::uint32_t lowered = program.kernels[op.first_kernel].op;
     if (graph.op(priced.lowered->ops[lowered].op).pass == Pass::Forward) continue;
-    if (!op.waits_for_gpu) op.dispatch += max(framework.synchronization, kWake);
+    if (!op.waits_for_gpu) op.dispatch += max(framework.host.synchronization, kWake);
     op.waits_for_gpu = true;
     return;
   }
@@ -274,7 +274,7 @@ Prediction predict(const PredictRequest& request) {
 
   const Seconds step = result.timeline.step_time;
   result.log_sd = step_log_sd(errors, work.step_time, work.critical_host,
-                              request.framework.host_log_sd, request.framework.system_log_sd);
+                              request.framework.host.log_sd, request.framework.system_log_sd);
   result.step_time_s = interval90(step.in_s(), result.log_sd);
   if (request.input) result.step_time_s = input_interval(result, *request.input);
   if (step > Seconds(0)) {

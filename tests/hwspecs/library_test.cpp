@@ -92,9 +92,9 @@ TEST_CASE("a framework version is one file, chosen by version and by date") {
   CHECK(id("", "") == "pytorch_3");  // today
   const FrameworkProfile& three = library.find_framework("pytorch_3");
   const FrameworkProfile& two = library.find_framework("pytorch_2");
-  CHECK(three.multi_tensor_optimizer);  // of pytorch_2
-  CHECK(three.dispatch_per_op == two.dispatch_per_op);
-  CHECK(three.cudnn_version == 10);
+  CHECK(three.optimizer.multi_tensor);  // of pytorch_2
+  CHECK(three.host.dispatch_per_op == two.host.dispatch_per_op);
+  CHECK(three.convolutions.cudnn_version == 10);
   GpuSpec ampere;
   ampere.peaks = {{Precision::Tf32, MathUnit::TensorCore, 156.0_TFLOPps}};
   CHECK(library.defaults_of(two, {}, ampere).fp32_runs_as_tf32);

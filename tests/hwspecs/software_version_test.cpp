@@ -95,7 +95,7 @@ TEST_CASE("no measurement used a cuDNN of later months") {
   CHECK(defaults("tensorflow", "1.6, cuDNN 7.0", "2016-04", gpu).cudnn_version == 7);
   CHECK(defaults("tensorflow", "1.6, cuDNN 7.0", "2016-04", gpu).states_cudnn);
   CHECK(defaults("tensorflow", "", "", gpu).cudnn_version ==
-        SpecLibrary::embedded().find_framework("tensorflow").cudnn_version);
+        SpecLibrary::embedded().find_framework("tensorflow").convolutions.cudnn_version);
 }
 
 TEST_CASE("FP32 code means TF32 on Ampere where the framework says so") {

@@ -110,7 +110,7 @@ class PiecePricer {
   }
 
   void add_op(PassCost& pass, Seconds dispatch, Seconds duration) {
-    pass.program.launch = c_.framework.launch_per_kernel;
+    pass.program.launch = c_.framework.host.launch_per_kernel;
     pass.program.ops.push_back(
         {.dispatch = dispatch,
          .first_kernel = static_cast<std::uint32_t>(pass.program.kernels.size()),
@@ -121,7 +121,7 @@ class PiecePricer {
   void add_loss(const std::vector<Kernel>& kernels, PassCost& pass) {
     for (const Kernel& kernel : kernels) {
       const cost::KernelEstimate estimate = cost::estimate(kernel, c_.gpu, c_.cost);
-      add_op(pass, c_.framework.dispatch_per_op, estimate.duration);
+      add_op(pass, c_.framework.host.dispatch_per_op, estimate.duration);
       pass.kernels += estimate.duration;
       pass.mix.add(kernel.kernel_class, estimate.basis, estimate.duration,
                    energy(kernel, estimate));
@@ -142,7 +142,7 @@ class PiecePricer {
                              static_cast<double>(std::max<std::size_t>(1, collectives.size()));
     for (const ShardCollective& one : collectives) {
       const Bytes whole = (one.is_wide ? Bytes(4) : c_.element()) * one.elements;
-      const Exchange exchange = c_.grid.exchange(one.group, one.exchange, whole);
+      const GroupExchange exchange = c_.grid.exchange(one.group, one.exchange, whole);
       pass.mix.active += exchange.energy(c_.gpu, c_.cost);
       Seconds time = exchange.time;
       Seconds& sum = one.group == ShardGroup::Tensor    ? pass.tensor
@@ -152,7 +152,8 @@ class PiecePricer {
       if (one.exchange == ShardExchange::Ring) time = max(time - pass.attention, Seconds());
       if (!(time > Seconds())) continue;
       sum += time;
-      add_op(pass, c_.framework.dispatch_per_op + c_.framework.dispatch_per_library_call, time);
+      add_op(pass, c_.framework.host.dispatch_per_op + c_.framework.host.dispatch_per_library_call,
+             time);
     }
   }
 
@@ -168,7 +169,7 @@ class PiecePricer {
       kernel.written = c_.element() * count;
       kernel.work = StreamWork{.elements = count};
       const cost::KernelEstimate estimate = cost::estimate(kernel, c_.gpu, c_.cost);
-      add_op(piece_.backward, c_.framework.dispatch_per_backward_op, estimate.duration);
+      add_op(piece_.backward, c_.framework.host.dispatch_per_backward_op, estimate.duration);
       piece_.backward.kernels += estimate.duration;
       piece_.backward.mix.add(kernel.kernel_class, estimate.basis, estimate.duration,
                               energy(kernel, estimate));

@@ -8,7 +8,7 @@
 
 namespace tracecast {
 
-Joules Exchange::energy(const GpuSpec& gpu, const CostProfile& cost) const {
+Joules GroupExchange::energy(const GpuSpec& gpu, const CostProfile& cost) const {
   return collective_power(bytes, time, channels, gpu, cost) * time;
 }
 

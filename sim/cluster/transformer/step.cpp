@@ -209,7 +209,7 @@ class StepPredictor {
     Seconds time{};
     Joules active{};  ///< of one board
   };
-  Shared& add(Shared& shared, const Exchange& exchange) const {
+  Shared& add(Shared& shared, const GroupExchange& exchange) const {
     shared.time += exchange.time;
     shared.active += exchange.energy(gpu_, job_.cost);
     return shared;
@@ -250,7 +250,7 @@ class StepPredictor {
   [[nodiscard]] Update update_of(const RankWeights& weights) const {
     const double sharing =
         job_.plan.zero > 0 ? static_cast<double>(job_.plan.sharing_ranks()) : 1.0;
-    if (job_.optimizer == OptimizerKind::None) return {.host = job_.framework.step_overhead};
+    if (job_.optimizer == OptimizerKind::None) return {.host = job_.framework.host.step_overhead};
     const double elements = (weights.dense + weights.expert) / sharing;
     const double bytes = job_.software.update_bytes + 4 * (update_accesses(job_.optimizer) -
                                                            update_accesses(OptimizerKind::Adam));
@@ -264,7 +264,7 @@ class StepPredictor {
     const PowerCauses causes =
         power_causes(kernel, estimate.duration, estimate.sm_share, gpu_, job_.cost);
     return {.kernels = estimate.duration,
-            .host = job_.framework.step_overhead,
+            .host = job_.framework.host.step_overhead,
             .active = active_power(causes, gpu_, job_.cost) * estimate.duration};
   }
 
@@ -404,7 +404,7 @@ class StepPredictor {
         grid_.reduce_gradients(Collective::ReduceScatter, gradient_bytes() * elements, sharing);
     channels = std::max({channels, gather.channels, scatter.channels});
     unit.gather = gather.time;
-    const Exchange copies = grid_.reduce_over_copies(
+    const GroupExchange copies = grid_.reduce_over_copies(
         gradient_bytes() * (elements / static_cast<double>(sharing)), sharing);
     unit.scatter = scatter.time + copies.time;
     // Gathered for both passes, unless the weights stay.
@@ -512,7 +512,7 @@ class StepPredictor {
     memory.activations = kept;
     memory.buffers = working;
     if (plan.zero == 3) memory.buffers += passes_.element() * (2 * largest);
-    memory.context = device_context(gpu_, job_.cost) + job_.framework.context_memory;
+    memory.context = device_context(gpu_, job_.cost) + job_.framework.memory.context;
     memory.capacity = gpu_.memory;
     return memory;
   }
@@ -535,7 +535,7 @@ class StepPredictor {
         {KernelClass::Collective,
          result.shares.tensor + result.shares.data + result.shares.slowed + result.shares.expert,
          kExchangeSd});
-    result.log_sd = step_log_sd(errors, step, result.shares.host, job_.framework.host_log_sd,
+    result.log_sd = step_log_sd(errors, step, result.shares.host, job_.framework.host.log_sd,
                                 job_.framework.system_log_sd);
     result.step_time_s = interval90(step.in_s(), result.log_sd);
     const double tokens = static_cast<double>(plan.global_batch) * static_cast<double>(plan.tokens);

@@ -7,6 +7,7 @@
 
 #include "hwspecs/framework_kernels.hpp"
 #include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/library.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/prediction.hpp"
 #include "sim/cluster/prepared_step.hpp"
@@ -20,8 +21,8 @@ std::shared_ptr<const NetworkGraph> training_step(const char* network, std::int6
 }
 
 FrameworkProfile slower_host(FrameworkProfile framework) {
-  framework.dispatch_per_op *= 2;
-  framework.step_overhead *= 2;
+  framework.host.dispatch_per_op *= 2;
+  framework.host.step_overhead *= 2;
   if (framework.compiler) framework.compiler->argument *= 2;
   return framework;
 }
@@ -46,7 +47,7 @@ TEST_CASE("a step prepared for one GPU answers for others of its traits as their
     // 256 images of VGG-16 fit the larger board alone, or with small workspaces.
     const auto graph = training_step(network, network[0] == 'v' ? 256 : 8);
     for (const char* id : {"pytorch", "tensorflow", "tensorflow_xla"}) {
-      const FrameworkProfile& framework = find_framework(id);
+      const FrameworkProfile& framework = SpecLibrary::embedded().find_framework(id);
       const FrameworkProfile slow = slower_host(framework);
       for (const PrecisionMode mode : {PrecisionMode::Fp32, PrecisionMode::Amp}) {
         const auto prepared = prepare_step(*graph, framework, gpu, {.precision = mode});
@@ -75,7 +76,7 @@ TEST_CASE("a step is prepared once for all that are alike, and anew for what is 
   const GpuCatalog catalog = GpuCatalog::embedded();
   const auto graph = training_step("alexnet", 4);
   const GpuTraits volta(catalog.find("v100_sxm2_16gb"));
-  const FrameworkProfile& pytorch = find_framework("pytorch");
+  const FrameworkProfile& pytorch = SpecLibrary::embedded().find_framework("pytorch");
   PreparedSteps steps;
   const auto first = steps.of(graph, pytorch, volta, {});
   CHECK(steps.of(graph, pytorch, catalog.find("v100s_pcie_32gb"), {}) == first);
@@ -84,7 +85,7 @@ TEST_CASE("a step is prepared once for all that are alike, and anew for what is 
   CHECK(steps.of(graph, pytorch, volta, {.precision = PrecisionMode::Amp}) != first);
   CHECK(steps.of(graph, pytorch, volta, {.keeps_gradients = true}) != first);
   FrameworkProfile older = pytorch;
-  older.cudnn_version = 6;
+  older.convolutions.cudnn_version = 6;
   CHECK(steps.of(graph, older, volta, {}) != first);
   CHECK(steps.of(training_step("alexnet", 4), pytorch, volta, {}) != first);
   CHECK(steps.of(graph, pytorch, volta, {}) == first);
@@ -93,7 +94,7 @@ TEST_CASE("a step is prepared once for all that are alike, and anew for what is 
 TEST_CASE("threads that share prepared steps get one and the same") {
   const GpuCatalog catalog = GpuCatalog::embedded();
   const auto graph = training_step("alexnet", 4);
-  const FrameworkProfile& pytorch = find_framework("pytorch");
+  const FrameworkProfile& pytorch = SpecLibrary::embedded().find_framework("pytorch");
   PreparedSteps steps;
   std::vector<std::shared_ptr<const PreparedStep>> found(4);
   std::vector<std::thread> threads;
@@ -107,18 +108,18 @@ TEST_CASE("threads that share prepared steps get one and the same") {
 
 TEST_CASE(
     "frameworks differ in the host alone where costs, errors and words are all that differs") {
-  const FrameworkProfile& pytorch = find_framework("pytorch");
+  const FrameworkProfile& pytorch = SpecLibrary::embedded().find_framework("pytorch");
   CHECK(differ_in_host_alone(pytorch, pytorch));
   CHECK(differ_in_host_alone(pytorch, slower_host(pytorch)));
-  const std::vector<std::string> ids = framework_ids();
+  const std::vector<std::string> ids = SpecLibrary::embedded().framework_ids();
   for (const std::string& id : ids) {
-    const FrameworkProfile& profile = find_framework(id);
+    const FrameworkProfile& profile = SpecLibrary::embedded().find_framework(id);
     CHECK(differ_in_host_alone(profile, slower_host(profile)));
     FrameworkProfile other = profile;
-    other.fuses_bias = !other.fuses_bias;
+    other.fusion.bias = !other.fusion.bias;
     CHECK_FALSE(differ_in_host_alone(profile, other));
     other = profile;
-    other.allocator_block += Bytes(512);
+    other.memory.allocator_block += Bytes(512);
     CHECK_FALSE(differ_in_host_alone(profile, other));
     if (!profile.compiler) continue;
     other = profile;

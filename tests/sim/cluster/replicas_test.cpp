@@ -272,7 +272,7 @@ TEST_CASE("micro-batches without an update come before the last one") {
 TEST_CASE("a cache takes from the driver in the first steps and not in later ones") {
   const Example example(4);
   FrameworkProfile tries = example.framework;
-  tries.autotunes_convolutions = true;
+  tries.convolutions.autotunes = true;
   std::size_t mallocs[2];
   for (const bool autotunes : {false, true}) {
     CAPTURE(autotunes);

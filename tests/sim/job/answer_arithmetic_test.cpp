@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "hwspecs/library.hpp"
 #include "hwspecs/strategy_profile.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
@@ -55,7 +56,8 @@ struct Asked {
 /// Draws jobs of all modes.
 class Jobs {
  public:
-  explicit Jobs(std::uint64_t seed) : random_(seed), strategies_(strategy_ids()) {}
+  explicit Jobs(std::uint64_t seed)
+      : random_(seed), strategies_(SpecLibrary::embedded().strategy_ids()) {}
 
   Asked next() {
     static constexpr std::array kModes{&Jobs::one_gpu,     &Jobs::compiled, &Jobs::loaded,

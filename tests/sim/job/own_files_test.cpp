@@ -102,8 +102,8 @@ launch_per_kernel_us { value: 77 source: "us" }
       Hardware::embedded().with_folder(first.root.path()).with_folder(second.root.path());
   const FrameworkProfile four = both.framework(Software{.framework = "pytorch"});
   CHECK(four.id == "pytorch_4");
-  CHECK(four.dispatch_per_op.in_us() == doctest::Approx(500));
-  CHECK(four.launch_per_kernel.in_us() == doctest::Approx(77));
+  CHECK(four.host.dispatch_per_op.in_us() == doctest::Approx(500));
+  CHECK(four.host.launch_per_kernel.in_us() == doctest::Approx(77));
 }
 
 }  // namespace
