@@ -93,6 +93,8 @@ struct TableKind {
 [[nodiscard]] std::vector<TableKind> transformer_tables();
 /// Collectives measured alone.
 [[nodiscard]] std::vector<TableKind> collective_tables();
+/// Collectives of the tables of GPUs of 2020 and later (data/modern).
+[[nodiscard]] std::vector<TableKind> modern_collective_tables();
 /// Training steps of sharded transformers.
 [[nodiscard]] std::vector<TableKind> scaling_tables();
 /// Board power and GPU utilisation of published runs.
