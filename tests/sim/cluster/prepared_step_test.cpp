@@ -63,7 +63,7 @@ TEST_CASE("a step prepared for one GPU answers for others of its traits as their
           const Prediction own = predict_step(request);
           const bool fits = step_fits(request);
           request.prepared = prepared;
-          check_same(own, predict(request));
+          check_same(own, predict_step(request));
           CHECK(plan_step_memory(request).needed == own.memory.needed);
           CHECK(step_fits(request) == fits);
         }
