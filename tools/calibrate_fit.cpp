@@ -290,10 +290,10 @@ int run_fit(const FitCommandOptions& options) {
   how.progress = [](int iteration, double cost) {
     say_progress(fmt::format("fit: iteration {}, sum of squares {:.4g}", iteration, cost));
   };
-  FitResult fit = fit_profile(rows, hardware.cost(), prior_parameters(), how);
+  FitResult fit = fit_profile(rows, hardware.cost(), hardware.specs().prior_parameters(), how);
   fit.profile = completed(fit.profile, fit, sample, options);
   if (!options.no_spread) {
-    estimate_spread(fit, sample, hardware.cost(), prior_parameters(), how,
+    estimate_spread(fit, sample, hardware.cost(), hardware.specs().prior_parameters(), how,
                     [](std::string_view left_out) {
                       say_progress(fmt::format("expected errors: without {}", left_out));
                     });
@@ -332,7 +332,8 @@ int run_check(const FitCommandOptions& options) {
       write_file(fs::path(options.profiles) / (name + ".textproto"), format_cost_profile(profile));
     };
   }
-  const auto groups = check_fit(sample, files, context, hardware.cost(), prior_parameters(), how);
+  const auto groups =
+      check_fit(sample, files, context, hardware.cost(), hardware.specs().prior_parameters(), how);
   say_progress("");
   write_answer(options.format == "json"  ? check_json(groups)
                : options.format == "csv" ? check_csv(groups)

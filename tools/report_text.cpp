@@ -203,7 +203,7 @@ void add_basis(Page& page, const ResolvedJob& job, const Prediction& p) {
   page.line(
       "Would help most", "{}",
       host > 0.5 ? fmt::format("your host's launch cost: --set framework.launch_us=...; now {} us",
-                               three_digits(job.framework.launch_per_kernel.in_us()))
+                               three_digits(job.framework.host.launch_per_kernel.in_us()))
       : job.cpu
           ? fmt::format("measured steps of a {}: every CPU parameter is a prior", job.gpu.name)
           : fmt::format("parameters fitted on a {}: --profile FILE", job.gpu.name));
@@ -228,7 +228,7 @@ std::string report_text(const ResolvedJob& job, const Prediction& p, const Memor
   page.blank();
   add_greatest(page, job, p);
   page.blank();
-  for (const std::string& line : memory_lines(job, p, advice)) page.raw(line);
+  for (const std::string& line : memory_lines(job, p, p.memory, advice)) page.raw(line);
   page.blank();
   const StepTimeline& t = p.timeline;
   const double step = p.step_time_s.value;

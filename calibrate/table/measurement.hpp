@@ -12,6 +12,7 @@
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/library.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
@@ -97,6 +98,8 @@ class SpecsAtClock {
 struct MeasurementContext {
   std::shared_ptr<SpecsAtClock> specs;  ///< measurements point into it
   std::function<FrameworkProfile(std::string_view id)> framework;
+  SpecLibrary library =
+      SpecLibrary::embedded();  ///< records of published tables, costs of library calls
 };
 
 /// A row as a measurement, or the reason why it is none.

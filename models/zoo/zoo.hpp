@@ -61,9 +61,9 @@ struct ZooEntry {
 /// ignored). 0 for networks that read no images.
 [[nodiscard]] std::int64_t smallest_image_size(const ZooEntry& entry, const BuildOptions& options);
 
+/// The network of that name, built; `options.seq_len` goes before a length in the name.
 /// Throws InputError: unknown name (with the nearest one), image too small for the network, more
-/// tokens than it has positions, batch or classes out of range. `options.seq_len` goes before a
-/// length in the name.
+/// tokens than it has positions, batch or classes out of range.
 [[nodiscard]] NetworkGraph build_network(std::string_view name, const BuildOptions& options);
 
 }  // namespace tracecast

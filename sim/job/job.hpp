@@ -65,9 +65,9 @@ struct PlacedJob : Job, Place {};
 inline constexpr std::int64_t kMostBatch = 1'000'000;
 inline constexpr std::int64_t kMostAccumulated = 100'000;
 inline constexpr std::string_view kJobPrefix = "job:";
-/// True when `network` is the path of a file and no name of the zoo.
+/// Whether `network` is the path of a file and no name of the zoo.
 [[nodiscard]] bool is_network_path(std::string_view network);
-/// Of a network's file: Protobuf's own limit.
+/// The largest file of a network: Protobuf's own limit.
 inline constexpr std::uint64_t kMostNetworkBytes = 1ULL << 31;
 
 }  // namespace tracecast

@@ -6,8 +6,8 @@
 #include <array>
 #include <utility>
 
-#include "hwspecs/framework_era.hpp"
-#include "hwspecs/job_spread.hpp"
+#include "hwspecs/library.hpp"
+#include "hwspecs/training_habits.hpp"
 #include "models/lowering/precision.hpp"
 #include "models/recompute.hpp"
 #include "models/training.hpp"
@@ -39,9 +39,9 @@ void settle_precision(ResolvedJob& job, const Hardware& hardware) {
   if (!choice.fallback.empty()) job.warnings.push_back(choice.fallback);
   if (!choice.note.empty()) job.assumptions.push_back(choice.note);
   if (job.precision == PrecisionMode::Int8 && !job.cpu &&
-      job.framework.int8_engine != job.framework.id) {
+      job.framework.precision.int8_engine != job.framework.id) {
     const std::string name = job.framework.name;
-    job.framework = hardware.framework(job.framework.int8_engine);
+    job.framework = hardware.framework(job.framework.precision.int8_engine);
     job.assumptions.push_back(name + " has no 8-bit kernels on GPUs: its network runs in " +
                               job.framework.name);
   }
@@ -64,10 +64,10 @@ void fill_in_usual(Job& job) {
 }
 
 /// Network, framework, optimizer and data of a training program; flags that it leaves open stay.
-void take_program(ResolvedJob& job) {
+void take_program(ResolvedJob& job, const Hardware& hardware) {
   PlacedJob& o = job.options;
   const std::string id = o.network.substr(kJobPrefix.size());
-  job.program = find_job_spec(id);
+  job.program = hardware.specs().find_job_spec(id);
   const JobSpec& spec = *job.program;
   if (o.phase != "train") throw InputError("--phase", o.phase + " with job:" + id, "train");
   if (spec.batch && o.batch != *spec.batch) {
@@ -89,12 +89,13 @@ void take_program(ResolvedJob& job) {
 void enter_loop(ResolvedJob& job, const Hardware& hardware) {
   const JobSpec& spec = *job.program;
   if (spec.autotunes_convolutions && !job.options.software.cudnn_benchmark) {
-    job.framework.autotunes_convolutions = *spec.autotunes_convolutions;
+    job.framework.convolutions.autotunes = *spec.autotunes_convolutions;
   }
-  if (spread_of(spec).decays_weights && job.framework.weight_decay == WeightDecay::None) {
-    job.framework.weight_decay = WeightDecay::OnGradient;
+  if (habits_of(spec).decays_weights && job.framework.optimizer.weight_decay == WeightDecay::None) {
+    job.framework.optimizer.weight_decay = WeightDecay::OnGradient;
   }
-  const CpuSpec& cpu = job.host ? *job.host : hardware.cpus().find(job.framework.reference_cpu);
+  const CpuSpec& cpu =
+      job.host ? *job.host : hardware.cpus().find(job.framework.host.reference_cpu);
   job.loop_core_speed = cpu.single_thread_speed();
   job.framework = in_loop(std::move(job.framework), spec.loop, loop_context(job));
   job.inputs.push_back({"job", spec.id, hash_of(spec.values)});
@@ -124,44 +125,51 @@ void check_training_options(const PlacedJob& o, Phase phase) {
 void add_steps(ResolvedJob& job, GraphStore& graphs) {
   const PlacedJob& o = job.options;
   const bool unrolls =
-      job.framework.recurrence == Recurrence::Unrolled && has_recurrent_layers(*job.forward);
+      job.framework.recurrence.kind == Recurrence::Unrolled && has_recurrent_layers(*job.forward);
   if (unrolls) job.assumptions.push_back("recurrent layers run step by step as ordinary ops");
   StepOptions options{.optimizer = o.optimizer,
                       .recompute = *find_recompute(o.recompute),
                       .differentiates_input = differentiates_input(job.framework, o.network),
-                      .copies_first_gradient = job.framework.copies_first_gradient};
+                      .copies_first_gradient = job.framework.backward.copies_first_gradient};
   if (o.accumulate > 1) {
     options.adds_gradients = true;
     options.with_update = false;
     job.micro_batch = graphs.step(job.forward, job.phase, options, unrolls);
     // Frameworks that always add do so in what the update is lowered to.
-    options.adds_gradients = !job.framework.accumulates_weight_gradients;
+    options.adds_gradients = !job.framework.optimizer.accumulates_gradients;
     options.with_update = true;
   }
   job.step = graphs.step(job.forward, job.phase, options, unrolls);
+  job.prepared = graphs.prepared();
 }
 
 /// What hands a program's own arrays to the GPU: the framework's loader, not one of files (DALI).
-const InputPipelineProfile& loader_of_arrays(const PlacedJob& options) {
-  return options.pipeline.empty() ? input_pipeline_of(to_lower(options.software.framework), {})
-                                  : find_input_pipeline(options.pipeline);
+const InputPipelineProfile& loader_of_arrays(const PlacedJob& options, const SpecLibrary& specs) {
+  return options.pipeline.empty()
+             ? specs.input_pipeline_of(to_lower(options.software.framework), {})
+             : specs.find_input_pipeline(options.pipeline);
 }
 
 PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
-  return {
-      .graph = *job.step,
-      .gpu = job.gpu,
-      .cost = hardware.cost(),
-      .framework = job.framework,
-      .precision = job.precision,
-      .keeps_gradients = job.micro_batch != nullptr,
-      .input_from_host = job.options.data == "memory" ? &loader_of_arrays(job.options) : nullptr,
-      .input = job.input ? &*job.input : nullptr,
-      .power_limit = job.options.board.power_limit_w
-                         ? std::optional(Watts(*job.options.board.power_limit_w))
-                         : std::nullopt,
-      .cpu = job.cpu ? &*job.cpu : nullptr,
-      .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0};
+  const bool keeps_gradients = job.micro_batch != nullptr;
+  const PrepareOptions options{.precision = job.precision, .keeps_gradients = keeps_gradients};
+  return {.graph = *job.step,
+          .gpu = job.gpu,
+          .cost = hardware.cost(),
+          .framework = job.framework,
+          .precision = job.precision,
+          .keeps_gradients = keeps_gradients,
+          .input_from_host = job.options.data == "memory"
+                                 ? &loader_of_arrays(job.options, hardware.specs())
+                                 : nullptr,
+          .input = job.input ? &*job.input : nullptr,
+          .power_limit = job.options.board.power_limit_w
+                             ? std::optional(Watts(*job.options.board.power_limit_w))
+                             : std::nullopt,
+          .cpu = job.cpu ? &*job.cpu : nullptr,
+          .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0,
+          .prepared =
+              job.prepared ? job.prepared->of(job.step, job.framework, job.gpu, options) : nullptr};
 }
 
 }  // namespace
@@ -198,7 +206,7 @@ GpuSpec with_settings(GpuSpec gpu, const BoardSettings& o) {
 
 Prediction predict(const ResolvedJob& job, const Hardware& hardware) {
   const PredictRequest request = request_of(job, hardware);
-  if (!job.micro_batch) return predict(request);
+  if (!job.micro_batch) return predict_step(request);
   return predict_accumulated(request, *job.micro_batch, job.options.accumulate);
 }
 
@@ -215,11 +223,11 @@ void warn_of_power_limit(const PowerRange& power, std::string_view gpu, Resolved
 }
 
 MemoryPlan plan_memory(const ResolvedJob& job, const Hardware& hardware) {
-  return plan_memory(request_of(job, hardware));
+  return plan_step_memory(request_of(job, hardware));
 }
 
 bool fits_in_memory(const ResolvedJob& job, const Hardware& hardware) {
-  return fits_in_memory(request_of(job, hardware));
+  return step_fits(request_of(job, hardware));
 }
 
 LoopContext loop_context(const ResolvedJob& job) {
@@ -256,7 +264,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   job.assumptions = hardware.factors();
   fill_in_usual(job.options);
   const PlacedJob& o = job.options;
-  if (o.network.starts_with(kJobPrefix)) take_program(job);
+  if (o.network.starts_with(kJobPrefix)) take_program(job, hardware);
   if (o.software.date.empty())
     job.options.software.date = month_of_container(o.software.version).value_or("");
   if (o.batch < 1 || o.batch > kMostBatch) {
@@ -287,7 +295,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   job.framework = hardware.framework(o.software);
   if (o.software.cuda_graphs) job.framework = with_captured_step(std::move(job.framework));
   if (o.software.cudnn_benchmark)
-    job.framework.autotunes_convolutions = *o.software.cudnn_benchmark;
+    job.framework.convolutions.autotunes = *o.software.cudnn_benchmark;
   place_job(job, hardware);
   if (o.software.cuda_graphs && job.cpu) {
     throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");
@@ -302,32 +310,24 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
     job.assumptions.push_back("framework profile " + job.framework.id + ": " + family +
                               " in NVIDIA's container, run by NVIDIA's scripts");
   }
-  if (job.precision == PrecisionMode::Fp32 && job.framework.allows_tf32 &&
-      fp32_runs_as_tf32(family, o.software.version, o.software.date, job.gpu)) {
+  const SoftwareDefaults defaults = hardware.specs().defaults_of(
+      job.framework, {.version = o.software.version, .date = o.software.date}, job.gpu);
+  if (job.precision == PrecisionMode::Fp32 && job.framework.precision.allows_tf32 &&
+      defaults.fp32_runs_as_tf32) {
     job.precision = PrecisionMode::Tf32;
-    job.framework.tf32_products =
-        !tf32_spares_products(family, o.software.version, o.software.date);
+    job.framework.precision.tf32_products = !defaults.tf32_spares_products;
     job.assumptions.push_back(
         std::string("fp32 code runs ") +
-        (job.framework.tf32_products ? "as TF32"
-                                     : "its convolutions as TF32, its products as FP32,") +
+        (job.framework.precision.tf32_products
+             ? "as TF32"
+             : "its convolutions as TF32, its products as FP32,") +
         " on this GPU with this framework; --set framework.tf32=0: all in FP32");
   }
-  if (!o.software.date.empty() && !find_cudnn_version(o.software.version)) {
-    const std::size_t range = o.software.date.find("..");
-    job.framework.cudnn_version =
-        std::min(job.framework.cudnn_version,
-                 newest_cudnn(range == std::string::npos ? o.software.date
-                                                         : o.software.date.substr(range + 2)));
-  }
-  if (fuses_product_bias(family, o.software.version, job.gpu)) {
-    job.framework.fuses_product_bias = true;
-  }
+  job.framework.convolutions.cudnn_version = defaults.cudnn_version;
+  job.framework.fusion.product_bias = defaults.fuses_product_bias;
   if (!o.software.version.empty()) {
-    const std::optional<double> cudnn = find_cudnn_version(o.software.version);
-    if (cudnn) job.framework.cudnn_version = *cudnn;
     job.assumptions.push_back("version " + o.software.version + " decides " +
-                              (cudnn ? "the convolution algorithms, " : "") +
+                              (defaults.states_cudnn ? "the convolution algorithms, " : "") +
                               "the framework's profile and the default of fp32 code");
   }
   ForwardGraph forward = graphs.forward(o, job.phase);

@@ -11,6 +11,7 @@
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "tests/hwspecs/spec_checks.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast::embedded {
 std::span<const EmbeddedFile> framework_profiles();
@@ -46,8 +47,8 @@ TEST_SUITE("hwspecs/framework_profile") {
       CAPTURE(id);
       const FrameworkProfile& profile = find_framework(id);
       CHECK(profile.id == id);
-      const std::size_t parts = (profile.compiler ? 6 : 0) + (profile.composed_batch_norm ? 4 : 0) +
-                                (profile.host_pooling ? 3 : 0);
+      const std::size_t parts = (profile.compiler ? 6 : 0) + (profile.batch_norm.composed ? 4 : 0) +
+                                (profile.host.pooling ? 3 : 0);
       CHECK(profile.values.size() == 63 + parts);
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);
@@ -66,21 +67,21 @@ TEST_SUITE("hwspecs/framework_profile") {
     REQUIRE(compiled.compiler);
     CHECK(compiled.compiler->framework == "tensorflow");
     CHECK(compiled.compiler->most_operands == 64);
-    CHECK(compiled.dispatch_per_op < plain.dispatch_per_op);
-    CHECK(compiled.launch_per_kernel == plain.launch_per_kernel);
-    CHECK(compiled.allocator_block == plain.allocator_block);
+    CHECK(compiled.host.dispatch_per_op < plain.host.dispatch_per_op);
+    CHECK(compiled.host.launch_per_kernel == plain.host.launch_per_kernel);
+    CHECK(compiled.memory.allocator_block == plain.memory.allocator_block);
   }
 
   TEST_CASE("what a profile is based on exists, and is whole") {
     const std::string text = text_of("tensorflow_xla");
-    CHECK(
-        profile_error(
-            test::replace(text, "based_on: \"tensorflow\"", "based_on: \"tensorfolw\"")) ==
-        "profile: found based_on \"tensorfolw\"; expected a profile in the binary that is based on "
-        "no other");
+    CHECK(profile_error(
+              test::replace(text, "based_on: \"tensorflow\"", "based_on: \"tensorfolw\"")) ==
+          "profile: found based_on \"tensorfolw\"; expected the id of another file of this kind, "
+          "and no "
+          "circle");
     CHECK(profile_error(
               test::replace(text, "based_on: \"tensorflow\"", "based_on: \"tensorflow_xla\""))
-              .find("based on no other") != std::string::npos);
+              .find("no circle") != std::string::npos);
     CHECK(profile_error(test::replace(text, "name: \"xla\"", ""))
               .find("a compiler without framework or name") != std::string::npos);
     CHECK(
@@ -142,15 +143,18 @@ TEST_SUITE("hwspecs/framework_profile") {
   TEST_CASE("a profile based on another states only what differs") {
     const FrameworkProfile& now = find_framework("tensorflow");
     const FrameworkProfile& then = find_framework("tensorflow_0");
-    CHECK(then.launch_per_kernel == now.launch_per_kernel);
-    CHECK(then.image_layout == ImageLayout::Nhwc);
-    CHECK(then.batch_norm_forward_passes > now.batch_norm_forward_passes);
+    CHECK(then.host.launch_per_kernel == now.host.launch_per_kernel);
+    CHECK(then.convolutions.image_layout == ImageLayout::Nhwc);
+    CHECK(then.batch_norm.forward_passes > now.batch_norm.forward_passes);
     CHECK_FALSE(now.era);
     REQUIRE(then.era);
     CHECK(then.era->framework == "tensorflow");
 
     CHECK(profile_error("id: \"x\" based_on: \"nothing\"").find("based_on") != std::string::npos);
-    CHECK(profile_error("id: \"x\" based_on: \"mxnet_0\"").find("based_on") != std::string::npos);
+    const FrameworkProfile of_era = parse_framework_profile(
+        "id: \"x\" name: \"X\" based_on: \"mxnet_0\"", "profile");  // an era's own based_on counts
+    CHECK(of_era.convolutions.image_layout == find_framework("mxnet_0").convolutions.image_layout);
+    CHECK_FALSE(of_era.era);
     CHECK(profile_error("id: \"x\" based_on: \"mxnet\" era { framework: \"mxnet\" }")
               .find("before_date") != std::string::npos);
   }
@@ -187,15 +191,15 @@ TEST_SUITE("hwspecs/framework_profile") {
     const std::string text = test::replace(text_of("pytorch"), "launch_per_kernel_us { value: 4.5",
                                            "launch_per_kernel_us { value: 7.25");
     const FrameworkProfile profile = parse_framework_profile(text, "profile");
-    CHECK(profile.launch_per_kernel.in_us() == doctest::Approx(7.25));
-    CHECK(profile.allocator_large_segment.in_mib() == doctest::Approx(20));
-    CHECK(profile.image_layout == ImageLayout::Nchw);
+    CHECK(profile.host.launch_per_kernel.in_us() == doctest::Approx(7.25));
+    CHECK(profile.memory.allocator_large_segment.in_mib() == doctest::Approx(20));
+    CHECK(profile.convolutions.image_layout == ImageLayout::Nchw);
   }
 
   TEST_CASE("ideal software costs the host nothing") {
     const FrameworkProfile& ideal = find_framework("ideal");
-    CHECK(ideal.dispatch_per_op.in_s() == 0);
-    CHECK(ideal.launch_per_kernel.in_s() == 0);
+    CHECK(ideal.host.dispatch_per_op.in_s() == 0);
+    CHECK(ideal.host.launch_per_kernel.in_s() == 0);
   }
 
   TEST_CASE("an unknown framework names the nearest one") {

@@ -9,6 +9,7 @@
 #include "models/ops.hpp"
 #include "tests/models/lowering/gpus.hpp"
 #include "tests/models/lowering/lowered.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -17,7 +18,7 @@ TEST_SUITE("models/lowering/number_formats") {
   TEST_CASE("TF32 of convolutions alone leaves products in FP32, without casts") {
     const NetworkGraph graph = training(varied_network());
     FrameworkProfile framework = find_framework("pytorch");
-    framework.tf32_products = false;
+    framework.precision.tf32_products = false;
     const LoweredStep step =
         lower(graph, framework, test::ampere(), {.precision = PrecisionMode::Tf32});
     bool on_tensor_cores = false;  // a convolution, in any of its algorithms
