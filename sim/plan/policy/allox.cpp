@@ -55,10 +55,14 @@ class AlloX final : public Sharing {
     std::vector<double> cost;
     cost.reserve(jobs.size() * columns);
     for (const JobId job : jobs) {
+      // The same for all places of a job: it changes nothing but how sums are rounded, and so which of equals is taken.
+      const double since =
+          (progress.now() - progress.mix().jobs[job.index].submit).in_seconds().in_s();
       for (std::size_t level = 1; level <= jobs.size(); ++level) {
         for (const TypeId type : free) {
           const double rate = progress.rate(job, type);
-          cost.push_back(rate > 0 ? static_cast<double>(level) * (progress.left_steps(job) / rate)
+          cost.push_back(rate > 0 ? static_cast<double>(level) * (progress.left_steps(job) / rate) +
+                                        since
                                   : kNever);
         }
       }
