@@ -228,6 +228,9 @@ std::optional<QueuedJob> read_shockwave(Reading& in) {
                         static_cast<int>(in.row.integer("gpus", 1, kMostGpus))};
   job.kind = in.kinds.timed(program, 1, "", in.reader.where());
   job.steps = in.row.positive("adaptive_s");
+  // A policy sees the steps that are left at the batch of the moment.
+  if (in.reader.find_column("static_s"))
+    job.expected_over_true = in.row.positive("static_s") / job.steps;
   return job;
 }
 

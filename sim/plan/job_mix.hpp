@@ -43,6 +43,8 @@ struct QueuedJob {
   KindId kind;
   Time submit{};
   double steps = 0;  ///< > 0
+  /// What a policy takes a whole job for, over what it is: above 1 where its batch grows on the way, which only then shows.
+  double expected_over_true = 1;
   std::optional<Time> deadline;
   double weight = 1;  ///< priority in fair shares
 };

@@ -48,9 +48,16 @@ class Progress {
     return states_[job.index].held;
   }
   [[nodiscard]] double left_steps(JobId job) const;
-  /// Time alone that is left, where the job is fastest.
+  /// What a policy takes for left: at the start QueuedJob::expected_over_true times as much, and the nearer the end the
+  /// nearer the truth: left (1 + (ratio - 1) left / steps).
+  [[nodiscard]] double expected_left(JobId job) const {
+    const double left = left_steps(job);
+    const QueuedJob& queued = mix_.jobs[job.index];
+    return left * (1 + (queued.expected_over_true - 1) * left / queued.steps);
+  }
+  /// Time alone that a policy expects, where the job is fastest.
   [[nodiscard]] Seconds remaining(JobId job) const {
-    return Seconds(left_steps(job) / best_rate_[job.index]);
+    return Seconds(expected_left(job) / best_rate_[job.index]);
   }
   [[nodiscard]] Time served(JobId job) const;
   [[nodiscard]] double rate(JobId job, TypeId type) const {

@@ -83,6 +83,7 @@ Rules load_rules(std::string_view text, std::string_view where) {
   }
   rules.blind_policies_shuffle_types = m.blind_policies_shuffle_types();
   rules.first_come_overcommits = m.first_come_overcommits();
+  rules.makespan_by_halving = m.makespan_by_halving();
   if (m.has_allox_reach()) {
     rules.allox_reach = m.allox_reach();
     if (!(rules.allox_reach > 0 && rules.allox_reach <= 1))

@@ -152,8 +152,12 @@ Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
   const Placement placement = rules.placement_for(policy.name);
   check_fits(mix, fleet, placement);
   check_needs(policy.name, mix, fleet);
-  PolicyOptions settings{rules.queue_limits_gpu_s, rules.first_come_overcommits,
-                         static_cast<std::uint32_t>(options.seed), rules.allox_reach};
+  PolicyOptions settings;
+  settings.queue_limits_gpu_s = rules.queue_limits_gpu_s;
+  settings.first_come_overcommits = rules.first_come_overcommits;
+  settings.seed = static_cast<std::uint32_t>(options.seed);
+  settings.makespan_by_halving = rules.makespan_by_halving;
+  settings.allox_reach = rules.allox_reach;
   if (!options.queue_limits_gpu_s.empty()) settings.queue_limits_gpu_s = options.queue_limits_gpu_s;
   if (row.ranks == nullptr || (rules.round && row.divides != nullptr)) {
     const std::unique_ptr<Sharing> sharing = row.divides(settings);
