@@ -61,9 +61,9 @@ class AlloX final : public Sharing {
       for (std::size_t level = 1; level <= jobs.size(); ++level) {
         for (const TypeId type : free) {
           const double rate = progress.rate(job, type);
-          cost.push_back(rate > 0 ? static_cast<double>(level) * (progress.expected_left(job) / rate) +
-                                        since
-                                  : kNever);
+          cost.push_back(
+              rate > 0 ? static_cast<double>(level) * (progress.expected_left(job) / rate) + since
+                       : kNever);
         }
       }
     }

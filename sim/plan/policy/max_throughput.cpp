@@ -51,7 +51,8 @@ class MaxThroughput final : public Sharing {
       const QueuedJob& job = progress.mix().jobs[jobs[j].index];
       std::optional<double> least;
       if (per_dollar_ && job.deadline && *job.deadline > progress.now()) {
-        least = progress.expected_left(jobs[j]) / (*job.deadline - progress.now()).in_seconds().in_s();
+        least =
+            progress.expected_left(jobs[j]) / (*job.deadline - progress.now()).in_seconds().in_s();
       }
       const auto row = known.find(job.kind);
       if (least || row == known.end()) {
