@@ -30,6 +30,8 @@ constexpr std::array kPolicies{
     Policy{"srtf", make_srtf, nullptr, "least remaining time first (Schrage, 1968)"},
     Policy{"srsf", make_srsf, nullptr, "least remaining time x GPUs first (Tiresias, NSDI 2019)"},
     Policy{"las", make_las, nullptr, "least attained service in queues (Tiresias, NSDI 2019)"},
+    Policy{"even", make_even, nullptr, "every kind spread evenly over the GPUs"},
+    Policy{"priority", make_priority, nullptr, "fast GPUs for whom they speed up most"},
     Policy{"max_min", nullptr, make_max_min,
            "max-min fairness that knows the speeds (Gavel, OSDI 2020)"},
     Policy{"max_min_blind", nullptr, make_max_min_blind, "max-min fairness blind to speed"},

@@ -23,6 +23,8 @@ struct PolicyOptions {
 [[nodiscard]] std::unique_ptr<Ranking> make_srtf(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Ranking> make_srsf(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Ranking> make_las(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Ranking> make_even(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Ranking> make_priority(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Ranking> make_deadline(const PolicyOptions& options);
 
 /// Policies that divide time.
