@@ -84,6 +84,9 @@ struct StudyExperiment {
 /// What a profiler says of a process that trains on all GPUs of a box (study_profile.cpp).
 [[nodiscard]] std::vector<StudyExperiment> profile_experiments();
 
+/// Jobs assigned to machines with GPUs of two types (study_schedule.cpp).
+[[nodiscard]] std::vector<StudyExperiment> schedule_experiments();
+
 /// A row with our answer.
 struct StudyResult {
   const StudyRow* row = nullptr;
