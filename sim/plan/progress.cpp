@@ -86,12 +86,12 @@ void Progress::stop(JobId job, Leaves why) {
   }
 }
 
-void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps,
-                      Seconds overhead) {
+void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps, Seconds overhead,
+                      double part) {
   JobHistory& history = history_[job.index];
   State& state = states_[job.index];
   state.left = std::max(0.0, state.left - steps);
-  const double gpu_s = elapsed_s(begin, end) * mix_.gpus_of(job);
+  const double gpu_s = part * elapsed_s(begin, end) * mix_.gpus_of(job);
   history.served += end - begin;
   history.gpu_s += gpu_s;
   history.overhead += overhead;

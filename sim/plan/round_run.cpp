@@ -203,7 +203,8 @@ class RoundRun {
     // Time 0 stands for never there.
     const bool may = divided_at_ == Time{} ||
                      now_ - divided_at_ >= engine::to_ticks<Time>(rules_.least_between_decisions);
-    if (!is_stale_ || !may || active_.empty()) return;
+    const bool is_due = sharing_.is_asked_every_round() || (is_stale_ && may);
+    if (!is_due || active_.empty()) return;
     ledger_.reset(since_division_s());
     ledger_.assign(sharing_.divide(progress_, active_));
     ++schedule_.allocations;
@@ -215,6 +216,7 @@ class RoundRun {
   void choose() {
     ++schedule_.decisions;
     ++round_number_;
+    for (const Turn& turn : turns_) progress_.seat(turn.job, false);
     turns_.clear();
     free_.free_all();
     std::vector<TypeId> types = types_;
@@ -284,6 +286,7 @@ class RoundRun {
       progress_.count_start(job, now_);
     }
     seat = {round_number_, type, seat.begin, seat.end, held, partner, !goes_on, seat.waits_in};
+    progress_.seat(job, true);
     turns_.push_back({job, e, type, {}, 0, {}});
   }
   void record_stay(JobId job) {
@@ -333,7 +336,8 @@ class RoundRun {
       const bool books = !seat.partner || job < *seat.partner;
       if (books)
         ledger_.record(turn.entity, turn.type, (turn.end - round_begin_).in_seconds().in_s());
-      progress_.credit(job, turn.type, began_, std::min(turn.end, now_), turn.steps, turn.overhead);
+      progress_.credit(job, turn.type, began_, std::min(turn.end, now_), turn.steps, turn.overhead,
+                       seat.partner ? 0.5 : 1.0);
       seat.end = turn.end;
       if (progress_.left_steps(job) > kDone * mix_.jobs[job.index].steps) continue;
       progress_.finish(job, turn.end);

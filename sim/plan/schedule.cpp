@@ -10,6 +10,7 @@
 #include "sim/base/text.hpp"
 #include "sim/plan/event_run.hpp"
 #include "sim/plan/policy/policies.hpp"
+#include "sim/plan/policy/ranked_shares.hpp"
 #include "sim/plan/round_run.hpp"
 
 namespace tracecast::plan {
@@ -129,6 +130,17 @@ std::string_view describe_policy(std::string_view name) {
 
 namespace {
 
+/// Space sharing needs a policy that knows of pairs, and what is known of them.
+void check_pairs(std::string_view policy, const JobMix& mix) {
+  if (policy != "max_min" && policy != "max_min_blind")
+    throw InputError(fmt::format("--policy {}", policy), "space sharing",
+                     "max_min or max_min_blind with it");
+  if (mix.shared.empty())
+    throw InputError(
+        "--space-sharing", "no rates of two jobs together that the trace has",
+        "a table of pairs in --throughputs (job_a, job_b, steps_per_s_a, steps_per_s_b)");
+}
+
 /// A policy that needs what the mix or the fleet lacks.
 void check_needs(std::string_view policy, const JobMix& mix, const Fleet& fleet) {
   const std::string place = fmt::format("--policy {}", policy);
@@ -161,11 +173,22 @@ Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
   settings.makespan_by_halving = rules.makespan_by_halving;
   settings.allox_reach = rules.allox_reach;
   if (!options.queue_limits_gpu_s.empty()) settings.queue_limits_gpu_s = options.queue_limits_gpu_s;
-  if (row.ranks == nullptr || (rules.round && row.divides != nullptr)) {
+  if (policy.space_sharing || options.space_sharing) {
+    check_pairs(policy.name, mix);
+    const std::unique_ptr<Sharing> sharing = policy.name == "max_min"
+                                                 ? make_max_min_packed(settings)
+                                                 : make_max_min_blind_packed(settings);
+    return run_by_rounds(mix, fleet, rules, *sharing, placement, options);
+  }
+  if (row.divides != nullptr && (row.ranks == nullptr || rules.round)) {
     const std::unique_ptr<Sharing> sharing = row.divides(settings);
     return run_by_rounds(mix, fleet, rules, *sharing, placement, options);
   }
-  const std::unique_ptr<Ranking> ranking = row.ranks(settings);
+  std::unique_ptr<Ranking> ranking = row.ranks(settings);
+  if (rules.round && !ranking->chooses_by_type()) {
+    const std::unique_ptr<Sharing> sharing = make_ranked_shares(std::move(ranking));
+    return run_by_rounds(mix, fleet, rules, *sharing, placement, options);
+  }
   return run_by_events(mix, fleet, rules, *ranking, placement, options);
 }
 

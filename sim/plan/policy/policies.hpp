@@ -32,6 +32,8 @@ struct PolicyOptions {
 [[nodiscard]] std::unique_ptr<Sharing> make_fifo_perf_shares(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_max_min(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_max_min_blind(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_max_min_packed(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_max_min_blind_packed(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_min_makespan(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_max_throughput(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_finish_time_fairness(const PolicyOptions& options);
