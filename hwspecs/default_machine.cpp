@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "hwspecs/gpu_base.hpp"
 #include "hwspecs/proto/default_machine.pb.h"
+#include "hwspecs/slots.hpp"
 #include "hwspecs/textproto.hpp"
 #include "sim/base/error.hpp"
 
@@ -20,18 +20,10 @@ DefaultMachine parse_default_machine(std::string_view text, std::string_view whe
                                      const GpuSpec& gpu, int gpus, const MachineCatalog& machines) {
   proto::DefaultMachines message;
   parse_textproto(text, where, message);
-  const std::vector<SpecBase> bases = bases_of(gpu);
   const MachineSpec* fitting = nullptr;
   for (const std::string& id : message.usual()) {
     const MachineSpec& machine = machines.find(id);
-    const auto comes_with = [&machine](const std::string& card) {
-      return std::find(machine.gpus.begin(), machine.gpus.end(), card) != machine.gpus.end();
-    };
-    // A variant goes where its base goes.
-    if (!comes_with(gpu.id) && std::none_of(bases.begin(), bases.end(), [&](const SpecBase& base) {
-          return comes_with(base.id);
-        }))
-      continue;
+    if (!comes_with(machine, gpu)) continue;
     if (slots_of(machine) >= static_cast<std::size_t>(std::max(gpus, 0))) {
       return {machine.id, fmt::format("{} comes with it", machine.name)};
     }

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <utility>
 
-#include "hwspecs/job_spread.hpp"
 #include "hwspecs/proto/job_spec.pb.h"
 #include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
+#include "hwspecs/training_habits.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
@@ -102,13 +102,13 @@ JobSpec parse_job_spec(std::string_view text, std::string_view where) {
   return spec;
 }
 
-JobSpread spread_of(const JobSpec& spec) {
-  JobSpread spread;
+TrainingHabits habits_of(const JobSpec& spec) {
+  TrainingHabits habits;
   for (const SpecValue& value : spec.values) {
-    if (value.field == "decays_weights") spread.decays_weights = value.value == "true";
-    if (value.field == "replicates") spread.replicates_features = value.value == "features";
+    if (value.field == "decays_weights") habits.decays_weights = value.value == "true";
+    if (value.field == "replicates") habits.replicates_features = value.value == "features";
   }
-  return spread;
+  return habits;
 }
 
 }  // namespace tracecast

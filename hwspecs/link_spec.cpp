@@ -13,7 +13,7 @@ constexpr SpecRange kRanges[] = {
     {"efficiency", 0.05, 1, /*optional=*/true},
 };
 
-static_assert(static_cast<int>(proto::LinkSpec::IPOIB) - 1 == static_cast<int>(LinkKind::Ipoib));
+static_assert(static_cast<int>(proto::LinkSpec::C2C) - 1 == static_cast<int>(LinkKind::C2c));
 
 }  // namespace
 
@@ -31,6 +31,8 @@ std::string_view to_string(LinkKind kind) {
       return "infiniband";
     case LinkKind::Ipoib:
       return "ipoib";
+    case LinkKind::C2c:
+      return "c2c";
   }
   return "unknown";
 }

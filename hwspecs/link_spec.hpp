@@ -10,7 +10,9 @@
 
 namespace tracecast {
 
-enum class LinkKind { Pcie, Nvlink, Socket, Ethernet, Infiniband, Ipoib };
+/// C2c: NVLink-C2C, which joins a GPU to the CPU of its superchip. It is a way to the host as PCIe is, and none of the
+/// GPU's NVLinks.
+enum class LinkKind { Pcie, Nvlink, Socket, Ethernet, Infiniband, Ipoib, C2c };
 [[nodiscard]] std::string_view to_string(LinkKind kind);
 
 /// Public facts about one kind of link. A LinkSpec that exists is valid.

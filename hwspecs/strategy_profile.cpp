@@ -22,7 +22,7 @@ using Message = proto::StrategyProfile;
 #define TRACECAST_FIELD(name) #name, message.name()
 
 void read_exchange(const Message& message, SourcedReader& read, StrategyProfile& p) {
-  const std::array<std::string, 6> exchanges{"all_reduce", "on_host",   "spread",
+  const std::array<std::string, 6> exchanges{"all_reduce", "on_host",   "scattered",
                                              "copies",     "first_gpu", "served"};
   p.exchange = static_cast<Exchange>(read.choice(TRACECAST_FIELD(exchange), exchanges));
   const std::array<std::string, 3> replicas{"processes", "threads", "python"};

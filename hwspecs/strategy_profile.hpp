@@ -12,8 +12,8 @@ namespace tracecast {
 enum class Exchange {
   AllReduce,  ///< a collective; every replica updates its own weights
   OnHost,  ///< weights in host memory: fetched before each layer, gradients pushed, added and applied there
-  Spread,  ///< weights spread over the GPUs of the box: fetched from, gradients pushed to the one that has them
-  Copies,  ///< each gradient added on one GPU of the box, the sum copied to all
+  Scattered,  ///< weights scattered over the GPUs of the box: fetched from, gradients pushed to the one that has them
+  Copies,     ///< each gradient added on one GPU of the box, the sum copied to all
   FirstGpu,  ///< weights broadcast before each step, gradients reduced to the first GPU, which alone updates
   Served,  ///< each gradient added on one GPU of the box, the sum sent to a server process, which updates the weight; back the same way
 };

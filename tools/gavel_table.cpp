@@ -18,7 +18,7 @@ namespace tracecast {
 namespace {
 
 /// A job on a GPU of the table, predicted once.
-struct KnownJob {
+struct KnownProgram {
   std::optional<ResolvedJob> job;
   std::optional<Prediction> prediction;
   std::string unknown;  ///< why there is none
@@ -31,8 +31,8 @@ class GavelJobs {
       : hardware_(hardware), records_(hardware.specs(), table) {}
 
   /// A set may have a program of its own ("lstm_wikitext2_single2019").
-  const KnownJob& find(std::string_view set, std::string_view gpu, std::string_view job,
-                       std::int64_t batch, const std::string& machine) {
+  const KnownProgram& find(std::string_view set, std::string_view gpu, std::string_view job,
+                           std::int64_t batch, const std::string& machine) {
     std::string id = std::string(job) + '_' + std::string(set);
     if (hardware_.specs().find_job_spec_or_null(id) == nullptr) id = job;
     const std::string key =
@@ -48,9 +48,9 @@ class GavelJobs {
   [[nodiscard]] const Hardware& hardware() const { return hardware_; }
 
  private:
-  KnownJob make(std::string_view gpu, std::string_view job, std::int64_t batch,
-                const std::string& machine) const {
-    KnownJob known;
+  KnownProgram make(std::string_view gpu, std::string_view job, std::int64_t batch,
+                    const std::string& machine) const {
+    KnownProgram known;
     if (hardware_.specs().find_job_spec_or_null(job) == nullptr) {
       known.unknown = "job " + std::string(job) + " has no description";
       return known;
@@ -71,7 +71,7 @@ class GavelJobs {
 
   const Hardware& hardware_;
   PublishedRows records_;
-  std::map<std::string, KnownJob> jobs_;
+  std::map<std::string, KnownProgram> jobs_;
 };
 
 /// Training programs alone, on one or several GPUs (jobs/gavel_throughputs.csv).
@@ -90,8 +90,8 @@ class GavelThroughputs final : public RowPredictor {
     const double measured = row.positive("samples_per_s");
     const auto gpus = row.integer("gpus", 1, 64);
     const PublishedProgram program = jobs_.program_of(reader);
-    const KnownJob& known = jobs_.find(row.text("set"), row.text("gpu"), row.text("job"),
-                                       row.integer("batch", 1, 1'000'000), program.machine);
+    const KnownProgram& known = jobs_.find(row.text("set"), row.text("gpu"), row.text("job"),
+                                           row.integer("batch", 1, 1'000'000), program.machine);
     if (!known.prediction) return skip(known.unknown);
     RowAnswer answer{.measured = measured,
                      .predicted = known.prediction->throughput_samples_per_s,
@@ -99,7 +99,7 @@ class GavelThroughputs final : public RowPredictor {
                      .skipped = {}};
     if (gpus == 1) return answer;
     try {
-      answer.predicted = spread(row, program, *known.job, gpus);
+      answer.predicted = on_several(row, program, *known.job, gpus);
     } catch (const InputError& error) {
       return skip(error.what());
     }
@@ -108,14 +108,14 @@ class GavelThroughputs final : public RowPredictor {
 
  private:
   /// Over one machine, or with one GPU in each.
-  const Interval& spread(const RowFields& row, const PublishedProgram& program,
-                         const ResolvedJob& job, std::int64_t gpus) {
+  const Interval& on_several(const RowFields& row, const PublishedProgram& program,
+                             const ResolvedJob& job, std::int64_t gpus) {
     const bool apart = row.text("placement") == "unconsolidated";
     const std::string key = std::string(row.text("gpu")) + '|' + std::string(row.text("job")) +
                             '|' + std::string(row.text("batch")) + '|' + std::to_string(gpus) +
                             (apart ? "|apart|" + program.machine : "|packed|" + program.box);
-    const auto known = spread_.find(key);
-    if (known != spread_.end()) return known->second;
+    const auto known = several_.find(key);
+    if (known != several_.end()) return known->second;
     Place options;
     options.gpus = gpus;
     options.machine = apart ? program.machine : program.box;
@@ -124,11 +124,11 @@ class GavelThroughputs final : public RowPredictor {
     ResolvedJob own = job;
     const ManyGpus many =
         predict_many(own, jobs_.hardware(), std::move(cluster.fabric), DataParallel{});
-    return spread_.emplace(key, many.throughput_samples_per_s).first->second;
+    return several_.emplace(key, many.throughput_samples_per_s).first->second;
   }
 
   GavelJobs jobs_;
-  std::map<std::string, Interval> spread_;
+  std::map<std::string, Interval> several_;
 };
 
 /// The shortest steps that a set has of every program and batch alone, on any GPU.
@@ -182,10 +182,10 @@ class GavelColocation final : public RowPredictor {
     const RowFields row(reader);
     const std::string_view set = row.text("set"), gpu = row.text("gpu");
     const PublishedProgram program = jobs_.program_of(reader);
-    const KnownJob& a = jobs_.find(set, gpu, row.text("job_a"),
-                                   row.integer("batch_a", 1, 1'000'000), program.machine);
-    const KnownJob& b = jobs_.find(set, gpu, row.text("job_b"),
-                                   row.integer("batch_b", 1, 1'000'000), program.machine);
+    const KnownProgram& a = jobs_.find(set, gpu, row.text("job_a"),
+                                       row.integer("batch_a", 1, 1'000'000), program.machine);
+    const KnownProgram& b = jobs_.find(set, gpu, row.text("job_b"),
+                                       row.integer("batch_b", 1, 1'000'000), program.machine);
     if (!a.prediction) return skip(a.unknown);
     if (!b.prediction) return skip(b.unknown);
     const Colocation& shared = together(row, a, b, program.mps.value_or(false));
@@ -204,7 +204,8 @@ class GavelColocation final : public RowPredictor {
   }
 
  private:
-  const Colocation& together(const RowFields& row, const KnownJob& a, const KnownJob& b, bool mps) {
+  const Colocation& together(const RowFields& row, const KnownProgram& a, const KnownProgram& b,
+                             bool mps) {
     const std::string key = std::string(row.text("set")) + '|' + std::string(row.text("gpu")) +
                             '|' + std::string(row.text("job_a")) + '|' +
                             std::string(row.text("batch_a")) + '|' +
@@ -220,7 +221,7 @@ class GavelColocation final : public RowPredictor {
   }
 
   /// The job at the rate that it was measured with alone.
-  const ColocatedJob& measured_alone(const RowFields& row, const KnownJob& known, char which,
+  const ColocatedJob& measured_alone(const RowFields& row, const KnownProgram& known, char which,
                                      const SharedBox& box) {
     const std::string rate_name = std::string("alone_") + which;
     const std::string key = std::string(row.text("set")) + '|' + std::string(row.text("gpu")) +

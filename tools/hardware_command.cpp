@@ -99,19 +99,21 @@ SpecList describe(std::span<const LinkSpec> links) {
 
 SpecList describe(std::span<const MachineSpec> machines) {
   SpecList list{.kind = "machines",
-                .columns = {{"sockets", "sockets", 7},
+                .columns = {{"hosts", "hosts", 5},
+                            {"sockets", "sockets", 7},
                             {"threads", "hardware_threads", 7},
                             {"GiB", "memory_gib", 5},
                             {"GPUs", "gpu_slots", 4}},
                 .rows = {},
                 .legend =
-                    "threads: hardware threads that programs see. `tracecast hardware "
+                    "hosts: operating systems, compute trays of a rack. threads: hardware threads "
+                    "that programs see. `tracecast hardware "
                     "machines ID` shows CPU, GPUs, disks and wiring."};
   for (const MachineSpec& m : machines) {
     list.rows.push_back(
         {&m,
-         {std::to_string(m.sockets), std::to_string(m.hardware_threads), figure(m.memory.in_gib()),
-          std::to_string(m.nodes_of(NodeKind::Gpu).size())}});
+         {std::to_string(m.hosts), std::to_string(m.sockets), std::to_string(m.hardware_threads),
+          figure(m.memory.in_gib()), std::to_string(m.nodes_of(NodeKind::Gpu).size())}});
   }
   return list;
 }

@@ -66,14 +66,14 @@ class MlperfTable final : public RowPredictor {
       job.seq_len = std::llround(benchmark->share_of_tokens * row.positive("seq_len"));
     }
     if (benchmark->sentences) job.seq_len = std::llround(round.tokens_per_sentence);
-    const DataParallel spread{.strategy = round.strategy,
-                              .sample_sd = benchmark->samples_differ ? round.sample_sd : 0.0};
+    const DataParallel parallel{.strategy = round.strategy,
+                                .sample_sd = benchmark->samples_differ ? round.sample_sd : 0.0};
     const PublishedCluster cluster{.gpu = job.gpu,
                                    .gpus = std::llround(gpus),
                                    .nodes = std::llround(nodes),
                                    .description = std::string(row.text_or_empty("node_class")) +
                                                   "; " + std::string(row.text_or_empty("system"))};
-    RowAnswer result = answer(job, cluster, spread);
+    RowAnswer result = answer(job, cluster, parallel);
     result.measured = row.positive("throughput");
     return result;
   }
@@ -88,26 +88,26 @@ class MlperfTable final : public RowPredictor {
     }
   }
   RowAnswer answer(const PlacedJob& job, const PublishedCluster& cluster,
-                   const DataParallel& spread) {
+                   const DataParallel& parallel) {
     const std::string key = job.network + '|' + job.gpu + '|' + std::to_string(job.batch) + 'x' +
                             std::to_string(job.accumulate) + '|' + job.precision + '|' +
-                            spread.strategy + '|' + job.software.framework +
+                            parallel.strategy + '|' + job.software.framework +
                             (job.software.cuda_graphs ? "+graphs|" : "|") + job.software.date +
                             '|' + std::to_string(cluster.gpus) + '|' +
                             std::to_string(cluster.nodes) + '|' + to_lower(cluster.description);
     auto known = answers_.find(key);
     if (known == answers_.end())
-      known = answers_.emplace(key, predict_row(job, cluster, spread)).first;
+      known = answers_.emplace(key, predict_row(job, cluster, parallel)).first;
     return known->second;
   }
 
   RowAnswer predict_row(const PlacedJob& options, const PublishedCluster& row,
-                        const DataParallel& spread) const {
+                        const DataParallel& parallel) const {
     try {
       const ClusterSpec cluster = read_published_cluster(row, hardware_);
       ResolvedJob job = make_job(options, hardware_);
       const ManyGpus many =
-          predict_many(job, hardware_, build_fabric(cluster, hardware_.specs()), spread);
+          predict_many(job, hardware_, build_fabric(cluster, hardware_.specs()), parallel);
       return {.measured = 0,
               .predicted = many.throughput_samples_per_s,
               .basis = main_basis(many.one_gpu),

@@ -127,7 +127,7 @@ class NcclTable final : public TimeTable {
     const auto collective = find_collective(row.text("op_name"));
     if (!collective) return skip("operation " + std::string(row.text("op_name")));
     return answer(
-        row,
+        reader,
         {std::string(row.gpu()), 1, static_cast<int>(row.integer("num_gpus", 1, kMostGpus)), "",
          &specs_.find_collective_library("nccl", "2.27")},
         *collective, std::string(row.text_or_empty("flag")));
@@ -155,7 +155,7 @@ class EngineTable final : public TimeTable {
     std::string flag(row.text_or_empty("flag"));
     if (source.find("eager") != source.npos) flag += flag.empty() ? "eager" : ";eager";
     return answer(
-        row,
+        reader,
         {std::string(row.gpu()), 1, static_cast<int>(row.integer("num_gpus", 1, kMostGpus)), "",
          &specs_.find_collective_library(library)},
         Collective::AllReduce, std::move(flag));
@@ -186,7 +186,7 @@ class VidurTable final : public TimeTable {
     // Boxes called pair_nvlink hold cards of which two each are bridged.
     const bool paired = row.text_or_empty("box").find("pair") != std::string_view::npos;
     return answer(
-        row,
+        reader,
         {std::string(row.gpu()), gpus / per_node, per_node, paired ? "pcie_host_bridged" : "",
          &specs_.find_collective_library("nccl", "", "2024-03")},
         collective_, gpus > per_node ? "network" : "");

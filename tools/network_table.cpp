@@ -117,27 +117,27 @@ class NetworkTable final : public RowPredictor {
       if (meaning.name == network) job.network = meaning.zoo;  // an era's own come last
     }
     if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
-    Spread spread;
+    SeveralGpus several;
     if (gpus > 1) {
-      spread.cluster = {.gpu = job.gpu,
-                        .gpus = gpus,
-                        .nodes = row.text_or_empty("nodes").empty() ? 1 : row.integer("nodes", 1),
-                        .description = std::string(row.text_or_empty("interconnect")) + "; " +
-                                       name + "; " +
-                                       std::string(row.text_or_empty("framework_version")) + "; " +
-                                       std::string(notes)};
+      several.cluster = {.gpu = job.gpu,
+                         .gpus = gpus,
+                         .nodes = row.text_or_empty("nodes").empty() ? 1 : row.integer("nodes", 1),
+                         .description = std::string(row.text_or_empty("interconnect")) + "; " +
+                                        name + "; " +
+                                        std::string(row.text_or_empty("framework_version")) + "; " +
+                                        std::string(notes)};
       const StrategyProfile* told =
           hardware_.specs().find_strategy_in(name + "; " + std::string(notes));
       if (told == nullptr)
         told = hardware_.specs().find_strategy_in(row.text_or_empty("framework_version"));
-      if (told != nullptr) spread.options.strategy = told->id;
+      if (told != nullptr) several.options.strategy = told->id;
     }
-    return answer(job, spread, date, measured);
+    return answer(job, several, date, measured);
   }
 
  private:
   /// What a row of several GPUs was measured on.
-  struct Spread {
+  struct SeveralGpus {
     PublishedCluster cluster;
     DataParallel options;
   };
@@ -148,7 +148,7 @@ class NetworkTable final : public RowPredictor {
     return hardware_.framework(software);
   }
 
-  RowAnswer answer(PlacedJob& options, const Spread& spread, const std::string& date,
+  RowAnswer answer(PlacedJob& options, const SeveralGpus& several, const std::string& date,
                    double measured) {
     SoftwareDefaults defaults;
     const std::string month =
@@ -175,20 +175,20 @@ class NetworkTable final : public RowPredictor {
                    .input_pipeline_of(options.software.framework, options.software.version)
                    .id
              : options.pipeline) +
-        key_of(spread);
+        key_of(several);
     auto known = answers_.find(key);
-    if (known == answers_.end()) known = answers_.emplace(key, predict_job(options, spread)).first;
+    if (known == answers_.end()) known = answers_.emplace(key, predict_job(options, several)).first;
     RowAnswer result = known->second.row;
     result.measured = measured;
     if (result.skipped.empty()) result.out_of_reach = known->second.reach.fault_of(measured);
     return result;
   }
 
-  [[nodiscard]] std::string key_of(const Spread& spread) const {
-    const PublishedCluster& row = spread.cluster;
+  [[nodiscard]] std::string key_of(const SeveralGpus& several) const {
+    const PublishedCluster& row = several.cluster;
     if (row.gpus == 1) return "";
     std::string key = '|' + std::to_string(row.gpus) + '|' + std::to_string(row.nodes) + '|' +
-                      spread.options.strategy;
+                      several.options.strategy;
     try {
       const ClusterSpec cluster = read_published_cluster(row, hardware_);
       key += '|' + cluster.groups.front().machine + '|' + cluster.network.link;
@@ -203,9 +203,9 @@ class NetworkTable final : public RowPredictor {
     Reach reach;
   };
 
-  Answer predict_job(const PlacedJob& options, const Spread& spread) const {
+  Answer predict_job(const PlacedJob& options, const SeveralGpus& several) const {
     try {
-      if (spread.cluster.gpus > 1) return predict_spread(options, spread);
+      if (several.cluster.gpus > 1) return predict_several(options, several);
       const ResolvedJob job = make_job(options, hardware_);
       const Prediction prediction = tracecast::predict(job, hardware_);
       return {.row = {.measured = 0,
@@ -218,20 +218,20 @@ class NetworkTable final : public RowPredictor {
     }
   }
 
-  Answer predict_spread(PlacedJob options, const Spread& spread) const {
-    const ClusterSpec cluster = read_published_cluster(spread.cluster, hardware_);
+  Answer predict_several(PlacedJob options, const SeveralGpus& several) const {
+    const ClusterSpec cluster = read_published_cluster(several.cluster, hardware_);
     const MachineSpec& machine = hardware_.machines().find(cluster.groups.front().machine);
     if (options.data == "real" && options.host_cpu.empty()) {
-      options.host_cpu = std::to_string(machine.sockets) + 'x' + machine.cpu;
+      options.host_cpu = std::to_string(machine.sockets_of_host()) + 'x' + machine.cpu;
     }
     ResolvedJob job = make_job(options, hardware_);
     const ManyGpus many =
-        predict_many(job, hardware_, build_fabric(cluster, hardware_.specs()), spread.options);
+        predict_many(job, hardware_, build_fabric(cluster, hardware_.specs()), several.options);
     return {.row = {.measured = 0,
                     .predicted = many.throughput_samples_per_s,
                     .basis = main_basis(many.one_gpu),
                     .skipped = {}},
-            .reach = reach_of(job, many.one_gpu, spread.cluster.gpus)};
+            .reach = reach_of(job, many.one_gpu, several.cluster.gpus)};
   }
 
   const Hardware& hardware_;

@@ -158,7 +158,7 @@ class Answer {
                                       : report_servers_text(job, servers, advice);
   }
 
-  std::string operator()(const ShardedJob& sharded) const {
+  std::string operator()(const ShardedStep& sharded) const {
     return options_.format == "json"  ? report_sharded_json(sharded, options_.explain)
            : options_.format == "csv" ? report_sharded_csv(sharded, options_.explain)
                                       : report_sharded_text(sharded, options_.explain);

@@ -87,7 +87,7 @@ std::string describe_batch(const ParallelPlan& p) {
 
 }  // namespace
 
-std::string report_sharded_text(const ShardedJob& job, bool explains) {
+std::string report_sharded_text(const ShardedStep& job, bool explains) {
   const TransformerPrediction& p = job.prediction;
   std::string page;
   add_line(page, "Network",
@@ -153,7 +153,7 @@ std::string report_sharded_text(const ShardedJob& job, bool explains) {
   return page;
 }
 
-std::string report_sharded_json(const ShardedJob& job, bool explains) {
+std::string report_sharded_json(const ShardedStep& job, bool explains) {
   using Json = nlohmann::ordered_json;
   const TransformerPrediction& p = job.prediction;
   const ParallelPlan& plan = job.plan;
@@ -245,7 +245,7 @@ std::string report_sharded_json(const ShardedJob& job, bool explains) {
   return json_text(json) + '\n';
 }
 
-std::string report_sharded_csv(const ShardedJob& job, bool explains) {
+std::string report_sharded_csv(const ShardedStep& job, bool explains) {
   if (explains) return pieces_csv(job.prediction);
   const TransformerPrediction& p = job.prediction;
   const ParallelPlan& plan = job.plan;

@@ -10,6 +10,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cluster/transformer/step.hpp"
+#include "tools/published_cluster.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {
@@ -19,7 +20,7 @@ namespace {
 constexpr std::int64_t kUsualVocabulary = 50257;
 
 /// What a row of either table says, ready to predict.
-struct ScalingJob {
+struct ScalingRow {
   TransformerLayout layout{};
   PlanOptions plan{};
   std::string software, precision = "bf16";
@@ -28,15 +29,27 @@ struct ScalingJob {
   std::int64_t gpus = 1, gpus_per_node = 8;
 };
 
-/// Prediction of a job on nodes of one kind; fabrics and collectives are made anew for each.
-TransformerPrediction predict_job(const ScalingJob& job, const Hardware& hardware,
-                                  ParallelPlan& plan) {
+/// Machines of one kind, with as many GPUs each.
+ClusterSpec cluster_of(const ScalingRow& job, const Hardware& hardware) {
   const std::int64_t per_node = std::min(job.gpus, job.gpus_per_node);
   if (job.gpus % per_node != 0) throw InputError("gpus", std::to_string(job.gpus), "whole nodes");
-  ClusterSpec spec = uniform_cluster(job.machine, static_cast<int>(per_node),
-                                     static_cast<int>(job.gpus / per_node), job.gpu);
+  const std::int64_t machines =
+      machines_of(job.gpus, job.gpus / per_node, hardware.machines().find(job.machine));
+  if (job.gpus % machines != 0) {
+    throw InputError("gpus",
+                     std::to_string(job.gpus) + " on " + std::to_string(machines) + " racks",
+                     "as many on each");
+  }
+  ClusterSpec spec = uniform_cluster(job.machine, static_cast<int>(job.gpus / machines),
+                                     static_cast<int>(machines), job.gpu);
   spec.network.link = job.nic;
-  const Fabric fabric = build_fabric(spec, hardware.specs());
+  return spec;
+}
+
+/// Prediction of a job on its machines; fabrics and collectives are made anew for each.
+TransformerPrediction predict_job(const ScalingRow& job, const Hardware& hardware,
+                                  ParallelPlan& plan) {
+  const Fabric fabric = build_fabric(cluster_of(job, hardware), hardware.specs());
   plan = resolve_plan(job.plan, job.layout, job.gpus);
   const TrainingSoftware& software = hardware.specs().find_training_software(job.software);
   const FrameworkProfile framework = hardware.framework(software.framework);
@@ -79,7 +92,7 @@ class IterationTable final : public RowPredictor {
     const PublishedProgram program = records_.program_of(reader);
     const DivisionFacts& division = program.division;
     if (division.software.empty()) return skip("no record says what program ran");
-    ScalingJob job{.software = division.software,
+    ScalingRow job{.software = division.software,
                    .precision = division.precision,
                    .gpu = program.gpu,
                    .machine = program.machine,
@@ -148,7 +161,7 @@ class ScalingTable final : public RowPredictor {
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);
     try {
-      ScalingJob job;
+      ScalingRow job;
       if (const std::string reason = read_job(reader, job); !reason.empty()) return skip(reason);
       ParallelPlan plan;
       const TransformerPrediction p = predict_job(job, hardware_, plan);
@@ -167,7 +180,7 @@ class ScalingTable final : public RowPredictor {
 
  private:
   /// Why there is no job in the row; empty when there is.
-  std::string read_job(const CsvReader& reader, ScalingJob& job) const {
+  std::string read_job(const CsvReader& reader, ScalingRow& job) const {
     const RowFields row(reader);
     const PublishedProgram program = records_.program_of(reader);
     const auto gpus = whole(row, "gpus");
@@ -181,13 +194,12 @@ class ScalingTable final : public RowPredictor {
     if (const std::string reason = read_layout(row, program, job); !reason.empty()) return reason;
     if (const std::string reason = read_plan(row, program.division, job); !reason.empty())
       return reason;
-    if (gpu.architecture > Architecture::Hopper) return "no machine is known with " + job.gpu;
     read_place(row, gpu, program, job);
     return read_software(row, program.division, job);
   }
 
   std::string read_layout(const RowFields& row, const PublishedProgram& program,
-                          ScalingJob& job) const {
+                          ScalingRow& job) const {
     if (!program.network.empty()) return read_known_layout(program.network, job);
     const LayoutFacts& facts = program.layout;
     const auto layers = whole(row, "n_layers"), width = whole(row, "hidden");
@@ -222,7 +234,7 @@ class ScalingTable final : public RowPredictor {
   }
 
   /// Of the zoo, else of the layouts without a graph there.
-  static std::string read_known_layout(const std::string& name, ScalingJob& job) {
+  static std::string read_known_layout(const std::string& name, ScalingRow& job) {
     if (const ZooEntry* entry = find_network(name); entry != nullptr && entry->transformer) {
       job.layout = *entry->transformer;
     } else if (const auto* published = find_published_layout(name)) {
@@ -233,7 +245,7 @@ class ScalingTable final : public RowPredictor {
     return "";
   }
 
-  static std::string read_plan(const RowFields& row, const DivisionFacts& facts, ScalingJob& job) {
+  static std::string read_plan(const RowFields& row, const DivisionFacts& facts, ScalingRow& job) {
     PlanOptions& plan = job.plan;
     plan.tokens = whole(row, "seq_len");
     plan.tensor = whole(row, "tp");
@@ -272,7 +284,7 @@ class ScalingTable final : public RowPredictor {
 
   /// The machine assumed for the GPU, unless the source's record names one; its adapters alike.
   void read_place(const RowFields& row, const GpuSpec& gpu, const PublishedProgram& program,
-                  ScalingJob& job) const {
+                  ScalingRow& job) const {
     job.gpus_per_node = whole(row, "gpus_per_node").value_or(8);
     job.machine = program.machine;
     job.nic = program.link;
@@ -283,7 +295,7 @@ class ScalingTable final : public RowPredictor {
   }
 
   static std::string read_software(const RowFields& row, const DivisionFacts& facts,
-                                   ScalingJob& job) {
+                                   ScalingRow& job) {
     const std::string precision(row.text_or_empty("precision"));
     const bool eight =
         holds(precision, "fp8") || holds(precision, "FP8") || holds(precision, "float8");

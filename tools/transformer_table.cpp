@@ -43,7 +43,7 @@ class TransformerTable final : public RowPredictor {
         graph =
             make_training_graph(std::move(graph), {.with_loss = false, .with_optimizer = false});
       }
-      const Prediction prediction = tracecast::predict(
+      const Prediction prediction = predict_step(
           {.graph = graph, .gpu = gpu, .cost = hardware_.cost(), .framework = framework});
       const Interval& time = prediction.step_time_s;
       return {

@@ -288,11 +288,13 @@ int validate_command(ValidateOptions& options) {
     row.error_in_points = answer.error_in_points;
     row.out_of_reach = std::move(answer.out_of_reach);
     row.line = reader.line();
-    row.metric = std::move(answer.metric);
+    const std::string_view metric = answer.metric.empty() ? predictor->metric() : answer.metric;
+    row.metric = metric.empty() ? predictor->unit() : metric;
     row.flag = std::move(answer.flag);
+    row.used_for = row.basis == kFittedBasis ? RowUse::Fit : answer.used_for;
     if (!walk.is_misfit()) {
       const PublishedRecords::Used used = records.used_for(reader);
-      row.used_for = row.basis == kFittedBasis ? RowUse::Fit : used.value;
+      row.used_for = std::max(row.used_for, used.value);
       row.interval_used_for =
           std::max(used.interval, row.used_for == RowUse::Fit ? RowUse::Fit : RowUse::None);
     }

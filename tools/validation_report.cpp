@@ -37,7 +37,7 @@ std::vector<Group> group_by_use(const Validation& validation) {
   for (const RowUse use : {RowUse::Fit, RowUse::Choice, RowUse::None}) {
     std::vector<JudgedRow> rows;
     for (const ValidatedRow& row : validation.rows) {
-      if (row.skipped.empty() && row.used_for == use) rows.push_back(judge(row));
+      if (row.is_in_total() && row.used_for == use) rows.push_back(judge(row));
     }
     if (!rows.empty())
       groups.push_back({std::string(kByUse), std::string(to_string(use)), summarize(rows)});
@@ -68,7 +68,7 @@ ErrorStatistics total(const Validation& validation) {
   return summarize(rows);
 }
 
-/// Rows that were predicted and are not in the total, by flag.
+/// Rows that were predicted and are in no sum, by flag.
 std::map<std::string, ErrorStatistics> flagged(const Validation& validation) {
   std::map<std::string, std::vector<JudgedRow>> rows;
   for (const ValidatedRow& row : validation.rows) {
@@ -139,7 +139,7 @@ std::string used_text(const Validation& v) {
 std::size_t num_fitted(const Validation& validation) {
   return static_cast<std::size_t>(std::count_if(
       validation.rows.begin(), validation.rows.end(),
-      [](const ValidatedRow& row) { return row.skipped.empty() && row.basis == kFittedBasis; }));
+      [](const ValidatedRow& row) { return row.is_in_total() && row.basis == kFittedBasis; }));
 }
 
 std::size_t num_skipped(const Validation& validation) {
@@ -324,11 +324,12 @@ std::string validation_json(const Validation& v) {
                     {"basis", nullptr},
                     {"skipped", row.skipped}});
     }
-    if (!row.metric.empty()) {
-      entry.update(
-          {{"line", row.line}, {"metric", row.metric}, {"unit", v.unit}, {"flag", row.flag}});
-    }
-    entry["used_for"] = row.used_for == RowUse::None ? Json() : Json(to_string(row.used_for));
+    entry.update(
+        {{"line", row.line},
+         {"metric", row.metric},
+         {"unit", v.unit},
+         {"flag", row.flag.empty() ? Json() : Json(row.flag)},
+         {"used_for", row.used_for == RowUse::None ? Json() : Json(to_string(row.used_for))}});
     text += first ? "\n    " : ",\n    ";
     text += json_text(entry, -1);
     first = false;
@@ -374,11 +375,10 @@ std::string validation_json(const Validation& v) {
 }
 
 std::string validation_csv(const Validation& v) {
-  const bool has_metrics = std::any_of(v.rows.begin(), v.rows.end(),
-                                       [](const ValidatedRow& row) { return !row.metric.empty(); });
-  std::string text =
-      fmt::format("id,measured_{0},predicted_{0},low_{0},high_{0},error,basis,skipped{1}\n", v.unit,
-                  has_metrics ? ",line,metric,unit,flag,used_for" : "");
+  std::string text = fmt::format(
+      "id,measured_{0},predicted_{0},low_{0},high_{0},error,basis,skipped,line,metric,unit,flag,"
+      "used_for\n",
+      v.unit);
   auto out = std::back_inserter(text);
   for (const ValidatedRow& row : v.rows) {
     if (row.skipped.empty()) {
@@ -390,20 +390,11 @@ std::string validation_csv(const Validation& v) {
                      row.measured > 0 ? fmt::format("{}", row.measured) : "",
                      csv_field(row.skipped));
     }
-    if (has_metrics) {
-      fmt::format_to(out, ",{},{},{},{},{}", row.line, row.metric, v.unit, csv_field(row.flag),
-                     row.used_for == RowUse::None ? "" : to_string(row.used_for));
-    }
-    text += '\n';
+    fmt::format_to(out, ",{},{},{},{},{}\n", row.line, csv_field(row.metric), v.unit,
+                   csv_field(row.flag),
+                   row.used_for == RowUse::None ? std::string_view() : to_string(row.used_for));
   }
   return text;
-}
-
-std::string_view main_basis(const Prediction& prediction) {
-  const auto main =
-      std::max_element(prediction.by_basis.begin(), prediction.by_basis.end(),
-                       [](const TimeShare& a, const TimeShare& b) { return a.time < b.time; });
-  return main == prediction.by_basis.end() ? "unknown" : main->name;
 }
 
 }  // namespace tracecast

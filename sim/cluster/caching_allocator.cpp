@@ -61,6 +61,18 @@ std::int64_t CachingAllocator::largest_available() const {
   return std::max({large_.free.largest(), limit_ - reserved_, std::int64_t{0}});
 }
 
+bool CachingAllocator::has_room(std::int64_t size) const {
+  const std::int64_t wanted = round_up(size, block_);
+  const bool small = wanted <= kSmallRequest;
+  const FreeBlocks& free = small ? small_.free : large_.free;
+  if (free.largest() >= wanted) return true;
+  std::int64_t left = limit_ - reserved_;
+  for (const Pool* pool : {&small_, &large_}) {
+    for (const auto& [segment, handle] : pool->segments.all()) left += segment;
+  }
+  return segment_size(wanted, small) <= left;
+}
+
 CachingAllocator::Handle CachingAllocator::take_segment(std::int64_t size, bool small) {
   if (reserved_ + size > limit_) {
     release_cached();

@@ -31,6 +31,8 @@ class CachingAllocator {
 
   /// Size of the largest request that needs no segment given back first: what the driver has left, or a free block.
   [[nodiscard]] std::int64_t largest_available() const;
+  /// Whether a request finds room, segments without a block in use given back first if need be.
+  [[nodiscard]] bool has_room(std::int64_t size) const;
   /// Bytes taken from the driver and not given back.
   [[nodiscard]] std::int64_t reserved() const { return reserved_; }
   /// The most there has been of them; above the limit when the requests do not fit.

@@ -37,7 +37,7 @@ class RunBuilder {
     const auto slots = request.fabric.ranks_of(FabricNodeId{0});
     const bool served = request.strategy.exchange == Exchange::Served;
     const bool copies = served || request.strategy.exchange == Exchange::Copies ||
-                        request.strategy.exchange == Exchange::Spread;
+                        request.strategy.exchange == Exchange::Scattered;
     for (std::size_t s = 0; s < kExchangeStreamCount; ++s) {
       // Each GPU that adds has copy engines of its own, each server its NIC; a communicator has one stream, and a
       // process that serves one thread for its messages and one for its updates.

@@ -84,7 +84,7 @@ class Planner {
       case Exchange::OnHost:
         plan_on_host(bytes, exchange);
         break;
-      case Exchange::Spread:
+      case Exchange::Scattered:
         plan_owner(bytes, exchange, exchange.fetch);
         break;
       case Exchange::Copies:

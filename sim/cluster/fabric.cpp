@@ -28,6 +28,8 @@ std::string_view to_string(FabricLinkKind kind) {
       return "infiniband";
     case FabricLinkKind::Ipoib:
       return "ipoib";
+    case FabricLinkKind::C2c:
+      return "c2c";
     case FabricLinkKind::Uplink:
       return "uplink";
     case FabricLinkKind::HostMemory:
@@ -215,6 +217,9 @@ Rank Fabric::first_rank(FabricNodeId node) const {
   return {state_->nodes.at(node.index).first_rank};
 }
 std::uint32_t Fabric::ranks_of(FabricNodeId node) const { return state_->wiring(node).num_slots; }
+std::uint32_t Fabric::ranks_of_host(FabricNodeId node) const {
+  return std::min(ranks_of(node), static_cast<std::uint32_t>(machine_of(node).slots_of_host()));
+}
 const GpuSpec& Fabric::gpu_of(Rank rank) const {
   return state_->groups[state_->nodes[node_of(rank).index].group].gpu;
 }

@@ -24,6 +24,7 @@ enum class FabricLinkKind {
   Ethernet,    ///< of a NIC
   Infiniband,  ///< of a NIC
   Ipoib,       ///< of a NIC
+  C2c,         ///< between a GPU and the CPU of its superchip
   Uplink,      ///< from a leaf switch to the spine or back, all of them as one
   HostMemory,  ///< of one CPU package; both directions share it
 };
@@ -67,6 +68,8 @@ class Fabric {
   /// First rank of a node and how many it has; they are consecutive.
   [[nodiscard]] Rank first_rank(FabricNodeId node) const;
   [[nodiscard]] std::uint32_t ranks_of(FabricNodeId node) const;
+  /// The most of them that share an operating system: a compute tray's, where the node is a rack of them.
+  [[nodiscard]] std::uint32_t ranks_of_host(FabricNodeId node) const;
 
   [[nodiscard]] const GpuSpec& gpu_of(Rank rank) const;
   [[nodiscard]] const MachineSpec& machine_of(FabricNodeId node) const;

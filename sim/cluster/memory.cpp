@@ -88,6 +88,22 @@ class Replay {
     }
   }
 
+  /// `pool`: of a framework that takes a share of the device; nothing: the allocator knows what is left.
+  std::vector<Bytes> choose_scratch(const ScratchChoice& choose, std::optional<Bytes> pool) {
+    std::vector<Bytes> workspaces(lives_.num_ops);
+    const auto has_room = [&](Bytes size) {
+      if (pool) return now_.live() + size <= *pool;
+      return !(size > Bytes(0)) || allocator_.has_room(as_integer(size));
+    };
+    for (std::uint32_t i = 0; i < lives_.num_ops; ++i) {
+      for (const std::uint32_t b : lives_.born.of(i)) allocate(b);
+      workspaces[i] = choose(OpId{i}, has_room);
+      use_scratch(workspaces[i]);
+      for (const std::uint32_t b : lives_.dead.of(i)) release(b);
+    }
+    return workspaces;
+  }
+
   void run(std::span<const Bytes> workspaces, MemoryPlan& plan) {
     plan.by_class = now_;
     plan.peak_live = now_.live();
@@ -217,6 +233,15 @@ MemoryPlan plan_memory(const StepLives& lives, std::span<const Bytes> workspaces
   plan.by_class.pool = max(pool - plan.peak_live, Bytes(0));
   plan.device_used = plan.by_class.total();
   return plan;
+}
+
+std::vector<Bytes> choose_scratch(const StepLives& lives, const FrameworkProfile& framework,
+                                  const GpuSpec& gpu, const CostProfile& profile,
+                                  const ScratchChoice& choose) {
+  std::optional<Bytes> pool;
+  if (framework.memory.pool_fraction > 0) pool = pool_of(framework, gpu, profile);
+  return start_replay(lives, framework, free_for_tensors(framework, gpu, profile))
+      .choose_scratch(choose, pool);
 }
 
 bool tensors_fit(const NetworkGraph& graph, const FrameworkProfile& framework, const GpuSpec& gpu,

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -86,6 +87,17 @@ struct MemoryOptions {
                                      const FrameworkProfile& framework, const GpuSpec& gpu,
                                      const CostProfile& profile,
                                      std::span<const std::vector<Bytes>> tried_workspaces);
+
+/// The scratch that an op takes; `has_room` tells of a size whether it can be had at that moment.
+using ScratchChoice = std::function<Bytes(OpId op, const std::function<bool(Bytes)>& has_room)>;
+
+/// Scratch of each op of one step, the first, in which every op asks for it once its tensors lie in memory, and gives it
+/// back when it has run. Room is what the allocator of plan_memory could still hand out, cached segments given back; of a
+/// framework that takes a share of the device, what is not live of its pool.
+[[nodiscard]] std::vector<Bytes> choose_scratch(const StepLives& lives,
+                                                const FrameworkProfile& framework,
+                                                const GpuSpec& gpu, const CostProfile& profile,
+                                                const ScratchChoice& choose);
 
 /// Whether the live tensors, rounded up to the allocator's block, fit at every moment: else plan_memory(...).fits is false
 /// with any workspaces, since what it needs is at least that.

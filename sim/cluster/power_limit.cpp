@@ -145,7 +145,7 @@ class Governor {
     } else if (!is_own) {
       draw = run_(gpu_);
     }
-    if (exceeds(spread(draw, result_.average).max) && !stays_below(limit_) && !lowest_holds()) {
+    if (exceeds(range_of(draw, result_.average).max) && !stays_below(limit_) && !lowest_holds()) {
       return finish_at_lowest_clock();
     }
     if (ran_lowest_last_) draw = run_(set_);
@@ -174,7 +174,7 @@ class Governor {
   }
 
   /// Power of the windows at this mean, each in proportion to what it asks.
-  [[nodiscard]] Range spread(const StepDraw& draw, Watts average) const {
+  [[nodiscard]] Range range_of(const StepDraw& draw, Watts average) const {
     const double awake = awake_.in_w(), mean = std::max(average.in_w(), awake);
     const Range active = draw.active_w.range();
     const double scale = active.avg > 0 ? (mean - awake) / active.avg : 0.0;
@@ -186,7 +186,7 @@ class Governor {
   /// The same with no window above the limit: the others draw what that leaves of the mean, but none more than without a
   /// limit.
   [[nodiscard]] Range cut(const StepDraw& draw) const {
-    Range range = spread(draw, result_.average);
+    Range range = range_of(draw, result_.average);
     const double limit = limit_.in_w(), awake = awake_.in_w();
     if (!exceeds(range.max)) return range;
     const Range active = draw.active_w.range();
@@ -226,7 +226,7 @@ class Governor {
   [[nodiscard]] Watts lowest_average() { return max(awake_, total(lowest()) * scale_); }
   [[nodiscard]] bool lowest_holds() {
     const Watts average = lowest_average();
-    return !exceeds(spread(lowest(), average).max);
+    return !exceeds(range_of(lowest(), average).max);
   }
   /// No clock in between does what the limit asks.
   [[nodiscard]] bool at_lowest_clock() {
@@ -253,7 +253,7 @@ class Governor {
     if (!ran_lowest_last_) (void)run_(set_);
     result_.average = lowest_average();
     result_.holds_limit = lowest_holds();
-    return finish(lowest(), spread(lowest(), result_.average));
+    return finish(lowest(), range_of(lowest(), result_.average));
   }
 
   LimitedStep finish(const StepDraw& draw, const Range& power) {

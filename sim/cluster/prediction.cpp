@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -88,7 +90,39 @@ PlannedMemory plan_within(const PredictRequest& r, const PreparedStep& step, Byt
   return {.memory = plan_for(r, step, workspaces)};
 }
 
-/// `choose` with the fastest algorithms, or with those that the memory left by everything else allows.
+/// The step, where not all fastest algorithms fit: libraries hand out algorithms in order of time, and an op takes the
+/// first whose scratch can be allocated when it runs, of `share` of that. Sources: PyTorch,
+/// aten/src/ATen/native/cudnn/Conv_v7.cpp, AlgoIterator::try_all; TensorFlow, core/kernels/conv_ops.cc, DnnScratchAllocator.
+PreparedStep limit_scratch(const PredictRequest& r, const PreparedStep& step, double share) {
+  PreparedStep limited = step;
+  auto lowered = std::make_shared<LoweredStep>(*step.lowered);
+  const cost::SustainedBoard board(r.gpu, r.cost);
+  const Bytes most_of_framework = r.framework.convolutions.workspace_limit;
+  std::vector<LoweredOp*> by_op(step.lives.num_ops);
+  for (LoweredOp& op : lowered->ops) by_op[op.op.index] = &op;
+  const auto choose = [&](OpId id, const std::function<bool(Bytes)>& has_room) {
+    LoweredOp* op = by_op[id.index];
+    if (op == nullptr || op->candidates.empty()) return Bytes(0);
+    if (op->candidates.size() == 1) return op->candidates.front().workspace;
+    const Bytes limit = min(op->workspace_limit, most_of_framework);
+    Bytes most{};
+    for (const Candidate& candidate : op->candidates) {
+      const Bytes size = candidate.workspace;
+      if (size <= most || size > limit) continue;
+      if (share > 0 && has_room(size / share)) most = size;
+    }
+    op->workspace_limit = most;
+    return r.cpu ? cost::choose_on_cpu(*op, cores_of(r), r.cost).candidate->workspace
+                 : cost::choose(*op, board).candidate->workspace;
+  };
+  (void)choose_scratch(step.lives, r.framework, r.gpu, r.cost, choose);
+  // Like ops may run at times with other room.
+  std::iota(lowered->first_alike.begin(), lowered->first_alike.end(), 0U);
+  limited.lowered = std::move(lowered);
+  return limited;
+}
+
+/// `choose` with the fastest algorithms, or with those for whose scratch there is room.
 template <class Choose>
 auto plan_with(const PredictRequest& r, const PreparedStep& prepared, const Choose& choose) {
   const Bytes most = r.framework.convolutions.workspace_limit;
@@ -96,9 +130,9 @@ auto plan_with(const PredictRequest& r, const PreparedStep& prepared, const Choo
   if (step.memory.fits) return step;
   const MemoryPlan bare = plan_memory(prepared.lives, {}, r.framework, r.gpu, r.cost, {});
   if (!bare.fits) return step;
-  // Free memory is in pieces: what the largest of them holds is found by trying.
+  // A tensor may lie where scratch was, and a later one find no piece large enough: then less is taken.
   for (const double share : {1.0, 0.5, 0.125, 0.0}) {
-    auto smaller = choose(r, prepared, min(most, bare.headroom() * share));
+    auto smaller = choose(r, limit_scratch(r, prepared, share), most);
     if (smaller.memory.fits) return smaller;
   }
   return step;
@@ -117,7 +151,7 @@ void wait_after_forward(const NetworkGraph& graph, const PricedStep& priced,
 }
 
 /// Kernels and input err independently; the step waits for the later one.
-Interval input_interval(const Prediction& prediction, const InputJob& input) {
+Interval input_interval(const Prediction& prediction, const InputRequest& input) {
   const double unknown_host = input.host_is_assumed ? input.pipeline.unknown_host_log_sd : 0.0;
   return interval90_of_slower(prediction.step_time_s.value, prediction.input->step_without.in_s(),
                               prediction.log_sd, prediction.input->supply.in_s(),
@@ -126,11 +160,11 @@ Interval input_interval(const Prediction& prediction, const InputJob& input) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const PredictRequest& request) {
+MemoryPlan plan_step_memory(const PredictRequest& request) {
   return plan_with(request, *prepared_of(request), plan_within).memory;
 }
 
-bool fits_in_memory(const PredictRequest& r) {
+bool step_fits(const PredictRequest& r) {
   const auto prepared = prepared_of(r);
   return tensors_fit(prepared->lives, r.framework, r.gpu, r.cost) &&
          plan_with(r, *prepared, plan_within).memory.fits;
@@ -216,7 +250,7 @@ std::vector<double> shown_power(std::vector<double> kernel_w, const StepTimeline
 
 }  // namespace
 
-Prediction predict(const PredictRequest& request) {
+Prediction predict_step(const PredictRequest& request) {
   const NetworkGraph& graph = request.graph;
   Prediction result;
   const auto prepared = prepared_of(request);

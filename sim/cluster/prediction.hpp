@@ -55,9 +55,9 @@ struct PredictRequest {
   bool keeps_gradients = false;  ///< beyond the step, whatever the framework does
   /// Each step copies a batch that lies in host memory, as this framework's loader copies; nothing = none is copied.
   const InputPipelineProfile* input_from_host = nullptr;
-  const InputJob* input = nullptr;     ///< loads every batch; else the input is there already
-  std::size_t num_causes = 3;          ///< how many of the greatest costs to name
-  std::optional<Watts> power_limit{};  ///< nothing = the board's own
+  const InputRequest* input = nullptr;  ///< loads every batch; else the input is there already
+  std::size_t num_causes = 3;           ///< how many of the greatest costs to name
+  std::optional<Watts> power_limit{};   ///< nothing = the board's own
   /// The step runs on these cores and on no GPU; `framework` is used as on_cpu() has it.
   const CpuNode* cpu = nullptr;
   /// The host reads a result back between the forward and the backward pass.
@@ -101,12 +101,12 @@ struct Prediction {
 
 /// Memory of the step with the algorithms that the library would choose. Pure.
 /// Libraries take an algorithm only when its workspace can be allocated: where the step fits without workspaces but
-/// not with those of the fastest algorithms, they choose again within what is left.
-[[nodiscard]] MemoryPlan plan_memory(const PredictRequest& request);
-/// plan_memory(request).fits, at once where the tensors alone are too much.
-[[nodiscard]] bool fits_in_memory(const PredictRequest& request);
+/// not with those of the fastest algorithms, each op takes the fastest of those whose workspace finds room when it runs.
+[[nodiscard]] MemoryPlan plan_step_memory(const PredictRequest& request);
+/// plan_step_memory(request).fits, at once where the tensors alone are too much.
+[[nodiscard]] bool step_fits(const PredictRequest& request);
 
 /// Lowers, prices and simulates the step. Pure.
-[[nodiscard]] Prediction predict(const PredictRequest& request);
+[[nodiscard]] Prediction predict_step(const PredictRequest& request);
 
 }  // namespace tracecast

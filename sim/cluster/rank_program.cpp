@@ -18,10 +18,10 @@ StepProgram on_shared_cores(StepProgram program, double speed) {
 
 /// When the rank's kernels run once its host has others to serve.
 StepTimeline timeline_of(const RankKind& rank, const DataParallelRequest& request) {
-  const std::uint32_t in_node = request.fabric.ranks_of(FabricNodeId{0});
   const StepTimeline& alone = rank.one_gpu.timeline;
   if (!request.host || !(alone.step_time > Seconds(0))) return alone;
-  const double runnable = std::max(1.0, in_node * (alone.host_busy / alone.step_time));
+  const std::uint32_t in_host = request.fabric.ranks_of_host(FabricNodeId{0});
+  const double runnable = std::max(1.0, in_host * (alone.host_busy / alone.step_time));
   const double speed = request.host->speed(runnable);
   if (speed >= 1) return alone;
   StepTimeline shared = simulate(on_shared_cores(rank.one_gpu.program, speed));
@@ -77,7 +77,7 @@ class ProgramBuilder {
   RankProgram build() {
     const StrategyProfile& strategy = request_.strategy;
     const bool cuts_forward = strategy.exchange == Exchange::OnHost ||
-                              strategy.exchange == Exchange::Spread ||
+                              strategy.exchange == Exchange::Scattered ||
                               strategy.overlaps_next_forward;
     add_segments(cuts_of(buckets_, schedule_.updates_begin, cuts_forward));
     program_.updates.resize(buckets_.size());

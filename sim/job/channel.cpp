@@ -15,7 +15,7 @@ ChannelPath take_channel(std::string_view channel, const MachineSpec& machine,
   const LinkSpec& wire = link.empty()
                              ? find_channel_link(machine, profile->transport, hardware.links())
                              : hardware.links().find(link);
-  if (wire.kind == LinkKind::Pcie || wire.kind == LinkKind::Nvlink ||
+  if (wire.kind == LinkKind::Pcie || wire.kind == LinkKind::Nvlink || wire.kind == LinkKind::C2c ||
       wire.kind == LinkKind::Socket) {
     throw InputError("--link", wire.id, "a network: Ethernet, InfiniBand or IPoIB");
   }

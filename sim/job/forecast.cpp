@@ -139,7 +139,7 @@ Forecast forecast_of(const ServerDetails& details) {
   return f;
 }
 
-Forecast forecast_of(const ShardedJob& job) {
+Forecast forecast_of(const ShardedStep& job) {
   const TransformerPrediction& p = job.prediction;
   Forecast f;
   f.network = job.network;

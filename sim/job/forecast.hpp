@@ -50,7 +50,7 @@ struct ServerDetails {
   ResolvedJob job;
   ServerPrediction prediction;
 };
-using ForecastDetails = std::variant<OneGpuDetails, ManyGpusDetails, ServerDetails, ShardedJob>;
+using ForecastDetails = std::variant<OneGpuDetails, ManyGpusDetails, ServerDetails, ShardedStep>;
 
 /// One answer for a job at a place, however many GPUs take part. Of the whole job unless said otherwise.
 struct Forecast {

@@ -17,7 +17,10 @@ using OfKind = bool (*)(LinkKind);
 
 constexpr bool any_link(LinkKind) { return true; }
 constexpr bool is_nvlink(LinkKind kind) { return kind == LinkKind::Nvlink; }
-constexpr bool is_pcie(LinkKind kind) { return kind == LinkKind::Pcie || kind == LinkKind::Socket; }
+/// What a GPU has of its host's, whatever carries it.
+constexpr bool is_pcie(LinkKind kind) {
+  return kind == LinkKind::Pcie || kind == LinkKind::C2c || kind == LinkKind::Socket;
+}
 constexpr bool is_network(LinkKind kind) {
   return kind == LinkKind::Ethernet || kind == LinkKind::Infiniband || kind == LinkKind::Ipoib;
 }

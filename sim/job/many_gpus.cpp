@@ -41,8 +41,8 @@ Prediction predict_without_input(const ResolvedJob& job, const Hardware& hardwar
 /// Supply of one step's batches when all ranks of a node load: their workers share its cores, and all share its disk.
 /// Processes have workers and a pin thread each; threads of one process share its loader. `dispatching`: share of the
 /// time in which a rank's dispatch thread works.
-Seconds supply_of_node(const InputJob& input, std::uint32_t ranks, Replicas replicas, Seconds copy,
-                       double dispatching) {
+Seconds supply_of_node(const InputRequest& input, std::uint32_t ranks, Replicas replicas,
+                       Seconds copy, double dispatching) {
   const InputStages stages = plan_input(input);
   const double n = ranks;
   const bool each = replicas == Replicas::Processes && input.pipeline.default_workers > 0;
@@ -80,7 +80,7 @@ bool loads_between_steps(const ResolvedJob& job, const StrategyProfile& strategy
 /// What such a thread does while no GPU works: it prepares the batches of all `ranks`, and copies one after the other.
 Seconds loading_between_steps(const ResolvedJob& job, std::uint32_t ranks,
                               const StepProgram& program) {
-  InputJob all = *job.input;
+  InputRequest all = *job.input;
   all.batch *= ranks;
   return plan_input(all).prepare + program.input_copy * static_cast<double>(ranks);
 }
@@ -172,12 +172,12 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
   }
   std::deque<Kind> kinds;  // stays where it is: requests refer to it
   std::vector<std::uint32_t> kind_of;
-  std::uint32_t most_in_node = 1;
+  std::uint32_t most_in_host = 1;
   for (std::uint32_t r = 0; r < fabric.num_ranks(); ++r) {
     const std::string& gpu = fabric.gpu_of(Rank{r}).id;
     const FabricNodeId node = fabric.node_of(Rank{r});
     const double factor = fabric.group_of(node).compute_time_factor;
-    most_in_node = std::max(most_in_node, fabric.ranks_of(node));
+    most_in_host = std::max(most_in_host, fabric.ranks_of_host(node));
     auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) {
       return k.group.gpu == gpu && k.group.compute_time_factor == factor;
     });
@@ -226,19 +226,19 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
   }
   Seconds loss{};
   if (is_replicated(strategy) && many.fabric.num_ranks() > 1) {
-    many.process = std::make_shared<ReplicatedJob>(
-        run_replicated(kinds.front().job, strategy, many.fabric, hardware,
-                       {.sample_sd = options.sample_sd, .fold = options.fold}));
+    many.process = std::make_shared<ReplicatedRun>(
+        run_replicated_job(kinds.front().job, strategy, many.fabric, hardware,
+                           {.sample_sd = options.sample_sd, .fold = options.fold}));
     many.step = many.process->step;
   } else {
-    loss = add_input(request, job, many.one_gpu, most_in_node);
+    loss = add_input(request, job, many.one_gpu, most_in_host);
     request.date = job.options.software.date.substr(0, job.options.software.date.find(".."));
     request.cost = &hardware.cost();
     many.step = simulate_data_parallel(request);
   }
   if (strategy.feed_rate > BytesPerSecond(0)) {
     // Every replica gets the whole input and cuts its part out; the thread waits for the step before it feeds.
-    const double ranks = most_in_node;
+    const double ranks = most_in_host;
     loss += input_bytes(job) * (ranks * ranks) / strategy.feed_rate;
   }
   add_input_wait(many.step, loss);

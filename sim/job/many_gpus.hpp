@@ -28,7 +28,7 @@ struct ManyGpus {
   std::vector<std::uint32_t> kind_of;  ///< of each rank
   Prediction one_gpu;                  ///< of the first kind, alone, with its input
   DataParallelStep step;
-  std::shared_ptr<const ReplicatedJob> process{};  ///< of all GPUs; nothing: they have one each
+  std::shared_ptr<const ReplicatedRun> process{};  ///< of all GPUs; nothing: they have one each
   MemoryPlan memory{};                             ///< of the rank with the least headroom
   Interval step_time_s;
   Interval throughput_samples_per_s;  ///< over all GPUs

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "hwspecs/job_spread.hpp"
+#include "hwspecs/training_habits.hpp"
 #include "models/lowering/lower.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cost/sustained_clock.hpp"
@@ -123,7 +123,7 @@ class PassRunner {
     return {.replica = pass.replica,
             .whole = pass.on_first,
             .graph = *replica.step,
-            .replicated_ops = program && spread_of(*program).replicates_features
+            .replicated_ops = program && habits_of(*program).replicates_features
                                   ? count_feature_ops(*replica.forward)
                                   : static_cast<std::uint32_t>(replica.forward->ops().size()),
             .fabric = fabric_,
@@ -182,15 +182,15 @@ void add_times(std::vector<DeviceTime>& sums, const std::vector<DeviceTime>& ear
 
 }  // namespace
 
-Seconds ReplicatedJob::device_time() const {
+Seconds ReplicatedRun::device_time() const {
   Seconds sum{};
   for (const DeviceTime& time : times) sum += time.time;
   return sum;
 }
 
-ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
-                             const Fabric& fabric, const Hardware& hardware,
-                             const ReplicatedOptions& how) {
+ReplicatedRun run_replicated_job(const ResolvedJob& job, const StrategyProfile& strategy,
+                                 const Fabric& fabric, const Hardware& hardware,
+                                 const ReplicatedOptions& how) {
   if (fabric.num_nodes() > 1) {
     throw InputError("--strategy", fmt::format("{} on {} nodes", strategy.id, fabric.num_nodes()),
                      "one node: one process drives all GPUs");
@@ -201,7 +201,7 @@ ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& stra
   const ResolvedJob whole = make_job(options, hardware);
   PassRunner runner(strategy, fabric, hardware, how);
   StepPass last = runner.run(micro_batch_of(job, true), micro_batch_of(whole, true));
-  ReplicatedJob result{.timeline = std::move(last.timeline),
+  ReplicatedRun result{.timeline = std::move(last.timeline),
                        .micro_batch = {},
                        .step = std::move(last.step),
                        .times = std::move(last.times),
@@ -222,8 +222,8 @@ ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& stra
   return result;
 }
 
-DriverCalls count_driver_calls(const ResolvedJob& job, const ReplicatedJob& run,
-                               const Hardware& hardware) {
+DriverCalls driver_calls_of(const ResolvedJob& job, const ReplicatedRun& run,
+                            const Hardware& hardware) {
   return count_driver_calls({.graph = *job.step,
                              .gpu = job.gpu,
                              .cost = hardware.cost(),

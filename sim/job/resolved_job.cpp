@@ -6,8 +6,8 @@
 #include <array>
 #include <utility>
 
-#include "hwspecs/job_spread.hpp"
 #include "hwspecs/library.hpp"
+#include "hwspecs/training_habits.hpp"
 #include "models/lowering/precision.hpp"
 #include "models/recompute.hpp"
 #include "models/training.hpp"
@@ -91,7 +91,7 @@ void enter_loop(ResolvedJob& job, const Hardware& hardware) {
   if (spec.autotunes_convolutions && !job.options.software.cudnn_benchmark) {
     job.framework.convolutions.autotunes = *spec.autotunes_convolutions;
   }
-  if (spread_of(spec).decays_weights && job.framework.optimizer.weight_decay == WeightDecay::None) {
+  if (habits_of(spec).decays_weights && job.framework.optimizer.weight_decay == WeightDecay::None) {
     job.framework.optimizer.weight_decay = WeightDecay::OnGradient;
   }
   const CpuSpec& cpu =
@@ -206,7 +206,7 @@ GpuSpec with_settings(GpuSpec gpu, const BoardSettings& o) {
 
 Prediction predict(const ResolvedJob& job, const Hardware& hardware) {
   const PredictRequest request = request_of(job, hardware);
-  if (!job.micro_batch) return predict(request);
+  if (!job.micro_batch) return predict_step(request);
   return predict_accumulated(request, *job.micro_batch, job.options.accumulate);
 }
 
@@ -223,11 +223,11 @@ void warn_of_power_limit(const PowerRange& power, std::string_view gpu, Resolved
 }
 
 MemoryPlan plan_memory(const ResolvedJob& job, const Hardware& hardware) {
-  return plan_memory(request_of(job, hardware));
+  return plan_step_memory(request_of(job, hardware));
 }
 
 bool fits_in_memory(const ResolvedJob& job, const Hardware& hardware) {
-  return fits_in_memory(request_of(job, hardware));
+  return step_fits(request_of(job, hardware));
 }
 
 LoopContext loop_context(const ResolvedJob& job) {

@@ -33,7 +33,8 @@ struct ResolvedJob {
   Hertz loop_core_speed{};         ///< of the thread that runs it, in Haswell's cycles a second
   PrecisionMode precision{};
   Phase phase{};
-  std::optional<InputJob> input;  ///< what loads the data; nothing for synthetic data and memory
+  std::optional<InputRequest>
+      input;  ///< what loads the data; nothing for synthetic data and memory
   // Graphs never change: jobs of a Predictor share them.
   std::shared_ptr<const NetworkGraph> forward;  ///< as built
   /// What is predicted; with several micro-batches, the last one and the update.

@@ -16,7 +16,7 @@ namespace {
 
 /// Mixed precision keeps 16-bit weights here: bf16 where tensor cores know it. What the GPU cannot do is replaced as on
 /// one GPU.
-PrecisionMode settle_precision(const std::string& asked, const GpuSpec& gpu, ShardedJob& job) {
+PrecisionMode settle_precision(const std::string& asked, const GpuSpec& gpu, ShardedStep& job) {
   if (asked.empty())
     job.assumptions.emplace_back("precision amp: large transformers train in 16 bit");
   const auto precision = find_precision(asked.empty() ? "amp" : asked);
@@ -87,8 +87,8 @@ void refuse_unlike_nodes(const Fabric& fabric, const std::string& file) {
 
 }  // namespace
 
-ShardedJob predict_sharded(const Job& job, const Place& place, const Sharded& division,
-                           const Hardware& hardware) {
+ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& division,
+                            const Hardware& hardware) {
   const ZooEntry* entry = find_network(job.network);
   if (entry == nullptr || !entry->transformer) {
     throw InputError("--tp, --pp, --zero", "network " + job.network,
@@ -99,13 +99,13 @@ ShardedJob predict_sharded(const Job& job, const Place& place, const Sharded& di
   Cluster cluster = make_cluster(place, place.gpu, hardware);
   refuse_unlike_nodes(cluster.fabric, place.cluster);
   const GpuSpec gpu = with_settings(cluster.fabric.gpu_of(Rank{0}), place.board);
-  ShardedJob result{.network = std::string(entry->name),
-                    .gpu = gpu.id,
-                    .gpu_name = gpu.name,
-                    .machine = cluster.fabric.machine_of(FabricNodeId{0}).id,
-                    .nodes = cluster.fabric.num_nodes(),
-                    .layout = *entry->transformer,
-                    .software = hardware.specs().find_training_software(division.software)};
+  ShardedStep result{.network = std::string(entry->name),
+                     .gpu = gpu.id,
+                     .gpu_name = gpu.name,
+                     .machine = cluster.fabric.machine_of(FabricNodeId{0}).id,
+                     .nodes = cluster.fabric.num_nodes(),
+                     .layout = *entry->transformer,
+                     .software = hardware.specs().find_training_software(division.software)};
   result.assumptions = hardware.factors();
   result.assumptions.insert(result.assumptions.end(), cluster.assumptions.begin(),
                             cluster.assumptions.end());
@@ -170,7 +170,7 @@ ShardedJob predict_sharded(const Job& job, const Place& place, const Sharded& di
   return result;
 }
 
-Interval samples_per_s(const ShardedJob& job) {
+Interval samples_per_s(const ShardedStep& job) {
   const Interval& tokens = job.prediction.tokens_per_s;
   const double length = static_cast<double>(job.plan.tokens);
   return {.value = tokens.value / length, .low = tokens.low / length, .high = tokens.high / length};

@@ -32,7 +32,7 @@ struct PartTimes {
 
 class StepPredictor {
  public:
-  explicit StepPredictor(const TransformerJob& job)
+  explicit StepPredictor(const TransformerRequest& job)
       : job_(job),
         gpu_(job.gpu ? *job.gpu : job.fabric.gpu_of(Rank{0})),
         grid_(job.plan, job.fabric, job.library),
@@ -558,7 +558,7 @@ class StepPredictor {
     result.mfu = result.tflops_per_gpu * 1e12 / peak.value_or(gpu_.peak_fp32()).in_si();
   }
 
-  const TransformerJob& job_;
+  const TransformerRequest& job_;
   GpuSpec gpu_;
   RankGrid grid_;
   PassContext passes_;
@@ -574,7 +574,7 @@ class StepPredictor {
 
 }  // namespace
 
-TransformerPrediction predict_transformer(const TransformerJob& job) {
+TransformerPrediction predict_transformer(const TransformerRequest& job) {
   TRACECAST_CHECK(static_cast<std::int64_t>(job.fabric.num_ranks()) == job.plan.ranks(),
                   "the plan was made for this many ranks");
   return StepPredictor(job).predict();

@@ -17,7 +17,7 @@
 namespace tracecast {
 
 /// A training job of a transformer on many GPUs of one kind.
-struct TransformerJob {
+struct TransformerRequest {
   const TransformerLayout& layout;
   const ParallelPlan& plan;
   const TrainingSoftware& software;
@@ -108,6 +108,6 @@ struct TransformerPrediction {
 ///   communication stream beside the kernels.
 /// - A power limit is held over a layer's kernels, forward and backward one after the other, as a step runs them by the
 ///   thousand; what waiting for exchanges and stages would give back is left out.
-[[nodiscard]] TransformerPrediction predict_transformer(const TransformerJob& job);
+[[nodiscard]] TransformerPrediction predict_transformer(const TransformerRequest& job);
 
 }  // namespace tracecast

@@ -60,12 +60,12 @@ TEST_CASE("a step prepared for one GPU answers for others of its traits as their
                                  .cost = default_cost_profile(),
                                  .framework = slow,
                                  .precision = mode};
-          const Prediction own = predict(request);
-          const bool fits = fits_in_memory(request);
+          const Prediction own = predict_step(request);
+          const bool fits = step_fits(request);
           request.prepared = prepared;
-          check_same(own, predict(request));
-          CHECK(plan_memory(request).needed == own.memory.needed);
-          CHECK(fits_in_memory(request) == fits);
+          check_same(own, predict_step(request));
+          CHECK(plan_step_memory(request).needed == own.memory.needed);
+          CHECK(step_fits(request) == fits);
         }
       }
     }

@@ -81,7 +81,8 @@ TEST_CASE("shares of a step sum to it") {
                                              .zero = zero},
                                             fabric);
     const TransformerShares& s = p.shares;
-    CHECK((s.compute + s.slowed + s.tensor + s.context + s.expert + s.host + s.bubble + s.data + s.update)
+    CHECK((s.compute + s.slowed + s.tensor + s.context + s.expert + s.host + s.bubble + s.data +
+           s.update)
               .in_s() == doctest::Approx(p.step_time_s.value));
   }
 }
