@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "hwspecs/collective_library.hpp"
-#include "models/transformer/published_layouts.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cluster/transformer/step.hpp"
@@ -181,20 +180,14 @@ class ScalingTable final : public RowPredictor {
   std::string read_layout(const RowFields& row, ScalingJob& job) const {
     const std::string model(row.text("model"));
     static const std::map<std::string, std::string, std::less<>> kZoo = {
-        {"Llama-3-70B", "llama3_70b"},     {"Llama-3.1-70B", "llama3_70b"},
-        {"Llama-3.1-405B", "llama3_405b"}, {"Llama-3-8B", "llama3_8b"},
-        {"Llama-3.1-8B", "llama3_8b"},     {"LLAMA2-7B", "llama2_7b"},
-        {"LLAMA2-13B", "llama2_13b"},      {"LLAMA2-70B", "llama2_70b"}};
+        {"Llama-3-70B", "llama3_70b"},      {"Llama-3.1-70B", "llama3_70b"},
+        {"Llama-3.1-405B", "llama3_405b"},  {"Llama-3-8B", "llama3_8b"},
+        {"Llama-3.1-8B", "llama3_8b"},      {"LLAMA2-7B", "llama2_7b"},
+        {"LLAMA2-13B", "llama2_13b"},       {"LLAMA2-70B", "llama2_70b"},
+        {"Qwen3_30B_a3B", "qwen3_30b_a3b"}, {"Qwen3_235B_a22B", "qwen3_235b_a22b"},
+        {"GPT OSS 120B", "gpt_oss_120b"}};
     if (const auto known = kZoo.find(model); known != kZoo.end()) {
       job.layout = *find_network(known->second)->transformer;
-      return "";
-    }
-    static const std::map<std::string, std::string, std::less<>> kMixtures = {
-        {"Qwen3_30B_a3B", "qwen3_30b_a3b"},
-        {"Qwen3_235B_a22B", "qwen3_235b_a22b"},
-        {"GPT OSS 120B", "gpt_oss_120b"}};
-    if (const auto known = kMixtures.find(model); known != kMixtures.end()) {
-      job.layout = find_published_layout(known->second)->layout;
       return "";
     }
     if (holds(model, "DeepSeek") || holds(model, "Kimi"))

@@ -89,7 +89,7 @@ LanguageNetwork read_gemma(const ConfigObject& config, std::string_view family) 
       activation_of(config, config.has("hidden_activation") ? "hidden_activation" : "hidden_act",
                     "gelu_pytorch_tanh");
   if (network.activation == LanguageActivation::Gelu) {
-    network.activation = LanguageActivation::GeluByTanh;  // the class takes both names for it
+    network.activation = LanguageActivation::GeluTanh;  // the class takes both names for it
   }
   const bool is_first = family == "gemma", is_third = family == "gemma3_text";
   GroupedQueryAttention attention{.heads = sizes.heads,

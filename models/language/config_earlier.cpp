@@ -44,7 +44,7 @@ LanguageNetwork read_bloom(const ConfigObject& config, std::string_view family) 
   network.tied = config.flag_or("tie_word_embeddings", true);
   network.positions = LanguagePositions::Alibi;
   network.embedding_norm = true;
-  network.activation = LanguageActivation::GeluByTanh;
+  network.activation = LanguageActivation::GeluTanhInSteps;
   add_layers(
       config, network, config.size_of_either("n_layer", "num_hidden_layers"),
       {.mixer = GroupedQueryAttention{.heads = heads,

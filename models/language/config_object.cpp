@@ -171,9 +171,9 @@ LanguageActivation activation_of(const ConfigObject& config, std::string_view ke
       {"silu", LanguageActivation::Silu},
       {"swish", LanguageActivation::Silu},
       {"gelu", LanguageActivation::Gelu},
-      {"gelu_new", LanguageActivation::GeluByTanh},
-      {"gelu_fast", LanguageActivation::GeluByTanh},
-      {"gelu_pytorch_tanh", LanguageActivation::GeluByTanh},
+      {"gelu_new", LanguageActivation::GeluTanhInSteps},
+      {"gelu_fast", LanguageActivation::GeluTanhInSteps},
+      {"gelu_pytorch_tanh", LanguageActivation::GeluTanh},
       {"relu", LanguageActivation::Relu},
       {"relu2", LanguageActivation::SquaredRelu},
   }};

@@ -88,7 +88,14 @@ struct Mamba2 {
 using LanguageMixer =
     std::variant<std::monostate, GroupedQueryAttention, LatentAttention, GatedDeltaNet, Mamba2>;
 
-enum class LanguageActivation { Silu, Gelu, GeluByTanh, Relu, SquaredRelu };
+enum class LanguageActivation {
+  Silu,
+  Gelu,
+  GeluTanh,         ///< GELU by tanh in one kernel
+  GeluTanhInSteps,  ///< the same, every step an op of its own
+  Relu,
+  SquaredRelu,
+};
 
 /// One feed-forward for all tokens.
 struct DenseFeedForward {
