@@ -121,8 +121,8 @@ std::vector<ZooEntry> llama_networks() {
                         .vocabulary = 131072,
                         .head_width = 128}>("mistral_nemo_12b", "Mistral NeMo 12B", kNemo,
                                             12'247'782'400, 4096),
-      entry<LlamaLayout{60, 5120, 40, 40, 13824, 103168}>("internlm_20b", "InternLM 20B", kInternLm,
-                                                          20'088'714'240, 4096),
+      shardable_entry<llama, LlamaLayout{60, 5120, 40, 40, 13824, 103168}>(
+          {"internlm_20b", "InternLM 20B", kInternLm}, rounded(20e9, 1e9, "model card"), 4096),
   };
 }
 

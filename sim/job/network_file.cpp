@@ -45,10 +45,9 @@ std::vector<std::string> left_out_of_graph(const LanguageNetwork& network) {
                                  network.encoder_parameters * 1e-9));
   }
   if (network.prediction_layers > 0) {
-    result.push_back(
-        fmt::format("{} layers that predict further tokens, {:.3g} G parameters, are "
-                    "left out",
-                    network.prediction_layers, prediction_parameters(network).total() * 1e-9));
+    result.push_back(fmt::format(
+        "layers that predict further tokens, {} of them with {:.3g} G parameters, are left out",
+        network.prediction_layers, prediction_parameters(network).total() * 1e-9));
   }
   return result;
 }
