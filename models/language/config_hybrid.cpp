@@ -94,6 +94,10 @@ LanguageNetwork read_delta_hybrid(const ConfigObject& config, std::string_view f
 
 LanguageNetwork read_nemotron_h(const ConfigObject& config, std::string_view family) {
   const std::int64_t width = config.size("hidden_size"), layers = config.size("num_hidden_layers");
+  constexpr std::int64_t kMostLayers = 4096;
+  if (layers > kMostLayers) {
+    config.fail("num_hidden_layers", std::to_string(layers), "at most 4096");
+  }
   const std::string pattern = config.text("hybrid_override_pattern");
   if (static_cast<std::int64_t>(pattern.size()) != layers) {
     config.fail("hybrid_override_pattern", fmt::format("{} layers", pattern.size()),

@@ -205,6 +205,15 @@ void check(const LanguageNetwork& network, std::string_view where) {
     must_be(layer.mixer.index() + layer.feed_forward.index() > 0, where, "an empty layer",
             "attention, a recurrent layer or a feed-forward");
   }
+  // A graph has ops of each expert that runs by itself.
+  constexpr std::int64_t kMostLoops = 1 << 15;
+  std::int64_t loops = 0;
+  for (const std::uint32_t kind : network.order) {
+    const auto* e = std::get_if<ExpertFeedForward>(&network.kinds[kind].feed_forward);
+    if (e != nullptr && e->loops) loops += e->experts;
+  }
+  must_be(loops <= kMostLoops, where, fmt::format("{} experts that run one by one", loops),
+          "at most 32768 in all layers");
   const double count = parameters(network).total();
   must_be(count < kMostParameters, where, fmt::format("{:.3g} parameters", count), "below 10^15");
 }

@@ -170,6 +170,9 @@ TEST_CASE("broken and contradictory files give one line with the key") {
   Json mixture = Json::parse(config_text("mixtral_8x7b"));
   mixture["num_experts_per_tok"] = 9;
   CHECK(contains(error_of(mixture.dump()), "num_experts_per_tok"));
+  mixture["num_experts_per_tok"] = 2;
+  mixture["num_local_experts"] = 100'000;
+  CHECK(contains(error_of(mixture.dump()), "one by one"));
   Json latent = Json::parse(config_text("deepseek_v3"));
   latent["first_k_dense_replace"] = 62;
   CHECK(contains(error_of(latent.dump()), "first_k_dense_replace"));
