@@ -6,6 +6,7 @@
 #include <array>
 #include <system_error>
 
+#include "hwspecs/collective_pace.hpp"
 #include "hwspecs/folder_files.hpp"
 #include "hwspecs/launcher.hpp"
 #include "hwspecs/library_calls.hpp"
@@ -68,6 +69,7 @@ struct SpecLibrary::State {
   std::vector<GpuSharing> sharing;
   std::optional<CostProfile> cost;  ///< nothing: the binary's
   std::optional<std::vector<ProfileParameter>> priors;
+  std::optional<CollectivePace> pace;
 
   State() {
     const SingleFile variation = single(embedded::rank_variations());
@@ -87,10 +89,10 @@ struct SpecLibrary::State {
 namespace {
 
 /// Kinds of files of which there is one for each name.
-constexpr std::array<std::string_view, 4> kSingleKinds{"host", "sharing", "calls", "cost"};
-constexpr std::array<std::string_view, 8> kSingles{
-    "host/default",    "host/machines", "host/peer_access", "host/ranks",
-    "sharing/default", "calls/cudnn",   "cost/default",     "cost/prior"};
+constexpr std::array<std::string_view, 5> kSingleKinds{"host", "sharing", "calls", "cost", "pace"};
+constexpr std::array<std::string_view, 9> kSingles{
+    "host/default", "host/machines", "host/peer_access", "host/ranks",  "sharing/default",
+    "calls/cudnn",  "cost/default",  "cost/prior",       "pace/default"};
 
 }  // namespace
 
@@ -115,6 +117,8 @@ void SpecLibrary::State::add_single(const std::string& name, const FolderFile& f
     cost = parse_cost_profile(added.text, added.where);
   } else if (name == "cost/prior") {
     priors = parse_prior_parameters(added.text, added.where);
+  } else if (name == "pace/default") {
+    pace = parse_collective_pace(added.text, added.where);
   } else {
     std::vector<std::string> known;
     for (const std::string_view single : kSingles) {
@@ -255,6 +259,10 @@ const CostProfile& SpecLibrary::cost() const {
 
 const std::vector<ProfileParameter>& SpecLibrary::prior_parameters() const {
   return state_->priors ? *state_->priors : tracecast::prior_parameters();
+}
+
+const CollectivePace& SpecLibrary::collective_pace() const {
+  return state_->pace ? *state_->pace : default_collective_pace();
 }
 
 std::span<const FrameworkProfile> SpecLibrary::frameworks() const {

@@ -11,6 +11,7 @@
 
 #include "hwspecs/channel.hpp"
 #include "hwspecs/collective_library.hpp"
+#include "hwspecs/collective_pace.hpp"
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/cpu_loader.hpp"
 #include "hwspecs/default_host.hpp"
@@ -45,7 +46,7 @@ class SpecLibrary {
   [[nodiscard]] static const SpecLibrary& embedded();
 
   /// With the files of a folder of the same form as hwspecs/: a sub-folder per kind ("framework", "disk", "machine" ...),
-  /// GPUs in "gpu" or in the folder itself. A file whose id is known replaces it; those of "host", "sharing", "calls" and "cost"
+  /// GPUs in "gpu" or in the folder itself. A file whose id is known replaces it; those of "host", "sharing", "calls", "cost" and "pace"
   /// replace the one of their name. Throws InputError: no such folder, a file that is refused, a sub-folder with files of
   /// no known kind.
   [[nodiscard]] SpecLibrary with_folder(const std::filesystem::path& folder) const;
@@ -75,6 +76,8 @@ class SpecLibrary {
   /// The rule of a month ("2019-08"; empty: today), hwspecs/sharing/default.textproto.
   [[nodiscard]] const GpuSharing& gpu_sharing(std::string_view date = "") const;
   [[nodiscard]] const CostProfile& cost() const;
+  /// How fast the kernels of libraries of collectives go within a node.
+  [[nodiscard]] const CollectivePace& collective_pace() const;
   /// What is believed of the cost model's parameters before any measurement.
   [[nodiscard]] const std::vector<ProfileParameter>& prior_parameters() const;
 

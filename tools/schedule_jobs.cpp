@@ -14,7 +14,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/text.hpp"
-#include "tools/row_selection.hpp"
+#include "tools/only_rows.hpp"
 
 namespace tracecast {
 namespace {
@@ -323,7 +323,7 @@ JobMix read_job_mix(const JobFileOptions& options, const plan::Fleet& fleet,
                     const RateSource& predicted) {
   CsvReader reader(options.file);
   const RowReader read = find_reader(reader);
-  RowSelection selection(options.only, reader);
+  OnlyRows selection(options.only, reader);
   ArrivalOrder order(reader);
   JobMix mix;
   Kinds kinds(mix, fleet, rules, tables, predicted, options.start_costs);
