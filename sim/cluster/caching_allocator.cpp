@@ -64,11 +64,10 @@ std::int64_t CachingAllocator::largest_available() const {
 bool CachingAllocator::has_room(std::int64_t size) const {
   const std::int64_t wanted = round_up(size, block_);
   const bool small = wanted <= kSmallRequest;
-  const FreeBlocks& free = small ? small_.free : large_.free;
-  if (free.lower_bound({wanted, 0}) != free.end()) return true;
+  if ((small ? small_ : large_).free.largest() >= wanted) return true;
   std::int64_t left = limit_ - reserved_;
   for (const Pool* pool : {&small_, &large_}) {
-    for (const auto& [segment, handle] : pool->segments) left += segment;
+    for (const auto& [segment, handle] : pool->segments.all()) left += segment;
   }
   return segment_size(wanted, small) <= left;
 }
