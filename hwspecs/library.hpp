@@ -31,6 +31,7 @@
 
 namespace tracecast {
 
+struct CollectivePace;
 struct LauncherProfile;
 struct LibraryCalls;
 struct MlperfRound;
@@ -131,6 +132,8 @@ class SpecLibrary {
   /// none does. Throws InputError: the version is malformed.
   [[nodiscard]] const CollectiveLibrary* find_collective_library_in(
       std::string_view description) const;
+  /// How fast the kernels of these libraries go within a node, fitted.
+  [[nodiscard]] const CollectivePace& collective_pace() const;
   [[nodiscard]] std::span<const ChannelProfile> channels() const;
   [[nodiscard]] std::vector<std::string> channel_ids() const;
   /// Case does not matter; '-', '+', ' ', '.' and '_' are one letter.
