@@ -71,7 +71,6 @@ struct SpecLibrary::State {
   std::vector<GpuSharing> sharing;
   std::optional<CostProfile> cost;  ///< nothing: the binary's
   std::optional<std::vector<ProfileParameter>> priors;
-  std::optional<CollectivePace> pace;
 
   State() {
     const SingleFile variation = single(embedded::rank_variations());
@@ -117,8 +116,6 @@ void SpecLibrary::State::add_single(const std::string& name, const FolderFile& f
     sharing = parse_gpu_sharing(added.text, added.where);
   } else if (name == "calls/cudnn") {
     calls = parse_library_calls(added.text, added.where);
-  } else if (name == "pace/default") {
-    pace = parse_collective_pace(added.text, added.where);
   } else if (name == "cost/default") {
     cost = parse_cost_profile(added.text, added.where);
   } else if (name == "cost/prior") {
@@ -265,10 +262,6 @@ const CostProfile& SpecLibrary::cost() const {
 
 const std::vector<ProfileParameter>& SpecLibrary::prior_parameters() const {
   return state_->priors ? *state_->priors : tracecast::prior_parameters();
-}
-
-const CollectivePace& SpecLibrary::collective_pace() const {
-  return state_->pace ? *state_->pace : default_collective_pace();
 }
 
 std::span<const FrameworkProfile> SpecLibrary::frameworks() const {

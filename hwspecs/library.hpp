@@ -77,8 +77,6 @@ class SpecLibrary {
   /// The rule of a month ("2019-08"; empty: today), hwspecs/sharing/default.textproto.
   [[nodiscard]] const GpuSharing& gpu_sharing(std::string_view date = "") const;
   [[nodiscard]] const CostProfile& cost() const;
-  /// How fast the kernels of libraries of collectives go within a node.
-  [[nodiscard]] const CollectivePace& collective_pace() const;
   /// What is believed of the cost model's parameters before any measurement.
   [[nodiscard]] const std::vector<ProfileParameter>& prior_parameters() const;
 
