@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "hwspecs/job_spec.hpp"
+
 namespace tracecast {
 
 std::optional<double> PredictedRates::find(const RateTables::Program& program,
@@ -10,7 +12,7 @@ std::optional<double> PredictedRates::find(const RateTables::Program& program,
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second;
   Job job;
-  job.network = predictor_.hardware().specs().find_job_spec_or_null(program.model) == nullptr
+  job.network = hardware_.specs().find_job_spec_or_null(program.model) == nullptr
                     ? program.model
                     : std::string(kJobPrefix) + program.model;
   if (program.batch > 0) job.batch = program.batch;

@@ -14,7 +14,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/text.hpp"
-#include "tools/row_filter.hpp"
+#include "tools/only_rows.hpp"
 
 namespace tracecast {
 namespace {
@@ -326,7 +326,7 @@ JobMix read_job_mix(const JobFileOptions& options, const plan::Fleet& fleet,
                     const RateSource& predicted) {
   CsvReader reader(options.file);
   const RowReader read = find_reader(reader);
-  RowFilter selection(options.only, reader);
+  OnlyRows selection(options.only, reader);
   ArrivalOrder order(reader);
   JobMix mix;
   Kinds kinds(mix, fleet, rules, tables, predicted, options.start_costs);

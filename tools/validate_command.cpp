@@ -14,8 +14,8 @@
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
 #include "sim/job/sha256.hpp"
+#include "tools/only_rows.hpp"
 #include "tools/output.hpp"
-#include "tools/row_filter.hpp"
 #include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
 #include "tools/validation.hpp"
@@ -158,7 +158,7 @@ int validate_command(ValidateOptions& options) {
   CsvReader reader(options.file, CsvReader::Repeated::Number);
   const std::unique_ptr<RowPredictor> predictor = recognise(reader, hardware);
   if (!predictor->may_repeat_columns()) reader.refuse_repeated();
-  RowFilter selection(options.only, reader);
+  OnlyRows selection(options.only, reader);
   const auto time_column = reader.find_column("time_us");
   if (options.min_us > 0 && !time_column) {
     throw InputError("--min-us", "a table without a column time_us", "a table of kernels");

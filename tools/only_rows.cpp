@@ -1,4 +1,4 @@
-#include "tools/row_filter.hpp"
+#include "tools/only_rows.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,7 +24,7 @@ std::string describe_values(const std::string& word, const std::vector<std::stri
 
 }  // namespace
 
-RowFilter::RowFilter(const std::vector<std::string>& only, const CsvReader& reader) {
+OnlyRows::OnlyRows(const std::vector<std::string>& only, const CsvReader& reader) {
   for (const std::string& text : only) {
     const std::size_t at = text.find('=');
     if (at == std::string::npos || at == 0) {
@@ -46,7 +46,7 @@ RowFilter::RowFilter(const std::vector<std::string>& only, const CsvReader& read
   }
 }
 
-bool RowFilter::passes(const CsvReader& row) {
+bool OnlyRows::passes(const CsvReader& row) {
   bool all = true;
   for (Wanted& w : wanted_) {
     const std::string value(row.field(w.column));
@@ -58,7 +58,7 @@ bool RowFilter::passes(const CsvReader& row) {
   return all;
 }
 
-void RowFilter::check(bool any) const {
+void OnlyRows::check(bool any) const {
   for (const Wanted& w : wanted_) {
     for (const std::string& value : w.values) {
       if (w.found.contains(value)) continue;

@@ -9,10 +9,10 @@
 namespace tracecast {
 
 /// `--only COLUMN=VALUE`, several times: rows pass when, for every column named, their value is one of those given.
-class RowFilter {
+class OnlyRows {
  public:
   /// Throws InputError: no "=", a column that the file does not have.
-  RowFilter(const std::vector<std::string>& only, const CsvReader& reader);
+  OnlyRows(const std::vector<std::string>& only, const CsvReader& reader);
   [[nodiscard]] bool passes(const CsvReader& row);
   /// Says which values no row has. Throws InputError where no row has any of a column's, and where `any` is false:
   /// nothing passed.
