@@ -62,6 +62,37 @@ class StartCosts {
   std::map<std::pair<std::string, int>, double> costs_;
 };
 
+/// Phases of jobs whose batch changes: the table `job_id, epochs, steps_per_s, phase_s` beside a trace, "x_phases.csv" of "x_jobs.csv".
+class Phases {
+ public:
+  explicit Phases(const std::filesystem::path& jobs) {
+    constexpr std::string_view kJobs = "_jobs.csv";
+    std::string name = jobs.filename().string();
+    if (!name.ends_with(kJobs)) return;
+    name.replace(name.size() - kJobs.size(), kJobs.size(), "_phases.csv");
+    const std::filesystem::path file = jobs.parent_path() / name;
+    if (!std::filesystem::exists(file)) return;
+    CsvReader reader(file);
+    const RowFields row(reader);
+    while (reader.next()) {
+      phases_[std::string(row.text("job_id"))].push_back(
+          {row.positive("phase_s"), row.positive("epochs"), row.positive("steps_per_s")});
+    }
+  }
+  /// In parts of the job's steps.
+  void give(QueuedJob& job) const {
+    const auto known = phases_.find(job.name);
+    if (known == phases_.end()) return;
+    double all = 0;
+    for (const plan::JobPhase& phase : known->second) all += phase.steps;
+    for (const plan::JobPhase& phase : known->second)
+      job.phases.push_back({job.steps * phase.steps / all, phase.epochs, phase.counted});
+  }
+
+ private:
+  std::map<std::string, std::vector<plan::JobPhase>> phases_;
+};
+
 /// Kinds by what tells them apart.
 class Kinds {
  public:
@@ -171,6 +202,7 @@ struct Reading {
   Kinds& kinds;
   const std::vector<Program>& drawable;
   Random random;
+  Phases phases;
   double unit_gaps = 0;
 
   /// One of the programs on so many GPUs that the tables know; none: a job without a program.
@@ -228,9 +260,7 @@ std::optional<QueuedJob> read_shockwave(Reading& in) {
                         static_cast<int>(in.row.integer("gpus", 1, kMostGpus))};
   job.kind = in.kinds.timed(program, 1, "", in.reader.where());
   job.steps = in.row.positive("adaptive_s");
-  // A policy sees the steps that are left at the batch of the moment.
-  if (in.reader.find_column("static_s"))
-    job.expected_over_true = in.row.positive("static_s") / job.steps;
+  in.phases.give(job);
   return job;
 }
 
@@ -332,8 +362,13 @@ JobMix read_job_mix(const JobFileOptions& options, const plan::Fleet& fleet,
   Kinds kinds(mix, fleet, rules, tables, predicted, options.start_costs);
   const std::vector<Program> drawable =
       options.draw_programs ? tables.programs() : std::vector<Program>();
-  Reading in{options, reader,   RowFields(reader),
-             kinds,   drawable, Random(options.draw_programs.value_or(0))};
+  Reading in{options,
+             reader,
+             RowFields(reader),
+             kinds,
+             drawable,
+             Random(options.draw_programs.value_or(0)),
+             Phases(options.file)};
   while (reader.next()) {
     if (!selection.passes(reader)) continue;
     auto job = read(in);

@@ -29,6 +29,33 @@ double Progress::left_steps(JobId job) const {
   return std::max(0.0, state.left - ran * state.rate);
 }
 
+std::size_t Progress::phase(JobId job) const {
+  const std::vector<JobPhase>& phases = mix_.jobs[job.index].phases;
+  double done = mix_.jobs[job.index].steps - left_steps(job);
+  std::size_t p = 0;
+  for (; p + 1 < phases.size() && done >= phases[p].steps; ++p) done -= phases[p].steps;
+  return p;
+}
+
+double Progress::counted(JobId job) const {
+  const std::vector<JobPhase>& phases = mix_.jobs[job.index].phases;
+  return phases.empty() ? 1 : phases[phase(job)].counted;
+}
+
+double Progress::expected_left(JobId job) const {
+  const double left = left_steps(job);
+  const std::vector<JobPhase>& phases = mix_.jobs[job.index].phases;
+  if (phases.empty()) return left;
+  const std::size_t now = phase(job);
+  const double pace = phases[now].steps / phases[now].epochs;
+  double here = left, epochs = 0;
+  for (std::size_t p = now + 1; p < phases.size(); ++p) {
+    here -= phases[p].steps;
+    epochs += phases[p].epochs;
+  }
+  return std::max(here, 0.0) + epochs * pace;
+}
+
 Time Progress::served(JobId job) const {
   const State& state = states_[job.index];
   const Time before = history_[job.index].served;

@@ -51,13 +51,12 @@ class Progress {
     return states_[job.index].held;
   }
   [[nodiscard]] double left_steps(JobId job) const;
-  /// What a policy takes for left: at the start QueuedJob::expected_over_true times as much, and the nearer the end the
-  /// nearer the truth: left (1 + (ratio - 1) left / steps).
-  [[nodiscard]] double expected_left(JobId job) const {
-    const double left = left_steps(job);
-    const QueuedJob& queued = mix_.jobs[job.index];
-    return left * (1 + (queued.expected_over_true - 1) * left / queued.steps);
-  }
+  /// What a policy takes for left: the epochs that are left at the pace of the moment (QueuedJob::phases).
+  [[nodiscard]] double expected_left(JobId job) const;
+  /// JobPhase::counted of the moment; 1 where it has no phases.
+  [[nodiscard]] double counted(JobId job) const;
+  /// Which of its phases a job is in; 0 where it has none.
+  [[nodiscard]] std::size_t phase(JobId job) const;
   /// Time alone that a policy expects, where the job is fastest.
   [[nodiscard]] Seconds remaining(JobId job) const {
     return Seconds(expected_left(job) / best_rate_[job.index]);

@@ -136,6 +136,7 @@ class RoundRun {
     last_measured_ = options.measured ? options.measured->second
                                       : static_cast<std::uint32_t>(mix.jobs.size()) - 1;
     left_ = last_measured_ - first_measured_ + 1;
+    if (rules.decides_ahead > 0) ahead_ = engine::to_ticks<Time>(rules.decides_ahead * round_);
   }
 
   Schedule run() {
@@ -174,6 +175,7 @@ class RoundRun {
     std::optional<JobId> partner;
     bool is_start = false;       ///< in this round
     std::uint64_t waits_in = 0;  ///< the round in which GPUs were only kept for it
+    std::size_t phase = 0;       ///< of the job, as the policy last saw it
   };
 
   void go_to(Time now) {
@@ -181,7 +183,9 @@ class RoundRun {
     progress_.advance_to(now);
   }
   void admit() {
-    for (; next_ < mix_.jobs.size() && mix_.jobs[next_].submit <= now_; ++next_) {
+    // With nobody there the first to come is waited for.
+    const Time known = active_.empty() ? now_ : now_ - ahead_;
+    for (; next_ < mix_.jobs.size() && mix_.jobs[next_].submit <= known; ++next_) {
       active_.push_back({next_});
       ledger_.add({next_});
       is_stale_ = true;
@@ -203,12 +207,19 @@ class RoundRun {
     // Time 0 stands for never there.
     const bool may = divided_at_ == Time{} ||
                      now_ - divided_at_ >= engine::to_ticks<Time>(rules_.least_between_decisions);
-    const bool is_due = sharing_.is_asked_every_round() || (is_stale_ && may);
-    if (!is_due || active_.empty()) return;
-    ledger_.reset(since_division_s());
+    const bool every_round = sharing_.is_asked_every_round();
+    const bool starts_period = every_round || ((is_stale_ || is_changed_) && may);
+    if (active_.empty()) return;
+    if (starts_period) {
+      ledger_.reset(since_division_s());
+      divided_at_ = now_;
+      is_changed_ = false;
+    }
+    if (!starts_period && !(is_stale_ && rules_.divides_at_once)) return;
+    is_changed_ = !starts_period;
+    if (!is_stale_ && !every_round) return;
     ledger_.assign(sharing_.divide(progress_, active_));
     ++schedule_.allocations;
-    divided_at_ = now_;
     is_stale_ = false;
   }
 
@@ -263,7 +274,8 @@ class RoundRun {
     } else if (!free_.take(gpus, type, held)) {
       return;
     }
-    if (entity.is_new && rules_.newcomers_wait) {
+    const bool is_gone = progress_.history(entity.a).end || progress_.history(entity.b).end;
+    if (is_gone || (entity.is_new && rules_.newcomers_wait)) {
       seats_[entity.a.index].waits_in = round_number_;  // GPUs are kept for it and stay idle
     } else if (entity.is_pair()) {
       sit(entity.a, e, type, held, entity.b);
@@ -285,7 +297,8 @@ class RoundRun {
       if (seat.round > 0) progress_.count_preemption(job);
       progress_.count_start(job, now_);
     }
-    seat = {round_number_, type, seat.begin, seat.end, held, partner, !goes_on, seat.waits_in};
+    seat = {round_number_, type,     seat.begin,    seat.end,  held,
+            partner,       !goes_on, seat.waits_in, seat.phase};
     progress_.seat(job, true);
     turns_.push_back({job, e, type, {}, 0, {}});
   }
@@ -329,25 +342,35 @@ class RoundRun {
 
   /// Books the round that has just ended.
   void close_round() {
-    bool any_done = false;
     for (const Turn& turn : turns_) {
       const JobId job = turn.job;
       Seat& seat = seats_[job.index];
       const bool books = !seat.partner || job < *seat.partner;
-      if (books)
-        ledger_.record(turn.entity, turn.type, (turn.end - round_begin_).in_seconds().in_s());
+      const Seconds worked = (turn.end - round_begin_).in_seconds() - turn.overhead;
+      if (books) ledger_.record(turn.entity, turn.type, worked.in_s());
+      if (progress_.phase(job) != seat.phase) {
+        seat.phase = progress_.phase(job);
+        is_stale_ = true;
+      }
       progress_.credit(job, turn.type, began_, std::min(turn.end, now_), turn.steps, turn.overhead,
                        seat.partner ? 0.5 : 1.0);
       seat.end = turn.end;
       if (progress_.left_steps(job) > kDone * mix_.jobs[job.index].steps) continue;
       progress_.finish(job, turn.end);
       record_stay(job);
-      any_done = true;
+      gone_.push_back(job);
       left_ -= job.index >= first_measured_ && job.index <= last_measured_ ? 1 : 0;
     }
     round_begin_ = now_;
-    if (!any_done) return;
-    const auto is_done = [&](JobId job) { return progress_.history(job).end.has_value(); };
+    forget_gone();
+  }
+  /// Jobs that ended before the next round is decided on. One that ends later has its GPUs in that round, idle.
+  void forget_gone() {
+    const auto is_done = [&](JobId job) {
+      const auto& end = progress_.history(job).end;
+      return end && *end <= now_ - ahead_;
+    };
+    if (std::erase_if(gone_, is_done) == 0) return;
     ledger_.remove_done(is_done);
     std::erase_if(active_, is_done);
     is_stale_ = true;
@@ -393,8 +416,11 @@ class RoundRun {
   std::vector<Turn> turns_;
   std::vector<Claim> claims_;
   Time now_{}, began_{};
-  Time round_begin_{};  ///< the end of the round before
+  std::vector<JobId> gone_;  ///< ended, and not yet known to be
+  Time ahead_{};             ///< the next round is decided on so long before it begins
+  Time round_begin_{};       ///< the end of the round before
   Time divided_at_{};
+  bool is_changed_ = false;  ///< shares were divided anew within the period
   bool is_stale_ = false;
   std::uint32_t next_ = 0, first_measured_ = 0, last_measured_ = 0;
   std::uint64_t left_ = 0, round_number_ = 0;

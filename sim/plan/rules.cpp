@@ -39,6 +39,12 @@ void read_rounds(const Message& m, std::string_view where, Rules& rules) {
   rules.least_between_decisions =
       seconds(m.least_between_decisions_s(), where, "least_between_decisions_s", 0);
   rules.newcomers_wait = m.newcomers_wait();
+  rules.divides_at_once = m.divides_at_once();
+  rules.decides_ahead = m.decides_ahead();
+  if (!(rules.decides_ahead >= 0 && rules.decides_ahead < 1)) {
+    throw InputError(where, fmt::format("decides_ahead {}", m.decides_ahead()),
+                     "a part of a round, at least 0, below 1");
+  }
 }
 
 void read_starts(const Message& m, std::string_view where, Rules& rules) {

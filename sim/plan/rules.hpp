@@ -24,6 +24,8 @@ struct Rules {
   bool whole_steps = false;
   Seconds least_between_decisions{};
   bool newcomers_wait = false;
+  bool divides_at_once = false;
+  double decides_ahead = 0;  ///< of a round, in [0, 1)
   StartCharge start_charge = StartCharge::Never;
   Seconds start_cost{};
   double run_time_factor = 1;

@@ -25,9 +25,11 @@ class MinMakespan final : public Sharing {
       row.gpus = progress.mix().gpus_of(job);
       const double left =
           std::max(progress.expected_left(job), 1e-9 * progress.mix().jobs[job.index].steps);
-      row.weight = left;
+      // The unit of steps matters to where a solver's path ends, not to what is best.
+      const double unit = progress.counted(job);
+      row.weight = unit * left;
       for (std::uint32_t t = 0; t < program.capacity.size(); ++t)
-        row.rates.push_back(progress.rate(job, {t}));
+        row.rates.push_back(unit * progress.rate(job, {t}));
       program.rows.push_back(std::move(row));
     }
     FairShares fair = follow_self_dual_path(program);
