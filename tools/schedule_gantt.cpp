@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <numeric>
+#include <set>
 #include <vector>
 
 #include "sim/base/error.hpp"
@@ -74,6 +73,7 @@ void write_gantt(const std::filesystem::path& path, const ScheduleSetting& setti
   GpuNumbers numbers(setting.fleet);
   traces::write_output_file(path, [&](const traces::ByteSink& sink) {
     sink("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    std::vector<std::set<std::uint32_t>> named(setting.fleet.types.size());
     bool first = true;
     for (std::size_t t = 0; t < setting.fleet.types.size(); ++t) {
       sink(fmt::format(
@@ -87,6 +87,13 @@ void write_gantt(const std::filesystem::path& path, const ScheduleSetting& setti
       const std::string label =
           stay.partner ? name + " + " + setting.mix.jobs[stay.partner->index].name : name;
       for (const std::uint32_t gpu : numbers.take(stay, kind.gpus)) {
+        if (named[stay.type.index].insert(gpu).second) {
+          sink(
+              fmt::format(",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\","
+                          "\"args\":{{\"name\":"
+                          "\"GPU\"}}}}",
+                          stay.type.index, gpu));
+        }
         sink(
             fmt::format(",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},"
                         "\"args\":{{\"gpus\":{},\"model\":{}}}}}",

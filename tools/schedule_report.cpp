@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/file.hpp"
@@ -67,24 +68,75 @@ std::string fleet_text(const plan::Fleet& fleet) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::size_t kPolicyWidth = 25;
+
+/// Times of every policy, side by side.
+void add_times(std::string& page, const std::vector<ScheduleAnswer>& answers) {
+  page += fmt::format("\n{:<{}} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n", "", kPolicyWidth, "mean",
+                      "median", "p99", "makespan", "wait", "used");
+  page += fmt::format("{:<{}} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n", "policy", kPolicyWidth, "h",
+                      "h", "h", "h", "h", "");
+  for (const ScheduleAnswer& answer : answers) {
+    const plan::Summary& s = answer.summary;
+    page += fmt::format(
+        "{} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n", fit(answer.policy, kPolicyWidth),
+        narrow(hours(s.mean_jct), 9), narrow(hours(s.median_jct), 9), narrow(hours(s.p99_jct), 9),
+        narrow(hours(s.makespan), 9), narrow(hours(s.mean_wait), 8), percent(s.utilization));
+  }
+}
+
+/// How jobs were treated, and what it took.
+void add_treatment(std::string& page, const std::vector<ScheduleAnswer>& answers) {
+  page += fmt::format("\n{:<{}} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8}\n", "", kPolicyWidth,
+                      "fairness", "slowdown", "slowdown", "preempted", "energy", "cost");
+  page += fmt::format("{:<{}} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8}\n", "policy", kPolicyWidth,
+                      "Jain", "mean", "largest", "times", "kWh", "USD");
+  const auto if_known = [](const std::optional<double>& value) {
+    return value ? narrow(*value, 8) : std::string("-");
+  };
+  for (const ScheduleAnswer& answer : answers) {
+    const plan::Summary& s = answer.summary;
+    page +=
+        fmt::format("{} {:>8.3f} {:>8} {:>8} {:>9} {:>8} {:>8}\n", fit(answer.policy, kPolicyWidth),
+                    s.fairness, narrow(s.mean_slowdown, 8), narrow(s.max_slowdown, 8),
+                    s.preemptions, if_known(s.energy_kwh), if_known(s.cost_usd));
+  }
+}
+
+/// Use of every GPU type under every policy.
+void add_uses(std::string& page, const std::vector<ScheduleAnswer>& answers) {
+  const std::vector<plan::TypeUse>& types = answers.front().summary.types;
+  constexpr std::size_t kMostTypes = 6, kWidth = 8;
+  const std::size_t shown = std::min(types.size(), kMostTypes);
+  if (types.size() < 2) return;
+  page += fmt::format("\n{:<{}}", "used", kPolicyWidth);
+  for (std::size_t t = 0; t < shown; ++t) page += ' ' + fit(types[t].id, kWidth);
+  page += shown < types.size() ? " ...\n" : "\n";
+  for (const ScheduleAnswer& answer : answers) {
+    page += fit(answer.policy, kPolicyWidth);
+    for (std::size_t t = 0; t < shown; ++t)
+      page += fmt::format(" {:<{}}", percent(answer.summary.types[t].utilization), kWidth);
+    page.erase(page.find_last_not_of(' ') + 1);
+    page += '\n';
+  }
+}
+
+}  // namespace
+
 std::string schedule_text(const ScheduleSetting& setting,
                           const std::vector<ScheduleAnswer>& answers) {
   std::string page;
   add_line(page, "jobs", fmt::format("{}", answers.front().summary.jobs));
   add_line(page, "fleet", fleet_text(setting.fleet));
   add_line(page, "rules", setting.rules.id + ": " + setting.rules.title);
-  page += fmt::format("\n{:<22} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n", "", "mean", "median", "p99",
-                      "makespan", "wait", "used");
-  page += fmt::format("{:<22} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n", "policy", "h", "h", "h", "h",
-                      "h", "");
-  for (const ScheduleAnswer& answer : answers) {
-    const plan::Summary& s = answer.summary;
-    page += fmt::format("{} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n", fit(answer.policy, 22),
-                        narrow(hours(s.mean_jct), 9), narrow(hours(s.median_jct), 9),
-                        narrow(hours(s.p99_jct), 9), narrow(hours(s.makespan), 9),
-                        narrow(hours(s.mean_wait), 8), percent(s.utilization));
+  add_times(page, answers);
+  if (answers.size() > 1) {
+    add_treatment(page, answers);
+    add_uses(page, answers);
+    return page;
   }
-  if (answers.size() > 1) return page;
   const plan::Summary& s = answers.front().summary;
   page += '\n';
   for (const plan::TypeUse& type : s.types)
@@ -97,6 +149,8 @@ std::string schedule_text(const ScheduleSetting& setting,
   add_line(page, "starts",
            fmt::format("{}, {} of them after a preemption; {} h lost to them", s.starts,
                        s.preemptions, three_digits(hours(s.overhead))));
+  if (setting.fleet.failures)
+    add_line(page, "failures", fmt::format("{} of machines", answers.front().schedule.failures));
   if (s.energy_kwh)
     add_line(page, "energy", fmt::format("{} kWh of boards", three_digits(*s.energy_kwh)));
   if (s.cost_usd)
