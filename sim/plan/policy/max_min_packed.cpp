@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -31,11 +32,12 @@ class PackedMaxMin final : public Sharing {
       if (is_new) groups_.push_back({job.kind, job.weight, {}});
       groups_[group->second].places.push_back(j);
     }
-    ways_.clear();
-    const LinearProgram program = make_program(progress);
-    const auto solution = program.maximize();
-    TRACECAST_CHECK(solution.has_value(), "equal shares are always possible");
-    return spread(progress, jobs, solution->x);
+    const auto best = make_program(progress, std::nullopt).maximize();
+    TRACECAST_CHECK(best.has_value(), "equal shares are always possible");
+    // Of all shares that are as fair, those with the largest sum of speeds.
+    constexpr double kRounding = 1e-7;
+    const auto fullest = make_program(progress, best->value * (1 - kRounding)).maximize();
+    return spread(progress, jobs, fullest ? fullest->x : best->x);
   }
 
  private:
@@ -67,31 +69,36 @@ class PackedMaxMin final : public Sharing {
     return (is_blind_ ? rate / alone : rate) / equal * kind.gpus;
   }
 
-  LinearProgram make_program(const Progress& progress) {
+  /// The largest level, or the largest sum of speeds at one of at least `floor`.
+  LinearProgram make_program(const Progress& progress, std::optional<double> floor) {
     using Term = LinearProgram::Term;
     const std::vector<GpuType>& types = progress.fleet().types;
+    ways_.clear();
     LinearProgram program;
-    const std::size_t level = program.add_variable(1);
+    const std::size_t level = program.add_variable(floor ? 0 : 1, floor.value_or(0));
+    const auto add = [&](double gain) { return program.add_variable(floor ? gain : 0); };
     std::vector<std::vector<Term>> gains(groups_.size()), times(groups_.size()), held(types.size());
     for (std::uint32_t t = 0; t < types.size(); ++t) {
       for (std::size_t a = 0; a < groups_.size(); ++a) {
         const double alone = worth(progress, groups_[a], nullptr, {t});
         if (alone <= 0) continue;
         const auto gpus = static_cast<double>(progress.mix().kinds[groups_[a].kind.index].gpus);
-        const std::size_t x = program.add_variable(0);
+        const std::size_t x = add(alone);
         ways_.push_back({a, a, {t}, false});
         gains[a].push_back({x, alone});
         times[a].push_back({x, 1});
         held[t].push_back({x, gpus});
         for (std::size_t b = a; b < groups_.size(); ++b) {
           if (!may_pair(progress, a, b, {t})) continue;
-          const std::size_t y = program.add_variable(0);
+          const double one = worth(progress, groups_[a], &groups_[b], {t});
+          const double two = worth(progress, groups_[b], &groups_[a], {t});
+          const std::size_t y = add(one + two);
           ways_.push_back({a, b, {t}, true});
-          gains[a].push_back({y, (a == b ? 2 : 1) * worth(progress, groups_[a], &groups_[b], {t})});
+          gains[a].push_back({y, a == b ? one + two : one});
           times[a].push_back({y, a == b ? 2.0 : 1.0});
           held[t].push_back({y, gpus});
           if (a == b) continue;
-          gains[b].push_back({y, worth(progress, groups_[b], &groups_[a], {t})});
+          gains[b].push_back({y, two});
           times[b].push_back({y, 1});
         }
       }
@@ -118,7 +125,21 @@ class PackedMaxMin final : public Sharing {
     return ra / first.rates[type.index] + rb / second.rates[type.index] > 1;
   }
 
-  /// Every job of a group the same; the time of two groups together over as many pairs as the larger has jobs.
+  /// Pairs of m and n that give each of the m a part 1/m of the whole, and each of the n a part 1/n: m + n - 1 at most.
+  template <class Take>
+  static void deal(std::size_t m, std::size_t n, Take take) {
+    // In units of 1 / (m n) the i-th of m ends at (i + 1) n, the k-th of n at (k + 1) m.
+    std::size_t at = 0;
+    for (std::size_t i = 0, k = 0; i < m && k < n;) {
+      const std::size_t end = std::min((i + 1) * n, (k + 1) * m);
+      take(i, k, static_cast<double>(end - at) / static_cast<double>(m * n));
+      at = end;
+      if (at == (i + 1) * n) ++i;
+      if (at == (k + 1) * m) ++k;
+    }
+  }
+
+  /// Every job of a group the same.
   Shares spread(const Progress& progress, std::span<const JobId> jobs,
                 const std::vector<double>& x) const {
     constexpr double kNothing = 1e-9;
@@ -135,15 +156,18 @@ class PackedMaxMin final : public Sharing {
           shares.at(place, way.type) = time / static_cast<double>(a.size());
         continue;
       }
-      const std::size_t count = way.a == way.b ? a.size() : std::max(a.size(), b.size());
-      for (std::size_t i = 0; i < count; ++i) {
-        // Within one group everybody with the next.
-        auto one = static_cast<std::uint32_t>(a[i % a.size()]);
-        auto two = static_cast<std::uint32_t>(b[(i + (way.a == way.b ? 1 : 0)) % b.size()]);
-        if (two < one) std::swap(one, two);
-        std::vector<double>& of_type =
-            pairs.emplace(std::pair(one, two), std::vector<double>(types)).first->second;
-        of_type[way.type.index] += time / static_cast<double>(count);
+      const auto add = [&](std::size_t one, std::size_t two, double part) {
+        const auto [first, second] = std::minmax(one, two);
+        const std::pair<std::uint32_t, std::uint32_t> who(first, second);
+        pairs.emplace(who, std::vector<double>(types)).first->second[way.type.index] += part;
+      };
+      if (way.a == way.b) {
+        // Everybody with the next.
+        for (std::size_t i = 0; i < a.size(); ++i)
+          add(a[i], a[(i + 1) % a.size()], time / static_cast<double>(a.size()));
+      } else {
+        deal(a.size(), b.size(),
+             [&](std::size_t i, std::size_t k, double part) { add(a[i], b[k], part * time); });
       }
     }
     for (auto& [who, of_type] : pairs)
