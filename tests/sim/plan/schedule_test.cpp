@@ -59,6 +59,25 @@ void check_capacity(const JobMix& mix, const Fleet& fleet, const Schedule& sched
   }
 }
 
+/// The same of every machine, where machines count.
+void check_machines(const Fleet& fleet, const Schedule& schedule) {
+  std::map<std::size_t, std::map<Time, int>> change;
+  for (const Stay& stay : schedule.stays) {
+    for (const HeldGpus& part : stay.held) {
+      change[part.machine][stay.begin] += part.gpus;
+      change[part.machine][stay.end] -= part.gpus;
+    }
+  }
+  for (const auto& [machine, changes] : change) {
+    int used = 0;
+    for (const auto& [time, by] : changes) {
+      used += by;
+      CHECK(used <= fleet.machines[machine].gpus);
+    }
+    CHECK(used == 0);
+  }
+}
+
 /// Stays of one job do not overlap.
 void check_no_job_twice(const Schedule& schedule) {
   std::vector<Stay> stays = schedule.stays;
@@ -192,6 +211,48 @@ TEST_SUITE("sim/plan/schedule") {
           check_no_job_twice(schedule);
           check_capacity(mix, fleet, schedule);
         }
+      }
+    }
+  }
+
+  TEST_CASE("preemption loses what a start costs and no more") {
+    constexpr double kStart = 20;
+    for (const bool in_rounds : {false, true}) {
+      Rules rules = find_rules(in_rounds ? "shockwave" : "ideal");
+      rules.start_charge = StartCharge::WhenStarted;
+      for (const std::string& policy : usual_policies()) {
+        for (std::uint64_t seed = 10; seed < 16; ++seed) {
+          CAPTURE(in_rounds);
+          CAPTURE(policy);
+          CAPTURE(seed);
+          JobMix mix = random_mix(seed, 40, 1);
+          for (JobKind& kind : mix.kinds) kind.start_cost = Seconds(kStart);
+          const Schedule schedule = run(mix, fleet_of({6}), rules, policy);
+          for (std::uint32_t j = 0; j < mix.jobs.size(); ++j) {
+            const JobHistory& job = schedule.jobs[j];
+            CHECK(job.overhead.in_s() <= kStart * job.starts + 1e-6);
+            CHECK((job.served.in_seconds() - job.overhead).in_s() ==
+                  doctest::Approx(1 / mix.best_rate({j})).epsilon(1e-6));
+            // A whole start is paid unless the job is moved before it is over.
+            if (job.preemptions == 0) CHECK(job.overhead.in_s() == doctest::Approx(kStart));
+          }
+        }
+      }
+    }
+  }
+
+  TEST_CASE("no machine has more gangs than GPUs, whatever the policy") {
+    Rules rules = find_rules("ideal");
+    rules.placement = Placement::Machines;
+    const Fleet fleet = load_fleet("group { count: 3 gpus: 4 gpu: 'a' }", "test");
+    for (const std::string& policy : usual_policies()) {
+      for (std::uint64_t seed = 20; seed < 24; ++seed) {
+        CAPTURE(policy);
+        CAPTURE(seed);
+        const JobMix mix = random_mix(seed, 40, 1);
+        const Schedule schedule = run(mix, fleet, rules, policy);
+        check_machines(fleet, schedule);
+        check_no_job_twice(schedule);
       }
     }
   }
