@@ -40,6 +40,34 @@ double moment(const CsvReader& reader, const RowFields& row, std::string_view na
   return *value;
 }
 
+/// Seconds above zero.
+double duration(const CsvReader& reader, const RowFields& row, std::string_view name) {
+  const double value = row.positive(name);
+  if (value > kLongest) {
+    throw InputError(reader.where() + ", " + std::string(name),
+                     "\"" + std::string(row.text(name)) + "\"",
+                     fmt::format("seconds, at most {:g}", kLongest));
+  }
+  return value;
+}
+
+/// The clock must not run over even if all jobs run one after the other where they are slowest.
+void check_clock(const JobMix& mix, const std::string& file) {
+  constexpr double kMost = 4e12;
+  double all_s = mix.jobs.back().submit.in_seconds().in_s();
+  for (const QueuedJob& job : mix.jobs) {
+    double slowest = 0;
+    for (const double rate : mix.kinds[job.kind.index].rates) {
+      if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
+    }
+    all_s += job.steps / slowest;
+  }
+  if (!(all_s < kMost)) {
+    throw InputError(file, fmt::format("jobs of {:.3g} s one after the other", all_s),
+                     fmt::format("less than {:g} s", kMost));
+  }
+}
+
 /// Seconds of the start of every model on so many GPUs.
 class StartCosts {
  public:
@@ -234,7 +262,8 @@ std::optional<QueuedJob> read_muri(Reading& in) {
   const Program program{std::string(in.row.text_or_empty("model")),
                         in.reader.find_column("batch") ? in.row.integer("batch", 0) : 0,
                         static_cast<int>(in.row.integer("num_gpu", 1, kMostGpus))};
-  job.kind = in.kinds.timed(program, in.row.positive("iteration_s"), "", in.reader.where());
+  job.kind =
+      in.kinds.timed(program, duration(in.reader, in.row, "iteration_s"), "", in.reader.where());
   job.steps = in.row.positive("iterations");
   return job;
 }
@@ -249,8 +278,8 @@ std::optional<QueuedJob> read_gavel(Reading& in) {
   const Program program{std::string(in.row.text("model")), in.row.integer("batch", 0),
                         static_cast<int>(in.row.integer("gpus", 1, kMostGpus))};
   job.kind = in.kinds.rated(program, "", in.reader.where());
-  job.steps =
-      in.row.positive("v100_s") * in.kinds.reference_rate(program, "v100", in.reader.where());
+  job.steps = duration(in.reader, in.row, "v100_s") *
+              in.kinds.reference_rate(program, "v100", in.reader.where());
   return job;
 }
 
@@ -259,7 +288,7 @@ std::optional<QueuedJob> read_shockwave(Reading& in) {
   const Program program{std::string(in.row.text_or_empty("model")), in.row.integer("batch", 0),
                         static_cast<int>(in.row.integer("gpus", 1, kMostGpus))};
   job.kind = in.kinds.timed(program, 1, "", in.reader.where());
-  job.steps = in.row.positive("adaptive_s");
+  job.steps = duration(in.reader, in.row, "adaptive_s");
   in.phases.give(job);
   return job;
 }
@@ -292,11 +321,12 @@ std::optional<QueuedJob> read_plain(Reading& in) {
     program = in.draw(program.gpus);
   if (states_steps || in.kinds.knows(program)) {
     job.kind = in.kinds.rated(program, allowed, in.reader.where());
-    job.steps = states_steps ? row.positive("steps")
-                             : row.positive("duration_s") * in.kinds.best_rate(job.kind);
+    job.steps = states_steps
+                    ? row.positive("steps")
+                    : duration(in.reader, row, "duration_s") * in.kinds.best_rate(job.kind);
   } else {
     job.kind = in.kinds.timed(program, 1, allowed, in.reader.where());
-    job.steps = row.positive("duration_s");
+    job.steps = duration(in.reader, row, "duration_s");
   }
   return job;
 }
@@ -380,6 +410,7 @@ JobMix read_job_mix(const JobFileOptions& options, const plan::Fleet& fleet,
   if (mix.jobs.empty()) throw InputError(reader.file_name(), "no job for GPUs", "one row at least");
   std::stable_sort(mix.jobs.begin(), mix.jobs.end(),
                    [](const QueuedJob& a, const QueuedJob& b) { return a.submit < b.submit; });
+  check_clock(mix, reader.file_name());
   add_shared_rates(mix, fleet, tables);
   return mix;
 }

@@ -93,17 +93,21 @@ TEST_CASE("throughputs are predicted where no table is given, and exported in Ga
 TEST_CASE("what is wrong is said in one line, with exit code 2") {
   struct Row {
     const char* what;
-    const char* content;
+    std::string content;
     Words flags;
   };
   const Words pool{"--gpus", "4", "--gpus-per-node", "4"};
   const std::string head = "job_id,submit_s,duration_s,num_gpu\n";
+  std::string long_jobs = head;
+  for (int j = 0; j < 50; ++j) long_jobs += "a,0,1e11,1\n";
   const std::vector<Row> rows = {
       {"goes back in time", "job_id,submit_s,duration_s,num_gpu\na,10,5,1\nb,9,5,1\n", pool},
       {"no GPUs", "job_id,submit_s,duration_s,num_gpu\na,0,5,0\n", pool},
       {"negative size", "job_id,submit_s,duration_s,num_gpu\na,0,5,-2\n", pool},
       {"no time", "job_id,submit_s,duration_s,num_gpu\na,0,0,1\n", pool},
       {"negative time", "job_id,submit_s,duration_s,num_gpu\na,0,-5,1\n", pool},
+      {"an endless job", "job_id,submit_s,duration_s,num_gpu\na,0,1e13,1\n", pool},
+      {"too many long jobs", long_jobs, pool},
       {"negative arrival", "job_id,submit_s,duration_s,num_gpu\na,-1,5,1\n", pool},
       {"not a number", "job_id,submit_s,duration_s,num_gpu\na,0,soon,1\n", pool},
       {"a gang larger than the fleet", "job_id,submit_s,duration_s,num_gpu\na,0,5,8\n", pool},
