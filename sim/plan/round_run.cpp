@@ -147,6 +147,7 @@ class RoundRun {
       choose();
       if (turns_.empty()) {
         go_to(next_moment());
+        forget_gone();
         continue;
       }
       const Time end = plan_round();
@@ -194,7 +195,9 @@ class RoundRun {
   /// When something can change though nobody runs.
   [[nodiscard]] Time next_moment() const {
     Time next = Time::most();
-    if (next_ < mix_.jobs.size()) next = mix_.jobs[next_].submit;
+    const Time until_known = active_.empty() ? Time{} : ahead_;
+    if (next_ < mix_.jobs.size()) next = mix_.jobs[next_].submit + until_known;
+    for (const JobId job : gone_) next = std::min(next, *progress_.history(job).end + ahead_);
     if (is_stale_ && !active_.empty())
       next = std::min(next, divided_at_ + engine::to_ticks<Time>(rules_.least_between_decisions));
     TRACECAST_CHECK(next > now_ && next < Time::most(), "who waits can run one day");
@@ -377,7 +380,9 @@ class RoundRun {
   }
 
   Schedule finish() {
-    for (const JobId job : active_) record_stay(job);
+    for (const JobId job : active_) {
+      if (!progress_.history(job).end) record_stay(job);
+    }
     schedule_.end = now_;
     for (const TypeId type : types_) schedule_.busy_gpu_s.push_back(progress_.busy_gpu_s(type));
     schedule_.jobs = progress_.take_history();
