@@ -199,7 +199,8 @@ void StudyArguments::check_all_used() const {
 
 std::vector<StudyExperiment> study_experiments() {
   std::vector<StudyExperiment> all;
-  for (auto family : {parameter_server_experiments, resource_experiments, profile_experiments, schedule_experiments}) {
+  for (auto family : {parameter_server_experiments, resource_experiments, profile_experiments,
+                      schedule_experiments}) {
     for (StudyExperiment& experiment : family()) all.push_back(std::move(experiment));
   }
   return all;

@@ -237,8 +237,9 @@ std::vector<PredictedJob> predicted_jobs(const StudyArguments& args, StudyContex
       place.gpu = gpu;
       place.machine = machine;
       const Forecast forecast = predictor.predict(job, place);
-      known = std::string_view(what) == "time" ? forecast.step_time_s.value
-                                               : (forecast.gpu_utilization ? forecast.gpu_utilization->avg : 0);
+      known = std::string_view(what) == "time"
+                  ? forecast.step_time_s.value
+                  : (forecast.gpu_utilization ? forecast.gpu_utilization->avg : 0);
       return known;
     };
     jobs.push_back({words[0], number_in(words[5], "ratio"), number_in(words[6], "utilization"),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
 #include "sim/plan/published_random.hpp"
 #include "sim/plan/shared_rates.hpp"
 
@@ -121,6 +122,7 @@ class RoundRun {
   RoundRun(const JobMix& mix, const Fleet& fleet, const Rules& rules, Sharing& sharing,
            Placement placement, const ScheduleOptions& options)
       : mix_(mix),
+        fleet_(fleet),
         rules_(rules),
         sharing_(sharing),
         options_(options),
@@ -130,6 +132,7 @@ class RoundRun {
         ledger_(fleet.types.size(), round_),
         shared_(mix, fleet.types.size()),
         random_(static_cast<std::uint32_t>(options.seed) + kTypesSeed),
+        failing_(options.seed),
         seats_(mix.jobs.size()) {
     for (std::uint32_t t = 0; t < fleet.types.size(); ++t) types_.push_back({t});
     first_measured_ = options.measured ? options.measured->first : 0;
@@ -141,6 +144,8 @@ class RoundRun {
 
   Schedule run() {
     go_to(mix_.jobs.front().submit);
+    next_failure_ = now_;
+    if (fleet_.failures) draw_failure();
     for (;;) {
       admit();
       divide_if_due();
@@ -166,6 +171,8 @@ class RoundRun {
     Time end{};
     double steps = 0;
     Seconds overhead{};
+    Time resumes{};        ///< when it begins to work, or did after the last failure
+    double had_steps = 0;  ///< then, of this round: below 0 where more was lost than it did
   };
   /// Where a job sits, or sat in the last round in which it ran.
   struct Seat {
@@ -175,6 +182,7 @@ class RoundRun {
     std::vector<HeldGpus> held;
     std::optional<JobId> partner;
     bool is_start = false;       ///< in this round
+    Seconds owed{};              ///< of a restart, still to be paid
     std::uint64_t waits_in = 0;  ///< the round in which GPUs were only kept for it
     std::size_t phase = 0;       ///< of the job, as the policy last saw it
   };
@@ -300,8 +308,8 @@ class RoundRun {
       if (seat.round > 0) progress_.count_preemption(job);
       progress_.count_start(job, now_);
     }
-    seat = {round_number_, type,     seat.begin,    seat.end,  held,
-            partner,       !goes_on, seat.waits_in, seat.phase};
+    seat = {round_number_, type,     seat.begin, seat.end,      held,
+            partner,       !goes_on, seat.owed,  seat.waits_in, seat.phase};
     progress_.seat(job, true);
     turns_.push_back({job, e, type, {}, 0, {}});
   }
@@ -320,7 +328,9 @@ class RoundRun {
       plan_turn(turn);
       last = std::max(last, turn.end);
     }
-    if (rules_.round_end == RoundEnd::Fixed) return now_ + engine::to_ticks<Time>(round_);
+    if (rules_.round_end == RoundEnd::Fixed) last = now_ + engine::to_ticks<Time>(round_);
+    fail_machines(last);
+    if (rules_.round_end == RoundEnd::Fixed) return last;
     // Two that share end together.
     for (std::size_t i = 1; i < turns_.size(); ++i) {
       if (turns_[i].entity != turns_[i - 1].entity) continue;
@@ -329,18 +339,84 @@ class RoundRun {
     return last;
   }
   void plan_turn(Turn& turn) {
-    const Seat& seat = seats_[turn.job.index];
-    const double rate =
-        seat.partner
-            ? shared_.rate(kind(turn.job), kind(*seat.partner), turn.type) / rules_.run_time_factor
-            : progress_.rate(turn.job, turn.type);
+    Seat& seat = seats_[turn.job.index];
+    const double rate = rate_of(turn);
+    Seconds to_pay = seat.owed;
     if (seat.is_start && rules_.start_charge == StartCharge::WhenStarted)
-      turn.overhead = min(mix_.kind_of(turn.job).start_cost, round_);
+      to_pay += mix_.kind_of(turn.job).start_cost;
+    turn.overhead = min(to_pay, round_);
+    seat.owed = to_pay - turn.overhead;
+    turn.resumes = now_ + elapsed(turn.overhead);
     const double left = progress_.left_steps(turn.job);
     double most = rate * (round_ - turn.overhead).in_s();
     if (rules_.whole_steps) most = std::max(1.0, std::floor(most));
     turn.steps = std::min(left, most);
     turn.end = now_ + engine::to_ticks<Time>(turn.overhead + Seconds(turn.steps / rate));
+  }
+
+  /// Steps per second of a job in this round.
+  [[nodiscard]] double rate_of(const Turn& turn) const {
+    const std::optional<JobId>& partner = seats_[turn.job.index].partner;
+    if (!partner) return progress_.rate(turn.job, turn.type);
+    return shared_.rate(kind(turn.job), kind(*partner), turn.type) / rules_.run_time_factor;
+  }
+  static Time elapsed(Seconds time) {
+    return time > Seconds() ? engine::to_ticks<Time>(time) : Time{};
+  }
+
+  /// Machines that fail in this round, as in runs by events: a Poisson process; where machines do not count a GPU drawn at
+  /// random names the gang.
+  void fail_machines(Time end) {
+    if (!fleet_.failures) return;
+    for (; next_failure_ < end; draw_failure()) {
+      if (next_failure_ < began_) continue;  // nobody ran
+      ++schedule_.failures;
+      const auto machine = static_cast<std::uint32_t>(failing_.below(fleet_.machines.size()));
+      const std::uint64_t gpu = failing_.below(static_cast<std::uint64_t>(fleet_.total_gpus()));
+      std::uint64_t before = 0;
+      for (std::size_t i = 0; i < turns_.size(); ++i) {
+        const std::vector<HeldGpus>& held = seats_[turns_[i].job.index].held;
+        const auto gpus = static_cast<std::uint64_t>(mix_.gpus_of(turns_[i].job));
+        const bool is_second = i > 0 && turns_[i].entity == turns_[i - 1].entity;
+        if (is_second) before -= gpus;  // on the same GPUs
+        const bool drawn = held.empty() && gpu >= before && gpu < before + gpus;
+        const bool on_it = std::any_of(held.begin(), held.end(), [&](const HeldGpus& part) {
+          return part.machine == machine;
+        });
+        before += gpus;
+        if (drawn || on_it) strike(turns_[i], end);
+      }
+    }
+  }
+  void draw_failure() {
+    const double mean_s =
+        fleet_.failures->machine_mtbf.in_s() / static_cast<double>(fleet_.machines.size());
+    next_failure_ += engine::to_ticks<Time>(Seconds(-std::log(1 - failing_.uniform()) * mean_s));
+  }
+  /// The job goes back to its last checkpoint and restarts.
+  void strike(Turn& turn, Time end) {
+    if (turn.end <= next_failure_) return;
+    Seat& seat = seats_[turn.job.index];
+    const double rate = rate_of(turn), left = progress_.left_steps(turn.job);
+    const auto worked_until = [&](Time time) {
+      return turn.had_steps + rate * (time - std::min(time, turn.resumes)).in_seconds().in_s();
+    };
+    const double had = worked_until(next_failure_);
+    const double unsaved_s = std::fmod((next_failure_ - seat.begin).in_seconds().in_s(),
+                                       fleet_.failures->checkpoint_interval.in_s());
+    const double lost = std::min(unsaved_s * rate, mix_.jobs[turn.job.index].steps - left + had);
+    turn.overhead += Seconds(lost / rate);
+    turn.overhead -=
+        (std::min(end, turn.resumes) - std::min(next_failure_, turn.resumes)).in_seconds();
+    turn.had_steps = had - lost;
+    turn.resumes = next_failure_ + elapsed(fleet_.failures->restart);
+    turn.overhead += (std::min(end, turn.resumes) - next_failure_).in_seconds();
+    seat.owed = (turn.resumes - std::min(end, turn.resumes)).in_seconds();
+    turn.steps = worked_until(end);
+    turn.end = end;
+    if (turn.steps < left) return;
+    turn.steps = left;
+    turn.end = turn.resumes + elapsed(Seconds((left - turn.had_steps) / rate));
   }
 
   /// Books the round that has just ended.
@@ -350,7 +426,7 @@ class RoundRun {
       Seat& seat = seats_[job.index];
       const bool books = !seat.partner || job < *seat.partner;
       const Seconds worked = (turn.end - round_begin_).in_seconds() - turn.overhead;
-      if (books) ledger_.record(turn.entity, turn.type, worked.in_s());
+      if (books) ledger_.record(turn.entity, turn.type, std::max(0.0, worked.in_s()));
       if (progress_.phase(job) != seat.phase) {
         seat.phase = progress_.phase(job);
         is_stale_ = true;
@@ -406,6 +482,7 @@ class RoundRun {
   };
 
   const JobMix& mix_;
+  const Fleet& fleet_;
   const Rules& rules_;
   Sharing& sharing_;
   const ScheduleOptions& options_;
@@ -415,6 +492,8 @@ class RoundRun {
   Ledger ledger_;
   SharedRates shared_;
   PublishedRandom random_;
+  Random failing_;
+  Time next_failure_{};
   std::vector<Seat> seats_;
   std::vector<TypeId> types_;
   std::vector<JobId> active_;  ///< arrived and not done, in order

@@ -270,16 +270,33 @@ TEST_SUITE("sim/plan/schedule") {
   }
 
   TEST_CASE("a failure costs no more than the work since the last checkpoint and the restart") {
-    Fleet fleet = fleet_of({2});
-    fleet.failures = FleetFailures{Seconds(4000), Seconds(500), Seconds(30)};
     const double alone_s = 20000;
-    const JobMix mix = mix_of({{0, 2, {alone_s}}});
-    const Schedule schedule = run(mix, fleet, find_rules("ideal"), "fifo");
-    REQUIRE(schedule.failures > 0);
-    const double end = ends_s(schedule)[0];
-    const auto failures = static_cast<double>(schedule.failures);
-    CHECK(end > alone_s);
-    CHECK(end <= alone_s + failures * (500 + 30) + 1e-3);
+    for (const std::string policy : {"fifo", "max_min", "allox"}) {
+      for (const bool in_machines : {false, true}) {
+        for (std::uint64_t seed = 0; seed < 10; ++seed) {
+          CAPTURE(policy);
+          CAPTURE(in_machines);
+          CAPTURE(seed);
+          Fleet fleet = fleet_of({2});
+          fleet.failures = FleetFailures{Seconds(4000), Seconds(500), Seconds(30)};
+          Rules rules = find_rules("ideal");
+          if (in_machines) rules.placement = Placement::Machines;
+          ScheduleOptions options;
+          options.policy = policy;
+          options.seed = seed;
+          const JobMix mix = mix_of({{0, policy == "allox" ? 1 : 2, {alone_s}}});
+          const Schedule schedule = simulate(mix, fleet, rules, options);
+          REQUIRE(schedule.failures > 0);
+          const double end = ends_s(schedule)[0];
+          const auto failures = static_cast<double>(schedule.failures);
+          CHECK(end >= alone_s);
+          CHECK(end <= alone_s + failures * (500 + 30) + 1e-3);
+          const JobHistory& job = schedule.jobs[0];
+          CHECK((job.served.in_seconds() - job.overhead).in_s() == doctest::Approx(alone_s));
+          CHECK((policy == "allox" || end > alone_s));
+        }
+      }
+    }
   }
 
   TEST_CASE("gangs hold one machine or whole machines where machines count") {
