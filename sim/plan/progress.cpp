@@ -31,10 +31,19 @@ double Progress::left_steps(JobId job) const {
 
 std::size_t Progress::phase(JobId job) const {
   const std::vector<JobPhase>& phases = mix_.jobs[job.index].phases;
-  double done = mix_.jobs[job.index].steps - left_steps(job);
+  constexpr double kRounding = 1e-9;
+  const double steps = mix_.jobs[job.index].steps;
+  double done = steps - left_steps(job) + kRounding * steps;
   std::size_t p = 0;
   for (; p + 1 < phases.size() && done >= phases[p].steps; ++p) done -= phases[p].steps;
   return p;
+}
+
+double Progress::left_of_phase(JobId job) const {
+  const std::vector<JobPhase>& phases = mix_.jobs[job.index].phases;
+  double left = left_steps(job);
+  for (std::size_t p = phase(job) + 1; p < phases.size(); ++p) left -= phases[p].steps;
+  return std::max(left, 0.0);
 }
 
 double Progress::counted(JobId job) const {

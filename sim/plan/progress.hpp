@@ -55,6 +55,8 @@ class Progress {
   [[nodiscard]] double expected_left(JobId job) const;
   /// JobPhase::counted of the moment; 1 where it has no phases.
   [[nodiscard]] double counted(JobId job) const;
+  /// Steps until its next phase, or its end.
+  [[nodiscard]] double left_of_phase(JobId job) const;
   /// Which of its phases a job is in; 0 where it has none.
   [[nodiscard]] std::size_t phase(JobId job) const;
   /// Time alone that a policy expects, where the job is fastest.

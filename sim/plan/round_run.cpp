@@ -151,7 +151,7 @@ class RoundRun {
       divide_if_due();
       choose();
       if (turns_.empty()) {
-        go_to(next_moment());
+        go_to(gone_.empty() ? next_moment() : now_ + engine::to_ticks<Time>(round_));
         forget_gone();
         continue;
       }
@@ -182,6 +182,7 @@ class RoundRun {
     std::vector<HeldGpus> held;
     std::optional<JobId> partner;
     bool is_start = false;       ///< in this round
+    bool restarts = false;       ///< before it goes on
     Seconds owed{};              ///< of a restart, still to be paid
     std::uint64_t waits_in = 0;  ///< the round in which GPUs were only kept for it
     std::size_t phase = 0;       ///< of the job, as the policy last saw it
@@ -205,7 +206,6 @@ class RoundRun {
     Time next = Time::most();
     const Time until_known = active_.empty() ? Time{} : ahead_;
     if (next_ < mix_.jobs.size()) next = mix_.jobs[next_].submit + until_known;
-    for (const JobId job : gone_) next = std::min(next, *progress_.history(job).end + ahead_);
     if (is_stale_ && !active_.empty())
       next = std::min(next, divided_at_ + engine::to_ticks<Time>(rules_.least_between_decisions));
     TRACECAST_CHECK(next > now_ && next < Time::most(), "who waits can run one day");
@@ -298,8 +298,8 @@ class RoundRun {
   void sit(JobId job, std::size_t e, TypeId type, const std::vector<HeldGpus>& held,
            std::optional<JobId> partner) {
     Seat& seat = seats_[job.index];
-    const bool goes_on =
-        seat.round > 0 && seat.round + 1 == round_number_ && seat.type == type && seat.held == held;
+    const bool goes_on = !seat.restarts && seat.round > 0 && seat.round + 1 == round_number_ &&
+                         seat.type == type && seat.held == held;
     if (!goes_on || partner != seat.partner) {
       record_stay(job);
       seat.begin = now_;
@@ -308,8 +308,8 @@ class RoundRun {
       if (seat.round > 0) progress_.count_preemption(job);
       progress_.count_start(job, now_);
     }
-    seat = {round_number_, type,     seat.begin, seat.end,      held,
-            partner,       !goes_on, seat.owed,  seat.waits_in, seat.phase};
+    seat = {round_number_, type,  seat.begin, seat.end,      held,      partner,
+            !goes_on,      false, seat.owed,  seat.waits_in, seat.phase};
     progress_.seat(job, true);
     turns_.push_back({job, e, type, {}, 0, {}});
   }
@@ -351,6 +351,8 @@ class RoundRun {
     double most = rate * (round_ - turn.overhead).in_s();
     if (rules_.whole_steps) most = std::max(1.0, std::floor(most));
     turn.steps = std::min(left, most);
+    if (rules_.restarts_between_phases)
+      turn.steps = std::min(turn.steps, progress_.left_of_phase(turn.job));
     turn.end = now_ + engine::to_ticks<Time>(turn.overhead + Seconds(turn.steps / rate));
   }
 
@@ -429,6 +431,7 @@ class RoundRun {
       if (books) ledger_.record(turn.entity, turn.type, std::max(0.0, worked.in_s()));
       if (progress_.phase(job) != seat.phase) {
         seat.phase = progress_.phase(job);
+        seat.restarts = rules_.restarts_between_phases;
         is_stale_ = true;
       }
       progress_.credit(job, turn.type, began_, std::min(turn.end, now_), turn.steps, turn.overhead,

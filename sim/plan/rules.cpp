@@ -40,6 +40,7 @@ void read_rounds(const Message& m, std::string_view where, Rules& rules) {
       seconds(m.least_between_decisions_s(), where, "least_between_decisions_s", 0);
   rules.newcomers_wait = m.newcomers_wait();
   rules.divides_at_once = m.divides_at_once();
+  rules.restarts_between_phases = m.restarts_between_phases();
   rules.decides_ahead = m.decides_ahead();
   if (!(rules.decides_ahead >= 0 && rules.decides_ahead < 1)) {
     throw InputError(where, fmt::format("decides_ahead {}", m.decides_ahead()),

@@ -25,6 +25,7 @@ struct Rules {
   Seconds least_between_decisions{};
   bool newcomers_wait = false;
   bool divides_at_once = false;
+  bool restarts_between_phases = false;
   double decides_ahead = 0;  ///< of a round, in [0, 1)
   StartCharge start_charge = StartCharge::Never;
   Seconds start_cost{};

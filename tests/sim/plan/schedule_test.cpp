@@ -324,6 +324,44 @@ TEST_SUITE("sim/plan/schedule") {
     }
   }
 
+  TEST_CASE("of a job in phases a policy sees the epochs left at the pace of the moment") {
+    // 2 epochs of 50 s, then 4 of 5 s.
+    JobMix mix = mix_of({{0, 1, {120}}});
+    mix.kinds[0].rates = {1};
+    mix.jobs[0].steps = 120;
+    mix.jobs[0].phases = {{100, 2, 1}, {20, 4, 8}};
+    const Fleet fleet = fleet_of({1});
+    Rules rules = find_rules("ideal");
+    Progress progress(mix, fleet, rules);
+    progress.start({0}, {0}, {}, {});
+    struct Row {
+      double at_s, expected_left, counted, left_of_phase;
+    };
+    for (const Row& row : {Row{0, 6 * 50, 1, 100}, Row{50, 5 * 50, 1, 50}, Row{100, 4 * 5, 8, 20},
+                           Row{110, 2 * 5, 8, 10}}) {
+      CAPTURE(row.at_s);
+      progress.advance_to(engine::to_ticks<Time>(Seconds(row.at_s)));
+      CHECK(progress.expected_left({0}) == doctest::Approx(row.expected_left));
+      CHECK(progress.counted({0}) == row.counted);
+      CHECK(progress.left_of_phase({0}) == doctest::Approx(row.left_of_phase));
+    }
+    // It stops at 100 s, waits for the round of 120 s to end, and does the rest.
+    rules.shares_round = Seconds(120);
+    CHECK(ends_s(run(mix, fleet, rules, "max_min"))[0] == doctest::Approx(120));
+    rules.restarts_between_phases = true;
+    CHECK(ends_s(run(mix, fleet, rules, "max_min"))[0] == doctest::Approx(140));
+  }
+
+  TEST_CASE("a round decided ahead keeps GPUs for who has gone and newcomers waiting") {
+    // One GPU, rounds of 100 s, decided 50 s before. At 150 only A is there, so the round at 200 is A's, which ends at 180. B,
+    // there since 160, has the one at 300. C comes at 360 when nobody is left and begins with the next round.
+    const JobMix mix = mix_of({{0, 1, {180}}, {160, 1, {30}}, {360, 1, {30}}});
+    Rules rules = find_rules("ideal");
+    rules.shares_round = Seconds(100);
+    rules.decides_ahead = 0.5;
+    CHECK(ends_s(run(mix, fleet_of({1}), rules, "max_min")) == std::vector{180.0, 330.0, 430.0});
+  }
+
   TEST_CASE("two jobs share GPUs only where asked, and as the rates say") {
     JobMix mix = mix_of({{0, 1, {1000}}, {0, 1, {1000}}});
     // Beside each other each keeps 0.8 of its speed.
@@ -362,6 +400,7 @@ TEST_SUITE("sim/plan/schedule") {
     CHECK(find_policy("max_min_fairness").name == "max_min_blind");
     CHECK(find_policy("max_min_fairness_perf").name == "max_min");
     CHECK(find_policy("min_total_duration").name == "min_makespan");
+    CHECK(find_policy("max_sum_throughput_perf").name == "max_throughput");
     CHECK(find_policy("max_min_packed").space_sharing);
     CHECK(find_policy("max_min_fairness_packed").name == "max_min");
   }
