@@ -26,14 +26,17 @@ struct ValidateOptions {
   std::string file;
   std::vector<std::string> only;
   double min_us = 0;
+  std::string engine;
+  bool power = false;
   SourceOptions sources;
   std::string format = "text";
 };
 
 /// Columns that rows may be grouped by, of any table.
-constexpr std::array<std::string_view, 16> kGroupColumns = {
-    "metric", "gpu",  "network", "model", "framework", "phase", "precision", "set",
-    "gpu_id", "data", "source",  "op",    "pass",      "algo",  "dtype",     "timing"};
+constexpr std::array<std::string_view, 18> kGroupColumns = {
+    "metric",    "gpu",  "network", "model",  "framework",  "phase",
+    "precision", "set",  "gpu_id",  "data",   "source",     "op",
+    "pass",      "algo", "dtype",   "timing", "gemm_dtype", "flag"};
 
 /// What a column holds: all of it, or the value that is nearest to `word`, or some.
 std::string describe_values(const std::string& word, const std::vector<std::string>& values) {
@@ -236,6 +239,13 @@ int validate_command(ValidateOptions& options) {
   CsvReader reader(options.file, CsvReader::Repeated::Number);
   const std::unique_ptr<RowPredictor> predictor = recognise(reader, hardware);
   if (!predictor->may_repeat_columns()) reader.refuse_repeated();
+  if (!options.engine.empty() && !predictor->use_engine(options.engine)) {
+    throw InputError("--engine", "a table without figures of " + options.engine,
+                     "one with a column for each inference engine, or no --engine");
+  }
+  if (options.power && !predictor->use_power()) {
+    throw InputError("--power", "a table without a column power_w", "a table with board power");
+  }
   Selection selection(options.only, reader);
   const auto time_column = reader.find_column("time_us");
   if (options.min_us > 0 && !time_column) {
@@ -283,6 +293,9 @@ int validate_command(ValidateOptions& options) {
     row.basis = answer.basis;
     row.skipped = std::move(answer.skipped);
     row.malformed = answer.malformed;
+    row.line = walk.is_misfit() ? 0 : reader.line();
+    row.metric = predictor->metric();
+    row.flag = std::move(answer.flag);
     row.error_in_points = answer.error_in_points;
     row.out_of_reach = std::move(answer.out_of_reach);
     for (const std::size_t column : group_columns) {
@@ -324,6 +337,11 @@ void add_validate_command(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   verb->add_option("--min-us", options->min_us, "Kernel rows of at least this time only")
       ->type_name("US");
+  verb->add_option("--engine", options->engine,
+                   "Figures of this inference engine, in tables that have several")
+      ->check(CLI::IsMember({"trtllm", "sglang", "vllm"}));
+  verb->add_flag("--power", options->power,
+                 "Board power in place of the time, in tables that have both");
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);
   verb->footer(

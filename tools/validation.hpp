@@ -25,6 +25,10 @@ struct ValidatedRow {
   bool error_in_points = false;     ///< measured is a share already: errors are differences
   std::string out_of_reach;         ///< why the board cannot have measured this; empty = it can
   bool malformed = false;           ///< skipped for what stands in the file, not for what we lack
+  std::size_t line = 0;             ///< in the file
+  std::string metric;               ///< column of the figure, where the table says; else empty
+  std::string flag;                 ///< why the figure stands apart; then it is in no sum
+  [[nodiscard]] bool is_judged() const { return skipped.empty() && flag.empty(); }
   [[nodiscard]] double error() const {
     const double difference = predicted.value - measured;
     return error_in_points ? difference : difference / measured;
@@ -43,6 +47,7 @@ struct RowAnswer {
   bool error_in_points = false;  ///< both are shares; the error is their difference
   std::string out_of_reach{};    ///< as ValidatedRow has it; such rows are judged as all others
   bool malformed = false;        ///< as ValidatedRow has it
+  std::string flag{};            ///< as ValidatedRow has it
 };
 [[nodiscard]] inline RowAnswer skip(std::string reason) {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};
@@ -58,6 +63,12 @@ class RowPredictor {
   [[nodiscard]] virtual std::string_view convention() const { return ""; }
   /// Column names may stand twice; the reader numbers them.
   [[nodiscard]] virtual bool may_repeat_columns() const { return false; }
+  /// Column of the figure; empty where rows differ in it or nobody asks.
+  [[nodiscard]] virtual std::string_view metric() const { return ""; }
+  /// Reads the board's power in place of the time. False: the table holds none.
+  virtual bool use_power() { return false; }
+  /// Reads one engine's figures. False: the table does not tell engines apart.
+  virtual bool use_engine(std::string_view) { return false; }
   /// The current row of the reader. Throws InputError when the row is malformed.
   [[nodiscard]] virtual RowAnswer predict(const CsvReader& row) = 0;
 };

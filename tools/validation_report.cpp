@@ -35,7 +35,9 @@ std::vector<Group> group(const Validation& validation) {
   for (std::size_t c = 0; c < validation.group_columns.size(); ++c) {
     std::map<std::string, std::vector<JudgedRow>> by_key;
     for (const ValidatedRow& row : validation.rows) {
-      if (row.skipped.empty()) by_key[row.groups[c]].push_back(judge(row));
+      // Flagged rows are told by their flag alone.
+      if (row.is_judged() || (row.skipped.empty() && validation.group_columns[c] == "flag"))
+        by_key[row.groups[c]].push_back(judge(row));
     }
     for (const auto& [key, rows] : by_key) {
       groups.push_back({validation.group_columns[c], key, summarize(rows)});
@@ -47,7 +49,7 @@ std::vector<Group> group(const Validation& validation) {
 ErrorStatistics total(const Validation& validation) {
   std::vector<JudgedRow> rows;
   for (const ValidatedRow& row : validation.rows) {
-    if (row.skipped.empty()) rows.push_back(judge(row));
+    if (row.is_judged()) rows.push_back(judge(row));
   }
   return summarize(rows);
 }
@@ -101,6 +103,13 @@ std::size_t num_skipped(const Validation& validation) {
 }
 
 std::string in_percent(double fraction) { return fmt::format("{:.1f}", fraction * 100); }
+
+/// Rows that their table sets apart.
+std::size_t num_flagged(const Validation& validation) {
+  return static_cast<std::size_t>(std::count_if(
+      validation.rows.begin(), validation.rows.end(),
+      [](const ValidatedRow& row) { return row.skipped.empty() && !row.flag.empty(); }));
+}
 
 std::string statistics_line(std::string_view by, std::string_view key, const ErrorStatistics& s) {
   return fmt::format("{} {} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}\n", fit(by, 10), fit(key, 20), s.n,
@@ -183,7 +192,7 @@ std::string validation_text(const Validation& v) {
 
   std::vector<const ValidatedRow*> worst;
   for (const ValidatedRow& row : v.rows) {
-    if (row.skipped.empty()) worst.push_back(&row);
+    if (row.is_judged()) worst.push_back(&row);
   }
   const std::size_t count = std::min<std::size_t>(worst.size(), 5);
   std::partial_sort(worst.begin(), worst.begin() + static_cast<std::ptrdiff_t>(count), worst.end(),
@@ -206,6 +215,9 @@ std::string validation_text(const Validation& v) {
 
   text += all.n == 0 ? fmt::format("No row could be predicted: {} skipped\n", num_skipped(v))
                      : fmt::format("\n{} rows judged, {} skipped\n", all.n, num_skipped(v));
+  if (const std::size_t flagged = num_flagged(v); flagged > 0) {
+    text += fmt::format("{} set apart by their table and in no sum\n", flagged);
+  }
   if (const std::size_t fitted = num_fitted(v); fitted > 0) {
     text +=
         wrap(fmt::format("{} of them are of GPUs and sources that the profile was fitted to: their "
@@ -249,6 +261,13 @@ std::string validation_json(const Validation& v) {
   bool first = true;
   for (const ValidatedRow& row : v.rows) {
     Json entry{{"id", row.id}};
+    if (!row.metric.empty()) {
+      entry.update({{"line", row.line},
+                    {"metric", row.metric},
+                    {"unit", v.unit},
+                    {"flag", row.flag.empty() ? Json() : Json(row.flag)},
+                    {"used_for", row.basis == kFittedBasis ? "fit" : "judge"}});
+    }
     if (row.skipped.empty()) {
       entry.update({{"measured", row.measured},
                     {"predicted", row.predicted.value},
@@ -282,6 +301,7 @@ std::string validation_json(const Validation& v) {
   text += json_text(groups, -1) + ",\n  \"total\": ";
   const ErrorStatistics all = total(v);
   Json sum{{"n", all.n}, {"skipped", num_skipped(v)}, {"fitted", num_fitted(v)}};
+  if (const std::size_t flagged = num_flagged(v); flagged > 0) sum["flagged"] = flagged;
   sum.update(to_json(all));
   for (const Group& g : by_data(all_groups)) {
     Json part{{"n", g.statistics.n}};

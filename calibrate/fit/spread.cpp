@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "calibrate/fit/fit_stages.hpp"
 #include "calibrate/fit/spread_likelihood.hpp"
 
 namespace tracecast {
@@ -33,9 +34,9 @@ struct Judged {
       parts;  ///< of the variance: one per square of a spread, then what no spread decides
 };
 
-constexpr std::array<const char*, 5> kCauses = {"error.starved", "error.library_rules",
+constexpr std::array<const char*, 6> kCauses = {"error.starved",           "error.library_rules",
                                                 "error.narrow_arithmetic", "error.narrow_stream",
-                                                "error.power_limit"};
+                                                "error.power_limit",       "error.product_format"};
 
 std::string base_name(CostForm form, std::string_view basis) {
   return "error." + std::string(to_string(form)) + "." + std::string(basis);
@@ -62,7 +63,7 @@ class Judge {
   [[nodiscard]] std::optional<Judged> judge(const Measurement& row,
                                             std::optional<Seconds> floor) const {
     // Whole steps have no form, and take long to price.
-    if (!std::holds_alternative<IsolatedOp>(row.work)) return std::nullopt;
+    if (std::holds_alternative<FrameworkStep>(row.work)) return std::nullopt;
     const auto estimate = estimate_measurement(row, *row.spec, none_, floor);
     if (!estimate || !estimate->form) return std::nullopt;
     const auto variance = [&](const CostProfile& profile) {
@@ -157,19 +158,6 @@ Fitted fit_spreads(const std::vector<Judged>& rows, const std::optional<Fitted>&
   return fitted;
 }
 
-/// Marks the generations whose rows took part in the fit of each form.
-void set_coverage(FitResult& fit, const MeasurementSet& sample) {
-  fit.profile.fitted = {};
-  for (const Measurement& row : sample.rows) {
-    if (!std::holds_alternative<IsolatedOp>(row.work)) continue;
-    const auto estimate = estimate_measurement(row, *row.spec, fit.profile);
-    if (estimate && estimate->form) {
-      fit.profile.fitted[static_cast<std::size_t>(*estimate->form)]
-                        [static_cast<std::size_t>(row.spec->architecture)] = true;
-    }
-  }
-}
-
 void set_error(FitResult& fit, const std::string& name, double value) {
   const auto [low, high] = parameter_bounds(name);
   CostProfile& profile = fit.profile;
@@ -244,7 +232,9 @@ std::vector<Judged> judge_seen(const FitResult& fit, const MeasurementSet& sampl
 void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostProfile& start,
                      std::span<const ProfileParameter> prior, const FitOptions& options,
                      const std::function<void(std::string_view left_out)>& progress) {
-  set_coverage(fit, sample);
+  std::vector<const Measurement*> all;
+  for (const Measurement& row : sample.rows) all.push_back(&row);
+  set_coverage(fit.profile, all);
   FitOptions quick = options;
   quick.most_iterations = std::max(2, options.most_iterations / 2);
   quick.progress = nullptr;

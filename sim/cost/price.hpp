@@ -7,6 +7,7 @@
 #include "hwspecs/gpu_spec.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
+#include "sim/cost/product.hpp"
 #include "sim/cost/sustained_clock.hpp"
 
 namespace tracecast::cost {
@@ -36,6 +37,12 @@ struct PricedCandidate {
   std::vector<KernelEstimate> estimates;  ///< one per kernel, same order
   Seconds duration{};                     ///< sum of the kernels
 };
+
+/// What a price of products on tensor cores rests on: rows of this GPU, of its generation, or its spec.
+[[nodiscard]] Basis product_basis(const GpuSpec& gpu, const CostProfile& profile);
+/// What a product's price is expected to be off by: standard deviation of ln(measured / predicted).
+[[nodiscard]] double product_log_sd(const TensorProduct& product, Basis basis,
+                                    const CostProfile& profile);
 
 /// The formula that prices a kernel.
 [[nodiscard]] CostForm form_of(const Kernel& kernel);

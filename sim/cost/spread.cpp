@@ -36,13 +36,17 @@ Spread error_spread(const KernelEstimate& estimate, const Kernel& kernel, double
   const double base = base_of(estimate.basis, profile.error[static_cast<std::size_t>(form)]);
   const bool by_rules = form == CostForm::Gemm && kernel.kernel_class == KernelClass::Gemm &&
                         gpu.architecture < Architecture::Volta;
-  const double starved = estimate.bound == Bound::Latency ? causes.starved : 0;
+  const bool is_starved = estimate.bound == Bound::Latency && form != CostForm::Product;
+  const double starved = is_starved ? causes.starved : 0;
   const double rules = by_rules ? causes.library_rules : 0;
   const double compute_share = estimate.duration > Seconds(0)
                                    ? std::min(1.0, estimate.compute_time / estimate.duration)
                                    : 0.0;
-  const double limit = causes.power_limit * -std::log(throttle) * compute_share;
-  const double common = std::hypot(narrow_of(kernel, form, causes), limit);
+  const bool is_product = form == CostForm::Product;  // its limit is in what it was left out with
+  const double limit = is_product ? 0 : causes.power_limit * -std::log(throttle) * compute_share;
+  const bool is_narrow = is_product && element_size(kernel.math) < Bytes(2);
+  const double common =
+      std::hypot(narrow_of(kernel, form, causes), limit, is_narrow ? causes.product_format : 0);
   return {.log_sd = std::hypot(std::hypot(base, common), std::hypot(starved, rules)),
           .shared_log_sd = std::hypot(std::min(causes.board, base), common)};
 }

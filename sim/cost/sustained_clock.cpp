@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/cost/product.hpp"
+
 namespace tracecast::cost {
 namespace {
 
@@ -57,26 +59,21 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   const ClockParameters& p = profile.clock;
   const FlopsPerSecond fp32 = gpu.peak_fp32();
   FlopsPerSecond peak = fp32;
-  FlopsPerSecond power_peak = fp32;
-  double knee = p.knee_w_per_tflops;
-  double exponent = p.power_exponent;
   if (precision != Precision::Fp32 || unit != MathUnit::CudaCore) {
     peak = peak_or_wider(gpu, precision, unit);
-    if (unit == MathUnit::TensorCore && peak > fp32) {
-      power_peak = peak;
-      knee = p.tensor_knee_w_per_tflops;
-      exponent = p.tensor_power_exponent;
-    }
   }
+  const bool on_tensor_cores = unit == MathUnit::TensorCore && peak > fp32;
   const bool is_set = gpu.set_clock > Hertz(0);
   const double free = free_clock(gpu, profile) / gpu.boost_clock;
   const double start = is_set ? gpu.set_clock / gpu.boost_clock : free;
   // A limit below the awake power leaves a crawl, which the lowest clock of a power limit bounds further on.
   const Watts left = max(gpu.tdp - awake_power(gpu, profile), gpu.tdp * 0.01);
-  const double power =
-      left.in_w() / (power_peak.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
+  const double power = left.in_w() / (fp32.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
   const double throttle =
-      is_pinned(gpu) ? 1.0 : soft_minimum_of_one_and(std::pow(power / knee, 1 / exponent));
+      is_pinned(gpu) ? 1.0
+      : on_tensor_cores
+          ? tensor_throttle(gpu, precision, profile)
+          : soft_minimum_of_one_and(std::pow(power / p.knee_w_per_tflops, 1 / p.power_exponent));
   const bool dense = unit == MathUnit::CudaCore && gpu.architecture >= Architecture::Ampere &&
                      gpu.fp32_lanes_per_scheduler() >= 32;
 
@@ -105,6 +102,10 @@ SustainedBoard::SustainedBoard(const GpuSpec& gpu, const CostProfile& profile)
   for (std::size_t i = 0; i < machines_.size(); ++i) {
     machines_[i] = sustain(gpu, static_cast<Precision>(i / kUnits),
                            static_cast<MathUnit>(i % kUnits), profile);
+  }
+  products_.reserve(kProductFormatCount);
+  for (std::size_t f = 0; f < kProductFormatCount; ++f) {
+    products_.emplace_back(gpu, static_cast<ProductFormat>(f), profile);
   }
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <vector>
 
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "sim/base/units.hpp"
+#include "sim/cost/product.hpp"
 
 namespace tracecast::cost {
 
@@ -43,12 +45,12 @@ struct SustainedGpu {
 /// Sustained rates of arithmetic in (precision, unit) under the board's power limit.
 ///   start  = set_clock of the spec where it is set, else the free clock
 ///   power  = (tdp - awake_power) [W] / peak at start [TFLOP/s] / (process_nm / 16)
-///   x      = (power / knee)^(1 / exponent)   (lanes and tensor cores each have a knee and an exponent)
-///   thr    = (1 + x^-12)^(-1/12), 1 on a pinned board
+///   x      = (power / knee)^(1 / exponent)
+///   thr    = (1 + x^-12)^(-1/12), 1 on a pinned board; on tensor cores tensor_throttle (product.hpp)
 ///   rate   = peak(start) * ceiling * thr * (dense_factor if 32 lanes hang on a single-issue scheduler, Ampere on)
 ///            and * half_factor where CUDA cores run 16-bit pairs faster than FP32
 /// L2 follows the SM clock, DRAM does not.
-/// The peak in `power` is FP32 on CUDA cores, or the tensor-core peak of `precision` with its own knee.
+/// The peak in `power` is FP32 on CUDA cores.
 /// A precision without a unit on this GPU runs at the next wider one that exists (FP16 storage, FP32 arithmetic).
 /// What the memory and an idle chip draw is not there for arithmetic; and since the voltage falls with the clock, the
 /// clock gives way more slowly than the power (exponent 1 where the voltage is at its floor, up to 3 at the top).
@@ -65,10 +67,13 @@ class SustainedBoard {
     return machines_[index_of(precision, unit)];
   }
   [[nodiscard]] const SustainedGpu& at(std::size_t index) const { return machines_[index]; }
+  [[nodiscard]] const ProductMachine& products(ProductFormat format) const {
+    return products_[static_cast<std::size_t>(format)];
+  }
   [[nodiscard]] const GpuSpec& gpu() const { return gpu_; }
   [[nodiscard]] const CostProfile& profile() const { return profile_; }
 
-  static constexpr std::size_t kPrecisions = 7, kUnits = 2;
+  static constexpr std::size_t kPrecisions = 8, kUnits = 2;
   [[nodiscard]] static constexpr std::size_t index_of(Precision precision, MathUnit unit) {
     return static_cast<std::size_t>(precision) * kUnits + static_cast<std::size_t>(unit);
   }
@@ -77,6 +82,7 @@ class SustainedBoard {
   const GpuSpec& gpu_;
   const CostProfile& profile_;
   std::array<SustainedGpu, kPrecisions * kUnits> machines_;
+  std::vector<ProductMachine> products_;  ///< by format
 };
 
 /// `gpu` with its clock pinned, as benchmarks do with application clocks: clocks and peaks scaled, the rest kept.
