@@ -109,6 +109,7 @@ std::vector<ProductSlot> product_slots() {
       [](P& p, I, I) -> double& { return p.stream_bytes_per_clock; });
   add("stream_growth", 0.3, 5, [](P& p, I, I) -> double& { return p.stream_growth; });
   add("l2_share", 0.01, 2, [](P& p, I, I) -> double& { return p.l2_share; });
+  add("unaligned", 0.05, 1, [](P& p, I, I) -> double& { return p.unaligned; });
   add("dram_efficiency", 0.2, 1, [](P& p, I, I) -> double& { return p.dram_efficiency; });
   add("gddr", 0.5, 1.5, [](P& p, I, I) -> double& { return p.gddr; });
   add("ecc_cost", 0.001, 2, [](P& p, I, I) -> double& { return p.ecc_cost; });
@@ -119,7 +120,7 @@ std::vector<ProductSlot> product_slots() {
   add("clock_exponent", 1, 4, [](P& p, I, I) -> double& { return p.clock_exponent; });
   add("hbm_pj_per_byte", 0, 1000, [](P& p, I, I) -> double& { return p.hbm_pj_per_byte; });
   add("gddr_pj_per_byte", 0, 1000, [](P& p, I, I) -> double& { return p.gddr_pj_per_byte; });
-  add("clocked_w_per_sm_ghz", 0, 20, [](P& p, I, I) -> double& { return p.clocked_w_per_sm_ghz; });
+  add("base_share", 0, 0.8, [](P& p, I, I) -> double& { return p.base_share; });
   for (I k = 0; k < kMmaKindCount; ++k) {
     const auto of = [&](std::string_view what, Find find) {
       add(fmt::format("{}_of.{}", what, kKinds[k]), 0.1, 10, find, k);
@@ -142,6 +143,8 @@ std::vector<ProductSlot> product_slots() {
       of(
           fmt::format("efficiency_of.{}", kKinds[k]),
           [](P& p, I i, I j) -> double& { return p.formats[i].efficiency_of.values[j]; }, k);
+      of(fmt::format("call_of.{}", kKinds[k]),
+         [](P& p, I i, I j) -> double& { return p.formats[i].call_of.values[j]; }, k);
     }
   }
   for (I e = 0; e < kProductEngineCount; ++e) {

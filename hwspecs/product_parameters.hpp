@@ -61,6 +61,7 @@ struct FormatParameters {
   double energy = 1;        ///< per operation
   double stream = 1;        ///< bytes that a block draws per clock
   ByMmaKind efficiency_of;  ///< further factor on the efficiency
+  ByMmaKind call_of;        ///< on what engines do before
 };
 /// What an engine's call adds to the product, and how its kernels compare with the vendor's library.
 struct EngineParameters {
@@ -72,7 +73,8 @@ struct EngineParameters {
 
 /// Matrix products on tensor cores; formulas in sim/cost/product.hpp.
 struct ProductParameters {
-  double start_us = 0;      ///< launch of the grid to the first block, and the last block's end
+  double start_us =
+      0;  ///< launch of the grid to the first block, and the last block's end, at 2 GHz
   double graph_gap_us = 0;  ///< from one kernel of a captured graph to the next
   double block_cycles = 0;  ///< to start and end a block
   double block_depth = 0;   ///< elements of k whose time a block needs to fill its pipeline
@@ -84,6 +86,7 @@ struct ProductParameters {
   double stream_bytes_per_clock = 0;  ///< that a block draws, per KiB of its SM's shared memory
   double stream_growth = 0;           ///< of that from one instruction generation to the next
   double l2_share = 0;                ///< share of L2 that keeps data from one use to the next
+  double unaligned = 0;       ///< rate of rows that do not begin at multiples of 8 values
   double dram_efficiency = 0;         ///< of the bandwidth without ECC
   double gddr = 0;                    ///< of that, boards with GDDR
   double ecc_cost = 0;        ///< share of the bandwidth loss that the spec states for ECC on GDDR
@@ -93,7 +96,8 @@ struct ProductParameters {
   double node_exponent = 0;   ///< energy per operation goes with (process_nm / 7)^this
   double clock_exponent = 0;  ///< power of arithmetic goes with the clock to this
   double hbm_pj_per_byte = 0, gddr_pj_per_byte = 0;
-  double clocked_w_per_sm_ghz = 0;  ///< of an SM that has a block, at 7 nm
+  double base_share =
+      0;  ///< of the power between awake and the limit, drawn whatever a kernel does
 
   ByMmaKind efficiency_of, stream_of, energy_of, depth_of, start_of;
   std::array<FormatParameters, kProductFormatCount> formats;

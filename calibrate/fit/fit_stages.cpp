@@ -17,21 +17,40 @@ bool is_product(const Measurement& measurement, const CostProfile& profile) {
 
 bool is_product_parameter(std::string_view name) { return name.starts_with("product."); }
 
+namespace {
+
+/// Products of other formats than 16 bits, and the parameters that tell them from those.
+bool is_narrow(const Measurement& row) {
+  const auto* call = std::get_if<ProductCall>(&row.work);
+  return call && call->products.front().format != ProductFormat::Half;
+}
+bool is_narrow_parameter(std::string_view name) {
+  return name.starts_with("product.format.") || name.starts_with("product.engine.");
+}
+
+}  // namespace
+
 std::vector<FitStage> stages_of(std::span<const Measurement* const> rows, const CostProfile& start,
                                 std::span<const ProfileParameter> prior,
                                 const FitOptions& options) {
   constexpr double kBoardLogSd = 0.03;
   FitStage products{{}, {}, options}, others{{}, {}, options};
   products.options.arithmetic_log_sd = products.options.bandwidth_log_sd = kBoardLogSd;
+  products.options.most_iterations = 2 * options.most_iterations;
+  FitStage narrow = products;
   for (const Measurement* row : rows) {
-    (is_product(*row, start) ? products : others).rows.push_back(row);
+    (!is_product(*row, start) ? others : is_narrow(*row) ? narrow : products).rows.push_back(row);
   }
   for (const ProfileParameter& p : prior) {
-    (is_product_parameter(p.name) ? products : others).prior.push_back(p);
+    (!is_product_parameter(p.name) ? others
+     : is_narrow_parameter(p.name) ? narrow
+                                   : products)
+        .prior.push_back(p);
   }
   std::vector<FitStage> stages;
-  if (!products.rows.empty()) stages.push_back(std::move(products));
-  if (!others.rows.empty()) stages.push_back(std::move(others));
+  for (FitStage* stage : {&products, &narrow, &others}) {
+    if (!stage->rows.empty()) stages.push_back(std::move(*stage));
+  }
   return stages;
 }
 

@@ -19,8 +19,9 @@ struct FitStage {
   std::vector<ProfileParameter> prior;
   FitOptions options;
 };
-/// Rows in two stages: products on tensor cores, whose parameters no other row moves; then all others, which price tensor
-/// cores at the clock that the first stage found. In the first stage a board's own factors are held to 3 %: what boards of a
+/// Rows in three stages: products of 16 bits on tensor cores, whose parameters no other row moves; those of other formats, by
+/// what tells them and the engines' calls from the first; then all others, which price tensor cores at the clock that the
+/// first stage found. In the first two a board's own factors are held to 3 %: what boards of a
 /// generation share shall be in the parameters.
 [[nodiscard]] std::vector<FitStage> stages_of(std::span<const Measurement* const> rows,
                                               const CostProfile& start,

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kPico = 1e-12;
 constexpr double kReferenceNode_nm = 7, kReferenceClock = 1.41e9;
+constexpr double kStartClock = 2e9;  // of product.start_us
 constexpr double kResultBytes = 2, kPartialBytes = 4;
 /// Slices of k shorter than this are not offered.
 constexpr double kShortestSlice = 128;
@@ -118,12 +119,6 @@ double joule_per_flop(const GpuSpec& gpu, double clock, ProductFormat format,
          std::pow(clock / kReferenceClock, p.clock_exponent - 1) * p.format(format).energy;
 }
 
-double clocked_watts(const GpuSpec& gpu, double clock, const ProductParameters& p) {
-  return p.clocked_w_per_sm_ghz * gpu.sm_count * clock * 1e-9 *
-         std::pow(gpu.process_nm / kReferenceNode_nm, p.node_exponent) *
-         std::pow(clock / kReferenceClock, p.clock_exponent - 1);
-}
-
 /// (1 + x^(-12/g))^(-1/12) with x = left / needed.
 double throttle_of(double left, double needed, double exponent) {
   if (needed <= 0 || left > 3 * needed) return 1;
@@ -170,14 +165,14 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
   const bool halves = gpu.compute_capability / 10 == 9 || gpu.compute_capability / 10 == 10 ||
                       gpu.compute_capability == 80;
   l2_ = gpu.l2.in_bytes() * p.l2_share * (halves ? 0.5 : 1);
-  start_ = p.start_us * p.start_of[kind_] * 1e-6;
+  start_ = p.start_us * p.start_of[kind_] * 1e-6 * (kStartClock / clock_);
   block_ = p.block_cycles / clock_;
   depth_ = p.block_depth * p.depth_of[kind_];
   awake_ = awake_power(gpu, profile).in_w();
   limit_ = gpu.tdp.in_w();
   joule_per_flop_ = joule_per_flop(gpu, clock_, format, p);
   joule_per_byte_ = kPico * (gddr ? p.gddr_pj_per_byte : p.hbm_pj_per_byte);
-  clocked_w_ = clocked_watts(gpu, clock_, p);
+  base_w_ = p.base_share * std::max(0.0, limit_ - awake_);
   a_bytes_ = activation_bytes(format);
   b_bytes_ = weight_bytes(format);
   is_pinned_ = is_pinned_clock(gpu);
@@ -191,7 +186,7 @@ struct ProductMachine::Grid {
 double ProductMachine::call_seconds(const TensorProduct& product) const {
   if (!product.engine || format_ == ProductFormat::Half || format_ == ProductFormat::Tf32) return 0;
   const EngineParameters& e = p_->engine(*product.engine, format_);
-  double seconds = e.call_us * 1e-6;
+  double seconds = e.call_us * 1e-6 * p_->format(format_).call_of[kind_];
   if (a_bytes_ < 2) {
     const double values = product.batch * product.m * product.k;
     const double passed = values * (2 + a_bytes_);
@@ -212,14 +207,17 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
       product.engine && format_ != ProductFormat::Half && format_ != ProductFormat::Tf32
           ? &p.engine(*product.engine, format_)
           : nullptr;
-  const double rate = std::min(peak_, sm_rate_ * (engine ? engine->efficiency : 1));
-  const double stream = stream_ * (engine ? engine->stream : 1);
+  // Whole vectors of 8 values are loaded at once, or not.
+  const bool is_aligned = std::fmod(n, 8) == 0 && std::fmod(k, 8) == 0;
+  const double pace = is_aligned ? 1 : p.unaligned;
+  const double stream = pace * stream_ * (engine ? engine->stream : 1);
+  const double rate = std::min(peak_, pace * sm_rate_ * (engine ? engine->efficiency : 1));
   const double a = product.batch * m * k * a_bytes_, b = product.batch * n * k * b_bytes_;
   const double c = product.batch * m * n * kResultBytes;
   const double dram_bytes = a * miss(product.reuse.activations, l2_) +
                             b * miss(product.reuse.weights, l2_) +
                             c * miss(product.reuse.results, l2_);
-  const double dram = dram_bytes / bandwidth_;
+  const double dram = dram_bytes / (bandwidth_ * pace);
   const double inverse_sms = 1 / sms_;
 
   Grid best;
@@ -262,17 +260,15 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   double body = cube_root_sum(mma, best.load, dram);
   const double time = best.fixed + body;
   const double memory_w = joule_per_byte_ * dram_bytes / time;
-  const double clocked_w = clocked_w_ * best.share;
   const double needed = joule_per_flop_ * flops / time;
-  const double left = limit_ - awake_ - memory_w - clocked_w;
+  const double left = limit_ - awake_ - base_w_ - memory_w;
   result.throttle = is_pinned_ ? 1 : throttle_of(left, needed, p.clock_exponent);
   body = cube_root_sum(mma / result.throttle, best.load / result.throttle, dram);
   const double busy = best.fixed + body;
   result.duration = Seconds(busy + call_seconds(product));
   const double voltage = std::pow(result.throttle, p.clock_exponent - 1);
-  result.power = Watts(std::min(
-      limit_, awake_ + joule_per_byte_ * dram_bytes / busy +
-                  voltage * (clocked_w * result.throttle + joule_per_flop_ * flops / busy)));
+  result.power = Watts(std::min(limit_, awake_ + base_w_ + joule_per_byte_ * dram_bytes / busy +
+                                            voltage * joule_per_flop_ * flops / busy));
   result.roofs.compute = Seconds(cube_root_sum(mma, best.load, 0) / result.throttle);
   result.roofs.memory = Seconds(dram);
   result.roofs.starved = best.share < 1 || best.fixed > body;
@@ -292,8 +288,7 @@ double tensor_throttle(const GpuSpec& gpu, Precision precision, const CostProfil
   const double half = peak_of(gpu, Precision::Fp16).in_si();
   // Energy goes with the width of the operands, as the peaks do.
   const double width = half / std::max(peak_of(gpu, precision).in_si(), 1.0);
-  const double left =
-      gpu.tdp.in_w() - awake_power(gpu, profile).in_w() - clocked_watts(gpu, clock, p);
+  const double left = (1 - p.base_share) * (gpu.tdp - awake_power(gpu, profile)).in_w();
   return throttle_of(left, joule_per_flop(gpu, clock, ProductFormat::Half, p) * width * rate,
                      p.clock_exponent);
 }

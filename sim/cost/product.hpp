@@ -49,14 +49,15 @@ class ProductMachine {
   ///   mma    = waves 2 tm tn (depth + block_depth) / (rate r/(r + operand_edge)),   r = 2 tm tn / (tm + tn)
   ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
   ///   dram   = sum of operands and results, each by its share that misses L2, / bandwidth
-  ///   time   = start + waves block_cycles/clock + split + (mma^3 + load^3 + dram^3)^(1/3)
+  ///   time   = start 2 GHz/clock + waves block_cycles/clock + split + (mma^3 + load^3 + dram^3)^(1/3)
   ///   split  = split_us + 8 m n slices / (split_bytes_per_clock SMs clock)           (slices > 1)
   /// A small grid streams weights no faster than its blocks draw them, which is what products of few rows are made of.
   /// Then the power limit, by what this kernel does (watts at the free clock):
-  ///   left = limit - awake - memory bytes/time * pj_per_byte - clocked SMs,   need = flops/time * pj_per_flop
+  ///   left = (limit - awake) (1 - base_share) - memory bytes/time * pj_per_byte,   need = flops/time * pj_per_flop
   ///   throttle = (1 + (left/need)^(-12/g))^(-1/12),  g = clock_exponent;   mma and load take 1/throttle as long
   ///   pj_per_flop = flop_pj energy_step^kind (process_nm/7)^node_exponent (clock/1.41 GHz)^(g-1) * the format's
-  /// What an engine does before: call_us + traffic * bytes of reading 16-bit activations and writing narrow ones / bandwidth.
+  /// What an engine does before: call_us * call_of the generation + traffic * bytes of reading 16-bit activations and writing narrow ones / bandwidth.
+  /// Where n or k is no multiple of 8, rate, stream and bandwidth are `unaligned` of that.
   /// Tiles by instruction generation, as the vendor's libraries have them; product.cpp. Inference engines' own kernels do
   /// not slice k. Leaves out: clusters, order of tiles, shared memory that limits stages.
   /// Source: tiles, waves and split-k as NVIDIA, Matrix Multiplication Background, tells them; the rest from tables, notes/0011.
@@ -70,7 +71,7 @@ class ProductMachine {
   MmaKind kind_;
   ProductFormat format_;
   double sms_, clock_, peak_, sm_rate_, stream_, bandwidth_, l2_, start_, block_, depth_;
-  double awake_, limit_, joule_per_flop_, joule_per_byte_, clocked_w_;
+  double awake_, limit_, joule_per_flop_, joule_per_byte_, base_w_;
   double a_bytes_, b_bytes_;
   bool is_pinned_;
 };

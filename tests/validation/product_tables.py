@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Products on tensor cores beside two rooflines: tests/validation/product_tables.py PROGRAM DATA [--out FOLDER] [--all]
+"""Products on tensor cores beside two rooflines: tests/validation/product_tables.py PROGRAM DATA [--out FOLDER] [--fitted-only] [--profile FILE]
 
 For each GPU, number format and engine of the tables of DATA/modern: our error with the shipped profile, which was fitted to a
 sample of these rows, and with that GPU and every board of its generation out of the fit; beside it the plain roofline (greater of
@@ -111,7 +111,7 @@ class Errors:
 HEAD = f"  {'':<34} {'n':>6} {'plain':>6} {'three':>6} | {'mean':>6} {'median':>6} {'bias':>6} {'in90':>5} {'+-%':>5}"
 
 
-def judge(args, title, table, only, fmt, gpu_of, flags=(), profile=None, bar=None, least_us=3.0, time_column="time_us", bias_bar=None):
+def judge(args, left_out, title, table, only, fmt, gpu_of, flags=(), profile=None, bar=None, least_us=3.0, bias_bar=None):
     rows, out = read(table), collections.OrderedDict()
     flags = list(flags) + (["--profile", str(profile)] if profile else [])
     for answer in validate(args, table, only, *flags):
@@ -134,11 +134,11 @@ def judge(args, title, table, only, fmt, gpu_of, flags=(), profile=None, bar=Non
             missed.append(f"{name}: mean {ours.mean():.1f} over {bar}")
         if not key and bias_bar is not None and abs(ours.bias()) > bias_bar:
             missed.append(f"{name}: bias {ours.bias():+.1f} beyond {bias_bar}")
-        if not key and profile and plain.rows and fmt == "bfloat16" and ours.mean() > three.mean() + 3:
+        if not key and left_out and plain.rows and fmt == "bfloat16" and ours.mean() > three.mean() + 3:
             missed.append(f"{name}: more than 3 points above the roofline of three constants, {three.mean():.1f}")
-        if not key and profile and not 85 <= ours.inside() <= 95:
+        if not key and left_out and not 85 <= ours.inside() <= 95:
             missed.append(f"{name}: {ours.inside():.0f} % inside the interval")
-        if not key and profile and ours.width() > 30:
+        if not key and left_out and ours.width() > 30:
             missed.append(f"{name}: half-width {ours.width():.0f} %")
 
 
@@ -147,6 +147,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("data", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/product_tables"))
+    parser.add_argument("--profile", help="judged in place of the shipped one")
     parser.add_argument("--fitted-only", action="store_true", help="no refits")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -163,30 +164,30 @@ def main():
         print("\nGenerations left out of the fit" if left_out else "The shipped profile, fitted to a sample of these rows")
         print(HEAD)
         for gpu in GPUS:
-            profile = profile_without(args, gpu) if left_out else None
+            profile = profile_without(args, gpu) if left_out else args.profile
             which = 1 if left_out else 0
             only = [f"gpu={gpu}", "gemm_dtype=bfloat16"]
-            judge(args, f"{gpu} bfloat16", gemm, only, "bfloat16", specs[gpu], profile=profile, bar=BARS["bfloat16"][which],
+            judge(args, left_out, f"{gpu} bfloat16", gemm, only, "bfloat16", specs[gpu], profile=profile, bar=BARS["bfloat16"][which],
                   bias_bar=(6, 12)[which])
             for fmt in FORMATS:
                 for engine in ("trtllm", "sglang", "vllm"):
                     if fmt not in BARS or fmt == "bfloat16" or have[gpu, fmt, engine] < 100:
                         continue
-                    judge(args, f"{gpu} {fmt} {engine}", gemm, [f"gpu={gpu}", f"gemm_dtype={fmt}"], fmt, specs[gpu],
+                    judge(args, left_out, f"{gpu} {fmt} {engine}", gemm, [f"gpu={gpu}", f"gemm_dtype={fmt}"], fmt, specs[gpu],
                           ["--engine", engine], profile, BARS[fmt][which])
             if gpu == "h100_sxm5_80gb":
-                judge(args, "h100 fp8 of PipeWeave", modern / "fp8_gemm_pipeweave.csv", [], "fp8", specs[gpu], profile=profile,
+                judge(args, left_out, "h100 fp8 of PipeWeave", modern / "fp8_gemm_pipeweave.csv", [], "fp8", specs[gpu], profile=profile,
                       bar=None if left_out else 15)
-                judge(args, "h100 PyTorch linear layers", modern / "vidur_linear.csv", ["gpu=h100_sxm5_80gb"], "fp16", specs[gpu],
+                judge(args, left_out, "h100 PyTorch linear layers", modern / "vidur_linear.csv", ["gpu=h100_sxm5_80gb"], "fp16", specs[gpu],
                       profile=profile, bar=None if left_out else 8)
             if gpu == "a100_sxm4_80gb":
-                judge(args, "a100 PCIe PyTorch linear layers", modern / "vidur_linear.csv", ["gpu=a100"], "fp16",
+                judge(args, left_out, "a100 PCIe PyTorch linear layers", modern / "vidur_linear.csv", ["gpu=a100"], "fp16",
                       specs["a100_pcie_80gb"], profile=profile, bar=None if left_out else 8)
             if gpu == "b200":
-                judge(args, "b200 board power, bfloat16", gemm, only, "bfloat16", specs[gpu], ["--power"], profile,
+                judge(args, left_out, "b200 board power, bfloat16", gemm, only, "bfloat16", specs[gpu], ["--power"], profile,
                       None if left_out else 10)
         if not left_out:
-            judge(args, "v100 PCIe PyTorch fp16", modern / "v100_gemm_fp16.csv", [], "fp16", specs["v100_pcie_16gb"], bar=12)
+            judge(args, left_out, "v100 PCIe PyTorch fp16", modern / "v100_gemm_fp16.csv", [], "fp16", specs["v100_pcie_16gb"], profile=args.profile, bar=12)
     print(f"\n{len(missed)} bars missed" + "".join(f"\n  {text}" for text in missed))
     sys.exit(1 if missed else 0)
 

@@ -58,7 +58,7 @@ inline CostProfile simple_profile() {
   set("product.energy_of.warp", 1);
   set("product.start_of.warp", 1);
   set("product.dram_efficiency", 0.97);
-  set("product.clocked_w_per_sm_ghz", 0);
+  set("product.base_share", 0);
   set("kernel.fill_us", 0);
   set("kernel.fill_latencies", 0);
   set("gemm.issue", 0);
