@@ -59,13 +59,15 @@ MeasurementSet products(const std::string& dtype = "fp32") {
 /// Convolutions on tensor cores of two generations, NHWC. Times are placeholders.
 MeasurementSet convolutions() {
   std::string rows =
-      "source,gpu,dtype,op,pass,n,c,h,w,k,r,s,p,q,groups,pad_h,pad_w,stride_h,stride_w,dil_h,dil_w,layout,"
+      "source,gpu,dtype,op,pass,n,c,h,w,k,r,s,p,q,groups,pad_h,pad_w,stride_h,stride_w,dil_h,dil_w,"
+      "layout,"
       "algo,heur_algo,framework,time_us,timing,clock_mhz,split\n";
   for (const char* gpu : {"v100_pcie_32gb", "t4"}) {
     for (int c = 64; c <= 1024; c *= 2) {
       for (int size = 14; size <= 112; size *= 2) {
         rows += fmt::format(
-            "me,{0},fp16_tensor_core,conv2d,forward,32,{1},{2},{2},{1},3,3,{2},{2},1,1,1,1,1,1,1,NHWC,"
+            "me,{0},fp16_tensor_core,conv2d,forward,32,{1},{2},{2},{1},3,3,{2},{2},1,1,1,1,1,1,1,"
+            "NHWC,"
             "IMPLICIT_PRECOMP_GEMM,IMPLICIT_PRECOMP_GEMM,,1e5,loop,,\n",
             gpu, c, size);
       }

@@ -48,9 +48,8 @@ TensorProduct random_product(Random& random) {
     return std::floor(low * std::exp(random.uniform() * std::log(high / low)));
   };
   TensorProduct product{.m = size(1, 16384), .n = size(32, 16384), .k = size(32, 16384)};
-  constexpr std::array kFormats = {ProductFormat::Half, ProductFormat::Fp8,
-                                   ProductFormat::Fp8Block, ProductFormat::Fp4,
-                                   ProductFormat::Int8Weights};
+  constexpr std::array kFormats = {ProductFormat::Half, ProductFormat::Fp8, ProductFormat::Fp8Block,
+                                   ProductFormat::Fp4, ProductFormat::Int8Weights};
   product.format = kFormats[static_cast<std::size_t>(random.uniform() * 5)];
   return product;
 }
