@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kPico = 1e-12;
 constexpr double kReferenceNode_nm = 7, kReferenceClock = 1.41e9;
+constexpr double kLeastClockShare = 0.05;
 constexpr double kStartClock = 2e9;  // of product.start_us
 constexpr double kResultBytes = 2, kPartialBytes = 4;
 /// Slices of k shorter than this are not offered.
@@ -236,7 +237,8 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
       fixed += p.split_us * 1e-6 + 2 * kPartialBytes * product.batch * m * n * slices /
                                        (p.split_bytes_per_clock * sms_ * clock_);
     }
-    const double time = fixed + std::max({mma, load, dram});
+    if (fixed + std::max({mma, load, dram}) >= best_time) return;  // the roofs together take longer
+    const double time = fixed + cube_root_sum(mma, load, dram);
     if (time >= best_time) return;
     best_time = time;
     best = {mma, load, fixed, std::min(1.0, per_sm), tile.m, tile.n, static_cast<int>(slices)};
@@ -256,14 +258,25 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const double flops = 2 * product.batch * m * n * k;
   // Below the roofs nothing runs, whatever the parameters say.
   const double least_mma = flops / (peak_ * sms_);
-  double mma = std::max(best.mma, least_mma);
-  double body = cube_root_sum(mma, best.load, dram);
-  const double time = best.fixed + body;
-  const double memory_w = joule_per_byte_ * dram_bytes / time;
-  const double needed = joule_per_flop_ * flops / time;
-  const double left = limit_ - awake_ - base_w_ - memory_w;
-  result.throttle = is_pinned_ ? 1 : throttle_of(left, needed, p.clock_exponent);
-  body = cube_root_sum(mma / result.throttle, best.load / result.throttle, dram);
+  const double mma = std::max(best.mma, least_mma);
+  const auto time_at = [&](double share) {
+    return best.fixed + cube_root_sum(mma / share, best.load / share, dram);
+  };
+  const double memory_j = joule_per_byte_ * dram_bytes, arithmetic_j = joule_per_flop_ * flops;
+  const double left = limit_ - awake_ - base_w_;
+  const auto exceeds = [&](double share) {
+    return memory_j + arithmetic_j * std::pow(share, p.clock_exponent - 1) > left * time_at(share);
+  };
+  result.throttle = 1;
+  if (!is_pinned_ && exceeds(1)) {
+    double low = kLeastClockShare, high = 1;
+    for (int i = 0; i < 10; ++i) {
+      const double middle = 0.5 * (low + high);
+      (exceeds(middle) ? high : low) = middle;
+    }
+    result.throttle = low;
+  }
+  const double body = time_at(result.throttle) - best.fixed;
   const double busy = best.fixed + body;
   result.duration = Seconds(busy + call_seconds(product));
   const double voltage = std::pow(result.throttle, p.clock_exponent - 1);

@@ -52,9 +52,9 @@ class ProductMachine {
   ///   time   = start 2 GHz/clock + waves block_cycles/clock + split + (mma^3 + load^3 + dram^3)^(1/3)
   ///   split  = split_us + 8 m n slices / (split_bytes_per_clock SMs clock)           (slices > 1)
   /// A small grid streams weights no faster than its blocks draw them, which is what products of few rows are made of.
-  /// Then the power limit, by what this kernel does (watts at the free clock):
-  ///   left = (limit - awake) (1 - base_share) - memory bytes/time * pj_per_byte,   need = flops/time * pj_per_flop
-  ///   throttle = (1 + (left/need)^(-12/g))^(-1/12),  g = clock_exponent;   mma and load take 1/throttle as long
+  /// Then the power limit, by what this kernel does: the greatest share of the clock, at most 1, at which
+  ///   bytes pj_per_byte + flops pj_per_flop share^(g-1) <= (limit - awake) (1 - base_share) time(share),   g = clock_exponent,
+  /// where mma and load take 1/share as long.
   ///   pj_per_flop = flop_pj energy_step^kind (process_nm/7)^node_exponent (clock/1.41 GHz)^(g-1) * the format's
   /// What an engine does before: call_us * call_of the generation + traffic * bytes of reading 16-bit activations and writing narrow ones / bandwidth.
   /// Where n or k is no multiple of 8, rate, stream and bandwidth are `unaligned` of that.
