@@ -114,8 +114,17 @@ std::vector<ProfileDataSet> data_sets(const MeasurementSet& sample, const std::s
     if (!files.empty()) files += "; ";
     files += fmt::format("{} {:.12}", table.file, sha256(read_file(table.path, 1ULL << 30)));
   }
-  sets.push_back({"left_out", "Expected errors: rows of GPUs and generations left out of the fit",
-                  "tables and the first digits of their SHA-256: " + files, date});
+  const auto is_call = [](const Measurement& row) {
+    return std::holds_alternative<ProductCall>(row.work);
+  };
+  const bool all = std::all_of(sample.rows.begin(), sample.rows.end(), is_call);
+  const bool any = std::any_of(sample.rows.begin(), sample.rows.end(), is_call);
+  for (const char* key : {"left_out", "left_out_products"}) {
+    const bool is_products = std::string_view(key) == "left_out_products";
+    if (is_products ? !any : all) continue;
+    sets.push_back({key, "Expected errors: rows of GPUs and generations left out of the fit",
+                    "tables and the first digits of their SHA-256: " + files, date});
+  }
   return sets;
 }
 

@@ -163,7 +163,8 @@ void set_error(FitResult& fit, const std::string& name, double value) {
   CostProfile& profile = fit.profile;
   profile = with_parameter(std::move(profile), name, std::clamp(value, low, high));
   for (ProfileParameter& p : profile.parameters) {
-    if (p.name == name) p.data_set = "left_out";
+    if (p.name == name)
+      p.data_set = name.starts_with("error.product") ? "left_out_products" : "left_out";
   }
 }
 
@@ -259,7 +260,12 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
   std::vector<Judged> left_out = transferred;
   left_out.insert(left_out.end(), spec.begin(), spec.end());
   if (left_out.empty()) return;
-  if (const auto board = board_spread(left_out)) set_error(fit, "error.board", *board);
+  // Of kernels of all kinds: products on tensor cores, fitted by themselves, leave it alone.
+  const bool are_products = std::all_of(left_out.begin(), left_out.end(), [](const Judged& row) {
+    return row.form == CostForm::Product;
+  });
+  const auto board = board_spread(left_out);
+  if (board && !are_products) set_error(fit, "error.board", *board);
   const Fitted causes = fit_spreads(left_out, std::nullopt, options.rows_per_cell);
   for (std::size_t c = 0; c < kCauses.size(); ++c) {
     if (causes.causes[c]) set_error(fit, kCauses[c], *causes.causes[c]);
