@@ -355,7 +355,7 @@ int run_fit(const FitCommandOptions& options) {
     }
     append_stage(fit, std::move(part));
   }
-  if (options.no_spread) set_coverage(fit.profile, rows);
+  fit.profile = with_coverage(std::move(fit.profile), rows);  // of all stages
   fit.profile = completed(fit.profile, fit, sample, options);
   say_progress("");
   if (!options.out.empty()) write_file(options.out, format_cost_profile(fit.profile));

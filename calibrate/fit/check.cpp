@@ -124,7 +124,7 @@ std::vector<CheckedGroup> check_fit(const MeasurementSet& sample,
       if (fold.is_fitted(row)) rows.push_back(&row);
     }
     FitResult fit = fit_in_stages(rows, start, prior, options.fit);
-    set_coverage(fit.profile, rows);
+    fit.profile = with_coverage(std::move(fit.profile), rows);
     if (options.fitted) options.fitted(fold.name, fit);
     std::map<GroupKey, std::vector<JudgedRow>> judged;
     // Judged as they are read: none is kept.

@@ -75,7 +75,7 @@ FitResult fit_in_stages(std::span<const Measurement* const> rows, const CostProf
   return all;
 }
 
-void set_coverage(CostProfile& profile, std::span<const Measurement* const> rows) {
+CostProfile with_coverage(CostProfile profile, std::span<const Measurement* const> rows) {
   std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};
   std::array<bool, kCostFormCount> seen{};
   std::set<std::string> gpus;
@@ -92,6 +92,7 @@ void set_coverage(CostProfile& profile, std::span<const Measurement* const> rows
     if (seen[form]) profile.fitted[form] = fitted[form];
   }
   if (!gpus.empty()) profile.fitted_product_gpus.assign(gpus.begin(), gpus.end());
+  return profile;
 }
 
 }  // namespace tracecast

@@ -36,7 +36,8 @@ struct FitStage {
 /// Adds to `all` what a later stage found.
 void append_stage(FitResult& all, FitResult&& stage);
 
-/// Which generations, and of products which GPUs, the rows of a fit were of.
-void set_coverage(CostProfile& profile, std::span<const Measurement* const> rows);
+/// The profile with which generations, and of products which GPUs, the rows of its fit were of.
+[[nodiscard]] CostProfile with_coverage(CostProfile profile,
+                                        std::span<const Measurement* const> rows);
 
 }  // namespace tracecast

@@ -37,6 +37,7 @@ struct Judged {
 constexpr std::array<const char*, 6> kCauses = {"error.starved",           "error.library_rules",
                                                 "error.narrow_arithmetic", "error.narrow_stream",
                                                 "error.power_limit",       "error.product_format"};
+constexpr std::size_t kProductFormat = 5;
 
 std::string base_name(CostForm form, std::string_view basis) {
   return "error." + std::string(to_string(form)) + "." + std::string(basis);
@@ -158,6 +159,22 @@ Fitted fit_spreads(const std::vector<Judged>& rows, const std::optional<Fitted>&
   return fitted;
 }
 
+/// What products of other formats add to the error of 16-bit ones, which the stage before found.
+double format_spread(const std::vector<Judged>& transferred, const std::vector<Judged>& spec,
+                     const CostProfile& profile) {
+  const ErrorSpread& base = profile.error[static_cast<std::size_t>(CostForm::Product)];
+  SpreadProblem problem;
+  problem.priors = {0.2};
+  for (const auto& [rows, sd] :
+       {std::pair{&transferred, base.transferred}, std::pair{&spec, base.spec}}) {
+    for (const Judged& row : *rows) {
+      const double constant = row.parts.back() + row.parts[kCauses.size()] * sd * sd;
+      problem.rows.push_back({row.error, 1, constant, {{0, row.parts[kProductFormat]}}});
+    }
+  }
+  return fit_spread_problem(problem).front();
+}
+
 void set_error(FitResult& fit, const std::string& name, double value) {
   const auto [low, high] = parameter_bounds(name);
   CostProfile& profile = fit.profile;
@@ -235,7 +252,7 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
                      const std::function<void(std::string_view left_out)>& progress) {
   std::vector<const Measurement*> all;
   for (const Measurement& row : sample.rows) all.push_back(&row);
-  set_coverage(fit.profile, all);
+  fit.profile = with_coverage(std::move(fit.profile), all);
   FitOptions quick = options;
   quick.most_iterations = std::max(2, options.most_iterations / 2);
   quick.progress = nullptr;
@@ -260,6 +277,13 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
   std::vector<Judged> left_out = transferred;
   left_out.insert(left_out.end(), spec.begin(), spec.end());
   if (left_out.empty()) return;
+  const bool are_narrow = std::all_of(left_out.begin(), left_out.end(), [](const Judged& row) {
+    return row.form == CostForm::Product && row.parts[kProductFormat] > 0;
+  });
+  if (are_narrow) {
+    set_error(fit, "error.product_format", format_spread(transferred, spec, fit.profile));
+    return;
+  }
   // Of kernels of all kinds: products on tensor cores, fitted by themselves, leave it alone.
   const bool are_products = std::all_of(left_out.begin(), left_out.end(), [](const Judged& row) {
     return row.form == CostForm::Product;
