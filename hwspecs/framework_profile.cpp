@@ -115,92 +115,97 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   constexpr double kMostUs = 1e5;  // a host that needs a tenth of a second per op is a typing error
   const auto us = [](double value) { return Seconds(value * 1e-6); };
   const auto mib = [](double value) { return Bytes(value * 1048576); };
-  p.dispatch_per_op = us(read.number(TRACECAST_FIELD(dispatch_per_op_us), 0, kMostUs));
-  p.dispatch_per_backward_op =
+  p.host.dispatch_per_op = us(read.number(TRACECAST_FIELD(dispatch_per_op_us), 0, kMostUs));
+  p.host.dispatch_per_backward_op =
       us(read.number(TRACECAST_FIELD(dispatch_per_backward_op_us), 0, kMostUs));
-  p.dispatch_per_optimizer_op =
+  p.host.dispatch_per_optimizer_op =
       us(read.number(TRACECAST_FIELD(dispatch_per_optimizer_op_us), 0, kMostUs));
-  p.dispatch_per_library_call =
+  p.host.dispatch_per_library_call =
       us(read.number(TRACECAST_FIELD(dispatch_per_library_call_us), 0, kMostUs));
-  p.launch_per_kernel = us(read.number(TRACECAST_FIELD(launch_per_kernel_us), 0, kMostUs));
-  p.step_overhead = us(read.number(TRACECAST_FIELD(step_overhead_us), 0, 1e7));
-  p.host_log_sd = read.number(TRACECAST_FIELD(host_log_sd), 0, 2);
+  p.host.launch_per_kernel = us(read.number(TRACECAST_FIELD(launch_per_kernel_us), 0, kMostUs));
+  p.host.step_overhead = us(read.number(TRACECAST_FIELD(step_overhead_us), 0, 1e7));
+  p.host.log_sd = read.number(TRACECAST_FIELD(host_log_sd), 0, 2);
   p.system_log_sd = read.number(TRACECAST_FIELD(system_log_sd), 0, 2);
-  p.synchronizes_each_step = read.flag(TRACECAST_FIELD(synchronizes_each_step));
-  p.graph_ops_per_synchronization =
+  p.host.synchronizes_each_step = read.flag(TRACECAST_FIELD(synchronizes_each_step));
+  p.host.graph_ops_per_synchronization =
       read.count(TRACECAST_FIELD(graph_ops_per_synchronization), 0, 1000000);
-  p.updates_per_synchronization =
+  p.host.updates_per_synchronization =
       read.count(TRACECAST_FIELD(updates_per_synchronization), 0, 1000000);
-  p.synchronization = us(read.number(TRACECAST_FIELD(synchronization_us), 0, kMostUs));
+  p.host.synchronization = us(read.number(TRACECAST_FIELD(synchronization_us), 0, kMostUs));
 
-  p.reference_cpu = read.text(TRACECAST_FIELD(reference_cpu));
+  p.host.reference_cpu = read.text(TRACECAST_FIELD(reference_cpu));
   const std::array<std::string, 2> cpu_kernels{"eigen_avx", "library"};
-  p.cpu_kernels = static_cast<CpuKernels>(read.word(TRACECAST_FIELD(cpu_kernels), cpu_kernels));
+  p.host.cpu_kernels =
+      static_cast<CpuKernels>(read.word(TRACECAST_FIELD(cpu_kernels), cpu_kernels));
 
   const std::array<std::string, 2> layouts{"nchw", "nhwc"};
-  p.image_layout = static_cast<ImageLayout>(read.word(TRACECAST_FIELD(image_layout), layouts));
-  p.tensor_core_image_layout =
+  p.convolutions.image_layout =
+      static_cast<ImageLayout>(read.word(TRACECAST_FIELD(image_layout), layouts));
+  p.convolutions.tensor_core_image_layout =
       static_cast<ImageLayout>(read.word(TRACECAST_FIELD(tensor_core_image_layout), layouts));
-  p.cudnn_version = read.number(TRACECAST_FIELD(cudnn_version), 0, 99);
-  p.autotunes_convolutions = read.flag(TRACECAST_FIELD(autotunes_convolutions));
-  p.convolution_workspace_limit =
+  p.convolutions.cudnn_version = read.number(TRACECAST_FIELD(cudnn_version), 0, 99);
+  p.convolutions.autotunes = read.flag(TRACECAST_FIELD(autotunes_convolutions));
+  p.convolutions.workspace_limit =
       mib(read.number(TRACECAST_FIELD(convolution_workspace_limit_mib), 0, 1e7));
-  p.transforms_filters = read.flag(TRACECAST_FIELD(transforms_filters));
-  p.pads_uneven_images = read.flag(TRACECAST_FIELD(pads_uneven_images));
-  p.assigns_optimizer_terms = read.flag(TRACECAST_FIELD(assigns_optimizer_terms));
-  p.avoids_tiled_fft = read.flag(TRACECAST_FIELD(avoids_tiled_fft));
-  p.avoids_nonfused_winograd = read.flag(TRACECAST_FIELD(avoids_nonfused_winograd));
+  p.convolutions.transforms_filters = read.flag(TRACECAST_FIELD(transforms_filters));
+  p.convolutions.pads_uneven_images = read.flag(TRACECAST_FIELD(pads_uneven_images));
+  p.optimizer.assigns_terms = read.flag(TRACECAST_FIELD(assigns_optimizer_terms));
+  p.convolutions.avoids_tiled_fft = read.flag(TRACECAST_FIELD(avoids_tiled_fft));
+  p.convolutions.avoids_nonfused_winograd = read.flag(TRACECAST_FIELD(avoids_nonfused_winograd));
 
-  p.fuses_bias = read.flag(TRACECAST_FIELD(fuses_bias));
-  p.fuses_product_bias = read.flag(TRACECAST_FIELD(fuses_product_bias));
-  p.fuses_batch_norm_activation = read.flag(TRACECAST_FIELD(fuses_batch_norm_activation));
-  p.fuses_batch_norm_residual = read.flag(TRACECAST_FIELD(fuses_batch_norm_residual));
-  p.fuses_activations = read.flag(TRACECAST_FIELD(fuses_activations));
-  p.folds_inference_batch_norm = read.flag(TRACECAST_FIELD(folds_inference_batch_norm));
-  p.batch_norm_forward_passes = read.number(TRACECAST_FIELD(batch_norm_forward_passes), 3, 100);
-  p.batch_norm_backward_passes = read.number(TRACECAST_FIELD(batch_norm_backward_passes), 5, 100);
-  p.batch_norm_update_kernels = read.count(TRACECAST_FIELD(batch_norm_update_kernels), 0, 20);
-  p.batch_norm_updates_are_ops = read.flag(TRACECAST_FIELD(batch_norm_updates_are_ops));
-  p.instance_norm_is_batch_norm = read.flag(TRACECAST_FIELD(instance_norm_is_batch_norm));
-  p.max_pool_saves_indices = read.flag(TRACECAST_FIELD(max_pool_saves_indices));
-  p.max_pool_backward_efficiency =
+  p.fusion.bias = read.flag(TRACECAST_FIELD(fuses_bias));
+  p.fusion.product_bias = read.flag(TRACECAST_FIELD(fuses_product_bias));
+  p.fusion.batch_norm_activation = read.flag(TRACECAST_FIELD(fuses_batch_norm_activation));
+  p.fusion.batch_norm_residual = read.flag(TRACECAST_FIELD(fuses_batch_norm_residual));
+  p.fusion.activations = read.flag(TRACECAST_FIELD(fuses_activations));
+  p.fusion.folds_inference_batch_norm = read.flag(TRACECAST_FIELD(folds_inference_batch_norm));
+  p.batch_norm.forward_passes = read.number(TRACECAST_FIELD(batch_norm_forward_passes), 3, 100);
+  p.batch_norm.backward_passes = read.number(TRACECAST_FIELD(batch_norm_backward_passes), 5, 100);
+  p.batch_norm.update_kernels = read.count(TRACECAST_FIELD(batch_norm_update_kernels), 0, 20);
+  p.batch_norm.updates_are_ops = read.flag(TRACECAST_FIELD(batch_norm_updates_are_ops));
+  p.batch_norm.takes_instance_norm = read.flag(TRACECAST_FIELD(instance_norm_is_batch_norm));
+  p.kernels.max_pool_saves_indices = read.flag(TRACECAST_FIELD(max_pool_saves_indices));
+  p.kernels.max_pool_backward_efficiency =
       read.number(TRACECAST_FIELD(max_pool_backward_efficiency), 0.03125, 1);
-  p.dropout_kernels = read.count(TRACECAST_FIELD(dropout_kernels), 1, 20);
-  p.in_place_activations = read.flag(TRACECAST_FIELD(in_place_activations));
+  p.kernels.dropout_kernels = read.count(TRACECAST_FIELD(dropout_kernels), 1, 20);
+  p.kernels.in_place_activations = read.flag(TRACECAST_FIELD(in_place_activations));
 
   const std::array<std::string, 2> recurrences{"library", "unrolled"};
-  p.recurrence = static_cast<Recurrence>(read.word(TRACECAST_FIELD(recurrence), recurrences));
-  p.recurrent_step = us(read.number(TRACECAST_FIELD(recurrent_step_us), 0, kMostUs));
-  p.recurrent_streams = read.flag(TRACECAST_FIELD(recurrent_streams));
-  p.persistent_recurrence = read.flag(TRACECAST_FIELD(persistent_recurrence));
+  p.recurrence.kind = static_cast<Recurrence>(read.word(TRACECAST_FIELD(recurrence), recurrences));
+  p.recurrence.step = us(read.number(TRACECAST_FIELD(recurrent_step_us), 0, kMostUs));
+  p.recurrence.streams = read.flag(TRACECAST_FIELD(recurrent_streams));
+  p.recurrence.persistent = read.flag(TRACECAST_FIELD(persistent_recurrence));
 
-  p.fuses_optimizer = read.flag(TRACECAST_FIELD(fuses_optimizer));
-  p.multi_tensor_optimizer = read.flag(TRACECAST_FIELD(multi_tensor_optimizer));
+  p.optimizer.fused = read.flag(TRACECAST_FIELD(fuses_optimizer));
+  p.optimizer.multi_tensor = read.flag(TRACECAST_FIELD(multi_tensor_optimizer));
   const std::array<std::string, 3> decays{"none", "on_gradient", "as_loss"};
-  p.weight_decay = static_cast<WeightDecay>(read.word(TRACECAST_FIELD(weight_decay), decays));
-  p.zeroes_gradients = read.flag(TRACECAST_FIELD(zeroes_gradients));
-  p.accumulates_weight_gradients = read.flag(TRACECAST_FIELD(accumulates_weight_gradients));
-  p.differentiates_input = read.flag(TRACECAST_FIELD(differentiates_input));
-  p.copies_first_gradient = read.flag(TRACECAST_FIELD(copies_first_gradient));
-  p.adds_weight_gradients_in_place = read.flag(TRACECAST_FIELD(adds_weight_gradients_in_place));
-  p.adds_gradients_in_convolutions = read.flag(TRACECAST_FIELD(adds_gradients_in_convolutions));
+  p.optimizer.weight_decay =
+      static_cast<WeightDecay>(read.word(TRACECAST_FIELD(weight_decay), decays));
+  p.optimizer.zeroes_gradients = read.flag(TRACECAST_FIELD(zeroes_gradients));
+  p.optimizer.accumulates_gradients = read.flag(TRACECAST_FIELD(accumulates_weight_gradients));
+  p.backward.differentiates_input = read.flag(TRACECAST_FIELD(differentiates_input));
+  p.backward.copies_first_gradient = read.flag(TRACECAST_FIELD(copies_first_gradient));
+  p.backward.adds_weight_gradients_in_place =
+      read.flag(TRACECAST_FIELD(adds_weight_gradients_in_place));
+  p.backward.adds_gradients_in_convolutions =
+      read.flag(TRACECAST_FIELD(adds_gradients_in_convolutions));
 
-  p.mixed_wide_ops = read.words(TRACECAST_FIELD(mixed_wide_ops));
-  p.mixed_reuses_casts = read.flag(TRACECAST_FIELD(mixed_reuses_casts));
+  p.precision.wide_ops = read.words(TRACECAST_FIELD(mixed_wide_ops));
+  p.precision.reuses_casts = read.flag(TRACECAST_FIELD(mixed_reuses_casts));
   const std::array<std::string, 4> scalings{"none", "check", "unscale_together", "unscale_each"};
-  p.mixed_loss_scaling =
+  p.precision.loss_scaling =
       static_cast<LossScaling>(read.word(TRACECAST_FIELD(mixed_loss_scaling), scalings));
-  p.int8_engine = read.text(TRACECAST_FIELD(int8_engine));
+  p.precision.int8_engine = read.text(TRACECAST_FIELD(int8_engine));
   p.trains = read.flag(TRACECAST_FIELD(trains));
 
   const std::array<std::string, 3> lives{"until_last_use", "shared_gradients", "whole_step"};
-  p.tensor_memory = static_cast<TensorMemory>(read.word(TRACECAST_FIELD(tensor_memory), lives));
-  p.allocator_block = Bytes(read.number(TRACECAST_FIELD(allocator_block_bytes), 1, 1e9));
-  p.allocator_large_segment =
+  p.memory.tensors = static_cast<TensorMemory>(read.word(TRACECAST_FIELD(tensor_memory), lives));
+  p.memory.allocator_block = Bytes(read.number(TRACECAST_FIELD(allocator_block_bytes), 1, 1e9));
+  p.memory.allocator_large_segment =
       mib(read.number(TRACECAST_FIELD(allocator_large_segment_mib), 0, 1e5));
-  p.pool_fraction = read.number(TRACECAST_FIELD(pool_fraction), 0, 1);
-  p.pool_least_reserve = mib(read.number(TRACECAST_FIELD(pool_least_reserve_mib), 0, 1e5));
-  p.context_memory = mib(read.number(TRACECAST_FIELD(context_memory_mib), 0, 1e5));
+  p.memory.pool_fraction = read.number(TRACECAST_FIELD(pool_fraction), 0, 1);
+  p.memory.pool_least_reserve = mib(read.number(TRACECAST_FIELD(pool_least_reserve_mib), 0, 1e5));
+  p.memory.context = mib(read.number(TRACECAST_FIELD(context_memory_mib), 0, 1e5));
 }
 
 #undef TRACECAST_FIELD
@@ -228,15 +233,15 @@ void read_composed_batch_norm(const proto::FrameworkProfile::ComposedBatchNorm& 
                               std::string_view where, const proto::FrameworkProfile& whole,
                               FrameworkProfile& p) {
   Reader read(whole, where, p);
-  ComposedBatchNorm& c = p.composed_batch_norm.emplace();
+  ComposedBatchNorm& c = p.batch_norm.composed.emplace();
 #define TRACECAST_FIELD(name) "composed_batch_norm." #name, message.has_##name(), message.name()
   c.forward_sums = read.count(TRACECAST_FIELD(forward_sums), 1, 100);
   c.backward_sums = read.count(TRACECAST_FIELD(backward_sums), 1, 100);
   c.block_threads = read.count(TRACECAST_FIELD(block_threads), 32, 1024);
   c.address_instructions = read.number(TRACECAST_FIELD(address_instructions), 0, 1000);
 #undef TRACECAST_FIELD
-  if (c.forward_sums > p.batch_norm_forward_passes ||
-      c.backward_sums > p.batch_norm_backward_passes) {
+  if (c.forward_sums > p.batch_norm.forward_passes ||
+      c.backward_sums > p.batch_norm.backward_passes) {
     throw InputError(where, "composed_batch_norm: more sums than passes", "at most as many");
   }
 }
@@ -244,7 +249,7 @@ void read_composed_batch_norm(const proto::FrameworkProfile::ComposedBatchNorm& 
 void read_host_pooling(const proto::FrameworkProfile::HostPooling& message, std::string_view where,
                        const proto::FrameworkProfile& whole, FrameworkProfile& p) {
   Reader read(whole, where, p);
-  HostPooling& h = p.host_pooling.emplace();
+  HostPooling& h = p.host.pooling.emplace();
 #define TRACECAST_FIELD(name) "host_pooling." #name, message.has_##name(), message.name()
   h.forward_per_cell = Seconds(read.number(TRACECAST_FIELD(forward_ns_per_cell), 0, 1e4) * 1e-9);
   h.backward_per_cell = Seconds(read.number(TRACECAST_FIELD(backward_ns_per_cell), 0, 1e4) * 1e-9);
@@ -378,7 +383,7 @@ FrameworkProfile parse_framework_profile(std::string_view text, std::string_view
 }
 
 bool differentiates_input(const FrameworkProfile& framework, std::string_view zoo) {
-  return framework.differentiates_input &&
+  return framework.backward.differentiates_input &&
          std::none_of(framework.network_meanings.begin(), framework.network_meanings.end(),
                       [&](const NetworkMeaning& meaning) {
                         return meaning.zoo == zoo && meaning.spares_input_gradient;

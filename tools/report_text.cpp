@@ -203,7 +203,7 @@ void add_basis(Page& page, const ResolvedJob& job, const Prediction& p) {
   page.line(
       "Would help most", "{}",
       host > 0.5 ? fmt::format("your host's launch cost: --set framework.launch_us=...; now {} us",
-                               three_digits(job.framework.launch_per_kernel.in_us()))
+                               three_digits(job.framework.host.launch_per_kernel.in_us()))
       : job.cpu
           ? fmt::format("measured steps of a {}: every CPU parameter is a prior", job.gpu.name)
           : fmt::format("parameters fitted on a {}: --profile FILE", job.gpu.name));

@@ -15,7 +15,7 @@ class TransformerTable final : public RowPredictor {
  public:
   explicit TransformerTable(const Hardware& hardware)
       : hardware_(hardware), framework_(hardware.framework("pytorch")) {
-    framework_.fuses_product_bias = true;  // PyTorch 2.1, see fuses_product_bias()
+    framework_.fusion.product_bias = true;  // PyTorch 2.1, see fuses_product_bias()
   }
   std::string_view table() const override { return "language networks"; }
   std::string_view unit() const override { return "ms"; }

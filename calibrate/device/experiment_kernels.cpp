@@ -32,9 +32,9 @@ PrecisionMode mode_of(Precision precision) {
 /// A library that does each op as one call, nothing folded into another.
 FrameworkProfile bare_library() {
   FrameworkProfile library = find_framework("ideal");
-  library.folds_inference_batch_norm = false;
-  library.fuses_optimizer = true;
-  library.multi_tensor_optimizer = true;
+  library.fusion.folds_inference_batch_norm = false;
+  library.optimizer.fused = true;
+  library.optimizer.multi_tensor = true;
   return library;
 }
 
@@ -48,7 +48,7 @@ struct Lowering {
 std::vector<LoweredOp> lower_graph(const Lowering& in, NetworkGraph graph, bool training,
                                    Pass pass) {
   FrameworkProfile library = bare_library();
-  library.cudnn_version = in.cudnn_version;
+  library.convolutions.cudnn_version = in.cudnn_version;
   if (training) {
     graph = make_training_graph(std::move(graph), {.with_loss = false, .with_optimizer = false});
   }

@@ -346,17 +346,18 @@ class KernelRows final : public MeasurementReader {
         specs_(context.specs),
         framework_(context.framework("pytorch")),
         library_(context.framework("ideal")) {
-    framework_.fuses_product_bias = true;         // the tables' PyTorch is 2.1
-    library_.folds_inference_batch_norm = false;  // the call is the batch norm and nothing else
+    framework_.fusion.product_bias = true;  // the tables' PyTorch is 2.1
+    library_.fusion.folds_inference_batch_norm =
+        false;  // the call is the batch norm and nothing else
     convention_ = fmt::format(
         "ev5: one op of an idle host, kernels + {:.3g} us, {:.3g} us more for library calls, "
         "{:.3g} us less after which the second event follows the launch (no convolutions). "
         "evlib: one call between two events, kernels + {:.3g} us. loop: back to back, at least "
         "{:.3g} us per launch. Clocks as pinned. DeepBench's tensor-core convolutions are in NHWC "
         "(its source).",
-        (framework_.dispatch_per_op + framework_.launch_per_kernel).in_us(),
-        framework_.dispatch_per_library_call.in_us(), after_launch(OpKind::Binary).in_us(),
-        framework_.launch_per_kernel.in_us(), framework_.launch_per_kernel.in_us());
+        (framework_.host.dispatch_per_op + framework_.host.launch_per_kernel).in_us(),
+        framework_.host.dispatch_per_library_call.in_us(), after_launch(OpKind::Binary).in_us(),
+        framework_.host.launch_per_kernel.in_us(), framework_.host.launch_per_kernel.in_us());
   }
   std::string_view table() const override { return name_; }
   std::string_view convention() const override { return convention_; }
@@ -397,8 +398,8 @@ class KernelRows final : public MeasurementReader {
                         .timing = timing,
                         .host_floor = host_floor(layer->kind),
                         .after_launch = after_launch(layer->kind),
-                        .launch = framework_.launch_per_kernel,
-                        .host_log_sd = framework_.host_log_sd};
+                        .launch = framework_.host.launch_per_kernel,
+                        .host_log_sd = framework_.host.log_sd};
     return m;
   }
 
@@ -422,14 +423,14 @@ class KernelRows final : public MeasurementReader {
   /// From the first event to the first kernel.
   Seconds host_floor(OpKind kind) const {
     const Op op{.kind = kind};
-    return dispatch_time(op, framework_, false) + framework_.launch_per_kernel;
+    return dispatch_time(op, framework_, false) + framework_.host.launch_per_kernel;
   }
 
   /// Half of an op's own dispatch follows its launch: the way back to the caller, who then records the event. Source:
   /// elementwise rows of NeuSight, whose times of large tensors extrapolate to 8 to 13 us less than the smallest ones take.
   /// A convolution frees its workspace after that and waits; nothing is known to run meanwhile.
   Seconds after_launch(OpKind kind) const {
-    return kind == OpKind::Conv ? Seconds(0) : framework_.dispatch_per_op * 0.5;
+    return kind == OpKind::Conv ? Seconds(0) : framework_.host.dispatch_per_op * 0.5;
   }
 
   std::string_view name_;

@@ -229,7 +229,7 @@ class PlainProducts final : public ProductReader {
         "fp16: PyTorch products back to back, host clock, at least {:.3g} us each, cut to whole "
         "microseconds, operands the "
         "same each time. fp8: one call between two events, {:.3g} us more.",
-        kFloor.in_us(), framework_.launch_per_kernel.in_us());
+        kFloor.in_us(), framework_.host.launch_per_kernel.in_us());
   }
   std::string_view table() const override { return "products"; }
   std::string_view convention() const override { return convention_; }
@@ -248,7 +248,7 @@ class PlainProducts final : public ProductReader {
     TensorProduct product = read_product(row, is_fp8 ? ProductFormat::Fp8 : ProductFormat::Half);
     ProductCall call;
     if (is_fp8) {
-      call.gap = framework_.launch_per_kernel;  // one call between two events
+      call.gap = framework_.host.launch_per_kernel;  // one call between two events
     } else {
       call.floor = kFloor;
     }

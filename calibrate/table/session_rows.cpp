@@ -24,14 +24,14 @@ class SessionRows final : public MeasurementReader {
   SessionRows(bool convolution, const MeasurementContext& context)
       : convolution_(convolution), specs_(context.specs) {
     FrameworkProfile framework = context.framework("tensorflow");
-    framework.image_layout = ImageLayout::Nhwc;
-    framework.weight_decay = WeightDecay::None;
-    framework.synchronizes_each_step = true;  // session.run returns the result
+    framework.convolutions.image_layout = ImageLayout::Nhwc;
+    framework.optimizer.weight_decay = WeightDecay::None;
+    framework.host.synchronizes_each_step = true;  // session.run returns the result
     convention_ = fmt::format(
         "One session.run per step, host clock: {:.3g} us per step, {:.3g} us per op, {:.3g} us per "
         "launch; images in NHWC; in training rows input and target are variables and updated too.",
-        framework.step_overhead.in_us(), framework.dispatch_per_op.in_us(),
-        framework.launch_per_kernel.in_us());
+        framework.host.step_overhead.in_us(), framework.host.dispatch_per_op.in_us(),
+        framework.host.launch_per_kernel.in_us());
     framework_ = std::make_shared<const FrameworkProfile>(std::move(framework));
   }
   std::string_view table() const override {

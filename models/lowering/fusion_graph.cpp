@@ -89,7 +89,7 @@ class Builder {
       case OpKind::Reduce:
         return add_reduce(op);
       case OpKind::Optimizer:
-        return context_.framework.multi_tensor_optimizer ? add_library(op) : add_update(op);
+        return context_.framework.optimizer.multi_tensor ? add_library(op) : add_update(op);
       default:
         return add_library(op);
     }
@@ -197,7 +197,7 @@ class Builder {
       gradient.bytes = element_size(context_.formats.storage) * gradient.elements;
     }
     const bool adds = op.pass == Pass::Forward && has_bias && op.inputs.size() > 2;
-    const bool in_epilogue = context_.framework.fuses_bias ||
+    const bool in_epilogue = context_.framework.fusion.bias ||
                              (op.kind == OpKind::Conv && compiler_.fuses_convolution_epilogue);
     if (adds && !in_epilogue) {
       const ValueRead bias = node.reads.back();
@@ -371,7 +371,7 @@ class Builder {
     const ValueRead weight = all_of(op.inputs.front());
     const double elements = graph_.values[weight.value.index].elements;
     if (a.name == "lamb") return add_lamb(op, weight, elements);
-    if (context_.framework.weight_decay == WeightDecay::AsLoss && a.name != "adamw") {
+    if (context_.framework.optimizer.weight_decay == WeightDecay::AsLoss && a.name != "adamw") {
       add_reduction("l2_loss", KernelClass::Optimizer, {weight}, {new_statistics(1, 1)},
                     {.rows = 1, .cols = static_cast<std::int64_t>(elements)}, kOperations.l2_loss);
     }

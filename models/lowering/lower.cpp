@@ -33,12 +33,13 @@ class Lowering {
   LoweredStep run() {
     const auto ops = context_.graph.ops();
     fused_.assign(ops.size(), false);
-    if (context_.framework.fuses_batch_norm_residual) {
-      const bool folds = context_.framework.folds_inference_batch_norm && !context_.is_training;
+    if (context_.framework.fusion.batch_norm_residual) {
+      const bool folds =
+          context_.framework.fusion.folds_inference_batch_norm && !context_.is_training;
       norm_fusion_ = folds ? lowering::fuse_sums_into_convolutions(context_.graph)
                            : lowering::fuse_residual_sums(context_.graph);
     }
-    if (context_.framework.adds_gradients_in_convolutions && context_.is_training) {
+    if (context_.framework.backward.adds_gradients_in_convolutions && context_.is_training) {
       gradient_fusion_ = lowering::fuse_gradient_sums(context_.graph);
     }
     step_.ops.reserve(ops.size());
@@ -118,9 +119,9 @@ class Lowering {
     const OpKind kind = context_.graph.op(*producer).kind;
     const bool runs_batch_norm =
         kind == OpKind::BatchNorm ||
-        (kind == OpKind::InstanceNorm && context_.framework.instance_norm_is_batch_norm);
-    if (runs_batch_norm && context_.framework.fuses_batch_norm_activation) return true;
-    return context_.framework.fuses_activations && kind != OpKind::Reshape;
+        (kind == OpKind::InstanceNorm && context_.framework.batch_norm.takes_instance_norm);
+    if (runs_batch_norm && context_.framework.fusion.batch_norm_activation) return true;
+    return context_.framework.fusion.activations && kind != OpKind::Reshape;
   }
 
   /// A batch norm that adds a residual reads it as well; its backward kernel writes the residual's gradient and reads a bit
@@ -165,7 +166,7 @@ class Lowering {
       }
       // The gradient of a cast is one cast, however many read it.
       const bool once =
-          context_.framework.mixed_reuses_casts || tensor.role == TensorRole::Gradient;
+          context_.framework.precision.reuses_casts || tensor.role == TensorRole::Gradient;
       if (once && !cast_done_.insert({input, wanted}).second) continue;
       casts.push_back(lowering::cast(op.pass, kept, wanted, context_.elements(input)));
     }
@@ -184,19 +185,19 @@ class Lowering {
     LoweredOp& lowered = step_.ops.emplace_back();
     lowered.op = id;
     lowered.policy = policy();
-    lowered.workspace_limit = context_.framework.convolution_workspace_limit;
+    lowered.workspace_limit = context_.framework.convolutions.workspace_limit;
     lowered.candidates.emplace_back().kernels = std::move(kernels);
   }
   [[nodiscard]] ChoicePolicy policy() const {
-    return context_.framework.autotunes_convolutions ? ChoicePolicy::Autotuned
+    return context_.framework.convolutions.autotunes ? ChoicePolicy::Autotuned
                                                      : ChoicePolicy::Heuristic;
   }
 
   [[nodiscard]] ImageLayout image_layout() const {
     const bool half_on_tensor_cores = context_.formats.unit == MathUnit::TensorCore &&
                                       element_size(context_.formats.storage) == Bytes(2);
-    return half_on_tensor_cores ? context_.framework.tensor_core_image_layout
-                                : context_.framework.image_layout;
+    return half_on_tensor_cores ? context_.framework.convolutions.tensor_core_image_layout
+                                : context_.framework.convolutions.image_layout;
   }
 
   /// Whether cuDNN's heuristic does not name non-fused Winograd, however fast it is.
@@ -226,20 +227,20 @@ class Lowering {
     LoweredOp& lowered = step_.ops.emplace_back();
     lowered.op = id;
     lowered.policy = policy();
-    lowered.workspace_limit = context_.framework.convolution_workspace_limit;
-    lowered.candidates =
-        lowering::convolution_candidates(a, pass, context_.formats, image_layout(),
-                                         gpu_.architecture(), context_.framework.cudnn_version);
-    if (context_.framework.avoids_tiled_fft && pass != Pass::BackwardData) {
+    lowered.workspace_limit = context_.framework.convolutions.workspace_limit;
+    lowered.candidates = lowering::convolution_candidates(
+        a, pass, context_.formats, image_layout(), gpu_.architecture(),
+        context_.framework.convolutions.cudnn_version);
+    if (context_.framework.convolutions.avoids_tiled_fft && pass != Pass::BackwardData) {
       std::erase_if(lowered.candidates,
                     [](const Candidate& c) { return c.algorithm == Algorithm::FftTiling; });
     }
     std::erase_if(lowered.candidates, [&](const Candidate& c) {
       return c.algorithm == Algorithm::WinogradNonfused &&
-             (context_.framework.avoids_nonfused_winograd ||
+             (context_.framework.convolutions.avoids_nonfused_winograd ||
               heuristic_avoids_nonfused_winograd(a, pass));
     });
-    if (context_.framework.pads_uneven_images) even_out_padding(lowered, a, pass);
+    if (context_.framework.convolutions.pads_uneven_images) even_out_padding(lowered, a, pass);
     add_surroundings(lowered, op, a);
     if (norm_fusion_ && norm_fusion_->adds_residual[id.index]) read_addend(lowered, op);
     if (gradient_fusion_ && gradient_fusion_->adds_gradient[id.index]) read_addend(lowered, op);
@@ -289,11 +290,11 @@ class Lowering {
     if (op.pass == Pass::Forward) {
       if (context_.formats.casts_weights())
         before.push_back(weight_cast(context_, op.pass, weights));
-      if (a.has_bias && !context_.framework.fuses_bias) {
+      if (a.has_bias && !context_.framework.fusion.bias) {
         after.push_back(bias_add(context_, op.pass, y, static_cast<double>(channels_out)));
       }
     } else if (op.pass == Pass::BackwardWeights) {
-      if (context_.framework.adds_weight_gradients_in_place) {
+      if (context_.framework.backward.adds_weight_gradients_in_place) {
         for (Candidate& candidate : lowered.candidates) {
           if (candidate.kernels.empty()) continue;
           candidate.kernels.back().read += element_size(context_.formats.storage) * weights;
@@ -304,7 +305,7 @@ class Lowering {
         after.push_back(weight_cast(context_, op.pass, weights));
     }
     std::optional<Kernel> filter;
-    if (context_.framework.transforms_filters) {
+    if (context_.framework.convolutions.transforms_filters) {
       const Bytes bytes = element_size(context_.formats.storage) * weights;
       filter = lowering::stream_kernel("filter_layout", KernelClass::Transpose, op.pass,
                                        context_.formats.storage, bytes, bytes, weights);
@@ -334,7 +335,7 @@ class Lowering {
     std::optional<Kernel> copy;
     if (context_.formats.casts_weights()) {
       copy = weight_cast(context_, op.pass, weights);
-    } else if (context_.framework.transforms_filters) {
+    } else if (context_.framework.convolutions.transforms_filters) {
       const Bytes bytes = element_size(context_.formats.storage) * weights;
       copy = lowering::stream_kernel("filter_layout", KernelClass::Transpose, op.pass,
                                      context_.formats.storage, bytes, bytes, weights);
@@ -362,7 +363,7 @@ class Lowering {
   void lower_optimizer(OpId id, const Op& op) {
     const bool updates = std::get<OptimizerAttributes>(op.attributes).name != "none";
     if (updates) scale_gradients(id);
-    if (!context_.framework.multi_tensor_optimizer) {
+    if (!context_.framework.optimizer.multi_tensor) {
       const Op* one = &op;
       return append(id, lower_update(context_, {&one, 1}));
     }
@@ -430,26 +431,26 @@ std::vector<Bytes> element_sizes(const NetworkGraph& graph, const FrameworkProfi
 }
 
 Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_training) {
-  Seconds time = framework.dispatch_per_backward_op;
-  if (op.pass == Pass::Forward) time = framework.dispatch_per_op;
-  if (op.pass == Pass::Update) time = framework.dispatch_per_optimizer_op;
+  Seconds time = framework.host.dispatch_per_backward_op;
+  if (op.pass == Pass::Forward) time = framework.host.dispatch_per_op;
+  if (op.pass == Pass::Update) time = framework.host.dispatch_per_optimizer_op;
   // Without an optimizer a gradient is kept by a node of the backward pass.
   const auto* rule = std::get_if<OptimizerAttributes>(&op.attributes);
-  if (rule != nullptr && rule->name == "none") time = framework.dispatch_per_backward_op;
+  if (rule != nullptr && rule->name == "none") time = framework.host.dispatch_per_backward_op;
   switch (op.kind) {
     case OpKind::Conv:
     case OpKind::ConvTranspose:
     case OpKind::Linear:  // cublasLt where the bias is fused; MatMul is one plain cublas call
-      return time + framework.dispatch_per_library_call;
+      return time + framework.host.dispatch_per_library_call;
     case OpKind::BatchNorm:
       if (framework.compiler && framework.compiler->expands_normalization) return time;
-      if (is_training && op.pass == Pass::Forward && framework.batch_norm_updates_are_ops) {
-        time += framework.dispatch_per_op * framework.batch_norm_update_kernels;
+      if (is_training && op.pass == Pass::Forward && framework.batch_norm.updates_are_ops) {
+        time += framework.host.dispatch_per_op * framework.batch_norm.update_kernels;
       }
-      return time + framework.dispatch_per_library_call;
+      return time + framework.host.dispatch_per_library_call;
     case OpKind::Recurrent:
     case OpKind::Attention:
-      return time + framework.dispatch_per_library_call;
+      return time + framework.host.dispatch_per_library_call;
     case OpKind::Routine:
       return time * static_cast<double>(std::get<RoutineAttributes>(op.attributes).ops);
     case OpKind::LayerNorm:
@@ -457,14 +458,14 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_t
       // Three results and two weights cost the host as much as a library's descriptors. Source: smallest times of
       // data/kernels/layernorm.csv, 46 to 58 us where elementwise ops take 26 to 31.
       if (framework.compiler && framework.compiler->expands_normalization) return time;
-      return time + framework.dispatch_per_library_call;
+      return time + framework.host.dispatch_per_library_call;
     default:
       return time;
   }
 }
 
 bool pools_on_host(const Op& op, const FrameworkProfile& framework) {
-  if (!framework.host_pooling) return false;
+  if (!framework.host.pooling) return false;
   if (op.kind != OpKind::MaxPool && op.kind != OpKind::AvgPool) return false;
   const auto& a = std::get<PoolAttributes>(op.attributes);
   const bool overlaps = a.stride_h < a.kernel_h || a.stride_w < a.kernel_w;

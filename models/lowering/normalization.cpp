@@ -73,8 +73,8 @@ std::vector<Kernel> composed_batch_norm(const Context& context, const Op& op,
                         .passes = 1,
                         .strided = true,
                         .block_threads = composed.block_threads}));
-  double left = (is_forward ? context.framework.batch_norm_forward_passes
-                            : context.framework.batch_norm_backward_passes) -
+  double left = (is_forward ? context.framework.batch_norm.forward_passes
+                            : context.framework.batch_norm.backward_passes) -
                 sums;
   for (; left > 0; left -= 3) {
     const double share = std::min(left, 3.0) / 3;
@@ -125,7 +125,7 @@ std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
     return kernels;
   }
   if (op.kind == OpKind::BatchNorm && is_forward && !context.is_training) {
-    if (!context.framework.folds_inference_batch_norm) {
+    if (!context.framework.fusion.folds_inference_batch_norm) {
       kernels.push_back(stream_kernel(
           "batch_norm", kernel_class, op.pass, formats.storage,
           e * elements + element_size(Precision::Fp32) * (4 * static_cast<double>(a.rows)),
@@ -142,7 +142,7 @@ std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
                           .cols = a.cols,
                           .passes = is_forward ? passes.forward : passes.backward,
                           .strided = is_batch_norm};
-  const auto& composed = context.framework.composed_batch_norm;
+  const auto& composed = context.framework.batch_norm.composed;
   if (is_batch_norm && composed) {
     kernels = composed_batch_norm(context, op, *composed);
   } else {
@@ -152,8 +152,8 @@ std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
   }
   if (is_batch_norm && !composed) {
     // Composed of elementary kernels: two images in, one out, until the framework's count is met.
-    double left = is_forward ? context.framework.batch_norm_forward_passes - passes.forward
-                             : context.framework.batch_norm_backward_passes - passes.backward;
+    double left = is_forward ? context.framework.batch_norm.forward_passes - passes.forward
+                             : context.framework.batch_norm.backward_passes - passes.backward;
     for (; left > 0; left -= 3) {
       const double share = std::min(left, 3.0) / 3;
       kernels.push_back(stream_kernel("norm_step", kernel_class, op.pass, formats.storage,
@@ -164,7 +164,7 @@ std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
   if (is_batch_norm && is_forward) {
     const double channels = static_cast<double>(a.rows);
     const Bytes statistics = element_size(Precision::Fp32) * channels;
-    for (int i = 0; i < context.framework.batch_norm_update_kernels; ++i) {
+    for (int i = 0; i < context.framework.batch_norm.update_kernels; ++i) {
       kernels.push_back(stream_kernel("running_update", KernelClass::Elementwise, op.pass,
                                       Precision::Fp32, statistics * 2.0, statistics, channels));
     }

@@ -224,10 +224,10 @@ PrecisionPlan plan_precision(const NetworkGraph& graph, const FrameworkProfile& 
       if (framework.compiler) break;  // its fused kernels read one format and write another
       plan.wide = choose_formats(PrecisionMode::Fp32, gpu);
       plan.scales_loss = true;
-      planner.plan_mixed(framework.mixed_wide_ops);
+      planner.plan_mixed(framework.precision.wide_ops);
       break;
     case PrecisionMode::Tf32:
-      if (framework.tf32_products) break;
+      if (framework.precision.tf32_products) break;
       plan.wide = choose_formats(PrecisionMode::Fp32, gpu);
       planner.plan_tf32_without_products();
       break;

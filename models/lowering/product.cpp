@@ -83,13 +83,14 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
        .transpose_b = a.transpose_b,
        .weights = context.formats.product_weights,
        .by_cublas_lt = op.pass == Pass::Forward && a.has_bias &&
-                       context.framework.fuses_product_bias && !context.framework.fuses_bias}));
-  if (op.pass == Pass::BackwardWeights && context.framework.adds_weight_gradients_in_place) {
+                       context.framework.fusion.product_bias && !context.framework.fusion.bias}));
+  if (op.pass == Pass::BackwardWeights &&
+      context.framework.backward.adds_weight_gradients_in_place) {
     kernels.back().read += element_size(context.formats.storage) * m * n;
   }
   // A compiler fuses bias, its gradient and the cast of the weight's (fusion_graph.hpp).
   if (context.framework.compiler) return kernels;
-  const bool in_epilogue = context.framework.fuses_bias || context.framework.fuses_product_bias;
+  const bool in_epilogue = context.framework.fusion.bias || context.framework.fusion.product_bias;
   if (op.pass == Pass::Forward && a.has_bias && !in_epilogue) {
     kernels.push_back(bias_add(context, op.pass, static_cast<double>(a.batch) * m * n, n));
   }

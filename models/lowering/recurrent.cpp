@@ -78,7 +78,7 @@ class Layers {
 
   /// A wavefront where layers may overlap, else layer by layer.
   void loops() {
-    const bool wavefront = context_.framework.recurrent_streams && !a_.bidirectional;
+    const bool wavefront = context_.framework.recurrence.streams && !a_.bidirectional;
     if (wavefront) {
       for (int layer = 0; layer < a_.layers; ++layer) {
         dropout_before(layer);
@@ -90,7 +90,7 @@ class Layers {
       for (std::int64_t cells = widest - 1; cells >= 1; --cells) loop(1, cells);
       return;
     }
-    const bool together = context_.framework.recurrent_streams;
+    const bool together = context_.framework.recurrence.streams;
     for (int layer = 0; layer < a_.layers; ++layer) {
       dropout_before(layer);
       inputs_of(layer);
@@ -123,7 +123,8 @@ class Layers {
     work.projection = a_.projection;
     work.elements = elements;
     work.elementwise_bytes = words * elements * element_size(context_.formats.storage).in_bytes();
-    work.may_split_k = !is_forward() || context_.framework.cudnn_version >= kFirstSplitting;
+    work.may_split_k =
+        !is_forward() || context_.framework.convolutions.cudnn_version >= kFirstSplitting;
     work.persistent = persistent_;
     return work;
   }
@@ -224,7 +225,7 @@ bool is_persistent(const RecurrentAttributes& a, const Formats& formats, const G
 std::vector<Candidate> lower_recurrent(const Context& context, const Op& op, const GpuTraits& gpu) {
   const auto& a = std::get<RecurrentAttributes>(op.attributes);
   const bool persistent = op.pass != Pass::BackwardWeights &&
-                          context.framework.persistent_recurrence &&
+                          context.framework.recurrence.persistent &&
                           is_persistent(a, context.formats, gpu);
   Candidate candidate;
   candidate.algorithm = op.pass == Pass::BackwardWeights ? Algorithm::None

@@ -64,7 +64,7 @@ std::vector<Kernel> lower_pool(const Context& context, const Op& op) {
   }
   const bool is_max = op.kind == OpKind::MaxPool;
   const double window = static_cast<double>(a.kernel_h) * static_cast<double>(a.kernel_w);
-  const bool saves_indices = is_max && context.framework.max_pool_saves_indices;
+  const bool saves_indices = is_max && context.framework.kernels.max_pool_saves_indices;
   constexpr Bytes kIndex(8);
   if (op.pass == Pass::Forward) {
     const double x = context.elements(op.inputs.front()), y = context.elements(op.outputs.front());
@@ -82,7 +82,7 @@ std::vector<Kernel> lower_pool(const Context& context, const Op& op) {
                                 context.formats.storage, read, e * dx, dx, windows_per_cell);
   if (is_max) {
     std::get<StreamWork>(kernel.work).access_efficiency =
-        context.framework.max_pool_backward_efficiency;
+        context.framework.kernels.max_pool_backward_efficiency;
   }
   return {std::move(kernel)};
 }
@@ -93,7 +93,7 @@ std::vector<Kernel> lower_dropout(const Context& context, const Op& op) {
   constexpr double kOperations = 12;
   if (op.pass != Pass::Forward)
     return {pass_through(context, op, "dropout_grad", KernelClass::Elementwise)};
-  const int count = std::max(1, context.framework.dropout_kernels);
+  const int count = std::max(1, context.framework.kernels.dropout_kernels);
   const double elements = context.elements(op.outputs.front());
   const Bytes once = element_size(context.formats.storage) * elements;
   std::vector<Kernel> kernels;

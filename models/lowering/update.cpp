@@ -79,11 +79,11 @@ bool decays_weights(std::string_view name) { return name == "adamw" || name == "
 /// What the rule itself computes; nothing for "none".
 void append_rule(const OptimizerAttributes& a, const FrameworkProfile& framework,
                  std::vector<Term>& terms) {
-  switch (decays_weights(a.name) ? WeightDecay::None : framework.weight_decay) {
+  switch (decays_weights(a.name) ? WeightDecay::None : framework.optimizer.weight_decay) {
     case WeightDecay::None:
       break;
     case WeightDecay::OnGradient:
-      if (!framework.fuses_optimizer) terms.push_back({"weight_decay", 2, 1, 2});
+      if (!framework.optimizer.fused) terms.push_back({"weight_decay", 2, 1, 2});
       break;
     case WeightDecay::AsLoss:
       terms.push_back({"l2_loss", 1, 0, 2});
@@ -92,12 +92,12 @@ void append_rule(const OptimizerAttributes& a, const FrameworkProfile& framework
       break;
   }
   const double states = a.states;
-  if (a.name == "lamb" && !framework.assigns_optimizer_terms) {
+  if (a.name == "lamb" && !framework.optimizer.assigns_terms) {
     // A norm is known when all of its tensor was read: fused or not, these are passes of their own.
     terms.insert(terms.end(), kLamb.begin(), kLamb.end());
-  } else if (framework.fuses_optimizer) {
+  } else if (framework.optimizer.fused) {
     terms.push_back({"update", 2 + states, 1 + states, 4 + 6 * states});
-  } else if (framework.assigns_optimizer_terms) {
+  } else if (framework.optimizer.assigns_terms) {
     const auto assigned = assigned_terms(a.name);
     terms.insert(terms.end(), assigned.begin(), assigned.end());
   } else if (a.name == "sgd" && a.states == 0) {
@@ -120,8 +120,9 @@ std::vector<Term> terms_of(const OptimizerAttributes& a, const FrameworkProfile&
   std::vector<Term> terms;
   terms.reserve(12);
   if (a.name != "none") append_rule(a, framework, terms);
-  if (framework.accumulates_weight_gradients) terms.insert(terms.begin(), {"accumulate", 2, 1, 1});
-  if (framework.zeroes_gradients) terms.push_back({"zero", 0, 1, 1});
+  if (framework.optimizer.accumulates_gradients)
+    terms.insert(terms.begin(), {"accumulate", 2, 1, 1});
+  if (framework.optimizer.zeroes_gradients) terms.push_back({"zero", 0, 1, 1});
   return terms;
 }
 
@@ -165,7 +166,7 @@ void append_term(const Term& term, const Context& context, std::span<const Op* c
 
 std::vector<Kernel> lower_loss_scaling(const Context& context, std::span<const Op* const> updates) {
   std::vector<Kernel> kernels;
-  switch (context.framework.mixed_loss_scaling) {
+  switch (context.framework.precision.loss_scaling) {
     case LossScaling::None:
       return kernels;
     case LossScaling::Check:

@@ -3,13 +3,13 @@
 namespace tracecast {
 
 FrameworkProfile with_captured_step(FrameworkProfile framework) {
-  framework.dispatch_per_op = {};
-  framework.dispatch_per_backward_op = {};
-  framework.dispatch_per_optimizer_op = {};
-  framework.dispatch_per_library_call = {};
-  framework.launch_per_kernel = Seconds(1e-6);
-  framework.graph_ops_per_synchronization = 0;
-  framework.updates_per_synchronization = 0;
+  framework.host.dispatch_per_op = {};
+  framework.host.dispatch_per_backward_op = {};
+  framework.host.dispatch_per_optimizer_op = {};
+  framework.host.dispatch_per_library_call = {};
+  framework.host.launch_per_kernel = Seconds(1e-6);
+  framework.host.graph_ops_per_synchronization = 0;
+  framework.host.updates_per_synchronization = 0;
   return framework;
 }
 

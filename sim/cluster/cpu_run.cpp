@@ -27,14 +27,15 @@ GpuSpec device_of(const CpuNode& node) {
 }
 
 FrameworkProfile on_cpu(FrameworkProfile framework) {
-  framework.launch_per_kernel = Seconds();
-  framework.host_pooling.reset();  // a kernel like the others
-  framework.dispatch_per_library_call = Seconds();
-  framework.image_layout = framework.tensor_core_image_layout = ImageLayout::Nchw;
-  framework.transforms_filters = false;
-  framework.pool_fraction = 0;
-  framework.context_memory = Bytes();
-  framework.synchronizes_each_step = true;
+  framework.host.launch_per_kernel = Seconds();
+  framework.host.pooling.reset();  // a kernel like the others
+  framework.host.dispatch_per_library_call = Seconds();
+  framework.convolutions.image_layout = framework.convolutions.tensor_core_image_layout =
+      ImageLayout::Nchw;
+  framework.convolutions.transforms_filters = false;
+  framework.memory.pool_fraction = 0;
+  framework.memory.context = Bytes();
+  framework.host.synchronizes_each_step = true;
   return framework;
 }
 
@@ -65,15 +66,16 @@ double cores_busy(const PricedStep& priced, const StepTimeline& timeline,
 FrameworkProfile on_host(FrameworkProfile framework, const CpuSpec& reference,
                          const CpuSpec& host) {
   const double slower = reference.single_thread_speed() / host.single_thread_speed();
-  for (Seconds* cost : {&framework.dispatch_per_op, &framework.dispatch_per_backward_op,
-                        &framework.dispatch_per_optimizer_op, &framework.dispatch_per_library_call,
-                        &framework.launch_per_kernel, &framework.step_overhead}) {
+  for (Seconds* cost :
+       {&framework.host.dispatch_per_op, &framework.host.dispatch_per_backward_op,
+        &framework.host.dispatch_per_optimizer_op, &framework.host.dispatch_per_library_call,
+        &framework.host.launch_per_kernel, &framework.host.step_overhead}) {
     *cost *= slower;
   }
   if (framework.compiler) framework.compiler->argument *= slower;
-  if (framework.host_pooling) {
-    framework.host_pooling->forward_per_cell *= slower;
-    framework.host_pooling->backward_per_cell *= slower;
+  if (framework.host.pooling) {
+    framework.host.pooling->forward_per_cell *= slower;
+    framework.host.pooling->backward_per_cell *= slower;
   }
   return framework;
 }

@@ -144,7 +144,7 @@ std::vector<TensorBuffer> buffers_of(const NetworkGraph& graph, const FrameworkP
 }
 
 std::int64_t block_of(const FrameworkProfile& framework) {
-  return std::max<std::int64_t>(as_integer(framework.allocator_block), 1);
+  return std::max<std::int64_t>(as_integer(framework.memory.allocator_block), 1);
 }
 
 /// The state between steps: what lives all the time.
@@ -152,7 +152,7 @@ Replay start_replay(const NetworkGraph& graph, const FrameworkProfile& framework
                     const GpuSpec& gpu, Bytes free_for_tensors, const MemoryOptions& options) {
   const std::int64_t block = block_of(framework);
   Replay replay(buffers_of(graph, framework, gpu, options), block,
-                CachingAllocator(block, as_integer(framework.allocator_large_segment),
+                CachingAllocator(block, as_integer(framework.memory.allocator_large_segment),
                                  as_integer(free_for_tensors)),
                 graph.ops().size());
   if (options.precision == PrecisionMode::Amp) {
@@ -164,14 +164,14 @@ Replay start_replay(const NetworkGraph& graph, const FrameworkProfile& framework
 Bytes free_for_tensors(const FrameworkProfile& framework, const GpuSpec& gpu,
                        const CostProfile& profile) {
   const Bytes free_at_start = max(gpu.memory - device_context(gpu, profile), Bytes(0));
-  return max(free_at_start - framework.context_memory, Bytes(0));
+  return max(free_at_start - framework.memory.context, Bytes(0));
 }
 
 /// What tensors can have of a framework that takes a share of the device.
 Bytes pool_of(const FrameworkProfile& framework, const GpuSpec& gpu, const CostProfile& profile) {
   const Bytes free_at_start = max(gpu.memory - device_context(gpu, profile), Bytes(0));
-  const Bytes share =
-      min(free_at_start * framework.pool_fraction, free_at_start - framework.pool_least_reserve);
+  const Bytes share = min(free_at_start * framework.memory.pool_fraction,
+                          free_at_start - framework.memory.pool_least_reserve);
   return max(min(share, free_for_tensors(framework, gpu, profile)), Bytes(0));
 }
 
@@ -190,9 +190,9 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
       options.tried_workspaces.empty() || options.tried_workspaces.size() == graph.ops().size(),
       "the tried workspaces of every op");
   const Bytes opened = device_context(gpu, profile);
-  const Bytes context = opened + framework.context_memory;
+  const Bytes context = opened + framework.memory.context;
   const Bytes left_for_tensors = free_for_tensors(framework, gpu, profile);
-  const bool takes_share = framework.pool_fraction > 0;
+  const bool takes_share = framework.memory.pool_fraction > 0;
 
   const auto start = [&] { return start_replay(graph, framework, gpu, left_for_tensors, options); };
   Replay replay = start();
@@ -205,7 +205,7 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
   plan.capacity = gpu.memory;
   plan.needed = by_tensors + context;
   plan.fits = takes_share ? by_tensors <= pool : plan.needed <= gpu.memory;
-  const bool caches = !takes_share && framework.allocator_large_segment > Bytes(0);
+  const bool caches = !takes_share && framework.memory.allocator_large_segment > Bytes(0);
   if (caches && plan.fits && !options.tried_workspaces.empty()) {
     Replay trying = start();
     MemoryPlan after;
@@ -239,8 +239,8 @@ bool tensors_fit(const NetworkGraph& graph, const FrameworkProfile& framework, c
     peak = max(peak, live);
     live = live - dead[i];
   }
-  if (framework.pool_fraction > 0) return peak <= pool_of(framework, gpu, profile);
-  return peak + device_context(gpu, profile) + framework.context_memory <= gpu.memory;
+  if (framework.memory.pool_fraction > 0) return peak <= pool_of(framework, gpu, profile);
+  return peak + device_context(gpu, profile) + framework.memory.context <= gpu.memory;
 }
 
 DriverCalls count_driver_calls(const NetworkGraph& graph, std::span<const Bytes> workspaces,

@@ -40,7 +40,7 @@ Bytes input_bytes(const PredictRequest& request) {
 }
 
 cost::CpuTarget cores_of(const PredictRequest& request) {
-  return {.node = *request.cpu, .kernels = request.framework.cpu_kernels};
+  return {.node = *request.cpu, .kernels = request.framework.host.cpu_kernels};
 }
 
 PricedStep price_step(LoweredStep step, const PredictRequest& r) {
@@ -135,8 +135,8 @@ auto plan_with(const PredictRequest& r, const Choose& choose) {
   // Free memory is in pieces: what the largest of them holds is found by trying.
   for (const double share : {1.0, 0.5, 0.125, 0.0}) {
     FrameworkProfile framework = r.framework;
-    framework.convolution_workspace_limit =
-        min(framework.convolution_workspace_limit, bare.headroom() * share);
+    framework.convolutions.workspace_limit =
+        min(framework.convolutions.workspace_limit, bare.headroom() * share);
     auto smaller = choose(r, framework, in_memory);
     if (smaller.memory.fits) return smaller;
   }
@@ -149,7 +149,7 @@ void wait_after_forward(const NetworkGraph& graph, const PricedStep& priced,
   for (ProgramOp& op : program.ops) {
     const std::uint32_t lowered = program.kernels[op.first_kernel].op;
     if (graph.op(priced.lowered->ops[lowered].op).pass == Pass::Forward) continue;
-    if (!op.waits_for_gpu) op.dispatch += max(framework.synchronization, kWake);
+    if (!op.waits_for_gpu) op.dispatch += max(framework.host.synchronization, kWake);
     op.waits_for_gpu = true;
     return;
   }
@@ -300,7 +300,7 @@ Prediction predict(const PredictRequest& request) {
 
   const Seconds step = result.timeline.step_time;
   result.log_sd = step_log_sd(errors, work.step_time, work.critical_host,
-                              request.framework.host_log_sd, request.framework.system_log_sd);
+                              request.framework.host.log_sd, request.framework.system_log_sd);
   result.step_time_s = interval90(step.in_s(), result.log_sd);
   if (request.input) result.step_time_s = input_interval(result, *request.input);
   if (step > Seconds(0)) {

@@ -85,7 +85,7 @@ double moved_log_sd(const MovedWork& moved, double span_s, double busy_s) {
   const double exposed = all > 0 ? std::min(1.0, busy_s / all) : 1;
   for (ErrorShare& share : errors) share.time = share.time * exposed;
   return step_log_sd(errors, Seconds(span_s), Seconds(std::max(span_s - busy_s, 0.0)),
-                     generic.host_log_sd, generic.system_log_sd);
+                     generic.host.log_sd, generic.system_log_sd);
 }
 
 }  // namespace tracecast

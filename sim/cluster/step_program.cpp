@@ -55,13 +55,13 @@ PricedStep price(LoweredStep lowered, const GpuSpec& gpu, const CostProfile& pro
 StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& priced,
                                const FrameworkProfile& framework, Seconds input_copy) {
   StepProgram program;
-  program.step_overhead = framework.step_overhead;
+  program.step_overhead = framework.host.step_overhead;
   if (framework.compiler) {
     program.step_overhead += framework.compiler->argument * count_arguments(graph);
   }
-  program.launch = framework.launch_per_kernel;
+  program.launch = framework.host.launch_per_kernel;
   program.input_copy = input_copy;
-  program.synchronizes = framework.synchronizes_each_step;
+  program.synchronizes = framework.host.synchronizes_each_step;
   // An engine that cuts a training graph into pieces runs an inference graph as one (framework profile of MXNet, "bulk").
   const bool is_training = std::any_of(graph.ops().begin(), graph.ops().end(),
                                        [](const Op& op) { return op.pass != Pass::Forward; });
@@ -71,8 +71,8 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
     const cost::PricedCandidate& choice = priced.choices[i];
     if (choice.estimates.empty()) continue;
     const Op& op = graph.op(priced.lowered->ops[i].op);
-    const int ops_per_wait = op.pass == Pass::Update ? framework.updates_per_synchronization
-                             : is_training           ? framework.graph_ops_per_synchronization
+    const int ops_per_wait = op.pass == Pass::Update ? framework.host.updates_per_synchronization
+                             : is_training           ? framework.host.graph_ops_per_synchronization
                                                      : 0;
     const bool reads = op.kind == OpKind::Routine && priced.lowered->ops[i].host_waits;
     const bool on_host = priced.lowered->ops[i].runs_on_host;
@@ -80,9 +80,9 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
         result_awaited || reads || on_host || (ops_per_wait > 0 && ops_since_wait >= ops_per_wait);
     result_awaited = priced.lowered->ops[i].host_waits;
     ops_since_wait = waits ? 1 : ops_since_wait + 1;
-    const Seconds waking = waits ? framework.synchronization : Seconds();
+    const Seconds waking = waits ? framework.host.synchronization : Seconds();
     const Seconds host_work =
-        on_host ? host_pooling_time(graph, op, *framework.host_pooling) : Seconds();
+        on_host ? host_pooling_time(graph, op, *framework.host.pooling) : Seconds();
     program.ops.push_back(
         {.dispatch = dispatch_time(op, framework, is_training) + waking + host_work,
          .first_kernel = static_cast<std::uint32_t>(program.kernels.size()),
@@ -92,12 +92,13 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
       const Kernel& kernel = choice.candidate->kernels[k];
       // Launches of a loop follow each other no faster than the host issues them.
       const double launches = static_cast<double>(kernel.launches);
-      const Seconds issued = launches > 1 ? framework.launch_per_kernel * launches : Seconds();
-      program.kernels.push_back({.duration = std::max(choice.estimates[k].duration, issued),
-                                 .more_launch = framework.launch_per_kernel * kernel.more_launches +
-                                                framework.recurrent_step * kernel.driven_steps,
-                                 .op = i,
-                                 .kernel = k});
+      const Seconds issued = launches > 1 ? framework.host.launch_per_kernel * launches : Seconds();
+      program.kernels.push_back(
+          {.duration = std::max(choice.estimates[k].duration, issued),
+           .more_launch = framework.host.launch_per_kernel * kernel.more_launches +
+                          framework.recurrence.step * kernel.driven_steps,
+           .op = i,
+           .kernel = k});
     }
   }
   return program;

@@ -50,8 +50,8 @@ class Lives {
  public:
   Lives(const NetworkGraph& graph, const FrameworkProfile& framework, const LivesOptions& options)
       : graph_(graph), framework_(framework), options_(options) {
-    keeps_gradients_ = framework.zeroes_gradients || options.keeps_gradients;
-    adds_gradients_ = framework.accumulates_weight_gradients || options.keeps_gradients;
+    keeps_gradients_ = framework.optimizer.zeroes_gradients || options.keeps_gradients;
+    adds_gradients_ = framework.optimizer.accumulates_gradients || options.keeps_gradients;
   }
 
   std::vector<TensorBuffer> find() && {
@@ -95,9 +95,9 @@ class Lives {
       case TensorRole::WeightGradient:
         return keeps_gradients_;
       case TensorRole::Activation:
-        return framework_.tensor_memory != TensorMemory::UntilLastUse;
+        return framework_.memory.tensors != TensorMemory::UntilLastUse;
       case TensorRole::Gradient:
-        return framework_.tensor_memory == TensorMemory::WholeStep;
+        return framework_.memory.tensors == TensorMemory::WholeStep;
       default:
         return false;
     }
@@ -111,7 +111,7 @@ class Lives {
   /// Where nothing is ever freed, an op done in place is undone in place: its gradient overwrites the one that
   /// came in.
   [[nodiscard]] bool gradient_is_in_place(const Op& op) const {
-    return framework_.tensor_memory != TensorMemory::UntilLastUse && op.pass == Pass::Backward &&
+    return framework_.memory.tensors != TensorMemory::UntilLastUse && op.pass == Pass::Backward &&
            op.kind == OpKind::Activation && op.forward.has_value() &&
            shares_memory_with_input(graph_.op(*op.forward));
   }
@@ -119,10 +119,10 @@ class Lives {
   void share(const Op& op) {
     if (op.outputs.empty() || op.inputs.empty()) return;
     const bool may_share = op.kind == OpKind::Reshape || op.kind == OpKind::Recurrent ||
-                           framework_.in_place_activations;
+                           framework_.kernels.in_place_activations;
     if (may_share && shares_memory_with_input(op)) {
       buffer_of_[op.outputs[0].index] = buffer_of_[op.inputs[0].index];
-    } else if (framework_.in_place_activations && gradient_is_in_place(op) &&
+    } else if (framework_.kernels.in_place_activations && gradient_is_in_place(op) &&
                op.inputs.size() > 1) {
       buffer_of_[op.outputs[0].index] = buffer_of_[op.inputs[1].index];
     }
@@ -157,14 +157,14 @@ class Lives {
       const Op& forward = graph_.op(*ops[i].forward);
       if (forward.outputs.empty()) continue;
       double bytes = saved_statistics(forward) * 4;
-      if (forward.kind == OpKind::MaxPool && framework_.max_pool_saves_indices) {
+      if (forward.kind == OpKind::MaxPool && framework_.kernels.max_pool_saves_indices) {
         const Tensor& y = graph_.tensor(forward.outputs[0]);
         bytes = static_cast<double>(element_count(y.shape)) * kIndexBytes;
       }
       if (bytes <= 0) continue;
       buffers.push_back({.bytes = whole(bytes),
                          .memory_class = MemoryClass::Activations,
-                         .permanent = framework_.tensor_memory != TensorMemory::UntilLastUse,
+                         .permanent = framework_.memory.tensors != TensorMemory::UntilLastUse,
                          .first = runs[ops[i].forward->index],
                          .last = i});
     }

@@ -30,7 +30,7 @@ struct LivesOptions {
 /// - indices of max pools (8 bytes per output), from the pool to its gradient, where the framework keeps them;
 /// - mean and deviation that batch, layer, instance and group norms save for their gradient: 2 values a row;
 /// - the new gradient of a weight while it is added to the one kept between micro-batches or steps.
-/// `framework.tensor_memory` decides how long activations and gradients stay.
+/// `framework.memory.tensors` decides how long activations and gradients stay.
 [[nodiscard]] std::vector<TensorBuffer> find_buffers(const NetworkGraph& graph,
                                                      const FrameworkProfile& framework,
                                                      const LivesOptions& options);

@@ -9,7 +9,9 @@
 namespace tracecast {
 namespace {
 
-Seconds wake_of(const FrameworkProfile& framework) { return max(framework.synchronization, kWake); }
+Seconds wake_of(const FrameworkProfile& framework) {
+  return max(framework.host.synchronization, kWake);
+}
 
 /// The loop's work besides what it dispatches to the GPU.
 Seconds own_work(const LoopWork& loop, const LoopContext& context) {
@@ -62,8 +64,8 @@ Seconds time_between_steps(const LoopWork& loop, const FrameworkProfile& framewo
                            const LoopContext& context) {
   const auto samples = static_cast<double>(context.batch);
   Seconds time = own_work(loop, context);
-  time += samples * (loop.ops_per_sample * framework.dispatch_per_op +
-                     loop.kernels_per_sample * framework.launch_per_kernel);
+  time += samples * (loop.ops_per_sample * framework.host.dispatch_per_op +
+                     loop.kernels_per_sample * framework.host.launch_per_kernel);
   time += wake_of(framework) * static_cast<double>(loop.waits_at_end + loop.waits_within_forward);
   if (loop.weight_copies > 0) {
     time += context.weights * static_cast<double>(loop.weight_copies) / loop.copy_rate;
@@ -73,11 +75,11 @@ Seconds time_between_steps(const LoopWork& loop, const FrameworkProfile& framewo
 
 FrameworkProfile in_loop(FrameworkProfile framework, const LoopWork& loop,
                          const LoopContext& context) {
-  framework.step_overhead += time_between_steps(loop, framework, context);
-  framework.synchronizes_each_step |= loop.waits_at_end > 0;
+  framework.host.step_overhead += time_between_steps(loop, framework, context);
+  framework.host.synchronizes_each_step |= loop.waits_at_end > 0;
   if (loop.waits_per_update) {
-    framework.updates_per_synchronization = 1;
-    framework.synchronization = max(framework.synchronization, kWake);
+    framework.host.updates_per_synchronization = 1;
+    framework.host.synchronization = max(framework.host.synchronization, kWake);
   }
   return framework;
 }
@@ -88,8 +90,8 @@ std::size_t show_loop_kernels(const LoopWork& loop, const FrameworkProfile& fram
   const double samples = static_cast<double>(context.batch);
   const auto count = static_cast<std::size_t>(std::lround(loop.kernels_per_sample * samples));
   if (count == 0 || program.kernels.empty()) return 0;
-  const Seconds thinking = samples * loop.ops_per_sample * framework.dispatch_per_op;
-  const Seconds issued = static_cast<double>(count) * framework.launch_per_kernel;
+  const Seconds thinking = samples * loop.ops_per_sample * framework.host.dispatch_per_op;
+  const Seconds issued = static_cast<double>(count) * framework.host.launch_per_kernel;
   const auto waits = static_cast<std::size_t>(loop.waits_within_forward);
   const Seconds own = waits > 0 ? own_work(loop, context) : Seconds();
   const Seconds waking = static_cast<double>(waits) * wake_of(framework);

@@ -37,12 +37,12 @@ double number_of(const Setting& setting) {
 /// GPU before each step, as a loop does that copies from pageable memory, and whether fp32 code may run as TF32.
 FrameworkProfile with_setting(FrameworkProfile framework, const Setting& setting) {
   const std::array<std::pair<const char*, Seconds*>, 6> fields{{
-      {"dispatch_us", &framework.dispatch_per_op},
-      {"backward_dispatch_us", &framework.dispatch_per_backward_op},
-      {"optimizer_dispatch_us", &framework.dispatch_per_optimizer_op},
-      {"library_call_us", &framework.dispatch_per_library_call},
-      {"launch_us", &framework.launch_per_kernel},
-      {"step_overhead_us", &framework.step_overhead},
+      {"dispatch_us", &framework.host.dispatch_per_op},
+      {"backward_dispatch_us", &framework.host.dispatch_per_backward_op},
+      {"optimizer_dispatch_us", &framework.host.dispatch_per_optimizer_op},
+      {"library_call_us", &framework.host.dispatch_per_library_call},
+      {"launch_us", &framework.host.launch_per_kernel},
+      {"step_overhead_us", &framework.host.step_overhead},
   }};
   std::vector<std::string> names;
   for (const auto& [name, field] : fields) {
@@ -57,8 +57,8 @@ FrameworkProfile with_setting(FrameworkProfile framework, const Setting& setting
     names.emplace_back(name);
   }
   const std::array<std::pair<const char*, bool*>, 2> flags{
-      {{"synchronizes_each_step", &framework.synchronizes_each_step},
-       {"tf32", &framework.allows_tf32}}};
+      {{"synchronizes_each_step", &framework.host.synchronizes_each_step},
+       {"tf32", &framework.precision.allows_tf32}}};
   for (const auto& [name, field] : flags) {
     names.emplace_back(name);
     if (setting.path != name) continue;

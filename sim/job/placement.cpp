@@ -109,7 +109,7 @@ void place_job(ResolvedJob& job, const Hardware& hardware) {
     if (job.machine) plug_gpu(job, hardware);
   }
   if (!job.host) return;
-  const CpuSpec& reference = hardware.cpus().find(job.framework.reference_cpu);
+  const CpuSpec& reference = hardware.cpus().find(job.framework.host.reference_cpu);
   if (job.host->id == reference.id) return;
   job.framework = on_host(std::move(job.framework), reference, *job.host);
   job.assumptions.push_back(

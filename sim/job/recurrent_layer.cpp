@@ -16,8 +16,9 @@ namespace {
 /// What cuDNN alone does: no framework round it.
 FrameworkProfile library_alone(const RecurrentCall& call, const Hardware& hardware) {
   FrameworkProfile library = hardware.framework("ideal");
-  library.persistent_recurrence = false;  // DeepBench asks for the standard algorithm
-  library.cudnn_version = call.cudnn_version.value_or(library.cudnn_version);
+  library.recurrence.persistent = false;  // DeepBench asks for the standard algorithm
+  library.convolutions.cudnn_version =
+      call.cudnn_version.value_or(library.convolutions.cudnn_version);
   return library;
 }
 
@@ -58,7 +59,7 @@ NetworkGraph step_graph(const RecurrentLayer& layer, bool trains, bool unrolls) 
 }  // namespace
 
 Seconds recurrent_call_launch(const Hardware& hardware) {
-  return hardware.framework("pytorch").launch_per_kernel;
+  return hardware.framework("pytorch").host.launch_per_kernel;
 }
 
 std::optional<RecurrentTime> predict_recurrent_call(const RecurrentLayer& layer,
@@ -90,17 +91,18 @@ std::optional<RecurrentTime> predict_recurrent_call(const RecurrentLayer& layer,
   const Seconds host = max(recurrent_call_launch(hardware) * launches - kernels, Seconds(0));
   const Seconds total = kernels + host;
   result.time_s =
-      interval90(total.in_s(), step_log_sd(errors, total, host, library.host_log_sd, 0.0));
+      interval90(total.in_s(), step_log_sd(errors, total, host, library.host.log_sd, 0.0));
   return result;
 }
 
 RecurrentTime predict_recurrent_step(const RecurrentLayer& layer, const RecurrentStep& step,
                                      const GpuSpec& gpu, const Hardware& hardware) {
   FrameworkProfile framework = hardware.framework(step.framework);
-  framework.cudnn_version = step.cudnn_version.value_or(framework.cudnn_version);
-  if (step.is_unrolled) framework.recurrence = Recurrence::Unrolled;
-  const NetworkGraph graph =
-      step_graph(layer, step.phase == Phase::Train, framework.recurrence == Recurrence::Unrolled);
+  framework.convolutions.cudnn_version =
+      step.cudnn_version.value_or(framework.convolutions.cudnn_version);
+  if (step.is_unrolled) framework.recurrence.kind = Recurrence::Unrolled;
+  const NetworkGraph graph = step_graph(layer, step.phase == Phase::Train,
+                                        framework.recurrence.kind == Recurrence::Unrolled);
   const Prediction prediction = predict({.graph = graph,
                                          .gpu = gpu,
                                          .cost = hardware.cost(),

@@ -44,9 +44,9 @@ void settle_precision(ResolvedJob& job, const Hardware& hardware) {
   if (!choice.fallback.empty()) job.warnings.push_back(choice.fallback);
   if (!choice.note.empty()) job.assumptions.push_back(choice.note);
   if (job.precision == PrecisionMode::Int8 && !job.cpu &&
-      job.framework.int8_engine != job.framework.id) {
+      job.framework.precision.int8_engine != job.framework.id) {
     const std::string name = job.framework.name;
-    job.framework = hardware.framework(job.framework.int8_engine);
+    job.framework = hardware.framework(job.framework.precision.int8_engine);
     job.assumptions.push_back(name + " has no 8-bit kernels on GPUs: its network runs in " +
                               job.framework.name);
   }
@@ -94,12 +94,13 @@ void take_program(ResolvedJob& job) {
 void enter_loop(ResolvedJob& job, const Hardware& hardware) {
   const JobSpec& spec = *job.program;
   if (spec.autotunes_convolutions && !job.options.software.cudnn_benchmark) {
-    job.framework.autotunes_convolutions = *spec.autotunes_convolutions;
+    job.framework.convolutions.autotunes = *spec.autotunes_convolutions;
   }
-  if (spread_of(spec).decays_weights && job.framework.weight_decay == WeightDecay::None) {
-    job.framework.weight_decay = WeightDecay::OnGradient;
+  if (spread_of(spec).decays_weights && job.framework.optimizer.weight_decay == WeightDecay::None) {
+    job.framework.optimizer.weight_decay = WeightDecay::OnGradient;
   }
-  const CpuSpec& cpu = job.host ? *job.host : hardware.cpus().find(job.framework.reference_cpu);
+  const CpuSpec& cpu =
+      job.host ? *job.host : hardware.cpus().find(job.framework.host.reference_cpu);
   job.loop_core_speed = cpu.single_thread_speed();
   job.framework = in_loop(std::move(job.framework), spec.loop, loop_context(job));
   job.inputs.push_back({"job", spec.id, hash_of(spec.values)});
@@ -129,18 +130,18 @@ void check_training_options(const PlacedJob& o, Phase phase) {
 void add_steps(ResolvedJob& job, GraphStore& graphs) {
   const PlacedJob& o = job.options;
   const bool unrolls =
-      job.framework.recurrence == Recurrence::Unrolled && has_recurrent_layers(*job.forward);
+      job.framework.recurrence.kind == Recurrence::Unrolled && has_recurrent_layers(*job.forward);
   if (unrolls) job.assumptions.push_back("recurrent layers run step by step as ordinary ops");
   StepOptions options{.optimizer = o.optimizer,
                       .recompute = *find_recompute(o.recompute),
                       .differentiates_input = differentiates_input(job.framework, o.network),
-                      .copies_first_gradient = job.framework.copies_first_gradient};
+                      .copies_first_gradient = job.framework.backward.copies_first_gradient};
   if (o.accumulate > 1) {
     options.adds_gradients = true;
     options.with_update = false;
     job.micro_batch = graphs.step(job.forward, job.phase, options, unrolls);
     // Frameworks that always add do so in what the update is lowered to.
-    options.adds_gradients = !job.framework.accumulates_weight_gradients;
+    options.adds_gradients = !job.framework.optimizer.accumulates_gradients;
     options.with_update = true;
   }
   job.step = graphs.step(job.forward, job.phase, options, unrolls);
@@ -292,7 +293,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   job.framework = hardware.framework(o.software);
   if (o.software.cuda_graphs) job.framework = with_captured_step(std::move(job.framework));
   if (o.software.cudnn_benchmark)
-    job.framework.autotunes_convolutions = *o.software.cudnn_benchmark;
+    job.framework.convolutions.autotunes = *o.software.cudnn_benchmark;
   place_job(job, hardware);
   if (o.software.cuda_graphs && job.cpu) {
     throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");
@@ -307,30 +308,31 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
     job.assumptions.push_back("framework profile " + job.framework.id + ": " + family +
                               " in NVIDIA's container, run by NVIDIA's scripts");
   }
-  if (job.precision == PrecisionMode::Fp32 && job.framework.allows_tf32 &&
+  if (job.precision == PrecisionMode::Fp32 && job.framework.precision.allows_tf32 &&
       fp32_runs_as_tf32(family, o.software.version, o.software.date, job.gpu)) {
     job.precision = PrecisionMode::Tf32;
-    job.framework.tf32_products =
+    job.framework.precision.tf32_products =
         !tf32_spares_products(family, o.software.version, o.software.date);
     job.assumptions.push_back(
         std::string("fp32 code runs ") +
-        (job.framework.tf32_products ? "as TF32"
-                                     : "its convolutions as TF32, its products as FP32,") +
+        (job.framework.precision.tf32_products
+             ? "as TF32"
+             : "its convolutions as TF32, its products as FP32,") +
         " on this GPU with this framework; --set framework.tf32=0: all in FP32");
   }
   if (!o.software.date.empty() && !find_cudnn_version(o.software.version)) {
     const std::size_t range = o.software.date.find("..");
-    job.framework.cudnn_version =
-        std::min(job.framework.cudnn_version,
+    job.framework.convolutions.cudnn_version =
+        std::min(job.framework.convolutions.cudnn_version,
                  newest_cudnn(range == std::string::npos ? o.software.date
                                                          : o.software.date.substr(range + 2)));
   }
   if (fuses_product_bias(family, o.software.version, job.gpu)) {
-    job.framework.fuses_product_bias = true;
+    job.framework.fusion.product_bias = true;
   }
   if (!o.software.version.empty()) {
     const std::optional<double> cudnn = find_cudnn_version(o.software.version);
-    if (cudnn) job.framework.cudnn_version = *cudnn;
+    if (cudnn) job.framework.convolutions.cudnn_version = *cudnn;
     job.assumptions.push_back("version " + o.software.version + " decides " +
                               (cudnn ? "the convolution algorithms, " : "") +
                               "the framework's profile and the default of fp32 code");

@@ -46,8 +46,8 @@ TEST_SUITE("hwspecs/framework_profile") {
       CAPTURE(id);
       const FrameworkProfile& profile = find_framework(id);
       CHECK(profile.id == id);
-      const std::size_t parts = (profile.compiler ? 6 : 0) + (profile.composed_batch_norm ? 4 : 0) +
-                                (profile.host_pooling ? 3 : 0);
+      const std::size_t parts = (profile.compiler ? 6 : 0) + (profile.batch_norm.composed ? 4 : 0) +
+                                (profile.host.pooling ? 3 : 0);
       CHECK(profile.values.size() == 63 + parts);
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);
@@ -66,9 +66,9 @@ TEST_SUITE("hwspecs/framework_profile") {
     REQUIRE(compiled.compiler);
     CHECK(compiled.compiler->framework == "tensorflow");
     CHECK(compiled.compiler->most_operands == 64);
-    CHECK(compiled.dispatch_per_op < plain.dispatch_per_op);
-    CHECK(compiled.launch_per_kernel == plain.launch_per_kernel);
-    CHECK(compiled.allocator_block == plain.allocator_block);
+    CHECK(compiled.host.dispatch_per_op < plain.host.dispatch_per_op);
+    CHECK(compiled.host.launch_per_kernel == plain.host.launch_per_kernel);
+    CHECK(compiled.memory.allocator_block == plain.memory.allocator_block);
   }
 
   TEST_CASE("what a profile is based on exists, and is whole") {
@@ -142,9 +142,9 @@ TEST_SUITE("hwspecs/framework_profile") {
   TEST_CASE("a profile based on another states only what differs") {
     const FrameworkProfile& now = find_framework("tensorflow");
     const FrameworkProfile& then = find_framework("tensorflow_0");
-    CHECK(then.launch_per_kernel == now.launch_per_kernel);
-    CHECK(then.image_layout == ImageLayout::Nhwc);
-    CHECK(then.batch_norm_forward_passes > now.batch_norm_forward_passes);
+    CHECK(then.host.launch_per_kernel == now.host.launch_per_kernel);
+    CHECK(then.convolutions.image_layout == ImageLayout::Nhwc);
+    CHECK(then.batch_norm.forward_passes > now.batch_norm.forward_passes);
     CHECK_FALSE(now.era);
     REQUIRE(then.era);
     CHECK(then.era->framework == "tensorflow");
@@ -187,15 +187,15 @@ TEST_SUITE("hwspecs/framework_profile") {
     const std::string text = test::replace(text_of("pytorch"), "launch_per_kernel_us { value: 4.5",
                                            "launch_per_kernel_us { value: 7.25");
     const FrameworkProfile profile = parse_framework_profile(text, "profile");
-    CHECK(profile.launch_per_kernel.in_us() == doctest::Approx(7.25));
-    CHECK(profile.allocator_large_segment.in_mib() == doctest::Approx(20));
-    CHECK(profile.image_layout == ImageLayout::Nchw);
+    CHECK(profile.host.launch_per_kernel.in_us() == doctest::Approx(7.25));
+    CHECK(profile.memory.allocator_large_segment.in_mib() == doctest::Approx(20));
+    CHECK(profile.convolutions.image_layout == ImageLayout::Nchw);
   }
 
   TEST_CASE("ideal software costs the host nothing") {
     const FrameworkProfile& ideal = find_framework("ideal");
-    CHECK(ideal.dispatch_per_op.in_s() == 0);
-    CHECK(ideal.launch_per_kernel.in_s() == 0);
+    CHECK(ideal.host.dispatch_per_op.in_s() == 0);
+    CHECK(ideal.host.launch_per_kernel.in_s() == 0);
   }
 
   TEST_CASE("an unknown framework names the nearest one") {

@@ -180,7 +180,7 @@ TEST_CASE("measured device memory is predicted within 12 % on average") {
       }
       ResolvedJob job = make_job(*options, hardware);
       if (row["source"].starts_with("lambdal") && sets_benchmark(options->network)) {
-        job.framework.autotunes_convolutions = true;
+        job.framework.convolutions.autotunes = true;
       }
       const MemoryPlan plan = plan_memory(job, hardware);
       const Bytes predicted = stated->meter == Meter::Device ? plan.device_used : plan.peak_live;

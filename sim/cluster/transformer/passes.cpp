@@ -101,7 +101,7 @@ class PiecePricer {
   }
 
   void add_op(PassCost& pass, Seconds dispatch, Seconds duration) {
-    pass.program.launch = c_.framework.launch_per_kernel;
+    pass.program.launch = c_.framework.host.launch_per_kernel;
     pass.program.ops.push_back(
         {.dispatch = dispatch,
          .first_kernel = static_cast<std::uint32_t>(pass.program.kernels.size()),
@@ -112,7 +112,7 @@ class PiecePricer {
   void add_loss(const std::vector<Kernel>& kernels, PassCost& pass) {
     for (const Kernel& kernel : kernels) {
       const cost::KernelEstimate estimate = cost::estimate(kernel, c_.gpu, c_.cost);
-      add_op(pass, c_.framework.dispatch_per_op, estimate.duration);
+      add_op(pass, c_.framework.host.dispatch_per_op, estimate.duration);
       pass.kernels += estimate.duration;
       piece_.errors.push_back({kernel.kernel_class, estimate.duration, estimate.log_sd});
     }
@@ -139,7 +139,8 @@ class PiecePricer {
       if (one.exchange == ShardExchange::Ring) time = max(time - pass.attention, Seconds());
       if (!(time > Seconds())) continue;
       sum += time;
-      add_op(pass, c_.framework.dispatch_per_op + c_.framework.dispatch_per_library_call, time);
+      add_op(pass, c_.framework.host.dispatch_per_op + c_.framework.host.dispatch_per_library_call,
+             time);
     }
   }
 
@@ -155,7 +156,7 @@ class PiecePricer {
       kernel.written = c_.element() * count;
       kernel.work = StreamWork{.elements = count};
       const cost::KernelEstimate estimate = cost::estimate(kernel, c_.gpu, c_.cost);
-      add_op(piece_.backward, c_.framework.dispatch_per_backward_op, estimate.duration);
+      add_op(piece_.backward, c_.framework.host.dispatch_per_backward_op, estimate.duration);
       piece_.backward.kernels += estimate.duration;
       piece_.errors.push_back({kernel.kernel_class, estimate.duration, estimate.log_sd});
     }

@@ -230,7 +230,7 @@ class StepPredictor {
   [[nodiscard]] Seconds update_time(const RankWeights& weights) const {
     const double sharing =
         job_.plan.zero > 0 ? static_cast<double>(job_.plan.sharing_ranks()) : 1.0;
-    if (job_.optimizer == OptimizerKind::None) return job_.framework.step_overhead;
+    if (job_.optimizer == OptimizerKind::None) return job_.framework.host.step_overhead;
     const double elements = (weights.dense + weights.expert) / sharing;
     const double bytes = job_.software.update_bytes + 4 * (update_accesses(job_.optimizer) -
                                                            update_accesses(OptimizerKind::Adam));
@@ -241,7 +241,7 @@ class StepPredictor {
     kernel.written = Bytes(bytes * 0.4 * elements);
     kernel.work = StreamWork{.elements = elements, .operations_per_element = 12};
     const Seconds kernels = cost::estimate(kernel, gpu_, job_.cost).duration;
-    return kernels + job_.framework.step_overhead;
+    return kernels + job_.framework.host.step_overhead;
   }
 
   void run_stages(TransformerShares& shares) {
@@ -422,7 +422,7 @@ class StepPredictor {
     memory.activations = kept;
     memory.buffers = working;
     if (plan.zero == 3) memory.buffers += passes_.element() * (2 * largest);
-    memory.context = device_context(gpu_, job_.cost) + job_.framework.context_memory;
+    memory.context = device_context(gpu_, job_.cost) + job_.framework.memory.context;
     memory.capacity = gpu_.memory;
     return memory;
   }
@@ -444,7 +444,7 @@ class StepPredictor {
     errors.push_back({KernelClass::Collective,
                       result.shares.tensor + result.shares.data + result.shares.expert,
                       kExchangeSd});
-    result.log_sd = step_log_sd(errors, step, result.shares.host, job_.framework.host_log_sd,
+    result.log_sd = step_log_sd(errors, step, result.shares.host, job_.framework.host.log_sd,
                                 job_.framework.system_log_sd);
     result.step_time_s = interval90(step.in_s(), result.log_sd);
     const double tokens = static_cast<double>(plan.global_batch) * static_cast<double>(plan.tokens);

@@ -19,7 +19,7 @@ TEST_SUITE("models/lowering/algorithms") {
     const NetworkGraph graph = training(varied_network());
     const auto algorithms = [&](double version, const char* name) {
       FrameworkProfile framework = find_framework("torch7");
-      framework.cudnn_version = version;
+      framework.convolutions.cudnn_version = version;
       const LoweredStep step = lower(graph, framework, test::kepler(), {});
       std::set<Algorithm> found;
       for (const LoweredOp& op : step.ops) {
@@ -79,7 +79,7 @@ TEST_SUITE("models/lowering/algorithms") {
       b.graph().outputs = {y};
       const NetworkGraph graph = std::move(b).take();
       FrameworkProfile framework = find_framework("tensorflow");
-      framework.image_layout = ImageLayout::Nhwc;
+      framework.convolutions.image_layout = ImageLayout::Nhwc;
       const auto kernels = kernels_by_op(graph, lower(graph, framework, test::kepler(), {}));
       // The filter's turn is one of to_nchw; no filter_layout besides.
       CHECK(names(kernels.at("conv")) == (channels == 1
@@ -111,7 +111,7 @@ TEST_SUITE("models/lowering/algorithms") {
     const NetworkGraph graph = std::move(b).take();
     const auto offers = [&](bool avoids) {
       FrameworkProfile framework = find_framework("generic");
-      framework.avoids_nonfused_winograd = avoids;
+      framework.convolutions.avoids_nonfused_winograd = avoids;
       const LoweredStep step = lower(graph, framework, test::volta(), {});
       const auto& candidates = step.ops.front().candidates;
       return std::any_of(candidates.begin(), candidates.end(), [](const Candidate& c) {
@@ -147,7 +147,7 @@ TEST_SUITE("models/lowering/algorithms") {
       b.graph().outputs = {b.conv_layer("conv", first, 64, Window::square(3, 1, 1), false)};
       const NetworkGraph graph = training(std::move(b).take());
       FrameworkProfile framework = find_framework("pytorch");
-      framework.autotunes_convolutions = row.autotunes;
+      framework.convolutions.autotunes = row.autotunes;
       const LoweredStep step = lower(graph, framework, test::volta(), {.precision = row.precision});
       const auto offers = [&](std::string_view name) {
         return std::any_of(step.ops.begin(), step.ops.end(), [&](const LoweredOp& op) {
@@ -171,7 +171,7 @@ TEST_SUITE("models/lowering/algorithms") {
       b.graph().outputs = {b.conv_layer("conv", b.input("images", {16, 64, 28, 28}), 64,
                                         Window::square(window, 1, window / 2), false)};
       FrameworkProfile framework = find_framework("pytorch");
-      framework.autotunes_convolutions = autotunes;
+      framework.convolutions.autotunes = autotunes;
       const LoweredStep step =
           lower(std::move(b).take(), framework, test::ampere(), {.precision = precision});
       std::set<std::pair<Algorithm, MathUnit>> found;

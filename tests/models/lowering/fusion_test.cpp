@@ -18,8 +18,8 @@ namespace {
 /// A framework that fuses nothing by itself, with a compiler of every ability.
 FrameworkProfile compiled() {
   FrameworkProfile framework = find_framework("tensorflow_xla");
-  framework.weight_decay = WeightDecay::None;
-  framework.transforms_filters = false;
+  framework.optimizer.weight_decay = WeightDecay::None;
+  framework.convolutions.transforms_filters = false;
   return framework;
 }
 FrameworkProfile plain() {

@@ -30,10 +30,10 @@ TEST_SUITE("models/lowering/host_time") {
     const NetworkGraph graph = trained(OptimizerKind::Momentum);
     const FrameworkProfile& p = find_framework("pytorch");
     const std::pair<const char*, Seconds> expected[] = {
-        {"relu", p.dispatch_per_op},
-        {"relu bwd", p.dispatch_per_backward_op},
-        {"conv", p.dispatch_per_op + p.dispatch_per_library_call},
-        {"update conv.weight", p.dispatch_per_optimizer_op}};
+        {"relu", p.host.dispatch_per_op},
+        {"relu bwd", p.host.dispatch_per_backward_op},
+        {"conv", p.host.dispatch_per_op + p.host.dispatch_per_library_call},
+        {"update conv.weight", p.host.dispatch_per_optimizer_op}};
     for (const auto& [name, time] : expected) {
       CAPTURE(name);
       const auto op = std::find_if(graph.ops().begin(), graph.ops().end(),
@@ -44,7 +44,8 @@ TEST_SUITE("models/lowering/host_time") {
     // Several results and weights cost as much as a library's descriptors.
     for (const OpKind kind : {OpKind::LayerNorm, OpKind::GroupNorm}) {
       const Op op{.kind = kind};
-      CHECK(dispatch_time(op, p, true) == p.dispatch_per_op + p.dispatch_per_library_call);
+      CHECK(dispatch_time(op, p, true) ==
+            p.host.dispatch_per_op + p.host.dispatch_per_library_call);
     }
   }
 
@@ -52,11 +53,11 @@ TEST_SUITE("models/lowering/host_time") {
     const Op forward{.kind = OpKind::BatchNorm};
     const Op backward{.kind = OpKind::BatchNorm, .pass = Pass::Backward};
     const FrameworkProfile& p = find_framework("pytorch");
-    const Seconds call = p.dispatch_per_library_call;
-    CHECK(dispatch_time(forward, p, false) == p.dispatch_per_op + call);
+    const Seconds call = p.host.dispatch_per_library_call;
+    CHECK(dispatch_time(forward, p, false) == p.host.dispatch_per_op + call);
     CHECK(dispatch_time(forward, p, true).in_us() ==
-          doctest::Approx((p.dispatch_per_op * 2.0 + call).in_us()));
-    CHECK(dispatch_time(backward, p, true) == p.dispatch_per_backward_op + call);
+          doctest::Approx((p.host.dispatch_per_op * 2.0 + call).in_us()));
+    CHECK(dispatch_time(backward, p, true) == p.host.dispatch_per_backward_op + call);
     // TensorFlow's six small kernels belong to one op.
     const FrameworkProfile& t = find_framework("tensorflow");
     CHECK(dispatch_time(forward, t, true) == dispatch_time(forward, t, false));
@@ -76,7 +77,7 @@ TEST_SUITE("models/lowering/host_time") {
         ++updates;
         CHECK(op.inputs.size() == 2);  // no states
         const FrameworkProfile& p = find_framework(framework);
-        CHECK(dispatch_time(op, p, true) == p.dispatch_per_backward_op);
+        CHECK(dispatch_time(op, p, true) == p.host.dispatch_per_backward_op);
         for (const Kernel& kernel : lowered.candidates.front().kernels) names.insert(kernel.name);
       }
       CHECK(updates > 0);

@@ -32,9 +32,9 @@ TEST_SUITE("models/lowering/lower") {
         const bool may_be_empty =
             op.kind == OpKind::Reshape || profile.compiler ||
             (op.kind == OpKind::Binary && op.pass == Pass::Backward &&
-             profile.adds_gradients_in_convolutions) ||
+             profile.backward.adds_gradients_in_convolutions) ||
             (op.kind == OpKind::Activation &&
-             (profile.fuses_activations || profile.fuses_batch_norm_activation));
+             (profile.fusion.activations || profile.fusion.batch_norm_activation));
         for (const Candidate& candidate : lowered.candidates) {
           CHECK((may_be_empty || !candidate.kernels.empty()));
           for (const Kernel& kernel : candidate.kernels) {
@@ -61,9 +61,9 @@ TEST_SUITE("models/lowering/lower") {
     const NetworkGraph graph = training(std::move(b).take());
 
     FrameworkProfile framework = find_framework("pytorch");
-    framework.batch_norm_update_kernels = 0;
+    framework.batch_norm.update_kernels = 0;
     const auto apart = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
-    framework.fuses_batch_norm_residual = true;
+    framework.fusion.batch_norm_residual = true;
     const auto fused = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
 
     const double image = 4.0 * 2 * 8 * 16 * 16, bits = image / 32;
@@ -91,7 +91,7 @@ TEST_SUITE("models/lowering/lower") {
 
     FrameworkProfile framework = find_framework("mxnet");
     const LoweredStep apart = lower(graph, framework, test::volta(), {});
-    framework.adds_gradients_in_convolutions = true;
+    framework.backward.adds_gradients_in_convolutions = true;
     const LoweredStep fused = lower(graph, framework, test::volta(), {});
     REQUIRE(apart.ops.size() == fused.ops.size());
     const double image = 4.0 * 2 * 8 * 16 * 16;
@@ -129,7 +129,7 @@ TEST_SUITE("models/lowering/lower") {
 
     FrameworkProfile framework = find_framework("tensorrt");
     const auto fused = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
-    framework.fuses_batch_norm_residual = false;
+    framework.fusion.batch_norm_residual = false;
     const auto apart = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
     CHECK(apart.at("sum").size() == 1);
     for (const char* gone : {"bn", "sum", "relu"}) CHECK(fused.at(gone).empty());
@@ -259,7 +259,7 @@ TEST_SUITE("models/lowering/lower") {
     const NetworkGraph graph = training(varied_network());
     const auto transposes = [&](const GpuSpec& gpu, PrecisionMode precision) {
       FrameworkProfile framework = find_framework("pytorch");
-      framework.tensor_core_image_layout = ImageLayout::Nhwc;
+      framework.convolutions.tensor_core_image_layout = ImageLayout::Nhwc;
       const LoweredStep step = lower(graph, framework, gpu, {.precision = precision});
       std::set<std::string> found;
       for (const LoweredOp& op : step.ops) {
@@ -412,7 +412,7 @@ TEST_SUITE("models/lowering/lower") {
   TEST_CASE("a bias goes into the product's epilogue where the framework's version does that") {
     const NetworkGraph graph = varied_network();
     FrameworkProfile framework = find_framework("pytorch");
-    framework.fuses_product_bias = true;
+    framework.fusion.product_bias = true;
     const auto kernels = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
     CHECK(names(kernels.at("hidden")) == Names{"product"});
     CHECK(names(kernels.at("conv")).back() == "bias_add");  // convolutions keep their own
@@ -432,7 +432,7 @@ TEST_SUITE("models/lowering/lower") {
     CHECK(choose.host_waits);
     CHECK(choose.candidates.front().kernels.front().more_launches == 29);
     CHECK(dispatch_time(graph.op(choose.op), pytorch, false).in_us() ==
-          doctest::Approx(30 * pytorch.dispatch_per_op.in_us()));
+          doctest::Approx(30 * pytorch.host.dispatch_per_op.in_us()));
     // What it gives has no gradient: of the training step's ops only the forward one is a routine.
     const NetworkGraph trained = training(graph);
     CHECK(std::count_if(trained.ops().begin(), trained.ops().end(),
@@ -443,10 +443,10 @@ TEST_SUITE("models/lowering/lower") {
       "a composed batch norm is sums of a pass each and elementwise kernels of what is left") {
     const NetworkGraph graph = training(varied_network());
     FrameworkProfile framework = find_framework("generic");
-    framework.batch_norm_update_kernels = 0;
-    framework.batch_norm_forward_passes = 6;
-    framework.batch_norm_backward_passes = 14;
-    framework.composed_batch_norm = ComposedBatchNorm{
+    framework.batch_norm.update_kernels = 0;
+    framework.batch_norm.forward_passes = 6;
+    framework.batch_norm.backward_passes = 14;
+    framework.batch_norm.composed = ComposedBatchNorm{
         .forward_sums = 2, .backward_sums = 4, .block_threads = 256, .address_instructions = 60};
     const auto kernels = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
     const double image = 4.0 * 4 * 16 * 16 * 16, vector = 4.0 * 16;
@@ -472,7 +472,7 @@ TEST_SUITE("models/lowering/lower") {
       const NetworkGraph graph = std::move(b).take();
       FrameworkProfile framework = find_framework("generic");
       CHECK_FALSE(lower(graph, framework, test::volta(), {}).ops.back().runs_on_host);
-      framework.host_pooling = HostPooling{.forward_per_cell = 1.0_us, .copy = BytesPerSecond(1e6)};
+      framework.host.pooling = HostPooling{.forward_per_cell = 1.0_us, .copy = BytesPerSecond(1e6)};
       return lower(graph, framework, test::volta(), {}).ops.back().runs_on_host;
     };
     CHECK(on_host(true, 3, true));
@@ -513,7 +513,7 @@ TEST_SUITE("models/lowering/lower") {
     const NetworkGraph graph = training(std::move(b).take());
     const auto bytes = [&](bool adds, const char* op) {
       FrameworkProfile framework = find_framework("generic");
-      framework.adds_weight_gradients_in_place = adds;
+      framework.backward.adds_weight_gradients_in_place = adds;
       const auto found = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
       double sum = 0;
       for (const Kernel& kernel : found.at(op)) sum += kernel.read.in_bytes();

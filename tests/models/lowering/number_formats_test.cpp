@@ -17,7 +17,7 @@ TEST_SUITE("models/lowering/number_formats") {
   TEST_CASE("TF32 of convolutions alone leaves products in FP32, without casts") {
     const NetworkGraph graph = training(varied_network());
     FrameworkProfile framework = find_framework("pytorch");
-    framework.tf32_products = false;
+    framework.precision.tf32_products = false;
     const LoweredStep step =
         lower(graph, framework, test::ampere(), {.precision = PrecisionMode::Tf32});
     bool on_tensor_cores = false;  // a convolution, in any of its algorithms

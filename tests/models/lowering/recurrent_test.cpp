@@ -99,7 +99,7 @@ TEST_SUITE("models/lowering/recurrent") {
     FrameworkProfile framework = generic();
     for (const bool streams : {true, false}) {
       CAPTURE(streams);
-      framework.recurrent_streams = streams;
+      framework.recurrence.streams = streams;
       const Lowered low = lower_layers({.hidden = 128, .layers = 3}, 10, false, framework,
                                        PrecisionMode::Fp32, test::volta());
       const std::vector<Kernel> kernels = low.kernels(Pass::Forward);

@@ -48,7 +48,8 @@ TEST_SUITE("sim/cluster/compiled_step") {
     const FrameworkProfile& framework = find_compiled_framework("tensorflow", "xla");
     const Prediction prediction = predict_with(framework, graph);
     CHECK(prediction.program.step_overhead.in_us() ==
-          doctest::Approx((framework.step_overhead + framework.compiler->argument * 6.0).in_us()));
+          doctest::Approx(
+              (framework.host.step_overhead + framework.compiler->argument * 6.0).in_us()));
   }
 
   TEST_CASE("a batch norm that was expanded calls no library") {
@@ -63,9 +64,10 @@ TEST_SUITE("sim/cluster/compiled_step") {
     // Two convolutions and one kernel of norm and gelu, against four ops of which three call cuDNN.
     CHECK(dispatch(compiled).in_us() ==
           doctest::Approx(
-              (compiled.dispatch_per_op * 3.0 + compiled.dispatch_per_library_call * 2.0).in_us()));
-    CHECK(dispatch(plain).in_us() ==
-          doctest::Approx(
-              (plain.dispatch_per_op * 4.0 + plain.dispatch_per_library_call * 3.0).in_us()));
+              (compiled.host.dispatch_per_op * 3.0 + compiled.host.dispatch_per_library_call * 2.0)
+                  .in_us()));
+    CHECK(dispatch(plain).in_us() == doctest::Approx((plain.host.dispatch_per_op * 4.0 +
+                                                      plain.host.dispatch_per_library_call * 3.0)
+                                                         .in_us()));
   }
 }

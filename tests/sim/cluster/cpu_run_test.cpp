@@ -34,17 +34,17 @@ TEST_CASE("host costs scale with the speed of one thread, and all of them do") {
     const FrameworkProfile after = on_host(before, reference, host);
     // turbo clock x instructions per clock: 3600 x 1.05 over the host's.
     const double slower = 3600 * 1.05 / (host.turbo_clock.in_mhz() * host.single_thread_ipc);
-    CHECK(after.dispatch_per_op / before.dispatch_per_op == doctest::Approx(slower));
-    CHECK(after.dispatch_per_backward_op / before.dispatch_per_backward_op ==
+    CHECK(after.host.dispatch_per_op / before.host.dispatch_per_op == doctest::Approx(slower));
+    CHECK(after.host.dispatch_per_backward_op / before.host.dispatch_per_backward_op ==
           doctest::Approx(slower));
-    CHECK(after.dispatch_per_optimizer_op / before.dispatch_per_optimizer_op ==
+    CHECK(after.host.dispatch_per_optimizer_op / before.host.dispatch_per_optimizer_op ==
           doctest::Approx(slower));
-    CHECK(after.dispatch_per_library_call / before.dispatch_per_library_call ==
+    CHECK(after.host.dispatch_per_library_call / before.host.dispatch_per_library_call ==
           doctest::Approx(slower));
-    CHECK(after.launch_per_kernel / before.launch_per_kernel == doctest::Approx(slower));
-    CHECK(after.step_overhead / before.step_overhead == doctest::Approx(slower));
-    const HostPooling fast = *find_framework("theano").host_pooling,
-                      slow = *on_host(find_framework("theano"), reference, host).host_pooling;
+    CHECK(after.host.launch_per_kernel / before.host.launch_per_kernel == doctest::Approx(slower));
+    CHECK(after.host.step_overhead / before.host.step_overhead == doctest::Approx(slower));
+    const HostPooling fast = *find_framework("theano").host.pooling,
+                      slow = *on_host(find_framework("theano"), reference, host).host.pooling;
     CHECK(slow.forward_per_cell / fast.forward_per_cell == doctest::Approx(slower));
     CHECK(slow.backward_per_cell / fast.backward_per_cell == doctest::Approx(slower));
     CHECK(slow.copy == fast.copy);
@@ -56,7 +56,7 @@ TEST_CASE("every framework states its host costs for a CPU that has a spec") {
   for (const std::string& id : framework_ids()) {
     CAPTURE(id);
     const FrameworkProfile& framework = find_framework(id);
-    CHECK(cpus.find(framework.reference_cpu).id == framework.reference_cpu);
+    CHECK(cpus.find(framework.host.reference_cpu).id == framework.host.reference_cpu);
   }
 }
 

@@ -23,7 +23,7 @@ const CostProfile kProfile;
 /// To the byte, on demand.
 FrameworkProfile plain_framework() {
   FrameworkProfile framework;
-  framework.allocator_block = Bytes(1);
+  framework.memory.allocator_block = Bytes(1);
   return framework;
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("what is done in place costs nothing where the framework does it") {
         .peak_live.in_bytes();
   };
   CHECK(peak() == 22800);
-  framework.in_place_activations = true;
+  framework.kernels.in_place_activations = true;
   CHECK(peak() == 22000 + 400 + 200 + 40);  // h is r; the peak moves to the last linear
 }
 
@@ -86,8 +86,8 @@ TEST_CASE("trying algorithms takes the largest scratch that is left, and gives i
   // 2 MiB segments from the driver, 40 MiB in all; three ops need one small segment between them.
   constexpr double kMiB = 1 << 20;
   FrameworkProfile framework = plain_framework();
-  framework.allocator_block = Bytes(512);
-  framework.allocator_large_segment = Bytes(20 * kMiB);
+  framework.memory.allocator_block = Bytes(512);
+  framework.memory.allocator_large_segment = Bytes(20 * kMiB);
   const std::array<std::vector<Bytes>, 3> tried = {
       {{Bytes(4 * kMiB), Bytes(30 * kMiB), Bytes(50 * kMiB)}, {}, {Bytes(2 * kMiB)}}};
   MemoryOptions options{.precision = PrecisionMode::Fp32};
@@ -102,7 +102,7 @@ TEST_CASE("trying algorithms takes the largest scratch that is left, and gives i
   CHECK(plan().needed.in_mib() == 2);
   CHECK(plan().fits);
   // A framework that took its share at the start tries within it.
-  framework.pool_fraction = 0.5;
+  framework.memory.pool_fraction = 0.5;
   CHECK(plan().device_used.in_mib() == 20);
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("what is kept for the backward pass of a small network, byte by byte")
   // and its gradient 2*8*4 each; mean and deviation of 8 channels; logits 2*5. Labels: 2 integers of 8 bytes.
   const double without_indices = 4 * (96 + 3 * 256 + 2 * 64 + 2 * 8 + 10) + 2 * 8;
   CHECK(activations() == without_indices);
-  framework.max_pool_saves_indices = true;
+  framework.kernels.max_pool_saves_indices = true;
   CHECK(activations() == without_indices + 8 * 64);  // an int64 per output of the pool
 }
 
@@ -145,27 +145,27 @@ TEST_CASE("a framework that frees nothing needs the sum of all its tensors") {
     return plan_memory(graph, {}, framework, gpu_of(Bytes(1e9)), kProfile, {})
         .by_class.activations.in_bytes();
   };
-  framework.tensor_memory = TensorMemory::WholeStep;
+  framework.memory.tensors = TensorMemory::WholeStep;
   // x 400, h 200, r 200, y 40 bytes.
   CHECK(activations(three_ops(false)) == 840);
   const NetworkGraph step = make_training_graph(three_ops(false), {});
   // Their gradients but x's: 200, 200, 40; labels 8, log-probabilities 40, loss 4.
   CHECK(activations(step) == 840 + 440 + 52);
   // Gradients that take turns: at the peak, the gradient of the first weight, only dh is left.
-  framework.tensor_memory = TensorMemory::SharedGradients;
+  framework.memory.tensors = TensorMemory::SharedGradients;
   CHECK(activations(step) == 840 + 200 + 52);
 }
 
 TEST_CASE("a gradient added to the one that is kept needs memory of its own while it is added") {
   FrameworkProfile framework = plain_framework();
-  framework.zeroes_gradients = true;
+  framework.optimizer.zeroes_gradients = true;
   const NetworkGraph step = make_training_graph(three_ops(false), {});
   const auto gradients = [&](const MemoryOptions& options) {
     const MemoryPlan plan = plan_memory(step, {}, framework, gpu_of(Bytes(1e9)), kProfile, options);
     return plan.by_class.gradients.in_bytes();
   };
   CHECK(gradients({}) == 22000);  // written where they are kept
-  framework.accumulates_weight_gradients = true;
+  framework.optimizer.accumulates_gradients = true;
   CHECK(gradients({}) == 22000 + 20000);  // the greatest, of the first layer
   framework = plain_framework();
   CHECK(gradients({.keeps_gradients = true}) == 22000 + 20000);
@@ -181,8 +181,8 @@ TEST_CASE("a step that needs more than the device has does not fit") {
 
 TEST_CASE("a framework that takes a share of the device shows that share") {
   FrameworkProfile framework = plain_framework();
-  framework.pool_fraction = 0.9;
-  framework.context_memory = Bytes(5e7);
+  framework.memory.pool_fraction = 0.9;
+  framework.memory.context = Bytes(5e7);
   const MemoryPlan plan = plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), kProfile,
                                       {.precision = PrecisionMode::Fp32});
   // The libraries come after the pool, into the tenth that it left.
@@ -193,8 +193,8 @@ TEST_CASE("a framework that takes a share of the device shows that share") {
 
 TEST_CASE("a framework that takes a share leaves room for its libraries") {
   FrameworkProfile framework = plain_framework();
-  framework.pool_fraction = 0.95;
-  framework.context_memory = Bytes(3e8);  // more than a twentieth of 1 GB
+  framework.memory.pool_fraction = 0.95;
+  framework.memory.context = Bytes(3e8);  // more than a twentieth of 1 GB
   const MemoryPlan plan = plan_memory(three_ops(false), {}, framework, gpu_of(Bytes(1e9)), kProfile,
                                       {.precision = PrecisionMode::Fp32});
   CHECK(plan.device_used.in_bytes() == doctest::Approx(1e9));

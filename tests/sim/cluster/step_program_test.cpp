@@ -76,16 +76,16 @@ TEST_CASE("the framework says after how many ops the host waits, and how long wa
   const GpuCatalog catalog = GpuCatalog::embedded();
   const GpuSpec& gpu = catalog.find("v100_sxm2_16gb");
   FrameworkProfile framework = find_framework("pytorch");
-  framework.graph_ops_per_synchronization = 4;
+  framework.host.graph_ops_per_synchronization = 4;
   const NetworkGraph forward = build_network("vgg11", {.batch = 1});
   const NetworkGraph training =
       make_training_graph(forward, {.optimizer = OptimizerKind::Sgd, .with_optimizer = false});
   for (const NetworkGraph* graph : {&forward, &training}) {
     CAPTURE(graph == &training);
     const PricedStep priced = price(lower(*graph, framework, gpu, {}), gpu, default_cost_profile());
-    framework.synchronization = 7.0_us;
+    framework.host.synchronization = 7.0_us;
     const StepProgram program = build_step_program(*graph, priced, framework, Seconds());
-    framework.synchronization = Seconds();
+    framework.host.synchronization = Seconds();
     const StepProgram asleep = build_step_program(*graph, priced, framework, Seconds());
     REQUIRE(program.ops.size() > 9);
     for (std::size_t i = 0; i < program.ops.size(); ++i) {
@@ -109,7 +109,7 @@ TEST_CASE("an op that the host computes waits for the GPU and holds up what foll
     return build_step_program(graph, priced, framework, Seconds());
   };
   const StepProgram before = step_of();
-  framework.host_pooling =
+  framework.host.pooling =
       HostPooling{.forward_per_cell = Seconds(1e-6), .copy = BytesPerSecond(1e12)};
   const StepProgram after = step_of();
   REQUIRE(after.ops.size() == before.ops.size());

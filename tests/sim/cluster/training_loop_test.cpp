@@ -11,8 +11,8 @@ TEST_SUITE_BEGIN("sim/cluster/training_loop");
 
 TEST_CASE("the host's work between steps adds up") {
   FrameworkProfile framework;
-  framework.dispatch_per_op = Seconds(20e-6);
-  framework.launch_per_kernel = Seconds(5e-6);
+  framework.host.dispatch_per_op = Seconds(20e-6);
+  framework.host.launch_per_kernel = Seconds(5e-6);
   const LoopContext context{.batch = 10, .weights = Bytes(1e6), .core_speed = Hertz(2e9)};
   struct Row {
     const char* what;
@@ -35,17 +35,17 @@ TEST_CASE("the host's work between steps adds up") {
 
 TEST_CASE("a loop that reads results back waits for the GPU") {
   const LoopContext context{.core_speed = Hertz(1e9)};
-  CHECK_FALSE(in_loop({}, {}, context).synchronizes_each_step);
-  CHECK(in_loop({}, {.waits_at_end = 1}, context).synchronizes_each_step);
+  CHECK_FALSE(in_loop({}, {}, context).host.synchronizes_each_step);
+  CHECK(in_loop({}, {.waits_at_end = 1}, context).host.synchronizes_each_step);
   const FrameworkProfile clipped = in_loop({}, {.waits_per_update = true}, context);
-  CHECK(clipped.updates_per_synchronization == 1);
-  CHECK(clipped.synchronization == kWake);
+  CHECK(clipped.host.updates_per_synchronization == 1);
+  CHECK(clipped.host.synchronization == kWake);
 }
 
 TEST_CASE("the loop's kernels come before the step's and leave its overhead") {
   FrameworkProfile framework;
-  framework.dispatch_per_op = Seconds(20e-6);
-  framework.launch_per_kernel = Seconds(5e-6);
+  framework.host.dispatch_per_op = Seconds(20e-6);
+  framework.host.launch_per_kernel = Seconds(5e-6);
   StepProgram program;
   program.step_overhead = Seconds(1e-3);
   program.kernels = {{.duration = Seconds(1e-4)}, {.duration = Seconds(1e-5)}};
@@ -65,8 +65,8 @@ TEST_CASE(
     "where results are read back within the forward pass, the loop's work falls between its "
     "parts") {
   FrameworkProfile framework;
-  framework.dispatch_per_op = Seconds(20e-6);
-  framework.synchronization = Seconds(50e-6);
+  framework.host.dispatch_per_op = Seconds(20e-6);
+  framework.host.synchronization = Seconds(50e-6);
   StepProgram program;
   program.step_overhead = Seconds(1e-3);
   for (std::uint32_t i = 0; i < 5; ++i) {  // 4 forward ops and another

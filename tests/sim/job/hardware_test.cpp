@@ -24,8 +24,8 @@ TEST_CASE("what is made beside it leaves hardware as it was") {
   CHECK(first.factors().empty());
   CHECK(faster.factors().size() == 1);
   const Hardware both = faster.with("framework.launch_us=9").with("link.latency=3x");
-  CHECK(both.framework("pytorch").launch_per_kernel.in_us() == doctest::Approx(9));
-  CHECK(first.framework("pytorch").launch_per_kernel.in_us() < 9);
+  CHECK(both.framework("pytorch").host.launch_per_kernel.in_us() == doctest::Approx(9));
+  CHECK(first.framework("pytorch").host.launch_per_kernel.in_us() < 9);
   CHECK(both.factors().size() == 2);
 }
 
