@@ -12,6 +12,7 @@
 
 #include "hwspecs/cpu_loader.hpp"
 #include "hwspecs/disk_spec.hpp"
+#include "hwspecs/folder_files.hpp"
 #include "hwspecs/gpu_base.hpp"
 #include "hwspecs/gpu_loader.hpp"
 #include "hwspecs/link_spec.hpp"
@@ -19,7 +20,6 @@
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/families.hpp"
-#include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
@@ -75,9 +75,6 @@ struct Kind<MachineSpec> {
   static constexpr auto files = embedded::machine_specs;
   static constexpr auto load = load_machine_spec;
 };
-
-constexpr std::uint64_t kMostSpecBytes = 1 << 20;
-constexpr std::size_t kMostFiles = 10000;
 
 /// Spellings that mean the same become the same text.
 std::string normalize(std::string_view word) {
@@ -275,17 +272,11 @@ struct Catalog<Spec>::State {
 };
 
 template <class Spec>
-Catalog<Spec>::Catalog(std::unique_ptr<State> state) : state_(std::move(state)) {}
-template <class Spec>
-Catalog<Spec>::Catalog(Catalog&&) noexcept = default;
-template <class Spec>
-Catalog<Spec>& Catalog<Spec>::operator=(Catalog&&) noexcept = default;
-template <class Spec>
-Catalog<Spec>::~Catalog() = default;
+Catalog<Spec>::Catalog(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 template <class Spec>
 Catalog<Spec> Catalog<Spec>::embedded() {
-  auto state = std::make_unique<State>();
+  auto state = std::make_shared<State>();
   for (const EmbeddedFile& file : Kind<Spec>::files()) {
     state->entries.push_back({scan_spellings(file.content), file.content, std::string(file.path)});
   }
@@ -298,25 +289,12 @@ Catalog<Spec> Catalog<Spec>::embedded() {
 
 template <class Spec>
 void Catalog<Spec>::add_folder(const std::filesystem::path& folder) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  std::vector<fs::path> paths;
-  fs::directory_iterator it(folder, error);
-  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
-    if (it->path().extension() == ".textproto") paths.push_back(it->path());
-    if (paths.size() > kMostFiles) {
-      throw InputError(folder.string(), fmt::format("more than {} specs", kMostFiles), "fewer");
-    }
-  }
-  if (error) throw InputError(folder.string(), error.message(), "a folder of *.textproto files");
-  std::sort(paths.begin(), paths.end());
-
   using Entry = typename State::Entry;
-  auto next = std::make_unique<State>();
+  auto next = std::make_shared<State>();
   std::map<std::string, std::string> seen;
-  for (const fs::path& path : paths) {
-    Entry entry{{}, {}, path.string()};
-    entry.file = std::make_shared<const std::string>(read_file(path, kMostSpecBytes));
+  for (FolderFile& file : read_folder_files(folder)) {
+    Entry entry{{}, {}, std::move(file.where)};
+    entry.file = std::move(file.text);
     entry.text = *entry.file;
     entry.spellings = names_of<Spec>(entry.text, entry.where);
     const std::string& id = entry.spellings.id;
@@ -328,6 +306,9 @@ void Catalog<Spec>::add_folder(const std::filesystem::path& folder) {
     next->entries.push_back(std::move(entry));
   }
   const std::size_t num_added = next->entries.size();
+  const std::shared_ptr<State> before = state_;  // outlives the lock
+  const std::lock_guard lock(before->mutex);
+  next->changes = before->changes;
   for (const Entry& entry : state_->entries) {
     if (!seen.contains(entry.spellings.id)) next->entries.push_back(entry);
   }
@@ -350,10 +331,19 @@ void Catalog<Spec>::add_folder(const std::filesystem::path& folder) {
 
 template <class Spec>
 void Catalog<Spec>::change_all(std::function<Spec(Spec)> change) {
-  for (std::size_t i = 0; i < state_->entries.size(); ++i) {
-    if (state_->entries[i].is_parsed) state_->specs[i] = change(std::move(state_->specs[i]));
+  auto next = std::make_shared<State>();
+  const std::shared_ptr<State> before = state_;  // outlives the lock
+  const std::lock_guard lock(before->mutex);
+  next->entries = before->entries;
+  next->specs = before->specs;
+  next->words = before->words;
+  next->bares = before->bares;
+  next->changes = before->changes;
+  for (std::size_t i = 0; i < next->entries.size(); ++i) {
+    if (next->entries[i].is_parsed) next->specs[i] = change(std::move(next->specs[i]));
   }
-  state_->changes.push_back(std::move(change));
+  next->changes.push_back(std::move(change));
+  state_ = std::move(next);
 }
 
 template <class Spec>

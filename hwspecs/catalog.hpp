@@ -16,19 +16,17 @@ class Catalog {
  public:
   /// The specs in the binary, each parsed when it is first asked for.
   [[nodiscard]] static Catalog embedded();
-  Catalog(Catalog&&) noexcept;
-  Catalog& operator=(Catalog&&) noexcept;
-  ~Catalog();
 
   /// Adds every *.textproto of `folder`, in name order; a spec whose id is known replaces it. Ends the life of
   /// references given out before. Throws InputError and leaves the catalog as it was: no such folder, a spec that
   /// is refused, an id twice in the folder, a spelling that names another spec already, more than 10000 files.
   void add_folder(const std::filesystem::path& folder);
 
-  /// Every spec from now on as `change` makes it of what its file says: what if the hardware were other than it is.
+  /// Every spec from now on as `change` makes it of what its file says: what if the hardware were other than it is. Ends
+  /// the life of references alike.
   void change_all(std::function<Spec(Spec)> change);
 
-  /// Throws InputError with the nearest word, or the ids that an ambiguous word may mean.
+  /// The spec that a word means. Throws InputError with the nearest word, or the ids that an ambiguous word may mean.
   [[nodiscard]] const Spec& find(std::string_view word) const;
 
   /// Sorted by id.
@@ -36,8 +34,8 @@ class Catalog {
 
  private:
   struct State;
-  explicit Catalog(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Catalog(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;  ///< shared by copies; what is not parsed yet is parsed in place
 };
 
 }  // namespace tracecast

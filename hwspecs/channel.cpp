@@ -4,20 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 #include <utility>
 
 #include "hwspecs/proto/channel.pb.h"
 #include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> channels();
-}  // namespace embedded
 namespace {
 
 using Message = proto::ChannelProfile;
@@ -55,27 +50,6 @@ void read_costs(const Message& message, SourcedReader& read, ChannelProfile& c) 
   c.scan = nanoseconds(read.number(TRACECAST_FIELD(scan_ns), 0, 1e6));
 }
 
-std::string folded(std::string_view word) {
-  std::string result = to_lower(word);
-  for (char& c : result) {
-    if (c == '-' || c == '+' || c == ' ' || c == '.') c = '_';
-  }
-  return result;
-}
-
-const std::vector<ChannelProfile>& channels() {
-  static const std::vector<ChannelProfile> all = [] {
-    std::vector<ChannelProfile> list;
-    for (const EmbeddedFile& file : embedded::channels()) {
-      list.push_back(parse_channel(file.content, file.path));
-    }
-    std::sort(list.begin(), list.end(),
-              [](const ChannelProfile& a, const ChannelProfile& b) { return a.id < b.id; });
-    return list;
-  }();
-  return all;
-}
-
 }  // namespace
 
 std::string_view to_string(Transport transport) {
@@ -101,26 +75,6 @@ ChannelProfile parse_channel(std::string_view text, std::string_view where) {
   channel.adapted_latency = microseconds(read.number(TRACECAST_FIELD(adapted_latency_us), 0, 1e6));
   read_costs(message, read, channel);
   return channel;
-}
-
-const ChannelProfile& find_channel(std::string_view word) {
-  const std::string wanted = folded(word);
-  std::vector<std::string> words;
-  for (const ChannelProfile& channel : channels()) {
-    if (folded(channel.id) == wanted) return channel;
-    for (const std::string& alias : channel.aliases) {
-      if (folded(alias) == wanted) return channel;
-      words.push_back(alias);
-    }
-    words.push_back(channel.id);
-  }
-  throw InputError("channel", '"' + std::string(word) + '"', describe_choices(word, words));
-}
-
-std::vector<std::string> channel_ids() {
-  std::vector<std::string> ids;
-  for (const ChannelProfile& channel : channels()) ids.push_back(channel.id);
-  return ids;
 }
 
 }  // namespace tracecast

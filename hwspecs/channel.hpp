@@ -51,9 +51,5 @@ struct ChannelProfile {
 /// Reads text format (hwspecs/proto/channel.proto); `where` names it in errors. Throws InputError: syntax, a missing
 /// or absurd value, a value without a source.
 [[nodiscard]] ChannelProfile parse_channel(std::string_view text, std::string_view where);
-/// The channel of that id or alias in the binary (hwspecs/channel). Case does not matter; '-', '+', ' ', '.' and '_'
-/// are one letter. Throws InputError with the nearest word.
-[[nodiscard]] const ChannelProfile& find_channel(std::string_view word);
-[[nodiscard]] std::vector<std::string> channel_ids();
 
 }  // namespace tracecast

@@ -4,21 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <tuple>
 #include <utility>
 
 #include "hwspecs/proto/collective_library.pb.h"
 #include "hwspecs/proto_units.hpp"
 #include "hwspecs/spec_reader.hpp"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> collective_libraries();
-}
 namespace {
 
 constexpr SpecRange kRanges[] = {
@@ -26,8 +21,11 @@ constexpr SpecRange kRanges[] = {
     {"from_version", 0, 0, true},
     {"from_date", 0, 0, true},
     {"kind", 0, 0, true},
+    {"paced", 0, 0, true},
+    {"otherwise", 0, 0, true},
     {"relays_nvlink", 0, 0, true},
     {"nvlink_sharp", 0, 0, true},
+    {"network_sharp", 0, 0, true},
     {"trees_from_nodes", 0, 1000, true},
     {"host_bridge_overhead", 1, 4, true},
     {"staging_overhead", 1, 4, true},
@@ -54,6 +52,7 @@ class Loader {
   void load() {
     static_cast<SpecIdentity&>(library_) = identity_;
     if (message_.has_library()) library_.library = message_.library().value();
+    library_.words.insert(library_.words.end(), message_.word().begin(), message_.word().end());
     if (message_.has_from_version()) library_.from_version = message_.from_version().value();
     if (message_.has_from_date()) library_.from_date = message_.from_date().value();
     if (message_.has_kind()) library_.kind = from_proto<LibraryKind>(message_.kind().value());
@@ -61,6 +60,7 @@ class Loader {
       library_.trees_from_nodes = to_int(message_.trees_from_nodes());
     }
     if (message_.has_relays_nvlink()) library_.relays_nvlink = message_.relays_nvlink().value();
+    if (message_.has_network_sharp()) library_.network_sharp = message_.network_sharp().value();
     if (message_.has_nvlink_sharp()) library_.nvlink_sharp = message_.nvlink_sharp().value();
     if (message_.has_host_bridge_overhead()) {
       library_.host_bridge_overhead = message_.host_bridge_overhead().value();
@@ -74,6 +74,11 @@ class Loader {
     for (int i = 0; i < message_.path_size(); ++i) load_path(i);
     for (int i = 0; i < message_.cap_size(); ++i) load_cap(i);
     for (int i = 0; i < message_.tree_correction_size(); ++i) load_correction(i);
+    if (message_.has_paced()) library_.is_paced = message_.paced().value();
+    if (message_.has_otherwise()) library_.otherwise = message_.otherwise().value();
+    for (int i = 0; i < message_.channel_speeds_size(); ++i) load_speeds(i);
+    for (int i = 0; i < message_.switch_reduction_size(); ++i) load_reduction(i);
+    for (int i = 0; i < message_.kernel_size(); ++i) load_kernel(i);
   }
 
  private:
@@ -133,6 +138,54 @@ class Loader {
     }
   }
 
+  /// Makes room for a generation's entry: a file's own replaces that of the file it is based on.
+  template <typename Entry>
+  static void replace(std::vector<Entry>& entries, Entry entry) {
+    std::erase_if(entries, [&](const Entry& known) {
+      return known.from_capability == entry.from_capability;
+    });
+    entries.push_back(std::move(entry));
+  }
+
+  void load_speeds(int i) {
+    const auto& drawn = message_.channel_speeds(i);
+    reader_.check_source("channel_speeds", drawn.source(), i);
+    ChannelSpeeds entry{drawn.from_capability(), {}};
+    for (const double speed : drawn.gb_per_s()) {
+      entry.speeds.emplace_back(1e9 * number("channel_speeds", i, speed, 0.1, 1e4));
+    }
+    replace(library_.channel_speeds, std::move(entry));
+  }
+
+  void load_reduction(int i) {
+    const auto& drawn = message_.switch_reduction(i);
+    reader_.check_source("switch_reduction", drawn.source(), i);
+    replace(
+        library_.switch_reductions,
+        SwitchReduction{drawn.from_capability(),
+                        static_cast<int>(number("switch_reduction", i, drawn.channels(), 1, 1000)),
+                        number("switch_reduction", i, drawn.efficiency(), 0.01, 1),
+                        number("switch_reduction", i, drawn.algorithm_share(), 0.01, 1)});
+  }
+
+  void load_kernel(int i) {
+    const auto& drawn = message_.kernel(i);
+    reader_.check_source("kernel", drawn.source(), i);
+    EngineKernel kernel{drawn.from_capability(),
+                        static_cast<int>(number("kernel", i, drawn.ranks(), 2, 1000)),
+                        {},
+                        Bytes(1024 * number("kernel", i, drawn.most_kib(), 0.001, 1e9))};
+    for (const KernelAlgorithm a :
+         {KernelAlgorithm::OneShot, KernelAlgorithm::TwoShot, KernelAlgorithm::Multicast}) {
+      if (to_string(a) != drawn.algorithm()) continue;
+      kernel.algorithm = a;
+      library_.kernels.push_back(kernel);
+      return;
+    }
+    reader_.refuse("kernel", fmt::format("\"{}\"", drawn.algorithm()),
+                   "one-shot, two-shot or multicast", i);
+  }
+
   CollectiveLibrary& library_;
   proto::CollectiveLibrary message_;
   SpecIdentity identity_;
@@ -143,42 +196,6 @@ std::string based_on(std::string_view text, std::string_view where) {
   proto::CollectiveLibrary message;
   parse_textproto(text, where, message);
   return message.based_on();
-}
-
-std::string id_of(std::string_view text, std::string_view where) {
-  proto::CollectiveLibrary message;
-  parse_textproto(text, where, message);
-  return message.id();
-}
-
-/// "2.4.8" or "2017-08" as numbers in order; nothing if there is anything else in it.
-std::optional<std::vector<long long>> parts_of(std::string_view text, char separator) {
-  std::vector<long long> parts;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    const auto part = parse_integer(text.substr(0, end));
-    if (!part || *part < 0) return std::nullopt;
-    parts.push_back(*part);
-    if (end == text.npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
-std::vector<long long> must_parse(std::string_view text, char separator, std::string_view example) {
-  auto parts = parts_of(text, separator);
-  if (!parts) {
-    throw InputError("collective library", fmt::format("\"{}\"", text),
-                     fmt::format("such as {}", example));
-  }
-  return std::move(*parts);
-}
-
-std::vector<CollectiveLibrary> load_embedded() {
-  std::vector<std::pair<std::string_view, std::string_view>> files;
-  for (const EmbeddedFile& file : embedded::collective_libraries()) {
-    files.emplace_back(file.path, file.content);
-  }
-  return parse_collective_libraries(files);
 }
 
 }  // namespace
@@ -199,6 +216,18 @@ std::string_view to_string(CollectiveAlgorithm algorithm) {
   return "unknown";
 }
 
+std::string_view to_string(KernelAlgorithm algorithm) {
+  switch (algorithm) {
+    case KernelAlgorithm::OneShot:
+      return "one-shot";
+    case KernelAlgorithm::TwoShot:
+      return "two-shot";
+    case KernelAlgorithm::Multicast:
+      return "multicast";
+  }
+  return "unknown";
+}
+
 std::string_view to_string(CollectiveProtocol protocol) {
   switch (protocol) {
     case CollectiveProtocol::Simple:
@@ -211,68 +240,44 @@ std::string_view to_string(CollectiveProtocol protocol) {
   return "unknown";
 }
 
-std::vector<CollectiveLibrary> parse_collective_libraries(
-    std::span<const std::pair<std::string_view, std::string_view>> files) {
-  std::map<std::string, std::pair<std::string_view, std::string_view>> by_id;
-  for (const auto& [where, text] : files) by_id[id_of(text, where)] = {where, text};
-  std::vector<CollectiveLibrary> libraries;
-  for (const auto& [id, file] : by_id) {
-    std::vector<std::pair<std::string_view, std::string_view>> line{file};
-    while (true) {
-      const auto& [where, text] = line.back();
-      const std::string base = based_on(text, where);
-      if (base.empty()) break;
-      const auto it = by_id.find(base);
-      if (it == by_id.end() || line.size() > by_id.size()) {
-        throw InputError(where, fmt::format("based_on \"{}\"", base),
-                         "the id of another file, and no circle");
-      }
-      line.push_back(it->second);
+CollectiveLibrary parse_collective_library(std::string_view text, std::string_view where,
+                                           const FindSpecText& find) {
+  constexpr std::size_t kMostFiles = 32;
+  std::vector<SpecText> line{{text, std::string(where)}};
+  for (std::string base = based_on(text, where); !base.empty();
+       base = based_on(line.back().text, line.back().where)) {
+    const auto found = find(base);
+    if (!found || line.size() == kMostFiles) {
+      throw InputError(line.back().where, fmt::format("based_on \"{}\"", base),
+                       "the id of another file, and no circle");
     }
-    CollectiveLibrary library;
-    for (auto at = line.rbegin(); at != line.rend(); ++at) {
-      Loader(at->second, at->first, library).load();
-    }
-    if (library.library.empty() || library.from_version.empty() || library.from_date.empty()) {
-      throw InputError(file.first, "no library, from_version or from_date", "all three");
-    }
-    (void)must_parse(library.from_version, '.', "2.4");
-    (void)must_parse(library.from_date, '-', "2019-01");
-    libraries.push_back(std::move(library));
+    line.push_back(*found);
   }
-  return libraries;
+  CollectiveLibrary library;
+  for (auto at = line.rbegin(); at != line.rend(); ++at)
+    Loader(at->text, at->where, library).load();
+  if (library.library.empty() || library.from_version.empty() || library.from_date.empty()) {
+    throw InputError(where, "no library, from_version or from_date", "all three");
+  }
+  (void)numbers_in_order(library.from_version, '.', "2.4");
+  (void)numbers_in_order(library.from_date, '-', "2019-01");
+  return library;
 }
 
-std::span<const CollectiveLibrary> collective_libraries() {
-  static const std::vector<CollectiveLibrary> libraries = load_embedded();
-  return libraries;
-}
-
-const CollectiveLibrary& find_collective_library(std::string_view library, std::string_view version,
-                                                 std::string_view date) {
-  std::vector<const CollectiveLibrary*> known;
-  std::vector<std::string> names;
-  for (const CollectiveLibrary& l : collective_libraries()) {
-    if (names.empty() || names.back() != l.library) names.push_back(l.library);
-    if (l.library == to_lower(library)) known.push_back(&l);
+std::vector<long long> numbers_in_order(std::string_view text, char separator,
+                                        std::string_view example) {
+  std::vector<long long> parts;
+  for (std::string_view rest = text;;) {
+    const std::size_t end = rest.find(separator);
+    const auto part = parse_integer(rest.substr(0, end));
+    if (!part || *part < 0) {
+      throw InputError("collective library", fmt::format("\"{}\"", text),
+                       fmt::format("such as {}", example));
+    }
+    parts.push_back(*part);
+    if (end == rest.npos) return parts;
+    rest.remove_prefix(end + 1);
   }
-  if (known.empty()) {
-    throw InputError("collective library", fmt::format("\"{}\"", library),
-                     describe_choices(library, names));
-  }
-  std::sort(known.begin(), known.end(), [](const auto* a, const auto* b) {
-    return *parts_of(a->from_version, '.') < *parts_of(b->from_version, '.');
-  });
-  if (version.empty() && date.empty()) return *known.back();
-  const bool by_version = !version.empty();
-  const auto asked =
-      by_version ? must_parse(version, '.', "2.4") : must_parse(date, '-', "2019-01");
-  const CollectiveLibrary* found = known.front();
-  for (const CollectiveLibrary* l : known) {
-    const auto from = by_version ? *parts_of(l->from_version, '.') : *parts_of(l->from_date, '-');
-    if (from <= asked) found = l;
-  }
-  return *found;
 }
 
 }  // namespace tracecast

@@ -335,7 +335,10 @@ const EmbeddedFile& embedded_file(std::string_view name) {
   TRACECAST_CHECK(false, "the build embeds the cost profiles");
 }
 
-std::vector<ProfileParameter> parse_priors(std::string_view text, std::string_view where) {
+}  // namespace
+
+std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,
+                                                     std::string_view where) {
   proto::CostProfile message;
   parse_textproto(text, where, message);
   std::vector<ProfileParameter> priors;
@@ -351,8 +354,6 @@ std::vector<ProfileParameter> parse_priors(std::string_view text, std::string_vi
   return priors;
 }
 
-}  // namespace
-
 const CostProfile& default_cost_profile() {
   static const CostProfile profile = [] {
     const EmbeddedFile& file = embedded_file("cost/default.textproto");
@@ -364,7 +365,7 @@ const CostProfile& default_cost_profile() {
 const std::vector<ProfileParameter>& prior_parameters() {
   static const std::vector<ProfileParameter> priors = [] {
     const EmbeddedFile& file = embedded_file("cost/prior.textproto");
-    return parse_priors(file.content, file.path);
+    return parse_prior_parameters(file.content, file.path);
   }();
   return priors;
 }

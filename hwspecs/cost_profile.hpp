@@ -248,6 +248,9 @@ struct CostProfile {
 /// What is believed of parameters before any measurement of a GPU (hwspecs/cost/prior.textproto): those that a fit may move,
 /// log_sd above 0.
 [[nodiscard]] const std::vector<ProfileParameter>& prior_parameters();
+/// Reads such a file; `where` names it in errors. Throws InputError.
+[[nodiscard]] std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,
+                                                                   std::string_view where);
 
 /// The profile as a file in text format, parameters and data sets in their order.
 [[nodiscard]] std::string format_cost_profile(const CostProfile& profile);

@@ -1,6 +1,11 @@
 #include "hwspecs/cpu_loader.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
 
 #include "hwspecs/proto/cpu_spec.pb.h"
 #include "hwspecs/proto_units.hpp"
@@ -34,7 +39,7 @@ constexpr SpecRange kRanges[] = {
 /// A buffered POWER9 channel carries 29 GB/s, DDR5-6400 51.
 constexpr double kMostGbPerSOfChannel = 60;
 
-static_assert(static_cast<int>(proto::CpuSpec::VSX) - 1 == static_cast<int>(VectorIsa::Vsx));
+static_assert(static_cast<int>(proto::CpuSpec::SVE) - 1 == static_cast<int>(VectorIsa::Sve));
 
 void convert(const proto::CpuSpec& m, CpuSpec& spec) {
   spec.microarchitecture = m.microarchitecture().value();
@@ -67,6 +72,30 @@ void check_clock(const SpecReader& reader, std::string_view field, Hertz clock,
                fmt::format("at most {} {}", limit_field, limit.in_mhz()));
 }
 
+/// Of a core and cycle: lanes x units, a multiply-add being two.
+std::span<const int> possible_flop(VectorIsa isa) {
+  static constexpr std::array<int, 1> kSse4 = {8};
+  static constexpr std::array<int, 1> kFourLanes = {16};
+  static constexpr std::array<int, 3> kX86 = {16, 32, 64};
+  static constexpr std::array<int, 3> kNeon = {8, 16, 32};     // one to four units of four lanes
+  static constexpr std::array<int, 4> kSve = {8, 16, 32, 64};  // 128 to 512 bits
+  switch (isa) {
+    case VectorIsa::Sse4:
+      return kSse4;
+    case VectorIsa::Avx:
+    case VectorIsa::Vsx:
+      return kFourLanes;
+    case VectorIsa::Avx2:
+    case VectorIsa::Avx512:
+      return kX86;
+    case VectorIsa::Neon:
+      return kNeon;
+    case VectorIsa::Sve:
+      return kSve;
+  }
+  return {};
+}
+
 void check_consistency(const SpecReader& reader, const CpuSpec& s) {
   reader.check(s.threads % s.cores == 0, "threads", fmt::format("{}", s.threads),
                fmt::format("a multiple of cores {}", s.cores));
@@ -74,13 +103,10 @@ void check_consistency(const SpecReader& reader, const CpuSpec& s) {
   check_clock(reader, "all_core_clock_mhz", s.all_core_clock, "turbo_clock_mhz", s.turbo_clock);
   check_clock(reader, "vector_clock_mhz", s.vector_clock, "all_core_clock_mhz", s.all_core_clock);
   const int flop = s.fp32_flop_per_cycle;
-  const bool possible = s.vector_isa == VectorIsa::Sse4  ? flop == 8
-                        : s.vector_isa == VectorIsa::Avx ? flop == 16
-                        : s.vector_isa == VectorIsa::Vsx ? flop == 16
-                                                         : flop == 16 || flop == 32 || flop == 64;
-  reader.check(possible, "fp32_flop_per_cycle", fmt::format("{}", flop),
-               fmt::format("8 with SSE4, 16 with AVX and VSX, 16, 32 or 64 beyond; this one has {}",
-                           to_string(s.vector_isa)));
+  const auto possible = possible_flop(s.vector_isa);
+  reader.check(std::find(possible.begin(), possible.end(), flop) != possible.end(),
+               "fp32_flop_per_cycle", fmt::format("{}", flop),
+               fmt::format("{} with {}", fmt::join(possible, " or "), to_string(s.vector_isa)));
   const double gb_per_s = s.memory_bandwidth.in_gb_per_s();
   reader.check(gb_per_s <= kMostGbPerSOfChannel * s.memory_channels, "memory_gb_per_s",
                fmt::format("{}", gb_per_s),

@@ -14,6 +14,10 @@ std::string_view to_string(VectorIsa isa) {
       return "avx512";
     case VectorIsa::Vsx:
       return "vsx";
+    case VectorIsa::Neon:
+      return "neon";
+    case VectorIsa::Sve:
+      return "sve";
   }
   return "unknown";
 }

@@ -7,8 +7,8 @@
 
 namespace tracecast {
 
-/// Widest vector instructions of a CPU. On x86 each includes those before it.
-enum class VectorIsa { Sse4, Avx, Avx2, Avx512, Vsx };
+/// Widest vector instructions of a CPU. On x86 each includes those before it, on Arm SVE includes NEON.
+enum class VectorIsa { Sse4, Avx, Avx2, Avx512, Vsx, Neon, Sve };
 [[nodiscard]] std::string_view to_string(VectorIsa isa);
 
 /// Public facts about one CPU package (one socket). A CpuSpec that exists is valid: the loader refuses missing and

@@ -2,18 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <span>
-
 #include "hwspecs/proto/default_host.pb.h"
 #include "hwspecs/textproto.hpp"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> default_hosts();
-}
-
 DefaultHost parse_default_host(std::string_view text, std::string_view where, int year) {
   proto::DefaultHosts message;
   parse_textproto(text, where, message);
@@ -35,11 +28,6 @@ DefaultHost parse_default_host(std::string_view text, std::string_view where, in
     if (era.from_year() <= year) host = {era.cpu(), era.sockets(), era.reason()};
   }
   return host;
-}
-
-DefaultHost default_host(int year) {
-  const EmbeddedFile& file = embedded::default_hosts().front();
-  return parse_default_host(file.content, file.path, year);
 }
 
 }  // namespace tracecast

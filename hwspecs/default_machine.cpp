@@ -3,18 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 
-#include "hwspecs/gpu_base.hpp"
 #include "hwspecs/proto/default_machine.pb.h"
+#include "hwspecs/slots.hpp"
 #include "hwspecs/textproto.hpp"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> default_machines();
-}
 namespace {
 
 std::size_t slots_of(const MachineSpec& machine) { return machine.nodes_of(NodeKind::Gpu).size(); }
@@ -25,18 +20,10 @@ DefaultMachine parse_default_machine(std::string_view text, std::string_view whe
                                      const GpuSpec& gpu, int gpus, const MachineCatalog& machines) {
   proto::DefaultMachines message;
   parse_textproto(text, where, message);
-  const std::vector<SpecBase> bases = bases_of(gpu);
   const MachineSpec* fitting = nullptr;
   for (const std::string& id : message.usual()) {
     const MachineSpec& machine = machines.find(id);
-    const auto comes_with = [&machine](const std::string& card) {
-      return std::find(machine.gpus.begin(), machine.gpus.end(), card) != machine.gpus.end();
-    };
-    // A variant goes where its base goes.
-    if (!comes_with(gpu.id) && std::none_of(bases.begin(), bases.end(), [&](const SpecBase& base) {
-          return comes_with(base.id);
-        }))
-      continue;
+    if (!comes_with(machine, gpu)) continue;
     if (slots_of(machine) >= static_cast<std::size_t>(std::max(gpus, 0))) {
       return {machine.id, fmt::format("{} comes with it", machine.name)};
     }
@@ -59,11 +46,6 @@ DefaultMachine parse_default_machine(std::string_view text, std::string_view whe
     }
   }
   return found;
-}
-
-DefaultMachine default_machine(const GpuSpec& gpu, int gpus, const MachineCatalog& machines) {
-  const EmbeddedFile& file = embedded::default_machines().front();
-  return parse_default_machine(file.content, file.path, gpu, gpus, machines);
 }
 
 }  // namespace tracecast

@@ -13,11 +13,6 @@ struct DefaultMachine {
   std::string reason;
 };
 
-/// The machine assumed for `gpus` of a kind in one box: the usual machine that comes with it, else a host of PCIe cards
-/// of its years. A guess, hwspecs/host/machines.textproto.
-[[nodiscard]] DefaultMachine default_machine(const GpuSpec& gpu, int gpus,
-                                             const MachineCatalog& machines);
-
 /// Reads such a file; `where` names it in errors. Throws InputError: syntax, a machine that is not known, no host from
 /// year 0, years that do not ascend.
 [[nodiscard]] DefaultMachine parse_default_machine(std::string_view text, std::string_view where,

@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "hwspecs/based_on.hpp"
 #include "hwspecs/proto/framework_profile.pb.h"
+#include "hwspecs/spec_reader.hpp"
 #include "hwspecs/textproto.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
@@ -257,19 +259,29 @@ void read_host_pooling(const proto::FrameworkProfile::HostPooling& message, std:
 #undef TRACECAST_FIELD
 }
 
-/// The message of the profile that `based_on` names, with what `own` states on top.
-proto::FrameworkProfile complete(const proto::FrameworkProfile& own, std::string_view where) {
-  for (const EmbeddedFile& file : embedded::framework_profiles()) {
-    if (!file.path.ends_with("/" + own.based_on() + ".textproto")) continue;
-    proto::FrameworkProfile whole;
-    parse_textproto(file.content, file.path, whole);
-    if (whole.has_based_on()) break;
-    whole.clear_era();
-    whole.MergeFrom(own);
-    return whole;
+/// A version as files write it: "1.7", "20.06".
+std::optional<VersionNumber> read_version(const std::string& text, bool is_container,
+                                          std::string_view where) {
+  if (text.empty()) return std::nullopt;
+  constexpr long long kMost = 99999;
+  const std::size_t dot = std::min(text.find('.'), text.size() - 1);
+  const auto major = parse_integer(std::string_view(text).substr(0, dot)).value_or(-1);
+  const auto minor = parse_integer(std::string_view(text).substr(dot + 1)).value_or(-1);
+  if (major < 0 || major > kMost || minor < 0 || minor > kMost) {
+    throw InputError(where, "version \"" + text + '"', "two numbers such as \"1.7\"");
   }
-  throw InputError(where, fmt::format("based_on \"{}\"", own.based_on()),
-                   "a profile in the binary that is based on no other");
+  return VersionNumber{static_cast<int>(major), static_cast<int>(minor), is_container};
+}
+
+SinceVersion read_since(const proto::FrameworkProfile::Since& since, std::string_view where) {
+  SinceVersion result{.version = read_version(since.version(), false, where),
+                      .container = read_version(since.container(), true, where),
+                      .date = since.date(),
+                      .today = since.today(),
+                      .architecture = {}};
+  if (since.has_architecture())
+    result.architecture = from_proto<Architecture>(since.architecture());
+  return result;
 }
 
 void read_eras_and_names(const proto::FrameworkProfile& message, std::string_view where,
@@ -301,33 +313,20 @@ void read_eras_and_names(const proto::FrameworkProfile& message, std::string_vie
     p.container_of = message.container().framework();
     check_source("container", message.container().source());
   }
+  const auto take = [&](std::string_view field, bool present, const auto& since, auto& to) {
+    if (!present) return;
+    to = read_since(since, where);
+    check_source(field, since.source());
+  };
+  take("tf32", message.has_tf32(), message.tf32(), p.tf32);
+  take("tf32_spares_products", message.has_tf32_spares_products(), message.tf32_spares_products(),
+       p.tf32_spares_products);
+  take("product_bias", message.has_product_bias(), message.product_bias(), p.product_bias);
   for (const auto& meaning : message.network_meaning()) {
     p.network_meanings.push_back(
         {meaning.name(), meaning.zoo(), meaning.source(), meaning.spares_input_gradient()});
     check_source("network_meaning", meaning.source());
   }
-}
-
-/// {1, 2} of "1.2"; {0, 0} when it is none.
-std::pair<int, int> version_of(std::string_view text) {
-  const std::size_t dot = text.find('.');
-  const auto major = parse_integer(text.substr(0, dot));
-  const auto minor =
-      dot == std::string_view::npos ? std::nullopt : parse_integer(text.substr(dot + 1));
-  return {static_cast<int>(major.value_or(0)), static_cast<int>(minor.value_or(0))};
-}
-
-const std::vector<FrameworkProfile>& profiles() {
-  static const std::vector<FrameworkProfile> all = [] {
-    std::vector<FrameworkProfile> parsed;
-    for (const EmbeddedFile& file : embedded::framework_profiles()) {
-      parsed.push_back(parse_framework_profile(file.content, file.path));
-    }
-    std::sort(parsed.begin(), parsed.end(),
-              [](const auto& a, const auto& b) { return a.id < b.id; });
-    return parsed;
-  }();
-  return all;
 }
 
 }  // namespace
@@ -363,9 +362,26 @@ std::string_view to_string(PrecisionMode mode) {
 }
 
 FrameworkProfile parse_framework_profile(std::string_view text, std::string_view where) {
+  return parse_framework_profile(text, where, [](std::string_view id) -> std::optional<SpecText> {
+    for (const EmbeddedFile& file : embedded::framework_profiles()) {
+      if (file.path.ends_with("/" + std::string(id) + ".textproto"))
+        return SpecText{file.content, std::string(file.path)};
+    }
+    return std::nullopt;
+  });
+}
+
+FrameworkProfile parse_framework_profile(std::string_view text, std::string_view where,
+                                         const FindSpecText& find) {
   proto::FrameworkProfile message;
   parse_textproto(text, where, message);
-  if (message.has_based_on()) message = complete(message, where);
+  complete_from_bases(message, where, find,
+                      [](proto::FrameworkProfile& base, const proto::FrameworkProfile& own) {
+                        base.clear_era();
+                        if (own.has_tf32()) base.clear_tf32();
+                        if (own.has_tf32_spares_products()) base.clear_tf32_spares_products();
+                        if (own.has_product_bias()) base.clear_product_bias();
+                      });
   FrameworkProfile profile;
   profile.id = message.id();
   profile.name = message.name();
@@ -390,57 +406,10 @@ bool differentiates_input(const FrameworkProfile& framework, std::string_view zo
                       });
 }
 
-const FrameworkProfile& find_framework(std::string_view id) {
-  const std::string wanted = to_lower(id);
-  for (const FrameworkProfile& profile : profiles()) {
-    if (profile.id == wanted) return profile;
-  }
-  throw InputError("--framework", fmt::format("\"{}\"", id), describe_choices(id, framework_ids()));
-}
-
-const FrameworkProfile& find_compiled_framework(std::string_view id, std::string_view name) {
-  const FrameworkProfile& plain = find_framework(id);
-  std::string having;
-  for (const FrameworkProfile& profile : profiles()) {
-    if (!profile.compiler || profile.compiler->name != name) continue;
-    if (profile.compiler->framework == plain.id) return profile;
-    having += (having.empty() ? "" : ", ") + profile.compiler->framework;
-  }
-  throw InputError("--framework", fmt::format("{} with {}", plain.id, name),
-                   having.empty() ? "a framework with that compiler" : "one of: " + having);
-}
-
-const FrameworkProfile& find_framework(std::string_view id,
-                                       std::optional<std::pair<int, int>> version,
-                                       std::string_view date, bool in_container) {
-  const FrameworkProfile& current = find_framework(id);
-  const FrameworkProfile* best = &current;
-  if (in_container) {
-    for (const FrameworkProfile& profile : profiles()) {
-      if (profile.container_of == current.id) return profile;
-    }
-  }
-  for (const FrameworkProfile& profile : profiles()) {
-    if (!profile.era || profile.era->framework != current.id) continue;
-    const bool is_before = version ? *version < version_of(profile.era->version)
-                                   : !date.empty() && date < profile.era->date;
-    if (is_before == profile.era->is_newest) continue;
-    const bool is_earlier = best == &current || profile.era->date < best->era->date;
-    if (is_earlier) best = &profile;
-  }
-  return *best;
-}
-
 const std::string& family_of(const FrameworkProfile& profile) {
   if (profile.compiler) return profile.compiler->framework;
   if (profile.era) return profile.era->framework;
   return profile.container_of ? *profile.container_of : profile.id;
-}
-
-std::vector<std::string> framework_ids() {
-  std::vector<std::string> ids;
-  for (const FrameworkProfile& profile : profiles()) ids.push_back(profile.id);
-  return ids;
 }
 
 }  // namespace tracecast

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/software_version.hpp"
+#include "hwspecs/spec_text.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
@@ -73,6 +75,8 @@ struct GraphCompiler {
   int most_operands = 64;  ///< tensors that one fused kernel reads and writes
   /// Host, per weight, buffer and optimizer state: handed over before the compiled code starts.
   Seconds argument{};
+
+  friend bool operator==(const GraphCompiler&, const GraphCompiler&) = default;
 };
 
 /// Batch norm in training as elementary kernels: sums over each channel, and elementwise kernels with one value per
@@ -83,6 +87,8 @@ struct ComposedBatchNorm {
   int block_threads = 1024;  ///< of a sum's block, one per channel
   /// Per element of an elementwise kernel: its place in every operand, from strides.
   double address_instructions = 0;
+
+  friend bool operator==(const ComposedBatchNorm&, const ComposedBatchNorm&) = default;
 };
 
 /// Poolings that neither the GPU's library nor the framework's own kernels do, in one thread of the host: averages, and
@@ -118,14 +124,8 @@ enum class LossScaling {
   UnscaleEach,      ///< per gradient: undo the scale, look for infinities, reduce the outcome
 };
 
-/// Documented behaviour and measured host costs of a deep-learning framework. Behaviour has a
-/// source, host costs a data set and date; both are in the profile's text file.
-struct FrameworkProfile {
-  std::string id;  ///< "tensorflow", "pytorch", "ideal"
-  std::string name;
-  ImageLayout image_layout = ImageLayout::Nchw;
-
-  // Host: what one thread pays before a kernel can start.
+/// What one thread of the host pays before a kernel can start, and when it waits.
+struct FrameworkHost {
   Seconds dispatch_per_op{};           ///< forward op: Python, shape checks, allocator
   Seconds dispatch_per_backward_op{};  ///< run by the C++ autograd engine or the graph executor
   Seconds dispatch_per_optimizer_op{};
@@ -133,12 +133,8 @@ struct FrameworkProfile {
   Seconds dispatch_per_library_call{};
   Seconds launch_per_kernel{};  ///< one cudaLaunchKernel on the host
   Seconds step_overhead{};      ///< once per step: session.run, feeding, the loop around it
-  /// Standard deviation of ln(measured / predicted) of the host's costs: other processors, other
-  /// interpreters.
-  double host_log_sd = 0.30;
-  /// The same of a whole step, for what no kernel explains: clocks, drivers, library versions, how
-  /// others measured.
-  double system_log_sd = 0.12;
+  /// Standard deviation of ln(measured / predicted) of these costs: other processors, other interpreters.
+  double log_sd = 0.30;
   /// Id of the CPU for which the costs above are stated; others scale with their single-thread speed.
   std::string reference_cpu;
   CpuKernels cpu_kernels = CpuKernels::Library;
@@ -149,15 +145,19 @@ struct FrameworkProfile {
   int updates_per_synchronization = 0;  ///< the same of optimizer ops
   /// From the end of a kernel until the host, which waits for it, goes on.
   Seconds synchronization{};
+  std::optional<HostPooling> pooling;  ///< nothing: all on the GPU
+};
 
-  // Convolutions.
+/// How images are laid out, and which algorithms of the library a convolution may take.
+struct FrameworkConvolutions {
+  ImageLayout image_layout = ImageLayout::Nchw;
   /// The same of half-width images whose convolutions run on tensor cores.
   ImageLayout tensor_core_image_layout = ImageLayout::Nchw;
   /// Newest cuDNN that the framework works with, major.minor; it decides which algorithms exist. 0 =
   /// none: convolutions by unfolded images and products.
   double cudnn_version = 9;
-  bool autotunes_convolutions = false;
-  Bytes convolution_workspace_limit{};
+  bool autotunes = false;
+  Bytes workspace_limit{};
   /// Stores filters as R,S,C,K and transposes them for every convolution call.
   bool transforms_filters = false;
   /// Copies an image whose padding differs from side to side into a padded one before the library call.
@@ -167,24 +167,38 @@ struct FrameworkProfile {
   /// Never asks for non-fused Winograd, which came with cuDNN 5.1.
   bool avoids_nonfused_winograd = false;
 
-  // Fusion and kernels per op.
-  bool fuses_bias = false;          ///< bias in the epilogue of the convolution or product
-  bool fuses_product_bias = false;  ///< of the product alone
-  bool fuses_batch_norm_activation = false;
-  bool fuses_batch_norm_residual =
-      false;  ///< the sum with a residual and the activation after it, in its kernel
-  bool fuses_activations = false;           ///< after any op that has a kernel, at no cost
+  friend bool operator==(const FrameworkConvolutions&, const FrameworkConvolutions&) = default;
+};
+
+/// What joins another op's kernel.
+struct FrameworkFusion {
+  bool bias = false;          ///< in the epilogue of the convolution or product
+  bool product_bias = false;  ///< of the product alone
+  bool batch_norm_activation = false;
+  bool batch_norm_residual =
+      false;                 ///< the sum with a residual and the activation after it, in its kernel
+  bool activations = false;  ///< after any op that has a kernel, at no cost
   bool folds_inference_batch_norm = false;  ///< into the weights of the convolution before it
-  /// Reads and writes of the whole image by a batch norm in training. cuDNN's takes 3 and 5; more
-  /// where it is composed of elementary kernels.
-  double batch_norm_forward_passes = 3;
-  double batch_norm_backward_passes = 5;
-  /// Small kernels per batch norm and training step for its running statistics.
-  int batch_norm_update_kernels = 0;
-  /// Each of them is an op of its own to the host.
-  bool batch_norm_updates_are_ops = false;
-  /// Instance norms run in batch norm's kernels, sample by sample, with the activation where those take it.
-  bool instance_norm_is_batch_norm = false;
+
+  friend bool operator==(const FrameworkFusion&, const FrameworkFusion&) = default;
+};
+
+/// Batch norm in training.
+struct FrameworkBatchNorm {
+  /// Reads and writes of the whole image. cuDNN's takes 3 and 5; more where it is composed of elementary kernels.
+  double forward_passes = 3;
+  double backward_passes = 5;
+  int update_kernels = 0;        ///< small ones per batch norm and step, for its running statistics
+  bool updates_are_ops = false;  ///< each of them is an op of its own to the host
+  /// Instance norms run in its kernels, sample by sample, with the activation where those take it.
+  bool takes_instance_norm = false;
+  std::optional<ComposedBatchNorm> composed;  ///< nothing: one kernel and what is left
+
+  friend bool operator==(const FrameworkBatchNorm&, const FrameworkBatchNorm&) = default;
+};
+
+/// Other kernels that differ between frameworks.
+struct FrameworkKernels {
   /// Max pool writes 8-byte indices and its gradient reads them instead of x and y.
   bool max_pool_saves_indices = false;
   /// Share of memory transactions that its gradient, a gather over windows, makes use of.
@@ -192,16 +206,24 @@ struct FrameworkProfile {
   int dropout_kernels = 1;            ///< forward
   bool in_place_activations = false;  ///< where the network says so
 
-  // Recurrent layers.
-  Recurrence recurrence = Recurrence::Library;
-  /// Host time per layer and step of a fused loop that the framework drives itself; none within cuDNN.
-  Seconds recurrent_step{};
-  /// Layers and directions that do not wait for each other run at the same time.
-  bool recurrent_streams = true;
-  /// Takes cuDNN's persistent kernels where PyTorch's rule does (models/lowering/recurrent.hpp).
-  bool persistent_recurrence = false;
+  friend bool operator==(const FrameworkKernels&, const FrameworkKernels&) = default;
+};
 
-  // Backward.
+/// Recurrent layers.
+struct FrameworkRecurrence {
+  Recurrence kind = Recurrence::Library;
+  /// Host time per layer and step of a fused loop that the framework drives itself; none within cuDNN.
+  Seconds step{};
+  /// Layers and directions that do not wait for each other run at the same time.
+  bool streams = true;
+  /// Takes cuDNN's persistent kernels where PyTorch's rule does (models/lowering/recurrent.hpp).
+  bool persistent = false;
+
+  friend bool operator==(const FrameworkRecurrence&, const FrameworkRecurrence&) = default;
+};
+
+/// Which gradients are computed, and how they meet.
+struct FrameworkBackward {
   /// Computes the gradient of the network's input as well, which nobody reads.
   bool differentiates_input = false;
   /// Where a tensor has several readers, the first gradient is copied before others are added to it.
@@ -211,45 +233,80 @@ struct FrameworkProfile {
   /// Where a tensor has several readers, a convolution adds its gradient to what is there on the way out.
   bool adds_gradients_in_convolutions = false;
 
-  // Updates.
+  friend bool operator==(const FrameworkBackward&, const FrameworkBackward&) = default;
+};
+
+/// How weights are updated.
+struct FrameworkOptimizer {
+  bool fused = false;          ///< one kernel for the whole rule, not one per term
+  bool assigns_terms = false;  ///< else one kernel per tensor that the rule assigns to
+  bool multi_tensor = false;   ///< one launch for many parameters (foreach, fused)
+  WeightDecay weight_decay = WeightDecay::None;
+  bool zeroes_gradients = false;       ///< a fill per parameter and step
+  bool accumulates_gradients = false;  ///< an addition per weight's gradient and step
+
+  friend bool operator==(const FrameworkOptimizer&, const FrameworkOptimizer&) = default;
+};
+
+/// Number formats.
+struct FrameworkPrecision {
   bool allows_tf32 = true;  ///< fp32 code may run as TF32 where that is the default
   bool tf32_products =
       true;  ///< TF32 means products too, not convolutions alone; settled by the job
-  bool fuses_optimizer = false;          ///< one kernel for the whole rule, not one per term
-  bool assigns_optimizer_terms = false;  ///< else one kernel per tensor that the rule assigns to
-  bool multi_tensor_optimizer = false;   ///< one launch for many parameters (foreach, fused)
-  WeightDecay weight_decay = WeightDecay::None;
-  bool zeroes_gradients = false;              ///< a fill per parameter and step
-  bool accumulates_weight_gradients = false;  ///< an addition per parameter and step
-
-  // Precision.
   /// Ops that mixed precision keeps in fp32, by words: softmax, loss, layer_norm, instance_norm,
   /// group_norm, lrn, reduce, or the function of an elementwise op.
-  std::vector<std::string> mixed_wide_ops;
+  std::vector<std::string> wide_ops;
   /// A tensor is cast once for all ops that want it so (graph rewrites), not once per op (eager).
-  bool mixed_reuses_casts = false;
-  LossScaling mixed_loss_scaling = LossScaling::None;
+  bool reuses_casts = false;
+  LossScaling loss_scaling = LossScaling::None;
   std::string int8_engine;  ///< id of the profile that runs int8 networks for this framework
-  bool trains = true;       ///< false: an inference engine
 
-  // Memory.
-  TensorMemory tensor_memory = TensorMemory::UntilLastUse;
+  friend bool operator==(const FrameworkPrecision&, const FrameworkPrecision&) = default;
+};
+
+/// Device memory.
+struct FrameworkMemory {
+  TensorMemory tensors = TensorMemory::UntilLastUse;
   Bytes allocator_block{};          ///< sizes are rounded up to this
   Bytes allocator_large_segment{};  ///< large requests are carved from segments of this size
   double pool_fraction =
       0.0;  ///< share of free memory grabbed at start (TensorFlow); 0 = on demand
   Bytes pool_least_reserve{};  ///< of that, what stays free at least
-  Bytes
-      context_memory{};  ///< what the framework loads beside the CUDA context: kernels of its libraries
+  Bytes context{};  ///< what the framework loads beside the CUDA context: kernels of its libraries
 
-  std::optional<GraphCompiler> compiler;                 ///< nothing: ops run one by one
-  std::optional<ComposedBatchNorm> composed_batch_norm;  ///< nothing: one kernel and what is left
-  std::optional<HostPooling> host_pooling;               ///< nothing: all on the GPU
+  friend bool operator==(const FrameworkMemory&, const FrameworkMemory&) = default;
+};
+
+/// Documented behaviour and measured host costs of a deep-learning framework. Behaviour has a
+/// source, host costs a data set and date; both are in the profile's text file.
+struct FrameworkProfile {
+  std::string id;  ///< "tensorflow", "pytorch", "ideal"
+  std::string name;
+  bool trains = true;  ///< false: an inference engine
+  /// Standard deviation of ln(measured / predicted) of a whole step, for what no kernel explains: clocks,
+  /// drivers, library versions, how others measured.
+  double system_log_sd = 0.12;
+
+  FrameworkHost host;
+  FrameworkConvolutions convolutions;
+  FrameworkFusion fusion;
+  FrameworkBatchNorm batch_norm;
+  FrameworkKernels kernels;
+  FrameworkRecurrence recurrence;
+  FrameworkBackward backward;
+  FrameworkOptimizer optimizer;
+  FrameworkPrecision precision;
+  FrameworkMemory memory;
+  std::optional<GraphCompiler> compiler;  ///< nothing: ops run one by one
 
   std::optional<FrameworkEra> era;  ///< of older states
   /// Id of the framework that this is in a vendor's container, run by the vendor's training scripts.
   std::optional<std::string> container_of;
   std::vector<NetworkMeaning> network_meanings;
+  // What a version decides (hwspecs/software_defaults.hpp); nothing: as of the profile "generic".
+  std::optional<SinceVersion> tf32;  ///< fp32 code computes convolutions as TF32, products too
+  std::optional<SinceVersion> tf32_spares_products;  ///< convolutions alone
+  std::optional<SinceVersion> product_bias;          ///< fuses_product_bias whatever it says
   std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema
 };
@@ -258,26 +315,16 @@ struct FrameworkProfile {
 [[nodiscard]] bool differentiates_input(const FrameworkProfile& framework, std::string_view zoo);
 
 /// Reads a profile in text format (hwspecs/proto/framework_profile.proto). `where` names it in errors.
-/// A profile `based_on` one in the binary takes from it what it does not state, eras excepted.
-/// Throws InputError: syntax, a missing or absurd value, a value without a source.
+/// A profile `based_on` another, which `find` has, takes from it what it does not state, eras excepted.
+/// Throws InputError: syntax, a missing or absurd value, a value without a source, no such base.
+[[nodiscard]] FrameworkProfile parse_framework_profile(std::string_view text,
+                                                       std::string_view where,
+                                                       const FindSpecText& find);
+/// The same with bases in the binary.
 [[nodiscard]] FrameworkProfile parse_framework_profile(std::string_view text,
                                                        std::string_view where);
 
-/// The profile of that id in the binary (hwspecs/framework). Throws InputError with the nearest
-/// word.
-[[nodiscard]] const FrameworkProfile& find_framework(std::string_view id);
-/// The profile of framework `id` with compiler `name` ("xla"). Throws InputError when there is none.
-[[nodiscard]] const FrameworkProfile& find_compiled_framework(std::string_view id,
-                                                              std::string_view name);
-/// The profile of that id, or of its era: the earliest one that ends above `version` (major, minor), or, when no
-/// version is given, above `date` ("2016-11"; empty = today); the newest one where that begins no later.
-/// `in_container`: as it is in NVIDIA's container, where there is such a profile.
-[[nodiscard]] const FrameworkProfile& find_framework(std::string_view id,
-                                                     std::optional<std::pair<int, int>> version,
-                                                     std::string_view date, bool in_container);
 /// Id of the framework that `profile` is a compiler, an era or a container of; its own where it is none of them.
 [[nodiscard]] const std::string& family_of(const FrameworkProfile& profile);
-/// Ids of the profiles in the binary, sorted.
-[[nodiscard]] std::vector<std::string> framework_ids();
 
 }  // namespace tracecast

@@ -1,25 +1,16 @@
 #pragma once
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/spec_text.hpp"
 
 namespace tracecast::proto {
 class GpuSpec;
 }
 
 namespace tracecast {
-
-/// The text of a spec file, and how errors name it.
-struct SpecText {
-  std::string_view text;
-  std::string where;
-};
-/// Finds the file of a GPU by its id; nothing: no such GPU.
-using FindSpecText = std::function<std::optional<SpecText>(std::string_view id)>;
 
 /// load_gpu_spec for files that may name a base, which `find` has.
 [[nodiscard]] GpuSpec load_gpu_spec(std::string_view text, std::string_view where,
@@ -40,7 +31,7 @@ struct GpuNames {
   std::string id, name;  ///< empty: none
   std::vector<std::string> aliases;
 };
-/// Throws InputError on bad syntax.
+/// The names that a spec file gives its GPU. Throws InputError on bad syntax.
 [[nodiscard]] GpuNames read_gpu_names(std::string_view text, std::string_view where);
 
 /// Completes `message`, which names a base, with what it does not state itself: facts, peaks of other precisions and

@@ -50,6 +50,7 @@ constexpr SpecRange kRanges[] = {
     {"compute_memory_clock_mhz", 100, 50000, true},
     {"dies_per_board", 1, 64},
     {"utilization_window_s", 0.01, 10},
+    {"form_factor", 0, 0, true},
 };
 constexpr double kMostTflops = 1e6;
 constexpr double kPeakTolerance = 0.03;  // vendors round to two or three digits
@@ -57,6 +58,8 @@ constexpr double kPeakTolerance = 0.03;  // vendors round to two or three digits
 static_assert(static_cast<int>(proto::GpuSpec::BLACKWELL) - 1 ==
               static_cast<int>(Architecture::Blackwell));
 static_assert(static_cast<int>(proto::GpuSpec::GDDR7) - 1 == static_cast<int>(MemoryType::Gddr7));
+static_assert(static_cast<int>(proto::FormFactor::SUPERCHIP) - 1 ==
+              static_cast<int>(FormFactor::Superchip));
 static_assert(static_cast<int>(proto::GpuSpec::FP4) - 1 == static_cast<int>(Precision::Fp4));
 static_assert(static_cast<int>(proto::GpuSpec::TENSOR_CORE) - 1 ==
               static_cast<int>(MathUnit::TensorCore));
@@ -148,6 +151,7 @@ class Loader {
     if (m.has_memory_clock_mhz()) spec_.memory_clock = from_mhz(m.memory_clock_mhz());
     if (m.has_compute_memory_clock_mhz()) hold_memory(from_mhz(m.compute_memory_clock_mhz()));
     spec_.dies_per_board = to_int(m.dies_per_board());
+    if (m.has_form_factor()) spec_.form_factor = from_proto<FormFactor>(m.form_factor().value());
     spec_.has_utilization_window_1s = m.utilization_window_s().value() >= 0.5;
   }
 
@@ -202,6 +206,9 @@ class Loader {
           fmt::format("at least tdp_w {}", s.tdp.in_w()));
     check(s.idle_power < s.tdp, "idle_w", fmt::format("{}", s.idle_power.in_w()),
           fmt::format("less than tdp_w {}", s.tdp.in_w()));
+    check(s.form_factor == FormFactor::Pcie || s.nvlink_bandwidth > BytesPerSecond(0),
+          "form_factor", fmt::format("{} without NVLink", to_string(s.form_factor)),
+          "nvlink_gb_per_s above 0: modules have NVLinks");
     check_peaks();
   }
 

@@ -3,19 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 #include <string>
 
 #include "hwspecs/proto/gpu_sharing.pb.h"
 #include "hwspecs/textproto.hpp"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> gpu_sharing_rules();
-}
-
 namespace {
 
 /// Reads the values of one rule, each with its source.
@@ -66,17 +60,6 @@ std::vector<GpuSharing> parse_gpu_sharing(std::string_view text, std::string_vie
     throw InputError(where, "no rule of today", "a last rule without before_date");
   }
   return rules;
-}
-
-const GpuSharing& default_gpu_sharing(std::string_view date) {
-  static const std::vector<GpuSharing> rules = [] {
-    const EmbeddedFile& file = embedded::gpu_sharing_rules().front();
-    return parse_gpu_sharing(file.content, file.path);
-  }();
-  for (const GpuSharing& rule : rules) {
-    if (!date.empty() && !rule.before_date.empty() && date < rule.before_date) return rule;
-  }
-  return rules.back();
 }
 
 }  // namespace tracecast

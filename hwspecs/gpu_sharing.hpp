@@ -21,7 +21,5 @@ struct GpuSharing {
 /// Reads text format (hwspecs/proto/gpu_sharing.proto); `where` names it in errors. Throws InputError.
 [[nodiscard]] std::vector<GpuSharing> parse_gpu_sharing(std::string_view text,
                                                         std::string_view where);
-/// The rule of a month ("2019-08"; empty: today) in the binary, hwspecs/sharing/default.textproto.
-[[nodiscard]] const GpuSharing& default_gpu_sharing(std::string_view date = "");
 
 }  // namespace tracecast

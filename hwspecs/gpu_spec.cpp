@@ -74,6 +74,26 @@ std::string_view to_string(Precision precision) {
   return "unknown";
 }
 
+std::string_view to_string(FormFactor form) {
+  switch (form) {
+    case FormFactor::Pcie:
+      return "pcie";
+    case FormFactor::Sxm2:
+      return "sxm2";
+    case FormFactor::Sxm3:
+      return "sxm3";
+    case FormFactor::Sxm4:
+      return "sxm4";
+    case FormFactor::Sxm5:
+      return "sxm5";
+    case FormFactor::Sxm6:
+      return "sxm6";
+    case FormFactor::Superchip:
+      return "superchip";
+  }
+  return "unknown";
+}
+
 std::string_view to_string(MathUnit unit) {
   switch (unit) {
     case MathUnit::CudaCore:

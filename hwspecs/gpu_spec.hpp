@@ -16,6 +16,8 @@ enum class MemoryType { Gddr5, Gddr5x, Gddr6, Gddr6x, Hbm2, Hbm2e, Hbm3, Hbm3e, 
 enum class Precision { Fp64, Fp32, Tf32, Fp16, Bf16, Fp8, Int8, Fp4 };
 /// Which execution unit does the arithmetic.
 enum class MathUnit { CudaCore, TensorCore };
+/// What a board is plugged into; a superchip is soldered beside its CPU.
+enum class FormFactor { Pcie, Sxm2, Sxm3, Sxm4, Sxm5, Sxm6, Superchip };
 
 /// Bytes of one stored element.
 [[nodiscard]] constexpr Bytes element_size(Precision precision) {
@@ -41,6 +43,7 @@ enum class MathUnit { CudaCore, TensorCore };
 [[nodiscard]] std::string_view to_string(MemoryType type);
 [[nodiscard]] std::string_view to_string(Precision precision);
 [[nodiscard]] std::string_view to_string(MathUnit unit);
+[[nodiscard]] std::string_view to_string(FormFactor form);
 
 /// Dense arithmetic rate at the boost clock, without sparsity. A multiply-add counts as two operations.
 struct PeakRate {
@@ -52,6 +55,7 @@ struct PeakRate {
 /// Public facts about one GPU device (of a K80 board: one die). A GpuSpec that exists is valid: the loader
 /// refuses missing and absurd values. What is *achieved* of a peak is fitted and lives in a CostProfile.
 struct GpuSpec : SpecIdentity {
+  FormFactor form_factor = FormFactor::Pcie;
   std::string chip;  ///< die, "GV100": boards with the same one are variants of each other
   Architecture architecture{};
   int compute_capability = 0;  ///< major * 10 + minor

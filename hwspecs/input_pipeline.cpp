@@ -5,21 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 #include <utility>
 
 #include "hwspecs/proto/input_pipeline.pb.h"
 #include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> input_pipelines();
-std::span<const EmbeddedFile> data_sets();
-}  // namespace embedded
 namespace {
 
 using Message = proto::InputPipelineProfile;
@@ -73,31 +67,6 @@ void read_costs(const Message& message, SourcedReader& read, InputPipelineProfil
   p.unknown_host_log_sd = read.number(TRACECAST_FIELD(unknown_host_log_sd), 0, 2);
 }
 
-template <class Spec>
-std::vector<std::string> ids_of(const std::vector<Spec>& specs) {
-  std::vector<std::string> ids;
-  for (const Spec& spec : specs) ids.push_back(spec.id);
-  return ids;
-}
-
-template <class Spec>
-std::vector<Spec> parse_all(std::span<const EmbeddedFile> files,
-                            Spec (*parse)(std::string_view, std::string_view)) {
-  std::vector<Spec> all;
-  for (const EmbeddedFile& file : files) all.push_back(parse(file.content, file.path));
-  std::sort(all.begin(), all.end(), [](const Spec& a, const Spec& b) { return a.id < b.id; });
-  return all;
-}
-
-const std::vector<InputPipelineProfile>& pipelines() {
-  static const auto all = parse_all(embedded::input_pipelines(), parse_input_pipeline);
-  return all;
-}
-const std::vector<DataSetSpec>& data_sets() {
-  static const auto all = parse_all(embedded::data_sets(), parse_data_set);
-  return all;
-}
-
 }  // namespace
 
 InputPipelineProfile parse_input_pipeline(std::string_view text, std::string_view where) {
@@ -135,46 +104,5 @@ DataSetSpec parse_data_set(std::string_view text, std::string_view where) {
 }
 
 #undef TRACECAST_FIELD
-
-const InputPipelineProfile& find_input_pipeline(std::string_view id) {
-  const std::string wanted = to_lower(id);
-  for (const InputPipelineProfile& profile : pipelines()) {
-    if (profile.id == wanted) return profile;
-  }
-  throw InputError("--pipeline", fmt::format("\"{}\"", id),
-                   describe_choices(id, input_pipeline_ids()));
-}
-
-const InputPipelineProfile& input_pipeline_of(std::string_view framework,
-                                              std::string_view version) {
-  const std::string lower_version = to_lower(version);
-  const InputPipelineProfile* usual = nullptr;
-  for (const InputPipelineProfile& profile : pipelines()) {
-    const auto& names = profile.frameworks;
-    if (std::find(names.begin(), names.end(), framework) == names.end()) continue;
-    if (profile.version_word.empty()) {
-      usual = &profile;
-    } else if (lower_version.find(profile.version_word) != std::string::npos) {
-      return profile;
-    }
-  }
-  return usual ? *usual : find_input_pipeline("generic");
-}
-
-std::vector<std::string> input_pipeline_ids() { return ids_of(pipelines()); }
-
-const DataSetSpec& find_data_set(std::string_view id) {
-  const std::string wanted = to_lower(id);
-  for (const DataSetSpec& spec : data_sets()) {
-    const auto& names = spec.aliases;
-    if (spec.id == wanted || std::find(names.begin(), names.end(), wanted) != names.end())
-      return spec;
-  }
-  std::vector<std::string> known{"synthetic", "memory", "real"};
-  for (std::string& name : data_set_ids()) known.push_back(std::move(name));
-  throw InputError("--data", fmt::format("\"{}\"", id), describe_choices(id, known));
-}
-
-std::vector<std::string> data_set_ids() { return ids_of(data_sets()); }
 
 }  // namespace tracecast

@@ -80,16 +80,4 @@ struct InputPipelineProfile {
                                                         std::string_view where);
 [[nodiscard]] DataSetSpec parse_data_set(std::string_view text, std::string_view where);
 
-/// The profile of that id in the binary (hwspecs/pipeline). Throws InputError with the nearest word.
-[[nodiscard]] const InputPipelineProfile& find_input_pipeline(std::string_view id);
-/// What loads the data of a framework in that version: of its profiles the one whose word the version
-/// contains (case does not matter), else the one without a word, else the one called "generic".
-[[nodiscard]] const InputPipelineProfile& input_pipeline_of(std::string_view framework,
-                                                            std::string_view version);
-[[nodiscard]] std::vector<std::string> input_pipeline_ids();
-
-/// The data set of that id or alias (hwspecs/dataset). Throws InputError with the nearest word.
-[[nodiscard]] const DataSetSpec& find_data_set(std::string_view id);
-[[nodiscard]] std::vector<std::string> data_set_ids();
-
 }  // namespace tracecast

@@ -4,21 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 #include <utility>
 
-#include "hwspecs/job_spread.hpp"
 #include "hwspecs/proto/job_spec.pb.h"
 #include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
-#include "sim/base/embedded.hpp"
+#include "hwspecs/training_habits.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> job_specs();
-}  // namespace embedded
 namespace {
 
 using Message = proto::JobSpec;
@@ -70,19 +65,6 @@ void read_loop(const Message& m, SourcedReader& read, LoopWork& loop) {
 
 #undef TRACECAST_TAKE
 
-const std::vector<JobSpec>& specs() {
-  static const std::vector<JobSpec> all = [] {
-    std::vector<JobSpec> jobs;
-    for (const EmbeddedFile& file : embedded::job_specs()) {
-      jobs.push_back(parse_job_spec(file.content, file.path));
-    }
-    std::sort(jobs.begin(), jobs.end(),
-              [](const JobSpec& a, const JobSpec& b) { return a.id < b.id; });
-    return jobs;
-  }();
-  return all;
-}
-
 /// Inverse of the normal distribution by bisection: called once per job.
 double normal_quantile(double p) {
   double low = -9, high = 9;
@@ -120,35 +102,13 @@ JobSpec parse_job_spec(std::string_view text, std::string_view where) {
   return spec;
 }
 
-JobSpread spread_of(const JobSpec& spec) {
-  JobSpread spread;
+TrainingHabits habits_of(const JobSpec& spec) {
+  TrainingHabits habits;
   for (const SpecValue& value : spec.values) {
-    if (value.field == "decays_weights") spread.decays_weights = value.value == "true";
-    if (value.field == "replicates") spread.replicates_features = value.value == "features";
+    if (value.field == "decays_weights") habits.decays_weights = value.value == "true";
+    if (value.field == "replicates") habits.replicates_features = value.value == "features";
   }
-  return spread;
-}
-
-const JobSpec* find_job_spec_or_null(std::string_view id) {
-  const std::string wanted = to_lower(id);
-  for (const JobSpec& spec : specs()) {
-    const auto& names = spec.aliases;
-    if (spec.id == wanted || std::find(names.begin(), names.end(), wanted) != names.end()) {
-      return &spec;
-    }
-  }
-  return nullptr;
-}
-
-const JobSpec& find_job_spec(std::string_view id) {
-  if (const JobSpec* spec = find_job_spec_or_null(id)) return *spec;
-  throw InputError("job", fmt::format("\"{}\"", id), describe_choices(id, job_spec_ids()));
-}
-
-std::vector<std::string> job_spec_ids() {
-  std::vector<std::string> ids;
-  for (const JobSpec& spec : specs()) ids.push_back(spec.id);
-  return ids;
+  return habits;
 }
 
 }  // namespace tracecast

@@ -67,10 +67,4 @@ struct JobSpec {
 /// absurd value, a value without a source.
 [[nodiscard]] JobSpec parse_job_spec(std::string_view text, std::string_view where);
 
-/// The job of that id or alias in the binary (hwspecs/job). Throws InputError with the nearest word.
-[[nodiscard]] const JobSpec& find_job_spec(std::string_view id);
-/// Nothing when there is none.
-[[nodiscard]] const JobSpec* find_job_spec_or_null(std::string_view id);
-[[nodiscard]] std::vector<std::string> job_spec_ids();  ///< in the binary, sorted
-
 }  // namespace tracecast

@@ -3,35 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 
 #include "hwspecs/proto/launcher.pb.h"
 #include "hwspecs/sourced_reader.hpp"
 #include "hwspecs/textproto.hpp"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> launchers();
-}  // namespace embedded
 namespace {
 
 using Message = proto::LauncherProfile;
 
 #define TRACECAST_FIELD(name) #name, message.name()
-
-const std::vector<LauncherProfile>& launchers() {
-  static const std::vector<LauncherProfile> all = [] {
-    std::vector<LauncherProfile> list;
-    for (const EmbeddedFile& file : embedded::launchers()) {
-      list.push_back(parse_launcher(file.content, file.path));
-    }
-    return list;
-  }();
-  return all;
-}
 
 }  // namespace
 
@@ -62,15 +46,6 @@ LauncherProfile parse_launcher(std::string_view text, std::string_view where) {
   l.task_launch = Seconds(read.number(TRACECAST_FIELD(task_launch_s), 0, kMost));
   l.records = Hertz(read.number(TRACECAST_FIELD(records_per_s), 1e-3, kMost));
   return l;
-}
-
-const LauncherProfile& find_launcher(std::string_view id) {
-  std::vector<std::string> ids;
-  for (const LauncherProfile& launcher : launchers()) {
-    if (launcher.id == id) return launcher;
-    ids.push_back(launcher.id);
-  }
-  throw InputError("launcher", '"' + std::string(id) + '"', describe_choices(id, ids));
 }
 
 }  // namespace tracecast

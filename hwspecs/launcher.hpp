@@ -28,13 +28,11 @@ struct LauncherProfile {
   /// uniform moments, n / (n + 1)), and start together.
   ///   heartbeat / 2 + container + first_request + heartbeat * n / (n + 1) + container
   [[nodiscard]] Seconds scheduling(int executors) const;
-  /// Of the framework before and beside training: context_start + worker_start + tasks * task_launch.
+  /// Time of the framework before and beside training: context_start + worker_start + tasks * task_launch.
   [[nodiscard]] Seconds execution(int tasks) const;
 };
 
 /// Reads text format (hwspecs/proto/launcher.proto); `where` names it in errors. Throws InputError.
 [[nodiscard]] LauncherProfile parse_launcher(std::string_view text, std::string_view where);
-/// The launcher of that id in the binary (hwspecs/launcher). Throws InputError with the nearest word.
-[[nodiscard]] const LauncherProfile& find_launcher(std::string_view id);
 
 }  // namespace tracecast

@@ -13,7 +13,7 @@ constexpr SpecRange kRanges[] = {
     {"efficiency", 0.05, 1, /*optional=*/true},
 };
 
-static_assert(static_cast<int>(proto::LinkSpec::IPOIB) - 1 == static_cast<int>(LinkKind::Ipoib));
+static_assert(static_cast<int>(proto::LinkSpec::C2C) - 1 == static_cast<int>(LinkKind::C2c));
 
 }  // namespace
 
@@ -31,6 +31,8 @@ std::string_view to_string(LinkKind kind) {
       return "infiniband";
     case LinkKind::Ipoib:
       return "ipoib";
+    case LinkKind::C2c:
+      return "c2c";
   }
   return "unknown";
 }
@@ -43,6 +45,7 @@ LinkSpec load_link_spec(std::string_view text, std::string_view where) {
   spec.bandwidth = from_gb_per_s(message.gb_per_s());
   spec.latency = from_us(message.latency_us());
   if (message.has_efficiency()) spec.efficiency = message.efficiency().value();
+  spec.words.assign(message.word().begin(), message.word().end());
   return spec;
 }
 

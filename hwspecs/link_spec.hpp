@@ -1,6 +1,8 @@
 #pragma once
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "hwspecs/catalog.hpp"
 #include "hwspecs/spec_identity.hpp"
@@ -8,7 +10,9 @@
 
 namespace tracecast {
 
-enum class LinkKind { Pcie, Nvlink, Socket, Ethernet, Infiniband, Ipoib };
+/// C2c: NVLink-C2C, which joins a GPU to the CPU of its superchip. It is a way to the host as PCIe is, and none of the
+/// GPU's NVLinks.
+enum class LinkKind { Pcie, Nvlink, Socket, Ethernet, Infiniband, Ipoib, C2c };
 [[nodiscard]] std::string_view to_string(LinkKind kind);
 
 /// Public facts about one kind of link. A LinkSpec that exists is valid.
@@ -18,6 +22,7 @@ struct LinkSpec : SpecIdentity {
   Seconds latency{};           ///< one small message, one way
   /// Share of `bandwidth` that payload gets, where a document states it.
   std::optional<double> efficiency;
+  std::vector<std::string> words;  ///< what published texts call a network of it, lower case
 };
 
 /// Reads and checks one spec in text format (hwspecs/proto/link_spec.proto). `where` names it in errors.

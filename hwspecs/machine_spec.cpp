@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <utility>
 
 #include "hwspecs/proto/machine_spec.pb.h"
 #include "hwspecs/proto_units.hpp"
@@ -15,12 +16,13 @@ namespace tracecast {
 namespace {
 
 constexpr SpecRange kRanges[] = {
-    {"sockets", 1, 64},
-    {"hardware_threads", 1, 65536},
-    {"memory_gib", 0.5, 1e6},
+    {"sockets", 1, 64},       {"hardware_threads", 1, 65536}, {"memory_gib", 0.5, 1e6},
+    {"hosts", 1, 1024, true}, {"slot", 0, 0, true},
 };
 constexpr std::int64_t kMostParallel = 1024;
 
+static_assert(static_cast<int>(proto::FormFactor::SUPERCHIP) - 1 ==
+              static_cast<int>(FormFactor::Superchip));
 static_assert(static_cast<int>(proto::MachineSpec::NETWORK) - 1 ==
               static_cast<int>(NodeKind::Network));
 
@@ -34,11 +36,14 @@ class Loader {
     spec_.sockets = to_int(message_.sockets());
     spec_.hardware_threads = to_int(message_.hardware_threads());
     spec_.memory = Bytes(message_.memory_gib().value() * 1073741824.0);
+    if (message_.has_hosts()) spec_.hosts = to_int(message_.hosts());
+    if (message_.has_slot()) spec_.slot = from_proto<FormFactor>(message_.slot().value());
     load_gpus();
     load_disks();
     load_nodes();
     load_links();
     check_topology();
+    check_hosts();
     return std::move(spec_);
   }
 
@@ -135,6 +140,16 @@ class Loader {
     }
   }
 
+  void check_hosts() const {
+    const auto gpus = static_cast<int>(spec_.nodes_of(NodeKind::Gpu).size());
+    for (const auto& [what, count] :
+         {std::pair{"sockets", spec_.sockets},
+          std::pair{"hardware_threads", spec_.hardware_threads}, std::pair{"GPUs", gpus}}) {
+      reader_.check(count % spec_.hosts == 0, "hosts", fmt::format("{}", spec_.hosts),
+                    fmt::format("as many as divide the {} {}", count, what));
+    }
+  }
+
   proto::MachineSpec message_;
   MachineSpec spec_;
   SpecReader reader_;
@@ -158,6 +173,10 @@ std::string_view to_string(NodeKind kind) {
       return "network";
   }
   return "unknown";
+}
+
+std::size_t MachineSpec::slots_of_host() const {
+  return nodes_of(NodeKind::Gpu).size() / static_cast<std::size_t>(hosts);
 }
 
 std::vector<std::uint32_t> MachineSpec::nodes_of(NodeKind kind) const {

@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "hwspecs/catalog.hpp"
+#include "hwspecs/gpu_spec.hpp"
 #include "hwspecs/spec_identity.hpp"
 #include "sim/base/units.hpp"
 
@@ -29,12 +31,16 @@ struct MachineDisk {
 };
 
 /// Public facts about one machine: what is in it and how it is wired. A MachineSpec that exists is valid: its links
-/// join nodes that exist, every GPU reaches a socket, and there are as many socket nodes as sockets.
+/// join nodes that exist, every GPU reaches a socket, there are as many socket nodes as sockets, and hosts have equal parts.
 struct MachineSpec : SpecIdentity {
   std::string cpu;  ///< id of a CpuSpec
   int sockets = 1;
   int hardware_threads = 0;  ///< that programs see
-  Bytes memory{};            ///< of the host
+  Bytes memory{};            ///< of all hosts
+  /// Operating systems that it boots, each with an even part of sockets, threads, memory and GPUs: 18 in a rack of 18 compute
+  /// trays.
+  int hosts = 1;
+  std::optional<FormFactor> slot;  ///< see slot_forms (hwspecs/slots.hpp)
   std::vector<std::string>
       gpus;  ///< ids it comes with, the usual one first; empty: its slots take any
   std::vector<MachineDisk> disks;
@@ -43,6 +49,10 @@ struct MachineSpec : SpecIdentity {
 
   /// Nodes of a kind, in file order; the GPU nodes are the slots.
   [[nodiscard]] std::vector<std::uint32_t> nodes_of(NodeKind kind) const;
+  /// GPU slots, processors and memory of each host.
+  [[nodiscard]] std::size_t slots_of_host() const;
+  [[nodiscard]] int sockets_of_host() const { return sockets / hosts; }
+  [[nodiscard]] Bytes memory_of_host() const { return memory / hosts; }
   /// Links between two nodes, parallel ones counted.
   [[nodiscard]] int links_between(std::uint32_t a, std::uint32_t b) const;
   /// The links that data takes from `gpu` (a node) to the socket nearest by hops; it passes PCIe switches only. Of

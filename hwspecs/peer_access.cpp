@@ -1,21 +1,15 @@
 #include "hwspecs/peer_access.hpp"
 
 #include <algorithm>
-#include <span>
 
 #include "hwspecs/gpu_base.hpp"
 #include "hwspecs/proto/peer_access.pb.h"
 #include "hwspecs/spec_reader.hpp"
 #include "hwspecs/textproto.hpp"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> peer_access_rules();
-}
-
 PeerAccess parse_peer_access(std::string_view text, std::string_view where, const GpuSpec& gpu) {
   proto::PeerAccessRules message;
   parse_textproto(text, where, message);
@@ -39,11 +33,6 @@ PeerAccess parse_peer_access(std::string_view text, std::string_view where, cons
     if (rule.has_network()) access.to_network &= rule.network();
   }
   return access;
-}
-
-PeerAccess peer_access(const GpuSpec& gpu) {
-  const EmbeddedFile& file = embedded::peer_access_rules().front();
-  return parse_peer_access(file.content, file.path, gpu);
 }
 
 }  // namespace tracecast

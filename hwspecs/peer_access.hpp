@@ -11,9 +11,6 @@ struct PeerAccess {
   bool to_network = true;  ///< NICs (GPUDirect RDMA)
 };
 
-/// By product line and generation: hwspecs/host/peer_access.textproto. Where several rules name the card, each takes away.
-[[nodiscard]] PeerAccess peer_access(const GpuSpec& gpu);
-
 /// Reads such a file; `where` names it in errors. Throws InputError: syntax, a rule without product line.
 [[nodiscard]] PeerAccess parse_peer_access(std::string_view text, std::string_view where,
                                            const GpuSpec& gpu);

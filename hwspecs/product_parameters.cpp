@@ -143,8 +143,9 @@ std::vector<ProductSlot> product_slots() {
       of(
           fmt::format("efficiency_of.{}", kKinds[k]),
           [](P& p, I i, I j) -> double& { return p.formats[i].efficiency_of.values[j]; }, k);
-      of(fmt::format("call_of.{}", kKinds[k]),
-         [](P& p, I i, I j) -> double& { return p.formats[i].call_of.values[j]; }, k);
+      of(
+          fmt::format("call_of.{}", kKinds[k]),
+          [](P& p, I i, I j) -> double& { return p.formats[i].call_of.values[j]; }, k);
     }
   }
   for (I e = 0; e < kProductEngineCount; ++e) {

@@ -15,10 +15,6 @@
 #include "sim/base/text.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> strategies();
-std::span<const EmbeddedFile> rank_variations();
-}  // namespace embedded
 namespace {
 
 using Message = proto::StrategyProfile;
@@ -26,7 +22,7 @@ using Message = proto::StrategyProfile;
 #define TRACECAST_FIELD(name) #name, message.name()
 
 void read_exchange(const Message& message, SourcedReader& read, StrategyProfile& p) {
-  const std::array<std::string, 6> exchanges{"all_reduce", "on_host",   "spread",
+  const std::array<std::string, 6> exchanges{"all_reduce", "on_host",   "scattered",
                                              "copies",     "first_gpu", "served"};
   p.exchange = static_cast<Exchange>(read.choice(TRACECAST_FIELD(exchange), exchanges));
   const std::array<std::string, 3> replicas{"processes", "threads", "python"};
@@ -53,33 +49,6 @@ void read_host(const Message& message, SourcedReader& read, StrategyProfile& p) 
   p.replicate_per_op = Seconds(1e-6 * read.number(TRACECAST_FIELD(replicate_us_per_op), 0, 1e5));
 }
 
-RankVariation parse_rank_variation(std::string_view text, std::string_view where) {
-  proto::RankVariation message;
-  parse_textproto(text, where, message);
-  RankVariation variation;
-  SourcedReader read(message.source(), where, variation.sources, variation.values);
-  variation.rank_sd = read.number(TRACECAST_FIELD(rank_sd), 0, 1);
-  variation.shared_board_time_factor = read.number(TRACECAST_FIELD(shared_board_time_factor), 1, 2);
-  variation.staged_copies =
-      BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(staged_copies_gb_per_s), 0.1, 1e3));
-  variation.tcp = BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(tcp_gb_per_s), 0.01, 1e3));
-  return variation;
-}
-#undef TRACECAST_FIELD
-
-const std::vector<StrategyProfile>& strategies() {
-  static const auto all = [] {
-    std::vector<StrategyProfile> parsed;
-    for (const EmbeddedFile& file : embedded::strategies()) {
-      parsed.push_back(parse_strategy(file.content, file.path));
-    }
-    std::sort(parsed.begin(), parsed.end(),
-              [](const auto& a, const auto& b) { return a.id < b.id; });
-    return parsed;
-  }();
-  return all;
-}
-
 }  // namespace
 
 StrategyProfile parse_strategy(std::string_view text, std::string_view where) {
@@ -103,61 +72,19 @@ StrategyProfile parse_strategy(std::string_view text, std::string_view where) {
   return profile;
 }
 
-const RankVariation& rank_variation() {
-  static const RankVariation variation = parse_rank_variation(
-      embedded::rank_variations().front().content, embedded::rank_variations().front().path);
+RankVariation parse_rank_variation(std::string_view text, std::string_view where) {
+  proto::RankVariation message;
+  parse_textproto(text, where, message);
+  RankVariation variation;
+  SourcedReader read(message.source(), where, variation.sources, variation.values);
+  variation.rank_sd = read.number(TRACECAST_FIELD(rank_sd), 0, 1);
+  variation.shared_board_time_factor = read.number(TRACECAST_FIELD(shared_board_time_factor), 1, 2);
+  variation.staged_copies =
+      BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(staged_copies_gb_per_s), 0.1, 1e3));
+  variation.tcp = BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(tcp_gb_per_s), 0.01, 1e3));
   return variation;
 }
 
-const StrategyProfile& find_strategy(std::string_view id) {
-  const std::string wanted = to_lower(id);
-  for (const StrategyProfile& profile : strategies()) {
-    const auto& names = profile.aliases;
-    if (profile.id == wanted || std::find(names.begin(), names.end(), wanted) != names.end()) {
-      return profile;
-    }
-  }
-  throw InputError("--strategy", fmt::format("\"{}\"", id), describe_choices(id, strategy_ids()));
-}
-
-const StrategyProfile* find_strategy_in(std::string_view description) {
-  const std::string lower = to_lower(description);
-  const StrategyProfile* found = nullptr;
-  std::size_t longest = 0;
-  for (const StrategyProfile& profile : strategies()) {
-    for (const std::string& word : profile.words) {
-      if (word.size() > longest && lower.find(word) != std::string::npos) {
-        longest = word.size();
-        found = &profile;
-      }
-    }
-  }
-  return found;
-}
-
-const StrategyProfile& usual_strategy(std::string_view framework, std::string_view date,
-                                      bool several_nodes) {
-  const StrategyProfile* found = nullptr;
-  std::string_view until;  // the earliest end after `date`; empty: none yet
-  for (const StrategyProfile& profile : strategies()) {
-    for (const UsualStrategy& usual : profile.usual) {
-      if (usual.framework != framework) continue;
-      if (!(several_nodes ? usual.several_nodes : usual.one_node)) continue;
-      const std::string_view end = usual.before_date;
-      if (!end.empty() && (date.empty() || date >= end)) continue;
-      if (!found || (!end.empty() && (until.empty() || end < until))) {
-        found = &profile;
-        until = end;
-      }
-    }
-  }
-  return found ? *found : find_strategy("ddp");
-}
-
-std::vector<std::string> strategy_ids() {
-  std::vector<std::string> ids;
-  for (const StrategyProfile& profile : strategies()) ids.push_back(profile.id);
-  return ids;
-}
+#undef TRACECAST_FIELD
 
 }  // namespace tracecast

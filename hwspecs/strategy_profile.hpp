@@ -12,8 +12,8 @@ namespace tracecast {
 enum class Exchange {
   AllReduce,  ///< a collective; every replica updates its own weights
   OnHost,  ///< weights in host memory: fetched before each layer, gradients pushed, added and applied there
-  Spread,  ///< weights spread over the GPUs of the box: fetched from, gradients pushed to the one that has them
-  Copies,  ///< each gradient added on one GPU of the box, the sum copied to all
+  Scattered,  ///< weights scattered over the GPUs of the box: fetched from, gradients pushed to the one that has them
+  Copies,     ///< each gradient added on one GPU of the box, the sum copied to all
   FirstGpu,  ///< weights broadcast before each step, gradients reduced to the first GPU, which alone updates
   Served,  ///< each gradient added on one GPU of the box, the sum sent to a server process, which updates the weight; back the same way
 };
@@ -57,7 +57,7 @@ struct StrategyProfile {
   BytesPerSecond host_add{};      ///< while the host adds and applies; 0 = it does not
   BytesPerSecond message_rate{};  ///< of one copy or message at most; 0 = as the links
 
-  /// Of one thread that hands the input to all replicas; 0 = no such thread.
+  /// Rate of one thread that hands the input to all replicas; 0 = no such thread.
   BytesPerSecond feed_rate{};
 
   double forward_lock_share =
@@ -73,29 +73,21 @@ struct StrategyProfile {
 struct RankVariation {
   /// Standard deviation, over ranks, of a step's compute time relative to its mean.
   double rank_sd = 0;
-  /// Of kernels on a device whose board carries others that work as well: they share its power and heat.
+  /// Factor of kernels on a device whose board carries others that work as well: they share its power and heat.
   double shared_board_time_factor = 1;
   /// What one process moves between GPUs that cannot reach each other, all such copies together: the driver takes them
   /// through host memory one after the other.
   BytesPerSecond staged_copies{};
-  /// Of a collective whose ring crosses the kernel's TCP, at most.
+  /// Rate of a collective whose ring crosses the kernel's TCP, at most.
   BytesPerSecond tcp{};
   std::vector<SpecSource> sources;
   std::vector<SpecValue> values;
 };
-[[nodiscard]] const RankVariation& rank_variation();
+/// Reads text format (message RankVariation); `where` names it in errors. Throws InputError.
+[[nodiscard]] RankVariation parse_rank_variation(std::string_view text, std::string_view where);
 
 /// Reads text format (hwspecs/proto/strategy_profile.proto); `where` names it in errors. Throws InputError: syntax, a
 /// missing or absurd value, a value without a source.
 [[nodiscard]] StrategyProfile parse_strategy(std::string_view text, std::string_view where);
-
-/// The profile of that id or alias in the binary. Throws InputError with the nearest word.
-[[nodiscard]] const StrategyProfile& find_strategy(std::string_view id);
-/// The one with the longest word that occurs in `description`; nullptr: none does.
-[[nodiscard]] const StrategyProfile* find_strategy_in(std::string_view description);
-/// What users of `framework` took at `date` ("2016-12"; empty = today) on one node or several; without an entry "ddp".
-[[nodiscard]] const StrategyProfile& usual_strategy(std::string_view framework,
-                                                    std::string_view date, bool several_nodes);
-[[nodiscard]] std::vector<std::string> strategy_ids();
 
 }  // namespace tracecast

@@ -226,7 +226,7 @@ class NetworkGraph {
   /// Room for this many; a matter of speed only.
   void reserve(std::size_t num_tensors, std::size_t num_ops);
   TensorId add_tensor(Tensor tensor);
-  /// Throws InternalError when the invariant would break.
+  /// The id of the op, added. Throws InternalError when the invariant would break.
   OpId add_op(Op op);
   /// States that a tensor holds integers (ids, masks, indices), for builders that learn it afterwards.
   void set_integer(TensorId id, int bytes);

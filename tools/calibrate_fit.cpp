@@ -343,7 +343,8 @@ int run_fit(const FitCommandOptions& options) {
   };
   FitResult fit;
   fit.profile = hardware.cost();
-  for (const FitStage& stage : stages_of(rows, hardware.cost(), prior_parameters(), how)) {
+  for (const FitStage& stage :
+       stages_of(rows, hardware.cost(), hardware.specs().prior_parameters(), how)) {
     const CostProfile start = fit.profile;
     FitResult part = fit_profile(stage.rows, start, stage.prior, stage.options);
     if (!options.no_spread) {
@@ -391,7 +392,8 @@ int run_check(const FitCommandOptions& options) {
       write_file(fs::path(options.profiles) / (name + ".textproto"), format_cost_profile(profile));
     };
   }
-  const auto groups = check_fit(sample, files, context, hardware.cost(), prior_parameters(), how);
+  const auto groups =
+      check_fit(sample, files, context, hardware.cost(), hardware.specs().prior_parameters(), how);
   say_progress("");
   write_answer(options.format == "json"  ? check_json(groups)
                : options.format == "csv" ? check_csv(groups)

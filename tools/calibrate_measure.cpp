@@ -118,7 +118,7 @@ class ProgressLine {
 std::unique_ptr<Device> open_device(const MeasureOptions& options, const Hardware& hardware) {
   if (!options.rehearse.empty()) {
     const GpuSpec& gpu = hardware.gpus().find(options.rehearse);
-    return std::make_unique<FakeDevice>(rehearsal_truth(gpu, default_cost_profile()), FakeFaults{},
+    return std::make_unique<FakeDevice>(rehearsal_truth(gpu, hardware.specs().cost()), FakeFaults{},
                                         static_cast<std::uint64_t>(options.seed));
   }
   auto opened = open_cuda_device({.folders = library_folders()}, options.gpu);

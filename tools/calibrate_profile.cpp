@@ -32,11 +32,12 @@ constexpr double kNarrowestPrior = 0.5;  ///< of the width before any measuremen
 constexpr const char* kDataSet = "local";
 
 /// The profile's parameters as what is believed before the fit.
-std::vector<ProfileParameter> priors_of(const CostProfile& profile) {
+std::vector<ProfileParameter> priors_of(const Hardware& hardware) {
+  const CostProfile& profile = hardware.cost();
   std::map<std::string, double, std::less<>> stated;
   for (const ProfileParameter& p : profile.parameters) stated[p.name] = p.log_sd;
   std::vector<ProfileParameter> result;
-  for (ProfileParameter prior : prior_parameters()) {
+  for (ProfileParameter prior : hardware.specs().prior_parameters()) {
     const auto at = stated.find(prior.name);
     if (prior.log_sd > 0 && at != stated.end()) {
       prior.value = get_parameter(profile, prior.name);
@@ -137,7 +138,7 @@ std::optional<LocalProfile> fit_local_profile(const MeasuredTables& tables,
   std::vector<const Measurement*> rows;
   for (const Measurement& row : sample.rows) rows.push_back(&row);
 
-  const std::vector<ProfileParameter> priors = priors_of(hardware.cost());
+  const std::vector<ProfileParameter> priors = priors_of(hardware);
   FitOptions how;
   how.progress = [](int iteration, double) {
     say_progress(fmt::format("fit: iteration {}", iteration));

@@ -30,17 +30,18 @@ class AllReduces {
     const std::string key = fmt::format("{}/{}/{}/{}/{}", gpu.id, gpus, nodes, library.id, network);
     auto it = known_.find(key);
     if (it == known_.end()) {
-      const DefaultMachine host = default_machine(gpu, gpus / nodes, hardware_.machines());
+      const DefaultMachine host = hardware_.specs().default_machine(gpu, gpus / nodes);
       ClusterSpec spec = uniform_cluster(host.machine, gpus / nodes, nodes, gpu.id);
       spec.network.link = network;
-      const Fabric fabric = build_fabric(
-          spec, {hardware_.gpus(), hardware_.cpus(), hardware_.links(), hardware_.machines()});
+      const Fabric fabric = build_fabric(spec, hardware_.specs());
       const std::vector<Rank> ranks = all_ranks(fabric);
       it = known_.try_emplace(key, fabric, Communicator(fabric, ranks, library)).first;
     }
     const auto& [fabric, communicator] = it->second;
     return time_alone(communicator.plan(Collective::AllReduce, bytes), fabric);
   }
+
+  [[nodiscard]] const SpecLibrary& specs() const { return hardware_.specs(); }
 
  private:
   const Hardware& hardware_;
@@ -50,12 +51,14 @@ class AllReduces {
 /// kernels/allreduce.csv.
 class AllReduceTable final : public RowPredictor {
  public:
-  explicit AllReduceTable(const Hardware& hardware) : reduces_(hardware) {}
+  AllReduceTable(const CsvReader& reader, const Hardware& hardware)
+      : reduces_(hardware), records_(hardware.specs(), reader) {}
   std::string_view table() const override { return "all-reduces"; }
   std::string_view unit() const override { return "us"; }
   std::string_view convention() const override {
-    return "Hosts are not described: the machine is the one assumed for the GPU. InfiniBand of an "
-           "unstated rate is FDR, as the source's text says. The algorithm is the row's: NCCL of "
+    return "Hosts are not described: the machine is the one assumed for the GPU. The network is "
+           "the one that the "
+           "row's source names. The algorithm is the row's: NCCL of "
            "its version, MPI, Baidu's ring.";
   }
 
@@ -65,13 +68,14 @@ class AllReduceTable final : public RowPredictor {
     const auto nodes =
         static_cast<int>(row.text_or_empty("nodes").empty() ? 1 : row.integer("nodes", 1, 100'000));
     if (gpus % nodes != 0) return skip("nodes with unequal numbers of GPUs");
-    const CollectiveLibrary* library = find_library(row.text_or_empty("algo"));
-    if (library == nullptr) return skip("algorithm " + std::string(row.text_or_empty("algo")));
-    const bool infiniband =
-        to_lower(row.text_or_empty("note")).find("infiniband") != std::string::npos;
+    // "NCCL 2.0 MPI", "OSU Allreduce"; without a word of it, a recent NCCL.
+    const std::string_view algo = row.text_or_empty("algo");
+    const CollectiveLibrary* library =
+        reduces_.specs().find_collective_library_in(algo.empty() ? "nccl" : algo);
+    if (library == nullptr) return skip("algorithm " + std::string(algo));
     const Seconds time =
         reduces_.time(std::string(row.text("gpu")), gpus, nodes, Bytes(row.positive("bytes")),
-                      *library, nodes > 1 && infiniband ? "infiniband_fdr" : "");
+                      *library, nodes > 1 ? records_.program_of(reader).link : "");
     return {.measured = row.positive("time_us"),
             .predicted = interval90(time.in_us(), kLogSd),
             .basis = "spec",
@@ -79,23 +83,8 @@ class AllReduceTable final : public RowPredictor {
   }
 
  private:
-  /// "NCCL 2.0 MPI", "OSU Allreduce", "Baidu RingAllReduce"; without a word of it, a recent NCCL.
-  static const CollectiveLibrary* find_library(std::string_view text) {
-    const std::string algo = to_lower(text);
-    if (algo.empty()) return &find_collective_library("nccl");
-    if (algo.find("baidu") != algo.npos) return &find_collective_library("baidu_ring");
-    if (algo.find("osu") != algo.npos) return &find_collective_library("mpi");
-    const std::size_t nccl = algo.find("nccl");
-    if (nccl == algo.npos) {
-      return algo.find("mpi") == algo.npos ? nullptr : &find_collective_library("mpi");
-    }
-    const std::size_t begin = algo.find_first_of("0123456789", nccl);
-    if (begin == algo.npos) return &find_collective_library("nccl");
-    const std::size_t end = std::min(algo.find_first_not_of("0123456789.", begin), algo.size());
-    return &find_collective_library("nccl", algo.substr(begin, end - begin));
-  }
-
   AllReduces reduces_;
+  PublishedRows records_;
 };
 
 /// Output of nccl-tests as a table; GPU and their number stand in the file's name ("v100_AR_GPU8_...").
@@ -130,7 +119,7 @@ class NcclTestTable final : public RowPredictor {
     if (!reason_.empty()) return skip(reason_);
     const RowFields row(reader);
     const Seconds time = reduces_.time(gpu_, gpus_, 1, Bytes(row.positive("size(B)")),
-                                       find_collective_library("nccl"), "");
+                                       reduces_.specs().find_collective_library("nccl"), "");
     return {.measured = row.positive("time(ns)") * 1e-3,
             .predicted = interval90(time.in_us(), kLogSd),
             .basis = "spec",
@@ -162,8 +151,9 @@ class NcclTestTable final : public RowPredictor {
 std::vector<TableKind> collective_tables() {
   return {{.name = "all-reduces",
            .required = {"ngpus", "bytes", "time_us"},
-           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<AllReduceTable>(hardware);
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<AllReduceTable>(reader, hardware);
            }},
           {.name = "nccl-tests",
            .required = {"size(B)", "count", "time(ns)"},

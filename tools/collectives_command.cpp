@@ -142,7 +142,8 @@ int collectives_command(const CollectivesOptions& o) {
   const std::vector<Bytes> sizes = parse_sizes("--sizes", o.sizes);
   const Hardware hardware = load_hardware(o.sources);
   const Collective collective = find_collective(o.collective);
-  const CollectiveLibrary& library = find_collective_library(o.library, o.library_version);
+  const CollectiveLibrary& library =
+      hardware.specs().find_collective_library(o.library, o.library_version);
   Place asked = o.cluster;
   if (asked.cluster.empty() && !asked.gpus && !asked.nodes) asked.nodes = 1;  // and all its GPUs
   const Cluster cluster = make_cluster(asked, o.gpu, hardware);
@@ -173,7 +174,7 @@ void add_collectives_command(CLI::App& app, int& exit_code) {
   }
   verb->add_option("--collective", o->collective, names)->type_name("C")->capture_default_str();
   std::vector<std::string> ids;
-  for (const CollectiveLibrary& library : collective_libraries()) {
+  for (const CollectiveLibrary& library : SpecLibrary::embedded().collective_libraries()) {
     if (ids.empty() || ids.back() != library.library) ids.push_back(library.library);
   }
   verb->add_option("--library", o->library, fmt::format("{}", fmt::join(ids, ", ")))

@@ -43,17 +43,17 @@ struct BoxGpus {
   std::string reason;
 };
 
-/// Those of `--machine`; without one, as many as the largest machine that is known has.
+/// Those of a host of `--machine`; without one, as many as the largest host that is known has.
 BoxGpus gpus_of_box(const ColocateOptions& options, const Hardware& hardware) {
-  const auto slots = [](const MachineSpec& m) { return m.nodes_of(NodeKind::Gpu).size(); };
   if (!options.common.machine.empty()) {
     const MachineSpec& machine = hardware.machines().find(options.common.machine);
-    const std::size_t count = slots(machine);
-    return {count, fmt::format("{} has {} GPU{}", machine.id, count, count == 1 ? "" : "s")};
+    const std::size_t count = machine.slots_of_host();
+    return {count, fmt::format("{}{} has {} GPU{}", machine.hosts > 1 ? "a host of " : "",
+                               machine.id, count, count == 1 ? "" : "s")};
   }
   std::size_t most = 0;
   for (const MachineSpec& machine : hardware.machines().all())
-    most = std::max(most, slots(machine));
+    most = std::max(most, machine.slots_of_host());
   return {most, "no machine that is known has more; --machine names one"};
 }
 

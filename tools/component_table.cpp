@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "hwspecs/framework_era.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -42,7 +41,7 @@ class ComponentTable final : public RowPredictor {
     }
     const auto value = parse_double(row.text("value"));
     if (!value) return skip("the value is a text: " + std::string(row.text("value")));
-    PublishedJob job = read_published_job(row, hardware_.gpus());
+    PublishedJob job = read_published_job(row, hardware_.specs());
     if (!job.unknown.empty()) return skip(job.unknown);
     if (is_token_rate && !find_network(job.options.network)->rates_count_tokens) {
       return skip("metric " + std::string(metric) + " in tokens/s is not predicted of it");

@@ -24,7 +24,7 @@ struct Row {
 struct Table {
   std::vector<Row> rows;  ///< greatest first
   Seconds sum{};
-  const ReplicatedJob* process = nullptr;  ///< of one process on several GPUs
+  const ReplicatedRun* process = nullptr;  ///< of one process on several GPUs
 };
 
 void add(Table& table, const std::string& name, Seconds time, double calls) {

@@ -17,47 +17,41 @@
 namespace tracecast {
 namespace {
 
-/// Month of a set's measurements (data/jobs/README.md); empty: today.
-std::string_view date_of(std::string_view set) {
-  return set == "single2019" ? "2019-08" : set == "sim2020" ? "2020-05" : "";
-}
-
 /// A job on a GPU of the table, predicted once.
-struct KnownJob {
+struct KnownProgram {
   std::optional<ResolvedJob> job;
   std::optional<Prediction> prediction;
   std::string unknown;  ///< why there is none
 };
 
-/// Stands for the machines, none of which is described: hwspecs/machine.
-constexpr const char* kMachine = "gavel_cloud";
-/// The same since the measuring program binds the jobs of a GPU to its share of the CPUs.
-constexpr const char* kBoundMachine = "gavel_cloud_bound";
-constexpr std::string_view kBoundSince = "2020-04";
-
 /// What both tables of data/jobs share: training programs by their ids, on GPUs of machines that are not described.
 class GavelJobs {
  public:
-  explicit GavelJobs(const Hardware& hardware) : hardware_(hardware) {}
+  GavelJobs(const CsvReader& table, const Hardware& hardware)
+      : hardware_(hardware), records_(hardware.specs(), table) {}
 
   /// A set may have a program of its own ("lstm_wikitext2_single2019").
-  const KnownJob& find(std::string_view set, std::string_view gpu, std::string_view job,
-                       std::int64_t batch, const std::string& machine = kMachine) {
+  const KnownProgram& find(std::string_view set, std::string_view gpu, std::string_view job,
+                           std::int64_t batch, const std::string& machine) {
     std::string id = std::string(job) + '_' + std::string(set);
-    if (find_job_spec_or_null(id) == nullptr) id = job;
+    if (hardware_.specs().find_job_spec_or_null(id) == nullptr) id = job;
     const std::string key =
         std::string(gpu) + '|' + id + '|' + std::to_string(batch) + '|' + machine;
     const auto known = jobs_.find(key);
     if (known != jobs_.end()) return known->second;
     return jobs_.emplace(key, make(gpu, id, batch, machine)).first->second;
   }
+  /// What is known of the program behind a row, and of the machine it ran on.
+  [[nodiscard]] PublishedProgram program_of(const CsvReader& row) const {
+    return records_.program_of(row);
+  }
   [[nodiscard]] const Hardware& hardware() const { return hardware_; }
 
  private:
-  KnownJob make(std::string_view gpu, std::string_view job, std::int64_t batch,
-                const std::string& machine) const {
-    KnownJob known;
-    if (find_job_spec_or_null(job) == nullptr) {
+  KnownProgram make(std::string_view gpu, std::string_view job, std::int64_t batch,
+                    const std::string& machine) const {
+    KnownProgram known;
+    if (hardware_.specs().find_job_spec_or_null(job) == nullptr) {
       known.unknown = "job " + std::string(job) + " has no description";
       return known;
     }
@@ -76,13 +70,14 @@ class GavelJobs {
   }
 
   const Hardware& hardware_;
-  std::map<std::string, KnownJob> jobs_;
+  PublishedRows records_;
+  std::map<std::string, KnownProgram> jobs_;
 };
 
 /// Training programs alone, on one or several GPUs (jobs/gavel_throughputs.csv).
 class GavelThroughputs final : public RowPredictor {
  public:
-  GavelThroughputs(const CsvReader&, const Hardware& hardware) : jobs_(hardware) {}
+  GavelThroughputs(const CsvReader& table, const Hardware& hardware) : jobs_(table, hardware) {}
   std::string_view table() const override { return "training programs"; }
   std::string_view unit() const override { return "samples_per_s"; }
   std::string_view convention() const override {
@@ -94,8 +89,9 @@ class GavelThroughputs final : public RowPredictor {
     const RowFields row(reader);
     const double measured = row.positive("samples_per_s");
     const auto gpus = row.integer("gpus", 1, 64);
-    const KnownJob& known = jobs_.find(row.text("set"), row.text("gpu"), row.text("job"),
-                                       row.integer("batch", 1, 1'000'000));
+    const PublishedProgram program = jobs_.program_of(reader);
+    const KnownProgram& known = jobs_.find(row.text("set"), row.text("gpu"), row.text("job"),
+                                           row.integer("batch", 1, 1'000'000), program.machine);
     if (!known.prediction) return skip(known.unknown);
     RowAnswer answer{.measured = measured,
                      .predicted = known.prediction->throughput_samples_per_s,
@@ -103,7 +99,7 @@ class GavelThroughputs final : public RowPredictor {
                      .skipped = {}};
     if (gpus == 1) return answer;
     try {
-      answer.predicted = spread(row, *known.job, gpus);
+      answer.predicted = on_several(row, program, *known.job, gpus);
     } catch (const InputError& error) {
       return skip(error.what());
     }
@@ -112,26 +108,27 @@ class GavelThroughputs final : public RowPredictor {
 
  private:
   /// Over one machine, or with one GPU in each.
-  const Interval& spread(const RowFields& row, const ResolvedJob& job, std::int64_t gpus) {
+  const Interval& on_several(const RowFields& row, const PublishedProgram& program,
+                             const ResolvedJob& job, std::int64_t gpus) {
     const bool apart = row.text("placement") == "unconsolidated";
     const std::string key = std::string(row.text("gpu")) + '|' + std::string(row.text("job")) +
                             '|' + std::string(row.text("batch")) + '|' + std::to_string(gpus) +
-                            (apart ? "|apart" : "|packed");
-    const auto known = spread_.find(key);
-    if (known != spread_.end()) return known->second;
+                            (apart ? "|apart|" + program.machine : "|packed|" + program.box);
+    const auto known = several_.find(key);
+    if (known != several_.end()) return known->second;
     Place options;
     options.gpus = gpus;
-    options.machine = apart ? std::string(kMachine) : "gavel_" + to_lower(row.text("gpu"));
+    options.machine = apart ? program.machine : program.box;
     if (apart) options.nodes = gpus;
     Cluster cluster = make_cluster(options, job.gpu.id, jobs_.hardware());
     ResolvedJob own = job;
     const ManyGpus many =
         predict_many(own, jobs_.hardware(), std::move(cluster.fabric), DataParallel{});
-    return spread_.emplace(key, many.throughput_samples_per_s).first->second;
+    return several_.emplace(key, many.throughput_samples_per_s).first->second;
   }
 
   GavelJobs jobs_;
-  std::map<std::string, Interval> spread_;
+  std::map<std::string, Interval> several_;
 };
 
 /// The shortest steps that a set has of every program and batch alone, on any GPU.
@@ -172,7 +169,7 @@ class FastestSteps {
 class GavelColocation final : public RowPredictor {
  public:
   GavelColocation(const CsvReader& table, const Hardware& hardware)
-      : jobs_(hardware), fastest_(table.path()) {}
+      : jobs_(table, hardware), fastest_(table.path()) {}
   std::string_view table() const override { return "two training programs on one GPU"; }
   std::string_view unit() const override { return "normalized_sum"; }
   std::string_view convention() const override {
@@ -184,16 +181,14 @@ class GavelColocation final : public RowPredictor {
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const std::string_view set = row.text("set"), gpu = row.text("gpu");
-    const std::string machine = date_of(set) >= kBoundSince ? kBoundMachine : kMachine;
-    const KnownJob& a =
-        jobs_.find(set, gpu, row.text("job_a"), row.integer("batch_a", 1, 1'000'000), machine);
-    const KnownJob& b =
-        jobs_.find(set, gpu, row.text("job_b"), row.integer("batch_b", 1, 1'000'000), machine);
+    const PublishedProgram program = jobs_.program_of(reader);
+    const KnownProgram& a = jobs_.find(set, gpu, row.text("job_a"),
+                                       row.integer("batch_a", 1, 1'000'000), program.machine);
+    const KnownProgram& b = jobs_.find(set, gpu, row.text("job_b"),
+                                       row.integer("batch_b", 1, 1'000'000), program.machine);
     if (!a.prediction) return skip(a.unknown);
     if (!b.prediction) return skip(b.unknown);
-    // The measuring program of these years turned MPS on for V100, the first with MPS in hardware (data/jobs/README.md).
-    const bool mps = date_of(set) >= kBoundSince && a.job->gpu.architecture >= Architecture::Volta;
-    const Colocation& shared = together(row, a, b, mps);
+    const Colocation& shared = together(row, a, b, program.mps.value_or(false));
     if (row.text("status") == "failed") {
       return skip(shared.fits ? "did not run; predicted to fit"
                               : "did not run; predicted not to fit");
@@ -209,7 +204,8 @@ class GavelColocation final : public RowPredictor {
   }
 
  private:
-  const Colocation& together(const RowFields& row, const KnownJob& a, const KnownJob& b, bool mps) {
+  const Colocation& together(const RowFields& row, const KnownProgram& a, const KnownProgram& b,
+                             bool mps) {
     const std::string key = std::string(row.text("set")) + '|' + std::string(row.text("gpu")) +
                             '|' + std::string(row.text("job_a")) + '|' +
                             std::string(row.text("batch_a")) + '|' +
@@ -225,7 +221,7 @@ class GavelColocation final : public RowPredictor {
   }
 
   /// The job at the rate that it was measured with alone.
-  const ColocatedJob& measured_alone(const RowFields& row, const KnownJob& known, char which,
+  const ColocatedJob& measured_alone(const RowFields& row, const KnownProgram& known, char which,
                                      const SharedBox& box) {
     const std::string rate_name = std::string("alone_") + which;
     const std::string key = std::string(row.text("set")) + '|' + std::string(row.text("gpu")) +

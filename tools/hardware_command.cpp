@@ -9,12 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "hwspecs/cpu_loader.hpp"
-#include "hwspecs/disk_spec.hpp"
-#include "hwspecs/gpu_loader.hpp"
-#include "hwspecs/link_spec.hpp"
-#include "hwspecs/machine_spec.hpp"
-#include "hwspecs/spec_folder.hpp"
+#include "hwspecs/library.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "tools/output.hpp"
@@ -104,28 +99,31 @@ SpecList describe(std::span<const LinkSpec> links) {
 
 SpecList describe(std::span<const MachineSpec> machines) {
   SpecList list{.kind = "machines",
-                .columns = {{"sockets", "sockets", 7},
+                .columns = {{"hosts", "hosts", 5},
+                            {"sockets", "sockets", 7},
                             {"threads", "hardware_threads", 7},
                             {"GiB", "memory_gib", 5},
                             {"GPUs", "gpu_slots", 4}},
                 .rows = {},
                 .legend =
-                    "threads: hardware threads that programs see. `tracecast hardware "
+                    "hosts: operating systems, compute trays of a rack. threads: hardware threads "
+                    "that programs see. `tracecast hardware "
                     "machines ID` shows CPU, GPUs, disks and wiring."};
   for (const MachineSpec& m : machines) {
     list.rows.push_back(
         {&m,
-         {std::to_string(m.sockets), std::to_string(m.hardware_threads), figure(m.memory.in_gib()),
-          std::to_string(m.nodes_of(NodeKind::Gpu).size())}});
+         {std::to_string(m.hosts), std::to_string(m.sockets), std::to_string(m.hardware_threads),
+          figure(m.memory.in_gib()), std::to_string(m.nodes_of(NodeKind::Gpu).size())}});
   }
   return list;
 }
 
 template <class Spec>
-std::string answer(const HardwareOptions& options, std::string_view folder) {
-  std::vector<std::filesystem::path> folders;
-  if (!options.folder.empty()) folders.emplace_back(options.folder);
-  const Catalog<Spec> catalog = load_catalog<Spec>(folders, folder);
+std::string answer(const HardwareOptions& options,
+                   const Catalog<Spec>& (SpecLibrary::*catalog_of)() const) {
+  SpecLibrary specs = SpecLibrary::embedded();
+  if (!options.folder.empty()) specs = specs.with_folder(options.folder);
+  const Catalog<Spec>& catalog = (specs.*catalog_of)();
   if (options.id.empty()) return write_list(describe(catalog.all()), options.format);
   return write_spec(catalog.find(options.id), options.kind, options.format);
 }
@@ -136,11 +134,11 @@ struct Kind {
 };
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all{
-      {"gpus", [](const auto& o) { return answer<GpuSpec>(o, ""); }},
-      {"cpus", [](const auto& o) { return answer<CpuSpec>(o, "cpu"); }},
-      {"disks", [](const auto& o) { return answer<DiskSpec>(o, "disk"); }},
-      {"links", [](const auto& o) { return answer<LinkSpec>(o, "link"); }},
-      {"machines", [](const auto& o) { return answer<MachineSpec>(o, "machine"); }},
+      {"gpus", [](const auto& o) { return answer(o, &SpecLibrary::gpus); }},
+      {"cpus", [](const auto& o) { return answer(o, &SpecLibrary::cpus); }},
+      {"disks", [](const auto& o) { return answer(o, &SpecLibrary::disks); }},
+      {"links", [](const auto& o) { return answer(o, &SpecLibrary::links); }},
+      {"machines", [](const auto& o) { return answer(o, &SpecLibrary::machines); }},
   };
   return all;
 }
@@ -158,8 +156,9 @@ int hardware_command(const HardwareOptions& options) {
 }
 
 void add_common_options(CLI::App& verb, HardwareOptions& options) {
-  verb.add_option("--hwspecs", options.folder,
-                  "Folder with further specs: GPUs in it, others in cpu/, disk/, link/, machine/")
+  verb.add_option(
+          "--hwspecs", options.folder,
+          "Folder with further specs: GPUs in it, others in cpu/, disk/, link/, machine/ ...")
       ->type_name("DIR");
   add_format_option(verb, options.format);
 }

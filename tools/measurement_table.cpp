@@ -94,7 +94,8 @@ std::vector<TableKind> measurement_tables() {
 
 MeasurementContext measurement_context(const Hardware& hardware) {
   return {.specs = std::make_shared<SpecsAtClock>(hardware.gpus()),
-          .framework = [&hardware](std::string_view id) { return hardware.framework(id); }};
+          .framework = [&hardware](std::string_view id) { return hardware.framework(id); },
+          .library = hardware.specs()};
 }
 
 }  // namespace tracecast

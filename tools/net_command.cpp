@@ -68,7 +68,8 @@ int net_command(const NetOptions& o) {
                      .processes = checked_count("--processes", o.processes, 2),
                      .seed = static_cast<std::uint64_t>(o.seed),
                      .sizes = parse_sizes("--sizes", o.sizes, {0, kMostBytes})};
-  for (const std::string& channel : o.channels.empty() ? channel_ids() : o.channels) {
+  for (const std::string& channel :
+       o.channels.empty() ? hardware.specs().channel_ids() : o.channels) {
     setting.paths.push_back(take_channel(channel, setting.machine, o.link, hardware));
   }
   write_answer(o.format == "json"  ? net_json(setting)
@@ -84,7 +85,8 @@ void add_net_command(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand(
       "net", "Micro-benchmarks of channels between machines: latency, bandwidth, servers");
   std::string names;
-  for (const std::string& id : channel_ids()) names += (names.empty() ? "" : ", ") + id;
+  for (const std::string& id : SpecLibrary::embedded().channel_ids())
+    names += (names.empty() ? "" : ", ") + id;
   verb->add_option("--machine", o->machine, "Machine whose CPU and NIC are used")
       ->type_name("ID")
       ->capture_default_str();

@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "hwspecs/framework_era.hpp"
+#include "hwspecs/library.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -13,18 +12,17 @@
 #include "sim/job/input.hpp"
 #include "sim/job/many_gpus.hpp"
 #include "tools/published_cluster.hpp"
-#include "tools/published_script.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {
 namespace {
 
 /// The loader that a front end's name, such as "TensorFlow (Keras)", is the id of; empty: none.
-std::string find_loader_in(const std::string& name) {
+std::string find_loader_in(const std::string& name, const SpecLibrary& specs) {
   const std::size_t open = name.find('('), close = name.find(')');
   if (open == std::string::npos || close == std::string::npos || close < open) return {};
   const std::string word = to_lower(name.substr(open + 1, close - open - 1));
-  const auto ids = input_pipeline_ids();
+  const auto ids = specs.input_pipeline_ids();
   return std::find(ids.begin(), ids.end(), word) == ids.end() ? std::string() : word;
 }
 
@@ -60,7 +58,8 @@ Reach reach_of(const ResolvedJob& job, const Prediction& one_gpu, std::int64_t g
 /// several rows is predicted once.
 class NetworkTable final : public RowPredictor {
  public:
-  explicit NetworkTable(const Hardware& hardware) : hardware_(hardware) {}
+  NetworkTable(const CsvReader& reader, const Hardware& hardware)
+      : hardware_(hardware), records_(hardware.specs(), reader) {}
   std::string_view table() const override { return "whole networks"; }
   std::string_view unit() const override { return "samples_per_s"; }
 
@@ -82,24 +81,17 @@ class NetworkTable final : public RowPredictor {
     job.software.framework = to_lower(row.text("framework"));
     job.software.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
     job.software.version = row.text_or_empty("framework_version");
-    follow_published_script(row.text_or_empty("source"), job);
+    const PublishedProgram program = records_.program_of(reader);
+    if (program.cudnn_benchmark) job.software.cudnn_benchmark = program.cudnn_benchmark;
+    if (*phase == Phase::Train && !program.optimizer.empty()) job.optimizer = program.optimizer;
+    if (job.software.version.empty()) job.software.version = program.version;
     const std::string_view notes = row.text_or_empty("notes");
-    if (job.software.version.empty() && notes.starts_with("DGX")) {
-      job.software.version =
-          "NGC";  // software for DGX comes as NVIDIA's containers (DGX OS user guide)
-    }
-    // Batches that the benchmark keeps in host memory are copied in every step.
     if (!find_cudnn_version(job.software.version) && find_cudnn_version(notes)) {
       job.software.version += "; " + std::string(notes);
     }
-    // MXNet's train_imagenet.py keeps them in pinned memory (SyntheticDataIter in its common/data.py).
-    constexpr std::array<std::string_view, 4> kFromHost{"loader on CPU", "already on CPU",
-                                                        "array from the CPU",
-                                                        "train_imagenet.py benchmark mode"};
-    const bool from_host = std::any_of(kFromHost.begin(), kFromHost.end(), [&](auto words) {
-      return notes.find(words) != std::string_view::npos;
-    });
-    job.data = from_host ? "memory" : "synthetic";
+    // Batches that the benchmark keeps in host memory are copied in every step.
+    const bool from_host = program.data == "memory";
+    job.data = program.data.empty() ? "synthetic" : program.data;
     if (row.text_or_empty("data") == "real") {
       job.data = "real";
       if (const std::string cpu = find_cpu_in(notes, hardware_.cpus()); !cpu.empty()) {
@@ -108,7 +100,7 @@ class NetworkTable final : public RowPredictor {
     }
     job.precision = to_lower(row.text("precision"));
 
-    const auto frameworks = framework_ids();
+    const auto frameworks = hardware_.specs().framework_ids();
     if (std::find(frameworks.begin(), frameworks.end(), job.software.framework) ==
         frameworks.end()) {
       return skip("framework " + job.software.framework + " has no profile");
@@ -116,7 +108,7 @@ class NetworkTable final : public RowPredictor {
     const std::string date(row.text_or_empty("date"));
     job.software.date = date;
     const std::string name(row.text_or_empty("framework_name"));
-    if (from_host) job.pipeline = find_loader_in(name);
+    if (from_host) job.pipeline = find_loader_in(name, hardware_.specs());
     if (!find_cudnn_version(job.software.version) && find_cudnn_version(name)) {
       job.software.version += "; " + name;
     }
@@ -125,25 +117,27 @@ class NetworkTable final : public RowPredictor {
       if (meaning.name == network) job.network = meaning.zoo;  // an era's own come last
     }
     if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
-    Spread spread;
+    SeveralGpus several;
     if (gpus > 1) {
-      spread.cluster = {.gpu = job.gpu,
-                        .gpus = gpus,
-                        .nodes = row.text_or_empty("nodes").empty() ? 1 : row.integer("nodes", 1),
-                        .description = std::string(row.text_or_empty("interconnect")) + "; " +
-                                       name + "; " +
-                                       std::string(row.text_or_empty("framework_version")) + "; " +
-                                       std::string(notes)};
-      const StrategyProfile* told = find_strategy_in(name + "; " + std::string(notes));
-      if (told == nullptr) told = find_strategy_in(row.text_or_empty("framework_version"));
-      if (told != nullptr) spread.options.strategy = told->id;
+      several.cluster = {.gpu = job.gpu,
+                         .gpus = gpus,
+                         .nodes = row.text_or_empty("nodes").empty() ? 1 : row.integer("nodes", 1),
+                         .description = std::string(row.text_or_empty("interconnect")) + "; " +
+                                        name + "; " +
+                                        std::string(row.text_or_empty("framework_version")) + "; " +
+                                        std::string(notes)};
+      const StrategyProfile* told =
+          hardware_.specs().find_strategy_in(name + "; " + std::string(notes));
+      if (told == nullptr)
+        told = hardware_.specs().find_strategy_in(row.text_or_empty("framework_version"));
+      if (told != nullptr) several.options.strategy = told->id;
     }
-    return answer(job, spread, date, measured);
+    return answer(job, several, date, measured);
   }
 
  private:
   /// What a row of several GPUs was measured on.
-  struct Spread {
+  struct SeveralGpus {
     PublishedCluster cluster;
     DataParallel options;
   };
@@ -154,48 +148,47 @@ class NetworkTable final : public RowPredictor {
     return hardware_.framework(software);
   }
 
-  RowAnswer answer(PlacedJob& options, const Spread& spread, const std::string& date,
+  RowAnswer answer(PlacedJob& options, const SeveralGpus& several, const std::string& date,
                    double measured) {
-    bool fuses_bias = false;
+    SoftwareDefaults defaults;
+    const std::string month =
+        date.empty() ? month_of_container(options.software.version).value_or("") : date;
+    const FrameworkProfile framework = uncompiled(options.software);
     try {
-      const GpuSpec& gpu = hardware_.gpus().find(options.gpu);
-      if (options.precision == "fp32" &&
-          fp32_runs_as_tf32(options.software.framework, options.software.version, date, gpu) &&
-          !tf32_spares_products(options.software.framework, options.software.version, date)) {
-        options.precision = "tf32";
-      }
-      fuses_bias = fuses_product_bias(options.software.framework, options.software.version, gpu);
+      defaults = hardware_.specs().defaults_of(framework,
+                                               {.version = options.software.version, .date = month},
+                                               hardware_.gpus().find(options.gpu));
     } catch (const InputError&) {
       return skip("GPU " + options.gpu + " has no spec");
     }
-    const std::string month =
-        date.empty() ? month_of_container(options.software.version).value_or("") : date;
     const std::string key =
         options.network + '|' + options.gpu + '|' + options.software.framework +
         (options.software.xla ? "+xla|" : "|") + options.precision + '|' + options.phase + '|' +
         options.data + '|' + options.optimizer +
         (options.software.cudnn_benchmark.value_or(false) ? "|tried|" : "|") +
-        std::to_string(options.batch) + '|' +
-        std::to_string(find_cudnn_version(options.software.version).value_or(newest_cudnn(month))) +
-        '|' + uncompiled(options.software).id + '|' + options.host_cpu + '|' +
-        (fuses_bias ? "bias|" : "|") +
+        std::to_string(options.batch) + '|' + std::to_string(defaults.cudnn_version) + '|' + month +
+        (defaults.fp32_runs_as_tf32 ? "|tf32" : "|") +
+        (defaults.tf32_spares_products ? "|spared|" : "|") + framework.id + '|' + options.host_cpu +
+        '|' + (defaults.fuses_product_bias ? "bias|" : "|") +
         (options.data == "real"
-             ? input_pipeline_of(options.software.framework, options.software.version).id
+             ? hardware_.specs()
+                   .input_pipeline_of(options.software.framework, options.software.version)
+                   .id
              : options.pipeline) +
-        key_of(spread);
+        key_of(several);
     auto known = answers_.find(key);
-    if (known == answers_.end()) known = answers_.emplace(key, predict_job(options, spread)).first;
+    if (known == answers_.end()) known = answers_.emplace(key, predict_job(options, several)).first;
     RowAnswer result = known->second.row;
     result.measured = measured;
     if (result.skipped.empty()) result.out_of_reach = known->second.reach.fault_of(measured);
     return result;
   }
 
-  [[nodiscard]] std::string key_of(const Spread& spread) const {
-    const PublishedCluster& row = spread.cluster;
+  [[nodiscard]] std::string key_of(const SeveralGpus& several) const {
+    const PublishedCluster& row = several.cluster;
     if (row.gpus == 1) return "";
     std::string key = '|' + std::to_string(row.gpus) + '|' + std::to_string(row.nodes) + '|' +
-                      spread.options.strategy;
+                      several.options.strategy;
     try {
       const ClusterSpec cluster = read_published_cluster(row, hardware_);
       key += '|' + cluster.groups.front().machine + '|' + cluster.network.link;
@@ -210,9 +203,9 @@ class NetworkTable final : public RowPredictor {
     Reach reach;
   };
 
-  Answer predict_job(const PlacedJob& options, const Spread& spread) const {
+  Answer predict_job(const PlacedJob& options, const SeveralGpus& several) const {
     try {
-      if (spread.cluster.gpus > 1) return predict_spread(options, spread);
+      if (several.cluster.gpus > 1) return predict_several(options, several);
       const ResolvedJob job = make_job(options, hardware_);
       const Prediction prediction = tracecast::predict(job, hardware_);
       return {.row = {.measured = 0,
@@ -225,26 +218,24 @@ class NetworkTable final : public RowPredictor {
     }
   }
 
-  Answer predict_spread(PlacedJob options, const Spread& spread) const {
-    const ClusterSpec cluster = read_published_cluster(spread.cluster, hardware_);
+  Answer predict_several(PlacedJob options, const SeveralGpus& several) const {
+    const ClusterSpec cluster = read_published_cluster(several.cluster, hardware_);
     const MachineSpec& machine = hardware_.machines().find(cluster.groups.front().machine);
     if (options.data == "real" && options.host_cpu.empty()) {
-      options.host_cpu = std::to_string(machine.sockets) + 'x' + machine.cpu;
+      options.host_cpu = std::to_string(machine.sockets_of_host()) + 'x' + machine.cpu;
     }
     ResolvedJob job = make_job(options, hardware_);
-    const ManyGpus many = predict_many(
-        job, hardware_,
-        build_fabric(cluster,
-                     {hardware_.gpus(), hardware_.cpus(), hardware_.links(), hardware_.machines()}),
-        spread.options);
+    const ManyGpus many =
+        predict_many(job, hardware_, build_fabric(cluster, hardware_.specs()), several.options);
     return {.row = {.measured = 0,
                     .predicted = many.throughput_samples_per_s,
                     .basis = main_basis(many.one_gpu),
                     .skipped = {}},
-            .reach = reach_of(job, many.one_gpu, spread.cluster.gpus)};
+            .reach = reach_of(job, many.one_gpu, several.cluster.gpus)};
   }
 
   const Hardware& hardware_;
+  PublishedRows records_;
   std::map<std::string, Answer> answers_;
 };
 
@@ -254,8 +245,9 @@ std::vector<TableKind> network_tables() {
   return {{.name = "whole networks (core.csv)",
            .required = {"gpu", "gpus", "framework", "precision", "network", "phase",
                         "batch_per_gpu", "samples_per_s"},
-           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<NetworkTable>(hardware);
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<NetworkTable>(reader, hardware);
            }}};
 }
 

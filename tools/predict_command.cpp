@@ -68,9 +68,9 @@ AnswerKind kind_of(const PredictOptions& options, const Parallelism& parallelism
   if (is_replicated && !on_cpu && asks_for_many(place, parallelism) &&
       (any_given(options.servers) || !options.replicas.strategy.empty())) {
     nodes = make_cluster(place, place.gpu, hardware).fabric.num_nodes();
-    (void)asks_for_servers(options.servers, options.replicas.strategy, nodes);
+    (void)asks_for_servers(options.servers, options.replicas.strategy, nodes, hardware.specs());
   }
-  return kind_of_answer(place, parallelism, nodes);
+  return kind_of_answer(place, parallelism, nodes, hardware.specs());
 }
 
 /// Two words for one number are refused, even when they say the same.
@@ -87,7 +87,8 @@ void refuse_twice(const PredictOptions& options, const Given& given) {
   }
 }
 
-void refuse_idle(const PredictOptions& options, AnswerKind kind, const Given& given) {
+void refuse_idle(const PredictOptions& options, AnswerKind kind, const Given& given,
+                 const SpecLibrary& specs) {
   refuse_idle_flags({.kind = kind,
                      .job = options.job,
                      .format = options.format,
@@ -95,7 +96,8 @@ void refuse_idle(const PredictOptions& options, AnswerKind kind, const Given& gi
                      .stages = options.sharded.plan.pipeline.value_or(1),
                      .zero = options.sharded.plan.zero,
                      .explains = options.explain,
-                     .sets = options.sources.sets},
+                     .sets = options.sources.sets,
+                     .specs = specs},
                     given);
 }
 
@@ -156,7 +158,7 @@ class Answer {
                                       : report_servers_text(job, servers, advice);
   }
 
-  std::string operator()(const ShardedJob& sharded) const {
+  std::string operator()(const ShardedStep& sharded) const {
     return options_.format == "json"  ? report_sharded_json(sharded, options_.explain)
            : options_.format == "csv" ? report_sharded_csv(sharded, options_.explain)
                                       : report_sharded_text(sharded, options_.explain);
@@ -183,7 +185,7 @@ int predict_command(PredictOptions& options, const Given& given) {
   const Predictor predictor(load_hardware(options.sources));
   const Parallelism parallelism = parallelism_of(options);
   const AnswerKind kind = kind_of(options, parallelism, predictor.hardware());
-  refuse_idle(options, kind, given);
+  refuse_idle(options, kind, given, predictor.hardware().specs());
   if (kind == AnswerKind::Divided) refuse_twice(options, given);
   if (kind == AnswerKind::ParameterServers) {
     if (!options.dump.empty()) {
@@ -214,8 +216,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   PlacedJob& job = options->job;
   CLI::App* verb = app.add_subcommand("predict", "Predict speed, memory and power of a network");
   verb->add_option("network", job.network,
-                   "Zoo name (see `networks`), path to an .onnx file, or - for such a file on "
-                   "standard input")
+                   "Zoo name (see `networks`), path to an .onnx file or a config.json, or - for an "
+                   ".onnx file on standard input")
       ->required()
       ->type_name("NETWORK");
   verb->add_option("--gpu", job.gpu,
@@ -235,7 +237,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
           "transformers amp")
       ->type_name("P");
   std::string frameworks;
-  for (const std::string& id : framework_ids()) frameworks += (frameworks.empty() ? "" : ", ") + id;
+  for (const std::string& id : SpecLibrary::embedded().framework_ids())
+    frameworks += (frameworks.empty() ? "" : ", ") + id;
   verb->add_option(
           "--framework", job.software.framework,
           frameworks +
@@ -271,7 +274,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->check(whole_number(1, kMostAccumulated));
   verb->option_defaults()->group("Host and input");
   std::string data_sets;
-  for (const std::string& id : data_set_ids()) data_sets += ", " + id;
+  for (const std::string& id : SpecLibrary::embedded().data_set_ids()) data_sets += ", " + id;
   verb->add_option("--data", job.data,
                    "synthetic (on the GPU already), memory (a program's arrays, copied every "
                    "step), or loaded: real "
@@ -311,7 +314,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->option_defaults()->group("Several GPUs");
   add_cluster_options(*verb, job);
   std::string strategies;
-  for (const std::string& id : strategy_ids()) strategies += (strategies.empty() ? "" : ", ") + id;
+  for (const std::string& id : SpecLibrary::embedded().strategy_ids())
+    strategies += (strategies.empty() ? "" : ", ") + id;
   verb->add_option("--strategy", options->replicas.strategy,
                    "How several GPUs train: " + strategies + "; default: the framework's")
       ->type_name("S");

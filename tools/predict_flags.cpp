@@ -120,7 +120,7 @@ std::vector<IdleFlags> idle_by_job(const FlagContext& c) {
        "one of the two, or --format json"},
   };
   if (c.job.network.starts_with(kJobPrefix)) {
-    const JobSpec& program = find_job_spec(c.job.network.substr(kJobPrefix.size()));
+    const JobSpec& program = c.specs.find_job_spec(c.job.network.substr(kJobPrefix.size()));
     const std::string fixed = "the program job:" + program.id + ", which has its own";
     rows.push_back({true, {"--framework"}, fixed, "its network by name, to change it"});
     rows.push_back(
@@ -167,7 +167,7 @@ void refuse_idle_flags(const FlagContext& context,
   refuse_idle_sets(context);
   std::string network = context.job.network;
   if (network.starts_with(kJobPrefix))
-    network = find_job_spec(network.substr(kJobPrefix.size())).network;
+    network = context.specs.find_job_spec(network.substr(kJobPrefix.size())).network;
   if (const ZooEntry* entry = find_network(network))
     check_sizes_apply(*entry, context.job.image_size, context.job.seq_len);
 }

@@ -17,6 +17,7 @@ struct FlagContext {
   int zero = 0;
   bool explains = false;
   std::span<const std::string> sets{};  ///< "PATH=VALUE" of `--set`
+  const SpecLibrary& specs = SpecLibrary::embedded();
 };
 
 /// Refuses every flag that was given and could change nothing in this answer, so that no answer ignores what it was

@@ -1,10 +1,10 @@
 #include "tools/published_cluster.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "hwspecs/default_machine.hpp"
+#include "hwspecs/library.hpp"
+#include "hwspecs/slots.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/fabric.hpp"
@@ -12,13 +12,9 @@
 namespace tracecast {
 namespace {
 
-bool comes_with(const MachineSpec& machine, const std::string& gpu) {
-  return std::find(machine.gpus.begin(), machine.gpus.end(), gpu) != machine.gpus.end();
-}
-
 /// Of the machines that come with the GPU, the one with the longest name in the text.
-const MachineSpec* find_machine_in(const std::string& lower, const std::string& gpu,
-                                   std::size_t slots, const MachineCatalog& machines) {
+const MachineSpec* find_machine_in(const std::string& lower, const GpuSpec& gpu, std::size_t slots,
+                                   const MachineCatalog& machines) {
   const MachineSpec* found = nullptr;
   std::size_t longest = 3;
   for (const MachineSpec& machine : machines.all()) {
@@ -40,25 +36,10 @@ bool has_nic(const MachineSpec& machine) { return !machine.nodes_of(NodeKind::Ni
 
 }  // namespace
 
-std::string find_network_link(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kWords{{
-      {"100gbib", "infiniband_edr"},       {"100gbit infiniband", "infiniband_edr"},
-      {"edr", "infiniband_edr"},           {"fdr", "infiniband_fdr"},
-      {"hdr", "infiniband_hdr"},           {"ndr", "infiniband_ndr"},
-      {"400gb/s", "infiniband_ndr"},       {"100 gbit", "ethernet_100g"},
-      {"100gbe", "ethernet_100g"},         {"40 gbit", "ethernet_40g"},
-      {"40gbe", "ethernet_40g"},           {"25 gbit", "ethernet_25g"},
-      {"25gbe", "ethernet_25g"},           {"25gb/s", "ethernet_25g"},
-      {"25gbps", "ethernet_25g"},          {"20 gbit", "ethernet_20g"},
-      {"10 gbit", "ethernet_10g"},         {"10gbe", "ethernet_10g"},
-      {"10 gbe", "ethernet_10g"},          {"1gb ethernet", "ethernet_1g"},
-      {"gigabit ethernet", "ethernet_1g"}, {"ib0", "infiniband_edr"},
-  }};
-  const std::string lower = to_lower(text);
-  for (const auto& [word, link] : kWords) {
-    if (lower.find(word) != std::string::npos) return std::string(link);
-  }
-  return "";
+std::int64_t machines_of(std::int64_t gpus, std::int64_t nodes, const MachineSpec& machine) {
+  if (machine.hosts == 1) return nodes;
+  const auto slots = static_cast<std::int64_t>(machine.nodes_of(NodeKind::Gpu).size());
+  return (gpus + slots - 1) / slots;
 }
 
 ClusterSpec read_published_cluster(const PublishedCluster& row, const Hardware& hardware) {
@@ -67,30 +48,32 @@ ClusterSpec read_published_cluster(const PublishedCluster& row, const Hardware& 
                      "at least one for each node");
   }
   const GpuSpec& gpu = hardware.gpus().find(row.gpu);
-  const std::int64_t fewer = row.gpus / row.nodes, with_more = row.gpus % row.nodes;
-  const std::int64_t most = fewer + (with_more > 0 ? 1 : 0);
-  const MachineSpec* machine = find_machine_in(to_lower(row.description), gpu.id,
+  const std::int64_t most = (row.gpus + row.nodes - 1) / row.nodes;
+  const MachineSpec* machine = find_machine_in(to_lower(row.description), gpu,
                                                static_cast<std::size_t>(most), hardware.machines());
   if (machine == nullptr) {
     machine = &hardware.machines().find(
-        default_machine(gpu, static_cast<int>(std::min<std::int64_t>(most, 1 << 20)),
-                        hardware.machines())
+        hardware.specs()
+            .default_machine(gpu, static_cast<int>(std::min<std::int64_t>(most, 1 << 20)))
             .machine);
   }
+  const std::int64_t nodes = machines_of(row.gpus, row.nodes, *machine);
+  const std::int64_t fewer = row.gpus / nodes, with_more = row.gpus % nodes;
   ClusterSpec spec = uniform_cluster(machine->id, static_cast<int>(fewer),
-                                     static_cast<int>(row.nodes - with_more), gpu.id);
+                                     static_cast<int>(nodes - with_more), gpu.id);
   if (with_more > 0) {
     spec.groups.push_back(spec.groups.front());
     spec.groups.back().name += " with one more";
     spec.groups.back().count = static_cast<int>(with_more);
     spec.groups.back().gpus = static_cast<int>(fewer + 1);
   }
-  if (row.nodes > 1) {
+  if (nodes > 1) {
     if (!has_nic(*machine)) {
       throw InputError("machine", machine->id + ", which has no NIC",
                        "one with, for several nodes");
     }
-    spec.network.link = find_network_link(row.description);
+    const LinkSpec* link = hardware.specs().find_link_in(row.description);
+    if (link != nullptr) spec.network.link = link->id;
   }
   return spec;
 }

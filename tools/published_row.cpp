@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "hwspecs/framework_era.hpp"
 #include "hwspecs/input_pipeline.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
@@ -36,9 +35,7 @@ std::string bare(std::string_view text) {
   return result;
 }
 
-/// A table's caption, where the page states it, goes before a column that repeats the last one's.
-std::string precision_of(std::string_view text, std::string_view notes) {
-  if (contains(notes, "caption: FP32")) return "fp32";
+std::string precision_of(std::string_view text) {
   if (contains(text, "mixed") || contains(text, "amp")) return "amp";
   return text.empty() || text == "not stated" ? "fp32" : std::string(text);
 }
@@ -58,13 +55,13 @@ std::string optimizer_of(std::string_view notes) {
 }
 
 /// Of the notes' "dataset NAME", when the catalog has such a data set: what its samples cost to load is known.
-std::optional<std::string> data_set_of(std::string_view notes) {
+std::optional<std::string> data_set_of(std::string_view notes, const SpecLibrary& specs) {
   constexpr std::string_view kBefore = "dataset ";
   const std::size_t at = notes.find(kBefore);
   if (at == std::string_view::npos) return std::nullopt;
   notes.remove_prefix(at + kBefore.size());
   try {
-    return find_data_set(notes.substr(0, notes.find_first_of(" ;,("))).id;
+    return specs.find_data_set(notes.substr(0, notes.find_first_of(" ;,("))).id;
   } catch (const InputError&) {
     return std::nullopt;
   }
@@ -120,7 +117,7 @@ std::string find_published_network(std::string_view text) {
   return {};
 }
 
-PublishedJob read_published_job(const RowFields& row, const GpuCatalog& gpus) {
+PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs) {
   PublishedJob job;
   PlacedJob& o = job.options;
   const std::string_view notes = row.text_or_empty("notes");
@@ -136,27 +133,21 @@ PublishedJob read_published_job(const RowFields& row, const GpuCatalog& gpus) {
   o.network = find_published_network(row.text("model"));
   if (o.network.empty())
     return unknown("network not in the zoo: " + std::string(row.text("model")));
-  const auto gpu = find_gpu(row.text("gpu"), notes, gpus);
+  const auto gpu = find_gpu(row.text("gpu"), notes, specs.gpus());
   if (!gpu) return unknown("GPU without a spec: " + std::string(row.text("gpu")));
   o.gpu = gpu->id;
   o.software.framework = framework_of(row.text("framework"));
-  const auto frameworks = framework_ids();
+  const auto frameworks = specs.framework_ids();
   if (std::find(frameworks.begin(), frameworks.end(), o.software.framework) == frameworks.end()) {
     return unknown("framework " + o.software.framework + " has no profile");
   }
   o.software.version = row.text_or_empty("framework_version");
-  o.precision = precision_of(row.text("precision"), notes);
-  if (o.precision == "fp32" &&
-      fp32_runs_as_tf32(o.software.framework, o.software.version, row.text_or_empty("date"),
-                        *gpu) &&
-      !tf32_spares_products(o.software.framework, o.software.version, row.text_or_empty("date"))) {
-    o.precision = "tf32";
-  }
+  o.precision = precision_of(row.text("precision"));
   if (!find_precision(o.precision)) return unknown("precision " + o.precision + " is not known");
   o.phase = row.text("phase");
   if (!find_phase(o.phase)) return unknown("phase " + o.phase + " is not known");
   o.optimizer = optimizer_of(notes);
-  o.data = data_set_of(notes).value_or(o.data);
+  o.data = data_set_of(notes, specs).value_or(o.data);
   o.batch = parse_integer(row.text("batch_per_gpu")).value_or(0);
 
   if (const auto tokens = number_after(notes, "Sequence length=")) {

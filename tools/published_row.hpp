@@ -16,8 +16,8 @@ struct PublishedJob {
 /// Reads columns gpu, model, framework, framework_version, precision, phase, batch_per_gpu, date and these notes:
 /// "GPU power limit 175 W", "core 1607 MHz, memory 3500 MHz (absolute clocks)", "optimiser adadelta", "dataset
 /// imagenet" (loaded on the host of the GPU's years; one that is not known counts as on the GPU), "a PCIe board is likely", "max memory 3 MiB",
-/// "Sequence length=64", "caption: FP32" (before the column). Clock *offsets* have no known base and make the row unknown.
-[[nodiscard]] PublishedJob read_published_job(const RowFields& row, const GpuCatalog& gpus);
+/// "Sequence length=64". Clock *offsets* have no known base and make the row unknown.
+[[nodiscard]] PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs);
 
 /// Average board power in watts, of one GPU.
 [[nodiscard]] bool is_board_power(std::string_view metric, std::string_view unit);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "hwspecs/framework_era.hpp"
+#include "hwspecs/software_version.hpp"
 #include "sim/base/error.hpp"
 #include "sim/job/recurrent_layer.hpp"
 #include "tools/validation.hpp"
@@ -38,7 +38,8 @@ RecurrentLayer read_layer(const RowFields& row, CellKind cell) {
 /// Recurrent layers measured alone (data/kernels/rnn.csv): calls of cuDNN, one pass each, and steps of frameworks.
 class RecurrentTable final : public RowPredictor {
  public:
-  explicit RecurrentTable(const Hardware& hardware) : hardware_(hardware) {
+  RecurrentTable(const CsvReader& reader, const Hardware& hardware)
+      : hardware_(hardware), records_(hardware.specs(), reader) {
     convention_ = fmt::format(
         "loop: one pass of cuDNN's standard algorithm, called back to back, at least {:.3g} us per "
         "launch; the layer's input has no weights where the row says so. loop_framework: a step of "
@@ -64,8 +65,9 @@ class RecurrentTable final : public RowPredictor {
     RowAnswer answer;
     try {
       const RecurrentLayer layer = read_layer(row, *cell);
-      answer = row.text("timing") == "loop" ? library_call(row, layer, *gpu, precision)
-                                            : framework_step(row, layer, *gpu, precision);
+      answer = row.text("timing") == "loop"
+                   ? library_call(row, layer, *gpu, precision)
+                   : framework_step(row, records_.program_of(reader), layer, *gpu, precision);
     } catch (const InputError& error) {
       throw InputError(reader.where(), error);
     }
@@ -92,17 +94,17 @@ class RecurrentTable final : public RowPredictor {
     return time ? answer_of(*time) : skip("no kernel runs for this pass");
   }
 
-  RowAnswer framework_step(const RowFields& row, const RecurrentLayer& layer, const GpuSpec& gpu,
+  RowAnswer framework_step(const RowFields& row, const PublishedProgram& program,
+                           const RecurrentLayer& layer, const GpuSpec& gpu,
                            PrecisionMode precision) const {
-    const std::string_view algo = row.text("algo"), pass = row.text("pass");
+    const std::string_view pass = row.text("pass");
     const bool training = pass == "train_step";
     if (!training && pass != "forward") return skip("pass is not known");
     const std::string_view versions = row.text("framework");
     return answer_of(predict_recurrent_step(
         layer,
-        {.framework = std::string(algo == "torch" ? "torch7" : algo),
-         // A package of modules, cloned for every step.
-         .is_unrolled = versions.find("Element-Research") != std::string_view::npos,
+        {.framework = program.framework.empty() ? std::string(row.text("algo")) : program.framework,
+         .is_unrolled = program.calls.unrolled.value_or(false),
          .phase = training ? Phase::Train : Phase::Infer,
          .precision = precision,
          .cudnn_version = find_cudnn_version(versions)},
@@ -132,6 +134,7 @@ class RecurrentTable final : public RowPredictor {
   }
 
   const Hardware& hardware_;
+  PublishedRows records_;
   std::string convention_;
   std::map<std::string, std::optional<GpuSpec>> gpus_;
 };
@@ -142,8 +145,9 @@ std::vector<TableKind> recurrent_tables() {
   return {{.name = "recurrent layers (rnn.csv)",
            .required = {"gpu", "dtype", "op", "pass", "hidden", "input", "batch", "timesteps",
                         "layers", "input_mode", "time_us", "timing"},
-           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<RecurrentTable>(hardware);
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<RecurrentTable>(reader, hardware);
            }}};
 }
 

@@ -15,9 +15,10 @@ namespace tracecast {
 /// A prediction for people, at most 80 columns wide.
 [[nodiscard]] std::string report_text(const ResolvedJob& job, const Prediction& prediction,
                                       const MemoryAdvice& advice);
-/// Its lines about memory: the classes, what nvidia-smi shows, and what would fit.
+/// Its lines about `memory`, of the fullest rank: the classes, what nvidia-smi shows, and what would fit.
 [[nodiscard]] std::vector<std::string> memory_lines(const ResolvedJob& job,
                                                     const Prediction& prediction,
+                                                    const MemoryPlan& memory,
                                                     const MemoryAdvice& advice);
 /// The JSON document of DESIGN.md section 7; with `layers` also the table by layer.
 [[nodiscard]] std::string report_json(const ResolvedJob& job, const Prediction& prediction,

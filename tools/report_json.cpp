@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/job/layer_table.hpp"
+#include "tools/answer_json.hpp"
 #include "tools/interval_json.hpp"
 #include "tools/json_text.hpp"
 #include "tools/report.hpp"
@@ -10,46 +11,6 @@ namespace tracecast {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json shares_json(const std::vector<TimeShare>& shares, const char* key, Seconds step,
-                 bool with_time) {
-  Json list = Json::array();
-  for (const TimeShare& share : shares) {
-    Json entry{{key, share.name}};
-    if (with_time) entry["time_s"] = share.time.in_s();
-    entry["share"] = share.time / step;
-    list.push_back(std::move(entry));
-  }
-  return list;
-}
-
-Json recomputation_json(const MemoryAdvice& advice) {
-  if (!advice.recomputed) return {};
-  const MemoryPlan& memory = advice.recomputed->memory;
-  return {{"needed_bytes", memory.needed.in_bytes()},
-          {"fits", memory.fits},
-          {"step_time_s", advice.recomputed->step_time_s.value}};
-}
-
-Json memory_json(const MemoryPlan& memory, const MemoryAdvice& advice) {
-  const MemoryByClass& c = memory.by_class;
-  return {{"peak_live_bytes", memory.peak_live.in_bytes()},
-          {"needed_bytes", memory.needed.in_bytes()},
-          {"device_used_bytes", memory.device_used.in_bytes()},
-          {"capacity_bytes", memory.capacity.in_bytes()},
-          {"headroom_bytes", memory.headroom().in_bytes()},
-          {"fits", memory.fits},
-          {"largest_batch", advice.largest_batch ? Json(*advice.largest_batch) : Json()},
-          {"with_full_recomputation", recomputation_json(advice)},
-          {"by_class_bytes",
-           {{"weights", c.weights.in_bytes()},
-            {"gradients", c.gradients.in_bytes()},
-            {"optimizer", c.optimizer.in_bytes()},
-            {"activations", c.activations.in_bytes()},
-            {"workspace", c.workspace.in_bytes()},
-            {"pool", c.pool.in_bytes()},
-            {"context", c.context.in_bytes()}}}};
-}
 
 Json layers_json(const ResolvedJob& job, const Prediction& prediction) {
   Json list = Json::array();
@@ -99,26 +60,6 @@ Json input_json(const ResolvedJob& job, const InputUse& use) {
           {"workers_needed", use.workers_needed ? Json(*use.workers_needed) : Json()}};
 }
 
-/// Power of the board, and energy.
-void add_power(Json& doc, const ResolvedJob& job, const Prediction& p) {
-  doc["power_w"] = {{"idle", p.power.idle.in_w()},
-                    {"min", p.power.min.in_w()},
-                    {"avg", p.power.avg.in_w()},
-                    {"max", p.power.max.in_w()},
-                    {"limit", p.power.limit.in_w()},
-                    {"demand", p.power.demand.in_w()},
-                    {"basis", p.power.is_guess ? "guess" : "transferred"}};
-  doc["power_limit_throttles"] = p.power.throttles;
-  doc["power_limit_held"] = p.power.holds_limit;
-  doc["sm_clock_mhz"] = p.power.clock.in_mhz();
-  doc["lowest_sm_clock_mhz"] = p.power.lowest_clock.in_mhz();
-  doc["energy_j_per_sample"] = p.energy_per_sample.in_j();
-  const auto samples = epoch_samples(job);
-  doc["epoch_samples"] = samples ? Json(*samples) : Json();
-  doc["energy_j_per_epoch"] =
-      samples ? Json(p.energy_per_sample.in_j() * static_cast<double>(*samples)) : Json();
-}
-
 }  // namespace
 
 std::string report_json(const ResolvedJob& job, const Prediction& p, const MemoryAdvice& advice,
@@ -161,7 +102,7 @@ std::string report_json(const ResolvedJob& job, const Prediction& p, const Memor
   if (job.cpu) {
     doc["power_w"] = doc["energy_j_per_sample"] = Json();
   } else {
-    add_power(doc, job, p);
+    set_power(doc, job, p.power, 1, p.throughput_samples_per_s.value);
   }
   doc["breakdown"] = shares_json(p.by_class, "class", step, true);
   doc["convolution_algorithms"] = shares_json(p.convolutions, "algorithm", step, true);

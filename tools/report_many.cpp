@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/amounts.hpp"
+#include "tools/answer_json.hpp"
 #include "tools/interval_json.hpp"
 #include "tools/json_text.hpp"
 #include "tools/output.hpp"
@@ -28,7 +29,7 @@ std::string groups_text(const ManyGpus& many) {
 
 void add_parts(std::string& page, const ManyGpus& many) {
   const double step = many.step_time_s.value;
-  page += fmt::format("{}{:>8}  share\n", fit("Where a step goes", 32), "ms");
+  page += fmt::format("{}{:>8}  share\n", fit("Critical path of a step", 32), "ms");
   for (const TimeShare& part : parts_of(many.step)) {
     const double share = part.time.in_s() / step;
     std::string row = fmt::format("  {}{:>8}  {:>5}  {}", fit(part.name, 30),
@@ -77,6 +78,7 @@ Json scaling_json(const ManyGpus& many) {
           {"ranks_simulated", many.step.ranks_simulated},
           {"exchanged_bytes", many.step.exchanged.in_bytes()},
           {"exchange_time_s", many.step.exchange_busy.in_s()},
+          {"exposed_share", many.step.exposed},
           {"ranks", groups},
           {"busiest_links", links}};
 }
@@ -118,10 +120,10 @@ std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
   add_parts(page, many);
   page += '\n';
   if (many.step.exchange_busy > Seconds(0)) {
-    add_line(
-        page, "Exchange",
-        fmt::format("{} buckets, {} ms on the way, {} of it not hidden", many.step.num_buckets,
-                    three_digits(many.step.exchange_busy.in_ms()), percent(many.step.exposed)));
+    add_line(page, "Exchange",
+             fmt::format("{} buckets, {} ms on the way, {} of it hidden by nothing",
+                         many.step.num_buckets, three_digits(many.step.exchange_busy.in_ms()),
+                         percent(many.step.exposed)));
   }
   for (std::size_t k = 0; k < many.groups.size(); ++k) {
     const Range& busy = many.step.utilization[k];
@@ -129,6 +131,9 @@ std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
              fmt::format("{}: {} (nvidia-smi: {} to {})", many.groups[k].gpu, percent(busy.avg),
                          percent(busy.min), percent(busy.max)));
   }
+  add_line(page, "Power",
+           fmt::format("{:.0f} W of a board on average, {} W of all", many.step.power.avg.in_w(),
+                       three_digits(many.step.power.avg.in_w() * many.fabric.num_ranks())));
   add_links(page, many);
   add_line(page, "Simulated",
            many.step.ranks_simulated == many.fabric.num_ranks()
@@ -136,7 +141,7 @@ std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
                : fmt::format("{} of {} ranks; the others do the same", many.step.ranks_simulated,
                              many.fabric.num_ranks()));
   page += '\n';
-  for (const std::string& memory : memory_lines(job, many.one_gpu, advice)) {
+  for (const std::string& memory : memory_lines(job, many.one_gpu, many.memory, advice)) {
     page.append(memory, 0, memory.find_last_not_of(' ') + 1) += '\n';
   }
   return page;
@@ -153,13 +158,12 @@ std::string report_many_json(const ResolvedJob& job, const ManyGpus& many,
   doc["gpu_utilization"] = range_json(utilization_of_all(many));
   const double longer = many.one_gpu.step_time_s.value / many.step_time_s.value;
   doc["sm_efficiency"] = many.one_gpu.sm_efficiency * longer;
-  for (Json& part : doc["breakdown"]) part["share"] = part["share"].get<double>() * longer;
-  for (const TimeShare& part : parts_of(many.step)) {
-    if (part.name == "compute") continue;
-    doc["breakdown"].push_back({{"class", part.name},
-                                {"time_s", part.time.in_s()},
-                                {"share", part.time.in_s() / many.step_time_s.value}});
-  }
+  doc["memory"] = memory_json(many.memory, advice);
+  const Seconds step(many.step_time_s.value);
+  set_power(doc, job, many.step.power, many.fabric.num_ranks(),
+            many.throughput_samples_per_s.value);
+  set_step(doc, many.step.account, parts_of(many.step), step);
+  doc["bottleneck"] = bottleneck_of(many);
   doc["scaling"] = scaling_json(many);
   return json_text(doc) + '\n';
 }

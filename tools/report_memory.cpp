@@ -51,8 +51,7 @@ std::string with_recomputation(const Prediction& prediction, const Prediction& r
 }  // namespace
 
 std::vector<std::string> memory_lines(const ResolvedJob& job, const Prediction& prediction,
-                                      const MemoryAdvice& advice) {
-  const MemoryPlan& memory = prediction.memory;
+                                      const MemoryPlan& memory, const MemoryAdvice& advice) {
   const MemoryByClass& c = memory.by_class;
   const std::array<std::pair<const char*, Bytes>, 7> parts{{
       {"activations", c.activations},

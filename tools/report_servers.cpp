@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/amounts.hpp"
+#include "tools/answer_json.hpp"
 #include "tools/interval_json.hpp"
 #include "tools/json_text.hpp"
 #include "tools/output.hpp"
@@ -37,14 +38,18 @@ void add_parts(std::string& page, const ServerPrediction& p) {
   }
 }
 
-Json servers_json(const ServerPrediction& p) {
-  Json parts = Json::array();
+/// Of synchronous steps: asynchronous ones have no path of their own.
+std::vector<TimeShare> critical_parts(const ServerPrediction& p) {
+  std::vector<TimeShare> parts;
   for (std::size_t i = 0; i < kServerPartCount; ++i) {
     if (!(p.step.critical[i] > Seconds(0))) continue;
-    parts.push_back({{"part", to_string(static_cast<ServerPart>(i))},
-                     {"time_s", p.step.critical[i].in_s()},
-                     {"share", p.step.critical[i] / p.step.step_time}});
+    parts.push_back({to_string(static_cast<ServerPart>(i)), p.step.critical[i]});
   }
+  return parts;
+}
+
+Json servers_json(const ServerPrediction& p) {
+  const Json parts = shares_json(critical_parts(p), "part", p.step.step_time, true);
   return {{"servers", *p.options.servers},
           {"workers", p.step.workers},
           {"channel", p.channel.channel.id},
@@ -105,7 +110,10 @@ std::string report_servers_text(const ResolvedJob& job, const ServerPrediction& 
   }
   page += '\n';
   add_line(page, "GPU utilisation", percent(computing_share(p)) + " of each worker's, on average");
-  for (const std::string& memory : memory_lines(job, p.one_gpu, advice)) {
+  add_line(page, "Power",
+           fmt::format("{:.0f} W of a worker's board on average, {} W of all", p.power.avg.in_w(),
+                       three_digits(p.power.avg.in_w() * p.step.workers)));
+  for (const std::string& memory : memory_lines(job, p.one_gpu, p.one_gpu.memory, advice)) {
     page.append(memory, 0, memory.find_last_not_of(' ') + 1) += '\n';
   }
   return page;
@@ -122,12 +130,8 @@ std::string report_servers_json(const ResolvedJob& job, const ServerPrediction& 
   const double longer = p.one_gpu.step_time_s.value / p.step_time_s.value;
   doc["gpu_utilization"] = {{"min", 0}, {"avg", computing_share(p)}, {"max", 1}};
   doc["sm_efficiency"] = p.one_gpu.sm_efficiency * longer;
-  for (Json& part : doc["breakdown"]) part["share"] = part["share"].get<double>() * longer;
-  if (longer < 1) {
-    doc["breakdown"].push_back({{"class", "parameter servers, not hidden"},
-                                {"time_s", p.step_time_s.value * (1 - longer)},
-                                {"share", 1 - longer}});
-  }
+  set_power(doc, job, p.power, p.step.workers, p.throughput_samples_per_s.value);
+  set_step(doc, p.step.account, critical_parts(p), Seconds(p.step_time_s.value));
   doc["parameter_servers"] = servers_json(p);
   return json_text(doc) + '\n';
 }

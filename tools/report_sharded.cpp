@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/amounts.hpp"
+#include "tools/answer_json.hpp"
 #include "tools/interval_json.hpp"
 #include "tools/json_text.hpp"
 #include "tools/output.hpp"
@@ -21,6 +22,7 @@ struct NamedTime {
 };
 std::vector<NamedTime> times_of(const TransformerShares& s) {
   return {{"kernels", "compute", s.compute},
+          {"slowed by collectives", "slowed_by_collectives", s.slowed},
           {"tensor parallel", "tensor_parallel", s.tensor},
           {"context parallel", "context_parallel", s.context},
           {"expert parallel", "expert_parallel", s.expert},
@@ -85,7 +87,7 @@ std::string describe_batch(const ParallelPlan& p) {
 
 }  // namespace
 
-std::string report_sharded_text(const ShardedJob& job, bool explains) {
+std::string report_sharded_text(const ShardedStep& job, bool explains) {
   const TransformerPrediction& p = job.prediction;
   std::string page;
   add_line(page, "Network",
@@ -117,6 +119,9 @@ std::string report_sharded_text(const ShardedJob& job, bool explains) {
                          p.power->limit.in_w(), p.power->clock.in_mhz(),
                          p.power->throttles ? ", held back" : ", as without it"));
   }
+  add_line(page, "Power",
+           fmt::format("{:.0f} W of a board on average, {} W of all", p.board.avg.in_w(),
+                       three_digits(p.board.avg.in_w() * static_cast<double>(job.plan.ranks()))));
   page += "\nWhere a step goes                   ms  share\n";
   for (const NamedTime& t : times_of(p.shares)) {
     if (!(t.time > Seconds())) continue;
@@ -148,7 +153,7 @@ std::string report_sharded_text(const ShardedJob& job, bool explains) {
   return page;
 }
 
-std::string report_sharded_json(const ShardedJob& job, bool explains) {
+std::string report_sharded_json(const ShardedStep& job, bool explains) {
   using Json = nlohmann::ordered_json;
   const TransformerPrediction& p = job.prediction;
   const ParallelPlan& plan = job.plan;
@@ -194,6 +199,18 @@ std::string report_sharded_json(const ShardedJob& job, bool explains) {
                          {"share", t.time.in_s() / p.step_time_s.value}});
   }
   json["breakdown"] = std::move(breakdown);
+  const Seconds step(p.step_time_s.value);
+  json["kernel_classes"] = shares_json(p.by_class, "class", step, true);
+  json["basis"] = shares_json(p.by_basis, "basis", step, false);
+  const double total_w = p.board.avg.in_w() * static_cast<double>(job.plan.ranks());
+  json["power_w"] = {{"idle", p.board.idle.in_w()},
+                     {"avg", p.board.avg.in_w()},
+                     {"limit", p.board.limit.in_w()},
+                     {"demand", p.board.demand.in_w()},
+                     {"basis", "guess"}};
+  json["board_power_total_w"] = total_w;
+  json["energy_j_per_sample"] = total_w / samples_per_s(job).value;
+  json["energy_j_per_token"] = p.energy_per_token.in_j();
   Json memory{
       {"total_bytes", p.memory.total().in_bytes()},
       {"capacity_bytes", p.memory.capacity.in_bytes()},
@@ -228,7 +245,7 @@ std::string report_sharded_json(const ShardedJob& job, bool explains) {
   return json_text(json) + '\n';
 }
 
-std::string report_sharded_csv(const ShardedJob& job, bool explains) {
+std::string report_sharded_csv(const ShardedStep& job, bool explains) {
   if (explains) return pieces_csv(job.prediction);
   const TransformerPrediction& p = job.prediction;
   const ParallelPlan& plan = job.plan;

@@ -6,17 +6,20 @@
 #include <utility>
 
 #include "hwspecs/collective_library.hpp"
-#include "models/transformer/published_layouts.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cluster/transformer/step.hpp"
+#include "tools/published_cluster.hpp"
 #include "tools/validation.hpp"
 
 namespace tracecast {
 namespace {
 
+/// Words of GPT-2's tokenizer: for rows of GPTs that state no vocabulary.
+constexpr std::int64_t kUsualVocabulary = 50257;
+
 /// What a row of either table says, ready to predict.
-struct ScalingJob {
+struct ScalingRow {
   TransformerLayout layout{};
   PlanOptions plan{};
   std::string software, precision = "bf16";
@@ -25,20 +28,31 @@ struct ScalingJob {
   std::int64_t gpus = 1, gpus_per_node = 8;
 };
 
-/// Prediction of a job on nodes of one kind; fabrics and collectives are made anew for each.
-TransformerPrediction predict_job(const ScalingJob& job, const Hardware& hardware,
-                                  ParallelPlan& plan) {
+/// Machines of one kind, with as many GPUs each.
+ClusterSpec cluster_of(const ScalingRow& job, const Hardware& hardware) {
   const std::int64_t per_node = std::min(job.gpus, job.gpus_per_node);
   if (job.gpus % per_node != 0) throw InputError("gpus", std::to_string(job.gpus), "whole nodes");
-  ClusterSpec spec = uniform_cluster(job.machine, static_cast<int>(per_node),
-                                     static_cast<int>(job.gpus / per_node), job.gpu);
+  const std::int64_t machines =
+      machines_of(job.gpus, job.gpus / per_node, hardware.machines().find(job.machine));
+  if (job.gpus % machines != 0) {
+    throw InputError("gpus",
+                     std::to_string(job.gpus) + " on " + std::to_string(machines) + " racks",
+                     "as many on each");
+  }
+  ClusterSpec spec = uniform_cluster(job.machine, static_cast<int>(job.gpus / machines),
+                                     static_cast<int>(machines), job.gpu);
   spec.network.link = job.nic;
-  const Fabric fabric =
-      build_fabric(spec, {hardware.gpus(), hardware.cpus(), hardware.links(), hardware.machines()});
+  return spec;
+}
+
+/// Prediction of a job on its machines; fabrics and collectives are made anew for each.
+TransformerPrediction predict_job(const ScalingRow& job, const Hardware& hardware,
+                                  ParallelPlan& plan) {
+  const Fabric fabric = build_fabric(cluster_of(job, hardware), hardware.specs());
   plan = resolve_plan(job.plan, job.layout, job.gpus);
-  const TrainingSoftware& software = find_training_software(job.software);
+  const TrainingSoftware& software = hardware.specs().find_training_software(job.software);
   const FrameworkProfile framework = hardware.framework(software.framework);
-  const CollectiveLibrary library = find_collective_library("nccl");
+  const CollectiveLibrary library = hardware.specs().find_collective_library("nccl");
   return predict_transformer({.layout = job.layout,
                               .plan = plan,
                               .software = software,
@@ -59,7 +73,8 @@ std::string_view basis_of(const std::string& gpu, const Hardware& hardware) {
 /// Iterations of GPTs by Megatron-DeepSpeed on A100s (published/vtrain.csv; its README says what is assumed of it).
 class IterationTable final : public RowPredictor {
  public:
-  explicit IterationTable(const Hardware& hardware) : hardware_(hardware) {}
+  IterationTable(const CsvReader& reader, const Hardware& hardware)
+      : hardware_(hardware), records_(hardware.specs(), reader) {}
   std::string_view table() const override { return "training iterations of sharded transformers"; }
   std::string_view unit() const override { return "ms"; }
   std::string_view convention() const override {
@@ -73,11 +88,14 @@ class IterationTable final : public RowPredictor {
     const RowFields row(reader);
     const double measured = row.positive("iteration_ms");
     if (row.text("gpu") != "A100") return skip("GPU is not A100");
-    ScalingJob job{.software = "megatron_2021",
-                   .precision = "fp16",
-                   .gpu = "a100_sxm4_80gb",
-                   .machine = "hgx_a100_4nic",
-                   .nic = "infiniband_hdr"};
+    const PublishedProgram program = records_.program_of(reader);
+    const DivisionFacts& division = program.division;
+    if (division.software.empty()) return skip("no record says what program ran");
+    ScalingRow job{.software = division.software,
+                   .precision = division.precision,
+                   .gpu = program.gpu,
+                   .machine = program.machine,
+                   .nic = program.link};
     job.gpus = row.integer("gpus", 1, 1'000'000);
     const std::int64_t width = row.integer("hidden", 1, 1'000'000);
     const std::int64_t tokens = row.integer("seq_len", 1, 10'000'000);
@@ -86,7 +104,7 @@ class IterationTable final : public RowPredictor {
                   .heads = row.integer("heads", 1, 10'000),
                   .kv_heads = row.integer("heads", 1, 10'000),
                   .feed_forward = 4 * width,
-                  .vocabulary = 50257,
+                  .vocabulary = kUsualVocabulary,
                   .positions = tokens,
                   .dropout = true};
     job.plan = {.tensor = row.integer("tensor_parallel", 1, 100'000),
@@ -95,8 +113,8 @@ class IterationTable final : public RowPredictor {
                 .micro_batch = row.integer("micro_batch", 1, 1'000'000),
                 .global_batch = row.integer("global_batch", 1, 100'000'000),
                 .tokens = tokens,
-                .recompute = "full",
-                .attention = "unfused"};
+                .recompute = division.recompute,
+                .attention = division.attention};
     try {
       ParallelPlan plan;
       const TransformerPrediction p = predict_job(job, hardware_, plan);
@@ -112,6 +130,7 @@ class IterationTable final : public RowPredictor {
 
  private:
   const Hardware& hardware_;
+  PublishedRows records_;
 };
 
 std::optional<std::int64_t> whole(const RowFields& row, std::string_view column) {
@@ -128,7 +147,8 @@ bool holds(std::string_view text, std::string_view word) {
 /// Published scaling runs of language networks (published/llm_scaling.csv).
 class ScalingTable final : public RowPredictor {
  public:
-  explicit ScalingTable(const Hardware& hardware) : hardware_(hardware) {}
+  ScalingTable(const CsvReader& reader, const Hardware& hardware)
+      : hardware_(hardware), records_(hardware.specs(), reader) {}
   std::string_view table() const override { return "scaling of language networks"; }
   std::string_view unit() const override { return "tokens_per_s_per_gpu"; }
   std::string_view convention() const override {
@@ -140,8 +160,8 @@ class ScalingTable final : public RowPredictor {
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);
     try {
-      ScalingJob job;
-      if (const std::string reason = read_job(row, job); !reason.empty()) return skip(reason);
+      ScalingRow job;
+      if (const std::string reason = read_job(reader, job); !reason.empty()) return skip(reason);
       ParallelPlan plan;
       const TransformerPrediction p = predict_job(job, hardware_, plan);
       const double gpus = static_cast<double>(job.gpus);
@@ -159,98 +179,70 @@ class ScalingTable final : public RowPredictor {
 
  private:
   /// Why there is no job in the row; empty when there is.
-  std::string read_job(const RowFields& row, ScalingJob& job) const {
-    const std::string_view source = row.text("source"), note = row.text_or_empty("note");
+  std::string read_job(const CsvReader& reader, ScalingRow& job) const {
+    const RowFields row(reader);
+    const PublishedProgram program = records_.program_of(reader);
     const auto gpus = whole(row, "gpus");
     if (!gpus) return "the number of GPUs is not given";
     job.gpus = *gpus;
     job.gpu = row.text("gpu_id");
     if (job.gpu.empty()) return "the GPU is not given";
-    (void)hardware_.gpus().find(job.gpu);  // throws where there is no spec
+    const GpuSpec& gpu = hardware_.gpus().find(job.gpu);  // throws where there is no spec
     if (!whole(row, "seq_len")) return "sequence length is not given";
-    if (const std::string reason = read_layout(row, job); !reason.empty()) return reason;
-    if (const std::string reason = read_plan(row, job, source, note); !reason.empty())
+    if (!program.unpredicted.empty()) return program.unpredicted;
+    if (const std::string reason = read_layout(row, program, job); !reason.empty()) return reason;
+    if (const std::string reason = read_plan(row, program.division, job); !reason.empty())
       return reason;
-    if (hardware_.gpus().find(job.gpu).architecture > Architecture::Hopper) {
-      return "no machine is known with " + job.gpu;
-    }
-    read_place(row, job, source);
-    return read_software(row, job, source);
+    read_place(row, gpu, program, job);
+    return read_software(row, program.division, job);
   }
 
-  std::string read_layout(const RowFields& row, ScalingJob& job) const {
-    const std::string model(row.text("model"));
-    static const std::map<std::string, std::string, std::less<>> kZoo = {
-        {"Llama-3-70B", "llama3_70b"},     {"Llama-3.1-70B", "llama3_70b"},
-        {"Llama-3.1-405B", "llama3_405b"}, {"Llama-3-8B", "llama3_8b"},
-        {"Llama-3.1-8B", "llama3_8b"},     {"LLAMA2-7B", "llama2_7b"},
-        {"LLAMA2-13B", "llama2_13b"},      {"LLAMA2-70B", "llama2_70b"}};
-    if (const auto known = kZoo.find(model); known != kZoo.end()) {
-      job.layout = *find_network(known->second)->transformer;
-      return "";
+  std::string read_layout(const RowFields& row, const PublishedProgram& program,
+                          ScalingRow& job) const {
+    if (!program.network.empty()) return read_known_layout(program.network, job);
+    const LayoutFacts& facts = program.layout;
+    const auto layers = whole(row, "n_layers"), width = whole(row, "hidden");
+    auto heads = whole(row, "heads"), vocabulary = whole(row, "vocab");
+    if (!heads) heads = facts.heads;
+    if (!vocabulary) vocabulary = facts.vocabulary;
+    if (!layers || !width || !heads) {
+      return "network " + std::string(row.text("model")) + ": its layers are not given";
     }
-    static const std::map<std::string, std::string, std::less<>> kMixtures = {
-        {"Qwen3_30B_a3B", "qwen3_30b_a3b"},
-        {"Qwen3_235B_a22B", "qwen3_235b_a22b"},
-        {"GPT OSS 120B", "gpt_oss_120b"}};
-    if (const auto known = kMixtures.find(model); known != kMixtures.end()) {
-      job.layout = find_published_layout(known->second)->layout;
-      return "";
-    }
-    if (holds(model, "DeepSeek") || holds(model, "Kimi"))
-      return "latent attention is not predicted";
-    if (holds(model, "tokendrop")) return "experts that drop tokens are not predicted";
-    // bigscience's 1.3B of tr3m and 104B of tr8: the repository's scripts.
-    if (model == "GPT-1.3B" || model == "GPT-104B") {
-      const bool large = model == "GPT-104B";
-      const std::int64_t heads = large ? 32 : 16, wide = large ? 16384 : 2048;
-      job.layout = {.layers = large ? 32 : 24,
-                    .width = wide,
-                    .heads = heads,
-                    .kv_heads = heads,
-                    .feed_forward = 4 * wide,
-                    .vocabulary = 50257,
-                    .positions = 2048,
-                    .dropout = true};
-      return "";
-    }
-    const auto layers = whole(row, "n_layers"), width = whole(row, "hidden"),
-               heads = whole(row, "heads");
-    if (!layers || !width || !heads) return "network " + model + ": its layers are not given";
-    const std::int64_t tokens = *whole(row, "seq_len");
+    const bool rotary = facts.rotary.value_or(false);
     job.layout = {.layers = static_cast<int>(*layers),
                   .width = *width,
                   .heads = *heads,
                   .kv_heads = *heads,
                   .feed_forward = 4 * *width,
-                  .vocabulary = whole(row, "vocab").value_or(50257),
-                  .positions = tokens,
-                  .dropout = true};
-    if (model.starts_with(
-            "MPT")) {  // llm-foundry's yamls: no_bias, attention and residual dropout 0
-      job.layout.biases = false;
-      job.layout.dropout = false;
+                  .vocabulary = vocabulary.value_or(kUsualVocabulary),
+                  .positions = rotary ? 0 : *whole(row, "seq_len"),
+                  .norm = facts.rms_norm.value_or(false) ? TransformerNorm::RootMeanSquare
+                                                         : TransformerNorm::LayerNorm,
+                  .rotary = rotary,
+                  .gated = facts.gated.value_or(false),
+                  .biases = facts.biases.value_or(true),
+                  .tied = facts.tied.value_or(true),
+                  .causal = facts.causal.value_or(true),
+                  .dropout = facts.dropout.value_or(true)};
+    if (facts.feed_forward_thirds) {
+      const std::int64_t multiple = facts.feed_forward_multiple.value_or(1);
+      const std::int64_t wide = *width * *facts.feed_forward_thirds / 3;
+      job.layout.feed_forward = (wide + multiple - 1) / multiple * multiple;
     }
-    if (model.starts_with(
-            "InternLM")) {  // internlm: SwiGLU of 8/3 rounded up to 256, rotary, RMS norm
-      job.layout = {.layers = static_cast<int>(*layers),
-                    .width = *width,
-                    .heads = *heads,
-                    .kv_heads = *heads,
-                    .feed_forward = (*width * 8 / 3 + 255) / 256 * 256,
-                    .vocabulary = whole(row, "vocab").value_or(103168),
-                    .norm = TransformerNorm::RootMeanSquare,
-                    .rotary = true,
-                    .gated = true,
-                    .biases = false,
-                    .tied = false};
-    }
-    if (model.starts_with("BERT")) job.layout.causal = false;
     return "";
   }
 
-  std::string read_plan(const RowFields& row, ScalingJob& job, std::string_view source,
-                        std::string_view note) const {
+  /// Of the zoo, else of the layouts without a graph there.
+  static std::string read_known_layout(const std::string& name, ScalingRow& job) {
+    if (const ZooEntry* entry = find_network(name); entry != nullptr && entry->transformer) {
+      job.layout = *entry->transformer;
+    } else {
+      return "network " + name + " is not known";
+    }
+    return "";
+  }
+
+  static std::string read_plan(const RowFields& row, const DivisionFacts& facts, ScalingRow& job) {
     PlanOptions& plan = job.plan;
     plan.tokens = whole(row, "seq_len");
     plan.tensor = whole(row, "tp");
@@ -262,15 +254,13 @@ class ScalingTable final : public RowPredictor {
     if (!plan.tensor || !plan.pipeline) return "the parallel layout is not given";
     if (!plan.global_batch) return "the batch is not given";
     if (!plan.micro_batch) plan.micro_batch = 1;  // what large networks run with; not stated
-    if (source == "pytorch/torchtitan" && *plan.pipeline > 1) {
-      // training.batch_size is what a rank loads; by the default of 2024 a pipeline cuts it into as many micro-batches
-      // as it has stages, two a rank where they are interleaved (config_manager.py: pipeline_parallel_microbatches).
-      const bool interleaved = holds(note, "Interleaved");
-      const std::int64_t stages = *plan.pipeline * (interleaved ? 2 : 1);
-      if (interleaved) plan.schedule = "interleaved:2";
-      plan.micro_batch = std::max<std::int64_t>(1, *plan.micro_batch / stages);
+    if (*plan.pipeline > 1) {
+      const std::int64_t chunks = facts.chunks.value_or(1);
+      if (chunks > 1) plan.schedule = "interleaved:" + std::to_string(chunks);
+      if (facts.batch_by_stages.value_or(false)) {
+        plan.micro_batch = std::max<std::int64_t>(1, *plan.micro_batch / (*plan.pipeline * chunks));
+      }
     }
-    if (holds(note, "layout typo")) return "the author's layout has a typing error";
     if (const auto chunks = whole(row, "vp"); chunks && *chunks > 1) {
       plan.schedule = "interleaved:" + std::to_string(*chunks);
     }
@@ -286,58 +276,40 @@ class ScalingTable final : public RowPredictor {
     if (sharding.starts_with("ZeRO-1")) plan.zero = 1;
     if (sharding == "ZeRO-1 over 8 ranks") plan.zero_ranks = 8;
     if (sharding == "ZeRO-1 over 4 ranks") plan.zero_ranks = 4;
-    if (source == "NVIDIA/Megatron-LM" || source == "NVIDIA/NeMo" ||
-        source == "pytorch/torchtitan") {
-      plan.sequence_parallel = *plan.tensor > 1;
-    }
     return "";
   }
 
-  /// Machines by GPU, adapters as the source's pages say.
-  void read_place(const RowFields& row, ScalingJob& job, std::string_view source) const {
+  /// The machine assumed for the GPU, unless the source's record names one; its adapters alike.
+  void read_place(const RowFields& row, const GpuSpec& gpu, const PublishedProgram& program,
+                  ScalingRow& job) const {
     job.gpus_per_node = whole(row, "gpus_per_node").value_or(8);
-    const Architecture architecture = hardware_.gpus().find(job.gpu).architecture;
-    job.machine = architecture == Architecture::Hopper   ? "dgx_h100"
-                  : architecture == Architecture::Ampere ? "dgx_a100"
-                  : job.gpus_per_node > 8                ? "dgx2"
-                                                         : "dgx1_v100";
-    const std::string_view network = row.text_or_empty("interconnect");
-    if (holds(network, "4x100Gb")) {
-      job.machine = "hgx_a100_4nic";
-      job.nic = "ethernet_100g";
+    job.machine = program.machine;
+    job.nic = program.link;
+    if (job.machine.empty()) {
+      const auto each = static_cast<int>(std::min(job.gpus, job.gpus_per_node));
+      job.machine = hardware_.specs().default_machine(gpu, each).machine;
     }
-    if (source == "mosaicml/llm-foundry" && architecture == Architecture::Ampere)
-      job.nic = "ethernet_200g";
   }
 
-  std::string read_software(const RowFields& row, ScalingJob& job, std::string_view source) const {
+  static std::string read_software(const RowFields& row, const DivisionFacts& facts,
+                                   ScalingRow& job) {
     const std::string precision(row.text_or_empty("precision"));
     const bool eight =
         holds(precision, "fp8") || holds(precision, "FP8") || holds(precision, "float8");
     if (holds(precision, "FP4") || holds(precision, "NVFP4")) return "fp4 is not predicted";
     job.precision = eight ? "fp8" : holds(precision, "fp16") ? "fp16" : "bf16";
-    if (source == "mosaicml/llm-foundry") {
-      job.software = row.text_or_empty("mp_mode") == "PURE" ? "llm_foundry_pure" : "llm_foundry";
-    } else if (source == "pytorch/torchtitan") {
-      job.software = "torchtitan";
-    } else if (source == "InternLM/InternLM") {
-      job.software = "internevo";
-    } else if (source == "bigscience-workshop/bigscience" || source == "microsoft/DeepSpeed") {
-      job.software = "megatron_2021";
-      job.plan.attention = "unfused";
-      if (job.plan.recompute == "none")
-        job.plan.recompute = "full";  // their scripts checkpoint activations
-    } else {
-      job.software = "megatron";
-      if (job.plan.zero == 0) job.plan.zero = 1;
-    }
-    if (holds(row.text_or_empty("source_path"),
-              "README.md @46c2928e62")) {  // 2022, before fused attention
-      job.software = "megatron_2021";
-      job.plan.attention = "unfused";
-      job.plan.sequence_parallel = true;
-      job.plan.zero = 0;
-    }
+    PlanOptions& plan = job.plan;
+    // A source without a record is taken for Megatron Core with its distributed optimizer.
+    const bool is_known = !facts.software.empty();
+    job.software = is_known ? facts.software : "megatron";
+    if (!is_known && plan.zero == 0) plan.zero = 1;
+    if (!facts.attention.empty()) plan.attention = facts.attention;
+    if (!facts.recompute.empty() && plan.recompute == "none") plan.recompute = facts.recompute;
+    if (facts.zero && plan.zero == 0) plan.zero = *facts.zero;
+    if (facts.always_zero) plan.zero = *facts.always_zero;
+    if (facts.tensor_sequence_parallel)
+      plan.sequence_parallel = *facts.tensor_sequence_parallel && *plan.tensor > 1;
+    if (facts.sequence_parallel) plan.sequence_parallel = *facts.sequence_parallel;
     return "";
   }
 
@@ -358,6 +330,7 @@ class ScalingTable final : public RowPredictor {
   }
 
   const Hardware& hardware_;
+  PublishedRows records_;
 };
 
 }  // namespace
@@ -366,14 +339,16 @@ std::vector<TableKind> scaling_tables() {
   return {{.name = "training iterations of sharded transformers (vtrain.csv)",
            .required = {"layers", "hidden", "heads", "micro_batch", "tensor_parallel",
                         "pipeline_parallel", "iteration_ms"},
-           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<IterationTable>(hardware);
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<IterationTable>(reader, hardware);
            }},
           {.name = "scaling of language networks (llm_scaling.csv)",
            .required = {"n_layers", "hidden", "tp", "pp", "gbs", "mbs", "act_ckpt", "tflops_kind",
                         "step_time_s"},
-           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<ScalingTable>(hardware);
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<ScalingTable>(reader, hardware);
            }}};
 }
 

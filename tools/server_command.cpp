@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "hwspecs/strategy_profile.hpp"
+#include "hwspecs/library.hpp"
 #include "sim/base/error.hpp"
 #include "tools/whole_number.hpp"
 
@@ -26,7 +26,8 @@ std::string first_flag(const ParameterServers& flags) {
 
 void add_server_flags(CLI::App& verb, ParameterServers& flags) {
   std::string names;
-  for (const std::string& id : channel_ids()) names += (names.empty() ? "" : ", ") + id;
+  for (const std::string& id : SpecLibrary::embedded().channel_ids())
+    names += (names.empty() ? "" : ", ") + id;
   verb.add_option("--servers", flags.servers, "Nodes that are parameter servers; others work")
       ->type_name("S")
       ->check(whole_number(1, 1'000'000));
@@ -44,8 +45,8 @@ void add_server_flags(CLI::App& verb, ParameterServers& flags) {
 }
 
 bool asks_for_servers(const ParameterServers& flags, const std::string& strategy,
-                      std::int64_t nodes) {
-  const bool by_strategy = !strategy.empty() && find_strategy(strategy).id == kStrategy;
+                      std::int64_t nodes, const SpecLibrary& specs) {
+  const bool by_strategy = !strategy.empty() && specs.find_strategy(strategy).id == kStrategy;
   if (!any_given(flags)) return by_strategy && nodes > 1;
   if (!strategy.empty() && !by_strategy) {
     throw InputError(first_flag(flags), "--strategy " + strategy, "--strategy ps");

@@ -88,7 +88,6 @@ ServerPrediction train(const StudyArguments& args, const std::string& channel, s
   const ResolvedJob job = make_job(options, context.hardware);
   const auto nodes = static_cast<int>(args.integer("nodes"));
   const Hardware& s = context.hardware;
-  const FabricCatalogs catalogs{s.gpus(), s.cpus(), s.links(), s.machines()};
   ParameterServers wanted;
   wanted.servers = args.integer("servers", 1);
   wanted.channel = channel;
@@ -97,16 +96,17 @@ ServerPrediction train(const StudyArguments& args, const std::string& channel, s
     wanted.feeding = static_cast<double>(batch) / launcher->records;
   }
   return predict_with_servers(
-      job, s, build_fabric(uniform_cluster(machine.id, 1, nodes, options.gpu), catalogs), wanted);
+      job, s, build_fabric(uniform_cluster(machine.id, 1, nodes, options.gpu), s.specs()), wanted);
 }
 
 /// The same, known from an earlier row where there was one.
 double images_per_s(const StudyArguments& args, const std::string& channel, std::int64_t batch,
                     StudyContext& context) {
-  const std::string key = fmt::format(
-      "ps {} {} {} {} {} {} {} {} {}", args.text("network"), args.text("machine"),
-      args.integer("nodes"), args.integer("servers", 1), args.text("gpu", ""),
-      args.text("version", ""), args.text("optimizer", ""), find_channel(channel).id, batch);
+  const std::string key =
+      fmt::format("ps {} {} {} {} {} {} {} {} {}", args.text("network"), args.text("machine"),
+                  args.integer("nodes"), args.integer("servers", 1), args.text("gpu", ""),
+                  args.text("version", ""), args.text("optimizer", ""),
+                  context.hardware.specs().find_channel(channel).id, batch);
   const auto known = context.known.find(key);
   if (known != context.known.end()) return known->second;
   const double value = train(args, channel, batch, context).throughput_samples_per_s.value;
@@ -139,7 +139,7 @@ StudyAnswer ps_training(const StudyArguments& args, StudyContext& context) {
 /// "launched_training launcher= machine= network= nodes= batch= channel= over=": throughput of asynchronous workers
 /// that the launcher feeds, how many times that over another channel.
 StudyAnswer launched_training(const StudyArguments& args, StudyContext& context) {
-  const LauncherProfile& launcher = find_launcher(args.text("launcher"));
+  const LauncherProfile& launcher = context.hardware.specs().find_launcher(args.text("launcher"));
   const std::int64_t batch = args.integer("batch");
   const auto fast = train(args, args.text("channel"), batch, context, &launcher);
   const auto slow = train(args, args.text("over"), batch, context, &launcher);
@@ -156,7 +156,7 @@ StudyAnswer launched_training(const StudyArguments& args, StudyContext& context)
 /// "launch_share launcher= machine= network= nodes= batch= channel= steps= tasks= part=scheduling|execution": share in
 /// per cent of a job's time; steps and Spark's tasks are those of all workers together.
 StudyAnswer launch_share(const StudyArguments& args, StudyContext& context) {
-  const LauncherProfile& launcher = find_launcher(args.text("launcher"));
+  const LauncherProfile& launcher = context.hardware.specs().find_launcher(args.text("launcher"));
   const auto run = train(args, args.text("channel"), args.integer("batch"), context, &launcher);
   const auto nodes = static_cast<int>(args.integer("nodes"));
   const auto steps = static_cast<int>(args.integer("steps"));

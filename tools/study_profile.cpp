@@ -47,7 +47,7 @@ Overlaps overlaps_of(const ReplicatedTimeline& run) {
 }
 
 /// Figures of one profile, by name.
-std::vector<std::pair<std::string, double>> figures_of(const ReplicatedJob& job,
+std::vector<std::pair<std::string, double>> figures_of(const ReplicatedRun& job,
                                                        const DriverCalls& calls) {
   double broadcast = 0, reduce = 0, copies = 0, convolution = 0, pool = 0;
   // The products of non-fused Winograd are kernels of the matrix library: no profile calls them Winograd.
@@ -122,9 +122,9 @@ double figure(const StudyArguments& args, const std::string& name, std::int64_t 
   box.gpus = gpus;
   box.nodes = 1;
   const Cluster cluster = make_cluster(box, job.gpu.id, context.hardware);
-  const ReplicatedJob run =
-      run_replicated(job, find_strategy(strategy), cluster.fabric, context.hardware);
-  for (const auto& [of, value] : figures_of(run, count_driver_calls(job, run, context.hardware)))
+  const ReplicatedRun run = run_replicated_job(
+      job, context.hardware.specs().find_strategy(strategy), cluster.fabric, context.hardware);
+  for (const auto& [of, value] : figures_of(run, driver_calls_of(job, run, context.hardware)))
     context.known[key + of] = value;
   const auto found = context.known.find(key + name);
   if (found == context.known.end()) throw InputError("study", "work=" + name, "a known figure");

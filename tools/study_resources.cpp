@@ -109,8 +109,8 @@ StudyAnswer mean_over_batches(const StudyArguments& args,
   return mean;
 }
 
-ManyGpus spread(const StudyArguments& args, BatchPerGpu batch, std::int64_t gpus,
-                const StudyContext& context, ResolvedJob& job) {
+ManyGpus predict_on(const StudyArguments& args, BatchPerGpu batch, std::int64_t gpus,
+                    const StudyContext& context, ResolvedJob& job) {
   Place cluster;
   cluster.machine = args.text("machine");
   cluster.gpus = gpus;
@@ -126,8 +126,8 @@ StudyAnswer box_speedup(const StudyArguments& args, StudyContext& context) {
   const std::int64_t gpus = args.integer("gpus"), over = args.integer("over", 1);
   return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
     ResolvedJob job;
-    const ManyGpus many = spread(args, batch, gpus, context, job);
-    const ManyGpus fewer = spread(args, batch, over, context, job);
+    const ManyGpus many = predict_on(args, batch, gpus, context, job);
+    const ManyGpus fewer = predict_on(args, batch, over, context, job);
     const double now = many.throughput_samples_per_s.value;
     const double before = fewer.throughput_samples_per_s.value;
     return {now / before, fmt::format("{} samples/s on {} GPUs, {} on {}", three_digits(now), gpus,
@@ -141,7 +141,7 @@ StudyAnswer box_utilization(const StudyArguments& args, StudyContext& context) {
   const std::int64_t gpus = args.integer("gpus");
   return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
     ResolvedJob job;
-    const ManyGpus many = spread(args, batch, gpus, context, job);
+    const ManyGpus many = predict_on(args, batch, gpus, context, job);
     const Range& use = many.step.utilization.front();
     return {100 * (wants_max ? use.max : use.avg),
             fmt::format("a step of {} ms, {:.0f} % of it in exchange that nothing hides",
@@ -199,10 +199,11 @@ StudyAnswer box_together(const StudyArguments& args, StudyContext& context) {
   const bool over_one = args.text("as", "sequence") == "alone";
   return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
     ResolvedJob job;
-    const ManyGpus all = spread(args, batch, gpus, context, job);
+    const ManyGpus all = predict_on(args, batch, gpus, context, job);
     if (each == gpus) return on_the_same_gpus(job, all, over_one, context);
     const double now = all.throughput_samples_per_s.value;
-    const double on_half = spread(args, batch, each, context, job).throughput_samples_per_s.value;
+    const double on_half =
+        predict_on(args, batch, each, context, job).throughput_samples_per_s.value;
     return {(over_one ? 1.0 : 0.5) * now / on_half,
             fmt::format("{} samples/s on {} GPUs, {} on {}", three_digits(on_half), each,
                         three_digits(now), gpus)};

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds everything and runs every check. The last line is "N passed, N failed"; exit code 1 when any failed.
-#   tools/test.sh          release build: include table, format, headers alone, tests
+#   tools/test.sh          release build: include table, READMEs, format, headers alone, tests
 #   tools/test.sh --asan   also the tests under address and undefined-behaviour sanitizers (CI does): not those that judge
 #                          accuracy, and not the checks that address sanitizer makes anyway (they double the compiler's time)
 set -eu
@@ -72,6 +72,7 @@ format_is_clean() {
 tools/setup.sh
 build release
 check "include table" tools/check_layers
+check "READMEs" tools/check_readmes
 check "format" format_is_clean
 check "each public header compiles alone" \
   cmake --build --preset release --target all_verify_interface_header_sets

@@ -42,11 +42,14 @@ const std::vector<Change>& known_changes() {
   static const std::vector<Kind> network{Kind::Ethernet, Kind::Infiniband, Kind::Ipoib,
                                          Kind::Uplink};
   static const std::vector<Kind> all{Kind::Pcie,       Kind::Nvlink, Kind::Socket, Kind::Ethernet,
-                                     Kind::Infiniband, Kind::Ipoib,  Kind::Uplink};
+                                     Kind::Infiniband, Kind::Ipoib,  Kind::C2c,    Kind::Uplink};
   static const std::vector<Change> changes{
       {"link.bandwidth", What::Links, all, "all links between GPUs"},
       {"nvlink.bandwidth", What::Links, {Kind::Nvlink}, "NVLink"},
-      {"pcie.bandwidth", What::Links, {Kind::Pcie, Kind::Socket}, "PCIe and links between sockets"},
+      {"pcie.bandwidth",
+       What::Links,
+       {Kind::Pcie, Kind::C2c, Kind::Socket},
+       "PCIe and links between sockets"},
       {"network.bandwidth", What::Links, network, "links between machines"},
       {"link.latency", What::Latency, {}, "latency of the collectives' steps"},
       {"gpu.memory_bandwidth",
@@ -169,7 +172,7 @@ class Replayer {
         factors.bandwidth[static_cast<std::size_t>(kind)] *= asked.factor;
       if (asked.change->what == Change::What::Latency) factors.latency *= asked.factor;
     }
-    const CollectiveLibrary& library = find_collective_library("nccl", "");
+    const CollectiveLibrary& library = to.specs().find_collective_library("nccl");
     result_.collectives = move_collectives(job, {from, to, library, factors});
     say_so(fmt::format(
         "kernels and copies: each rank's {}; host work as recorded; every GPU's share of "

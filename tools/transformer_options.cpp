@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "hwspecs/library.hpp"
 #include "tools/whole_number.hpp"
 
 namespace tracecast {
@@ -34,7 +35,8 @@ void add_transformer_options(CLI::App& verb, TransformerOptions& options) {
   asked(verb.add_option("--attention", plan.attention, "flash (one kernel) or unfused")
             ->type_name("A"));
   std::string known;
-  for (const std::string& id : training_software_ids()) known += (known.empty() ? "" : ", ") + id;
+  for (const std::string& id : SpecLibrary::embedded().training_software_ids())
+    known += (known.empty() ? "" : ", ") + id;
   asked(verb.add_option("--software", options.software, "Of the sharded training: " + known)
             ->type_name("ID"));
 }

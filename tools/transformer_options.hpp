@@ -18,8 +18,8 @@ struct TransformerOptions : Sharded {
 void add_transformer_options(CLI::App& verb, TransformerOptions& options);
 
 /// With `explains` also the table by piece: embedding, layer, head. CSV has that table alone then.
-[[nodiscard]] std::string report_sharded_text(const ShardedJob& job, bool explains);
-[[nodiscard]] std::string report_sharded_json(const ShardedJob& job, bool explains);
-[[nodiscard]] std::string report_sharded_csv(const ShardedJob& job, bool explains);
+[[nodiscard]] std::string report_sharded_text(const ShardedStep& job, bool explains);
+[[nodiscard]] std::string report_sharded_json(const ShardedStep& job, bool explains);
+[[nodiscard]] std::string report_sharded_csv(const ShardedStep& job, bool explains);
 
 }  // namespace tracecast

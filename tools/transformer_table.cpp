@@ -13,10 +13,8 @@ namespace {
 /// (data/kernels, e2e_transformers.csv).
 class TransformerTable final : public RowPredictor {
  public:
-  explicit TransformerTable(const Hardware& hardware)
-      : hardware_(hardware), framework_(hardware.framework("pytorch")) {
-    framework_.fusion.product_bias = true;  // PyTorch 2.1, see fuses_product_bias()
-  }
+  TransformerTable(const CsvReader& reader, const Hardware& hardware)
+      : hardware_(hardware), records_(hardware.specs(), reader) {}
   std::string_view table() const override { return "language networks"; }
   std::string_view unit() const override { return "ms"; }
   std::string_view convention() const override {
@@ -38,14 +36,15 @@ class TransformerTable final : public RowPredictor {
     const bool training = phase == "train";
     try {
       const GpuSpec& gpu = hardware_.gpus().find(row.gpu());
+      const FrameworkProfile framework = framework_of(records_.program_of(reader), gpu);
       NetworkGraph graph =
           build_network(network, {.batch = batch, .seq_len = tokens, .training = training});
       if (training) {
         graph =
             make_training_graph(std::move(graph), {.with_loss = false, .with_optimizer = false});
       }
-      const Prediction prediction = tracecast::predict(
-          {.graph = graph, .gpu = gpu, .cost = hardware_.cost(), .framework = framework_});
+      const Prediction prediction = predict_step(
+          {.graph = graph, .gpu = gpu, .cost = hardware_.cost(), .framework = framework});
       const Interval& time = prediction.step_time_s;
       return {
           .measured = measured_ms,
@@ -58,8 +57,20 @@ class TransformerTable final : public RowPredictor {
   }
 
  private:
+  /// PyTorch of the version that the source's record states, today's without one: whether a product's bias is fused.
+  [[nodiscard]] FrameworkProfile framework_of(const PublishedProgram& program,
+                                              const GpuSpec& gpu) const {
+    const SoftwareWords words{.version = program.version, .date = ""};
+    FrameworkProfile framework = hardware_.framework("pytorch");
+    framework.fusion.product_bias =
+        hardware_.specs()
+            .defaults_of(hardware_.specs().find_framework("pytorch", words), words, gpu)
+            .fuses_product_bias;
+    return framework;
+  }
+
   const Hardware& hardware_;
-  FrameworkProfile framework_;
+  PublishedRows records_;
 };
 
 }  // namespace
@@ -67,8 +78,9 @@ class TransformerTable final : public RowPredictor {
 std::vector<TableKind> transformer_tables() {
   return {{.name = "language networks (e2e_transformers.csv)",
            .required = {"gpu", "dtype", "model", "phase", "option", "seq", "batch", "e2e_ms"},
-           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<TransformerTable>(hardware);
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<TransformerTable>(reader, hardware);
            }}};
 }
 

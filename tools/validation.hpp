@@ -8,6 +8,7 @@
 
 #include "calibrate/table/csv_reader.hpp"
 #include "calibrate/table/measurement.hpp"
+#include "calibrate/table/published_rows.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "sim/cluster/interval.hpp"
 #include "sim/job/resolved_job.hpp"
@@ -26,9 +27,14 @@ struct ValidatedRow {
   std::string out_of_reach;         ///< why the board cannot have measured this; empty = it can
   bool malformed = false;           ///< skipped for what stands in the file, not for what we lack
   std::size_t line = 0;             ///< in the file
-  std::string metric;               ///< column of the figure, where the table says; else empty
-  std::string flag;                 ///< why the figure stands apart; then it is in no sum
-  [[nodiscard]] bool is_judged() const { return skipped.empty() && flag.empty(); }
+  std::string metric;               ///< the figure's name: a column, or the unit where that says it
+  std::string flag;                 ///< what sets the figure apart, joined by ";"; empty: nothing
+  RowUse used_for = RowUse::None;   ///< before it judges anything
+  RowUse interval_used_for = RowUse::None;  ///< the same of the interval's width alone
+  /// Rows with a flag other than "spread" are listed and told by flag, and counted in no other sum.
+  [[nodiscard]] bool is_in_total() const {
+    return skipped.empty() && (flag.empty() || flag == "spread");
+  }
   [[nodiscard]] double error() const {
     const double difference = predicted.value - measured;
     return error_in_points ? difference : difference / measured;
@@ -47,7 +53,9 @@ struct RowAnswer {
   bool error_in_points = false;  ///< both are shares; the error is their difference
   std::string out_of_reach{};    ///< as ValidatedRow has it; such rows are judged as all others
   bool malformed = false;        ///< as ValidatedRow has it
-  std::string flag{};            ///< as ValidatedRow has it
+  std::string metric{}, flag{};  ///< alike; no metric: the table's
+  RowUse used_for =
+      RowUse::None;  ///< what the predictor knows of it beside the records of published sources
 };
 [[nodiscard]] inline RowAnswer skip(std::string reason) {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};
@@ -59,12 +67,12 @@ class RowPredictor {
   virtual ~RowPredictor() = default;
   [[nodiscard]] virtual std::string_view table() const = 0;  ///< what it is called in reports
   [[nodiscard]] virtual std::string_view unit() const = 0;   ///< of measured and predicted: "us"
+  /// Column of the figure; empty: the unit says what it is.
+  [[nodiscard]] virtual std::string_view metric() const { return ""; }
   /// How a figure was measured and what we add to be comparable; one line, may be empty.
   [[nodiscard]] virtual std::string_view convention() const { return ""; }
   /// Column names may stand twice; the reader numbers them.
   [[nodiscard]] virtual bool may_repeat_columns() const { return false; }
-  /// Column of the figure; empty where rows differ in it or nobody asks.
-  [[nodiscard]] virtual std::string_view metric() const { return ""; }
   /// Reads the board's power in place of the time. False: the table holds none.
   virtual bool use_power() { return false; }
   /// Reads one engine's figures. False: the table does not tell engines apart.
@@ -89,6 +97,8 @@ struct TableKind {
 [[nodiscard]] std::vector<TableKind> transformer_tables();
 /// Collectives measured alone.
 [[nodiscard]] std::vector<TableKind> collective_tables();
+/// Collectives of the tables of GPUs of 2020 and later (data/modern).
+[[nodiscard]] std::vector<TableKind> modern_collective_tables();
 /// Training steps of sharded transformers.
 [[nodiscard]] std::vector<TableKind> scaling_tables();
 /// Board power and GPU utilisation of published runs.

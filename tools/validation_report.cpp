@@ -29,15 +29,29 @@ struct Group {
   ErrorStatistics statistics;
 };
 
-/// One group per value of every group column that tells rows apart; in the order of the columns, keys sorted.
-std::vector<Group> group(const Validation& validation) {
+constexpr std::string_view kByUse = "used_for";
+
+/// Rows by what they were used for before: fitted, in view when something was chosen, untouched. Those that are there.
+std::vector<Group> group_by_use(const Validation& validation) {
   std::vector<Group> groups;
+  for (const RowUse use : {RowUse::Fit, RowUse::Choice, RowUse::None}) {
+    std::vector<JudgedRow> rows;
+    for (const ValidatedRow& row : validation.rows) {
+      if (row.is_in_total() && row.used_for == use) rows.push_back(judge(row));
+    }
+    if (!rows.empty())
+      groups.push_back({std::string(kByUse), std::string(to_string(use)), summarize(rows)});
+  }
+  return groups;
+}
+
+/// By use; then one group per value of every group column that tells rows apart; in the order of the columns, keys sorted.
+std::vector<Group> group(const Validation& validation) {
+  std::vector<Group> groups = group_by_use(validation);
   for (std::size_t c = 0; c < validation.group_columns.size(); ++c) {
     std::map<std::string, std::vector<JudgedRow>> by_key;
     for (const ValidatedRow& row : validation.rows) {
-      // Flagged rows are told by their flag alone.
-      if (row.is_judged() || (row.skipped.empty() && validation.group_columns[c] == "flag"))
-        by_key[row.groups[c]].push_back(judge(row));
+      if (row.is_in_total()) by_key[row.groups[c]].push_back(judge(row));
     }
     for (const auto& [key, rows] : by_key) {
       groups.push_back({validation.group_columns[c], key, summarize(rows)});
@@ -49,9 +63,20 @@ std::vector<Group> group(const Validation& validation) {
 ErrorStatistics total(const Validation& validation) {
   std::vector<JudgedRow> rows;
   for (const ValidatedRow& row : validation.rows) {
-    if (row.is_judged()) rows.push_back(judge(row));
+    if (row.is_in_total()) rows.push_back(judge(row));
   }
   return summarize(rows);
+}
+
+/// Rows that were predicted and are in no sum, by flag.
+std::map<std::string, ErrorStatistics> flagged(const Validation& validation) {
+  std::map<std::string, std::vector<JudgedRow>> rows;
+  for (const ValidatedRow& row : validation.rows) {
+    if (row.skipped.empty() && !row.is_in_total()) rows[row.flag].push_back(judge(row));
+  }
+  std::map<std::string, ErrorStatistics> statistics;
+  for (const auto& [flag, judged] : rows) statistics[flag] = summarize(judged);
+  return statistics;
 }
 
 /// Groups of the column `data` (synthetic, real) when it tells rows apart: what the headline is made of.
@@ -89,11 +114,32 @@ std::map<std::string, ErrorStatistics> out_of_reach(const Validation& validation
   return statistics;
 }
 
+/// What the figures of rows that were used for something are worth; empty where none was.
+std::string used_text(const Validation& v) {
+  std::size_t fit = 0, choice = 0, none = 0, interval = 0;
+  for (const ValidatedRow& row : v.rows) {
+    if (!row.is_in_total()) continue;
+    fit += row.used_for == RowUse::Fit;
+    choice += row.used_for == RowUse::Choice;
+    none += row.used_for == RowUse::None;
+    interval += row.interval_used_for == RowUse::Fit && row.used_for != RowUse::Fit;
+  }
+  if (fit + choice == 0) return "";
+  std::string text = fmt::format(
+      "Of these rows {} were fitted, {} were in view when something was chosen, {} are untouched "
+      "(used_for): only untouched rows are predictions.",
+      fit, choice, none);
+  if (interval > 0)
+    text += fmt::format(" {} more set the width of intervals: their share inside is the fit's.",
+                        interval);
+  return wrap(text, 79, 0) + "\n";
+}
+
 /// Rows that the profile was fitted to.
 std::size_t num_fitted(const Validation& validation) {
   return static_cast<std::size_t>(std::count_if(
       validation.rows.begin(), validation.rows.end(),
-      [](const ValidatedRow& row) { return row.skipped.empty() && row.basis == kFittedBasis; }));
+      [](const ValidatedRow& row) { return row.is_in_total() && row.basis == kFittedBasis; }));
 }
 
 std::size_t num_skipped(const Validation& validation) {
@@ -103,13 +149,6 @@ std::size_t num_skipped(const Validation& validation) {
 }
 
 std::string in_percent(double fraction) { return fmt::format("{:.1f}", fraction * 100); }
-
-/// Rows that their table sets apart.
-std::size_t num_flagged(const Validation& validation) {
-  return static_cast<std::size_t>(std::count_if(
-      validation.rows.begin(), validation.rows.end(),
-      [](const ValidatedRow& row) { return row.skipped.empty() && !row.flag.empty(); }));
-}
 
 std::string statistics_line(std::string_view by, std::string_view key, const ErrorStatistics& s) {
   return fmt::format("{} {} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}\n", fit(by, 10), fit(key, 20), s.n,
@@ -124,8 +163,10 @@ std::string error_table(const Validation& v, const ErrorStatistics& all) {
   text += statistics_line("all", "", all);
   const std::vector<Group> groups = group(v);
   const bool mixes_data = !by_data(groups).empty();
+  const bool is_untouched = groups.empty() || groups.front().key == to_string(RowUse::None);
   for (const Group& g : by_data(groups)) text += statistics_line(g.by, g.key, g.statistics);
   for (const Group& g : groups) {
+    if (is_untouched && g.by == kByUse) continue;  // a table that nothing here has seen
     if (!mixes_data || g.by != "data") text += statistics_line(g.by, g.key, g.statistics);
   }
   return text;
@@ -192,7 +233,7 @@ std::string validation_text(const Validation& v) {
 
   std::vector<const ValidatedRow*> worst;
   for (const ValidatedRow& row : v.rows) {
-    if (row.is_judged()) worst.push_back(&row);
+    if (row.is_in_total()) worst.push_back(&row);
   }
   const std::size_t count = std::min<std::size_t>(worst.size(), 5);
   std::partial_sort(worst.begin(), worst.begin() + static_cast<std::ptrdiff_t>(count), worst.end(),
@@ -215,9 +256,6 @@ std::string validation_text(const Validation& v) {
 
   text += all.n == 0 ? fmt::format("No row could be predicted: {} skipped\n", num_skipped(v))
                      : fmt::format("\n{} rows judged, {} skipped\n", all.n, num_skipped(v));
-  if (const std::size_t flagged = num_flagged(v); flagged > 0) {
-    text += fmt::format("{} set apart by their table and in no sum\n", flagged);
-  }
   if (const std::size_t fitted = num_fitted(v); fitted > 0) {
     text +=
         wrap(fmt::format("{} of them are of GPUs and sources that the profile was fitted to: their "
@@ -227,7 +265,14 @@ std::string validation_text(const Validation& v) {
              79, 0) +
         "\n";
   }
+  if (all.n > 0) text += used_text(v);
   text += skipped_text(v);
+  const auto apart = flagged(v);
+  if (!apart.empty()) text += "\nFlagged, and not in the figures above:\n";
+  for (const auto& [flag, f] : apart) {
+    text += fmt::format("{:>7}  {}; errors: bias {} %, mean {} %\n", f.n, flag, in_percent(f.bias),
+                        in_percent(f.mape));
+  }
   const auto unreachable = out_of_reach(v);
   if (!unreachable.empty())
     text += "\nOut of the board's reach as the table describes them, and judged all the same:\n";
@@ -261,13 +306,6 @@ std::string validation_json(const Validation& v) {
   bool first = true;
   for (const ValidatedRow& row : v.rows) {
     Json entry{{"id", row.id}};
-    if (!row.metric.empty()) {
-      entry.update({{"line", row.line},
-                    {"metric", row.metric},
-                    {"unit", v.unit},
-                    {"flag", row.flag.empty() ? Json() : Json(row.flag)},
-                    {"used_for", row.basis == kFittedBasis ? "fit" : "judge"}});
-    }
     if (row.skipped.empty()) {
       entry.update({{"measured", row.measured},
                     {"predicted", row.predicted.value},
@@ -286,6 +324,12 @@ std::string validation_json(const Validation& v) {
                     {"basis", nullptr},
                     {"skipped", row.skipped}});
     }
+    entry.update(
+        {{"line", row.line},
+         {"metric", row.metric},
+         {"unit", v.unit},
+         {"flag", row.flag.empty() ? Json() : Json(row.flag)},
+         {"used_for", row.used_for == RowUse::None ? Json() : Json(to_string(row.used_for))}});
     text += first ? "\n    " : ",\n    ";
     text += json_text(entry, -1);
     first = false;
@@ -301,12 +345,22 @@ std::string validation_json(const Validation& v) {
   text += json_text(groups, -1) + ",\n  \"total\": ";
   const ErrorStatistics all = total(v);
   Json sum{{"n", all.n}, {"skipped", num_skipped(v)}, {"fitted", num_fitted(v)}};
-  if (const std::size_t flagged = num_flagged(v); flagged > 0) sum["flagged"] = flagged;
   sum.update(to_json(all));
+  sum["by_used_for"] = Json::object();
+  for (const Group& g : group_by_use(v)) {
+    Json part{{"n", g.statistics.n}};
+    part.update(to_json(g.statistics));
+    sum["by_used_for"][g.key] = std::move(part);
+  }
   for (const Group& g : by_data(all_groups)) {
     Json part{{"n", g.statistics.n}};
     part.update(to_json(g.statistics));
     sum["by_data"][g.key] = std::move(part);
+  }
+  for (const auto& [flag, f] : flagged(v)) {
+    Json part{{"n", f.n}};
+    part.update(to_json(f));
+    sum["flagged"][flag] = std::move(part);
   }
   sum["out_of_reach"] = Json::array();
   for (const auto& [reason, s] : out_of_reach(v)) {
@@ -321,19 +375,24 @@ std::string validation_json(const Validation& v) {
 }
 
 std::string validation_csv(const Validation& v) {
-  std::string text =
-      fmt::format("id,measured_{0},predicted_{0},low_{0},high_{0},error,basis,skipped\n", v.unit);
+  std::string text = fmt::format(
+      "id,measured_{0},predicted_{0},low_{0},high_{0},error,basis,skipped,line,metric,unit,flag,"
+      "used_for\n",
+      v.unit);
   auto out = std::back_inserter(text);
   for (const ValidatedRow& row : v.rows) {
     if (row.skipped.empty()) {
-      fmt::format_to(out, "{},{},{},{},{},{},{},\n", csv_field(row.id), row.measured,
+      fmt::format_to(out, "{},{},{},{},{},{},{},", csv_field(row.id), row.measured,
                      row.predicted.value, row.predicted.low, row.predicted.high, row.error(),
                      row.basis);
     } else {
-      fmt::format_to(out, "{},{},,,,,,{}\n", csv_field(row.id),
+      fmt::format_to(out, "{},{},,,,,,{}", csv_field(row.id),
                      row.measured > 0 ? fmt::format("{}", row.measured) : "",
                      csv_field(row.skipped));
     }
+    fmt::format_to(out, ",{},{},{},{},{}\n", row.line, csv_field(row.metric), v.unit,
+                   csv_field(row.flag),
+                   row.used_for == RowUse::None ? std::string_view() : to_string(row.used_for));
   }
   return text;
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/library.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/ops.hpp"
 #include "models/training.hpp"
@@ -31,7 +31,7 @@ PrecisionMode mode_of(Precision precision) {
 
 /// A library that does each op as one call, nothing folded into another.
 FrameworkProfile bare_library() {
-  FrameworkProfile library = find_framework("ideal");
+  FrameworkProfile library = SpecLibrary::embedded().find_framework("ideal");
   library.fusion.folds_inference_batch_norm = false;
   library.optimizer.fused = true;
   library.optimizer.multi_tensor = true;

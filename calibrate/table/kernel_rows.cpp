@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/table/published_rows.hpp"
 #include "calibrate/table/row_fields.hpp"
-#include "hwspecs/framework_era.hpp"
+#include "hwspecs/library_calls.hpp"
+#include "hwspecs/software_version.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/ops.hpp"
 #include "models/training.hpp"
@@ -31,6 +33,8 @@ struct Lowering {
   const GpuSpec& gpu;
   PrecisionMode precision;
   const FrameworkProfile& framework;
+  const CallFacts& facts;     ///< of the row's source
+  const LibraryCalls& calls;  ///< of hwspecs/calls
 };
 /// The row's kernels. `reason` says why there are none.
 using LowerRow = std::optional<Layer> (*)(const Lowering&, std::string& reason);
@@ -53,11 +57,6 @@ NetworkGraph finish(GraphBuilder&& builder, TensorId output) {
   return std::move(builder).take();
 }
 
-/// Whether the row's note says that its products came from another library than the row's framework calls.
-bool ran_in_another_library(const RowFields& row) {
-  return row.text_or_empty("note").starts_with("different cuBLAS kernel family");
-}
-
 std::optional<Layer> lower_product(const Lowering& in, std::string&) {
   const auto batch = in.row.integer("batch", 1), k = in.row.integer("k", 1);
   auto m = in.row.integer("m", 1), n = in.row.integer("n", 1);
@@ -73,7 +72,7 @@ std::optional<Layer> lower_product(const Lowering& in, std::string&) {
   const TensorId x = builder.input("x", {m, k});
   const TensorId y = builder.linear_layer("y", x, n, op == "linear_bias");
   Layer layer = lower_layer(in, finish(std::move(builder), y));
-  if (ran_in_another_library(in.row)) {
+  if (!in.facts.cublas_lt.value_or(true)) {
     for (LoweredOp& lowered : layer.step.ops)
       for (Candidate& candidate : lowered.candidates)
         for (Kernel& kernel : candidate.kernels)
@@ -148,10 +147,8 @@ bool keep_algorithm(std::string_view name, bool is_depthwise, Layer& layer, std:
 }
 
 /// cudnnConvolutionBiasActivationForward on tensor cores in NCHW: a kernel after the convolution adds the bias where it writes the
-/// result back to NCHW, every 16-bit element from a 32-byte sector of its own. Source: conv2d_bias less conv2d rows of the same
-/// shape in data/kernels/conv_cudnn_algos.csv.gz: one element costs 37 to 40 bytes of bandwidth on TITAN V and V100, whatever
-/// the shape; nothing in NHWC.
-void append_scattered_bias(const ConvAttributes& a, Layer& layer) {
+/// result back to NCHW, every element from a sector of its own (LibraryCalls::scattered_result_bytes).
+void append_scattered_bias(const ConvAttributes& a, const LibraryCalls& calls, Layer& layer) {
   const double results = static_cast<double>(a.n) * static_cast<double>(a.k) *
                          static_cast<double>(a.p) * static_cast<double>(a.q);
   for (LoweredOp& op : layer.step.ops) {
@@ -166,7 +163,8 @@ void append_scattered_bias(const ConvAttributes& a, Layer& layer) {
       kernel.algorithm = candidate.algorithm;
       kernel.math = kernel.data = Precision::Fp16;
       kernel.read = Bytes(2 * results);
-      kernel.work = StreamWork{.elements = results, .access_efficiency = 2.0 / 32};
+      kernel.work =
+          StreamWork{.elements = results, .access_efficiency = 2.0 / calls.scattered_result_bytes};
       candidate.kernels.push_back(std::move(kernel));
     }
   }
@@ -176,11 +174,10 @@ std::optional<Layer> lower_convolution(const Lowering& in, std::string& reason) 
   const auto shape = read_convolution(in.row, reason);
   if (!shape) return std::nullopt;
   const std::string_view algo = in.row.text("algo");
-  std::string_view layout = in.row.text("layout");
-  // The table says NCHW throughout. DeepBench's code/nvidia/conv_bench.cu of the revision measured
-  // (60bea70) takes CUDNN_TENSOR_NHWC for 16-bit data on tensor cores and for 8-bit integers.
   const bool is_tensor_core = in.row.text("dtype") == "fp16_tensor_core";
-  if (in.row.text("source") == "deepbench" && is_tensor_core) layout = "NHWC";
+  const std::string_view layout = in.facts.image_layout.empty()
+                                      ? in.row.text("layout")
+                                      : std::string_view(in.facts.image_layout);
   if (algo.find(':') != std::string_view::npos && algo.find("udnn") == std::string_view::npos &&
       algo.find("Dnn") == std::string_view::npos) {
     reason = "computed by " + std::string(algo) + ", not by cuDNN";
@@ -214,17 +211,16 @@ std::optional<Layer> lower_convolution(const Lowering& in, std::string& reason) 
     return std::nullopt;
   }
   if (is_tensor_core && layout == "NCHW" && in.row.text("op").starts_with("conv2d_bias")) {
-    append_scattered_bias(*shape, layer);
+    append_scattered_bias(*shape, in.calls, layer);
   }
   return layer;
 }
 
-/// Kernels of cuDNN's tensor ops compute each element's place from the strides of every operand; multiplications of integers
-/// take one instruction on Kepler, three on Maxwell and Pascal. Source: data/kernels/elementwise.csv.gz, dlperf: relu takes
-/// the same time in fp16 and fp32 (V100, TITAN V), and in all 57 (K80, K520) to 105 instructions a warp (M60, TITAN Xp)
-/// where clocks are low; with two operands about 120 and 200.
-Layer with_strides(Layer layer, double operands, const GpuSpec& gpu) {
-  const double per_operand = gpu.architecture == Architecture::Kepler ? 40 : 65;
+/// Kernels of cuDNN's tensor ops compute each element's place from the strides of every operand.
+Layer with_strides(Layer layer, double operands, const Lowering& in) {
+  const double per_operand = in.gpu.architecture == Architecture::Kepler
+                                 ? in.calls.strided_instructions_kepler
+                                 : in.calls.strided_instructions;
   for (LoweredOp& op : layer.step.ops) {
     for (Candidate& candidate : op.candidates) {
       for (Kernel& kernel : candidate.kernels) {
@@ -251,14 +247,14 @@ std::optional<Layer> lower_elementwise(const Lowering& in, std::string&) {
   }
   if (inputs == 1) {
     const TensorId y = builder.activation("y", x, op);
-    return with_strides(lower_layer(in, finish(std::move(builder), y)), strided_operands, in.gpu);
+    return with_strides(lower_layer(in, finish(std::move(builder), y)), strided_operands, in);
   }
   std::vector<TensorId> operands{x};
   for (std::int64_t i = 1; i < inputs; ++i) {
     operands.push_back(builder.input("x" + std::to_string(i), {numel}));
   }
   const TensorId y = builder.binary("y", op, operands);
-  return with_strides(lower_layer(in, finish(std::move(builder), y)), strided_operands, in.gpu);
+  return with_strides(lower_layer(in, finish(std::move(builder), y)), strided_operands, in);
 }
 
 std::optional<Layer> lower_rows(const Lowering& in, std::string&) {
@@ -274,9 +270,7 @@ Shape image_of(const RowFields& row) {
   return {row.integer("n", 1), row.integer("c", 1), row.integer("h", 1), row.integer("w", 1)};
 }
 
-/// cuDNN's mode of one scale per activation, which no network of ours uses. Source of the counts: rows of
-/// data/kernels/batchnorm.csv over 1 ms, in units of what a stream of the same GPU takes for one image each: 4 in
-/// inference, 6 in training whatever the batch, and of single images 2 and 8 more.
+/// cuDNN's mode of one scale per activation, which no network of ours uses. One of the images that it moves is written.
 Layer normalize_activations(const Lowering& in, bool training) {
   const double one = static_cast<double>(in.row.integer("c", 1) * in.row.integer("h", 1)) *
                      static_cast<double>(in.row.integer("w", 1));
@@ -287,7 +281,11 @@ Layer normalize_activations(const Lowering& in, bool training) {
   kernel.name = "per_activation";
   kernel.kernel_class = KernelClass::Normalization;
   kernel.data = in.precision == PrecisionMode::Fp32 ? Precision::Fp32 : Precision::Fp16;
-  kernel.read = e * (training ? 5 * all + 8 * one : 3 * all + 2 * one);
+  const LibraryCalls& calls = in.calls;
+  kernel.read = e * (training ? (calls.activation_norm_training_images - 1) * all +
+                                    calls.activation_norm_training_once * one
+                              : (calls.activation_norm_inference_images - 1) * all +
+                                    calls.activation_norm_inference_once * one);
   kernel.written = e * all;
   kernel.work = StreamWork{.elements = all, .operations_per_element = 2};
   Layer layer;
@@ -344,9 +342,9 @@ class KernelRows final : public MeasurementReader {
       : name_(name),
         lower_row_(lower_row),
         specs_(context.specs),
+        library_files_(context.library),
         framework_(context.framework("pytorch")),
         library_(context.framework("ideal")) {
-    framework_.fusion.product_bias = true;  // the tables' PyTorch is 2.1
     library_.fusion.folds_inference_batch_norm =
         false;  // the call is the batch norm and nothing else
     convention_ = fmt::format(
@@ -372,8 +370,8 @@ class KernelRows final : public MeasurementReader {
     std::optional<double> clock;
     if (!row.text_or_empty("clock_mhz").empty()) clock = row.positive("clock_mhz");
     m.source = row.text_or_empty("source");
-    // ECC was on where that source's boards have it (data/kernels/README.md, "Precision modes and software").
-    m.spec = specs_->find(row.gpu(), clock, m.source == "dlperf");
+    const PublishedProgram program = program_of(reader);
+    m.spec = specs_->find(row.gpu(), clock, program.calls.ecc.value_or(false));
     if (!m.spec) return "GPU " + std::string(row.text("gpu")) + " has no spec";
     m.gpu = m.spec->id;
     m.split = row.text_or_empty("split");
@@ -386,7 +384,9 @@ class KernelRows final : public MeasurementReader {
       layer = lower_row_({.row = row,
                           .gpu = *m.spec,
                           .precision = *precision,
-                          .framework = by_framework ? framework_ : library_},
+                          .framework = by_framework ? framework_of(program, *m.spec) : library_,
+                          .facts = program.calls,
+                          .calls = library_files_.library_calls()},
                          reason);
     } catch (const InputError& error) {
       throw InputError(reader.where(), error);
@@ -420,6 +420,21 @@ class KernelRows final : public MeasurementReader {
     return Timing::Loop;
   }
 
+  /// What the row's source did that its columns do not say.
+  PublishedProgram program_of(const CsvReader& reader) {
+    if (!published_) published_.emplace(library_files_, reader);
+    return published_->program_of(reader);
+  }
+
+  /// PyTorch of the version that the row's source states, today's without one: whether a product's bias is fused.
+  const FrameworkProfile& framework_of(const PublishedProgram& program, const GpuSpec& gpu) {
+    const SoftwareWords words{.version = program.version, .date = ""};
+    const FrameworkProfile& state = library_files_.find_framework("pytorch", words);
+    framework_.fusion.product_bias =
+        library_files_.defaults_of(state, words, gpu).fuses_product_bias;
+    return framework_;
+  }
+
   /// From the first event to the first kernel.
   Seconds host_floor(OpKind kind) const {
     const Op op{.kind = kind};
@@ -436,6 +451,8 @@ class KernelRows final : public MeasurementReader {
   std::string_view name_;
   LowerRow lower_row_;
   std::shared_ptr<SpecsAtClock> specs_;
+  SpecLibrary library_files_;
+  std::optional<PublishedRows> published_;  ///< of the table, once its first row is read
   FrameworkProfile framework_, library_;
   std::string convention_;
 };

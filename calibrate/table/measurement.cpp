@@ -73,8 +73,8 @@ std::optional<MeasurementEstimate> estimate_step(const FrameworkStep& work, cons
                                                  const CostProfile& profile) {
   constexpr double kZ95 =
       1.6448536269514722;  // 90 % lie between -kZ95 and +kZ95 standard deviations
-  const Prediction prediction =
-      predict({.graph = work.graph, .gpu = gpu, .cost = profile, .framework = *work.framework});
+  const Prediction prediction = predict_step(
+      {.graph = work.graph, .gpu = gpu, .cost = profile, .framework = *work.framework});
   const Interval& time = prediction.step_time_s;
   return MeasurementEstimate{
       .time = Seconds(time.value),

@@ -12,6 +12,7 @@
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/library.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
@@ -111,6 +112,8 @@ struct MeasurementContext {
   /// Whose column to read of tables that hold several engines'; nothing: the figure over all.
   std::optional<ProductEngine> engine{};
   bool power = false;  ///< read the board's mean power in watts in place of the time
+  SpecLibrary library =
+      SpecLibrary::embedded();  ///< records of published tables, costs of library calls
 };
 
 /// A row as a measurement, or the reason why it is none.

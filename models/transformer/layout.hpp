@@ -40,9 +40,9 @@ struct TransformerLayout {
   /// Parameters of attention and norms of one layer: products
   ///   width x (heads + 2 kv_heads) head_width + heads head_width x width, biases, two norms.
   [[nodiscard]] double attention_parameters() const;
-  /// Of one dense feed-forward: (gated ? 3 : 2) width x feed_forward, biases.
+  /// Parameters of one dense feed-forward: (gated ? 3 : 2) width x feed_forward, biases.
   [[nodiscard]] double feed_forward_parameters() const;
-  /// Of all experts of a layer; nothing without.
+  /// Parameters of all experts of a layer; 0 without.
   [[nodiscard]] double expert_parameters() const;
   /// What a layer with experts has besides them: router and shared experts.
   [[nodiscard]] double router_parameters() const;

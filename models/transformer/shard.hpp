@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "hwspecs/training_software.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
 #include "models/transformer/layout.hpp"
@@ -69,16 +70,6 @@ struct ShardCollectives {
 [[nodiscard]] ShardCollectives head_collectives(const TransformerLayout& layout,
                                                 const TransformerShard& shard);
 
-/// How the loss over the vocabulary is computed.
-enum class LossKernels {
-  /// Logits cast to fp32; maximum, difference, exponential, sum, quotient, each over memory; backward scale and cast.
-  /// Source: Megatron-LM, core/tensor_parallel/cross_entropy.py.
-  StepByStep,
-  /// Logits cast to fp32, log-softmax and its gradient. Source: PyTorch, aten LogSoftmax, Loss.
-  LogSoftmax,
-  /// One kernel forward, one that writes the gradient over the logits. Source: flash-attention, xentropy_kernel.cu.
-  Fused,
-};
 struct LossWork {
   std::vector<Kernel> forward, backward;
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/graph.hpp"
+#include "models/language/network.hpp"
 #include "models/transformer/layout.hpp"
 
 namespace tracecast {
@@ -48,6 +49,8 @@ struct ZooEntry {
   NetworkGraph (*build)(const BuildOptions& options) = nullptr;
   /// What its layers are made of, where they are alike and can be sharded (models/transformer/shard.hpp).
   std::optional<TransformerLayout> transformer{};
+  /// What a language model consists of, where models/language describes it: caches and weights follow from it.
+  LanguageNetwork (*language)() = nullptr;
 };
 
 /// Every network, sorted by name.
@@ -61,9 +64,9 @@ struct ZooEntry {
 /// ignored). 0 for networks that read no images.
 [[nodiscard]] std::int64_t smallest_image_size(const ZooEntry& entry, const BuildOptions& options);
 
+/// The network of that name, built; `options.seq_len` goes before a length in the name.
 /// Throws InputError: unknown name (with the nearest one), image too small for the network, more
-/// tokens than it has positions, batch or classes out of range. `options.seq_len` goes before a
-/// length in the name.
+/// tokens than it has positions, batch or classes out of range.
 [[nodiscard]] NetworkGraph build_network(std::string_view name, const BuildOptions& options);
 
 }  // namespace tracecast

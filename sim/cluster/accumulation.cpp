@@ -60,18 +60,18 @@ Prediction predict_accumulated(const PredictRequest& request, const NetworkGraph
   constexpr auto kAll = std::numeric_limits<std::size_t>::max();
   PredictRequest last = request;
   last.num_causes = kAll;
-  Prediction p = predict(last);
-  const Prediction m = predict({.graph = micro_batch,
-                                .gpu = request.gpu,
-                                .cost = request.cost,
-                                .framework = request.framework,
-                                .precision = request.precision,
-                                .keeps_gradients = request.keeps_gradients,
-                                .input_from_host = request.input_from_host,
-                                .input = request.input,
-                                .num_causes = kAll,
-                                .power_limit = request.power_limit,
-                                .cpu = request.cpu});
+  Prediction p = predict_step(last);
+  const Prediction m = predict_step({.graph = micro_batch,
+                                     .gpu = request.gpu,
+                                     .cost = request.cost,
+                                     .framework = request.framework,
+                                     .precision = request.precision,
+                                     .keeps_gradients = request.keeps_gradients,
+                                     .input_from_host = request.input_from_host,
+                                     .input = request.input,
+                                     .num_causes = kAll,
+                                     .power_limit = request.power_limit,
+                                     .cpu = request.cpu});
   const double times = static_cast<double>(micro_batches - 1);
   const Seconds step = p.timeline.step_time + m.timeline.step_time * times;
   const double early = m.timeline.step_time * times / step;  // share of the time before the last

@@ -43,7 +43,7 @@ std::int64_t CachingAllocator::segment_size(std::int64_t wanted, bool small) con
 
 /// Costs what is given back, not what is kept: a step that does not fit asks at each of its segments.
 void CachingAllocator::return_free_segments(Pool& pool) {
-  for (const auto& [size, handle] : pool.segments) {
+  for (const auto& [size, handle] : pool.segments.all()) {
     reserved_ -= size;
     ++num_returned_;
     unused_.push_back(handle);
@@ -58,8 +58,19 @@ void CachingAllocator::release_cached() {
 }
 
 std::int64_t CachingAllocator::largest_available() const {
-  const std::int64_t cached = large_.free.empty() ? 0 : large_.free.rbegin()->first;
-  return std::max({cached, limit_ - reserved_, std::int64_t{0}});
+  return std::max({large_.free.largest(), limit_ - reserved_, std::int64_t{0}});
+}
+
+bool CachingAllocator::has_room(std::int64_t size) const {
+  const std::int64_t wanted = round_up(size, block_);
+  const bool small = wanted <= kSmallRequest;
+  const FreeBlocks& free = small ? small_.free : large_.free;
+  if (free.largest() >= wanted) return true;
+  std::int64_t left = limit_ - reserved_;
+  for (const Pool* pool : {&small_, &large_}) {
+    for (const auto& [segment, handle] : pool->segments.all()) left += segment;
+  }
+  return segment_size(wanted, small) <= left;
 }
 
 CachingAllocator::Handle CachingAllocator::take_segment(std::int64_t size, bool small) {
@@ -78,10 +89,10 @@ CachingAllocator::Handle CachingAllocator::allocate(std::int64_t size) {
   Pool& blocks = pool(small);
 
   Handle handle = kNone;
-  if (const auto fit = blocks.free.lower_bound({wanted, 0}); fit != blocks.free.end()) {
+  if (const auto fit = blocks.free.find(wanted)) {
     handle = fit->second;
     if (is_segment(handle)) blocks.segments.erase(*fit);
-    blocks.free.erase(fit);
+    blocks.free.erase(*fit);
   } else {
     handle = take_segment(segment_size(wanted, small), small);
   }

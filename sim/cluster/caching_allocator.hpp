@@ -1,8 +1,9 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <set>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace tracecast {
@@ -30,6 +31,8 @@ class CachingAllocator {
 
   /// Size of the largest request that needs no segment given back first: what the driver has left, or a free block.
   [[nodiscard]] std::int64_t largest_available() const;
+  /// Whether a request finds room, segments without a block in use given back first if need be.
+  [[nodiscard]] bool has_room(std::int64_t size) const;
   /// Bytes taken from the driver and not given back.
   [[nodiscard]] std::int64_t reserved() const { return reserved_; }
   /// The most there has been of them; above the limit when the requests do not fit.
@@ -46,7 +49,32 @@ class CachingAllocator {
     Handle previous = kNone, next = kNone;  ///< neighbours in the same segment
   };
   static constexpr Handle kNone = static_cast<Handle>(-1);
-  using FreeBlocks = std::set<std::pair<std::int64_t, Handle>>;
+  /// Free blocks by size, then handle. They are few, and a sorted vector takes no memory for each.
+  class FreeBlocks {
+   public:
+    using Entry = std::pair<std::int64_t, Handle>;
+    void insert(const Entry& entry) { entries_.insert(position(entry), entry); }
+    void erase(const Entry& entry) {
+      const auto at = position(entry);
+      if (at != entries_.end() && *at == entry) entries_.erase(at);
+    }
+    /// The smallest one of `size` or more.
+    [[nodiscard]] std::optional<Entry> find(std::int64_t size) {
+      const auto at = position({size, 0});
+      return at == entries_.end() ? std::nullopt : std::optional(*at);
+    }
+    [[nodiscard]] std::int64_t largest() const {
+      return entries_.empty() ? 0 : entries_.back().first;
+    }
+    [[nodiscard]] const std::vector<Entry>& all() const { return entries_; }
+    void clear() { entries_.clear(); }
+
+   private:
+    std::vector<Entry>::iterator position(const Entry& entry) {
+      return std::lower_bound(entries_.begin(), entries_.end(), entry);
+    }
+    std::vector<Entry> entries_;
+  };
 
   Handle new_block(const Block& block);
   void absorb_next(Handle handle);

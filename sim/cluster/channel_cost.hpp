@@ -49,14 +49,14 @@ struct MessageCost {
 /// control_messages * (send_message + receive_message) / 2 each.
 [[nodiscard]] MessageCost cost_with_control(const ChannelPath& path, const ChannelMessage& message);
 
-/// From the sender's call to the message in the receiver's hands, nothing else going on (half the round trip of a
+/// Time from the sender's call to the message in the receiver's hands, nothing else going on (half the round trip of a
 /// message that is sent back). With s, w, r the cost per byte at the sender, on the wire and at the receiver, and
 /// f = min(bytes, chunk), or all bytes without chunks:
 ///   fixed parts of both ends + latency + handshake (above eager_most) + f (s + w + r) + (bytes - f) max(s, w, r)
 [[nodiscard]] Seconds point_to_point_latency(const ChannelPath& path,
                                              const ChannelMessage& message);
 
-/// Of messages in a row from one process to another: bytes / max(send, wire, receive), where a receiver that blocks
+/// Bandwidth of messages in a row from one process to another: bytes / max(send, wire, receive), where a receiver that blocks
 /// is held for wire + receive.
 [[nodiscard]] BytesPerSecond point_to_point_bandwidth(const ChannelPath& path,
                                                       const ChannelMessage& message);

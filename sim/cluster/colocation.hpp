@@ -18,7 +18,7 @@ struct KernelDemand {
   double sm_share = 1;    ///< of the SMs, in (0, 1]
   double dram_share = 1;  ///< of what memory can deliver to it, in [0, 1]
 };
-/// Of every kernel of the program, in order.
+/// Demands of every kernel of the program, in order.
 [[nodiscard]] std::vector<KernelDemand> kernel_demands(const PricedStep& priced,
                                                        const StepProgram& program);
 /// The predicted program with host times as if each of its threads had a core to itself.

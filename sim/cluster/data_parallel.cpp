@@ -108,6 +108,99 @@ double normal_quantile(double p) {
   return high;
 }
 
+std::vector<TimeSpan> since(std::span<const TickSpan> spans, Picoseconds begin) {
+  std::vector<TimeSpan> result;
+  for (const TickSpan& span : spans) {
+    result.push_back({(span.start - begin).in_seconds(), (span.end - begin).in_seconds()});
+  }
+  return result;
+}
+
+/// What a rank of a kind works in the last step.
+std::vector<WorkSpan> work_of(std::uint32_t kind, const RankProgram& program, const LastStep& last,
+                              std::size_t simulated, double straggling) {
+  const auto updates = static_cast<std::uint32_t>(program.segments.size());
+  const WorkMix& update = program.mixes.back();
+  std::vector<WorkSpan> work;
+  last.for_each_kernel(kind, simulated, [&](const ActionInfo& info, Seconds start, Seconds end) {
+    WorkSpan one{.span = {start, end},
+                 .mix = &program.mixes[std::min(info.index, updates)],
+                 .straggling = straggling};
+    if (info.index == updates)
+      one.part = update.total() > Seconds(0) ? (end - start) / update.total() : 0.0;
+    work.push_back(one);
+  });
+  return work;
+}
+
+/// What the collectives of a step carry over an edge of their rings, and with how many blocks.
+struct CollectiveWork {
+  Bytes bytes{};
+  int channels = 0;
+};
+CollectiveWork collective_work(std::span<const BucketExchange> exchanges) {
+  CollectiveWork work;
+  for (const BucketExchange& exchange : exchanges) {
+    for (const auto* stages : {&exchange.fetch, &exchange.push}) {
+      for (const ExchangeStage& stage : *stages) {
+        if (!stage.on_sms) continue;
+        work.bytes += stage.transfer.bytes;
+        work.channels = std::max(work.channels, stage.transfer.channels);
+      }
+    }
+  }
+  return work;
+}
+
+Seconds length_of(std::span<const TimeSpan> spans) {
+  Seconds sum{};
+  for (const TimeSpan& span : spans) sum += span.end - span.start;
+  return sum;
+}
+
+/// Account, exposed exchange and power, over all ranks.
+void add_accounts(const DataParallelRequest& request, const RankPrograms& ranks,
+                  std::span<const RankStream> streams, std::span<const BucketExchange> exchanges,
+                  const LastStep& last, double straggling, DataParallelStep& step) {
+  const Picoseconds begin = last.begin();
+  const std::vector<TimeSpan> exchange = since(last.exchange(false), begin),
+                              collectives = since(last.exchange(true), begin),
+                              host = since(last.of(Action::HostWork), begin),
+                              any_work = since(last.of(Action::Kernel), begin);
+  const CollectiveWork carried = collective_work(exchanges);
+  std::vector<PowerRange> boards;
+  std::vector<double> counts;
+  Seconds exposed{};
+  for (std::uint32_t k = 0; k < request.kinds.size(); ++k) {
+    const RankKind& kind = request.kinds[k];
+    const auto simulated = static_cast<std::size_t>(
+        std::count_if(streams.begin(), streams.end(),
+                      [&](const RankStream& stream) { return stream.kind == k; }));
+    const RankStep rank{.step_time = step.step_time,
+                        .work = work_of(k, ranks.programs[k], last, simulated, straggling),
+                        .exchange = exchange,
+                        .collectives = collectives,
+                        .host = host,
+                        .any_work = any_work};
+    const Watts draws = request.cost ? collective_power(carried.bytes, length_of(collectives),
+                                                        carried.channels, kind.gpu, *request.cost)
+                                     : Watts();
+    const RankAccount account = account_rank(rank, draws);
+    const auto count =
+        static_cast<double>(std::count(request.kind_of.begin(), request.kind_of.end(), k));
+    const double weight = count / static_cast<double>(request.kind_of.size());
+    step.account.add(account.account, weight);
+    exposed += account.exposed * weight;
+    boards.push_back(power_in_job(kind.one_gpu.power, kind.one_gpu.timeline.step_time,
+                                  Watts(account.active_w.avg) * step.step_time, account.active_w,
+                                  step.step_time));
+    counts.push_back(count);
+  }
+  step.power = mean_board(boards, counts);
+  step.exposed =
+      step.exchange_busy > Seconds(0) ? std::min(1.0, exposed / step.exchange_busy) : 0.0;
+}
+
 }  // namespace
 
 double expected_maximum(std::uint32_t n) {
@@ -115,15 +208,16 @@ double expected_maximum(std::uint32_t n) {
   return normal_quantile((n - 0.375) / (n + 0.25));
 }
 
-double straggling_of(std::uint32_t ranks, double sample_sd, std::int64_t batch) {
+double straggling_of(const Fabric& fabric, double sample_sd, std::int64_t batch) {
   const double samples = std::max(static_cast<double>(batch), 1.0);
-  const double sd = std::hypot(rank_variation().rank_sd, sample_sd / std::sqrt(samples));
-  return 1 + sd * expected_maximum(ranks);
+  const double sd =
+      std::hypot(fabric.specs().rank_variation().rank_sd, sample_sd / std::sqrt(samples));
+  return 1 + sd * expected_maximum(fabric.num_ranks());
 }
 
 double shared_board_factor(const GpuSpec& gpu, const Fabric& fabric) {
   const bool shares_board = gpu.dies_per_board > 1 && fabric.ranks_of(FabricNodeId{0}) > 1;
-  return shares_board ? rank_variation().shared_board_time_factor : 1;
+  return shares_board ? fabric.specs().rank_variation().shared_board_time_factor : 1;
 }
 
 DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
@@ -131,8 +225,8 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
                   "every rank has a kind");
   TRACECAST_CHECK(request.strategy.replicas != Replicas::Python || request.fabric.num_ranks() == 1,
                   "one process under a lock has a run of its own");
-  const double straggling = straggling_of(request.fabric.num_ranks(), request.sample_sd,
-                                          request.kinds.front().graph.batch);
+  const double straggling =
+      straggling_of(request.fabric, request.sample_sd, request.kinds.front().graph.batch);
   const RankPrograms ranks = make_rank_programs(request, straggling);
   const double wire_share = ranks.wire_share;
   const std::vector<BucketExchange> exchanges =
@@ -164,11 +258,12 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
     for (const TickSpan& span : last.exchange(false)) {
       step.exchange_busy += (span.end - span.start).in_seconds();
     }
-    if (step.exchange_busy > Seconds(0)) {
-      step.exposed = std::min(1.0, step.parts.communication / step.exchange_busy);
-    }
+    add_accounts(request, ranks, streams, exchanges, last, straggling, step);
     if (request.input_supply > step.step_time) {
-      step.parts.input = request.input_supply - step.step_time;
+      const Seconds more = request.input_supply - step.step_time;
+      step.parts.input = more;
+      step.account.input += more;
+      step.power = power_with_wait(step.power, step.step_time, more);
       step.step_time = request.input_supply;
     }
     step.num_buckets = exchanges.size();
@@ -183,6 +278,19 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
     step.busiest = busiest_links(request.fabric, exchanges, step.step_time);
     return step;
   }
+}
+
+void add_input_wait(DataParallelStep& step, Seconds more) {
+  if (!(more > Seconds(0))) return;
+  const double factor = step.step_time / (step.step_time + more);
+  for (Range& range : step.utilization) {
+    range = {.min = range.min * factor, .avg = range.avg * factor, .max = range.max * factor};
+  }
+  for (LinkLoad& load : step.busiest) load.share *= factor;
+  step.power = power_with_wait(step.power, step.step_time, more);
+  step.account.input += more;
+  step.parts.input += more;
+  step.step_time += more;
 }
 
 }  // namespace tracecast

@@ -11,6 +11,7 @@
 #include "sim/cluster/gradients.hpp"
 #include "sim/cluster/input_pipeline.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "sim/cluster/step_account.hpp"
 
 namespace tracecast {
 
@@ -32,8 +33,9 @@ struct DataParallelRequest {
   /// Standard deviation of one sample's time relative to its mean: 0 for samples alike; sentences and images of
   /// differing sizes have about 0.25. A batch of b has that over the root of b.
   double sample_sd = 0;
-  Seconds input_supply{};  ///< no step of a rank is shorter; zero: input at hand
-  std::string date{};      ///< of the collective library, "2017-08"; empty: today
+  Seconds input_supply{};             ///< no step of a rank is shorter; zero: input at hand
+  std::string date{};                 ///< of the collective library, "2017-08"; empty: today
+  const CostProfile* cost = nullptr;  ///< what collectives draw; nothing: as if GPUs waited awake
   /// One stream of kernels for ranks of a kind that are provably alike (sim/cluster/fold.hpp) instead of one per rank:
   /// they do the same at the same times, so that the result is the same.
   bool fold = true;
@@ -43,17 +45,18 @@ struct DataParallelRequest {
 /// (n - 3/8) / (n + 1/4). 0 for n = 1. G. Blom, Statistical Estimates and Transformed Beta-Variables, 1958.
 [[nodiscard]] double expected_maximum(std::uint32_t n);
 
-/// How much longer each of `ranks` ranks takes than alone until the slowest is there:
-///   1 + hypot(rank_sd, sample_sd / sqrt(batch)) * expected_maximum(ranks)
-[[nodiscard]] double straggling_of(std::uint32_t ranks, double sample_sd, std::int64_t batch);
+/// How much longer each of a fabric's ranks takes than alone until the slowest is there:
+///   1 + hypot(rank_sd, sample_sd / sqrt(batch)) * expected_maximum(ranks), rank_sd of the fabric's specs
+[[nodiscard]] double straggling_of(const Fabric& fabric, double sample_sd, std::int64_t batch);
 /// RankVariation's factor of GPUs that share a board with others that work; 1 where none do.
 [[nodiscard]] double shared_board_factor(const GpuSpec& gpu, const Fabric& fabric);
 
-/// Where one synchronous step goes, along its critical path. Sums to the step time.
+/// Where one synchronous step goes, along its critical path: what, made faster, would make the step faster. Sums to the
+/// step time. Exchanges on the path may run beside kernels that nothing waits for (DataParallelStep::exposed).
 struct StepParts {
   Seconds compute{};        ///< kernels, and waiting for the rank's own host
-  Seconds communication{};  ///< exchange that nothing hides
-  Seconds host_update{};    ///< additions and updates on the CPU that nothing hides
+  Seconds communication{};  ///< exchange, and what waits to be noticed
+  Seconds host_update{};    ///< additions and updates on the CPU
   Seconds stragglers{};     ///< waiting for the slowest rank
   Seconds input{};          ///< waiting for the loader
 };
@@ -74,8 +77,8 @@ struct RankSpan {
 struct DataParallelStep {
   Seconds step_time{};
   StepParts parts;
-  double exposed =
-      0;  ///< share of the time in which anything is exchanged that hides behind nothing
+  /// Share of `exchange_busy` in which the mean rank has no work of its own: nothing hides it.
+  double exposed = 0;
   Seconds exchange_busy{};  ///< something on its way
   Bytes exchanged{};        ///< gradients, per rank and step
   std::size_t num_buckets = 0;
@@ -83,7 +86,12 @@ struct DataParallelStep {
   std::vector<Range> utilization;     ///< by kind, as nvidia-smi shows it
   std::vector<LinkLoad> busiest;      ///< greatest share first, at most 8
   std::vector<RankSpan> timeline;
+  StepAccount account;  ///< of the mean rank
+  /// Of the mean board: kernels draw what they draw alone, collectives what their blocks and bytes do; who waits is awake.
+  PowerRange power;
 };
+/// A step that waits `more` for its input beside what it did: parts, account, power, use of GPUs and links follow.
+void add_input_wait(DataParallelStep& step, Seconds more);
 
 /// One step of many in a row. Pure.
 ///   - ranks with a jittered start begin their first step at moments of their own; the first exchange brings all together

@@ -1,9 +1,11 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/cluster/data_parallel.hpp"
@@ -30,11 +32,12 @@ class RunBuilder {
              std::span<const std::vector<Seconds>> extra)
       : request_(request), programs_(programs), exchanges_(exchanges), extra_(extra) {
     program_.set_fabric(request.fabric);
-    program_.link(staging_link(request.fabric), rank_variation().staged_copies);
+    program_.link(staging_link(request.fabric),
+                  request.fabric.specs().rank_variation().staged_copies);
     const auto slots = request.fabric.ranks_of(FabricNodeId{0});
     const bool served = request.strategy.exchange == Exchange::Served;
     const bool copies = served || request.strategy.exchange == Exchange::Copies ||
-                        request.strategy.exchange == Exchange::Spread;
+                        request.strategy.exchange == Exchange::Scattered;
     for (std::size_t s = 0; s < kExchangeStreamCount; ++s) {
       // Each GPU that adds has copy engines of its own, each server its NIC; a communicator has one stream, and a
       // process that serves one thread for its messages and one for its updates.
@@ -218,6 +221,34 @@ class LastStep {
   [[nodiscard]] std::vector<TickSpan> exchange(bool on_sms_only) const {
     return run_.busy([&](const ActionInfo& info) {
       return info.action == Action::Collective || (!on_sms_only && info.action == Action::Transfer);
+    });
+  }
+  /// When any action of this kind goes on.
+  [[nodiscard]] std::vector<TickSpan> of(Action action) const {
+    return run_.busy([action](const ActionInfo& info) { return info.action == action; });
+  }
+
+  /// `visit(info, start, end)` of all kernels of one rank of a kind, the first of `simulated` ones, in all steps; from the
+  /// last step's begin.
+  template <class Visit>
+  void for_each_kernel(std::uint32_t kind, std::size_t simulated, Visit visit) const {
+    const std::vector<ActionInfo>& actions = program_.actions();
+    const auto each = [&](auto see) {
+      for (std::uint32_t t = 0; t < actions.size(); ++t) {
+        const ActionInfo& info = actions[t];
+        if (info.action == Action::Kernel && info.actor == kind)
+          see(MultiRankProgram::Task{t}, info, std::pair(info.step, info.index));
+      }
+    };
+    // Ranks follow each other in the program, and all do the same.
+    std::map<std::pair<std::uint16_t, std::uint32_t>, std::size_t> count, taken;
+    each([&](MultiRankProgram::Task, const ActionInfo&, auto key) { ++count[key]; });
+    const auto since = [&](engine::Picoseconds at) {
+      return at.in_seconds() - run_.begin().in_seconds();
+    };
+    each([&](MultiRankProgram::Task task, const ActionInfo& info, auto key) {
+      if (taken[key]++ >= count[key] / simulated) return;
+      visit(info, since(run_.start_of(task)), since(run_.end_of(task)));
     });
   }
 

@@ -68,7 +68,8 @@ class Planner {
       no_peers_ = neighbour.is_staged && neighbour.kind != RouteKind::Socket;
     }
     if (strategy.library != "copies") {
-      const CollectiveLibrary& library = find_collective_library(strategy.library, "", date);
+      const CollectiveLibrary& library =
+          fabric.specs().find_collective_library(strategy.library, "", date);
       on_sms_ = library.kind == LibraryKind::Channels;
       communicator_.emplace(fabric, ranks_, library, PlanLinks::FewOfAlike);
     }
@@ -83,7 +84,7 @@ class Planner {
       case Exchange::OnHost:
         plan_on_host(bytes, exchange);
         break;
-      case Exchange::Spread:
+      case Exchange::Scattered:
         plan_owner(bytes, exchange, exchange.fetch);
         break;
       case Exchange::Copies:
@@ -128,7 +129,7 @@ class Planner {
           const FabricLinkKind kind = fabric_.link(use.link).kind;
           return kind == FabricLinkKind::Ethernet || kind == FabricLinkKind::Ipoib;
         });
-    if (over_tcp) cap(rank_variation().tcp);
+    if (over_tcp) cap(fabric_.specs().rank_variation().tcp);
     return plan;
   }
 

@@ -35,17 +35,17 @@ struct BucketExchange {
   Bytes bytes{};                     ///< of its gradients, on their way
 };
 
-/// Not a link of the fabric, one past its last: what the driver does for GPUs that cannot reach each other, at
+/// No link of the fabric, but one past its last: what the driver does for GPUs that cannot reach each other, at
 /// RankVariation::staged_copies.
 [[nodiscard]] FabricLinkId staging_link(const Fabric& fabric);
 
 /// The exchange of every bucket under a strategy, with collectives as its library did them at `date` ("2017-08"; empty:
 /// today). Where the strategy knows hosts and copies only and there are several nodes:
-///   Copies, Spread  the hosts exchange the node's sum with servers spread over all of them, which split every key: each
-///                   NIC carries 2 (m - 1) / m of the bytes, in and out
-///   OnHost          each bucket lies on the server (node) with the fewest bytes so far; every worker (rank) fetches it
-///                   from there and sends its gradient there, at `message_rate` per server in all
-/// Copies and Spread give the next bucket to the GPU of the node that has the fewest bytes so far.
+///   Copies, Scattered  the hosts exchange the node's sum with servers on all of them, which split every key: each NIC
+///                      carries 2 (m - 1) / m of the bytes, in and out
+///   OnHost             each bucket lies on the server (node) with the fewest bytes so far; every worker (rank) fetches it
+///                      from there and sends its gradient there, at `message_rate` per server in all
+/// Copies and Scattered give the next bucket to the GPU of the node that has the fewest bytes so far.
 [[nodiscard]] std::vector<BucketExchange> plan_exchange(std::span<const GradientBucket> buckets,
                                                         double wire_share,
                                                         const StrategyProfile& strategy,

@@ -28,6 +28,8 @@ std::string_view to_string(FabricLinkKind kind) {
       return "infiniband";
     case FabricLinkKind::Ipoib:
       return "ipoib";
+    case FabricLinkKind::C2c:
+      return "c2c";
     case FabricLinkKind::Uplink:
       return "uplink";
     case FabricLinkKind::HostMemory:
@@ -66,6 +68,7 @@ struct Fabric::State {
     std::uint32_t first_link = 0;
   };
   ClusterSpec spec;
+  SpecLibrary specs = SpecLibrary::embedded();
   std::vector<Group> groups;
   std::vector<Node> nodes;
   std::vector<FabricNodeId> node_of;  ///< by rank
@@ -214,6 +217,9 @@ Rank Fabric::first_rank(FabricNodeId node) const {
   return {state_->nodes.at(node.index).first_rank};
 }
 std::uint32_t Fabric::ranks_of(FabricNodeId node) const { return state_->wiring(node).num_slots; }
+std::uint32_t Fabric::ranks_of_host(FabricNodeId node) const {
+  return std::min(ranks_of(node), static_cast<std::uint32_t>(machine_of(node).slots_of_host()));
+}
 const GpuSpec& Fabric::gpu_of(Rank rank) const {
   return state_->groups[state_->nodes[node_of(rank).index].group].gpu;
 }
@@ -223,6 +229,7 @@ const MachineSpec& Fabric::machine_of(FabricNodeId node) const {
 const ClusterGroup& Fabric::group_of(FabricNodeId node) const {
   return state_->spec.groups[state_->nodes.at(node.index).group];
 }
+const SpecLibrary& Fabric::specs() const { return state_->specs; }
 const ClusterSpec& Fabric::spec() const { return state_->spec; }
 std::uint32_t Fabric::num_links() const {
   return state_->first_uplink + static_cast<std::uint32_t>(state_->uplinks.size());
@@ -315,18 +322,18 @@ Route Fabric::route_between_hosts(FabricNodeId from, FabricNodeId to, std::uint3
   return state_->finish(std::move(route));
 }
 
-Fabric build_fabric(const ClusterSpec& spec, const FabricCatalogs& catalogs) {
+Fabric build_fabric(const ClusterSpec& spec, const SpecLibrary& specs) {
   auto state = std::make_shared<Fabric::State>();
+  state->specs = specs;
   state->spec = spec;
   std::uint64_t num_nodes = 0, num_ranks = 0, num_links = 0;
   for (const ClusterGroup& group : spec.groups) {
-    const MachineSpec& machine = catalogs.machines.find(group.machine);
+    const MachineSpec& machine = specs.machines().find(group.machine);
     if (group.gpu.empty() && machine.gpus.empty()) {
       throw InputError("cluster", machine.id + ", whose slots take any GPU", "the GPU's id");
     }
-    const GpuSpec& gpu = catalogs.gpus.find(group.gpu.empty() ? machine.gpus.front() : group.gpu);
-    state->groups.push_back(
-        {wire_machine(machine, group, gpu, spec.network.link, catalogs), gpu, 0});
+    const GpuSpec& gpu = specs.gpus().find(group.gpu.empty() ? machine.gpus.front() : group.gpu);
+    state->groups.push_back({wire_machine(machine, group, gpu, spec.network.link, specs), gpu, 0});
     const MachineWiring& wiring = state->groups.back().wiring;
     const auto count = static_cast<std::uint64_t>(std::max(group.count, 0));
     num_nodes += count;
@@ -354,7 +361,7 @@ Fabric build_fabric(const ClusterSpec& spec, const FabricCatalogs& catalogs) {
     }
   }
   if (!spec.network.switches.empty()) {
-    state->add_drawn_switches(catalogs.links);
+    state->add_drawn_switches(specs.links());
   } else if (spec.network.nodes_per_leaf > 0) {
     state->add_leaves();
   }

@@ -7,10 +7,7 @@
 #include <vector>
 
 #include "hwspecs/cluster_spec.hpp"
-#include "hwspecs/cpu_loader.hpp"
-#include "hwspecs/gpu_loader.hpp"
-#include "hwspecs/link_spec.hpp"
-#include "hwspecs/machine_spec.hpp"
+#include "hwspecs/library.hpp"
 #include "sim/base/ids.hpp"
 
 namespace tracecast {
@@ -27,6 +24,7 @@ enum class FabricLinkKind {
   Ethernet,    ///< of a NIC
   Infiniband,  ///< of a NIC
   Ipoib,       ///< of a NIC
+  C2c,         ///< between a GPU and the CPU of its superchip
   Uplink,      ///< from a leaf switch to the spine or back, all of them as one
   HostMemory,  ///< of one CPU package; both directions share it
 };
@@ -58,14 +56,6 @@ struct Route {
   bool is_staged = false;
 };
 
-/// Hardware by id.
-struct FabricCatalogs {
-  const GpuCatalog& gpus;
-  const CpuCatalog& cpus;
-  const LinkCatalog& links;
-  const MachineCatalog& machines;
-};
-
 /// Machines and their network as directed links, and the way from each GPU to each other. Immutable; copies share
 /// the tables (routes within a machine are found once per kind of node, not once per pair of ranks).
 class Fabric {
@@ -78,11 +68,15 @@ class Fabric {
   /// First rank of a node and how many it has; they are consecutive.
   [[nodiscard]] Rank first_rank(FabricNodeId node) const;
   [[nodiscard]] std::uint32_t ranks_of(FabricNodeId node) const;
+  /// The most of them that share an operating system: a compute tray's, where the node is a rack of them.
+  [[nodiscard]] std::uint32_t ranks_of_host(FabricNodeId node) const;
 
   [[nodiscard]] const GpuSpec& gpu_of(Rank rank) const;
   [[nodiscard]] const MachineSpec& machine_of(FabricNodeId node) const;
   [[nodiscard]] const ClusterGroup& group_of(FabricNodeId node) const;
   [[nodiscard]] const ClusterSpec& spec() const;
+  /// What its parts were looked up in.
+  [[nodiscard]] const SpecLibrary& specs() const;
 
   /// Links are numbered node by node, alike in nodes of a group; those between switches come last.
   [[nodiscard]] std::uint32_t num_links() const;
@@ -115,7 +109,7 @@ class Fabric {
                                           std::uint32_t rail = 0) const;
 
  private:
-  friend Fabric build_fabric(const ClusterSpec& spec, const FabricCatalogs& catalogs);
+  friend Fabric build_fabric(const ClusterSpec& spec, const SpecLibrary& specs);
   struct State;
   explicit Fabric(std::shared_ptr<const State> state);
   std::shared_ptr<const State> state_;
@@ -123,7 +117,7 @@ class Fabric {
 
 /// Throws InputError: an id that is not known, more GPUs than the machine has slots, several nodes of which one has no
 /// NIC, no rank at all, more than a million ranks.
-[[nodiscard]] Fabric build_fabric(const ClusterSpec& spec, const FabricCatalogs& catalogs);
+[[nodiscard]] Fabric build_fabric(const ClusterSpec& spec, const SpecLibrary& specs);
 
 /// `count` nodes of one machine with `gpus` GPUs each, on one switch.
 [[nodiscard]] ClusterSpec uniform_cluster(std::string_view machine, int gpus, int count = 1,

@@ -16,7 +16,7 @@ struct StoredImage {
   bool encoded = false;
 };
 
-StoredImage stored_image(const InputJob& job) {
+StoredImage stored_image(const InputRequest& job) {
   const InputPipelineProfile& p = job.pipeline;
   StoredImage image;
   const double shorter = std::min(job.data.width_px, job.data.height_px);
@@ -33,7 +33,7 @@ StoredImage stored_image(const InputJob& job) {
 }
 
 /// As it lies on disk.
-Bytes stored_bytes(const InputJob& job) {
+Bytes stored_bytes(const InputRequest& job) {
   if (job.data.kind != SampleKind::Jpeg || job.pipeline.stored_side_px == 0) {
     return job.data.bytes_per_sample;
   }
@@ -43,7 +43,7 @@ Bytes stored_bytes(const InputJob& job) {
                        : Bytes(3 * image.pixels);
 }
 
-int workers_of(const InputJob& job) {
+int workers_of(const InputRequest& job) {
   if (job.workers) return *job.workers;
   if (job.pipeline.default_workers < 0) return 0;
   return job.pipeline.default_workers > 0 ? job.pipeline.default_workers : job.host.threads;
@@ -85,7 +85,7 @@ double page_cache_hits(Bytes cache, Bytes data_set, bool random_order) {
   return f + (1 - f) * std::log1p(-f);
 }
 
-double cycles_per_sample(const InputJob& job) {
+double cycles_per_sample(const InputRequest& job) {
   const InputPipelineProfile& p = job.pipeline;
   const auto values = static_cast<double>(job.output_values);
   if (job.data.kind == SampleKind::Tokens) return p.cycles_per_token * values + p.cycles_per_record;
@@ -104,13 +104,13 @@ double cycles_per_sample(const InputJob& job) {
   return cycles;
 }
 
-Bytes prepared_bytes(const InputJob& job) {
+Bytes prepared_bytes(const InputRequest& job) {
   const double value_bytes =
       job.data.kind == SampleKind::Tokens ? 8.0 : job.pipeline.bytes_per_value;
   return Bytes(value_bytes * static_cast<double>(job.output_values * job.batch));
 }
 
-InputStages plan_input(const InputJob& job) {
+InputStages plan_input(const InputRequest& job) {
   const InputPipelineProfile& p = job.pipeline;
   const auto batch = static_cast<double>(job.batch);
   const Bytes bytes = prepared_bytes(job);
@@ -159,7 +159,7 @@ std::array<std::pair<std::string_view, Seconds>, 5> stage_times(const InputStage
 }
 }  // namespace
 
-BytesPerSecond copy_rate(const InputJob& job, BytesPerSecond pinned) {
+BytesPerSecond copy_rate(const InputRequest& job, BytesPerSecond pinned) {
   return job.pipeline.pinned_by == PinnedBy::None ? min(pinned, job.pipeline.memory_copy) : pinned;
 }
 
@@ -227,7 +227,7 @@ InputRun run_with_input(const StepProgram& program, const InputStages& stages,
   return run;
 }
 
-InputRun run_with_input(const StepProgram& program, const InputJob& job) {
+InputRun run_with_input(const StepProgram& program, const InputRequest& job) {
   InputRun run = run_with_input(program, plan_input(job), job.host);
   run.use.sample_cpu_time = cycles_per_sample(job) / job.host.core_speed;
   const Bytes stored = stored_bytes(job);

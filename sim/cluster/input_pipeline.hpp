@@ -35,7 +35,7 @@ struct DiskSpeed {
 };
 
 /// One batch of samples of a data set, prepared by a loader for a network.
-struct InputJob {
+struct InputRequest {
   DataSetSpec data;
   InputPipelineProfile pipeline;
   HostThreads host;
@@ -61,16 +61,16 @@ struct InputJob {
 ///   image:  decode * (pixels decoded + overhead) + resize per source pixel * cropped pixels
 ///           + resize per output pixel * output pixels + convert * output values + per sample
 ///   tokens and other records: per token * output values + per record
-[[nodiscard]] double cycles_per_sample(const InputJob& job);
+[[nodiscard]] double cycles_per_sample(const InputRequest& job);
 
 /// The stages of one batch, as if every thread had a core to itself.
-[[nodiscard]] InputStages plan_input(const InputJob& job);
+[[nodiscard]] InputStages plan_input(const InputRequest& job);
 /// Bytes of one prepared batch on their way to the GPU.
-[[nodiscard]] Bytes prepared_bytes(const InputJob& job);
+[[nodiscard]] Bytes prepared_bytes(const InputRequest& job);
 
 /// Rate at which a prepared batch reaches the GPU from pinned memory, or from pageable memory, through
 /// which the driver moves it piece by piece at a thread's copying speed at most.
-[[nodiscard]] BytesPerSecond copy_rate(const InputJob& job, BytesPerSecond pinned);
+[[nodiscard]] BytesPerSecond copy_rate(const InputRequest& job, BytesPerSecond pinned);
 
 /// Time per batch when nothing waits for the GPU: the slowest stage, max(read, prepare / workers, pin,
 /// gpu_decode, copy).
@@ -113,6 +113,6 @@ struct InputRun {
 [[nodiscard]] InputRun run_with_input(const StepProgram& program, const InputStages& stages,
                                       const HostThreads& host);
 /// The same for a job: its stages, and what it does per sample. `program` has the copy of the input.
-[[nodiscard]] InputRun run_with_input(const StepProgram& program, const InputJob& job);
+[[nodiscard]] InputRun run_with_input(const StepProgram& program, const InputRequest& job);
 
 }  // namespace tracecast

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/dijkstra_shortest_paths.hpp>
-#include <functional>
+#include <optional>
 
-#include "hwspecs/peer_access.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
@@ -30,6 +29,8 @@ FabricLinkKind kind_of(LinkKind kind) {
       return FabricLinkKind::Infiniband;
     case LinkKind::Ipoib:
       return FabricLinkKind::Ipoib;
+    case LinkKind::C2c:
+      return FabricLinkKind::C2c;
   }
   return FabricLinkKind::Pcie;
 }
@@ -37,8 +38,8 @@ FabricLinkKind kind_of(LinkKind kind) {
 class Wirer {
  public:
   Wirer(const MachineSpec& machine, const ClusterGroup& group, const GpuSpec& gpu,
-        const std::string& network_link, const FabricCatalogs& catalogs)
-      : group_(group), gpu_(gpu), network_link_(network_link), catalogs_(catalogs) {
+        const std::string& network_link, const SpecLibrary& specs)
+      : group_(group), gpu_(gpu), network_link_(network_link), specs_(specs) {
     wiring_.machine = machine;
   }
 
@@ -56,6 +57,7 @@ class Wirer {
     add_links();
     slow_down();
     count_bricks();
+    draw_ways();
     route_gpus();
     route_hosts();
     find_ports();
@@ -73,7 +75,7 @@ class Wirer {
       const bool to_network =
           node(drawn.a).kind == NodeKind::Network || node(drawn.b).kind == NodeKind::Network;
       const bool replaced = to_network && !network_link_.empty();
-      const LinkSpec& spec = catalogs_.links.find(replaced ? network_link_ : drawn.link);
+      const LinkSpec& spec = specs_.links().find(replaced ? network_link_ : drawn.link);
       const int count = replaced ? 1 : drawn.count;
       const bool at_gpu =
           node(drawn.a).kind == NodeKind::Gpu || node(drawn.b).kind == NodeKind::Gpu;
@@ -85,7 +87,12 @@ class Wirer {
                                      node(back ? drawn.a : drawn.b).name);
       }
     }
-    const CpuSpec& cpu = catalogs_.cpus.find(wiring_.machine.cpu);
+    leaving_.resize(wiring_.machine.nodes.size());
+    for (std::uint32_t i = 0; i < wiring_.links.size(); ++i) {
+      const MachineLink& drawn = wiring_.machine.links[i / 2];
+      leaving_[i % 2 == 0 ? drawn.a : drawn.b].push_back(i);
+    }
+    const CpuSpec& cpu = specs_.cpus().find(wiring_.machine.cpu);
     for (const std::uint32_t socket : wiring_.machine.nodes_of(NodeKind::Socket)) {
       memory_of_.resize(wiring_.machine.nodes.size());
       memory_of_[socket] = static_cast<std::uint32_t>(wiring_.links.size());
@@ -97,7 +104,9 @@ class Wirer {
   /// A card may be older than its slot, and have other NVLinks than those drawn, or none.
   [[nodiscard]] BytesPerSecond as_gpu_has_it(const LinkSpec& spec, int count) const {
     const BytesPerSecond drawn = spec.bandwidth * count;
-    if (spec.kind == LinkKind::Pcie) return min(drawn, gpu_.pcie_bandwidth);
+    if (spec.kind == LinkKind::Pcie || spec.kind == LinkKind::C2c) {
+      return min(drawn, gpu_.pcie_bandwidth);
+    }
     if (spec.kind != LinkKind::Nvlink) return drawn;
     return drawn * std::min(1.0, gpu_.nvlink_bandwidth / drawn_nvlink_);
   }
@@ -107,7 +116,7 @@ class Wirer {
     for (const std::uint32_t slot : wiring_.machine.nodes_of(NodeKind::Gpu)) {
       BytesPerSecond sum{};
       for (const MachineLink& drawn : wiring_.machine.links) {
-        const LinkSpec& spec = catalogs_.links.find(drawn.link);
+        const LinkSpec& spec = specs_.links().find(drawn.link);
         if (spec.kind != LinkKind::Nvlink || (drawn.a != slot && drawn.b != slot)) continue;
         sum += spec.bandwidth * drawn.count;
       }
@@ -134,29 +143,75 @@ class Wirer {
     }
   }
 
-  /// The way of fewest links from `from` to `to` over links that `takes` allows and nodes that `carries` allows;
-  /// among equals that of the greatest bandwidths.
-  [[nodiscard]] std::optional<std::vector<std::uint32_t>> shortest(
-      std::uint32_t from, std::uint32_t to, const std::function<bool(std::uint32_t)>& takes,
-      const std::function<bool(std::uint32_t)>& carries) const {
-    Graph graph(wiring_.machine.nodes.size());
-    for (std::uint32_t i = 0; i < 2 * wiring_.machine.links.size(); ++i) {
-      if (!takes(i) || wiring_.links[i].bandwidth <= BytesPerSecond(0)) continue;
+  /// Ways of fewest links over links of one sort and nodes that carry them; among equals those of the greatest bandwidths.
+  struct Ways {
+    std::optional<Graph> carried;  ///< links that leave a node that carries
+    /// By source, found when it is first asked for.
+    struct Tree {
+      std::vector<std::size_t> came_from;
+      std::vector<std::uint32_t> came_over;
+    };
+    std::vector<std::optional<Tree>> trees;
+    bool of_mesh = false;
+  };
+
+  void draw_ways() {
+    for (Ways* ways : {&nvlink_ways_, &host_ways_}) {
+      ways->of_mesh = ways == &nvlink_ways_;
+      ways->carried.emplace(wiring_.machine.nodes.size());
+      ways->trees.resize(wiring_.machine.nodes.size());
+      for (std::uint32_t n = 0; n < wiring_.machine.nodes.size(); ++n) {
+        if (carries(n, ways->of_mesh)) add_links_of(n, *ways);
+      }
+    }
+  }
+
+  [[nodiscard]] bool carries(std::uint32_t n, bool of_mesh) const {
+    const NodeKind kind = node(n).kind;
+    return of_mesh ? kind == NodeKind::NvSwitch
+                   : kind == NodeKind::PcieSwitch || kind == NodeKind::Socket;
+  }
+
+  void add_links_of(std::uint32_t from, Ways& ways) const {
+    for (const std::uint32_t i : leaving_[from]) {
+      if (is_gpu_mesh(i) != ways.of_mesh || wiring_.links[i].bandwidth <= BytesPerSecond(0)) {
+        continue;
+      }
       const MachineLink& drawn = wiring_.machine.links[i / 2];
-      const std::uint32_t a = i % 2 == 0 ? drawn.a : drawn.b, b = i % 2 == 0 ? drawn.b : drawn.a;
-      if (a != from && !carries(a)) continue;
       // Bandwidths are 0.01 to 1e7 GB/s: their share stays far below one link.
       const double weight = 1 + 1e-6 / wiring_.links[i].bandwidth.in_gb_per_s();
-      boost::add_edge(a, b, {weight, i}, graph);
+      boost::add_edge(from, i % 2 == 0 ? drawn.b : drawn.a, {weight, i}, *ways.carried);
     }
-    std::vector<std::size_t> came_from(boost::num_vertices(graph));
+  }
+
+  const Ways::Tree& tree_of(std::uint32_t from, Ways& ways) const {
+    std::optional<Ways::Tree>& tree = ways.trees[from];
+    if (tree) return *tree;
+    const bool is_end = !carries(from, ways.of_mesh);
+    if (is_end) add_links_of(from, ways);
+    const Graph& graph = *ways.carried;
+    tree.emplace();
+    tree->came_from.resize(boost::num_vertices(graph));
+    tree->came_over.resize(boost::num_vertices(graph));
     std::vector<double> distance(boost::num_vertices(graph));
     boost::dijkstra_shortest_paths(
-        graph, from, boost::predecessor_map(came_from.data()).distance_map(distance.data()));
-    if (to != from && came_from[to] == to) return std::nullopt;
+        graph, from, boost::predecessor_map(tree->came_from.data()).distance_map(distance.data()));
+    for (std::size_t to = 0; to < tree->came_from.size(); ++to) {
+      if (tree->came_from[to] == to) continue;
+      tree->came_over[to] = link_taken(graph, tree->came_from[to], to, distance);
+    }
+    if (is_end) boost::clear_out_edges(from, *ways.carried);
+    return *tree;
+  }
+
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> shortest(std::uint32_t from,
+                                                                   std::uint32_t to,
+                                                                   Ways& ways) const {
+    const Ways::Tree& tree = tree_of(from, ways);
+    if (to != from && tree.came_from[to] == to) return std::nullopt;
     std::vector<std::uint32_t> path;
-    for (std::size_t at = to; at != from; at = came_from[at]) {
-      path.push_back(link_taken(graph, came_from[at], at, distance));
+    for (std::size_t at = to; at != from; at = tree.came_from[at]) {
+      path.push_back(tree.came_over[at]);
     }
     std::reverse(path.begin(), path.end());
     return path;
@@ -183,27 +238,22 @@ class Wirer {
   }
 
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> over_nvlink(std::uint32_t from,
-                                                                      std::uint32_t to) const {
-    return shortest(
-        from, to, [&](std::uint32_t i) { return is_gpu_mesh(i); },
-        [&](std::uint32_t n) { return node(n).kind == NodeKind::NvSwitch; });
+                                                                      std::uint32_t to) {
+    return shortest(from, to, nvlink_ways_);
   }
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> over_host(std::uint32_t from,
-                                                                    std::uint32_t to) const {
-    return shortest(
-        from, to, [&](std::uint32_t i) { return !is_gpu_mesh(i); },
-        [&](std::uint32_t n) {
-          return node(n).kind == NodeKind::PcieSwitch || node(n).kind == NodeKind::Socket;
-        });
+                                                                    std::uint32_t to) {
+    return shortest(from, to, host_ways_);
   }
-  [[nodiscard]] std::vector<std::uint32_t> must_reach(std::uint32_t from, std::uint32_t to) const {
+  [[nodiscard]] std::vector<std::uint32_t> must_reach(std::uint32_t from, std::uint32_t to) {
     auto path = over_host(from, to);
-    if (!path) {
-      throw InputError(place() + ", machine " + wiring_.machine.id,
-                       "no way from " + node(from).name + " to " + node(to).name,
-                       "links over PCIe switches and sockets");
-    }
+    if (!path) refuse_way(from, node(to).name);
     return *path;
+  }
+  [[noreturn]] void refuse_way(std::uint32_t from, const std::string& to) const {
+    throw InputError(place() + ", machine " + wiring_.machine.id,
+                     "no way from " + node(from).name + " to " + to,
+                     "links over PCIe switches and sockets");
   }
 
   [[nodiscard]] RouteKind kind_of_path(std::uint32_t from,
@@ -220,7 +270,7 @@ class Wirer {
                           : RouteKind::Socket;
   }
 
-  [[nodiscard]] std::uint32_t nearest_socket(std::uint32_t from) const {
+  [[nodiscard]] std::uint32_t nearest_socket(std::uint32_t from) {
     std::optional<std::uint32_t> best;
     std::size_t hops = 0;
     for (const std::uint32_t socket : wiring_.machine.nodes_of(NodeKind::Socket)) {
@@ -273,7 +323,7 @@ class Wirer {
     }
   }
 
-  [[nodiscard]] LocalPath between_gpus(std::uint32_t from, std::uint32_t to) const {
+  [[nodiscard]] LocalPath between_gpus(std::uint32_t from, std::uint32_t to) {
     if (auto path = over_nvlink(from, to)) return {std::move(*path), RouteKind::Nvlink, false};
     auto path = must_reach(from, to);
     const RouteKind kind = kind_of_path(from, path);
@@ -317,20 +367,23 @@ class Wirer {
     if (!nics.empty()) assign_ports(nics);
   }
 
-  /// Each GPU takes the NIC nearest to it; GPUs that have the same nearest ones take turns.
+  /// Each GPU takes the NIC nearest to it; GPUs that have the same nearest ones take turns. A GPU reaches the NICs of its
+  /// own host: in a rack, those of its compute tray.
   void assign_ports(const std::vector<std::uint32_t>& nics) {
     std::vector<std::vector<std::uint32_t>> seen;
     for (const std::uint32_t gpu : slots_) {
       std::vector<std::uint32_t> nearest;
       std::size_t hops = 0;
       for (std::uint32_t k = 0; k < nics.size(); ++k) {
-        const std::size_t distance = must_reach(gpu, nics[k]).size();
-        if (nearest.empty() || distance < hops) {
+        const auto path = over_host(gpu, nics[k]);
+        if (!path) continue;
+        if (nearest.empty() || path->size() < hops) {
           nearest.clear();
-          hops = distance;
+          hops = path->size();
         }
-        if (distance == hops) nearest.push_back(k);
+        if (path->size() == hops) nearest.push_back(k);
       }
+      if (nearest.empty()) refuse_way(gpu, "a NIC");
       const auto turn = static_cast<std::size_t>(std::count(seen.begin(), seen.end(), nearest));
       seen.push_back(nearest);
       const std::uint32_t k = nearest[turn % nearest.size()];
@@ -340,11 +393,15 @@ class Wirer {
   }
 
   void connect(std::uint32_t gpu, std::uint32_t nic, const MachineWiring::Port& port) {
-    // Peer access to the NIC (GPUDirect RDMA) needs InfiniBand verbs and a switch that both hang below.
+    // Peer access to the NIC (GPUDirect RDMA) needs InfiniBand verbs and a switch that both hang below, or a processor that
+    // the GPU is joined to by NVLink-C2C (NCCL, src/graph/paths.cc: NCCL_NET_GDR_C2C, on by default since 2.27).
     const auto direct = must_reach(gpu, nic);
-    const bool peer = access_.to_network &&
-                      wiring_.links[port.up].kind == FabricLinkKind::Infiniband &&
-                      kind_of_path(gpu, direct) == RouteKind::PcieSwitch;
+    const RouteKind kind = kind_of_path(gpu, direct);
+    const bool is_near = kind == RouteKind::PcieSwitch ||
+                         (kind == RouteKind::HostBridge &&
+                          wiring_.links[direct.front()].kind == FabricLinkKind::C2c);
+    const bool peer =
+        access_.to_network && is_near && wiring_.links[port.up].kind == FabricLinkKind::Infiniband;
     LocalPath out, in;
     if (peer) {
       out = {direct, RouteKind::Network, false};
@@ -364,12 +421,14 @@ class Wirer {
 
   const ClusterGroup& group_;
   const GpuSpec& gpu_;
-  const PeerAccess access_ = peer_access(gpu_);
   const std::string& network_link_;
-  const FabricCatalogs& catalogs_;
+  const SpecLibrary& specs_;
+  const PeerAccess access_ = specs_.peer_access(gpu_);
   MachineWiring wiring_;
   std::vector<std::uint32_t> slots_;
-  std::vector<std::uint32_t> memory_of_;  ///< by node; of sockets
+  std::vector<std::uint32_t> memory_of_;             ///< by node; of sockets
+  std::vector<std::vector<std::uint32_t>> leaving_;  ///< by node: links that lead away from it
+  Ways nvlink_ways_, host_ways_;
   BytesPerSecond drawn_nvlink_{};
 };
 
@@ -377,8 +436,8 @@ class Wirer {
 
 MachineWiring wire_machine(const MachineSpec& machine, const ClusterGroup& group,
                            const GpuSpec& gpu, const std::string& network_link,
-                           const FabricCatalogs& catalogs) {
-  return Wirer(machine, group, gpu, network_link, catalogs).wire();
+                           const SpecLibrary& specs) {
+  return Wirer(machine, group, gpu, network_link, specs).wire();
 }
 
 }  // namespace tracecast

@@ -41,6 +41,6 @@ struct MachineWiring {
 /// Throws InputError: an unknown link or CPU, a slow link that joins nothing, more GPUs than slots.
 [[nodiscard]] MachineWiring wire_machine(const MachineSpec& machine, const ClusterGroup& group,
                                          const GpuSpec& gpu, const std::string& network_link,
-                                         const FabricCatalogs& catalogs);
+                                         const SpecLibrary& specs);
 
 }  // namespace tracecast

@@ -52,21 +52,14 @@ std::int64_t half_copies(const NetworkGraph& graph) {
 /// One step, op by op: what lives, and what the allocator makes of it.
 class Replay {
  public:
-  Replay(std::vector<TensorBuffer> buffers, std::int64_t block, CachingAllocator allocator,
-         std::size_t num_ops)
-      : buffers_(std::move(buffers)),
+  Replay(const StepLives& lives, std::int64_t block, CachingAllocator allocator)
+      : lives_(lives),
         allocator_(std::move(allocator)),
-        handles_(buffers_.size()),
-        births_(num_ops),
-        deaths_(num_ops) {
-    for (std::uint32_t b = 0; b < buffers_.size(); ++b) {
-      buffers_[b].bytes = round_up(buffers_[b].bytes, block);
-      if (buffers_[b].permanent) {
-        allocate(b);
-      } else {
-        births_[buffers_[b].first].push_back(b);
-        deaths_[buffers_[b].last].push_back(b);
-      }
+        bytes_(lives.buffers.size()),
+        handles_(lives.buffers.size()) {
+    for (std::uint32_t b = 0; b < bytes_.size(); ++b) {
+      bytes_[b] = round_up(lives_.buffers[b].bytes, block);
+      if (lives_.buffers[b].permanent) allocate(b);
     }
   }
 
@@ -79,8 +72,8 @@ class Replay {
   /// The first step: every op tries what it could run with.
   void try_algorithms(std::span<const std::vector<Bytes>> tried,
                       std::span<const Bytes> workspaces) {
-    for (std::uint32_t i = 0; i < births_.size(); ++i) {
-      for (const std::uint32_t b : births_[i]) allocate(b);
+    for (std::uint32_t i = 0; i < lives_.num_ops; ++i) {
+      for (const std::uint32_t b : lives_.born.of(i)) allocate(b);
       std::int64_t largest = 0;
       for (const Bytes workspace : tried[i]) {
         const std::int64_t size = as_integer(workspace);
@@ -91,15 +84,31 @@ class Replay {
         allocator_.release_cached();
       }
       use_scratch(workspaces.empty() ? Bytes(0) : workspaces[i]);
-      for (const std::uint32_t b : deaths_[i]) release(b);
+      for (const std::uint32_t b : lives_.dead.of(i)) release(b);
     }
+  }
+
+  /// `pool`: of a framework that takes a share of the device; nothing: the allocator knows what is left.
+  std::vector<Bytes> choose_scratch(const ScratchChoice& choose, std::optional<Bytes> pool) {
+    std::vector<Bytes> workspaces(lives_.num_ops);
+    const auto has_room = [&](Bytes size) {
+      if (pool) return now_.live() + size <= *pool;
+      return !(size > Bytes(0)) || allocator_.has_room(as_integer(size));
+    };
+    for (std::uint32_t i = 0; i < lives_.num_ops; ++i) {
+      for (const std::uint32_t b : lives_.born.of(i)) allocate(b);
+      workspaces[i] = choose(OpId{i}, has_room);
+      use_scratch(workspaces[i]);
+      for (const std::uint32_t b : lives_.dead.of(i)) release(b);
+    }
+    return workspaces;
   }
 
   void run(std::span<const Bytes> workspaces, MemoryPlan& plan) {
     plan.by_class = now_;
     plan.peak_live = now_.live();
-    for (std::uint32_t i = 0; i < births_.size(); ++i) {
-      for (const std::uint32_t b : births_[i]) allocate(b);
+    for (std::uint32_t i = 0; i < lives_.num_ops; ++i) {
+      for (const std::uint32_t b : lives_.born.of(i)) allocate(b);
       now_.workspace = workspaces.empty() ? Bytes(0) : workspaces[i];
       use_scratch(now_.workspace);
       if (now_.live() > plan.peak_live || !plan.peak_op) {
@@ -107,7 +116,7 @@ class Replay {
         plan.peak_live = now_.live();
         plan.peak_op = OpId{i};
       }
-      for (const std::uint32_t b : deaths_[i]) release(b);
+      for (const std::uint32_t b : lives_.dead.of(i)) release(b);
       now_.workspace = Bytes(0);
     }
   }
@@ -121,43 +130,33 @@ class Replay {
     }
   }
   void allocate(std::uint32_t b) {
-    part_of(now_, buffers_[b].memory_class) += as_bytes(buffers_[b].bytes);
-    handles_[b] = allocator_.allocate(buffers_[b].bytes);
+    part_of(now_, lives_.buffers[b].memory_class) += as_bytes(bytes_[b]);
+    handles_[b] = allocator_.allocate(bytes_[b]);
   }
   void release(std::uint32_t b) {
-    part_of(now_, buffers_[b].memory_class) -= as_bytes(buffers_[b].bytes);
+    part_of(now_, lives_.buffers[b].memory_class) -= as_bytes(bytes_[b]);
     allocator_.release(handles_[b]);
   }
 
-  std::vector<TensorBuffer> buffers_;
+  const StepLives& lives_;
   CachingAllocator allocator_;
+  std::vector<std::int64_t> bytes_;  ///< by buffer, rounded up to the allocator's block
   std::vector<CachingAllocator::Handle> handles_;
-  std::vector<std::vector<std::uint32_t>> births_, deaths_;
   MemoryByClass now_;
 };
-
-std::vector<TensorBuffer> buffers_of(const NetworkGraph& graph, const FrameworkProfile& framework,
-                                     const GpuSpec& gpu, const MemoryOptions& options) {
-  const std::vector<Bytes> sizes = element_sizes(graph, framework, gpu, options.precision);
-  return find_buffers(graph, framework,
-                      {.element_sizes = sizes, .keeps_gradients = options.keeps_gradients});
-}
 
 std::int64_t block_of(const FrameworkProfile& framework) {
   return std::max<std::int64_t>(as_integer(framework.memory.allocator_block), 1);
 }
 
 /// The state between steps: what lives all the time.
-Replay start_replay(const NetworkGraph& graph, const FrameworkProfile& framework,
-                    const GpuSpec& gpu, Bytes free_for_tensors, const MemoryOptions& options) {
+Replay start_replay(const StepLives& lives, const FrameworkProfile& framework,
+                    Bytes free_for_tensors) {
   const std::int64_t block = block_of(framework);
-  Replay replay(buffers_of(graph, framework, gpu, options), block,
+  Replay replay(lives, block,
                 CachingAllocator(block, as_integer(framework.memory.allocator_large_segment),
-                                 as_integer(free_for_tensors)),
-                graph.ops().size());
-  if (options.precision == PrecisionMode::Amp) {
-    replay.hold(half_copies(graph), MemoryClass::Weights);
-  }
+                                 as_integer(free_for_tensors)));
+  replay.hold(lives.half_copies, MemoryClass::Weights);
   return replay;
 }
 
@@ -181,20 +180,37 @@ Bytes device_context(const GpuSpec& gpu, const CostProfile& profile) {
   return Bytes(profile.context.bytes_per_thread * gpu.sm_count * gpu.max_threads_per_sm);
 }
 
+StepLives find_lives(const NetworkGraph& graph, const FrameworkProfile& framework,
+                     const GpuTraits& gpu, const MemoryOptions& options) {
+  const std::vector<Bytes> sizes = element_sizes(graph, framework, gpu, options.precision);
+  StepLives lives = order_lives(
+      find_buffers(graph, framework,
+                   {.element_sizes = sizes, .keeps_gradients = options.keeps_gradients}),
+      graph.ops().size());
+  if (options.precision == PrecisionMode::Amp) lives.half_copies = half_copies(graph);
+  return lives;
+}
+
 MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspaces,
                        const FrameworkProfile& framework, const GpuSpec& gpu,
                        const CostProfile& profile, const MemoryOptions& options) {
-  TRACECAST_CHECK(workspaces.empty() || workspaces.size() == graph.ops().size(),
-                  "one workspace per op");
-  TRACECAST_CHECK(
-      options.tried_workspaces.empty() || options.tried_workspaces.size() == graph.ops().size(),
-      "the tried workspaces of every op");
+  return plan_memory(find_lives(graph, framework, gpu, options), workspaces, framework, gpu,
+                     profile, options.tried_workspaces);
+}
+
+MemoryPlan plan_memory(const StepLives& lives, std::span<const Bytes> workspaces,
+                       const FrameworkProfile& framework, const GpuSpec& gpu,
+                       const CostProfile& profile,
+                       std::span<const std::vector<Bytes>> tried_workspaces) {
+  TRACECAST_CHECK(workspaces.empty() || workspaces.size() == lives.num_ops, "one workspace per op");
+  TRACECAST_CHECK(tried_workspaces.empty() || tried_workspaces.size() == lives.num_ops,
+                  "the tried workspaces of every op");
   const Bytes opened = device_context(gpu, profile);
   const Bytes context = opened + framework.memory.context;
   const Bytes left_for_tensors = free_for_tensors(framework, gpu, profile);
   const bool takes_share = framework.memory.pool_fraction > 0;
 
-  const auto start = [&] { return start_replay(graph, framework, gpu, left_for_tensors, options); };
+  const auto start = [&] { return start_replay(lives, framework, left_for_tensors); };
   Replay replay = start();
   MemoryPlan plan;
   replay.run(workspaces, plan);
@@ -206,10 +222,10 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
   plan.needed = by_tensors + context;
   plan.fits = takes_share ? by_tensors <= pool : plan.needed <= gpu.memory;
   const bool caches = !takes_share && framework.memory.allocator_large_segment > Bytes(0);
-  if (caches && plan.fits && !options.tried_workspaces.empty()) {
+  if (caches && plan.fits && !tried_workspaces.empty()) {
     Replay trying = start();
     MemoryPlan after;
-    trying.try_algorithms(options.tried_workspaces, workspaces);
+    trying.try_algorithms(tried_workspaces, workspaces);
     trying.run(workspaces, after);
     pool = max(pool, as_bytes(trying.allocator().most_reserved()));
   }
@@ -219,12 +235,26 @@ MemoryPlan plan_memory(const NetworkGraph& graph, std::span<const Bytes> workspa
   return plan;
 }
 
+std::vector<Bytes> choose_scratch(const StepLives& lives, const FrameworkProfile& framework,
+                                  const GpuSpec& gpu, const CostProfile& profile,
+                                  const ScratchChoice& choose) {
+  std::optional<Bytes> pool;
+  if (framework.memory.pool_fraction > 0) pool = pool_of(framework, gpu, profile);
+  return start_replay(lives, framework, free_for_tensors(framework, gpu, profile))
+      .choose_scratch(choose, pool);
+}
+
 bool tensors_fit(const NetworkGraph& graph, const FrameworkProfile& framework, const GpuSpec& gpu,
                  const CostProfile& profile, const MemoryOptions& options) {
+  return tensors_fit(find_lives(graph, framework, gpu, options), framework, gpu, profile);
+}
+
+bool tensors_fit(const StepLives& lives, const FrameworkProfile& framework, const GpuSpec& gpu,
+                 const CostProfile& profile) {
   const std::int64_t block = block_of(framework);
-  Bytes live = as_bytes(options.precision == PrecisionMode::Amp ? half_copies(graph) : 0);
-  std::vector<Bytes> born(graph.ops().size() + 1), dead(graph.ops().size() + 1);
-  for (const TensorBuffer& buffer : buffers_of(graph, framework, gpu, options)) {
+  Bytes live = as_bytes(lives.half_copies);
+  std::vector<Bytes> born(lives.num_ops + 1), dead(lives.num_ops + 1);
+  for (const TensorBuffer& buffer : lives.buffers) {
     const Bytes bytes = as_bytes(round_up(buffer.bytes, block));
     if (buffer.permanent) {
       live += bytes;
@@ -246,8 +276,8 @@ bool tensors_fit(const NetworkGraph& graph, const FrameworkProfile& framework, c
 DriverCalls count_driver_calls(const NetworkGraph& graph, std::span<const Bytes> workspaces,
                                const FrameworkProfile& framework, const GpuSpec& gpu,
                                const CostProfile& profile, const MemoryOptions& options) {
-  Replay replay =
-      start_replay(graph, framework, gpu, free_for_tensors(framework, gpu, profile), options);
+  const StepLives lives = find_lives(graph, framework, gpu, options);
+  Replay replay = start_replay(lives, framework, free_for_tensors(framework, gpu, profile));
   const CachingAllocator& allocator = replay.allocator();
   MemoryPlan unused;
   DriverCalls calls;

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -7,7 +8,9 @@
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
+#include "models/lowering/gpu_traits.hpp"
 #include "sim/base/units.hpp"
+#include "sim/cluster/tensor_lives.hpp"
 
 namespace tracecast {
 
@@ -76,10 +79,32 @@ struct MemoryOptions {
                                      const FrameworkProfile& framework, const GpuSpec& gpu,
                                      const CostProfile& profile, const MemoryOptions& options);
 
+/// The lives of a step's tensors, for plans on any GPU of these traits.
+[[nodiscard]] StepLives find_lives(const NetworkGraph& graph, const FrameworkProfile& framework,
+                                   const GpuTraits& gpu, const MemoryOptions& options);
+/// The same plan from lives that are known; `tried_workspaces` as MemoryOptions.
+[[nodiscard]] MemoryPlan plan_memory(const StepLives& lives, std::span<const Bytes> workspaces,
+                                     const FrameworkProfile& framework, const GpuSpec& gpu,
+                                     const CostProfile& profile,
+                                     std::span<const std::vector<Bytes>> tried_workspaces);
+
+/// The scratch that an op takes; `has_room` tells of a size whether it can be had at that moment.
+using ScratchChoice = std::function<Bytes(OpId op, const std::function<bool(Bytes)>& has_room)>;
+
+/// Scratch of each op of one step, the first, in which every op asks for it once its tensors lie in memory, and gives it
+/// back when it has run. Room is what the allocator of plan_memory could still hand out, cached segments given back; of a
+/// framework that takes a share of the device, what is not live of its pool.
+[[nodiscard]] std::vector<Bytes> choose_scratch(const StepLives& lives,
+                                                const FrameworkProfile& framework,
+                                                const GpuSpec& gpu, const CostProfile& profile,
+                                                const ScratchChoice& choose);
+
 /// Whether the live tensors, rounded up to the allocator's block, fit at every moment: else plan_memory(...).fits is false
 /// with any workspaces, since what it needs is at least that.
 [[nodiscard]] bool tensors_fit(const NetworkGraph& graph, const FrameworkProfile& framework,
                                const GpuSpec& gpu, const CostProfile& profile,
                                const MemoryOptions& options);
+[[nodiscard]] bool tensors_fit(const StepLives& lives, const FrameworkProfile& framework,
+                               const GpuSpec& gpu, const CostProfile& profile);
 
 }  // namespace tracecast

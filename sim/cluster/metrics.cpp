@@ -20,6 +20,18 @@ void for_each_kernel(const PricedStep& priced, Visit visit) {
   }
 }
 
+/// `visit(kernel, estimate, time)` for every kernel of the program, in order, with the time it ran.
+template <class Visit>
+void for_each_span(const PricedStep& priced, const StepProgram& program,
+                   const StepTimeline& timeline, Visit visit) {
+  for (std::size_t i = 0; i < program.kernels.size(); ++i) {
+    const ProgramKernel& issued = program.kernels[i];
+    const cost::PricedCandidate& choice = priced.choices[issued.op];
+    visit(choice.candidate->kernels[issued.kernel], choice.estimates[issued.kernel],
+          timeline.kernels[i].end - timeline.kernels[i].start);
+  }
+}
+
 void sort_by_time(std::vector<TimeShare>& shares) {
   std::stable_sort(shares.begin(), shares.end(),
                    [](const TimeShare& a, const TimeShare& b) { return b.time < a.time; });
@@ -45,7 +57,8 @@ double sm_efficiency(const PricedStep& priced, Seconds step_time, const GpuSpec&
   return step_time > Seconds(0) ? at_peak / step_time : 0.0;
 }
 
-PowerRange board_power(const PricedStep& priced, const LimitedStep& limited) {
+PowerRange board_power(const PricedStep& priced, const LimitedStep& limited,
+                       const CostProfile& profile) {
   bool is_guess = false;
   for_each_kernel(priced, [&](const Kernel& kernel, const cost::KernelEstimate&) {
     is_guess |= kernel.unit == MathUnit::TensorCore;
@@ -54,6 +67,7 @@ PowerRange board_power(const PricedStep& priced, const LimitedStep& limited) {
           .min = limited.least,
           .avg = limited.average,
           .max = limited.greatest,
+          .awake = awake_power(limited.gpu, profile),
           .limit = limited.gpu.tdp,
           .demand = limited.demand,
           .clock = limited.clock,
@@ -63,11 +77,13 @@ PowerRange board_power(const PricedStep& priced, const LimitedStep& limited) {
           .is_guess = is_guess};
 }
 
-std::vector<TimeShare> time_by_class(const PricedStep& priced, const StepTimeline& timeline) {
+std::vector<TimeShare> time_by_class(const PricedStep& priced, const StepProgram& program,
+                                     const StepTimeline& timeline) {
   std::array<Seconds, kKernelClassCount> by_class{};
-  for_each_kernel(priced, [&](const Kernel& kernel, const cost::KernelEstimate& estimate) {
-    by_class[static_cast<std::size_t>(kernel.kernel_class)] += estimate.duration;
-  });
+  for_each_span(priced, program, timeline,
+                [&](const Kernel& kernel, const cost::KernelEstimate&, Seconds time) {
+                  by_class[static_cast<std::size_t>(kernel.kernel_class)] += time;
+                });
   std::vector<TimeShare> shares;
   for (std::size_t c = 0; c < by_class.size(); ++c) {
     if (by_class[c] > Seconds(0)) {
@@ -80,13 +96,16 @@ std::vector<TimeShare> time_by_class(const PricedStep& priced, const StepTimelin
   return shares;
 }
 
-std::vector<TimeShare> convolution_time_by_algorithm(const PricedStep& priced) {
+std::vector<TimeShare> convolution_time_by_algorithm(const PricedStep& priced,
+                                                     const StepProgram& program,
+                                                     const StepTimeline& timeline) {
   std::array<Seconds, kAlgorithmCount> by_algorithm{};
-  for_each_kernel(priced, [&](const Kernel& kernel, const cost::KernelEstimate& estimate) {
-    if (kernel.kernel_class == KernelClass::Convolution) {
-      by_algorithm[static_cast<std::size_t>(kernel.algorithm)] += estimate.duration;
-    }
-  });
+  for_each_span(priced, program, timeline,
+                [&](const Kernel& kernel, const cost::KernelEstimate&, Seconds time) {
+                  if (kernel.kernel_class == KernelClass::Convolution) {
+                    by_algorithm[static_cast<std::size_t>(kernel.algorithm)] += time;
+                  }
+                });
   std::vector<TimeShare> shares;
   for (std::size_t a = 0; a < by_algorithm.size(); ++a) {
     if (by_algorithm[a] > Seconds(0)) {
@@ -97,13 +116,15 @@ std::vector<TimeShare> convolution_time_by_algorithm(const PricedStep& priced) {
   return shares;
 }
 
-std::vector<TimeShare> time_by_basis(const PricedStep& priced, const StepTimeline& timeline) {
+std::vector<TimeShare> time_by_basis(const PricedStep& priced, const StepProgram& program,
+                                     const StepTimeline& timeline) {
   constexpr cost::Basis kAll[] = {cost::Basis::Measured, cost::Basis::Transferred,
                                   cost::Basis::Spec, cost::Basis::Unknown};
   std::array<Seconds, 4> by_basis{};
-  for_each_kernel(priced, [&](const Kernel&, const cost::KernelEstimate& estimate) {
-    by_basis[static_cast<std::size_t>(estimate.basis)] += estimate.duration;
-  });
+  for_each_span(priced, program, timeline,
+                [&](const Kernel&, const cost::KernelEstimate& estimate, Seconds time) {
+                  by_basis[static_cast<std::size_t>(estimate.basis)] += time;
+                });
   by_basis[static_cast<std::size_t>(cost::Basis::Transferred)] +=
       max(timeline.step_time - timeline.kernel_busy, Seconds(0));
   std::vector<TimeShare> shares;
@@ -149,11 +170,13 @@ Bottleneck find_bottleneck(const PricedStep& priced, const StepTimeline& timelin
 }
 
 std::vector<Cost> greatest_costs(const NetworkGraph& graph, const PricedStep& priced,
-                                 const StepTimeline& timeline, std::size_t count) {
+                                 const StepProgram& program, const StepTimeline& timeline,
+                                 std::size_t count) {
   std::vector<Seconds> by_layer(graph.ops().size());
-  for (std::size_t i = 0; i < priced.choices.size(); ++i) {
-    const OpId id = priced.lowered->ops[i].op;
-    by_layer[graph.op(id).forward.value_or(id).index] += priced.choices[i].duration;
+  for (std::size_t i = 0; i < program.kernels.size(); ++i) {
+    const OpId id = priced.lowered->ops[program.kernels[i].op].op;
+    by_layer[graph.op(id).forward.value_or(id).index] +=
+        timeline.kernels[i].end - timeline.kernels[i].start;
   }
   std::vector<Cost> costs;
   for (std::uint32_t i = 0; i < by_layer.size(); ++i) {

@@ -27,6 +27,7 @@ namespace tracecast {
 /// the three is above a limit that holds.
 struct PowerRange {
   Watts idle{}, min{}, avg{}, max{};
+  Watts awake{};            ///< with a context, while no kernel runs
   Watts limit{};            ///< the power limit in force
   Watts demand{};           ///< average that the step would draw without a limit
   Hertz clock{};            ///< of the SMs, averaged over the time that kernels run
@@ -35,7 +36,8 @@ struct PowerRange {
   bool holds_limit = true;  ///< false: at the lowest clock too some window is above the limit
   bool is_guess = false;    ///< tensor cores take part, whose energy is hardly fitted
 };
-[[nodiscard]] PowerRange board_power(const PricedStep& priced, const LimitedStep& limited);
+[[nodiscard]] PowerRange board_power(const PricedStep& priced, const LimitedStep& limited,
+                                     const CostProfile& profile);
 
 /// Part of a step's time, by name.
 struct TimeShare {
@@ -43,14 +45,20 @@ struct TimeShare {
   Seconds time{};
 };
 
-/// Kernel time by class, greatest first, then "idle": the GPU waits. Sums to the step time.
+/// Time by class of the kernel that runs, greatest first, then "idle": none runs. Each moment of the timeline counts once
+/// (kernels of a step have one stream), so that it sums to the step time. A kernel that stands for many launches takes as
+/// long as the host needs to issue them.
 [[nodiscard]] std::vector<TimeShare> time_by_class(const PricedStep& priced,
+                                                   const StepProgram& program,
                                                    const StepTimeline& timeline);
 /// Convolution time by algorithm, greatest first.
-[[nodiscard]] std::vector<TimeShare> convolution_time_by_algorithm(const PricedStep& priced);
-/// Kernel time by basis; waiting for the host counts as `Transferred`, since host costs come from
+[[nodiscard]] std::vector<TimeShare> convolution_time_by_algorithm(const PricedStep& priced,
+                                                                   const StepProgram& program,
+                                                                   const StepTimeline& timeline);
+/// The same by basis; waiting for the host counts as `Transferred`, since host costs come from
 /// other hosts. In the order measured, transferred, spec, unknown; absent ones left out.
 [[nodiscard]] std::vector<TimeShare> time_by_basis(const PricedStep& priced,
+                                                   const StepProgram& program,
                                                    const StepTimeline& timeline);
 
 /// What a faster step would need most.
@@ -72,6 +80,7 @@ struct Cost {
 };
 /// The `count` greatest, greatest first; equal ones in the graph's order.
 [[nodiscard]] std::vector<Cost> greatest_costs(const NetworkGraph& graph, const PricedStep& priced,
+                                               const StepProgram& program,
                                                const StepTimeline& timeline, std::size_t count);
 
 }  // namespace tracecast

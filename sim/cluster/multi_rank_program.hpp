@@ -37,8 +37,8 @@ struct ActionInfo {
 };
 
 /// What the ranks of a job do in some steps, in lanes (host threads, streams, copy engines, pools of threads) and over links:
-/// actions, what each waits for, and where steps end. Who writes one is a generator (data_parallel_run, replicas, ...); run()
-/// is the one runner of all of them (multi_rank_run.hpp).
+/// actions, what each waits for, and where steps end. Who writes one is a generator (data_parallel_run,
+/// replicas, server_run, replay, transformer/pipeline, transformer/sharded_run); MultiRankRun is the one runner of all of them.
 class MultiRankProgram {
  public:
   using Task = engine::TaskId;
@@ -59,6 +59,11 @@ class MultiRankProgram {
     info_.push_back(info);
     return graph_.add_task(lane, engine::to_ticks<engine::Picoseconds>(duration));
   }
+  /// As recorded, to the tick.
+  Task add(const ActionInfo& info, engine::Picoseconds duration) {
+    info_.push_back(info);
+    return graph_.add_task(duration);
+  }
   /// A delay, or a join, on no lane.
   Task add(const ActionInfo& info, Seconds duration = {}) {
     info_.push_back(info);
@@ -76,6 +81,9 @@ class MultiRankProgram {
   void after(Task before, Task task) { graph_.add_dependency(before, task); }
   void after(Task before, Task task, Seconds lag) {
     graph_.add_dependency(before, task, engine::to_ticks<engine::Picoseconds>(lag));
+  }
+  void after(Task before, Task task, engine::Picoseconds lag) {
+    graph_.add_dependency(before, task, lag);
   }
   void end_step(Task task) { step_ends_.push_back(task); }
 

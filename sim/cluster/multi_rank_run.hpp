@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "sim/cluster/multi_rank_program.hpp"
@@ -28,6 +29,11 @@ class MultiRankRun {
   [[nodiscard]] engine::Picoseconds end() const { return end_; }
   [[nodiscard]] Seconds time() const { return (end_ - begin_).in_seconds(); }
   [[nodiscard]] const engine::Schedule& schedule() const { return schedule_; }
+  [[nodiscard]] engine::Schedule take_schedule() && { return std::move(schedule_); }
+  /// How long the lane's actions take together, of all steps.
+  [[nodiscard]] Seconds busy_of(MultiRankProgram::Lane lane) const {
+    return schedule_.busy[lane.index].in_seconds();
+  }
   [[nodiscard]] engine::Picoseconds start_of(Task task) const {
     return schedule_.start[task.index];
   }

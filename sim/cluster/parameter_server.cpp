@@ -7,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/cluster/gradients.hpp"
+#include "sim/cluster/multi_rank_run.hpp"
 #include "sim/cluster/server_run.hpp"
 
 namespace tracecast {
@@ -14,16 +15,16 @@ namespace {
 
 using engine::Picoseconds;
 using engine::Schedule;
-using engine::TaskId;
+using Task = MultiRankProgram::Task;
 
 constexpr int kAsynchronousSteps = 8, kFirstCounted = 4;
 
 std::array<Seconds, kServerPartCount> critical_parts(const ServerRun& run,
                                                      const Schedule& schedule) {
   std::array<Seconds, kServerPartCount> parts{};
-  for (const TaskId task : schedule.critical_path()) {
+  for (const Task task : schedule.critical_path()) {
     const auto time = schedule.end[task.index] - schedule.start[task.index];
-    parts[static_cast<std::size_t>(run.parts[task.index])] += time.in_seconds();
+    parts[run.program.actions()[task.index].tag] += time.in_seconds();
   }
   return parts;
 }
@@ -54,14 +55,25 @@ double mean_staleness(const ServerRun& run, const Schedule& schedule) {
   return own > 0 ? others / own : 0;
 }
 
-/// Steps per second of all workers, over the steps that count.
-double steady_rate(const ServerRun& run, const Schedule& schedule) {
-  double rate = 0;
-  for (const std::vector<TaskId>& ends : run.step_ends) {
+/// Steps per second of every worker, over the steps that count.
+std::vector<double> steady_rates(const ServerRun& run, const Schedule& schedule) {
+  std::vector<double> rates;
+  for (const std::vector<Task>& ends : run.step_ends) {
     const auto time = schedule.end[ends.back().index] - schedule.end[ends[kFirstCounted - 1].index];
-    rate += static_cast<double>(ends.size() - kFirstCounted) / time.in_seconds().in_s();
+    rates.push_back(static_cast<double>(ends.size() - kFirstCounted) / time.in_seconds().in_s());
   }
-  return rate;
+  return rates;
+}
+
+/// Of the mean step: `rates` are those of the workers.
+void add_account(const ParameterServerRequest& request, std::span<const double> rates,
+                 ParameterServerStep& step) {
+  const double sum = std::accumulate(rates.begin(), rates.end(), 0.0);
+  for (std::size_t w = 0; w < rates.size(); ++w) {
+    const ServerWorker& worker = request.kinds[request.kind_of[w]];
+    step.account.add({.work = worker.mix, .input = worker.feeding}, rates[w] / sum);
+  }
+  step.account.servers = max(step.step_time - step.account.total(), Seconds());
 }
 
 void add_loads(const ParameterServerRequest& request, const ServerRun& run,
@@ -72,10 +84,10 @@ void add_loads(const ParameterServerRequest& request, const ServerRun& run,
     const ChannelProfile& c = request.channel.channel;
     const auto share = [&](Seconds busy, int threads) { return busy.in_s() / threads / whole; };
     Seconds sending{}, receiving{};
-    for (const TaskId task : server.sends) {
+    for (const Task task : server.sends) {
       sending += (schedule.end[task.index] - schedule.start[task.index]).in_seconds();
     }
-    for (const TaskId task : server.receives) {
+    for (const Task task : server.receives) {
       receiving += (schedule.end[task.index] - schedule.start[task.index]).in_seconds();
     }
     step.send_busy = std::max(step.send_busy, share(sending, c.one_thread ? 1 : c.send_threads));
@@ -133,6 +145,11 @@ ServerWorker cut_for_servers(const NetworkGraph& graph, const Prediction& predic
   for (std::size_t i = 1; i < cuts.size(); ++i) {
     const Seconds end = kernels[cuts[i] - 1].end;
     worker.segments.push_back(max(end - before, Seconds()) * time_factor);
+    for (std::uint32_t k = cuts[i - 1]; k < cuts[i]; ++k) {
+      const Seconds last = k == 0 ? Seconds() : kernels[k - 1].end;
+      add_kernel(worker.mix, prediction, k, (kernels[k].end - kernels[k].start) * time_factor,
+                 max(kernels[k].end - last, Seconds()) * time_factor);
+    }
     before = max(end, before);
   }
   const auto segment_at = [&](std::uint32_t kernel) {
@@ -166,10 +183,20 @@ std::vector<std::uint32_t> place_variables(std::span<const ServedVariable> varia
   return server_of;
 }
 
+PowerRange worker_power(const PowerRange& alone, Seconds step_alone,
+                        const ParameterServerStep& step) {
+  const Joules active = step.account.work.active;
+  PowerRange power = power_in_job(alone, step_alone, active, {}, step.step_time);
+  const bool is_seen = step.step_time > kPowerWindow;
+  power.min = is_seen && step.account.servers > kPowerWindow ? power.awake : power.avg;
+  power.max = is_seen ? max(alone.max, power.avg) : power.avg;
+  return power;
+}
+
 ParameterServerStep simulate_parameter_server(const ParameterServerRequest& request) {
   const int steps = request.asynchronous ? kAsynchronousSteps : 1;
   const ServerRun run = build_server_run(request, steps);
-  const Schedule schedule = run.graph.run();
+  const Schedule schedule = MultiRankRun(run.program).take_schedule();
 
   const std::vector<ServedVariable>& variables = request.kinds.front().variables;
   ParameterServerStep step{.workers = static_cast<std::uint32_t>(request.kind_of.size()),
@@ -181,9 +208,11 @@ ParameterServerStep simulate_parameter_server(const ParameterServerRequest& requ
   }
   add_loads(request, run, schedule, step);
   if (request.asynchronous) {
-    step.steps_per_s = steady_rate(run, schedule);
+    const std::vector<double> rates = steady_rates(run, schedule);
+    step.steps_per_s = std::accumulate(rates.begin(), rates.end(), 0.0);
     step.step_time = Seconds(step.workers / step.steps_per_s);
     step.staleness = mean_staleness(run, schedule);
+    add_account(request, rates, step);
     return step;
   }
   // Every worker is told that all is updated, and says that it goes on.
@@ -195,6 +224,7 @@ ParameterServerStep simulate_parameter_server(const ParameterServerRequest& requ
   Seconds told{};
   for (const Seconds part : step.critical) told += part;
   step.critical[static_cast<std::size_t>(ServerPart::Wire)] += step.step_time - told;
+  add_account(request, std::vector<double>(step.workers, 1.0), step);
   return step;
 }
 

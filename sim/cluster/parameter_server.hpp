@@ -10,6 +10,7 @@
 #include "sim/cluster/channel_cost.hpp"
 #include "sim/cluster/fabric.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "sim/cluster/step_account.hpp"
 
 namespace tracecast {
 
@@ -26,6 +27,7 @@ struct ServerWorker {
   Seconds feeding{};  ///< the host prepares the batch before it asks for anything
   std::vector<Seconds> segments;
   std::vector<ServedVariable> variables;  ///< in the order of the network
+  WorkMix mix{};                          ///< of all segments
 };
 /// From the kernels of one step alone, waiting for the worker's own host included. `element_bytes`: as in
 /// find_gradients. Every time is `time_factor` times that of the prediction.
@@ -90,7 +92,12 @@ struct ParameterServerStep {
   /// Updates by others between a worker's reading a variable and its own update of it, mean over variables, workers and
   /// steps. 0 when synchronous.
   double staleness = 0;
+  StepAccount account{};  ///< of a worker's step, mean over the steps of all
 };
+/// Power of the mean worker's board: its kernels draw what they draw alone, else it waits awake. A step shorter than a window
+/// looks the same in all; in a longer one the board is seen waiting, and seen as busy as alone.
+[[nodiscard]] PowerRange worker_power(const PowerRange& alone, Seconds step_alone,
+                                      const ParameterServerStep& step);
 
 /// Steps of workers and servers over a channel. Pure.
 ///   - at the begin of a step a worker asks for all variables; TensorFlow's executor starts its receives in no

@@ -81,6 +81,29 @@ void run_at(const GpuSpec& gpu, PricedStep& priced, StepProgram& program, StepTi
   timeline = run(program);
 }
 
+/// What run_at changes.
+struct RunState {
+  std::vector<cost::PricedCandidate> choices;
+  StepTimeline timeline;
+};
+
+/// Whether every kernel takes what its estimate says, as after run_at: none waits for its launches.
+bool runs_as_priced(const PricedStep& priced, const StepProgram& program) {
+  return std::all_of(
+      program.kernels.begin(), program.kernels.end(), [&](const ProgramKernel& kernel) {
+        return kernel.duration == priced.choices[kernel.op].estimates[kernel.kernel].duration;
+      });
+}
+
+void return_to(const RunState& state, PricedStep& priced, StepProgram& program,
+               StepTimeline& timeline) {
+  priced.choices = state.choices;
+  timeline = state.timeline;
+  for (ProgramKernel& kernel : program.kernels) {
+    kernel.duration = priced.choices[kernel.op].estimates[kernel.kernel].duration;
+  }
+}
+
 class Governor {
  public:
   Governor(const GpuSpec& gpu, Watts limit, const CostProfile& profile, const StepDraw& own,
@@ -122,7 +145,7 @@ class Governor {
     } else if (!is_own) {
       draw = run_(gpu_);
     }
-    if (exceeds(spread(draw, result_.average).max) && !stays_below(limit_) && !lowest_holds()) {
+    if (exceeds(range_of(draw, result_.average).max) && !stays_below(limit_) && !lowest_holds()) {
       return finish_at_lowest_clock();
     }
     if (ran_lowest_last_) draw = run_(set_);
@@ -151,7 +174,7 @@ class Governor {
   }
 
   /// Power of the windows at this mean, each in proportion to what it asks.
-  [[nodiscard]] Range spread(const StepDraw& draw, Watts average) const {
+  [[nodiscard]] Range range_of(const StepDraw& draw, Watts average) const {
     const double awake = awake_.in_w(), mean = std::max(average.in_w(), awake);
     const Range active = draw.active_w.range();
     const double scale = active.avg > 0 ? (mean - awake) / active.avg : 0.0;
@@ -163,7 +186,7 @@ class Governor {
   /// The same with no window above the limit: the others draw what that leaves of the mean, but none more than without a
   /// limit.
   [[nodiscard]] Range cut(const StepDraw& draw) const {
-    Range range = spread(draw, result_.average);
+    Range range = range_of(draw, result_.average);
     const double limit = limit_.in_w(), awake = awake_.in_w();
     if (!exceeds(range.max)) return range;
     const Range active = draw.active_w.range();
@@ -203,7 +226,7 @@ class Governor {
   [[nodiscard]] Watts lowest_average() { return max(awake_, total(lowest()) * scale_); }
   [[nodiscard]] bool lowest_holds() {
     const Watts average = lowest_average();
-    return !exceeds(spread(lowest(), average).max);
+    return !exceeds(range_of(lowest(), average).max);
   }
   /// No clock in between does what the limit asks.
   [[nodiscard]] bool at_lowest_clock() {
@@ -230,7 +253,7 @@ class Governor {
     if (!ran_lowest_last_) (void)run_(set_);
     result_.average = lowest_average();
     result_.holds_limit = lowest_holds();
-    return finish(lowest(), spread(lowest(), result_.average));
+    return finish(lowest(), range_of(lowest(), result_.average));
   }
 
   LimitedStep finish(const StepDraw& draw, const Range& power) {
@@ -241,6 +264,7 @@ class Governor {
     result_.greatest = Watts(power.max);
     result_.clock = draw.clock;
     result_.throttles = draw.clock < top_ * kLowered;
+    result_.kernel_w = draw.kernel_w;
     return std::move(result_);
   }
 
@@ -304,6 +328,7 @@ StepDraw draw_of(const PricedStep& priced, const StepProgram& program, const Ste
     active_w.push_back(draws[first_of[kernel.op] + kernel.kernel].watts * share);
   }
   draw.active_w = windows_of(timeline, active_w, kPowerWindow);
+  draw.kernel_w = std::move(active_w);
   return draw;
 }
 
@@ -315,12 +340,20 @@ LimitedStep hold_power_limit(const GpuSpec& gpu, Watts limit, const CostProfile&
 
 LimitedStep hold_power_limit(PricedStep& priced, StepProgram& program, StepTimeline& timeline,
                              const GpuSpec& gpu, Watts limit, const CostProfile& profile,
-                             const RunStep& run) {
+                             const RunStep& run, bool last_run_counts) {
+  const StepDraw own = draw_of(priced, program, timeline, gpu, profile);
+  const bool can_return = !last_run_counts && runs_as_priced(priced, program);
+  std::optional<RunState> at_own;
   const DrawStep run_on = [&](const GpuSpec& set) {
+    const bool is_own = set.set_clock == gpu.set_clock && set.tdp == gpu.tdp;
+    if (is_own && can_return && at_own) {
+      return_to(*at_own, priced, program, timeline);
+      return own;
+    }
+    if (can_return && !at_own) at_own = RunState{priced.choices, timeline};
     run_at(set, priced, program, timeline, profile, run);
     return draw_of(priced, program, timeline, set, profile);
   };
-  const StepDraw own = draw_of(priced, program, timeline, gpu, profile);
   return hold_power_limit(gpu, limit, profile, own, run_on,
                           [&] { return most_at_lowest_clock(priced, gpu, profile); });
 }

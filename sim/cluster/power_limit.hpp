@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <vector>
 
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
@@ -21,6 +22,7 @@ struct StepDraw {
   PowerCauses causes{};  ///< averaged over the step
   Hertz clock{};         ///< of the SMs, averaged over the time that kernels run
   Windows active_w{};    ///< over the awake power, W; none: every window draws what the step does
+  std::vector<double> kernel_w{};  ///< likewise, while each kernel of the program runs, W
 };
 [[nodiscard]] StepDraw draw_of(const PricedStep& priced, const StepProgram& program,
                                const StepTimeline& timeline, const GpuSpec& gpu,
@@ -42,6 +44,8 @@ struct LimitedStep {
   bool throttles = false;       ///< the limit lowers the clock of some kernel by more than 2 %
   bool holds_limit =
       true;  ///< false: the clock is the lowest, and some window is above the limit all the same
+  std::vector<double>
+      kernel_w{};  ///< over the awake power, of each kernel while it runs; none: not told
 };
 
 /// Lets `limit` act on a step that draws `own` at the clocks of `gpu`, and runs it again at a lower clock where that is
@@ -62,12 +66,14 @@ struct LimitedStep {
                                            const DrawStep& run,
                                            const std::function<Watts()>& most_at_lowest = {});
 
-/// Runs a program as `simulate` does, with whatever feeds it. The last call is that of the result.
+/// Runs a program as `simulate` does, with whatever feeds it.
 using RunStep = std::function<StepTimeline(const StepProgram&)>;
 
-/// The same for a step that is priced and simulated for `gpu`.
+/// The same for a step that is priced and simulated for `gpu`. `last_run_counts`: `run` leaves more behind than it returns,
+/// so that the last call has to be that of the result; else what is known already is not run again.
 [[nodiscard]] LimitedStep hold_power_limit(PricedStep& priced, StepProgram& program,
                                            StepTimeline& timeline, const GpuSpec& gpu, Watts limit,
-                                           const CostProfile& profile, const RunStep& run);
+                                           const CostProfile& profile, const RunStep& run,
+                                           bool last_run_counts = false);
 
 }  // namespace tracecast

@@ -2,7 +2,10 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <memory>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "models/lowering/lower.hpp"
@@ -27,117 +30,109 @@ constexpr std::array<std::pair<std::string_view, Phase>, 4> kPhases{{
 /// x16 (bandwidthTest of the CUDA samples on P100 and V100 hosts).
 constexpr double kCopyEfficiency = 0.76;
 
-Bytes input_bytes(const PredictRequest& request) {
-  const std::vector<Bytes> sizes =
-      element_sizes(request.graph, request.framework, request.gpu, request.precision);
-  Bytes bytes{};
-  for (std::size_t t = 0; t < sizes.size(); ++t) {
-    const Tensor& tensor = request.graph.tensors()[t];
-    if (tensor.role != TensorRole::Input) continue;
-    bytes += sizes[t] * static_cast<double>(element_count(tensor.shape));
-  }
-  return bytes;
-}
-
 cost::CpuTarget cores_of(const PredictRequest& request) {
   return {.node = *request.cpu, .kernels = request.framework.host.cpu_kernels};
 }
 
-PricedStep price_step(LoweredStep step, const PredictRequest& r) {
-  auto lowered = std::make_shared<const LoweredStep>(std::move(step));
-  return r.cpu ? price_on_cpu(std::move(lowered), cores_of(r), r.cost)
-               : price(std::move(lowered), r.gpu, r.cost);
+std::shared_ptr<const PreparedStep> prepared_of(const PredictRequest& r) {
+  if (r.prepared) return r.prepared;
+  return prepare_step(r.graph, r.framework, r.gpu,
+                      {.precision = r.precision, .keeps_gradients = r.keeps_gradients});
 }
 
 struct PlannedStep {
   PricedStep priced;
   MemoryPlan memory;
 };
+/// The plan alone.
+struct PlannedMemory {
+  MemoryPlan memory;
+};
 
-std::vector<Bytes> workspaces_of(const NetworkGraph& graph, const PricedStep& priced) {
-  std::vector<Bytes> workspaces(graph.ops().size());
+std::vector<Bytes> workspaces_of(const PricedStep& priced, std::size_t num_ops) {
+  std::vector<Bytes> workspaces(num_ops);
   for (std::size_t i = 0; i < priced.choices.size(); ++i) {
     workspaces[priced.lowered->ops[i].op.index] = priced.choices[i].candidate->workspace;
   }
   return workspaces;
 }
 
-/// Of every op: the scratch of what a library tries before it settles; empty where it goes by rules.
-std::vector<std::vector<Bytes>> tried_workspaces_of(const NetworkGraph& graph,
-                                                    const LoweredStep& lowered) {
-  std::vector<std::vector<Bytes>> tried;
-  for (const LoweredOp& op : lowered.ops) {
-    if (op.policy != ChoicePolicy::Autotuned || op.candidates.size() < 2) continue;
-    tried.resize(graph.ops().size());
-    for (const Candidate& candidate : op.candidates) {
-      tried[op.op.index].push_back(candidate.workspace);
+MemoryPlan plan_for(const PredictRequest& r, const PreparedStep& step,
+                    std::span<const Bytes> workspaces) {
+  return plan_memory(step.lives, workspaces, r.framework, r.gpu, r.cost, step.tried_workspaces);
+}
+
+PlannedStep choose_within(const PredictRequest& r, const PreparedStep& step, Bytes most_workspace) {
+  PlannedStep planned;
+  planned.priced = r.cpu ? price_on_cpu(step.lowered, cores_of(r), r.cost)
+                         : price(step.lowered, r.gpu, r.cost, most_workspace);
+  planned.memory = plan_for(r, step, workspaces_of(planned.priced, r.graph.ops().size()));
+  return planned;
+}
+
+/// Prices only ops that have a choice.
+PlannedMemory plan_within(const PredictRequest& r, const PreparedStep& step, Bytes most_workspace) {
+  const LoweredStep& lowered = *step.lowered;
+  const cost::SustainedBoard board(r.gpu, r.cost);
+  std::vector<Bytes> workspaces(r.graph.ops().size());
+  for (std::size_t i = 0; i < lowered.ops.size(); ++i) {
+    const LoweredOp& op = lowered.ops[i];
+    Bytes& workspace = workspaces[op.op.index];
+    if (const std::uint32_t first = lowered.first_alike[i]; first != i) {
+      workspace = workspaces[lowered.ops[first].op.index];
+    } else if (op.candidates.size() == 1) {
+      workspace = op.candidates.front().workspace;
+    } else {
+      workspace = r.cpu ? cost::choose_on_cpu(op, cores_of(r), r.cost).candidate->workspace
+                        : cost::choose(op, board, most_workspace).candidate->workspace;
     }
   }
-  return tried;
+  return {.memory = plan_for(r, step, workspaces)};
 }
 
-MemoryOptions memory_options(const PredictRequest& r) {
-  return {.precision = r.precision, .keeps_gradients = r.keeps_gradients};
+/// The step, where not all fastest algorithms fit: libraries hand out algorithms in order of time, and an op takes the
+/// first whose scratch can be allocated when it runs, of `share` of that. Sources: PyTorch,
+/// aten/src/ATen/native/cudnn/Conv_v7.cpp, AlgoIterator::try_all; TensorFlow, core/kernels/conv_ops.cc, DnnScratchAllocator.
+PreparedStep limit_scratch(const PredictRequest& r, const PreparedStep& step, double share) {
+  PreparedStep limited = step;
+  auto lowered = std::make_shared<LoweredStep>(*step.lowered);
+  const cost::SustainedBoard board(r.gpu, r.cost);
+  const Bytes most_of_framework = r.framework.convolutions.workspace_limit;
+  std::vector<LoweredOp*> by_op(step.lives.num_ops);
+  for (LoweredOp& op : lowered->ops) by_op[op.op.index] = &op;
+  const auto choose = [&](OpId id, const std::function<bool(Bytes)>& has_room) {
+    LoweredOp* op = by_op[id.index];
+    if (op == nullptr || op->candidates.empty()) return Bytes(0);
+    if (op->candidates.size() == 1) return op->candidates.front().workspace;
+    const Bytes limit = min(op->workspace_limit, most_of_framework);
+    Bytes most{};
+    for (const Candidate& candidate : op->candidates) {
+      const Bytes size = candidate.workspace;
+      if (size <= most || size > limit) continue;
+      if (share > 0 && has_room(size / share)) most = size;
+    }
+    op->workspace_limit = most;
+    return r.cpu ? cost::choose_on_cpu(*op, cores_of(r), r.cost).candidate->workspace
+                 : cost::choose(*op, board).candidate->workspace;
+  };
+  (void)choose_scratch(step.lives, r.framework, r.gpu, r.cost, choose);
+  // Like ops may run at times with other room.
+  std::iota(lowered->first_alike.begin(), lowered->first_alike.end(), 0U);
+  limited.lowered = std::move(lowered);
+  return limited;
 }
 
-/// `in_memory`: the graph without what a compiler keeps in registers.
-PlannedStep choose_within(const PredictRequest& r, const FrameworkProfile& framework,
-                          const NetworkGraph& in_memory) {
-  PlannedStep step;
-  step.priced = price_step(lower(r.graph, framework, r.gpu, {.precision = r.precision}), r);
-  MemoryOptions options = memory_options(r);
-  const auto tried = tried_workspaces_of(r.graph, *step.priced.lowered);
-  options.tried_workspaces = tried;
-  step.memory = plan_memory(in_memory, workspaces_of(r.graph, step.priced), framework, r.gpu,
-                            r.cost, options);
-  return step;
-}
-
-/// The plan alone: prices only ops that have a choice.
-struct PlannedMemory {
-  MemoryPlan memory;
-};
-PlannedMemory plan_within(const PredictRequest& r, const FrameworkProfile& framework,
-                          const NetworkGraph& in_memory) {
-  LoweredStep lowered = lower(r.graph, framework, r.gpu, {.precision = r.precision});
-  MemoryOptions options = memory_options(r);
-  const auto tried = tried_workspaces_of(r.graph, lowered);
-  options.tried_workspaces = tried;
-  std::vector<Bytes> workspaces(r.graph.ops().size());
-  std::erase_if(lowered.ops, [&](const LoweredOp& op) {
-    if (op.candidates.size() != 1) return false;
-    workspaces[op.op.index] = op.candidates.front().workspace;
-    return true;
-  });
-  lowered.first_alike.clear();
-  const PricedStep priced = price_step(std::move(lowered), r);
-  for (std::size_t i = 0; i < priced.choices.size(); ++i) {
-    workspaces[priced.lowered->ops[i].op.index] = priced.choices[i].candidate->workspace;
-  }
-  return {.memory = plan_memory(in_memory, workspaces, framework, r.gpu, r.cost, options)};
-}
-
-/// The graph without what a compiler keeps in registers; nothing where it is the whole graph.
-std::optional<NetworkGraph> fused_graph(const PredictRequest& r) {
-  if (!r.framework.compiler) return std::nullopt;
-  return graph_in_memory(r.graph, r.framework, r.gpu, {.precision = r.precision});
-}
-
-/// `choose` with the fastest algorithms, or with those that the memory left by everything else allows.
+/// `choose` with the fastest algorithms, or with those for whose scratch there is room.
 template <class Choose>
-auto plan_with(const PredictRequest& r, const Choose& choose) {
-  const std::optional<NetworkGraph> fused = fused_graph(r);
-  const NetworkGraph& in_memory = fused ? *fused : r.graph;
-  auto step = choose(r, r.framework, in_memory);
+auto plan_with(const PredictRequest& r, const PreparedStep& prepared, const Choose& choose) {
+  const Bytes most = r.framework.convolutions.workspace_limit;
+  auto step = choose(r, prepared, most);
   if (step.memory.fits) return step;
-  const MemoryPlan bare = plan_memory(in_memory, {}, r.framework, r.gpu, r.cost, memory_options(r));
+  const MemoryPlan bare = plan_memory(prepared.lives, {}, r.framework, r.gpu, r.cost, {});
   if (!bare.fits) return step;
-  // Free memory is in pieces: what the largest of them holds is found by trying.
+  // A tensor may lie where scratch was, and a later one find no piece large enough: then less is taken.
   for (const double share : {1.0, 0.5, 0.125, 0.0}) {
-    FrameworkProfile framework = r.framework;
-    framework.convolutions.workspace_limit =
-        min(framework.convolutions.workspace_limit, bare.headroom() * share);
-    auto smaller = choose(r, framework, in_memory);
+    auto smaller = choose(r, limit_scratch(r, prepared, share), most);
     if (smaller.memory.fits) return smaller;
   }
   return step;
@@ -156,7 +151,7 @@ void wait_after_forward(const NetworkGraph& graph, const PricedStep& priced,
 }
 
 /// Kernels and input err independently; the step waits for the later one.
-Interval input_interval(const Prediction& prediction, const InputJob& input) {
+Interval input_interval(const Prediction& prediction, const InputRequest& input) {
   const double unknown_host = input.host_is_assumed ? input.pipeline.unknown_host_log_sd : 0.0;
   return interval90_of_slower(prediction.step_time_s.value, prediction.input->step_without.in_s(),
                               prediction.log_sd, prediction.input->supply.in_s(),
@@ -165,23 +160,23 @@ Interval input_interval(const Prediction& prediction, const InputJob& input) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const PredictRequest& request) {
-  return plan_with(request, plan_within).memory;
+MemoryPlan plan_step_memory(const PredictRequest& request) {
+  return plan_with(request, *prepared_of(request), plan_within).memory;
 }
 
-bool fits_in_memory(const PredictRequest& r) {
-  const std::optional<NetworkGraph> fused = fused_graph(r);
-  const bool may_fit =
-      tensors_fit(fused ? *fused : r.graph, r.framework, r.gpu, r.cost, memory_options(r));
-  return may_fit && plan_memory(r).fits;
+bool step_fits(const PredictRequest& r) {
+  const auto prepared = prepared_of(r);
+  return tensors_fit(prepared->lives, r.framework, r.gpu, r.cost) &&
+         plan_with(r, *prepared, plan_within).memory.fits;
 }
 
 DriverCalls count_driver_calls(const PredictRequest& r, const PricedStep& priced) {
-  MemoryOptions options = memory_options(r);
-  const auto tried = tried_workspaces_of(r.graph, *priced.lowered);
-  options.tried_workspaces = tried;
-  return count_driver_calls(r.graph, workspaces_of(r.graph, priced), r.framework, r.gpu, r.cost,
-                            options);
+  const auto prepared = prepared_of(r);
+  const std::vector<Bytes> workspaces = workspaces_of(priced, r.graph.ops().size());
+  return count_driver_calls(r.graph, workspaces, r.framework, r.gpu, r.cost,
+                            {.precision = r.precision,
+                             .keeps_gradients = r.keeps_gradients,
+                             .tried_workspaces = prepared->tried_workspaces});
 }
 
 std::string_view to_string(Phase phase) {
@@ -224,7 +219,7 @@ struct HostBatch {
   bool waits = false;  ///< for the kernels of the step before
 };
 
-HostBatch host_batch(const PredictRequest& request) {
+HostBatch host_batch(const PredictRequest& request, Bytes bytes) {
   if (request.cpu) return {};
   const BytesPerSecond pinned = request.gpu.pcie_bandwidth * kCopyEfficiency;
   if (request.input) {
@@ -232,7 +227,6 @@ HostBatch host_batch(const PredictRequest& request) {
   }
   if (request.input_from_host == nullptr) return {};
   const InputPipelineProfile& loader = *request.input_from_host;
-  const Bytes bytes = input_bytes(request);
   // Only what the loader makes itself is pinned: a loop's own arrays are not.
   const bool pageable = loader.pinned_by != PinnedBy::Worker;
   const bool gathers = loader.pinned_by == PinnedBy::None;
@@ -242,16 +236,29 @@ HostBatch host_batch(const PredictRequest& request) {
           .waits = pageable || loader.copies_in_compute_stream};
 }
 
+/// What kernels draw while they run, in such proportion that their mean over the step is that of the board.
+std::vector<double> shown_power(std::vector<double> kernel_w, const StepTimeline& timeline,
+                                const PowerRange& power) {
+  double energy = 0;
+  for (std::size_t k = 0; k < kernel_w.size(); ++k) {
+    energy += kernel_w[k] * (timeline.kernels[k].end - timeline.kernels[k].start).in_s();
+  }
+  const double shown = std::max((power.avg - power.awake).in_w(), 0.0) * timeline.step_time.in_s();
+  for (double& watts : kernel_w) watts *= energy > 0 ? shown / energy : 0.0;
+  return kernel_w;
+}
+
 }  // namespace
 
-Prediction predict(const PredictRequest& request) {
+Prediction predict_step(const PredictRequest& request) {
   const NetworkGraph& graph = request.graph;
   Prediction result;
-  PlannedStep planned = plan_with(request, choose_within);
+  const auto prepared = prepared_of(request);
+  PlannedStep planned = plan_with(request, *prepared, choose_within);
   result.priced = std::move(planned.priced);
   result.memory = planned.memory;
 
-  const HostBatch fed_batch = host_batch(request);
+  const HostBatch fed_batch = host_batch(request, prepared->input);
   result.program = build_step_program(graph, result.priced, request.framework, fed_batch.copy);
   result.program.copy_blocks_host = fed_batch.pageable;
   result.program.copy_waits_for_kernels = fed_batch.waits;
@@ -270,7 +277,8 @@ Prediction predict(const PredictRequest& request) {
   LimitedStep limited;
   if (!request.cpu) {
     limited = hold_power_limit(result.priced, result.program, result.timeline, request.gpu,
-                               request.power_limit.value_or(request.gpu.tdp), request.cost, run);
+                               request.power_limit.value_or(request.gpu.tdp), request.cost, run,
+                               request.input != nullptr);
   }
   if (request.input) {
     result.program = std::move(fed.program);
@@ -316,17 +324,20 @@ Prediction predict(const PredictRequest& request) {
         cores_busy(result.priced, result.timeline, cores_of(request), request.cost);
   } else {
     result.gpu_utilization = gpu_utilization(result.timeline, request.gpu);
-    result.power = board_power(result.priced, limited);
+    result.power = board_power(result.priced, limited, request.cost);
     result.power_causes = limited.demand_causes;
     result.energy_per_sample = result.power.avg * step / static_cast<double>(graph.batch);
+    result.kernel_w = shown_power(std::move(limited.kernel_w), result.timeline, result.power);
   }
   result.sm_efficiency = sm_efficiency(result.priced, step, request.gpu);
-  result.by_class = time_by_class(result.priced, result.timeline);
-  result.convolutions = convolution_time_by_algorithm(result.priced);
-  result.by_basis = time_by_basis(result.priced, result.timeline);
+  result.by_class = time_by_class(result.priced, result.program, result.timeline);
+  result.convolutions =
+      convolution_time_by_algorithm(result.priced, result.program, result.timeline);
+  result.by_basis = time_by_basis(result.priced, result.program, result.timeline);
   result.bottleneck = find_bottleneck(result.priced, result.timeline);
   if (result.input && paces(*result.input, step)) result.bottleneck = Bottleneck::Input;
-  result.greatest = greatest_costs(graph, result.priced, result.timeline, request.num_causes);
+  result.greatest =
+      greatest_costs(graph, result.priced, result.program, result.timeline, request.num_causes);
   return result;
 }
 

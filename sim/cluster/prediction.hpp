@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "sim/cluster/interval.hpp"
 #include "sim/cluster/memory.hpp"
 #include "sim/cluster/metrics.hpp"
+#include "sim/cluster/prepared_step.hpp"
 #include "sim/cluster/step_program.hpp"
 
 namespace tracecast {
@@ -53,13 +55,16 @@ struct PredictRequest {
   bool keeps_gradients = false;  ///< beyond the step, whatever the framework does
   /// Each step copies a batch that lies in host memory, as this framework's loader copies; nothing = none is copied.
   const InputPipelineProfile* input_from_host = nullptr;
-  const InputJob* input = nullptr;     ///< loads every batch; else the input is there already
-  std::size_t num_causes = 3;          ///< how many of the greatest costs to name
-  std::optional<Watts> power_limit{};  ///< nothing = the board's own
+  const InputRequest* input = nullptr;  ///< loads every batch; else the input is there already
+  std::size_t num_causes = 3;           ///< how many of the greatest costs to name
+  std::optional<Watts> power_limit{};   ///< nothing = the board's own
   /// The step runs on these cores and on no GPU; `framework` is used as on_cpu() has it.
   const CpuNode* cpu = nullptr;
   /// The host reads a result back between the forward and the backward pass.
   bool waits_after_forward = false;
+  /// What prepare_step makes of the graph, framework, GPU and precision above, or of alike ones (prepared_step.hpp);
+  /// nothing: made on the way.
+  std::shared_ptr<const PreparedStep> prepared{};
 };
 
 /// Everything known about one step and the run made of it.
@@ -81,6 +86,8 @@ struct Prediction {
   MemoryPlan memory;
   PowerRange power;          ///< of the board; nothing without a GPU
   PowerCauses power_causes;  ///< of the power that the step asks for without a limit
+  /// Over the awake power, W: of each kernel of the program while it runs; sums to the mean of `power` over the step.
+  std::vector<double> kernel_w;
   Joules energy_per_sample{};
   std::vector<TimeShare> by_class;      ///< sums to the step time
   std::vector<TimeShare> convolutions;  ///< convolution time by algorithm
@@ -94,12 +101,12 @@ struct Prediction {
 
 /// Memory of the step with the algorithms that the library would choose. Pure.
 /// Libraries take an algorithm only when its workspace can be allocated: where the step fits without workspaces but
-/// not with those of the fastest algorithms, they choose again within what is left.
-[[nodiscard]] MemoryPlan plan_memory(const PredictRequest& request);
-/// plan_memory(request).fits, at once where the tensors alone are too much.
-[[nodiscard]] bool fits_in_memory(const PredictRequest& request);
+/// not with those of the fastest algorithms, each op takes the fastest of those whose workspace finds room when it runs.
+[[nodiscard]] MemoryPlan plan_step_memory(const PredictRequest& request);
+/// plan_step_memory(request).fits, at once where the tensors alone are too much.
+[[nodiscard]] bool step_fits(const PredictRequest& request);
 
 /// Lowers, prices and simulates the step. Pure.
-[[nodiscard]] Prediction predict(const PredictRequest& request);
+[[nodiscard]] Prediction predict_step(const PredictRequest& request);
 
 }  // namespace tracecast

@@ -18,18 +18,23 @@ StepProgram on_shared_cores(StepProgram program, double speed) {
 
 /// When the rank's kernels run once its host has others to serve.
 StepTimeline timeline_of(const RankKind& rank, const DataParallelRequest& request) {
-  const std::uint32_t in_node = request.fabric.ranks_of(FabricNodeId{0});
   const StepTimeline& alone = rank.one_gpu.timeline;
   if (!request.host || !(alone.step_time > Seconds(0))) return alone;
-  const double runnable = std::max(1.0, in_node * (alone.host_busy / alone.step_time));
+  const std::uint32_t in_host = request.fabric.ranks_of_host(FabricNodeId{0});
+  const double runnable = std::max(1.0, in_host * (alone.host_busy / alone.step_time));
   const double speed = request.host->speed(runnable);
   if (speed >= 1) return alone;
-  return simulate(on_shared_cores(rank.one_gpu.program, speed));
+  StepTimeline shared = simulate(on_shared_cores(rank.one_gpu.program, speed));
+  // The micro-batches before the last one take as much longer as it does.
+  const Seconds last = alone.kernels.empty() ? alone.step_time : alone.kernels.back().end;
+  if (alone.step_time > last) shared.step_time *= alone.step_time / last;
+  return shared;
 }
 
 /// From the end of the kernel before (or the step's begin) to the end of each kernel, and its busy part.
 struct KernelTimes {
   std::vector<Seconds> ends, whole, busy;
+  Seconds lead{};  ///< of the first one's whole time: micro-batches before the last
 };
 
 KernelTimes times_of(const StepTimeline& timeline, double factor) {
@@ -38,6 +43,7 @@ KernelTimes times_of(const StepTimeline& timeline, double factor) {
   const Seconds lead = timeline.kernels.empty()
                            ? timeline.step_time
                            : max(Seconds(), timeline.step_time - timeline.kernels.back().end);
+  times.lead = lead * factor;
   Seconds end{}, before = -lead;
   for (const KernelSpan& span : timeline.kernels) {
     const Seconds whole = (span.end - before) * factor;
@@ -71,7 +77,7 @@ class ProgramBuilder {
   RankProgram build() {
     const StrategyProfile& strategy = request_.strategy;
     const bool cuts_forward = strategy.exchange == Exchange::OnHost ||
-                              strategy.exchange == Exchange::Spread ||
+                              strategy.exchange == Exchange::Scattered ||
                               strategy.overlaps_next_forward;
     add_segments(cuts_of(buckets_, schedule_.updates_begin, cuts_forward));
     program_.updates.resize(buckets_.size());
@@ -87,6 +93,7 @@ class ProgramBuilder {
     const std::size_t count = std::max<std::size_t>(cuts.size(), 2) - 1;
     program_.segments.resize(count);
     program_.busy.resize(count);
+    program_.mixes.resize(count + 1);
     program_.needs.resize(count);
     program_.completes.resize(count);
     for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
@@ -94,7 +101,9 @@ class ProgramBuilder {
       for (std::uint32_t k = cuts[s]; k < cuts[s + 1]; ++k) {
         program_.segments[s] += times_.whole[k];
         busy += times_.busy[k];
+        add_kernel(program_.mixes[s], rank_.one_gpu, k, times_.busy[k], times_.whole[k]);
       }
+      if (cuts[s] == 0 && cuts[s + 1] > 0) add_earlier(program_.mixes[s]);
       program_.busy[s] = program_.segments[s] > Seconds(0) ? busy / program_.segments[s] : 0.0;
     }
     const auto segment_of = [&](std::uint32_t kernel) {
@@ -110,7 +119,20 @@ class ProgramBuilder {
     }
   }
 
+  /// Micro-batches before the last one, which the first kernel's time has as waiting.
+  void add_earlier(WorkMix& mix) const {
+    WorkMix early = earlier_micro_batches(rank_.one_gpu);
+    if (!(early.total() > Seconds(0))) return;
+    early.stretch(times_.lead / early.total());
+    mix.idle = max(mix.idle - times_.lead, Seconds());
+    mix += early;
+  }
+
   void add_updates() {
+    WorkMix& mix = program_.mixes.back();
+    for (std::uint32_t k = schedule_.updates_begin; k < times_.whole.size(); ++k) {
+      add_kernel(mix, rank_.one_gpu, k, times_.busy[k], times_.whole[k]);
+    }
     std::vector<char> taken(times_.whole.size());
     for (std::uint32_t b = 0; b < buckets_.size(); ++b) {
       for (const std::uint32_t g : buckets_[b].gradients) {
@@ -135,9 +157,12 @@ class ProgramBuilder {
         time += bucket_copy_time(schedule_.gradients[g].bytes, rank_.gpu) * copies;
       }
       program_.updates[b] += time;
+      program_.mixes.back().add(KernelClass::Copy, cost::Basis::Spec, time);
       for (std::size_t s = 0; s < program_.completes.size(); ++s) {
         const auto& done = program_.completes[s];
-        if (std::find(done.begin(), done.end(), b) != done.end()) program_.segments[s] += time;
+        if (std::find(done.begin(), done.end(), b) == done.end()) continue;
+        program_.segments[s] += time;
+        program_.mixes[s].add(KernelClass::Copy, cost::Basis::Spec, time);
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "sim/cluster/data_parallel.hpp"
+#include "sim/cluster/step_account.hpp"
 
 namespace tracecast {
 
@@ -10,6 +11,7 @@ namespace tracecast {
 struct RankProgram {
   std::vector<Seconds> segments;  ///< forward and backward, with waiting for the rank's own host
   std::vector<double> busy;       ///< by segment: share in which a kernel runs
+  std::vector<WorkMix> mixes;     ///< by segment, and of all updates together
   std::vector<std::vector<std::uint32_t>> needs;  ///< by segment: buckets whose weights it reads
   std::vector<std::vector<std::uint32_t>> completes;  ///< by segment: buckets ready at its end
   std::vector<Seconds> updates;                       ///< by bucket

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/error.hpp"
+#include "sim/cluster/multi_rank_run.hpp"
 
 namespace tracecast {
 namespace {
@@ -29,19 +30,48 @@ Picoseconds union_of(std::vector<std::pair<Picoseconds, Picoseconds>> spans) {
   return sum;
 }
 
+Action action_of(ReplayWork work) {
+  switch (work) {
+    case ReplayWork::Kernel:
+    case ReplayWork::Memset:
+      return Action::Kernel;
+    case ReplayWork::Copy:
+      return Action::Copy;
+    case ReplayWork::Call:
+      return Action::Launch;
+    case ReplayWork::Wait:
+      return Action::Wait;
+    case ReplayWork::Input:
+      return Action::Input;
+    case ReplayWork::HostWork:
+      return Action::Op;
+    case ReplayWork::Mark:
+    case ReplayWork::Arrival:
+      break;
+  }
+  return Action::Join;
+}
+
+/// Tasks keep their indices. No lanes: what waits for what is as recorded.
+MultiRankProgram program_of(const ReplayProgram& recorded, const ReplayOptions& options) {
+  MultiRankProgram program;
+  program.reserve(recorded.tasks.size(), recorded.dependencies.size());
+  for (const ReplayTask& task : recorded.tasks) {
+    const bool skipped = options.without_input && task.work == ReplayWork::Input;
+    program.add({.action = action_of(task.work), .actor = task.track},
+                picoseconds(skipped ? 0 : task.duration_ns));
+  }
+  for (const ReplayDependency& d : recorded.dependencies) {
+    program.after(MultiRankProgram::Task{d.before}, MultiRankProgram::Task{d.after},
+                  picoseconds(d.lag_ns));
+  }
+  return program;
+}
+
 }  // namespace
 
 ReplayRun replay(const ReplayProgram& program, const ReplayOptions& options) {
-  engine::TaskGraph graph;
-  graph.reserve(program.tasks.size(), program.dependencies.size());
-  for (const ReplayTask& task : program.tasks) {
-    const bool skipped = options.without_input && task.work == ReplayWork::Input;
-    graph.add_task(picoseconds(skipped ? 0 : task.duration_ns));
-  }
-  for (const ReplayDependency& d : program.dependencies)
-    graph.add_dependency(engine::TaskId{d.before}, engine::TaskId{d.after}, picoseconds(d.lag_ns));
-
-  ReplayRun run{graph.run(), {}, {}};
+  ReplayRun run{MultiRankRun(program_of(program, options)).take_schedule(), {}, {}};
   for (const ReplayStep& step : program.steps)
     run.steps.push_back(run.schedule.end[step.end] - run.schedule.end[step.begin]);
   run.kernel_busy =

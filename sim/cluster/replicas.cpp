@@ -134,8 +134,9 @@ class ReplicatedRun {
         replicas_(step.fabric.num_ranks()) {
     program_.set_fabric(step.fabric);
     if (step.strategy.library != "copies") {
-      communicator_.emplace(step.fabric, all_ranks(step.fabric),
-                            find_collective_library(step.strategy.library, "", step.date));
+      communicator_.emplace(
+          step.fabric, all_ranks(step.fabric),
+          step.fabric.specs().find_collective_library(step.strategy.library, "", step.date));
     }
     host_ = program_.add_stream();
     loader_ = program_.add_stream();
@@ -155,6 +156,7 @@ class ReplicatedRun {
     for (int s = 0; s < result_.steps; ++s) {
       result_.launches = 0;
       result_.launching = Seconds();
+      result_.collected = Bytes();
       add_step();
     }
     end_step();
@@ -284,8 +286,10 @@ class ReplicatedRun {
         add_peer_copies(bucket.bytes, !is_broadcast);
         continue;
       }
-      add_transfer(communicator_->plan(kind, bucket.bytes), issued,
-                   is_broadcast ? DeviceWork::Broadcast : DeviceWork::Reduce, {});
+      const CollectivePlan plan = communicator_->plan(kind, bucket.bytes);
+      result_.collected += plan.bytes;
+      result_.channels = std::max(result_.channels, plan.channels);
+      add_transfer(plan, issued, is_broadcast ? DeviceWork::Broadcast : DeviceWork::Reduce, {});
       count_launches(replicas_, step_.replica.program.launch);
     }
   }
@@ -408,6 +412,7 @@ class ReplicatedRun {
     }
     result_.waiting = result_.waiting / steps;
     for (const TickSpan& span : run.busy(is_exchange)) {
+      result_.exchange.push_back({since(span.start), since(span.end)});
       result_.exchange_busy += (span.end - span.start).in_seconds() / steps;
     }
     read_parts(run);

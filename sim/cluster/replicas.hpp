@@ -36,6 +36,8 @@ struct ReplicatedStep {
   bool fold =
       true;  ///< one stream of kernels for all GPUs but the first, which do the same at the same times
   double straggling = 1;  ///< what of replica_time_factor is waiting for the slowest
+  Watts power_limit{};    ///< of a board; `replica` may have been given what waiting leaves of it
+  const CostProfile* cost = nullptr;  ///< what collectives draw; nothing: as if GPUs waited awake
 };
 
 /// Whether a process's one thread drives all GPUs under the interpreter's lock: the strategies that run so.
@@ -71,13 +73,16 @@ struct ReplicatedTimeline {
   Seconds launching{};                    ///< host time in them, all threads
   Seconds waiting{};                      ///< of the host for a result of the GPU, mean of a step
   // Means of a step as well:
-  StepParts parts;              ///< along the critical path
-  Seconds exchange_busy{};      ///< something on its way between GPUs, or packed for it
-  Bytes exchanged{};            ///< of gradients, or of weights where there are none; per GPU
-  std::size_t num_buckets = 0;  ///< in which they travel
-  std::vector<LinkLoad> links;  ///< all that carry anything, greatest share first
+  StepParts parts;                 ///< along the critical path
+  Seconds exchange_busy{};         ///< something on its way between GPUs, or packed for it
+  Bytes collected{};               ///< by the kernels of collectives, over an edge of their rings
+  Bytes exchanged{};               ///< of gradients, or of weights where there are none; per GPU
+  std::size_t num_buckets = 0;     ///< in which they travel
+  std::vector<LinkLoad> links;     ///< all that carry anything, greatest share first
+  std::vector<TimeSpan> exchange;  ///< when anything is, of all these steps
+  int channels = 0;                ///< blocks of a collective's kernel
 };
-/// Of one span over all GPUs.
+/// How many GPUs do what one span says.
 [[nodiscard]] inline double devices_of(const DeviceSpan& span, const ReplicatedTimeline& timeline) {
   return span.on_first ? 1.0 : timeline.gpus - 1.0;
 }

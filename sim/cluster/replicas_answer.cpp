@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <map>
 #include <utility>
 
 #include "sim/cluster/replicas.hpp"
@@ -44,6 +46,120 @@ Range utilization_of(const ReplicatedTimeline& run, bool first, const GpuSpec& g
   std::stable_sort(busy.kernels.begin(), busy.kernels.end(),
                    [](const KernelSpan& a, const KernelSpan& b) { return a.start < b.start; });
   return gpu_utilization(busy, gpu);
+}
+
+/// What the first GPU, or one of the others, does in all steps of a run.
+class DeviceAccount {
+ public:
+  DeviceAccount(const ReplicatedStep& step, const ReplicatedTimeline& run, bool first)
+      : step_(step), run_(run), whole_(run.step_time * static_cast<double>(run.steps)) {
+    for (const DeviceSpan& span : run.spans) {
+      const bool is_own = span.on_first == first;
+      if (span.work == DeviceWork::Kernel) add_kernel(span, is_own);
+      const bool spins = span.work == DeviceWork::Broadcast || span.work == DeviceWork::Reduce;
+      if (is_own && spins) add_within(collectives_, span);
+    }
+    merge(collectives_);
+    merge(any_work_);
+  }
+
+  [[nodiscard]] RankAccount account() const {
+    Seconds spinning{};
+    for (const TimeSpan& span : collectives_) spinning += span.end - span.start;
+    const Watts draws =
+        step_.cost == nullptr
+            ? Watts()
+            : collective_power(run_.collected * static_cast<double>(run_.steps), spinning,
+                               run_.channels, step_.fabric.gpu_of(Rank{0}), *step_.cost);
+    RankAccount result = account_rank({.step_time = whole_,
+                                       .work = work_,
+                                       .exchange = run_.exchange,
+                                       .collectives = collectives_,
+                                       .host = {},
+                                       .any_work = any_work_},
+                                      draws);
+    // What is left waits for the one thread.
+    StepAccount& account = result.account;
+    account.work.idle += max(account.communication - result.exposed, Seconds());
+    account.communication = result.exposed;
+    return result;
+  }
+
+ private:
+  /// Steps are alike: what runs before this stretch's begin does so again before its end.
+  template <class Visit>
+  void for_each_within(const DeviceSpan& span, Visit visit) const {
+    for (const Seconds shift : {-whole_, Seconds(), whole_}) {
+      const TimeSpan moved{span.start + shift, span.end + shift};
+      if (moved.end > Seconds() && moved.start < whole_) visit(moved);
+    }
+  }
+  void add_within(std::vector<TimeSpan>& spans, const DeviceSpan& span) const {
+    for_each_within(span, [&](const TimeSpan& moved) {
+      spans.push_back({max(moved.start, Seconds()), min(moved.end, whole_)});
+    });
+  }
+  void add_kernel(const DeviceSpan& span, bool is_own) {
+    add_within(any_work_, span);
+    if (!is_own) return;
+    const double straggling = span.of_whole ? 1.0 : step_.straggling;
+    for_each_within(span, [&](const TimeSpan& moved) {
+      work_.push_back({.span = moved, .mix = &mix_of(span), .straggling = straggling});
+    });
+  }
+  const WorkMix& mix_of(const DeviceSpan& span) {
+    const auto [at, is_new] = mixes_.try_emplace({span.of_whole, span.kernel});
+    if (is_new) {
+      const Prediction& one = span.of_whole ? step_.whole : step_.replica;
+      const Seconds time = one.program.kernels[span.kernel].duration;
+      tracecast::add_kernel(at->second, one, span.kernel, time, time);
+    }
+    return at->second;
+  }
+  static void merge(std::vector<TimeSpan>& spans) {
+    std::sort(spans.begin(), spans.end(),
+              [](const TimeSpan& a, const TimeSpan& b) { return a.start < b.start; });
+    std::vector<TimeSpan> merged;
+    for (const TimeSpan& span : spans) {
+      if (merged.empty() || merged.back().end < span.start) merged.push_back(span);
+      merged.back().end = max(merged.back().end, span.end);
+    }
+    spans = std::move(merged);
+  }
+
+  const ReplicatedStep& step_;
+  const ReplicatedTimeline& run_;
+  Seconds whole_;
+  std::map<std::pair<bool, std::uint32_t>, WorkMix> mixes_;  ///< of kernels
+  std::vector<WorkSpan> work_;
+  std::vector<TimeSpan> collectives_, any_work_;
+};
+
+/// Account, exposed exchange and power of the mean GPU.
+void add_accounts(const ReplicatedStep& step, const ReplicatedTimeline& run,
+                  DataParallelStep& result) {
+  const double steps = run.steps;
+  const std::array counts{1.0, run.gpus - 1.0};  // the first, and those alike
+  PowerRange alone = step.replica.power;
+  if (step.power_limit > Watts(0)) alone.limit = step.power_limit;
+  std::vector<PowerRange> boards;
+  Seconds exposed{};
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const RankAccount one = DeviceAccount(step, run, i == 0).account();
+    const double weight = counts[i] / run.gpus / steps;
+    result.account.add(one.account, weight);
+    exposed += one.exposed * weight;
+    const Watts active(one.active_w.avg);
+    boards.push_back(power_in_job(alone, step.replica.timeline.step_time, active * run.step_time,
+                                  one.active_w, run.step_time));
+  }
+  result.power = mean_board(boards, counts);
+  // The loader holds back no more than GPUs wait.
+  StepAccount& account = result.account;
+  account.input = min(account.work.idle, run.parts.input);
+  account.work.idle -= account.input;
+  result.exposed =
+      run.exchange_busy > Seconds(0) ? std::min(1.0, exposed / run.exchange_busy) : 0.0;
 }
 
 }  // namespace
@@ -93,9 +209,7 @@ DataParallelStep step_of(const ReplicatedStep& step, const ReplicatedTimeline& r
   result.step_time = run.step_time;
   result.parts = run.parts;
   result.exchange_busy = run.exchange_busy;
-  if (run.exchange_busy > Seconds(0)) {
-    result.exposed = std::min(1.0, run.parts.communication / run.exchange_busy);
-  }
+  add_accounts(step, run, result);
   result.exchanged = run.exchanged;
   result.num_buckets = run.num_buckets;
   result.ranks_simulated = run.simulated;
@@ -149,10 +263,13 @@ DataParallelStep accumulate_steps(const DataParallelStep& early, double times,
   last.parts.host_update += early.parts.host_update * times;
   last.parts.stragglers += early.parts.stragglers * times;
   last.parts.input += early.parts.input * times;
+  last.account.add(early.account, times);
+  last.power = mean_board(std::array{early.power, last.power}, std::array{share, 1 - share});
+  const Seconds exposed =
+      last.exchange_busy * last.exposed + early.exchange_busy * (early.exposed * times);
   last.exchange_busy += early.exchange_busy * times;
-  if (last.exchange_busy > Seconds(0)) {
-    last.exposed = std::min(1.0, last.parts.communication / last.exchange_busy);
-  }
+  last.exposed =
+      last.exchange_busy > Seconds(0) ? std::min(1.0, exposed / last.exchange_busy) : 0.0;
   last.exchanged += early.exchanged * times;
   last.num_buckets += early.num_buckets * static_cast<std::size_t>(times);
   for (std::size_t k = 0; k < last.utilization.size(); ++k) {

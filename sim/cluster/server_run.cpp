@@ -13,28 +13,47 @@
 namespace tracecast {
 namespace {
 
-using engine::Discipline;
-using engine::LinkId;
-using engine::Picoseconds;
-using engine::ResourceId;
-using engine::TaskId;
+using Lane = MultiRankProgram::Lane;
+using Task = MultiRankProgram::Task;
 
-Picoseconds ticks(Seconds duration) { return engine::to_ticks<Picoseconds>(duration); }
+Action action_of(ServerPart part) {
+  switch (part) {
+    case ServerPart::Feeding:
+      return Action::Input;
+    case ServerPart::Compute:
+      return Action::Kernel;
+    case ServerPart::DeviceCopy:
+      return Action::Copy;
+    case ServerPart::Wire:
+      return Action::Transfer;
+    case ServerPart::ServerSend:
+    case ServerPart::ServerReceive:
+    case ServerPart::WorkerSend:
+    case ServerPart::WorkerReceive:
+    case ServerPart::Update:
+      break;
+  }
+  return Action::HostWork;
+}
+
+ActionInfo info_of(ServerPart part) {
+  return {.action = action_of(part), .tag = static_cast<std::uint8_t>(part)};
+}
 
 /// The threads of one process that work for the channel.
 struct Process {
   FabricNodeId node;
-  ResourceId send, receive;
+  Lane send, receive;
   Seconds scan{};  ///< per message, for those that wait beside it
 };
 
 struct Worker {
   Process process;
   const ServerWorker* work = nullptr;
-  ResourceId copy_in, copy_out;
-  std::vector<std::uint32_t> order;     ///< in which it asks for variables
-  std::optional<TaskId> begin;          ///< what the next step waits for
-  std::vector<TaskId> fetched, pushed;  ///< by variable, in the step at hand
+  Lane copy_in, copy_out;
+  std::vector<std::uint32_t> order;   ///< in which it asks for variables
+  std::optional<Task> begin;          ///< what the next step waits for
+  std::vector<Task> fetched, pushed;  ///< by variable, in the step at hand
 };
 
 /// Pieces of a message that threads and wire work on at the same time.
@@ -95,16 +114,15 @@ class Builder {
           "a million at most: fewer workers");
     }
   }
-  TaskId add(ServerPart part, std::optional<ResourceId> resource, Seconds duration) {
-    run_.parts.push_back(part);
-    return resource ? run_.graph.add_task(*resource, ticks(duration))
-                    : run_.graph.add_task(ticks(duration));
+  Task add(ServerPart part, std::optional<Lane> lane, Seconds duration) {
+    return lane ? run_.program.add(info_of(part), *lane, duration)
+                : run_.program.add(info_of(part), duration);
   }
-  void after(TaskId before, TaskId task) { run_.graph.add_dependency(before, task); }
+  void after(Task before, Task task) { run_.program.after(before, task); }
 
   Process add_process(FabricNodeId node) {
     const auto threads = [&](int count) {
-      return run_.graph.add_resource(Discipline::ReadyOrder, static_cast<std::uint32_t>(count));
+      return run_.program.add_pool(static_cast<std::uint32_t>(count));
     };
     Process process{.node = node, .send = {}, .receive = {}};
     process.send = threads(channel_.one_thread ? 1 : channel_.send_threads);
@@ -116,8 +134,8 @@ class Builder {
     for (std::uint32_t s = 0; s < request_.servers; ++s) {
       servers_.push_back(add_process(FabricNodeId{s}));
       ServerUse& use = run_.servers.emplace_back();
-      for (ResourceId* resource : {&use.update, &use.copy_in, &use.copy_out}) {
-        *resource = run_.graph.add_resource(Discipline::ReadyOrder);
+      for (Lane* lane : {&use.update, &use.copy_in, &use.copy_out}) {
+        *lane = run_.program.add_pool();
       }
     }
   }
@@ -126,12 +144,12 @@ class Builder {
     const std::size_t index = workers_.size();
     Worker worker{.process = add_process(node),
                   .work = &request_.kinds[request_.kind_of[index]],
-                  .copy_in = run_.graph.add_resource(Discipline::ReadyOrder),
-                  .copy_out = run_.graph.add_resource(Discipline::ReadyOrder),
+                  .copy_in = run_.program.add_pool(),
+                  .copy_out = run_.program.add_pool(),
                   .order = shuffled(index),
                   .begin = {},
-                  .fetched = std::vector<TaskId>(variables_.size()),
-                  .pushed = std::vector<TaskId>(variables_.size())};
+                  .fetched = std::vector<Task>(variables_.size()),
+                  .pushed = std::vector<Task>(variables_.size())};
     if (request_.asynchronous) {
       // Workers that began together would stay together for long: they begin evenly over a step.
       const Seconds step =
@@ -162,12 +180,6 @@ class Builder {
     }
   }
 
-  /// The engine's link for one of the fabric's.
-  LinkId link(FabricLinkId id) {
-    const auto [it, is_new] = links_.try_emplace(id.index);
-    if (is_new) it->second = run_.graph.add_link(request_.fabric.link(id).bandwidth);
-    return it->second;
-  }
   /// A network carries payload at the channel's rate, whatever else it can.
   double weight_of(const FabricLink& link) {
     if (link.kind == FabricLinkKind::Ethernet || link.kind == FabricLinkKind::Infiniband ||
@@ -183,7 +195,8 @@ class Builder {
     if (found != uses_.end()) return found->second;
     std::vector<engine::LinkUse> uses;
     for (const FabricLinkId id : request_.fabric.route_between_hosts(from.node, to.node).links) {
-      uses.push_back({link(id), weight_of(request_.fabric.link(id))});
+      const FabricLink& link = request_.fabric.link(id);
+      uses.push_back({run_.program.link(id, link.bandwidth), weight_of(link)});
     }
     std::sort(uses.begin(), uses.end());
     // Links that a route crosses twice (memory read and written) are one use with the sum of weights.
@@ -199,8 +212,8 @@ class Builder {
   }
 
   /// A message from one process to another: its first and last task. `sends`, `receives`: who keeps count.
-  std::pair<TaskId, TaskId> add_message(const Process& from, const Process& to, Bytes bytes,
-                                        bool from_server, ServerUse& use, TaskId start) {
+  std::pair<Task, Task> add_message(const Process& from, const Process& to, Bytes bytes,
+                                    bool from_server, ServerUse& use, Task start) {
     const ChannelMessage message{.bytes = bytes, .into_tensor = true};
     const MessageCost cost = cost_with_control(request_.channel, message);
     const Pieces pieces(bytes, channel_.chunk);
@@ -209,20 +222,20 @@ class Builder {
     const bool shakes = bytes > channel_.eager_most;
     const Seconds latency = request_.channel.latency + (shakes ? channel_.handshake : Seconds());
     const std::vector<engine::LinkUse> uses = uses_between(from, to);
-    std::optional<TaskId> first;
-    TaskId last{};
+    std::optional<Task> first;
+    Task last{};
     for (int i = 0; i < pieces.count; ++i) {
       const Seconds scan_from = i == 0 ? from.scan : Seconds();
       const Seconds scan_to = i == 0 ? to.scan : Seconds();
-      const TaskId sent = add(sends, from.send, cost.send / pieces.count + scan_from);
+      const Task sent = add(sends, from.send, cost.send / pieces.count + scan_from);
       after(start, sent);
       if (!first) first = sent;
-      run_.parts.push_back(ServerPart::Wire);
-      const TaskId carried = run_.graph.add_transfer(
+      const Task carried = run_.program.add_transfer(
+          info_of(ServerPart::Wire),
           channel_.receive_blocks ? std::optional(to.receive) : std::nullopt, uses, pieces.bytes,
           latency);
       after(sent, carried);
-      const TaskId received = add(receives, to.receive, cost.receive / pieces.count + scan_to);
+      const Task received = add(receives, to.receive, cost.receive / pieces.count + scan_to);
       after(carried, received);
       (from_server ? use.sends : use.receives).push_back(from_server ? sent : received);
       last = received;
@@ -231,24 +244,24 @@ class Builder {
     return {*first, last};
   }
 
-  TaskId add_copy(ResourceId engine, Bytes bytes, TaskId before) {
+  Task add_copy(Lane engine, Bytes bytes, Task before) {
     return add_copy(engine, bytes / request_.device_copy, before);
   }
-  TaskId add_copy(ResourceId engine, Seconds duration, TaskId before) {
-    const TaskId copied = add(ServerPart::DeviceCopy, engine, duration);
+  Task add_copy(Lane engine, Seconds duration, Task before) {
+    const Task copied = add(ServerPart::DeviceCopy, engine, duration);
     after(before, copied);
     return copied;
   }
   /// To or from the GPU that holds a server's variables, where one does.
-  TaskId add_server_copy(ResourceId engine, Bytes bytes, TaskId before) {
+  Task add_server_copy(Lane engine, Bytes bytes, Task before) {
     if (!(request_.server_copy > BytesPerSecond())) return before;
     return add_copy(engine, bytes / request_.server_copy, before);
   }
 
   void add_step(int step) {
-    std::vector<TaskId> begins;
+    std::vector<Task> begins;
     for (Worker& worker : workers_) {
-      const TaskId begin = add(ServerPart::Feeding, std::nullopt, worker.work->feeding);
+      const Task begin = add(ServerPart::Feeding, std::nullopt, worker.work->feeding);
       if (worker.begin) after(*worker.begin, begin);
       begins.push_back(begin);
     }
@@ -262,7 +275,7 @@ class Builder {
   }
 
   /// Requests of all workers reach the servers in turn.
-  void pull(const std::vector<TaskId>& begins, int step) {
+  void pull(const std::vector<Task>& begins, int step) {
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       for (std::size_t w = 0; w < workers_.size(); ++w) {
         Worker& worker = workers_[w];
@@ -270,7 +283,7 @@ class Builder {
         const std::uint32_t s = server_of_[v];
         ServerUse& use = run_.servers[s];
         const Bytes bytes = variables_[v].bytes;
-        const TaskId read = add_server_copy(use.copy_out, bytes, begins[w]);
+        const Task read = add_server_copy(use.copy_out, bytes, begins[w]);
         const auto [first, last] = add_message(servers_[s], worker.process, bytes, true, use, read);
         worker.fetched[v] = add_copy(worker.copy_in, bytes, last);
         if (request_.asynchronous) exchange(v, step, w) = {step, first, first};
@@ -284,10 +297,10 @@ class Builder {
   }
 
   void compute_and_push(Worker& worker) {
-    std::vector<TaskId> segments;
-    TaskId before = *worker.begin;
+    std::vector<Task> segments;
+    Task before = *worker.begin;
     for (const Seconds duration : worker.work->segments) {
-      const TaskId segment = add(ServerPart::Compute, std::nullopt, duration);
+      const Task segment = add(ServerPart::Compute, std::nullopt, duration);
       after(before, segment);
       segments.push_back(segment);
       before = segment;
@@ -301,9 +314,9 @@ class Builder {
     for (const std::uint32_t v : by_readiness) {
       after(worker.fetched[v], segments[own[v].needed_by]);
       const std::uint32_t s = server_of_[v];
-      const TaskId on_host = add_copy(worker.copy_out, own[v].bytes, segments[own[v].ready_after]);
+      const Task on_host = add_copy(worker.copy_out, own[v].bytes, segments[own[v].ready_after]);
       ServerUse& use = run_.servers[s];
-      const TaskId received =
+      const Task received =
           add_message(worker.process, servers_[s], own[v].bytes, false, use, on_host).second;
       worker.pushed[v] = add_server_copy(use.copy_in, own[v].bytes, received);
     }
@@ -317,11 +330,11 @@ class Builder {
   void update_together() {
     constexpr double kAddition = 3;
     for (std::uint32_t v = 0; v < variables_.size(); ++v) {
-      const ResourceId memory = run_.servers[server_of_[v]].update;
-      const TaskId update =
+      const Lane memory = run_.servers[server_of_[v]].update;
+      const Task update =
           add(ServerPart::Update, memory, touch(variables_[v].bytes, request_.update_accesses));
       for (const Worker& worker : workers_) {
-        const TaskId added = add(ServerPart::Update, memory, touch(variables_[v].bytes, kAddition));
+        const Task added = add(ServerPart::Update, memory, touch(variables_[v].bytes, kAddition));
         after(worker.pushed[v], added);
         after(added, update);
       }
@@ -331,10 +344,10 @@ class Builder {
   void finish_asynchronous(int step) {
     for (std::size_t w = 0; w < workers_.size(); ++w) {
       Worker& worker = workers_[w];
-      const TaskId end = add(ServerPart::Update, std::nullopt, Seconds());
+      const Task end = add(ServerPart::Update, std::nullopt, Seconds());
       for (std::uint32_t v = 0; v < variables_.size(); ++v) {
-        const TaskId update = add(ServerPart::Update, run_.servers[server_of_[v]].update,
-                                  touch(variables_[v].bytes, request_.update_accesses));
+        const Task update = add(ServerPart::Update, run_.servers[server_of_[v]].update,
+                                touch(variables_[v].bytes, request_.update_accesses));
         after(worker.pushed[v], update);
         after(update, end);
         exchange(v, step, w).update = update;
@@ -351,7 +364,6 @@ class Builder {
   std::vector<std::uint32_t> server_of_;
   std::vector<Process> servers_;
   std::vector<Worker> workers_;
-  std::map<std::uint32_t, LinkId> links_;
   double nic_weight_ = 1;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<engine::LinkUse>> uses_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <variant>
 
 #include "models/ops.hpp"
@@ -198,6 +199,33 @@ class Lives {
 std::vector<TensorBuffer> find_buffers(const NetworkGraph& graph, const FrameworkProfile& framework,
                                        const LivesOptions& options) {
   return Lives(graph, framework, options).find();
+}
+
+namespace {
+
+StepLives::ByOp by_op(std::span<const TensorBuffer> buffers, std::size_t num_ops,
+                      std::uint32_t TensorBuffer::*op) {
+  StepLives::ByOp sorted;
+  sorted.first.assign(num_ops + 1, 0);
+  for (const TensorBuffer& buffer : buffers) {
+    if (!buffer.permanent) ++sorted.first[buffer.*op + 1];
+  }
+  for (std::size_t i = 1; i < sorted.first.size(); ++i) sorted.first[i] += sorted.first[i - 1];
+  std::vector<std::uint32_t> next(sorted.first.begin(), sorted.first.end() - 1);
+  sorted.index.resize(sorted.first.back());
+  for (std::uint32_t b = 0; b < buffers.size(); ++b) {
+    if (!buffers[b].permanent) sorted.index[next[buffers[b].*op]++] = b;
+  }
+  return sorted;
+}
+
+}  // namespace
+
+StepLives order_lives(std::vector<TensorBuffer> buffers, std::size_t num_ops) {
+  StepLives lives{.buffers = std::move(buffers), .num_ops = num_ops, .born = {}, .dead = {}};
+  lives.born = by_op(lives.buffers, num_ops, &TensorBuffer::first);
+  lives.dead = by_op(lives.buffers, num_ops, &TensorBuffer::last);
+  return lives;
 }
 
 }  // namespace tracecast

@@ -35,4 +35,20 @@ struct LivesOptions {
                                                      const FrameworkProfile& framework,
                                                      const LivesOptions& options);
 
+/// What lives in device memory during one step, and when: the same on GPUs of every size.
+struct StepLives {
+  std::vector<TensorBuffer> buffers;
+  std::int64_t half_copies = 0;  ///< bytes of the 16-bit copies of weights that autocast keeps
+  std::size_t num_ops = 0;
+  /// Of the buffers that are not permanent, the indices op by op: those of op i are [first[i], first[i + 1]) of `index`.
+  struct ByOp {
+    std::vector<std::uint32_t> first, index;
+    [[nodiscard]] std::span<const std::uint32_t> of(std::size_t op) const {
+      return std::span(index).subspan(first[op], first[op + 1] - first[op]);
+    }
+  };
+  ByOp born, dead;  ///< written first by the op; last touched by it
+};
+[[nodiscard]] StepLives order_lives(std::vector<TensorBuffer> buffers, std::size_t num_ops);
+
 }  // namespace tracecast

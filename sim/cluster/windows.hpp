@@ -20,7 +20,7 @@ struct Windows {
   [[nodiscard]] Range range() const;  ///< `avg` counts as a window
 };
 
-/// Of a quantity that is inside[k] while the timeline's kernel k runs and zero between kernels: 64 windows, or as many as
+/// Windows of a quantity that is inside[k] while the timeline's kernel k runs and zero between kernels: 64 windows, or as many as
 /// the step is long, up to 16384.
 [[nodiscard]] Windows windows_of(const StepTimeline& timeline, std::span<const double> inside,
                                  Seconds width);

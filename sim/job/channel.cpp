@@ -8,14 +8,14 @@ ChannelPath take_channel(std::string_view channel, const MachineSpec& machine,
                          std::string_view link, const Hardware& hardware) {
   const ChannelProfile* profile = nullptr;
   try {
-    profile = &find_channel(channel);
+    profile = &hardware.specs().find_channel(channel);
   } catch (const InputError& error) {
     throw InputError("--channel", error);
   }
   const LinkSpec& wire = link.empty()
                              ? find_channel_link(machine, profile->transport, hardware.links())
                              : hardware.links().find(link);
-  if (wire.kind == LinkKind::Pcie || wire.kind == LinkKind::Nvlink ||
+  if (wire.kind == LinkKind::Pcie || wire.kind == LinkKind::Nvlink || wire.kind == LinkKind::C2c ||
       wire.kind == LinkKind::Socket) {
     throw InputError("--link", wire.id, "a network: Ethernet, InfiniBand or IPoIB");
   }

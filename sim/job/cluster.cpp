@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "hwspecs/default_machine.hpp"
+#include "hwspecs/slots.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/job/sha256.hpp"
@@ -14,13 +15,15 @@ namespace {
 
 constexpr std::uint64_t kMostClusterBytes = 1 << 20;
 
-FabricCatalogs catalogs_of(const Hardware& hardware) {
-  return {hardware.gpus(), hardware.cpus(), hardware.links(), hardware.machines()};
-}
-
 void check_count(const char* flag, const std::optional<std::int64_t>& count) {
   if (!count || (*count >= 1 && *count <= kMostGpus)) return;
   throw InputError(flag, fmt::format("{}", *count), fmt::format("1 to {}", kMostGpus));
+}
+
+void check_board(const ClusterGroup& group, const Hardware& hardware) {
+  if (group.gpu.empty()) return;  // that of the machine
+  check_fits(hardware.gpus().find(group.gpu), hardware.machines().find(group.machine),
+             hardware.gpus(), "group " + group.name);
 }
 
 Cluster from_file(const Place& o, const std::string& gpu, const Hardware& hardware) {
@@ -38,9 +41,9 @@ Cluster from_file(const Place& o, const std::string& gpu, const Hardware& hardwa
     if (group.gpu.empty()) group.gpu = gpu;
   }
   try {
-    return {build_fabric(spec, catalogs_of(hardware)),
-            {},
-            InputRecord{"cluster", o.cluster, sha256(text)}};
+    for (const ClusterGroup& group : spec.groups) check_board(group, hardware);
+    return {
+        build_fabric(spec, hardware.specs()), {}, InputRecord{"cluster", o.cluster, sha256(text)}};
   } catch (const InputError& error) {
     throw InputError(o.cluster, error);
   }
@@ -48,15 +51,18 @@ Cluster from_file(const Place& o, const std::string& gpu, const Hardware& hardwa
 
 Cluster from_flags(const Place& o, const std::string& word, const Hardware& hardware) {
   std::vector<std::string> assumptions;
-  std::string gpu = word.empty() ? word : hardware.gpus().find(word).id;
-  std::string id = o.machine;
+  std::string gpu, id = o.machine;
+  if (!word.empty()) {
+    gpu = id.empty()
+              ? hardware.gpus().find(word).id
+              : take_board(word, hardware.machines().find(id), hardware.gpus(), "--gpu").gpu->id;
+  }
   if (id.empty()) {
     if (gpu.empty()) throw InputError("--machine", "neither it nor --gpu", "one of the two");
     const std::int64_t in_all = o.gpus.value_or(1);
     const std::int64_t each = o.nodes ? (in_all + *o.nodes - 1) / *o.nodes : in_all;
-    const DefaultMachine usual =
-        default_machine(hardware.gpus().find(gpu), static_cast<int>(std::min(each, kMostGpus)),
-                        hardware.machines());
+    const DefaultMachine usual = hardware.specs().default_machine(
+        hardware.gpus().find(gpu), static_cast<int>(std::min(each, kMostGpus)));
     id = usual.machine;
     assumptions.push_back(fmt::format("machine {}: {}", id, usual.reason));
   }
@@ -83,7 +89,7 @@ Cluster from_flags(const Place& o, const std::string& word, const Hardware& hard
   }
   const ClusterSpec spec =
       uniform_cluster(machine.id, static_cast<int>(gpus / nodes), static_cast<int>(nodes), gpu);
-  return {build_fabric(spec, catalogs_of(hardware)), std::move(assumptions), std::nullopt};
+  return {build_fabric(spec, hardware.specs()), std::move(assumptions), std::nullopt};
 }
 
 }  // namespace

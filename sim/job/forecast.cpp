@@ -64,6 +64,12 @@ Forecast describe(const ResolvedJob& job) {
   return f;
 }
 
+/// Of as many boards as the answer has GPUs.
+ForecastPower power_of(const PowerRange& board, const Forecast& f) {
+  const Watts all = board.avg * static_cast<double>(f.gpus);
+  return {board, all, Joules(all.in_w() / f.throughput_samples_per_s.value)};
+}
+
 Forecast forecast_of(const OneGpuDetails& details) {
   const Prediction& p = details.prediction;
   Forecast f = describe(details.job);
@@ -80,7 +86,7 @@ Forecast forecast_of(const OneGpuDetails& details) {
   f.memory = memory_of(p.memory);
   if (!details.job.cpu) {
     f.gpu_utilization = p.gpu_utilization;
-    f.power = ForecastPower{p.power, p.power.avg, p.energy_per_sample};
+    f.power = power_of(p.power, f);
   }
   return f;
 }
@@ -99,7 +105,11 @@ Forecast forecast_of(const ManyGpusDetails& details) {
   f.by_cause = named(parts_of(p.step));
   f.gpu_utilization = utilization_of_all(p);
   f.sm_efficiency = p.one_gpu.sm_efficiency * (p.one_gpu.step_time_s.value / p.step_time_s.value);
-  f.memory = memory_of(p.one_gpu.memory);
+  f.by_class = named(p.step.account.by_class());
+  f.by_basis = named(p.step.account.by_basis());
+  f.bottleneck = bottleneck_of(p);
+  f.memory = memory_of(p.memory);
+  f.power = power_of(p.step.power, f);
   return f;
 }
 
@@ -122,11 +132,14 @@ Forecast forecast_of(const ServerDetails& details) {
   }
   f.gpu_utilization = Range{.min = 0, .avg = computing_share(p), .max = 1};
   f.sm_efficiency = p.one_gpu.sm_efficiency * (p.one_gpu.step_time_s.value / p.step_time_s.value);
+  f.by_class = named(p.step.account.by_class());
+  f.by_basis = named(p.step.account.by_basis());
   f.memory = memory_of(p.one_gpu.memory);
+  f.power = power_of(p.power, f);
   return f;
 }
 
-Forecast forecast_of(const ShardedJob& job) {
+Forecast forecast_of(const ShardedStep& job) {
   const TransformerPrediction& p = job.prediction;
   Forecast f;
   f.network = job.network;
@@ -152,9 +165,13 @@ Forecast forecast_of(const ShardedJob& job) {
                 {"expert_parallel", s.expert},
                 {"host", s.host},
                 {"pipeline_bubble", s.bubble},
+                {"slowed_by_collectives", s.slowed},
                 {"data_parallel", s.data},
                 {"update", s.update}};
+  f.by_class = named(p.by_class);
+  f.by_basis = named(p.by_basis);
   f.memory = memory_of(p.memory);
+  f.power = power_of(p.board, f);
   f.assumptions = job.assumptions;
   f.warnings = job.warnings;
   f.inputs = job.inputs;

@@ -30,7 +30,7 @@ struct ForecastMemory {
   std::vector<std::pair<std::string, Bytes>> by_class;
 };
 
-/// Power of the boards; CPUs and transformers that are divided have none yet.
+/// Power of the boards; CPUs have none.
 struct ForecastPower {
   PowerRange board;            ///< of one board, the mean over all
   Watts boards_total{};        ///< all boards, average
@@ -50,7 +50,7 @@ struct ServerDetails {
   ResolvedJob job;
   ServerPrediction prediction;
 };
-using ForecastDetails = std::variant<OneGpuDetails, ManyGpusDetails, ServerDetails, ShardedJob>;
+using ForecastDetails = std::variant<OneGpuDetails, ManyGpusDetails, ServerDetails, ShardedStep>;
 
 /// One answer for a job at a place, however many GPUs take part. Of the whole job unless said otherwise.
 struct Forecast {

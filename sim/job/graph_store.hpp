@@ -8,6 +8,7 @@
 
 #include "models/graph.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "sim/cluster/prepared_step.hpp"
 #include "sim/job/input_record.hpp"
 #include "sim/job/job.hpp"
 
@@ -25,12 +26,14 @@ struct ForwardGraph {
 /// that ask for the same graph at the same time may both build it, and get equal ones.
 class GraphStore {
  public:
-  /// Of `job` count: network, batch and sizes. Throws InputError: an unknown network, a file that cannot be read.
+  /// The forward graph; of `job` count network, batch and sizes. Throws InputError: an unknown network, a file that cannot be read.
   [[nodiscard]] ForwardGraph forward(const Job& job, Phase phase);
   /// What make_step_graph makes of it; `unrolls`: recurrent layers become ordinary ops first.
   [[nodiscard]] std::shared_ptr<const NetworkGraph> step(
       const std::shared_ptr<const NetworkGraph>& forward, Phase phase, const StepOptions& options,
       bool unrolls);
+  /// What lowering makes of the graphs, remembered alike.
+  [[nodiscard]] const std::shared_ptr<PreparedSteps>& prepared() const { return prepared_; }
 
  private:
   struct Step {
@@ -40,6 +43,7 @@ class GraphStore {
   std::mutex mutex_;
   std::map<std::string, ForwardGraph> forwards_;
   std::map<std::string, Step> steps_;
+  std::shared_ptr<PreparedSteps> prepared_ = std::make_shared<PreparedSteps>();
 };
 
 }  // namespace tracecast

@@ -5,8 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "hwspecs/framework_era.hpp"
-#include "hwspecs/spec_folder.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
@@ -100,20 +98,16 @@ struct Hardware::Recipe {
 };
 
 struct Hardware::State {
-  explicit State(Recipe asked)
-      : recipe(std::move(asked)),
-        gpus(load_catalog<GpuSpec>(recipe.folders, "")),
-        cpus(load_catalog<CpuSpec>(recipe.folders, "cpu")),
-        disks(load_catalog<DiskSpec>(recipe.folders, "disk")),
-        links(load_catalog<LinkSpec>(recipe.folders, "link")),
-        machines(load_catalog<MachineSpec>(recipe.folders, "machine")) {
+  explicit State(Recipe asked) : recipe(std::move(asked)), specs(SpecLibrary::embedded()) {
+    for (const std::filesystem::path& folder : recipe.folders) specs = specs.with_folder(folder);
+    sharing = specs.gpu_sharing();
     load_profile();
     for (const std::string& text : recipe.settings) set(text);
   }
 
   void load_profile() {
     if (recipe.profile.empty()) {
-      cost = recipe.given ? *recipe.given : default_cost_profile();
+      cost = recipe.given ? *recipe.given : specs.cost();
       std::string text;
       for (const ProfileParameter& p : cost.parameters) {
         text += p.name + '=' + std::to_string(p.value) + '@' + p.data_set + '\n';
@@ -139,8 +133,7 @@ struct Hardware::State {
     } else if (box == "sharing") {
       sharing = with_setting(sharing, {rest, setting.value});
     } else if (is_hardware_factor(setting.path)) {
-      gpus = with_hardware_factor(std::move(gpus), setting.path, setting.value);
-      links = with_hardware_factor(std::move(links), setting.path, setting.value);
+      specs = with_hardware_factor(specs, setting.path, setting.value);
       factors.push_back(setting.path + " " + setting.value + " of what the specs say");
     } else {
       throw InputError("--set", "\"" + setting.path + "\"",
@@ -155,14 +148,10 @@ struct Hardware::State {
   }
 
   Recipe recipe;
-  GpuCatalog gpus;
-  CpuCatalog cpus;
-  DiskCatalog disks;
-  LinkCatalog links;
-  MachineCatalog machines;
+  SpecLibrary specs;
   CostProfile cost;
   InputRecord cost_record;
-  GpuSharing sharing = default_gpu_sharing();
+  GpuSharing sharing;
   std::vector<std::string> factors;
   std::vector<Setting> framework_settings;  ///< applied to each framework profile taken
 };
@@ -196,27 +185,27 @@ Hardware Hardware::with(std::string_view setting) const {
   return Hardware(std::move(recipe));
 }
 
-const GpuCatalog& Hardware::gpus() const { return state_->gpus; }
-const CpuCatalog& Hardware::cpus() const { return state_->cpus; }
-const DiskCatalog& Hardware::disks() const { return state_->disks; }
-const LinkCatalog& Hardware::links() const { return state_->links; }
-const MachineCatalog& Hardware::machines() const { return state_->machines; }
+const SpecLibrary& Hardware::specs() const { return state_->specs; }
+const GpuCatalog& Hardware::gpus() const { return state_->specs.gpus(); }
+const CpuCatalog& Hardware::cpus() const { return state_->specs.cpus(); }
+const DiskCatalog& Hardware::disks() const { return state_->specs.disks(); }
+const LinkCatalog& Hardware::links() const { return state_->specs.links(); }
+const MachineCatalog& Hardware::machines() const { return state_->specs.machines(); }
 const CostProfile& Hardware::cost() const { return state_->cost; }
 const InputRecord& Hardware::cost_record() const { return state_->cost_record; }
 const GpuSharing& Hardware::sharing() const { return state_->sharing; }
 const std::vector<std::string>& Hardware::factors() const { return state_->factors; }
 
 FrameworkProfile Hardware::framework(std::string_view id) const {
-  return state_->with_settings(find_framework(id));
+  return state_->with_settings(state_->specs.find_framework(id));
 }
 
 FrameworkProfile Hardware::framework(const Software& software) const {
-  if (software.xla) return framework(find_compiled_framework(software.framework, "xla").id);
-  const VersionNumber v = parse_version(software.version);
-  const bool is_known = !v.is_container && (v.major > 0 || v.minor > 0);
-  return state_->with_settings(find_framework(
-      software.framework, is_known ? std::optional(std::pair(v.major, v.minor)) : std::nullopt,
-      std::string_view(software.date).substr(0, software.date.find("..")), v.is_container));
+  if (software.xla) {
+    return state_->with_settings(state_->specs.find_compiled_framework(software.framework, "xla"));
+  }
+  return state_->with_settings(state_->specs.find_framework(
+      software.framework, {.version = software.version, .date = software.date}));
 }
 
 Hardware load_hardware(const SourceOptions& options) {

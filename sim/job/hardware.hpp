@@ -5,14 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hwspecs/cost_profile.hpp"
-#include "hwspecs/cpu_loader.hpp"
-#include "hwspecs/disk_spec.hpp"
-#include "hwspecs/framework_profile.hpp"
-#include "hwspecs/gpu_loader.hpp"
-#include "hwspecs/gpu_sharing.hpp"
-#include "hwspecs/link_spec.hpp"
-#include "hwspecs/machine_spec.hpp"
+#include "hwspecs/library.hpp"
 #include "sim/job/input_record.hpp"
 #include "sim/job/job.hpp"
 
@@ -25,8 +18,8 @@ class Hardware {
  public:
   /// What is in the binary. Specs are parsed when they are first asked for.
   [[nodiscard]] static Hardware embedded();
-  /// Adds every *.textproto of `folder` (GPUs) and of its sub-folders cpu, disk, link and machine; a known id is replaced.
-  /// Throws InputError.
+  /// With the files of a folder of the same form as hwspecs/, of any kind (SpecLibrary::with_folder); a known id is
+  /// replaced. Throws InputError.
   [[nodiscard]] Hardware with_folder(const std::filesystem::path& folder) const;
   /// With the cost profile of a file instead. Settings of the cost profile stay. Throws InputError.
   [[nodiscard]] Hardware with_profile(const std::filesystem::path& file) const;
@@ -36,6 +29,8 @@ class Hardware {
   /// (numbers), "gpu.compute=2x", "link.latency=0.5x" (factors, sim/job/hardware_factor.hpp). Throws InputError.
   [[nodiscard]] Hardware with(std::string_view setting) const;
 
+  /// Every file: hardware with its factors, and all else that is looked up.
+  [[nodiscard]] const SpecLibrary& specs() const;
   [[nodiscard]] const GpuCatalog& gpus() const;
   [[nodiscard]] const CpuCatalog& cpus() const;
   [[nodiscard]] const DiskCatalog& disks() const;
@@ -67,7 +62,7 @@ struct SourceOptions {
   std::string profile;            ///< cost profile file; empty: the one in the binary
   std::vector<std::string> sets;  ///< "PATH=VALUE" of Hardware::with
 };
-/// Throws InputError.
+/// The hardware that `options` ask for. Throws InputError.
 [[nodiscard]] Hardware load_hardware(const SourceOptions& options);
 
 }  // namespace tracecast

@@ -17,7 +17,10 @@ using OfKind = bool (*)(LinkKind);
 
 constexpr bool any_link(LinkKind) { return true; }
 constexpr bool is_nvlink(LinkKind kind) { return kind == LinkKind::Nvlink; }
-constexpr bool is_pcie(LinkKind kind) { return kind == LinkKind::Pcie || kind == LinkKind::Socket; }
+/// What a GPU has of its host's, whatever carries it.
+constexpr bool is_pcie(LinkKind kind) {
+  return kind == LinkKind::Pcie || kind == LinkKind::C2c || kind == LinkKind::Socket;
+}
 constexpr bool is_network(LinkKind kind) {
   return kind == LinkKind::Ethernet || kind == LinkKind::Infiniband || kind == LinkKind::Ipoib;
 }
@@ -97,20 +100,20 @@ bool is_hardware_factor(std::string_view path) {
   });
 }
 
-GpuCatalog with_hardware_factor(GpuCatalog gpus, const std::string& path,
-                                const std::string& value) {
-  const auto of_gpu = find_factor(path).of_gpu;
-  const double factor = parse_factor(path, value);
-  if (of_gpu) gpus.change_all([=](GpuSpec gpu) { return of_gpu(std::move(gpu), factor); });
-  return gpus;
-}
-
-LinkCatalog with_hardware_factor(LinkCatalog links, const std::string& path,
+SpecLibrary with_hardware_factor(const SpecLibrary& specs, const std::string& path,
                                  const std::string& value) {
-  const auto of_link = find_factor(path).of_link;
+  const HardwareFactor& known = find_factor(path);
   const double factor = parse_factor(path, value);
-  if (of_link) links.change_all([=](LinkSpec link) { return of_link(std::move(link), factor); });
-  return links;
+  SpecLibrary changed = specs;
+  if (const auto of_gpu = known.of_gpu) {
+    changed =
+        changed.with_changed<GpuSpec>([=](GpuSpec gpu) { return of_gpu(std::move(gpu), factor); });
+  }
+  if (const auto of_link = known.of_link) {
+    changed = changed.with_changed<LinkSpec>(
+        [=](LinkSpec link) { return of_link(std::move(link), factor); });
+  }
+  return changed;
 }
 
 }  // namespace tracecast

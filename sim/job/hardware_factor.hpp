@@ -2,8 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "hwspecs/gpu_loader.hpp"
-#include "hwspecs/link_spec.hpp"
+#include "hwspecs/library.hpp"
 
 namespace tracecast {
 
@@ -19,9 +18,7 @@ namespace tracecast {
 ///   link.bandwidth, nvlink.bandwidth, pcie.bandwidth (with links between sockets), network.bandwidth
 ///   link.latency           more is slower
 /// `value` is a factor as parse_factor reads it. Throws InputError.
-[[nodiscard]] GpuCatalog with_hardware_factor(GpuCatalog gpus, const std::string& path,
-                                              const std::string& value);
-[[nodiscard]] LinkCatalog with_hardware_factor(LinkCatalog links, const std::string& path,
+[[nodiscard]] SpecLibrary with_hardware_factor(const SpecLibrary& specs, const std::string& path,
                                                const std::string& value);
 
 }  // namespace tracecast

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "hwspecs/default_host.hpp"
+#include "hwspecs/default_machine.hpp"
 #include "hwspecs/disk_spec.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
@@ -50,14 +53,27 @@ struct HostCpu {
   int hardware_threads = 0;  ///< of the machine; 0: all of its sockets
 };
 
-/// "2xe5_2698_v4" or "e5_2698_v4".
-HostCpu find_host(const PlacedJob& options, const Hardware& hardware, ResolvedJob& job) {
+HostCpu host_of(const MachineSpec& machine, const CpuSpec& cpu) {
+  return {&cpu, machine.sockets_of_host(), false, machine.hardware_threads / machine.hosts};
+}
+
+/// "2xe5_2698_v4" or "e5_2698_v4". `notes` takes what was assumed.
+HostCpu find_host(const PlacedJob& options, const Hardware& hardware, const ResolvedJob& job,
+                  std::vector<std::string>& notes) {
   if (options.host_cpu.empty() && job.machine) {
-    return {&*job.host, job.machine->sockets, false, job.machine->hardware_threads};
+    return host_of(*job.machine, *job.host);
+  }
+  if (options.host_cpu.empty() && job.gpu.form_factor == FormFactor::Superchip) {
+    const auto gpus = static_cast<int>(std::min<std::int64_t>(options.gpus.value_or(1), 1 << 20));
+    const MachineSpec& machine =
+        hardware.machines().find(hardware.specs().default_machine(job.gpu, gpus).machine);
+    notes.push_back(fmt::format("host: {}x {}, those of {}; --host-cpu names yours",
+                                machine.sockets_of_host(), machine.cpu, machine.id));
+    return host_of(machine, hardware.cpus().find(machine.cpu));
   }
   if (options.host_cpu.empty()) {
-    const DefaultHost usual = default_host(job.gpu.release_year);
-    job.assumptions.push_back(
+    const DefaultHost usual = hardware.specs().default_host(job.gpu.release_year);
+    notes.push_back(
         fmt::format("host assumed: {}x {}; --host-cpu names yours", usual.sockets, usual.cpu));
     return {&hardware.cpus().find(usual.cpu), usual.sockets, true};
   }
@@ -111,16 +127,16 @@ void refuse_loader_flags(const PlacedJob& options) {
 
 }  // namespace
 
-std::optional<InputJob> make_input(const PlacedJob& options, const Hardware& hardware,
-                                   ResolvedJob& job) {
+std::optional<InputRequest> make_input(const PlacedJob& options, const Hardware& hardware,
+                                       ResolvedJob& job) {
   if (options.data == "synthetic" || options.data == "memory") {
     refuse_loader_flags(options);
     return std::nullopt;
   }
   const SampleShape sample = sample_shape(*job.forward);
   const bool is_usual = options.data == "real";
-  const DataSetSpec& data =
-      find_data_set(is_usual ? usual_data_set(options, sample) : std::string_view(options.data));
+  const DataSetSpec& data = hardware.specs().find_data_set(
+      is_usual ? usual_data_set(options, sample) : std::string_view(options.data));
   if (is_usual) job.assumptions.push_back("data set assumed: " + data.name);
   const bool has_images = data.kind != SampleKind::Tokens;
   if (has_images != (sample.pixels > 0)) {
@@ -130,17 +146,17 @@ std::optional<InputJob> make_input(const PlacedJob& options, const Hardware& har
                                 : "a data set of images, such as imagenet");
   }
   const InputPipelineProfile& pipeline =
-      options.pipeline.empty()
-          ? input_pipeline_of(to_lower(options.software.framework), options.software.version)
-          : find_input_pipeline(options.pipeline);
+      options.pipeline.empty() ? hardware.specs().input_pipeline_of(
+                                     to_lower(options.software.framework), options.software.version)
+                               : hardware.specs().find_input_pipeline(options.pipeline);
   if (options.workers && (*options.workers < 0 || *options.workers > kMostThreads)) {
     throw InputError("--workers", std::to_string(*options.workers),
                      fmt::format("0 (the dispatch thread loads) to {}", kMostThreads));
   }
-  const HostCpu host = find_host(options, hardware, job);
-  InputJob input{.data = data,
-                 .pipeline = pipeline,
-                 .host = threads_of(host, options, pipeline.second_thread_gain)};
+  const HostCpu host = find_host(options, hardware, job, job.assumptions);
+  InputRequest input{.data = data,
+                     .pipeline = pipeline,
+                     .host = threads_of(host, options, pipeline.second_thread_gain)};
   input.host_is_assumed = host.is_assumed;
   if (options.workers) input.workers = static_cast<int>(*options.workers);
   if (!options.disk.empty()) {
@@ -158,12 +174,10 @@ std::optional<InputJob> make_input(const PlacedJob& options, const Hardware& har
 std::optional<HostThreads> named_host_threads(const PlacedJob& options, const Hardware& hardware,
                                               const ResolvedJob& job) {
   if (options.host_cpu.empty() && !job.machine) return std::nullopt;
-  ResolvedJob unused;  // takes the note about an assumed host, and there is none
-  if (job.machine) unused.machine.emplace(*job.machine);
-  unused.host = job.host;
-  const InputPipelineProfile& pipeline =
-      input_pipeline_of(to_lower(options.software.framework), options.software.version);
-  return threads_of(find_host(options, hardware, unused), options, pipeline.second_thread_gain);
+  std::vector<std::string> notes;  // of an assumed host, and there is none
+  const InputPipelineProfile& pipeline = hardware.specs().input_pipeline_of(
+      to_lower(options.software.framework), options.software.version);
+  return threads_of(find_host(options, hardware, job, notes), options, pipeline.second_thread_gain);
 }
 
 std::string find_cpu_in(std::string_view text, const CpuCatalog& cpus) {

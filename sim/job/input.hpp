@@ -12,8 +12,8 @@ namespace tracecast {
 /// `--pipeline`, `--host-cpu`, `--cpu-threads`, `--workers`, `--disk`. Nothing for synthetic data and data in
 /// memory. What is chosen for the user is added to `job.assumptions`. Needs `job.gpu`, `job.framework`
 /// and `job.forward`. Throws InputError naming the flag.
-[[nodiscard]] std::optional<InputJob> make_input(const PlacedJob& options, const Hardware& hardware,
-                                                 ResolvedJob& job);
+[[nodiscard]] std::optional<InputRequest> make_input(const PlacedJob& options,
+                                                     const Hardware& hardware, ResolvedJob& job);
 
 /// Threads of the host that `--machine`, or `--host-cpu`, names, at most `--cpu-threads` of them; nothing when no host
 /// is named. Throws InputError naming the flag.

@@ -13,7 +13,7 @@ struct InputRecord {
   std::string sha256;  ///< of the file's bytes; of a zoo network: of its text form
 };
 
-/// Of a spec or profile by its values, whatever the layout of the file they came from.
+/// The hash of a spec or profile by its values, whatever the layout of the file they came from.
 [[nodiscard]] std::string hash_of(const std::vector<SpecValue>& values);
 
 }  // namespace tracecast

@@ -23,7 +23,7 @@ struct Software {
 /// What is to be computed: owns all, names no hardware. Words are those of the command line.
 struct Job {
   std::string
-      network;  ///< zoo name, path of an ONNX file, or "job:ID": a training program, which settles several of these
+      network;  ///< zoo name, path of an ONNX file or a config.json, or "job:ID": a training program, which settles several of these
   std::int64_t batch = 1;  ///< samples per step, of each GPU
   std::string phase = "train";
   std::string precision{};  ///< empty: fp32; of sharded transformers amp
@@ -65,9 +65,9 @@ struct PlacedJob : Job, Place {};
 inline constexpr std::int64_t kMostBatch = 1'000'000;
 inline constexpr std::int64_t kMostAccumulated = 100'000;
 inline constexpr std::string_view kJobPrefix = "job:";
-/// True when `network` is the path of a file and no name of the zoo.
+/// Whether `network` is the path of a file and no name of the zoo.
 [[nodiscard]] bool is_network_path(std::string_view network);
-/// Of a network's file: Protobuf's own limit.
+/// The largest file of a network: Protobuf's own limit.
 inline constexpr std::uint64_t kMostNetworkBytes = 1ULL << 31;
 
 }  // namespace tracecast

@@ -28,9 +28,9 @@ struct MemoryAdvice {
   std::optional<MicroBatches>
       accumulated;  ///< about as many samples per update, each batch fitting
 };
-/// Only the largest batch.
+/// The largest batch alone.
 [[nodiscard]] MemoryAdvice advise_on_batch(const ResolvedJob& job, const Hardware& hardware);
-/// For a job that does not fit: all of it, as far as the phase allows.
+/// All advice for a job that does not fit, as far as the phase allows.
 [[nodiscard]] MemoryAdvice advise_on_memory(const ResolvedJob& job, const Hardware& hardware);
 
 }  // namespace tracecast

@@ -41,8 +41,8 @@ Prediction predict_without_input(const ResolvedJob& job, const Hardware& hardwar
 /// Supply of one step's batches when all ranks of a node load: their workers share its cores, and all share its disk.
 /// Processes have workers and a pin thread each; threads of one process share its loader. `dispatching`: share of the
 /// time in which a rank's dispatch thread works.
-Seconds supply_of_node(const InputJob& input, std::uint32_t ranks, Replicas replicas, Seconds copy,
-                       double dispatching) {
+Seconds supply_of_node(const InputRequest& input, std::uint32_t ranks, Replicas replicas,
+                       Seconds copy, double dispatching) {
   const InputStages stages = plan_input(input);
   const double n = ranks;
   const bool each = replicas == Replicas::Processes && input.pipeline.default_workers > 0;
@@ -80,7 +80,7 @@ bool loads_between_steps(const ResolvedJob& job, const StrategyProfile& strategy
 /// What such a thread does while no GPU works: it prepares the batches of all `ranks`, and copies one after the other.
 Seconds loading_between_steps(const ResolvedJob& job, std::uint32_t ranks,
                               const StepProgram& program) {
-  InputJob all = *job.input;
+  InputRequest all = *job.input;
   all.batch *= ranks;
   return plan_input(all).prepare + program.input_copy * static_cast<double>(ranks);
 }
@@ -100,14 +100,6 @@ Seconds add_input(DataParallelRequest& request, const ResolvedJob& job, const Pr
   return overlap_loss(one_gpu);
 }
 
-/// What is waited for beside the exchange changes how busy everything is by this factor.
-void scale_use(DataParallelStep& step, double factor) {
-  for (Range& range : step.utilization) {
-    range = {.min = range.min * factor, .avg = range.avg * factor, .max = range.max * factor};
-  }
-  for (LinkLoad& load : step.busiest) load.share *= factor;
-}
-
 Interval interval_of(const ManyGpus& many, const ResolvedJob& job) {
   const DataParallelStep& step = many.step;
   const double whole = step.step_time.in_s();
@@ -125,12 +117,21 @@ Interval interval_of(const ManyGpus& many, const ResolvedJob& job) {
 
 std::vector<TimeShare> parts_of(const DataParallelStep& step) {
   std::vector<TimeShare> parts{{"compute", step.parts.compute},
-                               {"communication, not hidden", step.parts.communication},
+                               {"communication", step.parts.communication},
                                {"additions on the CPU", step.parts.host_update},
                                {"waiting for the slowest GPU", step.parts.stragglers},
                                {"waiting for input", step.parts.input}};
   std::erase_if(parts, [](const TimeShare& part) { return !(part.time > Seconds(0)); });
   return parts;
+}
+
+std::string_view bottleneck_of(const ManyGpus& many) {
+  const StepParts& parts = many.step.parts;
+  const Seconds exchange = parts.communication + parts.host_update;
+  const Seconds kernels = parts.compute + parts.stragglers;
+  if (exchange > kernels && exchange > parts.input) return "communication";
+  if (parts.input > kernels) return to_string(Bottleneck::Input);
+  return to_string(many.one_gpu.bottleneck);
 }
 
 Range utilization_of_all(const ManyGpus& many) {
@@ -148,16 +149,17 @@ Range utilization_of_all(const ManyGpus& many) {
 }
 
 const StrategyProfile& choose_strategy(const ResolvedJob& job, const DataParallel& options,
-                                       bool several_nodes) {
-  if (!options.strategy.empty()) return find_strategy(options.strategy);
+                                       const SpecLibrary& specs, bool several_nodes) {
+  if (!options.strategy.empty()) return specs.find_strategy(options.strategy);
   const std::string_view date = job.options.software.date;
-  return usual_strategy(family_of(job.framework), date.substr(0, date.find("..")), several_nodes);
+  return specs.usual_strategy(family_of(job.framework), date.substr(0, date.find("..")),
+                              several_nodes);
 }
 
 ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
                       const DataParallel& options) {
   const bool several_nodes = fabric.num_nodes() > 1;
-  const StrategyProfile& strategy = choose_strategy(job, options, several_nodes);
+  const StrategyProfile& strategy = choose_strategy(job, options, hardware.specs(), several_nodes);
   // Every copy is simulated: 1.5 ms and 30 KB a GPU. All-reduces among alike nodes do not grow.
   constexpr std::uint32_t kMostWithCopies = 16384;
   if (strategy.exchange != Exchange::AllReduce && fabric.num_ranks() > kMostWithCopies) {
@@ -170,12 +172,12 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
   }
   std::deque<Kind> kinds;  // stays where it is: requests refer to it
   std::vector<std::uint32_t> kind_of;
-  std::uint32_t most_in_node = 1;
+  std::uint32_t most_in_host = 1;
   for (std::uint32_t r = 0; r < fabric.num_ranks(); ++r) {
     const std::string& gpu = fabric.gpu_of(Rank{r}).id;
     const FabricNodeId node = fabric.node_of(Rank{r});
     const double factor = fabric.group_of(node).compute_time_factor;
-    most_in_node = std::max(most_in_node, fabric.ranks_of(node));
+    most_in_host = std::max(most_in_host, fabric.ranks_of_host(node));
     auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) {
       return k.group.gpu == gpu && k.group.compute_time_factor == factor;
     });
@@ -219,28 +221,27 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
                                         : kind.alone.timeline.step_time;
     alone_per_s += kind.group.count * batch / step.in_s();
     many.groups.push_back(kind.group);
+    const MemoryPlan& memory = kind.alone.memory;
+    if (many.groups.size() == 1 || memory.headroom() < many.memory.headroom()) many.memory = memory;
   }
   Seconds loss{};
   if (is_replicated(strategy) && many.fabric.num_ranks() > 1) {
-    many.process = std::make_shared<ReplicatedJob>(
-        run_replicated(kinds.front().job, strategy, many.fabric, hardware,
-                       {.sample_sd = options.sample_sd, .fold = options.fold}));
+    many.process = std::make_shared<ReplicatedRun>(
+        run_replicated_job(kinds.front().job, strategy, many.fabric, hardware,
+                           {.sample_sd = options.sample_sd, .fold = options.fold}));
     many.step = many.process->step;
   } else {
-    loss = add_input(request, job, many.one_gpu, most_in_node);
+    loss = add_input(request, job, many.one_gpu, most_in_host);
     request.date = job.options.software.date.substr(0, job.options.software.date.find(".."));
+    request.cost = &hardware.cost();
     many.step = simulate_data_parallel(request);
   }
   if (strategy.feed_rate > BytesPerSecond(0)) {
     // Every replica gets the whole input and cuts its part out; the thread waits for the step before it feeds.
-    const double ranks = most_in_node;
+    const double ranks = most_in_host;
     loss += input_bytes(job) * (ranks * ranks) / strategy.feed_rate;
   }
-  if (loss > Seconds(0)) {
-    scale_use(many.step, many.step.step_time / (many.step.step_time + loss));
-    many.step.step_time += loss;
-    many.step.parts.input += loss;
-  }
+  add_input_wait(many.step, loss);
   many.step_time_s = interval_of(many, job);
   const double samples = batch * many.fabric.num_ranks();
   many.throughput_samples_per_s = {.value = samples / many.step_time_s.value,

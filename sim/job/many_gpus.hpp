@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/cluster/data_parallel.hpp"
@@ -27,7 +28,8 @@ struct ManyGpus {
   std::vector<std::uint32_t> kind_of;  ///< of each rank
   Prediction one_gpu;                  ///< of the first kind, alone, with its input
   DataParallelStep step;
-  std::shared_ptr<const ReplicatedJob> process{};  ///< of all GPUs; nothing: they have one each
+  std::shared_ptr<const ReplicatedRun> process{};  ///< of all GPUs; nothing: they have one each
+  MemoryPlan memory{};                             ///< of the rank with the least headroom
   Interval step_time_s;
   Interval throughput_samples_per_s;  ///< over all GPUs
   double efficiency = 1;              ///< throughput over that of the GPUs each alone
@@ -35,13 +37,15 @@ struct ManyGpus {
 
 /// Parts of a step by name, those that there are.
 [[nodiscard]] std::vector<TimeShare> parts_of(const DataParallelStep& step);
-/// As nvidia-smi shows it, over all ranks.
+/// GPU utilisation over all ranks, as nvidia-smi shows it.
 [[nodiscard]] Range utilization_of_all(const ManyGpus& many);
 
+/// What a faster step would need most: "communication" or what one GPU needs (Bottleneck).
+[[nodiscard]] std::string_view bottleneck_of(const ManyGpus& many);
 /// The strategy that the job's framework takes by default, or the one asked for. Throws InputError.
 [[nodiscard]] const StrategyProfile& choose_strategy(const ResolvedJob& job,
                                                      const DataParallel& options,
-                                                     bool several_nodes);
+                                                     const SpecLibrary& specs, bool several_nodes);
 
 /// Every GPU of `fabric` with a batch of the job's. Adds to the job's assumptions what was chosen. Throws InputError.
 [[nodiscard]] ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,

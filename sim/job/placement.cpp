@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "hwspecs/slots.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/cpu_run.hpp"
@@ -58,7 +59,7 @@ void run_on_cpu(ResolvedJob& job, const Hardware& hardware) {
   job.cpu =
       parse_cpu_node(std::string_view(job.options.gpu).substr(kCpuPrefix.size()), hardware.cpus());
   if (job.machine) {
-    job.cpu->memory = job.machine->memory;
+    job.cpu->memory = job.machine->memory_of_host();
   } else {
     job.assumptions.push_back(
         "host memory: all that the sockets can address; --machine knows better");
@@ -68,12 +69,20 @@ void run_on_cpu(ResolvedJob& job, const Hardware& hardware) {
   job.framework = on_cpu(std::move(job.framework));
 }
 
+void take_gpu(ResolvedJob& job, const Hardware& hardware) {
+  if (!job.machine) {
+    job.gpu = hardware.gpus().find(job.options.gpu);
+    return;
+  }
+  const TakenBoard taken = take_board(job.options.gpu, *job.machine, hardware.gpus(), "--gpu");
+  job.gpu = *taken.gpu;
+  if (!taken.note.empty()) job.assumptions.push_back(taken.note);
+}
+
 /// The slowest link between the machine's first GPU slot and its socket, as the bound of copies from the host.
 void plug_gpu(ResolvedJob& job, const Hardware& hardware) {
   const MachineSpec& machine = *job.machine;
-  const bool comes_with =
-      std::find(machine.gpus.begin(), machine.gpus.end(), job.gpu.id) != machine.gpus.end();
-  if (!machine.gpus.empty() && !comes_with) {
+  if (!machine.gpus.empty() && !comes_with(machine, job.gpu)) {
     job.assumptions.push_back(fmt::format("{} comes with {}; {} in its slot instead", machine.id,
                                           fmt::join(machine.gpus, ", "), job.gpu.id));
   }
@@ -105,7 +114,7 @@ void place_job(ResolvedJob& job, const Hardware& hardware) {
   if (to_lower(o.gpu).starts_with(kCpuPrefix)) {
     run_on_cpu(job, hardware);
   } else {
-    job.gpu = hardware.gpus().find(o.gpu);
+    take_gpu(job, hardware);
     if (job.machine) plug_gpu(job, hardware);
   }
   if (!job.host) return;

@@ -84,14 +84,15 @@ bool asks_for_many(const Place& place, const Parallelism& parallelism) {
          std::holds_alternative<ParameterServers>(parallelism);
 }
 
-AnswerKind kind_of_answer(const Place& place, const Parallelism& parallelism, std::int64_t nodes) {
+AnswerKind kind_of_answer(const Place& place, const Parallelism& parallelism, std::int64_t nodes,
+                          const SpecLibrary& specs) {
   if (std::holds_alternative<Sharded>(parallelism)) return AnswerKind::Divided;
   if (is_cpu(place)) return AnswerKind::Cpu;
   if (!asks_for_many(place, parallelism)) return AnswerKind::OneGpu;
   if (std::holds_alternative<ParameterServers>(parallelism)) return AnswerKind::ParameterServers;
   const auto* replicas = std::get_if<DataParallel>(&parallelism);
   const bool served = replicas != nullptr && !replicas->strategy.empty() && nodes > 1 &&
-                      find_strategy(replicas->strategy).id == kServedStrategy;
+                      specs.find_strategy(replicas->strategy).id == kServedStrategy;
   return served ? AnswerKind::ParameterServers : AnswerKind::ManyGpus;
 }
 
@@ -112,7 +113,8 @@ Forecast Predictor::predict(const Job& job, const Place& place,
 
   Cluster cluster = make_cluster(place, place.gpu, hardware_);
   const std::int64_t nodes = cluster.fabric.num_nodes();
-  const bool served = kind_of_answer(place, parallelism, nodes) == AnswerKind::ParameterServers;
+  const bool served =
+      kind_of_answer(place, parallelism, nodes, hardware_.specs()) == AnswerKind::ParameterServers;
   PlacedJob placed{job, place};
   if (served && placed.software.framework.empty()) placed.software.framework = "tensorflow";
   if (placed.gpu.empty()) placed.gpu = cluster.fabric.gpu_of(Rank{0}).id;

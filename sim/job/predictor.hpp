@@ -73,6 +73,6 @@ enum class AnswerKind {
 /// `nodes`: of the cluster that the place is; only counts where several GPUs are asked for.
 [[nodiscard]] bool asks_for_many(const Place& place, const Parallelism& parallelism);
 [[nodiscard]] AnswerKind kind_of_answer(const Place& place, const Parallelism& parallelism,
-                                        std::int64_t nodes);
+                                        std::int64_t nodes, const SpecLibrary& specs);
 
 }  // namespace tracecast

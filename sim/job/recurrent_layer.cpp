@@ -103,11 +103,11 @@ RecurrentTime predict_recurrent_step(const RecurrentLayer& layer, const Recurren
   if (step.is_unrolled) framework.recurrence.kind = Recurrence::Unrolled;
   const NetworkGraph graph = step_graph(layer, step.phase == Phase::Train,
                                         framework.recurrence.kind == Recurrence::Unrolled);
-  const Prediction prediction = predict({.graph = graph,
-                                         .gpu = gpu,
-                                         .cost = hardware.cost(),
-                                         .framework = framework,
-                                         .precision = step.precision});
+  const Prediction prediction = predict_step({.graph = graph,
+                                              .gpu = gpu,
+                                              .cost = hardware.cost(),
+                                              .framework = framework,
+                                              .precision = step.precision});
   return {prediction.step_time_s,
           prediction.by_basis.empty() ? "unknown" : prediction.by_basis.front().name};
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "hwspecs/job_spread.hpp"
+#include "hwspecs/training_habits.hpp"
 #include "models/lowering/lower.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cost/sustained_clock.hpp"
@@ -96,6 +96,7 @@ class PassRunner {
     whole.input.reset();
     pass.replica = is_loaded ? predict(replica, hardware_) : std::move(fed);
     pass.on_first = predict(whole, hardware_);
+    power_limit_ = Watts(replica.options.board.power_limit_w.value_or(replica.gpu.tdp.in_w()));
     const double computing = computing_share(run_replicated(step_of(pass, replica)));
     if (replica.options.board.power_limit_w) {
       replica.options.board.power_limit_w =
@@ -118,12 +119,11 @@ class PassRunner {
     const auto& program = replica.program;
     const double node = fabric_.group_of(FabricNodeId{0}).compute_time_factor *
                         shared_board_factor(replica.gpu, fabric_);
-    const double straggling =
-        straggling_of(fabric_.num_ranks(), options_.sample_sd, replica.step->batch);
+    const double straggling = straggling_of(fabric_, options_.sample_sd, replica.step->batch);
     return {.replica = pass.replica,
             .whole = pass.on_first,
             .graph = *replica.step,
-            .replicated_ops = program && spread_of(*program).replicates_features
+            .replicated_ops = program && habits_of(*program).replicates_features
                                   ? count_feature_ops(*replica.forward)
                                   : static_cast<std::uint32_t>(replica.forward->ops().size()),
             .fabric = fabric_,
@@ -140,7 +140,9 @@ class PassRunner {
             .replica_time_factor = node * straggling,
             .first_time_factor = node,
             .fold = options_.fold,
-            .straggling = straggling};
+            .straggling = straggling,
+            .power_limit = power_limit_,
+            .cost = &hardware_.cost()};
   }
 
   const StrategyProfile& strategy_;
@@ -148,6 +150,7 @@ class PassRunner {
   const Hardware& hardware_;
   ReplicatedOptions options_;
   Feeding feeding_;
+  Watts power_limit_{};
 };
 
 /// The last micro-batch with the update, or one of those before it.
@@ -179,15 +182,15 @@ void add_times(std::vector<DeviceTime>& sums, const std::vector<DeviceTime>& ear
 
 }  // namespace
 
-Seconds ReplicatedJob::device_time() const {
+Seconds ReplicatedRun::device_time() const {
   Seconds sum{};
   for (const DeviceTime& time : times) sum += time.time;
   return sum;
 }
 
-ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
-                             const Fabric& fabric, const Hardware& hardware,
-                             const ReplicatedOptions& how) {
+ReplicatedRun run_replicated_job(const ResolvedJob& job, const StrategyProfile& strategy,
+                                 const Fabric& fabric, const Hardware& hardware,
+                                 const ReplicatedOptions& how) {
   if (fabric.num_nodes() > 1) {
     throw InputError("--strategy", fmt::format("{} on {} nodes", strategy.id, fabric.num_nodes()),
                      "one node: one process drives all GPUs");
@@ -198,7 +201,7 @@ ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& stra
   const ResolvedJob whole = make_job(options, hardware);
   PassRunner runner(strategy, fabric, hardware, how);
   StepPass last = runner.run(micro_batch_of(job, true), micro_batch_of(whole, true));
-  ReplicatedJob result{.timeline = std::move(last.timeline),
+  ReplicatedRun result{.timeline = std::move(last.timeline),
                        .micro_batch = {},
                        .step = std::move(last.step),
                        .times = std::move(last.times),
@@ -219,8 +222,8 @@ ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& stra
   return result;
 }
 
-DriverCalls count_driver_calls(const ResolvedJob& job, const ReplicatedJob& run,
-                               const Hardware& hardware) {
+DriverCalls driver_calls_of(const ResolvedJob& job, const ReplicatedRun& run,
+                            const Hardware& hardware) {
   return count_driver_calls({.graph = *job.step,
                              .gpu = job.gpu,
                              .cost = hardware.cost(),

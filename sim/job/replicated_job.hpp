@@ -10,7 +10,7 @@
 namespace tracecast {
 
 /// A job that one process runs on all GPUs of a box, its kernels on each of them (sim/cluster/replicas).
-struct ReplicatedJob {
+struct ReplicatedRun {
   ReplicatedTimeline timeline;                    ///< with several micro-batches, of the last one
   std::optional<ReplicatedTimeline> micro_batch;  ///< of each before it
   DataParallelStep step;                          ///< all of them
@@ -28,12 +28,13 @@ struct ReplicatedOptions {
 };
 
 /// `job`: with the batch of one GPU. The loader feeds the process as its machine's CPUs allow. Throws InputError: GPUs of several nodes, or none but one.
-[[nodiscard]] ReplicatedJob run_replicated(const ResolvedJob& job, const StrategyProfile& strategy,
-                                           const Fabric& fabric, const Hardware& hardware,
-                                           const ReplicatedOptions& options = {});
-/// Of the allocator of one of the other GPUs.
-[[nodiscard]] DriverCalls count_driver_calls(const ResolvedJob& job, const ReplicatedJob& run,
-                                             const Hardware& hardware);
+[[nodiscard]] ReplicatedRun run_replicated_job(const ResolvedJob& job,
+                                               const StrategyProfile& strategy,
+                                               const Fabric& fabric, const Hardware& hardware,
+                                               const ReplicatedOptions& options = {});
+/// Calls of the allocator of one of the other GPUs.
+[[nodiscard]] DriverCalls driver_calls_of(const ResolvedJob& job, const ReplicatedRun& run,
+                                          const Hardware& hardware);
 
 /// "convolution, winograd_fused", "max pool, backward", "broadcast".
 [[nodiscard]] std::string device_work_name(const DeviceTime& time);

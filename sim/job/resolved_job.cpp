@@ -6,8 +6,8 @@
 #include <array>
 #include <utility>
 
-#include "hwspecs/framework_era.hpp"
-#include "hwspecs/job_spread.hpp"
+#include "hwspecs/library.hpp"
+#include "hwspecs/training_habits.hpp"
 #include "models/lowering/precision.hpp"
 #include "models/recompute.hpp"
 #include "models/training.hpp"
@@ -69,10 +69,10 @@ void fill_in_usual(Job& job) {
 }
 
 /// Network, framework, optimizer and data of a training program; flags that it leaves open stay.
-void take_program(ResolvedJob& job) {
+void take_program(ResolvedJob& job, const Hardware& hardware) {
   PlacedJob& o = job.options;
   const std::string id = o.network.substr(kJobPrefix.size());
-  job.program = find_job_spec(id);
+  job.program = hardware.specs().find_job_spec(id);
   const JobSpec& spec = *job.program;
   if (o.phase != "train") throw InputError("--phase", o.phase + " with job:" + id, "train");
   if (spec.batch && o.batch != *spec.batch) {
@@ -96,7 +96,7 @@ void enter_loop(ResolvedJob& job, const Hardware& hardware) {
   if (spec.autotunes_convolutions && !job.options.software.cudnn_benchmark) {
     job.framework.convolutions.autotunes = *spec.autotunes_convolutions;
   }
-  if (spread_of(spec).decays_weights && job.framework.optimizer.weight_decay == WeightDecay::None) {
+  if (habits_of(spec).decays_weights && job.framework.optimizer.weight_decay == WeightDecay::None) {
     job.framework.optimizer.weight_decay = WeightDecay::OnGradient;
   }
   const CpuSpec& cpu =
@@ -145,29 +145,36 @@ void add_steps(ResolvedJob& job, GraphStore& graphs) {
     options.with_update = true;
   }
   job.step = graphs.step(job.forward, job.phase, options, unrolls);
+  job.prepared = graphs.prepared();
 }
 
 /// What hands a program's own arrays to the GPU: the framework's loader, not one of files (DALI).
-const InputPipelineProfile& loader_of_arrays(const PlacedJob& options) {
-  return options.pipeline.empty() ? input_pipeline_of(to_lower(options.software.framework), {})
-                                  : find_input_pipeline(options.pipeline);
+const InputPipelineProfile& loader_of_arrays(const PlacedJob& options, const SpecLibrary& specs) {
+  return options.pipeline.empty()
+             ? specs.input_pipeline_of(to_lower(options.software.framework), {})
+             : specs.find_input_pipeline(options.pipeline);
 }
 
 PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
-  return {
-      .graph = *job.step,
-      .gpu = job.gpu,
-      .cost = hardware.cost(),
-      .framework = job.framework,
-      .precision = job.precision,
-      .keeps_gradients = job.micro_batch != nullptr,
-      .input_from_host = job.options.data == "memory" ? &loader_of_arrays(job.options) : nullptr,
-      .input = job.input ? &*job.input : nullptr,
-      .power_limit = job.options.board.power_limit_w
-                         ? std::optional(Watts(*job.options.board.power_limit_w))
-                         : std::nullopt,
-      .cpu = job.cpu ? &*job.cpu : nullptr,
-      .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0};
+  const bool keeps_gradients = job.micro_batch != nullptr;
+  const PrepareOptions options{.precision = job.precision, .keeps_gradients = keeps_gradients};
+  return {.graph = *job.step,
+          .gpu = job.gpu,
+          .cost = hardware.cost(),
+          .framework = job.framework,
+          .precision = job.precision,
+          .keeps_gradients = keeps_gradients,
+          .input_from_host = job.options.data == "memory"
+                                 ? &loader_of_arrays(job.options, hardware.specs())
+                                 : nullptr,
+          .input = job.input ? &*job.input : nullptr,
+          .power_limit = job.options.board.power_limit_w
+                             ? std::optional(Watts(*job.options.board.power_limit_w))
+                             : std::nullopt,
+          .cpu = job.cpu ? &*job.cpu : nullptr,
+          .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0,
+          .prepared =
+              job.prepared ? job.prepared->of(job.step, job.framework, job.gpu, options) : nullptr};
 }
 
 }  // namespace
@@ -204,7 +211,7 @@ GpuSpec with_settings(GpuSpec gpu, const BoardSettings& o) {
 
 Prediction predict(const ResolvedJob& job, const Hardware& hardware) {
   const PredictRequest request = request_of(job, hardware);
-  if (!job.micro_batch) return predict(request);
+  if (!job.micro_batch) return predict_step(request);
   return predict_accumulated(request, *job.micro_batch, job.options.accumulate);
 }
 
@@ -221,11 +228,11 @@ void warn_of_power_limit(const PowerRange& power, std::string_view gpu, Resolved
 }
 
 MemoryPlan plan_memory(const ResolvedJob& job, const Hardware& hardware) {
-  return plan_memory(request_of(job, hardware));
+  return plan_step_memory(request_of(job, hardware));
 }
 
 bool fits_in_memory(const ResolvedJob& job, const Hardware& hardware) {
-  return fits_in_memory(request_of(job, hardware));
+  return step_fits(request_of(job, hardware));
 }
 
 LoopContext loop_context(const ResolvedJob& job) {
@@ -235,7 +242,8 @@ LoopContext loop_context(const ResolvedJob& job) {
 }
 
 bool is_network_path(std::string_view network) {
-  return network.find('/') != std::string_view::npos || network.ends_with(".onnx");
+  return network.find('/') != std::string_view::npos || network.ends_with(".onnx") ||
+         network.ends_with(".json");
 }
 
 std::optional<std::int64_t> epoch_samples(const ResolvedJob& job) {
@@ -262,7 +270,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   job.assumptions = hardware.factors();
   fill_in_usual(job.options);
   const PlacedJob& o = job.options;
-  if (o.network.starts_with(kJobPrefix)) take_program(job);
+  if (o.network.starts_with(kJobPrefix)) take_program(job, hardware);
   if (o.software.date.empty())
     job.options.software.date = month_of_container(o.software.version).value_or("");
   if (o.batch < 1 || o.batch > kMostBatch) {
@@ -308,11 +316,12 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
     job.assumptions.push_back("framework profile " + job.framework.id + ": " + family +
                               " in NVIDIA's container, run by NVIDIA's scripts");
   }
+  const SoftwareDefaults defaults = hardware.specs().defaults_of(
+      job.framework, {.version = o.software.version, .date = o.software.date}, job.gpu);
   if (job.precision == PrecisionMode::Fp32 && job.framework.precision.allows_tf32 &&
-      fp32_runs_as_tf32(family, o.software.version, o.software.date, job.gpu)) {
+      defaults.fp32_runs_as_tf32) {
     job.precision = PrecisionMode::Tf32;
-    job.framework.precision.tf32_products =
-        !tf32_spares_products(family, o.software.version, o.software.date);
+    job.framework.precision.tf32_products = !defaults.tf32_spares_products;
     job.assumptions.push_back(
         std::string("fp32 code runs ") +
         (job.framework.precision.tf32_products
@@ -320,21 +329,11 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
              : "its convolutions as TF32, its products as FP32,") +
         " on this GPU with this framework; --set framework.tf32=0: all in FP32");
   }
-  if (!o.software.date.empty() && !find_cudnn_version(o.software.version)) {
-    const std::size_t range = o.software.date.find("..");
-    job.framework.convolutions.cudnn_version =
-        std::min(job.framework.convolutions.cudnn_version,
-                 newest_cudnn(range == std::string::npos ? o.software.date
-                                                         : o.software.date.substr(range + 2)));
-  }
-  if (fuses_product_bias(family, o.software.version, job.gpu)) {
-    job.framework.fusion.product_bias = true;
-  }
+  job.framework.convolutions.cudnn_version = defaults.cudnn_version;
+  job.framework.fusion.product_bias = defaults.fuses_product_bias;
   if (!o.software.version.empty()) {
-    const std::optional<double> cudnn = find_cudnn_version(o.software.version);
-    if (cudnn) job.framework.convolutions.cudnn_version = *cudnn;
     job.assumptions.push_back("version " + o.software.version + " decides " +
-                              (cudnn ? "the convolution algorithms, " : "") +
+                              (defaults.states_cudnn ? "the convolution algorithms, " : "") +
                               "the framework's profile and the default of fp32 code");
   }
   ForwardGraph forward = graphs.forward(o, job.phase);

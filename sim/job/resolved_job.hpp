@@ -33,19 +33,21 @@ struct ResolvedJob {
   Hertz loop_core_speed{};         ///< of the thread that runs it, in Haswell's cycles a second
   PrecisionMode precision{};
   Phase phase{};
-  std::optional<InputJob> input;  ///< what loads the data; nothing for synthetic data and memory
+  std::optional<InputRequest>
+      input;  ///< what loads the data; nothing for synthetic data and memory
   // Graphs never change: jobs of a Predictor share them.
   std::shared_ptr<const NetworkGraph> forward;  ///< as built
   /// What is predicted; with several micro-batches, the last one and the update.
   std::shared_ptr<const NetworkGraph> step;
   std::shared_ptr<const NetworkGraph> micro_batch;  ///< one of those before it; nothing: none
+  std::shared_ptr<PreparedSteps> prepared;  ///< what is known of their kernels; nothing: nothing
   std::vector<InputRecord> inputs;
   std::vector<std::string> assumptions;  ///< what was chosen for the user, one line each
   std::vector<std::string> warnings;     ///< what makes the answer less sure, one line each
 };
 /// What the loop of `job.program` needs to know of its step.
 [[nodiscard]] LoopContext loop_context(const ResolvedJob& job);
-/// Throws InputError naming the flag.
+/// A job with everything looked up. Throws InputError naming the flag.
 [[nodiscard]] ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware);
 /// The same with graphs from the store.
 [[nodiscard]] ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware,

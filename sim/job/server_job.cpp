@@ -96,6 +96,7 @@ ServerPrediction predict_with_servers(const ResolvedJob& job, const Hardware& ha
                           .channel = take_channel(options.channel, machine, link, hardware),
                           .one_gpu = predict(job, hardware),
                           .step = {},
+                          .power = {},
                           .step_time_s = {},
                           .throughput_samples_per_s = {}};
   const std::vector<Bytes> sizes = element_sizes(*job.step, job.framework, job.gpu, job.precision);
@@ -135,6 +136,7 @@ ServerPrediction predict_with_servers(const ResolvedJob& job, const Hardware& ha
     alone_per_s += 1 / (result.one_gpu.timeline.step_time.in_s() * factor);
   }
   result.step = simulate_parameter_server(request);
+  result.power = worker_power(result.one_gpu.power, result.one_gpu.timeline.step_time, result.step);
   const double whole = result.step.step_time.in_s();
   const double computing = std::min(result.step.compute.in_s() / whole, 1.0);
   result.step_time_s = interval90(
@@ -148,7 +150,7 @@ ServerPrediction predict_with_servers(const ResolvedJob& job, const Hardware& ha
 }
 
 double computing_share(const ServerPrediction& prediction) {
-  return std::min(1.0, prediction.one_gpu.timeline.kernel_busy / prediction.step.step_time);
+  return std::min(1.0, prediction.step.account.work.kernels() / prediction.step.step_time);
 }
 
 std::vector<std::string> usual_of(const ParameterServers& options, const ResolvedJob& job) {

@@ -17,6 +17,8 @@ struct ServerPrediction {
   ChannelPath channel;
   Prediction one_gpu;  ///< of the first worker, alone
   ParameterServerStep step;
+  PowerRange
+      power;  ///< of the mean worker's board; those of servers compute nothing and are left out
   Interval step_time_s;
   Interval throughput_samples_per_s;  ///< over all workers
   double efficiency = 1;              ///< throughput over that of the workers each alone

@@ -11,7 +11,7 @@
 namespace tracecast {
 
 /// A transformer's training step on many GPUs, with everything it was made of.
-struct ShardedJob {
+struct ShardedStep {
   std::string network{}, gpu{}, gpu_name{}, precision{}, optimizer{}, framework{}, machine{};
   std::uint32_t nodes = 1;
   TransformerLayout layout{};
@@ -24,10 +24,10 @@ struct ShardedJob {
 };
 /// Of the job counts: network, batch (sequences of a pass), accumulate, precision, optimizer, framework, sequence length,
 /// recompute, CUDA graphs; empty words: what such jobs usually do. Throws InputError naming the flag.
-[[nodiscard]] ShardedJob predict_sharded(const Job& job, const Place& place,
-                                         const Sharded& division, const Hardware& hardware);
+[[nodiscard]] ShardedStep predict_sharded(const Job& job, const Place& place,
+                                          const Sharded& division, const Hardware& hardware);
 
 /// Sequences of all GPUs per second.
-[[nodiscard]] Interval samples_per_s(const ShardedJob& job);
+[[nodiscard]] Interval samples_per_s(const ShardedStep& job);
 
 }  // namespace tracecast

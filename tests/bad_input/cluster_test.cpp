@@ -61,6 +61,7 @@ TEST_CASE("a cluster file that cannot be is refused in one line") {
       {"no machine", with("machine: \"dgx1_p100\"", "")},
       {"an unknown machine", with("dgx1_p100", "dgx1_p1000")},
       {"an unknown GPU", with("v100_sxm2_32gb", "v1000")},
+      {"a card in a module's slot", with("v100_sxm2_32gb", "v100_pcie_32gb")},
       {"an unknown network link", with("link: \"infiniband_edr\"\n", "link: \"carrier_pigeon\"\n")},
       {"an unknown uplink", with("link: \"infiniband_edr\" count", "link: \"string\" count")},
       {"no workers", with("count: 2", "count: 0")},

@@ -181,8 +181,8 @@ TEST_CASE("names in ONNX files command nothing, however the network is shown") {
     };
     std::string all = check_formats_inert(predict) + check_formats_inert({"networks", file});
     all += check_formats_inert(with({"--explain"}));
-    all += check_formats_inert(with({"--gpus", "2", "--machine", "dgx1"}));
-    all += check_formats_inert(with({"--gpus", "2", "--machine", "dgx1", "--explain"}));
+    all += check_formats_inert(with({"--gpus", "2", "--machine", "pcie_host_2017"}));
+    all += check_formats_inert(with({"--gpus", "2", "--machine", "pcie_host_2017", "--explain"}));
     for (const char* stage : {"graph", "kernels", "program"}) {
       const ProcessResult dump = run_tracecast(with({"--dump", stage}));
       CAPTURE(stage);

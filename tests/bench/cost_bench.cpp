@@ -9,6 +9,7 @@
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/bench/bench.hpp"
+#include "tests/support/specs.hpp"
 
 int main(int argc, char** argv) {
   using namespace tracecast;

@@ -3,6 +3,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/prediction.hpp"
 #include "tests/bench/bench.hpp"
+#include "tests/support/specs.hpp"
 
 int main(int argc, char** argv) {
   using namespace tracecast;
@@ -18,7 +19,7 @@ int main(int argc, char** argv) {
       if (repeat > 0 || repeats == 1) whole.start();  // the first one warms up
       const NetworkGraph graph = make_step_graph(
           build_network("resnet152", {.batch = 64, .training = true}), Phase::Train, {});
-      const Prediction prediction = predict(
+      const Prediction prediction = predict_step(
           {.graph = graph, .gpu = gpu, .cost = profile, .framework = find_framework(framework)});
       if (repeat > 0 || repeats == 1) whole.stop();
       num_kernels = prediction.program.kernels.size();

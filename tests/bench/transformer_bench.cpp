@@ -4,15 +4,12 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/transformer/step.hpp"
 #include "tests/bench/bench.hpp"
+#include "tests/support/specs.hpp"
 
 int main(int argc, char** argv) {
   using namespace tracecast;
   const int repeats = bench::is_smoke(argc, argv) ? 1 : 7;
 
-  const GpuCatalog gpus = GpuCatalog::embedded();
-  const CpuCatalog cpus = CpuCatalog::embedded();
-  const LinkCatalog links = LinkCatalog::embedded();
-  const MachineCatalog machines = MachineCatalog::embedded();
   const TransformerLayout layout = *find_network("gpt3_175b")->transformer;
   const TrainingSoftware& software = find_training_software("megatron");
   const CollectiveLibrary library = find_collective_library("nccl");
@@ -20,7 +17,7 @@ int main(int argc, char** argv) {
   for (int repeat = 0; repeat <= repeats; ++repeat) {
     if (repeat > 0 || repeats == 1) whole.start();  // the first one warms up
     const Fabric fabric = build_fabric(uniform_cluster("dgx_a100", 8, 1250, "a100_sxm4_80gb"),
-                                       {gpus, cpus, links, machines});
+                                       SpecLibrary::embedded());
     const ParallelPlan plan = resolve_plan({.tensor = 8,
                                             .pipeline = 10,
                                             .micro_batch = 1,

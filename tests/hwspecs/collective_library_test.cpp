@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/base/error.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -32,6 +33,24 @@ path { algorithm: RING protocol: SIMPLE base_us: 7 nvlink_us: 3 pcie_us: 5 netwo
 path { algorithm: TREE protocol: LL base_us: 4 nvlink_us: 1 pcie_us: 1 network_us: 5 bandwidth_fraction: 0.25 source: "us" }
 cap { from_capability: 80 algorithm: RING protocol: SIMPLE source: "us" }
 )";
+
+std::vector<CollectiveLibrary> parse_collective_libraries(const Files& files) {
+  const auto id_of = [](std::string_view text) {
+    const std::size_t begin = text.find("id: \"") + 5;
+    return text.substr(begin, text.find('"', begin) - begin);
+  };
+  const FindSpecText find = [&](std::string_view id) -> std::optional<SpecText> {
+    for (const auto& [where, text] : files) {
+      if (id_of(text) == id) return SpecText{text, std::string(where)};
+    }
+    return std::nullopt;
+  };
+  std::vector<CollectiveLibrary> libraries;
+  for (const auto& [where, text] : files) {
+    libraries.push_back(parse_collective_library(text, where, find));
+  }
+  return libraries;
+}
 
 std::string refusal(const Files& files) {
   try {
@@ -95,7 +114,8 @@ TEST_CASE("a version or a date picks the state of the library at that time") {
       {"2.4", "", "nccl_2_4"},     {"2.10.3", "", "nccl_2_9"},  {"2.18", "", "nccl_2_17"},
       {"1.3", "", "nccl_2_0"},     {"", "2017-08", "nccl_2_0"}, {"", "2018", "nccl_2_1"},
       {"", "2019-02", "nccl_2_4"}, {"", "2020-07", "nccl_2_5"}, {"", "2012", "nccl_2_0"},
-      {"2.4", "2024", "nccl_2_4"}, {"", "", "nccl_2_17"},
+      {"2.4", "2024", "nccl_2_4"}, {"2.21", "", "nccl_2_17"},   {"2.23", "", "nccl_2_23"},
+      {"", "2025", "nccl_2_23"},   {"", "", "nccl_2_23"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.version);
@@ -114,7 +134,11 @@ TEST_CASE("every library with channels has a ring with the simple protocol") {
       return p.algorithm == CollectiveAlgorithm::Ring && p.protocol == CollectiveProtocol::Simple;
     });
     CHECK(ring == (library.kind == LibraryKind::Channels));
-    if (library.kind != LibraryKind::Channels) CHECK(library.step > Seconds(0));
+    const bool has_steps =
+        library.kind == LibraryKind::HostSteps || library.kind == LibraryKind::TreeCopies;
+    CHECK((library.step > Seconds(0)) == has_steps);
+    CHECK(library.kernels.empty() == (library.kind != LibraryKind::Kernels));
+    CHECK(library.otherwise.empty() == (library.kind != LibraryKind::Kernels));
   }
 }
 

@@ -69,6 +69,8 @@ TEST_CASE("a CPU spec that is wrong is refused in one line that says where and w
       {"vectors faster than scalars", "vector_clock_mhz { value: 2200",
        "vector_clock_mhz { value: 2600", "at most all_core_clock_mhz 2500"},
       {"AVX with multiply-adds it has not", "value: AVX2", "value: AVX", "fp32_flop_per_cycle 32"},
+      {"NEON wider than it is", "value: AVX2 source: \"us\" }\nfp32_flop_per_cycle { value: 32",
+       "value: NEON source: \"us\" }\nfp32_flop_per_cycle { value: 64", "8 or 16 or 32 with neon"},
       {"vectors of nobody", "value: AVX2", "value: AVX3", "nearest: AVX)"},
       {"a slip of unit", "memory_gb_per_s { value: 34.1", "memory_gb_per_s { value: 341",
        "at most 60 for each of 2"},
@@ -104,6 +106,9 @@ TEST_CASE("published peaks follow from the CPU specs") {
   CHECK(catalog.find("e5_2697_v3").peak_fp32().in_tflop_per_s() == doctest::Approx(1.2992));
   // AVX without fused multiply-adds halves it: 8 x 16 x 3.6 GHz.
   CHECK(catalog.find("e5_2667_v2").peak_fp32().in_tflop_per_s() == doctest::Approx(0.4608));
+  // 72 cores x 32 x 3.0 GHz.
+  CHECK(catalog.find("grace").peak_fp32().in_tflop_per_s() == doctest::Approx(6.912));
+  CHECK(to_string(catalog.find("grace").vector_isa) == "sve");
   // Newer cores at the same clock run ordinary code faster.
   CHECK(catalog.find("gold_6148").single_thread_speed() >
         catalog.find("e5_2697_v3").single_thread_speed());

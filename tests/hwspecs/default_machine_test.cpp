@@ -5,6 +5,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "hwspecs/peer_access.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -20,21 +21,33 @@ TEST_CASE("several GPUs stand in the machine they come with, cards in a host of 
     const char* machine;
   };
   const Row rows[] = {
-      {"v100_sxm2_16gb", 8, "dgx1_v100"}, {"a100_sxm4_80gb", 4, "dgx_a100"},
-      {"h100_sxm5_80gb", 8, "dgx_h100"},  {"v100_sxm3_32gb", 16, "dgx2"},
-      {"k80", 8, "aws_p2_8xlarge"},       {"k80", 16, "aws_p2_16xlarge"},
+      {"v100_sxm2_16gb", 8, "dgx1_v100"},
+      {"a100_sxm4_80gb", 4, "dgx_a100"},
+      {"h100_sxm5_80gb", 8, "dgx_h100"},
+      {"v100_sxm3_32gb", 16, "dgx2"},
+      {"k80", 8, "aws_p2_8xlarge"},
+      {"k80", 16, "aws_p2_16xlarge"},
       {"k80", 64, "aws_p2_8xlarge"},  // more than any holds: several of the first
-      {"m40", 8, "pcie_host_2013"},       {"gtx1080ti", 4, "pcie_host_2017"},
-      {"rtx3090", 4, "pcie_host_2020"},   {"rtx4090", 8, "pcie_host_2022"},
+      {"b200", 8, "dgx_b200"},
+      {"b300", 8, "dgx_b300"},
+      {"gb200", 8, "gb200_nvl72"},
+      {"gb300", 72, "gb300_nvl72"},
+      {"gb200", 144, "gb200_nvl72"},
+      {"gh200_96gb", 4, "gh200_quad"},
+      {"gh200_144gb", 2, "gh200_nvl2"},
+      {"m40", 8, "pcie_host_2013"},
+      {"gtx1080ti", 4, "pcie_host_2017"},
+      {"rtx3090", 4, "pcie_host_2020"},
+      {"rtx4090", 8, "pcie_host_2022"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.gpu);
     CAPTURE(row.count);
-    CHECK(default_machine(gpus.find(row.gpu), row.count, machines).machine == row.machine);
+    CHECK(binary().default_machine(gpus.find(row.gpu), row.count).machine == row.machine);
   }
   for (const GpuSpec& gpu : gpus.all()) {
     CAPTURE(gpu.id);
-    const DefaultMachine found = default_machine(gpu, 2, machines);
+    const DefaultMachine found = binary().default_machine(gpu, 2);
     CHECK_FALSE(machines.find(found.machine).nodes_of(NodeKind::Gpu).empty());
     CHECK_FALSE(found.reason.empty());
   }

@@ -11,6 +11,7 @@
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "tests/hwspecs/spec_checks.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast::embedded {
 std::span<const EmbeddedFile> framework_profiles();
@@ -73,14 +74,14 @@ TEST_SUITE("hwspecs/framework_profile") {
 
   TEST_CASE("what a profile is based on exists, and is whole") {
     const std::string text = text_of("tensorflow_xla");
-    CHECK(
-        profile_error(
-            test::replace(text, "based_on: \"tensorflow\"", "based_on: \"tensorfolw\"")) ==
-        "profile: found based_on \"tensorfolw\"; expected a profile in the binary that is based on "
-        "no other");
+    CHECK(profile_error(
+              test::replace(text, "based_on: \"tensorflow\"", "based_on: \"tensorfolw\"")) ==
+          "profile: found based_on \"tensorfolw\"; expected the id of another file of this kind, "
+          "and no "
+          "circle");
     CHECK(profile_error(
               test::replace(text, "based_on: \"tensorflow\"", "based_on: \"tensorflow_xla\""))
-              .find("based on no other") != std::string::npos);
+              .find("no circle") != std::string::npos);
     CHECK(profile_error(test::replace(text, "name: \"xla\"", ""))
               .find("a compiler without framework or name") != std::string::npos);
     CHECK(
@@ -150,7 +151,10 @@ TEST_SUITE("hwspecs/framework_profile") {
     CHECK(then.era->framework == "tensorflow");
 
     CHECK(profile_error("id: \"x\" based_on: \"nothing\"").find("based_on") != std::string::npos);
-    CHECK(profile_error("id: \"x\" based_on: \"mxnet_0\"").find("based_on") != std::string::npos);
+    const FrameworkProfile of_era = parse_framework_profile(
+        "id: \"x\" name: \"X\" based_on: \"mxnet_0\"", "profile");  // an era's own based_on counts
+    CHECK(of_era.convolutions.image_layout == find_framework("mxnet_0").convolutions.image_layout);
+    CHECK_FALSE(of_era.era);
     CHECK(profile_error("id: \"x\" based_on: \"mxnet\" era { framework: \"mxnet\" }")
               .find("before_date") != std::string::npos);
   }

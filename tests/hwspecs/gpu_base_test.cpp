@@ -14,6 +14,7 @@
 #include "hwspecs/peer_access.hpp"
 #include "sim/base/file.hpp"
 #include "tests/hwspecs/spec_checks.hpp"
+#include "tests/support/specs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 TEST_SUITE_BEGIN("hwspecs/gpu_base");
@@ -81,9 +82,8 @@ TEST_CASE("a variant is not the GPU that a profile measured, but goes where its 
   profile.board = {.arithmetic = 0.5, .bandwidth = 0.5};
   CHECK(board_factors(profile, catalog.find("h200")).arithmetic == 0.5);
   CHECK(board_factors(profile, catalog.find("mine")).arithmetic == 1.0);
-  const MachineCatalog machines = MachineCatalog::embedded();
-  CHECK(default_machine(catalog.find("mine"), 8, machines).machine ==
-        default_machine(catalog.find("h200"), 8, machines).machine);
+  CHECK(binary().default_machine(catalog.find("mine"), 8).machine ==
+        binary().default_machine(catalog.find("h200"), 8).machine);
   // What a product line leaves out, a variant lacks under any name.
   CHECK(peer_access(catalog.find("rtx4090")).over_pcie == false);
   CHECK(peer_access(catalog.find("card")).over_pcie == false);

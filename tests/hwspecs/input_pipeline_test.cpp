@@ -11,6 +11,7 @@
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "tests/hwspecs/spec_checks.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast::embedded {
 std::span<const EmbeddedFile> input_pipelines();

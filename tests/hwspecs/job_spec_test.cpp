@@ -8,6 +8,7 @@
 #include "hwspecs/gpu_sharing.hpp"
 #include "hwspecs/input_pipeline.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

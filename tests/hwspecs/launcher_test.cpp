@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/base/error.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 

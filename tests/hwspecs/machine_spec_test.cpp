@@ -37,10 +37,11 @@ link { a: "gpu0" b: "gpu1" id: "nvlink2" count: 2 source: "us" }
 )spec";
 
 /// NVLinks of one GPU slot.
-int nvlinks_of(const MachineSpec& machine, std::uint32_t gpu) {
+int nvlinks_of(const MachineSpec& machine, std::uint32_t gpu, const LinkCatalog& links) {
   int count = 0;
   for (const MachineLink& link : machine.links) {
-    if (link.link.starts_with("nvlink") && (link.a == gpu || link.b == gpu)) count += link.count;
+    if (links.find(link.link).kind == LinkKind::Nvlink && (link.a == gpu || link.b == gpu))
+      count += link.count;
   }
   return count;
 }
@@ -59,6 +60,14 @@ TEST_CASE("a machine is a graph: its GPUs reach a socket over PCIe, not over the
   CHECK(box.links_between(gpus[0], gpus[1]) == 2);
   CHECK(box.links_between(gpus[1], gpus[0]) == 2);
   CHECK(box.disks.at(0).count == 2);
+  CHECK(box.hosts == 1);
+  const MachineSpec pair = load_machine_spec(
+      test::replace(kBox, "memory_gib {",
+                    "hosts { value: 2 source: \"us\" } slot { value: SXM2 source: "
+                    "\"us\" } memory_gib {"),
+      "x");
+  CHECK(pair.hosts == 2);
+  CHECK(pair.slot == FormFactor::Sxm2);
 }
 
 TEST_CASE("a wrong machine is refused in one line that names the field") {
@@ -81,6 +90,10 @@ TEST_CASE("a wrong machine is refused in one line that names the field") {
       {"a disk without an id", "id: \"sata_ssd\" ", "", "disk without an id"},
       {"a link of no source", "id: \"qpi_9_6\" source: \"us\"", "id: \"qpi_9_6\"",
        "without a source"},
+      {"hosts that share a socket", "memory_gib {",
+       "hosts { value: 4 source: \"us\" } memory_gib {", "as many as divide the 2 sockets"},
+      {"slots of no form", "memory_gib {", "slot { value: SXM1 source: \"us\" } memory_gib {",
+       "nearest"},
       {"memory of no size", "memory_gib { value: 512", "memory_gib { value: 0", "memory_gib 0"},
   };
   for (const Row& row : rows) {
@@ -143,7 +156,8 @@ TEST_CASE("every GPU of an NVLink machine uses as many links as it has") {
       {"dgx1_p100", 8, 4, 80},       {"dgx1_v100", 8, 6, 150}, {"dgx2", 16, 6, 150},
       {"dgx_a100", 8, 12, 300},      {"dgx_h100", 8, 18, 450}, {"aws_p3_16xlarge", 8, 6, 150},
       {"ibm_s822lc", 4, 4, 80},      {"ibm_ac922", 4, 6, 150}, {"dgx_station", 4, 4, 100},
-      {"aws_p3_8xlarge", 4, 4, 100},
+      {"aws_p3_8xlarge", 4, 4, 100}, {"dgx_b300", 8, 18, 900}, {"gh200_quad", 4, 18, 450},
+      {"gh200_nvl2", 2, 18, 450},
   };
   const MachineCatalog machines = MachineCatalog::embedded();
   const LinkCatalog links = LinkCatalog::embedded();
@@ -153,10 +167,11 @@ TEST_CASE("every GPU of an NVLink machine uses as many links as it has") {
     const auto gpus = machine.nodes_of(NodeKind::Gpu);
     CHECK(gpus.size() == row.gpus);
     for (const std::uint32_t gpu : gpus) {
-      CHECK(nvlinks_of(machine, gpu) == row.links);
+      CHECK(nvlinks_of(machine, gpu, links) == row.links);
       double sum = 0;
       for (const MachineLink& link : machine.links) {
-        if (!link.link.starts_with("nvlink") || (link.a != gpu && link.b != gpu)) continue;
+        if (links.find(link.link).kind != LinkKind::Nvlink || (link.a != gpu && link.b != gpu))
+          continue;
         sum += links.find(link.link).bandwidth.in_gb_per_s() * link.count;
       }
       CHECK(sum == doctest::Approx(row.gb_per_s));

@@ -6,6 +6,7 @@
 
 #include "hwspecs/collective_library.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

@@ -54,8 +54,10 @@ TEST_CASE("a machine's GPUs are all shown within 80 columns, with what joins the
     const char* machine;
     std::size_t gpus;
   };
-  const Row rows[] = {{"dgx1_v100", 8}, {"dgx2", 16},    {"dgx_a100", 8},
-                      {"dgx_h100", 8},  {"dgx_b200", 8}, {"aws_p2_16xlarge", 16}};
+  const Row rows[] = {{"dgx1_v100", 8},        {"dgx2", 16},        {"dgx_a100", 8},
+                      {"dgx_h100", 8},         {"dgx_b200", 8},     {"dgx_b300", 8},
+                      {"gb200_nvl72", 72},     {"gb300_nvl72", 72}, {"gh200_quad", 4},
+                      {"aws_p2_16xlarge", 16}, {"gh200_nvl2", 2}};
   for (const Row& row : rows) {
     CAPTURE(row.machine);
     const ProcessResult text = tracecast({"cluster", "--machine", row.machine});

@@ -83,13 +83,24 @@ TEST_CASE("a machine's CPU scales the host's costs, and its slot bounds the copy
     return Json::parse(predict(command).out)["step_time_s"]["value"].get<double>();
   };
   const double typical = step({});
-  CHECK(step({"--machine", "dgx1"}) == doctest::Approx(typical));  // the reference CPU
-  CHECK(step({"--machine", "paddle_k40m_host"}) > typical);        // 2.6 GHz turbo, Ivy Bridge
-  CHECK(step({"--machine", "s_fj_v100"}) <= typical);              // 3.7 GHz turbo, Skylake
+  CHECK(step({"--machine", "dgx_station"}) == doctest::Approx(typical));  // the reference CPU
+  CHECK(step({"--machine", "paddle_k40m_host"}) > typical);  // 2.6 GHz turbo, Ivy Bridge
+  CHECK(step({"--machine", "s_fj_v100"}) <= typical);        // 3.7 GHz turbo, Skylake
   const Json doc =
       Json::parse(predict({"--gpu", "v100", "--machine", "dgx1", "--format", "json"}).out);
   CHECK(doc["machine"] == "dgx1_v100");
   CHECK(doc["host_cpu"] == "e5_2698_v4");
+}
+
+TEST_CASE("a short form in a machine is the board that the machine comes with, and said so") {
+  const std::vector<std::vector<std::string>> rows = {{}, {"--gpus", "8"}};
+  for (const std::vector<std::string>& row : rows) {
+    std::vector<std::string> command{"--gpu", "a100", "--machine", "dgx_a100", "--format", "json"};
+    command.insert(command.end(), row.begin(), row.end());
+    const std::string out = predict(command).out;
+    CHECK(out.find("a100_sxm4_40gb: the \\\"a100\\\" that dgx_a100 comes with") != out.npos);
+    CHECK(out.find("a100_sxm4_80gb") == out.npos);
+  }
 }
 
 TEST_CASE("a machine or CPU that does not exist is refused in one line") {
@@ -100,6 +111,8 @@ TEST_CASE("a machine or CPU that does not exist is refused in one line") {
       {"--gpu", "cpu:0xe5_2667"},
       {"--gpu", "cpu:999xe5_2667"},
       {"--gpu", "v100", "--machine", "dgx17"},
+      {"--gpu", "t4", "--machine", "dgx1"},
+      {"--gpu", "a100_pcie_40gb", "--machine", "dgx_a100", "--gpus", "8"},
       {"--gpu", "cpu:2xe5_2667", "--data", "imagenet"},
       {"--gpu", "cpu:2xe5_2667", "--power-limit", "100"},
       {"--gpu", "v100", "--host-cpu", "e5_2667", "--machine", "dgx1"},

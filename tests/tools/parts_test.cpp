@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include "calibrate/table/error_statistics.hpp"
-#include "hwspecs/framework_era.hpp"
 #include "sim/base/error.hpp"
 #include "sim/job/largest_batch.hpp"
 #include "sim/job/sha256.hpp"
@@ -118,88 +117,6 @@ TEST_CASE("training options are refused where they mean nothing") {
   CHECK(refusal(options) == "none");
   options.phase = "forward_backward";
   CHECK(refusal(options).starts_with("--accumulate"));
-}
-
-TEST_CASE("versions are found in what people write") {
-  CHECK(parse_version("1.15").minor == 15);
-  CHECK(parse_version("TF 2.4.1").major == 2);
-  CHECK(parse_version("NGC TensorFlow 20.06-tf1-py3").is_container);
-  CHECK(parse_version("NGC TensorFlow 20.06-tf1-py3").minor == 6);
-  CHECK(parse_version("tf@b1e174e").major == 0);
-  CHECK(parse_version("").major == 0);
-  CHECK(parse_version("cuDNN 5.1.05").major == 0);  // a library's version is not the framework's
-  CHECK(parse_version("CUDA 8.0; 0.11").minor == 11);
-}
-
-TEST_CASE("PyTorch fuses the bias of products from the builds on that can") {
-  GpuSpec volta, hopper;
-  volta.architecture = Architecture::Volta;
-  hopper.architecture = Architecture::Hopper;
-  CHECK_FALSE(fuses_product_bias("pytorch", "", volta));
-  CHECK(fuses_product_bias("pytorch", "", hopper));  // no older build runs there
-  CHECK_FALSE(fuses_product_bias("pytorch", "1.12.1", volta));
-  CHECK(fuses_product_bias("pytorch", "1.13", volta));
-  CHECK(fuses_product_bias("pytorch", "2.0.1", volta));
-  CHECK_FALSE(fuses_product_bias("pytorch", "NGC pytorch-21.03", volta));
-  CHECK(fuses_product_bias("pytorch", "NGC pytorch-22.10-py3", volta));
-  CHECK_FALSE(fuses_product_bias("tensorflow", "2.10", hopper));
-}
-
-TEST_CASE("the cuDNN version is found in what people write") {
-  CHECK(find_cudnn_version("1.6.0, cuDNN 7.0.5").value() == doctest::Approx(7.0));
-  CHECK(find_cudnn_version("DGX-1; CUDA 8.0/cuDNN 5.1; local SSD").value() == doctest::Approx(5.1));
-  CHECK(find_cudnn_version("Torch7, cuDNN None").value() == 0);
-  CHECK(find_cudnn_version("cudnn v4").value() == doctest::Approx(4.0));
-  CHECK(find_cudnn_version("CuDNN[R4]-fp32 (Torch)").value() == doctest::Approx(4.0));
-  for (const char* none : {"", "1.15", "cuDNN", "cuDNN 0.1", "cuDNN 999999"}) {
-    CAPTURE(none);
-    CHECK_FALSE(find_cudnn_version(none));
-  }
-}
-
-TEST_CASE("no measurement used a cuDNN of later months") {
-  CHECK(newest_cudnn("2014-01") == 1);
-  CHECK(newest_cudnn("2016-04") == 4);
-  CHECK(newest_cudnn("2016-12") == doctest::Approx(5.1));
-  CHECK(newest_cudnn("2024-02") == 9);
-}
-
-TEST_CASE("FP32 code means TF32 on Ampere where the framework says so") {
-  GpuSpec volta, ampere;
-  ampere.peaks = {{Precision::Tf32, MathUnit::TensorCore, 156.0_TFLOPps}};
-  struct Row {
-    const char *framework, *version, *date;
-    bool expected;
-  };
-  const Row rows[] = {
-      {"tensorflow", "2.4", "", true},
-      {"tensorflow", "1.15", "", true},
-      {"tensorflow", "", "", true},
-      {"pytorch", "1.6", "", false},
-      {"pytorch", "1.7.1", "", true},
-      {"pytorch", "NGC 20.03-py3", "", true},  // a later one: 20.03 has no Ampere
-      {"pytorch", "NGC 20.06", "", true},
-      {"pytorch", "", "", true},
-      {"mxnet", "", "", false},
-      {"pytorch", "", "2021-04", true},
-      {"pytorch", "", "2020-04", false},
-  };
-  for (const Row& row : rows) {
-    CAPTURE(row.framework);
-    CAPTURE(row.version);
-    CHECK(fp32_runs_as_tf32(row.framework, row.version, row.date, ampere) == row.expected);
-    CHECK_FALSE(fp32_runs_as_tf32(row.framework, row.version, row.date, volta));
-  }
-}
-
-TEST_CASE("PyTorch's TF32 spares products from 1.12 on, but for NVIDIA's containers") {
-  CHECK_FALSE(tf32_spares_products("pytorch", "1.11", ""));
-  CHECK(tf32_spares_products("pytorch", "1.12", ""));
-  CHECK(tf32_spares_products("pytorch", "", ""));
-  CHECK(tf32_spares_products("pytorch", "", "2022-07"));
-  CHECK_FALSE(tf32_spares_products("pytorch", "", "2022-06"));
-  CHECK_FALSE(tf32_spares_products("pytorch", "NGC 22.10", ""));
-  CHECK_FALSE(tf32_spares_products("tensorflow", "2.9", ""));
 }
 
 TEST_CASE("SHA-256 is that of FIPS 180-2, appendix B") {

@@ -153,13 +153,13 @@ TEST_CASE("limit, clocks and optimizer of a published row come from its notes") 
                          "3500 MHz (absolute clocks)\"\n"
                          "V100,ResNet-50,PyTorch,fp32,train,,2020,max memory 3 MiB\n"
                          "V100,ResNet-50,PyTorch,fp32,train,8,2020,dataset nobody-knows; warm\n"
-                         "T4,Transformer-XL base,PyTorch,fp16,infer,8,2021,\"caption: FP32, pure "
+                         "T4,Transformer-XL base,PyTorch,fp32,infer,8,2021,\"caption: FP32, pure "
                          "Python; Sequence length=64; Memory length=640\"\n";
   const Hardware hardware = load_hardware({});
   CsvReader reader(path);
   const RowFields row(reader);
   REQUIRE(reader.next());
-  PublishedJob job = read_published_job(row, hardware.gpus());
+  PublishedJob job = read_published_job(row, hardware.specs());
   CHECK(job.unknown.empty());
   CHECK(job.options.gpu == "v100_pcie_16gb");
   CHECK(job.options.board.power_limit_w == 175);
@@ -167,16 +167,16 @@ TEST_CASE("limit, clocks and optimizer of a published row come from its notes") 
   CHECK(job.options.data == "imagenet");
   CHECK_FALSE(job.options.board.clock_mhz);
   REQUIRE(reader.next());
-  job = read_published_job(row, hardware.gpus());
+  job = read_published_job(row, hardware.specs());
   CHECK(job.options.board.clock_mhz == 1607);
   CHECK(job.options.board.memory_clock_mhz == 3500);
   CHECK(job.options.data == "synthetic");
   REQUIRE(reader.next());
-  CHECK(read_published_job(row, hardware.gpus()).unknown.find("ran nothing") != std::string::npos);
+  CHECK(read_published_job(row, hardware.specs()).unknown.find("ran nothing") != std::string::npos);
   REQUIRE(reader.next());
-  CHECK(read_published_job(row, hardware.gpus()).options.data == "synthetic");
+  CHECK(read_published_job(row, hardware.specs()).options.data == "synthetic");
   REQUIRE(reader.next());
-  job = read_published_job(row, hardware.gpus());
+  job = read_published_job(row, hardware.specs());
   CHECK(job.options.network == "transformer_xl_base");
   CHECK(job.options.precision == "fp32");
   CHECK(job.options.seq_len == 64);

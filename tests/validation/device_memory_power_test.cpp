@@ -24,11 +24,11 @@ Prediction train(const char* network, const char* gpu, const char* framework, st
   options.batch = batch;
   options.image_size = image_size;
   const ResolvedJob job = make_job(options, hardware);
-  return predict({.graph = *job.step,
-                  .gpu = job.gpu,
-                  .cost = hardware.cost(),
-                  .framework = job.framework,
-                  .precision = job.precision});
+  return predict_step({.graph = *job.step,
+                       .gpu = job.gpu,
+                       .cost = hardware.cost(),
+                       .framework = job.framework,
+                       .precision = job.precision});
 }
 
 /// University of Wisconsin study "comparing ML hardware": ResNet-50 training on 32x32 images,

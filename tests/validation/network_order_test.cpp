@@ -25,11 +25,11 @@ Outcome run(const Hardware& hardware, const std::string& network, const std::str
   options.batch = batch;
   options.image_size = 32;
   const ResolvedJob job = make_job(options, hardware);
-  const Prediction prediction = predict({.graph = *job.step,
-                                         .gpu = job.gpu,
-                                         .cost = hardware.cost(),
-                                         .framework = job.framework,
-                                         .precision = job.precision});
+  const Prediction prediction = predict_step({.graph = *job.step,
+                                              .gpu = job.gpu,
+                                              .cost = hardware.cost(),
+                                              .framework = job.framework,
+                                              .precision = job.precision});
   CHECK(prediction.memory.fits);
   return {prediction.throughput_samples_per_s.value, prediction.gpu_utilization.avg};
 }

@@ -199,7 +199,7 @@ void for_each_job(const std::string& path, const Hardware& hardware,
   CsvReader reader(path);
   while (reader.next()) {
     const RowFields row(reader);
-    const PublishedJob job = read_published_job(row, hardware.gpus());
+    const PublishedJob job = read_published_job(row, hardware.specs());
     if (job.unknown.empty() && job.options.batch > 0 &&
         (job.options.board.power_limit_w || job.options.board.clock_mhz)) {
       take(row, job);

@@ -94,10 +94,19 @@ class PiecePricer {
         const Kernel& what = priced.choices[kernel.op].candidate->kernels[kernel.kernel];
         const cost::KernelEstimate& estimate = priced.choices[kernel.op].estimates[kernel.kernel];
         piece_.errors.push_back({what.kernel_class, kernel.duration, estimate.log_sd});
+        pass.mix.add(what.kernel_class, estimate.basis, kernel.duration, energy(what, estimate));
         if (what.kernel_class == KernelClass::Gemm || what.kernel_class == KernelClass::BatchedGemm)
           piece_.flops += what.flops.in_flop();
       }
     }
+  }
+
+  /// Of the board, over its awake power.
+  [[nodiscard]] Joules energy(const Kernel& kernel, const cost::KernelEstimate& estimate) const {
+    if (!(estimate.duration > Seconds(0))) return {};
+    return active_power(power_causes(kernel, estimate.duration, estimate.sm_share, c_.gpu, c_.cost),
+                        c_.gpu, c_.cost) *
+           estimate.duration;
   }
 
   void add_op(PassCost& pass, Seconds dispatch, Seconds duration) {
@@ -114,6 +123,8 @@ class PiecePricer {
       const cost::KernelEstimate estimate = cost::estimate(kernel, c_.gpu, c_.cost);
       add_op(pass, c_.framework.host.dispatch_per_op, estimate.duration);
       pass.kernels += estimate.duration;
+      pass.mix.add(kernel.kernel_class, estimate.basis, estimate.duration,
+                   energy(kernel, estimate));
       piece_.errors.push_back({kernel.kernel_class, estimate.duration, estimate.log_sd});
     }
   }
@@ -131,7 +142,9 @@ class PiecePricer {
                              static_cast<double>(std::max<std::size_t>(1, collectives.size()));
     for (const ShardCollective& one : collectives) {
       const Bytes whole = (one.is_wide ? Bytes(4) : c_.element()) * one.elements;
-      Seconds time = c_.grid.exchange(one.group, one.exchange, whole).time;
+      const GroupExchange exchange = c_.grid.exchange(one.group, one.exchange, whole);
+      pass.mix.active += exchange.energy(c_.gpu, c_.cost);
+      Seconds time = exchange.time;
       Seconds& sum = one.group == ShardGroup::Tensor    ? pass.tensor
                      : one.group == ShardGroup::Context ? pass.context
                                                         : pass.expert;
@@ -158,6 +171,8 @@ class PiecePricer {
       const cost::KernelEstimate estimate = cost::estimate(kernel, c_.gpu, c_.cost);
       add_op(piece_.backward, c_.framework.host.dispatch_per_backward_op, estimate.duration);
       piece_.backward.kernels += estimate.duration;
+      piece_.backward.mix.add(kernel.kernel_class, estimate.basis, estimate.duration,
+                              energy(kernel, estimate));
       piece_.errors.push_back({kernel.kernel_class, estimate.duration, estimate.log_sd});
     }
   }
@@ -172,6 +187,8 @@ void recompute_all(PieceCost& piece, Bytes input) {
   both.program = piece.forward.program;
   append(both.program, piece.backward.program);
   both.kernels = piece.forward.kernels + piece.backward.kernels;
+  both.mix = piece.forward.mix;
+  both.mix += piece.backward.mix;
   both.attention = piece.forward.attention + piece.backward.attention;
   both.tensor = piece.forward.tensor + piece.backward.tensor;
   both.context = piece.forward.context + piece.backward.context;

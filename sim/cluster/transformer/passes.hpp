@@ -5,14 +5,15 @@
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/training_software.hpp"
 #include "models/transformer/layout.hpp"
 #include "models/transformer/shard.hpp"
 #include "sim/cluster/interval.hpp"
 #include "sim/cluster/power_limit.hpp"
+#include "sim/cluster/step_account.hpp"
 #include "sim/cluster/step_program.hpp"
 #include "sim/cluster/transformer/plan.hpp"
 #include "sim/cluster/transformer/rank_grid.hpp"
-#include "sim/cluster/transformer/software.hpp"
 
 namespace tracecast {
 
@@ -20,6 +21,7 @@ namespace tracecast {
 struct PassCost {
   StepProgram program;  ///< kernels of the piece, then its exchanges, in one stream
   Seconds kernels{};    ///< all that compute
+  WorkMix mix{};        ///< of these; its energy is that of exchanges too
   Seconds attention{};  ///< of these, those between the attention's products
   Seconds tensor{}, context{},
       expert{};  ///< exchanges by group; what context parallelism hides is not in it
@@ -54,7 +56,7 @@ struct PassContext {
 [[nodiscard]] LimitedStep limit_layer(const PassContext& context, bool with_experts, Watts limit);
 [[nodiscard]] PieceCost price_layer(const PassContext& context, bool with_experts);
 [[nodiscard]] PieceCost price_embedding(const PassContext& context);
-/// With the loss.
+/// The head, with the loss.
 [[nodiscard]] PieceCost price_head(const PassContext& context);
 
 /// Programs one after the other, as one micro-batch's pass through a stage.

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "sim/base/error.hpp"
-#include "sim/engine/task_graph.hpp"
+#include "sim/cluster/multi_rank_run.hpp"
 
 namespace tracecast {
 namespace {
 
-using engine::Picoseconds;
-using engine::TaskId;
+using Task = MultiRankProgram::Task;
 
 struct StagePass {
   bool is_forward = true;
@@ -65,14 +64,14 @@ class PipelineBuilder {
     result.done.resize(static_cast<std::size_t>(p_.stages));
     result.busy.resize(static_cast<std::size_t>(p_.stages));
     for (int copy = 0; copy < p_.copies; ++copy) add_copy();
-    const engine::Schedule schedule = graph_.run();
+    const MultiRankRun run(program_);
     for (std::size_t i = 0; i < last_.size(); ++i) {
       Seconds& done = result.done[i % result.done.size()];
-      done = max(done, schedule.end[last_[i].index].in_seconds());
+      done = max(done, run.end_of(last_[i]).in_seconds());
     }
-    result.makespan = schedule.makespan.in_seconds();
+    result.makespan = run.time();
     for (std::size_t s = 0; s < result.busy.size(); ++s) {
-      result.busy[s] = schedule.busy[s].in_seconds();
+      result.busy[s] = run.busy_of(streams_[s]);
     }
     return result;
   }
@@ -89,17 +88,19 @@ class PipelineBuilder {
   }
 
   void add_copy() {
-    std::vector<TaskId> tasks(parts_ * static_cast<std::size_t>(p_.micro_batches) * 2);
+    std::vector<Task> tasks(parts_ * static_cast<std::size_t>(p_.micro_batches) * 2);
     for (int stage = 0; stage < p_.stages; ++stage) {
-      const auto stream = graph_.add_resource(engine::Discipline::ProgramOrder);
-      for (const StagePass& pass : order_of(p_, stage)) {
+      streams_.push_back(program_.add_stream());
+      const std::vector<StagePass> order = order_of(p_, stage);
+      for (const StagePass& pass : order) {
         const Seconds time = (pass.is_forward ? p_.forward : p_.backward)[part(stage, pass.chunk)];
-        tasks[index(stage, pass)] = graph_.add_task(stream, engine::to_ticks<Picoseconds>(time));
+        tasks[index(stage, pass)] =
+            program_.add({.action = Action::Kernel, .actor = static_cast<std::uint32_t>(stage)},
+                         streams_.back(), time);
       }
-      last_.push_back(TaskId{static_cast<std::uint32_t>(graph_.num_tasks() - 1)});
+      last_.push_back(tasks[index(stage, order.back())]);
     }
-    const Picoseconds send =
-        p_.send > Seconds(0) ? engine::to_ticks<Picoseconds>(p_.send) : Picoseconds();
+    const Seconds send = max(p_.send, Seconds());
     for (int stage = 0; stage < p_.stages; ++stage) {
       for (std::int64_t chunk = 0; chunk < p_.chunks; ++chunk) {
         for (std::int64_t m = 0; m < p_.micro_batches; ++m)
@@ -109,28 +110,29 @@ class PipelineBuilder {
   }
 
   /// To what reads the result of a forward pass, and back along the same way.
-  void connect(const std::vector<TaskId>& tasks, int stage, StagePass forward, Picoseconds send) {
+  void connect(const std::vector<Task>& tasks, int stage, StagePass forward, Seconds send) {
     StagePass backward = forward, next = forward, next_backward = forward;
     backward.is_forward = next_backward.is_forward = false;
     const bool is_last_stage = stage + 1 == p_.stages;
     const int to = is_last_stage ? 0 : stage + 1;
     if (is_last_stage) {
       if (forward.chunk + 1 == p_.chunks) {
-        graph_.add_dependency(tasks[index(stage, forward)], tasks[index(stage, backward)]);
+        program_.after(tasks[index(stage, forward)], tasks[index(stage, backward)]);
         return;
       }
       ++next.chunk;
       ++next_backward.chunk;
     }
-    const Picoseconds lag = to == stage ? Picoseconds() : send;
-    graph_.add_dependency(tasks[index(stage, forward)], tasks[index(to, next)], lag);
-    graph_.add_dependency(tasks[index(to, next_backward)], tasks[index(stage, backward)], lag);
+    const Seconds lag = to == stage ? Seconds() : send;
+    program_.after(tasks[index(stage, forward)], tasks[index(to, next)], lag);
+    program_.after(tasks[index(to, next_backward)], tasks[index(stage, backward)], lag);
   }
 
   const PipelineProblem& p_;
   std::size_t parts_;
-  engine::TaskGraph graph_;
-  std::vector<TaskId> last_;  ///< per copy and stage
+  MultiRankProgram program_;
+  std::vector<MultiRankProgram::Lane> streams_;  ///< per copy and stage
+  std::vector<Task> last_;                       ///< likewise
 };
 
 }  // namespace

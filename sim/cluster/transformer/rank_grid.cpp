@@ -4,7 +4,13 @@
 #include <map>
 #include <set>
 
+#include "sim/cluster/step_account.hpp"
+
 namespace tracecast {
+
+Joules GroupExchange::energy(const GpuSpec& gpu, const CostProfile& cost) const {
+  return collective_power(bytes, time, channels, gpu, cost) * time;
+}
 
 RankGrid::Place RankGrid::place_of(std::int64_t rank) const {
   Place place{};
@@ -35,8 +41,8 @@ RankGrid::Groups RankGrid::groups_on_first_node(Members members) const {
   return groups;
 }
 
-Exchange RankGrid::together(const Groups& groups, Collective what, Bytes bytes) const {
-  Exchange result;
+GroupExchange RankGrid::together(const Groups& groups, Collective what, Bytes bytes) const {
+  GroupExchange result;
   std::vector<CollectivePlan> plans;
   std::map<std::uint32_t, double> weight;
   for (const std::vector<Rank>& group : groups) {
@@ -52,11 +58,12 @@ Exchange RankGrid::together(const Groups& groups, Collective what, Bytes bytes) 
     if (plan.rate_cap) sending = max(sending, plan.bytes / *plan.rate_cap);
     result.time = max(result.time, plan.latency + sending);
     result.channels = std::max(result.channels, plan.channels);
+    result.bytes = max(result.bytes, plan.bytes);
   }
   return result;
 }
 
-Exchange RankGrid::exchange(ShardGroup group, ShardExchange what, Bytes whole) const {
+GroupExchange RankGrid::exchange(ShardGroup group, ShardExchange what, Bytes whole) const {
   const Groups groups = groups_on_first_node([&](Place place) {
     std::vector<Rank> ranks;
     const auto add = [&](std::int64_t& coordinate, std::int64_t first, std::int64_t count) {
@@ -92,7 +99,7 @@ Exchange RankGrid::exchange(ShardGroup group, ShardExchange what, Bytes whole) c
   return {};
 }
 
-Exchange RankGrid::send(Bytes message) const {
+GroupExchange RankGrid::send(Bytes message) const {
   if (plan_.pipeline == 1) return {};
   const Groups pairs = groups_on_first_node([&](Place place) {
     if (place.pipeline + 1 >= plan_.pipeline) return std::vector<Rank>{};
@@ -103,7 +110,7 @@ Exchange RankGrid::send(Bytes message) const {
   return together(pairs, Collective::SendReceive, message);
 }
 
-Exchange RankGrid::reduce_gradients(Collective what, Bytes whole, std::int64_t ranks) const {
+GroupExchange RankGrid::reduce_gradients(Collective what, Bytes whole, std::int64_t ranks) const {
   const std::int64_t all = plan_.data * plan_.context;
   ranks = std::clamp<std::int64_t>(ranks, 1, all);
   if (ranks == 1) return {};
@@ -121,7 +128,7 @@ Exchange RankGrid::reduce_gradients(Collective what, Bytes whole, std::int64_t r
   return together(groups, what, whole);
 }
 
-Exchange RankGrid::reduce_over_copies(Bytes part, std::int64_t sharing) const {
+GroupExchange RankGrid::reduce_over_copies(Bytes part, std::int64_t sharing) const {
   const std::int64_t all = plan_.data * plan_.context;
   if (sharing >= all) return {};
   const Groups groups = groups_on_first_node([&](Place place) {
@@ -137,7 +144,7 @@ Exchange RankGrid::reduce_over_copies(Bytes part, std::int64_t sharing) const {
   return together(groups, Collective::AllReduce, part);
 }
 
-Exchange RankGrid::tie_embeddings(Bytes whole) const {
+GroupExchange RankGrid::tie_embeddings(Bytes whole) const {
   if (plan_.pipeline == 1) return {};
   const Groups pairs = groups_on_first_node([&](Place place) {
     if (place.pipeline != 0) return std::vector<Rank>{};

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "hwspecs/collective_library.hpp"
+#include "hwspecs/cost_profile.hpp"
 #include "models/transformer/shard.hpp"
 #include "sim/cluster/collective.hpp"
 #include "sim/cluster/fabric.hpp"
@@ -11,9 +12,12 @@
 namespace tracecast {
 
 /// One of the ways ranks talk in a step.
-struct Exchange {
+struct GroupExchange {
   Seconds time{};
   int channels = 0;  ///< thread blocks that a collective keeps busy on each GPU
+  Bytes bytes{};     ///< that an edge carries
+  /// Of one board, over its awake power.
+  [[nodiscard]] Joules energy(const GpuSpec& gpu, const CostProfile& cost) const;
 };
 
 /// The ranks of a plan on a fabric, and what their collectives take. Groups that talk at the same time and share links,
@@ -26,15 +30,16 @@ class RankGrid {
       : plan_(plan), fabric_(fabric), library_(library) {}
 
   /// Of `whole` bytes (one rank's gathered buffer) inside a layer.
-  [[nodiscard]] Exchange exchange(ShardGroup group, ShardExchange what, Bytes whole) const;
+  [[nodiscard]] GroupExchange exchange(ShardGroup group, ShardExchange what, Bytes whole) const;
   /// Activations of a micro-batch from a stage to the next, all ranks of a node at once.
-  [[nodiscard]] Exchange send(Bytes message) const;
+  [[nodiscard]] GroupExchange send(Bytes message) const;
   /// Among the ranks that hold the same part of the network (data and context parallel), or the first `ranks` of them.
-  [[nodiscard]] Exchange reduce_gradients(Collective what, Bytes whole, std::int64_t ranks) const;
+  [[nodiscard]] GroupExchange reduce_gradients(Collective what, Bytes whole,
+                                               std::int64_t ranks) const;
   /// Among copies of sharing groups: every `sharing`-th of the data-parallel ranks.
-  [[nodiscard]] Exchange reduce_over_copies(Bytes part, std::int64_t sharing) const;
+  [[nodiscard]] GroupExchange reduce_over_copies(Bytes part, std::int64_t sharing) const;
   /// First and last stage add up the gradients of the table they share.
-  [[nodiscard]] Exchange tie_embeddings(Bytes whole) const;
+  [[nodiscard]] GroupExchange tie_embeddings(Bytes whole) const;
 
  private:
   struct Place {
@@ -46,7 +51,7 @@ class RankGrid {
   /// Groups, as `members` names that of a place, of all ranks on the first node.
   template <class Members>
   [[nodiscard]] Groups groups_on_first_node(Members members) const;
-  [[nodiscard]] Exchange together(const Groups& groups, Collective what, Bytes bytes) const;
+  [[nodiscard]] GroupExchange together(const Groups& groups, Collective what, Bytes bytes) const;
 
   const ParallelPlan& plan_;
   const Fabric& fabric_;

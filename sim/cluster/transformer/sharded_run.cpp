@@ -3,19 +3,18 @@
 #include <algorithm>
 #include <optional>
 
-#include "sim/engine/task_graph.hpp"
+#include "sim/cluster/multi_rank_run.hpp"
 
 namespace tracecast {
 namespace {
 
-using engine::Picoseconds;
-using engine::TaskId;
+using Task = MultiRankProgram::Task;
 
 class ShardedBuilder {
  public:
   ShardedBuilder(const ShardedProblem& problem, double stretch) : p_(problem), stretch_(stretch) {
-    compute_ = graph_.add_resource(engine::Discipline::ProgramOrder);
-    exchange_ = graph_.add_resource(engine::Discipline::ProgramOrder);
+    compute_ = program_.add_stream();
+    exchange_ = program_.add_stream();
   }
 
   ShardedRun run() {
@@ -23,60 +22,60 @@ class ShardedBuilder {
       forward();
       backward();
     }
-    const engine::Schedule schedule = graph_.run();
-    return {.makespan = schedule.makespan.in_seconds(),
-            .compute = schedule.busy[compute_.index].in_seconds(),
-            .exchange = schedule.busy[exchange_.index].in_seconds()};
+    const MultiRankRun run(program_);
+    return {.makespan = run.time(),
+            .compute = run.busy_of(compute_),
+            .exchange = run.busy_of(exchange_)};
   }
 
  private:
-  TaskId kernels(Seconds time) {
-    const TaskId task = graph_.add_task(compute_, engine::to_ticks<Picoseconds>(time * stretch_));
+  Task kernels(Seconds time) {
+    const Task task = program_.add({.action = Action::Kernel}, compute_, time * stretch_);
     done_.push_back(task);
     return task;
   }
   /// Waits until the pass so many passes back has let go of its unit.
-  TaskId gather(Seconds time, std::size_t passes_back) {
-    const TaskId task = graph_.add_task(exchange_, engine::to_ticks<Picoseconds>(time));
-    if (done_.size() >= passes_back) graph_.add_dependency(done_[done_.size() - passes_back], task);
+  Task gather(Seconds time, std::size_t passes_back) {
+    const Task task = program_.add({.action = Action::Collective}, exchange_, time);
+    if (done_.size() >= passes_back) program_.after(done_[done_.size() - passes_back], task);
     return task;
   }
   /// The gather of a unit stands before the pass that comes so many passes before its own.
   [[nodiscard]] std::size_t ahead() const { return static_cast<std::size_t>(p_.gathered_ahead); }
 
   void forward() {
-    TaskId next = gather(p_.units.front().gather, 1);
+    Task next = gather(p_.units.front().gather, 1);
     for (std::size_t i = 0; i < p_.units.size(); ++i) {
-      const TaskId now = next;
+      const Task now = next;
       if (i + 1 < p_.units.size()) next = gather(p_.units[i + 1].gather, ahead());
-      graph_.add_dependency(now, kernels(p_.units[i].forward));
+      program_.after(now, kernels(p_.units[i].forward));
     }
   }
 
   void backward() {
     // The last unit is still there from the forward pass, so that the one before it may come while that runs.
-    std::optional<TaskId> next;
+    std::optional<Task> next;
     bool is_first = true;
     for (std::size_t i = p_.units.size(); i-- > 0;) {
-      const std::optional<TaskId> now = next;
+      const std::optional<Task> now = next;
       if (i > 0) {
         const Seconds time = p_.keeps_gathered ? Seconds() : p_.units[i - 1].gather;
         next = gather(time, ahead() + (is_first ? 1 : 0));
       }
       is_first = false;
-      const TaskId done = kernels(p_.units[i].backward);
-      if (now) graph_.add_dependency(*now, done);
-      const TaskId scatter =
-          graph_.add_task(exchange_, engine::to_ticks<Picoseconds>(p_.units[i].scatter));
-      graph_.add_dependency(done, scatter);
+      const Task done = kernels(p_.units[i].backward);
+      if (now) program_.after(*now, done);
+      const Task scatter =
+          program_.add({.action = Action::Collective}, exchange_, p_.units[i].scatter);
+      program_.after(done, scatter);
     }
   }
 
   const ShardedProblem& p_;
   double stretch_;
-  engine::TaskGraph graph_;
-  engine::ResourceId compute_{}, exchange_{};
-  std::vector<TaskId> done_;
+  MultiRankProgram program_;
+  MultiRankProgram::Lane compute_{}, exchange_{};
+  std::vector<Task> done_;
 };
 
 }  // namespace

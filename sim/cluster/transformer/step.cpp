@@ -32,7 +32,7 @@ struct PartTimes {
 
 class StepPredictor {
  public:
-  explicit StepPredictor(const TransformerJob& job)
+  explicit StepPredictor(const TransformerRequest& job)
       : job_(job),
         gpu_(job.gpu ? *job.gpu : job.fabric.gpu_of(Rank{0})),
         grid_(job.plan, job.fabric, job.library),
@@ -61,6 +61,7 @@ class StepPredictor {
     } else {
       run_stages(result.shares);
     }
+    state_account(result);
     result.memory = memory();
     result.pieces = pieces();
     result.power = power_;
@@ -181,10 +182,12 @@ class StepPredictor {
   }
 
   /// Adds the parts of one micro-batch's passes, `times` over.
-  void add_shares(const Part& part, Seconds passes, double times, TransformerShares& shares) const {
+  void add_shares(const Part& part, Seconds passes, double times, TransformerShares& shares) {
     Seconds busy{};
     for_each_piece(part, [&](const PieceCost& piece, int count) {
       for (const PassCost* pass : {&piece.forward, &piece.backward}) {
+        WorkMix mix = pass->mix;
+        work_ += mix.stretch(times * count);
         shares.compute += pass->kernels * (times * count);
         shares.tensor += pass->tensor * (times * count);
         shares.context += pass->context * (times * count);
@@ -201,36 +204,53 @@ class StepPredictor {
     return Bytes(is_fp32() || job_.software.wide_gradients ? 4 : 2);
   }
 
-  [[nodiscard]] Seconds reduce_time(const RankWeights& weights) const {
+  /// What ranks that hold the same weights do together in a step.
+  struct Shared {
+    Seconds time{};
+    Joules active{};  ///< of one board
+  };
+  Shared& add(Shared& shared, const GroupExchange& exchange) const {
+    shared.time += exchange.time;
+    shared.active += exchange.energy(gpu_, job_.cost);
+    return shared;
+  }
+
+  [[nodiscard]] Shared reduce_time(const RankWeights& weights) const {
+    Shared shared;
     const std::int64_t sharing = job_.plan.sharing_ranks();
     const std::int64_t all = job_.plan.data * job_.plan.context;
     const Bytes whole =
         gradient_bytes() * (weights.dense + weights.expert / static_cast<double>(job_.plan.expert));
     if (all == 1) return {};
     if (job_.plan.zero == 0) {
-      return grid_.reduce_gradients(Collective::AllReduce, whole, all).time;
+      return add(shared, grid_.reduce_gradients(Collective::AllReduce, whole, all));
     }
-    const Seconds scatter = grid_.reduce_gradients(Collective::ReduceScatter, whole, sharing).time;
     const Bytes part = whole / static_cast<double>(sharing);
-    return scatter + grid_.reduce_over_copies(part, sharing).time;
+    add(shared, grid_.reduce_gradients(Collective::ReduceScatter, whole, sharing));
+    return add(shared, grid_.reduce_over_copies(part, sharing));
   }
 
   /// Updated weights back to all ranks.
-  [[nodiscard]] Seconds gather_time(const RankWeights& weights) const {
+  [[nodiscard]] Shared gather_time(const RankWeights& weights) const {
     if (job_.plan.zero == 0 || job_.plan.sharing_ranks() == 1) return {};
-    return grid_
-        .reduce_gradients(
-            Collective::AllGather,
-            passes_.element() *
-                (weights.dense + weights.expert / static_cast<double>(job_.plan.expert)),
-            job_.plan.sharing_ranks())
-        .time;
+    Shared shared;
+    return add(shared,
+               grid_.reduce_gradients(
+                   Collective::AllGather,
+                   passes_.element() *
+                       (weights.dense + weights.expert / static_cast<double>(job_.plan.expert)),
+                   job_.plan.sharing_ranks()));
   }
 
-  [[nodiscard]] Seconds update_time(const RankWeights& weights) const {
+  struct Update {
+    Seconds kernels{}, host{};
+    Joules active{};
+    [[nodiscard]] Seconds time() const { return kernels + host; }
+  };
+  [[nodiscard]] Update update_of(const RankWeights& weights) const {
     const double sharing =
         job_.plan.zero > 0 ? static_cast<double>(job_.plan.sharing_ranks()) : 1.0;
-    if (job_.optimizer == OptimizerKind::None) return job_.framework.host.step_overhead;
+    if (job_.optimizer == OptimizerKind::None) return {.host = job_.framework.host.step_overhead};
     const double elements = (weights.dense + weights.expert) / sharing;
     const double bytes = job_.software.update_bytes + 4 * (update_accesses(job_.optimizer) -
                                                            update_accesses(OptimizerKind::Adam));
@@ -240,8 +260,12 @@ class StepPredictor {
     kernel.read = Bytes(bytes * 0.6 * elements);
     kernel.written = Bytes(bytes * 0.4 * elements);
     kernel.work = StreamWork{.elements = elements, .operations_per_element = 12};
-    const Seconds kernels = cost::estimate(kernel, gpu_, job_.cost).duration;
-    return kernels + job_.framework.host.step_overhead;
+    const cost::KernelEstimate estimate = cost::estimate(kernel, gpu_, job_.cost);
+    const PowerCauses causes =
+        power_causes(kernel, estimate.duration, estimate.sm_share, gpu_, job_.cost);
+    return {.kernels = estimate.duration,
+            .host = job_.framework.host.step_overhead,
+            .active = active_power(causes, gpu_, job_.cost) * estimate.duration};
   }
 
   void run_stages(TransformerShares& shares) {
@@ -255,10 +279,15 @@ class StepPredictor {
     }
     // The stage that ends its reduction last decides when the update can begin (norm of all gradients).
     std::size_t slowest = 0;
-    Seconds reduced{}, exposed{}, update{}, gather{};
+    Seconds reduced{}, exposed{}, gather{};
+    Update update;
+    Joules active{};  // of exchanges and updates of all stages
     for (std::size_t s = 0; s < done.size(); ++s) {
       const RankWeights weights = weights_of(static_cast<std::int64_t>(s));
-      Seconds reduce = reduce_time(weights);
+      const Shared summed = reduce_time(weights), gathered = gather_time(weights);
+      const Update updated = update_of(weights);
+      active += summed.active + gathered.active + updated.active;
+      Seconds reduce = summed.time;
       if (job_.software.overlaps_gradients)
         reduce = max(reduce - hidden_by_backward(s), reduce * last_bucket());
       if (done[s] + reduce > reduced) {
@@ -266,8 +295,8 @@ class StepPredictor {
         reduced = done[s] + reduce;
         exposed = reduce;
       }
-      update = max(update, update_time(weights));
-      Seconds back = gather_time(weights);
+      if (updated.time() > update.time()) update = updated;
+      Seconds back = gathered.time;
       if (job_.software.overlaps_weights)
         back = max(back - hidden_by_forward(s), back * last_bucket());
       gather = max(gather, back);
@@ -285,7 +314,24 @@ class StepPredictor {
     if (job_.layout.tied && plan.pipeline > 1) {
       shares.data += grid_.tie_embeddings(gradient_bytes() * embedding_.parameters).time;
     }
-    shares.update = update;
+    shares.update = update.time();
+    add_update(update);
+    active_ = active + passes_energy();
+  }
+
+  void add_update(const Update& update) {
+    work_.add(KernelClass::Optimizer, cost::Basis::Spec, update.kernels);
+    work_.idle += update.host;
+  }
+  /// Over the awake power, of the kernels and exchanges of all stages' passes, one rank each.
+  [[nodiscard]] Joules passes_energy() const {
+    Joules sum{};
+    for (const Part& part : parts_) {
+      for_each_piece(part, [&](const PieceCost& piece, int times) {
+        sum += (piece.forward.mix.active + piece.backward.mix.active) * static_cast<double>(times);
+      });
+    }
+    return sum * static_cast<double>(job_.plan.micro_batches());
   }
 
   [[nodiscard]] PipelineRun pipeline() {
@@ -343,7 +389,7 @@ class StepPredictor {
     return sum;
   }
 
-  [[nodiscard]] ShardedUnit unit_of(const PieceCost& piece, int& channels) const {
+  [[nodiscard]] ShardedUnit unit_of(const PieceCost& piece, int times, int& channels) {
     const auto time = [](const PassCost& pass) {
       return max(pass.kernels + pass.exchanges(), host_time(pass.program));
     };
@@ -352,17 +398,20 @@ class StepPredictor {
     ShardedUnit unit{.forward = time(piece.forward), .backward = time(piece.backward)};
     if (sharing == 1) return unit;
     const double elements = weights.dense + weights.expert / static_cast<double>(job_.plan.expert);
-    const Exchange gather =
+    const GroupExchange gather =
         grid_.reduce_gradients(Collective::AllGather, passes_.element() * elements, sharing);
-    const Exchange scatter =
+    const GroupExchange scatter =
         grid_.reduce_gradients(Collective::ReduceScatter, gradient_bytes() * elements, sharing);
     channels = std::max({channels, gather.channels, scatter.channels});
     unit.gather = gather.time;
-    unit.scatter = scatter.time +
-                   grid_
-                       .reduce_over_copies(
-                           gradient_bytes() * (elements / static_cast<double>(sharing)), sharing)
-                       .time;
+    const GroupExchange copies = grid_.reduce_over_copies(
+        gradient_bytes() * (elements / static_cast<double>(sharing)), sharing);
+    unit.scatter = scatter.time + copies.time;
+    // Gathered for both passes, unless the weights stay.
+    const double gathers = job_.plan.keeps_gathered ? 1 : 2;
+    unit_energy_ += (gather.energy(gpu_, job_.cost) * gathers + scatter.energy(gpu_, job_.cost) +
+                     copies.energy(gpu_, job_.cost)) *
+                    static_cast<double>(times);
     return unit;
   }
 
@@ -371,7 +420,7 @@ class StepPredictor {
     ShardedProblem problem{.micro_batches = job_.plan.micro_batches(),
                            .keeps_gathered = job_.plan.keeps_gathered};
     for_each_piece(parts_.front(), [&](const PieceCost& piece, int times) {
-      const ShardedUnit unit = unit_of(piece, channels);
+      const ShardedUnit unit = unit_of(piece, times, channels);
       problem.units.insert(problem.units.end(), static_cast<std::size_t>(times), unit);
     });
     const double share = static_cast<double>(channels) / gpu_.sm_count;
@@ -381,14 +430,55 @@ class StepPredictor {
     Seconds passes{};
     for (const ShardedUnit& unit : problem.units) passes += unit.forward + unit.backward;
     add_shares(parts_.front(), passes, m, shares);
-    shares.data = run.makespan - passes * m;
-    shares.update = update_time(weights_of(0));
+    shares.slowed = max(run.compute - passes * m, Seconds());
+    if (shares.compute > Seconds(0)) work_.stretch(1 + shares.slowed / shares.compute);
+    shares.data = run.makespan - passes * m - shares.slowed;
+    const Update update = update_of(weights_of(0));
+    shares.update = update.time();
+    add_update(update);
+    active_ = passes_energy() + update.active + unit_energy_ * m;
   }
 
   // What follows.
 
+  /// Shares by class and basis, power and energy.
+  void state_account(TransformerPrediction& result) const {
+    const TransformerShares& s = result.shares;
+    const Seconds step = total(s);
+    StepAccount account;
+    account.work = work_;
+    account.work.idle += s.host;
+    account.communication = s.tensor + s.context + s.expert + s.bubble + s.data;
+    result.by_basis = account.by_basis();
+    account.communication = {};
+    result.by_class = account.by_class();
+    for (const auto& [name, time] :
+         {std::pair("tensor_parallel", s.tensor), std::pair("context_parallel", s.context),
+          std::pair("expert_parallel", s.expert), std::pair("pipeline_bubble", s.bubble),
+          std::pair("data_parallel", s.data)}) {
+      if (time > Seconds(0)) result.by_class.push_back({name, time});
+    }
+    PowerRange& board = result.board;
+    board.idle = gpu_.idle_power;
+    board.awake = awake_power(gpu_, job_.cost);
+    board.limit = job_.power_limit.value_or(gpu_.tdp);
+    const double stages = static_cast<double>(job_.plan.pipeline);
+    board.demand = board.awake + active_ / (step * stages);
+    board.avg = min(board.demand, max(board.limit, board.awake));
+    board.min = board.max = board.avg;
+    board.is_guess = true;  // tensor cores' energy is hardly fitted
+    if (power_) {
+      board.clock = power_->clock;
+      board.throttles = power_->throttles;
+    }
+    const double tokens =
+        static_cast<double>(job_.plan.global_batch) * static_cast<double>(job_.plan.tokens);
+    result.energy_per_token = board.avg * step * (static_cast<double>(job_.plan.ranks()) / tokens);
+  }
+
   [[nodiscard]] Seconds total(const TransformerShares& s) const {
-    return s.compute + s.tensor + s.context + s.expert + s.host + s.bubble + s.data + s.update;
+    return s.compute + s.slowed + s.tensor + s.context + s.expert + s.host + s.bubble + s.data +
+           s.update;
   }
 
   [[nodiscard]] TransformerMemory memory() const {
@@ -441,9 +531,10 @@ class StepPredictor {
       });
     }
     constexpr double kExchangeSd = 0.25;  // Guess: collectives, as far as the step waits for them
-    errors.push_back({KernelClass::Collective,
-                      result.shares.tensor + result.shares.data + result.shares.expert,
-                      kExchangeSd});
+    errors.push_back(
+        {KernelClass::Collective,
+         result.shares.tensor + result.shares.data + result.shares.slowed + result.shares.expert,
+         kExchangeSd});
     result.log_sd = step_log_sd(errors, step, result.shares.host, job_.framework.host.log_sd,
                                 job_.framework.system_log_sd);
     result.step_time_s = interval90(step.in_s(), result.log_sd);
@@ -467,7 +558,7 @@ class StepPredictor {
     result.mfu = result.tflops_per_gpu * 1e12 / peak.value_or(gpu_.peak_fp32()).in_si();
   }
 
-  const TransformerJob& job_;
+  const TransformerRequest& job_;
   GpuSpec gpu_;
   RankGrid grid_;
   PassContext passes_;
@@ -476,11 +567,14 @@ class StepPredictor {
   std::optional<PieceCost> dense_, experts_;
   std::vector<Part> parts_;
   std::map<std::tuple<bool, bool, int, int>, PartTimes> times_;
+  WorkMix work_;          ///< of a rank of the slowest stage
+  Joules active_{};       ///< over the awake power, one rank of every stage
+  Joules unit_energy_{};  ///< of exchanges of fully sharded units, one micro-batch
 };
 
 }  // namespace
 
-TransformerPrediction predict_transformer(const TransformerJob& job) {
+TransformerPrediction predict_transformer(const TransformerRequest& job) {
   TRACECAST_CHECK(static_cast<std::int64_t>(job.fabric.num_ranks()) == job.plan.ranks(),
                   "the plan was made for this many ranks");
   return StepPredictor(job).predict();

@@ -6,17 +6,18 @@
 #include "hwspecs/collective_library.hpp"
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/framework_profile.hpp"
+#include "hwspecs/training_software.hpp"
 #include "models/training.hpp"
 #include "models/transformer/layout.hpp"
 #include "sim/cluster/fabric.hpp"
 #include "sim/cluster/interval.hpp"
+#include "sim/cluster/metrics.hpp"
 #include "sim/cluster/transformer/plan.hpp"
-#include "sim/cluster/transformer/software.hpp"
 
 namespace tracecast {
 
 /// A training job of a transformer on many GPUs of one kind.
-struct TransformerJob {
+struct TransformerRequest {
   const TransformerLayout& layout;
   const ParallelPlan& plan;
   const TrainingSoftware& software;
@@ -54,7 +55,8 @@ struct TransformerMemory {
 
 /// Where the step of the slowest stage goes; sums to the step time.
 struct TransformerShares {
-  Seconds compute{};  ///< kernels
+  Seconds compute{};  ///< kernels, as they run alone
+  Seconds slowed{};   ///< what they take longer because collectives keep SMs beside them
   Seconds tensor{};   ///< exchanges inside layers, which nothing hides
   Seconds context{};
   Seconds expert{};
@@ -86,6 +88,13 @@ struct TransformerPrediction {
   TransformerShares shares;
   TransformerMemory memory;
   std::vector<PieceTimes> pieces;
+  /// The same time by kernel class, the parts of `shares` that are none beside it; by basis, exchanges and hosts being
+  /// transferred from other machines.
+  std::vector<TimeShare> by_class, by_basis;
+  /// Of the mean board: awake + energy of all kernels and collectives / step, at most the limit. Windows are not told
+  /// apart: least and greatest are the mean.
+  PowerRange board;
+  Joules energy_per_token{};          ///< of all boards
   std::optional<LimitedClock> power;  ///< where a power limit was asked for
   std::int64_t ranks_simulated = 1;
 };
@@ -99,6 +108,6 @@ struct TransformerPrediction {
 ///   communication stream beside the kernels.
 /// - A power limit is held over a layer's kernels, forward and backward one after the other, as a step runs them by the
 ///   thousand; what waiting for exchanges and stages would give back is left out.
-[[nodiscard]] TransformerPrediction predict_transformer(const TransformerJob& job);
+[[nodiscard]] TransformerPrediction predict_transformer(const TransformerRequest& job);
 
 }  // namespace tracecast

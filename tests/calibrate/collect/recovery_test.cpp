@@ -17,6 +17,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/specs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace tracecast::calibrate {
@@ -54,7 +55,8 @@ Recovery recover(const GpuSpec& gpu, const CostProfile& truth, const GpuCatalog&
   const CollectCounts counts = count(plan, journal);
 
   MeasurementContext context{.specs = std::make_shared<SpecsAtClock>(catalog),
-                             .framework = [](std::string_view id) { return find_framework(id); }};
+                             .framework = [](std::string_view id) { return find_framework(id); },
+                             .library = SpecLibrary::embedded()};
   std::vector<std::filesystem::path> files;
   for (const CollectedTable& table : collected_tables(plan, journal, gpu.id, device.identity())) {
     files.push_back(folder.path() / table.name);

@@ -15,6 +15,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/specs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 TEST_SUITE_BEGIN("calibrate/fit/fit_profile");
@@ -25,7 +26,8 @@ namespace {
 MeasurementContext context() {
   static const GpuCatalog gpus = GpuCatalog::embedded();
   return {.specs = std::make_shared<SpecsAtClock>(gpus),
-          .framework = [](std::string_view id) { return find_framework(id); }};
+          .framework = [](std::string_view id) { return find_framework(id); },
+          .library = SpecLibrary::embedded()};
 }
 
 /// Products of many shapes on three GPUs, timed as back-to-back calls. Times are placeholders.

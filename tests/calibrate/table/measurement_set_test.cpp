@@ -11,6 +11,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
+#include "tests/support/specs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 TEST_SUITE_BEGIN("calibrate/table/measurement_set");
@@ -24,7 +25,8 @@ constexpr const char* kHeader =
 MeasurementContext context() {
   static const GpuCatalog gpus = GpuCatalog::embedded();
   return {.specs = std::make_shared<SpecsAtClock>(gpus),
-          .framework = [](std::string_view id) { return find_framework(id); }};
+          .framework = [](std::string_view id) { return find_framework(id); },
+          .library = SpecLibrary::embedded()};
 }
 
 MeasurementSet load(const std::string& rows, const MeasurementFilter& filter = {},

@@ -10,6 +10,7 @@
 #include "models/ops.hpp"
 #include "tests/models/lowering/gpus.hpp"
 #include "tests/models/lowering/lowered.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;

@@ -5,6 +5,7 @@
 #include "models/lowering/lower.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

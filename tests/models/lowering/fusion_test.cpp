@@ -10,6 +10,7 @@
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/models/lowering/gpus.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 

@@ -14,6 +14,7 @@
 #include "models/zoo/zoo.hpp"
 #include "tests/models/lowering/gpus.hpp"
 #include "tests/models/lowering/lowered.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;

@@ -7,6 +7,7 @@
 #include "models/ops.hpp"
 #include "models/training.hpp"
 #include "tests/models/lowering/gpus.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 

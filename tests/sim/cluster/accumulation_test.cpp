@@ -4,6 +4,7 @@
 
 #include "hwspecs/gpu_loader.hpp"
 #include "models/ops.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -39,8 +40,8 @@ TEST_SUITE_BEGIN("sim/cluster/accumulation");
 TEST_CASE("N micro-batches take N - 1 of the early ones and one with the update") {
   const Bench bench;
   const NetworkGraph last = step_of(true, true), early = step_of(true, false);
-  const Prediction one = predict(bench.request(early, "generic"));
-  const Prediction with_update = predict(bench.request(last, "generic"));
+  const Prediction one = predict_step(bench.request(early, "generic"));
+  const Prediction with_update = predict_step(bench.request(last, "generic"));
   const Prediction five = predict_accumulated(bench.request(last, "generic"), early, 5);
   const double step = 4 * one.step_time_s.value + with_update.step_time_s.value;
   CHECK(five.step_time_s.value == doctest::Approx(step));
@@ -57,7 +58,7 @@ TEST_CASE("every micro-batch adds one gradient per weight, only the last one upd
   const NetworkGraph plain = step_of(false, true), last = step_of(true, true);
   const NetworkGraph early = step_of(true, false);
   const auto launches = [&](const NetworkGraph& graph, const char* framework) {
-    return predict(bench.request(graph, framework)).num_kernels;
+    return predict_step(bench.request(graph, framework)).num_kernels;
   };
   // One kernel per weight to add, one fused update per weight.
   CHECK(launches(last, "generic") == launches(plain, "generic") + 2);
@@ -76,8 +77,8 @@ TEST_CASE("recomputation costs the time of what runs again") {
   const Bench bench;
   const NetworkGraph plain = step_of(false, true);
   const NetworkGraph again = step_of(false, true, Recompute::Selective);
-  const Prediction with = predict(bench.request(again, "generic"));
-  const Prediction base = predict(bench.request(plain, "generic"));
+  const Prediction with = predict_step(bench.request(again, "generic"));
+  const Prediction base = predict_step(bench.request(plain, "generic"));
   // Only relu runs again: one launch.
   CHECK(with.num_kernels == base.num_kernels + 1);
   CHECK(with.timeline.kernel_busy > base.timeline.kernel_busy);

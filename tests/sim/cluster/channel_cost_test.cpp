@@ -7,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/cluster/payload.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 

@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "sim/base/random.hpp"
+#include "sim/cluster/multi_rank_run.hpp"
 
 namespace tracecast {
 namespace {
@@ -212,6 +214,39 @@ TEST_CASE("loaders share the cores of the box") {
   CHECK(run({job, job}, box).normalized_sum() == doctest::Approx(1).epsilon(0.03));
   box.host = HostThreads{.cores = 8, .threads = 8, .core_speed = Hertz(1e9)};
   CHECK(run({job, job}, box).normalized_sum() == doctest::Approx(2).epsilon(0.03));
+}
+
+TEST_CASE("kernels in the order of their readiness are no time slices, in pieces neither") {
+  // Why co-location is no program of the common runner (notes/0011): what is on the GPU when decides where a kernel is cut.
+  const Seconds slice = ms(1), large = ms(10), small = ms(0.05);
+  constexpr int kSmall = 20;
+  // Steps of one kernel of 10 ms beside steps of 20 kernels of 50 us.
+  const Colocation sliced =
+      run({steady_job(1, large), steady_job(kSmall, small)}, box_with(slice, Seconds()));
+  const Seconds together = sliced.jobs[1].together;
+  CHECK(together <= kSmall * small + 2.0 * slice);
+
+  // Each process issues a kernel when the one before has ended; the large ones outlast the step of small ones.
+  const auto chain = [](MultiRankProgram& program, MultiRankProgram::Lane gpu, int count,
+                        Seconds kernel) {
+    auto last = program.add({.action = Action::Kernel}, gpu, kernel);
+    for (int k = 1; k < count; ++k) {
+      const auto next = program.add({.action = Action::Kernel}, gpu, kernel);
+      program.after(last, next);
+      last = next;
+    }
+    return last;
+  };
+  const auto in_order = [&](Seconds piece) {
+    MultiRankProgram program;
+    const auto gpu = program.add_pool();
+    chain(program, gpu, (kSmall + 1) * static_cast<int>(std::lround(large / piece)), piece);
+    const auto last = chain(program, gpu, kSmall, small);
+    return MultiRankRun(program).end_of(last).in_seconds();
+  };
+  CHECK(in_order(large) / (kSmall * (large + small)) == doctest::Approx(1));
+  CHECK(in_order(slice) / (kSmall * (slice + small)) == doctest::Approx(1));
+  CHECK(in_order(slice) > 5 * together);
 }
 
 TEST_SUITE_END();

@@ -3,6 +3,7 @@
 #include "hwspecs/gpu_loader.hpp"
 #include "models/ops.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 
@@ -23,10 +24,10 @@ NetworkGraph block() {
 constexpr double kStage = 64.0 * 64 * 56 * 56 * 4;
 
 Prediction predict_with(const FrameworkProfile& framework, const NetworkGraph& graph) {
-  return predict({.graph = graph,
-                  .gpu = GpuCatalog::embedded().find("v100_sxm2_16gb"),
-                  .cost = default_cost_profile(),
-                  .framework = framework});
+  return predict_step({.graph = graph,
+                       .gpu = GpuCatalog::embedded().find("v100_sxm2_16gb"),
+                       .cost = default_cost_profile(),
+                       .framework = framework});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "hwspecs/cpu_loader.hpp"
+#include "tests/support/specs.hpp"
 
 TEST_SUITE_BEGIN("sim/cluster/cpu_run");
 

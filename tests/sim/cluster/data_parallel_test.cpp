@@ -8,6 +8,7 @@
 #include "sim/cluster/rank_program.hpp"
 #include "tests/sim/cluster/hardware.hpp"
 #include "tests/sim/cluster/layered_network.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

@@ -12,6 +12,7 @@
 #include "sim/engine/task_graph.hpp"
 #include "tests/sim/cluster/hardware.hpp"
 #include "tests/sim/cluster/random_cluster.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

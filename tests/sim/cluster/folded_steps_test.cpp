@@ -13,6 +13,7 @@
 #include "tests/sim/cluster/hardware.hpp"
 #include "tests/sim/cluster/layered_network.hpp"
 #include "tests/sim/cluster/random_cluster.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

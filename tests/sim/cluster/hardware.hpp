@@ -7,15 +7,13 @@ namespace tracecast::test {
 
 /// The hardware of the binary.
 struct Hardware {
-  GpuCatalog gpus = GpuCatalog::embedded();
-  CpuCatalog cpus = CpuCatalog::embedded();
-  LinkCatalog links = LinkCatalog::embedded();
-  MachineCatalog machines = MachineCatalog::embedded();
+  const SpecLibrary& specs = SpecLibrary::embedded();
+  const GpuCatalog& gpus = specs.gpus();
+  const CpuCatalog& cpus = specs.cpus();
+  const LinkCatalog& links = specs.links();
+  const MachineCatalog& machines = specs.machines();
 
-  [[nodiscard]] FabricCatalogs catalogs() const { return {gpus, cpus, links, machines}; }
-  [[nodiscard]] Fabric build(const ClusterSpec& spec) const {
-    return build_fabric(spec, catalogs());
-  }
+  [[nodiscard]] Fabric build(const ClusterSpec& spec) const { return build_fabric(spec, specs); }
   [[nodiscard]] Fabric build(std::string_view machine, int gpus_each, int nodes = 1,
                              std::string_view gpu = "") const {
     return build(uniform_cluster(machine, gpus_each, nodes, gpu));

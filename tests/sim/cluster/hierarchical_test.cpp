@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/sim/cluster/hardware.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

@@ -26,8 +26,8 @@ Seconds step_time(const StepProgram& program, const InputStages& stages,
 }
 
 /// A loader whose cost is all decoding: 100 cycles per pixel of 100x100 images, 1 M cycles per sample.
-InputJob simple_job() {
-  InputJob job;
+InputRequest simple_job() {
+  InputRequest job;
   job.data.kind = SampleKind::Jpeg;
   job.data.samples = 1000;
   job.data.width_px = job.data.height_px = 100;
@@ -156,7 +156,7 @@ TEST_CASE("more CPU threads, more workers, a faster disk never make a step slowe
   Random random(7);
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
-    InputJob job = simple_job();
+    InputRequest job = simple_job();
     job.batch = 1 + static_cast<std::int64_t>(random.uniform() * 40);
     job.pipeline.worker_makes_batches = random.uniform() < 0.5;
     job.pipeline.dispatch_takes_batch = random.uniform() < 0.5;
@@ -214,7 +214,7 @@ TEST_CASE("steps account for all of their time") {
 }
 
 TEST_CASE("the cost of a sample is the sum of what is done to it") {
-  InputJob job = simple_job();
+  InputRequest job = simple_job();
   // 100 cycles x 10,000 pixels; nothing is resized: the image has the network's size.
   CHECK(cycles_per_sample(job) == doctest::Approx(1e6));
   job.pipeline.image_overhead_pixels = 500;   // + 50,000
@@ -238,7 +238,7 @@ TEST_CASE("the cost of a sample is the sum of what is done to it") {
 }
 
 TEST_CASE("images stored raw are read larger and decoded for nothing") {
-  InputJob job = simple_job();
+  InputRequest job = simple_job();
   job.pipeline.stored_side_px = 64;
   job.pipeline.stored_encoded = false;
   job.output_pixels = 64 * 64;
@@ -259,7 +259,7 @@ TEST_CASE("a page cache serves what fits") {
   CHECK(page_cache_hits(50.0_MB, data, true) == doctest::Approx(0.5 - 0.5 * std::log(2.0)));
   CHECK(page_cache_hits(1.0_MB, data, true) == doctest::Approx(0.5e-4).epsilon(0.01));
 
-  InputJob job = simple_job();  // 1000 samples of 10 kB; batches of 10, 1 MB/s: 100 ms
+  InputRequest job = simple_job();  // 1000 samples of 10 kB; batches of 10, 1 MB/s: 100 ms
   job.disk = DiskSpeed{.read = BytesPerSecond(1e6), .reads_per_s = 1e9};
   job.page_cache = 5.0_MB;
   CHECK(plan_input(job).read.in_ms() == doctest::Approx(100.0));

@@ -41,6 +41,10 @@ class LayeredNetwork {
       add(OpKind::Optimizer, Pass::Update, {weights[i], gradients[i]}, {}, layers[i].update);
     }
     one.timeline.step_time = one.timeline.kernels.back().end;
+    for (const LoweredOp& op : lowered->ops) {
+      one.priced.choices.push_back(
+          {.candidate = &op.candidates.front(), .estimates = {{}}, .duration = {}});
+    }
     element_bytes.assign(graph.tensors().size(), Bytes(4));
   }
 
@@ -67,7 +71,7 @@ class LayeredNetwork {
                                   .pass = pass,
                                   .inputs = std::move(inputs),
                                   .outputs = std::move(outputs)});
-    lowered->ops.push_back({.op = op, .candidates = {}});
+    lowered->ops.push_back({.op = op, .candidates = {{.kernels = {{}}}}});
     one.priced.lowered = lowered;
     one.program.ops.push_back({.first_kernel = index, .num_kernels = 1});
     one.program.kernels.push_back({.duration = duration, .op = index});

@@ -8,6 +8,7 @@
 #include "sim/cluster/collective.hpp"
 #include "tests/sim/cluster/hardware.hpp"
 #include "tests/sim/cluster/random_cluster.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

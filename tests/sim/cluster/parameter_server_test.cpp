@@ -6,18 +6,14 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 
 namespace {
 
-/// Catalogs stay where they are: a fabric refers to them while it is built.
 Fabric cluster_of(int nodes) {
-  static const auto gpus = GpuCatalog::embedded();
-  static const auto cpus = CpuCatalog::embedded();
-  static const auto links = LinkCatalog::embedded();
-  static const auto machines = MachineCatalog::embedded();
-  return build_fabric(uniform_cluster("osu_ri2", 1, nodes, "k80"), {gpus, cpus, links, machines});
+  return build_fabric(uniform_cluster("osu_ri2", 1, nodes, "k80"), SpecLibrary::embedded());
 }
 
 /// Per message 1 ms at the sender and 3 ms at the receiver, 2 ms on the way, 8 GB/s on the wire; bytes cost no thread.

@@ -6,13 +6,16 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "hwspecs/gpu_loader.hpp"
+#include "models/lowering/lower.hpp"
 #include "models/lowering/precision.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/random.hpp"
 #include "sim/cluster/accumulation.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -77,12 +80,12 @@ TEST_CASE("mean and maximum power are never above a limit that can be held") {
       const double low = 0.5 * gpu.idle_power.in_w(), high = 1.3 * gpu.tdp.in_w();
       limit = Watts(low + (high - low) * random.uniform());
     }
-    const Prediction p = predict({.graph = graphs.of(drawn.network, batch, phase),
-                                  .gpu = gpu,
-                                  .cost = default_cost_profile(),
-                                  .framework = find_framework(pick(kFrameworks)),
-                                  .precision = mode,
-                                  .power_limit = limit});
+    const Prediction p = predict_step({.graph = graphs.of(drawn.network, batch, phase),
+                                       .gpu = gpu,
+                                       .cost = default_cost_profile(),
+                                       .framework = find_framework(pick(kFrameworks)),
+                                       .precision = mode,
+                                       .power_limit = limit});
     const PowerRange& power = p.power;
     CAPTURE(job);
     CAPTURE(drawn.network);
@@ -128,12 +131,12 @@ TEST_CASE("a limit that the memory alone exceeds is not held, at the lowest cloc
   const NetworkGraph graph =
       make_step_graph(build_network("resnet50", {.batch = 64}), Phase::Train, {});
   const auto under = [&](double watts) {
-    return predict({.graph = graph,
-                    .gpu = gpu,
-                    .cost = profile,
-                    .framework = find_framework("pytorch"),
-                    .precision = PrecisionMode::Amp,
-                    .power_limit = Watts(watts)});
+    return predict_step({.graph = graph,
+                         .gpu = gpu,
+                         .cost = profile,
+                         .framework = find_framework("pytorch"),
+                         .precision = PrecisionMode::Amp,
+                         .power_limit = Watts(watts)});
   };
   const Prediction low = under(60), lower = under(50), enough = under(120);
   CHECK_FALSE(low.power.holds_limit);
@@ -154,11 +157,11 @@ TEST_CASE("a clock set below the lowest that a limit sets stays") {
   gpu.set_clock = gpu.boost_clock * 0.1;
   const NetworkGraph graph =
       make_step_graph(build_network("alexnet", {.batch = 64}), Phase::Train, {});
-  const Prediction p = predict({.graph = graph,
-                                .gpu = gpu,
-                                .cost = default_cost_profile(),
-                                .framework = find_framework("pytorch"),
-                                .power_limit = 40.0_W});
+  const Prediction p = predict_step({.graph = graph,
+                                     .gpu = gpu,
+                                     .cost = default_cost_profile(),
+                                     .framework = find_framework("pytorch"),
+                                     .power_limit = 40.0_W});
   CHECK_FALSE(p.power.holds_limit);
   CHECK(p.power.lowest_clock == gpu.set_clock);
   CHECK(p.power.clock.in_mhz() == doctest::Approx(gpu.set_clock.in_mhz()).epsilon(1e-3));
@@ -252,6 +255,45 @@ TEST_CASE("a limit is held down to what the lowest clock draws") {
   CHECK_FALSE(uneven.holds_limit);
   CHECK(uneven.average.in_w() < 62);
   CHECK(uneven.greatest.in_w() == doctest::Approx(65).epsilon(0.01));
+}
+
+TEST_CASE(
+    "a step under its board's own limit comes back as it was, without running again if it can") {
+  const GpuCatalog catalog = GpuCatalog::embedded();
+  const GpuSpec& gpu = catalog.find("t4");  // throttles
+  const CostProfile& profile = default_cost_profile();
+  const FrameworkProfile& framework = find_framework("pytorch");
+  const NetworkGraph graph =
+      make_step_graph(build_network("resnet50", {.batch = 32}), Phase::Train, {});
+  PricedStep priced = price(lower(graph, framework, gpu, {}), gpu, profile);
+  StepProgram program = build_step_program(graph, priced, framework, Seconds());
+  for (const bool last_run_counts : {false, true}) {
+    StepTimeline timeline = simulate(program);
+    const StepTimeline before = timeline;
+    const std::vector<cost::PricedCandidate> choices = priced.choices;
+    int runs = 0, runs_as_before = 0;
+    const RunStep run = [&](const StepProgram& at) {
+      StepTimeline ran = simulate(at);
+      ++runs;
+      if (ran.step_time == before.step_time) ++runs_as_before;
+      return ran;
+    };
+    const LimitedStep limited =
+        hold_power_limit(priced, program, timeline, gpu, gpu.tdp, profile, run, last_run_counts);
+    CHECK(limited.throttles);
+    CHECK(runs > runs_as_before);  // without a limit: what does the step ask for?
+    CHECK((runs_as_before > 0) == last_run_counts);
+    CHECK(timeline.step_time == before.step_time);
+    CHECK(timeline.critical_kernels == before.critical_kernels);
+    bool same = true;
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      same = same && priced.choices[i].duration == choices[i].duration;
+    }
+    for (const ProgramKernel& kernel : program.kernels) {
+      same = same && kernel.duration == choices[kernel.op].estimates[kernel.kernel].duration;
+    }
+    CHECK(same);
+  }
 }
 
 TEST_SUITE_END();

@@ -6,6 +6,7 @@
 #include "models/lowering/lower.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/prediction.hpp"
+#include "tests/support/specs.hpp"
 
 using namespace tracecast;
 
@@ -13,11 +14,11 @@ namespace {
 
 double step_s(const NetworkGraph& graph, const GpuSpec& gpu, const char* framework,
               PrecisionMode precision) {
-  return predict({.graph = graph,
-                  .gpu = gpu,
-                  .cost = default_cost_profile(),
-                  .framework = find_framework(framework),
-                  .precision = precision})
+  return predict_step({.graph = graph,
+                       .gpu = gpu,
+                       .cost = default_cost_profile(),
+                       .framework = find_framework(framework),
+                       .precision = precision})
       .step_time_s.value;
 }
 
@@ -67,11 +68,11 @@ TEST_SUITE("sim/cluster/precision") {
     const NetworkGraph graph = build_network("resnet50", {.batch = 32});
     const GpuCatalog catalog = GpuCatalog::embedded();
     const auto memory = [&](const char* gpu, PrecisionMode precision) {
-      return predict({.graph = graph,
-                      .gpu = catalog.find(gpu),
-                      .cost = default_cost_profile(),
-                      .framework = find_framework("tensorrt"),
-                      .precision = precision})
+      return predict_step({.graph = graph,
+                           .gpu = catalog.find(gpu),
+                           .cost = default_cost_profile(),
+                           .framework = find_framework("tensorrt"),
+                           .precision = precision})
           .memory.by_class;
     };
     const double parameters = 25.557e6;

@@ -6,6 +6,7 @@
 #include "sim/cluster/replay_factors.hpp"
 #include "sim/cluster/replay_job.hpp"
 #include "tests/sim/cluster/hardware.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

@@ -9,6 +9,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/driver_calls.hpp"
 #include "tests/sim/cluster/hardware.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -32,8 +33,8 @@ struct Example {
     graph = make_step_graph(build(batch_per_gpu), phase, {});
     whole_graph = make_step_graph(build(4 * batch_per_gpu), phase, {});
     const CostProfile& cost = default_cost_profile();
-    replica = predict({.graph = graph, .gpu = gpu, .cost = cost, .framework = framework});
-    whole = predict({.graph = whole_graph, .gpu = gpu, .cost = cost, .framework = framework});
+    replica = predict_step({.graph = graph, .gpu = gpu, .cost = cost, .framework = framework});
+    whole = predict_step({.graph = whole_graph, .gpu = gpu, .cost = cost, .framework = framework});
   }
   [[nodiscard]] ReplicatedStep step(bool features_only) const {
     return {.replica = replica,
@@ -271,7 +272,7 @@ TEST_CASE("micro-batches without an update come before the last one") {
 TEST_CASE("a cache takes from the driver in the first steps and not in later ones") {
   const Example example(4);
   FrameworkProfile tries = example.framework;
-  tries.autotunes_convolutions = true;
+  tries.convolutions.autotunes = true;
   std::size_t mallocs[2];
   for (const bool autotunes : {false, true}) {
     CAPTURE(autotunes);
@@ -279,7 +280,7 @@ TEST_CASE("a cache takes from the driver in the first steps and not in later one
                                  .gpu = example.gpu,
                                  .cost = default_cost_profile(),
                                  .framework = autotunes ? tries : example.framework};
-    const DriverCalls calls = count_driver_calls(request, predict(request).priced);
+    const DriverCalls calls = count_driver_calls(request, predict_step(request).priced);
     CHECK(calls.first_mallocs > 0);
     CHECK(calls.later_mallocs == 0);
     CHECK(calls.later_frees == 0);

@@ -5,6 +5,7 @@
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/cluster/step_program.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {

@@ -7,6 +7,7 @@
 #include "models/training.hpp"
 #include "sim/cost/price.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast::cost {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/specs.hpp"
+
 namespace tracecast {
 namespace {
 

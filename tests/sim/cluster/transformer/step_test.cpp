@@ -7,6 +7,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -14,13 +15,10 @@ namespace {
 TEST_SUITE_BEGIN("sim/cluster/transformer/step");
 
 struct Hardware {
-  GpuCatalog gpus = GpuCatalog::embedded();
-  CpuCatalog cpus = CpuCatalog::embedded();
-  LinkCatalog links = LinkCatalog::embedded();
-  MachineCatalog machines = MachineCatalog::embedded();
+  const GpuCatalog& gpus = SpecLibrary::embedded().gpus();
   [[nodiscard]] Fabric nodes(int count, int each = 8) const {
     return build_fabric(uniform_cluster("dgx_a100", each, count, "a100_sxm4_80gb"),
-                        {gpus, cpus, links, machines});
+                        SpecLibrary::embedded());
   }
 };
 
@@ -83,7 +81,8 @@ TEST_CASE("shares of a step sum to it") {
                                              .zero = zero},
                                             fabric);
     const TransformerShares& s = p.shares;
-    CHECK((s.compute + s.tensor + s.context + s.expert + s.host + s.bubble + s.data + s.update)
+    CHECK((s.compute + s.slowed + s.tensor + s.context + s.expert + s.host + s.bubble + s.data +
+           s.update)
               .in_s() == doctest::Approx(p.step_time_s.value));
   }
 }

@@ -1,0 +1,25 @@
+#pragma once
+#include <string_view>
+
+namespace tracecast {
+
+/// What tells one state of a framework from others, as people and tables write it.
+struct SoftwareWords {
+  std::string_view
+      version;  ///< "1.15", "NGC TensorFlow 20.06-tf1-py3", "1.6.0, cuDNN 7.0.5"; empty: not known
+  std::string_view date;  ///< of a measurement, "2016-11" or "2014..2016-04"; empty: today
+};
+
+/// What a framework's version or a date decides beside its profile (SpecLibrary::defaults_of).
+struct SoftwareDefaults {
+  /// Code that asks for nothing but FP32 computes convolutions in TF32. Only on GPUs that have it.
+  bool fp32_runs_as_tf32 = false;
+  bool tf32_spares_products = false;  ///< that TF32 is the convolutions' alone
+  /// The bias of a matrix product goes to the library's epilogue, as the profile or the version has it.
+  bool fuses_product_bias = false;
+  /// As the version says; else the profile's, but none newer than the end of the date.
+  double cudnn_version = 0;
+  bool states_cudnn = false;  ///< the version says it
+};
+
+}  // namespace tracecast
