@@ -24,7 +24,7 @@ ChannelPath take_channel(std::string_view channel, const MachineSpec& machine,
                      "InfiniBand or Ethernet: IPoIB carries TCP");
   }
   const double speed = hardware.cpus().find(machine.cpu).single_thread_speed() /
-                       hardware.cpus().find(profile->host.reference_cpu).single_thread_speed();
+                       hardware.cpus().find(profile->reference_cpu).single_thread_speed();
   return make_channel_path(*profile, wire, speed);
 }
 
