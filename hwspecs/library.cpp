@@ -20,6 +20,7 @@
 
 namespace tracecast {
 namespace embedded {
+std::span<const EmbeddedFile> collective_paces();
 std::span<const EmbeddedFile> default_hosts();
 std::span<const EmbeddedFile> default_machines();
 std::span<const EmbeddedFile> gpu_sharing_rules();
@@ -65,17 +66,19 @@ struct SpecLibrary::State {
   SingleFile default_machines = single(embedded::default_machines());
   SingleFile peer_access = single(embedded::peer_access_rules());
   LibraryCalls calls;
+  CollectivePace pace;
   RankVariation ranks;
   std::vector<GpuSharing> sharing;
   std::optional<CostProfile> cost;  ///< nothing: the binary's
   std::optional<std::vector<ProfileParameter>> priors;
-  std::optional<CollectivePace> pace;
 
   State() {
     const SingleFile variation = single(embedded::rank_variations());
     ranks = parse_rank_variation(variation.text, variation.where);
     const SingleFile call_file = single(embedded::library_call_files());
     calls = parse_library_calls(call_file.text, call_file.where);
+    const SingleFile paces = single(embedded::collective_paces());
+    pace = parse_collective_pace(paces.text, paces.where);
     const SingleFile rules = single(embedded::gpu_sharing_rules());
     sharing = parse_gpu_sharing(rules.text, rules.where);
   }
@@ -261,10 +264,6 @@ const std::vector<ProfileParameter>& SpecLibrary::prior_parameters() const {
   return state_->priors ? *state_->priors : tracecast::prior_parameters();
 }
 
-const CollectivePace& SpecLibrary::collective_pace() const {
-  return state_->pace ? *state_->pace : default_collective_pace();
-}
-
 std::span<const FrameworkProfile> SpecLibrary::frameworks() const {
   return state_->frameworks.all();
 }
@@ -282,6 +281,7 @@ std::vector<std::string> SpecLibrary::strategy_ids() const { return state_->stra
 std::span<const CollectiveLibrary> SpecLibrary::collective_libraries() const {
   return state_->collectives.all();
 }
+const CollectivePace& SpecLibrary::collective_pace() const { return state_->pace; }
 std::span<const ChannelProfile> SpecLibrary::channels() const { return state_->channels.all(); }
 std::span<const LauncherProfile> SpecLibrary::launchers() const { return state_->launchers.all(); }
 std::span<const InputPipelineProfile> SpecLibrary::input_pipelines() const {

@@ -31,6 +31,7 @@
 
 namespace tracecast {
 
+struct CollectivePace;
 struct LauncherProfile;
 struct LibraryCalls;
 struct MlperfRound;
@@ -76,8 +77,6 @@ class SpecLibrary {
   /// The rule of a month ("2019-08"; empty: today), hwspecs/sharing/default.textproto.
   [[nodiscard]] const GpuSharing& gpu_sharing(std::string_view date = "") const;
   [[nodiscard]] const CostProfile& cost() const;
-  /// How fast the kernels of libraries of collectives go within a node.
-  [[nodiscard]] const CollectivePace& collective_pace() const;
   /// What is believed of the cost model's parameters before any measurement.
   [[nodiscard]] const std::vector<ProfileParameter>& prior_parameters() const;
 
@@ -131,6 +130,8 @@ class SpecLibrary {
   /// none does. Throws InputError: the version is malformed.
   [[nodiscard]] const CollectiveLibrary* find_collective_library_in(
       std::string_view description) const;
+  /// How fast the kernels of these libraries go within a node, fitted.
+  [[nodiscard]] const CollectivePace& collective_pace() const;
   [[nodiscard]] std::span<const ChannelProfile> channels() const;
   [[nodiscard]] std::vector<std::string> channel_ids() const;
   /// Case does not matter; '-', '+', ' ', '.' and '_' are one letter.

@@ -34,7 +34,8 @@ struct FairProgram {
 struct FairShares {
   double level = 0;       ///< z, within 1e-7 of the best
   std::vector<double> x;  ///< rows x types
-  double gap = 0;          ///< what is left of the residuals and the duality gap, relative; of solve() below 1e-7
+  double gap =
+      0;  ///< what is left of the residuals and the duality gap, relative; of solve() below 1e-7
   int newton_steps = 0;
 };
 

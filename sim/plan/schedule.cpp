@@ -33,6 +33,17 @@ constexpr std::array kPolicies{
     Policy{"max_min", nullptr, make_max_min,
            "max-min fairness that knows the speeds (Gavel, OSDI 2020)"},
     Policy{"max_min_blind", nullptr, make_max_min_blind, "max-min fairness blind to speed"},
+    Policy{"min_makespan", nullptr, make_min_makespan,
+           "shortest makespan of the jobs that are there (Gavel, OSDI 2020)"},
+    Policy{"max_throughput", nullptr, make_max_throughput,
+           "most steps per second of all jobs (Gavel, OSDI 2020)"},
+    Policy{"finish_time_fairness", nullptr, make_finish_time_fairness,
+           "least unfair finish, blind to speed (Themis, NSDI 2020)"},
+    Policy{"finish_time_fairness_perf", nullptr, make_finish_time_fairness_perf,
+           "least unfair finish that knows the speeds (Gavel, OSDI 2020)"},
+    Policy{"allox", nullptr, make_allox,
+           "least mean completion time by matching, single GPUs (AlloX, EuroSys 2020)"},
+    Policy{"cost", nullptr, make_cost, "most steps per dollar, deadlines kept (Gavel, OSDI 2020)"},
     Policy{"deadline", make_deadline, nullptr, "earliest deadline first (Liu and Layland, 1973)"},
 };
 
@@ -114,12 +125,41 @@ std::string_view describe_policy(std::string_view name) {
   return row->what;
 }
 
+namespace {
+
+/// A policy that needs what the mix or the fleet lacks.
+void check_needs(std::string_view policy, const JobMix& mix, const Fleet& fleet) {
+  const std::string place = fmt::format("--policy {}", policy);
+  if (policy == "deadline" &&
+      std::none_of(mix.jobs.begin(), mix.jobs.end(),
+                   [](const QueuedJob& job) { return job.deadline.has_value(); }))
+    throw InputError(place, "a trace without deadlines", "a column deadline_s");
+  if (policy == "cost") {
+    for (const GpuType& type : fleet.types) {
+      if (!type.usd_per_hour || *type.usd_per_hour <= 0)
+        throw InputError(place, fmt::format("no price of {}", type.id),
+                         "usd_per_gpu_hour in --fleet");
+    }
+  }
+  if (policy == "allox") {
+    for (const QueuedJob& job : mix.jobs) {
+      if (mix.kinds[job.kind.index].gpus > 1)
+        throw InputError(place,
+                         fmt::format("job {} on {} GPUs", job.name, mix.kinds[job.kind.index].gpus),
+                         "jobs on one GPU each: AlloX matches no gangs");
+    }
+  }
+}
+
+}  // namespace
+
 Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
                   const ScheduleOptions& options) {
   const PolicyName policy = find_policy(options.policy);
   const Policy& row = *find_row(policy.name);
   const Placement placement = rules.placement_for(policy.name);
   check_fits(mix, fleet, placement);
+  check_needs(policy.name, mix, fleet);
   PolicyOptions settings{rules.queue_limits_gpu_s, rules.first_come_overcommits,
                          static_cast<std::uint32_t>(options.seed)};
   if (!options.queue_limits_gpu_s.empty()) settings.queue_limits_gpu_s = options.queue_limits_gpu_s;

@@ -1,8 +1,8 @@
 #include <map>
 #include <utility>
 
-#include "sim/plan/self_dual_path.hpp"
 #include "sim/plan/policy/policies.hpp"
+#include "sim/plan/self_dual_path.hpp"
 
 namespace tracecast::plan {
 namespace {

@@ -28,5 +28,11 @@ struct PolicyOptions {
 [[nodiscard]] std::unique_ptr<Sharing> make_fifo_perf_shares(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_max_min(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_max_min_blind(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_min_makespan(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_max_throughput(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_finish_time_fairness(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_finish_time_fairness_perf(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_allox(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_cost(const PolicyOptions& options);
 
 }  // namespace tracecast::plan
