@@ -10,5 +10,6 @@ template auto decimal_point_impl(locale_ref) -> char;
 template locale_ref::locale_ref(const std::locale&);
 template auto locale_ref::get<std::locale>() const -> std::locale;
 template void buffer<char>::append(const char*, const char*);
-template void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
+template void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>,
+                         locale_ref);
 }  // namespace fmt::inline v9::detail
