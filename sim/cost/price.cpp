@@ -163,7 +163,7 @@ Basis product_basis(const GpuSpec& gpu, const CostProfile& profile) {
 double product_log_sd(const TensorProduct& product, Basis basis, const CostProfile& profile) {
   const ErrorSpread& e = profile.error[static_cast<std::size_t>(CostForm::Product)];
   const double base = basis == Basis::Measured      ? e.measured
-                      : basis == Basis::Transferred ? e.transferred
+                      : basis == Basis::Transferred ? std::max(e.transferred, e.spec)
                       : basis == Basis::Spec        ? e.spec
                                                     : 2 * e.spec;
   const bool is_plain =

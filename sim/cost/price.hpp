@@ -40,7 +40,8 @@ struct PricedCandidate {
 
 /// What a price of products on tensor cores rests on: rows of this GPU, of its generation, or its spec.
 [[nodiscard]] Basis product_basis(const GpuSpec& gpu, const CostProfile& profile);
-/// What a product's price is expected to be off by: standard deviation of ln(measured / predicted).
+/// What a product's price is expected to be off by: standard deviation of ln(measured / predicted). A board that was not
+/// measured has at least the error of generations left out: of most generations one chip was measured.
 [[nodiscard]] double product_log_sd(const TensorProduct& product, Basis basis,
                                     const CostProfile& profile);
 
