@@ -131,7 +131,7 @@ auto plan_with(const PredictRequest& r, const PreparedStep& prepared, const Choo
   const MemoryPlan bare = plan_memory(prepared.lives, {}, r.framework, r.gpu, r.cost, {});
   if (!bare.fits) return step;
   // A tensor may lie where scratch was, and a later one find no piece large enough: then less is taken.
-  for (const double share : {1.0, 0.5, 0.125, 0.0}) {
+  for (const double share : {1.0, 0.5, 0.25, 0.125, 0.0625, 0.0}) {
     auto smaller = choose(r, limit_scratch(r, prepared, share), most);
     if (smaller.memory.fits) return smaller;
   }

@@ -19,8 +19,9 @@ namespace {
 
 MeasurementContext context() {
   static const GpuCatalog gpus = GpuCatalog::embedded();
-  return {.specs = std::make_shared<SpecsAtClock>(gpus),
-          .framework = [](std::string_view id) { return find_framework(id); }};
+  return {.specs = std::make_shared<SpecsAtClock>(gpus), .framework = [](std::string_view id) {
+            return SpecLibrary::embedded().find_framework(id);
+          }};
 }
 
 /// The first row of a table under this name.
