@@ -83,6 +83,11 @@ Rules load_rules(std::string_view text, std::string_view where) {
   }
   rules.blind_policies_shuffle_types = m.blind_policies_shuffle_types();
   rules.first_come_overcommits = m.first_come_overcommits();
+  if (m.has_allox_reach()) {
+    rules.allox_reach = m.allox_reach();
+    if (!(rules.allox_reach > 0 && rules.allox_reach <= 1))
+      throw InputError(where, fmt::format("allox_reach {}", m.allox_reach()), "above 0, at most 1");
+  }
   if (m.has_fleet()) rules.fleet = load_fleet(m.fleet(), where);
   return rules;
 }

@@ -33,6 +33,7 @@ struct Rules {
   std::vector<double> queue_limits_gpu_s;  ///< rising
   bool blind_policies_shuffle_types = false;
   bool first_come_overcommits = false;
+  double allox_reach = 1;  ///< in (0, 1]
   std::optional<Fleet> fleet;
 
   [[nodiscard]] Placement placement_for(std::string_view policy) const;

@@ -141,14 +141,6 @@ void check_needs(std::string_view policy, const JobMix& mix, const Fleet& fleet)
                          "usd_per_gpu_hour in --fleet");
     }
   }
-  if (policy == "allox") {
-    for (const QueuedJob& job : mix.jobs) {
-      if (mix.kinds[job.kind.index].gpus > 1)
-        throw InputError(place,
-                         fmt::format("job {} on {} GPUs", job.name, mix.kinds[job.kind.index].gpus),
-                         "jobs on one GPU each: AlloX matches no gangs");
-    }
-  }
 }
 
 }  // namespace
@@ -161,7 +153,7 @@ Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
   check_fits(mix, fleet, placement);
   check_needs(policy.name, mix, fleet);
   PolicyOptions settings{rules.queue_limits_gpu_s, rules.first_come_overcommits,
-                         static_cast<std::uint32_t>(options.seed)};
+                         static_cast<std::uint32_t>(options.seed), rules.allox_reach};
   if (!options.queue_limits_gpu_s.empty()) settings.queue_limits_gpu_s = options.queue_limits_gpu_s;
   if (row.ranks == nullptr || (rules.round && row.divides != nullptr)) {
     const std::unique_ptr<Sharing> sharing = row.divides(settings);

@@ -13,6 +13,7 @@ struct PolicyOptions {
   std::vector<double> queue_limits_gpu_s;  ///< of least attained service, rising
   bool first_come_overcommits = false;     ///< as Rules has it
   std::uint32_t seed = 0;
+  double allox_reach = 1;  ///< part of the waiting jobs that AlloX matches
 };
 
 /// Policies that rank, one file each.
