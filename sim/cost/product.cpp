@@ -14,8 +14,9 @@ constexpr double kStartClock = 2e9;  // of product.start_us
 constexpr double kResultBytes = 2, kPartialBytes = 4;
 /// Slices of k shorter than this are not offered.
 constexpr double kShortestSlice = 128;
-/// Depth of one instruction's step: 16 values of 16 bits.
-constexpr double kStep = 16;
+/// Depth of one instruction's step: 16 values of 16 bits, 8 of 32, 32 of 8.
+constexpr double kStepBytes = 32;
+constexpr double kHalfBytes = 2;
 
 struct Tile {
   int m, n;
@@ -136,9 +137,11 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
   l2_ = gpu.l2.in_bytes() * p.l2_share * (halves ? 0.5 : 1);
   start_ = p.start_us * p.start_of[kind_] * 1e-6 * (kStartClock / clock_);
   block_ = p.block_cycles / clock_;
-  depth_ = p.block_depth * p.depth_of[kind_];
   a_bytes_ = activation_bytes(format);
   b_bytes_ = weight_bytes(format);
+  const double operand_bytes = element_size(math_of(format)).in_bytes();
+  depth_ = p.block_depth * p.depth_of[kind_] * (kHalfBytes / operand_bytes);
+  step_ = kStepBytes / operand_bytes;
 }
 
 struct ProductMachine::Grid {
@@ -189,7 +192,7 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     const double per_sm = grid * slices * inverse_sms;
     const double q = p.wave_quantization;
     const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
-    const double depth = kStep * std::ceil(k / (slices * kStep));
+    const double depth = step_ * std::ceil(k / (slices * step_));
     const double area = static_cast<double>(tile.m) * tile.n, edge = tile.m + tile.n;
     const double slowdown = 1 + p.operand_edge * edge / (2 * area);
     const double mma = waves * 2 * area * (depth + depth_) * slowdown / rate;

@@ -46,7 +46,7 @@ class ProductMachine {
 
   /// Time of the best tile and number of slices. With `rate` = peak * efficiency of one SM, `stream` what one block draws:
   ///   blocks = batch ceil(m/tm) ceil(n/tn) slices,   waves = blocks <= SMs ? 1 : q ceil(blocks/SMs) + (1-q) blocks/SMs
-  ///   depth  = 16 ceil(k / slices / 16)
+  ///   depth  = step ceil(k / slices / step)      (step: 32 bytes of k, as one instruction takes; block_depth is in values of 16 bits)
   ///   mma    = waves 2 tm tn (depth + block_depth) / (rate r/(r + operand_edge)),   r = 2 tm tn / (tm + tn)
   ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
   ///   dram   = sum of operands and results, each by its share that misses L2, / bandwidth
@@ -69,7 +69,7 @@ class ProductMachine {
   MmaKind kind_;
   ProductFormat format_;
   TensorPower power_;
-  double sms_, clock_, peak_, sm_rate_, stream_, bandwidth_, l2_, start_, block_, depth_;
+  double sms_, clock_, peak_, sm_rate_, stream_, bandwidth_, l2_, start_, block_, depth_, step_;
   double a_bytes_, b_bytes_;
 };
 
