@@ -397,4 +397,11 @@ std::string validation_csv(const Validation& v) {
   return text;
 }
 
+std::string_view main_basis(const Prediction& prediction) {
+  const auto main =
+      std::max_element(prediction.by_basis.begin(), prediction.by_basis.end(),
+                       [](const TimeShare& a, const TimeShare& b) { return a.time < b.time; });
+  return main == prediction.by_basis.end() ? "unknown" : main->name;
+}
+
 }  // namespace tracecast

@@ -87,6 +87,11 @@ Cluster from_flags(const Place& o, const std::string& word, const Hardware& hard
     assumptions.push_back(
         fmt::format("{} nodes of {} GPU{} each", nodes, gpus / nodes, gpus == nodes ? "" : "s"));
   }
+  if (o.nodes && machine.hosts > 1) {
+    assumptions.push_back(fmt::format("a node of {} is a rack of {} hosts, {} GPU{} used in each",
+                                      machine.id, machine.hosts, gpus / nodes,
+                                      gpus == nodes ? "" : "s"));
+  }
   const ClusterSpec spec =
       uniform_cluster(machine.id, static_cast<int>(gpus / nodes), static_cast<int>(nodes), gpu);
   return {build_fabric(spec, hardware.specs()), std::move(assumptions), std::nullopt};

@@ -69,6 +69,10 @@ TEST_CASE("a machine's GPUs are all shown within 80 columns, with what joins the
     CHECK(doc["gpus"] == row.gpus);
     CHECK(doc["groups"][0]["ways"].size() == row.gpus * (row.gpus - 1));
   }
+  // Who means trays reads that nodes are racks.
+  CHECK(tracecast({"cluster", "--machine", "gb200_nvl72", "--gpus", "8", "--nodes", "2", "--format",
+                   "json"})
+            .out.find("a rack of 18 hosts, 4 GPUs used in each") != std::string::npos);
   // Half of the pairs of K80 boards' GPUs share a board or a switch: three ways and their counts.
   const std::string k80 = tracecast({"cluster", "--machine", "aws_p2_16xlarge"}).out;
   CHECK(k80.find("  a  PIX ") != std::string::npos);
