@@ -21,8 +21,11 @@ constexpr SpecRange kRanges[] = {
     {"from_version", 0, 0, true},
     {"from_date", 0, 0, true},
     {"kind", 0, 0, true},
+    {"paced", 0, 0, true},
+    {"otherwise", 0, 0, true},
     {"relays_nvlink", 0, 0, true},
     {"nvlink_sharp", 0, 0, true},
+    {"network_sharp", 0, 0, true},
     {"trees_from_nodes", 0, 1000, true},
     {"host_bridge_overhead", 1, 4, true},
     {"staging_overhead", 1, 4, true},
@@ -57,6 +60,7 @@ class Loader {
       library_.trees_from_nodes = to_int(message_.trees_from_nodes());
     }
     if (message_.has_relays_nvlink()) library_.relays_nvlink = message_.relays_nvlink().value();
+    if (message_.has_network_sharp()) library_.network_sharp = message_.network_sharp().value();
     if (message_.has_nvlink_sharp()) library_.nvlink_sharp = message_.nvlink_sharp().value();
     if (message_.has_host_bridge_overhead()) {
       library_.host_bridge_overhead = message_.host_bridge_overhead().value();
@@ -70,6 +74,11 @@ class Loader {
     for (int i = 0; i < message_.path_size(); ++i) load_path(i);
     for (int i = 0; i < message_.cap_size(); ++i) load_cap(i);
     for (int i = 0; i < message_.tree_correction_size(); ++i) load_correction(i);
+    if (message_.has_paced()) library_.is_paced = message_.paced().value();
+    if (message_.has_otherwise()) library_.otherwise = message_.otherwise().value();
+    for (int i = 0; i < message_.channel_speeds_size(); ++i) load_speeds(i);
+    for (int i = 0; i < message_.switch_reduction_size(); ++i) load_reduction(i);
+    for (int i = 0; i < message_.kernel_size(); ++i) load_kernel(i);
   }
 
  private:
@@ -129,6 +138,54 @@ class Loader {
     }
   }
 
+  /// Makes room for a generation's entry: a file's own replaces that of the file it is based on.
+  template <typename Entry>
+  static void replace(std::vector<Entry>& entries, Entry entry) {
+    std::erase_if(entries, [&](const Entry& known) {
+      return known.from_capability == entry.from_capability;
+    });
+    entries.push_back(std::move(entry));
+  }
+
+  void load_speeds(int i) {
+    const auto& drawn = message_.channel_speeds(i);
+    reader_.check_source("channel_speeds", drawn.source(), i);
+    ChannelSpeeds entry{drawn.from_capability(), {}};
+    for (const double speed : drawn.gb_per_s()) {
+      entry.speeds.emplace_back(1e9 * number("channel_speeds", i, speed, 0.1, 1e4));
+    }
+    replace(library_.channel_speeds, std::move(entry));
+  }
+
+  void load_reduction(int i) {
+    const auto& drawn = message_.switch_reduction(i);
+    reader_.check_source("switch_reduction", drawn.source(), i);
+    replace(
+        library_.switch_reductions,
+        SwitchReduction{drawn.from_capability(),
+                        static_cast<int>(number("switch_reduction", i, drawn.channels(), 1, 1000)),
+                        number("switch_reduction", i, drawn.efficiency(), 0.01, 1),
+                        number("switch_reduction", i, drawn.algorithm_share(), 0.01, 1)});
+  }
+
+  void load_kernel(int i) {
+    const auto& drawn = message_.kernel(i);
+    reader_.check_source("kernel", drawn.source(), i);
+    EngineKernel kernel{drawn.from_capability(),
+                        static_cast<int>(number("kernel", i, drawn.ranks(), 2, 1000)),
+                        {},
+                        Bytes(1024 * number("kernel", i, drawn.most_kib(), 0.001, 1e9))};
+    for (const KernelAlgorithm a :
+         {KernelAlgorithm::OneShot, KernelAlgorithm::TwoShot, KernelAlgorithm::Multicast}) {
+      if (to_string(a) != drawn.algorithm()) continue;
+      kernel.algorithm = a;
+      library_.kernels.push_back(kernel);
+      return;
+    }
+    reader_.refuse("kernel", fmt::format("\"{}\"", drawn.algorithm()),
+                   "one-shot, two-shot or multicast", i);
+  }
+
   CollectiveLibrary& library_;
   proto::CollectiveLibrary message_;
   SpecIdentity identity_;
@@ -155,6 +212,18 @@ std::string_view to_string(CollectiveAlgorithm algorithm) {
       return "nvls";
     case CollectiveAlgorithm::Direct:
       return "direct";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(KernelAlgorithm algorithm) {
+  switch (algorithm) {
+    case KernelAlgorithm::OneShot:
+      return "one-shot";
+    case KernelAlgorithm::TwoShot:
+      return "two-shot";
+    case KernelAlgorithm::Multicast:
+      return "multicast";
   }
   return "unknown";
 }

@@ -16,9 +16,14 @@ enum class LibraryKind {
   Channels,    ///< rings and trees of GPUs in one kernel, pipelined (NCCL)
   HostSteps,   ///< the host sends buffer after buffer through its memory (MPI, Baidu's ring, Gloo)
   TreeCopies,  ///< whole buffers copied along a binary tree of GPUs (Caffe)
+  Kernels,  ///< one kernel that reads its peers' buffers (inference engines); else another library
 };
 enum class CollectiveAlgorithm { Ring, Tree, Nvls, Direct, None };
 [[nodiscard]] std::string_view to_string(CollectiveAlgorithm algorithm);
+/// How a kernel of an inference engine all-reduces: each rank reads all buffers; or its share of all and then the sums;
+/// or the switch reduces and multicasts.
+enum class KernelAlgorithm { OneShot, TwoShot, Multicast };
+[[nodiscard]] std::string_view to_string(KernelAlgorithm algorithm);
 enum class CollectiveProtocol { LowLatency, LowLatency128, Simple };
 [[nodiscard]] std::string_view to_string(CollectiveProtocol protocol);
 
@@ -38,6 +43,26 @@ struct CollectiveCap {
   std::vector<BytesPerSecond> per_channel, in_all;
 };
 
+/// Bandwidths of a channel that the search for channels tries, one after the other.
+struct ChannelSpeeds {
+  int from_capability = 0;
+  std::vector<BytesPerSecond> speeds;
+};
+/// Of reductions in the switch: channels, and the share of the links that the library counts on.
+struct SwitchReduction {
+  int from_capability = 0;
+  int channels = 0;
+  double efficiency = 1;
+  double algorithm_share = 1;  ///< buffer over what links carry, in the library's estimate
+};
+/// Buffers of up to `most` that an engine's kernel takes, on up to `ranks` GPUs of a node that reach each other by NVLink.
+struct EngineKernel {
+  int from_capability = 0;
+  int ranks = 0;
+  KernelAlgorithm algorithm{};
+  Bytes most{};
+};
+
 /// How a library of collectives behaves in a range of its versions; values and sources: hwspecs/collective.
 struct CollectiveLibrary : SpecIdentity {
   std::string library;             ///< "nccl"
@@ -48,6 +73,7 @@ struct CollectiveLibrary : SpecIdentity {
   int trees_from_nodes = 0;    ///< 0: no trees
   bool relays_nvlink = false;  ///< through a third GPU
   bool nvlink_sharp = false;   ///< reductions in NVSwitches
+  bool network_sharp = false;  ///< and in InfiniBand's switches, with those
   /// Traffic over payload: of PCIe between GPUs through a root complex; of a network whose NICs the GPUs cannot reach.
   double host_bridge_overhead = 1, staging_overhead = 1;
   double relay_overhead = 1;  ///< alike: of rings that pass a third GPU's memory
@@ -55,6 +81,11 @@ struct CollectiveLibrary : SpecIdentity {
   Seconds step{};
   std::vector<CollectivePath> paths;
   std::vector<CollectiveCap> caps;
+  bool is_paced = false;  ///< times within a node are those of CollectivePace; `paths` choose
+  std::vector<ChannelSpeeds> channel_speeds;
+  std::vector<SwitchReduction> switch_reductions;
+  std::vector<EngineKernel> kernels;  ///< in order of size, for each generation and number of ranks
+  std::string otherwise;              ///< Kernels: library ("nccl") for everything else
   /// By protocol: factors on a tree's bandwidth for 64 B, 128 B, ...
   std::array<std::vector<double>, 3> tree_correction;
 };

@@ -15,6 +15,7 @@ class MeasuredRows final : public RowPredictor {
       : reader_(std::move(reader)), hardware_(hardware) {}
   std::string_view table() const override { return reader_->table(); }
   std::string_view unit() const override { return in_ms() ? "ms" : "us"; }
+  std::string_view metric() const override { return reader_->time_column(); }
   std::string_view convention() const override { return reader_->convention(); }
 
   RowAnswer predict(const CsvReader& row) override {

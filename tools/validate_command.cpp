@@ -31,9 +31,10 @@ struct ValidateOptions {
 };
 
 /// Columns that rows may be grouped by, of any table.
-constexpr std::array<std::string_view, 16> kGroupColumns = {
-    "metric", "gpu",  "network", "model", "framework", "phase", "precision", "set",
-    "gpu_id", "data", "source",  "op",    "pass",      "algo",  "dtype",     "timing"};
+constexpr std::array<std::string_view, 20> kGroupColumns = {
+    "metric", "gpu",    "network", "model",    "framework", "phase",        "precision",
+    "set",    "gpu_id", "data",    "source",   "op",        "pass",         "algo",
+    "dtype",  "timing", "op_name", "num_gpus", "num_nodes", "kernel_source"};
 
 /// What a column holds: all of it, or the value that is nearest to `word`, or some.
 std::string describe_values(const std::string& word, const std::vector<std::string>& values) {
@@ -120,7 +121,7 @@ std::vector<TableKind> all_tables() {
   std::vector<TableKind> all;
   for (auto& kinds : {network_tables(), mlperf_tables(), recurrent_tables(), measurement_tables(),
                       transformer_tables(), component_tables(), collective_tables(),
-                      scaling_tables(), gavel_tables()}) {
+                      modern_collective_tables(), scaling_tables(), gavel_tables()}) {
     all.insert(all.end(), kinds.begin(), kinds.end());
   }
   return all;
@@ -286,9 +287,14 @@ int validate_command(ValidateOptions& options) {
     row.malformed = answer.malformed;
     row.error_in_points = answer.error_in_points;
     row.out_of_reach = std::move(answer.out_of_reach);
+    row.line = reader.line();
+    const std::string_view metric = answer.metric.empty() ? predictor->metric() : answer.metric;
+    row.metric = metric.empty() ? predictor->unit() : metric;
+    row.flag = std::move(answer.flag);
+    row.used_for = row.basis == kFittedBasis ? RowUse::Fit : answer.used_for;
     if (!walk.is_misfit()) {
       const PublishedRecords::Used used = records.used_for(reader);
-      row.used_for = row.basis == kFittedBasis ? RowUse::Fit : used.value;
+      row.used_for = std::max(row.used_for, used.value);
       row.interval_used_for =
           std::max(used.interval, row.used_for == RowUse::Fit ? RowUse::Fit : RowUse::None);
     }

@@ -26,8 +26,15 @@ struct ValidatedRow {
   bool error_in_points = false;     ///< measured is a share already: errors are differences
   std::string out_of_reach;         ///< why the board cannot have measured this; empty = it can
   bool malformed = false;           ///< skipped for what stands in the file, not for what we lack
-  RowUse used_for = RowUse::None;   ///< before it judges anything: DESIGN's first rule of honesty
+  std::size_t line = 0;             ///< in the file
+  std::string metric;               ///< the figure's name: a column, or the unit where that says it
+  std::string flag;                 ///< what sets the figure apart, joined by ";"; empty: nothing
+  RowUse used_for = RowUse::None;   ///< before it judges anything
   RowUse interval_used_for = RowUse::None;  ///< the same of the interval's width alone
+  /// Rows with a flag other than "spread" are listed and told by flag, and counted in no other sum.
+  [[nodiscard]] bool is_in_total() const {
+    return skipped.empty() && (flag.empty() || flag == "spread");
+  }
   [[nodiscard]] double error() const {
     const double difference = predicted.value - measured;
     return error_in_points ? difference : difference / measured;
@@ -46,6 +53,9 @@ struct RowAnswer {
   bool error_in_points = false;  ///< both are shares; the error is their difference
   std::string out_of_reach{};    ///< as ValidatedRow has it; such rows are judged as all others
   bool malformed = false;        ///< as ValidatedRow has it
+  std::string metric{}, flag{};  ///< alike; no metric: the table's
+  RowUse used_for =
+      RowUse::None;  ///< what the predictor knows of it beside the records of published sources
 };
 [[nodiscard]] inline RowAnswer skip(std::string reason) {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};
@@ -57,6 +67,8 @@ class RowPredictor {
   virtual ~RowPredictor() = default;
   [[nodiscard]] virtual std::string_view table() const = 0;  ///< what it is called in reports
   [[nodiscard]] virtual std::string_view unit() const = 0;   ///< of measured and predicted: "us"
+  /// Column of the figure; empty: the unit says what it is.
+  [[nodiscard]] virtual std::string_view metric() const { return ""; }
   /// How a figure was measured and what we add to be comparable; one line, may be empty.
   [[nodiscard]] virtual std::string_view convention() const { return ""; }
   /// Column names may stand twice; the reader numbers them.
@@ -81,6 +93,8 @@ struct TableKind {
 [[nodiscard]] std::vector<TableKind> transformer_tables();
 /// Collectives measured alone.
 [[nodiscard]] std::vector<TableKind> collective_tables();
+/// Collectives of the tables of GPUs of 2020 and later (data/modern).
+[[nodiscard]] std::vector<TableKind> modern_collective_tables();
 /// Training steps of sharded transformers.
 [[nodiscard]] std::vector<TableKind> scaling_tables();
 /// Board power and GPU utilisation of published runs.

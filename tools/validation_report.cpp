@@ -37,7 +37,7 @@ std::vector<Group> group_by_use(const Validation& validation) {
   for (const RowUse use : {RowUse::Fit, RowUse::Choice, RowUse::None}) {
     std::vector<JudgedRow> rows;
     for (const ValidatedRow& row : validation.rows) {
-      if (row.skipped.empty() && row.used_for == use) rows.push_back(judge(row));
+      if (row.is_in_total() && row.used_for == use) rows.push_back(judge(row));
     }
     if (!rows.empty())
       groups.push_back({std::string(kByUse), std::string(to_string(use)), summarize(rows)});
@@ -51,7 +51,7 @@ std::vector<Group> group(const Validation& validation) {
   for (std::size_t c = 0; c < validation.group_columns.size(); ++c) {
     std::map<std::string, std::vector<JudgedRow>> by_key;
     for (const ValidatedRow& row : validation.rows) {
-      if (row.skipped.empty()) by_key[row.groups[c]].push_back(judge(row));
+      if (row.is_in_total()) by_key[row.groups[c]].push_back(judge(row));
     }
     for (const auto& [key, rows] : by_key) {
       groups.push_back({validation.group_columns[c], key, summarize(rows)});
@@ -63,9 +63,20 @@ std::vector<Group> group(const Validation& validation) {
 ErrorStatistics total(const Validation& validation) {
   std::vector<JudgedRow> rows;
   for (const ValidatedRow& row : validation.rows) {
-    if (row.skipped.empty()) rows.push_back(judge(row));
+    if (row.is_in_total()) rows.push_back(judge(row));
   }
   return summarize(rows);
+}
+
+/// Rows that were predicted and are in no sum, by flag.
+std::map<std::string, ErrorStatistics> flagged(const Validation& validation) {
+  std::map<std::string, std::vector<JudgedRow>> rows;
+  for (const ValidatedRow& row : validation.rows) {
+    if (row.skipped.empty() && !row.is_in_total()) rows[row.flag].push_back(judge(row));
+  }
+  std::map<std::string, ErrorStatistics> statistics;
+  for (const auto& [flag, judged] : rows) statistics[flag] = summarize(judged);
+  return statistics;
 }
 
 /// Groups of the column `data` (synthetic, real) when it tells rows apart: what the headline is made of.
@@ -107,7 +118,7 @@ std::map<std::string, ErrorStatistics> out_of_reach(const Validation& validation
 std::string used_text(const Validation& v) {
   std::size_t fit = 0, choice = 0, none = 0, interval = 0;
   for (const ValidatedRow& row : v.rows) {
-    if (!row.skipped.empty()) continue;
+    if (!row.is_in_total()) continue;
     fit += row.used_for == RowUse::Fit;
     choice += row.used_for == RowUse::Choice;
     none += row.used_for == RowUse::None;
@@ -128,7 +139,7 @@ std::string used_text(const Validation& v) {
 std::size_t num_fitted(const Validation& validation) {
   return static_cast<std::size_t>(std::count_if(
       validation.rows.begin(), validation.rows.end(),
-      [](const ValidatedRow& row) { return row.skipped.empty() && row.basis == kFittedBasis; }));
+      [](const ValidatedRow& row) { return row.is_in_total() && row.basis == kFittedBasis; }));
 }
 
 std::size_t num_skipped(const Validation& validation) {
@@ -222,7 +233,7 @@ std::string validation_text(const Validation& v) {
 
   std::vector<const ValidatedRow*> worst;
   for (const ValidatedRow& row : v.rows) {
-    if (row.skipped.empty()) worst.push_back(&row);
+    if (row.is_in_total()) worst.push_back(&row);
   }
   const std::size_t count = std::min<std::size_t>(worst.size(), 5);
   std::partial_sort(worst.begin(), worst.begin() + static_cast<std::ptrdiff_t>(count), worst.end(),
@@ -256,6 +267,12 @@ std::string validation_text(const Validation& v) {
   }
   if (all.n > 0) text += used_text(v);
   text += skipped_text(v);
+  const auto apart = flagged(v);
+  if (!apart.empty()) text += "\nFlagged, and not in the figures above:\n";
+  for (const auto& [flag, f] : apart) {
+    text += fmt::format("{:>7}  {}; errors: bias {} %, mean {} %\n", f.n, flag, in_percent(f.bias),
+                        in_percent(f.mape));
+  }
   const auto unreachable = out_of_reach(v);
   if (!unreachable.empty())
     text += "\nOut of the board's reach as the table describes them, and judged all the same:\n";
@@ -307,7 +324,12 @@ std::string validation_json(const Validation& v) {
                     {"basis", nullptr},
                     {"skipped", row.skipped}});
     }
-    entry["used_for"] = row.used_for == RowUse::None ? Json() : Json(to_string(row.used_for));
+    entry.update(
+        {{"line", row.line},
+         {"metric", row.metric},
+         {"unit", v.unit},
+         {"flag", row.flag.empty() ? Json() : Json(row.flag)},
+         {"used_for", row.used_for == RowUse::None ? Json() : Json(to_string(row.used_for))}});
     text += first ? "\n    " : ",\n    ";
     text += json_text(entry, -1);
     first = false;
@@ -335,6 +357,11 @@ std::string validation_json(const Validation& v) {
     part.update(to_json(g.statistics));
     sum["by_data"][g.key] = std::move(part);
   }
+  for (const auto& [flag, f] : flagged(v)) {
+    Json part{{"n", f.n}};
+    part.update(to_json(f));
+    sum["flagged"][flag] = std::move(part);
+  }
   sum["out_of_reach"] = Json::array();
   for (const auto& [reason, s] : out_of_reach(v)) {
     Json part{{"reason", reason}, {"n", s.n}};
@@ -348,19 +375,24 @@ std::string validation_json(const Validation& v) {
 }
 
 std::string validation_csv(const Validation& v) {
-  std::string text =
-      fmt::format("id,measured_{0},predicted_{0},low_{0},high_{0},error,basis,skipped\n", v.unit);
+  std::string text = fmt::format(
+      "id,measured_{0},predicted_{0},low_{0},high_{0},error,basis,skipped,line,metric,unit,flag,"
+      "used_for\n",
+      v.unit);
   auto out = std::back_inserter(text);
   for (const ValidatedRow& row : v.rows) {
     if (row.skipped.empty()) {
-      fmt::format_to(out, "{},{},{},{},{},{},{},\n", csv_field(row.id), row.measured,
+      fmt::format_to(out, "{},{},{},{},{},{},{},", csv_field(row.id), row.measured,
                      row.predicted.value, row.predicted.low, row.predicted.high, row.error(),
                      row.basis);
     } else {
-      fmt::format_to(out, "{},{},,,,,,{}\n", csv_field(row.id),
+      fmt::format_to(out, "{},{},,,,,,{}", csv_field(row.id),
                      row.measured > 0 ? fmt::format("{}", row.measured) : "",
                      csv_field(row.skipped));
     }
+    fmt::format_to(out, ",{},{},{},{},{}\n", row.line, csv_field(row.metric), v.unit,
+                   csv_field(row.flag),
+                   row.used_for == RowUse::None ? std::string_view() : to_string(row.used_for));
   }
   return text;
 }

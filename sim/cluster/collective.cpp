@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/cluster/paced_collective.hpp"
 #include "sim/cluster/ring_ways.hpp"
 #include "sim/cluster/step_collectives.hpp"
 
@@ -44,7 +45,8 @@ struct Communicator::Ways {
   std::vector<Rank> ranks;
   CollectiveLibrary library;
   RingWays rings;
-  HostEdges host_edges;  ///< of libraries that exchange through hosts
+  HostEdges host_edges;                   ///< of libraries that exchange through hosts
+  std::optional<Communicator> otherwise;  ///< of libraries of kernels: for what those do not take
 
   /// What the library believes of one algorithm and protocol, and the plan that it makes.
   struct Choice {
@@ -75,7 +77,44 @@ struct Communicator::Ways {
     }
     // Multicast in the switch came with Hopper's.
     return library.nvlink_sharp && rings.switched && rings.capability >= 90 &&
-           rings.most_per_node > 1;
+           rings.most_per_node > 2;
+  }
+
+  /// The newest entry that the GPUs reach.
+  template <typename Entry>
+  [[nodiscard]] const Entry* newest(const std::vector<Entry>& entries) const {
+    const Entry* found = nullptr;
+    for (const Entry& e : entries) {
+      if (e.from_capability > rings.capability) continue;
+      if (found == nullptr || e.from_capability > found->from_capability) found = &e;
+    }
+    return found;
+  }
+
+  /// What the library believes its channels carry: through switches whole channels of a speed that it tries.
+  [[nodiscard]] BytesPerSecond believed_bandwidth() const {
+    const auto* tried = newest(library.channel_speeds);
+    if (tried == nullptr || !rings.switched || rings.num_nodes > 1) return rings.bandwidth;
+    BytesPerSecond most{};
+    for (const BytesPerSecond speed : tried->speeds) {
+      most = max(most, speed * std::floor(rings.bandwidth / speed * (1 + 1e-9)));
+    }
+    return most > BytesPerSecond(0) ? most : rings.bandwidth;
+  }
+
+  /// Time by the library's own estimate.
+  [[nodiscard]] Seconds estimate(const CollectivePath& path, const CollectivePlan& plan,
+                                 Collective collective, Bytes bytes) const {
+    const Seconds lat = latency(path, collective, bytes);
+    const BytesPerSecond believed = believed_bandwidth();
+    const auto* reduction = newest(library.switch_reductions);
+    if (path.algorithm == CollectiveAlgorithm::Nvls && rings.num_nodes == 1 &&
+        reduction != nullptr) {
+      return lat + bytes / (believed * (reduction->efficiency * reduction->algorithm_share));
+    }
+    BytesPerSecond rate = believed * (path.bandwidth_fraction * correction(path, bytes));
+    if (plan.rate_cap) rate = min(rate, *plan.rate_cap);
+    return lat + plan.bytes / rate;
   }
 
   [[nodiscard]] Seconds latency(const CollectivePath& path, Collective collective,
@@ -86,7 +125,10 @@ struct Communicator::Ways {
                               floor_log2(rings.num_nodes) * network_step(path));
     }
     if (path.algorithm == CollectiveAlgorithm::Nvls) {
-      return path.base + path.nvlink_step + 2 * floor_log2(rings.num_nodes) * network_step(path);
+      const double hops = rings.num_nodes < 2       ? 0
+                          : is_reduced_by_network() ? 1
+                                                    : 2 * floor_log2(rings.num_nodes);
+      return path.base + path.nvlink_step + hops * network_step(path);
     }
     const double rounds = collective == Collective::AllReduce ? 2 : 1;
     Seconds steps = rounds * ((n - nodes) * step(path) + (nodes - 1) * network_step(path));
@@ -109,6 +151,25 @@ struct Communicator::Ways {
       return bytes * (1 + 1.0 / rings.num_ranks);
     }
     return bytes * 2;
+  }
+
+  /// The network's switches reduce too (SHARP).
+  [[nodiscard]] bool is_reduced_by_network() const {
+    return library.network_sharp && rings.is_infiniband;
+  }
+
+  /// Reductions in the switches of the nodes and between them: each GPU's NVLinks carry the buffer and its own share of it;
+  /// a node's NICs carry it once each way where two nodes exchange it or the network reduces, twice in the double tree
+  /// of more (inner in one half's tree, leaf in the other's).
+  void set_switches(CollectivePlan& plan, const CollectivePath& path, Bytes bytes) const {
+    const auto* reduction = newest(library.switch_reductions);
+    const double within = (1 + 1.0 / rings.most_per_node) /
+                          (reduction != nullptr ? reduction->efficiency : path.bandwidth_fraction);
+    const double between = rings.num_nodes == 2 || is_reduced_by_network() ? 1 : 2;
+    plan.bytes = bytes;
+    for (FabricUse& use : plan.uses) {
+      use.weight *= fabric.link(use.link).kind == FabricLinkKind::Nvlink ? within : between;
+    }
   }
 
   [[nodiscard]] double correction(const CollectivePath& path, Bytes bytes) const {
@@ -150,14 +211,33 @@ struct Communicator::Ways {
     plan.rate_cap = cap(path);
     const double share = path.bandwidth_fraction * correction(path, bytes);
     plan.uses = rings.uses;
+    if (path.algorithm == CollectiveAlgorithm::Nvls && rings.num_nodes > 1) {
+      set_switches(plan, path, bytes);
+      choice.estimate = time_alone(plan, fabric);
+      return choice;
+    }
     for (FabricUse& use : plan.uses) use.weight /= share;
-    BytesPerSecond rate = rings.bandwidth * share;
-    if (plan.rate_cap) rate = min(rate, *plan.rate_cap);
-    choice.estimate = plan.latency + plan.bytes / rate;
+    choice.estimate = estimate(path, plan, collective, bytes);
     return choice;
   }
 
-  [[nodiscard]] CollectivePlan channels(Collective collective, Bytes bytes) const {
+  /// Replaces the library's own estimate of the time, which chose, by the fitted one where there is one.
+  void set_pace(CollectivePlan& plan, Collective collective, Bytes bytes,
+                const CollectivePace& pace) const {
+    const auto paced = PacedNode::find(rings, library, pace);
+    if (!paced) return;
+    if (plan.algorithm == CollectiveAlgorithm::Nvls) {
+      if (const auto* reduction = newest(library.switch_reductions)) {
+        plan.channels = reduction->channels;
+        paced->set_switch(plan, bytes, reduction->channels);
+      }
+    } else {
+      paced->set_ring(plan, collective, bytes);
+    }
+  }
+
+  [[nodiscard]] CollectivePlan channels(Collective collective, Bytes bytes,
+                                        const CollectivePace& pace) const {
     std::optional<Choice> best;
     for (const CollectivePath& path : library.paths) {
       if (!is_offered(path, collective)) continue;
@@ -165,14 +245,18 @@ struct Communicator::Ways {
       if (!best || choice.estimate < best->estimate) best = std::move(choice);
     }
     TRACECAST_CHECK(best.has_value(), "every library with channels has a ring");
+    set_pace(best->plan, collective, bytes, pace);
     return std::move(best->plan);
   }
 
   /// Messages straight from rank to rank, as NCCL's grouped sends: base and step of the ring's simple protocol.
-  [[nodiscard]] CollectivePlan messages(Collective collective, Bytes bytes) const {
+  [[nodiscard]] CollectivePlan messages(Collective collective, Bytes bytes,
+                                        const CollectivePace& pace) const {
     CollectivePlan plan = collective == Collective::AllToAll
                               ? all_pairs(fabric, ranks, bytes)
                               : one_message(fabric, ranks[0], ranks[1], bytes);
+    const auto paced = PacedNode::find(rings, library, pace);
+    if (paced && paced->set_messages(plan, collective, fabric)) return plan;
     for (const CollectivePath& path : library.paths) {
       if (path.algorithm != CollectiveAlgorithm::Ring ||
           path.protocol != CollectiveProtocol::Simple) {
@@ -187,13 +271,23 @@ struct Communicator::Ways {
 Communicator::Communicator(const Fabric& fabric, std::span<const Rank> ranks,
                            const CollectiveLibrary& library, PlanLinks links) {
   TRACECAST_CHECK(!ranks.empty(), "a communicator has ranks");
-  Ways ways{
-      fabric, {ranks.begin(), ranks.end()}, library, find_rings(fabric, ranks, library, links), {}};
+  Ways ways{fabric,  {ranks.begin(), ranks.end()},
+            library, find_rings(fabric, ranks, library, links),
+            {},      std::nullopt};
   if (library.kind == LibraryKind::HostSteps) ways.host_edges = find_host_edges(fabric, ranks);
+  if (library.kind == LibraryKind::Kernels) {
+    ways.otherwise.emplace(fabric, ranks, fabric.specs().find_collective_library(library.otherwise),
+                           links);
+  }
   ways_ = std::make_shared<Ways>(std::move(ways));
 }
 
 CollectivePlan Communicator::plan(Collective collective, Bytes bytes) const {
+  return plan(collective, bytes, default_collective_pace());
+}
+
+CollectivePlan Communicator::plan(Collective collective, Bytes bytes,
+                                  const CollectivePace& pace) const {
   const Ways& ways = *ways_;
   if (ways.ranks.size() < 2 || bytes <= Bytes(0)) return {};
   switch (ways.library.kind) {
@@ -202,13 +296,30 @@ CollectivePlan Communicator::plan(Collective collective, Bytes bytes) const {
                              bytes, ways.library);
     case LibraryKind::TreeCopies:
       return plan_tree_copies(ways.fabric, ways.ranks, collective, bytes, ways.library);
+    case LibraryKind::Kernels: {
+      const auto paced = PacedNode::find(ways.rings, ways.library, pace);
+      if (paced && collective == Collective::AllReduce) {
+        if (auto plan = paced->find_kernel(bytes)) return *std::move(plan);
+      }
+      return ways.otherwise->plan(collective, bytes, pace);
+    }
     case LibraryKind::Channels:
       break;
   }
   if (collective == Collective::AllToAll || collective == Collective::SendReceive) {
-    return ways.messages(collective, bytes);
+    return ways.messages(collective, bytes, pace);
   }
-  return ways.channels(collective, bytes);
+  return ways.channels(collective, bytes, pace);
+}
+
+double Communicator::log_sd(Bytes bytes) const {
+  constexpr double kUnpaced = 0.2;  // what tables of older boxes had
+  const Ways& ways = *ways_;
+  const auto paced = PacedNode::find(ways.rings, ways.library);
+  if (ways.otherwise && !(paced && paced->find_kernel(bytes))) {
+    return ways.otherwise->log_sd(bytes);
+  }
+  return paced ? paced->log_sd(bytes, ways.otherwise.has_value()) : kUnpaced;
 }
 
 CollectivePlan plan_collective(const Fabric& fabric, std::span<const Rank> ranks,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hwspecs/collective_library.hpp"
+#include "hwspecs/collective_pace.hpp"
 #include "models/collective.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cluster/fabric.hpp"
@@ -45,7 +46,8 @@ inline constexpr std::size_t kFewOfAlike = 8;
 /// Within a node, rings over NVLink: as many as its bricks hold (pack_cycles), or one through the switch; else one ring
 /// over PCIe in the order of slots. Between nodes a ring passes every node once over all NICs that are nearest to a GPU of
 /// it. Trees take the same links. The library's own estimate (NCCL: latency + bytes / bandwidth of each algorithm and
-/// protocol, src/graph/tuning.cc) chooses; the time is that of the links and of the caps of the choice.
+/// protocol, src/graph/tuning.cc) chooses; the time is that of the links and of the caps of the choice, and within one node
+/// of newer GPUs the fitted pace of its kernels (paced_collective.hpp).
 class Communicator {
  public:
   /// `ranks`: distinct ranks of `fabric`, both of which may go away afterwards.
@@ -55,6 +57,11 @@ class Communicator {
   /// On an idle fabric. `bytes` is what nccl-tests calls size: the whole buffer of one rank (AllGather, AllToAll: the
   /// larger of input and output; SendReceive: the message). One rank, or no bytes: nothing to do.
   [[nodiscard]] CollectivePlan plan(Collective collective, Bytes bytes) const;
+  /// The same at another pace than the binary's: for fits.
+  [[nodiscard]] CollectivePlan plan(Collective collective, Bytes bytes,
+                                    const CollectivePace& pace) const;
+  /// Standard deviation of the logarithm of measured over predicted time.
+  [[nodiscard]] double log_sd(Bytes bytes) const;
 
  private:
   struct Ways;

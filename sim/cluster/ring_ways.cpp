@@ -23,11 +23,13 @@ class Finder {
   RingWays find(std::span<const Rank> ranks) {
     ways_.num_ranks = static_cast<std::uint32_t>(ranks.size());
     ways_.capability = fabric_.gpu_of(ranks.front()).compute_capability;
+    ways_.clock = fabric_.gpu_of(ranks.front()).boost_clock;
     ways_.switched = true;
     std::map<FabricNodeId, std::vector<Rank>> by_node;
     for (const Rank rank : ranks) {
       by_node[fabric_.node_of(rank)].push_back(rank);
       ways_.capability = std::min(ways_.capability, fabric_.gpu_of(rank).compute_capability);
+      ways_.clock = min(ways_.clock, fabric_.gpu_of(rank).boost_clock);
     }
     ways_.num_nodes = static_cast<std::uint32_t>(by_node.size());
     std::vector<Node> nodes;
@@ -232,7 +234,9 @@ class Finder {
     }
     // A NIC of 200 Gb/s and more has two channels: one of them falls short of 25 GB/s.
     const Rank first = gate(nodes.front(), 0).second;
-    const BytesPerSecond rail = fabric_.link(fabric_.network_link(first)).bandwidth;
+    const FabricLink& nic = fabric_.link(fabric_.network_link(first));
+    ways_.is_infiniband = nic.kind == FabricLinkKind::Infiniband;
+    const BytesPerSecond rail = nic.bandwidth;
     const int channels = static_cast<int>(rails);
     open(rail >= BytesPerSecond(24e9) ? 2 * channels : channels);
   }

@@ -16,6 +16,8 @@ struct RingWays {
   std::uint32_t num_ranks = 0, num_nodes = 0;
   std::uint32_t most_per_node = 0;
   int capability = 0;          ///< least compute capability
+  Hertz clock{};               ///< least boost clock
+  bool is_infiniband = false;  ///< between nodes
   Seconds network_latency{};   ///< the longest of the NICs' links; zero on one node
   BytesPerSecond bandwidth{};  ///< min over uses of bandwidth / weight
 };

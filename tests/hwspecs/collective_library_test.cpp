@@ -114,7 +114,8 @@ TEST_CASE("a version or a date picks the state of the library at that time") {
       {"2.4", "", "nccl_2_4"},     {"2.10.3", "", "nccl_2_9"},  {"2.18", "", "nccl_2_17"},
       {"1.3", "", "nccl_2_0"},     {"", "2017-08", "nccl_2_0"}, {"", "2018", "nccl_2_1"},
       {"", "2019-02", "nccl_2_4"}, {"", "2020-07", "nccl_2_5"}, {"", "2012", "nccl_2_0"},
-      {"2.4", "2024", "nccl_2_4"}, {"", "", "nccl_2_17"},
+      {"2.4", "2024", "nccl_2_4"}, {"2.21", "", "nccl_2_17"},   {"2.23", "", "nccl_2_23"},
+      {"", "2025", "nccl_2_23"},   {"", "", "nccl_2_23"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.version);
@@ -133,7 +134,11 @@ TEST_CASE("every library with channels has a ring with the simple protocol") {
       return p.algorithm == CollectiveAlgorithm::Ring && p.protocol == CollectiveProtocol::Simple;
     });
     CHECK(ring == (library.kind == LibraryKind::Channels));
-    if (library.kind != LibraryKind::Channels) CHECK(library.step > Seconds(0));
+    const bool has_steps =
+        library.kind == LibraryKind::HostSteps || library.kind == LibraryKind::TreeCopies;
+    CHECK((library.step > Seconds(0)) == has_steps);
+    CHECK(library.kernels.empty() == (library.kind != LibraryKind::Kernels));
+    CHECK(library.otherwise.empty() == (library.kind != LibraryKind::Kernels));
   }
 }
 

@@ -109,6 +109,9 @@ TEST_CASE("a published source: what its program does, and which rows were used")
   CHECK(rows[0]["used_for"] == "choice");
   CHECK(rows[1]["used_for"] == "fit");
   CHECK(rows[2]["used_for"].is_null());
+  CHECK(rows[2]["line"] == 4);
+  CHECK(rows[2]["metric"] == "samples_per_s");
+  CHECK(rows[2]["flag"].is_null());
   // Without an optimizer a step is shorter.
   CHECK(rows[0]["predicted"].get<double>() > 1.001 * rows[2]["predicted"].get<double>());
   CHECK(answer["total"]["n"] == 3);
@@ -119,6 +122,10 @@ TEST_CASE("a published source: what its program does, and which rows were used")
   for (const Json& group : answer["groups"])
     grouped = grouped || (group["by"] == "used_for" && group["key"] == "fit" && group["n"] == 1);
   CHECK(grouped);
+  const std::string csv = folder.run({"validate", table, "--format", "csv"}).out;
+  CHECK(csv.find(",skipped,line,metric,unit,flag,used_for\n") != std::string::npos);
+  CHECK(csv.find(",2,samples_per_s,samples_per_s,,choice\n") != std::string::npos);
+  CHECK(csv.find(",3,samples_per_s,samples_per_s,,fit\n") != std::string::npos);
   const std::string text = folder.run({"validate", table}).out;
   CHECK(text.find("used_for   choice") != std::string::npos);
   CHECK(text.find("1 were fitted, 1 were in view") != std::string::npos);

@@ -34,6 +34,8 @@ TEST_CASE("large all-reduces run at the bandwidth of their narrowest link") {
     int gpus, nodes;
     double gb_per_s;
   };
+  const RingPace& simple =
+      *default_collective_pace().find_ring(PaceLink::Nvlink, CollectiveProtocol::Simple);
   const Row rows[] = {
       // NVLink 2 carries 0.9 x 25 GB/s a brick; rings are counted in ring_search_test.
       {"one brick between GPU 0 and 1", "dgx1_v100", "", "2.10", 2, 1, 22.5},
@@ -41,7 +43,9 @@ TEST_CASE("large all-reduces run at the bandwidth of their narrowest link") {
       {"four rings of a quad", "dgx1_v100", "", "2.10", 4, 1, 90},
       {"six rings", "dgx1_v100", "", "2.10", 8, 1, 135},
       {"six bricks into the switch", "dgx2", "", "2.10", 16, 1, 135},
-      {"twelve bricks of 0.8 x 25, NCCL's bound on A100", "dgx_a100", "", "2.10", 8, 1, 235},
+      // Fourteen steps and the chunk that each GPU copies, at the fitted pace of its kernels.
+      {"twelve bricks of 0.8 x 25", "dgx_a100", "", "2.10", 8, 1,
+       240 * simple.link_fraction * 14 / (14 + simple.local_once)},
       // PCIe 3: 0.774 x 15.754 = 12.19 GB/s; through the host bridge 1.1 times the traffic.
       {"below one switch", "pcie_host_2017", "gtx1080ti", "2.0", 2, 1, 12.19},
       {"over the host bridge", "pcie_host_2017", "gtx1080ti", "2.0", 4, 1, 12.19 / 1.1},
@@ -109,14 +113,42 @@ TEST_CASE("small messages take low latency, many nodes take trees, Hopper reduce
 
 TEST_CASE(
     "an all-reduce in a switch that reduces sends every buffer once and its own share again") {
-  // 18 bricks of 0.824 x 25 GB/s; 5/6 of it; S (1 + 1/8) over each link.
+  // 18 bricks of 0.824 x 25 GB/s, as much of it as the pace says; S (1 + 1/8) over each link.
   const Hardware hardware;
   const Fabric fabric = hardware.build("dgx_h100", 8);
   const auto plan = plan_collective(fabric, all_ranks(fabric), Collective::AllReduce, Bytes(1e9),
                                     find_collective_library("nccl", "2.18"));
-  const double links = 18 * 25e9 * 0.824 * 0.8333;
+  const double links = 18 * 25e9 * 0.824 * default_collective_pace().nvls.link_fraction;
   CHECK((time_alone(plan, fabric) - plan.latency).in_s() ==
         doctest::Approx(1e9 * 1.125 / links).epsilon(1e-3));
+}
+
+TEST_CASE(
+    "between nodes that reduce in the switch a NIC carries its part of the buffer once or twice") {
+  // DGX H100: eight NICs of 0.984 x 50 GB/s; NVLinks of 370.8 GB/s, 0.85 of it, carry S (1 + 1/8).
+  const Hardware hardware;
+  const Bytes bytes(4e9);
+  const double within = 1.125 / (18 * 25e9 * 0.824 * 0.85);
+  struct Row {
+    const char* what;
+    const char* library;
+    int nodes;
+    double seconds_per_byte;
+  };
+  const Row rows[] = {
+      {"two nodes exchange it: NVLink holds it", "nccl", 2, within},
+      {"a double tree: twice over the NICs", "nccl", 8, 2 / (8 * 50e9 * 0.984)},
+      {"the network reduces: NVLink holds it", "nccl_sharp", 8, within},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const Fabric fabric = hardware.build("dgx_h100", 8, row.nodes);
+    const auto plan = plan_collective(fabric, all_ranks(fabric), Collective::AllReduce, bytes,
+                                      find_collective_library(row.library));
+    CHECK(plan.algorithm == CollectiveAlgorithm::Nvls);
+    CHECK((time_alone(plan, fabric) - plan.latency).in_s() ==
+          doctest::Approx(row.seconds_per_byte * bytes.in_bytes()).epsilon(0.01));
+  }
 }
 
 TEST_CASE("reduce-scatter and all-gather are the halves of a ring all-reduce") {
