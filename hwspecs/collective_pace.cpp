@@ -8,13 +8,9 @@
 #include "hwspecs/proto/collective_pace.pb.h"
 #include "hwspecs/spec_reader.hpp"
 #include "hwspecs/textproto.hpp"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> collective_paces();
-}
 namespace {
 
 constexpr Bytes kKib(1024);
@@ -166,14 +162,6 @@ double CollectivePace::log_sd(PaceLink link, Bytes bytes, bool is_kernel) const 
     if (found == nullptr || s.from > found->from) found = &s;
   }
   return found == nullptr ? kWithoutEntry : found->log_sd;
-}
-
-const CollectivePace& default_collective_pace() {
-  static const CollectivePace pace = [] {
-    const EmbeddedFile& file = embedded::collective_paces().front();
-    return parse_collective_pace(file.content, file.path);
-  }();
-  return pace;
 }
 
 CollectivePace parse_collective_pace(std::string_view text, std::string_view where) {

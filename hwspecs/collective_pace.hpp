@@ -88,9 +88,6 @@ struct CollectivePace {
   [[nodiscard]] double log_sd(PaceLink link, Bytes bytes, bool is_kernel = false) const;
 };
 
-/// The one of the binary.
-[[nodiscard]] const CollectivePace& default_collective_pace();
-
 /// Reads such a file; `where` names it in errors. Throws InputError: syntax, a value that is absent or out of range.
 [[nodiscard]] CollectivePace parse_collective_pace(std::string_view text, std::string_view where);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <system_error>
 
+#include "hwspecs/collective_pace.hpp"
 #include "hwspecs/folder_files.hpp"
 #include "hwspecs/launcher.hpp"
 #include "hwspecs/library_calls.hpp"
@@ -19,6 +20,7 @@
 
 namespace tracecast {
 namespace embedded {
+std::span<const EmbeddedFile> collective_paces();
 std::span<const EmbeddedFile> default_hosts();
 std::span<const EmbeddedFile> default_machines();
 std::span<const EmbeddedFile> gpu_sharing_rules();
@@ -64,6 +66,7 @@ struct SpecLibrary::State {
   SingleFile default_machines = single(embedded::default_machines());
   SingleFile peer_access = single(embedded::peer_access_rules());
   LibraryCalls calls;
+  CollectivePace pace;
   RankVariation ranks;
   std::vector<GpuSharing> sharing;
   std::optional<CostProfile> cost;  ///< nothing: the binary's
@@ -74,6 +77,8 @@ struct SpecLibrary::State {
     ranks = parse_rank_variation(variation.text, variation.where);
     const SingleFile call_file = single(embedded::library_call_files());
     calls = parse_library_calls(call_file.text, call_file.where);
+    const SingleFile paces = single(embedded::collective_paces());
+    pace = parse_collective_pace(paces.text, paces.where);
     const SingleFile rules = single(embedded::gpu_sharing_rules());
     sharing = parse_gpu_sharing(rules.text, rules.where);
   }
@@ -87,10 +92,10 @@ struct SpecLibrary::State {
 namespace {
 
 /// Kinds of files of which there is one for each name.
-constexpr std::array<std::string_view, 4> kSingleKinds{"host", "sharing", "calls", "cost"};
-constexpr std::array<std::string_view, 8> kSingles{
-    "host/default",    "host/machines", "host/peer_access", "host/ranks",
-    "sharing/default", "calls/cudnn",   "cost/default",     "cost/prior"};
+constexpr std::array<std::string_view, 5> kSingleKinds{"host", "sharing", "calls", "cost", "pace"};
+constexpr std::array<std::string_view, 9> kSingles{
+    "host/default", "host/machines", "host/peer_access", "host/ranks",  "sharing/default",
+    "calls/cudnn",  "cost/default",  "cost/prior",       "pace/default"};
 
 }  // namespace
 
@@ -115,6 +120,8 @@ void SpecLibrary::State::add_single(const std::string& name, const FolderFile& f
     cost = parse_cost_profile(added.text, added.where);
   } else if (name == "cost/prior") {
     priors = parse_prior_parameters(added.text, added.where);
+  } else if (name == "pace/default") {
+    pace = parse_collective_pace(added.text, added.where);
   } else {
     std::vector<std::string> known;
     for (const std::string_view single : kSingles) {
@@ -274,6 +281,7 @@ std::vector<std::string> SpecLibrary::strategy_ids() const { return state_->stra
 std::span<const CollectiveLibrary> SpecLibrary::collective_libraries() const {
   return state_->collectives.all();
 }
+const CollectivePace& SpecLibrary::collective_pace() const { return state_->pace; }
 std::span<const ChannelProfile> SpecLibrary::channels() const { return state_->channels.all(); }
 std::span<const LauncherProfile> SpecLibrary::launchers() const { return state_->launchers.all(); }
 std::span<const InputPipelineProfile> SpecLibrary::input_pipelines() const {

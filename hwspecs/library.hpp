@@ -11,6 +11,7 @@
 
 #include "hwspecs/channel.hpp"
 #include "hwspecs/collective_library.hpp"
+#include "hwspecs/collective_pace.hpp"
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/cpu_loader.hpp"
 #include "hwspecs/default_host.hpp"
@@ -30,6 +31,7 @@
 
 namespace tracecast {
 
+struct CollectivePace;
 struct LauncherProfile;
 struct LibraryCalls;
 struct MlperfRound;
@@ -45,7 +47,7 @@ class SpecLibrary {
   [[nodiscard]] static const SpecLibrary& embedded();
 
   /// With the files of a folder of the same form as hwspecs/: a sub-folder per kind ("framework", "disk", "machine" ...),
-  /// GPUs in "gpu" or in the folder itself. A file whose id is known replaces it; those of "host", "sharing", "calls" and "cost"
+  /// GPUs in "gpu" or in the folder itself. A file whose id is known replaces it; those of "host", "sharing", "calls", "cost" and "pace"
   /// replace the one of their name. Throws InputError: no such folder, a file that is refused, a sub-folder with files of
   /// no known kind.
   [[nodiscard]] SpecLibrary with_folder(const std::filesystem::path& folder) const;
@@ -128,6 +130,8 @@ class SpecLibrary {
   /// none does. Throws InputError: the version is malformed.
   [[nodiscard]] const CollectiveLibrary* find_collective_library_in(
       std::string_view description) const;
+  /// How fast the kernels of these libraries go within a node, fitted.
+  [[nodiscard]] const CollectivePace& collective_pace() const;
   [[nodiscard]] std::span<const ChannelProfile> channels() const;
   [[nodiscard]] std::vector<std::string> channel_ids() const;
   /// Case does not matter; '-', '+', ' ', '.' and '_' are one letter.

@@ -137,6 +137,7 @@ int run(int argc, char** argv) {
   add_cluster_command(app, exit_code);
   add_collectives_command(app, exit_code);
   add_net_command(app, exit_code);
+  add_schedule_command(app, exit_code);
   add_study_command(app, exit_code);
   add_trace_command(app, exit_code);
   add_help_command(app);

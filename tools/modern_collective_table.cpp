@@ -34,7 +34,7 @@ class Boxes {
     const auto& [fabric, communicator] = find(asked);
     Seconds time = time_alone(communicator.plan(collective, bytes), fabric);
     if (!is_isolated) return interval90(time.in_us(), communicator.log_sd(bytes));
-    const IsolatedPace& isolated = default_collective_pace().isolated;
+    const IsolatedPace& isolated = hardware_.specs().collective_pace().isolated;
     const bool is_small = bytes < Bytes(1024 * 1024);
     return interval90(isolated.time(time).in_us(),
                       is_small ? isolated.small_log_sd : isolated.large_log_sd);

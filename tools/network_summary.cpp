@@ -4,11 +4,11 @@
 #include <tuple>
 
 #include "models/kept_activations.hpp"
-#include "models/onnx/import.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
+#include "sim/job/network_file.hpp"
 #include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
@@ -22,7 +22,7 @@ NetworkGraph build(const std::string& network, const SummaryOptions& options, bo
         network,
         {.image_size = options.image_size, .seq_len = options.seq_len, .training = training});
   }
-  return import_onnx(
+  return read_network_file(
              read_file(network, kMostNetworkBytes), network,
              {.image_size = options.image_size, .seq_len = options.seq_len, .training = training})
       .graph;

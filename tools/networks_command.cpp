@@ -84,7 +84,7 @@ std::string list_text(const NetworkList& list) {
          "\nMACs: multiply-adds of one sample's forward pass. Kept: activations that a\n"
          "training step keeps of it, FP32. Size: side of the image in pixels, or tokens\n"
          "per sample; --image-size and --seq-len change it. `tracecast networks NAME`\n"
-         "shows one in detail, also an .onnx file.\n";
+         "shows one in detail, also an .onnx file or a config.json.\n";
 }
 
 /// "35,641,826".
@@ -236,7 +236,8 @@ void add_networks_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<NetworksOptions>();
   CLI::App* verb = app.add_subcommand(
       "networks", "List the networks of the zoo with their sizes, or show one in detail");
-  verb->add_option("name", options->name, "Network to show, or an .onnx file")->type_name("NAME");
+  verb->add_option("name", options->name, "Network to show, or an .onnx file or a config.json")
+      ->type_name("NAME");
   verb->add_option("--image-size", options->sizes.image_size, "Side of the images in pixels")
       ->type_name("S");
   verb->add_option("--seq-len", options->sizes.seq_len, "Tokens per sample")->type_name("L");

@@ -216,8 +216,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   PlacedJob& job = options->job;
   CLI::App* verb = app.add_subcommand("predict", "Predict speed, memory and power of a network");
   verb->add_option("network", job.network,
-                   "Zoo name (see `networks`), path to an .onnx file, or - for such a file on "
-                   "standard input")
+                   "Zoo name (see `networks`), path to an .onnx file or a config.json, or - for an "
+                   ".onnx file on standard input")
       ->required()
       ->type_name("NETWORK");
   verb->add_option("--gpu", job.gpu,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "sim/job/network_file.hpp"
 #include "tools/amounts.hpp"
 #include "tools/output.hpp"
 #include "tools/report.hpp"
@@ -70,7 +71,9 @@ namespace {
 void add_job(Page& page, const ResolvedJob& job) {
   const PlacedJob& o = job.options;
   page.line("Network", "{}{}: {} parameters, {} multiply-adds per sample", job.forward->name,
-            job.from_file ? " (ONNX file)" : "",
+            !job.from_file              ? ""
+            : is_config_path(o.network) ? " (config.json)"
+                                        : " (ONNX file)",
             short_count(static_cast<double>(job.forward->parameter_count())),
             short_count(job.forward->forward_macs() / static_cast<double>(job.forward->batch)));
   page.line(job.cpu ? "CPU" : "GPU", "{} = {}{}", job.gpu.id, job.gpu.name,

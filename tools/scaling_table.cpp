@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "hwspecs/collective_library.hpp"
-#include "models/transformer/published_layouts.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cluster/transformer/step.hpp"
@@ -237,8 +236,6 @@ class ScalingTable final : public RowPredictor {
   static std::string read_known_layout(const std::string& name, ScalingRow& job) {
     if (const ZooEntry* entry = find_network(name); entry != nullptr && entry->transformer) {
       job.layout = *entry->transformer;
-    } else if (const auto* published = find_published_layout(name)) {
-      job.layout = published->layout;
     } else {
       return "network " + name + " is not known";
     }

@@ -5,7 +5,8 @@ set -eu
 
 build="g++ cmake ninja-build ccache git ca-certificates
   libprotobuf-dev protobuf-compiler libboost-graph-dev libeigen3-dev libcli11-dev libfmt-dev
-  nlohmann-json3-dev zlib1g-dev libsqlite3-dev libmd-dev"
+  nlohmann-json3-dev zlib1g-dev libsqlite3-dev libmd-dev
+  coinor-libcbc-dev libbz2-dev gfortran"
 tests="doctest-dev python3-minimal clang-format"
 fuzzing="clang-14 libclang-rt-14-dev"
 

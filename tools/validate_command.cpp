@@ -14,6 +14,7 @@
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
 #include "sim/job/sha256.hpp"
+#include "tools/only_rows.hpp"
 #include "tools/output.hpp"
 #include "tools/standard_input.hpp"
 #include "tools/subcommand.hpp"
@@ -35,86 +36,6 @@ constexpr std::array<std::string_view, 20> kGroupColumns = {
     "metric", "gpu",    "network", "model",    "framework", "phase",        "precision",
     "set",    "gpu_id", "data",    "source",   "op",        "pass",         "algo",
     "dtype",  "timing", "op_name", "num_gpus", "num_nodes", "kernel_source"};
-
-/// What a column holds: all of it, or the value that is nearest to `word`, or some.
-std::string describe_values(const std::string& word, const std::vector<std::string>& values) {
-  constexpr std::size_t kAll = 12, kSome = 8;
-  if (values.size() <= kAll || find_nearest_word(word, values)) {
-    return describe_choices(word, values);
-  }
-  return fmt::format("one of {} values such as {}", values.size(),
-                     fmt::join(values.begin(), values.begin() + kSome, ", "));
-}
-
-/// Rows pass when, for every column named, their value is one of those given.
-class Selection {
- public:
-  Selection(const std::vector<std::string>& only, const CsvReader& reader) {
-    for (const std::string& text : only) {
-      const std::size_t at = text.find('=');
-      if (at == std::string::npos || at == 0) {
-        throw InputError("--only", "\"" + text + "\"", "COLUMN=VALUE");
-      }
-      const std::string name = text.substr(0, at);
-      const auto column = reader.find_column(name);
-      if (!column) {
-        throw InputError("--only", "column \"" + name + "\"",
-                         describe_choices(name, reader.header()));
-      }
-      const auto known = std::find_if(wanted_.begin(), wanted_.end(),
-                                      [&](const Wanted& w) { return w.column == *column; });
-      if (known == wanted_.end()) {
-        wanted_.push_back({name, *column, {text.substr(at + 1)}, {}, {}});
-      } else {
-        known->values.push_back(text.substr(at + 1));
-      }
-    }
-  }
-  [[nodiscard]] bool passes(const CsvReader& row) {
-    bool all = true;
-    for (Wanted& w : wanted_) {
-      const std::string value(row.field(w.column));
-      const bool is_wanted = std::find(w.values.begin(), w.values.end(), value) != w.values.end();
-      if (is_wanted) w.found.insert(value);
-      if (w.others.size() < kMostOthers) w.others.insert(value);
-      all = all && is_wanted;
-    }
-    return all;
-  }
-  /// Says which values no row has. Throws InputError where no row has any of a column's, and where `any` is false:
-  /// nothing passed.
-  void check(bool any) const {
-    for (const Wanted& w : wanted_) {
-      for (const std::string& value : w.values) {
-        if (w.found.contains(value)) continue;
-        const std::vector<std::string> others(w.others.begin(), w.others.end());
-        const InputError absent("--only " + w.name + "=" + value, "no row with that value",
-                                describe_values(value, others));
-        if (w.found.empty()) throw absent;
-        say(std::string("warning: ") + absent.what());
-      }
-    }
-    if (any) return;
-    std::string together;
-    for (const Wanted& w : wanted_) {
-      for (const std::string& value : w.values) {
-        together += (together.empty() ? "" : ", ") + w.name + "=" + value;
-      }
-    }
-    throw InputError("--only", "no row with " + together + " at once", "values of some row");
-  }
-
- private:
-  static constexpr std::size_t kMostOthers = 2000;
-  struct Wanted {
-    std::string name;
-    std::size_t column;
-    std::vector<std::string> values;
-    std::set<std::string> found;   ///< of them, in rows
-    std::set<std::string> others;  ///< what the column holds, to suggest
-  };
-  std::vector<Wanted> wanted_;
-};
 
 /// The kinds of tables there are, in the order in which headers are held against them.
 std::vector<TableKind> all_tables() {
@@ -237,7 +158,7 @@ int validate_command(ValidateOptions& options) {
   CsvReader reader(options.file, CsvReader::Repeated::Number);
   const std::unique_ptr<RowPredictor> predictor = recognise(reader, hardware);
   if (!predictor->may_repeat_columns()) reader.refuse_repeated();
-  Selection selection(options.only, reader);
+  OnlyRows selection(options.only, reader);
   const auto time_column = reader.find_column("time_us");
   if (options.min_us > 0 && !time_column) {
     throw InputError("--min-us", "a table without a column time_us", "a table of kernels");

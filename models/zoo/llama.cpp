@@ -2,9 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/ops.hpp"
-#include "models/zoo/parts/attention.hpp"
-#include "models/zoo/parts/family.hpp"
+#include "models/zoo/parts/language.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
@@ -13,136 +11,54 @@ constexpr std::string_view kLlama = "Touvron et al., arXiv 2302.13971; transform
 constexpr std::string_view kLlama2 = "Touvron et al., arXiv 2307.09288; transformers 4.40";
 constexpr std::string_view kLlama3 = "Dubey et al., arXiv 2407.21783; transformers 4.40";
 constexpr std::string_view kMistral = "Jiang et al., arXiv 2310.06825; transformers 4.40";
+constexpr std::string_view kNemo = "Mistral AI, Mistral NeMo, 2024; transformers 4.43";
 constexpr std::string_view kMixtral = "Jiang et al., arXiv 2401.04088; transformers 4.40";
+constexpr std::string_view kCodeLlama = "Roziere et al., arXiv 2308.12950; transformers 4.40";
+constexpr std::string_view kYi = "01.AI, arXiv 2403.04652; transformers 4.40";
+constexpr std::string_view kInternLm = "InternLM team, internlm-20b, 2023; modeling_internlm.py";
 constexpr std::string_view kQwen2 = "Qwen team, arXiv 2407.10671 and 2412.15115; transformers 4.40";
 
 /// Llama and what was built like it: `kv_heads` of keys and values (grouped-query attention), feed-forward of `hidden`.
 struct LlamaLayout {
   int layers;
   std::int64_t width, heads, kv_heads, hidden, vocabulary;
-  bool tied = false;         ///< the last product's weight is the embedding's table
-  bool biased = false;       ///< products for queries, keys and values have biases (Qwen2)
-  std::int64_t experts = 1;  ///< every token takes two of them (Mixtral), where there are any
+  bool tied = false;            ///< the last product's weight is the embedding's table
+  bool biased = false;          ///< products for queries, keys and values have biases (Qwen2)
+  std::int64_t experts = 1;     ///< every token takes two of them (Mixtral), where there are any
+  std::int64_t head_width = 0;  ///< 0: width / heads
 };
 constexpr std::int64_t kExpertsPerToken = 2;
 
-struct Llama {
-  GraphBuilder& b;
-  const LlamaLayout& layout;
-  TensorId constant, cosine, sine, mask;
-
-  TensorId norm(const std::string& name, TensorId x) const {
-    return rms_norm(b, name, x, constant);
-  }
-  /// Rotary positions: x cos + rotate_half(x) sin.
-  TensorId rotate(const std::string& name, TensorId x) const {
-    TensorId turned = b.activation(name + ".rotate_half", x, "rotate_half");
-    turned = b.mul(name + ".sin", turned, sine);
-    return b.add(name + ".rotary", b.mul(name + ".cos", x, cosine), turned);
-  }
-  /// Each head of keys or values serves several heads of queries, by a copy.
-  TensorId repeat(const std::string& name, TensorId x) const {
-    if (layout.kv_heads == layout.heads) return x;
-    Shape shape = b.shape(x);
-    shape[1] = layout.heads;
-    return b.append({.name = name + ".repeat_kv",
-                     .kind = OpKind::Gather,
-                     .attributes = ElementwiseAttributes{.name = "expand"},
-                     .inputs = {x}},
-                    std::move(shape));
-  }
-  TensorId attention(const std::string& name, TensorId x) const {
-    const std::int64_t width = layout.width / layout.heads;
-    const Heads queries{layout.heads, width}, others{layout.kv_heads, width};
-    const bool bias = layout.biased;
-    TensorId query = b.linear_layer(name + ".q_proj", x, layout.width, bias);
-    TensorId key = b.linear_layer(name + ".k_proj", x, layout.kv_heads * width, bias);
-    TensorId value = b.linear_layer(name + ".v_proj", x, layout.kv_heads * width, bias);
-    query = rotate(name + ".q_proj", to_heads(b, name + ".q_proj", query, queries));
-    key = rotate(name + ".k_proj", to_heads(b, name + ".k_proj", key, others));
-    value = to_heads(b, name + ".v_proj", value, others);
-    const TensorId context =
-        attend(b, name, query, repeat(name + ".k_proj", key), repeat(name + ".v_proj", value),
-               {.scale = constant, .mask = mask}, true);
-    return b.linear_layer(name + ".o_proj", from_heads(b, name, context), layout.width, false);
-  }
-  /// SwiGLU: down(silu(gate(x)) * up(x)).
-  TensorId feed_forward(const std::string& name, TensorId x) const {
-    TensorId gate = b.linear_layer(name + ".gate_proj", x, layout.hidden, false);
-    gate = b.activation(name + ".silu", gate, "silu");
-    const TensorId up = b.linear_layer(name + ".up_proj", x, layout.hidden, false);
-    return b.linear_layer(name + ".down_proj", b.mul(name + ".mul", gate, up), layout.width, false);
-  }
-  /// Expert by expert, each on its tokens; nothing is dropped.
-  TensorId mixture(const std::string& name, TensorId x) const {
-    const MixtureOptions options{
-        .experts = layout.experts, .per_token = kExpertsPerToken, .capacity = b.shape(x)[1]};
-    return mixture_of_experts(b, name, x, options, [&](const std::string& expert, TensorId tokens) {
-      return feed_forward(expert, tokens);
-    });
-  }
-  TensorId layer(const std::string& name, TensorId x) const {
-    TensorId y = attention(name + ".self_attn", norm(name + ".input_layernorm", x));
-    x = b.add(name + ".add_attn", x, y);
-    y = norm(name + ".post_attention_layernorm", x);
-    y = layout.experts > 1 ? mixture(name + ".moe", y) : feed_forward(name + ".mlp", y);
-    return b.add(name + ".add_mlp", x, y);
-  }
-};
-
 // Hugging Face transformers 4.40, modeling_llama.py, modeling_qwen2.py and modeling_mixtral.py (eager attention).
-NetworkGraph llama(const BuildOptions& options, const LlamaLayout& layout) {
-  GraphBuilder b("llama", options.batch);
-  const std::int64_t tokens = *options.seq_len, head_width = layout.width / layout.heads;
-  const TensorId ids = b.input("input_ids", {options.batch, tokens}, true);
-  const TensorId words = b.weight("embed_tokens.weight", {layout.vocabulary, layout.width});
-  TensorId x = b.embedding("embed_tokens", ids, words);
-  const Llama blocks{b,
-                     layout,
-                     scalar(b, "constant"),
-                     b.buffer("rotary.cos", {1, 1, tokens, head_width}),
-                     b.buffer("rotary.sin", {1, 1, tokens, head_width}),
-                     b.buffer("causal_mask", {1, 1, tokens, tokens})};
-  for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layers." + std::to_string(i), x);
-  x = blocks.norm("norm", x);
-  const TensorId head =
-      layout.tied ? words : b.weight("lm_head.weight", {layout.vocabulary, layout.width});
-  b.graph().outputs = {b.linear("lm_head", x, head, std::nullopt)};
-  return std::move(b).take();
-}
-
-/// The same network as training frameworks with fused kernels shard it. Biases of Qwen2's products are left out.
-constexpr TransformerLayout transformer_of(const LlamaLayout& layout) {
-  TransformerLayout result{.layers = layout.layers,
-                           .width = layout.width,
-                           .heads = layout.heads,
-                           .kv_heads = layout.kv_heads,
-                           .feed_forward = layout.hidden,
-                           .vocabulary = layout.vocabulary,
-                           .norm = TransformerNorm::RootMeanSquare,
-                           .rotary = true,
-                           .gated = true,
-                           .biases = false,
-                           .tied = layout.tied};
+LanguageNetwork llama(const LlamaLayout& layout) {
+  const std::int64_t width =
+      layout.head_width > 0 ? layout.head_width : layout.width / layout.heads;
+  LanguageNetwork network{.family = "llama",
+                          .width = layout.width,
+                          .vocabulary = layout.vocabulary,
+                          .tied = layout.tied};
+  LanguageLayer layer{.mixer = GroupedQueryAttention{.heads = layout.heads,
+                                                     .kv_heads = layout.kv_heads,
+                                                     .head_width = width,
+                                                     .rotary_width = width,
+                                                     .input_biases = layout.biased},
+                      .feed_forward = DenseFeedForward{.width = layout.hidden}};
   if (layout.experts > 1) {
-    result.experts = ExpertLayout{
-        .count = layout.experts, .per_token = kExpertsPerToken, .feed_forward = layout.hidden};
+    layer.feed_forward = ExpertFeedForward{.experts = layout.experts,
+                                           .per_token = kExpertsPerToken,
+                                           .width = layout.hidden,
+                                           .loops = true};
   }
-  return result;
+  for (int i = 0; i < layout.layers; ++i) add_layer(network, layer);
+  return network;
 }
 
 template <LlamaLayout layout>
 ZooEntry entry(std::string_view name, std::string_view title, std::string_view source,
                std::int64_t parameters, std::int64_t tokens,
                std::vector<std::string_view> aliases = {}) {
-  return {.name = name,
-          .aliases = std::move(aliases),
-          .title = title,
-          .source = source,
-          .parameters = exact(parameters, kCheckpoint),
-          .seq_len = tokens,
-          .build = build<llama, layout>,
-          .transformer = transformer_of(layout)};
+  return shardable_entry<llama, layout>({name, title, source, std::move(aliases)},
+                                        exact(parameters, kCheckpoint), tokens);
 }
 
 }  // namespace
@@ -193,6 +109,20 @@ std::vector<ZooEntry> llama_networks() {
                                                                       kQwen2, 32'763'876'352, 4096),
       entry<LlamaLayout{80, 8192, 64, 8, 29568, 152064, false, true}>(
           "qwen2_72b", "Qwen2 and Qwen2.5 72B", kQwen2, 72'706'203'648, 4096, {"qwen2.5_72b"}),
+      entry<LlamaLayout{48, 8192, 64, 8, 22016, 32000}>("codellama_34b", "Code Llama 34B",
+                                                        kCodeLlama, 33'743'970'304, 4096),
+      entry<LlamaLayout{60, 7168, 56, 8, 20480, 64000}>("yi_34b", "Yi 34B", kYi, 34'388'917'248,
+                                                        4096),
+      entry<LlamaLayout{.layers = 40,
+                        .width = 5120,
+                        .heads = 32,
+                        .kv_heads = 8,
+                        .hidden = 14336,
+                        .vocabulary = 131072,
+                        .head_width = 128}>("mistral_nemo_12b", "Mistral NeMo 12B", kNemo,
+                                            12'247'782'400, 4096),
+      shardable_entry<llama, LlamaLayout{60, 5120, 40, 40, 13824, 103168}>(
+          {"internlm_20b", "InternLM 20B", kInternLm}, rounded(20e9, 1e9, "model card"), 4096),
   };
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/graph.hpp"
+#include "models/language/network.hpp"
 #include "models/transformer/layout.hpp"
 
 namespace tracecast {
@@ -48,6 +49,8 @@ struct ZooEntry {
   NetworkGraph (*build)(const BuildOptions& options) = nullptr;
   /// What its layers are made of, where they are alike and can be sharded (models/transformer/shard.hpp).
   std::optional<TransformerLayout> transformer{};
+  /// What a language model consists of, where models/language describes it: caches and weights follow from it.
+  LanguageNetwork (*language)() = nullptr;
 };
 
 /// Every network, sorted by name.

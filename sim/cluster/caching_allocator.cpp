@@ -64,7 +64,8 @@ std::int64_t CachingAllocator::largest_available() const {
 bool CachingAllocator::has_room(std::int64_t size) const {
   const std::int64_t wanted = round_up(size, block_);
   const bool small = wanted <= kSmallRequest;
-  if ((small ? small_ : large_).free.largest() >= wanted) return true;
+  const FreeBlocks& free = small ? small_.free : large_.free;
+  if (free.largest() >= wanted) return true;
   std::int64_t left = limit_ - reserved_;
   for (const Pool* pool : {&small_, &large_}) {
     for (const auto& [segment, handle] : pool->segments.all()) left += segment;

@@ -283,7 +283,7 @@ Communicator::Communicator(const Fabric& fabric, std::span<const Rank> ranks,
 }
 
 CollectivePlan Communicator::plan(Collective collective, Bytes bytes) const {
-  return plan(collective, bytes, default_collective_pace());
+  return plan(collective, bytes, ways_->fabric.specs().collective_pace());
 }
 
 CollectivePlan Communicator::plan(Collective collective, Bytes bytes,
@@ -315,7 +315,8 @@ CollectivePlan Communicator::plan(Collective collective, Bytes bytes,
 double Communicator::log_sd(Bytes bytes) const {
   constexpr double kUnpaced = 0.2;  // what tables of older boxes had
   const Ways& ways = *ways_;
-  const auto paced = PacedNode::find(ways.rings, ways.library);
+  const auto paced =
+      PacedNode::find(ways.rings, ways.library, ways.fabric.specs().collective_pace());
   if (ways.otherwise && !(paced && paced->find_kernel(bytes))) {
     return ways.otherwise->log_sd(bytes);
   }

@@ -57,7 +57,7 @@ class Communicator {
   /// On an idle fabric. `bytes` is what nccl-tests calls size: the whole buffer of one rank (AllGather, AllToAll: the
   /// larger of input and output; SendReceive: the message). One rank, or no bytes: nothing to do.
   [[nodiscard]] CollectivePlan plan(Collective collective, Bytes bytes) const;
-  /// The same at another pace than the binary's: for fits.
+  /// The same at another pace than that of the fabric's specs: for fits.
   [[nodiscard]] CollectivePlan plan(Collective collective, Bytes bytes,
                                     const CollectivePace& pace) const;
   /// Standard deviation of the logarithm of measured over predicted time.

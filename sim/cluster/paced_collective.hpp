@@ -25,7 +25,7 @@ class PacedNode {
  public:
   /// Nothing where the pace does not say: several nodes, an older GPU, a library that has none.
   static std::optional<PacedNode> find(const RingWays& rings, const CollectiveLibrary& library,
-                                       const CollectivePace& pace = default_collective_pace());
+                                       const CollectivePace& pace);
 
   /// `plan`: algorithm and protocol are chosen; sets bytes, uses, latency and cap. False: the pace does not say.
   bool set_ring(CollectivePlan& plan, Collective collective, Bytes bytes) const;

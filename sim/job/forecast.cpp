@@ -67,7 +67,7 @@ Forecast describe(const ResolvedJob& job) {
 /// Of as many boards as the answer has GPUs.
 ForecastPower power_of(const PowerRange& board, const Forecast& f) {
   const Watts all = board.avg * static_cast<double>(f.gpus);
-  return {board, all, all * Seconds(1 / f.throughput_samples_per_s.value)};
+  return {board, all, Joules(all.in_w() / f.throughput_samples_per_s.value)};
 }
 
 Forecast forecast_of(const OneGpuDetails& details) {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "models/graph_text.hpp"
-#include "models/onnx/import.hpp"
 #include "models/unroll.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/file.hpp"
+#include "sim/job/network_file.hpp"
 #include "sim/job/sha256.hpp"
 
 namespace tracecast {
@@ -44,14 +44,14 @@ ForwardGraph build_zoo(const Job& job, bool training) {
 }
 
 ForwardGraph import(const Job& job, bool training, const std::string& bytes, InputRecord record) {
-  OnnxNetwork network = import_onnx(bytes, job.network,
-                                    {.batch = job.batch,
-                                     .image_size = job.image_size,
-                                     .seq_len = job.seq_len,
-                                     .training = training});
-  return {.graph = std::make_shared<const NetworkGraph>(std::move(network.graph)),
+  NetworkFile file = read_network_file(bytes, job.network,
+                                       {.batch = job.batch,
+                                        .image_size = job.image_size,
+                                        .seq_len = job.seq_len,
+                                        .training = training});
+  return {.graph = std::make_shared<const NetworkGraph>(std::move(file.graph)),
           .record = std::move(record),
-          .warnings = std::move(network.warnings),
+          .warnings = std::move(file.warnings),
           .from_file = true};
 }
 

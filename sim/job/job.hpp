@@ -23,7 +23,7 @@ struct Software {
 /// What is to be computed: owns all, names no hardware. Words are those of the command line.
 struct Job {
   std::string
-      network;  ///< zoo name, path of an ONNX file, or "job:ID": a training program, which settles several of these
+      network;  ///< zoo name, path of an ONNX file or a config.json, or "job:ID": a training program, which settles several of these
   std::int64_t batch = 1;  ///< samples per step, of each GPU
   std::string phase = "train";
   std::string precision{};  ///< empty: fp32; of sharded transformers amp

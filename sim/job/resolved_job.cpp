@@ -237,7 +237,8 @@ LoopContext loop_context(const ResolvedJob& job) {
 }
 
 bool is_network_path(std::string_view network) {
-  return network.find('/') != std::string_view::npos || network.ends_with(".onnx");
+  return network.find('/') != std::string_view::npos || network.ends_with(".onnx") ||
+         network.ends_with(".json");
 }
 
 std::optional<std::int64_t> epoch_samples(const ResolvedJob& job) {

@@ -1,14 +1,23 @@
 #include "sim/job/sharded_job.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <utility>
 
 #include "hwspecs/collective_library.hpp"
+#include "models/language/config.hpp"
+#include "models/language/graph.hpp"
+#include "models/language/layout.hpp"
 #include "models/lowering/precision.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
 #include "sim/cluster/captured_step.hpp"
 #include "sim/job/largest_batch.hpp"
+#include "sim/job/network_file.hpp"
 #include "sim/job/sha256.hpp"
 
 namespace tracecast {
@@ -85,26 +94,70 @@ void refuse_unlike_nodes(const Fabric& fabric, const std::string& file) {
   }
 }
 
+/// A transformer whose layers can be shared, from the zoo or a config.json.
+struct FoundTransformer {
+  std::string name;
+  TransformerLayout layout;
+  std::int64_t usual_tokens = 0, most_tokens = 0;  ///< of a sequence; most: 0: any number
+  std::vector<std::string> left_out{};
+  InputRecord record{};
+};
+
+FoundTransformer find_transformer(const std::string& network) {
+  FoundTransformer found;
+  if (is_network_path(network) && is_config_path(network)) {
+    const std::string bytes = read_file(network, kMostConfigBytes);
+    const LanguageNetwork language = read_config_json(bytes, network);
+    ShardableNetwork whole = shardable(language, network);
+    found = {.name = name_of_config(network),
+             .layout = whole.layout,
+             .usual_tokens = usual_tokens(language),
+             .most_tokens = language.position_rows,
+             .left_out = left_out_of_graph(language)};
+    if (!whole.left_out.empty()) {
+      found.left_out.push_back(
+          fmt::format("left out when shared among GPUs: {}", fmt::join(whole.left_out, ", ")));
+    }
+    found.record = {"network", std::filesystem::path(network).filename().string(), sha256(bytes)};
+    return found;
+  }
+  const ZooEntry* entry = find_network(network);
+  if (entry == nullptr || !entry->transformer) {
+    throw InputError("--tp, --pp, --zero", "network " + network,
+                     "a transformer of the zoo with alike layers, such as gpt3_175b or llama3_70b, "
+                     "or a config.json of one");
+  }
+  found = {.name = std::string(entry->name),
+           .layout = *entry->transformer,
+           .usual_tokens = entry->seq_len,
+           .most_tokens = entry->most_tokens};
+  if (entry->language != nullptr) {
+    const ShardableNetwork whole = shardable(entry->language(), network);
+    if (!whole.left_out.empty()) {
+      found.left_out.push_back(
+          fmt::format("left out when shared among GPUs: {}", fmt::join(whole.left_out, ", ")));
+    }
+  }
+  found.record = {"network", "zoo:" + found.name, sha256(describe_layout(found.layout))};
+  return found;
+}
+
 }  // namespace
 
 ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& division,
                             const Hardware& hardware) {
-  const ZooEntry* entry = find_network(job.network);
-  if (entry == nullptr || !entry->transformer) {
-    throw InputError("--tp, --pp, --zero", "network " + job.network,
-                     "a transformer of the zoo with alike layers, such as gpt3_175b or llama3_70b");
-  }
+  FoundTransformer network = find_transformer(job.network);
   if (to_lower(place.gpu).starts_with("cpu:")) throw InputError("--gpu", place.gpu, "a GPU");
   if (job.phase != "train") throw InputError("--phase", job.phase, "train");
   Cluster cluster = make_cluster(place, place.gpu, hardware);
   refuse_unlike_nodes(cluster.fabric, place.cluster);
   const GpuSpec gpu = with_settings(cluster.fabric.gpu_of(Rank{0}), place.board);
-  ShardedStep result{.network = std::string(entry->name),
+  ShardedStep result{.network = network.name,
                      .gpu = gpu.id,
                      .gpu_name = gpu.name,
                      .machine = cluster.fabric.machine_of(FabricNodeId{0}).id,
                      .nodes = cluster.fabric.num_nodes(),
-                     .layout = *entry->transformer,
+                     .layout = network.layout,
                      .software = hardware.specs().find_training_software(division.software)};
   result.assumptions = hardware.factors();
   result.assumptions.insert(result.assumptions.end(), cluster.assumptions.begin(),
@@ -112,6 +165,8 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
   if (!place.gpu.empty() && place.gpu != gpu.id) {
     result.assumptions.push_back(fmt::format("gpu {} for \"{}\"", gpu.id, place.gpu));
   }
+  result.assumptions.insert(result.assumptions.end(), network.left_out.begin(),
+                            network.left_out.end());
   PlanOptions plan = division.plan;
   if (job.batch != 1 && plan.micro_batch) {
     throw InputError("--batch", fmt::format("{} beside --micro-batch", job.batch),
@@ -119,11 +174,11 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
   }
   if (!plan.micro_batch) plan.micro_batch = job.batch;
   if (job.accumulate != 1) plan.micro_batches = job.accumulate;
-  plan.tokens = job.seq_len.value_or(entry->seq_len);
+  plan.tokens = job.seq_len.value_or(network.usual_tokens);
   plan.recompute = job.recompute;
-  if (entry->most_tokens > 0 && *plan.tokens > entry->most_tokens) {
+  if (network.most_tokens > 0 && *plan.tokens > network.most_tokens) {
     throw InputError("--seq-len", std::to_string(*plan.tokens),
-                     "at most " + std::to_string(entry->most_tokens) + " positions");
+                     "at most " + std::to_string(network.most_tokens) + " positions");
   }
   result.plan = resolve_plan(plan, result.layout, cluster.fabric.num_ranks());
   const PrecisionMode precision = settle_precision(job.precision, gpu, result);
@@ -161,8 +216,7 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
           return predict_with(tried).memory.fits();
         });
   }
-  result.inputs.push_back(
-      {"network", "zoo:" + result.network, sha256(describe_layout(result.layout))});
+  result.inputs.push_back(std::move(network.record));
   result.inputs.push_back({"gpu", gpu.id, hash_of(gpu.values)});
   result.inputs.push_back({"framework", framework.id, hash_of(framework.values)});
   result.inputs.push_back(hardware.cost_record());

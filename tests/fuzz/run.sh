@@ -37,6 +37,7 @@ unpack() {
 # prepare TARGET: writes its seeds and says how many bytes its longest input has.
 prepare() {
   case $1 in
+    config) seed config 4096 tests/models/language/configs/*.json; echo 4096 ;;
     onnx) seed onnx 65536 "$data"/onnx/*.onnx; build/fuzz/bin/onnx_seeds build/fuzz/seed/onnx; echo 65536 ;;
     gpu_spec) seed gpu_spec 16384 hwspecs/gpu/*.textproto; echo 16384 ;;
     cost_profile) seed cost_profile 65536 hwspecs/cost/*.textproto; echo 65536 ;;

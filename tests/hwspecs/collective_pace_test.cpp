@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/base/error.hpp"
+#include "tests/support/specs.hpp"
 
 namespace tracecast {
 namespace {
@@ -43,14 +44,14 @@ TEST_CASE("what the fit writes is read back, every value of it") {
     CAPTURE(value);
     CHECK(written.find(value) != written.npos);
   }
-  const CollectivePace& pace = default_collective_pace();
+  const CollectivePace& pace = binary().collective_pace();
   const std::string text = collective_pace_text(pace, "# a comment\n");
   CHECK(collective_pace_text(parse_collective_pace(text, "text"), "# a comment\n") == text);
   CHECK(text.find("# a comment\n") == 0);
 }
 
 TEST_CASE("the shipped pace names its data and says how far it may be off") {
-  const CollectivePace& pace = default_collective_pace();
+  const CollectivePace& pace = binary().collective_pace();
   CHECK(!pace.data_set.empty());
   for (const PaceLink link : {PaceLink::Nvlink, PaceLink::Pcie}) {
     for (const double bytes : {1e3, 1e8}) {

@@ -163,7 +163,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--data", {"imagenet32"}, {}, "one GPU, loaded input"},
       {"--data", {"imagenet"}},
       {"--machine", {"gavel_cloud"}, {}, "servers"},
-      {"--machine", {"hgx_a100_4nic"}, {}, "divided"},
+      {"--machine", {"hgx_a100_4nic"}, {"--nodes", "2"}, "divided"},
       {"--machine", {"aws_p3_8xlarge"}},
       {"--host-cpu", {"1xe5_2667"}},
       {"--cpu-threads", {"2"}},

@@ -2,7 +2,8 @@
 // Once here instead of in every source that formats a number.
 #include <fmt/format-inl.h>
 
-namespace fmt::inline v9::detail {
+FMT_BEGIN_NAMESPACE
+namespace detail {
 template auto dragonbox::to_decimal(float) noexcept -> dragonbox::decimal_fp<float>;
 template auto dragonbox::to_decimal(double) noexcept -> dragonbox::decimal_fp<double>;
 template auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
@@ -10,5 +11,7 @@ template auto decimal_point_impl(locale_ref) -> char;
 template locale_ref::locale_ref(const std::locale&);
 template auto locale_ref::get<std::locale>() const -> std::locale;
 template void buffer<char>::append(const char*, const char*);
-template void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
-}  // namespace fmt::inline v9::detail
+template void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>,
+                         locale_ref);
+}  // namespace detail
+FMT_END_NAMESPACE

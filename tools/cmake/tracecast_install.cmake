@@ -7,6 +7,7 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tracecast-config.cmake.i
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tracecast-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tracecast-config.cmake ${PROJECT_BINARY_DIR}/tracecast-config-version.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/tracecast_cbc.cmake
         DESTINATION ${config_folder})
 install(EXPORT tracecast NAMESPACE tracecast:: FILE tracecast-targets.cmake DESTINATION ${config_folder})
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -18,156 +18,17 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/table/csv_reader.hpp"
-#include "calibrate/table/published_rows.hpp"
-#include "calibrate/table/row_fields.hpp"
 #include "hwspecs/collective_pace.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/new_file.hpp"
 #include "sim/cluster/collective.hpp"
-#include "sim/job/hardware.hpp"
+#include "tools/fit/measured_collectives.hpp"
 
 namespace tracecast {
 namespace {
 
-/// One measured time.
-struct Row {
-  std::string table, gpu, what;
-  std::size_t line = 0;
-  Collective collective{};
-  int ranks = 0;
-  Bytes bytes{};
-  double measured_us = 0;
-  bool is_fitted = false;    ///< may be; else only judged
-  bool is_isolated = false;  ///< launched alone, as a profiler sees it
-  PaceLink link{};
-  const Communicator* communicator = nullptr;
-  const Fabric* fabric = nullptr;
-};
-
-/// All rows, with the communicators they ran on.
-class Data {
- public:
-  explicit Data(std::filesystem::path folder)
-      : folder_(std::move(folder)), hardware_(Hardware::embedded()) {
-    read_nccl();
-    read_engines();
-    read_apex();
-    read_vidur("vidur_all_reduce", Collective::AllReduce);
-    read_vidur("vidur_send_recv", Collective::SendReceive);
-  }
-  [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
-
-  /// 10 us and what NCCL's bus carries at 0.8 of the data sheet's link.
-  [[nodiscard]] double roofline_us(const Row& row) const {
-    const GpuSpec& gpu = hardware_.gpus().find(row.gpu);
-    const BytesPerSecond link =
-        row.link == PaceLink::Nvlink ? gpu.nvlink_bandwidth : gpu.pcie_bandwidth;
-    const auto n = static_cast<std::size_t>(row.ranks);
-    return 10 + (row.bytes * bus_factor(row.collective, n) / (link * 0.8)).in_us();
-  }
-
- private:
-  struct Box {
-    Fabric fabric;
-    Communicator communicator;
-  };
-
-  const Box& box(const GpuSpec& gpu, int gpus, const CollectiveLibrary& library,
-                 const std::string& machine) {
-    const std::string key = fmt::format("{}/{}/{}/{}", gpu.id, gpus, library.id, machine);
-    const auto it = boxes_.find(key);
-    if (it != boxes_.end()) return it->second;
-    const std::string id =
-        machine.empty() ? hardware_.specs().default_machine(gpu, gpus).machine : machine;
-    const Fabric fabric = build_fabric(uniform_cluster(id, gpus, 1, gpu.id), hardware_.specs());
-    const std::vector<Rank> ranks = all_ranks(fabric);
-    return boxes_.try_emplace(key, Box{fabric, Communicator(fabric, ranks, library)}).first->second;
-  }
-
-  void add(const CsvReader& reader, const RowFields& fields, std::string what,
-           Collective collective, int ranks, const CollectiveLibrary& library, bool is_fitted) {
-    const GpuSpec& gpu = hardware_.gpus().find(std::string(fields.gpu()));
-    const std::string file = reader.file_name(), name = file.substr(0, file.find('.'));
-    const Box& where = box(gpu, ranks, library, records_->program_of(reader).box);
-    const bool is_card = gpu.nvlink_bandwidth <= BytesPerSecond(0);
-    rows_.push_back({name, gpu.id, std::move(what), reader.line(), collective, ranks,
-                     Bytes(fields.positive("bytes")), fields.positive("time_us"), is_fitted, false,
-                     is_card ? PaceLink::Pcie : PaceLink::Nvlink, &where.communicator,
-                     &where.fabric});
-  }
-
-  void read(const std::string& name, const std::function<void(const CsvReader&, RowFields)>& take) {
-    CsvReader reader(folder_ / "modern" / (name + ".csv"));
-    records_.emplace(hardware_.specs(), reader);
-    while (reader.next()) take(reader, RowFields(reader));
-  }
-
-  static std::optional<Collective> find(std::string_view word) {
-    constexpr std::pair<std::string_view, Collective> kWords[] = {
-        {"all_reduce", Collective::AllReduce},
-        {"all_gather", Collective::AllGather},
-        {"reduce_scatter", Collective::ReduceScatter},
-        {"alltoall", Collective::AllToAll},
-        {"sendrecv", Collective::SendReceive}};
-    for (const auto& [name, collective] : kWords) {
-      if (name == word) return collective;
-    }
-    return std::nullopt;
-  }
-
-  void read_nccl() {
-    const auto& library = hardware_.specs().find_collective_library("nccl", "2.27");
-    read("nccl", [&](const CsvReader& reader, RowFields row) {
-      const auto collective = find(row.text("op_name"));
-      if (!collective) return;
-      add(reader, row, std::string(row.text("op_name")), *collective,
-          static_cast<int>(row.integer("num_gpus", 2, 64)), library, true);
-    });
-  }
-
-  void read_engines() {
-    read("custom_all_reduce", [&](const CsvReader& reader, RowFields row) {
-      const std::string source(row.text("kernel_source"));
-      if (source.find("eager") != source.npos) return;
-      const char* library = source[0] == 'T'   ? "trtllm"
-                            : source[0] == 'S' ? "sglang_custom"
-                                               : "vllm_custom";
-      add(reader, row, source, Collective::AllReduce,
-          static_cast<int>(row.integer("num_gpus", 2, 64)),
-          hardware_.specs().find_collective_library(library), true);
-    });
-  }
-
-  void read_apex() {
-    const auto& library = hardware_.specs().find_collective_library("nccl", "2.18");
-    read("apex_collectives", [&](const CsvReader& reader, RowFields row) {
-      const auto collective = find(row.text("op_name"));
-      if (!collective || row.integer("num_nodes", 1, 1'000'000) != 1) return;
-      const auto gpus = static_cast<int>(row.integer("gpus_per_node", 1, 1'000'000));
-      if (gpus < 2 || gpus > 8) return;
-      const bool is_card =
-          hardware_.gpus().find(std::string(row.gpu())).nvlink_bandwidth <= BytesPerSecond(0);
-      add(reader, row, std::string(row.text("op_name")), *collective, gpus, library, is_card);
-    });
-  }
-
-  void read_vidur(const std::string& name, Collective collective) {
-    const auto& library = hardware_.specs().find_collective_library("nccl", "", "2024-03");
-    read(name, [&](const CsvReader& reader, RowFields row) {
-      const auto gpus = static_cast<int>(row.integer("num_gpus", 2, 1'000'000));
-      if (row.integer("gpus_per_node", 1, 1'000'000) != gpus) return;
-      add(reader, row, name, collective, gpus, library, true);
-      rows_.back().is_isolated = collective == Collective::AllReduce;
-    });
-  }
-
-  std::filesystem::path folder_;
-  Hardware hardware_;
-  std::optional<PublishedRows> records_;  ///< of the table that is read
-  std::map<std::string, Box> boxes_;
-  std::vector<Row> rows_;
-};
+using Row = MeasuredCollective;
+using Data = MeasuredCollectives;
 
 double predict_us(const Row& row, const CollectivePace& pace) {
   const Seconds time =
@@ -381,9 +242,8 @@ class Stages {
   static CollectivePace start() { return default_start(); }
   static CollectivePace default_start();
 
-  static int capability_of(const std::string& gpu) {
-    static const Hardware hardware = Hardware::embedded();
-    return hardware.gpus().find(gpu).compute_capability;
+  [[nodiscard]] int capability_of(const std::string& id) const {
+    return data_.gpu(id).compute_capability;
   }
   [[nodiscard]] bool takes(const Row& row) const { return row.is_fitted && row.gpu != left_out_; }
   [[nodiscard]] bool has_rows(const CollectivePace& pace, std::size_t i) const {

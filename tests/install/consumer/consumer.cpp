@@ -113,7 +113,8 @@ void print(const Forecast& f) {
   };
   if (f.gpus == 1)
     print_parts("critical_path", f.by_cause);  // elsewhere the command says it by mode
-  print_parts("breakdown", f.by_class);
+  if (is_divided) print_parts("breakdown", f.by_cause);
+  print_parts(is_divided ? "kernel_classes" : "breakdown", f.by_class);
   for (const std::string& line : f.assumptions) std::printf("assumption %s\n", line.c_str());
   for (const std::string& line : f.warnings) std::printf("warning %s\n", line.c_str());
 }

@@ -22,6 +22,22 @@ std::size_t count(const NetworkGraph& graph, OpKind kind) {
   return number;
 }
 
+/// Recurrences, forward and backward, and the choices of sparse attention's indexers, which have no gradient.
+std::size_t ops_without_cost_model(const ZooEntry& entry) {
+  std::size_t number = 0;
+  if (entry.language == nullptr) return number;
+  const LanguageNetwork network = entry.language();
+  for (const std::uint32_t kind : network.order) {
+    const LanguageMixer& mixer = network.kinds[kind].mixer;
+    const auto* latent = std::get_if<LatentAttention>(&mixer);
+    if (latent != nullptr && latent->indexer) ++number;
+    const bool recurs =
+        std::holds_alternative<GatedDeltaNet>(mixer) || std::holds_alternative<Mamba2>(mixer);
+    if (recurs) number += 2;
+  }
+  return number;
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("models/zoo/language");
@@ -187,7 +203,9 @@ TEST_CASE("grouped queries copy keys and values, tied tables appear once") {
   CHECK(updates == 1);
 }
 
-TEST_CASE("networks without images build and train with every op known, alone and in a batch") {
+TEST_CASE(
+    "networks without images build and train with every op known but recurrences, alone and in a "
+    "batch") {
   for (const ZooEntry& entry : zoo()) {
     if (entry.image_size > 0) continue;
     CAPTURE(entry.name);
@@ -200,7 +218,7 @@ TEST_CASE("networks without images build and train with every op known, alone an
       CHECK((shape.at(0) == 3 || shape.at(1) == 3));
     }
     const NetworkGraph step = make_training_graph(graph, {});
-    CHECK(count(step, OpKind::Unknown) == 0);
+    CHECK(count(step, OpKind::Unknown) == ops_without_cost_model(entry));
     for (const Tensor& tensor : step.tensors()) CHECK(element_count(tensor.shape) > 0);
   }
 }

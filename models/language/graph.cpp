@@ -1,0 +1,235 @@
+#include "models/language/graph.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "models/language/graph_parts.hpp"
+#include "models/zoo/parts/attention.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace language {
+
+TensorId root_mean_square(const GraphParts& parts, const std::string& name, TensorId x,
+                          bool learned) {
+  if (learned) return zoo_builders::rms_norm(parts.b, name, x, parts.constant);
+  constexpr std::array<std::int64_t, 1> kLast{-1};
+  GraphBuilder& b = parts.b;
+  TensorId scale = b.activation(name + ".pow", x, "pow");
+  scale = b.reduce(name + ".mean", scale, kLast, true, "mean");
+  scale = b.add(name + ".epsilon", scale, parts.constant);
+  scale = b.activation(name + ".rsqrt", scale, "rsqrt");
+  return b.mul(name, x, scale);
+}
+
+TensorId norm(const GraphParts& parts, const std::string& name, TensorId x, bool learned) {
+  if (parts.network.norm == LanguageNorm::RootMeanSquare) {
+    return root_mean_square(parts, name, x, learned);
+  }
+  GraphBuilder& b = parts.b;
+  std::optional<TensorId> scale, bias;
+  if (learned) scale = b.weight(name + ".weight", {b.shape(x).back()});
+  if (learned && parts.network.norm_biases) bias = b.weight(name + ".bias", {b.shape(x).back()});
+  return b.layer_norm(name, x, -1, scale, bias);
+}
+
+TensorId activate(const GraphParts& parts, const std::string& name, TensorId x) {
+  GraphBuilder& b = parts.b;
+  switch (parts.network.activation) {
+    case LanguageActivation::Silu:
+      return b.activation(name + ".silu", x, "silu");
+    case LanguageActivation::Gelu:
+    case LanguageActivation::GeluTanh:
+      return b.activation(name + ".gelu", x, "gelu");
+    case LanguageActivation::GeluTanhInSteps:
+      return zoo_builders::gelu_by_tanh(b, name + ".gelu", x, parts.constant);
+    case LanguageActivation::Relu:
+      return b.activation(name + ".relu", x, "relu");
+    case LanguageActivation::SquaredRelu:
+      break;
+  }
+  return b.activation(name + ".square", b.activation(name + ".relu", x, "relu"), "pow");
+}
+
+TensorId rotate(const GraphParts& parts, const std::string& name, TensorId x, std::int64_t width) {
+  if (width == 0) return x;
+  GraphBuilder& b = parts.b;
+  const auto& [cosine, sine] = parts.rotary.at(width);
+  const auto turn = [&](TensorId part) {
+    TensorId turned = b.activation(name + ".rotate_half", part, "rotate_half");
+    turned = b.mul(name + ".sin", turned, sine);
+    return b.add(name + ".rotary", b.mul(name + ".cos", part, cosine), turned);
+  };
+  if (width == b.shape(x).back()) return turn(x);
+  Shape turning = b.shape(x), passing = turning;
+  turning.back() = width;
+  passing.back() -= width;
+  const TensorId turned = turn(b.slice(name + ".turning", x, turning));
+  const TensorId both[] = {turned, b.slice(name + ".passing", x, passing)};
+  return b.concat(name + ".cat", both, -1);
+}
+
+namespace {
+
+TensorId mix(const GraphParts&, const std::string&, TensorId x, const std::monostate&) { return x; }
+TensorId feed_forward(const GraphParts&, const std::string&, TensorId x, const std::monostate&) {
+  return x;
+}
+
+TensorId mixed(const GraphParts& parts, const std::string& name, TensorId x,
+               const LanguageMixer& mixer) {
+  return std::visit([&](const auto& m) { return mix(parts, name, x, m); }, mixer);
+}
+
+TensorId fed(const GraphParts& parts, const std::string& name, TensorId x,
+             const LanguageFeedForward& part) {
+  const bool is_mixture = std::holds_alternative<ExpertFeedForward>(part);
+  return std::visit(
+      [&](const auto& f) {
+        return feed_forward(parts, name + (is_mixture ? ".moe" : ".mlp"), x, f);
+      },
+      part);
+}
+
+std::string_view mixer_name(const LanguageMixer& mixer) {
+  const bool is_attention = std::holds_alternative<GroupedQueryAttention>(mixer) ||
+                            std::holds_alternative<LatentAttention>(mixer);
+  return is_attention ? ".self_attn" : ".mixer";
+}
+
+/// Both halves read the layer's input; one sum takes both.
+TensorId parallel_layer(const GraphParts& parts, const std::string& name, TensorId x,
+                        const LanguageLayer& layer) {
+  GraphBuilder& b = parts.b;
+  const TensorId read = norm(parts, name + ".input_layernorm", x);
+  const TensorId y = mixed(parts, name + std::string(mixer_name(layer.mixer)), read, layer.mixer);
+  const TensorId other =
+      layer.shared_norm ? read : norm(parts, name + ".post_attention_layernorm", x);
+  const TensorId both = b.add(name + ".add", y, fed(parts, name, other, layer.feed_forward));
+  return b.add(name + ".residual", both, x);
+}
+
+TensorId layer_of(const GraphParts& parts, const std::string& name, TensorId x,
+                  const LanguageLayer& layer) {
+  if (layer.parallel) return parallel_layer(parts, name, x, layer);
+  GraphBuilder& b = parts.b;
+  if (layer.mixer.index() != 0) {
+    TensorId y = norm(parts, name + ".input_layernorm", x);
+    y = mixed(parts, name + std::string(mixer_name(layer.mixer)), y, layer.mixer);
+    if (layer.norms_after) y = norm(parts, name + ".after_attention_layernorm", y);
+    x = b.add(name + ".add_attn", x, y);
+  }
+  if (layer.feed_forward.index() != 0) {
+    TensorId y = norm(parts, name + ".post_attention_layernorm", x);
+    y = fed(parts, name, y, layer.feed_forward);
+    if (layer.norms_after) y = norm(parts, name + ".after_feedforward_layernorm", y);
+    x = b.add(name + ".add_mlp", x, y);
+  }
+  return x;
+}
+
+void add_rotary(GraphParts& parts, std::int64_t width) {
+  if (width == 0 || parts.rotary.contains(width)) return;
+  const std::string name =
+      parts.rotary.empty() ? std::string("rotary") : fmt::format("rotary_{}", width);
+  const TensorId cosine = parts.b.buffer(name + ".cos", {1, 1, parts.tokens, width});
+  const TensorId sine = parts.b.buffer(name + ".sin", {1, 1, parts.tokens, width});
+  parts.rotary.emplace(width, std::pair{cosine, sine});
+}
+
+void add_mask(GraphParts& parts, std::int64_t window, bool is_chunk) {
+  if (window >= parts.tokens) window = 0;
+  if (window == 0) is_chunk = false;
+  if (parts.masks.contains({window, is_chunk})) return;
+  std::string name = "causal_mask";
+  if (window > 0) name = fmt::format("{}_mask_{}", is_chunk ? "chunk" : "window", window);
+  parts.masks.emplace(std::pair{window, is_chunk},
+                      parts.b.buffer(name, {1, 1, parts.tokens, parts.tokens}));
+}
+
+/// Tables that are the same for all layers: positions first, then masks.
+void add_tables(GraphParts& parts) {
+  for (const LanguageLayer& layer : parts.network.kinds) {
+    if (const auto* a = std::get_if<GroupedQueryAttention>(&layer.mixer)) {
+      add_rotary(parts, a->rotary_width);
+    } else if (const auto* l = std::get_if<LatentAttention>(&layer.mixer)) {
+      add_rotary(parts, l->rope_width);
+    }
+  }
+  std::int64_t heads = 0;
+  for (const LanguageLayer& layer : parts.network.kinds) {
+    if (const auto* a = std::get_if<GroupedQueryAttention>(&layer.mixer)) {
+      add_mask(parts, a->window, a->is_chunk);
+      heads = std::max(heads, a->heads);
+    } else if (std::holds_alternative<LatentAttention>(layer.mixer)) {
+      add_mask(parts, 0, false);
+    }
+  }
+  if (parts.network.positions == LanguagePositions::Alibi && heads > 0) {
+    parts.alibi = parts.b.buffer("alibi", {1, heads, 1, parts.tokens});
+  }
+}
+
+TensorId embed(GraphBuilder& b, const LanguageNetwork& network, TensorId ids, TensorId words,
+               std::int64_t tokens) {
+  TensorId x = b.embedding("embed_tokens", ids, words);
+  if (network.words_width() != network.width) {
+    x = b.linear_layer("project_in", x, network.width, false);
+  }
+  if (network.positions == LanguagePositions::Learned) {
+    const TensorId where = zoo_builders::integer_table(b, "position_ids", {1, tokens}, 8);
+    x = b.add("add_positions", x,
+              b.embedding_layer("embed_positions", where, network.position_rows, network.width));
+  }
+  return x;
+}
+
+}  // namespace
+}  // namespace language
+
+NetworkGraph language_graph(const LanguageNetwork& network, const LanguageGraphSizes& sizes) {
+  const std::string where = "network " + network.family;
+  constexpr std::int64_t kMostTokens = 1 << 20;
+  const bool learned = network.positions == LanguagePositions::Learned;
+  const std::int64_t most = learned ? network.position_rows : kMostTokens;
+  if (sizes.tokens < 1 || sizes.tokens > most) {
+    throw InputError(where, fmt::format("{} tokens", sizes.tokens), fmt::format("1 to {}", most));
+  }
+  GraphBuilder b(network.family, sizes.batch);
+  const TensorId ids = b.input("input_ids", {sizes.batch, sizes.tokens}, true);
+  const TensorId words =
+      b.weight("embed_tokens.weight", {network.vocabulary, network.words_width()});
+  TensorId x = language::embed(b, network, ids, words, sizes.tokens);
+  language::GraphParts parts{.b = b,
+                             .network = network,
+                             .tokens = sizes.tokens,
+                             .constant = zoo_builders::scalar(b, "constant")};
+  language::add_tables(parts);
+  if (network.embedding_norm) x = norm(parts, "embed_norm", x);
+  for (std::size_t i = 0; i < network.order.size(); ++i) {
+    x = language::layer_of(parts, "layers." + std::to_string(i), x, network.layer(i));
+  }
+  if (network.last_norm) x = norm(parts, "norm", x);
+  if (network.words_width() != network.width) {
+    x = b.linear_layer("project_out", x, network.words_width(), false);
+  }
+  const TensorId head =
+      network.tied ? words
+                   : b.weight("lm_head.weight", {network.vocabulary, network.words_width()});
+  std::optional<TensorId> bias;
+  if (network.head_bias) bias = b.weight("lm_head.bias", {network.vocabulary});
+  b.graph().outputs = {b.linear("lm_head", x, head, bias)};
+  return std::move(b).take();
+}
+
+std::int64_t usual_tokens(const LanguageNetwork& network) {
+  constexpr std::int64_t kUsual = 4096;
+  if (network.context == 0) return kUsual / 2;
+  return std::min(network.context, kUsual);
+}
+
+}  // namespace tracecast

@@ -1,0 +1,243 @@
+#include <array>
+#include <string>
+#include <utility>
+
+#include "models/language/graph_parts.hpp"
+#include "models/zoo/parts/attention.hpp"
+
+namespace tracecast::language {
+namespace {
+
+using zoo_builders::from_heads;
+using zoo_builders::Heads;
+using zoo_builders::to_heads;
+
+/// Each head of keys or values serves several heads of queries, by a copy.
+TensorId repeat(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t heads) {
+  if (b.shape(x)[1] == heads) return x;
+  Shape shape = b.shape(x);
+  shape[1] = heads;
+  return b.append({.name = name + ".repeat_kv",
+                   .kind = OpKind::Gather,
+                   .attributes = ElementwiseAttributes{.name = "expand"},
+                   .inputs = {x}},
+                  std::move(shape));
+}
+
+/// Parts of the last dimension, one copy each; the shapes may have their axes swapped, as views of the parts have.
+std::vector<TensorId> split(GraphBuilder& b, const std::string& name, TensorId x,
+                            const std::vector<std::pair<std::string, Shape>>& parts) {
+  Op op{.name = name + ".split", .kind = OpKind::Split, .inputs = {x}};
+  for (const auto& [part, shape] : parts) {
+    op.outputs.push_back(b.tensor({.name = name + "." + part, .shape = shape}));
+  }
+  std::vector<TensorId> outputs = op.outputs;
+  b.graph().add_op(std::move(op));
+  return outputs;
+}
+
+struct QueriesKeysValues {
+  TensorId query, key, value;      ///< batch x heads x tokens x width
+  std::optional<TensorId> gate{};  ///< batch x tokens x heads * width
+};
+
+TensorId normed_heads(const GraphParts& parts, const std::string& name, TensorId x,
+                      const Heads& heads, const GroupedQueryAttention& a) {
+  GraphBuilder& b = parts.b;
+  const bool before = a.head_norm != HeadNorm::None && a.head_norm_learned;
+  if (!before) return to_heads(b, name, x, heads);
+  if (a.head_norm == HeadNorm::OverAllHeads) {
+    return to_heads(b, name, norm(parts, name + ".norm", x), heads);
+  }
+  const Shape shape = b.shape(x);
+  x = b.reshape(name + ".view", x, {shape[0], shape[1], heads.count, heads.width});
+  x = norm(parts, name + ".norm", x);
+  constexpr std::array<std::int64_t, 4> kAxes{0, 2, 1, 3};
+  return b.transpose(name + ".heads", x, kAxes);
+}
+
+/// Turned by their place, and normalised after it where norms have no weight (Llama 4).
+TensorId placed(const GraphParts& parts, const std::string& name, TensorId x,
+                const GroupedQueryAttention& a) {
+  x = rotate(parts, name, x, a.rotary_width);
+  const bool after = a.head_norm != HeadNorm::None && !a.head_norm_learned;
+  return after ? root_mean_square(parts, name + ".norm", x, false) : x;
+}
+
+QueriesKeysValues by_one_product(const GraphParts& parts, const std::string& name, TensorId x,
+                                 const GroupedQueryAttention& a) {
+  GraphBuilder& b = parts.b;
+  const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
+  const std::int64_t channels = (a.heads + 2 * a.kv_heads) * a.head_width;
+  x = b.linear_layer(name + ".query_key_value", x, channels, a.input_biases);
+  const Shape queries{batch, a.heads, tokens, a.head_width},
+      others{batch, a.kv_heads, tokens, a.head_width};
+  const std::vector<TensorId> part =
+      split(b, name, x, {{"query", queries}, {"key", others}, {"value", others}});
+  return {.query = placed(parts, name + ".query", part[0], a),
+          .key = placed(parts, name + ".key", part[1], a),
+          .value = part[2]};
+}
+
+QueriesKeysValues by_three_products(const GraphParts& parts, const std::string& name, TensorId x,
+                                    const GroupedQueryAttention& a) {
+  GraphBuilder& b = parts.b;
+  const std::int64_t queries = a.heads * a.head_width, others = a.kv_heads * a.head_width;
+  const Heads heads{a.heads, a.head_width}, shared{a.kv_heads, a.head_width};
+  const bool bias = a.input_biases;
+  TensorId query = b.linear_layer(name + ".q_proj", x, a.output_gate ? 2 * queries : queries, bias);
+  const TensorId key = b.linear_layer(name + ".k_proj", x, others, bias);
+  const TensorId value = b.linear_layer(name + ".v_proj", x, others, bias);
+  std::optional<TensorId> gate;
+  if (a.output_gate) {
+    const Shape half{b.shape(x)[0], b.shape(x)[1], queries};
+    const std::vector<TensorId> halves =
+        split(b, name + ".q_proj", query, {{"query", half}, {"gate", half}});
+    query = halves[0];
+    gate = halves[1];
+  }
+  const TensorId turned =
+      placed(parts, name + ".q_proj", normed_heads(parts, name + ".q_proj", query, heads, a), a);
+  const TensorId turned_key =
+      placed(parts, name + ".k_proj", normed_heads(parts, name + ".k_proj", key, shared, a), a);
+  return {.query = turned,
+          .key = turned_key,
+          .value = to_heads(b, name + ".v_proj", value, shared),
+          .gate = gate};
+}
+
+/// A score that no value belongs to stands beside each row while it is normalised.
+TensorId softmax_with_sinks(GraphBuilder& b, const std::string& name, TensorId scores,
+                            std::int64_t heads) {
+  const Shape shape = b.shape(scores);
+  TensorId sinks = b.weight(name + ".sinks", {heads});
+  sinks = b.reshape(name + ".sinks.view", sinks, {1, heads, 1, 1});
+  sinks = b.append({.name = name + ".sinks.expand",
+                    .kind = OpKind::Gather,
+                    .attributes = ElementwiseAttributes{.name = "expand"},
+                    .inputs = {sinks}},
+                   {shape[0], shape[1], shape[2], 1});
+  const TensorId both[] = {scores, sinks};
+  const TensorId all = b.softmax(name + ".softmax", b.concat(name + ".with_sinks", both, -1));
+  return b.slice(name + ".without_sinks", all, shape);
+}
+
+struct Scoring {
+  TensorId mask;
+  bool mask_selects = false;
+  bool sinks = false;
+};
+
+/// softmax(q k, masked) v, step by step; what Llama needs is the zoo's own `attend`.
+TensorId attend(const GraphParts& parts, const std::string& name, TensorId query, TensorId key,
+                TensorId value, const Scoring& scoring) {
+  GraphBuilder& b = parts.b;
+  if (!parts.alibi && !scoring.sinks) {
+    return zoo_builders::attend(
+        b, name, query, key, value,
+        {.scale = parts.constant, .mask = scoring.mask, .mask_selects = scoring.mask_selects},
+        true);
+  }
+  TensorId x = b.matmul(name + ".scores", query, key, false, true);
+  x = parts.alibi ? b.add(name + ".alibi", x, *parts.alibi)
+                  : b.mul(name + ".scale", x, parts.constant);
+  x = b.add(name + ".mask", x, scoring.mask);
+  x = scoring.sinks ? softmax_with_sinks(b, name, x, b.shape(query)[1])
+                    : b.softmax(name + ".softmax", x);
+  return b.matmul(name + ".context", x, value);
+}
+
+/// Which keys a query may see by the indexer's scores: 1 or 0 per query and key, for all heads. No gradient passes.
+TensorId chosen_keys(const GraphParts& parts, const std::string& name, TensorId x, TensorId query,
+                     const LatentAttention& a, TensorId mask) {
+  GraphBuilder& b = parts.b;
+  const SparseIndexer& i = *a.indexer;
+  const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
+  TensorId q = b.linear_layer(name + ".wq_b", query, i.heads * i.head_width, false);
+  q = rotate(parts, name + ".wq_b", to_heads(b, name + ".wq_b", q, {i.heads, i.head_width}),
+             a.rope_width);
+  TensorId k =
+      b.layer_norm_layer(name + ".k_norm", b.linear_layer(name + ".wk", x, i.head_width, false));
+  k = b.reshape(name + ".wk.view", k, {batch, 1, tokens, i.head_width});
+  k = rotate(parts, name + ".wk", k, a.rope_width);
+  TensorId weights = b.linear_layer(name + ".weights_proj", x, i.heads, false);
+  constexpr std::array<std::int64_t, 3> kAxes{0, 2, 1};
+  weights = b.transpose(name + ".weights", weights, kAxes);
+  weights = b.reshape(name + ".weights.view", weights, {batch, i.heads, tokens, 1});
+  TensorId scores = b.matmul(name + ".scores", q, k, false, true);
+  scores = b.mul(name + ".weigh", b.activation(name + ".relu", scores, "relu"), weights);
+  constexpr std::array<std::int64_t, 1> kHeads{1};
+  scores = b.add(name + ".mask", b.reduce(name + ".sum", scores, kHeads, true, "sum"), mask);
+  const TensorId chosen = b.tensor({.name = name + ".chosen",
+                                    .shape = {batch, 1, tokens, tokens},
+                                    .is_integer = true,
+                                    .integer_bytes = 1});
+  b.graph().add_op({.name = name + ".top_keys",
+                    .kind = OpKind::Unknown,
+                    .inputs = {scores},
+                    .outputs = {chosen},
+                    .note = "top_keys"});
+  return chosen;
+}
+
+}  // namespace
+
+TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
+             const GroupedQueryAttention& a) {
+  GraphBuilder& b = parts.b;
+  const QueriesKeysValues in =
+      a.packed ? by_one_product(parts, name, x, a) : by_three_products(parts, name, x, a);
+  const std::int64_t window = a.window < parts.tokens ? a.window : 0;
+  const Scoring scoring{.mask = parts.masks.at({window, window > 0 && a.is_chunk}),
+                        .sinks = a.sinks};
+  const TensorId value = repeat(b, name + ".v_proj", in.value, a.heads);
+  const TensorId key = repeat(b, name + ".k_proj", in.key, a.heads);
+  TensorId y = from_heads(b, name, attend(parts, name, in.query, key, value, scoring));
+  if (in.gate) {
+    y = b.mul(name + ".gated", y, b.activation(name + ".gate.sigmoid", *in.gate, "sigmoid"));
+  }
+  return b.linear_layer(name + ".o_proj", y, parts.network.width, a.output_bias);
+}
+
+// transformers 5, modeling_deepseek_v3.py and modeling_glm_moe_dsa.py: keys and values of all heads are written out.
+TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
+             const LatentAttention& a) {
+  GraphBuilder& b = parts.b;
+  const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
+  const std::int64_t query_width = a.nope_width + a.rope_width;
+  TensorId low = x;  // what the indexer's queries come from
+  if (a.query_rank > 0) {
+    low = b.linear_layer(name + ".q_a_proj", x, a.query_rank, a.biases);
+    low = root_mean_square(parts, name + ".q_a_layernorm", low);
+  }
+  const TensorId query = b.linear_layer(name + ".q_proj", low, a.heads * query_width, false);
+  const std::vector<TensorId> q = split(b, name + ".q_proj", query,
+                                        {{"nope", {batch, a.heads, tokens, a.nope_width}},
+                                         {"rope", {batch, a.heads, tokens, a.rope_width}}});
+  const TensorId shared =
+      b.linear_layer(name + ".kv_a_proj", x, a.kv_rank + a.rope_width, a.biases);
+  const std::vector<TensorId> kept =
+      split(b, name + ".kv_a_proj", shared,
+            {{"latent", {batch, tokens, a.kv_rank}}, {"rope", {batch, 1, tokens, a.rope_width}}});
+  const TensorId latent = root_mean_square(parts, name + ".kv_a_layernorm", kept[0]);
+  const TensorId wide =
+      b.linear_layer(name + ".kv_b_proj", latent, a.heads * (a.nope_width + a.value_width), false);
+  const std::vector<TensorId> kv = split(b, name + ".kv_b_proj", wide,
+                                         {{"nope", {batch, a.heads, tokens, a.nope_width}},
+                                          {"value", {batch, a.heads, tokens, a.value_width}}});
+  const TensorId turned_q = rotate(parts, name + ".q_proj", q[1], a.rope_width);
+  const TensorId turned_k =
+      repeat(b, name + ".k_rope", rotate(parts, name + ".k_rope", kept[1], a.rope_width), a.heads);
+  const TensorId queries[] = {q[0], turned_q}, keys[] = {kv[0], turned_k};
+  const TensorId all_queries = b.concat(name + ".query", queries, -1);
+  const TensorId all_keys = b.concat(name + ".key", keys, -1);
+  Scoring scoring{.mask = parts.masks.at({0, false})};
+  if (a.indexer) {
+    scoring = {.mask = chosen_keys(parts, name + ".indexer", x, low, a, scoring.mask),
+               .mask_selects = true};
+  }
+  const TensorId y = attend(parts, name, all_queries, all_keys, kv[1], scoring);
+  return b.linear_layer(name + ".o_proj", from_heads(b, name, y), parts.network.width, a.biases);
+}
+
+}  // namespace tracecast::language

@@ -1,0 +1,51 @@
+#pragma once
+#include <map>
+#include <string>
+#include <utility>
+
+#include "models/language/network.hpp"
+#include "models/ops.hpp"
+
+namespace tracecast::language {
+
+/// What all parts of a network's graph share while it is built.
+struct GraphParts {
+  GraphBuilder& b;
+  const LanguageNetwork& network;
+  std::int64_t tokens;
+  TensorId constant;
+  /// Cosine and sine by the channels that are turned.
+  std::map<std::int64_t, std::pair<TensorId, TensorId>> rotary{};
+  /// What hides later keys, by window and whether it is a block; 0: causal.
+  std::map<std::pair<std::int64_t, bool>, TensorId> masks{};
+  std::optional<TensorId> alibi{};
+};
+
+/// The network's norm over the last dimension; `learned`: with a weight.
+[[nodiscard]] TensorId norm(const GraphParts& parts, const std::string& name, TensorId x,
+                            bool learned = true);
+/// Root mean square norm whatever the network's is.
+[[nodiscard]] TensorId root_mean_square(const GraphParts& parts, const std::string& name,
+                                        TensorId x, bool learned = true);
+/// The network's activation.
+[[nodiscard]] TensorId activate(const GraphParts& parts, const std::string& name, TensorId x);
+/// Rotary positions on the first `width` channels of the last dimension.
+[[nodiscard]] TensorId rotate(const GraphParts& parts, const std::string& name, TensorId x,
+                              std::int64_t width);
+
+/// batch x tokens x width to the same, by what mixes tokens.
+[[nodiscard]] TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
+                           const GroupedQueryAttention& attention);
+[[nodiscard]] TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
+                           const LatentAttention& attention);
+[[nodiscard]] TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
+                           const GatedDeltaNet& delta);
+[[nodiscard]] TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
+                           const Mamba2& mamba);
+
+[[nodiscard]] TensorId feed_forward(const GraphParts& parts, const std::string& name, TensorId x,
+                                    const DenseFeedForward& dense);
+[[nodiscard]] TensorId feed_forward(const GraphParts& parts, const std::string& name, TensorId x,
+                                    const ExpertFeedForward& experts);
+
+}  // namespace tracecast::language

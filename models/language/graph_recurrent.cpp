@@ -1,0 +1,70 @@
+#include <array>
+#include <string>
+#include <vector>
+
+#include "models/language/graph_parts.hpp"
+
+/// Layers with a state per sequence: products and convolution as ops, the recurrence itself without a cost model.
+namespace tracecast::language {
+namespace {
+
+/// A convolution per channel over the last tokens, and SiLU. x: batch x tokens x channels; so is the result.
+TensorId causal_convolution(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t taps,
+                            bool bias) {
+  constexpr std::array<std::int64_t, 3> kSwap{0, 2, 1};
+  const std::int64_t channels = b.shape(x).back();
+  x = b.transpose(name + ".channels", x, kSwap);
+  x = b.conv_layer(name, x, channels, {.kernel_w = taps, .pads = {.left = taps - 1}}, bias,
+                   channels);
+  return b.transpose(name + ".tokens", b.activation(name + ".silu", x, "silu"), kSwap);
+}
+
+TensorId recurrence(GraphBuilder& b, const std::string& name, std::string_view what,
+                    std::vector<TensorId> inputs, Shape shape) {
+  const Shape shapes[] = {std::move(shape)};
+  return b.unknown(name, what, inputs, shapes).front();
+}
+
+}  // namespace
+
+// transformers 5, modeling_qwen3_5.py, the class of the gated delta net.
+TensorId mix(const GraphParts& parts, const std::string& name, TensorId x, const GatedDeltaNet& g) {
+  GraphBuilder& b = parts.b;
+  const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
+  TensorId mixed = b.linear_layer(name + ".in_proj_qkv", x, g.channels(), false);
+  const TensorId gate = b.linear_layer(name + ".in_proj_z", x, g.values(), false);
+  const TensorId strength = b.linear_layer(name + ".in_proj_b", x, g.value_heads, false);
+  const TensorId decay = b.linear_layer(name + ".in_proj_a", x, g.value_heads, false);
+  mixed = causal_convolution(b, name + ".conv1d", mixed, g.convolution, false);
+  const TensorId bias = b.weight(name + ".dt_bias", {g.value_heads});
+  const TensorId rate = b.weight(name + ".A_log", {g.value_heads});
+  TensorId y = recurrence(b, name + ".delta_rule", "gated_delta_rule",
+                          {mixed, strength, decay, bias, rate}, {batch, tokens, g.values()});
+  y = b.reshape(name + ".heads", y, {batch * tokens * g.value_heads, g.value_width});
+  y = root_mean_square(parts, name + ".norm", y);
+  y = b.reshape(name + ".merge", y, {batch, tokens, g.values()});
+  y = b.mul(name + ".gated", y, b.activation(name + ".gate.silu", gate, "silu"));
+  return b.linear_layer(name + ".out_proj", y, parts.network.width, false);
+}
+
+// transformers 5, modeling_nemotron_h.py, the class of the Mamba 2 mixer.
+TensorId mix(const GraphParts& parts, const std::string& name, TensorId x, const Mamba2& m) {
+  GraphBuilder& b = parts.b;
+  const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
+  const TensorId projected =
+      b.linear_layer(name + ".in_proj", x, m.inner() + m.channels() + m.heads, m.biases);
+  const std::int64_t sizes[] = {m.inner(), m.channels(), m.heads};
+  const std::vector<TensorId> part = b.split(name + ".split", projected, -1, sizes);
+  const TensorId mixed =
+      causal_convolution(b, name + ".conv1d", part[1], m.convolution, m.convolution_bias);
+  const TensorId bias = b.weight(name + ".dt_bias", {m.heads});
+  const TensorId rate = b.weight(name + ".A_log", {m.heads});
+  const TensorId skip = b.weight(name + ".D", {m.heads});
+  TensorId y = recurrence(b, name + ".scan", "state_space_scan", {mixed, part[2], bias, rate, skip},
+                          {batch, tokens, m.inner()});
+  y = b.mul(name + ".gated", y, b.activation(name + ".gate.silu", part[0], "silu"));
+  y = root_mean_square(parts, name + ".norm", y);
+  return b.linear_layer(name + ".out_proj", y, parts.network.width, m.biases);
+}
+
+}  // namespace tracecast::language

@@ -1,0 +1,330 @@
+#include "models/language/network.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+double num(std::int64_t value) { return static_cast<double>(value); }
+
+/// Weights of one norm over `width`.
+double norm(const LanguageNetwork& network, std::int64_t width) {
+  return num(width) * (network.norm_biases ? 2.0 : 1.0);
+}
+
+struct MixerParameters {
+  double products = 0, norms = 0;
+};
+
+MixerParameters of(const LanguageNetwork&, const std::monostate&) { return {}; }
+
+MixerParameters of(const LanguageNetwork& network, const GroupedQueryAttention& a) {
+  const double width = num(network.width), queries = num(a.heads * a.head_width),
+               others = num(a.kv_heads * a.head_width);
+  const double given = queries * (a.output_gate ? 2.0 : 1.0) + 2 * others;
+  MixerParameters result{.products = width * given + queries * width};
+  if (a.input_biases) result.products += given;
+  if (a.output_bias) result.products += width;
+  if (a.sinks) result.products += num(a.heads);
+  if (!a.head_norm_learned) return result;
+  const double factor = network.norm_biases ? 2.0 : 1.0;
+  if (a.head_norm == HeadNorm::PerHead) result.norms = factor * 2 * num(a.head_width);
+  if (a.head_norm == HeadNorm::OverAllHeads) result.norms = factor * (queries + others);
+  return result;
+}
+
+MixerParameters of(const LanguageNetwork& network, const LatentAttention& a) {
+  const double width = num(network.width), heads = num(a.heads);
+  const double query = heads * num(a.nope_width + a.rope_width), latent = num(a.kv_rank);
+  const double rank = num(a.query_rank);
+  MixerParameters result{.products = width * (latent + num(a.rope_width)) +
+                                     latent * heads * num(a.nope_width + a.value_width) +
+                                     heads * num(a.value_width) * width,
+                         .norms = latent};
+  result.products += rank > 0 ? width * rank + rank * query : width * query;
+  result.norms += rank;
+  if (a.biases) result.products += rank + latent + num(a.rope_width) + width;
+  if (a.indexer) {
+    const SparseIndexer& i = *a.indexer;
+    const double from = rank > 0 ? rank : width;
+    result.products +=
+        from * num(i.heads * i.head_width) + width * num(i.head_width) + width * num(i.heads);
+    result.norms += 2 * num(i.head_width);  // a layer norm with a bias, whatever the others are
+  }
+  return result;
+}
+
+MixerParameters of(const LanguageNetwork& network, const GatedDeltaNet& g) {
+  const double width = num(network.width), values = num(g.values()), heads = num(g.value_heads);
+  // Queries, keys, values and the results' gate; a decay and a strength per head, their bias and rate.
+  return {.products = width * (2 * num(g.keys()) + 2 * values + 2 * heads) +
+                      num(g.channels() * g.convolution) + 2 * heads + values * width,
+          .norms = num(g.value_width)};
+}
+
+MixerParameters of(const LanguageNetwork& network, const Mamba2& m) {
+  const double width = num(network.width), inner = num(m.inner()), heads = num(m.heads);
+  const double given = inner + num(m.channels()) + heads;
+  MixerParameters result{
+      .products = width * given + num(m.channels() * m.convolution) + 3 * heads + inner * width,
+      .norms = inner};
+  if (m.biases) result.products += given + width;
+  if (m.convolution_bias) result.products += num(m.channels());
+  return result;
+}
+
+double feed_forward_products(double width, double hidden, bool gated, bool biases) {
+  const double in = gated ? 2.0 : 1.0;
+  return (in + 1) * width * hidden + (biases ? in * hidden + width : 0.0);
+}
+
+void add(ParameterShares& sum, const ParameterShares& more) {
+  sum.embedding += more.embedding;
+  sum.head += more.head;
+  sum.mixers += more.mixers;
+  sum.feed_forward += more.feed_forward;
+  sum.experts += more.experts;
+  sum.router += more.router;
+  sum.norms += more.norms;
+}
+
+/// Norms over the width that a layer has.
+int wide_norms(const LanguageLayer& layer) {
+  const int parts = (layer.mixer.index() != 0 ? 1 : 0) + (layer.feed_forward.index() != 0 ? 1 : 0);
+  if (layer.parallel && layer.shared_norm) return 1;
+  return layer.norms_after ? 2 * parts : parts;
+}
+
+constexpr std::int64_t kMostWidth = 1 << 20, kMostVocabulary = 1 << 24, kMostLayers = 4096;
+constexpr double kMostParameters = 1e15;
+
+void must_be(bool holds, std::string_view where, const std::string& found,
+             std::string_view expected) {
+  if (!holds) throw InputError(where, found, expected);
+}
+
+void check_sizes(std::string_view where, std::string_view what,
+                 std::initializer_list<std::int64_t> sizes) {
+  for (const std::int64_t size : sizes) {
+    must_be(size >= 1 && size <= kMostWidth, where, fmt::format("{} of {}", what, size),
+            "1 to 1048576");
+  }
+}
+
+struct MixerCheck {
+  std::string_view where;
+  void operator()(const std::monostate&) const {}
+  void operator()(const GroupedQueryAttention& a) const {
+    check_sizes(where, "attention heads and widths", {a.heads, a.kv_heads, a.head_width});
+    check_sizes(where, "attention width", {a.heads * a.head_width});
+    must_be(a.kv_heads <= a.heads && a.heads % a.kv_heads == 0, where,
+            fmt::format("{} heads of queries over {} of keys and values", a.heads, a.kv_heads),
+            "a multiple");
+    must_be(a.rotary_width >= 0 && a.rotary_width <= a.head_width, where,
+            fmt::format("rotary width {} of heads {} wide", a.rotary_width, a.head_width),
+            "at most the head's width");
+    must_be(a.window >= 0, where, fmt::format("window of {}", a.window), "0 or more tokens");
+  }
+  void operator()(const LatentAttention& a) const {
+    check_sizes(where, "latent attention's heads, ranks and widths",
+                {a.heads, a.kv_rank, a.nope_width, a.rope_width, a.value_width,
+                 a.heads * (a.nope_width + a.rope_width), a.heads * a.value_width});
+    must_be(a.query_rank >= 0 && a.query_rank <= kMostWidth, where,
+            fmt::format("rank of queries {}", a.query_rank), "0 to 1048576");
+    if (a.indexer) {
+      check_sizes(where, "indexer's heads and keys",
+                  {a.indexer->heads, a.indexer->head_width, a.indexer->top_keys,
+                   a.indexer->heads * a.indexer->head_width});
+      must_be(a.indexer->head_width >= a.rope_width, where,
+              fmt::format("indexer's heads {} wide, {} of them turned", a.indexer->head_width,
+                          a.rope_width),
+              "at least the turned part");
+    }
+  }
+  void operator()(const GatedDeltaNet& g) const {
+    check_sizes(where, "gated delta net's heads and widths",
+                {g.key_heads, g.value_heads, g.key_width, g.value_width, g.convolution, g.keys(),
+                 g.values()});
+    must_be(g.value_heads % g.key_heads == 0, where,
+            fmt::format("{} heads of values over {} of keys", g.value_heads, g.key_heads),
+            "a multiple");
+  }
+  void operator()(const Mamba2& m) const {
+    check_sizes(
+        where, "Mamba's heads, groups and widths",
+        {m.heads, m.head_width, m.groups, m.state, m.convolution, m.inner(), m.groups * m.state});
+    must_be(m.heads % m.groups == 0, where, fmt::format("{} heads in {} groups", m.heads, m.groups),
+            "a multiple");
+  }
+};
+
+struct FeedForwardCheck {
+  std::string_view where;
+  void operator()(const std::monostate&) const {}
+  void operator()(const DenseFeedForward& f) const {
+    check_sizes(where, "feed-forward width", {f.width});
+  }
+  void operator()(const ExpertFeedForward& e) const {
+    check_sizes(where, "experts and their width", {e.experts, e.per_token, e.width});
+    must_be(e.per_token <= e.experts, where,
+            fmt::format("{} experts per token of {}", e.per_token, e.experts),
+            "at most as many as there are");
+    must_be(e.shared_width >= 0 && e.shared_width <= kMostWidth, where,
+            fmt::format("shared experts' width {}", e.shared_width), "0 to 1048576");
+  }
+};
+
+}  // namespace
+
+WeightBits WeightBits::all(double bits) { return {bits, bits, bits, bits, bits, bits, bits}; }
+
+void check(const LanguageNetwork& network, std::string_view where) {
+  check_sizes(where, "width", {network.width, network.words_width()});
+  must_be(network.vocabulary >= 1 && network.vocabulary <= kMostVocabulary, where,
+          fmt::format("{} words", network.vocabulary), "1 to 16777216");
+  must_be(network.layers() >= 1 && network.layers() <= kMostLayers, where,
+          fmt::format("{} layers", network.layers()), "1 to 4096");
+  must_be(network.prediction_layers >= 0 && network.prediction_layers <= kMostLayers, where,
+          fmt::format("{} prediction layers", network.prediction_layers), "0 to 4096");
+  const bool learned = network.positions == LanguagePositions::Learned;
+  must_be(learned ? network.position_rows >= 1 && network.position_rows <= kMostVocabulary
+                  : network.position_rows == 0,
+          where, fmt::format("{} rows of positions", network.position_rows),
+          learned ? "1 to 16777216" : "none: positions are not learned");
+  for (const std::uint32_t kind : network.order) {
+    TRACECAST_CHECK(kind < network.kinds.size(), "every layer has a kind");
+  }
+  TRACECAST_CHECK(network.prediction_kind < network.kinds.size(), "prediction layers have a kind");
+  for (const LanguageLayer& layer : network.kinds) {
+    std::visit(MixerCheck{where}, layer.mixer);
+    std::visit(FeedForwardCheck{where}, layer.feed_forward);
+    must_be(layer.mixer.index() + layer.feed_forward.index() > 0, where, "an empty layer",
+            "attention, a recurrent layer or a feed-forward");
+  }
+  // A graph has ops of each expert that runs by itself.
+  constexpr std::int64_t kMostLoops = 1 << 15;
+  std::int64_t loops = 0;
+  for (const std::uint32_t kind : network.order) {
+    const auto* e = std::get_if<ExpertFeedForward>(&network.kinds[kind].feed_forward);
+    if (e != nullptr && e->loops) loops += e->experts;
+  }
+  must_be(loops <= kMostLoops, where, fmt::format("{} experts that run one by one", loops),
+          "at most 32768 in all layers");
+  const double count = parameters(network).total();
+  must_be(count < kMostParameters, where, fmt::format("{:.3g} parameters", count), "below 10^15");
+}
+
+void add_layer(LanguageNetwork& network, const LanguageLayer& layer) {
+  const auto found = std::find(network.kinds.begin(), network.kinds.end(), layer);
+  network.order.push_back(static_cast<std::uint32_t>(found - network.kinds.begin()));
+  if (found == network.kinds.end()) network.kinds.push_back(layer);
+}
+
+ParameterShares layer_parameters(const LanguageNetwork& network, const LanguageLayer& layer) {
+  const MixerParameters mixer =
+      std::visit([&](const auto& m) { return of(network, m); }, layer.mixer);
+  ParameterShares result{.mixers = mixer.products,
+                         .norms = mixer.norms + wide_norms(layer) * norm(network, network.width)};
+  const double width = num(network.width);
+  if (const auto* dense = std::get_if<DenseFeedForward>(&layer.feed_forward)) {
+    result.feed_forward =
+        feed_forward_products(width, num(dense->width), dense->gated, dense->biases);
+  }
+  if (const auto* e = std::get_if<ExpertFeedForward>(&layer.feed_forward)) {
+    result.experts =
+        num(e->experts) * feed_forward_products(width, num(e->width), e->gated, e->biases);
+    result.router = num(e->experts) * (width + (e->biases ? 1 : 0) + (e->correction_bias ? 1 : 0));
+    if (e->shared_width > 0) {
+      result.feed_forward = feed_forward_products(width, num(e->shared_width), e->gated, false);
+      if (e->shared_gate) result.router += width;
+    }
+  }
+  return result;
+}
+
+ParameterShares parameters(const LanguageNetwork& network) {
+  ParameterShares sum;
+  const double words = num(network.vocabulary) * num(network.words_width());
+  sum.embedding = words + num(network.position_rows) * num(network.width);
+  sum.head = network.tied ? 0.0 : words;
+  if (network.head_bias) sum.head += num(network.vocabulary);
+  if (network.embedding_width > 0 && network.embedding_width != network.width) {
+    sum.embedding += num(network.embedding_width) * num(network.width);
+    sum.head += num(network.embedding_width) * num(network.width);
+  }
+  if (network.embedding_norm) sum.norms += norm(network, network.width);
+  if (network.last_norm) sum.norms += norm(network, network.width);
+  std::vector<double> count(network.kinds.size());
+  for (const std::uint32_t kind : network.order) ++count[kind];
+  for (std::size_t kind = 0; kind < count.size(); ++kind) {
+    const ParameterShares one = layer_parameters(network, network.kinds[kind]);
+    add(sum, {.mixers = count[kind] * one.mixers,
+              .feed_forward = count[kind] * one.feed_forward,
+              .experts = count[kind] * one.experts,
+              .router = count[kind] * one.router,
+              .norms = count[kind] * one.norms});
+  }
+  return sum;
+}
+
+ParameterShares prediction_parameters(const LanguageNetwork& network) {
+  ParameterShares sum;
+  if (network.prediction_layers == 0) return sum;
+  ParameterShares one = layer_parameters(network, network.kinds[network.prediction_kind]);
+  one.mixers += 2 * num(network.width) * num(network.width);
+  one.norms += 3 * norm(network, network.width);
+  for (std::int64_t i = 0; i < network.prediction_layers; ++i) add(sum, one);
+  return sum;
+}
+
+double active_parameters(const LanguageNetwork& network) {
+  const ParameterShares all = parameters(network);
+  double sum = all.total() - all.experts - (network.tied ? 0.0 : all.embedding);
+  for (const std::uint32_t kind : network.order) {
+    const LanguageLayer& layer = network.kinds[kind];
+    const auto* e = std::get_if<ExpertFeedForward>(&layer.feed_forward);
+    if (e == nullptr) continue;
+    sum += layer_parameters(network, layer).experts * num(e->per_token) / num(e->experts);
+  }
+  return sum;
+}
+
+Bytes weight_bytes(const ParameterShares& p, const WeightBits& bits) {
+  return Bytes((p.embedding * bits.embedding + p.head * bits.head + p.mixers * bits.mixers +
+                p.feed_forward * bits.feed_forward + p.experts * bits.experts +
+                p.router * bits.router + p.norms * bits.norms) /
+               8);
+}
+
+SequenceState sequence_state(const LanguageNetwork& network) {
+  SequenceState state;
+  for (const std::uint32_t kind : network.order) {
+    const LanguageMixer& mixer = network.kinds[kind].mixer;
+    if (const auto* a = std::get_if<GroupedQueryAttention>(&mixer)) {
+      const double kept = 2 * num(a->kv_heads) * num(a->head_width);
+      (a->window > 0 ? state.windowed : state.growing) += kept;
+      state.window = std::max(state.window, a->window);
+    } else if (const auto* l = std::get_if<LatentAttention>(&mixer)) {
+      state.growing += num(l->kv_rank + l->rope_width);
+      if (l->indexer) state.indices += num(l->indexer->head_width);
+    } else if (const auto* g = std::get_if<GatedDeltaNet>(&mixer)) {
+      state.fixed += num(g->value_heads) * num(g->key_width) * num(g->value_width) +
+                     num(g->channels()) * num(g->convolution - 1);
+    } else if (const auto* m = std::get_if<Mamba2>(&mixer)) {
+      state.fixed += num(m->inner()) * num(m->state) + num(m->channels()) * num(m->convolution - 1);
+    }
+  }
+  return state;
+}
+
+Bytes cache_bytes(const SequenceState& state, std::int64_t tokens, Bytes element) {
+  const std::int64_t seen = state.window > 0 ? std::min(tokens, state.window) : tokens;
+  return element *
+         ((state.growing + state.indices) * num(tokens) + state.windowed * num(seen) + state.fixed);
+}
+
+}  // namespace tracecast

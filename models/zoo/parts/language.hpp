@@ -1,0 +1,49 @@
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "models/language/graph.hpp"
+#include "models/language/layout.hpp"
+#include "models/zoo/parts/family.hpp"
+
+/// Entries of networks that models/language describes: the family's file states the layers, all else follows.
+namespace tracecast::zoo_builders {
+
+/// What `family` makes of one of its layouts.
+template <auto family, auto layout>
+LanguageNetwork describe() {
+  return family(layout);
+}
+template <auto family, auto layout>
+NetworkGraph build_language(const BuildOptions& options) {
+  return language_graph(family(layout), {.batch = options.batch, .tokens = *options.seq_len});
+}
+
+struct LanguageTitle {
+  std::string_view name, title, source;
+  std::vector<std::string_view> aliases{};
+};
+
+/// An entry of sequences, `tokens` long as a rule.
+template <auto family, auto layout>
+[[nodiscard]] ZooEntry language_entry(LanguageTitle title, Published parameters,
+                                      std::int64_t tokens) {
+  return {.name = title.name,
+          .aliases = std::move(title.aliases),
+          .title = title.title,
+          .source = title.source,
+          .parameters = parameters,
+          .seq_len = tokens,
+          .build = build_language<family, layout>,
+          .language = describe<family, layout>};
+}
+/// The same for networks whose layers can be shared among GPUs.
+template <auto family, auto layout>
+[[nodiscard]] ZooEntry shardable_entry(LanguageTitle title, Published parameters,
+                                       std::int64_t tokens) {
+  ZooEntry entry = language_entry<family, layout>(std::move(title), parameters, tokens);
+  entry.transformer = shardable(family(layout), entry.name).layout;
+  return entry;
+}
+
+}  // namespace tracecast::zoo_builders

@@ -1,0 +1,66 @@
+#include "sim/job/network_file.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "models/language/config.hpp"
+#include "models/language/graph.hpp"
+#include "models/onnx/import.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+NetworkFile from_config(const std::string& bytes, const std::string& path,
+                        const BuildOptions& options) {
+  const LanguageNetwork network = read_config_json(bytes, path);
+  if (options.image_size) {
+    throw InputError("--image-size", std::to_string(*options.image_size),
+                     "no such flag: " + path + " is a network of tokens");
+  }
+  NetworkFile file{
+      .graph = language_graph(network, {.batch = options.batch,
+                                        .tokens = options.seq_len.value_or(usual_tokens(network))}),
+      .warnings = left_out_of_graph(network)};
+  file.graph.name = name_of_config(path);
+  return file;
+}
+
+}  // namespace
+
+bool is_config_path(std::string_view path) { return path.ends_with(".json"); }
+
+std::string name_of_config(std::string_view path) {
+  const std::filesystem::path file(path);
+  const std::string folder = file.parent_path().filename().string();
+  return file.stem() == "config" && !folder.empty() ? folder : file.stem().string();
+}
+
+std::vector<std::string> left_out_of_graph(const LanguageNetwork& network) {
+  std::vector<std::string> result;
+  if (network.encoder_parameters > 0) {
+    result.push_back(fmt::format("the encoder of images, {:.3g} G parameters, is left out",
+                                 network.encoder_parameters * 1e-9));
+  }
+  if (network.prediction_layers > 0) {
+    result.push_back(fmt::format(
+        "layers that predict further tokens, {} of them with {:.3g} G parameters, are left out",
+        network.prediction_layers, prediction_parameters(network).total() * 1e-9));
+  }
+  return result;
+}
+
+NetworkFile read_network_file(const std::string& bytes, const std::string& path,
+                              const BuildOptions& options) {
+  if (is_config_path(path)) return from_config(bytes, path, options);
+  OnnxNetwork network = import_onnx(bytes, path,
+                                    {.batch = options.batch,
+                                     .image_size = options.image_size,
+                                     .seq_len = options.seq_len,
+                                     .training = options.training});
+  return {.graph = std::move(network.graph), .warnings = std::move(network.warnings)};
+}
+
+}  // namespace tracecast

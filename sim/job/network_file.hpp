@@ -1,0 +1,31 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/graph.hpp"
+#include "models/language/network.hpp"
+#include "models/zoo/zoo.hpp"
+
+namespace tracecast {
+
+/// Whether a network's path names a config.json (models/language/config.hpp) rather than an ONNX file.
+[[nodiscard]] bool is_config_path(std::string_view path);
+
+/// A name for people: the file's, or its folder's where the file is just called config.json.
+[[nodiscard]] std::string name_of_config(std::string_view path);
+
+/// What a config.json's graph has no ops for, in words.
+[[nodiscard]] std::vector<std::string> left_out_of_graph(const LanguageNetwork& network);
+
+struct NetworkFile {
+  NetworkGraph graph;
+  std::vector<std::string> warnings{};
+};
+/// The forward graph of a file's bytes: ONNX, or a config.json by its path's end.
+/// Throws InputError naming the path: what the readers refuse, images for a network of tokens.
+[[nodiscard]] NetworkFile read_network_file(const std::string& bytes, const std::string& path,
+                                            const BuildOptions& options);
+
+}  // namespace tracecast

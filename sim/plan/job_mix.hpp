@@ -1,0 +1,68 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/ids.hpp"
+#include "sim/base/units.hpp"
+#include "sim/engine/time.hpp"
+
+namespace tracecast::plan {
+
+/// The job engine's clock.
+using Time = engine::Microseconds;
+
+/// Index into JobMix::jobs, JobMix::kinds and Fleet::types.
+using JobId = Id<struct JobTag>;
+using KindId = Id<struct KindTag>;
+using TypeId = Id<struct TypeTag>;
+
+/// What jobs that are alike have in common: the same program on the same number of GPUs.
+struct JobKind {
+  std::string model;  ///< empty where the file names none
+  std::int64_t batch = 0;
+  int gpus = 1;  ///< a gang: all of them at once
+  /// Steps per second of the whole gang on each GPU type of the fleet; 0: cannot run there. Where a file states durations
+  /// a step is a second of them.
+  std::vector<double> rates;
+  Seconds start_cost{};  ///< of a start or restart, where the rules charge for it
+};
+
+/// How fast two kinds run that share the same GPUs.
+struct SharedRate {
+  KindId a, b;
+  TypeId type;
+  double rate_a = 0, rate_b = 0;  ///< steps per second of each while both run
+};
+
+/// One job of a cluster's trace.
+struct QueuedJob {
+  std::string name;  ///< as the file has it
+  KindId kind;
+  Time submit{};
+  double steps = 0;  ///< > 0
+  std::optional<Time> deadline;
+  double weight = 1;  ///< priority in fair shares
+};
+
+/// A trace: jobs in the order of arrival.
+struct JobMix {
+  std::vector<JobKind> kinds;
+  std::vector<QueuedJob> jobs;
+  std::vector<SharedRate> shared;  ///< what is known of pairs, each unordered pair once per type
+
+  [[nodiscard]] const JobKind& kind_of(JobId job) const {
+    return kinds[jobs[job.index].kind.index];
+  }
+  [[nodiscard]] int gpus_of(JobId job) const { return kind_of(job).gpus; }
+  /// The rate where the job runs fastest.
+  [[nodiscard]] double best_rate(JobId job) const {
+    double best = 0;
+    for (const double rate : kind_of(job).rates) best = rate > best ? rate : best;
+    return best;
+  }
+};
+
+}  // namespace tracecast::plan

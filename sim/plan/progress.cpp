@@ -1,0 +1,124 @@
+#include "sim/plan/progress.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/base/error.hpp"
+
+namespace tracecast::plan {
+
+Progress::Progress(const JobMix& mix, const Fleet& fleet, const Rules& rules)
+    : mix_(mix),
+      fleet_(fleet),
+      rules_(rules),
+      states_(mix.jobs.size()),
+      best_rate_(mix.jobs.size()),
+      history_(mix.jobs.size()),
+      busy_gpu_s_(fleet.types.size()) {
+  for (std::uint32_t j = 0; j < mix.jobs.size(); ++j) {
+    states_[j].left = mix.jobs[j].steps;
+    best_rate_[j] = mix.best_rate({j}) / rules.run_time_factor;
+  }
+}
+
+double Progress::left_steps(JobId job) const {
+  const State& state = states_[job.index];
+  if (!state.runs) return state.left;
+  const double ran = std::max(0.0, elapsed_s(state.since, now_) - state.to_pay_s);
+  return std::max(0.0, state.left - ran * state.rate);
+}
+
+Time Progress::served(JobId job) const {
+  const State& state = states_[job.index];
+  const Time before = history_[job.index].served;
+  return state.runs ? before + (now_ - state.started) : before;
+}
+
+Time Progress::foreseen_end(JobId job) const {
+  const State& state = states_[job.index];
+  const double pay = rules_.start_charge == StartCharge::EveryDecision ? 0.0 : state.to_pay_s;
+  const double left = pay + state.left / state.rate;
+  return state.since + (left > 0 ? engine::to_ticks<Time>(Seconds(left)) : Time{});
+}
+
+void Progress::settle(JobId job) {
+  State& state = states_[job.index];
+  const double elapsed = elapsed_s(state.since, now_);
+  history_[job.index].overhead += Seconds(std::min(elapsed, state.to_pay_s));
+  state.left = left_steps(job);
+  state.to_pay_s = std::max(0.0, state.to_pay_s - elapsed);
+  state.since = now_;
+}
+
+void Progress::start(JobId job, TypeId type, std::vector<HeldGpus> held, Seconds start_cost) {
+  State& state = states_[job.index];
+  JobHistory& history = history_[job.index];
+  TRACECAST_CHECK(!state.runs, "a job that runs is not started");
+  state.runs = true;
+  state.rate = rate(job, type);
+  TRACECAST_CHECK(state.rate > 0, "a job starts where it can run");
+  state.to_pay_s = start_cost.in_s();
+  state.since = state.started = now_;
+  state.held = std::move(held);
+  history.type = type;
+  ++history.starts;
+  if (!history.first_start) history.first_start = now_;
+}
+
+void Progress::stop(JobId job, Leaves why) {
+  State& state = states_[job.index];
+  JobHistory& history = history_[job.index];
+  TRACECAST_CHECK(state.runs, "only a running job is stopped");
+  settle(job);
+  state.runs = false;
+  state.held.clear();
+  const Time stay = now_ - state.started;
+  const double gpu_s = stay.in_seconds().in_s() * mix_.gpus_of(job);
+  history.served += stay;
+  history.gpu_s += gpu_s;
+  busy_gpu_s_[history.type.index] += gpu_s;
+  if (why == Leaves::Done) {
+    state.left = 0;
+    history.end = now_;
+  } else if (why == Leaves::Preempted) {
+    ++history.preemptions;
+  }
+}
+
+void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps,
+                      Seconds overhead) {
+  JobHistory& history = history_[job.index];
+  State& state = states_[job.index];
+  state.left = std::max(0.0, state.left - steps);
+  const double gpu_s = elapsed_s(begin, end) * mix_.gpus_of(job);
+  history.served += end - begin;
+  history.gpu_s += gpu_s;
+  history.overhead += overhead;
+  history.type = type;
+  busy_gpu_s_[type.index] += gpu_s;
+}
+
+void Progress::count_start(JobId job, Time begin) {
+  JobHistory& history = history_[job.index];
+  ++history.starts;
+  if (!history.first_start) history.first_start = begin;
+}
+
+void Progress::charge_again(JobId job, Seconds start_cost) {
+  settle(job);
+  states_[job.index].to_pay_s = start_cost.in_s();
+}
+
+void Progress::lose_work(JobId job, Seconds checkpoint_interval, Seconds restart) {
+  State& state = states_[job.index];
+  settle(job);
+  const double stay = elapsed_s(state.started, now_);
+  const double unsaved = std::fmod(stay, checkpoint_interval.in_s());
+  const double lost = std::min(unsaved * state.rate, mix_.jobs[job.index].steps - state.left);
+  state.left += lost;
+  history_[job.index].overhead += Seconds(lost / state.rate);
+  state.to_pay_s = restart.in_s();
+}
+
+}  // namespace tracecast::plan

@@ -1,0 +1,109 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "sim/plan/fleet.hpp"
+#include "sim/plan/free_gpus.hpp"
+#include "sim/plan/job_mix.hpp"
+#include "sim/plan/rules.hpp"
+
+namespace tracecast::plan {
+
+/// What has happened to one job so far.
+struct JobHistory {
+  std::optional<Time> first_start, end;
+  Time served{};       ///< on GPUs, starts and lost work included
+  double gpu_s = 0;    ///< the same over the GPUs of its gang
+  Seconds overhead{};  ///< of it: starts, restarts and work done again
+  std::uint32_t starts = 0, preemptions = 0;
+  TypeId type;  ///< of the GPUs it had last
+};
+
+/// Why a job leaves its GPUs.
+enum class Leaves {
+  Done,
+  Preempted,
+  Cut,  ///< the run ends before it does
+};
+
+/// Every job's remaining work on the clock of one run: who runs where, since when, how far.
+///
+/// While a job holds GPUs of type t it first pays what is left of its start cost c, then does rate_t / f steps per second,
+/// f = Rules::run_time_factor: left(now) = left - max(0, now - since - c) * rate_t / f. Work lost elsewhere than in
+/// lose_work() does not exist, so steps done + steps left is constant.
+class Progress {
+ public:
+  Progress(const JobMix& mix, const Fleet& fleet, const Rules& rules);
+
+  [[nodiscard]] const JobMix& mix() const { return mix_; }
+  [[nodiscard]] const Fleet& fleet() const { return fleet_; }
+  [[nodiscard]] Time now() const { return now_; }
+  void advance_to(Time now) { now_ = now; }
+
+  [[nodiscard]] bool runs(JobId job) const { return states_[job.index].runs; }
+  [[nodiscard]] TypeId type_of(JobId job) const { return history_[job.index].type; }
+  [[nodiscard]] const std::vector<HeldGpus>& held_by(JobId job) const {
+    return states_[job.index].held;
+  }
+  [[nodiscard]] double left_steps(JobId job) const;
+  /// Time alone that is left, where the job is fastest.
+  [[nodiscard]] Seconds remaining(JobId job) const {
+    return Seconds(left_steps(job) / best_rate_[job.index]);
+  }
+  [[nodiscard]] Time served(JobId job) const;
+  [[nodiscard]] double rate(JobId job, TypeId type) const {
+    return mix_.kind_of(job).rates[type.index] / rules_.run_time_factor;
+  }
+  /// When a running job ends if nothing happens. What StartCharge::EveryDecision says is left out.
+  [[nodiscard]] Time foreseen_end(JobId job) const;
+
+  /// The job gets GPUs now. `start_cost` is paid before its first step.
+  void start(JobId job, TypeId type, std::vector<HeldGpus> held, Seconds start_cost);
+  void stop(JobId job, Leaves why);
+  /// It goes on on other GPUs of the same type.
+  void move(JobId job, std::vector<HeldGpus> held) { states_[job.index].held = std::move(held); }
+  /// Brings what is stored up to now and charges the start once more (StartCharge::EveryDecision).
+  void charge_again(JobId job, Seconds start_cost);
+  /// What was done since the last of regular checkpoints is lost, and `restart` is to be paid.
+  void lose_work(JobId job, Seconds checkpoint_interval, Seconds restart);
+
+  /// For runs in rounds: the job had GPUs of a type from `begin` to `end`, did so many steps and paid so much.
+  void credit(JobId job, TypeId type, Time begin, Time end, double steps, Seconds overhead);
+  /// The same of a new stay on GPUs, after waiting or a move.
+  void count_start(JobId job, Time begin);
+  void count_preemption(JobId job) { ++history_[job.index].preemptions; }
+  /// It is done.
+  void finish(JobId job, Time end) { history_[job.index].end = end; }
+
+  [[nodiscard]] std::vector<JobHistory> take_history() { return std::move(history_); }
+  [[nodiscard]] const JobHistory& history(JobId job) const { return history_[job.index]; }
+  [[nodiscard]] double busy_gpu_s(TypeId type) const { return busy_gpu_s_[type.index]; }
+
+ private:
+  struct State {
+    double left = 0;      ///< steps at `since`
+    double rate = 0;      ///< steps per second while it runs
+    double to_pay_s = 0;  ///< of the start, at `since`
+    Time since{};
+    Time started{};  ///< this stay on GPUs
+    bool runs = false;
+    std::vector<HeldGpus> held;
+  };
+  void settle(JobId job);
+  [[nodiscard]] static double elapsed_s(Time from, Time to) {
+    return (to - from).in_seconds().in_s();
+  }
+
+  const JobMix& mix_;
+  const Fleet& fleet_;
+  const Rules& rules_;
+  Time now_{};
+  std::vector<State> states_;
+  std::vector<double> best_rate_;
+  std::vector<JobHistory> history_;
+  std::vector<double> busy_gpu_s_;
+};
+
+}  // namespace tracecast::plan

@@ -1,0 +1,45 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/plan/progress.hpp"
+
+namespace tracecast::plan {
+
+/// Which GPU type a job takes among those where it fits.
+enum class TypeChoice {
+  First,    ///< in the fleet's order: blind to speed
+  Fastest,  ///< where it runs fastest; equals in the fleet's order
+};
+
+/// A policy that says which job comes first. Jobs are given GPUs in that order, as long as they fit.
+class Ranking {
+ public:
+  virtual ~Ranking() = default;
+
+  /// A running job may lose its GPUs to one ahead of it. Otherwise it keeps them to its end.
+  [[nodiscard]] virtual bool preempts() const { return true; }
+  /// A job that does not fit holds up those behind it; otherwise it is passed over.
+  [[nodiscard]] virtual bool blocks() const { return false; }
+  [[nodiscard]] virtual TypeChoice type_choice() const { return TypeChoice::Fastest; }
+  /// Free GPUs of a type that a job must not have although they are free.
+  [[nodiscard]] virtual bool refuses(const Progress&, JobId, TypeId) const { return false; }
+
+  virtual void arrived(const Progress&, JobId) {}
+  virtual void ended(const Progress&, JobId) {}
+  /// Puts `jobs` in order, the first to be served first. They come as the call before left them, new ones behind, so that a
+  /// stable sort keeps the order of equals. With preempts(): all that are not done, else those that wait.
+  virtual void order(const Progress& progress, std::vector<JobId>& jobs) = 0;
+  /// Who runs has been decided.
+  virtual void decided(const Progress&) {}
+  /// When the order changes by itself if nothing happens before.
+  [[nodiscard]] virtual std::optional<Time> next_change(const Progress&) const {
+    return std::nullopt;
+  }
+};
+
+/// Sorts by `keys[job.index]`, least first, stable. Quick when little has moved since the last time.
+void sort_by(const std::vector<double>& keys, std::vector<JobId>& jobs);
+
+}  // namespace tracecast::plan

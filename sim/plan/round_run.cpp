@@ -1,0 +1,408 @@
+#include "sim/plan/round_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "sim/plan/published_random.hpp"
+#include "sim/plan/shared_rates.hpp"
+
+namespace tracecast::plan {
+namespace {
+
+/// A job (a = b), or two that share GPUs, as the mechanism weighs them.
+struct Entity {
+  JobId a, b;
+  bool is_new = false;  ///< came after the shares were divided
+  [[nodiscard]] bool is_pair() const { return a != b; }
+};
+
+/// What every entity should have and has had, per GPU type.
+class Ledger {
+ public:
+  Ledger(std::size_t types, Seconds round)
+      : types_(types), half_round_(0.5 * round.in_s()), given_(types) {}
+
+  [[nodiscard]] std::size_t size() const { return entities_.size(); }
+  [[nodiscard]] const Entity& entity(std::size_t e) const { return entities_[e]; }
+  [[nodiscard]] double share(std::size_t e, TypeId t) const { return share_[e * types_ + t.index]; }
+
+  /// A job that came after the shares were divided: it has none.
+  void add(JobId job) { append({job, job, true}, half_round_); }
+  /// Forgets entities of jobs that are done.
+  template <class IsDone>
+  void remove_done(IsDone is_done) {
+    std::size_t kept = 0;
+    for (std::size_t e = 0; e < entities_.size(); ++e) {
+      if (is_done(entities_[e].a) || is_done(entities_[e].b)) continue;
+      move(e, kept++);
+    }
+    resize(kept);
+  }
+  void record(std::size_t e, TypeId t, double seconds) {
+    time_[e * types_ + t.index] += seconds;
+    given_[t.index] += seconds;
+  }
+  /// Ends a period of so many seconds: what was missed is remembered, time received starts anew.
+  void reset(double elapsed_s) {
+    std::fill(given_.begin(), given_.end(), 0.0);
+    for (std::size_t e = 0; e < entities_.size(); ++e) {
+      for (std::size_t t = 0; t < types_; ++t) {
+        const std::size_t at = e * types_ + t;
+        deficit_[at] += share_[at] * elapsed_s - (time_[at] - half_round_);
+        time_[at] = half_round_;
+        given_[t] += half_round_;
+      }
+    }
+  }
+  /// New shares for the jobs, which are the entities that are no pairs, in order.
+  void assign(const Shares& shares) {
+    std::size_t singles = 0;
+    for (std::size_t e = 0; e < entities_.size(); ++e) {
+      if (!entities_[e].is_pair()) move(e, singles++);
+    }
+    resize(singles);
+    TRACECAST_CHECK(singles * types_ == shares.alone.size(), "shares of every job");
+    std::copy(shares.alone.begin(), shares.alone.end(), share_.begin());
+    for (Entity& entity : entities_) entity.is_new = false;
+    for (const PairShare& pair : shares.pairs) {
+      append({entities_[pair.a].a, entities_[pair.b].a, false}, half_round_);
+      std::copy(pair.of_type.begin(), pair.of_type.end(),
+                share_.end() - static_cast<std::ptrdiff_t>(types_));
+      for (std::size_t t = 0; t < types_; ++t) given_[t] += half_round_;
+    }
+  }
+  /// How urgent an entity is on a type: its share over the part it has had of the time given so far.
+  [[nodiscard]] double priority(std::size_t e, TypeId t) const {
+    constexpr double kNobodyRan = 1e9;
+    const std::size_t at = e * types_ + t.index;
+    if (share_[at] <= 0) return 0;
+    if (given_[t.index] <= 0 || time_[at] <= 0) return share_[at] * kNobodyRan;
+    return share_[at] / (time_[at] / given_[t.index]);
+  }
+  [[nodiscard]] double deficit(std::size_t e, TypeId t) const {
+    return deficit_[e * types_ + t.index];
+  }
+
+ private:
+  void append(const Entity& entity, double time) {
+    entities_.push_back(entity);
+    share_.resize(share_.size() + types_);
+    deficit_.resize(deficit_.size() + types_);
+    time_.resize(time_.size() + types_, time);
+  }
+  void move(std::size_t from, std::size_t to) {
+    if (from == to) return;
+    entities_[to] = entities_[from];
+    for (std::size_t t = 0; t < types_; ++t) {
+      share_[to * types_ + t] = share_[from * types_ + t];
+      time_[to * types_ + t] = time_[from * types_ + t];
+      deficit_[to * types_ + t] = deficit_[from * types_ + t];
+    }
+  }
+  void resize(std::size_t size) {
+    entities_.resize(size);
+    for (auto* values : {&share_, &time_, &deficit_}) values->resize(size * types_);
+  }
+
+  std::size_t types_;
+  double half_round_;
+  std::vector<Entity> entities_;
+  std::vector<double> share_, time_, deficit_;  ///< entities x types
+  std::vector<double> given_;                   ///< time that all together received, by type
+};
+
+class RoundRun {
+ public:
+  RoundRun(const JobMix& mix, const Fleet& fleet, const Rules& rules, Sharing& sharing,
+           Placement placement, const ScheduleOptions& options)
+      : mix_(mix),
+        rules_(rules),
+        sharing_(sharing),
+        options_(options),
+        round_(rules.round.value_or(rules.shares_round)),
+        progress_(mix, fleet, rules),
+        free_(fleet, placement),
+        ledger_(fleet.types.size(), round_),
+        shared_(mix, fleet.types.size()),
+        random_(static_cast<std::uint32_t>(options.seed) + kTypesSeed),
+        seats_(mix.jobs.size()) {
+    for (std::uint32_t t = 0; t < fleet.types.size(); ++t) types_.push_back({t});
+    first_measured_ = options.measured ? options.measured->first : 0;
+    last_measured_ = options.measured ? options.measured->second
+                                      : static_cast<std::uint32_t>(mix.jobs.size()) - 1;
+    left_ = last_measured_ - first_measured_ + 1;
+  }
+
+  Schedule run() {
+    go_to(mix_.jobs.front().submit);
+    for (;;) {
+      admit();
+      divide_if_due();
+      choose();
+      if (turns_.empty()) {
+        go_to(next_moment());
+        continue;
+      }
+      const Time end = plan_round();
+      go_to(end);
+      close_round();
+      if (left_ == 0) return finish();
+    }
+  }
+
+ private:
+  /// A job in one round.
+  struct Turn {
+    JobId job;
+    std::size_t entity = 0;
+    TypeId type;
+    Time end{};
+    double steps = 0;
+    Seconds overhead{};
+  };
+  /// Where a job sits, or sat in the last round in which it ran.
+  struct Seat {
+    std::uint64_t round = 0;  ///< 0: never
+    TypeId type;
+    Time begin{}, end{};  ///< of the stay
+    std::vector<HeldGpus> held;
+    std::optional<JobId> partner;
+    bool is_start = false;       ///< in this round
+    std::uint64_t waits_in = 0;  ///< the round in which GPUs were only kept for it
+  };
+
+  void go_to(Time now) {
+    now_ = now;
+    progress_.advance_to(now);
+  }
+  void admit() {
+    for (; next_ < mix_.jobs.size() && mix_.jobs[next_].submit <= now_; ++next_) {
+      active_.push_back({next_});
+      ledger_.add({next_});
+      is_stale_ = true;
+    }
+  }
+  /// When something can change though nobody runs.
+  [[nodiscard]] Time next_moment() const {
+    Time next = Time::most();
+    if (next_ < mix_.jobs.size()) next = mix_.jobs[next_].submit;
+    if (is_stale_ && !active_.empty())
+      next = std::min(next, divided_at_ + engine::to_ticks<Time>(rules_.least_between_decisions));
+    TRACECAST_CHECK(next > now_ && next < Time::most(), "who waits can run one day");
+    return next;
+  }
+
+  [[nodiscard]] double since_division_s() const { return (now_ - divided_at_).in_seconds().in_s(); }
+  /// Shares are divided anew when jobs came or went, and not too soon after the last time.
+  void divide_if_due() {
+    // Time 0 stands for never there.
+    const bool may = divided_at_ == Time{} ||
+                     now_ - divided_at_ >= engine::to_ticks<Time>(rules_.least_between_decisions);
+    if (!is_stale_ || !may || active_.empty()) return;
+    ledger_.reset(since_division_s());
+    ledger_.assign(sharing_.divide(progress_, active_));
+    ++schedule_.allocations;
+    divided_at_ = now_;
+    is_stale_ = false;
+  }
+
+  /// Who runs in this round.
+  void choose() {
+    ++schedule_.decisions;
+    ++round_number_;
+    turns_.clear();
+    free_.free_all();
+    std::vector<TypeId> types = types_;
+    if (sharing_.is_blind() && rules_.blind_policies_shuffle_types) {
+      for (std::size_t i = types.size(); i > 1; --i)
+        std::swap(types[i - 1], types[random_.below(i)]);
+    }
+    for (const TypeId type : types) choose_on(type);
+  }
+  void choose_on(TypeId type) {
+    claims_.clear();
+    for (std::uint32_t e = 0; e < ledger_.size(); ++e) {
+      if (is_taken(ledger_.entity(e)) || !can_run(ledger_.entity(e), type)) continue;
+      const double priority = ledger_.priority(e, type);
+      if (sharing_.idles() && priority <= 0) continue;
+      claims_.push_back({priority, ledger_.deficit(e, type), ledger_.share(e, type), e});
+    }
+    std::sort(claims_.begin(), claims_.end());
+    for (const Claim& claim : claims_) {
+      if (free_.free_of(type) == 0) break;
+      if (!is_taken(ledger_.entity(claim.entity))) seat(claim.entity, type);
+    }
+  }
+  [[nodiscard]] bool is_taken(const Entity& entity) const {
+    const Seat &a = seats_[entity.a.index], &b = seats_[entity.b.index];
+    return a.round == round_number_ || b.round == round_number_ || a.waits_in == round_number_;
+  }
+  [[nodiscard]] bool can_run(const Entity& entity, TypeId type) const {
+    if (!entity.is_pair()) return mix_.kind_of(entity.a).rates[type.index] > 0;
+    return shared_.rate(kind(entity.a), kind(entity.b), type) > 0 &&
+           shared_.rate(kind(entity.b), kind(entity.a), type) > 0;
+  }
+  [[nodiscard]] KindId kind(JobId job) const { return mix_.jobs[job.index].kind; }
+
+  /// Gives an entity its GPUs if they are free; the same ones as in the round before where the rules say so.
+  void seat(std::size_t e, TypeId type) {
+    const Entity entity = ledger_.entity(e);
+    const Seat& before = seats_[entity.a.index];
+    const int gpus = mix_.gpus_of(entity.a);
+    std::vector<HeldGpus> held;
+    if (rules_.keeps_places && before.round + 1 == round_number_ && before.type == type &&
+        free_.take_again(gpus, type, before.held)) {
+      held = before.held;
+    } else if (!free_.take(gpus, type, held)) {
+      return;
+    }
+    if (entity.is_new && rules_.newcomers_wait) {
+      seats_[entity.a.index].waits_in = round_number_;  // GPUs are kept for it and stay idle
+    } else if (entity.is_pair()) {
+      sit(entity.a, e, type, held, entity.b);
+      sit(entity.b, e, type, held, entity.a);
+    } else {
+      sit(entity.a, e, type, held, std::nullopt);
+    }
+  }
+  void sit(JobId job, std::size_t e, TypeId type, const std::vector<HeldGpus>& held,
+           std::optional<JobId> partner) {
+    Seat& seat = seats_[job.index];
+    const bool goes_on =
+        seat.round > 0 && seat.round + 1 == round_number_ && seat.type == type && seat.held == held;
+    if (!goes_on || partner != seat.partner) {
+      record_stay(job);
+      seat.begin = now_;
+    }
+    if (!goes_on) {
+      if (seat.round > 0) progress_.count_preemption(job);
+      progress_.count_start(job, now_);
+    }
+    seat = {round_number_, type, seat.begin, seat.end, held, partner, !goes_on, seat.waits_in};
+    turns_.push_back({job, e, type, {}, 0, {}});
+  }
+  void record_stay(JobId job) {
+    const Seat& seat = seats_[job.index];
+    if (!options_.records_stays || seat.round == 0 || seat.end <= seat.begin) return;
+    if (seat.partner && *seat.partner < job) return;  // the other's stay is this one
+    schedule_.stays.push_back({job, seat.type, seat.begin, seat.end, seat.held, seat.partner});
+  }
+
+  /// What everybody does in this round, and when it ends.
+  Time plan_round() {
+    began_ = now_;
+    Time last{};
+    for (Turn& turn : turns_) {
+      plan_turn(turn);
+      last = std::max(last, turn.end);
+    }
+    if (rules_.round_end == RoundEnd::Fixed) return now_ + engine::to_ticks<Time>(round_);
+    // Two that share end together.
+    for (std::size_t i = 1; i < turns_.size(); ++i) {
+      if (turns_[i].entity != turns_[i - 1].entity) continue;
+      turns_[i].end = turns_[i - 1].end = std::max(turns_[i].end, turns_[i - 1].end);
+    }
+    return last;
+  }
+  void plan_turn(Turn& turn) {
+    const Seat& seat = seats_[turn.job.index];
+    const double rate =
+        seat.partner
+            ? shared_.rate(kind(turn.job), kind(*seat.partner), turn.type) / rules_.run_time_factor
+            : progress_.rate(turn.job, turn.type);
+    if (seat.is_start && rules_.start_charge == StartCharge::WhenStarted)
+      turn.overhead = min(mix_.kind_of(turn.job).start_cost, round_);
+    const double left = progress_.left_steps(turn.job);
+    double most = rate * (round_ - turn.overhead).in_s();
+    if (rules_.whole_steps) most = std::max(1.0, std::floor(most));
+    turn.steps = std::min(left, most);
+    turn.end = now_ + engine::to_ticks<Time>(turn.overhead + Seconds(turn.steps / rate));
+  }
+
+  /// Books the round that has just ended.
+  void close_round() {
+    bool any_done = false;
+    for (const Turn& turn : turns_) {
+      const JobId job = turn.job;
+      Seat& seat = seats_[job.index];
+      const bool books = !seat.partner || job < *seat.partner;
+      if (books)
+        ledger_.record(turn.entity, turn.type, (turn.end - round_begin_).in_seconds().in_s());
+      progress_.credit(job, turn.type, began_, std::min(turn.end, now_), turn.steps, turn.overhead);
+      seat.end = turn.end;
+      if (progress_.left_steps(job) > kDone * mix_.jobs[job.index].steps) continue;
+      progress_.finish(job, turn.end);
+      record_stay(job);
+      any_done = true;
+      left_ -= job.index >= first_measured_ && job.index <= last_measured_ ? 1 : 0;
+    }
+    round_begin_ = now_;
+    if (!any_done) return;
+    const auto is_done = [&](JobId job) { return progress_.history(job).end.has_value(); };
+    ledger_.remove_done(is_done);
+    std::erase_if(active_, is_done);
+    is_stale_ = true;
+  }
+
+  Schedule finish() {
+    for (const JobId job : active_) record_stay(job);
+    schedule_.end = now_;
+    for (const TypeId type : types_) schedule_.busy_gpu_s.push_back(progress_.busy_gpu_s(type));
+    schedule_.jobs = progress_.take_history();
+    return std::move(schedule_);
+  }
+
+  /// Added to the seed for the order of GPU types, as Gavel's scheduler.py does.
+  static constexpr std::uint32_t kTypesSeed = 5;
+  /// What a whole job may lack through rounding, of its steps.
+  static constexpr double kDone = 1e-12;
+  struct Claim {
+    double priority, deficit, share;
+    std::uint32_t entity;
+    /// The most urgent first.
+    friend bool operator<(const Claim& a, const Claim& b) {
+      if (a.priority != b.priority) return a.priority > b.priority;
+      if (a.deficit != b.deficit) return a.deficit > b.deficit;
+      if (a.share != b.share) return a.share > b.share;
+      return a.entity < b.entity;
+    }
+  };
+
+  const JobMix& mix_;
+  const Rules& rules_;
+  Sharing& sharing_;
+  const ScheduleOptions& options_;
+  Seconds round_;
+  Progress progress_;
+  FreeGpus free_;
+  Ledger ledger_;
+  SharedRates shared_;
+  PublishedRandom random_;
+  std::vector<Seat> seats_;
+  std::vector<TypeId> types_;
+  std::vector<JobId> active_;  ///< arrived and not done, in order
+  std::vector<Turn> turns_;
+  std::vector<Claim> claims_;
+  Time now_{}, began_{};
+  Time round_begin_{};  ///< the end of the round before
+  Time divided_at_{};
+  bool is_stale_ = false;
+  std::uint32_t next_ = 0, first_measured_ = 0, last_measured_ = 0;
+  std::uint64_t left_ = 0, round_number_ = 0;
+  Schedule schedule_;
+};
+
+}  // namespace
+
+Schedule run_by_rounds(const JobMix& mix, const Fleet& fleet, const Rules& rules, Sharing& sharing,
+                       Placement placement, const ScheduleOptions& options) {
+  if (mix.jobs.empty()) return {};
+  return RoundRun(mix, fleet, rules, sharing, placement, options).run();
+}
+
+}  // namespace tracecast::plan

@@ -1,0 +1,166 @@
+#include "sim/plan/schedule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "sim/plan/event_run.hpp"
+#include "sim/plan/policy/policies.hpp"
+#include "sim/plan/round_run.hpp"
+
+namespace tracecast::plan {
+namespace {
+
+/// A row per policy: how it is made, and what it is. One that ranks decides at events and, where the rules have rounds,
+/// is asked for shares.
+struct Policy {
+  std::string_view name;
+  std::unique_ptr<Ranking> (*ranks)(const PolicyOptions&);
+  std::unique_ptr<Sharing> (*divides)(const PolicyOptions&);
+  std::string_view what;
+};
+constexpr std::array kPolicies{
+    Policy{"fifo", make_fifo, make_fifo_shares, "first come first served, blind to speed"},
+    Policy{"fifo_perf", make_fifo_perf, make_fifo_perf_shares,
+           "first come first served, where each runs fastest"},
+    Policy{"srtf", make_srtf, nullptr, "least remaining time first (Schrage, 1968)"},
+    Policy{"srsf", make_srsf, nullptr, "least remaining time x GPUs first (Tiresias, NSDI 2019)"},
+    Policy{"las", make_las, nullptr, "least attained service in queues (Tiresias, NSDI 2019)"},
+    Policy{"max_min", nullptr, make_max_min,
+           "max-min fairness that knows the speeds (Gavel, OSDI 2020)"},
+    Policy{"max_min_blind", nullptr, make_max_min_blind, "max-min fairness blind to speed"},
+    Policy{"min_makespan", nullptr, make_min_makespan,
+           "shortest makespan of the jobs that are there (Gavel, OSDI 2020)"},
+    Policy{"max_throughput", nullptr, make_max_throughput,
+           "most steps per second of all jobs (Gavel, OSDI 2020)"},
+    Policy{"finish_time_fairness", nullptr, make_finish_time_fairness,
+           "least unfair finish, blind to speed (Themis, NSDI 2020)"},
+    Policy{"finish_time_fairness_perf", nullptr, make_finish_time_fairness_perf,
+           "least unfair finish that knows the speeds (Gavel, OSDI 2020)"},
+    Policy{"allox", nullptr, make_allox,
+           "least mean completion time by matching, single GPUs (AlloX, EuroSys 2020)"},
+    Policy{"cost", nullptr, make_cost, "most steps per dollar, deadlines kept (Gavel, OSDI 2020)"},
+    Policy{"deadline", make_deadline, nullptr, "earliest deadline first (Liu and Layland, 1973)"},
+};
+
+/// Names that published tables have for the same.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kAliases{{
+    {"tiresias_l", "las"},
+    {"max_min_fairness", "max_min_blind"},
+    {"max_min_fairness_perf", "max_min"},
+    {"min_total_duration", "min_makespan"},
+}};
+constexpr std::string_view kPacked = "_packed";
+
+const Policy* find_row(std::string_view name) {
+  const auto row = std::find_if(kPolicies.begin(), kPolicies.end(),
+                                [&](const Policy& policy) { return policy.name == name; });
+  return row == kPolicies.end() ? nullptr : &*row;
+}
+
+std::string type_names(const Fleet& fleet) {
+  std::string names;
+  for (const GpuType& type : fleet.types)
+    names += fmt::format("{}{} {}", names.empty() ? "" : ", ", type.gpus, type.id);
+  return names;
+}
+
+/// Every kind must fit somewhere where it can run.
+void check_fits(const JobMix& mix, const Fleet& fleet, Placement placement) {
+  const FreeGpus idle(fleet, placement);
+  std::vector<bool> fits(mix.kinds.size());
+  for (std::size_t k = 0; k < mix.kinds.size(); ++k) {
+    const JobKind& kind = mix.kinds[k];
+    TRACECAST_CHECK(kind.rates.size() == fleet.types.size(), "a rate for every type");
+    for (std::uint32_t t = 0; t < fleet.types.size(); ++t)
+      fits[k] = fits[k] || (kind.rates[t] > 0 && idle.fits(kind.gpus, {t}));
+  }
+  for (const QueuedJob& job : mix.jobs) {
+    if (fits[job.kind.index]) continue;
+    const JobKind& kind = mix.kinds[job.kind.index];
+    throw InputError(
+        fmt::format("job {}", job.name),
+        fmt::format("a gang of {} GPUs{}", kind.gpus,
+                    kind.model.empty() ? "" : " for " + kind.model),
+        fmt::format("one that fits the fleet where it can run ({})", type_names(fleet)));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const Policy& policy : kPolicies) names.emplace_back(policy.name);
+  return names;
+}
+
+PolicyName find_policy(std::string_view word) {
+  PolicyName found;
+  std::string name = to_lower(word);
+  if (name.size() > kPacked.size() && name.ends_with(kPacked)) {
+    found.space_sharing = true;
+    name.resize(name.size() - kPacked.size());
+    // "max_min_fairness_packed" knows the speeds, as "max_min_fairness_perf" does.
+    if (name == "max_min_fairness") name = "max_min";
+  }
+  for (const auto& [alias, real] : kAliases) {
+    if (name == alias) name = real;
+  }
+  if (find_row(name) == nullptr) {
+    std::vector<std::string> words = policy_names();
+    for (const auto& [alias, real] : kAliases) words.emplace_back(alias);
+    throw InputError("--policy", '"' + std::string(word) + '"', describe_choices(word, words));
+  }
+  found.name = name;
+  return found;
+}
+
+std::string_view describe_policy(std::string_view name) {
+  const Policy* row = find_row(name);
+  TRACECAST_CHECK(row != nullptr, "a policy of the table");
+  return row->what;
+}
+
+namespace {
+
+/// A policy that needs what the mix or the fleet lacks.
+void check_needs(std::string_view policy, const JobMix& mix, const Fleet& fleet) {
+  const std::string place = fmt::format("--policy {}", policy);
+  if (policy == "deadline" &&
+      std::none_of(mix.jobs.begin(), mix.jobs.end(),
+                   [](const QueuedJob& job) { return job.deadline.has_value(); }))
+    throw InputError(place, "a trace without deadlines", "a column deadline_s");
+  if (policy == "cost") {
+    for (const GpuType& type : fleet.types) {
+      if (!type.usd_per_hour || *type.usd_per_hour <= 0)
+        throw InputError(place, fmt::format("no price of {}", type.id),
+                         "usd_per_gpu_hour in --fleet");
+    }
+  }
+}
+
+}  // namespace
+
+Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
+                  const ScheduleOptions& options) {
+  const PolicyName policy = find_policy(options.policy);
+  const Policy& row = *find_row(policy.name);
+  const Placement placement = rules.placement_for(policy.name);
+  check_fits(mix, fleet, placement);
+  check_needs(policy.name, mix, fleet);
+  PolicyOptions settings{rules.queue_limits_gpu_s, rules.first_come_overcommits,
+                         static_cast<std::uint32_t>(options.seed), rules.allox_reach};
+  if (!options.queue_limits_gpu_s.empty()) settings.queue_limits_gpu_s = options.queue_limits_gpu_s;
+  if (row.ranks == nullptr || (rules.round && row.divides != nullptr)) {
+    const std::unique_ptr<Sharing> sharing = row.divides(settings);
+    return run_by_rounds(mix, fleet, rules, *sharing, placement, options);
+  }
+  const std::unique_ptr<Ranking> ranking = row.ranks(settings);
+  return run_by_events(mix, fleet, rules, *ranking, placement, options);
+}
+
+}  // namespace tracecast::plan

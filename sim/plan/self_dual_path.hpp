@@ -1,0 +1,14 @@
+#pragma once
+#include "sim/plan/fair_program.hpp"
+
+namespace tracecast::plan {
+
+/// FairGoal::LargestRate as a linear program by a primal-dual method on its homogeneous self-dual embedding, with
+/// Mehrotra's predictor and corrector: minimize -z subject to G (x, z) + s = h, s >= 0. Of many best shares it ends at those
+/// where an interior-point solver of this kind ends, which need not be the middle. Steps, starts, scaling of rows and
+/// columns and tolerances are those of ECOS (Domahidi, Chu, Boyd, "ECOS: an SOCP solver for embedded systems", ECC 2013),
+/// which Gavel's results were made with. Jobs that are alike stay alike on the way, so one row stands for all its copies;
+/// a step is linear in the number of rows.
+[[nodiscard]] FairShares follow_self_dual_path(const FairProgram& program);
+
+}  // namespace tracecast::plan

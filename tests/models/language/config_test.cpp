@@ -1,0 +1,213 @@
+#include "models/language/config.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "tests/support/configs.hpp"
+
+using namespace tracecast;
+using Json = nlohmann::json;
+
+namespace {
+
+LanguageNetwork read(const Json& config) { return read_config_json(config.dump(), "config.json"); }
+
+/// The error's line; empty when none was thrown.
+std::string error_of(const std::string& bytes) {
+  try {
+    (void)read_config_json(bytes, "config.json");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+Json llama() { return Json::parse(config_text("llama3_8b")); }
+
+}  // namespace
+
+TEST_SUITE_BEGIN("models/language/config");
+
+TEST_CASE("every family's file gives its published parameters") {
+  struct Row {
+    const char* file;
+    double parameters;  ///< of the text's layers, unless with_encoder
+    double tolerance;   ///< 0: to the last one
+    bool with_encoder = false;
+  };
+  const Row rows[] = {
+      // Checkpoints on Hugging Face by their safetensors index, tied weights once.
+      {"codellama_34b", 33'743'970'304, 0},
+      {"llama2_7b", 6'738'415'616, 0},
+      {"llama2_70b", 68'976'648'192, 0},
+      {"llama3_8b", 8'030'261'248, 0},
+      {"llama3_70b", 70'553'706'496, 0},
+      {"llama3.1_8b", 8'030'261'248, 0},
+      {"yi_34b", 34'388'917'248, 0},
+      {"mistral_7b", 7'241'732'096, 0},
+      {"mistral_nemo_12b", 12'247'782'400, 0},
+      {"mixtral_8x7b", 46'702'792'704, 0},
+      {"mixtral_8x22b", 140'620'634'112, 0},
+      {"phi_2", 2'779'683'840, 0},
+      {"phi3_mini", 3'821'079'552, 0},
+      {"qwen_72b", 72'287'920'128, 0},
+      {"qwen2.5_7b", 7'615'616'512, 0},
+      {"qwen2.5_14b", 14'770'033'664, 0},
+      {"gemma_7b", 8'537'680'896, 0},
+      {"gemma2_9b", 9'241'705'984, 0},
+      {"gemma3_1b", 999'885'952, 0},
+      {"falcon_7b", 6'921'720'704, 0},
+      {"falcon_40b", 41'303'293'952, 0},
+      {"opt_1.3b", 1'315'758'080, 0},
+      {"gpt_neox_20b", 20'554'567'680, 0},
+      {"llama4_scout", 108'641'793'536, 0, true},
+      // BLOOM's model card.
+      {"bloom_176b", 176'247'271'424, 0},
+      // Model cards, rounded as they print it: Qwen3-14B, -32B, -30B-A3B, -235B-A22B, Qwen3.5-397B-A17B, Qwen1.5-MoE-A2.7B
+      // (14.3 B), DeepSeek-V3 (main network, 671 B), DeepSeek-V2-Lite (15.7 B), GLM-5 (744 B), internlm-20b (20 B).
+      {"qwen3_14b", 14.8e9, 0.005},
+      {"qwen3_32b", 32.8e9, 0.005},
+      {"qwen3_30b_a3b", 30.5e9, 0.005},
+      {"qwen3_235b_a22b", 235e9, 0.005},
+      {"qwen3.5_397b_a17b", 397e9, 0.005},
+      {"qwen1.5_moe_a2.7b", 14.3e9, 0.005},
+      {"deepseek_v3", 671e9, 0.005},
+      {"deepseek_v2_lite", 15.7e9, 0.005},
+      {"glm_5", 744e9, 0.005},
+      {"internlm_20b", 20e9, 0.005},
+      // OpenAI, gpt-oss model card, table 1.
+      {"gpt_oss_120b", 116.83e9, 0.0005},
+      {"gpt_oss_20b", 20.91e9, 0.0005},
+      // Hugging Face prints 229 B for MiniMax-M2.5 and 8.1 B for Nemotron-H-8B.
+      {"minimax_m2.5", 229e9, 0.005},
+      {"nemotron_h_8b", 8.1e9, 0.005},
+      // The card prints "1T"; llama.cpp counts 1.026 T in the checkpoint of Kimi-K2, whose text Kimi-K2.5 shares.
+      {"kimi_k2.5", 1.026e12, 0.005},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.file);
+    const LanguageNetwork network = read_config_json(config_text(row.file), row.file);
+    const double count =
+        parameters(network).total() + (row.with_encoder ? network.encoder_parameters : 0.0);
+    CHECK(std::abs(count - row.parameters) <= row.tolerance * row.parameters);
+  }
+}
+
+TEST_CASE("layers are what the files say, one by one") {
+  const LanguageNetwork oss = read_config_json(config_text("gpt_oss_20b"), "");
+  const auto window = [&](std::size_t i) {
+    return std::get<GroupedQueryAttention>(oss.layer(i).mixer).window;
+  };
+  CHECK(window(0) == 128);
+  CHECK(window(1) == 0);
+  const LanguageNetwork deepseek = read_config_json(config_text("deepseek_v3"), "");
+  CHECK(std::holds_alternative<DenseFeedForward>(deepseek.layer(2).feed_forward));
+  CHECK(std::holds_alternative<ExpertFeedForward>(deepseek.layer(3).feed_forward));
+  CHECK(deepseek.prediction_layers == 1);
+  const LanguageNetwork hybrid = read_config_json(config_text("qwen3.5_397b_a17b"), "");
+  CHECK(std::holds_alternative<GatedDeltaNet>(hybrid.layer(2).mixer));
+  CHECK(std::get<GroupedQueryAttention>(hybrid.layer(3).mixer).output_gate);
+  CHECK(std::get<GroupedQueryAttention>(hybrid.layer(3).mixer).rotary_width == 64);
+  const LanguageNetwork nemotron = read_config_json(config_text("nemotron_h_8b"), "");
+  CHECK(nemotron.layers() == 52);
+  CHECK(std::holds_alternative<Mamba2>(nemotron.layer(0).mixer));
+  CHECK(std::holds_alternative<std::monostate>(nemotron.layer(1).mixer));
+  CHECK(std::holds_alternative<GroupedQueryAttention>(nemotron.layer(7).mixer));
+}
+
+TEST_CASE("the file of a text's layers alone gives what the file of text and images gives") {
+  const Json both = Json::parse(config_text("qwen3.5_397b_a17b"));
+  CHECK(read(both["text_config"]) == read(both));
+}
+
+TEST_CASE("broken and contradictory files give one line with the key") {
+  struct Row {
+    const char* key;
+    Json value;
+    const char* says;
+  };
+  const Row rows[] = {
+      {"model_type", "lama", "llama"},
+      {"model_type", 7, "model_type"},
+      {"model_type", nullptr, "model_type"},
+      {"hidden_size", nullptr, "hidden_size"},
+      {"hidden_size", -4096, "hidden_size"},
+      {"hidden_size", 0, "hidden_size"},
+      {"hidden_size", 4097, "hidden_size"},
+      {"hidden_size", "4096", "hidden_size"},
+      {"hidden_size", 4096.5, "hidden_size"},
+      {"hidden_size", 18'446'744'073'709'551'615ULL, "hidden_size"},
+      {"hidden_size", 16'000'000, "1048576"},
+      {"num_hidden_layers", 1'000'000, "num_hidden_layers"},
+      {"num_attention_heads", 0, "num_attention_heads"},
+      {"num_key_value_heads", 64, "num_key_value_heads"},
+      {"num_key_value_heads", 5, "num_key_value_heads"},
+      {"tie_word_embeddings", "no", "tie_word_embeddings"},
+      {"hidden_act", "sinc", "hidden_act"},
+      {"partial_rotary_factor", 1.5, "partial_rotary_factor"},
+      {"partial_rotary_factor", "all", "partial_rotary_factor"},
+      {"layer_types", Json::array({"full_attention"}), "layer_types"},
+      {"vocab_size", 1 << 25, "vocab_size"},
+  };
+  for (const Row& row : rows) {
+    Json config = llama();
+    config[row.key] = row.value;
+    CAPTURE(config.dump());
+    const std::string error = error_of(config.dump());
+    CHECK(contains(error, "config.json"));
+    CHECK(contains(error, row.says));
+    CHECK(!contains(error, "\n"));
+  }
+  Json mixture = Json::parse(config_text("mixtral_8x7b"));
+  mixture["num_experts_per_tok"] = 9;
+  CHECK(contains(error_of(mixture.dump()), "num_experts_per_tok"));
+  mixture["num_experts_per_tok"] = 2;
+  mixture["num_local_experts"] = 100'000;
+  CHECK(contains(error_of(mixture.dump()), "one by one"));
+  Json latent = Json::parse(config_text("deepseek_v3"));
+  latent["first_k_dense_replace"] = 62;
+  CHECK(contains(error_of(latent.dump()), "first_k_dense_replace"));
+  Json pattern = Json::parse(config_text("nemotron_h_8b"));
+  pattern["hybrid_override_pattern"] = std::string(52, 'X');
+  CHECK(contains(error_of(pattern.dump()), "hybrid_override_pattern"));
+  Json nested = Json::parse(config_text("kimi_k2.5"));
+  nested["text_config"]["q_lora_rank"] = -1;
+  CHECK(contains(error_of(nested.dump()), "text_config.q_lora_rank"));
+  nested["text_config"] = Json::array();
+  CHECK(contains(error_of(nested.dump()), "text_config"));
+  CHECK(contains(error_of("[]"), "object"));
+  CHECK(contains(error_of(""), "byte"));
+  CHECK(contains(error_of(std::string(100'000, '[')), "byte"));
+  CHECK(contains(error_of("{\"hidden_size\": 1e999}"), "JSON"));
+  CHECK(contains(error_of("{\"model_type\": \"\xff\"}"), "config.json"));
+}
+
+TEST_CASE("files cut off or with one key gone are read or refused, never more") {
+  for (const std::string& name : config_names()) {
+    CAPTURE(name);
+    const std::string text = config_text(name);
+    for (std::size_t length = 0; length + 1 < text.size(); length += 7) {
+      CHECK(!error_of(text.substr(0, length)).empty());
+    }
+    const Json whole = Json::parse(text);
+    for (const auto& [key, value] : whole.items()) {
+      for (const Json& other : {Json(nullptr), Json(-1), Json(1), Json("x"), Json(1 << 23),
+                                Json::array({1}), Json::object(), Json(true)}) {
+        Json changed = whole;
+        changed[key] = other;
+        (void)error_of(changed.dump());  // anything but InputError ends the test
+      }
+    }
+  }
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,175 @@
+#include "models/language/graph.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "models/language/config.hpp"
+#include "models/training.hpp"
+#include "models/zoo/zoo.hpp"
+#include "sim/base/error.hpp"
+#include "tests/support/configs.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+LanguageNetwork network_of(const std::string& name) {
+  return read_config_json(config_text(name), name);
+}
+
+std::size_t count(const NetworkGraph& graph, OpKind kind) {
+  const auto ops = graph.ops();
+  return static_cast<std::size_t>(
+      std::count_if(ops.begin(), ops.end(), [&](const Op& op) { return op.kind == kind; }));
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("models/language/graph");
+
+TEST_CASE("a graph has exactly the parameters that its network counts") {
+  for (const std::string& name : config_names()) {
+    CAPTURE(name);
+    const LanguageNetwork network = network_of(name);
+    const NetworkGraph graph = language_graph(network, {.batch = 2, .tokens = 32});
+    CHECK(static_cast<double>(graph.parameter_count()) == parameters(network).total());
+  }
+}
+
+TEST_CASE("a token's multiply-adds are its active parameters and what scores and contexts take") {
+  struct Row {
+    const char* file;
+    double attention;  ///< per layer and key: heads times widths of key and value
+    double others;     ///< parameters that no product reads: norms, biases
+  };
+  constexpr double kTokens = 64;
+  const Row rows[] = {
+      {"llama3_8b", 32 * 2 * 128., 65 * 4096.},
+      {"yi_34b", 56 * 2 * 128., 121 * 7168.},
+      // Norms, and biases of queries, keys and values.
+      {"qwen2.5_7b", 28 * 2 * 128., 57 * 3584. + 28 * (28 + 2 * 4) * 128.},
+      // 61 layers: two norms and those of both latents; a correction per expert in 58 of them.
+      {"deepseek_v3", 128 * (192 + 128.), 123 * 7168. + 61 * (1536 + 512.) + 58 * 256.},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.file);
+    const LanguageNetwork network = network_of(row.file);
+    const NetworkGraph graph =
+        language_graph(network, {.batch = 1, .tokens = static_cast<std::int64_t>(kTokens)});
+    const double layers = static_cast<double>(network.layers());
+    const double macs =
+        kTokens * (active_parameters(network) - row.others + layers * kTokens * row.attention);
+    CHECK(graph.forward_macs() == doctest::Approx(macs).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("every network trains: each weight that a token passes gets an update") {
+  for (const char* name : {"bloom_176b", "deepseek_v3", "falcon_40b", "gemma3_1b", "gpt_oss_20b",
+                           "llama4_scout", "minimax_m2.5", "mixtral_8x7b", "nemotron_h_8b",
+                           "opt_1.3b", "phi_2", "qwen1.5_moe_a2.7b", "qwen3.5_397b_a17b"}) {
+    CAPTURE(name);
+    const NetworkGraph forward = language_graph(network_of(name), {.batch = 1, .tokens = 16});
+    const auto tensors = forward.tensors();
+    const auto weights = std::count_if(tensors.begin(), tensors.end(), [](const Tensor& t) {
+      return t.role == TensorRole::Weight;
+    });
+    CHECK(count(make_training_graph(forward, {}), OpKind::Optimizer) ==
+          static_cast<std::size_t>(weights));
+  }
+}
+
+TEST_CASE("an indexer's choice passes no gradient") {
+  const NetworkGraph forward = language_graph(network_of("glm_5"), {.batch = 1, .tokens = 16});
+  const NetworkGraph step = make_training_graph(forward, {});
+  CHECK(count(forward, OpKind::Unknown) == 78);
+  CHECK(count(step, OpKind::Unknown) == 78);
+}
+
+TEST_CASE("few tokens meet few experts") {
+  // One token of Qwen3-30B-A3B: 8 of 128 experts, each 3 x 2048 x 768.
+  const LanguageNetwork network = network_of("qwen3_30b_a3b");
+  const NetworkGraph graph = language_graph(network, {.batch = 1, .tokens = 1});
+  double macs_of_experts = 0;
+  for (const Op& op : graph.ops()) {
+    if (op.name.find(".experts.") != std::string::npos) macs_of_experts += macs(op);
+  }
+  CHECK(macs_of_experts == 48 * 8 * 3 * 2048. * 768);
+}
+
+TEST_CASE("recurrences have no cost model and say so") {
+  CHECK(count(language_graph(network_of("qwen3.5_397b_a17b"), {.tokens = 64}), OpKind::Unknown) ==
+        45);
+  CHECK(count(language_graph(network_of("nemotron_h_8b"), {.tokens = 64}), OpKind::Unknown) == 24);
+  CHECK(count(language_graph(network_of("deepseek_v3"), {.tokens = 64}), OpKind::Unknown) == 0);
+}
+
+TEST_CASE("a network of the zoo is what its config.json says") {
+  struct Row {
+    const char *file, *network;
+  };
+  const Row rows[] = {
+      {"codellama_34b", "codellama_34b"},
+      {"llama2_7b", "llama2_7b"},
+      {"llama2_70b", "llama2_70b"},
+      {"llama3_8b", "llama3_8b"},
+      {"llama3_70b", "llama3_70b"},
+      {"yi_34b", "yi_34b"},
+      {"internlm_20b", "internlm_20b"},
+      {"mistral_nemo_12b", "mistral_nemo_12b"},
+      {"mixtral_8x7b", "mixtral_8x7b"},
+      {"phi_2", "phi_2"},
+      {"qwen_72b", "qwen_72b"},
+      {"qwen2.5_7b", "qwen2.5_7b"},
+      {"qwen2.5_14b", "qwen2.5_14b"},
+      {"qwen3_14b", "qwen3_14b"},
+      {"qwen3_32b", "qwen3_32b"},
+      {"qwen3_30b_a3b", "qwen3_30b_a3b"},
+      {"qwen3_235b_a22b", "qwen3_235b_a22b"},
+      {"qwen3.5_397b_a17b", "qwen3.5_397b_a17b"},
+      {"deepseek_v3", "deepseek_v3"},
+      {"kimi_k2.5", "kimi_k2.5"},
+      {"glm_5", "glm_5"},
+      {"gpt_oss_120b", "gpt_oss_120b"},
+      {"gpt_oss_20b", "gpt_oss_20b"},
+      {"minimax_m2.5", "minimax_m2.5"},
+      {"llama4_scout", "llama4_scout"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.file);
+    const ZooEntry* entry = find_network(row.network);
+    REQUIRE(entry != nullptr);
+    REQUIRE((entry->language != nullptr));
+    LanguageNetwork file = network_of(row.file);
+    const LanguageNetwork zoo = entry->language();
+    // The zoo has one name for Llama and its kin, and no contexts or encoders.
+    file.family = zoo.family;
+    file.context = 0;
+    file.encoder_parameters = 0;
+    CHECK((file == zoo));
+  }
+}
+
+TEST_CASE("families that the zoo builds by their own sources have the same products") {
+  struct Row {
+    const char *file, *network;
+  };
+  for (const Row& row : {Row{"bloom_176b", "bloom_176b"}, Row{"opt_1.3b", "opt_1.3b"},
+                         Row{"gpt_neox_20b", "gpt_neox_20b"}}) {
+    CAPTURE(row.file);
+    const NetworkGraph file = language_graph(network_of(row.file), {.batch = 1, .tokens = 128});
+    const NetworkGraph zoo = build_network(row.network, {.batch = 1, .seq_len = 128});
+    CHECK(file.parameter_count() == zoo.parameter_count());
+    CHECK(file.forward_macs() == zoo.forward_macs());
+  }
+}
+
+TEST_CASE("sequences of no tokens, or more than there are positions, are refused") {
+  CHECK_THROWS_AS((void)language_graph(network_of("llama3_8b"), {.tokens = 0}), InputError);
+  CHECK_THROWS_AS((void)language_graph(network_of("llama3_8b"), {.tokens = (1 << 20) + 1}),
+                  InputError);
+  CHECK_NOTHROW((void)language_graph(network_of("opt_1.3b"), {.tokens = 2048}));
+  CHECK_THROWS_AS((void)language_graph(network_of("opt_1.3b"), {.tokens = 2051}), InputError);
+}
+
+TEST_SUITE_END();

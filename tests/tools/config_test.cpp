@@ -1,0 +1,92 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/configs.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/tools/program.hpp"
+
+namespace tracecast::test {
+namespace {
+
+using Json = nlohmann::json;
+
+Json answer(Words words) {
+  words.insert(words.end(), {"--format", "json"});
+  const ProcessResult result = tracecast(words);
+  CAPTURE(line_of(words));
+  CAPTURE(result.err);
+  REQUIRE((result.exit_code == 0 || result.exit_code == 1));  // 1: it does not fit
+  return Json::parse(result.out);
+}
+
+TEST_SUITE_BEGIN("tools/config");
+
+TEST_CASE("a config.json of each kind predicts, training and inference, on H100 and B200") {
+  for (const char* name : {"llama3_8b", "gpt_oss_20b", "glm_5", "qwen3.5_397b_a17b",
+                           "nemotron_h_8b", "bloom_176b", "llama4_scout", "minimax_m2.5"}) {
+    double training[2] = {}, inference[2] = {};
+    int i = 0;
+    for (const char* gpu : {"h100", "b200"}) {
+      const Words words{"predict", config_path(name), "--gpu", gpu, "--seq-len", "512", "--phase"};
+      Words train = words, infer = words;
+      train.emplace_back("train");
+      infer.emplace_back("infer");
+      training[i] = answer(train)["step_time_s"]["value"];
+      inference[i] = answer(infer)["step_time_s"]["value"];
+      CHECK(training[i] > inference[i]);
+      ++i;
+    }
+    CHECK(training[1] < training[0]);
+    CHECK(inference[1] < inference[0]);
+  }
+}
+
+TEST_CASE("a file says what the zoo says") {
+  const Words flags{"--gpu", "h100", "--seq-len", "256", "--phase", "infer"};
+  Words file{"predict", config_path("llama3_8b")}, zoo{"predict", "llama3_8b"};
+  file.insert(file.end(), flags.begin(), flags.end());
+  zoo.insert(zoo.end(), flags.begin(), flags.end());
+  const Json one = answer(file), other = answer(zoo);
+  CHECK(one["step_time_s"] == other["step_time_s"]);
+  CHECK(one["parameters"] == other["parameters"]);
+}
+
+TEST_CASE("a file's network is divided among GPUs as one of the zoo") {
+  const Words flags{"--gpu", "h100", "--gpus", "8", "--tp", "4"};
+  Words file{"predict", config_path("llama3_8b"), "--seq-len", "8192"}, zoo{"predict", "llama3_8b"};
+  file.insert(file.end(), flags.begin(), flags.end());
+  zoo.insert(zoo.end(), flags.begin(), flags.end());
+  CHECK(answer(file)["throughput_tokens_per_s"] == answer(zoo)["throughput_tokens_per_s"]);
+  Words latent{"predict", config_path("deepseek_v3")};
+  latent.insert(latent.end(), flags.begin(), flags.end());
+  const ProcessResult refused = tracecast(latent);
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err.find("latent attention") != std::string::npos);
+}
+
+TEST_CASE("a broken or contradictory file is one line and exit code 2") {
+  const TemporaryFolder folder;
+  Json config = Json::parse(config_text("llama3_8b"));
+  config["num_key_value_heads"] = 5;
+  for (const std::string& text : {config.dump(), std::string("{"), std::string("[]"),
+                                  std::string("{\"model_type\": \"\"}")}) {
+    const std::string path = (folder.path() / "config.json").string();
+    write_file(path, text);
+    const ProcessResult result = tracecast({"predict", path, "--gpu", "h100"});
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  }
+  CHECK(tracecast({"predict", "missing.json", "--gpu", "h100"}).exit_code == 2);
+  CHECK(tracecast({"predict", config_path("llama3_8b"), "--gpu", "h100", "--image-size", "224"})
+            .exit_code == 2);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast::test
