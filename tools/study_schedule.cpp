@@ -142,44 +142,80 @@ struct Reading {
   double even_s = 0, priority_s = 0;
 };
 
-/// Per job: everybody's mean times, or of the kinds by falling gain the first few on the fast machines.
-std::vector<Reading> readings(std::vector<TimedJob> kinds, std::int64_t most) {
-  std::sort(kinds.begin(), kinds.end(), [](const TimedJob& a, const TimedJob& b) {
-    return a.fast_s / a.slow_s < b.fast_s / b.slow_s;
-  });
-  const auto n = static_cast<double>(kinds.size());
-  std::vector<double> fast_sum{0}, slow_sum{0};
-  for (const TimedJob& kind : kinds) fast_sum.push_back(fast_sum.back() + kind.fast_s / n);
-  for (std::size_t k = kinds.size(); k-- > 0;)
-    slow_sum.push_back(slow_sum.back() + kinds[k].slow_s / n);
-  std::reverse(slow_sum.begin(), slow_sum.end());  // [k]: kinds from k on
-  const double fast_mean = fast_sum.back(), slow_mean = slow_sum.front();
+/// Kinds by falling gain, in equal parts, and what they take per job on either type.
+class SortedKinds {
+ public:
+  explicit SortedKinds(std::vector<TimedJob> kinds) : kinds_(std::move(kinds)) {
+    std::sort(kinds_.begin(), kinds_.end(), [](const TimedJob& a, const TimedJob& b) {
+      return a.fast_s / a.slow_s < b.fast_s / b.slow_s;
+    });
+    for (TimedJob& kind : kinds_) {
+      kind.fast_s /= static_cast<double>(kinds_.size());
+      kind.slow_s /= static_cast<double>(kinds_.size());
+    }
+  }
+  /// Of the first k kinds on the fast type.
+  [[nodiscard]] double fast_s(std::size_t k) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < k; ++i) sum += kinds_[i].fast_s;
+    return sum;
+  }
+  /// Of all but the first k kinds on the slow type.
+  [[nodiscard]] double slow_s(std::size_t k) const {
+    double sum = 0;
+    for (std::size_t i = k; i < kinds_.size(); ++i) sum += kinds_[i].slow_s;
+    return sum;
+  }
+  /// Every kind where it is faster.
+  [[nodiscard]] double faster_s() const {
+    double sum = 0;
+    for (const TimedJob& kind : kinds_) sum += std::min(kind.fast_s, kind.slow_s);
+    return sum;
+  }
+  /// The least end when the first so many kinds go to the fast machines.
+  [[nodiscard]] double end_of_whole_kinds(double fast, double slow) const {
+    double least = 1e300;
+    for (std::size_t k = 0; k <= size(); ++k)
+      least = std::min(least, std::max(fast_s(k) / fast, slow_s(k) / slow));
+    return least;
+  }
+  /// The same when the last of them is shared so that all machines end together.
+  [[nodiscard]] double end_of_shared_kind(double fast, double slow) const {
+    for (std::size_t k = 1; k <= size(); ++k) {
+      if (fast_s(k) / fast < slow_s(k) / slow) continue;
+      const TimedJob& kind = kinds_[k - 1];
+      const double part =
+          (slow_s(k - 1) / slow - fast_s(k - 1) / fast) / (kind.fast_s / fast + kind.slow_s / slow);
+      return (fast_s(k - 1) + part * kind.fast_s) / fast;
+    }
+    return fast_s(size()) / fast;
+  }
+  [[nodiscard]] std::size_t size() const { return kinds_.size(); }
+
+ private:
+  std::vector<TimedJob> kinds_;  ///< a part of 1 / kinds of one job each
+};
+
+/// Total time as the end of the last machine, or as the mean over machines of how long each works.
+std::vector<Reading> readings(const SortedKinds& kinds, std::int64_t most, bool is_mean) {
+  using Times = std::vector<std::pair<const char*, double>>;
+  const double fast = kinds.fast_s(kinds.size()), slow = kinds.slow_s(0);
   std::vector<Reading> all;
   for (std::int64_t f = 1; f <= most; ++f) {
     for (std::int64_t s = 1; s <= most; ++s) {
       const auto a = static_cast<double>(f), b = static_cast<double>(s);
-      const std::array<std::pair<const char*, double>, 4> evens{
-          {{"as many jobs on every machine, the slowest ends it",
-            std::max(fast_mean, slow_mean) / (a + b)},
-           {"as many jobs on every machine, the mean of machines",
-            (a * fast_mean + b * slow_mean) / (a + b) / (a + b)},
-           {"half of every kind on each type, the slower type ends it",
-            std::max(fast_mean / 2 / a, slow_mean / 2 / b)},
-           {"whoever is free takes the next", 1 / (a / fast_mean + b / slow_mean)}}};
-      double split = 0, whole = 1e300;
-      for (std::size_t k = 0; k <= kinds.size(); ++k) {
-        whole = std::min(whole, std::max(fast_sum[k] / a, slow_sum[k] / b));
-        if (k == 0 || fast_sum[k] / a < slow_sum[k] / b) continue;
-        if (split > 0) continue;
-        const TimedJob& kind = kinds[k - 1];
-        const double part = (slow_sum[k - 1] / b - fast_sum[k - 1] / a) /
-                            (kind.fast_s / n / a + kind.slow_s / n / b);
-        split = fast_sum[k - 1] / a + part * kind.fast_s / n / a;
+      Times evens, priorities;
+      if (is_mean) {
+        evens = {{"as many jobs on every machine", (a * fast + b * slow) / (a + b) / (a + b)}};
+        priorities = {{"every kind where it is faster", kinds.faster_s() / (a + b)}};
+      } else {
+        evens = {{"as many jobs on every machine", std::max(fast, slow) / (a + b)},
+                 {"half of every kind on each type", std::max(fast / 2 / a, slow / 2 / b)},
+                 {"whoever is free takes the next", 1 / (a / fast + b / slow)}};
+        priorities = {{"the last kind shared so that all machines end together",
+                       kinds.end_of_shared_kind(a, b)},
+                      {"whole kinds", kinds.end_of_whole_kinds(a, b)}};
       }
-      if (split == 0) split = fast_sum.back() / a;
-      const std::array<std::pair<const char*, double>, 2> priorities{
-          {{"the last kind shared so that all machines end together", split},
-           {"whole kinds", whole}}};
       for (const auto& [even_means, even_s] : evens) {
         for (const auto& [priority_means, priority_s] : priorities)
           all.push_back({f, s, even_means, priority_means, even_s, priority_s});
@@ -189,11 +225,12 @@ std::vector<Reading> readings(std::vector<TimedJob> kinds, std::int64_t most) {
   return all;
 }
 
-/// "assignment_search figure=error|saving even_s= priority_s= most= times=": of all machine counts up to `most` of each type and
-/// all readings, the one whose worse time is nearest to the printed ones, seconds per job. Error in per cent.
+/// "assignment_search figure=error|saving total=end|mean even_s= priority_s= most= times=": of all machine counts up to `most`
+/// of each type and all readings, the one whose worse time is nearest to the printed ones, seconds per job. Error in per cent.
 StudyAnswer assignment_search(const StudyArguments& args, StudyContext&) {
   const double even = args.number("even_s"), priority = args.number("priority_s");
-  const std::vector<Reading> all = readings(timed_jobs(args), args.integer("most"));
+  const std::vector<Reading> all =
+      readings(SortedKinds(timed_jobs(args)), args.integer("most"), args.text("total") == "mean");
   const auto error = [&](const Reading& r) {
     return std::max(std::abs(r.even_s / even - 1), std::abs(r.priority_s / priority - 1));
   };
