@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "hwspecs/proto/channel.pb.h"
-#include "hwspecs/sourced_reader.hpp"
-#include "hwspecs/textproto.hpp"
+#include "hwspecs/loaders/sourced_reader.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

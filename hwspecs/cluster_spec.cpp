@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "hwspecs/proto/cluster_spec.pb.h"
-#include "hwspecs/textproto.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

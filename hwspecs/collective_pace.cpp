@@ -6,8 +6,8 @@
 #include <span>
 
 #include "hwspecs/proto/collective_pace.pb.h"
-#include "hwspecs/spec_reader.hpp"
-#include "hwspecs/textproto.hpp"
+#include "hwspecs/loaders/spec_reader.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "hwspecs/proto/default_host.pb.h"
-#include "hwspecs/textproto.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

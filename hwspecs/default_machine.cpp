@@ -6,7 +6,7 @@
 
 #include "hwspecs/proto/default_machine.pb.h"
 #include "hwspecs/slots.hpp"
-#include "hwspecs/textproto.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "hwspecs/proto/gpu_sharing.pb.h"
-#include "hwspecs/textproto.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
-#include "sim/cluster/interval.hpp"
-#include "sim/cluster/prediction.hpp"
+#include "sim/step/interval.hpp"
+#include "sim/step/prediction.hpp"
 #include "sim/cost/sustained_clock.hpp"
 
 namespace tracecast {

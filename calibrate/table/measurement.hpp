@@ -10,8 +10,8 @@
 
 #include "calibrate/table/csv_reader.hpp"
 #include "hwspecs/cost_profile.hpp"
-#include "hwspecs/framework_profile.hpp"
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/software/framework_profile.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "hwspecs/library.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "sim/cluster/channel_cost.hpp"
+#include "sim/network/channel_cost.hpp"
 #include "sim/job/resolved_job.hpp"
 
 namespace tracecast {

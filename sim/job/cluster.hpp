@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/cluster/fabric.hpp"
+#include "sim/network/fabric.hpp"
 #include "sim/job/hardware.hpp"
 
 namespace tracecast {

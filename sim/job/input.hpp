@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/cluster/input_pipeline.hpp"
+#include "sim/step/input_pipeline.hpp"
 #include "sim/job/resolved_job.hpp"
 
 namespace tracecast {

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/cluster/prediction.hpp"
+#include "sim/step/prediction.hpp"
 #include "sim/job/resolved_job.hpp"
 
 namespace tracecast {

@@ -6,8 +6,8 @@
 
 #include "hwspecs/gpu_spec.hpp"
 #include "models/ops.hpp"
-#include "sim/cluster/interval.hpp"
-#include "sim/cluster/prediction.hpp"
+#include "sim/step/interval.hpp"
+#include "sim/step/prediction.hpp"
 #include "sim/job/hardware.hpp"
 
 namespace tracecast {

@@ -11,7 +11,7 @@
 
 #include "calibrate/table/csv_reader.hpp"
 #include "tests/support/data.hpp"
-#include "tools/validation.hpp"
+#include "tools/validate/validation.hpp"
 
 namespace tracecast {
 namespace {

@@ -15,7 +15,7 @@
 #include "sim/plan/schedule.hpp"
 #include "sim/plan/summary.hpp"
 #include "tests/support/data.hpp"
-#include "tools/schedule_jobs.hpp"
+#include "tools/plan/schedule_jobs.hpp"
 
 // Runs of published simulators, and of one cluster, against ours under their rules (data/cluster). Prints a line per figure.
 namespace tracecast::test {

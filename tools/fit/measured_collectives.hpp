@@ -10,7 +10,7 @@
 #include "calibrate/table/published_rows.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "hwspecs/collective_pace.hpp"
-#include "sim/cluster/collective.hpp"
+#include "sim/network/collective.hpp"
 #include "sim/job/hardware.hpp"
 
 namespace tracecast {
