@@ -7,9 +7,9 @@
 #include <tuple>
 #include <utility>
 
-#include "hwspecs/proto/collective_library.pb.h"
 #include "hwspecs/loaders/proto_units.hpp"
 #include "hwspecs/loaders/spec_reader.hpp"
+#include "hwspecs/proto/collective_library.pb.h"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

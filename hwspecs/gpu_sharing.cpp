@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "hwspecs/proto/gpu_sharing.pb.h"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/gpu_sharing.pb.h"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

@@ -1,8 +1,8 @@
 #include "hwspecs/link_spec.hpp"
 
-#include "hwspecs/proto/link_spec.pb.h"
 #include "hwspecs/loaders/proto_units.hpp"
 #include "hwspecs/loaders/spec_reader.hpp"
+#include "hwspecs/proto/link_spec.pb.h"
 
 namespace tracecast {
 namespace {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "hwspecs/proto/machine_spec.pb.h"
 #include "hwspecs/loaders/proto_units.hpp"
 #include "hwspecs/loaders/spec_reader.hpp"
+#include "hwspecs/proto/machine_spec.pb.h"
 #include "sim/base/text.hpp"
 
 namespace tracecast {

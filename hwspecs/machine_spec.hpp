@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "hwspecs/loaders/catalog.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/loaders/catalog.hpp"
 #include "hwspecs/loaders/spec_identity.hpp"
 #include "sim/base/units.hpp"
 

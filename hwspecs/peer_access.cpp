@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "hwspecs/loaders/gpu_base.hpp"
-#include "hwspecs/proto/peer_access.pb.h"
 #include "hwspecs/loaders/spec_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/peer_access.pb.h"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

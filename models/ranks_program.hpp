@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "sim/base/collective.hpp"
 #include "models/replay_program.hpp"
+#include "sim/base/collective.hpp"
 
 /// Recordings of several ranks as one piece of work, joined where they communicate. Readers make it
 /// (traces/ranks/job.hpp); the simulator runs it (sim/replay/replay_ranks.hpp).

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/cost/sustained_clock.hpp"
 #include "sim/step/interval.hpp"
 #include "sim/step/prediction.hpp"
-#include "sim/cost/sustained_clock.hpp"
 
 namespace tracecast {
 namespace {

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "hwspecs/loaders/cpu_loader.hpp"
 #include "hwspecs/disk_spec.hpp"
+#include "hwspecs/link_spec.hpp"
+#include "hwspecs/loaders/cpu_loader.hpp"
 #include "hwspecs/loaders/folder_files.hpp"
 #include "hwspecs/loaders/gpu_base.hpp"
 #include "hwspecs/loaders/gpu_loader.hpp"
-#include "hwspecs/link_spec.hpp"
 #include "hwspecs/machine_spec.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"

@@ -7,9 +7,9 @@
 #include <array>
 #include <span>
 
-#include "hwspecs/proto/cpu_spec.pb.h"
 #include "hwspecs/loaders/proto_units.hpp"
 #include "hwspecs/loaders/spec_reader.hpp"
+#include "hwspecs/proto/cpu_spec.pb.h"
 
 namespace tracecast {
 namespace {

@@ -11,8 +11,8 @@
 #include <set>
 
 #include "hwspecs/gpu_spec.hpp"
-#include "hwspecs/proto/gpu_spec.pb.h"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/gpu_spec.pb.h"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "hwspecs/loaders/gpu_base.hpp"
-#include "hwspecs/proto/gpu_spec.pb.h"
 #include "hwspecs/loaders/proto_units.hpp"
 #include "hwspecs/loaders/spec_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/gpu_spec.pb.h"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

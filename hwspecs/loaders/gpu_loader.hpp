@@ -1,8 +1,8 @@
 #pragma once
 #include <string_view>
 
-#include "hwspecs/loaders/catalog.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/loaders/catalog.hpp"
 
 namespace tracecast {
 

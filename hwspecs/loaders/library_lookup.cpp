@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "hwspecs/software/launcher.hpp"
 #include "hwspecs/library.hpp"
+#include "hwspecs/software/launcher.hpp"
 #include "hwspecs/software/mlperf_round.hpp"
 #include "hwspecs/software/release_history.hpp"
 #include "sim/base/error.hpp"

@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "hwspecs/loaders/based_on.hpp"
-#include "hwspecs/proto/framework_profile.pb.h"
 #include "hwspecs/loaders/spec_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/framework_profile.pb.h"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hwspecs/gpu_spec.hpp"
-#include "hwspecs/software/software_version.hpp"
 #include "hwspecs/loaders/spec_text.hpp"
+#include "hwspecs/software/software_version.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <utility>
 
-#include "hwspecs/proto/input_pipeline.pb.h"
 #include "hwspecs/loaders/sourced_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/input_pipeline.pb.h"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

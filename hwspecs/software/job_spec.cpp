@@ -6,9 +6,9 @@
 #include <cmath>
 #include <utility>
 
-#include "hwspecs/proto/job_spec.pb.h"
 #include "hwspecs/loaders/sourced_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/job_spec.pb.h"
 #include "hwspecs/software/training_habits.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"

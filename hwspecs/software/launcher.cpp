@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "hwspecs/proto/launcher.pb.h"
 #include "hwspecs/loaders/sourced_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/launcher.pb.h"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

@@ -1,8 +1,8 @@
 #include "hwspecs/software/library_calls.hpp"
 
-#include "hwspecs/proto/library_calls.pb.h"
 #include "hwspecs/loaders/sourced_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/library_calls.pb.h"
 
 namespace tracecast {
 

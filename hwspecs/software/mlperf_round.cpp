@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "hwspecs/loaders/based_on.hpp"
-#include "hwspecs/proto/mlperf_round.pb.h"
 #include "hwspecs/loaders/sourced_reader.hpp"
 #include "hwspecs/loaders/spec_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/mlperf_round.pb.h"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "hwspecs/proto/published_source.pb.h"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/published_source.pb.h"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "hwspecs/proto/release_history.pb.h"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/release_history.pb.h"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

@@ -7,9 +7,9 @@
 #include <span>
 #include <utility>
 
-#include "hwspecs/proto/strategy_profile.pb.h"
 #include "hwspecs/loaders/sourced_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/strategy_profile.pb.h"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"

@@ -5,9 +5,9 @@
 #include <array>
 
 #include "hwspecs/loaders/based_on.hpp"
-#include "hwspecs/proto/training_software.pb.h"
 #include "hwspecs/loaders/sourced_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/training_software.pb.h"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

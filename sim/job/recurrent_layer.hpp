@@ -6,9 +6,9 @@
 
 #include "hwspecs/gpu_spec.hpp"
 #include "models/ops.hpp"
+#include "sim/job/hardware.hpp"
 #include "sim/step/interval.hpp"
 #include "sim/step/prediction.hpp"
-#include "sim/job/hardware.hpp"
 
 namespace tracecast {
 

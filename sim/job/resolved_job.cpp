@@ -13,10 +13,10 @@
 #include "models/training.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "sim/step/accumulation.hpp"
-#include "sim/step/captured_step.hpp"
 #include "sim/job/input.hpp"
 #include "sim/job/placement.hpp"
+#include "sim/step/accumulation.hpp"
+#include "sim/step/captured_step.hpp"
 
 namespace tracecast {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
-#include "sim/parallel/data_parallel_run.hpp"
 #include "sim/network/fold.hpp"
+#include "sim/parallel/data_parallel_run.hpp"
 #include "sim/parallel/rank_program.hpp"
 
 namespace tracecast {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hwspecs/software/strategy_profile.hpp"
-#include "sim/parallel/exchange.hpp"
 #include "sim/network/fabric.hpp"
+#include "sim/parallel/exchange.hpp"
 #include "sim/parallel/gradients.hpp"
 #include "sim/step/input_pipeline.hpp"
 #include "sim/step/prediction.hpp"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
+#include "sim/engine/task_graph.hpp"
 #include "sim/network/collective.hpp"
 #include "sim/network/fabric.hpp"
-#include "sim/engine/task_graph.hpp"
 
 namespace tracecast {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "hwspecs/software/strategy_profile.hpp"
-#include "sim/parallel/data_parallel.hpp"
 #include "sim/network/fabric.hpp"
+#include "sim/parallel/data_parallel.hpp"
 #include "sim/step/prediction.hpp"
 
 namespace tracecast {

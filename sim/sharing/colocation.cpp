@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "sim/base/error.hpp"
-#include "sim/step/prediction.hpp"
 #include "sim/sharing/shared_run.hpp"
+#include "sim/step/prediction.hpp"
 
 namespace tracecast {
 namespace {

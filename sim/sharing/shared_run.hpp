@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "sim/sharing/colocation.hpp"
 #include "sim/engine/event_queue.hpp"
+#include "sim/sharing/colocation.hpp"
 
 namespace tracecast {
 

@@ -2,10 +2,10 @@
 #include <memory>
 
 #include "hwspecs/cpu_spec.hpp"
-#include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
-#include "sim/step/step_program.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "sim/cost/cpu.hpp"
+#include "sim/step/step_program.hpp"
 
 namespace tracecast {
 

@@ -7,8 +7,8 @@
 
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/cpu_spec.hpp"
-#include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/graph.hpp"
 #include "models/recompute.hpp"
 #include "sim/base/units.hpp"

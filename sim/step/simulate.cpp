@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "sim/engine/task_graph.hpp"
 #include "sim/step/step_program.hpp"
 #include "sim/step/step_run.hpp"
-#include "sim/engine/task_graph.hpp"
 
 namespace tracecast {
 namespace {

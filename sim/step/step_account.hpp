@@ -8,8 +8,8 @@
 #include "hwspecs/gpu_spec.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
-#include "sim/step/metrics.hpp"
 #include "sim/cost/price.hpp"
+#include "sim/step/metrics.hpp"
 
 namespace tracecast {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hwspecs/cost_profile.hpp"
-#include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
 #include "models/launch_queue.hpp"

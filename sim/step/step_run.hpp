@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "sim/step/step_program.hpp"
 #include "sim/engine/task_graph.hpp"
+#include "sim/step/step_program.hpp"
 
 namespace tracecast {
 

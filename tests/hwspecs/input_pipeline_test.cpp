@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "hwspecs/loaders/cpu_loader.hpp"
 #include "hwspecs/default_host.hpp"
+#include "hwspecs/loaders/cpu_loader.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "tests/hwspecs/spec_checks.hpp"

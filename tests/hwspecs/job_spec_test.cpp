@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/gpu_sharing.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/software/input_pipeline.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/specs.hpp"

@@ -24,8 +24,8 @@
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
-#include "tools/validate/validation.hpp"
 #include "tools/command/version.hpp"
+#include "tools/validate/validation.hpp"
 
 namespace tracecast {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "calibrate/device/device.hpp"
-#include "hwspecs/loaders/gpu_loader.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/base/units.hpp"
 #include "sim/job/resolved_job.hpp"
 

@@ -21,8 +21,8 @@
 #include "calibrate/table/csv_reader.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "sim/step/power.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "sim/step/power.hpp"
 #include "tools/validate/published_row.hpp"
 
 namespace tracecast {

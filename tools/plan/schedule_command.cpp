@@ -11,12 +11,12 @@
 #include "sim/base/text.hpp"
 #include "sim/job/sha256.hpp"
 #include "tools/command/output.hpp"
-#include "tools/predict/predicted_rates.hpp"
-#include "tools/plan/schedule_jobs.hpp"
-#include "tools/plan/schedule_report.hpp"
 #include "tools/command/standard_input.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/whole_number.hpp"
+#include "tools/plan/schedule_jobs.hpp"
+#include "tools/plan/schedule_report.hpp"
+#include "tools/predict/predicted_rates.hpp"
 
 namespace tracecast {
 namespace {

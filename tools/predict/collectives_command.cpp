@@ -11,14 +11,14 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "sim/network/collective.hpp"
 #include "sim/job/cluster.hpp"
+#include "sim/network/collective.hpp"
 #include "tools/command/amounts.hpp"
-#include "tools/predict/cluster_options.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
+#include "tools/predict/cluster_options.hpp"
 
 namespace tracecast {
 namespace {

@@ -2,9 +2,9 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 
-#include "sim/step/step_account.hpp"
 #include "sim/job/largest_batch.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "sim/step/step_account.hpp"
 
 namespace tracecast {
 

@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
-#include "sim/step/prediction.hpp"
 #include "sim/job/largest_batch.hpp"
 #include "sim/job/many_gpus.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "sim/step/prediction.hpp"
 
 namespace tracecast {
 

@@ -1,11 +1,11 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/job/layer_table.hpp"
-#include "tools/report/answer_json.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
-#include "tools/report/report.hpp"
 #include "tools/command/version.hpp"
+#include "tools/report/answer_json.hpp"
+#include "tools/report/report.hpp"
 
 namespace tracecast {
 namespace {

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/command/amounts.hpp"
-#include "tools/report/answer_json.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
+#include "tools/report/answer_json.hpp"
 #include "tools/report/report.hpp"
 
 namespace tracecast {

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "tools/command/amounts.hpp"
-#include "tools/report/answer_json.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
-#include "tools/predict/transformer_options.hpp"
 #include "tools/command/version.hpp"
+#include "tools/predict/transformer_options.hpp"
+#include "tools/report/answer_json.hpp"
 
 namespace tracecast {
 namespace {

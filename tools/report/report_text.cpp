@@ -6,8 +6,8 @@
 #include "sim/job/network_file.hpp"
 #include "tools/command/amounts.hpp"
 #include "tools/command/output.hpp"
-#include "tools/report/report.hpp"
 #include "tools/command/version.hpp"
+#include "tools/report/report.hpp"
 
 namespace tracecast {
 namespace {

@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "sim/parallel/checkpoints.hpp"
+#include "sim/job/cluster.hpp"
 #include "sim/network/collective.hpp"
 #include "sim/network/fold.hpp"
-#include "sim/job/cluster.hpp"
-#include "tools/predict/cluster_options.hpp"
+#include "sim/parallel/checkpoints.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
+#include "tools/predict/cluster_options.hpp"
 
 namespace tracecast {
 namespace {

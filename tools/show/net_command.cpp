@@ -10,9 +10,9 @@
 #include "sim/base/text.hpp"
 #include "sim/job/channel.hpp"
 #include "tools/command/amounts.hpp"
-#include "tools/show/net_report.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
+#include "tools/show/net_report.hpp"
 
 namespace tracecast {
 namespace {

@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
+#include "sim/job/resolved_job.hpp"
 #include "sim/network/channel_cost.hpp"
 #include "sim/network/payload.hpp"
-#include "sim/job/resolved_job.hpp"
 
 namespace tracecast {
 

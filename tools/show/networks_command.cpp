@@ -12,11 +12,11 @@
 #include "sim/base/error.hpp"
 #include "tools/command/amounts.hpp"
 #include "tools/command/json_text.hpp"
-#include "tools/show/network_summary.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/standard_input.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
+#include "tools/show/network_summary.hpp"
 
 namespace tracecast {
 namespace {

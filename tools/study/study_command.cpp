@@ -9,9 +9,9 @@
 
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
-#include "tools/study/study.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
+#include "tools/study/study.hpp"
 
 namespace tracecast {
 namespace {

@@ -5,9 +5,9 @@
 #include "hwspecs/software/launcher.hpp"
 
 #include "sim/base/error.hpp"
-#include "sim/network/payload.hpp"
 #include "sim/job/channel.hpp"
 #include "sim/job/mode/server_job.hpp"
+#include "sim/network/payload.hpp"
 #include "tools/command/output.hpp"
 #include "tools/study/study.hpp"
 

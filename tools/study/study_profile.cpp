@@ -7,8 +7,8 @@
 #include "sim/base/error.hpp"
 #include "sim/job/cluster.hpp"
 #include "sim/job/mode/replicated_job.hpp"
-#include "tools/predict/cluster_options.hpp"
 #include "tools/command/output.hpp"
+#include "tools/predict/cluster_options.hpp"
 #include "tools/study/study.hpp"
 
 // What profiles of one process that trains on all GPUs of a box say: time by kernel over all devices, API calls, arithmetic.

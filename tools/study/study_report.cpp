@@ -5,8 +5,8 @@
 
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
-#include "tools/study/study.hpp"
 #include "tools/command/version.hpp"
+#include "tools/study/study.hpp"
 
 namespace tracecast {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "sim/base/error.hpp"
 #include "sim/job/cluster.hpp"
-#include "sim/job/mode/colocation_job.hpp"
 #include "sim/job/many_gpus.hpp"
-#include "tools/predict/cluster_options.hpp"
+#include "sim/job/mode/colocation_job.hpp"
 #include "tools/command/output.hpp"
+#include "tools/predict/cluster_options.hpp"
 #include "tools/study/study.hpp"
 
 // What processors, GPUs and neighbours in the same box do to training.

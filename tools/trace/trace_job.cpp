@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
-#include "sim/replay/replay_rounds.hpp"
 #include "sim/job/hardware_factor.hpp"
+#include "sim/replay/replay_rounds.hpp"
 #include "tools/command/output.hpp"
 #include "traces/chrome/writer.hpp"
 

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "sim/step/interval.hpp"
 #include "sim/replay/replay_factors.hpp"
 #include "sim/replay/replay_network.hpp"
 #include "sim/replay/replay_ranks.hpp"
+#include "sim/step/interval.hpp"
 #include "tools/predict/cluster_options.hpp"
 #include "traces/ranks/job.hpp"
 

@@ -4,8 +4,8 @@
 
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
-#include "tools/trace/trace_report.hpp"
 #include "tools/command/version.hpp"
+#include "tools/trace/trace_report.hpp"
 
 namespace tracecast {
 namespace {

@@ -16,9 +16,9 @@
 #include "tools/calibrate/calibrate_measure.hpp"
 #include "tools/command/library_folders.hpp"
 #include "tools/command/output.hpp"
+#include "tools/command/subcommand.hpp"
 #include "tools/trace/record_environment.hpp"
 #include "tools/trace/recorded_program.hpp"
-#include "tools/command/subcommand.hpp"
 #include "traces/cupti/recorded_process.hpp"
 
 namespace tracecast {

@@ -7,10 +7,10 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "sim/sharing/known_rate.hpp"
 #include "sim/job/cluster.hpp"
-#include "sim/job/mode/colocation_job.hpp"
 #include "sim/job/many_gpus.hpp"
+#include "sim/job/mode/colocation_job.hpp"
+#include "sim/sharing/known_rate.hpp"
 #include "tools/predict/cluster_options.hpp"
 #include "tools/validate/validation.hpp"
 

@@ -8,9 +8,9 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "sim/step/step_floor.hpp"
 #include "sim/job/input.hpp"
 #include "sim/job/many_gpus.hpp"
+#include "sim/step/step_floor.hpp"
 #include "tools/validate/published_cluster.hpp"
 #include "tools/validate/validation.hpp"
 

@@ -10,8 +10,8 @@
 #include "calibrate/table/measurement.hpp"
 #include "calibrate/table/published_rows.hpp"
 #include "calibrate/table/row_fields.hpp"
-#include "sim/step/interval.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "sim/step/interval.hpp"
 
 namespace tracecast {
 

@@ -10,8 +10,8 @@
 #include "calibrate/table/error_statistics.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
-#include "tools/validate/validation.hpp"
 #include "tools/command/version.hpp"
+#include "tools/validate/validation.hpp"
 
 namespace tracecast {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "sim/step/training_loop.hpp"
 #include "sim/job/input.hpp"
+#include "sim/step/training_loop.hpp"
 
 namespace tracecast {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/sharing/colocation.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "sim/sharing/colocation.hpp"
 
 namespace tracecast {
 

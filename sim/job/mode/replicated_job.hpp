@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/step/driver_calls.hpp"
-#include "sim/parallel/replicas.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "sim/parallel/replicas.hpp"
+#include "sim/step/driver_calls.hpp"
 
 namespace tracecast {
 

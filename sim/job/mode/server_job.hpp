@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "sim/parallel/parameter_server.hpp"
 #include "sim/job/channel.hpp"
 #include "sim/job/parallelism.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "sim/parallel/parameter_server.hpp"
 
 namespace tracecast {
 

@@ -15,10 +15,10 @@
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
-#include "sim/step/captured_step.hpp"
 #include "sim/job/largest_batch.hpp"
 #include "sim/job/network_file.hpp"
 #include "sim/job/sha256.hpp"
+#include "sim/step/captured_step.hpp"
 
 namespace tracecast {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/parallel/transformer/step.hpp"
 #include "sim/job/cluster.hpp"
 #include "sim/job/parallelism.hpp"
+#include "sim/parallel/transformer/step.hpp"
 
 namespace tracecast {
 

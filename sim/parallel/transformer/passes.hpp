@@ -3,17 +3,17 @@
 #include <vector>
 
 #include "hwspecs/cost_profile.hpp"
-#include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/software/training_software.hpp"
 #include "models/transformer/layout.hpp"
 #include "models/transformer/shard.hpp"
+#include "sim/parallel/transformer/plan.hpp"
+#include "sim/parallel/transformer/rank_grid.hpp"
 #include "sim/step/interval.hpp"
 #include "sim/step/power_limit.hpp"
 #include "sim/step/step_account.hpp"
 #include "sim/step/step_program.hpp"
-#include "sim/parallel/transformer/plan.hpp"
-#include "sim/parallel/transformer/rank_grid.hpp"
 
 namespace tracecast {
 

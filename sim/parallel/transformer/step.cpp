@@ -7,12 +7,12 @@
 #include <tuple>
 
 #include "sim/base/error.hpp"
-#include "sim/step/memory/memory.hpp"
+#include "sim/cost/price.hpp"
 #include "sim/parallel/transformer/memory.hpp"
 #include "sim/parallel/transformer/passes.hpp"
 #include "sim/parallel/transformer/pipeline.hpp"
 #include "sim/parallel/transformer/sharded_run.hpp"
-#include "sim/cost/price.hpp"
+#include "sim/step/memory/memory.hpp"
 
 namespace tracecast {
 namespace {

@@ -10,9 +10,9 @@
 #include "models/training.hpp"
 #include "models/transformer/layout.hpp"
 #include "sim/network/fabric.hpp"
+#include "sim/parallel/transformer/plan.hpp"
 #include "sim/step/interval.hpp"
 #include "sim/step/metrics.hpp"
-#include "sim/parallel/transformer/plan.hpp"
 
 namespace tracecast {
 

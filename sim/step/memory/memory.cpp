@@ -7,8 +7,8 @@
 
 #include "models/lowering/lower.hpp"
 #include "sim/base/error.hpp"
-#include "sim/step/memory/caching_allocator.hpp"
 #include "sim/step/driver_calls.hpp"
+#include "sim/step/memory/caching_allocator.hpp"
 #include "sim/step/memory/tensor_lives.hpp"
 
 namespace tracecast {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "hwspecs/cost_profile.hpp"
-#include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/graph.hpp"
 #include "models/lowering/gpu_traits.hpp"
 #include "sim/base/units.hpp"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "sim/base/random.hpp"
-#include "sim/network/collective.hpp"
 #include "sim/engine/task_graph.hpp"
+#include "sim/network/collective.hpp"
 #include "tests/sim/hardware.hpp"
 #include "tests/sim/random_cluster.hpp"
 #include "tests/support/specs.hpp"

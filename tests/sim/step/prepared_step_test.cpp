@@ -5,9 +5,9 @@
 #include <thread>
 #include <vector>
 
-#include "hwspecs/software/framework_kernels.hpp"
-#include "hwspecs/loaders/gpu_loader.hpp"
 #include "hwspecs/library.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
+#include "hwspecs/software/framework_kernels.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/step/prediction.hpp"
 #include "sim/step/prepared_step.hpp"
