@@ -6,7 +6,7 @@
 #include <cmath>
 #include <span>
 
-#include "hwspecs/textproto.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
