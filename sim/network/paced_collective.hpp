@@ -7,7 +7,7 @@
 
 namespace tracecast {
 
-/// Collectives within a node at a fitted pace (hwspecs/pace). Private to sim/cluster.
+/// Collectives within a node at a fitted pace (hwspecs/pace). Private to sim/network.
 ///
 /// N ranks, buffer S, P = 2 ways around for an all-reduce, else 1; u: a hop, start: of a kernel, both so many cycles of the boost clock; B: what the links of a ring carry, times the
 /// share of it that the protocol reaches; c = S / N: the chunk that goes around, in k slices.

@@ -6,7 +6,7 @@
 
 namespace tracecast {
 
-/// Collectives that are no pipeline within one kernel. Private to sim/cluster; `bytes` as in Communicator::plan.
+/// Collectives that are no pipeline within one kernel. Private to sim/network; `bytes` as in Communicator::plan.
 
 /// Every rank sends 1/N of its buffer to every other. Up to 256 ranks all routes are counted; beyond, those of a rank to the
 /// others of its node and, for all of other nodes, to the same slot of the next.

@@ -18,7 +18,7 @@ BytesPerSecond narrowest(const Fabric& fabric, const Route& route) {
   return least;
 }
 
-TEST_SUITE_BEGIN("sim/cluster/rack");
+TEST_SUITE_BEGIN("sim/network/rack");
 
 TEST_CASE("72 GPUs of a rack reach each other over NVLink at full rate") {
   const Hardware hardware;

@@ -97,7 +97,7 @@ void check_same(const DataParallelStep& folded, const DataParallelStep& all) {
   CHECK(folded.num_buckets == all.num_buckets);
 }
 
-TEST_SUITE_BEGIN("sim/cluster/folded_steps");
+TEST_SUITE_BEGIN("sim/parallel/folded_steps");
 
 TEST_CASE("whole steps on random clusters are the same folded, and nobody unlike is folded") {
   const Hardware hardware;

@@ -50,7 +50,7 @@ void check_alike(const Fabric& fabric, std::string_view library = "nccl") {
   }
 }
 
-TEST_SUITE_BEGIN("sim/cluster/many_ranks");
+TEST_SUITE_BEGIN("sim/parallel/many_ranks");
 
 TEST_CASE("a few of the links that are alike say what all of them do") {
   const Hardware hardware;

@@ -32,7 +32,7 @@ Prediction predict_with(const FrameworkProfile& framework, const NetworkGraph& g
 
 }  // namespace
 
-TEST_SUITE("sim/cluster/compiled_step") {
+TEST_SUITE("sim/step/compiled_step") {
   TEST_CASE("what fusion keeps in registers takes no memory") {
     // Kept for the backward pass: images, both convolutions' operands and the norm's result for
     // gelu's gradient. Compiled, the norm's result is computed again from its operand.

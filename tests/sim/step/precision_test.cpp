@@ -24,7 +24,7 @@ double step_s(const NetworkGraph& graph, const GpuSpec& gpu, const char* framewo
 
 }  // namespace
 
-TEST_SUITE("sim/cluster/precision") {
+TEST_SUITE("sim/step/precision") {
   TEST_CASE(
       "int8 inference is faster than fp32 in the same engine wherever the card has the units") {
     const NetworkGraph graph = build_network("resnet50", {.batch = 32});

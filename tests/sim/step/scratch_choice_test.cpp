@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-TEST_SUITE_BEGIN("sim/cluster/scratch_choice");
+TEST_SUITE_BEGIN("sim/step/scratch_choice");
 
 TEST_CASE("an allocator has room in a free block, and in what it can give back") {
   CachingAllocator allocator(512, 20 * kMiB, 100 * kMiB);
