@@ -132,9 +132,10 @@ TEST_SUITE("validation/schedule") {
     CHECK(cells == 113);
   }
 
-  TEST_CASE("Shockwave's run on 32 GPUs: six figures") {
-    // Its own simulator is off by 5.1 % in the mean. Ours is held to what it reached, rounded up.
-    constexpr double kReached = 0.056;
+  // Known miss: 5.56 %; sim/plan/notes/0001-schedules.md.
+  TEST_CASE("Shockwave's run on 32 GPUs: the mean of six figures" *
+            doctest::should_fail("the completion time of the shortest makespan is 13.9 % long")) {
+    constexpr double kOwnSimulator = 0.051;
     const auto results = find_data("cluster/shockwave_results.csv");
     if (!results) return;
     std::puts("Shockwave, 32 GPUs: ours, measured, error");
@@ -157,7 +158,7 @@ TEST_SUITE("validation/schedule") {
     }
     CHECK(figures == 6);
     std::puts(fmt::format("  mean {:.2f} %", 100 * sum / figures).c_str());
-    CHECK(sum / figures < kReached);
+    CHECK(sum / figures < kOwnSimulator);
   }
 }
 
