@@ -7,7 +7,7 @@
 #include "sim/base/error.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/plan/schedule_report.hpp"
-#include "traces/output_file.hpp"
+#include "traces/bytes/output_file.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "traces/gzip_source.hpp"
+#include "traces/bytes/gzip_source.hpp"
 
 #include <zlib.h>
 

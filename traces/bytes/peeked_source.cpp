@@ -1,4 +1,4 @@
-#include "traces/peeked_source.hpp"
+#include "traces/bytes/peeked_source.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "traces/byte_source.hpp"
+#include "traces/bytes/byte_source.hpp"
 
 namespace tracecast::traces {
 

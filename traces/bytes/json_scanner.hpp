@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "traces/byte_source.hpp"
-#include "traces/json_bytes.hpp"
+#include "traces/bytes/byte_source.hpp"
+#include "traces/bytes/json_bytes.hpp"
 
 namespace tracecast::traces {
 

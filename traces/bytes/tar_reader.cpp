@@ -1,4 +1,4 @@
-#include "traces/tar_reader.hpp"
+#include "traces/bytes/tar_reader.hpp"
 
 #include <algorithm>
 #include <array>

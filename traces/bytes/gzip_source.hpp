@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "traces/peeked_source.hpp"
+#include "traces/bytes/peeked_source.hpp"
 
 namespace tracecast::traces {
 

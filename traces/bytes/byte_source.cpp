@@ -1,10 +1,10 @@
-#include "traces/byte_source.hpp"
+#include "traces/bytes/byte_source.hpp"
 
 #include <cstdio>
 #include <string>
 
 #include "sim/base/error.hpp"
-#include "traces/gzip_source.hpp"
+#include "traces/bytes/gzip_source.hpp"
 
 namespace tracecast::traces {
 namespace {

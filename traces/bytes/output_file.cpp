@@ -1,4 +1,4 @@
-#include "traces/output_file.hpp"
+#include "traces/bytes/output_file.hpp"
 
 #include <zlib.h>
 

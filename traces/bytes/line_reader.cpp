@@ -1,4 +1,4 @@
-#include "traces/line_reader.hpp"
+#include "traces/bytes/line_reader.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 #include <string_view>
 #include <vector>
 
-#include "traces/byte_source.hpp"
+#include "traces/bytes/byte_source.hpp"
 
 namespace tracecast::traces {
 
