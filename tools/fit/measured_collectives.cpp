@@ -5,24 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "tools/validate/collective_words.hpp"
+
 namespace tracecast {
-namespace {
-
-std::optional<Collective> find_collective(std::string_view word) {
-  constexpr std::pair<std::string_view, Collective> kWords[] = {
-      {"all_reduce", Collective::AllReduce},
-      {"all_gather", Collective::AllGather},
-      {"reduce_scatter", Collective::ReduceScatter},
-      {"alltoall", Collective::AllToAll},
-      {"sendrecv", Collective::SendReceive}};
-  for (const auto& [name, collective] : kWords) {
-    if (name == word) return collective;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
 MeasuredCollectives::MeasuredCollectives(std::filesystem::path data)
     : folder_(std::move(data)), hardware_(Hardware::embedded()) {
   read_nccl();
@@ -87,12 +72,9 @@ void MeasuredCollectives::read_engines() {
   read("custom_all_reduce", [&](const CsvReader& reader, RowFields row) {
     const std::string source(row.text("kernel_source"));
     if (source.find("eager") != source.npos) return;
-    const char* library = source[0] == 'T'   ? "trtllm"
-                          : source[0] == 'S' ? "sglang_custom"
-                                             : "vllm_custom";
     add(reader, row, source, Collective::AllReduce,
         static_cast<int>(row.integer("num_gpus", 2, 64)),
-        hardware_.specs().find_collective_library(library), true);
+        hardware_.specs().find_collective_library(custom_all_reduce_library(source)), true);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/network/collective.hpp"
+#include "tools/validate/collective_words.hpp"
 #include "tools/validate/validation.hpp"
 
 namespace tracecast {
@@ -65,19 +66,6 @@ class Boxes {
   const Hardware& hardware_;
   std::map<std::string, Box> known_;
 };
-
-std::optional<Collective> find_collective(std::string_view word) {
-  constexpr std::pair<std::string_view, Collective> kWords[] = {
-      {"all_reduce", Collective::AllReduce},
-      {"all_gather", Collective::AllGather},
-      {"reduce_scatter", Collective::ReduceScatter},
-      {"alltoall", Collective::AllToAll},
-      {"sendrecv", Collective::SendReceive}};
-  for (const auto& [name, collective] : kWords) {
-    if (name == word) return collective;
-  }
-  return std::nullopt;
-}
 
 /// A table of times of collectives: which columns tell what ran where.
 class TimeTable : public RowPredictor {
@@ -147,10 +135,7 @@ class EngineTable final : public TimeTable {
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const std::string source = to_lower(row.text("kernel_source"));
-    const std::string_view library = source.find("trtllm") != source.npos   ? "trtllm"
-                                     : source.find("sglang") != source.npos ? "sglang_custom"
-                                     : source.find("vllm") != source.npos   ? "vllm_custom"
-                                                                            : "";
+    const std::string_view library = custom_all_reduce_library(source);
     if (library.empty()) return skip("engine " + std::string(row.text("kernel_source")));
     std::string flag(row.text_or_empty("flag"));
     if (source.find("eager") != source.npos) flag += flag.empty() ? "eager" : ";eager";
