@@ -19,8 +19,8 @@ std::span<const EmbeddedFile> cost_profiles();
 }
 namespace {
 
-constexpr std::string_view kForms[] = {"gemm",      "convolution", "streaming",
-                                       "reduction", "tensor_core", "recurrent"};
+constexpr std::string_view kForms[] = {"gemm",        "convolution", "streaming", "reduction",
+                                       "tensor_core", "recurrent",   "product"};
 
 /// A parameter by name: where it lives and what values make sense.
 struct ParameterSlot {
@@ -46,15 +46,11 @@ std::vector<ParameterSlot> make_slots() {
   add("clock.ceiling", 0.3, 1.2, [](CostProfile& p) -> double& { return p.clock.ceiling; });
   add("clock.knee_w_per_tflops", 1, 100,
       [](CostProfile& p) -> double& { return p.clock.knee_w_per_tflops; });
-  add("clock.tensor_knee_w_per_tflops", 0.05, 20,
-      [](CostProfile& p) -> double& { return p.clock.tensor_knee_w_per_tflops; });
   add("clock.half_factor", 0.2, 1.0, [](CostProfile& p) -> double& { return p.clock.half_factor; });
   add("clock.dense_factor", 0.3, 1.0,
       [](CostProfile& p) -> double& { return p.clock.dense_factor; });
   add("clock.power_exponent", 1, 3,
       [](CostProfile& p) -> double& { return p.clock.power_exponent; });
-  add("clock.tensor_power_exponent", 1, 3,
-      [](CostProfile& p) -> double& { return p.clock.tensor_power_exponent; });
   add("clock.burst_gain", 0, 2, [](CostProfile& p) -> double& { return p.clock.burst_gain; });
   add("clock.burst_span_ms", 0.1, 1000,
       [](CostProfile& p) -> double& { return p.clock.burst_span_ms; });
@@ -105,8 +101,6 @@ std::vector<ParameterSlot> make_slots() {
   add("convolution.transform_cost", 0.1, 50,
       [](CostProfile& p) -> double& { return p.convolution.transform_cost; });
 
-  add_by_architecture("tensor.gemm", 0.05, 1.2,
-                      [](CostProfile& p) -> ByArchitecture& { return p.tensor.gemm; });
   add_by_architecture("tensor.convolution", 0.05, 1.2,
                       [](CostProfile& p) -> ByArchitecture& { return p.tensor.convolution; });
   add("tensor.backward_data", 0.05, 2,
@@ -196,6 +190,10 @@ std::vector<ParameterSlot> make_slots() {
   add("cpu.parallel_us", 0, 500, [](CostProfile& p) -> double& { return p.cpu.parallel_us; });
   add("cpu.error", 0.01, 2, [](CostProfile& p) -> double& { return p.cpu.error; });
 
+  for (const ProductSlot& slot : product_slots()) {
+    add(slot.name, slot.low, slot.high,
+        [slot](CostProfile& p) -> double& { return slot.find(p.product, slot.i, slot.j); });
+  }
   for (std::size_t i = 0; i < kCostFormCount; ++i) {
     add(fmt::format("error.{}.measured", kForms[i]), 0.01, 2,
         [=](CostProfile& p) -> double& { return p.error[i].measured; });
@@ -214,6 +212,8 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.error_causes.narrow_stream; });
   add("error.power_limit", 0, 2,
       [](CostProfile& p) -> double& { return p.error_causes.power_limit; });
+  add("error.product_format", 0, 2,
+      [](CostProfile& p) -> double& { return p.error_causes.product_format; });
   return slots;
 }
 
@@ -319,6 +319,9 @@ CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
       const auto architecture = parse_name<Architecture>(name, ByArchitecture::kCount, where);
       profile.fitted[static_cast<std::size_t>(form)][static_cast<std::size_t>(architecture)] = true;
     }
+    if (form == CostForm::Product) {
+      for (const std::string& gpu : c.gpu()) profile.fitted_product_gpus.push_back(gpu);
+    }
   }
   return profile;
 }
@@ -398,6 +401,11 @@ std::string format_cost_profile(const CostProfile& profile) {
       generations += fmt::format(" architecture: \"{}\"", to_string(static_cast<Architecture>(a)));
     }
     if (generations.empty()) continue;
+    if (form == static_cast<std::size_t>(CostForm::Product)) {
+      for (const std::string& gpu : profile.fitted_product_gpus) {
+        generations += fmt::format(" gpu: {}", quoted(gpu));
+      }
+    }
     text += fmt::format("coverage {{ form: \"{}\"{} }}\n", kForms[form], generations);
   }
   std::string family;

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/product_parameters.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
 
 /// The formulas that price a kernel; errors are known per formula.
-enum class CostForm { Gemm, Convolution, Streaming, Reduction, TensorCore, Recurrent };
-inline constexpr std::size_t kCostFormCount = 6;
+enum class CostForm { Gemm, Convolution, Streaming, Reduction, TensorCore, Recurrent, Product };
+inline constexpr std::size_t kCostFormCount = 7;
 [[nodiscard]] std::string_view to_string(CostForm form);
 
 /// A dimensionless parameter per GPU generation.
@@ -33,9 +34,7 @@ struct ClockParameters {
   double ceiling = 0;  ///< share reached with power to spare
   /// Power for arithmetic per peak FP32 TFLOP/s at 16 nm below which the clock drops.
   double knee_w_per_tflops = 0;
-  double power_exponent = 0;            ///< power of arithmetic goes with the clock to this
-  double tensor_knee_w_per_tflops = 0;  ///< as knee_w_per_tflops, for tensor-core arithmetic
-  double tensor_power_exponent = 0;     ///< as power_exponent, for tensor-core arithmetic
+  double power_exponent = 0;  ///< power of arithmetic goes with the clock to this
   double half_factor = 0;  ///< share of the 16-bit CUDA-core peak that paired arithmetic sustains
   double dense_factor =
       0;  ///< issue limit where one scheduler feeds 32 lanes each cycle (Ampere GA10x on)
@@ -78,9 +77,8 @@ struct ConvolutionParameters {
   double transform_cost =
       0;  ///< cycles of Winograd's and FFT's transforms over those of plain streaming
 };
-/// Tensor cores; formula in sim/cost/tile_gemm.hpp.
+/// Convolutions on tensor cores; formula in sim/cost/tile_gemm.hpp.
 struct TensorParameters {
-  ByArchitecture gemm;          ///< efficiency of the best tile
   ByArchitecture convolution;   ///< efficiency of the best tile
   double backward_data = 0;     ///< factor on the efficiency of convolutions
   double backward_weights = 0;  ///< the same, whatever the filter
@@ -188,6 +186,7 @@ struct ErrorCauses {
   /// Arithmetic under a power limit, per unit of -ln(share of the clock that the limit leaves). Boards' cooling, voltage and
   /// inputs differ; T4 and P4 repeat to 20 %.
   double power_limit = 0;
+  double product_format = 0;  ///< products in other formats than 16 bits
 };
 
 /// Where fitted values come from.
@@ -214,6 +213,7 @@ struct CostProfile {
   GemmParameters gemm;
   ConvolutionParameters convolution;
   TensorParameters tensor;
+  ProductParameters product;
   MemoryParameters memory;
   RecurrentParameters recurrent;
   KernelParameters kernel;
@@ -224,6 +224,8 @@ struct CostProfile {
   ErrorCauses error_causes;
   /// [form][architecture]: rows of this generation were in the fit of this form.
   std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};
+  std::vector<std::string>
+      fitted_product_gpus;  ///< ids of GPUs whose rows are in the fit of products
   std::string
       measured_gpu;  ///< id of the GPU a local calibration measured; empty in the default profile
 

@@ -347,6 +347,16 @@ std::string_view to_string(PrecisionMode mode) {
       return "fp8";
     case PrecisionMode::Int8:
       return "int8";
+    case PrecisionMode::Fp8Block:
+      return "fp8_block";
+    case PrecisionMode::Nvfp4:
+      return "nvfp4";
+    case PrecisionMode::Mxfp4:
+      return "mxfp4";
+    case PrecisionMode::Int8Weights:
+      return "int8_wo";
+    case PrecisionMode::Int4Weights:
+      return "int4_wo";
   }
   return "?";
 }

@@ -13,7 +13,21 @@
 namespace tracecast {
 
 /// How a user asks for number formats; lowering turns it into formats per kernel.
-enum class PrecisionMode { Fp32, Tf32, Amp, Fp16, Bf16, Fp8, Int8 };
+enum class PrecisionMode {
+  Fp32,
+  Tf32,
+  Amp,
+  Fp16,
+  Bf16,
+  Fp8,
+  Int8,
+  // Inference with weights made narrow beforehand:
+  Fp8Block,     ///< scales per block of 128
+  Nvfp4,        ///< 4-bit floats, scales per 16
+  Mxfp4,        ///< the same per 32
+  Int8Weights,  ///< weights alone, products in 16 bits
+  Int4Weights,
+};
 [[nodiscard]] std::string_view to_string(PrecisionMode mode);
 
 /// Memory layout in which a framework keeps images between ops.

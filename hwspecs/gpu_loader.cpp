@@ -60,7 +60,7 @@ static_assert(static_cast<int>(proto::GpuSpec::BLACKWELL) - 1 ==
 static_assert(static_cast<int>(proto::GpuSpec::GDDR7) - 1 == static_cast<int>(MemoryType::Gddr7));
 static_assert(static_cast<int>(proto::FormFactor::SUPERCHIP) - 1 ==
               static_cast<int>(FormFactor::Superchip));
-static_assert(static_cast<int>(proto::GpuSpec::INT8) - 1 == static_cast<int>(Precision::Int8));
+static_assert(static_cast<int>(proto::GpuSpec::FP4) - 1 == static_cast<int>(Precision::Fp4));
 static_assert(static_cast<int>(proto::GpuSpec::TENSOR_CORE) - 1 ==
               static_cast<int>(MathUnit::TensorCore));
 

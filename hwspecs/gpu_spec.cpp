@@ -68,6 +68,8 @@ std::string_view to_string(Precision precision) {
       return "fp8";
     case Precision::Int8:
       return "int8";
+    case Precision::Fp4:
+      return "fp4";
   }
   return "unknown";
 }

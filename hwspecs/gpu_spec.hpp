@@ -13,7 +13,7 @@ namespace tracecast {
 enum class Architecture { Kepler, Maxwell, Pascal, Volta, Turing, Ampere, Ada, Hopper, Blackwell };
 enum class MemoryType { Gddr5, Gddr5x, Gddr6, Gddr6x, Hbm2, Hbm2e, Hbm3, Hbm3e, Gddr7 };
 /// Number format of an arithmetic operation or of stored data.
-enum class Precision { Fp64, Fp32, Tf32, Fp16, Bf16, Fp8, Int8 };
+enum class Precision { Fp64, Fp32, Tf32, Fp16, Bf16, Fp8, Int8, Fp4 };
 /// Which execution unit does the arithmetic.
 enum class MathUnit { CudaCore, TensorCore };
 /// What a board is plugged into; a superchip is soldered beside its CPU.
@@ -33,6 +33,8 @@ enum class FormFactor { Pcie, Sxm2, Sxm3, Sxm4, Sxm5, Sxm6, Superchip };
     case Precision::Fp8:
     case Precision::Int8:
       return Bytes(1);
+    case Precision::Fp4:
+      return Bytes(0.5);
   }
   return Bytes(4);
 }

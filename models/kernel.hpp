@@ -51,10 +51,18 @@ inline constexpr std::size_t kAlgorithmCount = 11;
 [[nodiscard]] std::string_view to_string(KernelClass kernel_class);
 [[nodiscard]] std::string_view to_string(Algorithm algorithm);
 
+/// What weights are kept in where it is not what products read.
+enum class WeightFormat {
+  AsOperands,
+  Blocks,  ///< 8-bit floats with a scale per block of values, on both sides
+  Int8,    ///< widened to 16 bits on the way
+  Int4,    ///< the same
+};
 /// C[b, m, n] += A[b, m, k] B[b, k, n], on the tiles of a matrix library.
 struct MatrixWork {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool transpose_a = false, transpose_b = false;
+  WeightFormat weights = WeightFormat::AsOperands;
   bool by_cublas_lt = false;  ///< which adds the bias in the epilogue and picks tiles of its own
   friend bool operator==(const MatrixWork&, const MatrixWork&) = default;
 };

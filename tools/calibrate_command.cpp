@@ -57,10 +57,10 @@ void add_check(CLI::App& verb, int& exit_code) {
       ->type_name("TABLE");
   check
       ->add_option("--leave-out", options->leave_out,
-                   "gpu (its chip), board, class, range, all-but-one")
+                   "gpu (its chip), board, generation (all its boards), class, range, all-but-one")
       ->type_name("WHAT")
       ->capture_default_str()
-      ->check(CLI::IsMember({"gpu", "board", "class", "range", "all-but-one"}));
+      ->check(CLI::IsMember({"gpu", "board", "generation", "class", "range", "all-but-one"}));
   check->add_option("--only", options->only, "Leave out this one only; may be repeated")
       ->type_name("ID")
       ->allow_extra_args(false);

@@ -7,12 +7,15 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <variant>
 
 #include "calibrate/fit/check.hpp"
 #include "calibrate/fit/fit_profile.hpp"
+#include "calibrate/fit/fit_stages.hpp"
 #include "calibrate/fit/spread.hpp"
 #include "calibrate/table/measurement_set.hpp"
 #include "sim/base/error.hpp"
@@ -31,7 +34,7 @@ namespace fs = std::filesystem;
 
 /// Rows of a cell that a fit sees: more change nothing but the time it takes.
 constexpr std::size_t kRowsPerCell = 60, kStepsPerCell = 12;
-constexpr Seconds kShortestRow(50e-6);
+constexpr Seconds kShortestRow(50e-6), kShortestProduct(3e-6);
 
 /// Files as given; of a folder, its tables of measurements, by name.
 std::vector<fs::path> expand(const std::vector<std::string>& from,
@@ -111,8 +114,17 @@ std::vector<ProfileDataSet> data_sets(const MeasurementSet& sample, const std::s
     if (!files.empty()) files += "; ";
     files += fmt::format("{} {:.12}", table.file, sha256(read_file(table.path, 1ULL << 30)));
   }
-  sets.push_back({"left_out", "Expected errors: rows of GPUs and generations left out of the fit",
-                  "tables and the first digits of their SHA-256: " + files, date});
+  const auto is_call = [](const Measurement& row) {
+    return std::holds_alternative<ProductCall>(row.work);
+  };
+  const bool all = std::all_of(sample.rows.begin(), sample.rows.end(), is_call);
+  const bool any = std::any_of(sample.rows.begin(), sample.rows.end(), is_call);
+  for (const char* key : {"left_out", "left_out_products"}) {
+    const bool is_products = std::string_view(key) == "left_out_products";
+    if (is_products ? !any : all) continue;
+    sets.push_back({key, "Expected errors: rows of GPUs and generations left out of the fit",
+                    "tables and the first digits of their SHA-256: " + files, date});
+  }
   return sets;
 }
 
@@ -263,18 +275,57 @@ std::string check_json(const std::vector<CheckedGroup>& groups) {
 LeaveOut parse_leave_out(const std::string& text) {
   if (text == "board") return LeaveOut::Board;
   if (text == "class") return LeaveOut::Class;
+  if (text == "generation") return LeaveOut::Generation;
   if (text == "range") return LeaveOut::Range;
   if (text == "all-but-one") return LeaveOut::AllButOneGpu;
   return LeaveOut::Gpu;
 }
 
+/// Power of a product below 16 bits is the mean over engines that do different work.
+bool is_power_told(const ProductCall& call) {
+  return call.products.front().format == ProductFormat::Half;
+}
+
+/// Rows that a fit sees: long enough, not set apart by their table; below 16 bits engine by engine.
+bool is_wanted(const Measurement& row) {
+  const auto* call = std::get_if<ProductCall>(&row.work);
+  if (!call) return row.time >= kShortestRow;
+  const bool by_engine = call->products.front().engine.has_value();
+  const bool is_median = row.source == "engines";
+  if (call->is_power) return row.flag.empty() && is_power_told(*call);
+  const bool is_half = call->products.front().format == ProductFormat::Half;
+  return row.flag.empty() && (is_half ? !by_engine && (is_median || !call->in_graph) : !is_median);
+}
+
 MeasurementSet load_sample(const std::vector<fs::path>& files, const MeasurementContext& context,
                            const Hardware& hardware) {
-  return load_measurements(files, context, hardware.cost(),
-                           {.most_rows_per_cell = kRowsPerCell,
-                            .most_steps_per_cell = kStepsPerCell,
-                            .min_time = kShortestRow,
-                            .wanted = {}});
+  const auto load = [&](std::span<const fs::path> tables, const MeasurementContext& as) {
+    return load_measurements(tables, as, hardware.cost(),
+                             {.most_rows_per_cell = kRowsPerCell,
+                              .most_steps_per_cell = kStepsPerCell,
+                              .min_time = kShortestProduct,
+                              .wanted = is_wanted});
+  };
+  MeasurementSet sample = load(files, context);
+  // Tables that hold a column for each engine: these once more, since engines do different work below 16 bits.
+  std::vector<fs::path> with_engines;
+  for (const fs::path& file : files) {
+    const auto reader = find_measurement_reader(CsvReader(file), context);
+    if (reader->use_engine(ProductEngine::TensorRtLlm)) with_engines.push_back(file);
+  }
+  for (std::size_t e = 0; !with_engines.empty() && e < kProductEngineCount; ++e) {
+    MeasurementContext own = context;
+    own.engine = static_cast<ProductEngine>(e);
+    MeasurementSet rows = load(with_engines, own);
+    std::move(rows.rows.begin(), rows.rows.end(), std::back_inserter(sample.rows));
+  }
+  if (!with_engines.empty()) {  // and for the board's power
+    MeasurementContext power = context;
+    power.power = true;
+    MeasurementSet rows = load(with_engines, power);
+    std::move(rows.rows.begin(), rows.rows.end(), std::back_inserter(sample.rows));
+  }
+  return sample;
 }
 
 }  // namespace
@@ -290,14 +341,23 @@ int run_fit(const FitCommandOptions& options) {
   how.progress = [](int iteration, double cost) {
     say_progress(fmt::format("fit: iteration {}, sum of squares {:.4g}", iteration, cost));
   };
-  FitResult fit = fit_profile(rows, hardware.cost(), hardware.specs().prior_parameters(), how);
-  fit.profile = completed(fit.profile, fit, sample, options);
-  if (!options.no_spread) {
-    estimate_spread(fit, sample, hardware.cost(), hardware.specs().prior_parameters(), how,
-                    [](std::string_view left_out) {
-                      say_progress(fmt::format("expected errors: without {}", left_out));
-                    });
+  FitResult fit;
+  fit.profile = hardware.cost();
+  for (const FitStage& stage :
+       stages_of(rows, hardware.cost(), hardware.specs().prior_parameters(), how)) {
+    const CostProfile start = fit.profile;
+    FitResult part = fit_profile(stage.rows, start, stage.prior, stage.options);
+    if (!options.no_spread) {
+      MeasurementSet own;
+      for (const Measurement* row : stage.rows) own.rows.push_back(*row);
+      estimate_spread(part, own, start, stage.prior, stage.options, [](std::string_view left_out) {
+        say_progress(fmt::format("expected errors: without {}", left_out));
+      });
+    }
+    append_stage(fit, std::move(part));
   }
+  fit.profile = with_coverage(std::move(fit.profile), rows);  // of all stages
+  fit.profile = completed(fit.profile, fit, sample, options);
   say_progress("");
   if (!options.out.empty()) write_file(options.out, format_cost_profile(fit.profile));
   if (options.format == "json") {

@@ -43,7 +43,8 @@ std::vector<ProfileParameter> priors_of(const Hardware& hardware) {
       prior.value = get_parameter(profile, prior.name);
       prior.log_sd = std::max(at->second, kNarrowestPrior * prior.log_sd);
     }
-    result.push_back(std::move(prior));
+    // No local row runs an engine.
+    if (!prior.name.starts_with("product.engine.")) result.push_back(std::move(prior));
   }
   return result;
 }

@@ -14,9 +14,20 @@ class MeasuredRows final : public RowPredictor {
   MeasuredRows(std::unique_ptr<MeasurementReader> reader, const Hardware& hardware)
       : reader_(std::move(reader)), hardware_(hardware) {}
   std::string_view table() const override { return reader_->table(); }
-  std::string_view unit() const override { return in_ms() ? "ms" : "us"; }
-  std::string_view metric() const override { return reader_->time_column(); }
+  std::string_view unit() const override {
+    return reader_->time_unit() == Seconds(1) ? "W" : in_ms() ? "ms" : "us";
+  }
   std::string_view convention() const override { return reader_->convention(); }
+
+  bool use_power() override { return reader_->use_power(); }
+  std::string_view metric() const override { return reader_->time_column(); }
+  bool use_engine(std::string_view name) override {
+    for (std::size_t e = 0; e < kProductEngineCount; ++e) {
+      const auto engine = static_cast<ProductEngine>(e);
+      if (to_string(engine) == name) return reader_->use_engine(engine);
+    }
+    return false;
+  }
 
   RowAnswer predict(const CsvReader& row) override {
     const MeasurementOrReason read = reader_->read(row);
@@ -28,7 +39,8 @@ class MeasuredRows final : public RowPredictor {
     return {.measured = RowFields(row).positive(reader_->time_column()),
             .predicted = interval90(estimate->time / unit, estimate->log_sd),
             .basis = is_fitted(measurement, hardware_.cost()) ? kFittedBasis : estimate->basis,
-            .skipped = {}};
+            .skipped = {},
+            .flag = measurement.flag};
   }
 
  private:
@@ -66,7 +78,8 @@ TableKind unpredicted(std::string_view name, std::string_view unit,
 std::vector<TableKind> measurement_tables() {
   std::vector<TableKind> kinds = {unpredicted("sparse products", "us", {"sparsity", "time_us"},
                                               "sparse products have no cost model")};
-  for (const auto& tables : {kernel_measurement_tables(), session_measurement_tables()}) {
+  for (const auto& tables :
+       {kernel_measurement_tables(), session_measurement_tables(), product_measurement_tables()}) {
     for (const MeasurementTable& table : tables) {
       kinds.push_back({.name = table.name,
                        .required = table.required,

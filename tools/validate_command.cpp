@@ -27,15 +27,17 @@ struct ValidateOptions {
   std::string file;
   std::vector<std::string> only;
   double min_us = 0;
+  std::string engine;
+  bool power = false;
   SourceOptions sources;
   std::string format = "text";
 };
 
 /// Columns that rows may be grouped by, of any table.
-constexpr std::array<std::string_view, 20> kGroupColumns = {
-    "metric", "gpu",    "network", "model",    "framework", "phase",        "precision",
-    "set",    "gpu_id", "data",    "source",   "op",        "pass",         "algo",
-    "dtype",  "timing", "op_name", "num_gpus", "num_nodes", "kernel_source"};
+constexpr std::array<std::string_view, 21> kGroupColumns = {
+    "metric", "gpu",    "network", "model",    "framework", "phase",         "precision",
+    "set",    "gpu_id", "data",    "source",   "op",        "pass",          "algo",
+    "dtype",  "timing", "op_name", "num_gpus", "num_nodes", "kernel_source", "gemm_dtype"};
 
 /// The kinds of tables there are, in the order in which headers are held against them.
 std::vector<TableKind> all_tables() {
@@ -158,6 +160,13 @@ int validate_command(ValidateOptions& options) {
   CsvReader reader(options.file, CsvReader::Repeated::Number);
   const std::unique_ptr<RowPredictor> predictor = recognise(reader, hardware);
   if (!predictor->may_repeat_columns()) reader.refuse_repeated();
+  if (!options.engine.empty() && !predictor->use_engine(options.engine)) {
+    throw InputError("--engine", "a table without figures of " + options.engine,
+                     "one with a column for each inference engine, or no --engine");
+  }
+  if (options.power && !predictor->use_power()) {
+    throw InputError("--power", "a table without a column power_w", "a table with board power");
+  }
   OnlyRows selection(options.only, reader);
   const auto time_column = reader.find_column("time_us");
   if (options.min_us > 0 && !time_column) {
@@ -258,6 +267,11 @@ void add_validate_command(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   verb->add_option("--min-us", options->min_us, "Kernel rows of at least this time only")
       ->type_name("US");
+  verb->add_option("--engine", options->engine,
+                   "Figures of this inference engine, in tables that have several")
+      ->check(CLI::IsMember({"trtllm", "sglang", "vllm"}));
+  verb->add_flag("--power", options->power,
+                 "Board power in place of the time, in tables that have both");
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);
   verb->footer(

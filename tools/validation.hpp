@@ -73,6 +73,10 @@ class RowPredictor {
   [[nodiscard]] virtual std::string_view convention() const { return ""; }
   /// Column names may stand twice; the reader numbers them.
   [[nodiscard]] virtual bool may_repeat_columns() const { return false; }
+  /// Reads the board's power in place of the time. False: the table holds none.
+  virtual bool use_power() { return false; }
+  /// Reads one engine's figures. False: the table does not tell engines apart.
+  virtual bool use_engine(std::string_view) { return false; }
   /// The current row of the reader. Throws InputError when the row is malformed.
   [[nodiscard]] virtual RowAnswer predict(const CsvReader& row) = 0;
 };

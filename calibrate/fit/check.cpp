@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "calibrate/fit/fit_stages.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
@@ -28,7 +29,11 @@ constexpr std::array<std::pair<double, double>, 3> kRanges = {
 
 std::vector<Fold> folds_by_gpu(const MeasurementSet& sample, const CheckOptions& options) {
   std::map<std::string, std::string> chips;  // by GPU
-  for (const Measurement& row : sample.rows) chips[row.gpu] = row.spec->chip;
+  std::map<std::string, Architecture> generations;
+  for (const Measurement& row : sample.rows) {
+    chips[row.gpu] = row.spec->chip;
+    generations[row.gpu] = row.spec->architecture;
+  }
   std::vector<Fold> folds;
   for (const auto& [gpu, chip] : chips) {
     const auto left = [gpu = gpu, chip = chip](const Measurement& row) {
@@ -38,6 +43,12 @@ std::vector<Fold> folds_by_gpu(const MeasurementSet& sample, const CheckOptions&
     if (options.leave_out == LeaveOut::AllButOneGpu) {
       folds.push_back({gpu, "fit on " + gpu + " alone", own,
                        [left](const Measurement& row) { return !left(row); }});
+    } else if (options.leave_out == LeaveOut::Generation) {
+      const auto generation = generations.at(gpu);
+      folds.push_back(
+          {gpu, "generation of " + gpu,
+           [generation](const Measurement& row) { return row.spec->architecture != generation; },
+           own});
     } else if (options.leave_out == LeaveOut::Board) {
       folds.push_back({gpu, "board " + gpu, std::not_fn(own), own});
     } else {
@@ -112,7 +123,8 @@ std::vector<CheckedGroup> check_fit(const MeasurementSet& sample,
     for (const Measurement& row : sample.rows) {
       if (fold.is_fitted(row)) rows.push_back(&row);
     }
-    const FitResult fit = fit_profile(rows, start, prior, options.fit);
+    FitResult fit = fit_in_stages(rows, start, prior, options.fit);
+    fit.profile = with_coverage(std::move(fit.profile), rows);
     if (options.fitted) options.fitted(fold.name, fit);
     std::map<GroupKey, std::vector<JudgedRow>> judged;
     // Judged as they are read: none is kept.

@@ -15,7 +15,7 @@
 namespace tracecast {
 
 /// What stays out of a fit and is then predicted.
-enum class LeaveOut { Gpu, Board, Class, Range, AllButOneGpu };
+enum class LeaveOut { Gpu, Board, Generation, Class, Range, AllButOneGpu };
 
 /// Errors of one class of rows of one GPU (or of one range), predicted by a fit without them.
 struct CheckedGroup {
@@ -37,7 +37,7 @@ struct CheckOptions {
 };
 
 /// Refits with one part left out at a time and judges the fit on that part. A GPU leaves together with all boards of its chip,
-/// a board alone.
+/// a board alone, a generation with all its boards (named by one of them).
 /// `sample`: rows to fit. `files`: judged are all their rows above `min_time`, sampled or not. A session's host floor is that of the
 /// other GPUs' sessions of the same source (expected_floor).
 [[nodiscard]] std::vector<CheckedGroup> check_fit(const MeasurementSet& sample,

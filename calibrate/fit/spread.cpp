@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "calibrate/fit/fit_stages.hpp"
 #include "calibrate/fit/spread_likelihood.hpp"
 
 namespace tracecast {
@@ -33,9 +34,10 @@ struct Judged {
       parts;  ///< of the variance: one per square of a spread, then what no spread decides
 };
 
-constexpr std::array<const char*, 5> kCauses = {"error.starved", "error.library_rules",
+constexpr std::array<const char*, 6> kCauses = {"error.starved",           "error.library_rules",
                                                 "error.narrow_arithmetic", "error.narrow_stream",
-                                                "error.power_limit"};
+                                                "error.power_limit",       "error.product_format"};
+constexpr std::size_t kProductFormat = 5;
 
 std::string base_name(CostForm form, std::string_view basis) {
   return "error." + std::string(to_string(form)) + "." + std::string(basis);
@@ -62,7 +64,7 @@ class Judge {
   [[nodiscard]] std::optional<Judged> judge(const Measurement& row,
                                             std::optional<Seconds> floor) const {
     // Whole steps have no form, and take long to price.
-    if (!std::holds_alternative<IsolatedOp>(row.work)) return std::nullopt;
+    if (std::holds_alternative<FrameworkStep>(row.work)) return std::nullopt;
     const auto estimate = estimate_measurement(row, *row.spec, none_, floor);
     if (!estimate || !estimate->form) return std::nullopt;
     const auto variance = [&](const CostProfile& profile) {
@@ -157,17 +159,20 @@ Fitted fit_spreads(const std::vector<Judged>& rows, const std::optional<Fitted>&
   return fitted;
 }
 
-/// Marks the generations whose rows took part in the fit of each form.
-void set_coverage(FitResult& fit, const MeasurementSet& sample) {
-  fit.profile.fitted = {};
-  for (const Measurement& row : sample.rows) {
-    if (!std::holds_alternative<IsolatedOp>(row.work)) continue;
-    const auto estimate = estimate_measurement(row, *row.spec, fit.profile);
-    if (estimate && estimate->form) {
-      fit.profile.fitted[static_cast<std::size_t>(*estimate->form)]
-                        [static_cast<std::size_t>(row.spec->architecture)] = true;
+/// What products of other formats add to the error of 16-bit ones, which the stage before found.
+double format_spread(const std::vector<Judged>& transferred, const std::vector<Judged>& spec,
+                     const CostProfile& profile) {
+  const ErrorSpread& base = profile.error[static_cast<std::size_t>(CostForm::Product)];
+  SpreadProblem problem;
+  problem.priors = {0.2};
+  for (const auto& [rows, sd] :
+       {std::pair{&transferred, base.transferred}, std::pair{&spec, base.spec}}) {
+    for (const Judged& row : *rows) {
+      const double constant = row.parts.back() + row.parts[kCauses.size()] * sd * sd;
+      problem.rows.push_back({row.error, 1, constant, {{0, row.parts[kProductFormat]}}});
     }
   }
+  return fit_spread_problem(problem).front();
 }
 
 void set_error(FitResult& fit, const std::string& name, double value) {
@@ -175,7 +180,8 @@ void set_error(FitResult& fit, const std::string& name, double value) {
   CostProfile& profile = fit.profile;
   profile = with_parameter(std::move(profile), name, std::clamp(value, low, high));
   for (ProfileParameter& p : profile.parameters) {
-    if (p.name == name) p.data_set = "left_out";
+    if (p.name == name)
+      p.data_set = name.starts_with("error.product") ? "left_out_products" : "left_out";
   }
 }
 
@@ -244,7 +250,9 @@ std::vector<Judged> judge_seen(const FitResult& fit, const MeasurementSet& sampl
 void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostProfile& start,
                      std::span<const ProfileParameter> prior, const FitOptions& options,
                      const std::function<void(std::string_view left_out)>& progress) {
-  set_coverage(fit, sample);
+  std::vector<const Measurement*> all;
+  for (const Measurement& row : sample.rows) all.push_back(&row);
+  fit.profile = with_coverage(std::move(fit.profile), all);
   FitOptions quick = options;
   quick.most_iterations = std::max(2, options.most_iterations / 2);
   quick.progress = nullptr;
@@ -269,7 +277,19 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
   std::vector<Judged> left_out = transferred;
   left_out.insert(left_out.end(), spec.begin(), spec.end());
   if (left_out.empty()) return;
-  if (const auto board = board_spread(left_out)) set_error(fit, "error.board", *board);
+  const bool are_narrow = std::all_of(left_out.begin(), left_out.end(), [](const Judged& row) {
+    return row.form == CostForm::Product && row.parts[kProductFormat] > 0;
+  });
+  if (are_narrow) {
+    set_error(fit, "error.product_format", format_spread(transferred, spec, fit.profile));
+    return;
+  }
+  // Of kernels of all kinds: products on tensor cores, fitted by themselves, leave it alone.
+  const bool are_products = std::all_of(left_out.begin(), left_out.end(), [](const Judged& row) {
+    return row.form == CostForm::Product;
+  });
+  const auto board = board_spread(left_out);
+  if (board && !are_products) set_error(fit, "error.board", *board);
   const Fitted causes = fit_spreads(left_out, std::nullopt, options.rows_per_cell);
   for (std::size_t c = 0; c < kCauses.size(); ++c) {
     if (causes.causes[c]) set_error(fit, kCauses[c], *causes.causes[c]);

@@ -47,7 +47,7 @@ std::optional<MeasurementEstimate> estimate_isolated(const IsolatedOp& work, con
       const Kernel& kernel = choice.candidate->kernels[k];
       // An op of an idle host leaves the board pauses; loops and steps do not.
       if (work.timing == Timing::FrameworkOp) {
-        estimate.duration = cost::burst_duration(estimate, kernel, gpu, profile);
+        estimate.duration = cost::burst_duration(estimate, profile);
       }
       result.kernels += estimate.duration;
       launches += static_cast<double>(kernel.launches) + kernel.more_launches;
@@ -84,6 +84,31 @@ std::optional<MeasurementEstimate> estimate_step(const FrameworkStep& work, cons
       .form = std::nullopt};
 }
 
+std::optional<MeasurementEstimate> estimate_call(const ProductCall& call, const GpuSpec& gpu,
+                                                 const CostProfile& profile) {
+  if (call.products.empty()) return std::nullopt;
+  const cost::Basis basis = cost::product_basis(gpu, profile);
+  MeasurementEstimate result;
+  std::vector<Seconds> times;
+  for (const cost::TensorProduct& product : call.products) {
+    const cost::ProductEstimate estimate =
+        cost::ProductMachine(gpu, product.format, profile).estimate(product);
+    const Seconds gap = call.in_graph ? Seconds(profile.product.graph_gap_us * 1e-6) : call.gap;
+    times.push_back(call.is_power ? Seconds(estimate.power.in_w())
+                                  : max(estimate.duration + gap, call.floor));
+    result.log_sd =
+        std::max(result.log_sd, call.is_power ? profile.power.log_sd
+                                              : cost::product_log_sd(product, basis, profile));
+  }
+  std::sort(times.begin(), times.end());
+  const std::size_t n = times.size();
+  result.time = (times[(n - 1) / 2] + times[n / 2]) * 0.5;
+  result.kernels = result.time;
+  result.basis = cost::to_string(basis);
+  result.form = CostForm::Product;
+  return result;
+}
+
 }  // namespace
 
 Seconds expected_host_floor(const IsolatedOp& op) {
@@ -96,6 +121,9 @@ std::optional<MeasurementEstimate> estimate_measurement(const Measurement& measu
                                                         std::optional<Seconds> host_floor) {
   if (const auto* op = std::get_if<IsolatedOp>(&measurement.work)) {
     return estimate_isolated(*op, gpu, profile, host_floor);
+  }
+  if (const auto* call = std::get_if<ProductCall>(&measurement.work)) {
+    return estimate_call(*call, gpu, profile);
   }
   return estimate_step(std::get<FrameworkStep>(measurement.work), gpu, profile);
 }
@@ -124,7 +152,8 @@ bool is_fitted(const Measurement& measurement, const CostProfile& profile) {
 std::unique_ptr<MeasurementReader> find_measurement_reader(const CsvReader& reader,
                                                            const MeasurementContext& context) {
   if (reader.find_column("sparsity")) return nullptr;  // sparse products have no cost model
-  for (const auto& tables : {kernel_measurement_tables(), session_measurement_tables()}) {
+  for (const auto& tables :
+       {kernel_measurement_tables(), session_measurement_tables(), product_measurement_tables()}) {
     for (const MeasurementTable& table : tables) {
       const bool matches =
           std::all_of(table.required.begin(), table.required.end(),

@@ -47,6 +47,16 @@ struct FrameworkStep {
   std::shared_ptr<const FrameworkProfile> framework;
 };
 
+/// One product on tensor cores as an engine or library runs it, in a loop of its own.
+struct ProductCall {
+  /// The calls whose median the figure is: one per engine, or one.
+  std::vector<cost::TensorProduct> products;
+  Seconds gap{};          ///< between kernels, in the figure
+  Seconds floor{};        ///< of the host that launches it
+  bool in_graph = false;  ///< captured: the gap is the profile's
+  bool is_power = false;  ///< the figure is the mean board power in watts, not a time
+};
+
 /// A measured row that can be priced again under any parameters.
 struct Measurement {
   std::string gpu;                ///< id of its spec
@@ -56,7 +66,8 @@ struct Measurement {
   std::string split;   ///< subset of the source, may be empty
   std::size_t line = 0;
   Seconds time{};
-  std::variant<IsolatedOp, FrameworkStep> work;
+  std::string flag;  ///< why the figure stands apart, as its table says; such rows are never fitted
+  std::variant<IsolatedOp, FrameworkStep, ProductCall> work;
 };
 
 /// What profiles call the measurement's origin: its source, else its group.
@@ -98,6 +109,9 @@ class SpecsAtClock {
 struct MeasurementContext {
   std::shared_ptr<SpecsAtClock> specs;  ///< measurements point into it
   std::function<FrameworkProfile(std::string_view id)> framework;
+  /// Whose column to read of tables that hold several engines'; nothing: the figure over all.
+  std::optional<ProductEngine> engine{};
+  bool power = false;  ///< read the board's mean power in watts in place of the time
   SpecLibrary library =
       SpecLibrary::embedded();  ///< records of published tables, costs of library calls
 };
@@ -114,6 +128,10 @@ class MeasurementReader {
   [[nodiscard]] virtual std::string_view convention() const = 0;
   /// The row of the reader. Throws InputError when it is malformed.
   [[nodiscard]] virtual MeasurementOrReason read(const CsvReader& row) = 0;
+  /// Reads this engine's column from now on. False: the table does not tell engines apart.
+  virtual bool use_engine(ProductEngine) { return false; }
+  /// Reads the board's mean power, in watts, in place of the time from now on. False: the table holds none.
+  virtual bool use_power() { return false; }
   /// Column that holds the time, and seconds per unit of it.
   [[nodiscard]] virtual std::string_view time_column() const { return "time_us"; }
   [[nodiscard]] virtual Seconds time_unit() const { return Seconds(1e-6); }
@@ -128,6 +146,8 @@ struct MeasurementTable {
 /// Kernels and library calls measured alone (data/kernels); TensorFlow layers (data/kernels_tf).
 [[nodiscard]] std::vector<MeasurementTable> kernel_measurement_tables();
 [[nodiscard]] std::vector<MeasurementTable> session_measurement_tables();
+/// Products on tensor cores (data/modern).
+[[nodiscard]] std::vector<MeasurementTable> product_measurement_tables();
 /// The reader for a header, or nothing.
 [[nodiscard]] std::unique_ptr<MeasurementReader> find_measurement_reader(
     const CsvReader& reader, const MeasurementContext& context);

@@ -16,6 +16,22 @@ void choose_math(Formats& formats, Precision precision, const GpuTraits& gpu) {
   }
 }
 
+/// bf16 in memory, fp16 where the GPU has no fast bf16.
+void choose_sixteen(Formats& formats, const GpuTraits& gpu) {
+  const Precision sixteen =
+      gpu.has(Precision::Bf16, MathUnit::TensorCore) ? Precision::Bf16 : Precision::Fp16;
+  formats.storage = formats.weights = sixteen;
+  choose_math(formats, sixteen, gpu);
+}
+
+/// 16 bits in memory, products and weights narrower.
+void choose_narrow(Formats& formats, Precision narrow, const GpuTraits& gpu) {
+  choose_sixteen(formats, gpu);
+  choose_math(formats, narrow, gpu);
+  formats.operands = formats.weights = narrow;
+  formats.weights_are_ready = true;
+}
+
 }  // namespace
 
 Formats choose_formats(PrecisionMode mode, const GpuTraits& gpu) {
@@ -46,6 +62,26 @@ Formats choose_formats(PrecisionMode mode, const GpuTraits& gpu) {
     case PrecisionMode::Int8:
       formats.storage = formats.weights = Precision::Int8;
       choose_math(formats, Precision::Int8, gpu);
+      break;
+    case PrecisionMode::Fp8Block:
+      choose_narrow(formats, Precision::Fp8, gpu);
+      formats.product_weights = WeightFormat::Blocks;
+      break;
+    case PrecisionMode::Nvfp4:
+    case PrecisionMode::Mxfp4:
+      choose_narrow(formats, Precision::Fp4, gpu);
+      break;
+    case PrecisionMode::Int8Weights:
+      choose_sixteen(formats, gpu);
+      formats.weights = Precision::Int8;
+      formats.product_weights = WeightFormat::Int8;
+      formats.weights_are_ready = true;
+      break;
+    case PrecisionMode::Int4Weights:
+      choose_sixteen(formats, gpu);
+      formats.weights = Precision::Fp4;  // half a byte, whatever the code
+      formats.product_weights = WeightFormat::Int4;
+      formats.weights_are_ready = true;
       break;
   }
   return formats;

@@ -1,6 +1,7 @@
 #pragma once
 #include "hwspecs/framework_profile.hpp"
 #include "models/graph.hpp"
+#include "models/kernel.hpp"
 #include "models/lowering/gpu_traits.hpp"
 
 namespace tracecast::lowering {
@@ -15,10 +16,13 @@ struct Formats {
   Precision cuda_core_math =
       Precision::Fp32;  ///< arithmetic of the same products off the tensor cores
 
+  WeightFormat product_weights = WeightFormat::AsOperands;
+  bool weights_are_ready = false;  ///< kept as products read them: made so before the first step
+
   /// Weights are kept wider than they are used: a cast per weight and step, and one per weight
   /// gradient.
   [[nodiscard]] bool casts_weights() const {
-    return element_size(weights) != element_size(storage);
+    return !weights_are_ready && element_size(weights) != element_size(storage);
   }
   /// Products read narrower operands than memory holds: a cast per operand.
   [[nodiscard]] bool casts_operands() const {
@@ -33,6 +37,9 @@ struct Formats {
 ///   fp16, bf16  everything in that format
 ///   fp8         bf16 in memory, products of fp8 operands with bf16 results
 ///   int8        everything in one byte (inference)
+///   fp8_block   bf16 in memory, weights and products in fp8 with scales per block (inference)
+///   nvfp4, mxfp4  the same in fp4
+///   int8_wo, int4_wo  16 bits in memory and in products, weights in 8 or 4 bits (inference)
 /// Half-width arithmetic runs on tensor cores where there are any of that format; else on CUDA
 /// cores where their half rate exceeds the fp32 rate (GP100, not GP102); else as fp32 arithmetic on
 /// half-width data. A mode that the GPU lacks altogether is replaced before (choose_precision).

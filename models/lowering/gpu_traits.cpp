@@ -8,7 +8,7 @@ GpuTraits::GpuTraits(const GpuSpec& gpu) : architecture_(gpu.architecture) {
   const auto fp32 = gpu.find_peak(Precision::Fp32, MathUnit::CudaCore);
   for (const Precision precision :
        {Precision::Fp64, Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16,
-        Precision::Fp8, Precision::Int8}) {
+        Precision::Fp8, Precision::Int8, Precision::Fp4}) {
     for (const MathUnit unit : {MathUnit::CudaCore, MathUnit::TensorCore}) {
       const auto peak = gpu.find_peak(precision, unit);
       if (!peak) continue;

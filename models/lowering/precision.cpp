@@ -20,6 +20,27 @@ PrecisionChoice sixteen_bits(PrecisionMode mode, Precision precision, const GpuT
   return choice;
 }
 
+/// Modes whose weights are made narrow before the first step. Without the arithmetic engines widen the weights on the way, as
+/// they do for weight-only formats.
+PrecisionChoice made_beforehand(PrecisionMode asked, bool trains, const GpuTraits& gpu) {
+  if (trains) {
+    throw InputError("--precision", std::string(to_string(asked)) + " with a phase that trains",
+                     "--phase infer: its weights are made narrow beforehand; or fp8, bf16, amp");
+  }
+  const bool is_fp4 = asked == PrecisionMode::Nvfp4 || asked == PrecisionMode::Mxfp4;
+  if (is_fp4 && !gpu.has(Precision::Fp4, MathUnit::TensorCore)) {
+    return {.mode = PrecisionMode::Int4Weights,
+            .fallback = "FP4 needs Blackwell: weights in 4 bits, products in 16 bits instead"};
+  }
+  if (asked == PrecisionMode::Fp8Block && !gpu.has(Precision::Fp8, MathUnit::TensorCore)) {
+    return {.mode = PrecisionMode::Int8Weights,
+            .fallback =
+                "FP8 needs compute capability 8.9 (Ada, Hopper): weights in 8 bits, "
+                "products in 16 bits instead"};
+  }
+  return {.mode = asked};
+}
+
 }  // namespace
 
 PrecisionChoice choose_precision(PrecisionMode asked, bool trains, const GpuTraits& gpu) {
@@ -55,6 +76,12 @@ PrecisionChoice choose_precision(PrecisionMode asked, bool trains, const GpuTrai
                 .fallback = "this GPU has no 8-bit dot products (dp4a): FP32 runs instead"};
       }
       break;
+    case PrecisionMode::Fp8Block:
+    case PrecisionMode::Nvfp4:
+    case PrecisionMode::Mxfp4:
+    case PrecisionMode::Int8Weights:
+    case PrecisionMode::Int4Weights:
+      return made_beforehand(asked, trains, gpu);
   }
   return {.mode = asked};
 }

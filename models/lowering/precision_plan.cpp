@@ -232,6 +232,11 @@ PrecisionPlan plan_precision(const NetworkGraph& graph, const FrameworkProfile& 
       planner.plan_tf32_without_products();
       break;
     case PrecisionMode::Fp8:
+    case PrecisionMode::Fp8Block:
+    case PrecisionMode::Nvfp4:
+    case PrecisionMode::Mxfp4:
+    case PrecisionMode::Int8Weights:
+    case PrecisionMode::Int4Weights:
       plan.wide = choose_formats(PrecisionMode::Bf16, gpu);
       planner.plan_eight_bit_float();
       break;

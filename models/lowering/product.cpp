@@ -66,7 +66,8 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
     // the backward ones; in training each is written a second time, transposed.
     const double copies = context.is_training ? 2 : 1;
     const double batches = static_cast<double>(a.batch);
-    if (op.pass == Pass::Forward) kernels.push_back(operand_cast(context, op.pass, n * k, copies));
+    if (op.pass == Pass::Forward && !context.formats.weights_are_ready)
+      kernels.push_back(operand_cast(context, op.pass, n * k, copies));
     if (op.pass != Pass::BackwardWeights)
       kernels.push_back(operand_cast(context, op.pass, batches * m * k, copies));
   }
@@ -80,6 +81,7 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
        .k = a.k,
        .transpose_a = a.transpose_a,
        .transpose_b = a.transpose_b,
+       .weights = context.formats.product_weights,
        .by_cublas_lt = op.pass == Pass::Forward && a.has_bias &&
                        context.framework.fusion.product_bias && !context.framework.fusion.bias}));
   if (op.pass == Pass::BackwardWeights &&

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/cost/issue.hpp"
+#include "sim/cost/product.hpp"
 
 namespace tracecast::cost {
 namespace {
@@ -29,7 +30,7 @@ Roofs estimate_attention(const Kernel& kernel, const AttentionWork& work,
                : a.scores();
   const bool on_tensor_cores = kernel.unit == MathUnit::TensorCore;
   const double efficiency =
-      on_tensor_cores ? profile.tensor.gemm[gpu.architecture] : library_efficiency(gpu, profile);
+      on_tensor_cores ? product_efficiency(gpu, profile) : library_efficiency(gpu, profile);
   const double issue =
       on_tensor_cores && gpu.architecture >= Architecture::Hopper ? kOldInstructionsOnHopper : 1.0;
   const double sms = machine.sm_count;

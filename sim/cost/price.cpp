@@ -12,12 +12,14 @@
 #include "sim/cost/convolution.hpp"
 #include "sim/cost/fill.hpp"
 #include "sim/cost/issue.hpp"
+#include "sim/cost/product.hpp"
 #include "sim/cost/recurrent.hpp"
 #include "sim/cost/reduction.hpp"
 #include "sim/cost/roofs.hpp"
 #include "sim/cost/spread.hpp"
 #include "sim/cost/streaming.hpp"
 #include "sim/cost/sustained_clock.hpp"
+#include "sim/cost/tensor_power.hpp"
 #include "sim/cost/tile_gemm.hpp"
 
 namespace tracecast::cost {
@@ -30,9 +32,7 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
   t.m = static_cast<double>(work.m);
   t.n = static_cast<double>(work.n);
   t.k = static_cast<double>(work.k);
-  const bool tensor_core = kernel.unit == MathUnit::TensorCore;
-  t.efficiency =
-      tensor_core ? profile.tensor.gemm[gpu.architecture] : library_efficiency(gpu, profile);
+  t.efficiency = library_efficiency(gpu, profile);
   const bool in_convolution = kernel.kernel_class == KernelClass::Convolution;
   const bool is_spectra =
       kernel.algorithm == Algorithm::Fft || kernel.algorithm == Algorithm::FftTiling;
@@ -40,7 +40,7 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
     t.efficiency = winograd_product_efficiency(gpu, profile);
   } else if (is_spectra) {
     t.efficiency = issue_efficiency(gpu, profile.convolution.spectra_issue, profile);
-  } else if (in_convolution && !tensor_core) {
+  } else if (in_convolution) {
     t.efficiency *= profile.convolution.explicit_gemm;
   }
   t.traffic_bytes = kernel.bytes().in_bytes();
@@ -59,14 +59,13 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
     t.depth_per_step = 4;  // a complex multiply-add is four real ones
     t.most_slices = 1;
   }
-  if (t.by_matrix_library && !tensor_core) {
+  if (t.by_matrix_library) {
     t.a_by_rows = !work.transpose_a;
     t.b_by_columns = work.transpose_b;
     t.row_bytes = t.k * element_size(kernel.data).in_bytes();
   }
   t.tiles =
-      tensor_core                         ? TileSet::TensorCore
-      : work.by_cublas_lt                 ? TileSet::CublasLt
+      work.by_cublas_lt                   ? TileSet::CublasLt
       : is_spectra                        ? TileSet::Spectra
       : work.batch > 1 && !in_convolution ? TileSet::Batched
       : kernel.algorithm == Algorithm::WinogradNonfused && gpu.architecture >= Architecture::Ampere
@@ -75,10 +74,51 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
   return estimate_tiles(t, machine, gpu, profile).roofs;
 }
 
+/// Format of a product on tensor cores, by its operands and by what its weights are kept in.
+ProductFormat format_of(const Kernel& kernel, const MatrixWork& work) {
+  switch (work.weights) {
+    case WeightFormat::AsOperands:
+      break;
+    case WeightFormat::Int8:
+      return ProductFormat::Int8Weights;
+    case WeightFormat::Int4:
+      return ProductFormat::Int4Weights;
+    case WeightFormat::Blocks:
+      return ProductFormat::Fp8Block;
+  }
+  switch (kernel.math) {
+    case Precision::Fp32:
+    case Precision::Fp64:
+    case Precision::Tf32:
+      return ProductFormat::Tf32;
+    case Precision::Fp8:
+      return ProductFormat::Fp8;
+    case Precision::Int8:
+      return ProductFormat::Int8;
+    case Precision::Fp4:
+      return ProductFormat::Fp4;
+    case Precision::Fp16:
+    case Precision::Bf16:
+      break;
+  }
+  return ProductFormat::Half;
+}
+
+TensorProduct product_of(const MatrixWork& work, ProductFormat format) {
+  TensorProduct product;
+  product.batch = static_cast<double>(work.batch);
+  product.m = static_cast<double>(work.m);
+  product.n = static_cast<double>(work.n);
+  product.k = static_cast<double>(work.k);
+  product.format = format;
+  return product;
+}
+
 Basis basis_of(const Kernel& kernel, CostForm form, const GpuSpec& gpu,
                const CostProfile& profile) {
   if (kernel.is_bounded_guess) return Basis::Unknown;
   if (!profile.measured_gpu.empty() && profile.measured_gpu == gpu.id) return Basis::Measured;
+  if (form == CostForm::Product) return product_basis(gpu, profile);
   const bool fitted =
       profile.fitted[static_cast<std::size_t>(form)][static_cast<std::size_t>(gpu.architecture)];
   return fitted ? Basis::Transferred : Basis::Spec;
@@ -112,18 +152,53 @@ std::string_view to_string(Basis basis) {
   return "unknown";
 }
 
+Basis product_basis(const GpuSpec& gpu, const CostProfile& profile) {
+  if (!profile.measured_gpu.empty() && profile.measured_gpu == gpu.id) return Basis::Measured;
+  const std::vector<std::string>& known = profile.fitted_product_gpus;
+  if (std::find(known.begin(), known.end(), gpu.id) != known.end()) return Basis::Measured;
+  const bool fitted = profile.fitted[static_cast<std::size_t>(CostForm::Product)]
+                                    [static_cast<std::size_t>(gpu.architecture)];
+  return fitted ? Basis::Transferred : Basis::Spec;
+}
+
+double product_log_sd(const TensorProduct& product, Basis basis, const CostProfile& profile) {
+  const ErrorSpread& e = profile.error[static_cast<std::size_t>(CostForm::Product)];
+  const double base = basis == Basis::Measured      ? e.measured
+                      : basis == Basis::Transferred ? std::max(e.transferred, e.spec)
+                      : basis == Basis::Spec        ? e.spec
+                                                    : 2 * e.spec;
+  const bool is_plain =
+      product.format == ProductFormat::Half || product.format == ProductFormat::Tf32;
+  return std::hypot(base, is_plain ? 0 : profile.error_causes.product_format);
+}
+
 CostForm form_of(const Kernel& kernel) {
   if (std::holds_alternative<StreamWork>(kernel.work)) return CostForm::Streaming;
   if (std::holds_alternative<ReductionWork>(kernel.work)) return CostForm::Reduction;
   if (std::holds_alternative<RecurrentWork>(kernel.work)) return CostForm::Recurrent;
-  if (kernel.unit == MathUnit::TensorCore) return CostForm::TensorCore;
+  if (kernel.unit == MathUnit::TensorCore) {
+    return std::holds_alternative<MatrixWork>(kernel.work) ? CostForm::Product
+                                                           : CostForm::TensorCore;
+  }
   return kernel.kernel_class == KernelClass::Convolution ? CostForm::Convolution : CostForm::Gemm;
 }
 
 namespace {
 
+/// Slows a kernel on tensor cores to the clock that the board's limit leaves it; gives the share of the clock.
+double limit_power(Roofs& roofs, const Kernel& kernel, Seconds fill, const TensorPower& power) {
+  const double share = power.clock_share({.flops = kernel.flops.in_si(),
+                                          .dram_bytes = kernel.bytes().in_bytes(),
+                                          .fixed = fill,
+                                          .arithmetic = roofs.compute,
+                                          .operands = {},
+                                          .memory = roofs.memory});
+  roofs.compute = roofs.compute / share;
+  return share;
+}
+
 KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, const GpuSpec& gpu,
-                           const CostProfile& profile) {
+                           const CostProfile& profile, const SustainedBoard* board) {
   if (kernel.launches > 1) {
     const double launches = static_cast<double>(kernel.launches);
     Kernel one = kernel;
@@ -131,12 +206,14 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
     one.flops = kernel.flops / launches;
     one.read = kernel.read / launches;
     one.written = kernel.written / launches;
-    KernelEstimate all = estimate_at(one, machine, gpu, profile);
+    KernelEstimate all = estimate_at(one, machine, gpu, profile, board);
     all.duration = all.duration * launches;
     all.compute_time = all.compute_time * launches;
     all.memory_time = all.memory_time * launches;
     return all;
   }
+  KernelEstimate result;
+  result.throttle = machine.throttle;
   Roofs roofs;
   std::optional<Seconds> duration;
   if (const auto* recurrent = std::get_if<RecurrentWork>(&kernel.work)) {
@@ -145,7 +222,16 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
     duration = all.duration;
   } else if (const auto* stream = std::get_if<StreamWork>(&kernel.work)) {
     roofs = estimate_streaming(kernel, *stream, machine, gpu, profile);
-  } else if (const auto* matrix = std::get_if<MatrixWork>(&kernel.work)) {
+  } else if (const auto* matrix = std::get_if<MatrixWork>(&kernel.work);
+             matrix && kernel.unit == MathUnit::TensorCore) {
+    const ProductFormat format = format_of(kernel, *matrix);
+    const TensorProduct work = product_of(*matrix, format);
+    const ProductEstimate product = board ? board->products(format).estimate(work)
+                                          : ProductMachine(gpu, format, profile).estimate(work);
+    roofs = product.roofs;
+    duration = product.duration - fill_time(machine, gpu, profile);  // its start is in it
+    result.throttle = product.throttle;
+  } else if (matrix) {
     roofs = estimate_matrix(kernel, *matrix, machine, gpu, profile);
   } else if (const auto* conv = std::get_if<ConvWork>(&kernel.work)) {
     roofs = estimate_convolution(kernel, *conv, machine, gpu, profile);
@@ -155,9 +241,15 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
     roofs = estimate_reduction(kernel, std::get<ReductionWork>(kernel.work), machine, gpu, profile);
   }
 
-  KernelEstimate result;
-  const Seconds busy = duration.value_or(combine(roofs));
   const Seconds fill = fill_time(machine, gpu, profile);
+  if (machine.tensor_power && form_of(kernel) != CostForm::Product) {
+    const Seconds at_full_clock = combine(roofs);
+    result.throttle = limit_power(roofs, kernel, fill, *machine.tensor_power);
+    if (duration && at_full_clock > Seconds(0)) {
+      duration = *duration * (combine(roofs) / at_full_clock);
+    }
+  }
+  const Seconds busy = duration.value_or(combine(roofs));
   result.duration = busy + fill;
   result.compute_time = roofs.compute;
   result.memory_time = roofs.memory;
@@ -167,7 +259,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
                                                 : Bound::Memory;
   const CostForm form = form_of(kernel);
   result.basis = basis_of(kernel, form, gpu, profile);
-  const Spread spread = error_spread(result, kernel, machine.throttle, gpu, profile);
+  const Spread spread = error_spread(result, kernel, result.throttle, gpu, profile);
   result.log_sd = spread.log_sd;
   result.shared_log_sd = spread.shared_log_sd;
   return result;
@@ -176,19 +268,20 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
 }  // namespace
 
 KernelEstimate estimate(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& profile) {
-  return estimate_at(kernel, sustain(gpu, kernel.math, kernel.unit, profile), gpu, profile);
+  return estimate_at(kernel, sustain(gpu, kernel.math, kernel.unit, profile), gpu, profile,
+                     nullptr);
 }
 
 KernelEstimate estimate(const Kernel& kernel, const SustainedBoard& board) {
-  return estimate_at(kernel, board.at(kernel.math, kernel.unit), board.gpu(), board.profile());
+  return estimate_at(kernel, board.at(kernel.math, kernel.unit), board.gpu(), board.profile(),
+                     &board);
 }
 
-Seconds burst_duration(const KernelEstimate& sustained, const Kernel& kernel, const GpuSpec& gpu,
-                       const CostProfile& profile) {
+Seconds burst_duration(const KernelEstimate& sustained, const CostProfile& profile) {
   const Seconds busy = combine({sustained.compute_time, sustained.memory_time});
   if (!(busy > Seconds(0))) return sustained.duration;
   const ClockParameters& p = profile.clock;
-  const double lost = 1 - sustain(gpu, kernel.math, kernel.unit, profile).throttle;
+  const double lost = 1 - sustained.throttle;
   const double gain =
       1 + p.burst_gain * lost / (1 + sustained.duration.in_us() / (1000 * p.burst_span_ms));
   const Seconds burst = combine({sustained.compute_time / gain, sustained.memory_time});

@@ -7,6 +7,7 @@
 #include "hwspecs/gpu_spec.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
+#include "sim/cost/product.hpp"
 #include "sim/cost/sustained_clock.hpp"
 
 namespace tracecast::cost {
@@ -23,7 +24,8 @@ struct KernelEstimate {
   Seconds duration{};      ///< first block start to last block end; launch excluded
   Seconds compute_time{};  ///< the compute roof alone
   Seconds memory_time{};   ///< the memory roof alone
-  double sm_share = 1;     ///< of all SMs, those that work, averaged over `duration`; in (0, 1]
+  double throttle = 1;  ///< share of the clock that the power limit leaves while it runs, in (0, 1]
+  double sm_share = 1;  ///< of all SMs, those that work, averaged over `duration`; in (0, 1]
   Bound bound = Bound::Memory;
   Basis basis = Basis::Spec;
   double log_sd = 0;  ///< standard deviation of ln(measured / predicted); sim/cost/spread.hpp
@@ -36,6 +38,13 @@ struct PricedCandidate {
   std::vector<KernelEstimate> estimates;  ///< one per kernel, same order
   Seconds duration{};                     ///< sum of the kernels
 };
+
+/// What a price of products on tensor cores rests on: rows of this GPU, of its generation, or its spec.
+[[nodiscard]] Basis product_basis(const GpuSpec& gpu, const CostProfile& profile);
+/// What a product's price is expected to be off by: standard deviation of ln(measured / predicted). A board that was not
+/// measured has at least the error of generations left out: of most generations one chip was measured.
+[[nodiscard]] double product_log_sd(const TensorProduct& product, Basis basis,
+                                    const CostProfile& profile);
 
 /// The formula that prices a kernel.
 [[nodiscard]] CostForm form_of(const Kernel& kernel);
@@ -52,8 +61,7 @@ struct PricedCandidate {
 ///   gain     = 1 + burst_gain (1 - throttle) / (1 + duration / burst_span)
 ///   duration' = duration * combine(compute / gain, memory) / combine(compute, memory)
 /// Nothing changes where the power limit leaves the clock alone.
-[[nodiscard]] Seconds burst_duration(const KernelEstimate& sustained, const Kernel& kernel,
-                                     const GpuSpec& gpu, const CostProfile& profile);
+[[nodiscard]] Seconds burst_duration(const KernelEstimate& sustained, const CostProfile& profile);
 
 /// The candidate that the library would take under the op's policy and workspace limit, and under `most_workspace`, priced.
 /// Needs op.candidates non-empty.

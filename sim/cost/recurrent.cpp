@@ -4,6 +4,7 @@
 
 #include "sim/cost/fill.hpp"
 #include "sim/cost/issue.hpp"
+#include "sim/cost/product.hpp"
 #include "sim/cost/tile_gemm.hpp"
 
 namespace tracecast::cost {
@@ -39,8 +40,8 @@ Roofs estimate_product(const Step& s, double m, double n, double k) {
   t.m = m;
   t.n = n;
   t.k = k;
-  t.efficiency = tensor_core ? s.profile.tensor.gemm[s.gpu.architecture]
-                             : library_efficiency(s.gpu, s.profile);
+  t.efficiency =
+      tensor_core ? product_efficiency(s.gpu, s.profile) : library_efficiency(s.gpu, s.profile);
   t.traffic_bytes = weights * miss;
   t.result_bytes = s.cells() * m * n * 4.0;
   // Kepler's kernels for a few rows neither split the inner dimension nor spare the rows that a tile lacks: notes/0008.

@@ -33,16 +33,24 @@ Spread error_spread(const KernelEstimate& estimate, const Kernel& kernel, double
                     const GpuSpec& gpu, const CostProfile& profile) {
   const ErrorCauses& causes = profile.error_causes;
   const CostForm form = form_of(kernel);
-  const double base = base_of(estimate.basis, profile.error[static_cast<std::size_t>(form)]);
+  const bool is_product = form == CostForm::Product;
+  const bool is_new_board = is_product && estimate.basis == Basis::Transferred;
+  const ErrorSpread& known = profile.error[static_cast<std::size_t>(form)];
+  const double base =
+      is_new_board ? std::max(known.transferred, known.spec) : base_of(estimate.basis, known);
   const bool by_rules = form == CostForm::Gemm && kernel.kernel_class == KernelClass::Gemm &&
                         gpu.architecture < Architecture::Volta;
-  const double starved = estimate.bound == Bound::Latency ? causes.starved : 0;
+  const bool is_starved = estimate.bound == Bound::Latency && form != CostForm::Product;
+  const double starved = is_starved ? causes.starved : 0;
   const double rules = by_rules ? causes.library_rules : 0;
   const double compute_share = estimate.duration > Seconds(0)
                                    ? std::min(1.0, estimate.compute_time / estimate.duration)
                                    : 0.0;
-  const double limit = causes.power_limit * -std::log(throttle) * compute_share;
-  const double common = std::hypot(narrow_of(kernel, form, causes), limit);
+  // What a limit does to products is in their own error.
+  const double limit = is_product ? 0 : causes.power_limit * -std::log(throttle) * compute_share;
+  const bool is_narrow = is_product && element_size(kernel.math) < Bytes(2);
+  const double common =
+      std::hypot(narrow_of(kernel, form, causes), limit, is_narrow ? causes.product_format : 0);
   return {.log_sd = std::hypot(std::hypot(base, common), std::hypot(starved, rules)),
           .shared_log_sd = std::hypot(std::min(causes.board, base), common)};
 }

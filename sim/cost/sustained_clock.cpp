@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/cost/product.hpp"
+
 namespace tracecast::cost {
 namespace {
 
@@ -24,9 +26,6 @@ FlopsPerSecond peak_or_wider(const GpuSpec& gpu, Precision precision, MathUnit u
   return gpu.peak_fp32();
 }
 
-/// See pinned_at().
-bool is_pinned(const GpuSpec& gpu) { return gpu.base_clock >= gpu.boost_clock; }
-
 }  // namespace
 
 Hertz default_clock(const GpuSpec& gpu) {
@@ -41,9 +40,9 @@ Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile) {
 
 Watts awake_power(const GpuSpec& gpu, const CostProfile& profile) {
   constexpr double kPico = 1e-12;
-  const bool gddr = gpu.memory_type < MemoryType::Hbm2;
   const double clocked =
-      gddr ? kPico * profile.power.gddr_awake_pj_per_byte * gpu.dram_bandwidth.in_si() : 0.0;
+      has_gddr(gpu) ? kPico * profile.power.gddr_awake_pj_per_byte * gpu.dram_bandwidth.in_si()
+                    : 0.0;
   return gpu.idle_power + Watts(clocked);
 }
 
@@ -57,30 +56,25 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   const ClockParameters& p = profile.clock;
   const FlopsPerSecond fp32 = gpu.peak_fp32();
   FlopsPerSecond peak = fp32;
-  FlopsPerSecond power_peak = fp32;
-  double knee = p.knee_w_per_tflops;
-  double exponent = p.power_exponent;
   if (precision != Precision::Fp32 || unit != MathUnit::CudaCore) {
     peak = peak_or_wider(gpu, precision, unit);
-    if (unit == MathUnit::TensorCore && peak > fp32) {
-      power_peak = peak;
-      knee = p.tensor_knee_w_per_tflops;
-      exponent = p.tensor_power_exponent;
-    }
   }
+  const bool on_tensor_cores = unit == MathUnit::TensorCore && peak > fp32;
   const bool is_set = gpu.set_clock > Hertz(0);
   const double free = free_clock(gpu, profile) / gpu.boost_clock;
   const double start = is_set ? gpu.set_clock / gpu.boost_clock : free;
   // A limit below the awake power leaves a crawl, which the lowest clock of a power limit bounds further on.
   const Watts left = max(gpu.tdp - awake_power(gpu, profile), gpu.tdp * 0.01);
-  const double power =
-      left.in_w() / (power_peak.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
+  const double power = left.in_w() / (fp32.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
   const double throttle =
-      is_pinned(gpu) ? 1.0 : soft_minimum_of_one_and(std::pow(power / knee, 1 / exponent));
+      is_pinned(gpu) || on_tensor_cores
+          ? 1.0
+          : soft_minimum_of_one_and(std::pow(power / p.knee_w_per_tflops, 1 / p.power_exponent));
   const bool dense = unit == MathUnit::CudaCore && gpu.architecture >= Architecture::Ampere &&
                      gpu.fp32_lanes_per_scheduler() >= 32;
 
   SustainedGpu result;
+  if (on_tensor_cores) result.tensor_power.emplace(gpu, energy_by_width(gpu, precision), profile);
   result.sm_count = std::max(gpu.sm_count, 1);
   result.throttle = throttle;
   result.clock_share = start * throttle;
@@ -105,6 +99,10 @@ SustainedBoard::SustainedBoard(const GpuSpec& gpu, const CostProfile& profile)
   for (std::size_t i = 0; i < machines_.size(); ++i) {
     machines_[i] = sustain(gpu, static_cast<Precision>(i / kUnits),
                            static_cast<MathUnit>(i % kUnits), profile);
+  }
+  products_.reserve(kProductFormatCount);
+  for (std::size_t f = 0; f < kProductFormatCount; ++f) {
+    products_.emplace_back(gpu, static_cast<ProductFormat>(f), profile);
   }
 }
 

@@ -1,17 +1,21 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <optional>
+#include <vector>
 
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "sim/base/units.hpp"
+#include "sim/cost/product.hpp"
+#include "sim/cost/tensor_power.hpp"
 
 namespace tracecast::cost {
 
 /// A GPU as kernels find it in the middle of a training run: rates at the clock that the power limit leaves.
 struct SustainedGpu {
   int sm_count = 1;
-  double throttle = 1;          ///< share of the clock that the power limit leaves, in (0, 1]
+  double throttle = 1;  ///< share of the clock that the power limit leaves to CUDA cores, in (0, 1]
   double clock_share = 1;       ///< sustained / boost clock
   Hertz clock{};                ///< SM clock
   FlopsPerSecond arithmetic{};  ///< of the asked precision and unit, all SMs
@@ -19,6 +23,8 @@ struct SustainedGpu {
   BytesPerSecond stream{};      ///< what DRAM gives to long runs of reads and writes
   BytesPerSecond l2{};          ///< what the SMs together can draw from L2
   double l2_bytes = 0;          ///< that one SM's data can fill
+  std::optional<TensorPower>
+      tensor_power;  ///< on tensor cores, which the limit slows by what a kernel does
 };
 
 /// Share of the theoretical bandwidth, in the board's ECC state, that kernels draw which only stream: one figure for
@@ -43,12 +49,12 @@ struct SustainedGpu {
 /// Sustained rates of arithmetic in (precision, unit) under the board's power limit.
 ///   start  = set_clock of the spec where it is set, else the free clock
 ///   power  = (tdp - awake_power) [W] / peak at start [TFLOP/s] / (process_nm / 16)
-///   x      = (power / knee)^(1 / exponent)   (lanes and tensor cores each have a knee and an exponent)
-///   thr    = (1 + x^-12)^(-1/12), 1 on a pinned board
+///   x      = (power / knee)^(1 / exponent)
+///   thr    = (1 + x^-12)^(-1/12), 1 on a pinned board, and on tensor cores: see tensor_power.hpp
 ///   rate   = peak(start) * ceiling * thr * (dense_factor if 32 lanes hang on a single-issue scheduler, Ampere on)
 ///            and * half_factor where CUDA cores run 16-bit pairs faster than FP32
 /// L2 follows the SM clock, DRAM does not.
-/// The peak in `power` is FP32 on CUDA cores, or the tensor-core peak of `precision` with its own knee.
+/// The peak in `power` is FP32 on CUDA cores.
 /// A precision without a unit on this GPU runs at the next wider one that exists (FP16 storage, FP32 arithmetic).
 /// What the memory and an idle chip draw is not there for arithmetic; and since the voltage falls with the clock, the
 /// clock gives way more slowly than the power (exponent 1 where the voltage is at its floor, up to 3 at the top).
@@ -65,10 +71,13 @@ class SustainedBoard {
     return machines_[index_of(precision, unit)];
   }
   [[nodiscard]] const SustainedGpu& at(std::size_t index) const { return machines_[index]; }
+  [[nodiscard]] const ProductMachine& products(ProductFormat format) const {
+    return products_[static_cast<std::size_t>(format)];
+  }
   [[nodiscard]] const GpuSpec& gpu() const { return gpu_; }
   [[nodiscard]] const CostProfile& profile() const { return profile_; }
 
-  static constexpr std::size_t kPrecisions = 7, kUnits = 2;
+  static constexpr std::size_t kPrecisions = 8, kUnits = 2;
   [[nodiscard]] static constexpr std::size_t index_of(Precision precision, MathUnit unit) {
     return static_cast<std::size_t>(precision) * kUnits + static_cast<std::size_t>(unit);
   }
@@ -77,6 +86,7 @@ class SustainedBoard {
   const GpuSpec& gpu_;
   const CostProfile& profile_;
   std::array<SustainedGpu, kPrecisions * kUnits> machines_;
+  std::vector<ProductMachine> products_;  ///< by format
 };
 
 /// `gpu` with its clock pinned, as benchmarks do with application clocks: clocks and peaks scaled, the rest kept.

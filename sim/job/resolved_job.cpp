@@ -21,7 +21,7 @@
 namespace tracecast {
 namespace {
 
-constexpr std::array<std::pair<const char*, PrecisionMode>, 7> kPrecisions{{
+constexpr std::array<std::pair<const char*, PrecisionMode>, 12> kPrecisions{{
     {"fp32", PrecisionMode::Fp32},
     {"tf32", PrecisionMode::Tf32},
     {"amp", PrecisionMode::Amp},
@@ -29,6 +29,11 @@ constexpr std::array<std::pair<const char*, PrecisionMode>, 7> kPrecisions{{
     {"bf16", PrecisionMode::Bf16},
     {"fp8", PrecisionMode::Fp8},
     {"int8", PrecisionMode::Int8},
+    {"fp8_block", PrecisionMode::Fp8Block},
+    {"nvfp4", PrecisionMode::Nvfp4},
+    {"mxfp4", PrecisionMode::Mxfp4},
+    {"int8_wo", PrecisionMode::Int8Weights},
+    {"int4_wo", PrecisionMode::Int4Weights},
 }};
 
 /// Replaces a mode that this GPU lacks, and hands integers to the engine that has kernels for them.

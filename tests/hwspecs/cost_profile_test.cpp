@@ -36,12 +36,12 @@ TEST_SUITE("hwspecs/cost_profile") {
 
   TEST_CASE("set and get are by name") {
     CostProfile profile = default_cost_profile();
-    profile = with_parameter(std::move(profile), "tensor.gemm.volta", 0.5);
-    CHECK(profile.tensor.gemm[Architecture::Volta] == 0.5);
-    CHECK(get_parameter(profile, "tensor.gemm.volta") == 0.5);
-    CHECK_THROWS_WITH_AS((void)with_parameter(profile, "tensor.gem.volta", 0.5),
-                         doctest::Contains("tensor.gemm.volta"), InputError);
-    CHECK_THROWS_AS((void)with_parameter(profile, "tensor.gemm.volta", -1), InputError);
+    profile = with_parameter(std::move(profile), "tensor.convolution.volta", 0.5);
+    CHECK(profile.tensor.convolution[Architecture::Volta] == 0.5);
+    CHECK(get_parameter(profile, "tensor.convolution.volta") == 0.5);
+    CHECK_THROWS_WITH_AS((void)with_parameter(profile, "tensor.convoluton.volta", 0.5),
+                         doctest::Contains("tensor.convolution.volta"), InputError);
+    CHECK_THROWS_AS((void)with_parameter(profile, "tensor.convolution.volta", -1), InputError);
   }
 
   TEST_CASE("what a fit may move has a prior within its bounds, once") {

@@ -29,7 +29,7 @@ GpuSpec simple_gpu() {
 CostProfile round_numbers() {
   CostProfile profile;
   profile.clock.knee_w_per_tflops = 1;  // 195 W per TFLOP/s are there: nothing throttles
-  profile.clock.tensor_knee_w_per_tflops = 1;
+  profile.product.clock_exponent = 2;   // no energy per operation: nothing throttles
   profile.power = {.node_exponent = 1,
                    .clocked_pj = 10,
                    .flop_pj = 20,

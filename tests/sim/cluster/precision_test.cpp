@@ -47,7 +47,7 @@ TEST_SUITE("sim/cluster/precision") {
                                          ->in_si() /
                                      gpu.peak_fp32().in_si()
                                : 1.0;
-      CHECK(speedup > 1.3);
+      CHECK(speedup > (units > 8 ? 1.3 : 1.0));  // B300 has hardly any units for integers
       CHECK(speedup < units);
     }
     CHECK(with_units >= 30);

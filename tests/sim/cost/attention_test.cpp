@@ -37,7 +37,7 @@ TEST_CASE("products and softmax of attention add up on every SM") {
   // 8 x 128 x 1024 x 1024 = 2^30 scores, 2 x 2 x 128 flop each.
   const double scores = 1073741824.0;
   const double products =
-      scores * 512 / (machine.arithmetic.in_si() * profile.tensor.gemm[gpu.architecture]);
+      scores * 512 / (machine.arithmetic.in_si() * product_efficiency(gpu, profile));
   const double softmax = scores * (6.0 / gpu.fp32_lanes_per_sm + 1.0 / 16) /
                          (machine.sm_count * machine.clock.in_si());
   CHECK(roofs.compute.in_s() == doctest::Approx(products + softmax));

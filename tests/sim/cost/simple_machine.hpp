@@ -22,6 +22,7 @@ inline GpuSpec simple_gpu() {
   gpu.max_threads_per_sm = 2048;
   gpu.max_blocks_per_sm = 32;
   gpu.registers_per_sm = 65536;
+  gpu.shared_memory_per_sm = Bytes(96 * 1024);
   gpu.base_clock = 900.0_MHz;
   gpu.boost_clock = 1000.0_MHz;
   gpu.application_clock = 950.0_MHz;
@@ -43,7 +44,22 @@ inline CostProfile simple_profile() {
   };
   set("clock.ceiling", 1);
   set("clock.power_exponent", 1);
-  set("clock.tensor_power_exponent", 1);
+  set("product.start_us", 0);
+  set("product.block_cycles", 0);
+  set("product.block_depth", 0);
+  set("product.operand_edge", 0);
+  set("product.wave_quantization", 1);
+  set("product.unaligned", 1);
+  set("product.split_us", 50);  // no slices
+  set("product.stream_bytes_per_clock", 10);
+  set("product.efficiency", 1);
+  set("product.efficiency_of.warp", 1);
+  set("product.stream_of.warp", 1);
+  set("product.depth_of.warp", 1);
+  set("product.energy_of.warp", 1);
+  set("product.start_of.warp", 1);
+  set("product.dram_efficiency", 0.97);
+  set("product.base_share", 0);
   set("kernel.fill_us", 0);
   set("kernel.fill_latencies", 0);
   set("gemm.issue", 0);

@@ -61,13 +61,15 @@ TEST_SUITE("sim/cost/sustained_clock") {
     CHECK(clock_share(gpu, profile) == doctest::Approx(0.5).epsilon(0.001));
   }
 
-  TEST_CASE("tensor cores have a knee and an exponent of their own") {
-    CostProfile profile = simple_profile();
-    profile = with_parameter(std::move(profile), "clock.tensor_power_exponent", 2);
+  TEST_CASE("kernels on tensor cores are slowed by what they do, not by their board's lanes") {
     GpuSpec gpu = simple_gpu();
-    gpu.tdp = Watts(profile.clock.tensor_knee_w_per_tflops * 10.24 / 4);
-    CHECK(sustain(gpu, Precision::Fp16, MathUnit::TensorCore, profile).clock_share ==
-          doctest::Approx(0.5).epsilon(0.001));
+    gpu.tdp = 1.0_W;
+    const SustainedGpu machine =
+        sustain(gpu, Precision::Fp16, MathUnit::TensorCore, simple_profile());
+    CHECK(machine.clock_share == doctest::Approx(1));
+    CHECK(machine.tensor_power.has_value());
+    CHECK_FALSE(sustain(gpu, Precision::Fp32, MathUnit::CudaCore, simple_profile())
+                    .tensor_power.has_value());
   }
 
   TEST_CASE("a pinned board keeps its clock") {

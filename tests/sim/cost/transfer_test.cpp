@@ -128,11 +128,9 @@ TEST_CASE("a product on tensor cores that the other GPU lacks runs on its lanes"
   kernel.tiles_m = kernel.tiles_n = 10;
   kernel.products = 1;
   CostProfile profile = simple_profile();
-  profile = with_parameter(std::move(profile), "tensor.gemm.volta", 1);
-  profile = with_parameter(std::move(profile), "tensor.step_cycles", 1);
   const TransferredKernel moved = move(alone(kernel), here, there, profile);
   CHECK(moved.way == TransferWay::Rechosen);
-  // 10.24 against 1.28 TFLOP/s, less the steps' own latency on tensor cores.
+  // 10.24 against 1.28 TFLOP/s, less where tensor cores begin and end their blocks.
   CHECK(moved.duration.in_ms() > 7.0);
   CHECK(moved.duration.in_ms() < 8.0);
 }

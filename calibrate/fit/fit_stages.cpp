@@ -1,0 +1,98 @@
+#include "calibrate/fit/fit_stages.hpp"
+
+#include <array>
+#include <iterator>
+#include <set>
+#include <utility>
+#include <variant>
+
+namespace tracecast {
+
+bool is_product(const Measurement& measurement, const CostProfile& profile) {
+  if (std::holds_alternative<ProductCall>(measurement.work)) return true;
+  if (std::holds_alternative<FrameworkStep>(measurement.work)) return false;
+  const auto estimate = estimate_measurement(measurement, *measurement.spec, profile);
+  return estimate && estimate->form == CostForm::Product;
+}
+
+bool is_product_parameter(std::string_view name) { return name.starts_with("product."); }
+
+namespace {
+
+/// Products of other formats than 16 bits, and the parameters that tell them from those.
+bool is_narrow(const Measurement& row) {
+  const auto* call = std::get_if<ProductCall>(&row.work);
+  return call && call->products.front().format != ProductFormat::Half;
+}
+bool is_narrow_parameter(std::string_view name) {
+  return name.starts_with("product.format.") || name.starts_with("product.engine.");
+}
+
+}  // namespace
+
+std::vector<FitStage> stages_of(std::span<const Measurement* const> rows, const CostProfile& start,
+                                std::span<const ProfileParameter> prior,
+                                const FitOptions& options) {
+  constexpr double kBoardLogSd = 0.03;
+  FitStage products{{}, {}, options}, others{{}, {}, options};
+  products.options.arithmetic_log_sd = products.options.bandwidth_log_sd = kBoardLogSd;
+  products.options.most_iterations = 2 * options.most_iterations;
+  FitStage narrow = products;
+  for (const Measurement* row : rows) {
+    (!is_product(*row, start) ? others : is_narrow(*row) ? narrow : products).rows.push_back(row);
+  }
+  for (const ProfileParameter& p : prior) {
+    (!is_product_parameter(p.name) ? others
+     : is_narrow_parameter(p.name) ? narrow
+                                   : products)
+        .prior.push_back(p);
+  }
+  std::vector<FitStage> stages;
+  for (FitStage* stage : {&products, &narrow, &others}) {
+    if (!stage->rows.empty()) stages.push_back(std::move(*stage));
+  }
+  return stages;
+}
+
+void append_stage(FitResult& all, FitResult&& stage) {
+  all.profile = std::move(stage.profile);
+  std::move(stage.parameters.begin(), stage.parameters.end(), std::back_inserter(all.parameters));
+  // A GPU in both: the later stage's, which has lanes and memory of all kinds of kernels.
+  for (auto& [gpu, board] : stage.boards) all.boards[gpu] = board;
+  for (auto& [key, floor] : stage.floors) all.floors[key] = floor;
+  if (stage.termination == FitTermination::TooManyIterations) all.termination = stage.termination;
+  all.iterations += stage.iterations;
+  all.num_rows += stage.num_rows;
+}
+
+FitResult fit_in_stages(std::span<const Measurement* const> rows, const CostProfile& start,
+                        std::span<const ProfileParameter> prior, const FitOptions& options) {
+  FitResult all;
+  all.profile = start;
+  for (const FitStage& stage : stages_of(rows, start, prior, options)) {
+    append_stage(all, fit_profile(stage.rows, all.profile, stage.prior, stage.options));
+  }
+  return all;
+}
+
+CostProfile with_coverage(CostProfile profile, std::span<const Measurement* const> rows) {
+  std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};
+  std::array<bool, kCostFormCount> seen{};
+  std::set<std::string> gpus;
+  for (const Measurement* row : rows) {
+    if (std::holds_alternative<FrameworkStep>(row->work)) continue;
+    const auto estimate = estimate_measurement(*row, *row->spec, profile);
+    if (!estimate || !estimate->form) continue;
+    const auto form = static_cast<std::size_t>(*estimate->form);
+    seen[form] = true;
+    fitted[form][static_cast<std::size_t>(row->spec->architecture)] = true;
+    if (*estimate->form == CostForm::Product) gpus.insert(row->gpu);
+  }
+  for (std::size_t form = 0; form < kCostFormCount; ++form) {
+    if (seen[form]) profile.fitted[form] = fitted[form];
+  }
+  if (!gpus.empty()) profile.fitted_product_gpus.assign(gpus.begin(), gpus.end());
+  return profile;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,43 @@
+#pragma once
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "calibrate/fit/fit_profile.hpp"
+#include "calibrate/table/measurement.hpp"
+
+namespace tracecast {
+
+/// Whether a row is one product on tensor cores: those are fitted first and by themselves.
+[[nodiscard]] bool is_product(const Measurement& measurement, const CostProfile& profile);
+/// Whether a parameter belongs to products on tensor cores.
+[[nodiscard]] bool is_product_parameter(std::string_view name);
+
+/// One stage of a fit: its rows, its parameters, how it is done.
+struct FitStage {
+  std::vector<const Measurement*> rows;
+  std::vector<ProfileParameter> prior;
+  FitOptions options;
+};
+/// Rows in three stages: products of 16 bits on tensor cores, whose parameters no other row moves; those of other formats, by
+/// what tells them and the engines' calls from the first; then all others, which price tensor cores at the clock that the
+/// first stage found. In the first two a board's own factors are held to 3 %: what boards of a
+/// generation share shall be in the parameters.
+[[nodiscard]] std::vector<FitStage> stages_of(std::span<const Measurement* const> rows,
+                                              const CostProfile& start,
+                                              std::span<const ProfileParameter> prior,
+                                              const FitOptions& options);
+
+/// The stages one after the other, each from the profile of the one before; one result for all.
+[[nodiscard]] FitResult fit_in_stages(std::span<const Measurement* const> rows,
+                                      const CostProfile& start,
+                                      std::span<const ProfileParameter> prior,
+                                      const FitOptions& options);
+/// Adds to `all` what a later stage found.
+void append_stage(FitResult& all, FitResult&& stage);
+
+/// The profile with which generations, and of products which GPUs, the rows of its fit were of.
+[[nodiscard]] CostProfile with_coverage(CostProfile profile,
+                                        std::span<const Measurement* const> rows);
+
+}  // namespace tracecast

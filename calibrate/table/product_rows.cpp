@@ -1,0 +1,289 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "calibrate/table/measurement.hpp"
+#include "calibrate/table/row_fields.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace {
+
+using cost::TensorProduct;
+
+constexpr std::array<std::pair<std::string_view, ProductFormat>, 9> kFormats = {{
+    {"bfloat16", ProductFormat::Half},
+    {"float16", ProductFormat::Half},
+    {"fp8", ProductFormat::Fp8},
+    {"fp8_static", ProductFormat::Fp8Static},
+    {"fp8_block", ProductFormat::Fp8Block},
+    {"nvfp4", ProductFormat::Fp4},
+    {"int8_wo", ProductFormat::Int8Weights},
+    {"int4_wo", ProductFormat::Int4Weights},
+    {"sq", ProductFormat::Int8},
+}};
+constexpr std::array<std::pair<std::string_view, ProductEngine>, kProductEngineCount> kEngines = {{
+    {"trtllm_us", ProductEngine::TensorRtLlm},
+    {"sglang_us", ProductEngine::SgLang},
+    {"vllm_us", ProductEngine::Vllm},
+}};
+
+std::optional<ProductFormat> find_format(std::string_view word) {
+  for (const auto& [name, format] : kFormats) {
+    if (name == word) return format;
+  }
+  return std::nullopt;
+}
+
+TensorProduct read_product(const RowFields& row, ProductFormat format) {
+  TensorProduct product;
+  product.m = static_cast<double>(row.integer("m", 1));
+  product.n = static_cast<double>(row.integer("n", 1));
+  product.k = static_cast<double>(row.integer("k", 1));
+  product.format = format;
+  return product;
+}
+
+/// What a loop over one product finds in L2: the same activations and results each time, the same weights after
+/// `weight_copies` products.
+void repeat(TensorProduct& product, double weight_copies) {
+  const double activations = product.m * product.k * activation_bytes(product.format);
+  const double weights = product.n * product.k * weight_bytes(product.format);
+  const double results = product.m * product.n * 2;
+  product.reuse.activations = product.reuse.results = activations + weights + results;
+  product.reuse.weights = activations + weight_copies * weights + results;
+}
+
+/// Decades of a product's arithmetic and traffic, not of its time: what a fit weighs alike.
+std::string size_class(Seconds time) {
+  const double us = time.in_us();
+  return us < 6      ? "under 6 us"
+         : us < 15   ? "6 us on"
+         : us < 50   ? "15 us on"
+         : us < 200  ? "50 us on"
+         : us < 1000 ? "200 us on"
+                     : "1 ms on";
+}
+
+/// Whether tensor cores of this GPU multiply the format, or widen to one that they multiply.
+bool has_format(const GpuSpec& gpu, ProductFormat format) {
+  return gpu.find_peak(math_of(format), MathUnit::TensorCore).has_value();
+}
+
+class ProductReader : public MeasurementReader {
+ public:
+  explicit ProductReader(const MeasurementContext& context)
+      : specs_(context.specs), engine_(context.engine), power_(context.power) {}
+
+ protected:
+  /// The row without its work; a reason when its GPU is not known.
+  std::optional<std::string> begin(const CsvReader& reader, const RowFields& row,
+                                   Measurement& m) const {
+    m.line = reader.line();
+    m.spec = specs_->find(row.gpu());
+    if (!m.spec) return "GPU " + std::string(row.text("gpu")) + " has no spec";
+    m.gpu = m.spec->id;
+    m.time = time_unit() * row.positive(time_column());
+    m.split = size_class(Seconds(row.positive("time_us") * 1e-6));
+    return std::nullopt;
+  }
+  std::shared_ptr<SpecsAtClock> specs_;
+  std::optional<ProductEngine> engine_;
+  bool power_ = false;
+};
+
+/// gemm.csv.gz of data/modern: out[m,n] = x[m,k] w[n,k]^T by TensorRT-LLM, SGLang and vLLM in a captured graph, five or six
+/// copies of the weights in turn (vLLM's block-scaled and fp4 kernels: one).
+class EngineProducts final : public ProductReader {
+ public:
+  using ProductReader::ProductReader;
+  std::string_view table() const override { return "products of inference engines"; }
+  std::string_view convention() const override {
+    return "One product in a captured graph, five copies of its weights in turn, the same "
+           "activations each time: what fits "
+           "into L2 stays there. Formats below 16 bits hold the quantisation of the activations. "
+           "time_us: median over "
+           "engines, predicted as such; --engine trtllm|sglang|vllm: that engine's.";
+  }
+  bool use_engine(ProductEngine engine) override {
+    engine_ = engine;
+    return true;
+  }
+  bool use_power() override {
+    power_ = true;
+    return true;
+  }
+  Seconds time_unit() const override { return Seconds(power_ ? 1 : 1e-6); }
+  std::string_view time_column() const override {
+    if (power_) return "power_w";
+    if (!engine_) return "time_us";
+    return kEngines[static_cast<std::size_t>(*engine_)].first;
+  }
+
+  MeasurementOrReason read(const CsvReader& reader) override {
+    const RowFields row(reader);
+    Measurement m;
+    const auto format = find_format(row.text("gemm_dtype"));
+    if (!format) {
+      throw InputError(
+          reader.where(), "gemm_dtype \"" + std::string(row.text("gemm_dtype")) + "\"",
+          "bfloat16, float16, fp8, fp8_static, fp8_block, nvfp4, int8_wo, int4_wo or sq");
+    }
+    if (row.text_or_empty(time_column()).empty())
+      return "no figure in " + std::string(time_column());
+    if (auto reason = begin(reader, row, m)) return *reason;
+    if (!has_format(*m.spec, *format)) {
+      return fmt::format("{} has no {} on its tensor cores", m.gpu, to_string(math_of(*format)));
+    }
+    m.source = engine_ ? std::string(to_string(*engine_)) : "engines";
+    m.group = (power_ ? "power of product " : "product ") + std::string(row.text("gemm_dtype"));
+    m.flag = flag_of(row);
+    // Its newer versions ran these without a graph: host time. Source: data/modern/README.md.
+    if (m.flag.empty() && engine_ == ProductEngine::Vllm && *format == ProductFormat::Fp8Block) {
+      m.flag = "eager";
+    }
+    m.work = call_of(row, *format);
+    return m;
+  }
+
+ private:
+  static std::string flag_of(const RowFields& row) {
+    std::string rest;
+    std::string_view flags = row.text_or_empty("flag");
+    while (!flags.empty()) {
+      const std::size_t end = std::min(flags.find(';'), flags.size());
+      const std::string_view flag = flags.substr(0, end);
+      if (flag != "spread") rest += (rest.empty() ? "" : ";") + std::string(flag);
+      flags.remove_prefix(std::min(end + 1, flags.size()));
+    }
+    return rest;
+  }
+  ProductCall call_of(const RowFields& row, ProductFormat format) const {
+    ProductCall call;
+    call.in_graph = true;
+    call.is_power = power_;
+    const auto add = [&](std::optional<ProductEngine> engine) {
+      TensorProduct product = read_product(row, format);
+      product.engine = engine;
+      const bool one_copy = engine == ProductEngine::Vllm &&
+                            (format == ProductFormat::Fp8Block || format == ProductFormat::Fp4);
+      repeat(product, one_copy ? 1 : 5);
+      call.products.push_back(product);
+    };
+    // 16-bit products all call the vendor's library: one price for all.
+    if (format == ProductFormat::Half) {
+      add(std::nullopt);
+      return call;
+    }
+    for (const auto& [column, engine] : kEngines) {
+      if (engine_ ? engine == *engine_ : !row.text_or_empty(column).empty()) add(engine);
+    }
+    if (call.products.empty()) add(std::nullopt);
+    return call;
+  }
+};
+
+/// vidur_linear.csv of data/modern: kernels of one transformer layer in PyTorch, duration on the GPU alone.
+class LayerProducts final : public ProductReader {
+ public:
+  using ProductReader::ProductReader;
+  std::string_view table() const override { return "PyTorch's linear layers"; }
+  std::string_view convention() const override {
+    return "Kernels of a transformer layer, their time on the GPU in whole microseconds; weights "
+           "come from memory, since the "
+           "rest of the layer runs between.";
+  }
+  MeasurementOrReason read(const CsvReader& reader) override {
+    const RowFields row(reader);
+    Measurement m;
+    if (auto reason = begin(reader, row, m)) return *reason;
+    const std::string_view op = row.text("op");
+    if (row.text("m").empty()) return "op " + std::string(op) + " is no product";
+    m.source = "vidur";
+    m.group = "product linear";
+    TensorProduct product = read_product(row, ProductFormat::Half);
+    const double activations = product.m * product.k * 2, results = product.m * product.n * 2;
+    product.reuse.activations = 2 * activations;  // the kernel before wrote them
+    product.reuse.results = activations + results;
+    ProductCall call;
+    call.products.push_back(product);
+    m.work = std::move(call);
+    return m;
+  }
+};
+
+/// v100_gemm_fp16.csv and fp8_gemm_pipeweave.csv of data/modern: one header, the number format in the file's name; else 16 bits
+/// where the GPU has no 8-bit floats.
+class PlainProducts final : public ProductReader {
+ public:
+  explicit PlainProducts(const MeasurementContext& context)
+      : ProductReader(context), framework_(context.framework("pytorch")) {
+    convention_ = fmt::format(
+        "fp16: PyTorch products back to back, host clock, at least {:.3g} us each, cut to whole "
+        "microseconds, operands the "
+        "same each time. fp8: one call between two events, {:.3g} us more.",
+        kFloor.in_us(), framework_.host.launch_per_kernel.in_us());
+  }
+  std::string_view table() const override { return "products"; }
+  std::string_view convention() const override { return convention_; }
+  MeasurementOrReason read(const CsvReader& reader) override {
+    const RowFields row(reader);
+    Measurement m;
+    if (auto reason = begin(reader, row, m)) return *reason;
+    const std::string name = to_lower(reader.file_name());
+    const bool is_fp8 = name.find("fp8") != name.npos ||
+                        (name.find("fp16") == name.npos && has_format(*m.spec, ProductFormat::Fp8));
+    if (is_fp8 && !has_format(*m.spec, ProductFormat::Fp8)) {
+      return m.gpu + " has no fp8 on its tensor cores";
+    }
+    m.source = is_fp8 ? "pipeweave" : "apex";
+    m.group = is_fp8 ? "product fp8" : "product fp16";
+    TensorProduct product = read_product(row, is_fp8 ? ProductFormat::Fp8 : ProductFormat::Half);
+    ProductCall call;
+    if (is_fp8) {
+      call.gap = framework_.host.launch_per_kernel;  // one call between two events
+    } else {
+      call.floor = kFloor;
+    }
+    repeat(product, 1);
+    call.products.push_back(product);
+    m.work = std::move(call);
+    return m;
+  }
+
+ private:
+  /// What its host takes for each product. Source: data/modern/README.md, "launch-bound floor 11 to 20 us (a fifth of the rows)";
+  /// most of those rows say 13 and 14.
+  static constexpr Seconds kFloor = Seconds(13e-6);
+  FrameworkProfile framework_;
+  std::string convention_;
+};
+
+template <class Reader>
+MeasurementTable products(std::string_view name, std::vector<std::string_view> required) {
+  return {
+      .name = name, .required = std::move(required), .make = [](const MeasurementContext& context) {
+        return std::unique_ptr<MeasurementReader>(std::make_unique<Reader>(context));
+      }};
+}
+
+}  // namespace
+
+std::vector<MeasurementTable> product_measurement_tables() {
+  return {
+      products<EngineProducts>(
+          "products of inference engines",
+          {"gpu", "gemm_dtype", "m", "n", "k", "time_us", "trtllm_us", "sglang_us", "vllm_us"}),
+      products<LayerProducts>("PyTorch's linear layers", {"gpu", "model", "tp", "op", "num_tokens",
+                                                          "m", "n", "k", "cols", "time_us"}),
+      products<PlainProducts>("products", {"gpu", "m", "n", "k", "time_us"})};
+}
+
+}  // namespace tracecast

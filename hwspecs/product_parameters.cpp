@@ -1,0 +1,167 @@
+#include "hwspecs/product_parameters.hpp"
+
+#include <fmt/format.h>
+
+namespace tracecast {
+namespace {
+
+constexpr std::array<std::string_view, kMmaKindCount> kKinds = {"warp", "async_warp", "warp_group",
+                                                                "tensor_memory"};
+constexpr std::array<std::string_view, kProductFormatCount> kFormats = {
+    "half", "tf32", "fp8", "fp8_static", "fp8_block", "fp4", "int8", "int8_wo", "int4_wo"};
+constexpr std::array<std::string_view, kProductEngineCount> kEngines = {"trtllm", "sglang", "vllm"};
+
+using Find = double& (*)(ProductParameters&, std::size_t, std::size_t);
+
+/// Whether an engine has a call of its own for the format: 16-bit products go straight to the vendor's library.
+bool has_call(std::size_t format) {
+  return format != static_cast<std::size_t>(ProductFormat::Half) &&
+         format != static_cast<std::size_t>(ProductFormat::Tf32);
+}
+
+}  // namespace
+
+std::string_view to_string(MmaKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
+std::string_view to_string(ProductFormat format) {
+  return kFormats[static_cast<std::size_t>(format)];
+}
+std::string_view to_string(ProductEngine engine) {
+  return kEngines[static_cast<std::size_t>(engine)];
+}
+
+MmaKind mma_kind(const GpuSpec& gpu) {
+  const int major = gpu.compute_capability / 10;
+  if (major <= 7) return MmaKind::Warp;
+  if (major == 8 || major == 12) return MmaKind::AsyncWarp;
+  return major == 9 ? MmaKind::WarpGroup : MmaKind::TensorMemory;
+}
+
+Precision math_of(ProductFormat format) {
+  switch (format) {
+    case ProductFormat::Tf32:
+      return Precision::Tf32;
+    case ProductFormat::Fp8:
+    case ProductFormat::Fp8Static:
+    case ProductFormat::Fp8Block:
+      return Precision::Fp8;
+    case ProductFormat::Fp4:
+      return Precision::Fp4;
+    case ProductFormat::Int8:
+      return Precision::Int8;
+    case ProductFormat::Half:
+    case ProductFormat::Int8Weights:
+    case ProductFormat::Int4Weights:
+      break;
+  }
+  return Precision::Fp16;
+}
+
+double activation_bytes(ProductFormat format) {
+  switch (format) {
+    case ProductFormat::Tf32:
+      return 4;
+    case ProductFormat::Fp8:
+    case ProductFormat::Fp8Static:
+    case ProductFormat::Int8:
+      return 1;
+    case ProductFormat::Fp8Block:
+      return 1 + 4.0 / 128;  // fp32 scales
+    case ProductFormat::Fp4:
+      return 0.5 + 1.0 / 16;
+    case ProductFormat::Half:
+    case ProductFormat::Int8Weights:
+    case ProductFormat::Int4Weights:
+      break;
+  }
+  return 2;
+}
+
+double weight_bytes(ProductFormat format) {
+  switch (format) {
+    case ProductFormat::Int8Weights:
+    case ProductFormat::Fp8Block:
+      return 1;
+    case ProductFormat::Int4Weights:
+      return 0.5 + 2.0 / 128;  // 16-bit scales of 128 values
+    default:
+      return activation_bytes(format);
+  }
+}
+
+std::vector<ProductSlot> product_slots() {
+  std::vector<ProductSlot> slots;
+  const auto add = [&](std::string name, double low, double high, Find find, std::size_t i = 0,
+                       std::size_t j = 0) {
+    slots.push_back({"product." + std::move(name), low, high, find, i, j});
+  };
+  using P = ProductParameters;
+  using I = std::size_t;
+  add("start_us", 0, 50, [](P& p, I, I) -> double& { return p.start_us; });
+  add("graph_gap_us", 0, 20, [](P& p, I, I) -> double& { return p.graph_gap_us; });
+  add("block_cycles", 0, 50000, [](P& p, I, I) -> double& { return p.block_cycles; });
+  add("block_depth", 0, 5000, [](P& p, I, I) -> double& { return p.block_depth; });
+  add("operand_edge", 0, 500, [](P& p, I, I) -> double& { return p.operand_edge; });
+  add("wave_quantization", 0, 1, [](P& p, I, I) -> double& { return p.wave_quantization; });
+  add("split_us", 0, 50, [](P& p, I, I) -> double& { return p.split_us; });
+  add("split_bytes_per_clock", 0.1, 2000,
+      [](P& p, I, I) -> double& { return p.split_bytes_per_clock; });
+  add("stream_bytes_per_clock", 0.001, 10,
+      [](P& p, I, I) -> double& { return p.stream_bytes_per_clock; });
+  add("stream_growth", 0.3, 5, [](P& p, I, I) -> double& { return p.stream_growth; });
+  add("l2_share", 0.01, 2, [](P& p, I, I) -> double& { return p.l2_share; });
+  add("unaligned", 0.05, 1, [](P& p, I, I) -> double& { return p.unaligned; });
+  add("dram_efficiency", 0.2, 1, [](P& p, I, I) -> double& { return p.dram_efficiency; });
+  add("gddr", 0.5, 1.5, [](P& p, I, I) -> double& { return p.gddr; });
+  add("ecc_cost", 0.001, 2, [](P& p, I, I) -> double& { return p.ecc_cost; });
+  add("efficiency", 0.2, 2, [](P& p, I, I) -> double& { return p.efficiency; });
+  add("flop_pj", 0.01, 50, [](P& p, I, I) -> double& { return p.flop_pj; });
+  add("energy_step", 0.2, 2, [](P& p, I, I) -> double& { return p.energy_step; });
+  add("node_exponent", 0, 4, [](P& p, I, I) -> double& { return p.node_exponent; });
+  add("clock_exponent", 1, 4, [](P& p, I, I) -> double& { return p.clock_exponent; });
+  add("hbm_pj_per_byte", 0, 1000, [](P& p, I, I) -> double& { return p.hbm_pj_per_byte; });
+  add("gddr_pj_per_byte", 0, 1000, [](P& p, I, I) -> double& { return p.gddr_pj_per_byte; });
+  add("base_share", 0, 0.8, [](P& p, I, I) -> double& { return p.base_share; });
+  for (I k = 0; k < kMmaKindCount; ++k) {
+    const auto of = [&](std::string_view what, Find find) {
+      add(fmt::format("{}_of.{}", what, kKinds[k]), 0.1, 10, find, k);
+    };
+    of("efficiency", [](P& p, I i, I) -> double& { return p.efficiency_of.values[i]; });
+    of("stream", [](P& p, I i, I) -> double& { return p.stream_of.values[i]; });
+    of("energy", [](P& p, I i, I) -> double& { return p.energy_of.values[i]; });
+    of("depth", [](P& p, I i, I) -> double& { return p.depth_of.values[i]; });
+    of("start", [](P& p, I i, I) -> double& { return p.start_of.values[i]; });
+  }
+  for (I f = 1; f < kProductFormatCount; ++f) {
+    if (f == static_cast<I>(ProductFormat::Fp8Static)) continue;
+    const auto of = [&](std::string_view what, Find find, I j = 0) {
+      add(fmt::format("format.{}.{}", kFormats[f], what), 0.05, 5, find, f, j);
+    };
+    of("efficiency", [](P& p, I i, I) -> double& { return p.formats[i].efficiency; });
+    of("energy", [](P& p, I i, I) -> double& { return p.formats[i].energy; });
+    of("stream", [](P& p, I i, I) -> double& { return p.formats[i].stream; });
+    for (I k = 0; k < kMmaKindCount; ++k) {
+      of(
+          fmt::format("efficiency_of.{}", kKinds[k]),
+          [](P& p, I i, I j) -> double& { return p.formats[i].efficiency_of.values[j]; }, k);
+      of(
+          fmt::format("call_of.{}", kKinds[k]),
+          [](P& p, I i, I j) -> double& { return p.formats[i].call_of.values[j]; }, k);
+    }
+  }
+  for (I e = 0; e < kProductEngineCount; ++e) {
+    for (I f = 0; f < kProductFormatCount; ++f) {
+      if (!has_call(f)) continue;
+      const auto of = [&](std::string_view what, double low, double high, Find find) {
+        add(fmt::format("engine.{}.{}.{}", kEngines[e], kFormats[f], what), low, high, find, e, f);
+      };
+      of("call_us", 0, 500, [](P& p, I i, I j) -> double& { return p.engines[i][j].call_us; });
+      of("traffic", 0, 20, [](P& p, I i, I j) -> double& { return p.engines[i][j].traffic; });
+      of("efficiency", 0.05, 5,
+         [](P& p, I i, I j) -> double& { return p.engines[i][j].efficiency; });
+      of("stream", 0.02, 20, [](P& p, I i, I j) -> double& { return p.engines[i][j].stream; });
+    }
+  }
+  return slots;
+}
+
+}  // namespace tracecast

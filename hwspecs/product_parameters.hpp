@@ -1,0 +1,125 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/gpu_spec.hpp"
+
+namespace tracecast {
+
+/// How tensor cores are told what to do, by generation of the instruction. PTX ISA names in brackets.
+enum class MmaKind {
+  Warp,       ///< operands pass through registers into shared memory (wmma, mma; Volta, Turing)
+  AsyncWarp,  ///< the same instructions fed by asynchronous copies (Ampere, Ada, consumer Blackwell)
+  WarpGroup,     ///< four warps, operands in shared memory, fed by TMA (wgmma; Hopper)
+  TensorMemory,  ///< one or two SMs, results in tensor memory (tcgen05; data-centre Blackwell)
+};
+inline constexpr std::size_t kMmaKindCount = 4;
+[[nodiscard]] std::string_view to_string(MmaKind kind);
+/// By compute capability: 7.x, 8.x and 12.x, 9.x, 10.x and whatever comes after. Source: PTX ISA, target notes of mma, wgmma
+/// and tcgen05.mma; sm_120 has neither wgmma nor tcgen05.
+[[nodiscard]] MmaKind mma_kind(const GpuSpec& gpu);
+
+/// What a product on tensor cores multiplies: formats of both operands and of the instruction. Results have 16 bits.
+enum class ProductFormat {
+  Half,         ///< fp16 or bf16
+  Tf32,         ///< fp32 in memory
+  Fp8,          ///< one scale per tensor, per token or per channel
+  Fp8Static,    ///< the same, the scale of the activations given beforehand
+  Fp8Block,     ///< scales per 128 values of the activations and 128x128 weights
+  Fp4,          ///< nvfp4, mxfp4: scales per 16 or 32 values
+  Int8,         ///< both operands (SmoothQuant)
+  Int8Weights,  ///< 16-bit products of weights kept in 8 bits
+  Int4Weights,  ///< 16-bit products of weights kept in 4 bits
+};
+inline constexpr std::size_t kProductFormatCount = 9;
+[[nodiscard]] std::string_view to_string(ProductFormat format);
+/// Number format whose tensor-core peak bounds the product.
+[[nodiscard]] Precision math_of(ProductFormat format);
+/// Bytes of one value of the activations and of the weights, scales included.
+[[nodiscard]] double activation_bytes(ProductFormat format);
+[[nodiscard]] double weight_bytes(ProductFormat format);
+
+/// Whose kernels run: inference engines call libraries of their own and quantise activations before.
+enum class ProductEngine { TensorRtLlm, SgLang, Vllm };
+inline constexpr std::size_t kProductEngineCount = 3;
+[[nodiscard]] std::string_view to_string(ProductEngine engine);
+
+/// A factor per instruction generation on what all have in common; 1 where no row told.
+struct ByMmaKind {
+  std::array<double, kMmaKindCount> values{1, 1, 1, 1};
+  [[nodiscard]] double operator[](MmaKind kind) const {
+    return values[static_cast<std::size_t>(kind)];
+  }
+};
+
+/// What a number format changes against 16-bit products of the same GPU.
+struct FormatParameters {
+  double efficiency = 1;    ///< of the format's own peak
+  double energy = 1;        ///< per operation
+  double stream = 1;        ///< bytes that a block draws per clock
+  ByMmaKind efficiency_of;  ///< further factor on the efficiency
+  ByMmaKind call_of;        ///< on what engines do before
+};
+/// What an engine's call adds to the product, and how its kernels compare with the vendor's library.
+struct EngineParameters {
+  double call_us = 1;  ///< of kernels before the product, whatever the size
+  double traffic = 1;  ///< of their memory traffic, over one pass that reads and writes activations
+  double efficiency = 1;  ///< of the product's kernels
+  double stream = 1;      ///< bytes that a block draws per clock
+};
+
+/// Matrix products on tensor cores; formulas in sim/cost/product.hpp.
+struct ProductParameters {
+  double start_us =
+      0;  ///< launch of the grid to the first block, and the last block's end, at 2 GHz
+  double graph_gap_us = 0;  ///< from one kernel of a captured graph to the next
+  double block_cycles = 0;  ///< to start and end a block
+  double block_depth = 0;   ///< elements of k whose time a block needs to fill its pipeline
+  double operand_edge =
+      0;  ///< edge of the square tile whose operands take as long as its arithmetic
+  double wave_quantization = 0;       ///< 1 = a partial wave costs a whole one, 0 = not at all
+  double split_us = 0;                ///< to add up slices of k, whatever the size
+  double split_bytes_per_clock = 0;   ///< per SM, of partial results written and read again
+  double stream_bytes_per_clock = 0;  ///< that a block draws, per KiB of its SM's shared memory
+  double stream_growth = 0;           ///< of that from one instruction generation to the next
+  double l2_share = 0;                ///< share of L2 that keeps data from one use to the next
+  double unaligned = 0;               ///< rate of rows that do not begin at multiples of 8 values
+  double dram_efficiency = 0;         ///< of the bandwidth without ECC
+  double gddr = 0;                    ///< of that, boards with GDDR
+  double ecc_cost = 0;        ///< share of the bandwidth loss that the spec states for ECC on GDDR
+  double efficiency = 0;      ///< of the peak, large tiles, before the operands' share
+  double flop_pj = 0;         ///< per operation in 16 bits at 7 nm and 1.41 GHz
+  double energy_step = 0;     ///< of that from one instruction generation to the next
+  double node_exponent = 0;   ///< energy per operation goes with (process_nm / 7)^this
+  double clock_exponent = 0;  ///< power of arithmetic goes with the clock to this
+  double hbm_pj_per_byte = 0, gddr_pj_per_byte = 0;
+  double base_share =
+      0;  ///< of the power between awake and the limit, drawn whatever a kernel does
+
+  ByMmaKind efficiency_of, stream_of, energy_of, depth_of, start_of;
+  std::array<FormatParameters, kProductFormatCount> formats;
+  std::array<std::array<EngineParameters, kProductFormatCount>, kProductEngineCount> engines;
+
+  /// Fp8Static is Fp8 but for the engine's call.
+  [[nodiscard]] const FormatParameters& format(ProductFormat f) const {
+    return formats[static_cast<std::size_t>(f == ProductFormat::Fp8Static ? ProductFormat::Fp8
+                                                                          : f)];
+  }
+  [[nodiscard]] const EngineParameters& engine(ProductEngine e, ProductFormat f) const {
+    return engines[static_cast<std::size_t>(e)][static_cast<std::size_t>(f)];
+  }
+};
+
+/// A parameter of the struct by name, "product.format.fp8.energy", and what values make sense.
+struct ProductSlot {
+  std::string name;
+  double low = 0, high = 0;
+  double& (*find)(ProductParameters&, std::size_t, std::size_t);
+  std::size_t i = 0, j = 0;  ///< handed to `find`
+};
+[[nodiscard]] std::vector<ProductSlot> product_slots();
+
+}  // namespace tracecast

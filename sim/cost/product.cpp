@@ -1,0 +1,254 @@
+#include "sim/cost/product.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "sim/cost/sustained_clock.hpp"
+
+namespace tracecast::cost {
+namespace {
+
+constexpr double kStartClock = 2e9;  // of product.start_us
+constexpr double kResultBytes = 2, kPartialBytes = 4;
+/// Slices of k shorter than this are not offered.
+constexpr double kShortestSlice = 128;
+/// Depth of one instruction's step: 16 values of 16 bits, 8 of 32, 32 of 8.
+constexpr double kStepBytes = 32;
+constexpr double kHalfBytes = 2;
+
+struct Tile {
+  int m, n;
+};
+// Either way round, since a library may compute the transposed product. Warp-level: names of cuBLAS's and CUTLASS's s884,
+// s1688 and s16816 kernels.
+constexpr std::array<Tile, 15> kWarpTiles = {{{256, 128},
+                                              {128, 256},
+                                              {128, 128},
+                                              {256, 64},
+                                              {64, 256},
+                                              {128, 64},
+                                              {64, 128},
+                                              {64, 64},
+                                              {32, 128},
+                                              {128, 32},
+                                              {32, 64},
+                                              {64, 32},
+                                              {16, 128},
+                                              {128, 16},
+                                              {64, 16}}};
+// wgmma: 64 rows an instruction and warp group, 8 to 256 columns.
+constexpr std::array<Tile, 16> kWarpGroupTiles = {{{128, 256},
+                                                   {256, 128},
+                                                   {128, 192},
+                                                   {192, 128},
+                                                   {128, 128},
+                                                   {64, 256},
+                                                   {256, 64},
+                                                   {64, 128},
+                                                   {128, 64},
+                                                   {64, 64},
+                                                   {64, 32},
+                                                   {32, 64},
+                                                   {16, 64},
+                                                   {8, 64},
+                                                   {16, 128},
+                                                   {64, 8}}};
+// tcgen05: 64 or 128 rows an SM, 256 over two that share operands; 8 to 256 columns.
+constexpr std::array<Tile, 17> kTensorMemoryTiles = {{{256, 256},
+                                                      {256, 128},
+                                                      {128, 256},
+                                                      {128, 192},
+                                                      {192, 128},
+                                                      {128, 128},
+                                                      {256, 64},
+                                                      {64, 256},
+                                                      {128, 64},
+                                                      {64, 128},
+                                                      {64, 64},
+                                                      {32, 128},
+                                                      {32, 64},
+                                                      {16, 128},
+                                                      {16, 64},
+                                                      {8, 64},
+                                                      {64, 8}}};
+
+std::span<const Tile> tiles_of(MmaKind kind) {
+  switch (kind) {
+    case MmaKind::Warp:
+    case MmaKind::AsyncWarp:
+      return kWarpTiles;
+    case MmaKind::WarpGroup:
+      return kWarpGroupTiles;
+    case MmaKind::TensorMemory:
+      break;
+  }
+  return kTensorMemoryTiles;
+}
+
+/// Steps from the first generation that copies asynchronously.
+double generation_steps(MmaKind kind) {
+  return std::max(0.0, static_cast<double>(kind) - static_cast<double>(MmaKind::AsyncWarp));
+}
+
+FlopsPerSecond peak_of(const GpuSpec& gpu, Precision math) {
+  if (const auto peak = gpu.find_peak(math, MathUnit::TensorCore)) return *peak;
+  if (const auto peak = gpu.find_peak(Precision::Fp16, MathUnit::TensorCore)) return *peak;
+  return gpu.peak_fp32();
+}
+
+/// Share of a use that misses L2: sharper than that of kernels one after the other, since repetitions of one product
+/// turn over the same data in the same order.
+double miss(double reuse_bytes, double kept_bytes) {
+  if (!(reuse_bytes > 0)) return 0;
+  const double z = kept_bytes / reuse_bytes;
+  return 1 / (1 + z * z * z * z);
+}
+
+}  // namespace
+
+ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const CostProfile& profile)
+    : p_(&profile.product),
+      kind_(mma_kind(gpu)),
+      format_(format),
+      power_(gpu, profile.product.format(format).energy, profile) {
+  const ProductParameters& p = *p_;
+  const FormatParameters& f = p.format(format);
+  const BoardFactors board = board_factors(profile, gpu);
+  sms_ = std::max(gpu.sm_count, 1);
+  clock_ = starting_clock(gpu, profile).in_si();
+  const double scale = clock_ / gpu.boost_clock.in_si();
+  const double efficiency = p.efficiency * p.efficiency_of[kind_] * f.efficiency *
+                            f.efficiency_of[kind_] * board.arithmetic;
+  peak_ = peak_of(gpu, math_of(format)).in_si() * scale / sms_;
+  sm_rate_ = peak_ * efficiency;
+  const double shared_kib = gpu.shared_memory_per_sm.in_bytes() / 1024;
+  stream_ = p.stream_bytes_per_clock * std::pow(p.stream_growth, generation_steps(kind_)) *
+            p.stream_of[kind_] * f.stream * shared_kib * clock_;
+  const bool gddr = has_gddr(gpu);
+  const double ecc_loss = gddr && gpu.ecc_default_on ? 1 - gpu.ecc_bandwidth_fraction : 0;
+  bandwidth_ = gpu.dram_bandwidth.in_si() * (1 - std::min(1.0, p.ecc_cost) * ecc_loss) *
+               std::min(0.97, p.dram_efficiency * (gddr ? p.gddr : 1)) * board.bandwidth;
+  // Two halves that keep data twice: A100, H100; data-centre Blackwell's two dies alike. Source: NVIDIA A100 whitepaper, "L2
+  // cache"; Blackwell's is a guess that fits (notes/0011).
+  const bool halves = gpu.compute_capability / 10 == 9 || gpu.compute_capability / 10 == 10 ||
+                      gpu.compute_capability == 80;
+  l2_ = gpu.l2.in_bytes() * p.l2_share * (halves ? 0.5 : 1);
+  start_ = p.start_us * p.start_of[kind_] * 1e-6 * (kStartClock / clock_);
+  block_ = p.block_cycles / clock_;
+  a_bytes_ = activation_bytes(format);
+  b_bytes_ = weight_bytes(format);
+  const double operand_bytes = element_size(math_of(format)).in_bytes();
+  depth_ = p.block_depth * p.depth_of[kind_] * (kHalfBytes / operand_bytes);
+  step_ = kStepBytes / operand_bytes;
+}
+
+struct ProductMachine::Grid {
+  double mma = 0, load = 0, fixed = 0, share = 1;
+  int tile_m = 0, tile_n = 0, slices = 1;
+};
+
+double ProductMachine::call_seconds(const TensorProduct& product) const {
+  if (!product.engine || format_ == ProductFormat::Half || format_ == ProductFormat::Tf32) return 0;
+  const EngineParameters& e = p_->engine(*product.engine, format_);
+  double seconds = e.call_us * 1e-6 * p_->format(format_).call_of[kind_];
+  if (a_bytes_ < 2) {
+    const double values = product.batch * product.m * product.k;
+    const double passed = values * (2 + a_bytes_);
+    seconds +=
+        e.traffic * passed * miss(passed + product.n * product.k * b_bytes_, l2_) / bandwidth_;
+  }
+  return seconds;
+}
+
+ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
+  const ProductParameters& p = *p_;
+  const double m = product.m, n = product.n, k = product.k;
+  const bool own_kernels =
+      product.engine && format_ != ProductFormat::Half && a_bytes_ < 2 &&
+      !(*product.engine == ProductEngine::TensorRtLlm &&
+        (format_ == ProductFormat::Fp8 || format_ == ProductFormat::Fp8Static));
+  const EngineParameters* engine =
+      product.engine && format_ != ProductFormat::Half && format_ != ProductFormat::Tf32
+          ? &p.engine(*product.engine, format_)
+          : nullptr;
+  // Whole vectors of 8 values are loaded at once, or not.
+  const bool is_aligned = std::fmod(n, 8) == 0 && std::fmod(k, 8) == 0;
+  const double pace = is_aligned ? 1 : p.unaligned;
+  const double stream = pace * stream_ * (engine ? engine->stream : 1);
+  const double rate = std::min(peak_, pace * sm_rate_ * (engine ? engine->efficiency : 1));
+  const double a = product.batch * m * k * a_bytes_, b = product.batch * n * k * b_bytes_;
+  const double c = product.batch * m * n * kResultBytes;
+  const double dram_bytes = a * miss(product.reuse.activations, l2_) +
+                            b * miss(product.reuse.weights, l2_) +
+                            c * miss(product.reuse.results, l2_);
+  const double dram = dram_bytes / (bandwidth_ * pace);
+  const double inverse_sms = 1 / sms_;
+
+  Grid best;
+  double best_time = std::numeric_limits<double>::infinity();
+  const auto consider = [&](const Tile& tile, double grid, double slices) {
+    const double per_sm = grid * slices * inverse_sms;
+    const double q = p.wave_quantization;
+    const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
+    const double depth = step_ * std::ceil(k / (slices * step_));
+    const double area = static_cast<double>(tile.m) * tile.n, edge = tile.m + tile.n;
+    const double slowdown = 1 + p.operand_edge * edge / (2 * area);
+    const double mma = waves * 2 * area * (depth + depth_) * slowdown / rate;
+    const double load = waves * (tile.m * a_bytes_ + tile.n * b_bytes_) * depth / stream;
+    double fixed = start_ + block_ * waves;
+    if (slices > 1) {
+      fixed += p.split_us * 1e-6 + 2 * kPartialBytes * product.batch * m * n * slices /
+                                       (p.split_bytes_per_clock * sms_ * clock_);
+    }
+    if (fixed + std::max({mma, load, dram}) >= best_time) return;  // the roofs together take longer
+    const double time = fixed + cube_root_sum(mma, load, dram);
+    if (time >= best_time) return;
+    best_time = time;
+    best = {mma, load, fixed, std::min(1.0, per_sm), tile.m, tile.n, static_cast<int>(slices)};
+  };
+  const double most_slices = own_kernels ? 1 : std::max(1.0, std::floor(k / kShortestSlice));
+  for (const Tile& tile : tiles_of(kind_)) {
+    const double grid = product.batch * std::ceil(m / tile.m) * std::ceil(n / tile.n);
+    consider(tile, grid, 1);
+    const double filling = std::min(most_slices, std::floor(sms_ / grid));
+    if (filling < 2) continue;
+    consider(tile, grid, filling);
+    if (filling >= 4) consider(tile, grid, std::floor(filling / 2));
+    if (2 * filling <= most_slices) consider(tile, grid, 2 * filling);
+  }
+
+  ProductEstimate result;
+  const double flops = 2 * product.batch * m * n * k;
+  // Below the roofs nothing runs, whatever the parameters say.
+  const double least_mma = flops / (peak_ * sms_);
+  const double mma = std::max(best.mma, least_mma);
+  const TensorLoad load{.flops = flops,
+                        .dram_bytes = dram_bytes,
+                        .fixed = Seconds(best.fixed),
+                        .arithmetic = Seconds(mma),
+                        .operands = Seconds(best.load),
+                        .memory = Seconds(dram)};
+  result.throttle = power_.clock_share(load);
+  const double busy = duration_at(load, result.throttle).in_s();
+  result.duration = Seconds(busy + call_seconds(product));
+  result.power = power_.power(load, result.throttle);
+  result.roofs.compute = Seconds(cube_root_sum(mma, best.load, 0) / result.throttle);
+  result.roofs.memory = Seconds(dram);
+  result.roofs.starved = best.share < 1 || best.fixed > 0.5 * busy;
+  result.roofs.sm_share = best.share;
+  result.tile_m = best.tile_m;
+  result.tile_n = best.tile_n;
+  result.split_k = best.slices;
+  return result;
+}
+
+double product_efficiency(const GpuSpec& gpu, const CostProfile& profile) {
+  const ProductParameters& p = profile.product;
+  constexpr double kLargeTile = 170;  // r of 128x256
+  return std::min(1.0, p.efficiency * p.efficiency_of[mma_kind(gpu)] * kLargeTile /
+                           (kLargeTile + p.operand_edge));
+}
+
+}  // namespace tracecast::cost

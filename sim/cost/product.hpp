@@ -1,0 +1,79 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
+#include "sim/base/units.hpp"
+#include "sim/cost/roofs.hpp"
+#include "sim/cost/tensor_power.hpp"
+
+namespace tracecast::cost {
+
+/// Bytes that pass through L2 between two uses of the same data; infinite: it comes from memory. In a network operands are
+/// charged from memory; benchmarks that repeat one product find theirs in L2.
+struct OperandReuse {
+  double activations = std::numeric_limits<double>::infinity();
+  double weights = std::numeric_limits<double>::infinity();
+  double results = std::numeric_limits<double>::infinity();
+};
+
+/// out[b, m, n] = activations[b, m, k] weights[b, k, n] on tensor cores.
+struct TensorProduct {
+  double batch = 1, m = 1, n = 1, k = 1;
+  ProductFormat format = ProductFormat::Half;
+  /// Whose kernels, and with what before them; nothing: the vendor's library, operands already in the format.
+  std::optional<ProductEngine> engine;
+  OperandReuse reuse;
+};
+
+/// What a product takes, and how.
+struct ProductEstimate {
+  Seconds
+      duration{};  ///< first block start to last block end, the engine's call before it included
+  Roofs roofs;     ///< compute at the clock that the limit leaves; memory
+  double throttle = 1;  ///< share of the clock that the power limit leaves while it runs
+  Watts power{};        ///< mean of the board
+  int tile_m = 0, tile_n = 0, split_k = 1;
+};
+
+/// One board's rates for products of one format, worked out once for thousands of prices.
+class ProductMachine {
+ public:
+  /// Rates at the clock the board is set to, else its free clock; a format without a peak on this GPU runs at that of 16 bits.
+  ProductMachine(const GpuSpec& gpu, ProductFormat format, const CostProfile& profile);
+
+  /// Time of the best tile and number of slices. With `rate` = peak * efficiency of one SM, `stream` what one block draws:
+  ///   blocks = batch ceil(m/tm) ceil(n/tn) slices,   waves = blocks <= SMs ? 1 : q ceil(blocks/SMs) + (1-q) blocks/SMs
+  ///   depth  = step ceil(k / slices / step)      (step: 32 bytes of k, as one instruction takes; block_depth is in values of 16 bits)
+  ///   mma    = waves 2 tm tn (depth + block_depth) / (rate r/(r + operand_edge)),   r = 2 tm tn / (tm + tn)
+  ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
+  ///   dram   = sum of operands and results, each by its share that misses L2, / bandwidth
+  ///   time   = start 2 GHz/clock + waves block_cycles/clock + split + (mma^3 + load^3 + dram^3)^(1/3)
+  ///   split  = split_us + 8 m n slices / (split_bytes_per_clock SMs clock)           (slices > 1)
+  /// A small grid streams weights no faster than its blocks draw them, which is what products of few rows are made of.
+  /// Then the clock that the power limit leaves to this kernel: TensorPower.
+  /// What an engine does before: call_us * call_of the generation + traffic * bytes of reading 16-bit activations and writing narrow ones / bandwidth.
+  /// Where n or k is no multiple of 8, rate, stream and bandwidth are `unaligned` of that.
+  /// Tiles by instruction generation, as the vendor's libraries have them; product.cpp. Inference engines' own kernels do
+  /// not slice k. Leaves out: clusters, order of tiles, shared memory that limits stages.
+  /// Source: tiles, waves and split-k as NVIDIA, Matrix Multiplication Background, tells them; the rest from tables, notes/0011.
+  [[nodiscard]] ProductEstimate estimate(const TensorProduct& product) const;
+
+ private:
+  struct Grid;
+  [[nodiscard]] double call_seconds(const TensorProduct& product) const;
+
+  const ProductParameters* p_;
+  MmaKind kind_;
+  ProductFormat format_;
+  TensorPower power_;
+  double sms_, clock_, peak_, sm_rate_, stream_, bandwidth_, l2_, start_, block_, depth_, step_;
+  double a_bytes_, b_bytes_;
+};
+
+/// Share of the peak of 16-bit products that large tiles sustain at an unlimited clock, at most 1.
+[[nodiscard]] double product_efficiency(const GpuSpec& gpu, const CostProfile& profile);
+
+}  // namespace tracecast::cost

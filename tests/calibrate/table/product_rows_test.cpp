@@ -1,0 +1,106 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "calibrate/table/measurement.hpp"
+#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/gpu_loader.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+TEST_SUITE_BEGIN("calibrate/table/product_rows");
+
+namespace tracecast {
+namespace {
+
+MeasurementContext context() {
+  static const GpuCatalog gpus = GpuCatalog::embedded();
+  return {.specs = std::make_shared<SpecsAtClock>(gpus), .framework = [](std::string_view id) {
+            return SpecLibrary::embedded().find_framework(id);
+          }};
+}
+
+/// The first row of a table under this name.
+MeasurementOrReason first_row(const std::string& name, const std::string& text,
+                              std::optional<ProductEngine> engine = {}, bool power = false) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / name;
+  write_file(file, text);
+  CsvReader csv(file);
+  MeasurementContext known = context();
+  known.engine = engine;
+  known.power = power;
+  static const MeasurementContext kept = known;  // specs outlive the rows
+  known.specs = kept.specs;
+  const auto reader = find_measurement_reader(csv, known);
+  REQUIRE(reader);
+  REQUIRE(csv.next());
+  return reader->read(csv);
+}
+
+const std::string kEngines =
+    "gpu,gemm_dtype,m,n,k,time_us,low_us,high_us,tables,trtllm_us,sglang_us,vllm_us,power_w,power_"
+    "limit_w,flag\n";
+
+const ProductCall& call_of(const MeasurementOrReason& row) {
+  return std::get<ProductCall>(std::get<Measurement>(row).work);
+}
+
+}  // namespace
+
+TEST_CASE("16-bit products call one library, whoever the engine is") {
+  const auto row =
+      first_row("g.csv", kEngines + "b200,bfloat16,8,64,32,3,3,3,2,3.1,2.9,,600,1000,\n");
+  CHECK(call_of(row).products.size() == 1);
+  CHECK_FALSE(call_of(row).products[0].engine.has_value());
+  CHECK(std::get<Measurement>(row).time.in_us() == doctest::Approx(3.0));
+  // x: 8 x 32, w: 64 x 32, out: 8 x 64 in 2 bytes; five copies of w in turn.
+  CHECK(call_of(row).products[0].reuse.activations == 512 + 4096 + 1024);
+  CHECK(call_of(row).products[0].reuse.weights == 512 + 5 * 4096 + 1024);
+}
+
+TEST_CASE("below 16 bits the figure over all is the median of the engines that have one") {
+  const std::string text = kEngines + "b200,fp8,8,64,32,3,3,3,2,3.1,2.9,,,,spread\n";
+  CHECK(call_of(first_row("g.csv", text)).products.size() == 2);
+  const auto one = first_row("g.csv", text, ProductEngine::SgLang);
+  CHECK(call_of(one).products.size() == 1);
+  CHECK(std::get<Measurement>(one).time.in_us() == doctest::Approx(2.9));
+  CHECK(
+      std::get<Measurement>(one).flag.empty());  // engines that differ are no reason to stand apart
+  CHECK(std::holds_alternative<std::string>(first_row("g.csv", text, ProductEngine::Vllm)));
+}
+
+TEST_CASE("flags, formats that a GPU lacks, and words that nobody knows") {
+  const auto flagged =
+      first_row("g.csv", kEngines + "l40s,fp8,8,64,32,3,3,3,2,3.1,,,,,spread;l2\n");
+  CHECK(std::get<Measurement>(flagged).flag == "l2");
+  const auto lacking =
+      first_row("g.csv", kEngines + "a100_sxm4_80gb,fp8,8,64,32,3,3,3,2,3.1,,,,,\n");
+  CHECK(std::get<std::string>(lacking) == "a100_sxm4_80gb has no fp8 on its tensor cores");
+  CHECK_THROWS_AS((void)first_row("g.csv", kEngines + "l40s,fp9,8,64,32,3,3,3,2,3.1,,,,,\n"),
+                  InputError);
+}
+
+TEST_CASE("board power is read in watts in place of the time") {
+  const auto row =
+      first_row("g.csv", kEngines + "b200,bfloat16,8,64,32,3,3,3,2,3,,,612,1000,\n", {}, true);
+  CHECK(call_of(row).is_power);
+  CHECK(std::get<Measurement>(row).time.in_s() == 612);
+}
+
+TEST_CASE("tables that share a header are told by the format in their name, else by the GPU") {
+  const std::string header = "gpu,m,n,k,time_us\n";
+  const auto format = [&](const std::string& name, const char* gpu) {
+    return call_of(first_row(name, header + gpu + ",8,64,32,20\n")).products[0].format;
+  };
+  CHECK(format("v100_gemm_fp16.csv", "v100_pcie_16gb") == ProductFormat::Half);
+  CHECK(format("fp8_gemm.csv", "h100_sxm5_80gb") == ProductFormat::Fp8);
+  CHECK(format("rows.csv", "v100_pcie_16gb") == ProductFormat::Half);
+  CHECK(format("rows.csv", "h100_sxm5_80gb") == ProductFormat::Fp8);
+}
+
+}  // namespace tracecast

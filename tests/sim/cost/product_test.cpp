@@ -1,0 +1,185 @@
+#include "sim/cost/product.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "hwspecs/gpu_loader.hpp"
+#include "sim/base/random.hpp"
+#include "sim/cost/price.hpp"
+#include "tests/sim/cost/simple_machine.hpp"
+
+TEST_SUITE_BEGIN("sim/cost/product");
+
+namespace tracecast::cost {
+namespace {
+
+TensorProduct shape(double m, double n, double k, ProductFormat format = ProductFormat::Half) {
+  TensorProduct product;
+  product.m = m;
+  product.n = n;
+  product.k = k;
+  product.format = format;
+  return product;
+}
+
+ProductEstimate price(const TensorProduct& product, const GpuSpec& gpu,
+                      const CostProfile& profile) {
+  return ProductMachine(gpu, product.format, profile).estimate(product);
+}
+
+GpuSpec fast_memory() {
+  GpuSpec gpu = simple_gpu();
+  gpu.dram_bandwidth = BytesPerSecond(1e15);
+  return gpu;
+}
+
+/// `gpu` with twice of everything that a data sheet states.
+GpuSpec twice(GpuSpec gpu) {
+  gpu.sm_count *= 2;
+  gpu.base_clock = gpu.base_clock * 2.0;
+  gpu.boost_clock = gpu.boost_clock * 2.0;
+  gpu.application_clock = gpu.application_clock * 2.0;
+  for (PeakRate& peak : gpu.peaks) peak.rate = peak.rate * 2.0;
+  gpu.l2 = gpu.l2 * 2.0;
+  gpu.dram_bandwidth = gpu.dram_bandwidth * 2.0;
+  gpu.tdp = gpu.tdp * 2.0;
+  gpu.idle_power = gpu.idle_power * 2.0;
+  gpu.id = "tomorrow";
+  return gpu;
+}
+
+TensorProduct random_product(Random& random) {
+  const auto size = [&](double low, double high) {
+    return std::floor(low * std::exp(random.uniform() * std::log(high / low)));
+  };
+  TensorProduct product = shape(size(1, 16384), size(32, 16384), size(32, 16384));
+  constexpr std::array kFormats = {ProductFormat::Half, ProductFormat::Fp8, ProductFormat::Fp8Block,
+                                   ProductFormat::Fp4, ProductFormat::Int8Weights};
+  product.format = kFormats[static_cast<std::size_t>(random.uniform() * 5)];
+  return product;
+}
+
+}  // namespace
+
+TEST_CASE("a full wave of large tiles runs at the peak") {
+  // 2560 x 128 in 10 tiles of 256 x 128, one to each SM of 1.024 TFLOP/s: 2 * 256 * 128 * 1024 / 1.024e12 = 65.5 us.
+  const ProductEstimate one = price(shape(2560, 128, 1024), fast_memory(), simple_profile());
+  CHECK(one.duration.in_us() == doctest::Approx(65.536).epsilon(0.02));
+  CHECK(one.roofs.sm_share == 1);
+}
+
+TEST_CASE("rows past a full wave cost several times their share") {
+  // 16 rows more are 0.6 % more; smaller tiles on all SMs hold them for 3 %.
+  const GpuSpec gpu = fast_memory();
+  const CostProfile profile = simple_profile();
+  const double full = price(shape(2560, 128, 1024), gpu, profile).duration.in_us();
+  const double more = price(shape(2576, 128, 1024), gpu, profile).duration.in_us();
+  CHECK(more > full * 1.02);
+}
+
+TEST_CASE("few rows stream their weights from memory, or from L2 where they stay") {
+  GpuSpec gpu = simple_gpu();
+  CostProfile profile = simple_profile();
+  TensorProduct product = shape(1, 4096, 4096);
+  // 4096^2 weights of 2 bytes at 97 GB/s.
+  CHECK(price(product, gpu, profile).duration.in_us() ==
+        doctest::Approx(4096.0 * 4096 * 2 / 97e3).epsilon(0.01));
+  product.reuse = {.activations = 1, .weights = 1, .results = 1};
+  CHECK(price(product, gpu, profile).duration.in_us() < 100);
+}
+
+TEST_CASE("a small grid draws no more than its blocks can") {
+  GpuSpec gpu = fast_memory();
+  CostProfile profile = simple_profile();
+  profile = with_parameter(std::move(profile), "product.stream_bytes_per_clock", 1);
+  // 64 x 16 tile alone: 80 rows of 2 bytes for each of 8192 values of k, at 96 bytes a clock of 1 GHz.
+  const double time = price(shape(16, 64, 8192), gpu, profile).duration.in_us();
+  const double load = 80.0 * 2 * 8192 / 96e3, mma = 2.0 * 64 * 16 * 8192 / 1.024e6;
+  CHECK(time == doctest::Approx(std::cbrt(load * load * load + mma * mma * mma)).epsilon(0.01));
+}
+
+TEST_CASE("the power limit slows arithmetic and not memory") {
+  GpuSpec gpu = fast_memory();
+  const CostProfile profile = simple_profile();
+  const TensorProduct large = shape(8192, 8192, 8192);
+  const double free = price(large, gpu, profile).duration.in_us();
+  gpu.tdp = 5.0_W;
+  const ProductEstimate limited = price(large, gpu, profile);
+  CHECK(limited.duration.in_us() > 1.5 * free);
+  CHECK(limited.power.in_w() <= 5.0);
+  gpu.dram_bandwidth = BytesPerSecond(1e8);
+  const TensorProduct skinny = shape(1, 8192, 8192);
+  const ProductEstimate bound = price(skinny, gpu, profile);
+  CHECK(bound.roofs.memory > bound.roofs.compute * 10.0);
+}
+
+TEST_CASE("an engine's call adds its kernels and quantises what it reads") {
+  const GpuSpec gpu = GpuCatalog::embedded().find("h100_sxm5_80gb");
+  const CostProfile& profile = default_cost_profile();
+  TensorProduct product = shape(16, 4096, 4096, ProductFormat::Fp8);
+  const Seconds alone = price(product, gpu, profile).duration;
+  product.engine = ProductEngine::TensorRtLlm;
+  CHECK(price(product, gpu, profile).duration > alone);
+}
+
+TEST_CASE("a GPU of twice everything is faster in everything, above its roofs, and less certain") {
+  const GpuSpec b200 = GpuCatalog::embedded().find("b200");
+  const GpuSpec tomorrow = twice(b200);
+  const CostProfile& profile = default_cost_profile();
+  Random random(11);
+  for (int i = 0; i < 2000; ++i) {
+    const TensorProduct product = random_product(random);
+    CAPTURE(product.m);
+    CAPTURE(product.n);
+    CAPTURE(product.k);
+    CAPTURE(to_string(product.format));
+    const ProductEstimate now = price(product, b200, profile);
+    const ProductEstimate then = price(product, tomorrow, profile);
+    CHECK(then.duration < now.duration);
+    for (const auto& [gpu, estimate] : {std::pair{&b200, &now}, std::pair{&tomorrow, &then}}) {
+      const double flops = 2 * product.m * product.n * product.k;
+      const double bytes = product.n * product.k * weight_bytes(product.format);
+      const auto peak = gpu->find_peak(math_of(product.format), MathUnit::TensorCore);
+      REQUIRE(peak);
+      CHECK(estimate->duration.in_s() >= flops / peak->in_si());
+      CHECK(estimate->duration.in_s() >= bytes / gpu->dram_bandwidth.in_si());
+      CHECK(estimate->power.in_w() <= gpu->tdp.in_w());
+    }
+  }
+  const TensorProduct product = shape(4096, 4096, 4096);
+  CHECK(product_log_sd(product, product_basis(tomorrow, profile), profile) >
+        product_log_sd(product, product_basis(b200, profile), profile));
+}
+
+TEST_CASE("more bandwidth, more peak and more power never slow a product") {
+  const CostProfile& profile = default_cost_profile();
+  Random random(5);
+  for (const char* id : {"v100_sxm2_16gb", "l40s", "h100_sxm5_80gb", "b200"}) {
+    const GpuSpec gpu = GpuCatalog::embedded().find(id);
+    GpuSpec wide = gpu, fast = gpu, powerful = gpu;
+    wide.dram_bandwidth = gpu.dram_bandwidth * 1.3;
+    wide.tdp = gpu.tdp * 1.3;  // GDDR draws by its pins' rate
+    for (PeakRate& peak : fast.peaks) peak.rate = peak.rate * 1.3;
+    fast.tdp = gpu.tdp * 1.3;  // more operations a second want more watts
+    powerful.tdp = gpu.tdp * 1.3;
+    for (int i = 0; i < 500; ++i) {
+      TensorProduct product = random_product(random);
+      product.format = ProductFormat::Half;
+      CAPTURE(id);
+      CAPTURE(product.m);
+      CAPTURE(product.n);
+      CAPTURE(product.k);
+      const double base =
+          price(product, gpu, profile).duration.in_s() * 1.002;  // the clock is found to 0.1 %
+      CHECK(price(product, wide, profile).duration.in_s() <= base);
+      CHECK(price(product, fast, profile).duration.in_s() <= base);
+      CHECK(price(product, powerful, profile).duration.in_s() <= base);
+    }
+  }
+}
+
+}  // namespace tracecast::cost
