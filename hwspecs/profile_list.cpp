@@ -152,6 +152,9 @@ struct ProfileList<Profile>::State {
   std::vector<Entry> entries;  ///< sorted by id; empty: all are parsed
   std::vector<std::once_flag> flags;
   std::vector<Profile> profiles;  ///< sorted by id; those of `entries` blank until parsed
+  std::mutex mutex;               ///< of:
+  std::map<std::string, std::vector<const Profile*>, std::less<>>
+      naming;  ///< what was found, by id
 
   /// Finds the files; every door below begins with it.
   void index() {
@@ -216,7 +219,12 @@ const Profile* ProfileList<Profile>::find(std::string_view id) const {
 
 template <class Profile>
 std::vector<const Profile*> ProfileList<Profile>::naming(std::string_view id) const {
+  constexpr std::size_t kMostRemembered = 256;
   state_->index();
+  const std::lock_guard lock(state_->mutex);
+  if (const auto known = state_->naming.find(id); known != state_->naming.end()) {
+    return known->second;
+  }
   std::vector<const Profile*> found;
   for (std::size_t i = 0; i < state_->profiles.size(); ++i) {
     if (state_->entries.empty() ||
@@ -224,7 +232,8 @@ std::vector<const Profile*> ProfileList<Profile>::naming(std::string_view id) co
       found.push_back(&state_->get(i));
     }
   }
-  return found;
+  if (state_->naming.size() >= kMostRemembered) state_->naming.clear();
+  return state_->naming.emplace(id, found).first->second;
 }
 
 template <class Profile>

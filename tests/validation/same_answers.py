@@ -60,6 +60,12 @@ predict resnet50 --gpu v100 --gpus 4 --strategy dataparallel
 predict resnet50 --gpu v100 --gpus 16 --nodes 2 --no-fold
 predict resnet50 --gpu v100 --data imagenet --cpu-threads 8 --disk hdd
 predict job:a3c_pong --gpu k80
+colocate job:a3c_pong job:autoencoder_ml20m:1024 --gpu k80
+colocate job:lstm_wikitext2:20 resnet50:64 --gpu v100 --mps
+colocate mask_rcnn:1 gnmt_v2:16 dlrm_kaggle:128 --gpu a100 --format json
+colocate vgg16:16 unet:1@1 bert_base:4@1 --gpu p100 --data imagenet
+predict llama2_70b --gpu h100
+predict ssd300 --gpu v100 --format csv
 predict densenet121 --gpu cpu:2xe5_2667 --batch 8
 """.strip().splitlines()
 
