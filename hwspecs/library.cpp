@@ -6,8 +6,8 @@
 #include <array>
 #include <system_error>
 
-#include "hwspecs/folder_files.hpp"
-#include "hwspecs/library_state.hpp"
+#include "hwspecs/loaders/folder_files.hpp"
+#include "hwspecs/loaders/library_state.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
