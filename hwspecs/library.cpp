@@ -6,89 +6,12 @@
 #include <array>
 #include <system_error>
 
-#include "hwspecs/collective_pace.hpp"
 #include "hwspecs/loaders/folder_files.hpp"
-#include "hwspecs/software/launcher.hpp"
-#include "hwspecs/software/library_calls.hpp"
-#include "hwspecs/software/mlperf_round.hpp"
-#include "hwspecs/software/profile_list.hpp"
-#include "hwspecs/software/published_source.hpp"
-#include "hwspecs/software/release_history.hpp"
-#include "sim/base/embedded.hpp"
+#include "hwspecs/loaders/library_state.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> collective_paces();
-std::span<const EmbeddedFile> default_hosts();
-std::span<const EmbeddedFile> default_machines();
-std::span<const EmbeddedFile> gpu_sharing_rules();
-std::span<const EmbeddedFile> library_call_files();
-std::span<const EmbeddedFile> peer_access_rules();
-std::span<const EmbeddedFile> rank_variations();
-}  // namespace embedded
-namespace {
-
-/// A file of which there is one.
-struct SingleFile {
-  std::string_view text;
-  std::string where;
-  std::shared_ptr<const std::string> owned;  ///< holds `text`; null: it is in the binary
-};
-SingleFile single(std::span<const EmbeddedFile> files) {
-  return {files.front().content, std::string(files.front().path), nullptr};
-}
-
-}  // namespace
-
-struct SpecLibrary::State {
-  GpuCatalog gpus = GpuCatalog::embedded();
-  CpuCatalog cpus = CpuCatalog::embedded();
-  DiskCatalog disks = DiskCatalog::embedded();
-  LinkCatalog links = LinkCatalog::embedded();
-  MachineCatalog machines = MachineCatalog::embedded();
-
-  ProfileList<ChannelProfile> channels = ProfileList<ChannelProfile>::embedded();
-  ProfileList<CollectiveLibrary> collectives = ProfileList<CollectiveLibrary>::embedded();
-  ProfileList<DataSetSpec> data_sets = ProfileList<DataSetSpec>::embedded();
-  ProfileList<FrameworkProfile> frameworks = ProfileList<FrameworkProfile>::embedded();
-  ProfileList<InputPipelineProfile> pipelines = ProfileList<InputPipelineProfile>::embedded();
-  ProfileList<JobSpec> jobs = ProfileList<JobSpec>::embedded();
-  ProfileList<LauncherProfile> launchers = ProfileList<LauncherProfile>::embedded();
-  ProfileList<MlperfRound> mlperf = ProfileList<MlperfRound>::embedded();
-  ProfileList<PublishedSource> published = ProfileList<PublishedSource>::embedded();
-  ProfileList<ReleaseHistory> releases = ProfileList<ReleaseHistory>::embedded();
-  ProfileList<StrategyProfile> strategies = ProfileList<StrategyProfile>::embedded();
-  ProfileList<TrainingSoftware> training_software = ProfileList<TrainingSoftware>::embedded();
-
-  SingleFile default_hosts = single(embedded::default_hosts());
-  SingleFile default_machines = single(embedded::default_machines());
-  SingleFile peer_access = single(embedded::peer_access_rules());
-  LibraryCalls calls;
-  CollectivePace pace;
-  RankVariation ranks;
-  std::vector<GpuSharing> sharing;
-  std::optional<CostProfile> cost;  ///< nothing: the binary's
-  std::optional<std::vector<ProfileParameter>> priors;
-
-  State() {
-    const SingleFile variation = single(embedded::rank_variations());
-    ranks = parse_rank_variation(variation.text, variation.where);
-    const SingleFile call_file = single(embedded::library_call_files());
-    calls = parse_library_calls(call_file.text, call_file.where);
-    const SingleFile paces = single(embedded::collective_paces());
-    pace = parse_collective_pace(paces.text, paces.where);
-    const SingleFile rules = single(embedded::gpu_sharing_rules());
-    sharing = parse_gpu_sharing(rules.text, rules.where);
-  }
-
-  void add(const std::filesystem::path& folder);
-  void add_kind(const std::string& kind, const std::filesystem::path& folder);
-  void add_singles(const std::string& kind, const std::filesystem::path& folder);
-  void add_single(const std::string& name, const FolderFile& file);
-};
-
 namespace {
 
 /// Kinds of files of which there is one for each name.
@@ -111,17 +34,17 @@ void SpecLibrary::State::add_single(const std::string& name, const FolderFile& f
     (void)parse_peer_access(added.text, added.where, GpuSpec{});
     peer_access = added;
   } else if (name == "host/ranks") {
-    ranks = parse_rank_variation(added.text, added.where);
+    ranks = Single(added, parse_rank_variation);
   } else if (name == "sharing/default") {
-    sharing = parse_gpu_sharing(added.text, added.where);
+    sharing = Single(added, parse_gpu_sharing);
   } else if (name == "calls/cudnn") {
-    calls = parse_library_calls(added.text, added.where);
+    calls = Single(added, parse_library_calls);
   } else if (name == "cost/default") {
-    cost = parse_cost_profile(added.text, added.where);
+    cost = Single(added, parse_cost_profile);
   } else if (name == "cost/prior") {
-    priors = parse_prior_parameters(added.text, added.where);
+    priors = Single(added, parse_prior_parameters);
   } else if (name == "pace/default") {
-    pace = parse_collective_pace(added.text, added.where);
+    pace = Single(added, parse_collective_pace);
   } else {
     std::vector<std::string> known;
     for (const std::string_view single : kSingles) {
@@ -247,21 +170,22 @@ PeerAccess SpecLibrary::peer_access(const GpuSpec& gpu) const {
   return parse_peer_access(state_->peer_access.text, state_->peer_access.where, gpu);
 }
 
-const RankVariation& SpecLibrary::rank_variation() const { return state_->ranks; }
+const RankVariation& SpecLibrary::rank_variation() const { return state_->ranks.get(); }
 
 const GpuSharing& SpecLibrary::gpu_sharing(std::string_view date) const {
-  for (const GpuSharing& rule : state_->sharing) {
+  const std::vector<GpuSharing>& rules = state_->sharing.get();
+  for (const GpuSharing& rule : rules) {
     if (!date.empty() && !rule.before_date.empty() && date < rule.before_date) return rule;
   }
-  return state_->sharing.back();
+  return rules.back();
 }
 
 const CostProfile& SpecLibrary::cost() const {
-  return state_->cost ? *state_->cost : default_cost_profile();
+  return state_->cost ? state_->cost->get() : default_cost_profile();
 }
 
 const std::vector<ProfileParameter>& SpecLibrary::prior_parameters() const {
-  return state_->priors ? *state_->priors : tracecast::prior_parameters();
+  return state_->priors ? state_->priors->get() : tracecast::prior_parameters();
 }
 
 std::span<const FrameworkProfile> SpecLibrary::frameworks() const {
@@ -281,7 +205,7 @@ std::vector<std::string> SpecLibrary::strategy_ids() const { return state_->stra
 std::span<const CollectiveLibrary> SpecLibrary::collective_libraries() const {
   return state_->collectives.all();
 }
-const CollectivePace& SpecLibrary::collective_pace() const { return state_->pace; }
+const CollectivePace& SpecLibrary::collective_pace() const { return state_->pace.get(); }
 std::span<const ChannelProfile> SpecLibrary::channels() const { return state_->channels.all(); }
 std::span<const LauncherProfile> SpecLibrary::launchers() const { return state_->launchers.all(); }
 std::span<const InputPipelineProfile> SpecLibrary::input_pipelines() const {
@@ -290,7 +214,7 @@ std::span<const InputPipelineProfile> SpecLibrary::input_pipelines() const {
 std::span<const DataSetSpec> SpecLibrary::data_sets() const { return state_->data_sets.all(); }
 std::span<const JobSpec> SpecLibrary::job_specs() const { return state_->jobs.all(); }
 std::span<const ReleaseHistory> SpecLibrary::releases() const { return state_->releases.all(); }
-const LibraryCalls& SpecLibrary::library_calls() const { return state_->calls; }
+const LibraryCalls& SpecLibrary::library_calls() const { return state_->calls.get(); }
 std::span<const MlperfRound> SpecLibrary::mlperf_rounds() const { return state_->mlperf.all(); }
 std::span<const PublishedSource> SpecLibrary::published_sources() const {
   return state_->published.all();

@@ -1,6 +1,8 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <string>
@@ -83,7 +85,7 @@ std::string help_of(const CLI::App& verb) {
 }
 
 /// `tracecast help trace replay`: the page of the verb that the words name. Throws InputError.
-void add_help_command(CLI::App& app) {
+void add_help_command(CLI::App& app, int&) {
   auto words = std::make_shared<std::vector<std::string>>();
   CLI::App* verb = app.add_subcommand("help", "Show the page of a verb, as its --help does");
   verb->add_option("verb", *words, "Verb, such as predict or trace replay")->type_name("VERB");
@@ -116,6 +118,43 @@ constexpr std::string_view kFirstPage =
     "\n"
     "All verbs: tracecast --help. Flags of one: tracecast help predict.\n";
 
+void add_version_command(CLI::App& app, int&) {
+  app.add_subcommand("version", "Print the version")->callback([] {
+    write_answer(version_text());
+  });
+}
+
+struct Verb {
+  std::string_view name;
+  void (*add)(CLI::App& app, int& exit_code);
+};
+constexpr Verb kVerbs[] = {
+    {"predict", add_predict_command},
+    {"colocate", add_colocate_command},
+    {"validate", add_validate_command},
+    {"gpus", add_gpus_command},
+    {"hardware", add_hardware_command},
+    {"networks", add_networks_command},
+    {"calibrate", add_calibrate_command},
+    {"cluster", add_cluster_command},
+    {"collectives", add_collectives_command},
+    {"net", add_net_command},
+    {"schedule", add_schedule_command},
+    {"study", add_study_command},
+    {"trace", add_trace_command},
+    {"help", add_help_command},
+    {"version", add_version_command},
+};
+
+/// The verb that the first word names: to declare all of them takes longer than many an answer. Every verb where it names
+/// none, and for `help`, which shows the page of any.
+void add_verbs(CLI::App& app, std::string_view first_word, int& exit_code) {
+  const auto is_named = [&](const Verb& verb) { return verb.name == first_word; };
+  const auto* named = std::find_if(std::begin(kVerbs), std::end(kVerbs), is_named);
+  if (named != std::end(kVerbs) && named->name != "help") return named->add(app, exit_code);
+  for (const Verb& verb : kVerbs) verb.add(app, exit_code);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Predicts how fast a deep-learning network runs on a GPU, without the GPU.",
                "tracecast");
@@ -127,23 +166,7 @@ int run(int argc, char** argv) {
   app.formatter(std::make_shared<HelpFormatter>());
 
   int exit_code = kExitDone;
-  add_predict_command(app, exit_code);
-  add_colocate_command(app, exit_code);
-  add_validate_command(app, exit_code);
-  add_gpus_command(app, exit_code);
-  add_hardware_command(app, exit_code);
-  add_networks_command(app, exit_code);
-  add_calibrate_command(app, exit_code);
-  add_cluster_command(app, exit_code);
-  add_collectives_command(app, exit_code);
-  add_net_command(app, exit_code);
-  add_schedule_command(app, exit_code);
-  add_study_command(app, exit_code);
-  add_trace_command(app, exit_code);
-  add_help_command(app);
-  app.add_subcommand("version", "Print the version")->callback([] {
-    write_answer(version_text());
-  });
+  add_verbs(app, argc < 2 ? "" : argv[1], exit_code);
   add_version_flag(app);
   if (argc < 2) {
     write_answer(kFirstPage);

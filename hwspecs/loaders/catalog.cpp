@@ -134,13 +134,16 @@ Spellings scan_spellings(std::string_view text) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
-    const std::size_t begin = line.find(": \""), end = line.rfind('"');
-    if (begin == line.npos || end < begin + 3) continue;
-    const std::string_view key = line.substr(0, begin);
-    const std::string value(line.substr(begin + 3, end - begin - 3));
-    if (key == "id") found.id = value;
-    if (key == "name") found.name = value;
-    if (key == "alias") found.aliases.push_back(value);
+    if (line.empty() || (line[0] != 'i' && line[0] != 'n' && line[0] != 'a')) continue;
+    const auto value_of = [line](std::string_view key) -> std::optional<std::string> {
+      if (!line.starts_with(key)) return std::nullopt;
+      const std::size_t end = line.rfind('"');
+      if (end < key.size()) return std::nullopt;
+      return std::string(line.substr(key.size(), end - key.size()));
+    };
+    if (const auto id = value_of("id: \"")) found.id = *id;
+    if (const auto name = value_of("name: \"")) found.name = *name;
+    if (const auto alias = value_of("alias: \"")) found.aliases.push_back(*alias);
   }
   return found;
 }
@@ -186,6 +189,21 @@ struct Catalog<Spec>::State {
   std::map<std::string, std::optional<std::size_t>> bares;
   std::vector<std::function<Spec(Spec)>> changes;  ///< of what is still to be parsed
   std::mutex mutex;                                ///< find() on one catalog from several threads
+  std::once_flag scanned;
+
+  /// Those in the binary, unless there are entries already; every door of the catalog begins with it.
+  void scan_embedded() {
+    std::call_once(scanned, [this] {
+      if (!entries.empty()) return;
+      for (const EmbeddedFile& file : Kind<Spec>::files()) {
+        entries.push_back({scan_spellings(file.content), file.content, std::string(file.path)});
+      }
+      std::sort(entries.begin(), entries.end(),
+                [](const auto& a, const auto& b) { return a.spellings.id < b.spellings.id; });
+      specs.resize(entries.size());
+      index();
+    });
+  }
 
   /// Throws InputError when one spelling names two specs.
   void index() {
@@ -276,15 +294,7 @@ Catalog<Spec>::Catalog(std::shared_ptr<State> state) : state_(std::move(state)) 
 
 template <class Spec>
 Catalog<Spec> Catalog<Spec>::embedded() {
-  auto state = std::make_shared<State>();
-  for (const EmbeddedFile& file : Kind<Spec>::files()) {
-    state->entries.push_back({scan_spellings(file.content), file.content, std::string(file.path)});
-  }
-  std::sort(state->entries.begin(), state->entries.end(),
-            [](const auto& a, const auto& b) { return a.spellings.id < b.spellings.id; });
-  state->specs.resize(state->entries.size());
-  state->index();
-  return Catalog(std::move(state));
+  return Catalog(std::make_shared<State>());
 }
 
 template <class Spec>
@@ -307,6 +317,7 @@ void Catalog<Spec>::add_folder(const std::filesystem::path& folder) {
   }
   const std::size_t num_added = next->entries.size();
   const std::shared_ptr<State> before = state_;  // outlives the lock
+  before->scan_embedded();
   const std::lock_guard lock(before->mutex);
   next->changes = before->changes;
   for (const Entry& entry : state_->entries) {
@@ -333,6 +344,7 @@ template <class Spec>
 void Catalog<Spec>::change_all(std::function<Spec(Spec)> change) {
   auto next = std::make_shared<State>();
   const std::shared_ptr<State> before = state_;  // outlives the lock
+  before->scan_embedded();
   const std::lock_guard lock(before->mutex);
   next->entries = before->entries;
   next->specs = before->specs;
@@ -348,6 +360,7 @@ void Catalog<Spec>::change_all(std::function<Spec(Spec)> change) {
 
 template <class Spec>
 const Spec& Catalog<Spec>::find(std::string_view word) const {
+  state_->scan_embedded();
   const std::vector<std::string> words = without_makers(normalize(word), Kind<Spec>::kMakers);
   for (const std::string& spelling : words) {
     if (const auto it = state_->words.find(spelling); it != state_->words.end()) {
@@ -371,6 +384,7 @@ const Spec& Catalog<Spec>::find(std::string_view word) const {
 
 template <class Spec>
 std::span<const Spec> Catalog<Spec>::all() const {
+  state_->scan_embedded();
   for (std::size_t i = 0; i < state_->entries.size(); ++i) state_->get(i);
   return state_->specs;
 }

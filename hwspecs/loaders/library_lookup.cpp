@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "hwspecs/library.hpp"
-#include "hwspecs/software/launcher.hpp"
-#include "hwspecs/software/mlperf_round.hpp"
-#include "hwspecs/software/release_history.hpp"
+#include "hwspecs/loaders/library_state.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
@@ -15,13 +12,13 @@ namespace {
 
 /// By id or, where there are any, alias, in lower case; nullptr: none.
 template <class Profile>
-const Profile* find_by_id(std::span<const Profile> all, std::string_view word) {
+const Profile* find_by_id(const ProfileList<Profile>& list, std::string_view word) {
   const std::string wanted = to_lower(word);
-  for (const Profile& profile : all) {
-    if (profile.id == wanted) return &profile;
-    if constexpr (requires { profile.aliases; }) {
-      const auto& names = profile.aliases;
-      if (std::find(names.begin(), names.end(), wanted) != names.end()) return &profile;
+  if (const Profile* found = list.find(wanted)) return found;
+  if constexpr (requires(Profile profile) { profile.aliases; }) {
+    for (const Profile* profile : list.naming(wanted)) {
+      const auto& names = profile->aliases;
+      if (std::find(names.begin(), names.end(), wanted) != names.end()) return profile;
     }
   }
   return nullptr;
@@ -29,12 +26,10 @@ const Profile* find_by_id(std::span<const Profile> all, std::string_view word) {
 
 /// The same, or InputError about `where`.
 template <class Profile>
-const Profile& must_find(std::span<const Profile> all, std::string_view word,
+const Profile& must_find(const ProfileList<Profile>& list, std::string_view word,
                          std::string_view where) {
-  if (const Profile* found = find_by_id(all, word)) return *found;
-  std::vector<std::string> ids;
-  for (const Profile& profile : all) ids.push_back(profile.id);
-  throw InputError(where, fmt::format("\"{}\"", word), describe_choices(word, ids));
+  if (const Profile* found = find_by_id(list, word)) return *found;
+  throw InputError(where, fmt::format("\"{}\"", word), describe_choices(word, list.ids()));
 }
 
 /// Which of `all` has the longest of the words that occur in a description, and where that word ends in it.
@@ -82,17 +77,21 @@ std::string folded(std::string_view word) {
 // ---- Frameworks ----
 
 const FrameworkProfile& SpecLibrary::find_framework(std::string_view id) const {
-  return must_find(frameworks(), id, "--framework");
+  return must_find(state_->frameworks, id, "--framework");
 }
 
 const FrameworkProfile& SpecLibrary::find_compiled_framework(std::string_view id,
                                                              std::string_view name) const {
   const FrameworkProfile& plain = find_framework(id);
+  const auto is_compiled = [&](const FrameworkProfile& profile) {
+    return profile.compiler && profile.compiler->name == name;
+  };
+  for (const FrameworkProfile* profile : state_->frameworks.naming(plain.id)) {
+    if (is_compiled(*profile) && profile->compiler->framework == plain.id) return *profile;
+  }
   std::string having;
   for (const FrameworkProfile& profile : frameworks()) {
-    if (!profile.compiler || profile.compiler->name != name) continue;
-    if (profile.compiler->framework == plain.id) return profile;
-    having += (having.empty() ? "" : ", ") + profile.compiler->framework;
+    if (is_compiled(profile)) having += (having.empty() ? "" : ", ") + profile.compiler->framework;
   }
   throw InputError("--framework", fmt::format("{} with {}", plain.id, name),
                    having.empty() ? "a framework with that compiler" : "one of: " + having);
@@ -103,21 +102,22 @@ const FrameworkProfile& SpecLibrary::find_framework(std::string_view id,
                                                     std::string_view date,
                                                     bool in_container) const {
   const FrameworkProfile& current = find_framework(id);
+  const std::vector<const FrameworkProfile*> naming = state_->frameworks.naming(current.id);
   if (in_container) {
-    for (const FrameworkProfile& profile : frameworks()) {
-      if (profile.container_of == current.id) return profile;
+    for (const FrameworkProfile* profile : naming) {
+      if (profile->container_of == current.id) return *profile;
     }
   }
   const FrameworkProfile* best = &current;
-  for (const FrameworkProfile& profile : frameworks()) {
-    if (!profile.era || profile.era->framework != current.id) continue;
-    const bool is_before = version ? *version < version_of(profile.era->version)
-                                   : !date.empty() && date < profile.era->date;
-    if (is_before == profile.era->is_newest) continue;
+  for (const FrameworkProfile* profile : naming) {
+    if (!profile->era || profile->era->framework != current.id) continue;
+    const bool is_before = version ? *version < version_of(profile->era->version)
+                                   : !date.empty() && date < profile->era->date;
+    if (is_before == profile->era->is_newest) continue;
     const bool is_nearer =
-        best == &current || (profile.era->is_newest ? profile.era->date > best->era->date
-                                                    : profile.era->date < best->era->date);
-    if (is_nearer) best = &profile;
+        best == &current || (profile->era->is_newest ? profile->era->date > best->era->date
+                                                     : profile->era->date < best->era->date);
+    if (is_nearer) best = profile;
   }
   return *best;
 }
@@ -157,17 +157,17 @@ SoftwareDefaults SpecLibrary::defaults_of(const FrameworkProfile& framework,
 }
 
 const ReleaseHistory& SpecLibrary::find_releases(std::string_view id) const {
-  return must_find(releases(), id, "release");
+  return must_find(state_->releases, id, "release");
 }
 
 const TrainingSoftware& SpecLibrary::find_training_software(std::string_view id) const {
-  return must_find(training_software(), id, "--software");
+  return must_find(state_->training_software, id, "--software");
 }
 
 // ---- Many GPUs ----
 
 const StrategyProfile& SpecLibrary::find_strategy(std::string_view id) const {
-  return must_find(strategies(), id, "--strategy");
+  return must_find(state_->strategies, id, "--strategy");
 }
 
 const StrategyProfile* SpecLibrary::find_strategy_in(std::string_view description) const {
@@ -183,14 +183,14 @@ const StrategyProfile& SpecLibrary::usual_strategy(std::string_view framework,
                                                    bool several_nodes) const {
   const StrategyProfile* found = nullptr;
   std::string_view until;  // the earliest end after `date`; empty: none yet
-  for (const StrategyProfile& profile : strategies()) {
-    for (const UsualStrategy& usual : profile.usual) {
+  for (const StrategyProfile* profile : state_->strategies.naming(framework)) {
+    for (const UsualStrategy& usual : profile->usual) {
       if (usual.framework != framework) continue;
       if (!(several_nodes ? usual.several_nodes : usual.one_node)) continue;
       const std::string_view end = usual.before_date;
       if (!end.empty() && (date.empty() || date >= end)) continue;
       if (!found || (!end.empty() && (until.empty() || end < until))) {
-        found = &profile;
+        found = profile;
         until = end;
       }
     }
@@ -201,13 +201,14 @@ const StrategyProfile& SpecLibrary::usual_strategy(std::string_view framework,
 const CollectiveLibrary& SpecLibrary::find_collective_library(std::string_view library,
                                                               std::string_view version,
                                                               std::string_view date) const {
-  std::vector<const CollectiveLibrary*> known;
-  std::vector<std::string> names;
-  for (const CollectiveLibrary& l : collective_libraries()) {
-    if (names.empty() || names.back() != l.library) names.push_back(l.library);
-    if (l.library == to_lower(library)) known.push_back(&l);
-  }
+  const std::string wanted = to_lower(library);
+  std::vector<const CollectiveLibrary*> known = state_->collectives.naming(wanted);
+  std::erase_if(known, [&](const CollectiveLibrary* l) { return l->library != wanted; });
   if (known.empty()) {
+    std::vector<std::string> names;
+    for (const CollectiveLibrary& l : collective_libraries()) {
+      if (names.empty() || names.back() != l.library) names.push_back(l.library);
+    }
     throw InputError("collective library", fmt::format("\"{}\"", library),
                      describe_choices(library, names));
   }
@@ -254,50 +255,50 @@ const ChannelProfile& SpecLibrary::find_channel(std::string_view word) const {
 }
 
 const LauncherProfile& SpecLibrary::find_launcher(std::string_view id) const {
-  return must_find(launchers(), id, "launcher");
+  return must_find(state_->launchers, id, "launcher");
 }
 
 // ---- Data and programs ----
 
 const InputPipelineProfile& SpecLibrary::find_input_pipeline(std::string_view id) const {
-  return must_find(input_pipelines(), id, "--pipeline");
+  return must_find(state_->pipelines, id, "--pipeline");
 }
 
 const InputPipelineProfile& SpecLibrary::input_pipeline_of(std::string_view framework,
                                                            std::string_view version) const {
   const std::string lower_version = to_lower(version);
   const InputPipelineProfile* usual = nullptr;
-  for (const InputPipelineProfile& profile : input_pipelines()) {
-    const auto& names = profile.frameworks;
+  for (const InputPipelineProfile* profile : state_->pipelines.naming(framework)) {
+    const auto& names = profile->frameworks;
     if (std::find(names.begin(), names.end(), framework) == names.end()) continue;
-    if (profile.version_word.empty()) {
-      usual = &profile;
-    } else if (lower_version.find(profile.version_word) != std::string::npos) {
-      return profile;
+    if (profile->version_word.empty()) {
+      usual = profile;
+    } else if (lower_version.find(profile->version_word) != std::string::npos) {
+      return *profile;
     }
   }
   return usual ? *usual : find_input_pipeline("generic");
 }
 
 const DataSetSpec& SpecLibrary::find_data_set(std::string_view id) const {
-  if (const DataSetSpec* found = find_by_id(data_sets(), id)) return *found;
+  if (const DataSetSpec* found = find_by_id(state_->data_sets, id)) return *found;
   std::vector<std::string> known{"synthetic", "memory", "real"};
   for (std::string& name : data_set_ids()) known.push_back(std::move(name));
   throw InputError("--data", fmt::format("\"{}\"", id), describe_choices(id, known));
 }
 
 const JobSpec* SpecLibrary::find_job_spec_or_null(std::string_view id) const {
-  return find_by_id(job_specs(), id);
+  return find_by_id(state_->jobs, id);
 }
 
 const JobSpec& SpecLibrary::find_job_spec(std::string_view id) const {
-  return must_find(job_specs(), id, "job");
+  return must_find(state_->jobs, id, "job");
 }
 
 // ---- Published measurements ----
 
 const MlperfRound* SpecLibrary::find_mlperf_round(std::string_view id) const {
-  return find_by_id(mlperf_rounds(), id);
+  return find_by_id(state_->mlperf, id);
 }
 
 const MlperfRound& SpecLibrary::newest_mlperf_round() const {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -12,7 +11,9 @@
 
 #include "hwspecs/channel.hpp"
 #include "hwspecs/collective_library.hpp"
+#include "hwspecs/loaders/based_on.hpp"
 #include "hwspecs/loaders/folder_files.hpp"
+#include "hwspecs/loaders/spec_scan.hpp"
 #include "hwspecs/loaders/spec_text.hpp"
 #include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/software/input_pipeline.hpp"
@@ -107,46 +108,23 @@ template <>
 struct Kind<ReleaseHistory>
     : Standalone<ReleaseHistory, parse_release_history, embedded::release_histories> {};
 
-/// Where a quoted string that begins at `open` ends: its closing quote, or the end of the text.
-std::size_t end_of_string(std::string_view text, std::size_t open) {
-  std::size_t at = open + 1;
-  while (at < text.size() && text[at] != text[open]) at += text[at] == '\\' ? 2 : 1;
-  return std::min(at, text.size());
-}
-
-/// The id that a file states, without parsing it: the string after the word "id" outside of braces, strings and comments.
-std::string_view scan_id(std::string_view text) {
-  int depth = 0;
-  std::string_view word;  // the last one
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    if (c == '#') {
-      at = std::min(text.find('\n', at), text.size());
-    } else if (c == '"' || c == '\'') {
-      const std::size_t end = end_of_string(text, at);
-      if (depth == 0 && word == "id") return text.substr(at + 1, end - at - 1);
-      at = end;
-    } else if (c == '{' || c == '}') {
-      depth += c == '{' ? 1 : -1;
-    } else if (std::isalpha(static_cast<unsigned char>(c)) || c == '_') {
-      std::size_t end = at;
-      while (end < text.size() &&
-             (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) {
-        ++end;
-      }
-      word = text.substr(at, end - at);
-      at = end - 1;
-    }
-  }
-  return {};
-}
-
 template <class Profile>
 std::optional<SpecText> find_embedded(std::string_view id) {
   for (const EmbeddedFile& file : Kind<Profile>::files()) {
-    if (scan_id(file.content) == id) return SpecText{file.content, std::string(file.path)};
+    if (scan_string(file.content, "id") == id)
+      return SpecText{file.content, std::string(file.path)};
   }
   return std::nullopt;
+}
+
+/// Whether `id` stands between quotation marks in `text` or in a file of the binary that it builds on.
+template <class Profile>
+bool names(std::string_view text, std::string_view id, int most_bases) {
+  if (names_quoted(text, id)) return true;
+  const std::string_view base = scan_string(text, "based_on");
+  if (base.empty() || most_bases == 0) return false;
+  const std::optional<SpecText> found = find_embedded<Profile>(base);
+  return found && names<Profile>(found->text, id, most_bases - 1);
 }
 
 template <class Profile>
@@ -160,18 +138,50 @@ std::vector<std::string> spellings_of(const Profile& profile) {
 
 }  // namespace
 
+/// Either the files in the binary, found when the first is asked for and each parsed then, or, where a folder added
+/// some, profiles that all are parsed.
 template <class Profile>
 struct ProfileList<Profile>::State {
+  struct Entry {
+    std::string_view id;
+    const EmbeddedFile* file;
+    std::once_flag* parsed;
+  };
   std::vector<FolderFile> files;  ///< that folders added; the last one of an id counts
-  std::once_flag parsed;
-  std::vector<Profile> profiles;  ///< sorted by id
+  std::once_flag indexed;
+  std::vector<Entry> entries;  ///< sorted by id; empty: all are parsed
+  std::vector<std::once_flag> flags;
+  std::vector<Profile> profiles;  ///< sorted by id; those of `entries` blank until parsed
+  std::mutex mutex;               ///< of:
+  std::map<std::string, std::vector<const Profile*>, std::less<>>
+      naming;  ///< what was found, by id
 
-  void parse_embedded() {
-    for (const EmbeddedFile& file : Kind<Profile>::files()) {
-      profiles.push_back(Kind<Profile>::parse(file.content, file.path, find_embedded<Profile>));
-    }
-    std::sort(profiles.begin(), profiles.end(),
-              [](const Profile& a, const Profile& b) { return a.id < b.id; });
+  /// Finds the files; every door below begins with it.
+  void index() {
+    std::call_once(indexed, [this] {
+      if (!profiles.empty()) return;
+      const std::span<const EmbeddedFile> embedded = Kind<Profile>::files();
+      flags = std::vector<std::once_flag>(embedded.size());
+      for (const EmbeddedFile& file : embedded) {
+        entries.push_back({scan_string(file.content, "id"), &file, &flags[entries.size()]});
+      }
+      std::sort(entries.begin(), entries.end(),
+                [](const Entry& a, const Entry& b) { return a.id < b.id; });
+      profiles.resize(entries.size());
+    });
+  }
+
+  const Profile& get(std::size_t i) {
+    if (entries.empty()) return profiles[i];
+    std::call_once(*entries[i].parsed, [&] {
+      const EmbeddedFile& file = *entries[i].file;
+      profiles[i] = Kind<Profile>::parse(file.content, file.path, find_embedded<Profile>);
+    });
+    return profiles[i];
+  }
+
+  [[nodiscard]] std::string_view id_of(std::size_t i) const {
+    return entries.empty() ? std::string_view(profiles[i].id) : entries[i].id;
   }
 };
 
@@ -185,17 +195,45 @@ ProfileList<Profile> ProfileList<Profile>::embedded() {
 
 template <class Profile>
 std::span<const Profile> ProfileList<Profile>::all() const {
-  std::call_once(state_->parsed, [&] {
-    if (state_->profiles.empty()) state_->parse_embedded();
-  });
+  state_->index();
+  for (std::size_t i = 0; i < state_->entries.size(); ++i) (void)state_->get(i);
   return state_->profiles;
 }
 
 template <class Profile>
 std::vector<std::string> ProfileList<Profile>::ids() const {
+  state_->index();
   std::vector<std::string> ids;
-  for (const Profile& profile : all()) ids.push_back(profile.id);
+  for (std::size_t i = 0; i < state_->profiles.size(); ++i) ids.emplace_back(state_->id_of(i));
   return ids;
+}
+
+template <class Profile>
+const Profile* ProfileList<Profile>::find(std::string_view id) const {
+  state_->index();
+  for (std::size_t i = 0; i < state_->profiles.size(); ++i) {
+    if (state_->id_of(i) == id) return &state_->get(i);
+  }
+  return nullptr;
+}
+
+template <class Profile>
+std::vector<const Profile*> ProfileList<Profile>::naming(std::string_view id) const {
+  constexpr std::size_t kMostRemembered = 256;
+  state_->index();
+  const std::lock_guard lock(state_->mutex);
+  if (const auto known = state_->naming.find(id); known != state_->naming.end()) {
+    return known->second;
+  }
+  std::vector<const Profile*> found;
+  for (std::size_t i = 0; i < state_->profiles.size(); ++i) {
+    if (state_->entries.empty() ||
+        names<Profile>(state_->entries[i].file->content, id, kMostBases)) {
+      found.push_back(&state_->get(i));
+    }
+  }
+  if (state_->naming.size() >= kMostRemembered) state_->naming.clear();
+  return state_->naming.emplace(id, found).first->second;
 }
 
 template <class Profile>
@@ -206,7 +244,7 @@ ProfileList<Profile> ProfileList<Profile>::with_folder(const std::filesystem::pa
   next->files.insert(next->files.end(), added.begin(), added.end());
   const FindSpecText find = [&next](std::string_view id) -> std::optional<SpecText> {
     for (auto file = next->files.rbegin(); file != next->files.rend(); ++file) {
-      if (scan_id(*file->text) == id) return SpecText{*file->text, file->where};
+      if (scan_string(*file->text, "id") == id) return SpecText{*file->text, file->where};
     }
     return find_embedded<Profile>(id);
   };

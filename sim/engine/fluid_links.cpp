@@ -11,6 +11,12 @@ constexpr double kPicosecondsPerSecond = static_cast<double>(Picoseconds::kPerSe
 
 double per_picosecond(BytesPerSecond rate) { return rate.in_si() / kPicosecondsPerSecond; }
 
+double add_up(const auto& senders) {
+  double sum = 0;
+  for (const auto& sender : senders) sum += sender.load;
+  return sum;
+}
+
 /// For heaps with the next end in front.
 constexpr auto ends_later = [](const auto& a, const auto& b) { return a.target > b.target; };
 
@@ -63,11 +69,6 @@ double FluidLinks::work_now(std::uint32_t index) const {
          flows.offset;
 }
 
-double FluidLinks::rate_now(const Route& route) const {
-  if (route.bottleneck == kNone) return 0;
-  return route.bottleneck == kOwn ? route.cap : links_[route.bottleneck].clock.rate;
-}
-
 /// Nearest picosecond, and at least one.
 Picoseconds FluidLinks::time_to(const Clock& clock, double target) {
   const double steps = (target - clock.work) / clock.rate;
@@ -84,18 +85,23 @@ bool FluidLinks::has_reached(const Clock& clock, double target, Picoseconds now)
 void FluidLinks::join_links(std::uint32_t index) {
   const Route& route = routes_[index];
   for (std::uint32_t i = route.first_use; i < route.first_use + route.num_uses; ++i) {
-    std::vector<Sender>& senders = links_[uses_[i].link].senders;
-    uses_[i].place = static_cast<std::uint32_t>(senders.size());
-    senders.push_back({index, i});
+    Link& link = links_[uses_[i].link];
+    uses_[i].place = static_cast<std::uint32_t>(link.senders.size());
+    link.senders.push_back({index, i});
+    if (!uses_[i].is_whole()) ++link.loads.num_broken;
   }
 }
 
 void FluidLinks::leave_links(std::uint32_t index) {
   for (const Use& use : uses(routes_[index])) {
-    std::vector<Sender>& senders = links_[use.link].senders;
+    Link& link = links_[use.link];
+    std::vector<Sender>& senders = link.senders;
+    link.loads.sum -= senders[use.place].load;
+    const bool was_last_broken = !use.is_whole() && --link.loads.num_broken == 0;
     senders[use.place] = senders.back();
     uses_[senders.back().use].place = use.place;
     senders.pop_back();
+    if (was_last_broken) link.loads.sum = add_up(senders);
     add_to_region(use.link);
   }
 }
@@ -104,9 +110,17 @@ void FluidLinks::leave_links(std::uint32_t index) {
 void FluidLinks::change_loads(std::uint32_t index) {
   const auto num_flows = static_cast<double>(flows_[index].heap.size());
   for (const Use& use : uses(routes_[index])) {
-    links_[use.link].senders[use.place].load = use.weight * num_flows;
+    Link& link = links_[use.link];
+    double& load = link.senders[use.place].load;
+    link.loads.sum -= load;
+    load = use.weight * num_flows;
+    link.loads.sum += load;
     add_to_region(use.link);
   }
+}
+
+double FluidLinks::sum_of_loads(const Link& link) {
+  return link.loads.num_broken == 0 ? link.loads.sum : add_up(link.senders);
 }
 
 void FluidLinks::start(RouteId id, Bytes bytes, std::uint32_t tag) {

@@ -64,6 +64,8 @@ class FluidLinks {
   [[nodiscard]] std::size_t num_links() const { return links_.size(); }
 
  private:
+  /// Rates that differ by less than this share are the same: rounding must not spread a change.
+  static constexpr double kSame = 1e-12;
   static constexpr std::uint32_t kNone = UINT32_MAX;
   static constexpr std::uint32_t kOwn = UINT32_MAX - 1;  ///< runs at its cap
   static constexpr std::uint32_t kOwnEvent = 1u << 31;   ///< event ids of routes at their cap
@@ -71,8 +73,8 @@ class FluidLinks {
   /// Bytes that a flow present all the time has sent: flows of equal rate need one of these, not a
   /// rate each.
   struct Clock {
-    double work = 0;  ///< bytes, at `since`
     double rate = 0;  ///< bytes per picosecond
+    double work = 0;  ///< bytes, at `since`
     Picoseconds since{};
     Picoseconds queued = Picoseconds::most();  ///< the event that holds; none: most
   };
@@ -88,25 +90,43 @@ class FluidLinks {
     std::uint32_t route = 0, use = 0;
     double load = 0;  ///< weight times its flows: what they take of the link per unit of rate
   };
+  /// A sum of loads that come and go. Whole numbers add up exactly in any order; others are added anew when asked for.
+  struct Loads {
+    double sum = 0;                ///< while all are whole
+    std::uint32_t num_broken = 0;  ///< those that are not
+  };
   struct Link {
-    double capacity = 0;             ///< bytes per picosecond
-    Clock clock;                     ///< of its members
-    std::vector<Member> members;     ///< heap of the routes whose bottleneck it is
-    std::vector<Sender> senders;     ///< all routes that send over it now
-    std::uint32_t named_by = kNone;  ///< the last use of the route being added
     // While solving:
-    bool in_region = false;                        ///< gets a new level
+    bool in_region = false;   ///< gets a new level
+    bool is_entered = false;  ///< and is being filled
+    bool is_risen =
+        false;  ///< its members get more than before, and the other full links of those are in the region
     bool is_checked = false, is_carrying = false;  ///< whether it has room for the new rates
     std::uint32_t joining = 0;  ///< routes that begin to send, with this as their bottleneck
-    std::uint32_t open = 0;     ///< senders that have no new rate yet
-    double weight = 0;          ///< their loads
-    double left = 0;            ///< capacity not given away
     double level = 0;           ///< new rate of those it is the bottleneck of
+    // Always:
+    double capacity = 0;  ///< bytes per picosecond
+    Loads loads;          ///< of `senders`
+    /// All senders are members, no other link of theirs has members, and up to this level none of those is overloaded and
+    /// no cap reached; zero where that is not known.
+    double safe_level = 0;
+    std::vector<Sender> senders;  ///< all routes that send over it now
+    std::vector<Member> members;  ///< heap of the routes whose bottleneck it is
+    Clock clock;                  ///< of its members
+    // While it is being filled:
+    double weight = 0;               ///< loads of the senders that have no new rate yet
+    double left = 0;                 ///< capacity not given away
+    double key = 0;                  ///< of its place in `shares_`
+    std::uint32_t open = 0;          ///< senders that have no new rate yet
+    std::uint32_t named_by = kNone;  ///< the last use of the route being added
   };
   struct Use {
     std::uint32_t link = 0;
     std::uint32_t place = 0;  ///< in the link's `senders`
     double weight = 1;
+    [[nodiscard]] bool is_whole() const {
+      return weight < 0x1p31 && weight == static_cast<double>(static_cast<std::int32_t>(weight));
+    }
   };
   /// What solving looks at; the rest is in `Flows`.
   struct Route {
@@ -137,7 +157,10 @@ class FluidLinks {
   // Progress: fluid_links.cpp.
   void advance(Clock& clock) const;
   [[nodiscard]] double work_now(std::uint32_t route) const;
-  [[nodiscard]] double rate_now(const Route& route) const;
+  [[nodiscard]] double rate_now(const Route& route) const {
+    if (route.bottleneck == kNone) return 0;
+    return route.bottleneck == kOwn ? route.cap : links_[route.bottleneck].clock.rate;
+  }
   [[nodiscard]] static Picoseconds time_to(const Clock& clock, double target);
   [[nodiscard]] static bool has_reached(const Clock& clock, double target, Picoseconds now);
   void schedule(Clock& clock, double target, std::uint32_t event_id);
@@ -145,24 +168,48 @@ class FluidLinks {
   void join_links(std::uint32_t route);
   void leave_links(std::uint32_t route);
   void change_loads(std::uint32_t route);
+  [[nodiscard]] static double sum_of_loads(const Link& link);
   void set_bottleneck(std::uint32_t route, std::uint32_t bottleneck);
   void sift(Link& link, std::size_t place);
   void insert_member(Link& link, Member member);
   void remove_member(Link& link, std::size_t place);
   void update_key(std::uint32_t route);
-  // Solving: fluid_solver.cpp.
+  // Solving where links limit all or none: fluid_sole_limits.cpp.
   [[nodiscard]] bool settle_sole_limits();
   void find_bottleneck(Route& route);
-  [[nodiscard]] bool limits_all_or_none(std::uint32_t link);
+  [[nodiscard]] bool carries_safely(std::uint32_t link);
+  [[nodiscard]] bool limits_all(std::uint32_t link);
+  [[nodiscard]] double safe_level(std::uint32_t link, std::uint32_t bottleneck) const;
+  [[nodiscard]] static std::uint32_t next_bottleneck(const Route& route) {
+    return route.bottleneck == kNone ? route.new_bottleneck : route.bottleneck;
+  }
   void take_over_sole_limits();
-  [[nodiscard]] double new_rate(const Route& route) const;
-  void add_to_region(std::uint32_t link);
-  void collect_routes();
+  // Solving in general: fluid_solver.cpp.
+  /// Of a route that gets a rate anew, or whose bottleneck does.
+  [[nodiscard]] double new_rate(const Route& route) const {
+    if (route.in_region || route.bottleneck == kNone) return route.new_rate;
+    if (route.bottleneck == kOwn) return route.cap;
+    const Link& link = links_[route.bottleneck];
+    return link.in_region ? link.level : link.clock.rate;
+  }
+  void add_to_region(std::uint32_t link) {
+    if (links_[link].in_region) return;
+    links_[link].in_region = true;
+    region_.push_back(link);
+  }
   void collect_component();
   [[nodiscard]] double limit_outside(const Route& route) const;
+  void push_share(Share share);
   void fill();
+  void open(std::uint32_t route);
+  void enter(std::uint32_t link);
+  [[nodiscard]] static double share_of(const Link& link);
+  void push_link(std::uint32_t link);
+  void take_in_full_links(const Route& route);
+  void stop_route(std::uint32_t route, double rate);
+  void stop_link(std::uint32_t link);
   void fix(std::uint32_t route, std::uint32_t bottleneck, double rate);
-  [[nodiscard]] bool extend_region();
+  [[nodiscard]] bool add_overloaded();
   [[nodiscard]] bool carries(std::uint32_t link);
   void take_over();
   void start_clocks();
@@ -178,9 +225,10 @@ class FluidLinks {
   /// Links whose flows changed since settle(); while solving, all whose flows get a rate anew.
   std::vector<std::uint32_t> region_;
   std::vector<std::uint32_t> region_routes_;  ///< the routes over them
-  std::size_t num_collected_ = 0;             ///< of region_: whose routes are in region_routes_
+  std::vector<std::uint32_t> limiting_;       ///< links of region_ that are bottlenecks
   std::vector<std::uint32_t> checked_;        ///< links that are
   std::size_t num_open_ = 0;                  ///< of region_routes_: have no new rate yet
+  double filled_ = 0;                         ///< level reached while filling
   std::vector<Share> shares_;                 ///< heap while solving
 };
 

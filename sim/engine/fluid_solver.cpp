@@ -9,10 +9,12 @@
 namespace tracecast::engine {
 namespace {
 
-/// Rates that differ by less than this share are the same: rounding must not spread a change.
-constexpr double kSame = 1e-12;
 /// So often the region may grow step by step; then it takes in all that hangs together.
 constexpr int kMostSteps = 10;
+
+constexpr auto kStopsLater = [](const auto& a, const auto& b) {
+  return a.rate > b.rate || (a.rate == b.rate && a.index > b.index);
+};
 
 }  // namespace
 
@@ -21,93 +23,17 @@ void FluidLinks::settle() {
   int steps = 0;
   do {
     if (steps == kMostSteps) collect_component();
-    collect_routes();
     fill();
-  } while (steps++ < kMostSteps && extend_region());
+  } while (steps++ < kMostSteps && add_overloaded());
   take_over();
 }
 
-/// The common case, without the work of the general one: each link of the region is the bottleneck of
-/// all its senders or of none of them. A flow that has its links for itself, a server that limits all
-/// who send to it. False, and nothing changed, when it is not so or does not stay so.
-bool FluidLinks::settle_sole_limits() {
-  for (const std::uint32_t index : region_) {
-    Link& link = links_[index];
-    link.joining = 0;
-    link.weight = 0;
-    for (const Sender& sender : link.senders) link.weight += sender.load;
-    link.level = link.capacity / link.weight;
-  }
-  for (const std::uint32_t index : fresh_) find_bottleneck(routes_[index]);
-  checked_.clear();
-  const bool holds = std::all_of(region_.begin(), region_.end(),
-                                 [&](std::uint32_t index) { return limits_all_or_none(index); });
-  for (const std::uint32_t index : checked_) links_[index].is_checked = false;
-  if (holds) take_over_sole_limits();
-  return holds;
-}
-
-/// Where a route that begins to send would get least.
-void FluidLinks::find_bottleneck(Route& route) {
-  route.new_rate = route.cap;
-  route.new_bottleneck = kOwn;
-  for (const Use& use : uses(route)) {
-    const Link& link = links_[use.link];
-    if (link.level >= route.new_rate) continue;
-    route.new_rate = link.level;
-    route.new_bottleneck = use.link;
-  }
-  if (route.new_bottleneck != kOwn) ++links_[route.new_bottleneck].joining;
-}
-
-bool FluidLinks::limits_all_or_none(std::uint32_t index) {
-  const Link& link = links_[index];
-  const std::size_t limited = link.members.size() + link.joining;
-  if (limited == 0) return carries(index);
-  if (limited != link.senders.size()) return false;
-  const bool rises = link.joining > 0 || link.level > link.clock.rate;
-  for (const Sender& sender : link.senders) {
-    const Route& route = routes_[sender.route];
-    if (route.cap < link.level) return false;
-    for (const Use& use : uses(route)) {
-      if (use.link == index) continue;
-      const Link& other = links_[use.link];
-      if (!other.members.empty() || (other.in_region && other.joining > 0)) return false;
-      if (rises && !carries(use.link)) return false;
-    }
-  }
-  return true;
-}
-
-void FluidLinks::take_over_sole_limits() {
-  for (const std::uint32_t index : region_) advance(links_[index].clock);
-  for (const std::uint32_t index : fresh_) set_bottleneck(index, routes_[index].new_bottleneck);
-  start_clocks();
-}
-
-void FluidLinks::add_to_region(std::uint32_t index) {
-  if (links_[index].in_region) return;
-  links_[index].in_region = true;
-  region_.push_back(index);
-}
-
-void FluidLinks::collect_routes() {
-  for (; num_collected_ < region_.size(); ++num_collected_) {
-    for (const Sender& sender : links_[region_[num_collected_]].senders) {
-      Route& route = routes_[sender.route];
-      if (route.in_region) continue;
-      route.in_region = true;
-      region_routes_.push_back(sender.route);
-    }
-  }
-}
-
+/// Takes in all that hangs together.
 void FluidLinks::collect_component() {
-  for (std::size_t done = 0; done < region_routes_.size();) {
-    for (; done < region_routes_.size(); ++done) {
-      for (const Use& use : uses(routes_[region_routes_[done]])) add_to_region(use.link);
+  for (std::size_t done = 0; done < region_.size(); ++done) {
+    for (const Sender& sender : links_[region_[done]].senders) {
+      for (const Use& use : uses(routes_[sender.route])) add_to_region(use.link);
     }
-    collect_routes();
   }
 }
 
@@ -118,53 +44,148 @@ double FluidLinks::limit_outside(const Route& route) const {
   return std::min(route.cap, links_[route.bottleneck].clock.rate);
 }
 
-/// Progressive filling: all rates rise together; the link, or limit of a route, that stops first
-/// fixes those concerned.
+void FluidLinks::push_share(Share share) {
+  shares_.push_back(share);
+  std::push_heap(shares_.begin(), shares_.end(), kStopsLater);
+}
+
+/// Progressive filling: all rates rise together; the link, or limit of a route, that stops first fixes those concerned.
+/// Routes whose bottleneck lies outside count as they are until a link of the region gives less. The region grows while it
+/// is filled, by links whose levels, old and new, are not below the level reached.
 void FluidLinks::fill() {
-  const auto stops_later = [](const Share& a, const Share& b) {
-    return a.rate > b.rate || (a.rate == b.rate && a.index > b.index);
-  };
   shares_.clear();
-  for (const std::uint32_t index : region_) {
-    Link& link = links_[index];
-    link.left = link.capacity;
-    link.open = static_cast<std::uint32_t>(link.senders.size());
-    link.weight = 0;
-    for (const Sender& sender : link.senders) link.weight += sender.load;
-    if (link.open > 0) shares_.push_back({link.left / link.weight, index});
-  }
-  for (const std::uint32_t index : region_routes_) {
-    Route& route = routes_[index];
-    route.is_fixed = false;
-    ++num_open_;
-    const double limit = limit_outside(route);
-    if (std::isfinite(limit)) shares_.push_back({limit, kOwnEvent + index});
-  }
-  std::make_heap(shares_.begin(), shares_.end(), stops_later);
-  for (double level = 0; num_open_ > 0;) {
-    std::pop_heap(shares_.begin(), shares_.end(), stops_later);
+  num_open_ = 0;
+  filled_ = 0;
+  for (const std::uint32_t index : region_routes_) routes_[index].in_region = false;
+  for (const std::uint32_t index : region_) links_[index].is_entered = false;
+  region_routes_.clear();
+  for (const std::uint32_t index : fresh_) open(index);
+  for (std::size_t i = 0, count = region_.size(); i < count; ++i) enter(region_[i]);
+  while (num_open_ > 0) {
+    std::pop_heap(shares_.begin(), shares_.end(), kStopsLater);
     const Share share = shares_.back();
     shares_.pop_back();
     if (share.index >= kOwnEvent) {
-      const std::uint32_t index = share.index - kOwnEvent;
-      const Route& route = routes_[index];
-      if (route.is_fixed) continue;
-      level = std::max(level, share.rate);
-      fix(index, share.rate == route.cap ? kOwn : route.bottleneck, share.rate);
+      stop_route(share.index - kOwnEvent, share.rate);
+    } else if (Link& link = links_[share.index]; share.rate == link.key && link.open > 0) {
+      stop_link(share.index);
+    }
+  }
+}
+
+/// A route gets a rate anew.
+void FluidLinks::open(std::uint32_t index) {
+  Route& route = routes_[index];
+  route.in_region = true;
+  route.is_fixed = false;
+  region_routes_.push_back(index);
+  ++num_open_;
+  const double limit = limit_outside(route);
+  if (limit < std::numeric_limits<double>::infinity()) push_share({limit, kOwnEvent + index});
+  const double rate = rate_now(route);
+  for (const Use& use : uses(route)) {
+    Link& link = links_[use.link];
+    if (!link.is_entered) continue;
+    const double load = link.senders[use.place].load;
+    link.left += load * rate;
+    link.weight += load;
+    ++link.open;
+    if (share_of(link) < link.key || link.open == 1) push_link(use.link);
+  }
+}
+
+/// What it could give those that have no new rate yet, at least; or, when that is more than its members had, this.
+double FluidLinks::share_of(const Link& link) {
+  const double share = link.left / link.weight;
+  return link.is_risen ? share : std::min(share, link.clock.rate * (1 + kSame));
+}
+
+void FluidLinks::push_link(std::uint32_t index) {
+  Link& link = links_[index];
+  link.key = share_of(link);
+  push_share({link.key, index});
+}
+
+/// A link of the region, whose members get rates anew, begins to be filled at the level reached.
+void FluidLinks::enter(std::uint32_t index) {
+  Link& link = links_[index];
+  link.left = link.capacity;
+  link.open = 0;
+  link.weight = 0;
+  link.level = link.clock.rate;
+  link.safe_level = 0;
+  link.is_risen = link.members.empty();
+  for (const Sender& sender : link.senders) {
+    const Route& route = routes_[sender.route];
+    if (!route.in_region && route.bottleneck != index) {
+      if (route.bottleneck != kOwn) links_[route.bottleneck].safe_level = 0;
+      link.left -= sender.load * rate_now(route);
       continue;
     }
-    Link& link = links_[share.index];
-    if (link.open == 0) continue;
-    const double rate = std::max(level, link.left / link.weight);
-    if (rate > share.rate) {  // some of its flows have been fixed since, below its share
-      shares_.push_back({rate, share.index});
-      std::push_heap(shares_.begin(), shares_.end(), stops_later);
-      continue;
+    if (!route.in_region) open(sender.route);
+    if (route.is_fixed) {
+      link.left -= sender.load * route.new_rate;
+    } else {
+      ++link.open;
+      link.weight += sender.load;
     }
-    link.level = level = rate;
-    for (const Sender& sender : link.senders) {
-      if (!routes_[sender.route].is_fixed) fix(sender.route, share.index, rate);
+  }
+  link.is_entered = true;
+  if (link.open > 0) return push_link(index);
+  if (link.left >= -kSame * link.capacity) return;
+  for (std::size_t i = 0; i < link.senders.size(); ++i) {  // more flows at their caps than before
+    if (!routes_[link.senders[i].route].in_region) open(link.senders[i].route);
+  }
+}
+
+/// The links outside that are full: what changes on them changes what others get.
+void FluidLinks::take_in_full_links(const Route& route) {
+  for (const Use& use : uses(route)) {
+    const Link& link = links_[use.link];
+    if (link.in_region || link.members.empty()) continue;
+    add_to_region(use.link);
+    enter(use.link);
+  }
+}
+
+void FluidLinks::stop_route(std::uint32_t index, double rate) {
+  const Route& route = routes_[index];
+  if (route.is_fixed) return;
+  if (const double limit = limit_outside(route);
+      rate != limit) {  // its bottleneck has joined the region
+    if (std::isfinite(limit)) push_share({limit, kOwnEvent + index});
+    return;
+  }
+  filled_ = std::max(filled_, rate);
+  fix(index, rate == route.cap ? kOwn : route.bottleneck, rate);
+}
+
+void FluidLinks::stop_link(std::uint32_t index) {
+  Link& link = links_[index];
+  if (share_of(link) > link.key)
+    return push_link(index);  // some of its flows were fixed below its share
+  const double share = link.left / link.weight;
+  if (!link.is_risen && share > link.key) {
+    link.is_risen = true;
+    for (std::size_t i = 0; i < link.members.size(); ++i) {
+      const Route& route = routes_[link.members[i].route];
+      if (!route.is_fixed) take_in_full_links(route);
     }
+    return push_link(index);
+  }
+  const double bound = std::max(filled_, share) * (1 + kSame);
+  bool is_above = false;  // whether some that are limited elsewhere get less here
+  for (std::size_t i = 0; i < link.senders.size(); ++i) {
+    const std::uint32_t route = link.senders[i].route;
+    if (routes_[route].in_region || rate_now(routes_[route]) <= bound) continue;
+    open(route);
+    is_above = true;
+  }
+  if (is_above) return push_link(index);
+  link.level = filled_ = std::max(filled_, share);
+  for (std::size_t i = 0; i < link.senders.size(); ++i) {
+    const std::uint32_t route = link.senders[i].route;
+    if (routes_[route].in_region && !routes_[route].is_fixed) fix(route, index, link.level);
   }
 }
 
@@ -174,29 +195,36 @@ void FluidLinks::fix(std::uint32_t index, std::uint32_t bottleneck, double rate)
   --num_open_;
   route.new_rate = rate;
   route.new_bottleneck = bottleneck;
+  bool is_all_inside = true;
   for (const Use& use : uses(route)) {
     Link& link = links_[use.link];
-    if (!link.in_region) continue;
+    is_all_inside = is_all_inside && link.in_region;
+    if (!link.is_entered) continue;
     const double load = link.senders[use.place].load;
-    link.left = std::max(0.0, link.left - load * rate);
+    link.left -= load * rate;
     link.weight -= load;
     --link.open;
   }
+  // Where it rises, they have been taken in before.
+  if (!is_all_inside && rate < rate_now(route) * (1 - kSame)) take_in_full_links(route);
 }
 
-/// Takes in the links outside on which the new rates change what others get: full ones, where any
-/// change matters, and those that the rises would overload. False when there are none.
-bool FluidLinks::extend_region() {
+/// Takes in the links outside that the rises would overload. False when there are none.
+bool FluidLinks::add_overloaded() {
   const std::size_t before = region_.size();
   checked_.clear();
   for (const std::uint32_t index : region_routes_) {
     const Route& route = routes_[index];
-    const double change = route.new_rate - rate_now(route);
-    if (std::fabs(change) <= kSame * route.new_rate) continue;
+    if (route.new_rate - rate_now(route) <= kSame * route.new_rate) continue;
     for (const Use& use : uses(route)) {
       const Link& link = links_[use.link];
       if (link.in_region) continue;
-      if (!link.members.empty() || (change > 0 && !carries(use.link))) add_to_region(use.link);
+      if (link.senders.size() == 1) {
+        if (link.senders[0].load * route.new_rate > link.capacity * (1 + kSame))
+          add_to_region(use.link);
+      } else if (!carries(use.link)) {
+        add_to_region(use.link);
+      }
     }
   }
   for (const std::uint32_t index : checked_) links_[index].is_checked = false;
@@ -214,20 +242,14 @@ bool FluidLinks::carries(std::uint32_t index) {
   return link.is_carrying = load <= link.capacity * (1 + kSame);
 }
 
-/// Of a route in the region, or whose bottleneck is there.
-double FluidLinks::new_rate(const Route& route) const {
-  if (route.in_region || route.bottleneck == kNone) return route.new_rate;
-  if (route.bottleneck == kOwn) return route.cap;
-  const Link& link = links_[route.bottleneck];
-  return link.in_region ? link.level : link.clock.rate;
-}
-
 /// The new rates hold from now on.
 void FluidLinks::take_over() {
   for (const std::uint32_t index : region_) advance(links_[index].clock);
   for (const std::uint32_t index : region_routes_) {
     const Route& route = routes_[index];
+    if (route.bottleneck < links_.size()) links_[route.bottleneck].safe_level = 0;
     if (route.new_bottleneck != route.bottleneck) set_bottleneck(index, route.new_bottleneck);
+    if (route.bottleneck < links_.size()) links_[route.bottleneck].safe_level = 0;
   }
   start_clocks();
 }
@@ -240,12 +262,12 @@ void FluidLinks::start_clocks() {
     link.clock.rate = link.level;
     schedule(link.clock, link.members.front().key, index);
   }
-  for (const std::uint32_t index : region_) links_[index].in_region = false;
+  for (const std::uint32_t index : region_)
+    links_[index].in_region = links_[index].is_entered = false;
   for (const std::uint32_t index : region_routes_) routes_[index].in_region = false;
   region_.clear();
   region_routes_.clear();
   fresh_.clear();
-  num_collected_ = 0;
 }
 
 }  // namespace tracecast::engine

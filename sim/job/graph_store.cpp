@@ -31,16 +31,16 @@ std::string key_of(const Job& job, std::string_view network, bool training) {
 }
 
 ForwardGraph build_zoo(const Job& job, bool training) {
-  NetworkGraph graph = build_network(job.network, {.batch = job.batch,
-                                                   .image_size = job.image_size,
-                                                   .seq_len = job.seq_len,
-                                                   .training = training,
-                                                   .classes = job.classes});
-  InputRecord record{"network", "zoo:" + graph.name, sha256(graph_text(graph))};
-  return {.graph = std::make_shared<const NetworkGraph>(std::move(graph)),
-          .record = std::move(record),
-          .warnings = {},
-          .from_file = false};
+  auto graph =
+      std::make_shared<const NetworkGraph>(build_network(job.network, {.batch = job.batch,
+                                                                       .image_size = job.image_size,
+                                                                       .seq_len = job.seq_len,
+                                                                       .training = training,
+                                                                       .classes = job.classes}));
+  InputRecord record{"network", "zoo:" + graph->name,
+                     Hash([graph] { return sha256(graph_text(*graph)); })};
+  return {
+      .graph = std::move(graph), .record = std::move(record), .warnings = {}, .from_file = false};
 }
 
 ForwardGraph import(const Job& job, bool training, const std::string& bytes, InputRecord record) {
@@ -67,7 +67,7 @@ ForwardGraph GraphStore::forward(const Job& job, Phase phase) {
     record = {"network", std::filesystem::path(job.network).filename().string(), sha256(bytes)};
   }
   const std::string key =
-      key_of(job, is_file ? job.network + '@' + record.sha256 : job.network, training);
+      key_of(job, is_file ? job.network + '@' + record.sha256.text() : job.network, training);
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = forwards_.find(key); known != forwards_.end()) return known->second;

@@ -18,18 +18,69 @@ struct SharedGpu {
   std::vector<std::size_t> processes;  ///< on it
   std::optional<std::size_t> active;   ///< whose context is loaded (time slices)
   bool switching = false;
-  std::optional<Time> idle_since;  ///< the active context has had no kernel since then
-  Time active_since{}, last{};     ///< when it was loaded; until when progress is accounted for
-  std::vector<double> rates;       ///< of `processes` since `last`; 0: runs no kernel
-  std::uint32_t plan = 0;          ///< counts planned events: older ones are void
-  std::deque<std::size_t> copies;  ///< processes whose copy waits for the copy engine or is on it
+  std::optional<Time> idle_since;   ///< the active context has had no kernel since then
+  Time active_since{}, last{};      ///< when it was loaded; until when progress is accounted for
+  Time slice_begin{}, slice_end{};  ///< its slice, as far as it was asked for
+  std::vector<double> rates;        ///< of `processes` since `last`; 0: runs no kernel
+  bool is_planned = false;          ///< something comes next of itself:
+  Time next{};                      ///< then
+  std::uint64_t next_order = 0;     ///< among events of one time
+  std::deque<std::size_t> copies;   ///< processes whose copy waits for the copy engine or is on it
   bool copying = false;
 };
 
-enum Kind : std::uint16_t { kHost, kWorker, kRead, kPin, kCopy, kDecode, kGpu };
-constexpr std::uint32_t kMostWorkers = 1u << 12;
+enum Kind : std::uint16_t { kHost, kWorker, kRead, kPin, kCopy, kDecode };
 
-/// All processes in one box, for a given speed of host threads.
+/// What a process does until `time`.
+struct Action {
+  Time time{};
+  std::uint64_t order = 0;  ///< among events of one time: first in first out
+  std::uint32_t process = 0, worker = 0;
+  Kind kind = kHost;
+};
+/// For heaps with the next one in front.
+constexpr auto kEndsLater = [](const Action& a, const Action& b) {
+  return a.time > b.time || (a.time == b.time && a.order > b.order);
+};
+
+/// What share() needs while it runs.
+struct Sharing {
+  std::vector<std::size_t> running;
+  std::vector<KernelDemand> demands;
+  std::vector<double> rates;
+  std::vector<char> fixed;
+};
+
+/// fair_rates() into `rates`; `fixed` is room to work in.
+void fill_fair_rates(std::span<const KernelDemand> demands, std::vector<double>& rates,
+                     std::vector<char>& fixed) {
+  rates.assign(demands.size(), 0.0);
+  fixed.assign(demands.size(), 0);
+  for (std::size_t round = 0; round < demands.size() + 1; ++round) {
+    double sm_left = 1, dram_left = 1, sm_rising = 0, dram_rising = 0, level = 1;
+    bool any = false;
+    for (std::size_t i = 0; i < demands.size(); ++i) {
+      (fixed[i] ? sm_left : sm_rising) += (fixed[i] ? -rates[i] : 1.0) * demands[i].sm_share;
+      (fixed[i] ? dram_left : dram_rising) += (fixed[i] ? -rates[i] : 1.0) * demands[i].dram_share;
+      any |= !fixed[i];
+    }
+    if (!any) break;
+    const double by_sm = sm_rising > 0 ? std::max(sm_left, 0.0) / sm_rising : 2.0;
+    const double by_dram = dram_rising > 0 ? std::max(dram_left, 0.0) / dram_rising : 2.0;
+    level = std::min({1.0, by_sm, by_dram});
+    for (std::size_t i = 0; i < demands.size(); ++i) {
+      if (fixed[i]) continue;
+      rates[i] = level;
+      const bool uses_full = (by_sm <= level && demands[i].sm_share > 0) ||
+                             (by_dram <= level && demands[i].dram_share > 0);
+      fixed[i] = level >= 1 || uses_full;
+    }
+  }
+}
+
+/// All processes in one box, for a given speed of host threads. A few actions are under way at a time, and what a GPU does
+/// next is planned anew with each of them: so a small heap, and one place per GPU, in place of an event queue that would
+/// carry the plans that came to nothing.
 class BoxRun {
  public:
   BoxRun(std::span<const ColocatedJob> jobs, const SharedBox& box, double speed) : box_(box) {
@@ -52,11 +103,14 @@ class BoxRun {
   void run(std::size_t steps) {
     constexpr std::uint64_t kMostEvents = 40'000'000;
     for (std::size_t p = 0; p < processes_.size(); ++p) progress(p);
-    std::uint64_t events = 0;
-    while (!finished(steps) && !queue_.empty() && ++events < kMostEvents) handle(queue_.pop());
+    while (events_ < kMostEvents) {
+      if (has_step_ended_ && finished(steps)) return;
+      has_step_ended_ = false;
+      if (!handle_next()) return;
+    }
   }
   [[nodiscard]] const SharedProcess& process(std::size_t p) const { return processes_[p]; }
-  [[nodiscard]] Time now() const { return queue_.now(); }
+  [[nodiscard]] Time now() const { return now_; }
 
  private:
   [[nodiscard]] bool finished(std::size_t steps) const {
@@ -64,66 +118,93 @@ class BoxRun {
                        [&](const SharedProcess& p) { return p.step_ends().size() >= steps; });
   }
 
-  void handle(const engine::Event<Time>& event) {
-    if (event.kind >= kGpu) {
-      SharedGpu& gpu = gpus_[static_cast<std::size_t>(event.kind - kGpu)];
-      if (event.id == gpu.plan) advance(gpu);
-      return;
+  /// False: nothing is under way.
+  bool handle_next() {
+    SharedGpu* first = nullptr;
+    for (SharedGpu& gpu : gpus_) {
+      if (!gpu.is_planned) continue;
+      if (first == nullptr ||
+          comes_before(gpu.next, gpu.next_order, first->next, first->next_order)) {
+        first = &gpu;
+      }
     }
-    const std::size_t p = event.id / kMostWorkers;
-    SharedProcess& process = processes_[p];
-    switch (static_cast<Kind>(event.kind)) {
+    if (actions_.empty() && first == nullptr) return false;
+    ++events_;
+    if (actions_.empty() ||
+        (first != nullptr && comes_before(first->next, first->next_order, actions_.front().time,
+                                          actions_.front().order))) {
+      now_ = first->next;
+      advance(*first);
+      return true;
+    }
+    const Action action = actions_.front();
+    std::pop_heap(actions_.begin(), actions_.end(), kEndsLater);
+    actions_.pop_back();
+    now_ = action.time;
+    end(action);
+    progress(action.process);
+    return true;
+  }
+  static bool comes_before(Time a, std::uint64_t a_order, Time b, std::uint64_t b_order) {
+    return a < b || (a == b && a_order < b_order);
+  }
+
+  void end(const Action& action) {
+    SharedProcess& process = processes_[action.process];
+    switch (action.kind) {
       case kHost:
-        process.end_host();
-        break;
+        return process.end_host();
       case kWorker:
-        process.end_worker(event.id % kMostWorkers);
-        break;
+        return process.end_worker(action.worker);
       case kRead:
-        process.end_read();
-        break;
+        return process.end_read();
       case kPin:
-        process.end_pin();
-        break;
+        return process.end_pin();
       case kDecode:
-        process.end_decode();
-        break;
+        return process.end_decode();
       case kCopy: {
         process.end_copy();
         SharedGpu& gpu = gpus_[process.gpu()];
         gpu.copying = false;
         next_copy(gpu);
-        break;
       }
-      case kGpu:
-        break;
     }
-    progress(p);
   }
 
   void schedule(std::size_t p, Kind kind, Time duration, std::size_t worker = 0) {
-    queue_.push(queue_.now() + duration, static_cast<std::uint32_t>(p * kMostWorkers + worker),
-                kind);
+    TRACECAST_CHECK(duration >= Time(), "an action takes no negative time");
+    actions_.push_back({now_ + duration, ++order_, static_cast<std::uint32_t>(p),
+                        static_cast<std::uint32_t>(worker), kind});
+    std::push_heap(actions_.begin(), actions_.end(), kEndsLater);
   }
 
   /// Begins whatever the process can begin now, and tells its GPU.
   void progress(std::size_t p) {
     SharedProcess& process = processes_[p];
-    if (const auto time = process.begin_read()) schedule(p, kRead, *time);
-    for (std::size_t w = 0; w < process.num_workers(); ++w) {
-      if (const auto time = process.begin_worker(w)) schedule(p, kWorker, *time, w);
+    const bool may_load = process.take_loader_change();
+    if (may_load) {
+      if (const auto time = process.begin_read()) schedule(p, kRead, *time);
+      for (std::size_t w = 0; w < process.num_workers(); ++w) {
+        if (const auto time = process.begin_worker(w)) schedule(p, kWorker, *time, w);
+      }
+      if (const auto time = process.begin_pin()) schedule(p, kPin, *time);
     }
-    if (const auto time = process.begin_pin()) schedule(p, kPin, *time);
     if (const auto time = process.begin_host()) schedule(p, kHost, *time);
-    SharedGpu& gpu = gpus_[process.gpu()];
-    if (const auto time = process.begin_copy()) {
-      gpu.copies.push_back(p);
-      copy_times_.resize(processes_.size());
-      copy_times_[p] = *time;
-      next_copy(gpu);
+    if (may_load) {
+      begin_copy(p);
+      if (const auto time = process.begin_decode()) schedule(p, kDecode, *time);
     }
-    if (const auto time = process.begin_decode()) schedule(p, kDecode, *time);
-    advance(gpu);
+    advance(gpus_[process.gpu()]);
+  }
+
+  void begin_copy(std::size_t p) {
+    const auto time = processes_[p].begin_copy();
+    if (!time) return;
+    SharedGpu& gpu = gpus_[processes_[p].gpu()];
+    gpu.copies.push_back(p);
+    copy_times_.resize(processes_.size());
+    copy_times_[p] = *time;
+    next_copy(gpu);
   }
 
   void next_copy(SharedGpu& gpu) {
@@ -136,10 +217,9 @@ class BoxRun {
 
   /// Accounts for what has run since the last time, ends kernels that are through, and plans what comes next.
   void advance(SharedGpu& gpu) {
-    const Time now = queue_.now();
-    const Time passed = now - gpu.last;
-    gpu.last = now;
-    bool ended = false;
+    const Time passed = now_ - gpu.last;
+    gpu.last = now_;
+    finished_.clear();
     for (std::size_t i = 0; i < gpu.processes.size(); ++i) {
       if (gpu.rates[i] <= 0) continue;
       SharedProcess& process = processes_[gpu.processes[i]];
@@ -148,17 +228,13 @@ class BoxRun {
           whole ? passed : Time(std::llround(static_cast<double>(passed.count()) * gpu.rates[i])));
       gpu.rates[i] = process.kernel_left() > Time() ? gpu.rates[i] : 0;
       if (process.kernel_left() > Time()) continue;
-      process.end_kernel(now);
-      ended = true;
+      has_step_ended_ = process.end_kernel(now_) || has_step_ended_;
       finished_.push_back(gpu.processes[i]);
     }
-    if (ended) {
-      // The host may have waited for that; what it begins now ends later.
-      std::vector<std::size_t> through;
-      through.swap(finished_);
-      for (const std::size_t p : through) wake(p);
-    }
-    ++gpu.plan;
+    // The host may have waited for that; what it begins now ends later.
+    for (const std::size_t p : finished_) wake(p);
+    if (gpu.is_planned) ++events_;
+    gpu.is_planned = false;
     if (box_.mps) {
       share(gpu);
     } else {
@@ -166,27 +242,22 @@ class BoxRun {
     }
   }
 
-  /// Host, loader and copy of a process whose kernel has ended.
+  /// Host and copy of a process whose kernel has ended.
   void wake(std::size_t p) {
-    SharedProcess& process = processes_[p];
-    if (const auto time = process.begin_host()) schedule(p, kHost, *time);
-    if (const auto time = process.begin_copy()) {
-      SharedGpu& gpu = gpus_[process.gpu()];
-      gpu.copies.push_back(p);
-      copy_times_.resize(processes_.size());
-      copy_times_[p] = *time;
-      next_copy(gpu);
-    }
+    if (const auto time = processes_[p].begin_host()) schedule(p, kHost, *time);
+    begin_copy(p);
   }
 
   void plan(SharedGpu& gpu, Time after) {
-    const auto kind = static_cast<std::uint16_t>(kGpu + (&gpu - gpus_.data()));
-    queue_.push(queue_.now() + after, gpu.plan, kind);
+    gpu.is_planned = true;
+    gpu.next = now_ + after;
+    gpu.next_order = ++order_;
   }
 
   void share(SharedGpu& gpu) {
-    std::vector<std::size_t> running;
-    std::vector<KernelDemand> demands;
+    auto& [running, demands, rates, fixed] = sharing_;
+    running.clear();
+    demands.clear();
     for (std::size_t i = 0; i < gpu.processes.size(); ++i) {
       gpu.rates[i] = 0;
       const SharedProcess& process = processes_[gpu.processes[i]];
@@ -195,7 +266,7 @@ class BoxRun {
       demands.push_back(process.demand());
     }
     if (running.empty()) return;
-    const std::vector<double> rates = fair_rates(demands);
+    fill_fair_rates(demands, rates, fixed);
     std::optional<Time> first;
     for (std::size_t r = 0; r < running.size(); ++r) {
       gpu.rates[running[r]] = rates[r];
@@ -211,49 +282,58 @@ class BoxRun {
   [[nodiscard]] std::optional<std::size_t> waiting(const SharedGpu& gpu) const {
     const std::size_t n = gpu.processes.size(), from = gpu.active.value_or(n - 1);
     for (std::size_t i = 1; i <= n; ++i) {
-      const std::size_t at = (from + i) % n;
+      const std::size_t at = from + i < n ? from + i : from + i - n;
       if (gpu.active && at == *gpu.active) continue;
       if (processes_[gpu.processes[at]].has_kernel()) return at;
     }
     return std::nullopt;
   }
 
+  /// Of the active process, in which the GPU is now.
+  void find_slice(SharedGpu& gpu) {
+    if (gpu.slice_begin <= now_ && now_ < gpu.slice_end) return;
+    const Time held = now_ - gpu.active_since;
+    gpu.slice_begin = now_ - Time(held.count() % slice_.count());
+    gpu.slice_end = gpu.slice_begin + slice_;
+  }
+
   void take_turns(SharedGpu& gpu) {
-    const Time now = queue_.now();
     if (gpu.switching) {
-      if (now < gpu.active_since) return plan(gpu, gpu.active_since - now);
+      if (now_ < gpu.active_since) return plan(gpu, gpu.active_since - now_);
       gpu.switching = false;
     }
     std::fill(gpu.rates.begin(), gpu.rates.end(), 0.0);
     const bool has_work = gpu.active && processes_[gpu.processes[*gpu.active]].has_kernel();
     const auto other = waiting(gpu);
-    const Time held = now - gpu.active_since;
-    const bool slice_over = held > Time() && held.count() % slice_.count() == 0;
+    if (other) find_slice(gpu);
+    const bool slice_over = other && now_ == gpu.slice_begin && now_ > gpu.active_since;
     if (has_work) {
       gpu.idle_since.reset();
     } else if (gpu.active && !gpu.idle_since) {
-      gpu.idle_since = now;
+      gpu.idle_since = now_;
     }
     if (other && gpu.idle_since && !slice_over) {  // keeps its turn for a while
-      const Time leaves = std::min(*gpu.idle_since + hold_,
-                                   now + Time(slice_.count() - held.count() % slice_.count()));
-      if (now < leaves) return plan(gpu, leaves - now);
+      const Time leaves = std::min(*gpu.idle_since + hold_, gpu.slice_end);
+      if (now_ < leaves) return plan(gpu, leaves - now_);
     }
+    bool is_contested = other.has_value();
     if (other && (!has_work || slice_over)) {
       gpu.idle_since.reset();
       const bool first = !gpu.active;
       gpu.active = other;
-      gpu.active_since = first ? now : now + switch_;
-      gpu.switching = gpu.active_since > now;
+      gpu.active_since = first ? now_ : now_ + switch_;
+      gpu.slice_begin = gpu.slice_end = Time();
+      gpu.switching = gpu.active_since > now_;
       if (gpu.switching) return plan(gpu, switch_);
+      is_contested = waiting(gpu).has_value();
     } else if (!has_work) {
       return;
     }
     gpu.rates[*gpu.active] = 1;
     const Time left = processes_[gpu.processes[*gpu.active]].kernel_left();
-    const Time since = now - gpu.active_since;
-    const Time slice_left(slice_.count() - since.count() % slice_.count());
-    plan(gpu, waiting(gpu) ? std::min(left, slice_left) : left);
+    if (!is_contested) return plan(gpu, left);
+    find_slice(gpu);
+    plan(gpu, std::min(left, gpu.slice_end - now_));
   }
 
   const SharedBox& box_;
@@ -262,7 +342,11 @@ class BoxRun {
   std::vector<SharedGpu> gpus_;
   std::vector<Time> copy_times_;
   std::vector<std::size_t> finished_;
-  engine::EventQueue<Time> queue_;
+  std::vector<Action> actions_;  ///< heap of those under way
+  Time now_{};
+  std::uint64_t order_ = 0, events_ = 0;
+  bool has_step_ended_ = false;
+  Sharing sharing_;
 };
 
 /// Mean time of the process's steps, without the first ones.
@@ -364,28 +448,9 @@ StepProgram at_full_speed(const Prediction& prediction) {
 }
 
 std::vector<double> fair_rates(std::span<const KernelDemand> demands) {
-  std::vector<double> rates(demands.size(), 0.0);
-  std::vector<bool> fixed(demands.size(), false);
-  for (std::size_t round = 0; round < demands.size() + 1; ++round) {
-    double sm_left = 1, dram_left = 1, sm_rising = 0, dram_rising = 0, level = 1;
-    bool any = false;
-    for (std::size_t i = 0; i < demands.size(); ++i) {
-      (fixed[i] ? sm_left : sm_rising) += (fixed[i] ? -rates[i] : 1.0) * demands[i].sm_share;
-      (fixed[i] ? dram_left : dram_rising) += (fixed[i] ? -rates[i] : 1.0) * demands[i].dram_share;
-      any |= !fixed[i];
-    }
-    if (!any) break;
-    const double by_sm = sm_rising > 0 ? std::max(sm_left, 0.0) / sm_rising : 2.0;
-    const double by_dram = dram_rising > 0 ? std::max(dram_left, 0.0) / dram_rising : 2.0;
-    level = std::min({1.0, by_sm, by_dram});
-    for (std::size_t i = 0; i < demands.size(); ++i) {
-      if (fixed[i]) continue;
-      rates[i] = level;
-      const bool uses_full = (by_sm <= level && demands[i].sm_share > 0) ||
-                             (by_dram <= level && demands[i].dram_share > 0);
-      fixed[i] = level >= 1 || uses_full;
-    }
-  }
+  std::vector<double> rates;
+  std::vector<char> fixed;
+  fill_fair_rates(demands, rates, fixed);
   return rates;
 }
 
@@ -395,8 +460,18 @@ double Colocation::normalized_sum() const {
   return sum;
 }
 
+Seconds step_alone(const ColocatedJob& job, const SharedBox& box) {
+  return settle({&job, 1}, box).round.steps.front();
+}
+
 Colocation colocate(std::span<const ColocatedJob> jobs, const SharedBox& box) {
+  return colocate(jobs, box, {});
+}
+
+Colocation colocate(std::span<const ColocatedJob> jobs, const SharedBox& box,
+                    std::span<const Seconds> alone) {
   TRACECAST_CHECK(!jobs.empty(), "somebody is co-located");
+  TRACECAST_CHECK(alone.empty() || alone.size() == jobs.size(), "each job has its own step");
   Colocation result;
   std::vector<Bytes> memory;
   for (const ColocatedJob& job : jobs) {
@@ -411,8 +486,9 @@ Colocation colocate(std::span<const ColocatedJob> jobs, const SharedBox& box) {
   result.cpu_speed = all.speed;
   result.busy_threads = all.round.runnable;
   for (std::size_t j = 0; j < jobs.size(); ++j) {
-    const Settled one = jobs.size() == 1 ? all : settle(jobs.subspan(j, 1), box);
-    result.jobs.push_back({.alone = one.round.steps.front(),
+    result.jobs.push_back({.alone = !alone.empty()     ? alone[j]
+                                    : jobs.size() == 1 ? all.round.steps.front()
+                                                       : step_alone(jobs[j], box),
                            .together = all.round.steps[j],
                            .gpu_share = all.round.gpu_shares[j]});
   }

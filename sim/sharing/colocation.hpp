@@ -74,6 +74,11 @@ struct Colocation {
 /// cores: each runs at HostThreads::speed of the mean number that is runnable, solved by iteration.
 /// Leaves out: caches, PCIe switches, the page cache, threads that spin while they wait. Needs at least one job.
 [[nodiscard]] Colocation colocate(std::span<const ColocatedJob> jobs, const SharedBox& box);
+/// The same for whoever knows what step_alone() says of each job in this box.
+[[nodiscard]] Colocation colocate(std::span<const ColocatedJob> jobs, const SharedBox& box,
+                                  std::span<const Seconds> alone);
+/// Step time with the box to itself, whatever its memory.
+[[nodiscard]] Seconds step_alone(const ColocatedJob& job, const SharedBox& box);
 
 /// Max-min fair rates under the two constraints above: all rise together until a resource is full or they are 1;
 /// those that use it stop, the others go on.

@@ -21,12 +21,16 @@ SharedProcess::SharedProcess(const ColocatedJob& job, double speed)
     kernel_times_.push_back(ticks(kernel.duration));
   }
   for (const ProgramOp& op : program_.ops) {
+    TRACECAST_CHECK(op.num_kernels > 0 && op.first_kernel == launches_.size(),
+                    "every op of a step program launches its kernels, in order");
     for (std::uint32_t k = 0; k < op.num_kernels; ++k) {
       const ProgramKernel& kernel = program_.kernels[op.first_kernel + k];
       const Seconds thinking = k == 0 ? op.dispatch : Seconds();
-      launch_times_.push_back(ticks((thinking + program_.launch + kernel.more_launch) / speed));
+      launches_.push_back({ticks((thinking + program_.launch + kernel.more_launch) / speed),
+                           k == 0 && op.waits_for_gpu});
     }
   }
+  launches_.back().is_last = true;
   has_input_ = program_.input.has_value();
   needs_copy_ = has_input_ || program_.input_copy > Seconds();
   copy_ = ticks(program_.input_copy);
@@ -55,33 +59,30 @@ bool SharedProcess::can_begin_step() const {
   return std::min(prepared_, pinned_) > step_;
 }
 
-std::optional<Time> SharedProcess::begin_host() {
-  if (host_busy_) return std::nullopt;
+std::optional<Time> SharedProcess::begin_idle_host() {
   if (host_state_ == HostState::Begin) {
     if (!can_begin_step()) return std::nullopt;
     host_busy_ = true;
     return step_ == 0 ? begin_time_ + start_ : begin_time_;
   }
-  const ProgramOp& op = program_.ops[op_];
-  if (op.waits_for_gpu && kernel_ == op.first_kernel && !stream_is_empty()) return std::nullopt;
+  const Launch& launch = launches_[kernel_];
+  if (launch.waits && !stream_is_empty()) return std::nullopt;
   if (launched_ - done_ >= program_.launch_queue) return std::nullopt;
   host_busy_ = true;
-  return launch_times_[kernel_];
+  return launch.time;
 }
 
 void SharedProcess::end_host() {
   host_busy_ = false;
   if (host_state_ == HostState::Begin) {
     ++begun_;
+    loader_changed_ = true;
     host_state_ = HostState::Op;
-    op_ = kernel_ = 0;
+    kernel_ = 0;
     return;
   }
   ++launched_;
-  ++kernel_;
-  const ProgramOp& op = program_.ops[op_];
-  if (kernel_ < op.first_kernel + op.num_kernels) return;
-  if (++op_ == program_.ops.size()) {
+  if (launches_[kernel_++].is_last) {
     host_state_ = HostState::Begin;
     ++step_;
   }
@@ -97,6 +98,7 @@ std::optional<Time> SharedProcess::begin_read() {
 
 void SharedProcess::end_read() {
   reading_ = false;
+  loader_changed_ = true;
   ++read_batches_;
 }
 
@@ -119,6 +121,7 @@ std::optional<Time> SharedProcess::begin_worker(std::size_t worker) {
 void SharedProcess::end_worker(std::size_t worker) {
   Worker& w = workers_[worker];
   w.busy = false;
+  loader_changed_ = true;
   const auto parts = static_cast<std::uint64_t>(program_.input->tasks_per_batch);
   const auto index = static_cast<std::size_t>(w.next_task / parts) - prepared_;
   w.next_task += workers_.size();
@@ -138,11 +141,11 @@ std::optional<Time> SharedProcess::begin_pin() {
 
 void SharedProcess::end_pin() {
   pinning_ = false;
+  loader_changed_ = true;
   ++pinned_;
 }
 
-std::optional<Time> SharedProcess::begin_copy() {
-  if (!needs_copy_ || copies_begun_ > copied_) return std::nullopt;
+std::optional<Time> SharedProcess::begin_next_copy() {
   const std::size_t step = copied_;
   if (!has_input_) {
     if (begun_ <= step) return std::nullopt;
@@ -158,7 +161,10 @@ std::optional<Time> SharedProcess::begin_copy() {
   return copy_;
 }
 
-void SharedProcess::end_copy() { ++copied_; }
+void SharedProcess::end_copy() {
+  ++copied_;
+  loader_changed_ = true;
+}
 
 std::optional<Time> SharedProcess::begin_decode() {
   if (decode_ == Time() || decoding_ || decoded_ >= copied_) return std::nullopt;
@@ -168,28 +174,20 @@ std::optional<Time> SharedProcess::begin_decode() {
 
 void SharedProcess::end_decode() {
   decoding_ = false;
+  loader_changed_ = true;
   ++decoded_;
 }
 
-bool SharedProcess::has_kernel() const {
-  if (stream_is_empty()) return false;
-  if (next_kernel_ > 0 || !needs_copy_) return true;
-  return (decode_ > Time() ? decoded_ : copied_) > steps_done();
-}
-
-void SharedProcess::run_kernel(Time time) {
-  const Time run = std::min(time, left_);
-  left_ -= run;
-  gpu_busy_ += run;
-}
-
-void SharedProcess::end_kernel(Time now) {
+bool SharedProcess::end_kernel(Time now) {
   ++done_;
-  if (++next_kernel_ == kernel_times_.size()) {
+  const bool is_last = ++next_kernel_ == kernel_times_.size();
+  if (is_last) {
     next_kernel_ = 0;
     step_ends_.push_back(now);
+    loader_changed_ = true;
   }
   left_ = kernel_times_[next_kernel_];
+  return is_last;
 }
 
 }  // namespace tracecast

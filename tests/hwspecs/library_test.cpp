@@ -285,6 +285,62 @@ TEST_CASE("a file that is wrong is refused with one line that names it") {
   CHECK_THROWS_AS((void)SpecLibrary::embedded().with_folder("/nowhere/at/all"), InputError);
 }
 
+TEST_CASE("what a file says of another file's id is found without reading the rest") {
+  const SpecLibrary& specs = SpecLibrary::embedded();
+  int eras = 0, containers = 0, compiled = 0, usual = 0, loaders = 0;
+  for (const FrameworkProfile& profile : specs.frameworks()) {
+    CAPTURE(profile.id);
+    if (profile.era) {
+      ++eras;
+      // An old state is the one of its last day, a new one that of its first.
+      const std::string date = profile.era->is_newest ? profile.era->date : "2010-01";
+      CHECK(specs.find_framework(profile.era->framework, std::nullopt, date, false).id ==
+            profile.id);
+    }
+    if (profile.container_of && profile.id == *profile.container_of + "_nvidia") {
+      ++containers;
+      CHECK(specs.find_framework(*profile.container_of, std::nullopt, "", true).id == profile.id);
+    }
+    if (profile.compiler && !profile.container_of) {
+      ++compiled;
+      CHECK(specs.find_compiled_framework(profile.compiler->framework, profile.compiler->name).id ==
+            profile.id);
+    }
+  }
+  for (const StrategyProfile& strategy : specs.strategies()) {
+    for (const UsualStrategy& use : strategy.usual) {
+      CAPTURE(strategy.id);
+      if (!use.before_date.empty()) continue;
+      ++usual;
+      CHECK(specs.usual_strategy(use.framework, "", use.several_nodes).id == strategy.id);
+    }
+    for (const std::string& alias : strategy.aliases) {
+      CHECK(specs.find_strategy(alias).id == strategy.id);
+    }
+  }
+  for (const InputPipelineProfile& pipeline : specs.input_pipelines()) {
+    for (const std::string& framework : pipeline.frameworks) {
+      CAPTURE(pipeline.id);
+      ++loaders;
+      CHECK(specs.input_pipeline_of(framework, pipeline.version_word).id == pipeline.id);
+    }
+  }
+  for (const CollectiveLibrary& library : specs.collective_libraries()) {
+    CAPTURE(library.id);
+    CHECK(specs.find_collective_library(library.library, library.from_version).id == library.id);
+  }
+  for (const DataSetSpec& data_set : specs.data_sets()) {
+    for (const std::string& alias : data_set.aliases) {
+      CHECK(specs.find_data_set(alias).id == data_set.id);
+    }
+  }
+  CHECK(eras >= 5);
+  CHECK(containers >= 1);
+  CHECK(compiled >= 1);
+  CHECK(usual >= 5);
+  CHECK(loaders >= 5);
+}
+
 TEST_CASE("several threads may ask a library that nobody has asked yet") {
   const Folder folder;
   folder.write("framework/pytorch_3.textproto", kPytorch3);

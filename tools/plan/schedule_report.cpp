@@ -54,7 +54,8 @@ Json envelope(const ScheduleSetting& setting, std::string_view schema) {
   Json doc{{"schema", fmt::format("tracecast.{}/{}", schema, kSchema)}, {"version", kVersion}};
   doc["inputs"] = Json::array();
   for (const InputRecord& input : setting.inputs)
-    doc["inputs"].push_back({{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
+    doc["inputs"].push_back(
+        {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256.text()}});
   doc["seed"] = setting.seed;
   return doc;
 }

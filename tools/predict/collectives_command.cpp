@@ -109,7 +109,7 @@ std::string json(const Table& t) {
                              {"assumptions", t.cluster.assumptions},
                              {"sizes", nlohmann::ordered_json::array()}};
   if (t.cluster.file) {
-    doc["cluster"] = {{"name", t.cluster.file->name}, {"sha256", t.cluster.file->sha256}};
+    doc["cluster"] = {{"name", t.cluster.file->name}, {"sha256", t.cluster.file->sha256.text()}};
   }
   for (const Row& row : t.rows) {
     const double alg = row.time > Seconds(0) ? (row.size / row.time).in_gb_per_s() : 0;

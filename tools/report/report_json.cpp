@@ -70,7 +70,8 @@ std::string report_json(const ResolvedJob& job, const Prediction& p, const Memor
   doc["version"] = kVersion;
   doc["inputs"] = Json::array();
   for (const InputRecord& input : job.inputs) {
-    doc["inputs"].push_back({{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
+    doc["inputs"].push_back(
+        {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256.text()}});
   }
   doc["seed"] = 0;  // nothing is drawn at random
   doc["network"] = job.forward->name;

@@ -147,7 +147,7 @@ std::string report_sharded_text(const ShardedStep& job, bool explains) {
       fmt::format("{} of {} ranks; the others do the same", p.ranks_simulated, job.plan.ranks()));
   for (const InputRecord& input : job.inputs) {
     add_line(page, input.kind,
-             fmt::format("{}, sha256 {}", input.name, input.sha256.substr(0, 12)));
+             fmt::format("{}, sha256 {}", input.name, input.sha256.text().substr(0, 12)));
   }
   add_line(page, "tracecast", TRACECAST_VERSION);
   return page;
@@ -240,7 +240,7 @@ std::string report_sharded_json(const ShardedStep& job, bool explains) {
   json["warnings"] = job.warnings;
   for (const InputRecord& input : job.inputs) {
     json["inputs"].push_back(
-        {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
+        {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256.text()}});
   }
   return json_text(json) + '\n';
 }

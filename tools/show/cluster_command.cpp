@@ -204,7 +204,7 @@ std::string json(const Cluster& cluster) {
            {"links", fabric.num_links()},     {"assumptions", cluster.assumptions},
            {"groups", Json::array()}};
   if (cluster.file) {
-    doc["cluster"] = {{"name", cluster.file->name}, {"sha256", cluster.file->sha256}};
+    doc["cluster"] = {{"name", cluster.file->name}, {"sha256", cluster.file->sha256.text()}};
   }
   for (const FabricNodeId node : first_nodes(fabric)) {
     const ClusterGroup& group = fabric.group_of(node);

@@ -66,7 +66,8 @@ std::string study_json(const Study& study, const std::vector<StudyResult>& resul
   doc["setting"] = study.setting;
   doc["inputs"] = Json::array();
   for (const InputRecord& input : {study.record, hardware.cost_record()}) {
-    doc["inputs"].push_back({{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
+    doc["inputs"].push_back(
+        {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256.text()}});
   }
   doc["seed"] = 0;
   doc["rows"] = Json::array();

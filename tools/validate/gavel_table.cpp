@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/error.hpp"
@@ -215,9 +216,29 @@ class GavelColocation final : public RowPredictor {
     if (known != shared_.end()) return known->second;
     const ResolvedJob& loads = a.job->input ? *a.job : *b.job;
     const SharedBox box = shared_box(loads, jobs_.hardware(), mps);
-    const ColocatedJob pair[] = {measured_alone(row, a, 'a', box),
-                                 measured_alone(row, b, 'b', box)};
-    return shared_.emplace(key, colocate(pair, box)).first->second;
+    const ColocatedJob& first = measured_alone(row, a, 'a', box);
+    const ColocatedJob& second = measured_alone(row, b, 'b', box);
+    const ColocatedJob pair[] = {first, second};
+    const Seconds alone[] = {known_step_alone(first, box), known_step_alone(second, box)};
+    return shared_.emplace(key, colocate(pair, box, alone)).first->second;
+  }
+
+  /// Most pairs of a program have it in a box like the last one.
+  Seconds known_step_alone(const ColocatedJob& job, const SharedBox& box) {
+    const HostThreads host = box.host.value_or(HostThreads{});
+    const BoxedJob key{&job,
+                       box.mps,
+                       box.host.has_value(),
+                       host.cores,
+                       host.threads,
+                       host.core_speed.in_si(),
+                       host.second_thread_gain,
+                       box.sharing.time_slice.in_s(),
+                       box.sharing.context_switch.in_s(),
+                       box.sharing.idle_hold.in_s()};
+    const auto known = steps_alone_.find(key);
+    if (known != steps_alone_.end()) return known->second;
+    return steps_alone_.emplace(key, step_alone(job, box)).first->second;
   }
 
   /// The job at the rate that it was measured with alone.
@@ -236,10 +257,15 @@ class GavelColocation final : public RowPredictor {
         .first->second;
   }
 
+  /// One of `alone_`, and all of a box that decides how fast a job runs in it.
+  using BoxedJob =
+      std::tuple<const ColocatedJob*, bool, bool, int, int, double, double, double, double, double>;
+
   GavelJobs jobs_;
   FastestSteps fastest_;
   std::map<std::string, Colocation> shared_;
   std::map<std::string, ColocatedJob> alone_;
+  std::map<BoxedJob, Seconds> steps_alone_;
 };
 
 template <class Table>

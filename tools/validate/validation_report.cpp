@@ -292,7 +292,7 @@ std::string validation_json(const Validation& v) {
   head["inputs"] = Json::array();
   for (const InputRecord& input : v.inputs) {
     head["inputs"].push_back(
-        {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256}});
+        {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256.text()}});
   }
   head["seed"] = 0;  // nothing is drawn at random
   head["table"] = v.table;

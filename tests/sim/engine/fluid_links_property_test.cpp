@@ -87,6 +87,58 @@ Plan random_chain(Random& random) {
   return plan;
 }
 
+/// Hosts on leaves and spines, ports and uplinks alike: flows meet on several full links at once, with ties.
+Plan random_fabric(Random& random) {
+  constexpr std::uint32_t kLeaves = 4, kPerLeaf = 4, kSpines = 2, kHosts = kLeaves * kPerLeaf;
+  const double port = 1e9, uplink = port * static_cast<double>(1 + random.below(3));
+  Plan plan;
+  const auto add_links = [&](std::uint32_t count, double capacity) {
+    const auto first = static_cast<std::uint32_t>(plan.capacity.size());
+    plan.capacity.insert(plan.capacity.end(), count, capacity);
+    return first;
+  };
+  const std::uint32_t up = add_links(kHosts, port), down = add_links(kHosts, port);
+  const std::uint32_t to_spine = add_links(kLeaves * kSpines, uplink);
+  const std::uint32_t from_spine = add_links(kLeaves * kSpines, uplink);
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random.below(n)); };
+  for (std::uint32_t i = 0; i < 80; ++i) {
+    const std::uint32_t from = below(kHosts), to = below(kHosts), spine = below(kSpines);
+    PlannedRoute route{{{LinkId{up + from}}, {LinkId{down + to}}}, kNever};
+    if (from / kPerLeaf != to / kPerLeaf) {
+      route.uses.push_back({LinkId{to_spine + from / kPerLeaf * kSpines + spine}});
+      route.uses.push_back({LinkId{from_spine + to / kPerLeaf * kSpines + spine}});
+    }
+    if (below(8) == 0) route.cap = port / 3;
+    plan.routes.push_back(route);
+    PlannedFlow flow{i, 1e6 * (0.1 + random.uniform()), 0, std::nullopt};
+    if (i >= 40) flow.after = i - 40;
+    plan.flows.push_back(flow);
+  }
+  return plan;
+}
+
+/// Flows that come and go through one link that is full most of the time, each over a port of its own or shared by two;
+/// some ports and caps are so narrow that they become the limit while the rest is away.
+Plan random_core(Random& random) {
+  Plan plan{{5e9}, {}, {}};
+  for (std::uint32_t port = 1; port <= 20; ++port) {
+    plan.capacity.push_back(random.below(4) == 0 ? 3e8 * (0.5 + random.uniform()) : 2e9);
+    for (std::uint64_t sharing = 1 + random.below(2); sharing > 0; --sharing) {
+      PlannedRoute route{{{LinkId{port}}, {LinkId{0}}}, kNever};
+      if (random.below(6) == 0) route.cap = 2e8 * (0.5 + 2 * random.uniform());
+      if (random.below(6) == 0) route.uses.back().weight = random.below(2) == 0 ? 2 : 0.7;
+      plan.routes.push_back(route);
+    }
+  }
+  for (std::uint32_t i = 0; i < 90; ++i) {
+    PlannedFlow flow{static_cast<std::uint32_t>(random.below(plan.routes.size())),
+                     1e6 * (0.1 + random.uniform()),
+                     static_cast<std::int64_t>(100'000'000 * random.below(60)), std::nullopt};
+    plan.flows.push_back(flow);
+  }
+  return plan;
+}
+
 /// Rates in bytes per second of flows on the given routes: raise all together; when a link is full or
 /// a cap reached, those concerned stay.
 std::vector<double> fill(const Plan& plan, const std::vector<std::uint32_t>& flow_routes) {
@@ -216,7 +268,10 @@ TEST_CASE("every flow ends when progressive filling from scratch says") {
   Random random(1);
   for (int i = 0; i < 600; ++i) {
     CAPTURE(i);
-    const Plan plan = i % 4 == 0 ? random_chain(random) : random_plan(random);
+    const Plan plan = i % 6 == 0   ? random_chain(random)
+                      : i % 6 == 1 ? random_fabric(random)
+                      : i % 6 == 2 ? random_core(random)
+                                   : random_plan(random);
     const std::vector<double> expected = end_by_reference(plan), got = run(plan);
     for (std::size_t flow = 0; flow < expected.size(); ++flow) {
       CAPTURE(flow);

@@ -191,6 +191,20 @@ TEST_CASE("alike jobs fare alike, nobody gains, and no GPU works more than all t
   }
 }
 
+TEST_CASE("who knows the steps alone gets the same answer") {
+  Random random(11);
+  for (int i = 0; i < 10; ++i) {
+    const std::vector<ColocatedJob> jobs{random_job(random), random_job(random)};
+    const SharedBox box = box_with(ms(1), ms(0.03));
+    const Seconds alone[] = {step_alone(jobs[0], box), step_alone(jobs[1], box)};
+    const Colocation asked = colocate(jobs, box), told = colocate(jobs, box, alone);
+    for (std::size_t j = 0; j < jobs.size(); ++j) {
+      CHECK(told.jobs[j].alone == asked.jobs[j].alone);
+      CHECK(told.jobs[j].together == asked.jobs[j].together);
+    }
+  }
+}
+
 TEST_CASE("jobs that do not fit into memory together are refused") {
   ColocatedJob job = steady_job(1, ms(1));
   job.device_memory = Bytes(9e9);
