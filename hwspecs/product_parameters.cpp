@@ -130,6 +130,7 @@ std::vector<ProductSlot> product_slots() {
     of("energy", [](P& p, I i, I) -> double& { return p.energy_of.values[i]; });
     of("depth", [](P& p, I i, I) -> double& { return p.depth_of.values[i]; });
     of("start", [](P& p, I i, I) -> double& { return p.start_of.values[i]; });
+    of("sustained", [](P& p, I i, I) -> double& { return p.sustained_of.values[i]; });
   }
   for (I f = 1; f < kProductFormatCount; ++f) {
     if (f == static_cast<I>(ProductFormat::Fp8Static)) continue;

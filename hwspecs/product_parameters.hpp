@@ -100,6 +100,8 @@ struct ProductParameters {
       0;  ///< of the power between awake and the limit, drawn whatever a kernel does
 
   ByMmaKind efficiency_of, stream_of, energy_of, depth_of, start_of;
+  /// Energy per operation in the middle of a long run on real data, over that of the short runs that the fit sees.
+  ByMmaKind sustained_of;
   std::array<FormatParameters, kProductFormatCount> formats;
   std::array<std::array<EngineParameters, kProductFormatCount>, kProductEngineCount> engines;
 

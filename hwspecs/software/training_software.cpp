@@ -40,6 +40,13 @@ TrainingSoftware parse_training_software(std::string_view text, std::string_view
   software.update_passes = read.number(TRACECAST_FIELD(update_passes), 1, 100);
   software.attention_time = read.number(TRACECAST_FIELD(attention_time), 0.01, 100);
   software.training_metrics = read.count(TRACECAST_FIELD(training_metrics), 0, 100);
+  software.metric_passes = read.number(TRACECAST_FIELD(metric_passes), 0, 100);
+  software.separate_gate = read.flag(TRACECAST_FIELD(separate_gate));
+  software.wide_norms = read.flag(TRACECAST_FIELD(wide_norms));
+  software.gradient_copy_bytes = read.number(TRACECAST_FIELD(gradient_copy_bytes), 0, 100);
+  const std::array<std::string, 2> selective{"attention", "other_products"};
+  software.selective =
+      static_cast<SelectiveRecompute>(read.choice(TRACECAST_FIELD(selective), selective));
   return software;
 }
 

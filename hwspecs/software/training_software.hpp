@@ -19,6 +19,13 @@ enum class LossKernels {
   Fused,
 };
 
+/// What "selective" recomputation repeats.
+enum class SelectiveRecompute {
+  AttentionCore,  ///< the attention between its products (Korthikanti et al., arXiv 2205.05198, section 5)
+  /// All of a layer but attention and every other product. Source: torchtitan, parallelize_llama.py, _save_list.
+  OtherProducts,
+};
+
 /// What a training program does around a divided transformer, by its documentation and source;
 /// hwspecs/training_software/*.textproto. One that exists is valid.
 struct TrainingSoftware {
@@ -41,6 +48,13 @@ struct TrainingSoftware {
   /// Times of its attention kernel over those of FlashAttention-2, where it has one.
   double attention_time = 1;
   int training_metrics = 0;  ///< cross entropies of every batch's logits beside the loss, in fp32
+  double metric_passes = 0;  ///< further reads or writes of every batch's logits, in 16 bits
+  /// Gate and feed-forward are two products, their activation and their product two kernels.
+  bool separate_gate = false;
+  bool wide_norms = false;  ///< norms read an fp32 copy of 16-bit activations
+  /// Bytes that copies of a rank's gradients move, per weight and step, besides the update.
+  double gradient_copy_bytes = 0;
+  SelectiveRecompute selective = SelectiveRecompute::AttentionCore;
   std::vector<SpecSource> sources;
   std::vector<SpecValue> values;
 };

@@ -93,12 +93,14 @@ class Planner {
     });
   }
 
-  /// Products with a weight whose sides are multiples of 16 (rows: 8) are the narrow ones; storage
-  /// does not differ. Source: Transformer Engine, user guide, FP8 primer, "supported layers".
+  /// Products with a weight, experts' among them, whose sides are multiples of 16 (rows: 8) are the narrow ones; storage
+  /// does not differ. Source: Transformer Engine, user guide, FP8 primer, "supported layers"; GroupedLinear.
   void plan_eight_bit_float() {
     for_each_op([&](const Op& op) {
       const auto* a = std::get_if<MatMulAttributes>(&op.attributes);
-      if (op.kind != OpKind::Linear || a == nullptr) return true;
+      const bool has_rows =
+          op.kind == OpKind::Linear || (op.kind == OpKind::MatMul && has_weight(graph_, op));
+      if (!has_rows || a == nullptr) return true;
       return a->m % 8 != 0 || a->n % 16 != 0 || a->k % 16 != 0;
     });
   }

@@ -67,7 +67,7 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
     const double copies = context.is_training ? 2 : 1;
     const double batches = static_cast<double>(a.batch);
     if (op.pass == Pass::Forward && !context.formats.weights_are_ready)
-      kernels.push_back(operand_cast(context, op.pass, n * k, copies));
+      kernels.push_back(operand_cast(context, op.pass, batches * n * k, copies));
     if (op.pass != Pass::BackwardWeights)
       kernels.push_back(operand_cast(context, op.pass, batches * m * k, copies));
   }

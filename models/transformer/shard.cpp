@@ -93,6 +93,12 @@ struct LayerBuilder {
   }
   TensorId feed_forward(const std::string& name, TensorId x, std::int64_t hidden,
                         bool biases) const {
+    if (layout.gated && shard.separate_gate) {
+      const TensorId gate = b.linear_layer(name + ".gate", x, hidden, biases);
+      const TensorId up = b.linear_layer(name + ".up", x, hidden, biases);
+      x = b.mul(name + ".product", b.activation(name + ".silu", gate, "silu"), up);
+      return b.linear_layer(name + ".out", x, layout.width, biases);
+    }
     x = b.linear_layer(name + ".in", x, layout.gated ? 2 * hidden : hidden, biases);
     if (layout.gated) {
       Shape shape = b.shape(x);

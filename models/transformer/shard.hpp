@@ -22,6 +22,7 @@ struct TransformerShard {
   std::int64_t context = 1;  ///< ranks that share a sequence; keys and values pass round
   std::int64_t expert = 1;   ///< ranks that share the experts
   bool flash_attention = true;
+  bool separate_gate = false;  ///< gate and feed-forward are two products, then two kernels
 
   [[nodiscard]] std::int64_t tokens_here() const { return tokens / context; }
   /// Tokens in norms and residuals.

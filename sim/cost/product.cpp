@@ -108,11 +108,12 @@ double miss(double reuse_bytes, double kept_bytes) {
 
 }  // namespace
 
-ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const CostProfile& profile)
+ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const CostProfile& profile,
+                               double energy)
     : p_(&profile.product),
       kind_(mma_kind(gpu)),
       format_(format),
-      power_(gpu, profile.product.format(format).energy, profile) {
+      power_(gpu, profile.product.format(format).energy * energy, profile) {
   const ProductParameters& p = *p_;
   const FormatParameters& f = p.format(format);
   const BoardFactors board = board_factors(profile, gpu);

@@ -42,7 +42,9 @@ struct ProductEstimate {
 class ProductMachine {
  public:
   /// Rates at the clock the board is set to, else its free clock; a format without a peak on this GPU runs at that of 16 bits.
-  ProductMachine(const GpuSpec& gpu, ProductFormat format, const CostProfile& profile);
+  /// Energy per operation times `energy`.
+  ProductMachine(const GpuSpec& gpu, ProductFormat format, const CostProfile& profile,
+                 double energy = 1);
 
   /// Time of the best tile and number of slices. With `rate` = peak * efficiency of one SM, `stream` what one block draws:
   ///   blocks = batch ceil(m/tm) ceil(n/tn) slices,   waves = blocks <= SMs ? 1 : q ceil(blocks/SMs) + (1-q) blocks/SMs

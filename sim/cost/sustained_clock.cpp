@@ -52,7 +52,7 @@ double dram_efficiency(const GpuSpec& gpu, const CostProfile& profile) {
 }
 
 SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
-                     const CostProfile& profile) {
+                     const CostProfile& profile, double energy) {
   const ClockParameters& p = profile.clock;
   const FlopsPerSecond fp32 = gpu.peak_fp32();
   FlopsPerSecond peak = fp32;
@@ -74,7 +74,8 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
                      gpu.fp32_lanes_per_scheduler() >= 32;
 
   SustainedGpu result;
-  if (on_tensor_cores) result.tensor_power.emplace(gpu, energy_by_width(gpu, precision), profile);
+  if (on_tensor_cores)
+    result.tensor_power.emplace(gpu, energy_by_width(gpu, precision) * energy, profile);
   result.sm_count = std::max(gpu.sm_count, 1);
   result.throttle = throttle;
   result.clock_share = start * throttle;
@@ -96,13 +97,14 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
 
 SustainedBoard::SustainedBoard(const GpuSpec& gpu, const CostProfile& profile)
     : gpu_(gpu), profile_(profile) {
+  const double energy = profile.product.sustained_of[mma_kind(gpu)];
   for (std::size_t i = 0; i < machines_.size(); ++i) {
     machines_[i] = sustain(gpu, static_cast<Precision>(i / kUnits),
-                           static_cast<MathUnit>(i % kUnits), profile);
+                           static_cast<MathUnit>(i % kUnits), profile, energy);
   }
   products_.reserve(kProductFormatCount);
   for (std::size_t f = 0; f < kProductFormatCount; ++f) {
-    products_.emplace_back(gpu, static_cast<ProductFormat>(f), profile);
+    products_.emplace_back(gpu, static_cast<ProductFormat>(f), profile, energy);
   }
 }
 

@@ -59,11 +59,13 @@ struct SustainedGpu {
 /// What the memory and an idle chip draw is not there for arithmetic; and since the voltage falls with the clock, the
 /// clock gives way more slowly than the power (exponent 1 where the voltage is at its floor, up to 3 at the top).
 /// Source of the form: COST_MODEL.md section 1 (prototype on eight GPUs), with these two changes: notes/0002.
+/// On tensor cores an operation takes `energy` times the energy that it takes in a short run.
 [[nodiscard]] SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
-                                   const CostProfile& profile);
+                                   const CostProfile& profile, double energy = 1);
 
-/// `sustain` of one board for every format and unit, worked out once for the thousands of kernels that ask. Refers to what it
-/// was made of.
+/// `sustain` of one board for every format and unit, worked out once for the thousands of kernels that ask: in the middle
+/// of a long run, where tensor cores take product.sustained_of times the energy that they take in a table's few repetitions
+/// (notes/0013). Refers to what it was made of.
 class SustainedBoard {
  public:
   SustainedBoard(const GpuSpec& gpu, const CostProfile& profile);

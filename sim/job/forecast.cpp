@@ -167,7 +167,8 @@ Forecast forecast_of(const ShardedStep& job) {
                 {"pipeline_bubble", s.bubble},
                 {"slowed_by_collectives", s.slowed},
                 {"data_parallel", s.data},
-                {"update", s.update}};
+                {"update", s.update},
+                {"stragglers", s.stragglers}};
   f.by_class = named(p.by_class);
   f.by_basis = named(p.by_basis);
   f.memory = memory_of(p.memory);

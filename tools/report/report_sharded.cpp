@@ -29,7 +29,8 @@ std::vector<NamedTime> times_of(const TransformerShares& s) {
           {"waiting for the host", "host", s.host},
           {"pipeline bubble", "pipeline_bubble", s.bubble},
           {"data parallel, exposed", "data_parallel", s.data},
-          {"update", "update", s.update}};
+          {"update", "update", s.update},
+          {"waiting for the slowest GPU", "stragglers", s.stragglers}};
 }
 struct NamedBytes {
   const char* text;

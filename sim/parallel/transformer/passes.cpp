@@ -15,6 +15,14 @@ namespace {
 
 bool is_core(const Op& op) { return op.name.starts_with("core"); }
 
+/// Everything but attention and the first of each two products. Source: torchtitan, parallelize_llama.py, counts products of
+/// a block in its order; of the packed product of queries, keys and values, the keys' small one is left out.
+bool is_cheap_or_second(const Op& op) {
+  if (is_core(op)) return false;
+  if (op.kind != OpKind::Linear) return true;
+  return op.name == "attn.out" || op.name == "mlp.up";
+}
+
 /// Prices one piece and adds up what its passes take.
 class PiecePricer {
  public:
@@ -25,11 +33,15 @@ class PiecePricer {
         make_training_graph(std::move(forward), {.with_loss = false, .with_optimizer = false});
     piece_.kept = kept_bytes(step);
     if (c_.plan.recompute == Recompute::Selective) {
-      step = recompute_ops(std::move(step), is_core);
+      step =
+          recompute_ops(std::move(step), c_.software.selective == SelectiveRecompute::OtherProducts
+                                             ? is_cheap_or_second
+                                             : is_core);
       piece_.kept = kept_bytes(step);
     }
     count_weights(step);
     add_kernels(step);
+    if (c_.software.wide_norms) add_wide_copies(step);
     add_loss(loss.forward, piece_.forward);
     add_loss(loss.backward, piece_.backward);
     add_exchanges(collectives.forward, piece_.forward);
@@ -157,23 +169,43 @@ class PiecePricer {
     }
   }
 
+  void add_elementwise(PassCost& pass, Pass when, Seconds dispatch, double elements,
+                       Bytes read_each, Bytes written_each) {
+    Kernel kernel;
+    kernel.kernel_class = KernelClass::Elementwise;
+    kernel.pass = when;
+    kernel.read = read_each * elements;
+    kernel.written = written_each * elements;
+    kernel.work = StreamWork{.elements = elements};
+    const cost::KernelEstimate estimate = cost::estimate(kernel, c_.gpu, c_.cost);
+    add_op(pass, dispatch, estimate.duration);
+    pass.kernels += estimate.duration;
+    pass.mix.add(kernel.kernel_class, estimate.basis, estimate.duration, energy(kernel, estimate));
+    piece_.errors.push_back({kernel.kernel_class, estimate.duration, estimate.log_sd});
+  }
+
+  /// Norms whose input is cast to fp32 before: the copy, what the norm reads more; its gradient in fp32 and cast back.
+  void add_wide_copies(const NetworkGraph& step) {
+    const Bytes narrow = c_.element(), wide = Bytes(4), more = wide - narrow;
+    for (const Op& op : step.ops()) {
+      if (op.kind != OpKind::LayerNorm || op.pass != Pass::Forward || op.forward) continue;
+      const double elements =
+          static_cast<double>(element_count(step.tensor(op.inputs.front()).shape));
+      const auto& host = c_.framework.host;
+      add_elementwise(piece_.forward, Pass::Forward, host.dispatch_per_op, elements, narrow + more,
+                      wide);
+      add_elementwise(piece_.backward, Pass::Backward, host.dispatch_per_backward_op, elements,
+                      wide + more, narrow + more);
+    }
+  }
+
   /// A kernel per weight: kept gradient += new one.
   void add_gradients(const NetworkGraph& step) {
     for (const Tensor& tensor : step.tensors()) {
       if (!is_weight(tensor)) continue;
       const double count = static_cast<double>(element_count(tensor.shape));
-      Kernel kernel;
-      kernel.kernel_class = KernelClass::Elementwise;
-      kernel.pass = Pass::Backward;
-      kernel.read = c_.element() * (2 * count);
-      kernel.written = c_.element() * count;
-      kernel.work = StreamWork{.elements = count};
-      const cost::KernelEstimate estimate = cost::estimate(kernel, c_.gpu, c_.cost);
-      add_op(piece_.backward, c_.framework.host.dispatch_per_backward_op, estimate.duration);
-      piece_.backward.kernels += estimate.duration;
-      piece_.backward.mix.add(kernel.kernel_class, estimate.basis, estimate.duration,
-                              energy(kernel, estimate));
-      piece_.errors.push_back({kernel.kernel_class, estimate.duration, estimate.log_sd});
+      add_elementwise(piece_.backward, Pass::Backward, c_.framework.host.dispatch_per_backward_op,
+                      count, c_.element() * 2, c_.element());
     }
   }
 
@@ -200,6 +232,12 @@ void recompute_all(PieceCost& piece, Bytes input) {
 
 }  // namespace
 
+TransformerShard PassContext::shard() const {
+  TransformerShard shard = plan.shard();
+  shard.separate_gate = software.separate_gate;
+  return shard;
+}
+
 Bytes PassContext::element() const {
   const bool wide = precision == PrecisionMode::Fp32 || precision == PrecisionMode::Tf32;
   return Bytes(wide ? 4 : 2);
@@ -217,7 +255,7 @@ void append(StepProgram& program, const StepProgram& more) {
 
 LimitedStep limit_layer(const PassContext& context, bool with_experts, Watts limit) {
   const NetworkGraph step =
-      make_training_graph(sharded_layer(context.layout, context.plan.shard(), with_experts),
+      make_training_graph(sharded_layer(context.layout, context.shard(), with_experts),
                           {.with_loss = false, .with_optimizer = false});
   PricedStep priced = tracecast::price(
       lower(step, context.framework, context.gpu, {.precision = context.precision}), context.gpu,
@@ -229,7 +267,7 @@ LimitedStep limit_layer(const PassContext& context, bool with_experts, Watts lim
 }
 
 PieceCost price_layer(const PassContext& context, bool with_experts) {
-  const TransformerShard shard = context.plan.shard();
+  const TransformerShard shard = context.shard();
   PieceCost piece =
       PiecePricer(context).price(sharded_layer(context.layout, shard, with_experts),
                                  layer_collectives(context.layout, shard, with_experts));
@@ -241,13 +279,13 @@ PieceCost price_layer(const PassContext& context, bool with_experts) {
 }
 
 PieceCost price_embedding(const PassContext& context) {
-  const TransformerShard shard = context.plan.shard();
+  const TransformerShard shard = context.shard();
   return PiecePricer(context).price(sharded_embedding(context.layout, shard),
                                     embedding_collectives(context.layout, shard));
 }
 
 PieceCost price_head(const PassContext& context) {
-  const TransformerShard shard = context.plan.shard();
+  const TransformerShard shard = context.shard();
   const double rows =
       static_cast<double>(shard.micro_batch) * static_cast<double>(shard.tokens_here());
   const double columns = static_cast<double>(
@@ -257,6 +295,14 @@ PieceCost price_head(const PassContext& context) {
     const LossWork metric =
         vocabulary_loss(LossKernels::LogSoftmax, rows, columns, Precision::Bf16);
     loss.forward.insert(loss.forward.end(), metric.forward.begin(), metric.forward.end());
+  }
+  if (context.software.metric_passes > 0) {
+    Kernel passes;
+    passes.kernel_class = KernelClass::Softmax;
+    passes.pass = Pass::Forward;
+    passes.read = context.element() * (rows * columns * context.software.metric_passes);
+    passes.work = StreamWork{.elements = rows * columns, .operations_per_element = 2};
+    loss.forward.push_back(std::move(passes));
   }
   PieceCost piece = PiecePricer(context).price(sharded_head(context.layout, shard),
                                                head_collectives(context.layout, shard), loss);

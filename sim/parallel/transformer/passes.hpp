@@ -50,6 +50,8 @@ struct PassContext {
   const RankGrid& grid;
   PrecisionMode precision = PrecisionMode::Bf16;
   [[nodiscard]] Bytes element() const;  ///< of activations
+  [[nodiscard]] TransformerShard shard()
+      const;  ///< of the plan, as the program divides its products
 };
 
 /// A layer's kernels under a power limit, forward and backward, as if nothing came between.

@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/cost/price.hpp"
+#include "sim/parallel/data_parallel.hpp"
 #include "sim/parallel/transformer/memory.hpp"
 #include "sim/parallel/transformer/passes.hpp"
 #include "sim/parallel/transformer/pipeline.hpp"
@@ -61,6 +62,7 @@ class StepPredictor {
     } else {
       run_stages(result.shares);
     }
+    wait_for_slowest(result.shares);
     state_account(result);
     result.memory = memory();
     result.pieces = pieces();
@@ -257,8 +259,9 @@ class StepPredictor {
     Kernel kernel;
     kernel.kernel_class = KernelClass::Optimizer;
     kernel.pass = Pass::Update;
-    kernel.read = Bytes(bytes * 0.6 * elements);
-    kernel.written = Bytes(bytes * 0.4 * elements);
+    const double copied = job_.software.gradient_copy_bytes * (weights.dense + weights.expert);
+    kernel.read = Bytes(bytes * 0.6 * elements + 0.5 * copied);
+    kernel.written = Bytes(bytes * 0.4 * elements + 0.5 * copied);
     kernel.work = StreamWork{.elements = elements, .operations_per_element = 12};
     const cost::KernelEstimate estimate = cost::estimate(kernel, gpu_, job_.cost);
     const PowerCauses causes =
@@ -439,6 +442,13 @@ class StepPredictor {
     active_ = passes_energy() + update.active + unit_energy_ * m;
   }
 
+  /// Like boards differ (RankVariation), and a step meets all of them: what kernels, hosts and stages take on the mean
+  /// rank they take longer on the slowest.
+  void wait_for_slowest(TransformerShares& shares) const {
+    const double slower = straggling_of(job_.fabric, 0, 1) - 1;
+    shares.stragglers = (shares.compute + shares.slowed + shares.host + shares.bubble) * slower;
+  }
+
   // What follows.
 
   /// Shares by class and basis, power and energy.
@@ -448,14 +458,14 @@ class StepPredictor {
     StepAccount account;
     account.work = work_;
     account.work.idle += s.host;
-    account.communication = s.tensor + s.context + s.expert + s.bubble + s.data;
+    account.communication = s.tensor + s.context + s.expert + s.bubble + s.data + s.stragglers;
     result.by_basis = account.by_basis();
     account.communication = {};
     result.by_class = account.by_class();
     for (const auto& [name, time] :
          {std::pair("tensor_parallel", s.tensor), std::pair("context_parallel", s.context),
           std::pair("expert_parallel", s.expert), std::pair("pipeline_bubble", s.bubble),
-          std::pair("data_parallel", s.data)}) {
+          std::pair("data_parallel", s.data), std::pair("stragglers", s.stragglers)}) {
       if (time > Seconds(0)) result.by_class.push_back({name, time});
     }
     PowerRange& board = result.board;
@@ -478,7 +488,7 @@ class StepPredictor {
 
   [[nodiscard]] Seconds total(const TransformerShares& s) const {
     return s.compute + s.slowed + s.tensor + s.context + s.expert + s.host + s.bubble + s.data +
-           s.update;
+           s.update + s.stragglers;
   }
 
   [[nodiscard]] TransformerMemory memory() const {

@@ -64,6 +64,7 @@ struct TransformerShares {
   Seconds bubble{};  ///< stages wait for each other
   Seconds data{};    ///< gradients reduced, weights gathered, as far as nothing hides them
   Seconds update{};
+  Seconds stragglers{};  ///< ranks wait for the slowest of them, wherever they meet
 };
 
 /// A layer, the embedding or the head on one rank, one micro-batch.

@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+#include <variant>
+
 #include "models/kept_activations.hpp"
+#include "models/ops.hpp"
 #include "models/recompute.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
@@ -90,6 +94,35 @@ TEST_CASE("layouts of the zoo have its networks' parameters") {
     CHECK(counted == doctest::Approx(entry.parameters->value)
                          .epsilon(entry.parameters->unit / entry.parameters->value + 2e-3));
   }
+}
+
+TEST_CASE("a separate gate multiplies as much and keeps three activations of its width, not two") {
+  TransformerLayout gated = kGpt;
+  gated.gated = true;
+  TransformerShard shard = kWhole;
+  const auto step = [&] {
+    return make_training_graph(sharded_layer(gated, shard, false),
+                               {.with_loss = false, .with_optimizer = false});
+  };
+  const NetworkGraph packed = step();
+  shard.separate_gate = true;
+  const NetworkGraph separate = step();
+  const auto products = [](const NetworkGraph& graph) {
+    double macs = 0;
+    int count = 0;
+    for (const Op& op : graph.ops()) {
+      const auto* a = std::get_if<MatMulAttributes>(&op.attributes);
+      if (op.kind != OpKind::Linear || a == nullptr) continue;
+      ++count;
+      macs += static_cast<double>(a->m) * static_cast<double>(a->n) * static_cast<double>(a->k);
+    }
+    return std::pair(count, macs);
+  };
+  CHECK(products(separate).first == products(packed).first + 3);  // forward and both backward
+  CHECK(products(separate).second == doctest::Approx(products(packed).second));
+  // Packed: gate and feed-forward (2 x 2048 wide) and their product; separate: the activated gate, too.
+  const double wide = 2.0 * 2 * 128 * 2048;
+  CHECK(kept_bytes(separate, shard) - kept_bytes(packed, shard) == doctest::Approx(wide));
 }
 
 TEST_CASE("what does not divide is refused") {

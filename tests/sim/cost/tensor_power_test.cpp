@@ -52,6 +52,22 @@ TEST_SUITE("sim/cost/tensor_power") {
     CHECK(power.clock_share({.flops = 10e12, .fixed = Seconds(2), .arithmetic = Seconds(1)}) == 1);
   }
 
+  TEST_CASE("in a long run products take the energy of long runs, a lone one that of short ones") {
+    GpuSpec gpu = simple_gpu();
+    CostProfile profile = one_picojoule(gpu);
+    gpu.tdp = awake_power(gpu, profile) + Watts(2);
+    for (double& factor : profile.product.sustained_of.values) factor = 2;
+    TensorProduct product;
+    product.m = product.n = product.k = 4096;
+    const SustainedBoard board(gpu, profile);
+    const Seconds sustained = board.products(ProductFormat::Half).estimate(product).duration;
+    const auto alone = [&](double energy) {
+      return ProductMachine(gpu, ProductFormat::Half, profile, energy).estimate(product).duration;
+    };
+    CHECK(sustained.in_s() == alone(2).in_s());
+    CHECK(sustained > alone(1) * 1.01);
+  }
+
   TEST_CASE("a pinned board keeps its clock") {
     GpuSpec gpu = simple_gpu();
     gpu.tdp = Watts(1);

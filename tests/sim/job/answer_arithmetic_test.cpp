@@ -285,7 +285,7 @@ double constant_work(const Forecast& f) {
   if (const auto* sharded = std::get_if<ShardedStep>(f.details.get())) {
     // Each rank's part of the update halves.
     const TransformerShares& shares = sharded->prediction.shares;
-    work -= (shares.update + shares.slowed).in_s();
+    work -= (shares.update + shares.slowed + shares.stragglers).in_s();
   }
   if (const auto* many = std::get_if<ManyGpusDetails>(f.details.get())) {
     const ManyGpus& p = many->prediction;

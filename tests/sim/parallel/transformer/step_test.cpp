@@ -7,6 +7,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "sim/parallel/data_parallel.hpp"
 #include "tests/support/specs.hpp"
 
 namespace tracecast {
@@ -82,9 +83,39 @@ TEST_CASE("shares of a step sum to it") {
                                             fabric);
     const TransformerShares& s = p.shares;
     CHECK((s.compute + s.slowed + s.tensor + s.context + s.expert + s.host + s.bubble + s.data +
-           s.update)
+           s.update + s.stragglers)
               .in_s() == doctest::Approx(p.step_time_s.value));
   }
+}
+
+TEST_CASE("the slowest of the ranks makes all wait: more of them, more") {
+  const Hardware hardware;
+  double last = 0;
+  for (const int nodes : {1, 2, 8}) {
+    const Fabric fabric = hardware.nodes(nodes);
+    const TransformerShares s =
+        predict({.micro_batch = 8, .tokens = 1024, .zero = 1}, fabric).shares;
+    const double share = s.stragglers / (s.compute + s.host);
+    CHECK(share == doctest::Approx(straggling_of(fabric, 0, 1) - 1));
+    CHECK(share > last);
+    last = share;
+  }
+}
+
+TEST_CASE("torchtitan's selective recomputation repeats products, Megatron's attention alone") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.nodes(1);
+  const PlanOptions options{.micro_batch = 4, .tokens = 1024, .zero = 3, .recompute = "selective"};
+  const auto backward = [&](const char* software, const char* recompute) {
+    PlanOptions changed = options;
+    changed.recompute = recompute;
+    return predict(changed, fabric, true, software).pieces[1].backward;
+  };
+  const double attention = backward("fsdp", "selective") / backward("fsdp", "none");
+  const double products = backward("torchtitan", "selective") / backward("torchtitan", "none");
+  CHECK(attention > 1);
+  CHECK(products > attention);
+  CHECK(products < backward("torchtitan", "full") / backward("torchtitan", "none"));
 }
 
 TEST_CASE("an update takes as long as its states are many, and a lower power limit longer steps") {
