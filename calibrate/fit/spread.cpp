@@ -175,13 +175,24 @@ double format_spread(const std::vector<Judged>& transferred, const std::vector<J
   return fit_spread_problem(problem).front();
 }
 
+/// Expected errors of forms from attention on.
+bool is_of_calls(std::string_view name) {
+  for (std::size_t f = static_cast<std::size_t>(CostForm::Product) + 1; f < kCostFormCount; ++f) {
+    if (name.starts_with("error." + std::string(to_string(static_cast<CostForm>(f))) + "."))
+      return true;
+  }
+  return false;
+}
+
 void set_error(FitResult& fit, const std::string& name, double value) {
   const auto [low, high] = parameter_bounds(name);
   CostProfile& profile = fit.profile;
   profile = with_parameter(std::move(profile), name, std::clamp(value, low, high));
   for (ProfileParameter& p : profile.parameters) {
     if (p.name == name)
-      p.data_set = name.starts_with("error.product") ? "left_out_products" : "left_out";
+      p.data_set = name.starts_with("error.product") ? "left_out_products"
+                   : is_of_calls(name)               ? "left_out_calls"
+                                                     : "left_out";
   }
 }
 
@@ -286,7 +297,7 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
   }
   // Of kernels of all kinds: products on tensor cores, fitted by themselves, leave it alone.
   const bool are_products = std::all_of(left_out.begin(), left_out.end(), [](const Judged& row) {
-    return row.form == CostForm::Product;
+    return row.form >= CostForm::Product;
   });
   const auto board = board_spread(left_out);
   if (board && !are_products) set_error(fit, "error.board", *board);

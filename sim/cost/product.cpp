@@ -104,6 +104,13 @@ bool has_gddr(const GpuSpec& gpu) {
   return gpu.memory_type < MemoryType::Hbm2 || gpu.memory_type == MemoryType::Gddr7;
 }
 
+/// Two halves that keep data twice: A100, H100; data-centre Blackwell's two dies alike. Source: NVIDIA A100 whitepaper, "L2
+/// cache"; Blackwell's is a guess that fits (notes/0011).
+bool has_l2_halves(const GpuSpec& gpu) {
+  return gpu.compute_capability / 10 == 9 || gpu.compute_capability / 10 == 10 ||
+         gpu.compute_capability == 80;
+}
+
 /// Share of a use that misses L2: sharper than that of kernels one after the other, since repetitions of one product
 /// turn over the same data in the same order.
 double miss(double reuse_bytes, double kept_bytes) {
@@ -161,11 +168,7 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
   const double ecc_loss = gddr && gpu.ecc_default_on ? 1 - gpu.ecc_bandwidth_fraction : 0;
   bandwidth_ = gpu.dram_bandwidth.in_si() * (1 - std::min(1.0, p.ecc_cost) * ecc_loss) *
                std::min(0.97, p.dram_efficiency * (gddr ? p.gddr : 1)) * board.bandwidth;
-  // Two halves that keep data twice: A100, H100; data-centre Blackwell's two dies alike. Source: NVIDIA A100 whitepaper, "L2
-  // cache"; Blackwell's is a guess that fits (notes/0011).
-  const bool halves = gpu.compute_capability / 10 == 9 || gpu.compute_capability / 10 == 10 ||
-                      gpu.compute_capability == 80;
-  l2_ = gpu.l2.in_bytes() * p.l2_share * (halves ? 0.5 : 1);
+  l2_ = gpu.l2.in_bytes() * p.l2_share * (has_l2_halves(gpu) ? 0.5 : 1);
   start_ = p.start_us * p.start_of[kind_] * 1e-6 * (kStartClock / clock_);
   block_ = p.block_cycles / clock_;
   depth_ = p.block_depth * p.depth_of[kind_];
@@ -290,6 +293,35 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   result.tile_n = best.tile_n;
   result.split_k = best.slices;
   return result;
+}
+
+TensorBoard::TensorBoard(const GpuSpec& gpu, const CostProfile& profile)
+    : kind(mma_kind(gpu)), gpu_(&gpu), profile_(&profile) {
+  const ProductParameters& p = profile.product;
+  sms = std::max(gpu.sm_count, 1);
+  clock = clock_of(gpu, profile);
+  shared_kib = gpu.shared_memory_per_sm.in_bytes() / 1024;
+  const double ecc_loss = has_gddr(gpu) && gpu.ecc_default_on ? 1 - gpu.ecc_bandwidth_fraction : 0;
+  bandwidth = gpu.dram_bandwidth.in_si() * (1 - std::min(1.0, p.ecc_cost) * ecc_loss) *
+              board_factors(profile, gpu).bandwidth;
+  l2 = gpu.l2.in_bytes() * (has_l2_halves(gpu) ? 0.5 : 1);
+  left_w = (1 - p.base_share) * std::max(1.0, (gpu.tdp - awake_power(gpu, profile)).in_w());
+  is_pinned = is_pinned_clock(gpu);
+}
+
+double TensorBoard::peak(ProductFormat format) const {
+  return peak_of(*gpu_, math_of(format)).in_si() * clock / gpu_->boost_clock.in_si() *
+         board_factors(*profile_, *gpu_).arithmetic;
+}
+
+double TensorBoard::joule_per_flop(ProductFormat format) const {
+  return ::tracecast::cost::joule_per_flop(*gpu_, clock, format, profile_->product);
+}
+
+double TensorBoard::slowdown(double joules, double seconds) const {
+  if (is_pinned || !(seconds > 0)) return 1;
+  const double x = joules / (left_w * seconds);
+  return std::pow(1 + x * x * x * x, 0.25 / profile_->product.clock_exponent);
 }
 
 double tensor_throttle(const GpuSpec& gpu, Precision precision, const CostProfile& profile) {

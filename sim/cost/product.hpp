@@ -76,6 +76,27 @@ class ProductMachine {
   bool is_pinned_;
 };
 
+/// What kernels on tensor cores that choose their own clock need to know of a board.
+struct TensorBoard {
+  TensorBoard(const GpuSpec& gpu, const CostProfile& profile);
+  MmaKind kind;
+  double sms, clock;  ///< Hz, before the power limit
+  double shared_kib;  ///< of an SM
+  double bandwidth;   ///< bytes/s in the board's ECC state, before what is achieved of it
+  double l2;          ///< bytes that hold distinct data
+  double left_w;      ///< between awake, what is drawn whatever runs, and the limit
+  bool is_pinned;     ///< the clock does not give way
+  /// FLOP/s at `clock`; joules per FLOP at it.
+  [[nodiscard]] double peak(ProductFormat format) const;
+  [[nodiscard]] double joule_per_flop(ProductFormat format) const;
+  /// (1 + (joules / left_w / seconds)^4)^(1/4/clock_exponent): how much longer arithmetic takes that would draw more than the limit leaves.
+  [[nodiscard]] double slowdown(double joules, double seconds) const;
+
+ private:
+  const GpuSpec* gpu_;
+  const CostProfile* profile_;
+};
+
 /// Share of the clock that the board's limit leaves to tensor cores that never wait, in `precision`: what other kernels than
 /// products run at (sustained_clock.hpp).
 [[nodiscard]] double tensor_throttle(const GpuSpec& gpu, Precision precision,
