@@ -123,7 +123,7 @@ void add_prefill(std::vector<AttentionSlot>& all, const std::string& prefix,
 }
 
 void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
-                Slots<DecodeParameters>::Part part) {
+                Slots<DecodeParameters>::Part part, bool has_groups) {
   using P = DecodeParameters;
   Slots<P> s(all, prefix, part);
   s.add("keys_per_split", 16, 4096, &P::keys_per_split);
@@ -135,8 +135,10 @@ void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
   s.add("block_cycles", 0, 100000, &P::block_cycles);
   s.add("padding", 0, 10, &P::padding);
   s.add("splits", 1, 1000, &P::splits);
-  s.add("ungrouped", 0.01, 50, &P::ungrouped);
-  s.add("ungrouped_rows", 0.1, 64, &P::ungrouped_rows);
+  if (has_groups) {
+    s.add("ungrouped", 0.01, 50, &P::ungrouped);
+    s.add("ungrouped_rows", 0.1, 64, &P::ungrouped_rows);
+  }
   s.add("l2_share", 0.01, 3, &P::l2_share);
   s.add("dram_efficiency", 0.2, 1, &P::dram_efficiency);
   s.add("l2_bytes_per_clock", 1, 500, &P::l2_bytes_per_clock);
@@ -164,9 +166,11 @@ std::vector<AttentionSlot> attention_slots() {
   std::vector<AttentionSlot> all;
   using A = AttentionParameters;
   add_prefill(all, "attention.prefill", [](A& p) -> PrefillParameters& { return p.prefill; });
-  add_decode(all, "attention.decode", [](A& p) -> DecodeParameters& { return p.decode; });
+  add_decode(
+      all, "attention.decode", [](A& p) -> DecodeParameters& { return p.decode; }, true);
   add_prefill(all, "latent.prefill", [](A& p) -> PrefillParameters& { return p.latent_prefill; });
-  add_decode(all, "latent.decode", [](A& p) -> DecodeParameters& { return p.latent_decode; });
+  add_decode(
+      all, "latent.decode", [](A& p) -> DecodeParameters& { return p.latent_decode; }, false);
   return all;
 }
 

@@ -291,7 +291,7 @@ bool is_power_told(const ProductCall& call) {
 /// Rows that a fit sees: long enough, not set apart by their table; below 16 bits engine by engine.
 bool is_wanted(const Measurement& row) {
   if (std::holds_alternative<EngineCall>(row.work))
-    return row.flag.empty() && row.source != "engines";
+    return row.flag.empty() && row.source != "engine calls";
   const auto* call = std::get_if<ProductCall>(&row.work);
   if (!call) return row.time >= kShortestRow;
   const bool by_engine = call->products.front().engine.has_value();

@@ -103,7 +103,7 @@ class EngineReader : public MeasurementReader {
     const double us = row.positive(time_column());
     m.time = Seconds(us * 1e-6);
     m.split = size_class(us);
-    m.source = engine_ ? std::string(to_string(*engine_)) : "engines";
+    m.source = engine_ ? std::string(to_string(*engine_)) + " calls" : "engine calls";
     m.flag = flag_of(row);
     EngineCall call;
     for (std::size_t e = 0; e < kProductEngineCount; ++e) {
@@ -311,7 +311,7 @@ class LatentRows : public MeasurementReader {
     const double us = row.positive("time_us");
     m.time = Seconds(us * 1e-6);
     m.split = size_class(us);
-    m.source = std::string(to_string(engine));
+    m.source = std::string(to_string(engine)) + " calls";
     m.flag = flag_of(row);
     m.work = std::move(call);
     return m;
