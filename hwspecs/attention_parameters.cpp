@@ -138,6 +138,8 @@ void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
   if (has_groups) {
     s.add("ungrouped", 0.01, 50, &P::ungrouped);
     s.add("ungrouped_rows", 0.1, 64, &P::ungrouped_rows);
+    s.add_triples("lone_call", &P::lone_call);
+    s.add_triples("lone_of", &P::lone_of);
   }
   s.add("l2_share", 0.01, 3, &P::l2_share);
   s.add("dram_efficiency", 0.2, 1, &P::dram_efficiency);

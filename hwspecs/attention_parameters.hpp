@@ -115,7 +115,9 @@ struct DecodeParameters {
   ByEngineKind block_of;
   ByEngineKindFormat call_of;
   ByEngineKindFormat splits_of;
-  ByEngineKindFormat window;  ///< tiles of 128 keys read beyond the window
+  ByEngineKindFormat lone_call;  ///< on the call, of a lone head's kernel; TensorRT-LLM alone
+  ByEngineKindFormat lone_of;    ///< on `ungrouped`; the same
+  ByEngineKindFormat window;     ///< tiles of 128 keys read beyond the window
   AttentionPace pace;
 };
 

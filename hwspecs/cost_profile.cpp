@@ -219,6 +219,10 @@ std::vector<ParameterSlot> make_slots() {
         [=](CostProfile& p) -> double& { return p.error[i].transferred; });
     add(fmt::format("error.{}.spec", kForms[i]), 0.01, 2,
         [=](CostProfile& p) -> double& { return p.error[i].spec; });
+    if (i > static_cast<std::size_t>(CostForm::Product)) {
+      add(fmt::format("error.{}.body", kForms[i]), 0, 20,
+          [=](CostProfile& p) -> double& { return p.error[i].body; });
+    }
   }
   add("error.board", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.board; });
   add("error.starved", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.starved; });

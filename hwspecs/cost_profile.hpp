@@ -188,6 +188,9 @@ struct ErrorSpread {
   double measured = 0;     ///< on a GPU that was measured
   double transferred = 0;  ///< on GPUs of generations that were measured
   double spec = 0;         ///< on generations without any measurement
+  /// Calls of engines alone: spread of the main kernel over that of the kernels around it, so that the call's is that of the basis
+  /// times sqrt(1 + (body * share of the main kernel)^2).
+  double body = 0;
 };
 
 /// What adds to a form's error for reasons that an estimate knows beforehand: standard deviations of

@@ -120,6 +120,7 @@ std::optional<MeasurementEstimate> estimate_engine(const EngineCall& call, const
     result.log_sd = std::max(result.log_sd, price->log_sd);
     result.basis = cost::to_string(price->basis);
     result.form = price->form;
+    result.body_share = price->estimate.body_share;
   }
   if (times.empty()) return std::nullopt;
   std::sort(times.begin(), times.end());

@@ -17,6 +17,7 @@ constexpr double kLargestGroup = 32;
 struct Factors {
   double pace = 1, call = 1, splits = 1, window = 1, block = 1, efficiency = 1, traffic = 0;
   double call_us = 0, combine_us = 0;
+  double lone_call = 1, lone = 1;
 };
 
 Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k,
@@ -40,7 +41,9 @@ Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k
           .efficiency = p.efficiency_by[e],
           .traffic = p.traffic[e],
           .call_us = p.call_us[e],
-          .combine_us = p.combine_us[e]};
+          .combine_us = p.combine_us[e],
+          .lone_call = p.lone_call.values[e][k][f],
+          .lone = p.lone_of.values[e][k][f]};
 }
 
 /// One way of dividing the keys.
@@ -59,7 +62,8 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const double clock = board.clock, sms = board.sms;
   const double cache_bytes = w.fp8_cache ? 1 : 2;
   const double group = w.heads / w.kv_heads;
-  const bool lone = w.engine == ProductEngine::TensorRtLlm && !w.latent && group > kLargestGroup;
+  const bool by_lone_kernels = w.engine == ProductEngine::TensorRtLlm && !w.latent;
+  const bool lone = by_lone_kernels && group > kLargestGroup;
 
   const bool has_window = w.window > 0 && w.window < w.keys;
   const double seen = has_window ? w.window : w.keys;
@@ -92,7 +96,7 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
     const double q = p.wave_quantization;
     const double waves = per_sm <= 1 ? 1 : q * std::ceil(per_sm) + (1 - q) * per_sm;
     const double load = waves * w.key_values * cache_bytes * (keys + p.padding * (padded - keys)) /
-                        stream * (lone ? p.ungrouped : 1);
+                        stream * (lone ? p.ungrouped * x.lone : 1);
     const double math =
         waves * rows * padded * (2 * w.products / rate + p.softmax / (kSpecialUnitsPerSm * clock));
     const double body = std::cbrt(load * load * load + math * math * math + dram * dram * dram);
@@ -104,13 +108,16 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   }
   const double around =
       x.traffic * w.batch * (2 * w.heads + 2 * w.kv_heads) * w.width * 4 / l2_rate;
-  const double call = x.call_us * x.call * 1e-6 * std::pow(kCallClock / clock, p.clock_exponent);
+  const double lone_call = by_lone_kernels && (lone || group == 1) ? x.lone_call : 1;
+  const double call =
+      x.call_us * x.call * lone_call * 1e-6 * std::pow(kCallClock / clock, p.clock_exponent);
   CallEstimate result;
   result.duration = Seconds(call + around + best.seconds);
   result.roofs = {.compute = Seconds(std::max(least, best.math)),
                   .memory = Seconds(std::max(best.load, dram)),
                   .starved = best.share < 1 || call > best.seconds,
                   .sm_share = best.share};
+  result.body_share = 1 - Seconds(call) / result.duration;
   return result;
 }
 

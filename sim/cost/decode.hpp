@@ -4,7 +4,8 @@
 namespace tracecast::cost {
 
 /// Attention of one new token a sequence over its cache. A block holds the queries of one head of keys (padded to 16) and a part of the
-/// keys; groups beyond 32 heads run in TensorRT-LLM's kernel for lone heads, which reads the keys for each and splits nothing.
+/// keys; lone heads and groups beyond 32 heads run in TensorRT-LLM's kernel for lone heads, which reads a group's
+/// keys for each head and then splits nothing.
 /// With keys' = keys seen, or window + 128 `window`:
 ///   parts  = 1, or min(keys'/keys_per_split, splits), no more than fill `fill` blocks on each SM, whichever takes less
 ///   waves  = blocks <= SMs ? 1 : q blocks/SMs rounded up + (1-q) blocks/SMs

@@ -137,6 +137,7 @@ CallEstimate estimate_experts(const ExpertsWork& w, const TensorBoard& board,
                   .memory = Seconds(in.memory + out.memory),
                   .starved = share < 1 || call > in.seconds + out.seconds,
                   .sm_share = share};
+  result.body_share = 1 - Seconds(call) / result.duration;
   return result;
 }
 
@@ -166,6 +167,7 @@ CallEstimate estimate_quantization(const QuantizationWork& w, const TensorBoard&
                   .memory = Seconds(dram),
                   .starved = call > body,
                   .sm_share = std::min(1.0, w.rows / board.sms)};
+  result.body_share = 1 - Seconds(call) / result.duration;
   return result;
 }
 

@@ -137,6 +137,7 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
                   .memory = Seconds(memory),
                   .starved = share < 1 || call > body,
                   .sm_share = share};
+  result.body_share = 1 - Seconds(call) / result.duration;
   return result;
 }
 

@@ -12,6 +12,7 @@ namespace tracecast::cost {
 struct CallEstimate {
   Seconds duration{};
   Roofs roofs;
+  double body_share = 1;  ///< of the duration, what is not the call's fixed time
 };
 
 /// Attention of new tokens on tensor cores. A block holds 128 queries of a head (16 at least) and passes over the keys in tiles

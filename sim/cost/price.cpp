@@ -126,11 +126,21 @@ Basis call_basis(CostForm form, const GpuSpec& gpu, const CostProfile& profile) 
                                                                            : Basis::Spec;
 }
 
-/// Attention of training on the tensor cores of GPUs that inference engines know: the library's kernel, without calls around it.
-std::optional<PrefillWork> as_prefill(const Kernel& kernel, const AttentionWork& work,
-                                      const GpuSpec& gpu) {
+/// Attention of a network on the tensor cores of GPUs that inference engines know: the library's kernel, without calls around it.
+std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, const GpuSpec& gpu) {
   if (kernel.unit != MathUnit::TensorCore || mma_kind(gpu) == MmaKind::Warp) return std::nullopt;
   const AttentionAttributes& a = work.shape;
+  if (a.queries == 1 && a.keys > 1 && work.products == 2) {
+    DecodeWork call;
+    call.batch = static_cast<double>(a.batch);
+    call.keys = static_cast<double>(a.keys);
+    call.heads = static_cast<double>(a.heads);
+    call.kv_heads = static_cast<double>(a.kv_heads);
+    call.width = static_cast<double>(a.width);
+    call.key_values = call.products = 2 * call.width;
+    call.fp8_cache = element_size(kernel.data) < Bytes(2);
+    return call;
+  }
   PrefillWork call;
   call.batch = static_cast<double>(a.batch);
   call.tokens = static_cast<double>(a.queries);
@@ -237,6 +247,7 @@ std::optional<CallPrice> price_call(const Work& work, const GpuSpec& gpu,
   price.log_sd = price.basis == Basis::Measured      ? e.measured
                  : price.basis == Basis::Transferred ? std::max(e.transferred, e.spec)
                                                      : e.spec;
+  price.log_sd *= std::hypot(1.0, e.body * price.estimate.body_share);
   return price;
 }
 
@@ -297,9 +308,9 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
     roofs = call.roofs;
     duration = call.duration - fill_time(machine, gpu, profile);
   } else if (const auto* attention = std::get_if<AttentionWork>(&kernel.work);
-             attention && as_prefill(kernel, *attention, gpu)) {
+             attention && as_call(kernel, *attention, gpu)) {
     const CallEstimate call =
-        estimate_prefill(*as_prefill(kernel, *attention, gpu), TensorBoard(gpu, profile), profile);
+        estimate_call(*as_call(kernel, *attention, gpu), TensorBoard(gpu, profile), profile);
     roofs = call.roofs;
     duration = call.duration - fill_time(machine, gpu, profile);
   } else if (attention) {
