@@ -29,7 +29,7 @@ std::string line(const std::string& label, const std::vector<NetResult>& results
 
 std::vector<NetResult> measure_all(const NetSetting& setting) {
   std::vector<NetResult> results;
-  for (const ChannelPath& path : setting.paths) results.push_back(measure(setting, path));
+  for (const ChannelPath& path : setting.paths) results.push_back(measure_channel(setting, path));
   return results;
 }
 
@@ -38,7 +38,7 @@ std::string block(const NetSetting& setting, std::size_t first, std::size_t coun
   std::vector<NetResult> results;
   std::string text = fit("", 32);
   for (std::size_t i = first; i < first + count; ++i) {
-    results.push_back(measure(setting, setting.paths[i]));
+    results.push_back(measure_channel(setting, setting.paths[i]));
     text += fmt::format(" {:>11}", fit(setting.paths[i].channel.id, 11));
   }
   text += '\n' + fit("link", 32);
@@ -75,7 +75,7 @@ Json payload_json(const NetSetting& setting) {
 
 }  // namespace
 
-NetResult measure(const NetSetting& setting, const ChannelPath& path) {
+NetResult measure_channel(const NetSetting& setting, const ChannelPath& path) {
   const std::vector<Bytes> buffers = draw_payload(setting.payload, setting.seed);
   const ChannelMessage payload{.bytes = std::accumulate(buffers.begin(), buffers.end(), Bytes()),
                                .buffers = static_cast<int>(buffers.size()),

@@ -28,7 +28,7 @@ struct NetResult {
   Hertz server_messages{};
   FullyConnected connected;
 };
-[[nodiscard]] NetResult measure(const NetSetting& setting, const ChannelPath& path);
+[[nodiscard]] NetResult measure_channel(const NetSetting& setting, const ChannelPath& path);
 
 [[nodiscard]] std::string net_text(const NetSetting& setting);
 [[nodiscard]] std::string net_json(const NetSetting& setting);

@@ -63,7 +63,7 @@ std::string fit_within(std::string_view foreign, std::size_t width) {
   return front + std::string(last_columns(text, width - columns(front)));
 }
 
-std::string cut(std::string_view foreign, std::size_t width) {
+std::string cut_text(std::string_view foreign, std::size_t width) {
   const std::string text = printable(foreign);
   if (columns(text) <= width) return text;
   std::string_view words = first_columns(text, width - 2);

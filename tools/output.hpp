@@ -24,7 +24,7 @@ void say_progress(std::string_view line);
 /// The same without padding: in at most `width` columns.
 [[nodiscard]] std::string fit_within(std::string_view text, std::size_t width);
 /// `text`, printable, in at most `width` columns: whole, or its first words and "..".
-[[nodiscard]] std::string cut(std::string_view text, std::size_t width);
+[[nodiscard]] std::string cut_text(std::string_view text, std::size_t width);
 /// `share` (0 to 1) of `width` columns as a bar.
 [[nodiscard]] std::string bar(double share, std::size_t width);
 /// Number in at most `width` columns (4 or more): three digits, fewer decimals where room is short,

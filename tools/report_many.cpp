@@ -79,6 +79,7 @@ Json scaling_json(const ManyGpus& many) {
           {"exchanged_bytes", many.step.exchanged.in_bytes()},
           {"exchange_time_s", many.step.exchange_busy.in_s()},
           {"exposed_share", many.step.exposed},
+          {"slowed_by_collectives_s", many.step.slowed.in_s()},
           {"ranks", groups},
           {"busiest_links", links}};
 }

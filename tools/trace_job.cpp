@@ -100,7 +100,7 @@ std::int64_t recorded_gpus(const std::vector<traces::Trace>& recorded) {
 
 class Replayer {
  public:
-  Replayer(RecordedJob job, const JobChangeOptions& options, const Hardware* hardware)
+  Replayer(RecordedRanks job, const JobChangeOptions& options, const Hardware* hardware)
       : recorded_(std::move(job)), options_(options), hardware_(hardware) {
     for (const std::string& set : options.sets) changes_.push_back(parse_change(set));
     result_.recorded_gpus = recorded_gpus(recorded_.traces);
@@ -108,15 +108,15 @@ class Replayer {
     is_changed_ = hardware && (is_changed(options) || recorded_.recorded_gpu != recorded_.gpu);
   }
 
-  JobReplay replay(const ReplayOptions& replay_options, const std::string& trace) {
-    traces::JobBuild build =
-        traces::build_replay_job(recorded_.traces, recorded_.names, recorded_.ranks);
-    ReplayJob& job = build.job;
+  RanksReplay replay(const ReplayOptions& replay_options, const std::string& trace) {
+    traces::RanksBuild build =
+        traces::build_ranks_program(recorded_.traces, recorded_.names, recorded_.ranks);
+    RanksProgram& job = build.job;
     if (is_changed_) {
       if (asks_for_network()) change_network(job);
       change_factors(job.program);
     }
-    const JobRun run = replay_job(job, replay_options);
+    const RanksRun run = run_ranks(job, replay_options);
     if (!trace.empty())
       traces::write_chrome_trace(timeline_of(job.program, run.run, recorded_.gpu_name), trace);
     take_times(job, run);
@@ -154,7 +154,7 @@ class Replayer {
     return false;
   }
 
-  void change_network(ReplayJob& job) {
+  void change_network(RanksProgram& job) {
     Place before;
     before.machine = options_.recorded_machine;
     before.gpus = result_.recorded_gpus;
@@ -200,11 +200,11 @@ class Replayer {
     result_.factors = apply_factors(program, factors);
   }
 
-  void take_times(const ReplayJob& job, const JobRun& run) {
+  void take_times(const RanksProgram& job, const RanksRun& run) {
     double sum = 0;
     std::size_t marked = 0;
     for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-      JobReplay::RankTimes times;
+      RanksReplay::RankTimes times;
       for (std::uint32_t i = job.ranks[r].first_step; i < job.ranks[r].end_step; ++i)
         times.steps.push_back(seconds(run.run.steps[i]));
       times.busy = seconds(run.kernel_busy[r]);
@@ -218,7 +218,7 @@ class Replayer {
     if (marked > 0) result_.step = sum / static_cast<double>(marked);
   }
 
-  void take_steady(const ReplayJob& job, const ReplayOptions& replay_options) {
+  void take_steady(const RanksProgram& job, const ReplayOptions& replay_options) {
     const auto run = run_until_steady(job, replay_options);
     if (!run) return;
     result_.rounds = run->rounds;
@@ -226,7 +226,7 @@ class Replayer {
     result_.step = 0;
     for (std::size_t r = 0; r < run->ranks.size(); ++r) {
       const SteadySteps& steady = run->ranks[r];
-      JobReplay::RankTimes& times = result_.ranks[r];
+      RanksReplay::RankTimes& times = result_.ranks[r];
       times.steps.clear();
       for (const engine::Picoseconds step : steady.steps) times.steps.push_back(seconds(step));
       times.step = seconds(steady.step());
@@ -273,12 +273,12 @@ class Replayer {
                     left > 0 ? fmt::format("; {} kernels of others keep their time", left) : ""));
   }
 
-  RecordedJob recorded_;
+  RecordedRanks recorded_;
   const JobChangeOptions& options_;
   const Hardware* hardware_;
   bool is_changed_ = false;
   std::vector<AskedChange> changes_;
-  JobReplay result_;
+  RanksReplay result_;
 };
 
 std::string ms(double s) { return three_digits(s * 1e3) + " ms"; }
@@ -287,7 +287,7 @@ std::string line(std::string_view what, const std::string& text) {
   return fmt::format("{:<14}{}\n", what, wrap(text, 66, 14));
 }
 
-std::string collectives_text(const JobReplay& job) {
+std::string collectives_text(const RanksReplay& job) {
   if (job.collectives.empty()) return "";
   std::string text = fmt::format("\n{:<24}{:>8}{:>13}{:>12}{:>12}  {}\n", "Collectives", "count",
                                  "ranks", "recorded", "replayed", "moving is");
@@ -300,7 +300,7 @@ std::string collectives_text(const JobReplay& job) {
   return text + "  sums of what each takes from its last arrival on, once for all its ranks\n";
 }
 
-std::string factors_text(const JobReplay& job) {
+std::string factors_text(const RanksReplay& job) {
   std::string text;
   const auto row = [&text](std::string_view name, const FactorChange& f) {
     if (f.count == 0) return;
@@ -343,12 +343,13 @@ bool is_changed(const JobChangeOptions& options) {
          !options.recorded_machine.empty();
 }
 
-JobReplay replay_ranks(RecordedJob job, const JobChangeOptions& options, const Hardware* hardware,
-                       const ReplayOptions& replay, const std::string& trace) {
+RanksReplay replay_ranks(RecordedRanks job, const JobChangeOptions& options,
+                         const Hardware* hardware, const ReplayOptions& replay,
+                         const std::string& trace) {
   return Replayer(std::move(job), options, hardware).replay(replay, trace);
 }
 
-std::string job_text(const JobReplay& job, double recorded_step) {
+std::string job_text(const RanksReplay& job, double recorded_step) {
   const bool is_as_recorded = !job.is_changed;
   std::string text =
       line("Job", is_as_recorded ? fmt::format("{} ranks replayed together", job.ranks.size())
@@ -380,7 +381,7 @@ std::string job_text(const JobReplay& job, double recorded_step) {
   return text;
 }
 
-Json job_json(const JobReplay& job, double recorded_step) {
+Json job_json(const RanksReplay& job, double recorded_step) {
   const Interval step = interval90(job.step, job.log_sd);
   Json json{
       {"recorded_ranks", job.ranks.size()},

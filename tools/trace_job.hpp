@@ -5,8 +5,8 @@
 
 #include "sim/cluster/interval.hpp"
 #include "sim/cluster/replay_factors.hpp"
-#include "sim/cluster/replay_job.hpp"
 #include "sim/cluster/replay_network.hpp"
+#include "sim/cluster/replay_ranks.hpp"
 #include "tools/cluster_options.hpp"
 #include "traces/ranks/job.hpp"
 
@@ -26,7 +26,7 @@ void take_job_changes(std::vector<std::string>& sets, JobChangeOptions& options)
 [[nodiscard]] bool is_changed(const JobChangeOptions& options);
 
 /// Ranks of a recording replayed together. Times in seconds.
-struct JobReplay {
+struct RanksReplay {
   struct RankTimes {
     std::vector<double> steps;
     double step = 0;  ///< the usual one of them
@@ -46,7 +46,7 @@ struct JobReplay {
 };
 
 /// Ranks to replay together.
-struct RecordedJob {
+struct RecordedRanks {
   const std::vector<traces::Trace>& traces;
   const traces::KernelNames& names;
   std::vector<traces::ReplayBuild> ranks;  ///< rebuilt from them, perhaps moved to another GPU
@@ -56,12 +56,12 @@ struct RecordedJob {
 };
 /// Joins the ranks and runs them, on the network and with the changes asked for. `hardware`: needed for changes. `trace`: file to
 /// write, or empty. Throws InputError: a change that is not known, one GPU, a machine that cannot be told.
-[[nodiscard]] JobReplay replay_ranks(RecordedJob job, const JobChangeOptions& options,
-                                     const Hardware* hardware, const ReplayOptions& replay,
-                                     const std::string& trace);
+[[nodiscard]] RanksReplay replay_ranks(RecordedRanks job, const JobChangeOptions& options,
+                                       const Hardware* hardware, const ReplayOptions& replay,
+                                       const std::string& trace);
 
 /// Text of 80 columns; `recorded_step` in seconds, 0 = not marked.
-[[nodiscard]] std::string job_text(const JobReplay& job, double recorded_step);
-[[nodiscard]] nlohmann::ordered_json job_json(const JobReplay& job, double recorded_step);
+[[nodiscard]] std::string job_text(const RanksReplay& job, double recorded_step);
+[[nodiscard]] nlohmann::ordered_json job_json(const RanksReplay& job, double recorded_step);
 
 }  // namespace tracecast

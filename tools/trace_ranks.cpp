@@ -153,11 +153,11 @@ RankFindings find_rank_behaviour(const std::vector<traces::Trace>& traces,
   RankFindings findings;
   for (const traces::Trace& trace : traces) findings.ranks.push_back(trace.rank);
   try {
-    traces::JobBuild build = traces::build_replay_job(traces, names);
+    traces::RanksBuild build = traces::build_ranks_program(traces, names);
     findings.waiting = std::move(build.waiting);
     findings.lone = std::move(build.lone);
     if (build.job.program.tasks.empty()) return findings;
-    CriticalPath path = replay_job(build.job).path;
+    CriticalPath path = run_ranks(build.job).path;
     const std::size_t shown = std::min(path.items.size(), kMostNames);
     for (std::size_t i = 0; i < shown; ++i) {
       const PathItem& item = path.items[i];

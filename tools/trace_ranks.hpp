@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/cluster/replay_job.hpp"
+#include "sim/cluster/replay_ranks.hpp"
 #include "traces/ranks/job.hpp"
 
 namespace tracecast {

@@ -235,7 +235,7 @@ double recorded_step(const std::vector<RankReplay>& ranks) {
 }
 
 /// The document: the first rank's figures, then every rank's when there are several.
-std::string replay_json(const std::vector<RankReplay>& ranks, const std::optional<JobReplay>& job,
+std::string replay_json(const std::vector<RankReplay>& ranks, const std::optional<RanksReplay>& job,
                         const ReplayCommand& command) {
   Json inputs = Json::array();
   for (const std::filesystem::path& file : traces::recorded_files(command.paths()))
@@ -355,10 +355,10 @@ void check(const ReplayCommand& command) {
 }
 
 /// All ranks on one clock: their times replace those of ranks replayed alone.
-JobReplay replay_together(const std::vector<traces::Trace>& traces,
-                          const traces::KernelNames& names, std::vector<RankReplay>& ranks,
-                          const ReplayCommand& command, const Hardware* hardware) {
-  RecordedJob job{traces, names, {}, "", "", ranks.front().gpu, !command.as_recorded};
+RanksReplay replay_together(const std::vector<traces::Trace>& traces,
+                            const traces::KernelNames& names, std::vector<RankReplay>& ranks,
+                            const ReplayCommand& command, const Hardware* hardware) {
+  RecordedRanks job{traces, names, {}, "", "", ranks.front().gpu, !command.as_recorded};
   if (hardware) {
     std::string note;
     const GpuSpec& from = command.from.empty()
@@ -370,8 +370,8 @@ JobReplay replay_together(const std::vector<traces::Trace>& traces,
     if (!command.gpu.empty()) job.gpu_name = to.name;
   }
   for (RankReplay& rank : ranks) job.ranks.push_back(std::move(rank.build));
-  JobReplay result = replay_ranks(std::move(job), command.job, hardware,
-                                  {.without_input = command.without_input}, command.trace);
+  RanksReplay result = replay_ranks(std::move(job), command.job, hardware,
+                                    {.without_input = command.without_input}, command.trace);
   double of_gpu = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     ranks[r].predicted_steps = result.ranks[r].steps;
@@ -403,7 +403,7 @@ int print_replay(ReplayCommand& command) {
   const bool together = recording.traces.size() > 1 || is_changed(command.job);
   for (const traces::Trace& trace : recording.traces)
     ranks.push_back(replay_rank(trace, names, command, hardware ? &*hardware : nullptr, !together));
-  std::optional<JobReplay> job;
+  std::optional<RanksReplay> job;
   if (together)
     job = replay_together(recording.traces, names, ranks, command, hardware ? &*hardware : nullptr);
   if (command.format == "json") {

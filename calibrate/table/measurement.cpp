@@ -47,7 +47,7 @@ std::optional<MeasurementEstimate> estimate_isolated(const IsolatedOp& work, con
       const Kernel& kernel = choice.candidate->kernels[k];
       // An op of an idle host leaves the board pauses; loops and steps do not.
       if (work.timing == Timing::FrameworkOp) {
-        estimate.duration = cost::burst_duration(estimate, kernel, gpu, profile);
+        estimate.duration = cost::burst_duration(estimate, profile);
       }
       result.kernels += estimate.duration;
       launches += static_cast<double>(kernel.launches) + kernel.more_launches;

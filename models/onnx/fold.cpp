@@ -344,7 +344,7 @@ SliceRange slice_range(std::int64_t size, std::int64_t start, std::int64_t end, 
   return range;
 }
 
-std::optional<Value> fold(const Node& node, std::span<const Value* const> inputs) {
+std::optional<Value> fold_constants(const Node& node, std::span<const Value* const> inputs) {
   if (!node.is_standard || inputs.empty() || node.outputs.size() != 1) return std::nullopt;
   bool is_real = false, follows_input = false;
   for (const Value* input : inputs) {

@@ -127,7 +127,7 @@ void Interpreter::evaluate(std::uint32_t index) {
   }
   all_constant = all_constant && !inputs.empty();
   if (all_constant && all_present) {
-    if (std::optional<Value> folded = fold(node, inputs)) {
+    if (std::optional<Value> folded = fold_constants(node, inputs)) {
       if (node.outputs[0] != kAbsent) set(node.outputs[0], std::move(*folded));
       return;
     }

@@ -161,7 +161,8 @@ Seconds length_of(std::span<const TimeSpan> spans) {
 /// Account, exposed exchange and power, over all ranks.
 void add_accounts(const DataParallelRequest& request, const RankPrograms& ranks,
                   std::span<const RankStream> streams, std::span<const BucketExchange> exchanges,
-                  const LastStep& last, double straggling, DataParallelStep& step) {
+                  std::span<const std::vector<Seconds>> extra, const LastStep& last,
+                  double straggling, DataParallelStep& step) {
   const Picoseconds begin = last.begin();
   const std::vector<TimeSpan> exchange = since(last.exchange(false), begin),
                               collectives = since(last.exchange(true), begin),
@@ -190,6 +191,7 @@ void add_accounts(const DataParallelRequest& request, const RankPrograms& ranks,
         static_cast<double>(std::count(request.kind_of.begin(), request.kind_of.end(), k));
     const double weight = count / static_cast<double>(request.kind_of.size());
     step.account.add(account.account, weight);
+    for (const Seconds time : extra[k]) step.slowed += time * weight;
     exposed += account.exposed * weight;
     boards.push_back(power_in_job(kind.one_gpu.power, kind.one_gpu.timeline.step_time,
                                   Watts(account.active_w.avg) * step.step_time, account.active_w,
@@ -258,7 +260,7 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
     for (const TickSpan& span : last.exchange(false)) {
       step.exchange_busy += (span.end - span.start).in_seconds();
     }
-    add_accounts(request, ranks, streams, exchanges, last, straggling, step);
+    add_accounts(request, ranks, streams, exchanges, extra, last, straggling, step);
     if (request.input_supply > step.step_time) {
       const Seconds more = request.input_supply - step.step_time;
       step.parts.input = more;

@@ -80,7 +80,8 @@ struct DataParallelStep {
   /// Share of `exchange_busy` in which the mean rank has no work of its own: nothing hides it.
   double exposed = 0;
   Seconds exchange_busy{};  ///< something on its way
-  Bytes exchanged{};        ///< gradients, per rank and step
+  Seconds slowed{};   ///< kernels of the mean rank take longer: collectives keep SMs beside them
+  Bytes exchanged{};  ///< gradients, per rank and step
   std::size_t num_buckets = 0;
   std::uint32_t ranks_simulated = 0;  ///< streams of kernels; the other ranks do the same
   std::vector<Range> utilization;     ///< by kind, as nvidia-smi shows it

@@ -6,14 +6,13 @@
 #include "sim/base/error.hpp"
 #include "sim/cost/roofs.hpp"
 #include "sim/cost/sustained_clock.hpp"
+#include "sim/cost/tensor_power.hpp"
 
 namespace tracecast {
 namespace {
 
 constexpr double kPico = 1e-12;
 constexpr double kReferenceNode_nm = 16;
-
-bool has_gddr(const GpuSpec& gpu) { return gpu.memory_type < MemoryType::Hbm2; }
 
 /// Arithmetic lanes of one SM that a clock drives.
 int lanes_per_sm(const GpuSpec& gpu) {
@@ -94,10 +93,10 @@ PowerCauses power_causes(const Kernel& kernel, Seconds duration, double sm_share
 
 Watts active_power(const PowerCauses& causes, const GpuSpec& gpu, const CostProfile& profile) {
   const PowerParameters& p = profile.power;
-  return Watts(kPico *
-               (p.clocked_pj * causes.lanes + p.flop_pj * causes.flops +
-                p.tensor_flop_pj * causes.tensor_flops +
-                (has_gddr(gpu) ? p.gddr_pj_per_byte : p.hbm_pj_per_byte) * causes.dram_bytes));
+  return Watts(
+      kPico * (p.clocked_pj * causes.lanes + p.flop_pj * causes.flops +
+               p.tensor_flop_pj * causes.tensor_flops +
+               (cost::has_gddr(gpu) ? p.gddr_pj_per_byte : p.hbm_pj_per_byte) * causes.dram_bytes));
 }
 
 Watts limited_power(Watts demand, Watts limit) {

@@ -43,10 +43,12 @@ std::shared_ptr<const PreparedStep> prepared_of(const PredictRequest& r) {
 struct PlannedStep {
   PricedStep priced;
   MemoryPlan memory;
+  Seconds chosen{};  ///< time of all ops that have a choice of algorithm
 };
 /// The plan alone.
 struct PlannedMemory {
   MemoryPlan memory;
+  Seconds chosen{};
 };
 
 std::vector<Bytes> workspaces_of(const PricedStep& priced, std::size_t num_ops) {
@@ -67,6 +69,10 @@ PlannedStep choose_within(const PredictRequest& r, const PreparedStep& step, Byt
   planned.priced = r.cpu ? price_on_cpu(step.lowered, cores_of(r), r.cost)
                          : price(step.lowered, r.gpu, r.cost, most_workspace);
   planned.memory = plan_for(r, step, workspaces_of(planned.priced, r.graph.ops().size()));
+  for (std::size_t i = 0; i < step.lowered->ops.size(); ++i) {
+    if (step.lowered->ops[i].candidates.size() > 1)
+      planned.chosen += planned.priced.choices[i].duration;
+  }
   return planned;
 }
 
@@ -75,25 +81,31 @@ PlannedMemory plan_within(const PredictRequest& r, const PreparedStep& step, Byt
   const LoweredStep& lowered = *step.lowered;
   const cost::SustainedBoard board(r.gpu, r.cost);
   std::vector<Bytes> workspaces(r.graph.ops().size());
+  std::vector<Seconds> times(lowered.ops.size());
+  Seconds chosen{};
   for (std::size_t i = 0; i < lowered.ops.size(); ++i) {
     const LoweredOp& op = lowered.ops[i];
     Bytes& workspace = workspaces[op.op.index];
     if (const std::uint32_t first = lowered.first_alike[i]; first != i) {
       workspace = workspaces[lowered.ops[first].op.index];
+      times[i] = times[first];
     } else if (op.candidates.size() == 1) {
       workspace = op.candidates.front().workspace;
     } else {
-      workspace = r.cpu ? cost::choose_on_cpu(op, cores_of(r), r.cost).candidate->workspace
-                        : cost::choose(op, board, most_workspace).candidate->workspace;
+      const cost::PricedCandidate best = r.cpu ? cost::choose_on_cpu(op, cores_of(r), r.cost)
+                                               : cost::choose(op, board, most_workspace);
+      workspace = best.candidate->workspace;
+      times[i] = best.duration;
     }
+    chosen += times[i];
   }
-  return {.memory = plan_for(r, step, workspaces)};
+  return {.memory = plan_for(r, step, workspaces), .chosen = chosen};
 }
 
 /// The step, where not all fastest algorithms fit: libraries hand out algorithms in order of time, and an op takes the
-/// first whose scratch can be allocated when it runs, of `share` of that. Sources: PyTorch,
+/// first whose scratch can be allocated when it runs, and is at most `cap`. Sources: PyTorch,
 /// aten/src/ATen/native/cudnn/Conv_v7.cpp, AlgoIterator::try_all; TensorFlow, core/kernels/conv_ops.cc, DnnScratchAllocator.
-PreparedStep limit_scratch(const PredictRequest& r, const PreparedStep& step, double share) {
+PreparedStep limit_scratch(const PredictRequest& r, const PreparedStep& step, Bytes cap) {
   PreparedStep limited = step;
   auto lowered = std::make_shared<LoweredStep>(*step.lowered);
   const cost::SustainedBoard board(r.gpu, r.cost);
@@ -104,12 +116,12 @@ PreparedStep limit_scratch(const PredictRequest& r, const PreparedStep& step, do
     LoweredOp* op = by_op[id.index];
     if (op == nullptr || op->candidates.empty()) return Bytes(0);
     if (op->candidates.size() == 1) return op->candidates.front().workspace;
-    const Bytes limit = min(op->workspace_limit, most_of_framework);
+    const Bytes limit = min(min(op->workspace_limit, most_of_framework), cap);
     Bytes most{};
     for (const Candidate& candidate : op->candidates) {
       const Bytes size = candidate.workspace;
       if (size <= most || size > limit) continue;
-      if (share > 0 && has_room(size / share)) most = size;
+      if (has_room(size)) most = size;
     }
     op->workspace_limit = most;
     return r.cpu ? cost::choose_on_cpu(*op, cores_of(r), r.cost).candidate->workspace
@@ -122,20 +134,45 @@ PreparedStep limit_scratch(const PredictRequest& r, const PreparedStep& step, do
   return limited;
 }
 
-/// `choose` with the fastest algorithms, or with those for whose scratch there is room.
-template <class Choose>
-auto plan_with(const PredictRequest& r, const PreparedStep& prepared, const Choose& choose) {
-  const Bytes most = r.framework.convolutions.workspace_limit;
-  auto step = choose(r, prepared, most);
-  if (step.memory.fits) return step;
-  const MemoryPlan bare = plan_memory(prepared.lives, {}, r.framework, r.gpu, r.cost, {});
-  if (!bare.fits) return step;
-  // A tensor may lie where scratch was, and a later one find no piece large enough: then less is taken.
-  for (const double share : {1.0, 0.5, 0.25, 0.125, 0.0625, 0.0}) {
-    auto smaller = choose(r, limit_scratch(r, prepared, share), most);
-    if (smaller.memory.fits) return smaller;
+/// Scratch that no device is too full for.
+constexpr Bytes kSmallScratch = Bytes(1 << 20);
+
+Bytes largest_scratch(const PreparedStep& step) {
+  Bytes largest{};
+  for (const LoweredOp& op : step.lowered->ops) {
+    for (const Candidate& candidate : op.candidates) {
+      if (candidate.workspace <= op.workspace_limit) largest = max(largest, candidate.workspace);
+    }
   }
-  return step;
+  return largest;
+}
+
+/// What is known when any plan that fits will do.
+enum class Wanted { Fastest, Any };
+
+/// `choose` with the fastest algorithms, or with those for whose scratch there is room. A tensor may lie where scratch was, and
+/// a later one, or a later op's scratch, find no piece large enough: where large scratch is not taken, the step may be faster.
+template <class Choose>
+auto plan_with(const PredictRequest& r, const PreparedStep& prepared, const Choose& choose,
+               Wanted wanted = Wanted::Fastest) {
+  const Bytes most = r.framework.convolutions.workspace_limit;
+  auto best = choose(r, prepared, most);
+  if (best.memory.fits) return best;
+  const MemoryPlan bare = plan_memory(prepared.lives, {}, r.framework, r.gpu, r.cost, {});
+  if (!bare.fits) return best;
+  const auto consider = [&](const PreparedStep& step, Bytes cap) {
+    auto other = choose(r, step, cap);
+    if (!other.memory.fits) return;
+    if (!best.memory.fits || other.chosen < best.chosen) best = std::move(other);
+  };
+  const auto is_enough = [&] { return wanted == Wanted::Any && best.memory.fits; };
+  for (Bytes cap = largest_scratch(prepared); cap >= kSmallScratch && !is_enough();
+       cap = cap * 0.5) {
+    consider(prepared, cap);
+    if (!is_enough()) consider(limit_scratch(r, prepared, cap), most);
+  }
+  if (!best.memory.fits) consider(limit_scratch(r, prepared, Bytes(0)), most);
+  return best;
 }
 
 /// The first op of the backward pass begins when the forward pass has ended and the host has read its result.
@@ -167,7 +204,7 @@ MemoryPlan plan_step_memory(const PredictRequest& request) {
 bool step_fits(const PredictRequest& r) {
   const auto prepared = prepared_of(r);
   return tensors_fit(prepared->lives, r.framework, r.gpu, r.cost) &&
-         plan_with(r, *prepared, plan_within).memory.fits;
+         plan_with(r, *prepared, plan_within, Wanted::Any).memory.fits;
 }
 
 DriverCalls count_driver_calls(const PredictRequest& r, const PricedStep& priced) {

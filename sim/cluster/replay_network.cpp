@@ -46,7 +46,7 @@ class Prices {
 
 class Mover {
  public:
-  Mover(ReplayJob& job, const ReplayNetwork& network)
+  Mover(RanksProgram& job, const ReplayNetwork& network)
       : job_(job),
         network_(network),
         recorded_(network.recorded, network.library, {}),
@@ -117,7 +117,7 @@ class Mover {
     at->priced = at->priced + change.priced;
   }
 
-  ReplayJob& job_;
+  RanksProgram& job_;
   const ReplayNetwork& network_;
   Prices recorded_, target_;
   std::map<Like, std::int64_t> quickest_;  ///< of lone kernels
@@ -138,7 +138,7 @@ std::string_view to_string(MovingBasis basis) {
   return "unknown";
 }
 
-std::vector<MovingChange> move_collectives(ReplayJob& job, const ReplayNetwork& network) {
+std::vector<MovingChange> move_collectives(RanksProgram& job, const ReplayNetwork& network) {
   return Mover(job, network).move();
 }
 

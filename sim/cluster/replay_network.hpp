@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "hwspecs/collective_library.hpp"
-#include "models/replay_job.hpp"
+#include "models/ranks_program.hpp"
 #include "sim/cluster/fabric.hpp"
 
 namespace tracecast {
@@ -54,6 +54,6 @@ struct MovingChange {
 /// buffer stays as large as it was. Of a kernel without counterparts the lesser of its price and the quickest of its like
 /// counts as moving, and the rest, its waiting, stays.
 /// Needs target.num_ranks() >= 2.
-std::vector<MovingChange> move_collectives(ReplayJob& job, const ReplayNetwork& network);
+std::vector<MovingChange> move_collectives(RanksProgram& job, const ReplayNetwork& network);
 
 }  // namespace tracecast

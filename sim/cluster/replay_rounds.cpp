@@ -72,7 +72,7 @@ Picoseconds median(std::vector<Picoseconds> values) {
 /// Reads the rounds of a run.
 class Reader {
  public:
-  Reader(const ReplayJob& job, const ReplayProgram& repeated, const Members& members, int rounds,
+  Reader(const RanksProgram& job, const ReplayProgram& repeated, const Members& members, int rounds,
          engine::Schedule schedule)
       : program_(job.program),
         repeated_(repeated),
@@ -153,7 +153,7 @@ class Reader {
   std::vector<std::vector<std::uint32_t>> on_gpu_;  ///< by step
 };
 
-bool can_repeat(const ReplayJob& job) {
+bool can_repeat(const RanksProgram& job) {
   if (job.program.steps.empty() || job.program.round.step.empty()) return false;
   const auto count = [](const ReplayRank& rank) { return rank.end_step - rank.first_step; };
   return std::all_of(job.ranks.begin(), job.ranks.end(), [&](const ReplayRank& rank) {
@@ -173,7 +173,7 @@ Picoseconds round_time(const std::vector<Picoseconds>& ends, std::size_t steps,
   return ends[last] - ends[last - steps];
 }
 
-SteadyRun run_rounds(const ReplayJob& job, const Members& members, int rounds,
+SteadyRun run_rounds(const RanksProgram& job, const Members& members, int rounds,
                      const ReplayOptions& options) {
   const ReplayProgram repeated = repeat_steps(job.program, rounds);
   const Reader reader(job, repeated, members, rounds, replay(repeated, options).schedule);
@@ -227,7 +227,7 @@ ReplayProgram repeat_steps(const ReplayProgram& program, int rounds) {
   return repeated;
 }
 
-std::optional<SteadyRun> run_until_steady(const ReplayJob& job, const ReplayOptions& options) {
+std::optional<SteadyRun> run_until_steady(const RanksProgram& job, const ReplayOptions& options) {
   if (!can_repeat(job)) return std::nullopt;
   const Members members(job.program);
   const std::size_t most = std::max<std::size_t>(kMostTasks / members.tasks().size(), 1);
@@ -241,7 +241,7 @@ std::optional<SteadyRun> run_until_steady(const ReplayJob& job, const ReplayOpti
 
 std::optional<SteadyRun> run_until_steady(const ReplayProgram& program,
                                           const ReplayOptions& options) {
-  ReplayJob job{program, {}, {}};
+  RanksProgram job{program, {}, {}};
   const auto steps = static_cast<std::uint32_t>(program.steps.size());
   job.ranks.push_back({{}, 0, static_cast<std::uint32_t>(program.tracks.size()), 0, steps});
   return run_until_steady(job, options);

@@ -2,7 +2,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/replay_job.hpp"
+#include "models/ranks_program.hpp"
 #include "sim/cluster/replay.hpp"
 
 namespace tracecast {
@@ -30,7 +30,7 @@ struct SteadyRun {
 /// the GPU in a step adds up until the launch queue is full. 3 rounds at least, 24 or some millions of tasks at most.
 /// What is compared is when the last GPU work of steps ends, or their marks when there is none in one. Nothing when no steps
 /// are marked, or ranks have different numbers of them. Throws InputError as replay() does.
-[[nodiscard]] std::optional<SteadyRun> run_until_steady(const ReplayJob& job,
+[[nodiscard]] std::optional<SteadyRun> run_until_steady(const RanksProgram& job,
                                                         const ReplayOptions& options = {});
 /// The same for a program of one rank.
 [[nodiscard]] std::optional<SteadyRun> run_until_steady(const ReplayProgram& program,

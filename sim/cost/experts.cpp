@@ -78,7 +78,7 @@ class Experts {
       }
     }
     const double flops = 2 * rows_ * n * k;
-    best.seconds *= board_.slowdown(board_.joule_per_flop(format_) * flops, best.seconds);
+    best.seconds *= board_.slowdown(format_, 1, flops, best.seconds);
     best.seconds = std::max(best.seconds, 2 * w_.load.rows * n * k / (peak_ * board_.sms));
     return best;
   }

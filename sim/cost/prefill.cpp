@@ -97,7 +97,7 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
   // Gradients make more products, and as much more between them.
   compute *= 0.5 * w.products;
   const double flops = w.products * columns * t.tiles * t.filled * score * widths;
-  compute *= board.slowdown(p.energy * board.joule_per_flop(math) * flops, compute);
+  compute *= board.slowdown(math, p.energy, flops, compute);
   // Never below what the peak allows for the scores that count.
   const double seen = !w.causal ? w.tokens * (w.keys > 0 ? w.keys : w.tokens)
                       : w.window > 0 && w.window < w.tokens

@@ -3,8 +3,8 @@
 #include "hwspecs/gpu_spec.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
-#include "sim/cost/product.hpp"
 #include "sim/cost/roofs.hpp"
+#include "sim/cost/tensor_board.hpp"
 
 namespace tracecast::cost {
 

@@ -21,6 +21,7 @@
 #include "sim/cost/spread.hpp"
 #include "sim/cost/streaming.hpp"
 #include "sim/cost/sustained_clock.hpp"
+#include "sim/cost/tensor_power.hpp"
 #include "sim/cost/tile_gemm.hpp"
 
 namespace tracecast::cost {
@@ -265,10 +266,20 @@ CostForm form_of(const Kernel& kernel) {
 
 namespace {
 
+/// Slows a kernel on tensor cores to the clock that the board's limit leaves it; gives the share of the clock.
+double limit_power(Roofs& roofs, const Kernel& kernel, Seconds fill, const TensorPower& power) {
+  const double share = power.clock_share({.flops = kernel.flops.in_si(),
+                                          .dram_bytes = kernel.bytes().in_bytes(),
+                                          .fixed = fill,
+                                          .arithmetic = roofs.compute,
+                                          .operands = {},
+                                          .memory = roofs.memory});
+  roofs.compute = roofs.compute / share;
+  return share;
+}
+
 KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, const GpuSpec& gpu,
                            const CostProfile& profile, const SustainedBoard* board) {
-  // Products choose their own clock, by what they do.
-  double throttle = machine.throttle;
   if (kernel.launches > 1) {
     const double launches = static_cast<double>(kernel.launches);
     Kernel one = kernel;
@@ -282,6 +293,8 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
     all.memory_time = all.memory_time * launches;
     return all;
   }
+  KernelEstimate result;
+  result.throttle = machine.throttle;
   Roofs roofs;
   std::optional<Seconds> duration;
   if (const auto* recurrent = std::get_if<RecurrentWork>(&kernel.work)) {
@@ -298,7 +311,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
                                           : ProductMachine(gpu, format, profile).estimate(work);
     roofs = product.roofs;
     duration = product.duration - fill_time(machine, gpu, profile);  // its start is in it
-    throttle = product.throttle;
+    result.throttle = product.throttle;
   } else if (matrix) {
     roofs = estimate_matrix(kernel, *matrix, machine, gpu, profile);
   } else if (const auto* conv = std::get_if<ConvWork>(&kernel.work)) {
@@ -319,9 +332,15 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
     roofs = estimate_reduction(kernel, std::get<ReductionWork>(kernel.work), machine, gpu, profile);
   }
 
-  KernelEstimate result;
-  const Seconds busy = duration.value_or(combine(roofs));
   const Seconds fill = fill_time(machine, gpu, profile);
+  if (machine.tensor_power && form_of(kernel) != CostForm::Product) {
+    const Seconds at_full_clock = combine(roofs);
+    result.throttle = limit_power(roofs, kernel, fill, *machine.tensor_power);
+    if (duration && at_full_clock > Seconds(0)) {
+      duration = *duration * (combine(roofs) / at_full_clock);
+    }
+  }
+  const Seconds busy = duration.value_or(combine(roofs));
   result.duration = busy + fill;
   result.compute_time = roofs.compute;
   result.memory_time = roofs.memory;
@@ -331,7 +350,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
                                                 : Bound::Memory;
   const CostForm form = form_of(kernel);
   result.basis = basis_of(kernel, form, gpu, profile);
-  const Spread spread = error_spread(result, kernel, throttle, gpu, profile);
+  const Spread spread = error_spread(result, kernel, result.throttle, gpu, profile);
   result.log_sd = spread.log_sd;
   result.shared_log_sd = spread.shared_log_sd;
   return result;
@@ -349,12 +368,11 @@ KernelEstimate estimate(const Kernel& kernel, const SustainedBoard& board) {
                      &board);
 }
 
-Seconds burst_duration(const KernelEstimate& sustained, const Kernel& kernel, const GpuSpec& gpu,
-                       const CostProfile& profile) {
+Seconds burst_duration(const KernelEstimate& sustained, const CostProfile& profile) {
   const Seconds busy = combine({sustained.compute_time, sustained.memory_time});
   if (!(busy > Seconds(0))) return sustained.duration;
   const ClockParameters& p = profile.clock;
-  const double lost = 1 - sustain(gpu, kernel.math, kernel.unit, profile).throttle;
+  const double lost = 1 - sustained.throttle;
   const double gain =
       1 + p.burst_gain * lost / (1 + sustained.duration.in_us() / (1000 * p.burst_span_ms));
   const Seconds burst = combine({sustained.compute_time / gain, sustained.memory_time});

@@ -25,7 +25,8 @@ struct KernelEstimate {
   Seconds duration{};      ///< first block start to last block end; launch excluded
   Seconds compute_time{};  ///< the compute roof alone
   Seconds memory_time{};   ///< the memory roof alone
-  double sm_share = 1;     ///< of all SMs, those that work, averaged over `duration`; in (0, 1]
+  double throttle = 1;  ///< share of the clock that the power limit leaves while it runs, in (0, 1]
+  double sm_share = 1;  ///< of all SMs, those that work, averaged over `duration`; in (0, 1]
   Bound bound = Bound::Memory;
   Basis basis = Basis::Spec;
   double log_sd = 0;  ///< standard deviation of ln(measured / predicted); sim/cost/spread.hpp
@@ -72,8 +73,7 @@ struct CallPrice {
 ///   gain     = 1 + burst_gain (1 - throttle) / (1 + duration / burst_span)
 ///   duration' = duration * combine(compute / gain, memory) / combine(compute, memory)
 /// Nothing changes where the power limit leaves the clock alone.
-[[nodiscard]] Seconds burst_duration(const KernelEstimate& sustained, const Kernel& kernel,
-                                     const GpuSpec& gpu, const CostProfile& profile);
+[[nodiscard]] Seconds burst_duration(const KernelEstimate& sustained, const CostProfile& profile);
 
 /// The candidate that the library would take under the op's policy and workspace limit, and under `most_workspace`, priced.
 /// Needs op.candidates non-empty.

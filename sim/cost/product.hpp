@@ -7,6 +7,7 @@
 #include "hwspecs/gpu_spec.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cost/roofs.hpp"
+#include "sim/cost/tensor_power.hpp"
 
 namespace tracecast::cost {
 
@@ -45,17 +46,14 @@ class ProductMachine {
 
   /// Time of the best tile and number of slices. With `rate` = peak * efficiency of one SM, `stream` what one block draws:
   ///   blocks = batch ceil(m/tm) ceil(n/tn) slices,   waves = blocks <= SMs ? 1 : q ceil(blocks/SMs) + (1-q) blocks/SMs
-  ///   depth  = 16 ceil(k / slices / 16)
+  ///   depth  = step ceil(k / slices / step)      (step: 32 bytes of k, as one instruction takes; block_depth is in values of 16 bits)
   ///   mma    = waves 2 tm tn (depth + block_depth) / (rate r/(r + operand_edge)),   r = 2 tm tn / (tm + tn)
   ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
   ///   dram   = sum of operands and results, each by its share that misses L2, / bandwidth
   ///   time   = start 2 GHz/clock + waves block_cycles/clock + split + (mma^3 + load^3 + dram^3)^(1/3)
   ///   split  = split_us + 8 m n slices / (split_bytes_per_clock SMs clock)           (slices > 1)
   /// A small grid streams weights no faster than its blocks draw them, which is what products of few rows are made of.
-  /// Then the power limit, by what this kernel does: the greatest share of the clock, at most 1, at which
-  ///   bytes pj_per_byte + flops pj_per_flop share^(g-1) <= (limit - awake) (1 - base_share) time(share),   g = clock_exponent,
-  /// where mma and load take 1/share as long.
-  ///   pj_per_flop = flop_pj energy_step^kind (process_nm/7)^node_exponent (clock/1.41 GHz)^(g-1) * the format's
+  /// Then the clock that the power limit leaves to this kernel: TensorPower.
   /// What an engine does before: call_us * call_of the generation + traffic * bytes of reading 16-bit activations and writing narrow ones / bandwidth.
   /// Where n or k is no multiple of 8, rate, stream and bandwidth are `unaligned` of that.
   /// Tiles by instruction generation, as the vendor's libraries have them; product.cpp. Inference engines' own kernels do
@@ -70,37 +68,10 @@ class ProductMachine {
   const ProductParameters* p_;
   MmaKind kind_;
   ProductFormat format_;
-  double sms_, clock_, peak_, sm_rate_, stream_, bandwidth_, l2_, start_, block_, depth_;
-  double awake_, limit_, joule_per_flop_, joule_per_byte_, base_w_;
+  TensorPower power_;
+  double sms_, clock_, peak_, sm_rate_, stream_, bandwidth_, l2_, start_, block_, depth_, step_;
   double a_bytes_, b_bytes_;
-  bool is_pinned_;
 };
-
-/// What kernels on tensor cores that choose their own clock need to know of a board.
-struct TensorBoard {
-  TensorBoard(const GpuSpec& gpu, const CostProfile& profile);
-  MmaKind kind;
-  double sms, clock;  ///< Hz, before the power limit
-  double shared_kib;  ///< of an SM
-  double bandwidth;   ///< bytes/s in the board's ECC state, before what is achieved of it
-  double l2;          ///< bytes that hold distinct data
-  double left_w;      ///< between awake, what is drawn whatever runs, and the limit
-  bool is_pinned;     ///< the clock does not give way
-  /// FLOP/s at `clock`; joules per FLOP at it.
-  [[nodiscard]] double peak(ProductFormat format) const;
-  [[nodiscard]] double joule_per_flop(ProductFormat format) const;
-  /// (1 + (joules / left_w / seconds)^4)^(1/4/clock_exponent): how much longer arithmetic takes that would draw more than the limit leaves.
-  [[nodiscard]] double slowdown(double joules, double seconds) const;
-
- private:
-  const GpuSpec* gpu_;
-  const CostProfile* profile_;
-};
-
-/// Share of the clock that the board's limit leaves to tensor cores that never wait, in `precision`: what other kernels than
-/// products run at (sustained_clock.hpp).
-[[nodiscard]] double tensor_throttle(const GpuSpec& gpu, Precision precision,
-                                     const CostProfile& profile);
 
 /// Share of the peak of 16-bit products that large tiles sustain at an unlimited clock, at most 1.
 [[nodiscard]] double product_efficiency(const GpuSpec& gpu, const CostProfile& profile);

@@ -14,6 +14,14 @@ struct Roofs {
   double sm_share = 1;   ///< share of the SMs that have a block, in (0, 1]
 };
 
+/// (a^3 + b^3 + c^3)^(1/3), of what is not negative.
+[[nodiscard]] inline double cube_root_sum(double a, double b, double c) {
+  const double high = std::max({a, b, c});
+  if (high <= 0) return 0;
+  const double x = a / high, y = b / high, z = c / high;
+  return high * std::cbrt(x * x * x + y * y * y + z * z * z);
+}
+
 /// Both roofs together: (compute^3 + memory^3)^(1/3), a soft maximum that charges 26 % where they meet.
 /// Guess: exponent 3; fits of it on data gave 2.8 (COST_MODEL.md 2.2), too flat to tell from 3.
 [[nodiscard]] inline Seconds combine(const Roofs& roofs) {

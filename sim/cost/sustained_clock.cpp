@@ -26,9 +26,6 @@ FlopsPerSecond peak_or_wider(const GpuSpec& gpu, Precision precision, MathUnit u
   return gpu.peak_fp32();
 }
 
-/// See pinned_at().
-bool is_pinned(const GpuSpec& gpu) { return gpu.base_clock >= gpu.boost_clock; }
-
 }  // namespace
 
 Hertz default_clock(const GpuSpec& gpu) {
@@ -43,9 +40,9 @@ Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile) {
 
 Watts awake_power(const GpuSpec& gpu, const CostProfile& profile) {
   constexpr double kPico = 1e-12;
-  const bool gddr = gpu.memory_type < MemoryType::Hbm2;
   const double clocked =
-      gddr ? kPico * profile.power.gddr_awake_pj_per_byte * gpu.dram_bandwidth.in_si() : 0.0;
+      has_gddr(gpu) ? kPico * profile.power.gddr_awake_pj_per_byte * gpu.dram_bandwidth.in_si()
+                    : 0.0;
   return gpu.idle_power + Watts(clocked);
 }
 
@@ -70,14 +67,14 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   const Watts left = max(gpu.tdp - awake_power(gpu, profile), gpu.tdp * 0.01);
   const double power = left.in_w() / (fp32.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
   const double throttle =
-      is_pinned(gpu) ? 1.0
-      : on_tensor_cores
-          ? tensor_throttle(gpu, precision, profile)
+      is_pinned(gpu) || on_tensor_cores
+          ? 1.0
           : soft_minimum_of_one_and(std::pow(power / p.knee_w_per_tflops, 1 / p.power_exponent));
   const bool dense = unit == MathUnit::CudaCore && gpu.architecture >= Architecture::Ampere &&
                      gpu.fp32_lanes_per_scheduler() >= 32;
 
   SustainedGpu result;
+  if (on_tensor_cores) result.tensor_power.emplace(gpu, energy_by_width(gpu, precision), profile);
   result.sm_count = std::max(gpu.sm_count, 1);
   result.throttle = throttle;
   result.clock_share = start * throttle;

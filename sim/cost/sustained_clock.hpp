@@ -1,19 +1,21 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cost/product.hpp"
+#include "sim/cost/tensor_power.hpp"
 
 namespace tracecast::cost {
 
 /// A GPU as kernels find it in the middle of a training run: rates at the clock that the power limit leaves.
 struct SustainedGpu {
   int sm_count = 1;
-  double throttle = 1;          ///< share of the clock that the power limit leaves, in (0, 1]
+  double throttle = 1;  ///< share of the clock that the power limit leaves to CUDA cores, in (0, 1]
   double clock_share = 1;       ///< sustained / boost clock
   Hertz clock{};                ///< SM clock
   FlopsPerSecond arithmetic{};  ///< of the asked precision and unit, all SMs
@@ -21,6 +23,8 @@ struct SustainedGpu {
   BytesPerSecond stream{};      ///< what DRAM gives to long runs of reads and writes
   BytesPerSecond l2{};          ///< what the SMs together can draw from L2
   double l2_bytes = 0;          ///< that one SM's data can fill
+  std::optional<TensorPower>
+      tensor_power;  ///< on tensor cores, which the limit slows by what a kernel does
 };
 
 /// Share of the theoretical bandwidth, in the board's ECC state, that kernels draw which only stream: one figure for
@@ -46,7 +50,7 @@ struct SustainedGpu {
 ///   start  = set_clock of the spec where it is set, else the free clock
 ///   power  = (tdp - awake_power) [W] / peak at start [TFLOP/s] / (process_nm / 16)
 ///   x      = (power / knee)^(1 / exponent)
-///   thr    = (1 + x^-12)^(-1/12), 1 on a pinned board; on tensor cores tensor_throttle (product.hpp)
+///   thr    = (1 + x^-12)^(-1/12), 1 on a pinned board, and on tensor cores: see tensor_power.hpp
 ///   rate   = peak(start) * ceiling * thr * (dense_factor if 32 lanes hang on a single-issue scheduler, Ampere on)
 ///            and * half_factor where CUDA cores run 16-bit pairs faster than FP32
 /// L2 follows the SM clock, DRAM does not.

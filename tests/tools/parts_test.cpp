@@ -142,10 +142,10 @@ TEST_CASE("text is cut in the middle and broken at blanks") {
   CHECK(fit("a\nb\x1b", 12) == "a\\x0ab\\x1b  ");
   CHECK(fit_within("abcdefghij", 7) == "ab..hij");
   CHECK(fit_within("abc", 7) == "abc");
-  CHECK(cut("one two, three", 14) == "one two, three");
-  CHECK(cut("one two, three", 13) == "one two..");
-  CHECK(cut("one two, three", 9) == "one two..");
-  CHECK(cut("one two, three", 8) == "one..");
+  CHECK(cut_text("one two, three", 14) == "one two, three");
+  CHECK(cut_text("one two, three", 13) == "one two..");
+  CHECK(cut_text("one two, three", 9) == "one two..");
+  CHECK(cut_text("one two, three", 8) == "one..");
   CHECK(wrap("one two three", 7, 2) == "one two\n  three");
   CHECK(wrap("one\ntwo", 20, 2) == "one\\x0atwo");
   CHECK(bar(0.5, 4) == "██");

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
-#include "sim/cluster/replay_job.hpp"
+#include "sim/cluster/replay_ranks.hpp"
 #include "tests/support/data.hpp"
 #include "traces/open.hpp"
 #include "traces/ranks/job.hpp"
@@ -25,7 +25,7 @@ constexpr const char* kRankSet = "traces/kineto/param_8xv100_dlrm_8ranks.tar.gz"
 double seconds(engine::Picoseconds time) { return time.in_seconds().in_s(); }
 
 /// Steps that follow from `run`, one of each rank.
-std::vector<double> steps_of(const JobRun& run) {
+std::vector<double> steps_of(const RanksRun& run) {
   std::vector<double> steps;
   for (const auto step : run.run.steps) steps.push_back(seconds(step));
   return steps;
@@ -37,8 +37,8 @@ TEST_CASE("all collectives of the DLRM rank set are matched over its 8 ranks") {
   const auto file = test::find_data(kRankSet);
   if (!file) return;
   const traces::Recording recording = traces::read_recording(*file);
-  const traces::JobBuild build =
-      traces::build_replay_job(recording.traces, traces::KernelNames::builtin());
+  const traces::RanksBuild build =
+      traces::build_ranks_program(recording.traces, traces::KernelNames::builtin());
   REQUIRE(build.waiting);
   // Its README: 5 all-to-all and 3 all-reduce a rank.
   CHECK(build.waiting->collectives == 8);
@@ -61,8 +61,8 @@ TEST_CASE("the DLRM rank set replayed from all ranks gives every rank's step wit
   if (!file) return;
   const traces::KernelNames names = traces::KernelNames::builtin();
   const traces::Recording recording = traces::read_recording(*file);
-  const traces::JobBuild build = traces::build_replay_job(recording.traces, names);
-  const JobRun run = replay_job(build.job);
+  const traces::RanksBuild build = traces::build_ranks_program(recording.traces, names);
+  const RanksRun run = run_ranks(build.job);
   const std::vector<double> steps = steps_of(run);
   REQUIRE(steps.size() == 8);
   double worst = 0;
@@ -80,15 +80,15 @@ TEST_CASE("when one rank becomes slower by a factor, all others wait for it") {
   const auto file = test::find_data(kRankSet);
   if (!file) return;
   const traces::Recording recording = traces::read_recording(*file);
-  const traces::JobBuild build =
-      traces::build_replay_job(recording.traces, traces::KernelNames::builtin());
-  const std::vector<double> before = steps_of(replay_job(build.job));
+  const traces::RanksBuild build =
+      traces::build_ranks_program(recording.traces, traces::KernelNames::builtin());
+  const std::vector<double> before = steps_of(run_ranks(build.job));
   // The rank that came last to most collectives: all that its host and its GPU do takes twice as long.
   const auto last = std::max_element(
       build.waiting->ranks.begin(), build.waiting->ranks.end(),
       [](const traces::RankWaiting& a, const traces::RankWaiting& b) { return a.last < b.last; });
   const auto slow = static_cast<std::size_t>(last - build.waiting->ranks.begin());
-  ReplayJob job = build.job;
+  RanksProgram job = build.job;
   for (ReplayTask& task : job.program.tasks) {
     const bool is_mine =
         task.track >= job.ranks[slow].first_track && task.track < job.ranks[slow].end_track;
@@ -97,7 +97,7 @@ TEST_CASE("when one rank becomes slower by a factor, all others wait for it") {
                             : !job.program.tracks[task.track].is_stream;
     if (is_mine && is_own) task.duration_ns *= 2;
   }
-  const JobRun run = replay_job(job);
+  const RanksRun run = run_ranks(job);
   const std::vector<double> after = steps_of(run);
   double most = 0, least = 1;
   for (std::size_t r = 0; r < after.size(); ++r) {

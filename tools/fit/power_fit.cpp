@@ -1,5 +1,6 @@
 // Fits the power.* parameters of the cost profile to published tables and prints them in the profile's format:
-//   power_fit components.csv e2e.csv
+//   power_fit components.csv e2e.csv [PROFILE]
+// With the other parameters of PROFILE; without one, of the profile in the program.
 // Stage 1: what a board draws, from its average power at the highest limit of each configuration; each pair of GPU and
 // network weighs the same, and the four boards and networks are left out in turn to judge. Stage 2: the voltage curve,
 // from how the time of an epoch grows as the limit falls. See sim/cluster/notes/0001-power-and-memory.md.
@@ -9,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -212,7 +214,8 @@ Key key_of(const PlacedJob& o) { return {o.gpu, o.network, o.batch}; }
 
 class Fit {
  public:
-  Fit(const std::string& components, const std::string& epochs) : hardware_(Hardware::embedded()) {
+  Fit(const std::string& components, const std::string& epochs, Hardware hardware)
+      : hardware_(std::move(hardware)) {
     hardware_ = hardware_.with_profile(at_voltage_one(hardware_.cost()));
     read_power(components);
     read_times(epochs);
@@ -374,12 +377,14 @@ class Fit {
 }  // namespace tracecast
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fputs("usage: power_fit components.csv e2e.csv\n", stderr);
+  if (argc != 3 && argc != 4) {
+    std::fputs("usage: power_fit components.csv e2e.csv [PROFILE]\n", stderr);
     return 2;
   }
   try {
-    tracecast::Fit(argv[1], argv[2]).run_all();
+    tracecast::Hardware hardware = tracecast::Hardware::embedded();
+    if (argc == 4) hardware = hardware.with_profile(std::filesystem::path(argv[3]));
+    tracecast::Fit(argv[1], argv[2], std::move(hardware)).run_all();
     return 0;
   } catch (const tracecast::InputError& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -7,12 +7,12 @@ namespace tracecast::traces {
 namespace {
 
 using chakra::NodeRecord;
-using kineto::whole_number;
+using kineto::parse_whole;
 
 constexpr std::size_t kLongestValues = 4096;
 
 std::uint64_t id_of(std::string_view text) {
-  const auto value = whole_number(text);
+  const auto value = parse_whole(text);
   return value && *value > 0 ? static_cast<std::uint64_t>(*value) : 0;
 }
 
@@ -74,9 +74,9 @@ class NodeReader {
       } else if (key == "name" || key == "Name") {
         node_.name = scalar();
       } else if (key == "NodeType") {
-        node_.kind = chakra::node_kind(whole_number(scalar()).value_or(0));
+        node_.kind = chakra::node_kind(parse_whole(scalar()).value_or(0));
       } else if (key == "runtime") {
-        const auto us = whole_number(scalar());
+        const auto us = parse_whole(scalar());
         node_.duration_ns = us && *us >= 0 ? chakra::whole_us(static_cast<std::uint64_t>(*us)) : -1;
       } else if (key == "is_cpu_op") {
         node_.on_gpu = scalar() == "false";

@@ -202,12 +202,12 @@ std::string_view scalar(JsonScanner& json) {
 
 std::optional<std::int64_t> number(JsonScanner& json) {
   std::int64_t value = 0;
-  return json.take_whole(value) ? value : whole_number(scalar(json));
+  return json.take_whole(value) ? value : parse_whole(scalar(json));
 }
 
 std::int64_t number_or(JsonScanner& json, std::int64_t otherwise) {
   std::int64_t value = 0;
-  return json.take_whole(value) ? value : whole_number(scalar(json)).value_or(otherwise);
+  return json.take_whole(value) ? value : parse_whole(scalar(json)).value_or(otherwise);
 }
 
 /// Microseconds in ns.
@@ -399,7 +399,7 @@ void clear(Event& e) {
 
 }  // namespace
 
-std::optional<std::int64_t> whole_number(std::string_view text) {
+std::optional<std::int64_t> parse_whole(std::string_view text) {
   std::size_t at = !text.empty() && text[0] == '-' ? 1 : 0;
   const std::size_t first = at;
   std::int64_t value = 0;

@@ -65,6 +65,6 @@ struct Event {
 void read_event(JsonScanner& json, Event& event);
 
 /// A whole number out of text; decimals are cut. Nothing when there is none, or it is beyond int64.
-[[nodiscard]] std::optional<std::int64_t> whole_number(std::string_view text);
+[[nodiscard]] std::optional<std::int64_t> parse_whole(std::string_view text);
 
 }  // namespace tracecast::traces::kineto

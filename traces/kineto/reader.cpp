@@ -19,7 +19,7 @@ constexpr std::size_t kLongestLoss = 200;
 /// The number at the end of "stream 7" or "7".
 std::optional<std::int64_t> trailing_number(std::string_view text) {
   const std::size_t blank = text.rfind(' ');
-  return kineto::whole_number(blank == std::string_view::npos ? text : text.substr(blank + 1));
+  return kineto::parse_whole(blank == std::string_view::npos ? text : text.substr(blank + 1));
 }
 
 bool contains(std::string_view text, std::string_view part) {
@@ -87,7 +87,7 @@ class KinetoReader {
       } else if (key == "distributedInfo") {
         read_ranks();
       } else if (key == "baseTimeNanoseconds") {
-        trace_.epoch_ns = kineto::whole_number(scalar()).value_or(0);
+        trace_.epoch_ns = kineto::parse_whole(scalar()).value_or(0);
       } else if (key == "tracecast") {
         read_recorder();
       } else {
@@ -125,7 +125,7 @@ class KinetoReader {
     Device device;
     json_.enter_object();
     for (std::string_view key; json_.next_key(key);) {
-      const auto number = [&] { return kineto::whole_number(scalar()).value_or(0); };
+      const auto number = [&] { return kineto::parse_whole(scalar()).value_or(0); };
       const auto small = [&] {
         const std::int64_t value = number();
         return value > 0 && value < 1 << 30 ? static_cast<int>(value) : 0;
@@ -166,9 +166,9 @@ class KinetoReader {
     json_.enter_object();
     for (std::string_view key; json_.next_key(key);) {
       if (key == "rank") {
-        trace_.rank = kineto::whole_number(scalar());
+        trace_.rank = kineto::parse_whole(scalar());
       } else if (key == "world_size") {
-        trace_.world_size = kineto::whole_number(scalar());
+        trace_.world_size = kineto::parse_whole(scalar());
       } else {
         json_.skip();
       }
@@ -200,7 +200,7 @@ class KinetoReader {
     json_.enter_object();
     for (std::string_view key; json_.next_key(key);) {
       const std::string what = "while recording: " + std::string(key.substr(0, kLongestLoss));
-      const std::int64_t count = kineto::whole_number(scalar()).value_or(0);
+      const std::int64_t count = kineto::parse_whole(scalar()).value_or(0);
       trace_.leave_out(what, true);
       const auto known = trace_.left_out.find(what);
       if (count > 1 && known != trace_.left_out.end())

@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::uint32_t kNoTask = ReplayCollective::kNoTask;
 
-class JobBuilder {
+class RanksBuilder {
  public:
-  JobBuilder(const std::vector<Trace>& traces, const KernelNames& names) : names_(names) {
+  RanksBuilder(const std::vector<Trace>& traces, const KernelNames& names) : names_(names) {
     for (const Trace& trace : traces) traces_.push_back(&trace);
   }
 
   /// `ranks`: of each trace, or empty: to be rebuilt here.
-  JobBuild build(const std::vector<ReplayBuild>& ranks) {
+  RanksBuild build(const std::vector<ReplayBuild>& ranks) {
     find_collectives();
     const CollectiveMatch match = match_collectives(traces_, collectives_);
     for (std::size_t i = 0; i < traces_.size(); ++i)
@@ -220,18 +220,18 @@ class JobBuilder {
   std::vector<Place> places_;
   std::uint32_t end_of_ranks_ = 0;  ///< tasks that the ranks brought with them
   std::map<std::string, std::uint32_t> name_of_{{"", 0}};
-  JobBuild build_;
+  RanksBuild build_;
 };
 
 }  // namespace
 
-JobBuild build_replay_job(const std::vector<Trace>& traces, const KernelNames& names) {
-  return JobBuilder(traces, names).build({});
+RanksBuild build_ranks_program(const std::vector<Trace>& traces, const KernelNames& names) {
+  return RanksBuilder(traces, names).build({});
 }
-JobBuild build_replay_job(const std::vector<Trace>& traces, const KernelNames& names,
-                          const std::vector<ReplayBuild>& ranks) {
+RanksBuild build_ranks_program(const std::vector<Trace>& traces, const KernelNames& names,
+                               const std::vector<ReplayBuild>& ranks) {
   TRACECAST_CHECK(ranks.size() == traces.size(), "every trace has its program");
-  return JobBuilder(traces, names).build(ranks);
+  return RanksBuilder(traces, names).build(ranks);
 }
 
 }  // namespace tracecast::traces

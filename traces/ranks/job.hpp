@@ -2,15 +2,15 @@
 #include <optional>
 #include <vector>
 
-#include "models/replay_job.hpp"
+#include "models/ranks_program.hpp"
 #include "traces/ranks/waiting.hpp"
 #include "traces/replay/program.hpp"
 
 namespace tracecast::traces {
 
 /// The ranks of a recording as one job.
-struct JobBuild {
-  ReplayJob job;
+struct RanksBuild {
+  RanksProgram job;
   std::vector<ReplayAccount> accounts;       ///< by rank
   std::optional<CollectiveWaiting> waiting;  ///< of several ranks with collectives in common
   std::optional<LoneCollectives> lone;       ///< of a single rank with collectives
@@ -20,10 +20,12 @@ struct JobBuild {
 /// moves data once all its ranks have arrived, for MatchedCollective::moving_ns. Ranks whose clocks could be set begin as far
 /// apart as they were recorded; the rest at the same moment. Shifting all recordings together does not change the job.
 /// Throws InputError as build_replay_program does.
-[[nodiscard]] JobBuild build_replay_job(const std::vector<Trace>& traces, const KernelNames& names);
+[[nodiscard]] RanksBuild build_ranks_program(const std::vector<Trace>& traces,
+                                             const KernelNames& names);
 /// The same from programs that were rebuilt before, one for each trace: moved to another GPU, say. Joined collectives take their
 /// recorded moving time.
-[[nodiscard]] JobBuild build_replay_job(const std::vector<Trace>& traces, const KernelNames& names,
-                                        const std::vector<ReplayBuild>& ranks);
+[[nodiscard]] RanksBuild build_ranks_program(const std::vector<Trace>& traces,
+                                             const KernelNames& names,
+                                             const std::vector<ReplayBuild>& ranks);
 
 }  // namespace tracecast::traces

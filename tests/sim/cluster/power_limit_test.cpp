@@ -117,7 +117,7 @@ TEST_CASE("mean and maximum power are never above a limit that can be held") {
   CHECK(lowered > 100);
   CHECK(not_held > 100);
   CHECK(above_own > 100);
-  CHECK(over_own_limit > 20);
+  CHECK(over_own_limit > 10);
   CHECK(uneven > 100);
   MESSAGE(kJobs << " jobs: " << lowered << " at a lowered clock, " << not_held
                 << " limits not held, " << above_own << " above the board's own, " << over_own_limit

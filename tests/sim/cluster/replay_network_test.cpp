@@ -4,7 +4,7 @@
 
 #include "sim/cluster/collective.hpp"
 #include "sim/cluster/replay_factors.hpp"
-#include "sim/cluster/replay_job.hpp"
+#include "sim/cluster/replay_ranks.hpp"
 #include "tests/sim/cluster/hardware.hpp"
 #include "tests/support/specs.hpp"
 
@@ -16,8 +16,8 @@ using test::Hardware;
 constexpr std::uint64_t kBytes = 400'000'000;
 
 /// One all-reduce of two recorded ranks with `moving_us`, of which the second arrives 50 us after the first.
-ReplayJob joined_job(std::int64_t moving_us, std::uint64_t bytes = kBytes) {
-  ReplayJob job;
+RanksProgram joined_job(std::int64_t moving_us, std::uint64_t bytes = kBytes) {
+  RanksProgram job;
   ReplayProgram& program = job.program;
   program.tracks = {{true, 0, 20, ""}, {true, 1, 20, ""}};
   const auto add = [&](ReplayWork work, std::uint32_t track, std::int64_t us) {
@@ -41,18 +41,18 @@ ReplayJob joined_job(std::int64_t moving_us, std::uint64_t bytes = kBytes) {
   return job;
 }
 
-std::int64_t moving_ns(const ReplayJob& job) {
+std::int64_t moving_ns(const RanksProgram& job) {
   return job.program.tasks[job.collectives[0].parts[1].kernel].duration_ns;
 }
 
-std::int64_t moving_us(const ReplayJob& job) { return moving_ns(job) / 1000; }
+std::int64_t moving_us(const RanksProgram& job) { return moving_ns(job) / 1000; }
 
 TEST_SUITE_BEGIN("sim/cluster/replay_network");
 
 TEST_CASE("on the network it was recorded on a job is as recorded") {
   const Hardware hardware;
   const Fabric fabric = hardware.build("dgx1_v100", 2);
-  ReplayJob job = joined_job(20'000);
+  RanksProgram job = joined_job(20'000);
   const auto changes =
       move_collectives(job, {fabric, fabric, find_collective_library("nccl", ""), {}});
   CHECK(moving_us(job) == 20'000);
@@ -73,7 +73,7 @@ TEST_CASE("collectives go at the pace of the links they are given") {
   const Row rows[] = {{"twice the bandwidth", 2, 0.49, 0.52}, {"half of it", 0.5, 1.95, 2.01}};
   for (const Row& row : rows) {
     CAPTURE(row.what);
-    ReplayJob job = joined_job(20'000);
+    RanksProgram job = joined_job(20'000);
     LinkFactors factors;
     factors.bandwidth[static_cast<std::size_t>(FabricLinkKind::Nvlink)] = row.factor;
     move_collectives(job, {fabric, fabric, library, factors});
@@ -81,7 +81,7 @@ TEST_CASE("collectives go at the pace of the links they are given") {
     CHECK(ratio >= row.least_ratio);
     CHECK(ratio <= row.most_ratio);
     // Both ranks arrive when they did: 150 us to the last.
-    const JobRun run = replay_job(job);
+    const RanksRun run = run_ranks(job);
     CHECK(run.run.schedule.makespan.count() == (150'000 + moving_ns(job)) * 1000);
   }
 }
@@ -95,7 +95,7 @@ TEST_CASE("what the recorded collective took beyond its price it takes in propor
                                       Bytes(static_cast<double>(kBytes)), library),
                       fabric);
   };
-  ReplayJob job = joined_job(30'000);
+  RanksProgram job = joined_job(30'000);
   const auto changes = move_collectives(job, {two, many, library, {}});
   CHECK(changes[0].recorded_ranks == 2);
   CHECK(changes[0].ranks == 16);
@@ -106,7 +106,7 @@ TEST_CASE("what the recorded collective took beyond its price it takes in propor
 TEST_CASE("a collective of unknown size keeps its time") {
   const Hardware hardware;
   const Fabric two = hardware.build("dgx1_v100", 2), many = hardware.build("dgx1_v100", 8, 2);
-  ReplayJob job = joined_job(30'000, 0);
+  RanksProgram job = joined_job(30'000, 0);
   const auto changes = move_collectives(job, {two, many, find_collective_library("nccl", ""), {}});
   CHECK(moving_us(job) == 30'000);
   CHECK(changes[0].basis == MovingBasis::Kept);
@@ -115,7 +115,7 @@ TEST_CASE("a collective of unknown size keeps its time") {
 TEST_CASE("a lone rank's kernel keeps its waiting") {
   const Hardware hardware;
   const Fabric fabric = hardware.build("dgx1_v100", 2);
-  ReplayJob job;
+  RanksProgram job;
   job.program.tracks = {{true, 0, 20, ""}};
   // Two of a kind, 70 ms and 90 ms, far beyond the price of 400 MB over NVLink.
   for (const std::int64_t us : {70'000, 90'000}) {

@@ -266,6 +266,7 @@ TEST_CASE("experts that get tokens multiply whole tiles") {
   CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + in + out).epsilon(0.01));
 }
 
+// The power limit is found to a thousandth of the clock.
 TEST_CASE("more to do never takes less, on no GPU and by no engine") {
   const GpuCatalog gpus = GpuCatalog::embedded();
   const CostProfile& profile = default_cost_profile();
@@ -282,7 +283,7 @@ TEST_CASE("more to do never takes less, on no GPU and by no engine") {
       int n = 0;
       for (const Work& more : with_more(work)) {
         CAPTURE(n++);
-        CHECK(us(more, gpu, profile) >= before * (1 - 1e-9));
+        CHECK(us(more, gpu, profile) >= before * (1 - 2e-3));
       }
     }
   }
@@ -298,10 +299,10 @@ TEST_CASE("twice the hardware is never slower") {
       CAPTURE(i);
       CAPTURE(id);
       const GpuSpec gpu = gpus.find(id);
-      CHECK(us(work, twice(gpu), profile) <= us(work, gpu, profile) * (1 + 1e-9));
+      CHECK(us(work, twice(gpu), profile) <= us(work, gpu, profile) * (1 + 2e-3));
       GpuSpec wider = gpu;
       wider.dram_bandwidth = gpu.dram_bandwidth * 2.0;
-      CHECK(us(work, wider, profile) <= us(work, gpu, profile) * (1 + 1e-9));
+      CHECK(us(work, wider, profile) <= us(work, gpu, profile) * (1 + 2e-3));
     }
   }
 }

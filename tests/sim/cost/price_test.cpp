@@ -139,7 +139,7 @@ TEST_SUITE("sim/cost/price") {
     const Kernel kernel = product(1280, 1280, 1280);
     const auto durations = [&](const Kernel& k) {
       const KernelEstimate e = estimate(k, gpu, profile);
-      return std::pair(e.duration.in_ms(), burst_duration(e, k, gpu, profile).in_ms());
+      return std::pair(e.duration.in_ms(), burst_duration(e, profile).in_ms());
     };
     // Power to spare: no difference.
     const auto free = durations(kernel);

@@ -61,15 +61,15 @@ TEST_SUITE("sim/cost/sustained_clock") {
     CHECK(clock_share(gpu, profile) == doctest::Approx(0.5).epsilon(0.001));
   }
 
-  TEST_CASE("tensor cores have an energy and an exponent of their own") {
-    CostProfile profile = simple_profile();
-    profile = with_parameter(std::move(profile), "product.clock_exponent", 2);
-    profile = with_parameter(std::move(profile), "product.node_exponent", 1);
-    // At 16 nm and 1 GHz: flop_pj * 16/7 * 1/1.41 for each of 10.24 TFLOP/s. A quarter of that power leaves half of the clock.
+  TEST_CASE("kernels on tensor cores are slowed by what they do, not by their board's lanes") {
     GpuSpec gpu = simple_gpu();
-    gpu.tdp = Watts(profile.product.flop_pj * (16.0 / 7) * (1 / 1.41) * 10.24 / 4);
-    CHECK(sustain(gpu, Precision::Fp16, MathUnit::TensorCore, profile).clock_share ==
-          doctest::Approx(0.5).epsilon(0.001));
+    gpu.tdp = 1.0_W;
+    const SustainedGpu machine =
+        sustain(gpu, Precision::Fp16, MathUnit::TensorCore, simple_profile());
+    CHECK(machine.clock_share == doctest::Approx(1));
+    CHECK(machine.tensor_power.has_value());
+    CHECK_FALSE(sustain(gpu, Precision::Fp32, MathUnit::CudaCore, simple_profile())
+                    .tensor_power.has_value());
   }
 
   TEST_CASE("a pinned board keeps its clock") {

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "sim/cluster/replay_job.hpp"
+#include "sim/cluster/replay_ranks.hpp"
 #include "tests/traces/ranks/rank_text.hpp"
 
 namespace tracecast {
@@ -41,18 +41,18 @@ std::vector<Trace> two_ranks(int shift) {
   return traces;
 }
 
-double step_us(const JobRun& run, std::size_t i) {
+double step_us(const RanksRun& run, std::size_t i) {
   return static_cast<double>(run.run.steps.at(i).count()) * 1e-6;
 }
 
 TEST_SUITE_BEGIN("traces/ranks/job");
 
 TEST_CASE("ranks replayed together give their recorded steps back") {
-  const traces::JobBuild build =
-      traces::build_replay_job(two_ranks(0), traces::KernelNames::builtin());
+  const traces::RanksBuild build =
+      traces::build_ranks_program(two_ranks(0), traces::KernelNames::builtin());
   REQUIRE(build.waiting);
   CHECK(build.waiting->wait_ns == 80'000);
-  const JobRun run = replay_job(build.job);
+  const RanksRun run = run_ranks(build.job);
   CHECK(step_us(run, 0) == doctest::Approx(230));
   CHECK(step_us(run, 1) == doctest::Approx(230));
   // 100 + 98 and 180 + 18.
@@ -63,24 +63,24 @@ TEST_CASE("ranks replayed together give their recorded steps back") {
 
 TEST_CASE("the job holds no recorded times: shifting all ranks together changes nothing") {
   const traces::KernelNames names = traces::KernelNames::builtin();
-  const ReplayProgram program = traces::build_replay_job(two_ranks(0), names).job.program;
-  CHECK(traces::build_replay_job(two_ranks(123'456), names).job.program == program);
+  const ReplayProgram program = traces::build_ranks_program(two_ranks(0), names).job.program;
+  CHECK(traces::build_ranks_program(two_ranks(123'456), names).job.program == program);
 }
 
 TEST_CASE("the other ranks wait for one that became slower, and for none that became faster") {
-  const traces::JobBuild build =
-      traces::build_replay_job(two_ranks(0), traces::KernelNames::builtin());
+  const traces::RanksBuild build =
+      traces::build_ranks_program(two_ranks(0), traces::KernelNames::builtin());
   const auto with_gemm_us = [&](std::uint32_t rank, std::int64_t us) {
-    ReplayJob job = build.job;
+    RanksProgram job = build.job;
     for (ReplayTask& task : job.program.tasks) {
       const bool is_mine =
           task.track >= job.ranks[rank].first_track && task.track < job.ranks[rank].end_track;
       if (is_mine && job.program.names[task.name] == "sgemm") task.duration_ns = us * 1000;
     }
-    return replay_job(job);
+    return run_ranks(job);
   };
   // 70 us more of the slower rank are 70 us more for both.
-  const JobRun slower = with_gemm_us(1, 250);
+  const RanksRun slower = with_gemm_us(1, 250);
   CHECK(step_us(slower, 0) == doctest::Approx(300));
   CHECK(step_us(slower, 1) == doctest::Approx(300));
   // The faster one has 80 us to spare.
@@ -90,8 +90,8 @@ TEST_CASE("the other ranks wait for one that became slower, and for none that be
 
 TEST_CASE(
     "the critical path runs through the rank that came last, and holds moving and no waiting") {
-  const JobRun run =
-      replay_job(traces::build_replay_job(two_ranks(0), traces::KernelNames::builtin()).job);
+  const RanksRun run =
+      run_ranks(traces::build_ranks_program(two_ranks(0), traces::KernelNames::builtin()).job);
   const CriticalPath& path = run.path;
   CHECK(path.length.count() == 230'000'000);
   const auto time_of = [&](PathKind kind, KernelClass kernel_class) {
@@ -118,8 +118,8 @@ TEST_CASE("ranks that begin their recordings later begin later in the replay") {
   traces.push_back(rank(0, 100, 220, 0));
   // Begins 50 us later and computes 130 us from there: the same end, a step 50 us shorter.
   traces.push_back(rank(50, 130, 170, 1));
-  const JobRun run =
-      replay_job(traces::build_replay_job(traces, traces::KernelNames::builtin()).job);
+  const RanksRun run =
+      run_ranks(traces::build_ranks_program(traces, traces::KernelNames::builtin()).job);
   CHECK(step_us(run, 0) == doctest::Approx(230));
   CHECK(step_us(run, 1) == doctest::Approx(180));
 }
@@ -127,13 +127,14 @@ TEST_CASE("ranks that begin their recordings later begin later in the replay") {
 TEST_CASE("a rank alone keeps its collectives as recorded") {
   std::vector<Trace> traces;
   traces.push_back(rank(0, 100, 220, 0));
-  const traces::JobBuild build = traces::build_replay_job(traces, traces::KernelNames::builtin());
+  const traces::RanksBuild build =
+      traces::build_ranks_program(traces, traces::KernelNames::builtin());
   REQUIRE(build.lone);
   CHECK_FALSE(build.waiting);
   REQUIRE(build.job.collectives.size() == 1);
   CHECK(build.job.collectives[0].parts[0].arrival == ReplayCollective::kNoTask);
   CHECK(build.job.collectives[0].bytes == 4000);
-  CHECK(step_us(replay_job(build.job), 0) == doctest::Approx(230));
+  CHECK(step_us(run_ranks(build.job), 0) == doctest::Approx(230));
 }
 
 TEST_SUITE_END();

@@ -333,11 +333,12 @@ TEST_CASE("ranks that go on together take as long as the slower GPU and what it 
   std::vector<Trace> traces;
   traces.push_back(rank(0, 50, 80));
   traces.push_back(rank(1, 80, 80));
-  const traces::JobBuild build = traces::build_replay_job(traces, traces::KernelNames::builtin());
+  const traces::RanksBuild build =
+      traces::build_ranks_program(traces, traces::KernelNames::builtin());
   REQUIRE(build.job.collectives.size() == 1);
   for (const std::int64_t kernel_us : {1, 80, 2000}) {
     CAPTURE(kernel_us);
-    ReplayJob job = build.job;
+    RanksProgram job = build.job;
     for (ReplayTask& task : job.program.tasks) {
       if (job.program.names[task.name] == "sgemm" && task.track < job.ranks[1].first_track)
         task.duration_ns = kernel_us * 1000;

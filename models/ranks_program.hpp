@@ -7,7 +7,7 @@
 #include "models/replay_program.hpp"
 
 /// Recordings of several ranks as one piece of work, joined where they communicate. Readers make it
-/// (traces/ranks/job.hpp); the simulator runs it (sim/cluster/replay_job.hpp).
+/// (traces/ranks/job.hpp); the simulator runs it (sim/cluster/replay_ranks.hpp).
 namespace tracecast {
 
 /// A collective of the job, or a kernel of one whose counterparts are not recorded.
@@ -34,7 +34,7 @@ struct ReplayRank {
 
 /// Tasks of all ranks in one program. When ranks begin their recordings at different moments, those that begin later have
 /// a task of so much host work before everything else.
-struct ReplayJob {
+struct RanksProgram {
   ReplayProgram program;
   std::vector<ReplayRank> ranks;
   std::vector<ReplayCollective> collectives;  ///< joined ones first, in order of time

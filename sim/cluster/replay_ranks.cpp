@@ -1,9 +1,9 @@
-#include "sim/cluster/replay_job.hpp"
+#include "sim/cluster/replay_ranks.hpp"
 
 namespace tracecast {
 
-JobRun replay_job(const ReplayJob& job, const ReplayOptions& options) {
-  JobRun result{replay(job.program, options), {}, {}};
+RanksRun run_ranks(const RanksProgram& job, const ReplayOptions& options) {
+  RanksRun result{replay(job.program, options), {}, {}};
   std::vector<std::uint32_t> first_tracks;
   for (const ReplayRank& rank : job.ranks) first_tracks.push_back(rank.first_track);
   result.path = critical_path(job.program, result.run, first_tracks);

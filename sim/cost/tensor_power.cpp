@@ -1,0 +1,84 @@
+#include "sim/cost/tensor_power.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/cost/roofs.hpp"
+#include "sim/cost/sustained_clock.hpp"
+
+namespace tracecast::cost {
+namespace {
+
+constexpr double kPico = 1e-12;
+constexpr double kReferenceNode_nm = 7, kReferenceClock = 1.41e9;
+/// No driver lowers a clock further than this for a power limit of its own board.
+constexpr double kLeastClockShare = 0.05;
+constexpr int kHalvings = 10;
+
+/// Steps from the first generation that copies asynchronously.
+double generation_steps(MmaKind kind) {
+  return std::max(0.0, static_cast<double>(kind) - static_cast<double>(MmaKind::AsyncWarp));
+}
+
+double joule_per_flop(const GpuSpec& gpu, double clock, const ProductParameters& p) {
+  const MmaKind kind = mma_kind(gpu);
+  return kPico * p.flop_pj * std::pow(p.energy_step, generation_steps(kind)) * p.energy_of[kind] *
+         std::pow(gpu.process_nm / kReferenceNode_nm, p.node_exponent) *
+         std::pow(clock / kReferenceClock, p.clock_exponent - 1);
+}
+
+}  // namespace
+
+TensorPower::TensorPower(const GpuSpec& gpu, double energy, const CostProfile& profile)
+    : awake_w_(awake_power(gpu, profile).in_w()),
+      limit_w_(gpu.tdp.in_w()),
+      base_w_(profile.product.base_share * std::max(0.0, limit_w_ - awake_w_)),
+      joule_per_flop_(energy *
+                      joule_per_flop(gpu, starting_clock(gpu, profile).in_si(), profile.product)),
+      joule_per_byte_(kPico * (has_gddr(gpu) ? profile.product.gddr_pj_per_byte
+                                             : profile.product.hbm_pj_per_byte)),
+      voltage_exponent_(profile.product.clock_exponent - 1),
+      is_pinned_(is_pinned(gpu)) {}
+
+double TensorPower::clock_share(const TensorLoad& load) const {
+  if (is_pinned_) return 1;
+  const double memory_j = joule_per_byte_ * load.dram_bytes;
+  const double arithmetic_j = joule_per_flop_ * load.flops;
+  const double left = limit_w_ - awake_w_ - base_w_;
+  const auto exceeds = [&](double share) {
+    return memory_j + arithmetic_j * std::pow(share, voltage_exponent_) >
+           left * duration_at(load, share).in_s();
+  };
+  if (!exceeds(1)) return 1;
+  double low = kLeastClockShare, high = 1;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = 0.5 * (low + high);
+    (exceeds(middle) ? high : low) = middle;
+  }
+  return low;
+}
+
+Watts TensorPower::power(const TensorLoad& load, double share) const {
+  const double busy = duration_at(load, share).in_s();
+  if (!(busy > 0)) return Watts(awake_w_);
+  const double energy = joule_per_byte_ * load.dram_bytes +
+                        std::pow(share, voltage_exponent_) * joule_per_flop_ * load.flops;
+  return Watts(std::min(limit_w_, awake_w_ + base_w_ + energy / busy));
+}
+
+Seconds duration_at(const TensorLoad& load, double share) {
+  return load.fixed + Seconds(cube_root_sum(load.arithmetic.in_s() / share,
+                                            load.operands.in_s() / share, load.memory.in_s()));
+}
+
+double energy_by_width(const GpuSpec& gpu, Precision precision) {
+  const auto half = gpu.find_peak(Precision::Fp16, MathUnit::TensorCore);
+  const auto peak = gpu.find_peak(precision, MathUnit::TensorCore);
+  return half && peak ? *half / *peak : 1.0;
+}
+
+Hertz starting_clock(const GpuSpec& gpu, const CostProfile& profile) {
+  return gpu.set_clock > Hertz(0) ? gpu.set_clock : free_clock(gpu, profile);
+}
+
+}  // namespace tracecast::cost

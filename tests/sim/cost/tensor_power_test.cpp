@@ -1,0 +1,102 @@
+#include "sim/cost/tensor_power.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+#include "sim/cost/sustained_clock.hpp"
+#include "tests/sim/cost/simple_machine.hpp"
+
+namespace tracecast::cost {
+namespace {
+
+/// A board whose tensor cores use 1 pJ an operation at its clock, all else for free.
+CostProfile one_picojoule(const GpuSpec& gpu) {
+  CostProfile profile = simple_profile();
+  profile.product.clock_exponent = 2;
+  profile.product.node_exponent = 1;
+  profile.product.energy_step = 1;
+  profile.product.energy_of = {};
+  profile.product.base_share = 0;
+  profile.product.hbm_pj_per_byte = profile.product.gddr_pj_per_byte = 10;
+  profile.product.flop_pj = (7.0 / gpu.process_nm) * (1.41e9 / gpu.boost_clock.in_si());
+  return profile;
+}
+
+TEST_SUITE("sim/cost/tensor_power") {
+  TEST_CASE("a quarter of the power leaves half of the clock where power goes with its square") {
+    GpuSpec gpu = simple_gpu();
+    const CostProfile profile = one_picojoule(gpu);
+    // 10 TFLOP in a second: 10 W. With no memory time(share) = 1 s / share, so that share^2 = limit / 10 W.
+    const TensorLoad load{.flops = 10e12, .arithmetic = Seconds(1)};
+    gpu.tdp = awake_power(gpu, profile) + Watts(2.5);
+    const TensorPower power(gpu, 1, profile);
+    const double share = power.clock_share(load);
+    CHECK(share == doctest::Approx(0.5).epsilon(0.002));
+    CHECK(power.power(load, share).in_w() == doctest::Approx(gpu.tdp.in_w()).epsilon(0.01));
+    CHECK(duration_at(load, share).in_s() == doctest::Approx(2).epsilon(0.002));
+    // Operands twice as wide take twice the energy.
+    gpu.tdp = awake_power(gpu, profile) + Watts(5);
+    CHECK(TensorPower(gpu, 2, profile).clock_share(load) == doctest::Approx(0.5).epsilon(0.002));
+  }
+
+  TEST_CASE("a kernel that waits for memory, or keeps tensor cores idle, keeps its clock") {
+    GpuSpec gpu = simple_gpu();
+    const CostProfile profile = one_picojoule(gpu);
+    gpu.tdp = awake_power(gpu, profile) + Watts(5);
+    const TensorPower power(gpu, 1, profile);
+    CHECK(power.clock_share({.flops = 10e12, .arithmetic = Seconds(1)}) < 0.8);
+    CHECK(power.clock_share({.flops = 10e12, .arithmetic = Seconds(2.1)}) == 1);
+    CHECK(power.clock_share({.flops = 10e12, .arithmetic = Seconds(1), .memory = Seconds(3)}) == 1);
+    CHECK(power.clock_share({.flops = 10e12, .fixed = Seconds(2), .arithmetic = Seconds(1)}) == 1);
+  }
+
+  TEST_CASE("a pinned board keeps its clock") {
+    GpuSpec gpu = simple_gpu();
+    gpu.tdp = Watts(1);
+    const GpuSpec pinned = pinned_at(gpu, gpu.boost_clock);
+    const TensorLoad load{.flops = 1e15, .arithmetic = Seconds(1)};
+    CHECK(TensorPower(pinned, 1, simple_profile()).clock_share(load) == 1);
+  }
+
+  TEST_CASE(
+      "no load that can be held draws more than the limit, and less power never runs faster") {
+    std::mt19937 random(7);
+    std::uniform_real_distribution<double> exponent(-1, 1);
+    const auto around = [&](double x) { return x * std::pow(10, exponent(random)); };
+    GpuSpec gpu = simple_gpu();
+    const CostProfile profile = one_picojoule(gpu);
+    for (int i = 0; i < 300; ++i) {
+      const TensorLoad load{.flops = around(10e12),
+                            .dram_bytes = around(1e10),
+                            .fixed = Seconds(around(0.01)),
+                            .arithmetic = Seconds(around(1)),
+                            .operands = Seconds(around(0.5)),
+                            .memory = Seconds(around(0.5))};
+      double last = 0;
+      for (const double left : {1.0, 3.0, 10.0, 30.0}) {
+        gpu.tdp = awake_power(gpu, profile) + Watts(left);
+        const double share = TensorPower(gpu, 1, profile).clock_share(load);
+        const double drawn =
+            1e-12 * (10 * load.dram_bytes + share * load.flops) / duration_at(load, share).in_s();
+        if (share > 0.06) CHECK(drawn <= left * (1 + 1e-9));
+        CHECK(share >= last);
+        CHECK(share <= 1);
+        last = share;
+      }
+    }
+  }
+
+  TEST_CASE("energy goes with the width of the operands") {
+    GpuSpec gpu = simple_gpu();
+    gpu.peaks = {{Precision::Fp16, MathUnit::TensorCore, FlopsPerSecond(100e12)},
+                 {Precision::Tf32, MathUnit::TensorCore, FlopsPerSecond(50e12)}};
+    CHECK(energy_by_width(gpu, Precision::Tf32) == doctest::Approx(2));
+    CHECK(energy_by_width(gpu, Precision::Fp16) == doctest::Approx(1));
+    CHECK(energy_by_width(gpu, Precision::Fp8) == doctest::Approx(1));  // runs as 16 bits
+  }
+}
+
+}  // namespace
+}  // namespace tracecast::cost
