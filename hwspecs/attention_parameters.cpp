@@ -133,7 +133,7 @@ void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
   s.add("efficiency", 0.01, 5, &P::efficiency);
   s.add("softmax", 0.01, 20, &P::softmax);
   s.add("block_cycles", 0, 100000, &P::block_cycles);
-  s.add("padding", 0, 10, &P::padding);
+  s.add("padding", 0, 1, &P::padding);
   s.add("splits", 1, 1000, &P::splits);
   if (has_groups) {
     s.add("ungrouped", 0.01, 50, &P::ungrouped);

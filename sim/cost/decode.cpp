@@ -102,7 +102,10 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
     const double body = std::cbrt(load * load * load + math * math * math + dram * dram * dram);
     double seconds = p.block_cycles * x.block * waves / clock + std::max(body, least);
     if (parts > 1) {
-      seconds += x.combine_us * 1e-6 * (1 - 1 / parts) + blocks * group * w.width * 8 / l2_rate;
+      // As many parts as tiles of keys leave.
+      const double added = std::max(1.0, read / padded);
+      seconds +=
+          x.combine_us * 1e-6 * (1 - 1 / added) + columns * added * group * w.width * 8 / l2_rate;
     }
     if (seconds < best.seconds) best = {seconds, load, math, std::min(1.0, per_sm)};
   }

@@ -12,7 +12,7 @@ namespace tracecast::cost {
 ///   load   = waves * values of a part in bytes (keys padded to 64 at the cost of `padding`) / (stream_bytes_per_clock pace shared KiB clock)
 ///   math   = waves * rows * padded keys (2 products / rate + softmax / (16 clock))
 ///   dram   = cache and queries as far as they miss L2, 1/(1 + (L2/footprint)^4), / bandwidth
-///   time   = call + block_cycles waves / clock + (load^3 + math^3 + dram^3)^(1/3) + combine_us (1 - 1/parts) and traffic of the parts + traffic around
+///   time   = call + block_cycles waves / clock + (load^3 + math^3 + dram^3)^(1/3) + combine_us (1 - 1/parts) and traffic of the parts that tiles of 64 keys leave + traffic around
 /// Source: Dao et al., Flash-Decoding (PyTorch blog, 2023) for the parts; figures from tables, notes/0012.
 [[nodiscard]] CallEstimate estimate_decode(const DecodeWork& work, const TensorBoard& board,
                                            const CostProfile& profile);
