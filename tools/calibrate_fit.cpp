@@ -139,7 +139,12 @@ CostProfile completed(CostProfile profile, const FitResult& fit, const Measureme
                       ? fmt::format("Fitted to {} rows of measured kernels", fit.num_rows)
                       : options.title;
   std::vector<ProfileDataSet> sets = data_sets(sample, date);
-  // Sets that parameters outside this fit still name.
+  // Sets that parameters outside this fit still name; all others, too, where it holds calls or products alone.
+  const bool is_of_part =
+      std::all_of(sample.rows.begin(), sample.rows.end(), [](const Measurement& row) {
+        return std::holds_alternative<EngineCall>(row.work) ||
+               std::holds_alternative<ProductCall>(row.work);
+      });
   for (const ProfileDataSet& old : profile.data_sets) {
     const bool is_new = std::any_of(sets.begin(), sets.end(),
                                     [&](const ProfileDataSet& s) { return s.key == old.key; });
@@ -148,7 +153,8 @@ CostProfile completed(CostProfile profile, const FitResult& fit, const Measureme
              std::none_of(fit.parameters.begin(), fit.parameters.end(),
                           [&](const FittedParameter& f) { return f.name == p.name; });
     };
-    if (!is_new && std::any_of(profile.parameters.begin(), profile.parameters.end(), names_it))
+    if (!is_new &&
+        (is_of_part || std::any_of(profile.parameters.begin(), profile.parameters.end(), names_it)))
       sets.push_back(old);
   }
   for (const FittedParameter& fitted : fit.parameters) {
