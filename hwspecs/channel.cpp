@@ -6,9 +6,9 @@
 #include <cmath>
 #include <utility>
 
+#include "hwspecs/loaders/sourced_reader.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "hwspecs/proto/channel.pb.h"
-#include "hwspecs/sourced_reader.hpp"
-#include "hwspecs/textproto.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "hwspecs/loaders/textproto.hpp"
 #include "hwspecs/proto/cluster_spec.pb.h"
-#include "hwspecs/textproto.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "hwspecs/spec_identity.hpp"
-#include "hwspecs/spec_text.hpp"
+#include "hwspecs/loaders/spec_identity.hpp"
+#include "hwspecs/loaders/spec_text.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {

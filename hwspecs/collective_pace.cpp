@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <span>
 
+#include "hwspecs/loaders/spec_reader.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "hwspecs/proto/collective_pace.pb.h"
-#include "hwspecs/spec_reader.hpp"
-#include "hwspecs/textproto.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

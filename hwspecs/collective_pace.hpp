@@ -67,7 +67,7 @@ struct IsolatedPace {
   [[nodiscard]] Seconds time(Seconds back_to_back) const { return wait + factor * back_to_back; }
 };
 /// How fast the kernels of libraries of collectives go within a node, fitted: hwspecs/pace/default.textproto, which
-/// tools/fit/collective_fit writes. Formulas: sim/cluster/paced_collective.hpp.
+/// tools/fit/collective_fit writes. Formulas: sim/network/paced_collective.hpp.
 struct CollectivePace {
   std::string data_set;
   std::vector<GenerationPace> generations;

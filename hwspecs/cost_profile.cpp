@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "hwspecs/loaders/textproto.hpp"
 #include "hwspecs/proto/cost_profile.pb.h"
-#include "hwspecs/textproto.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"

@@ -136,7 +136,7 @@ struct KernelParameters {
   double fill_latencies = 0;  ///< and dependent instructions of the generation's latency
 };
 
-/// Board power from activity and the voltage that a clock needs; formula in sim/cluster/power.hpp. 1 pJ/FLOP is 1 W per TFLOP/s, 1 pJ/byte is
+/// Board power from activity and the voltage that a clock needs; formula in sim/step/power.hpp. 1 pJ/FLOP is 1 W per TFLOP/s, 1 pJ/byte is
 /// 1 mW per GB/s.
 struct PowerParameters {
   double node_exponent = 0;  ///< energy per operation goes with (process_nm / 16)^this
@@ -153,7 +153,7 @@ struct PowerParameters {
   double log_sd = 0;         ///< of ln(measured / predicted) of a board's average power
   double min_clock = 0;      ///< lowest clock that a power limit sets, share of the free clock
 };
-/// What a CUDA context takes of the device's memory; formula in sim/cluster/memory.hpp.
+/// What a CUDA context takes of the device's memory; formula in sim/step/memory/memory.hpp.
 struct ContextParameters {
   double bytes_per_thread = 0;  ///< per thread that fits on the device: stacks, saved state
 };

@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "hwspecs/spec_identity.hpp"
+#include "hwspecs/loaders/spec_identity.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {

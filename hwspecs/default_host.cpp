@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "hwspecs/loaders/textproto.hpp"
 #include "hwspecs/proto/default_host.pb.h"
-#include "hwspecs/textproto.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

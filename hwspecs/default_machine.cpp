@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "hwspecs/loaders/textproto.hpp"
 #include "hwspecs/proto/default_machine.pb.h"
 #include "hwspecs/slots.hpp"
-#include "hwspecs/textproto.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

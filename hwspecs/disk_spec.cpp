@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "hwspecs/loaders/proto_units.hpp"
+#include "hwspecs/loaders/spec_reader.hpp"
 #include "hwspecs/proto/disk_spec.pb.h"
-#include "hwspecs/proto_units.hpp"
-#include "hwspecs/spec_reader.hpp"
 
 namespace tracecast {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 #include <string_view>
 
-#include "hwspecs/catalog.hpp"
-#include "hwspecs/spec_identity.hpp"
+#include "hwspecs/loaders/catalog.hpp"
+#include "hwspecs/loaders/spec_identity.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "hwspecs/loaders/textproto.hpp"
 #include "hwspecs/proto/gpu_sharing.pb.h"
-#include "hwspecs/textproto.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

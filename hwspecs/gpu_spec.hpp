@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hwspecs/spec_identity.hpp"
+#include "hwspecs/loaders/spec_identity.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {

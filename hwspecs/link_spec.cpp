@@ -1,8 +1,8 @@
 #include "hwspecs/link_spec.hpp"
 
+#include "hwspecs/loaders/proto_units.hpp"
+#include "hwspecs/loaders/spec_reader.hpp"
 #include "hwspecs/proto/link_spec.pb.h"
-#include "hwspecs/proto_units.hpp"
-#include "hwspecs/spec_reader.hpp"
 
 namespace tracecast {
 namespace {

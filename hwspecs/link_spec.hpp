@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "hwspecs/catalog.hpp"
-#include "hwspecs/spec_identity.hpp"
+#include "hwspecs/loaders/catalog.hpp"
+#include "hwspecs/loaders/spec_identity.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {

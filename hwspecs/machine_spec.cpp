@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "hwspecs/loaders/proto_units.hpp"
+#include "hwspecs/loaders/spec_reader.hpp"
 #include "hwspecs/proto/machine_spec.pb.h"
-#include "hwspecs/proto_units.hpp"
-#include "hwspecs/spec_reader.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "hwspecs/catalog.hpp"
 #include "hwspecs/gpu_spec.hpp"
-#include "hwspecs/spec_identity.hpp"
+#include "hwspecs/loaders/catalog.hpp"
+#include "hwspecs/loaders/spec_identity.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "hwspecs/gpu_base.hpp"
+#include "hwspecs/loaders/gpu_base.hpp"
+#include "hwspecs/loaders/spec_reader.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "hwspecs/proto/peer_access.pb.h"
-#include "hwspecs/spec_reader.hpp"
-#include "hwspecs/textproto.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

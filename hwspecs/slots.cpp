@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "hwspecs/gpu_base.hpp"
+#include "hwspecs/loaders/gpu_base.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

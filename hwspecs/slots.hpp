@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "hwspecs/machine_spec.hpp"
 
 namespace tracecast {

@@ -3,11 +3,11 @@
 #include <optional>
 #include <vector>
 
-#include "models/collective.hpp"
 #include "models/replay_program.hpp"
+#include "sim/base/collective.hpp"
 
 /// Recordings of several ranks as one piece of work, joined where they communicate. Readers make it
-/// (traces/ranks/job.hpp); the simulator runs it (sim/cluster/replay_ranks.hpp).
+/// (traces/ranks/job.hpp); the simulator runs it (sim/replay/replay_ranks.hpp).
 namespace tracecast {
 
 /// A collective of the job, or a kernel of one whose counterparts are not recorded.

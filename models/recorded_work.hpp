@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
 

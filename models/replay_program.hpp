@@ -8,7 +8,7 @@
 
 /// A recorded job as work to be done again: how long each piece takes and what it waits for. When anything ran is not
 /// in here, so nothing but the dependencies can put it back in place. Readers of recordings make it
-/// (traces/replay/program.hpp); the simulator runs it (sim/cluster/replay.hpp).
+/// (traces/replay/program.hpp); the simulator runs it (sim/replay/replay.hpp).
 namespace tracecast {
 
 enum class ReplayWork : std::uint8_t {

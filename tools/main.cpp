@@ -9,10 +9,10 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "tools/help.hpp"
-#include "tools/output.hpp"
-#include "tools/subcommand.hpp"
-#include "tools/version.hpp"
+#include "tools/command/help.hpp"
+#include "tools/command/output.hpp"
+#include "tools/command/subcommand.hpp"
+#include "tools/command/version.hpp"
 
 namespace tracecast {
 namespace {

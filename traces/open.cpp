@@ -6,17 +6,17 @@
 #include <iterator>
 
 #include "sim/base/error.hpp"
-#include "traces/byte_source.hpp"
+#include "traces/bytes/byte_source.hpp"
+#include "traces/bytes/gzip_source.hpp"
+#include "traces/bytes/json_scanner.hpp"
+#include "traces/bytes/peeked_source.hpp"
+#include "traces/bytes/tar_reader.hpp"
 #include "traces/chakra/reader.hpp"
-#include "traces/gzip_source.hpp"
-#include "traces/json_scanner.hpp"
 #include "traces/kernel_list/reader.hpp"
 #include "traces/kineto/reader.hpp"
 #include "traces/nsys/reader.hpp"
 #include "traces/nvprof/reader.hpp"
-#include "traces/peeked_source.hpp"
 #include "traces/record/reader.hpp"
-#include "traces/tar_reader.hpp"
 
 namespace tracecast::traces {
 namespace {

@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-#include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"

@@ -12,8 +12,8 @@
 
 #include "calibrate/table/published_rows.hpp"
 #include "calibrate/table/row_fields.hpp"
-#include "hwspecs/library_calls.hpp"
-#include "hwspecs/software_version.hpp"
+#include "hwspecs/software/library_calls.hpp"
+#include "hwspecs/software/software_version.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/ops.hpp"
 #include "models/training.hpp"

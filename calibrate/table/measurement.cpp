@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
-#include "sim/cluster/interval.hpp"
-#include "sim/cluster/prediction.hpp"
 #include "sim/cost/sustained_clock.hpp"
+#include "sim/step/interval.hpp"
+#include "sim/step/prediction.hpp"
 
 namespace tracecast {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "calibrate/table/csv_reader.hpp"
 #include "hwspecs/cost_profile.hpp"
-#include "hwspecs/framework_profile.hpp"
-#include "hwspecs/gpu_loader.hpp"
 #include "hwspecs/library.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 #include "calibrate/table/csv_reader.hpp"
 #include "hwspecs/library.hpp"
-#include "hwspecs/published_source.hpp"
+#include "hwspecs/software/published_source.hpp"
 
 namespace tracecast {
 

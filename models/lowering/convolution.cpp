@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "models/lowering/cudnn_versions.hpp"
 #include "models/lowering/kernels.hpp"
 #include "sim/base/error.hpp"
 
@@ -544,34 +545,6 @@ void launch_by_group(std::vector<Candidate>& candidates, std::int64_t groups) {
   }
 }
 
-/// First cuDNN, major.minor, with this algorithm for this pass.
-double first_cudnn_version(Algorithm algorithm, Pass pass) {
-  switch (algorithm) {
-    case Algorithm::Fft:
-      return 3;
-    case Algorithm::FftTiling:
-      return pass == Pass::BackwardWeights ? 6 : 4;
-    case Algorithm::WinogradFused:
-      return 5;
-    case Algorithm::WinogradNonfused:
-      return 5.1;
-    default:
-      return 1;
-  }
-}
-
-/// Drops candidates that this cuDNN (major.minor) does not have, and notes it in the others.
-void keep_known_algorithms(std::vector<Candidate>& candidates, Pass pass, double cudnn_version) {
-  std::erase_if(candidates, [&](const Candidate& candidate) {
-    return first_cudnn_version(candidate.algorithm, pass) > cudnn_version;
-  });
-  for (Candidate& candidate : candidates) {
-    for (Kernel& kernel : candidate.kernels) {
-      if (auto* work = std::get_if<ConvWork>(&kernel.work)) work->cudnn_version = cudnn_version;
-    }
-  }
-}
-
 }  // namespace
 
 bool nonfused_winograd_saves_multiplications(const ConvAttributes& shape, Pass pass) {
@@ -583,27 +556,6 @@ bool nonfused_winograd_saves_multiplications(const ConvAttributes& shape, Pass p
   const std::int64_t rival = is_3x3 ? 16 * ceil_divide(height, 2) * ceil_divide(width, 2)
                                     : shape.r * shape.s * height * width;
   return winograd.t * winograd.t * nonfused_tiles(shape, pass, winograd) < shape.n * rival;
-}
-
-double first_cudnn_version(Architecture architecture) {
-  switch (architecture) {
-    case Architecture::Kepler:
-    case Architecture::Maxwell:
-    case Architecture::Pascal:
-      return 1;
-    case Architecture::Volta:
-      return 7;
-    case Architecture::Turing:
-      return 7.3;
-    case Architecture::Ampere:
-      return 8;
-    case Architecture::Ada:
-    case Architecture::Hopper:
-      return 8.6;
-    case Architecture::Blackwell:
-      return 9.6;
-  }
-  return 1;
 }
 
 std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,

@@ -1,5 +1,5 @@
 #pragma once
-#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
 #include "models/lowering/gpu_traits.hpp"

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
 #include "models/lowering/formats.hpp"

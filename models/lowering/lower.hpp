@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
 #include "models/lowering/gpu_traits.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/lowering/gpu_traits.hpp"
 
 namespace tracecast {

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "hwspecs/training_software.hpp"
+#include "hwspecs/software/training_software.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
 #include "models/transformer/layout.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/cpu_spec.hpp"
-#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/kernel.hpp"
 #include "sim/cost/price.hpp"
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "sim/cluster/channel_cost.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "sim/network/channel_cost.hpp"
 
 namespace tracecast {
 

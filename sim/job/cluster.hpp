@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/cluster/fabric.hpp"
 #include "sim/job/hardware.hpp"
+#include "sim/network/fabric.hpp"
 
 namespace tracecast {
 

@@ -6,11 +6,11 @@
 #include <variant>
 #include <vector>
 
-#include "sim/cluster/interval.hpp"
 #include "sim/job/many_gpus.hpp"
+#include "sim/job/mode/server_job.hpp"
+#include "sim/job/mode/sharded_job.hpp"
 #include "sim/job/resolved_job.hpp"
-#include "sim/job/server_job.hpp"
-#include "sim/job/sharded_job.hpp"
+#include "sim/step/interval.hpp"
 
 namespace tracecast {
 

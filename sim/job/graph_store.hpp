@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "models/graph.hpp"
-#include "sim/cluster/prediction.hpp"
-#include "sim/cluster/prepared_step.hpp"
 #include "sim/job/input_record.hpp"
 #include "sim/job/job.hpp"
+#include "sim/step/prediction.hpp"
+#include "sim/step/prepared_step.hpp"
 
 namespace tracecast {
 

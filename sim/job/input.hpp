@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "sim/cluster/input_pipeline.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "sim/step/input_pipeline.hpp"
 
 namespace tracecast {
 

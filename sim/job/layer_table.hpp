@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/cluster/prediction.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "sim/step/prediction.hpp"
 
 namespace tracecast {
 

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/cluster/data_parallel.hpp"
 #include "sim/job/cluster.hpp"
+#include "sim/job/mode/replicated_job.hpp"
 #include "sim/job/parallelism.hpp"
-#include "sim/job/replicated_job.hpp"
 #include "sim/job/resolved_job.hpp"
+#include "sim/parallel/data_parallel.hpp"
 
 namespace tracecast {
 

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "sim/base/units.hpp"
-#include "sim/cluster/transformer/plan.hpp"
+#include "sim/parallel/transformer/plan.hpp"
 
 namespace tracecast {
 

@@ -9,7 +9,7 @@
 #include "hwspecs/slots.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "sim/cluster/cpu_run.hpp"
+#include "sim/step/cpu_run.hpp"
 
 namespace tracecast {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/training.hpp"
 #include "models/unroll.hpp"

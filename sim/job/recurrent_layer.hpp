@@ -6,9 +6,9 @@
 
 #include "hwspecs/gpu_spec.hpp"
 #include "models/ops.hpp"
-#include "sim/cluster/interval.hpp"
-#include "sim/cluster/prediction.hpp"
 #include "sim/job/hardware.hpp"
+#include "sim/step/interval.hpp"
+#include "sim/step/prediction.hpp"
 
 namespace tracecast {
 

@@ -7,16 +7,16 @@
 #include <utility>
 
 #include "hwspecs/library.hpp"
-#include "hwspecs/training_habits.hpp"
+#include "hwspecs/software/training_habits.hpp"
 #include "models/lowering/precision.hpp"
 #include "models/recompute.hpp"
 #include "models/training.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "sim/cluster/accumulation.hpp"
-#include "sim/cluster/captured_step.hpp"
 #include "sim/job/input.hpp"
 #include "sim/job/placement.hpp"
+#include "sim/step/accumulation.hpp"
+#include "sim/step/captured_step.hpp"
 
 namespace tracecast {
 namespace {

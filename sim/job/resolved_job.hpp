@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "hwspecs/cpu_spec.hpp"
-#include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
-#include "hwspecs/job_spec.hpp"
 #include "hwspecs/machine_spec.hpp"
+#include "hwspecs/software/framework_profile.hpp"
+#include "hwspecs/software/job_spec.hpp"
 #include "models/graph.hpp"
-#include "sim/cluster/prediction.hpp"
-#include "sim/cluster/training_loop.hpp"
 #include "sim/job/graph_store.hpp"
 #include "sim/job/hardware.hpp"
 #include "sim/job/job.hpp"
+#include "sim/step/prediction.hpp"
+#include "sim/step/training_loop.hpp"
 
 namespace tracecast {
 

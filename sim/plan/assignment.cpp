@@ -42,7 +42,7 @@ class Assignment {
     constexpr double kFar = std::numeric_limits<double>::infinity();
     std::vector<double> distance(columns_, kFar);
     std::vector<std::size_t> remaining, done_rows, done_columns;
-    for (std::size_t c = columns_; c-- > 0;) remaining.push_back(c);
+    for (std::size_t c = 0; c < columns_; ++c) remaining.push_back(c);
     double reached = 0;
     std::size_t at = row;
     for (;;) {

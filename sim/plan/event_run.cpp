@@ -120,6 +120,8 @@ class EventRun {
     ranking_.order(progress_, waiting_or_all_);
     if (ranking_.preempts())
       place_all();
+    else if (ranking_.chooses_by_type())
+      place_by_type();
     else
       place_waiting();
     ranking_.decided(progress_);
@@ -162,6 +164,22 @@ class EventRun {
     if (kept != next) {
       waiting_or_all_.erase(waiting_or_all_.begin() + static_cast<std::ptrdiff_t>(kept),
                             waiting_or_all_.begin() + static_cast<std::ptrdiff_t>(next));
+    }
+  }
+
+  /// Free GPUs take jobs, type by type.
+  void place_by_type() {
+    for (const TypeId type : types_) {
+      while (free_.free_of(type) > 0) {
+        const auto place = ranking_.choose(progress_, waiting_or_all_, type);
+        if (!place) break;
+        const JobId job = waiting_or_all_[*place];
+        std::vector<HeldGpus> held;
+        // A gang that does not fit waits for more of them.
+        if (!may_run(job, type) || !free_.take(mix_.gpus_of(job), type, held)) break;
+        waiting_or_all_.erase(waiting_or_all_.begin() + static_cast<std::ptrdiff_t>(*place));
+        start(job, type, std::move(held));
+      }
     }
   }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hwspecs/textproto.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "sim/base/error.hpp"
 #include "sim/plan/proto/fleet.pb.h"
 

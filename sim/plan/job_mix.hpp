@@ -37,12 +37,22 @@ struct SharedRate {
   double rate_a = 0, rate_b = 0;  ///< steps per second of each while both run
 };
 
+/// A stretch of a job at one batch size. Jobs whose batch changes have several; their pace shows only when it is theirs.
+struct JobPhase {
+  double steps = 0;   ///< > 0
+  double epochs = 0;  ///< > 0
+  /// How many of its own steps the job counts where QueuedJob::steps counts one. What a policy's solver is given is in those.
+  double counted = 1;
+};
+
 /// One job of a cluster's trace.
 struct QueuedJob {
   std::string name;  ///< as the file has it
   KindId kind;
   Time submit{};
   double steps = 0;  ///< > 0
+  std::vector<JobPhase>
+      phases;  ///< in turn; none: one pace throughout. Their steps are all of `steps`
   std::optional<Time> deadline;
   double weight = 1;  ///< priority in fair shares
 };

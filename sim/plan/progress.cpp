@@ -29,6 +29,42 @@ double Progress::left_steps(JobId job) const {
   return std::max(0.0, state.left - ran * state.rate);
 }
 
+std::size_t Progress::phase(JobId job) const {
+  const std::vector<JobPhase>& phases = mix_.jobs[job.index].phases;
+  constexpr double kRounding = 1e-9;
+  const double steps = mix_.jobs[job.index].steps;
+  double done = steps - left_steps(job) + kRounding * steps;
+  std::size_t p = 0;
+  for (; p + 1 < phases.size() && done >= phases[p].steps; ++p) done -= phases[p].steps;
+  return p;
+}
+
+double Progress::left_of_phase(JobId job) const {
+  const std::vector<JobPhase>& phases = mix_.jobs[job.index].phases;
+  double left = left_steps(job);
+  for (std::size_t p = phase(job) + 1; p < phases.size(); ++p) left -= phases[p].steps;
+  return std::max(left, 0.0);
+}
+
+double Progress::counted(JobId job) const {
+  const std::vector<JobPhase>& phases = mix_.jobs[job.index].phases;
+  return phases.empty() ? 1 : phases[phase(job)].counted;
+}
+
+double Progress::expected_left(JobId job) const {
+  const double left = left_steps(job);
+  const std::vector<JobPhase>& phases = mix_.jobs[job.index].phases;
+  if (phases.empty()) return left;
+  const std::size_t now = phase(job);
+  const double pace = phases[now].steps / phases[now].epochs;
+  double here = left, epochs = 0;
+  for (std::size_t p = now + 1; p < phases.size(); ++p) {
+    here -= phases[p].steps;
+    epochs += phases[p].epochs;
+  }
+  return std::max(here, 0.0) + epochs * pace;
+}
+
 Time Progress::served(JobId job) const {
   const State& state = states_[job.index];
   const Time before = history_[job.index].served;
@@ -86,12 +122,12 @@ void Progress::stop(JobId job, Leaves why) {
   }
 }
 
-void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps,
-                      Seconds overhead) {
+void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps, Seconds overhead,
+                      double part) {
   JobHistory& history = history_[job.index];
   State& state = states_[job.index];
   state.left = std::max(0.0, state.left - steps);
-  const double gpu_s = elapsed_s(begin, end) * mix_.gpus_of(job);
+  const double gpu_s = part * elapsed_s(begin, end) * mix_.gpus_of(job);
   history.served += end - begin;
   history.gpu_s += gpu_s;
   history.overhead += overhead;

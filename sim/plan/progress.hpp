@@ -42,15 +42,26 @@ class Progress {
   [[nodiscard]] Time now() const { return now_; }
   void advance_to(Time now) { now_ = now; }
 
-  [[nodiscard]] bool runs(JobId job) const { return states_[job.index].runs; }
+  /// In runs by rounds: in the last round.
+  [[nodiscard]] bool runs(JobId job) const {
+    return states_[job.index].runs || states_[job.index].sits;
+  }
   [[nodiscard]] TypeId type_of(JobId job) const { return history_[job.index].type; }
   [[nodiscard]] const std::vector<HeldGpus>& held_by(JobId job) const {
     return states_[job.index].held;
   }
   [[nodiscard]] double left_steps(JobId job) const;
-  /// Time alone that is left, where the job is fastest.
+  /// What a policy takes for left: the epochs that are left at the pace of the moment (QueuedJob::phases).
+  [[nodiscard]] double expected_left(JobId job) const;
+  /// JobPhase::counted of the moment; 1 where it has no phases.
+  [[nodiscard]] double counted(JobId job) const;
+  /// Steps until its next phase, or its end.
+  [[nodiscard]] double left_of_phase(JobId job) const;
+  /// Which of its phases a job is in; 0 where it has none.
+  [[nodiscard]] std::size_t phase(JobId job) const;
+  /// Time alone that a policy expects, where the job is fastest.
   [[nodiscard]] Seconds remaining(JobId job) const {
-    return Seconds(left_steps(job) / best_rate_[job.index]);
+    return Seconds(expected_left(job) / best_rate_[job.index]);
   }
   [[nodiscard]] Time served(JobId job) const;
   [[nodiscard]] double rate(JobId job, TypeId type) const {
@@ -69,8 +80,12 @@ class Progress {
   /// What was done since the last of regular checkpoints is lost, and `restart` is to be paid.
   void lose_work(JobId job, Seconds checkpoint_interval, Seconds restart);
 
-  /// For runs in rounds: the job had GPUs of a type from `begin` to `end`, did so many steps and paid so much.
-  void credit(JobId job, TypeId type, Time begin, Time end, double steps, Seconds overhead);
+  /// For runs in rounds: the job had GPUs of a type from `begin` to `end`, or a `part` of them that another shared, did so
+  /// many steps and paid so much.
+  void credit(JobId job, TypeId type, Time begin, Time end, double steps, Seconds overhead,
+              double part);
+  /// Whether it has GPUs in the round that begins.
+  void seat(JobId job, bool sits) { states_[job.index].sits = sits; }
   /// The same of a new stay on GPUs, after waiting or a move.
   void count_start(JobId job, Time begin);
   void count_preemption(JobId job) { ++history_[job.index].preemptions; }
@@ -88,7 +103,7 @@ class Progress {
     double to_pay_s = 0;  ///< of the start, at `since`
     Time since{};
     Time started{};  ///< this stay on GPUs
-    bool runs = false;
+    bool runs = false, sits = false;
     std::vector<HeldGpus> held;
   };
   void settle(JobId job);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,6 +26,15 @@ class Ranking {
   [[nodiscard]] virtual TypeChoice type_choice() const { return TypeChoice::Fastest; }
   /// Free GPUs of a type that a job must not have although they are free.
   [[nodiscard]] virtual bool refuses(const Progress&, JobId, TypeId) const { return false; }
+
+  /// Free GPUs of a type ask for a job (`choose`), instead of jobs for GPUs. Only without preemption.
+  [[nodiscard]] virtual bool chooses_by_type() const { return false; }
+  /// The place in `waiting` of the job that a free GPU of the type takes next; nothing: it stays idle.
+  [[nodiscard]] virtual std::optional<std::size_t> choose(const Progress&,
+                                                          const std::vector<JobId>& /*waiting*/,
+                                                          TypeId) const {
+    return std::nullopt;
+  }
 
   virtual void arrived(const Progress&, JobId) {}
   virtual void ended(const Progress&, JobId) {}

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
 #include "sim/plan/published_random.hpp"
 #include "sim/plan/shared_rates.hpp"
 
@@ -121,6 +122,7 @@ class RoundRun {
   RoundRun(const JobMix& mix, const Fleet& fleet, const Rules& rules, Sharing& sharing,
            Placement placement, const ScheduleOptions& options)
       : mix_(mix),
+        fleet_(fleet),
         rules_(rules),
         sharing_(sharing),
         options_(options),
@@ -130,22 +132,27 @@ class RoundRun {
         ledger_(fleet.types.size(), round_),
         shared_(mix, fleet.types.size()),
         random_(static_cast<std::uint32_t>(options.seed) + kTypesSeed),
+        failing_(options.seed),
         seats_(mix.jobs.size()) {
     for (std::uint32_t t = 0; t < fleet.types.size(); ++t) types_.push_back({t});
     first_measured_ = options.measured ? options.measured->first : 0;
     last_measured_ = options.measured ? options.measured->second
                                       : static_cast<std::uint32_t>(mix.jobs.size()) - 1;
     left_ = last_measured_ - first_measured_ + 1;
+    if (rules.decides_ahead > 0) ahead_ = engine::to_ticks<Time>(rules.decides_ahead * round_);
   }
 
   Schedule run() {
     go_to(mix_.jobs.front().submit);
+    next_failure_ = now_;
+    if (fleet_.failures) draw_failure();
     for (;;) {
       admit();
       divide_if_due();
       choose();
       if (turns_.empty()) {
-        go_to(next_moment());
+        go_to(gone_.empty() ? next_moment() : now_ + engine::to_ticks<Time>(round_));
+        forget_gone();
         continue;
       }
       const Time end = plan_round();
@@ -164,6 +171,8 @@ class RoundRun {
     Time end{};
     double steps = 0;
     Seconds overhead{};
+    Time resumes{};        ///< when it begins to work, or did after the last failure
+    double had_steps = 0;  ///< then, of this round: below 0 where more was lost than it did
   };
   /// Where a job sits, or sat in the last round in which it ran.
   struct Seat {
@@ -173,7 +182,10 @@ class RoundRun {
     std::vector<HeldGpus> held;
     std::optional<JobId> partner;
     bool is_start = false;       ///< in this round
+    bool restarts = false;       ///< before it goes on
+    Seconds owed{};              ///< of a restart, still to be paid
     std::uint64_t waits_in = 0;  ///< the round in which GPUs were only kept for it
+    std::size_t phase = 0;       ///< of the job, as the policy last saw it
   };
 
   void go_to(Time now) {
@@ -181,7 +193,9 @@ class RoundRun {
     progress_.advance_to(now);
   }
   void admit() {
-    for (; next_ < mix_.jobs.size() && mix_.jobs[next_].submit <= now_; ++next_) {
+    // With nobody there the first to come is waited for.
+    const Time known = active_.empty() ? now_ : now_ - ahead_;
+    for (; next_ < mix_.jobs.size() && mix_.jobs[next_].submit <= known; ++next_) {
       active_.push_back({next_});
       ledger_.add({next_});
       is_stale_ = true;
@@ -190,7 +204,8 @@ class RoundRun {
   /// When something can change though nobody runs.
   [[nodiscard]] Time next_moment() const {
     Time next = Time::most();
-    if (next_ < mix_.jobs.size()) next = mix_.jobs[next_].submit;
+    const Time until_known = active_.empty() ? Time{} : ahead_;
+    if (next_ < mix_.jobs.size()) next = mix_.jobs[next_].submit + until_known;
     if (is_stale_ && !active_.empty())
       next = std::min(next, divided_at_ + engine::to_ticks<Time>(rules_.least_between_decisions));
     TRACECAST_CHECK(next > now_ && next < Time::most(), "who waits can run one day");
@@ -203,11 +218,19 @@ class RoundRun {
     // Time 0 stands for never there.
     const bool may = divided_at_ == Time{} ||
                      now_ - divided_at_ >= engine::to_ticks<Time>(rules_.least_between_decisions);
-    if (!is_stale_ || !may || active_.empty()) return;
-    ledger_.reset(since_division_s());
+    const bool every_round = sharing_.is_asked_every_round();
+    const bool starts_period = every_round || ((is_stale_ || is_changed_) && may);
+    if (active_.empty()) return;
+    if (starts_period) {
+      ledger_.reset(since_division_s());
+      divided_at_ = now_;
+      is_changed_ = false;
+    }
+    if (!starts_period && !(is_stale_ && rules_.divides_at_once)) return;
+    is_changed_ = !starts_period;
+    if (!is_stale_ && !every_round) return;
     ledger_.assign(sharing_.divide(progress_, active_));
     ++schedule_.allocations;
-    divided_at_ = now_;
     is_stale_ = false;
   }
 
@@ -215,6 +238,7 @@ class RoundRun {
   void choose() {
     ++schedule_.decisions;
     ++round_number_;
+    for (const Turn& turn : turns_) progress_.seat(turn.job, false);
     turns_.clear();
     free_.free_all();
     std::vector<TypeId> types = types_;
@@ -261,7 +285,8 @@ class RoundRun {
     } else if (!free_.take(gpus, type, held)) {
       return;
     }
-    if (entity.is_new && rules_.newcomers_wait) {
+    const bool is_gone = progress_.history(entity.a).end || progress_.history(entity.b).end;
+    if (is_gone || (entity.is_new && rules_.newcomers_wait)) {
       seats_[entity.a.index].waits_in = round_number_;  // GPUs are kept for it and stay idle
     } else if (entity.is_pair()) {
       sit(entity.a, e, type, held, entity.b);
@@ -273,8 +298,8 @@ class RoundRun {
   void sit(JobId job, std::size_t e, TypeId type, const std::vector<HeldGpus>& held,
            std::optional<JobId> partner) {
     Seat& seat = seats_[job.index];
-    const bool goes_on =
-        seat.round > 0 && seat.round + 1 == round_number_ && seat.type == type && seat.held == held;
+    const bool goes_on = !seat.restarts && seat.round > 0 && seat.round + 1 == round_number_ &&
+                         seat.type == type && seat.held == held;
     if (!goes_on || partner != seat.partner) {
       record_stay(job);
       seat.begin = now_;
@@ -283,7 +308,9 @@ class RoundRun {
       if (seat.round > 0) progress_.count_preemption(job);
       progress_.count_start(job, now_);
     }
-    seat = {round_number_, type, seat.begin, seat.end, held, partner, !goes_on, seat.waits_in};
+    seat = {round_number_, type,  seat.begin, seat.end,      held,      partner,
+            !goes_on,      false, seat.owed,  seat.waits_in, seat.phase};
+    progress_.seat(job, true);
     turns_.push_back({job, e, type, {}, 0, {}});
   }
   void record_stay(JobId job) {
@@ -301,7 +328,9 @@ class RoundRun {
       plan_turn(turn);
       last = std::max(last, turn.end);
     }
-    if (rules_.round_end == RoundEnd::Fixed) return now_ + engine::to_ticks<Time>(round_);
+    if (rules_.round_end == RoundEnd::Fixed) last = now_ + engine::to_ticks<Time>(round_);
+    fail_machines(last);
+    if (rules_.round_end == RoundEnd::Fixed) return last;
     // Two that share end together.
     for (std::size_t i = 1; i < turns_.size(); ++i) {
       if (turns_[i].entity != turns_[i - 1].entity) continue;
@@ -310,47 +339,129 @@ class RoundRun {
     return last;
   }
   void plan_turn(Turn& turn) {
-    const Seat& seat = seats_[turn.job.index];
-    const double rate =
-        seat.partner
-            ? shared_.rate(kind(turn.job), kind(*seat.partner), turn.type) / rules_.run_time_factor
-            : progress_.rate(turn.job, turn.type);
+    Seat& seat = seats_[turn.job.index];
+    const double rate = rate_of(turn);
+    Seconds to_pay = seat.owed;
     if (seat.is_start && rules_.start_charge == StartCharge::WhenStarted)
-      turn.overhead = min(mix_.kind_of(turn.job).start_cost, round_);
+      to_pay += mix_.kind_of(turn.job).start_cost;
+    turn.overhead = min(to_pay, round_);
+    seat.owed = to_pay - turn.overhead;
+    turn.resumes = now_ + elapsed(turn.overhead);
     const double left = progress_.left_steps(turn.job);
     double most = rate * (round_ - turn.overhead).in_s();
     if (rules_.whole_steps) most = std::max(1.0, std::floor(most));
     turn.steps = std::min(left, most);
+    if (rules_.restarts_between_phases)
+      turn.steps = std::min(turn.steps, progress_.left_of_phase(turn.job));
     turn.end = now_ + engine::to_ticks<Time>(turn.overhead + Seconds(turn.steps / rate));
+  }
+
+  /// Steps per second of a job in this round.
+  [[nodiscard]] double rate_of(const Turn& turn) const {
+    const std::optional<JobId>& partner = seats_[turn.job.index].partner;
+    if (!partner) return progress_.rate(turn.job, turn.type);
+    return shared_.rate(kind(turn.job), kind(*partner), turn.type) / rules_.run_time_factor;
+  }
+  static Time elapsed(Seconds time) {
+    return time > Seconds() ? engine::to_ticks<Time>(time) : Time{};
+  }
+
+  /// Machines that fail in this round, as in runs by events: a Poisson process; where machines do not count a GPU drawn at
+  /// random names the gang.
+  void fail_machines(Time end) {
+    if (!fleet_.failures) return;
+    for (; next_failure_ < end; draw_failure()) {
+      if (next_failure_ < began_) continue;  // nobody ran
+      ++schedule_.failures;
+      const auto machine = static_cast<std::uint32_t>(failing_.below(fleet_.machines.size()));
+      const std::uint64_t gpu = failing_.below(static_cast<std::uint64_t>(fleet_.total_gpus()));
+      std::uint64_t before = 0;
+      for (std::size_t i = 0; i < turns_.size(); ++i) {
+        const std::vector<HeldGpus>& held = seats_[turns_[i].job.index].held;
+        const auto gpus = static_cast<std::uint64_t>(mix_.gpus_of(turns_[i].job));
+        const bool is_second = i > 0 && turns_[i].entity == turns_[i - 1].entity;
+        if (is_second) before -= gpus;  // on the same GPUs
+        const bool drawn = held.empty() && gpu >= before && gpu < before + gpus;
+        const bool on_it = std::any_of(held.begin(), held.end(), [&](const HeldGpus& part) {
+          return part.machine == machine;
+        });
+        before += gpus;
+        if (drawn || on_it) strike(turns_[i], end);
+      }
+    }
+  }
+  void draw_failure() {
+    const double mean_s =
+        fleet_.failures->machine_mtbf.in_s() / static_cast<double>(fleet_.machines.size());
+    next_failure_ += engine::to_ticks<Time>(Seconds(-std::log(1 - failing_.uniform()) * mean_s));
+  }
+  /// The job goes back to its last checkpoint and restarts.
+  void strike(Turn& turn, Time end) {
+    if (turn.end <= next_failure_) return;
+    Seat& seat = seats_[turn.job.index];
+    const double rate = rate_of(turn), left = progress_.left_steps(turn.job);
+    const auto worked_until = [&](Time time) {
+      return turn.had_steps + rate * (time - std::min(time, turn.resumes)).in_seconds().in_s();
+    };
+    const double had = worked_until(next_failure_);
+    const double unsaved_s = std::fmod((next_failure_ - seat.begin).in_seconds().in_s(),
+                                       fleet_.failures->checkpoint_interval.in_s());
+    const double lost = std::min(unsaved_s * rate, mix_.jobs[turn.job.index].steps - left + had);
+    turn.overhead += Seconds(lost / rate);
+    turn.overhead -=
+        (std::min(end, turn.resumes) - std::min(next_failure_, turn.resumes)).in_seconds();
+    turn.had_steps = had - lost;
+    turn.resumes = next_failure_ + elapsed(fleet_.failures->restart);
+    turn.overhead += (std::min(end, turn.resumes) - next_failure_).in_seconds();
+    seat.owed = (turn.resumes - std::min(end, turn.resumes)).in_seconds();
+    turn.steps = worked_until(end);
+    turn.end = end;
+    if (turn.steps < left) return;
+    turn.steps = left;
+    turn.end = turn.resumes + elapsed(Seconds((left - turn.had_steps) / rate));
   }
 
   /// Books the round that has just ended.
   void close_round() {
-    bool any_done = false;
     for (const Turn& turn : turns_) {
       const JobId job = turn.job;
       Seat& seat = seats_[job.index];
       const bool books = !seat.partner || job < *seat.partner;
-      if (books)
-        ledger_.record(turn.entity, turn.type, (turn.end - round_begin_).in_seconds().in_s());
-      progress_.credit(job, turn.type, began_, std::min(turn.end, now_), turn.steps, turn.overhead);
+      const Seconds worked = (turn.end - round_begin_).in_seconds() - turn.overhead;
+      if (books) ledger_.record(turn.entity, turn.type, std::max(0.0, worked.in_s()));
+      if (progress_.phase(job) != seat.phase) {
+        seat.phase = progress_.phase(job);
+        seat.restarts = rules_.restarts_between_phases;
+        is_stale_ = true;
+      }
+      progress_.credit(job, turn.type, began_, std::min(turn.end, now_), turn.steps, turn.overhead,
+                       seat.partner ? 0.5 : 1.0);
       seat.end = turn.end;
       if (progress_.left_steps(job) > kDone * mix_.jobs[job.index].steps) continue;
       progress_.finish(job, turn.end);
       record_stay(job);
-      any_done = true;
+      gone_.push_back(job);
       left_ -= job.index >= first_measured_ && job.index <= last_measured_ ? 1 : 0;
     }
     round_begin_ = now_;
-    if (!any_done) return;
-    const auto is_done = [&](JobId job) { return progress_.history(job).end.has_value(); };
+    forget_gone();
+  }
+  /// Jobs that ended before the next round is decided on. One that ends later has its GPUs in that round, idle.
+  void forget_gone() {
+    const auto is_done = [&](JobId job) {
+      const auto& end = progress_.history(job).end;
+      return end && *end <= now_ - ahead_;
+    };
+    if (std::erase_if(gone_, is_done) == 0) return;
     ledger_.remove_done(is_done);
     std::erase_if(active_, is_done);
     is_stale_ = true;
   }
 
   Schedule finish() {
-    for (const JobId job : active_) record_stay(job);
+    for (const JobId job : active_) {
+      if (!progress_.history(job).end) record_stay(job);
+    }
     schedule_.end = now_;
     for (const TypeId type : types_) schedule_.busy_gpu_s.push_back(progress_.busy_gpu_s(type));
     schedule_.jobs = progress_.take_history();
@@ -374,6 +485,7 @@ class RoundRun {
   };
 
   const JobMix& mix_;
+  const Fleet& fleet_;
   const Rules& rules_;
   Sharing& sharing_;
   const ScheduleOptions& options_;
@@ -383,14 +495,19 @@ class RoundRun {
   Ledger ledger_;
   SharedRates shared_;
   PublishedRandom random_;
+  Random failing_;
+  Time next_failure_{};
   std::vector<Seat> seats_;
   std::vector<TypeId> types_;
   std::vector<JobId> active_;  ///< arrived and not done, in order
   std::vector<Turn> turns_;
   std::vector<Claim> claims_;
   Time now_{}, began_{};
-  Time round_begin_{};  ///< the end of the round before
+  std::vector<JobId> gone_;  ///< ended, and not yet known to be
+  Time ahead_{};             ///< the next round is decided on so long before it begins
+  Time round_begin_{};       ///< the end of the round before
   Time divided_at_{};
+  bool is_changed_ = false;  ///< shares were divided anew within the period
   bool is_stale_ = false;
   std::uint32_t next_ = 0, first_measured_ = 0, last_measured_ = 0;
   std::uint64_t left_ = 0, round_number_ = 0;

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <span>
 
-#include "hwspecs/textproto.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -39,6 +39,13 @@ void read_rounds(const Message& m, std::string_view where, Rules& rules) {
   rules.least_between_decisions =
       seconds(m.least_between_decisions_s(), where, "least_between_decisions_s", 0);
   rules.newcomers_wait = m.newcomers_wait();
+  rules.divides_at_once = m.divides_at_once();
+  rules.restarts_between_phases = m.restarts_between_phases();
+  rules.decides_ahead = m.decides_ahead();
+  if (!(rules.decides_ahead >= 0 && rules.decides_ahead < 1)) {
+    throw InputError(where, fmt::format("decides_ahead {}", m.decides_ahead()),
+                     "a part of a round, at least 0, below 1");
+  }
 }
 
 void read_starts(const Message& m, std::string_view where, Rules& rules) {
@@ -83,6 +90,7 @@ Rules load_rules(std::string_view text, std::string_view where) {
   }
   rules.blind_policies_shuffle_types = m.blind_policies_shuffle_types();
   rules.first_come_overcommits = m.first_come_overcommits();
+  rules.makespan_by_halving = m.makespan_by_halving();
   if (m.has_allox_reach()) {
     rules.allox_reach = m.allox_reach();
     if (!(rules.allox_reach > 0 && rules.allox_reach <= 1))

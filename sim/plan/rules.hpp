@@ -24,6 +24,9 @@ struct Rules {
   bool whole_steps = false;
   Seconds least_between_decisions{};
   bool newcomers_wait = false;
+  bool divides_at_once = false;
+  bool restarts_between_phases = false;
+  double decides_ahead = 0;  ///< of a round, in [0, 1)
   StartCharge start_charge = StartCharge::Never;
   Seconds start_cost{};
   double run_time_factor = 1;
@@ -33,6 +36,7 @@ struct Rules {
   std::vector<double> queue_limits_gpu_s;  ///< rising
   bool blind_policies_shuffle_types = false;
   bool first_come_overcommits = false;
+  bool makespan_by_halving = false;
   double allox_reach = 1;  ///< in (0, 1]
   std::optional<Fleet> fleet;
 

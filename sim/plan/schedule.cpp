@@ -10,6 +10,7 @@
 #include "sim/base/text.hpp"
 #include "sim/plan/event_run.hpp"
 #include "sim/plan/policy/policies.hpp"
+#include "sim/plan/policy/ranked_shares.hpp"
 #include "sim/plan/round_run.hpp"
 
 namespace tracecast::plan {
@@ -30,6 +31,8 @@ constexpr std::array kPolicies{
     Policy{"srtf", make_srtf, nullptr, "least remaining time first (Schrage, 1968)"},
     Policy{"srsf", make_srsf, nullptr, "least remaining time x GPUs first (Tiresias, NSDI 2019)"},
     Policy{"las", make_las, nullptr, "least attained service in queues (Tiresias, NSDI 2019)"},
+    Policy{"even", make_even, nullptr, "every kind spread evenly over the GPUs"},
+    Policy{"priority", make_priority, nullptr, "fast GPUs for whom they speed up most"},
     Policy{"max_min", nullptr, make_max_min,
            "max-min fairness that knows the speeds (Gavel, OSDI 2020)"},
     Policy{"max_min_blind", nullptr, make_max_min_blind, "max-min fairness blind to speed"},
@@ -48,11 +51,12 @@ constexpr std::array kPolicies{
 };
 
 /// Names that published tables have for the same.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kAliases{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kAliases{{
     {"tiresias_l", "las"},
     {"max_min_fairness", "max_min_blind"},
     {"max_min_fairness_perf", "max_min"},
     {"min_total_duration", "min_makespan"},
+    {"max_sum_throughput_perf", "max_throughput"},
 }};
 constexpr std::string_view kPacked = "_packed";
 
@@ -127,6 +131,17 @@ std::string_view describe_policy(std::string_view name) {
 
 namespace {
 
+/// Space sharing needs a policy that knows of pairs, and what is known of them.
+void check_pairs(std::string_view policy, const JobMix& mix) {
+  if (policy != "max_min" && policy != "max_min_blind")
+    throw InputError(fmt::format("--policy {}", policy), "space sharing",
+                     "max_min or max_min_blind with it");
+  if (mix.shared.empty())
+    throw InputError(
+        "--space-sharing", "no rates of two jobs together that the trace has",
+        "a table of pairs in --throughputs (job_a, job_b, steps_per_s_a, steps_per_s_b)");
+}
+
 /// A policy that needs what the mix or the fleet lacks.
 void check_needs(std::string_view policy, const JobMix& mix, const Fleet& fleet) {
   const std::string place = fmt::format("--policy {}", policy);
@@ -152,14 +167,29 @@ Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
   const Placement placement = rules.placement_for(policy.name);
   check_fits(mix, fleet, placement);
   check_needs(policy.name, mix, fleet);
-  PolicyOptions settings{rules.queue_limits_gpu_s, rules.first_come_overcommits,
-                         static_cast<std::uint32_t>(options.seed), rules.allox_reach};
+  PolicyOptions settings;
+  settings.queue_limits_gpu_s = rules.queue_limits_gpu_s;
+  settings.first_come_overcommits = rules.first_come_overcommits;
+  settings.seed = static_cast<std::uint32_t>(options.seed);
+  settings.makespan_by_halving = rules.makespan_by_halving;
+  settings.allox_reach = rules.allox_reach;
   if (!options.queue_limits_gpu_s.empty()) settings.queue_limits_gpu_s = options.queue_limits_gpu_s;
-  if (row.ranks == nullptr || (rules.round && row.divides != nullptr)) {
+  if (policy.space_sharing || options.space_sharing) {
+    check_pairs(policy.name, mix);
+    const std::unique_ptr<Sharing> sharing = policy.name == "max_min"
+                                                 ? make_max_min_packed(settings)
+                                                 : make_max_min_blind_packed(settings);
+    return run_by_rounds(mix, fleet, rules, *sharing, placement, options);
+  }
+  if (row.divides != nullptr && (row.ranks == nullptr || rules.round)) {
     const std::unique_ptr<Sharing> sharing = row.divides(settings);
     return run_by_rounds(mix, fleet, rules, *sharing, placement, options);
   }
-  const std::unique_ptr<Ranking> ranking = row.ranks(settings);
+  std::unique_ptr<Ranking> ranking = row.ranks(settings);
+  if (rules.round && !ranking->chooses_by_type()) {
+    const std::unique_ptr<Sharing> sharing = make_ranked_shares(std::move(ranking));
+    return run_by_rounds(mix, fleet, rules, *sharing, placement, options);
+  }
   return run_by_events(mix, fleet, rules, *ranking, placement, options);
 }
 

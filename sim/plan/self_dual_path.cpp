@@ -23,25 +23,30 @@ using Vector = std::vector<double>;
 /// Sums over a row's constraints and variables count its copies.
 class ScaledProgram {
  public:
-  explicit ScaledProgram(const FairProgram& program)
+  ScaledProgram(const FairProgram& program, std::optional<double> fixed_level)
       : rows_(program.rows.size()), types_(program.capacity.size()) {
     for (const FairRow& row : program.rows) copies_.push_back(row.copies);
     keep_.assign(rows_ * types_, -1);
     sum_.assign(rows_ * types_, 1);
     for (const FairRow& row : program.rows) {
       for (const double rate : row.rates) rate_.push_back(-rate);
-      level_.push_back(row.weight);
+      level_.push_back(fixed_level ? 0 : row.weight);
       held_.insert(held_.end(), types_, row.gpus);
     }
     h_.assign(constraints(), 0);
     for (std::size_t k = 0; k < rows_; ++k) h_[at(k) + types_] = 1;
+    for (std::size_t k = 0; fixed_level && k < rows_; ++k)
+      h_[at(k) + types_ + 1] = -program.rows[k].weight * *fixed_level;
     std::copy(program.capacity.begin(), program.capacity.end(),
               h_.end() - static_cast<std::ptrdiff_t>(types_));
     column_scale_.assign(variables(), 1);
     for (int i = 0; i < kScalings; ++i) scale();
-    cost_ = -1 / column_scale_.back();
+    is_fixed_ = fixed_level.has_value();
+    cost_ = is_fixed_ ? 0 : -1 / column_scale_.back();
   }
 
+  /// z does not occur.
+  [[nodiscard]] bool is_fixed() const { return is_fixed_; }
   [[nodiscard]] std::size_t rows() const { return rows_; }
   [[nodiscard]] std::size_t types() const { return types_; }
   [[nodiscard]] std::size_t variables() const { return rows_ * types_ + 1; }
@@ -148,6 +153,7 @@ class ScaledProgram {
   Vector copies_, keep_, sum_, rate_, level_, held_;  ///< by row, or row and type
   Vector h_, column_scale_;
   double cost_ = 0;
+  bool is_fixed_ = false;
 };
 
 /// Solves the quasi-definite system G' w = r, G x - w / D = q for diagonal D > 0, where q is zero but for its rows of levels:
@@ -193,6 +199,7 @@ class NormalEquations {
       }
     }
     for (std::size_t j = 0; j < n; ++j) schur_[j * width_ + j] -= 1 / d[p_.capacities() + j];
+    if (p_.is_fixed()) schur_[n * width_ + n] = 1;
   }
 
   [[nodiscard]] Vector solve(const Vector& r) const {
@@ -281,7 +288,10 @@ class NormalEquations {
 /// The iterate and its steps.
 class SelfDualPath {
  public:
-  explicit SelfDualPath(const FairProgram& program) : p_(program), equations_(p_) { start(); }
+  SelfDualPath(const FairProgram& program, std::optional<double> fixed_level)
+      : p_(program, fixed_level), equations_(p_) {
+    start();
+  }
 
   FairShares run() {
     int steps = 0;
@@ -463,15 +473,16 @@ class SelfDualPath {
 
 }  // namespace
 
-FairShares follow_self_dual_path(const FairProgram& program) {
+FairShares follow_self_dual_path(const FairProgram& program, std::optional<double> fixed_level) {
   TRACECAST_CHECK(program.goal == FairGoal::LargestRate, "a linear program");
   if (program.rows.empty()) return {};
-  FairShares shares = SelfDualPath(program).run();
+  FairShares shares = SelfDualPath(program, fixed_level).run();
+  if (fixed_level) shares.level = *fixed_level;
   // Where rounding broke the path off too early, the other way ends in the middle of the best shares.
   const bool is_sound =
       shares.gap < kEnough &&
       std::all_of(shares.x.begin(), shares.x.end(), [](double x) { return std::isfinite(x); });
-  return is_sound ? shares : solve(program);
+  return is_sound || fixed_level ? shares : solve(program);
 }
 
 }  // namespace tracecast::plan

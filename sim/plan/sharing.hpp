@@ -34,6 +34,8 @@ class Sharing {
   [[nodiscard]] virtual bool is_blind() const { return false; }
   /// Who has no share does not run, even on GPUs that are free.
   [[nodiscard]] virtual bool idles() const { return false; }
+  /// Its shares hold for one round, whatever the rules say of how often it is asked.
+  [[nodiscard]] virtual bool is_asked_every_round() const { return false; }
   /// Fractions for `jobs`, all that are not done, in the order of arrival.
   [[nodiscard]] virtual Shares divide(const Progress& progress, std::span<const JobId> jobs) = 0;
 };

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "hwspecs/framework_profile.hpp"
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"

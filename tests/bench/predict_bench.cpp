@@ -1,7 +1,7 @@
 // Work: ResNet-152, batch 64, one training step: build, training graph, lowering, pricing, simulation, metrics.
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "models/zoo/zoo.hpp"
-#include "sim/cluster/prediction.hpp"
+#include "sim/step/prediction.hpp"
 #include "tests/bench/bench.hpp"
 #include "tests/support/specs.hpp"
 

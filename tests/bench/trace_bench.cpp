@@ -10,7 +10,7 @@
 #include "sim/base/file.hpp"
 #include "tests/bench/bench.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "traces/byte_source.hpp"
+#include "traces/bytes/byte_source.hpp"
 #include "traces/chrome/writer.hpp"
 #include "traces/open.hpp"
 #include "traces/summary.hpp"

@@ -2,7 +2,7 @@
 // routes, layers priced, collectives planned, schedule simulated.
 #include "hwspecs/collective_library.hpp"
 #include "models/zoo/zoo.hpp"
-#include "sim/cluster/transformer/step.hpp"
+#include "sim/parallel/transformer/step.hpp"
 #include "tests/bench/bench.hpp"
 #include "tests/support/specs.hpp"
 

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "sim/base/error.hpp"
+#include "traces/bytes/output_file.hpp"
 #include "traces/cut.hpp"
 #include "traces/open.hpp"
-#include "traces/output_file.hpp"
 #include "traces/record/writer.hpp"
 
 /// record_seeds FOLDER TRACE...: the beginnings of recordings, at most 200 us of each, as small files of our own form.

@@ -7,7 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
-#include "traces/byte_source.hpp"
+#include "traces/bytes/byte_source.hpp"
 #include "traces/cupti/recorded_process.hpp"
 #include "traces/kineto/reader.hpp"
 

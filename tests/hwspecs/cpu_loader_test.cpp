@@ -1,4 +1,4 @@
-#include "hwspecs/cpu_loader.hpp"
+#include "hwspecs/loaders/cpu_loader.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 
 #include "tests/hwspecs/spec_checks.hpp"
 
-TEST_SUITE_BEGIN("hwspecs/cpu_loader");
+TEST_SUITE_BEGIN("hwspecs/loaders/cpu_loader");
 
 namespace tracecast {
 namespace {

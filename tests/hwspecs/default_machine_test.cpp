@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "hwspecs/peer_access.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/specs.hpp"

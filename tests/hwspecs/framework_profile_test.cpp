@@ -1,4 +1,4 @@
-#include "hwspecs/framework_profile.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 
 #include <doctest/doctest.h>
 
@@ -41,7 +41,7 @@ std::string profile_error(const std::string& text) {
 
 }  // namespace
 
-TEST_SUITE("hwspecs/framework_profile") {
+TEST_SUITE("hwspecs/software/framework_profile") {
   TEST_CASE("every profile in the binary is found by its id and states a source for every value") {
     for (const std::string& id : framework_ids()) {
       CAPTURE(id);

@@ -1,4 +1,4 @@
-#include "hwspecs/gpu_base.hpp"
+#include "hwspecs/loaders/gpu_base.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/default_machine.hpp"
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "hwspecs/machine_spec.hpp"
 #include "hwspecs/peer_access.hpp"
 #include "sim/base/file.hpp"
@@ -17,7 +17,7 @@
 #include "tests/support/specs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-TEST_SUITE_BEGIN("hwspecs/gpu_base");
+TEST_SUITE_BEGIN("hwspecs/loaders/gpu_base");
 
 namespace tracecast {
 namespace {

@@ -1,4 +1,4 @@
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 
 #include <doctest/doctest.h>
 
@@ -18,7 +18,7 @@
 #include "tests/support/data.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-TEST_SUITE_BEGIN("hwspecs/gpu_loader");
+TEST_SUITE_BEGIN("hwspecs/loaders/gpu_loader");
 
 namespace tracecast {
 namespace {

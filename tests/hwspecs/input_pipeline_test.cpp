@@ -1,4 +1,4 @@
-#include "hwspecs/input_pipeline.hpp"
+#include "hwspecs/software/input_pipeline.hpp"
 
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "hwspecs/cpu_loader.hpp"
 #include "hwspecs/default_host.hpp"
+#include "hwspecs/loaders/cpu_loader.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "tests/hwspecs/spec_checks.hpp"
@@ -51,7 +51,7 @@ bool all_have_sources(const std::vector<SpecValue>& values,
 
 }  // namespace
 
-TEST_SUITE("hwspecs/input_pipeline") {
+TEST_SUITE("hwspecs/software/input_pipeline") {
   TEST_CASE("every loader and data set in the binary states a source for every value") {
     CHECK(input_pipeline_ids().size() >= 12);
     for (const std::string& id : input_pipeline_ids()) {

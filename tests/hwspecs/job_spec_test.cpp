@@ -1,12 +1,12 @@
-#include "hwspecs/job_spec.hpp"
+#include "hwspecs/software/job_spec.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-#include "hwspecs/framework_profile.hpp"
 #include "hwspecs/gpu_sharing.hpp"
-#include "hwspecs/input_pipeline.hpp"
+#include "hwspecs/software/framework_profile.hpp"
+#include "hwspecs/software/input_pipeline.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/specs.hpp"
 
@@ -17,7 +17,7 @@ constexpr const char* kHead =
     "id: \"x\" source { key: \"a\" } network { value: \"resnet50\" source: \"a\" } "
     "framework { value: \"pytorch\" source: \"a\" } ";
 
-TEST_SUITE_BEGIN("hwspecs/job_spec");
+TEST_SUITE_BEGIN("hwspecs/software/job_spec");
 
 TEST_CASE("a batch is padded to the expected longest of its sequences") {
   // cv = 4 / 13: sigma^2 = ln(1 + 0.0947) = 0.0905, mu = ln 13 - 0.0452 = 2.520.

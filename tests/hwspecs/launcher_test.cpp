@@ -1,4 +1,4 @@
-#include "hwspecs/launcher.hpp"
+#include "hwspecs/software/launcher.hpp"
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ records_per_s { value: 100 source: "s" }
 
 }  // namespace
 
-TEST_SUITE("hwspecs/launcher") {
+TEST_SUITE("hwspecs/software/launcher") {
   TEST_CASE("a job waits for reports of nodes, answers and processes") {
     const LauncherProfile l = parse_launcher(profile(), "f");
     // 4 / 2 + 3, then 0.5 + 4 * 1 / 2 + 3; three executors: 4 * 3 / 4

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "hwspecs/mlperf_round.hpp"
-#include "hwspecs/published_source.hpp"
-#include "hwspecs/release_history.hpp"
+#include "hwspecs/software/mlperf_round.hpp"
+#include "hwspecs/software/published_source.hpp"
+#include "hwspecs/software/release_history.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/temporary_folder.hpp"
 

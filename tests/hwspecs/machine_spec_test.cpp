@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include "hwspecs/cpu_loader.hpp"
 #include "hwspecs/disk_spec.hpp"
-#include "hwspecs/gpu_loader.hpp"
 #include "hwspecs/link_spec.hpp"
+#include "hwspecs/loaders/cpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/base/random.hpp"
 #include "tests/hwspecs/spec_checks.hpp"
 

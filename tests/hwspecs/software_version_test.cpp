@@ -1,14 +1,14 @@
-#include "hwspecs/software_version.hpp"
+#include "hwspecs/software/software_version.hpp"
 
 #include <doctest/doctest.h>
 
 #include "hwspecs/library.hpp"
-#include "hwspecs/release_history.hpp"
+#include "hwspecs/software/release_history.hpp"
 
 namespace tracecast {
 namespace {
 
-TEST_SUITE_BEGIN("hwspecs/software_version");
+TEST_SUITE_BEGIN("hwspecs/software/software_version");
 
 TEST_CASE("versions are found in what people write") {
   CHECK(parse_version("1.15").minor == 15);

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "hwspecs/spec_identity.hpp"
+#include "hwspecs/loaders/spec_identity.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast::test {

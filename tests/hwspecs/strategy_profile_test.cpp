@@ -1,4 +1,4 @@
-#include "hwspecs/strategy_profile.hpp"
+#include "hwspecs/software/strategy_profile.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 namespace tracecast {
 namespace {
 
-TEST_SUITE_BEGIN("hwspecs/strategy_profile");
+TEST_SUITE_BEGIN("hwspecs/software/strategy_profile");
 
 TEST_CASE("every strategy in the binary has a source for every value and a library that exists") {
   CHECK(strategy_ids().size() >= 14);

@@ -1,15 +1,15 @@
-#include "hwspecs/textproto.hpp"
+#include "hwspecs/loaders/textproto.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/base/error.hpp"
 
 // The reader is private to its box; its errors are seen through the GPU loader.
 
-TEST_SUITE_BEGIN("hwspecs/textproto");
+TEST_SUITE_BEGIN("hwspecs/loaders/textproto");
 
 namespace tracecast {
 namespace {

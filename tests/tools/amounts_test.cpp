@@ -1,4 +1,4 @@
-#include "tools/amounts.hpp"
+#include "tools/command/amounts.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 namespace tracecast {
 namespace {
 
-TEST_SUITE_BEGIN("tools/amounts");
+TEST_SUITE_BEGIN("tools/command/amounts");
 
 TEST_CASE("sizes are read as people write them") {
   struct Row {

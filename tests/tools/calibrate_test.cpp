@@ -10,7 +10,7 @@
 #include "sim/base/file.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tools/calibrate_measure.hpp"
+#include "tools/calibrate/calibrate_measure.hpp"
 
 namespace tracecast::test {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "models/zoo/zoo.hpp"
 #include "tests/support/process.hpp"
-#include "tools/network_summary.hpp"
+#include "tools/show/network_summary.hpp"
 
 namespace tracecast::test {
 namespace {

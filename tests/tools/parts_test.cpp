@@ -4,7 +4,7 @@
 #include "sim/base/error.hpp"
 #include "sim/job/largest_batch.hpp"
 #include "sim/job/sha256.hpp"
-#include "tools/output.hpp"
+#include "tools/command/output.hpp"
 
 namespace tracecast {
 namespace {

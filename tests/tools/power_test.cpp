@@ -9,7 +9,7 @@
 #include "sim/job/resolved_job.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tools/published_row.hpp"
+#include "tools/validate/published_row.hpp"
 
 namespace tracecast {
 namespace {

@@ -198,7 +198,7 @@ void walk_all(std::string_view beginning) {
                                  << sum.refused << " refused, " << sum.excused << " excused");
 }
 
-TEST_SUITE_BEGIN("tools/predict_flags");
+TEST_SUITE_BEGIN("tools/predict/predict_flags");
 
 TEST_CASE("every flag of predict has a value to be tried with, and no other has") {
   const std::vector<std::string> flags = flags_of_program();

@@ -1,4 +1,4 @@
-#include "tools/study.hpp"
+#include "tools/study/study.hpp"
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ StudyRow row_with(std::optional<double> published) {
 
 }  // namespace
 
-TEST_SUITE("tools/study") {
+TEST_SUITE("tools/study/study") {
   TEST_CASE("a row agrees when every test that is given passes") {
     StudyRow factor = row_with(2.0);
     factor.factor = 1.5;

@@ -46,7 +46,7 @@ std::size_t files_in(const fs::path& folder) {
   return count;
 }
 
-TEST_SUITE_BEGIN("tools/trace_record");
+TEST_SUITE_BEGIN("tools/trace/trace_record");
 
 TEST_CASE("a recorded program gives exact numbers, and keeps its output and exit code") {
   const TemporaryFolder folder;

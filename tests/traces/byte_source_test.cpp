@@ -1,4 +1,4 @@
-#include "traces/byte_source.hpp"
+#include "traces/bytes/byte_source.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "traces/json_scanner.hpp"
+#include "traces/bytes/json_scanner.hpp"
 
 #include <doctest/doctest.h>
 

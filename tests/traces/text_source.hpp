@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "traces/byte_source.hpp"
+#include "traces/bytes/byte_source.hpp"
 
 namespace tracecast::test {
 

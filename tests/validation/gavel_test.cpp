@@ -11,7 +11,7 @@
 
 #include "calibrate/table/csv_reader.hpp"
 #include "tests/support/data.hpp"
-#include "tools/validation.hpp"
+#include "tools/validate/validation.hpp"
 
 namespace tracecast {
 namespace {
@@ -84,7 +84,7 @@ TEST_CASE("training programs rank GPUs and counts as measured") {
   CHECK(sum / static_cast<double>(rows.size()) >= 0.9);
 }
 
-// Bound: the goal, a quarter below the best constant of each set and GPU, over all rows; sim/cluster/notes say how far each
+// Bound: the goal, a quarter below the best constant of each set and GPU, over all rows; sim/sharing/notes say how far each
 // set is.
 // Known miss since the costs of kernels are what the fit gives; before, constants kept from an older fit reached it.
 TEST_CASE("pairs on a GPU are predicted better than by the best constant of their set and GPU" *

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string>
 
-#include "tools/study.hpp"
+#include "tools/study/study.hpp"
 
 namespace tracecast {
 namespace {

@@ -9,11 +9,11 @@
 #include "sim/base/file.hpp"
 #include "tests/support/data.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tools/trace_report.hpp"
+#include "tools/trace/trace_report.hpp"
+#include "traces/bytes/output_file.hpp"
 #include "traces/chakra/writer.hpp"
 #include "traces/chrome/recording_writer.hpp"
 #include "traces/open.hpp"
-#include "traces/output_file.hpp"
 #include "traces/record/writer.hpp"
 #include "traces/replay/program.hpp"
 

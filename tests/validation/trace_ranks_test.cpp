@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
-#include "sim/cluster/replay_ranks.hpp"
+#include "sim/replay/replay_ranks.hpp"
 #include "tests/support/data.hpp"
 #include "traces/open.hpp"
 #include "traces/ranks/job.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/cluster/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "tests/support/data.hpp"
 #include "traces/open.hpp"
 #include "traces/replay/program.hpp"

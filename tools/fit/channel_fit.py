@@ -4,7 +4,7 @@
 Data: the seven point-to-point ratios of AR-gRPC to gRPC that "Characterising deep-learning systems on data-centre
 architectures" (Ohio State University, Bench'18) states, and nothing else. Ratios have no scale: that is the time per
 byte of the RDMA receiver, taken from "3 machines, gRPC + GPUDirect RDMA: 3400 MB/s" (tensorflow issue 6116, 2017-08;
-cmp-00264 of components.csv). The formulas are those of sim/cluster/channel_cost.hpp. Prints the parameters of
+cmp-00264 of components.csv). The formulas are those of sim/network/channel_cost.hpp. Prints the parameters of
 hwspecs/channel/grpc.textproto and rdma_grpc.textproto, and predicted over published for every ratio.
 Needs numpy and scipy.
 """

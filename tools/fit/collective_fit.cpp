@@ -4,7 +4,7 @@
 // DATA: the folder of measurements with modern/nccl.csv, custom_all_reduce.csv, apex_collectives.csv and the two of Vidur.
 // Fitted to: nccl.csv, custom_all_reduce.csv (not what the host launched), the one-node V100 rows of apex_collectives.csv,
 // and, for what is told by them alone (pairs, kernels launched alone), the one-node rows of Vidur. Logarithms of predicted over measured, soft L1 beyond 10 %; Levenberg-Marquardt over logarithms of the
-// parameters, each held to its start by a spread of a factor of e. Formulas: sim/cluster/paced_collective.hpp.
+// parameters, each held to its start by a spread of a factor of e. Formulas: sim/network/paced_collective.hpp.
 #include <fmt/format.h>
 
 #include <Eigen/Dense>
@@ -21,7 +21,7 @@
 #include "hwspecs/collective_pace.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/new_file.hpp"
-#include "sim/cluster/collective.hpp"
+#include "sim/network/collective.hpp"
 #include "tools/fit/measured_collectives.hpp"
 
 namespace tracecast {
@@ -457,7 +457,7 @@ std::string pace_text(Judged& judged, const std::string& date) {
                               "# Written by tools/fit/collective_fit.cpp, not by hand. How fast "
                               "the kernels of libraries of collectives go within "
                               "a node.\n# Fields: hwspecs/proto/collective_pace.proto; formulas: "
-                              "sim/cluster/paced_collective.hpp.\n");
+                              "sim/network/paced_collective.hpp.\n");
 }
 
 int run(int count, char** words) {

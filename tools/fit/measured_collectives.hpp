@@ -10,8 +10,8 @@
 #include "calibrate/table/published_rows.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "hwspecs/collective_pace.hpp"
-#include "sim/cluster/collective.hpp"
 #include "sim/job/hardware.hpp"
+#include "sim/network/collective.hpp"
 
 namespace tracecast {
 

@@ -3,7 +3,7 @@
 // With the other parameters of PROFILE; without one, of the profile in the program.
 // Stage 1: what a board draws, from its average power at the highest limit of each configuration; each pair of GPU and
 // network weighs the same, and the four boards and networks are left out in turn to judge. Stage 2: the voltage curve,
-// from how the time of an epoch grows as the limit falls. See sim/cluster/notes/0001-power-and-memory.md.
+// from how the time of an epoch grows as the limit falls. See sim/step/notes/0001-power-and-memory.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@
 #include "calibrate/table/csv_reader.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "sim/cluster/power.hpp"
 #include "sim/job/resolved_job.hpp"
-#include "tools/published_row.hpp"
+#include "sim/step/power.hpp"
+#include "tools/validate/published_row.hpp"
 
 namespace tracecast {
 namespace {

@@ -1,6 +1,6 @@
+#include "traces/bytes/json_scanner.hpp"
 #include "traces/chakra/node_table.hpp"
 #include "traces/chakra/reader.hpp"
-#include "traces/json_scanner.hpp"
 #include "traces/kineto/event.hpp"
 
 namespace tracecast::traces {

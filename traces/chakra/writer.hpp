@@ -1,6 +1,6 @@
 #pragma once
+#include "traces/bytes/output_file.hpp"
 #include "traces/kernel_names/kernel_names.hpp"
-#include "traces/output_file.hpp"
 #include "traces/trace.hpp"
 
 namespace tracecast::traces {

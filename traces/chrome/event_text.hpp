@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "traces/output_file.hpp"
+#include "traces/bytes/output_file.hpp"
 
 /// What the writers of Chrome trace events share (also cupti/).
 namespace tracecast::traces::chrome {

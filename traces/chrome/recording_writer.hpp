@@ -1,5 +1,5 @@
 #pragma once
-#include "traces/output_file.hpp"
+#include "traces/bytes/output_file.hpp"
 #include "traces/trace.hpp"
 
 namespace tracecast::traces {

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "models/timeline.hpp"
-#include "traces/output_file.hpp"
+#include "traces/bytes/output_file.hpp"
 
 namespace tracecast::traces {
 

@@ -4,8 +4,8 @@
 #include <fstream>
 
 #include "sim/base/error.hpp"
+#include "traces/bytes/output_file.hpp"
 #include "traces/cupti/recorded_process.hpp"
-#include "traces/output_file.hpp"
 
 namespace tracecast::traces::cupti {
 namespace {

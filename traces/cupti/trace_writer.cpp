@@ -8,11 +8,11 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/foreign_text.hpp"
+#include "traces/bytes/output_file.hpp"
 #include "traces/chrome/event_text.hpp"
 #include "traces/cupti/cupti_api.hpp"
 #include "traces/cupti/recorded_process.hpp"
 #include "traces/cupti/stream_reader.hpp"
-#include "traces/output_file.hpp"
 
 namespace tracecast::traces::cupti {
 namespace {

@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "traces/byte_source.hpp"
+#include "traces/bytes/byte_source.hpp"
 #include "traces/trace.hpp"
 
 namespace tracecast::traces {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "traces/json_scanner.hpp"
+#include "traces/bytes/json_scanner.hpp"
 #include "traces/trace.hpp"
 
 namespace tracecast::traces::kineto {

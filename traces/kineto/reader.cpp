@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "sim/base/error.hpp"
-#include "traces/json_scanner.hpp"
+#include "traces/bytes/json_scanner.hpp"
 #include "traces/kineto/event.hpp"
 #include "traces/trace_builder.hpp"
 

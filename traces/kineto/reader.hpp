@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "traces/byte_source.hpp"
+#include "traces/bytes/byte_source.hpp"
 #include "traces/trace.hpp"
 
 namespace tracecast::traces {

@@ -5,7 +5,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "traces/line_reader.hpp"
+#include "traces/bytes/line_reader.hpp"
 #include "traces/nvprof/table.hpp"
 #include "traces/trace_builder.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "models/timeline.hpp"
-#include "traces/output_file.hpp"
+#include "traces/bytes/output_file.hpp"
 
 namespace tracecast::traces {
 

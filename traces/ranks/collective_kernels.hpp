@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/collective.hpp"
+#include "sim/base/collective.hpp"
 #include "traces/classify.hpp"
 #include "traces/trace.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/collective.hpp"
+#include "sim/base/collective.hpp"
 #include "traces/ranks/collective_kernels.hpp"
 #include "traces/tally.hpp"
 #include "traces/trace.hpp"

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "sim/base/error.hpp"
-#include "traces/byte_source.hpp"
+#include "traces/bytes/byte_source.hpp"
 #include "traces/cut.hpp"
 #include "traces/record/file_form.hpp"
 #include "traces/record/trace_filler.hpp"

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "traces/output_file.hpp"
+#include "traces/bytes/output_file.hpp"
 #include "traces/trace.hpp"
 
 namespace tracecast::traces {

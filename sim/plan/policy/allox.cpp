@@ -48,26 +48,53 @@ class AlloX final : public Sharing {
   }
 
  private:
+  /// The level-th from the end of a free GPU's queue.
+  struct Slot {
+    std::size_t gpu = 0, level = 0;
+  };
+  /// Every level of every GPU as the published code has it; of many, where that would be no end of columns, for each type only
+  /// as many as all the jobs would fill: a queue longer than others like it is never better.
+  static std::vector<Slot> slots_of(std::size_t jobs, const std::vector<TypeId>& free,
+                                    std::size_t types) {
+    constexpr std::size_t kMostCosts = 2'000'000;
+    std::vector<std::size_t> levels(types, jobs);
+    if (jobs * jobs * free.size() > kMostCosts) {
+      std::vector<std::size_t> gpus(types);
+      for (const TypeId type : free) ++gpus[type.index];
+      for (std::size_t t = 0; t < types; ++t)
+        levels[t] = gpus[t] > 0 ? (jobs + gpus[t] - 1) / gpus[t] : 0;
+    }
+    std::vector<Slot> slots;
+    for (std::size_t level = 1; level <= jobs; ++level) {
+      for (std::size_t gpu = 0; gpu < free.size(); ++gpu) {
+        if (level <= levels[free[gpu].index]) slots.push_back({gpu, level});
+      }
+    }
+    return slots;
+  }
+
   void place_first(const Progress& progress, const std::vector<JobId>& jobs,
                    const std::vector<TypeId>& free) {
     constexpr double kNever = 1e15;  // seconds: where it cannot run
-    const std::size_t columns = free.size() * jobs.size();
+    const std::vector<Slot> slots = slots_of(jobs.size(), free, progress.fleet().types.size());
     std::vector<double> cost;
-    cost.reserve(jobs.size() * columns);
+    cost.reserve(jobs.size() * slots.size());
     for (const JobId job : jobs) {
-      for (std::size_t level = 1; level <= jobs.size(); ++level) {
-        for (const TypeId type : free) {
-          const double rate = progress.rate(job, type);
-          cost.push_back(rate > 0 ? static_cast<double>(level) * (progress.left_steps(job) / rate)
-                                  : kNever);
-        }
+      // The same for all places of a job: it changes nothing but how sums are rounded, and so which of equals is taken.
+      const double since =
+          (progress.now() - progress.mix().jobs[job.index].submit).in_seconds().in_s();
+      const double left = progress.expected_left(job);
+      for (const Slot& slot : slots) {
+        const double rate = progress.rate(job, free[slot.gpu]);
+        cost.push_back(rate > 0 ? static_cast<double>(slot.level) * (left / rate) + since : kNever);
       }
     }
-    const std::vector<std::size_t> chosen = assign(cost, jobs.size(), columns);
+    const std::vector<std::size_t> chosen = assign(cost, jobs.size(), slots.size());
     std::vector<std::optional<std::size_t>> first(free.size());  // of each GPU's queue
     for (std::size_t j = 0; j < jobs.size(); ++j) {
-      std::optional<std::size_t>& other = first[chosen[j] % free.size()];
-      if (!other || chosen[j] > chosen[*other]) other = j;
+      const Slot& slot = slots[chosen[j]];
+      std::optional<std::size_t>& other = first[slot.gpu];
+      if (!other || slot.level > slots[chosen[*other]].level) other = j;
     }
     for (std::size_t gpu = 0; gpu < free.size(); ++gpu) {
       if (first[gpu] && progress.rate(jobs[*first[gpu]], free[gpu]) > 0)

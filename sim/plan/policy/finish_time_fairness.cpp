@@ -42,7 +42,7 @@ class FinishTimeFairness final : public Sharing {
     const JobKind& kind = progress.mix().kind_of(job);
     FairRow row;
     row.gpus = kind.gpus;
-    row.work = progress.left_steps(job);
+    row.work = progress.expected_left(job);
     row.elapsed = (progress.now() - progress.mix().jobs[job.index].submit).in_seconds().in_s();
     const double first = reference_rate(progress, job);
     double share = 0, equal = 0;

@@ -11,9 +11,9 @@
 namespace tracecast::plan {
 namespace {
 
-/// Most steps per second of all jobs together (`max_throughput`), or per dollar an hour of the GPUs they hold (`cost`), where
-/// jobs with deadlines are as fast as those ask as long as the fleet can do that (Narayanan et al., OSDI 2020, section 4.2;
-/// Gavel's scheduler/policies/max_sum_throughput.py): a linear program.
+/// Most steps per second of all jobs together (`max_throughput`), in steps as each job counts them, or per dollar an hour of
+/// the GPUs they hold (`cost`), where jobs with deadlines are as fast as those ask as long as the fleet can do that
+/// (Narayanan et al., OSDI 2020, section 4.2; Gavel's scheduler/policies/max_sum_throughput.py): a linear program.
 class MaxThroughput final : public Sharing {
  public:
   explicit MaxThroughput(bool per_dollar) : per_dollar_(per_dollar) {}
@@ -46,16 +46,18 @@ class MaxThroughput final : public Sharing {
   [[nodiscard]] std::vector<Row> rows_of(const Progress& progress,
                                          std::span<const JobId> jobs) const {
     std::vector<Row> rows;
-    std::map<KindId, std::size_t> known;
+    std::map<std::pair<KindId, double>, std::size_t> known;
     for (std::size_t j = 0; j < jobs.size(); ++j) {
       const QueuedJob& job = progress.mix().jobs[jobs[j].index];
       std::optional<double> least;
       if (per_dollar_ && job.deadline && *job.deadline > progress.now()) {
-        least = progress.left_steps(jobs[j]) / (*job.deadline - progress.now()).in_seconds().in_s();
+        least =
+            progress.expected_left(jobs[j]) / (*job.deadline - progress.now()).in_seconds().in_s();
       }
-      const auto row = known.find(job.kind);
+      const std::pair alike(job.kind, progress.counted(jobs[j]));
+      const auto row = known.find(alike);
       if (least || row == known.end()) {
-        if (!least) known.emplace(job.kind, rows.size());
+        if (!least) known.emplace(alike, rows.size());
         rows.push_back({jobs[j], {j}, least});
       } else {
         rows[row->second].jobs.push_back(j);
@@ -74,7 +76,8 @@ class MaxThroughput final : public Sharing {
       std::vector<LinearProgram::Term> all, speed;
       for (std::uint32_t t = 0; t < types.size(); ++t) {
         const double rate = progress.rate(row.job, {t});
-        const double gain = rate / (per_dollar_ ? *types[t].usd_per_hour : 1.0);
+        const double gain =
+            rate * progress.counted(row.job) / (per_dollar_ ? *types[t].usd_per_hour : 1.0);
         const std::size_t x =
             program.add_variable(gain, 0, rate > 0 ? LinearProgram::kInfinity : 0);
         all.push_back({x, 1});

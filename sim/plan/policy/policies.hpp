@@ -13,6 +13,7 @@ struct PolicyOptions {
   std::vector<double> queue_limits_gpu_s;  ///< of least attained service, rising
   bool first_come_overcommits = false;     ///< as Rules has it
   std::uint32_t seed = 0;
+  bool makespan_by_halving = false;
   double allox_reach = 1;  ///< part of the waiting jobs that AlloX matches
 };
 
@@ -22,6 +23,8 @@ struct PolicyOptions {
 [[nodiscard]] std::unique_ptr<Ranking> make_srtf(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Ranking> make_srsf(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Ranking> make_las(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Ranking> make_even(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Ranking> make_priority(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Ranking> make_deadline(const PolicyOptions& options);
 
 /// Policies that divide time.
@@ -29,6 +32,8 @@ struct PolicyOptions {
 [[nodiscard]] std::unique_ptr<Sharing> make_fifo_perf_shares(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_max_min(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_max_min_blind(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_max_min_packed(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_max_min_blind_packed(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_min_makespan(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_max_throughput(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_finish_time_fairness(const PolicyOptions& options);

@@ -13,7 +13,7 @@
 #include "calibrate/collect/tables.hpp"
 #include "calibrate/device/experiment_kernels.hpp"
 #include "calibrate/device/fake_device.hpp"
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "tests/calibrate/collect/scripted_device.hpp"

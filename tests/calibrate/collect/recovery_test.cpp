@@ -14,7 +14,7 @@
 #include "calibrate/device/fake_device.hpp"
 #include "calibrate/fit/fit_profile.hpp"
 #include "calibrate/table/measurement_set.hpp"
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/random.hpp"
 #include "tests/support/specs.hpp"

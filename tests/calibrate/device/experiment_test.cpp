@@ -9,7 +9,7 @@
 #include "calibrate/device/device.hpp"
 #include "calibrate/device/experiment_kernels.hpp"
 #include "calibrate/device/fake_device.hpp"
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 
 namespace tracecast::calibrate {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "calibrate/fit/spread.hpp"
 #include "calibrate/table/measurement_set.hpp"
-#include "hwspecs/framework_profile.hpp"
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/random.hpp"
 #include "tests/support/specs.hpp"

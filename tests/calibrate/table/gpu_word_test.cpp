@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "calibrate/table/csv_reader.hpp"
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/data.hpp"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "calibrate/table/measurement.hpp"
-#include "hwspecs/framework_profile.hpp"
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "tests/support/specs.hpp"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "hwspecs/catalog.hpp"
+#include "hwspecs/loaders/catalog.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
 namespace tracecast {

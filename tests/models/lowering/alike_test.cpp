@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "models/lowering/gpu_traits.hpp"
 #include "models/lowering/lower.hpp"
 #include "models/training.hpp"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/base/error.hpp"
 #include "tests/models/lowering/gpus.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/base/random.hpp"
 #include "sim/cost/decode.hpp"
 #include "sim/cost/experts.hpp"

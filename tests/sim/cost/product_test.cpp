@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "hwspecs/gpu_loader.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/base/random.hpp"
 #include "sim/cost/price.hpp"
 #include "tests/sim/cost/simple_machine.hpp"

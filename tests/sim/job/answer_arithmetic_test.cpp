@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "hwspecs/library.hpp"
-#include "hwspecs/strategy_profile.hpp"
+#include "hwspecs/software/strategy_profile.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/job/predictor.hpp"

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "hwspecs/mlperf_round.hpp"
-#include "hwspecs/published_source.hpp"
+#include "hwspecs/software/mlperf_round.hpp"
+#include "hwspecs/software/published_source.hpp"
 #include "sim/base/error.hpp"
 #include "sim/job/predictor.hpp"
 #include "tests/support/invented_files.hpp"

@@ -9,7 +9,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/random.hpp"
-#include "sim/cluster/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/traces/trace_text.hpp"
 #include "traces/replay/program.hpp"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "sim/cluster/replay_ranks.hpp"
+#include "sim/replay/replay_ranks.hpp"
 #include "tests/traces/ranks/rank_text.hpp"
 
 namespace tracecast {

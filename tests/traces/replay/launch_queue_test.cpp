@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/base/file.hpp"
-#include "sim/cluster/replay_rounds.hpp"
+#include "sim/replay/replay_rounds.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/traces/ranks/rank_text.hpp"
 #include "tests/traces/replay/recorded_loop.hpp"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "sim/cluster/replay.hpp"
+#include "sim/replay/replay.hpp"
 #include "tests/traces/trace_text.hpp"
 
 namespace tracecast {

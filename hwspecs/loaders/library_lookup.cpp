@@ -1,0 +1,309 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "hwspecs/library.hpp"
+#include "hwspecs/software/launcher.hpp"
+#include "hwspecs/software/mlperf_round.hpp"
+#include "hwspecs/software/release_history.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace {
+
+/// By id or, where there are any, alias, in lower case; nullptr: none.
+template <class Profile>
+const Profile* find_by_id(std::span<const Profile> all, std::string_view word) {
+  const std::string wanted = to_lower(word);
+  for (const Profile& profile : all) {
+    if (profile.id == wanted) return &profile;
+    if constexpr (requires { profile.aliases; }) {
+      const auto& names = profile.aliases;
+      if (std::find(names.begin(), names.end(), wanted) != names.end()) return &profile;
+    }
+  }
+  return nullptr;
+}
+
+/// The same, or InputError about `where`.
+template <class Profile>
+const Profile& must_find(std::span<const Profile> all, std::string_view word,
+                         std::string_view where) {
+  if (const Profile* found = find_by_id(all, word)) return *found;
+  std::vector<std::string> ids;
+  for (const Profile& profile : all) ids.push_back(profile.id);
+  throw InputError(where, fmt::format("\"{}\"", word), describe_choices(word, ids));
+}
+
+/// Which of `all` has the longest of the words that occur in a description, and where that word ends in it.
+template <class Profile>
+struct WordInText {
+  const Profile* profile = nullptr;
+  std::size_t end = 0;
+};
+template <class Profile>
+WordInText<Profile> find_by_word(std::span<const Profile> all, std::string_view description) {
+  const std::string lower = to_lower(description);
+  WordInText<Profile> found;
+  std::size_t longest = 0;
+  for (const Profile& profile : all) {
+    for (const std::string& word : profile.words) {
+      const std::size_t at = word.size() > longest ? lower.find(word) : std::string::npos;
+      if (at == std::string::npos) continue;
+      longest = word.size();
+      found = {&profile, at + word.size()};
+    }
+  }
+  return found;
+}
+
+/// {1, 2} of "1.2"; {0, 0} when it is none.
+std::pair<int, int> version_of(std::string_view text) {
+  const std::size_t dot = text.find('.');
+  const auto major = parse_integer(text.substr(0, dot));
+  const auto minor =
+      dot == std::string_view::npos ? std::nullopt : parse_integer(text.substr(dot + 1));
+  return {static_cast<int>(major.value_or(0)), static_cast<int>(minor.value_or(0))};
+}
+
+/// '-', '+', ' ' and '.' are '_'.
+std::string folded(std::string_view word) {
+  std::string result = to_lower(word);
+  for (char& c : result) {
+    if (c == '-' || c == '+' || c == ' ' || c == '.') c = '_';
+  }
+  return result;
+}
+
+}  // namespace
+
+// ---- Frameworks ----
+
+const FrameworkProfile& SpecLibrary::find_framework(std::string_view id) const {
+  return must_find(frameworks(), id, "--framework");
+}
+
+const FrameworkProfile& SpecLibrary::find_compiled_framework(std::string_view id,
+                                                             std::string_view name) const {
+  const FrameworkProfile& plain = find_framework(id);
+  std::string having;
+  for (const FrameworkProfile& profile : frameworks()) {
+    if (!profile.compiler || profile.compiler->name != name) continue;
+    if (profile.compiler->framework == plain.id) return profile;
+    having += (having.empty() ? "" : ", ") + profile.compiler->framework;
+  }
+  throw InputError("--framework", fmt::format("{} with {}", plain.id, name),
+                   having.empty() ? "a framework with that compiler" : "one of: " + having);
+}
+
+const FrameworkProfile& SpecLibrary::find_framework(std::string_view id,
+                                                    std::optional<std::pair<int, int>> version,
+                                                    std::string_view date,
+                                                    bool in_container) const {
+  const FrameworkProfile& current = find_framework(id);
+  if (in_container) {
+    for (const FrameworkProfile& profile : frameworks()) {
+      if (profile.container_of == current.id) return profile;
+    }
+  }
+  const FrameworkProfile* best = &current;
+  for (const FrameworkProfile& profile : frameworks()) {
+    if (!profile.era || profile.era->framework != current.id) continue;
+    const bool is_before = version ? *version < version_of(profile.era->version)
+                                   : !date.empty() && date < profile.era->date;
+    if (is_before == profile.era->is_newest) continue;
+    const bool is_nearer =
+        best == &current || (profile.era->is_newest ? profile.era->date > best->era->date
+                                                    : profile.era->date < best->era->date);
+    if (is_nearer) best = &profile;
+  }
+  return *best;
+}
+
+const FrameworkProfile& SpecLibrary::find_framework(std::string_view id,
+                                                    const SoftwareWords& words) const {
+  const VersionNumber v = parse_version(words.version);
+  const bool is_known = !v.is_container && (v.major > 0 || v.minor > 0);
+  return find_framework(id, is_known ? std::optional(std::pair(v.major, v.minor)) : std::nullopt,
+                        words.date.substr(0, words.date.find("..")), v.is_container);
+}
+
+SoftwareDefaults SpecLibrary::defaults_of(const FrameworkProfile& framework,
+                                          const SoftwareWords& words, const GpuSpec& gpu) const {
+  const auto holds = [&](std::optional<SinceVersion> FrameworkProfile::*rule) {
+    const std::optional<SinceVersion>& own = framework.*rule;
+    const std::optional<SinceVersion>& since = own ? own : find_framework("generic").*rule;
+    return since && since->holds(words.version, words.date, gpu);
+  };
+  SoftwareDefaults defaults;
+  defaults.fp32_runs_as_tf32 = gpu.find_peak(Precision::Tf32, MathUnit::TensorCore).has_value() &&
+                               holds(&FrameworkProfile::tf32);
+  defaults.tf32_spares_products = holds(&FrameworkProfile::tf32_spares_products);
+  defaults.fuses_product_bias =
+      framework.fusion.product_bias || holds(&FrameworkProfile::product_bias);
+  const std::optional<double> stated = find_cudnn_version(words.version);
+  defaults.states_cudnn = stated.has_value();
+  defaults.cudnn_version = stated.value_or(framework.convolutions.cudnn_version);
+  if (!stated && !words.date.empty()) {
+    const std::size_t range = words.date.find("..");
+    const std::string_view last =
+        range == std::string_view::npos ? words.date : words.date.substr(range + 2);
+    defaults.cudnn_version =
+        std::min(framework.convolutions.cudnn_version, find_releases("cudnn").newest(last));
+  }
+  return defaults;
+}
+
+const ReleaseHistory& SpecLibrary::find_releases(std::string_view id) const {
+  return must_find(releases(), id, "release");
+}
+
+const TrainingSoftware& SpecLibrary::find_training_software(std::string_view id) const {
+  return must_find(training_software(), id, "--software");
+}
+
+// ---- Many GPUs ----
+
+const StrategyProfile& SpecLibrary::find_strategy(std::string_view id) const {
+  return must_find(strategies(), id, "--strategy");
+}
+
+const StrategyProfile* SpecLibrary::find_strategy_in(std::string_view description) const {
+  return find_by_word(strategies(), description).profile;
+}
+
+const LinkSpec* SpecLibrary::find_link_in(std::string_view description) const {
+  return find_by_word(links().all(), description).profile;
+}
+
+const StrategyProfile& SpecLibrary::usual_strategy(std::string_view framework,
+                                                   std::string_view date,
+                                                   bool several_nodes) const {
+  const StrategyProfile* found = nullptr;
+  std::string_view until;  // the earliest end after `date`; empty: none yet
+  for (const StrategyProfile& profile : strategies()) {
+    for (const UsualStrategy& usual : profile.usual) {
+      if (usual.framework != framework) continue;
+      if (!(several_nodes ? usual.several_nodes : usual.one_node)) continue;
+      const std::string_view end = usual.before_date;
+      if (!end.empty() && (date.empty() || date >= end)) continue;
+      if (!found || (!end.empty() && (until.empty() || end < until))) {
+        found = &profile;
+        until = end;
+      }
+    }
+  }
+  return found ? *found : find_strategy("ddp");
+}
+
+const CollectiveLibrary& SpecLibrary::find_collective_library(std::string_view library,
+                                                              std::string_view version,
+                                                              std::string_view date) const {
+  std::vector<const CollectiveLibrary*> known;
+  std::vector<std::string> names;
+  for (const CollectiveLibrary& l : collective_libraries()) {
+    if (names.empty() || names.back() != l.library) names.push_back(l.library);
+    if (l.library == to_lower(library)) known.push_back(&l);
+  }
+  if (known.empty()) {
+    throw InputError("collective library", fmt::format("\"{}\"", library),
+                     describe_choices(library, names));
+  }
+  const auto version_number = [](std::string_view text) {
+    return numbers_in_order(text, '.', "2.4");
+  };
+  const auto month = [](std::string_view text) { return numbers_in_order(text, '-', "2019-01"); };
+  std::sort(known.begin(), known.end(), [&](const auto* a, const auto* b) {
+    return version_number(a->from_version) < version_number(b->from_version);
+  });
+  if (version.empty() && date.empty()) return *known.back();
+  const bool by_version = !version.empty();
+  const auto asked = by_version ? version_number(version) : month(date);
+  const CollectiveLibrary* found = known.front();
+  for (const CollectiveLibrary* l : known) {
+    const auto from = by_version ? version_number(l->from_version) : month(l->from_date);
+    if (from <= asked) found = l;
+  }
+  return *found;
+}
+
+const CollectiveLibrary* SpecLibrary::find_collective_library_in(
+    std::string_view description) const {
+  const auto [library, end] = find_by_word(collective_libraries(), description);
+  if (library == nullptr) return nullptr;
+  std::string_view version = description.substr(end);
+  version.remove_prefix(std::min(version.find_first_of("0123456789"), version.size()));
+  version = version.substr(0, version.find_first_not_of("0123456789."));
+  return &find_collective_library(library->library, version);
+}
+
+const ChannelProfile& SpecLibrary::find_channel(std::string_view word) const {
+  const std::string wanted = folded(word);
+  std::vector<std::string> words;
+  for (const ChannelProfile& channel : channels()) {
+    if (folded(channel.id) == wanted) return channel;
+    for (const std::string& alias : channel.aliases) {
+      if (folded(alias) == wanted) return channel;
+      words.push_back(alias);
+    }
+    words.push_back(channel.id);
+  }
+  throw InputError("channel", '"' + std::string(word) + '"', describe_choices(word, words));
+}
+
+const LauncherProfile& SpecLibrary::find_launcher(std::string_view id) const {
+  return must_find(launchers(), id, "launcher");
+}
+
+// ---- Data and programs ----
+
+const InputPipelineProfile& SpecLibrary::find_input_pipeline(std::string_view id) const {
+  return must_find(input_pipelines(), id, "--pipeline");
+}
+
+const InputPipelineProfile& SpecLibrary::input_pipeline_of(std::string_view framework,
+                                                           std::string_view version) const {
+  const std::string lower_version = to_lower(version);
+  const InputPipelineProfile* usual = nullptr;
+  for (const InputPipelineProfile& profile : input_pipelines()) {
+    const auto& names = profile.frameworks;
+    if (std::find(names.begin(), names.end(), framework) == names.end()) continue;
+    if (profile.version_word.empty()) {
+      usual = &profile;
+    } else if (lower_version.find(profile.version_word) != std::string::npos) {
+      return profile;
+    }
+  }
+  return usual ? *usual : find_input_pipeline("generic");
+}
+
+const DataSetSpec& SpecLibrary::find_data_set(std::string_view id) const {
+  if (const DataSetSpec* found = find_by_id(data_sets(), id)) return *found;
+  std::vector<std::string> known{"synthetic", "memory", "real"};
+  for (std::string& name : data_set_ids()) known.push_back(std::move(name));
+  throw InputError("--data", fmt::format("\"{}\"", id), describe_choices(id, known));
+}
+
+const JobSpec* SpecLibrary::find_job_spec_or_null(std::string_view id) const {
+  return find_by_id(job_specs(), id);
+}
+
+const JobSpec& SpecLibrary::find_job_spec(std::string_view id) const {
+  return must_find(job_specs(), id, "job");
+}
+
+// ---- Published measurements ----
+
+const MlperfRound* SpecLibrary::find_mlperf_round(std::string_view id) const {
+  return find_by_id(mlperf_rounds(), id);
+}
+
+const MlperfRound& SpecLibrary::newest_mlperf_round() const {
+  return *std::max_element(
+      mlperf_rounds().begin(), mlperf_rounds().end(),
+      [](const MlperfRound& a, const MlperfRound& b) { return a.month < b.month; });
+}
+
+}  // namespace tracecast

@@ -1,0 +1,48 @@
+#include "hwspecs/software/training_software.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "hwspecs/loaders/based_on.hpp"
+#include "hwspecs/loaders/sourced_reader.hpp"
+#include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/training_software.pb.h"
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+
+#define TRACECAST_FIELD(name) #name, message.name()
+
+TrainingSoftware parse_training_software(std::string_view text, std::string_view where,
+                                         const FindSpecText& find) {
+  proto::TrainingSoftware message;
+  parse_textproto(text, where, message);
+  const std::vector<std::string> aliases(message.alias().begin(), message.alias().end());
+  complete_from_bases(message, where, find,
+                      [](proto::TrainingSoftware&, const proto::TrainingSoftware&) {});
+  TrainingSoftware software;
+  software.id = message.id();
+  software.name = message.name();
+  software.aliases = aliases;
+  if (software.id.empty()) throw InputError(where, "no id", "an id such as \"megatron\"");
+  SourcedReader read(message.sources(), where, software.sources, software.values);
+  software.framework = read.word(TRACECAST_FIELD(framework));
+  const std::array<std::string, 3> losses{"step_by_step", "log_softmax", "fused"};
+  software.loss = static_cast<LossKernels>(read.choice(TRACECAST_FIELD(loss), losses));
+  software.wide_gradients = read.flag(TRACECAST_FIELD(wide_gradients));
+  software.overlaps_gradients = read.flag(TRACECAST_FIELD(overlaps_gradients));
+  software.overlaps_weights = read.flag(TRACECAST_FIELD(overlaps_weights));
+  software.adds_gradients = read.flag(TRACECAST_FIELD(adds_gradients));
+  software.overlaps_tensor = read.flag(TRACECAST_FIELD(overlaps_tensor));
+  software.waits_after_send = read.flag(TRACECAST_FIELD(waits_after_send));
+  software.update_bytes = read.number(TRACECAST_FIELD(update_bytes), 0, 1000);
+  software.update_passes = read.number(TRACECAST_FIELD(update_passes), 1, 100);
+  software.attention_time = read.number(TRACECAST_FIELD(attention_time), 0.01, 100);
+  software.training_metrics = read.count(TRACECAST_FIELD(training_metrics), 0, 100);
+  return software;
+}
+
+#undef TRACECAST_FIELD
+
+}  // namespace tracecast

@@ -1,0 +1,54 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/loaders/spec_identity.hpp"
+#include "hwspecs/loaders/spec_text.hpp"
+
+namespace tracecast {
+
+/// How a loss over the vocabulary is computed.
+enum class LossKernels {
+  /// Logits cast to fp32; maximum, difference, exponential, sum, quotient, each over memory; backward scale and cast.
+  /// Source: Megatron-LM, core/tensor_parallel/cross_entropy.py.
+  StepByStep,
+  /// Logits cast to fp32, log-softmax and its gradient. Source: PyTorch, aten LogSoftmax, Loss.
+  LogSoftmax,
+  /// One kernel forward, one that writes the gradient over the logits. Source: flash-attention, xentropy_kernel.cu.
+  Fused,
+};
+
+/// What a training program does around a divided transformer, by its documentation and source;
+/// hwspecs/training_software/*.textproto. One that exists is valid.
+struct TrainingSoftware {
+  std::string id, name;
+  std::vector<std::string> aliases;
+  std::string framework;  ///< id of the framework profile with its host costs
+  LossKernels loss = LossKernels::StepByStep;
+  /// Gradients are kept and reduced in fp32, else in the activations' format.
+  bool wide_gradients = false;
+  bool overlaps_gradients =
+      false;                      ///< reduces them while the last micro-batch's backward pass runs
+  bool overlaps_weights = false;  ///< gathers updated weights during the next forward pass
+  bool adds_gradients = false;    ///< a kernel per weight and micro-batch adds to the kept gradient
+  /// Exchanges of sequence-parallel ranks run beside the products that they feed or that feed them, piece by piece.
+  bool overlaps_tensor = false;
+  bool waits_after_send = false;  ///< the host waits for every send between stages
+  /// Bytes that the update of one weight moves: unscaling, norm, optimizer, copy to the 16-bit weight.
+  double update_bytes = 0;
+  double update_passes = 1;  ///< kernels per group of tensors, for latency
+  /// Times of its attention kernel over those of FlashAttention-2, where it has one.
+  double attention_time = 1;
+  int training_metrics = 0;  ///< cross entropies of every batch's logits beside the loss, in fp32
+  std::vector<SpecSource> sources;
+  std::vector<SpecValue> values;
+};
+
+/// Reads text format (hwspecs/proto/training_software.proto); `where` names it in errors. `find` has the files that one
+/// may be based on. Throws InputError: syntax, a missing or absurd value, a value without a source, no such base.
+[[nodiscard]] TrainingSoftware parse_training_software(std::string_view text,
+                                                       std::string_view where,
+                                                       const FindSpecText& find);
+
+}  // namespace tracecast

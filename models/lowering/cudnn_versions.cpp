@@ -1,0 +1,61 @@
+#include "models/lowering/cudnn_versions.hpp"
+
+#include <variant>
+#include <vector>
+
+#include "models/lowering/convolution.hpp"
+
+namespace tracecast::lowering {
+namespace {
+
+/// First cuDNN, major.minor, with this algorithm for this pass.
+double first_cudnn_version(Algorithm algorithm, Pass pass) {
+  switch (algorithm) {
+    case Algorithm::Fft:
+      return 3;
+    case Algorithm::FftTiling:
+      return pass == Pass::BackwardWeights ? 6 : 4;
+    case Algorithm::WinogradFused:
+      return 5;
+    case Algorithm::WinogradNonfused:
+      return 5.1;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
+void keep_known_algorithms(std::vector<Candidate>& candidates, Pass pass, double cudnn_version) {
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    return first_cudnn_version(candidate.algorithm, pass) > cudnn_version;
+  });
+  for (Candidate& candidate : candidates) {
+    for (Kernel& kernel : candidate.kernels) {
+      if (auto* work = std::get_if<ConvWork>(&kernel.work)) work->cudnn_version = cudnn_version;
+    }
+  }
+}
+
+double first_cudnn_version(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::Kepler:
+    case Architecture::Maxwell:
+    case Architecture::Pascal:
+      return 1;
+    case Architecture::Volta:
+      return 7;
+    case Architecture::Turing:
+      return 7.3;
+    case Architecture::Ampere:
+      return 8;
+    case Architecture::Ada:
+    case Architecture::Hopper:
+      return 8.6;
+    case Architecture::Blackwell:
+      return 9.6;
+  }
+  return 1;
+}
+
+}  // namespace tracecast::lowering

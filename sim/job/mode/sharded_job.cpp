@@ -1,0 +1,233 @@
+#include "sim/job/mode/sharded_job.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "hwspecs/collective_library.hpp"
+#include "models/language/config.hpp"
+#include "models/language/graph.hpp"
+#include "models/language/layout.hpp"
+#include "models/lowering/precision.hpp"
+#include "models/zoo/zoo.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "sim/base/text.hpp"
+#include "sim/job/largest_batch.hpp"
+#include "sim/job/network_file.hpp"
+#include "sim/job/sha256.hpp"
+#include "sim/step/captured_step.hpp"
+
+namespace tracecast {
+namespace {
+
+/// Mixed precision keeps 16-bit weights here: bf16 where tensor cores know it. What the GPU cannot do is replaced as on
+/// one GPU.
+PrecisionMode settle_precision(const std::string& asked, const GpuSpec& gpu, ShardedStep& job) {
+  if (asked.empty())
+    job.assumptions.emplace_back("precision amp: large transformers train in 16 bit");
+  const auto precision = find_precision(asked.empty() ? "amp" : asked);
+  if (!precision) throw InputError("--precision", asked, "fp32, tf32, amp, fp16, bf16 or fp8");
+  if (*precision == PrecisionMode::Amp) {
+    const bool brain = gpu.find_peak(Precision::Bf16, MathUnit::TensorCore).has_value();
+    job.assumptions.emplace_back(brain ? "amp: 16-bit weights in bf16, fp32 in the optimizer"
+                                       : "amp: 16-bit weights in fp16, fp32 in the optimizer");
+    return brain ? PrecisionMode::Bf16 : PrecisionMode::Fp16;
+  }
+  const PrecisionChoice choice = choose_precision(*precision, true, gpu);
+  if (!choice.fallback.empty()) job.warnings.push_back(choice.fallback);
+  if (!choice.note.empty()) job.assumptions.push_back(choice.note);
+  return choice.mode;
+}
+
+OptimizerKind settle_optimizer(const std::string& asked) {
+  if (asked.empty()) return OptimizerKind::Adam;
+  const auto kind = find_optimizer(asked);
+  if (!kind) {
+    throw InputError("--optimizer", '"' + asked + '"', describe_choices(asked, optimizer_names()));
+  }
+  return *kind;
+}
+
+/// Sharded training is a PyTorch program's.
+FrameworkProfile settle_framework(const Software& asked, const TrainingSoftware& software,
+                                  const Hardware& hardware) {
+  if (!asked.framework.empty() && asked.framework != "pytorch" &&
+      asked.framework != software.framework) {
+    throw InputError("--framework", asked.framework + " with --tp, --pp, --zero",
+                     fmt::format("pytorch: {} is one of its programs (--software)", software.name));
+  }
+  FrameworkProfile framework = hardware.framework(software.framework);
+  return asked.cuda_graphs ? with_captured_step(std::move(framework)) : framework;
+}
+
+std::string describe_layout(const TransformerLayout& l) {
+  std::string text = fmt::format(
+      "layers {} width {} heads {} kv_heads {} head_width {} feed_forward {} vocabulary {} "
+      "positions {} norm {} rotary {} gated {} biases {} tied {} causal {} dropout {}",
+      l.layers, l.width, l.heads, l.kv_heads, l.head_width, l.feed_forward, l.vocabulary,
+      l.positions, static_cast<int>(l.norm), l.rotary, l.gated, l.biases, l.tied, l.causal,
+      l.dropout);
+  if (l.experts) {
+    text += fmt::format(" experts {} per_token {} of {} shared {} dense_layers {} capacity {}",
+                        l.experts->count, l.experts->per_token, l.experts->feed_forward,
+                        l.experts->shared_feed_forward, l.experts->dense_layers,
+                        l.experts->capacity_factor);
+  }
+  return text;
+}
+
+/// One pipeline of healthy nodes tells all: sharded steps are told of clusters of one kind of node only.
+void refuse_unlike_nodes(const Fabric& fabric, const std::string& file) {
+  const ClusterGroup& first = fabric.group_of(FabricNodeId{0});
+  for (std::uint32_t n = 0; n < fabric.num_nodes(); ++n) {
+    const ClusterGroup& group = fabric.group_of(FabricNodeId{n});
+    const bool alike = group.machine == first.machine && group.gpu == first.gpu &&
+                       fabric.ranks_of(FabricNodeId{n}) == fabric.ranks_of(FabricNodeId{0});
+    if (alike && group.compute_time_factor == 1 && group.slow_links.empty()) continue;
+    throw InputError(
+        file, fmt::format("group \"{}\"", group.name),
+        "healthy nodes of one kind for --tp, --pp, --zero; without these flags data-parallel "
+        "training runs on any");
+  }
+}
+
+/// A transformer whose layers can be shared, from the zoo or a config.json.
+struct FoundTransformer {
+  std::string name;
+  TransformerLayout layout;
+  std::int64_t usual_tokens = 0, most_tokens = 0;  ///< of a sequence; most: 0: any number
+  std::vector<std::string> left_out{};
+  InputRecord record{};
+};
+
+FoundTransformer find_transformer(const std::string& network) {
+  FoundTransformer found;
+  if (is_network_path(network) && is_config_path(network)) {
+    const std::string bytes = read_file(network, kMostConfigBytes);
+    const LanguageNetwork language = read_config_json(bytes, network);
+    ShardableNetwork whole = shardable(language, network);
+    found = {.name = name_of_config(network),
+             .layout = whole.layout,
+             .usual_tokens = usual_tokens(language),
+             .most_tokens = language.position_rows,
+             .left_out = left_out_of_graph(language)};
+    if (!whole.left_out.empty()) {
+      found.left_out.push_back(
+          fmt::format("left out when shared among GPUs: {}", fmt::join(whole.left_out, ", ")));
+    }
+    found.record = {"network", std::filesystem::path(network).filename().string(), sha256(bytes)};
+    return found;
+  }
+  const ZooEntry* entry = find_network(network);
+  if (entry == nullptr || !entry->transformer) {
+    throw InputError("--tp, --pp, --zero", "network " + network,
+                     "a transformer of the zoo with alike layers, such as gpt3_175b or llama3_70b, "
+                     "or a config.json of one");
+  }
+  found = {.name = std::string(entry->name),
+           .layout = *entry->transformer,
+           .usual_tokens = entry->seq_len,
+           .most_tokens = entry->most_tokens};
+  if (entry->language != nullptr) {
+    const ShardableNetwork whole = shardable(entry->language(), network);
+    if (!whole.left_out.empty()) {
+      found.left_out.push_back(
+          fmt::format("left out when shared among GPUs: {}", fmt::join(whole.left_out, ", ")));
+    }
+  }
+  found.record = {"network", "zoo:" + found.name, sha256(describe_layout(found.layout))};
+  return found;
+}
+
+}  // namespace
+
+ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& division,
+                            const Hardware& hardware) {
+  FoundTransformer network = find_transformer(job.network);
+  if (to_lower(place.gpu).starts_with("cpu:")) throw InputError("--gpu", place.gpu, "a GPU");
+  if (job.phase != "train") throw InputError("--phase", job.phase, "train");
+  Cluster cluster = make_cluster(place, place.gpu, hardware);
+  refuse_unlike_nodes(cluster.fabric, place.cluster);
+  const GpuSpec gpu = with_settings(cluster.fabric.gpu_of(Rank{0}), place.board);
+  ShardedStep result{.network = network.name,
+                     .gpu = gpu.id,
+                     .gpu_name = gpu.name,
+                     .machine = cluster.fabric.machine_of(FabricNodeId{0}).id,
+                     .nodes = cluster.fabric.num_nodes(),
+                     .layout = network.layout,
+                     .software = hardware.specs().find_training_software(division.software)};
+  result.assumptions = hardware.factors();
+  result.assumptions.insert(result.assumptions.end(), cluster.assumptions.begin(),
+                            cluster.assumptions.end());
+  if (!place.gpu.empty() && place.gpu != gpu.id) {
+    result.assumptions.push_back(fmt::format("gpu {} for \"{}\"", gpu.id, place.gpu));
+  }
+  result.assumptions.insert(result.assumptions.end(), network.left_out.begin(),
+                            network.left_out.end());
+  PlanOptions plan = division.plan;
+  if (job.batch != 1 && plan.micro_batch) {
+    throw InputError("--batch", fmt::format("{} beside --micro-batch", job.batch),
+                     "one of the two: both are the sequences of a pass");
+  }
+  if (!plan.micro_batch) plan.micro_batch = job.batch;
+  if (job.accumulate != 1) plan.micro_batches = job.accumulate;
+  plan.tokens = job.seq_len.value_or(network.usual_tokens);
+  plan.recompute = job.recompute;
+  if (network.most_tokens > 0 && *plan.tokens > network.most_tokens) {
+    throw InputError("--seq-len", std::to_string(*plan.tokens),
+                     "at most " + std::to_string(network.most_tokens) + " positions");
+  }
+  result.plan = resolve_plan(plan, result.layout, cluster.fabric.num_ranks());
+  const PrecisionMode precision = settle_precision(job.precision, gpu, result);
+  result.precision = to_string(precision);
+  const OptimizerKind optimizer = settle_optimizer(job.optimizer);
+  result.optimizer = to_string(optimizer);
+  const FrameworkProfile framework = settle_framework(job.software, result.software, hardware);
+  result.framework = framework.id;
+  const CollectiveLibrary library = hardware.specs().find_collective_library("nccl");
+  const auto predict_with = [&](const ParallelPlan& parallel) {
+    return predict_transformer(
+        {.layout = result.layout,
+         .plan = parallel,
+         .software = result.software,
+         .framework = framework,
+         .fabric = cluster.fabric,
+         .library = library,
+         .cost = hardware.cost(),
+         .precision = precision,
+         .fold = division.fold,
+         .optimizer = optimizer,
+         .gpu = &gpu,
+         .power_limit = place.board.power_limit_w ? std::optional(Watts(*place.board.power_limit_w))
+                                                  : std::nullopt});
+  };
+  result.prediction = predict_with(result.plan);
+  if (division.finds_largest_batch) {
+    // As many micro-batches of any size: the global batch grows with them.
+    constexpr std::int64_t kMostMicroBatch = 4096;
+    result.largest_micro_batch =
+        find_largest(result.plan.micro_batch, kMostMicroBatch, [&](std::int64_t batch) {
+          ParallelPlan tried = result.plan;
+          tried.global_batch = result.plan.micro_batches() * batch * tried.data;
+          tried.micro_batch = batch;
+          return predict_with(tried).memory.fits();
+        });
+  }
+  result.inputs.push_back(std::move(network.record));
+  result.inputs.push_back({"gpu", gpu.id, hash_of(gpu.values)});
+  result.inputs.push_back({"framework", framework.id, hash_of(framework.values)});
+  result.inputs.push_back(hardware.cost_record());
+  if (cluster.file) result.inputs.push_back(*cluster.file);
+  return result;
+}
+
+Interval samples_per_s(const ShardedStep& job) {
+  const Interval& tokens = job.prediction.tokens_per_s;
+  const double length = static_cast<double>(job.plan.tokens);
+  return {.value = tokens.value / length, .low = tokens.low / length, .high = tokens.high / length};
+}
+
+}  // namespace tracecast

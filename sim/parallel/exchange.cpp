@@ -1,0 +1,297 @@
+#include "sim/parallel/exchange.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace tracecast {
+namespace {
+
+/// A copy by a DMA engine that waits for an event and signals one. Guess: cudaMemcpyAsync of a few bytes takes about
+/// as long between devices.
+constexpr Seconds kCopyLatency = 10.0_us;
+
+/// Routes that are used at the same time, each by one copy of the whole bucket.
+class CoupledCopies {
+ public:
+  CoupledCopies(const Fabric& fabric, bool no_peers) : fabric_(fabric), no_peers_(no_peers) {}
+  void add(const Route& route, double weight = 1) {
+    for (const FabricLinkId link : route.links) weights_[link] += weight;
+    if (no_peers_ && route.is_staged) add_staging(weight);
+    latency_ = max(latency_, route.latency);
+  }
+  /// Between GPUs of one node. Without an NVSwitch a device has eight peer connections at most (CUDA C Programming Guide,
+  /// Peer-to-Peer Memory Access). Programs connect pairs in order of their numbers: the first nine with each other, then
+  /// the next nine; copies to others are staged.
+  void add_between(Rank from, Rank to) {
+    constexpr std::uint32_t kConnected = 9;
+    const Route route = fabric_.route(from, to);
+    add(route);
+    const bool staged = no_peers_ && route.is_staged;
+    const bool too_many = fabric_.slot_of(from) / kConnected != fabric_.slot_of(to) / kConnected;
+    if (too_many && !staged && route.kind != RouteKind::Nvlink) add_staging(1);
+  }
+  [[nodiscard]] CollectivePlan take(Bytes bytes, BytesPerSecond most) const {
+    CollectivePlan plan;
+    plan.algorithm = CollectiveAlgorithm::Direct;
+    plan.bytes = bytes;
+    plan.latency = latency_ + kCopyLatency;
+    for (const auto& [link, weight] : weights_) plan.uses.push_back({link, weight});
+    if (most > BytesPerSecond(0)) plan.rate_cap = most;
+    return plan;
+  }
+
+ private:
+  /// Every node's driver stages its own copies.
+  void add_staging(double weight) {
+    weights_[staging_link(fabric_)] += weight / fabric_.num_nodes();
+  }
+
+  const Fabric& fabric_;
+  bool no_peers_;  ///< these GPUs cannot reach each other even below one socket
+  std::map<FabricLinkId, double> weights_;
+  Seconds latency_{};
+};
+
+class Planner {
+ public:
+  Planner(const StrategyProfile& strategy, const Fabric& fabric, std::string_view date)
+      : strategy_(strategy), fabric_(fabric), ranks_(all_ranks(fabric)) {
+    std::uint32_t most = 0;
+    for_each_node([&](FabricNodeId node) { most = std::max(most, fabric.ranks_of(node)); });
+    owned_.assign(most, Bytes());
+    served_.assign(fabric.num_nodes(), Bytes());
+    if (fabric.ranks_of(FabricNodeId{0}) > 1) {
+      const Rank first = fabric.first_rank(FabricNodeId{0});
+      const Route neighbour = fabric.route(first, Rank{first.index + 1});
+      no_peers_ = neighbour.is_staged && neighbour.kind != RouteKind::Socket;
+    }
+    if (strategy.library != "copies") {
+      const CollectiveLibrary& library =
+          fabric.specs().find_collective_library(strategy.library, "", date);
+      on_sms_ = library.kind == LibraryKind::Channels;
+      communicator_.emplace(fabric, ranks_, library, PlanLinks::FewOfAlike);
+    }
+  }
+
+  BucketExchange plan(Bytes bytes) {
+    BucketExchange exchange{.fetch = {}, .push = {}, .bytes = bytes};
+    switch (strategy_.exchange) {
+      case Exchange::AllReduce:
+        exchange.push.push_back(collective(Collective::AllReduce, bytes));
+        break;
+      case Exchange::OnHost:
+        plan_on_host(bytes, exchange);
+        break;
+      case Exchange::Scattered:
+        plan_owner(bytes, exchange, exchange.fetch);
+        break;
+      case Exchange::Copies:
+      case Exchange::Served:
+        plan_owner(bytes, exchange, exchange.push);
+        break;
+      case Exchange::FirstGpu:
+        if (!communicator_) {
+          plan_owner(bytes, exchange, exchange.fetch);
+          break;
+        }
+        exchange.fetch.push_back(collective(Collective::Broadcast, bytes));
+        exchange.push.push_back(collective(Collective::Reduce, bytes));
+        break;
+    }
+    return exchange;
+  }
+
+ private:
+  template <class Visit>
+  void for_each_node(Visit visit) const {
+    for (std::uint32_t node = 0; node < fabric_.num_nodes(); ++node) visit(FabricNodeId{node});
+  }
+  [[nodiscard]] Rank rank_of(FabricNodeId node, std::uint32_t slot) const {
+    return Rank{fabric_.first_rank(node).index + slot};
+  }
+
+  [[nodiscard]] ExchangeStage collective(Collective kind, Bytes bytes) const {
+    return {.stream = ExchangeStream::Collective,
+            .transfer = at_most(communicator_->plan(kind, bytes)),
+            .host = strategy_.host_per_bucket,
+            .on_sms = on_sms_};
+  }
+  /// Under what the library's messages or the kernel's TCP reach.
+  [[nodiscard]] CollectivePlan at_most(CollectivePlan plan) const {
+    const auto cap = [&](BytesPerSecond rate) {
+      plan.rate_cap = plan.rate_cap ? min(*plan.rate_cap, rate) : rate;
+    };
+    if (strategy_.message_rate > BytesPerSecond(0)) cap(strategy_.message_rate);
+    const bool over_tcp =
+        std::any_of(plan.uses.begin(), plan.uses.end(), [&](const FabricUse& use) {
+          const FabricLinkKind kind = fabric_.link(use.link).kind;
+          return kind == FabricLinkKind::Ethernet || kind == FabricLinkKind::Ipoib;
+        });
+    if (over_tcp) cap(fabric_.specs().rank_variation().tcp);
+    return plan;
+  }
+
+  void plan_on_host(Bytes bytes, BucketExchange& exchange) {
+    const bool remote = fabric_.num_nodes() > 1;
+    const auto least = std::min_element(served_.begin(), served_.end());
+    const auto server = FabricNodeId{static_cast<std::uint32_t>(least - served_.begin())};
+    *least += bytes;
+    if (remote) exchange.fetch.push_back(of_server(bytes, server, false));
+    exchange.fetch.push_back(to_and_from_host(bytes, false));
+    exchange.push.push_back(to_and_from_host(bytes, true));
+    if (remote) exchange.push.push_back(of_server(bytes, server, true));
+    exchange.push.push_back(add_on_host(bytes));
+  }
+
+  /// Between a server and the workers of all other nodes at once.
+  [[nodiscard]] ExchangeStage of_server(Bytes bytes, FabricNodeId server, bool to_server) const {
+    CoupledCopies copies(fabric_, false);
+    double workers = 0;
+    for_each_node([&](FabricNodeId node) {
+      if (node == server) return;
+      const double here = fabric_.ranks_of(node);
+      copies.add(to_server ? fabric_.route_between_hosts(node, server)
+                           : fabric_.route_between_hosts(server, node),
+                 here);
+      workers += here;
+    });
+    return {.stream = ExchangeStream::Network,
+            .transfer = copies.take(bytes, strategy_.message_rate / workers),
+            .host = strategy_.host_per_bucket};
+  }
+
+  /// Of every rank at once.
+  [[nodiscard]] ExchangeStage to_and_from_host(Bytes bytes, bool to_host) const {
+    CoupledCopies copies(fabric_, false);
+    for (const Rank rank : ranks_) {
+      copies.add(to_host ? fabric_.route_to_host(rank) : fabric_.route_from_host(rank));
+    }
+    return {.stream = to_host ? ExchangeStream::Collective : ExchangeStream::Out,
+            .transfer = copies.take(bytes, BytesPerSecond()),
+            .host = strategy_.host_per_bucket};
+  }
+
+  /// add_n reads the gradients of the node's ranks and writes the sum; the update reads weight and sum and writes the
+  /// weight: (n + 1 + 3) * bytes.
+  [[nodiscard]] ExchangeStage add_on_host(Bytes bytes) const {
+    ExchangeStage stage{.stream = ExchangeStream::Host};
+    const double nodes = fabric_.num_nodes() > 1 ? fabric_.num_nodes() : 1;
+    const double touched = static_cast<double>(owned_.size()) * nodes + 4;
+    if (strategy_.host_add > BytesPerSecond(0)) stage.host = bytes * touched / strategy_.host_add;
+    return stage;
+  }
+
+  /// In and out of the GPU of each node that adds this bucket.
+  void plan_owner(Bytes bytes, BucketExchange& exchange, std::vector<ExchangeStage>& out) {
+    const auto least = strategy_.exchange == Exchange::FirstGpu
+                           ? owned_.begin()
+                           : std::min_element(owned_.begin(), owned_.end());
+    const auto owner = static_cast<std::uint32_t>(least - owned_.begin());
+    *least += bytes;
+    CoupledCopies in_copies(fabric_, no_peers_), out_copies(fabric_, no_peers_);
+    const bool served = strategy_.exchange == Exchange::Served;
+    const BytesPerSecond most = served ? BytesPerSecond() : strategy_.message_rate;
+    bool any = false;
+    for_each_node([&](FabricNodeId node) {
+      const std::uint32_t ranks = fabric_.ranks_of(node);
+      const Rank adder = rank_of(node, owner % std::max(ranks, 1U));
+      for (std::uint32_t slot = 0; slot < ranks; ++slot) {
+        const Rank other = rank_of(node, slot);
+        if (other == adder) continue;
+        any = true;
+        in_copies.add_between(other, adder);
+        out_copies.add_between(adder, other);
+      }
+    });
+    if (any) {
+      exchange.push.push_back({.stream = ExchangeStream::Collective,
+                               .transfer = in_copies.take(bytes, most),
+                               .host = strategy_.host_per_bucket});
+    }
+    if (served) {
+      add_server(bytes, owner, exchange);
+    } else {
+      add_network(bytes, exchange);
+    }
+    if (any) {
+      out.push_back({.stream = ExchangeStream::Out,
+                     .transfer = out_copies.take(bytes, most),
+                     .host = strategy_.host_per_bucket});
+    }
+  }
+
+  /// The sum of each node to the servers, of which every node has one with its part of each bucket, and the updated
+  /// weight back. Messages go through the process's one thread for them, on one host too.
+  void add_server(Bytes bytes, std::uint32_t owner, BucketExchange& exchange) const {
+    const std::uint32_t nodes = fabric_.num_nodes();
+    CoupledCopies to_server(fabric_, false), from_server(fabric_, false);
+    for_each_node([&](FabricNodeId node) {
+      const Rank adder = rank_of(node, owner % std::max(fabric_.ranks_of(node), 1U));
+      to_server.add(fabric_.route_to_host(adder));
+      from_server.add(fabric_.route_from_host(adder));
+      if (nodes == 1) return;
+      const Route next = fabric_.route_between_hosts(node, FabricNodeId{(node.index + 1) % nodes});
+      const double remote = (nodes - 1.0) / nodes;
+      to_server.add(next, remote);
+      from_server.add(next, remote);
+    });
+    exchange.push.push_back({.stream = ExchangeStream::Network,
+                             .transfer = to_server.take(bytes, strategy_.message_rate),
+                             .host = strategy_.host_per_bucket});
+    exchange.push.push_back(update_on_server(bytes));
+    exchange.push.push_back({.stream = ExchangeStream::Network,
+                             .transfer = from_server.take(bytes, strategy_.message_rate),
+                             .host = strategy_.host_per_bucket});
+  }
+
+  /// A server copies the first worker's part (read and written), adds the others' (two read, one written) and updates
+  /// (gradient, weight and momentum read, the last two written), all of bytes / n:  (2 + 3 (n - 1) + 5) * bytes / n.
+  [[nodiscard]] ExchangeStage update_on_server(Bytes bytes) const {
+    const double nodes = fabric_.num_nodes();
+    const double touched = (2 + 3 * (nodes - 1) + 5) / nodes;
+    return {.stream = ExchangeStream::Host, .host = bytes * touched / strategy_.host_add};
+  }
+
+  void add_network(Bytes bytes, BucketExchange& exchange) const {
+    const std::uint32_t nodes = fabric_.num_nodes();
+    if (nodes < 2) return;
+    CoupledCopies copies(fabric_, false);
+    for_each_node([&](FabricNodeId node) {
+      copies.add(fabric_.route_between_hosts(node, FabricNodeId{(node.index + 1) % nodes}));
+    });
+    const double share = 2.0 * (nodes - 1) / nodes;
+    exchange.push.push_back({.stream = ExchangeStream::Network,
+                             .transfer = copies.take(bytes * share, strategy_.message_rate),
+                             .host = strategy_.host_per_bucket});
+  }
+
+  const StrategyProfile& strategy_;
+  const Fabric& fabric_;
+  std::vector<Rank> ranks_;
+  std::vector<Bytes> owned_;   ///< by slot: bytes that this GPU of a node adds
+  std::vector<Bytes> served_;  ///< by node: bytes of the variables on its server
+  std::optional<Communicator> communicator_;
+  bool on_sms_ = false;
+  bool no_peers_ = false;
+};
+
+}  // namespace
+
+FabricLinkId staging_link(const Fabric& fabric) { return FabricLinkId{fabric.num_links()}; }
+
+std::vector<BucketExchange> plan_exchange(std::span<const GradientBucket> buckets,
+                                          double wire_share, const StrategyProfile& strategy,
+                                          const Fabric& fabric, std::string_view date) {
+  Planner planner(strategy, fabric, date);
+  std::vector<BucketExchange> exchanges;
+  exchanges.reserve(buckets.size());
+  for (const GradientBucket& bucket : buckets) {
+    exchanges.push_back(planner.plan(bucket.bytes * wire_share));
+    if (bucket.weights_only) exchanges.back().push.clear();
+  }
+  return exchanges;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,55 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hwspecs/software/strategy_profile.hpp"
+#include "sim/base/units.hpp"
+#include "sim/network/collective.hpp"
+#include "sim/network/fabric.hpp"
+#include "sim/parallel/gradients.hpp"
+
+namespace tracecast {
+
+/// Who works through exchanges in the order in which they are issued.
+enum class ExchangeStream : std::uint8_t {
+  Collective,  ///< collectives, or copies towards the GPU that adds
+  Out,         ///< copies of sums and weights to the GPUs
+  Network,     ///< between hosts
+  Host,        ///< additions and updates on the CPU
+};
+inline constexpr std::size_t kExchangeStreamCount = 4;
+
+/// One part of the exchange of a bucket: a coupled transfer, or work of the host.
+struct ExchangeStage {
+  ExchangeStream stream{};
+  CollectivePlan transfer{};
+  Seconds host{};       ///< before the transfer, on the same stream
+  bool on_sms = false;  ///< kernels of a collective move the data
+};
+
+/// What happens to one bucket, beside computing.
+struct BucketExchange {
+  std::vector<ExchangeStage> fetch;  ///< of its weights, at the begin of a step
+  std::vector<ExchangeStage> push;   ///< from the gradients to what the next step reads
+  Bytes bytes{};                     ///< of its gradients, on their way
+};
+
+/// No link of the fabric, but one past its last: what the driver does for GPUs that cannot reach each other, at
+/// RankVariation::staged_copies.
+[[nodiscard]] FabricLinkId staging_link(const Fabric& fabric);
+
+/// The exchange of every bucket under a strategy, with collectives as its library did them at `date` ("2017-08"; empty:
+/// today). Where the strategy knows hosts and copies only and there are several nodes:
+///   Copies, Scattered  the hosts exchange the node's sum with servers on all of them, which split every key: each NIC
+///                      carries 2 (m - 1) / m of the bytes, in and out
+///   OnHost             each bucket lies on the server (node) with the fewest bytes so far; every worker (rank) fetches it
+///                      from there and sends its gradient there, at `message_rate` per server in all
+/// Copies and Scattered give the next bucket to the GPU of the node that has the fewest bytes so far.
+[[nodiscard]] std::vector<BucketExchange> plan_exchange(std::span<const GradientBucket> buckets,
+                                                        double wire_share,
+                                                        const StrategyProfile& strategy,
+                                                        const Fabric& fabric,
+                                                        std::string_view date);
+
+}  // namespace tracecast

@@ -1,0 +1,269 @@
+#include "sim/parallel/transformer/passes.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "models/kept_activations.hpp"
+#include "models/lowering/lower.hpp"
+#include "models/recompute.hpp"
+#include "models/training.hpp"
+#include "sim/cost/price.hpp"
+
+namespace tracecast {
+namespace {
+
+bool is_core(const Op& op) { return op.name.starts_with("core"); }
+
+/// Prices one piece and adds up what its passes take.
+class PiecePricer {
+ public:
+  explicit PiecePricer(const PassContext& context) : c_(context) {}
+
+  PieceCost price(NetworkGraph forward, const ShardCollectives& collectives, LossWork loss = {}) {
+    NetworkGraph step =
+        make_training_graph(std::move(forward), {.with_loss = false, .with_optimizer = false});
+    piece_.kept = kept_bytes(step);
+    if (c_.plan.recompute == Recompute::Selective) {
+      step = recompute_ops(std::move(step), is_core);
+      piece_.kept = kept_bytes(step);
+    }
+    count_weights(step);
+    add_kernels(step);
+    add_loss(loss.forward, piece_.forward);
+    add_loss(loss.backward, piece_.backward);
+    add_exchanges(collectives.forward, piece_.forward);
+    add_exchanges(collectives.backward, piece_.backward);
+    if (c_.software.adds_gradients && c_.plan.micro_batches() > 1) add_gradients(step);
+    return std::move(piece_);
+  }
+
+ private:
+  [[nodiscard]] Bytes kept_bytes(const NetworkGraph& step) const {
+    double bytes = 0;
+    for (const TensorId id : kept_activations(step)) {
+      const Tensor& tensor = step.tensor(id);
+      // Masks of dropout hold a byte per element.
+      bytes += tensor_bytes(tensor, static_cast<int>(c_.element().in_bytes()));
+    }
+    return Bytes(bytes) + input_bytes(step);
+  }
+  /// A layer's input is a view of a weight (models/transformer/shard.hpp).
+  [[nodiscard]] Bytes input_bytes(const NetworkGraph& step) const {
+    for (const Tensor& tensor : step.tensors()) {
+      if (is_input(tensor)) return c_.element() * static_cast<double>(element_count(tensor.shape));
+    }
+    return {};
+  }
+  [[nodiscard]] static bool is_input(const Tensor& tensor) {
+    return tensor.role == TensorRole::Weight && tensor.name == "input";
+  }
+  [[nodiscard]] static bool is_weight(const Tensor& tensor) {
+    return tensor.role == TensorRole::Weight && !is_input(tensor);
+  }
+
+  void count_weights(const NetworkGraph& step) {
+    for (const Tensor& tensor : step.tensors()) {
+      if (!is_weight(tensor)) continue;
+      const double count = static_cast<double>(element_count(tensor.shape));
+      piece_.parameters += count;
+      if (tensor.name.starts_with("experts.")) piece_.expert_parameters += count;
+    }
+  }
+
+  void add_kernels(const NetworkGraph& step) {
+    const PricedStep priced = tracecast::price(
+        lower(step, c_.framework, c_.gpu, {.precision = c_.precision}), c_.gpu, c_.cost);
+    const StepProgram whole = build_step_program(step, priced, c_.framework, Seconds());
+    bool backward = false;
+    for (const ProgramOp& op : whole.ops) {
+      const std::uint32_t index = whole.kernels[op.first_kernel].op;
+      const Op& network_op = step.op(priced.lowered->ops[index].op);
+      backward = backward || network_op.pass != Pass::Forward || network_op.forward.has_value();
+      PassCost& pass = backward ? piece_.backward : piece_.forward;
+      pass.program.launch = whole.launch;
+      ProgramOp copy = op;
+      copy.first_kernel = static_cast<std::uint32_t>(pass.program.kernels.size());
+      pass.program.ops.push_back(copy);
+      for (std::uint32_t k = 0; k < op.num_kernels; ++k) {
+        ProgramKernel kernel = whole.kernels[op.first_kernel + k];
+        if (network_op.kind == OpKind::Attention) kernel.duration *= c_.software.attention_time;
+        pass.program.kernels.push_back(kernel);
+        pass.kernels += kernel.duration;
+        if (is_core(network_op)) pass.attention += kernel.duration;
+        const Kernel& what = priced.choices[kernel.op].candidate->kernels[kernel.kernel];
+        const cost::KernelEstimate& estimate = priced.choices[kernel.op].estimates[kernel.kernel];
+        piece_.errors.push_back({what.kernel_class, kernel.duration, estimate.log_sd});
+        pass.mix.add(what.kernel_class, estimate.basis, kernel.duration, energy(what, estimate));
+        if (what.kernel_class == KernelClass::Gemm || what.kernel_class == KernelClass::BatchedGemm)
+          piece_.flops += what.flops.in_flop();
+      }
+    }
+  }
+
+  /// Of the board, over its awake power.
+  [[nodiscard]] Joules energy(const Kernel& kernel, const cost::KernelEstimate& estimate) const {
+    if (!(estimate.duration > Seconds(0))) return {};
+    return active_power(power_causes(kernel, estimate.duration, estimate.sm_share, c_.gpu, c_.cost),
+                        c_.gpu, c_.cost) *
+           estimate.duration;
+  }
+
+  void add_op(PassCost& pass, Seconds dispatch, Seconds duration) {
+    pass.program.launch = c_.framework.host.launch_per_kernel;
+    pass.program.ops.push_back(
+        {.dispatch = dispatch,
+         .first_kernel = static_cast<std::uint32_t>(pass.program.kernels.size()),
+         .num_kernels = 1});
+    pass.program.kernels.push_back({.duration = duration});
+  }
+
+  void add_loss(const std::vector<Kernel>& kernels, PassCost& pass) {
+    for (const Kernel& kernel : kernels) {
+      const cost::KernelEstimate estimate = cost::estimate(kernel, c_.gpu, c_.cost);
+      add_op(pass, c_.framework.host.dispatch_per_op, estimate.duration);
+      pass.kernels += estimate.duration;
+      pass.mix.add(kernel.kernel_class, estimate.basis, estimate.duration,
+                   energy(kernel, estimate));
+      piece_.errors.push_back({kernel.kernel_class, estimate.duration, estimate.log_sd});
+    }
+  }
+
+  /// What products do not hide of an exchange in as many pieces as there are ranks: the first piece, and what outlasts
+  /// the `products` beside it.
+  [[nodiscard]] Seconds exposed(Seconds exchange, Seconds products) const {
+    const double first = 1.0 / static_cast<double>(c_.plan.tensor);
+    return exchange * first + max(exchange * (1 - first) - products, Seconds());
+  }
+
+  void add_exchanges(const std::vector<ShardCollective>& collectives, PassCost& pass) {
+    const bool hides = c_.software.overlaps_tensor && c_.plan.sequence_parallel;
+    const Seconds products = (pass.kernels - pass.attention) /
+                             static_cast<double>(std::max<std::size_t>(1, collectives.size()));
+    for (const ShardCollective& one : collectives) {
+      const Bytes whole = (one.is_wide ? Bytes(4) : c_.element()) * one.elements;
+      const GroupExchange exchange = c_.grid.exchange(one.group, one.exchange, whole);
+      pass.mix.active += exchange.energy(c_.gpu, c_.cost);
+      Seconds time = exchange.time;
+      Seconds& sum = one.group == ShardGroup::Tensor    ? pass.tensor
+                     : one.group == ShardGroup::Context ? pass.context
+                                                        : pass.expert;
+      if (hides && one.group == ShardGroup::Tensor && !one.is_wide) time = exposed(time, products);
+      if (one.exchange == ShardExchange::Ring) time = max(time - pass.attention, Seconds());
+      if (!(time > Seconds())) continue;
+      sum += time;
+      add_op(pass, c_.framework.host.dispatch_per_op + c_.framework.host.dispatch_per_library_call,
+             time);
+    }
+  }
+
+  /// A kernel per weight: kept gradient += new one.
+  void add_gradients(const NetworkGraph& step) {
+    for (const Tensor& tensor : step.tensors()) {
+      if (!is_weight(tensor)) continue;
+      const double count = static_cast<double>(element_count(tensor.shape));
+      Kernel kernel;
+      kernel.kernel_class = KernelClass::Elementwise;
+      kernel.pass = Pass::Backward;
+      kernel.read = c_.element() * (2 * count);
+      kernel.written = c_.element() * count;
+      kernel.work = StreamWork{.elements = count};
+      const cost::KernelEstimate estimate = cost::estimate(kernel, c_.gpu, c_.cost);
+      add_op(piece_.backward, c_.framework.host.dispatch_per_backward_op, estimate.duration);
+      piece_.backward.kernels += estimate.duration;
+      piece_.backward.mix.add(kernel.kernel_class, estimate.basis, estimate.duration,
+                              energy(kernel, estimate));
+      piece_.errors.push_back({kernel.kernel_class, estimate.duration, estimate.log_sd});
+    }
+  }
+
+  const PassContext& c_;
+  PieceCost piece_;
+};
+
+/// The whole forward pass again before the backward one; only the input was kept.
+void recompute_all(PieceCost& piece, Bytes input) {
+  PassCost both;
+  both.program = piece.forward.program;
+  append(both.program, piece.backward.program);
+  both.kernels = piece.forward.kernels + piece.backward.kernels;
+  both.mix = piece.forward.mix;
+  both.mix += piece.backward.mix;
+  both.attention = piece.forward.attention + piece.backward.attention;
+  both.tensor = piece.forward.tensor + piece.backward.tensor;
+  both.context = piece.forward.context + piece.backward.context;
+  both.expert = piece.forward.expert + piece.backward.expert;
+  piece.backward = std::move(both);
+  piece.working = piece.kept;
+  piece.kept = input;
+}
+
+}  // namespace
+
+Bytes PassContext::element() const {
+  const bool wide = precision == PrecisionMode::Fp32 || precision == PrecisionMode::Tf32;
+  return Bytes(wide ? 4 : 2);
+}
+
+void append(StepProgram& program, const StepProgram& more) {
+  const auto shift = static_cast<std::uint32_t>(program.kernels.size());
+  program.launch = more.launch;
+  for (ProgramOp op : more.ops) {
+    op.first_kernel += shift;
+    program.ops.push_back(op);
+  }
+  program.kernels.insert(program.kernels.end(), more.kernels.begin(), more.kernels.end());
+}
+
+LimitedStep limit_layer(const PassContext& context, bool with_experts, Watts limit) {
+  const NetworkGraph step =
+      make_training_graph(sharded_layer(context.layout, context.plan.shard(), with_experts),
+                          {.with_loss = false, .with_optimizer = false});
+  PricedStep priced = tracecast::price(
+      lower(step, context.framework, context.gpu, {.precision = context.precision}), context.gpu,
+      context.cost);
+  StepProgram program = build_step_program(step, priced, context.framework, Seconds());
+  const auto run = [](const StepProgram& at_clock) { return simulate(at_clock); };
+  StepTimeline timeline = run(program);
+  return hold_power_limit(priced, program, timeline, context.gpu, limit, context.cost, run);
+}
+
+PieceCost price_layer(const PassContext& context, bool with_experts) {
+  const TransformerShard shard = context.plan.shard();
+  PieceCost piece =
+      PiecePricer(context).price(sharded_layer(context.layout, shard, with_experts),
+                                 layer_collectives(context.layout, shard, with_experts));
+  const Bytes input = context.element() * (static_cast<double>(shard.micro_batch) *
+                                           static_cast<double>(shard.residual_tokens()) *
+                                           static_cast<double>(context.layout.width));
+  if (context.plan.recompute == Recompute::Full) recompute_all(piece, input);
+  return piece;
+}
+
+PieceCost price_embedding(const PassContext& context) {
+  const TransformerShard shard = context.plan.shard();
+  return PiecePricer(context).price(sharded_embedding(context.layout, shard),
+                                    embedding_collectives(context.layout, shard));
+}
+
+PieceCost price_head(const PassContext& context) {
+  const TransformerShard shard = context.plan.shard();
+  const double rows =
+      static_cast<double>(shard.micro_batch) * static_cast<double>(shard.tokens_here());
+  const double columns = static_cast<double>(
+      padded_vocabulary(context.layout.vocabulary, shard.tensor) / shard.tensor);
+  LossWork loss = vocabulary_loss(context.software.loss, rows, columns, Precision::Bf16);
+  for (int i = 0; i < context.software.training_metrics; ++i) {
+    const LossWork metric =
+        vocabulary_loss(LossKernels::LogSoftmax, rows, columns, Precision::Bf16);
+    loss.forward.insert(loss.forward.end(), metric.forward.begin(), metric.forward.end());
+  }
+  PieceCost piece = PiecePricer(context).price(sharded_head(context.layout, shard),
+                                               head_collectives(context.layout, shard), loss);
+  // fp32 logits, or probabilities, stay until the gradient has replaced them.
+  piece.kept +=
+      (context.software.loss == LossKernels::Fused ? Bytes(2) : Bytes(6)) * (rows * columns);
+  return piece;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,61 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "hwspecs/collective_library.hpp"
+#include "hwspecs/cost_profile.hpp"
+#include "models/transformer/shard.hpp"
+#include "sim/network/collective.hpp"
+#include "sim/network/fabric.hpp"
+#include "sim/parallel/transformer/plan.hpp"
+
+namespace tracecast {
+
+/// One of the ways ranks talk in a step.
+struct GroupExchange {
+  Seconds time{};
+  int channels = 0;  ///< thread blocks that a collective keeps busy on each GPU
+  Bytes bytes{};     ///< that an edge carries
+  /// Of one board, over its awake power.
+  [[nodiscard]] Joules energy(const GpuSpec& gpu, const CostProfile& cost) const;
+};
+
+/// The ranks of a plan on a fabric, and what their collectives take. Groups that talk at the same time and share links,
+/// those with a rank on the node of rank 0, are told together: each gets its share of every link,
+///   time = latency + bytes / min(rate cap, min over links of bandwidth / sum of weights)
+class RankGrid {
+ public:
+  /// `ranks()` of the plan are those of the fabric (checked by who made the plan).
+  RankGrid(const ParallelPlan& plan, const Fabric& fabric, const CollectiveLibrary& library)
+      : plan_(plan), fabric_(fabric), library_(library) {}
+
+  /// Of `whole` bytes (one rank's gathered buffer) inside a layer.
+  [[nodiscard]] GroupExchange exchange(ShardGroup group, ShardExchange what, Bytes whole) const;
+  /// Activations of a micro-batch from a stage to the next, all ranks of a node at once.
+  [[nodiscard]] GroupExchange send(Bytes message) const;
+  /// Among the ranks that hold the same part of the network (data and context parallel), or the first `ranks` of them.
+  [[nodiscard]] GroupExchange reduce_gradients(Collective what, Bytes whole,
+                                               std::int64_t ranks) const;
+  /// Among copies of sharing groups: every `sharing`-th of the data-parallel ranks.
+  [[nodiscard]] GroupExchange reduce_over_copies(Bytes part, std::int64_t sharing) const;
+  /// First and last stage add up the gradients of the table they share.
+  [[nodiscard]] GroupExchange tie_embeddings(Bytes whole) const;
+
+ private:
+  struct Place {
+    std::int64_t tensor, context, data, pipeline;
+  };
+  [[nodiscard]] Place place_of(std::int64_t rank) const;
+  [[nodiscard]] Rank rank_at(const Place& place) const;
+  using Groups = std::vector<std::vector<Rank>>;
+  /// Groups, as `members` names that of a place, of all ranks on the first node.
+  template <class Members>
+  [[nodiscard]] Groups groups_on_first_node(Members members) const;
+  [[nodiscard]] GroupExchange together(const Groups& groups, Collective what, Bytes bytes) const;
+
+  const ParallelPlan& plan_;
+  const Fabric& fabric_;
+  const CollectiveLibrary& library_;
+};
+
+}  // namespace tracecast

@@ -1,0 +1,583 @@
+#include "sim/parallel/transformer/step.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "sim/base/error.hpp"
+#include "sim/cost/price.hpp"
+#include "sim/parallel/transformer/memory.hpp"
+#include "sim/parallel/transformer/passes.hpp"
+#include "sim/parallel/transformer/pipeline.hpp"
+#include "sim/parallel/transformer/sharded_run.hpp"
+#include "sim/step/memory/memory.hpp"
+
+namespace tracecast {
+namespace {
+
+/// What one rank holds: pieces of the network in the order data passes them.
+struct Part {
+  bool embedding = false, head = false;
+  int dense_layers = 0, expert_layers = 0;
+  [[nodiscard]] auto key() const {
+    return std::tuple(embedding, head, dense_layers, expert_layers);
+  }
+};
+
+struct PartTimes {
+  Seconds forward{}, backward{}, both{};  ///< `both`: one after the other, the host running ahead
+};
+
+class StepPredictor {
+ public:
+  explicit StepPredictor(const TransformerRequest& job)
+      : job_(job),
+        gpu_(job.gpu ? *job.gpu : job.fabric.gpu_of(Rank{0})),
+        grid_(job.plan, job.fabric, job.library),
+        passes_{.layout = job.layout,
+                .plan = job.plan,
+                .software = job.software,
+                .framework = job.framework,
+                .gpu = gpu_,
+                .cost = job.cost,
+                .grid = grid_,
+                .precision = job.precision},
+        power_(hold_power()),
+        embedding_(price_embedding(passes_)),
+        head_(price_head(passes_)) {
+    const int last = job.layout.layers - 1;
+    if (!job.layout.has_experts(0)) dense_ = price_layer(passes_, false);
+    if (job.layout.has_experts(last)) experts_ = price_layer(passes_, true);
+    divide_layers();
+  }
+
+  TransformerPrediction predict() {
+    TransformerPrediction result;
+    result.parameters = job_.layout.parameters();
+    if (job_.plan.zero == 3) {
+      run_fully_sharded(result.shares);
+    } else {
+      run_stages(result.shares);
+    }
+    state_account(result);
+    result.memory = memory();
+    result.pieces = pieces();
+    result.power = power_;
+    // Without stages there is nothing that ranks could do apart.
+    result.ranks_simulated =
+        job_.fold || job_.plan.pipeline == 1 ? job_.plan.pipeline : job_.plan.ranks();
+    state_rates(result);
+    return result;
+  }
+
+ private:
+  /// Lowers the clock of `gpu_` where the limit asks for it.
+  [[nodiscard]] std::optional<LimitedClock> hold_power() {
+    if (!job_.power_limit) return std::nullopt;
+    const LimitedStep limited =
+        limit_layer(passes_, job_.layout.has_experts(job_.layout.layers - 1), *job_.power_limit);
+    // A raised limit acts through the limit, a lowered one through the clock.
+    if (*job_.power_limit > gpu_.tdp) gpu_.tdp = *job_.power_limit;
+    gpu_.set_clock = limited.gpu.set_clock;
+    return LimitedClock{*job_.power_limit, limited.clock, limited.throttles};
+  }
+
+  [[nodiscard]] bool is_fp32() const { return passes_.element() > Bytes(2); }
+
+  // The network on ranks.
+
+  [[nodiscard]] std::vector<PieceTimes> pieces() const {
+    std::vector<PieceTimes> rows;
+    const auto add = [&rows](std::string_view name, const PieceCost& piece, int count) {
+      rows.push_back({.name = name,
+                      .count = count,
+                      .forward = piece.forward.kernels,
+                      .backward = piece.backward.kernels,
+                      .exchanges = piece.forward.exchanges() + piece.backward.exchanges(),
+                      .parameters = piece.parameters,
+                      .kept = piece.kept});
+    };
+    const int with_experts =
+        experts_ ? job_.layout.layers - (dense_ ? job_.layout.experts->dense_layers : 0) : 0;
+    add("embedding", embedding_, 1);
+    if (dense_) add("layer", *dense_, job_.layout.layers - with_experts);
+    if (experts_) add("layer with experts", *experts_, with_experts);
+    add("head and loss", head_, 1);
+    return rows;
+  }
+
+  void divide_layers() {
+    const ParallelPlan& plan = job_.plan;
+    const std::vector<int> counts = balance_layers(job_.layout.layers, plan.pipeline, plan.chunks);
+    parts_.resize(counts.size());
+    int layer = 0;
+    for (std::int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
+      for (std::int64_t stage = 0; stage < plan.pipeline; ++stage) {
+        const auto i = static_cast<std::size_t>(stage * plan.chunks + chunk);
+        for (int n = 0; n < counts[i]; ++n, ++layer) {
+          ++(job_.layout.has_experts(layer) ? parts_[i].expert_layers : parts_[i].dense_layers);
+        }
+      }
+    }
+    parts_.front().embedding = true;
+    parts_.back().head = true;
+  }
+
+  template <class Take>
+  void for_each_piece(const Part& part, Take take) const {
+    if (part.embedding) take(embedding_, 1);
+    if (part.dense_layers > 0) take(*dense_, part.dense_layers);
+    if (part.expert_layers > 0) take(*experts_, part.expert_layers);
+    if (part.head) take(head_, 1);
+  }
+
+  [[nodiscard]] RankWeights weights_of(std::int64_t stage) const {
+    RankWeights weights;
+    for (std::int64_t chunk = 0; chunk < job_.plan.chunks; ++chunk) {
+      const Part& part = parts_[static_cast<std::size_t>(stage * job_.plan.chunks + chunk)];
+      for_each_piece(part, [&](const PieceCost& piece, int times) {
+        if (&piece == &head_ && job_.layout.tied && job_.plan.pipeline == 1) {
+          weights.dense += job_.layout.head_parameters();
+          return;
+        }
+        weights.expert += piece.expert_parameters * times;
+        weights.dense += (piece.parameters - piece.expert_parameters) * times;
+      });
+    }
+    return weights;
+  }
+
+  // Passes of a part.
+
+  [[nodiscard]] PartTimes times_of(const Part& part) {
+    const auto known = times_.find(part.key());
+    if (known != times_.end()) return known->second;
+    StepProgram forward, backward, both;
+    for_each_piece(part, [&](const PieceCost& piece, int times) {
+      for (int i = 0; i < times; ++i) append(forward, piece.forward.program);
+    });
+    const auto add_backward = [&](const PieceCost& piece, int times) {
+      StepProgram all;
+      for (int i = 0; i < times; ++i) append(all, piece.backward.program);
+      append(all, backward);
+      backward = std::move(all);
+    };
+    for_each_piece(part, add_backward);
+    append(both, forward);
+    append(both, backward);
+    PartTimes times;
+    const bool waits = job_.software.waits_after_send && job_.plan.pipeline > 1;
+    forward.synchronizes = backward.synchronizes = waits;
+    if (job_.plan.pipeline > 1) {
+      times.forward = simulate(forward).step_time;
+      times.backward = simulate(backward).step_time;
+      times.both = times.forward + times.backward;
+    } else {
+      times.both = simulate(both).step_time;
+    }
+    times_[part.key()] = times;
+    return times;
+  }
+
+  /// Adds the parts of one micro-batch's passes, `times` over.
+  void add_shares(const Part& part, Seconds passes, double times, TransformerShares& shares) {
+    Seconds busy{};
+    for_each_piece(part, [&](const PieceCost& piece, int count) {
+      for (const PassCost* pass : {&piece.forward, &piece.backward}) {
+        WorkMix mix = pass->mix;
+        work_ += mix.stretch(times * count);
+        shares.compute += pass->kernels * (times * count);
+        shares.tensor += pass->tensor * (times * count);
+        shares.context += pass->context * (times * count);
+        shares.expert += pass->expert * (times * count);
+        busy += (pass->kernels + pass->exchanges()) * static_cast<double>(count);
+      }
+    });
+    shares.host += max(passes - busy, Seconds()) * times;
+  }
+
+  // Data parallelism.
+
+  [[nodiscard]] Bytes gradient_bytes() const {
+    return Bytes(is_fp32() || job_.software.wide_gradients ? 4 : 2);
+  }
+
+  /// What ranks that hold the same weights do together in a step.
+  struct Shared {
+    Seconds time{};
+    Joules active{};  ///< of one board
+  };
+  Shared& add(Shared& shared, const GroupExchange& exchange) const {
+    shared.time += exchange.time;
+    shared.active += exchange.energy(gpu_, job_.cost);
+    return shared;
+  }
+
+  [[nodiscard]] Shared reduce_time(const RankWeights& weights) const {
+    Shared shared;
+    const std::int64_t sharing = job_.plan.sharing_ranks();
+    const std::int64_t all = job_.plan.data * job_.plan.context;
+    const Bytes whole =
+        gradient_bytes() * (weights.dense + weights.expert / static_cast<double>(job_.plan.expert));
+    if (all == 1) return {};
+    if (job_.plan.zero == 0) {
+      return add(shared, grid_.reduce_gradients(Collective::AllReduce, whole, all));
+    }
+    const Bytes part = whole / static_cast<double>(sharing);
+    add(shared, grid_.reduce_gradients(Collective::ReduceScatter, whole, sharing));
+    return add(shared, grid_.reduce_over_copies(part, sharing));
+  }
+
+  /// Updated weights back to all ranks.
+  [[nodiscard]] Shared gather_time(const RankWeights& weights) const {
+    if (job_.plan.zero == 0 || job_.plan.sharing_ranks() == 1) return {};
+    Shared shared;
+    return add(shared,
+               grid_.reduce_gradients(
+                   Collective::AllGather,
+                   passes_.element() *
+                       (weights.dense + weights.expert / static_cast<double>(job_.plan.expert)),
+                   job_.plan.sharing_ranks()));
+  }
+
+  struct Update {
+    Seconds kernels{}, host{};
+    Joules active{};
+    [[nodiscard]] Seconds time() const { return kernels + host; }
+  };
+  [[nodiscard]] Update update_of(const RankWeights& weights) const {
+    const double sharing =
+        job_.plan.zero > 0 ? static_cast<double>(job_.plan.sharing_ranks()) : 1.0;
+    if (job_.optimizer == OptimizerKind::None) return {.host = job_.framework.host.step_overhead};
+    const double elements = (weights.dense + weights.expert) / sharing;
+    const double bytes = job_.software.update_bytes + 4 * (update_accesses(job_.optimizer) -
+                                                           update_accesses(OptimizerKind::Adam));
+    Kernel kernel;
+    kernel.kernel_class = KernelClass::Optimizer;
+    kernel.pass = Pass::Update;
+    kernel.read = Bytes(bytes * 0.6 * elements);
+    kernel.written = Bytes(bytes * 0.4 * elements);
+    kernel.work = StreamWork{.elements = elements, .operations_per_element = 12};
+    const cost::KernelEstimate estimate = cost::estimate(kernel, gpu_, job_.cost);
+    const PowerCauses causes =
+        power_causes(kernel, estimate.duration, estimate.sm_share, gpu_, job_.cost);
+    return {.kernels = estimate.duration,
+            .host = job_.framework.host.step_overhead,
+            .active = active_power(causes, gpu_, job_.cost) * estimate.duration};
+  }
+
+  void run_stages(TransformerShares& shares) {
+    const ParallelPlan& plan = job_.plan;
+    const double m = static_cast<double>(plan.micro_batches());
+    std::vector<Seconds> done(static_cast<std::size_t>(plan.pipeline));
+    if (plan.pipeline == 1) {
+      done[0] = times_of(parts_[0]).both * m;
+    } else {
+      done = pipeline().done;
+    }
+    // The stage that ends its reduction last decides when the update can begin (norm of all gradients).
+    std::size_t slowest = 0;
+    Seconds reduced{}, exposed{}, gather{};
+    Update update;
+    Joules active{};  // of exchanges and updates of all stages
+    for (std::size_t s = 0; s < done.size(); ++s) {
+      const RankWeights weights = weights_of(static_cast<std::int64_t>(s));
+      const Shared summed = reduce_time(weights), gathered = gather_time(weights);
+      const Update updated = update_of(weights);
+      active += summed.active + gathered.active + updated.active;
+      Seconds reduce = summed.time;
+      if (job_.software.overlaps_gradients)
+        reduce = max(reduce - hidden_by_backward(s), reduce * last_bucket());
+      if (done[s] + reduce > reduced) {
+        slowest = s;
+        reduced = done[s] + reduce;
+        exposed = reduce;
+      }
+      if (updated.time() > update.time()) update = updated;
+      Seconds back = gathered.time;
+      if (job_.software.overlaps_weights)
+        back = max(back - hidden_by_forward(s), back * last_bucket());
+      gather = max(gather, back);
+    }
+    Seconds passes{};
+    for (std::int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
+      const Part& part =
+          parts_[slowest * static_cast<std::size_t>(plan.chunks) + static_cast<std::size_t>(chunk)];
+      const Seconds both = times_of(part).both;
+      add_shares(part, both, m, shares);
+      passes += both * m;
+    }
+    shares.bubble = max(done[slowest] - passes, Seconds());
+    shares.data = exposed + gather;
+    if (job_.layout.tied && plan.pipeline > 1) {
+      shares.data += grid_.tie_embeddings(gradient_bytes() * embedding_.parameters).time;
+    }
+    shares.update = update.time();
+    add_update(update);
+    active_ = active + passes_energy();
+  }
+
+  void add_update(const Update& update) {
+    work_.add(KernelClass::Optimizer, cost::Basis::Spec, update.kernels);
+    work_.idle += update.host;
+  }
+  /// Over the awake power, of the kernels and exchanges of all stages' passes, one rank each.
+  [[nodiscard]] Joules passes_energy() const {
+    Joules sum{};
+    for (const Part& part : parts_) {
+      for_each_piece(part, [&](const PieceCost& piece, int times) {
+        sum += (piece.forward.mix.active + piece.backward.mix.active) * static_cast<double>(times);
+      });
+    }
+    return sum * static_cast<double>(job_.plan.micro_batches());
+  }
+
+  [[nodiscard]] PipelineRun pipeline() {
+    const ParallelPlan& plan = job_.plan;
+    PipelineProblem problem{.stages = static_cast<int>(plan.pipeline),
+                            .chunks = static_cast<int>(plan.chunks),
+                            .micro_batches = plan.micro_batches(),
+                            .schedule = plan.schedule};
+    if (!job_.fold) problem.copies = static_cast<int>(plan.data * plan.tensor * plan.context);
+    for (const Part& part : parts_) {
+      const PartTimes times = times_of(part);
+      problem.forward.push_back(times.forward);
+      problem.backward.push_back(times.backward);
+    }
+    const TransformerShard shard = plan.shard();
+    const Bytes message = passes_.element() * (static_cast<double>(shard.micro_batch) *
+                                               static_cast<double>(shard.residual_tokens()) *
+                                               static_cast<double>(job_.layout.width));
+    problem.send = grid_.send(message).time;
+    return run_pipeline(problem);
+  }
+
+  /// Buckets follow layers: all but that of the last layer can hide.
+  [[nodiscard]] double last_bucket() const {
+    const double here =
+        static_cast<double>(job_.layout.layers) / static_cast<double>(job_.plan.pipeline);
+    return 1 / (here + 1);
+  }
+  [[nodiscard]] Seconds hidden_by_backward(std::size_t stage) {
+    return pass_time(stage, false) * (1 - last_bucket());
+  }
+  [[nodiscard]] Seconds hidden_by_forward(std::size_t stage) {
+    return pass_time(stage, true) * (1 - last_bucket());
+  }
+  /// Of one micro-batch through a stage.
+  [[nodiscard]] Seconds pass_time(std::size_t stage, bool is_forward) {
+    Seconds sum{};
+    const auto chunks = static_cast<std::size_t>(job_.plan.chunks);
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      for_each_piece(parts_[stage * chunks + chunk], [&](const PieceCost& piece, int times) {
+        const PassCost& pass = is_forward ? piece.forward : piece.backward;
+        sum += (pass.kernels + pass.exchanges()) * static_cast<double>(times);
+      });
+    }
+    return sum;
+  }
+
+  // ZeRO 3.
+
+  [[nodiscard]] static Seconds host_time(const StepProgram& program) {
+    Seconds sum{};
+    for (const ProgramOp& op : program.ops) {
+      sum += op.dispatch + program.launch * static_cast<double>(op.num_kernels);
+    }
+    return sum;
+  }
+
+  [[nodiscard]] ShardedUnit unit_of(const PieceCost& piece, int times, int& channels) {
+    const auto time = [](const PassCost& pass) {
+      return max(pass.kernels + pass.exchanges(), host_time(pass.program));
+    };
+    const RankWeights weights{piece.parameters - piece.expert_parameters, piece.expert_parameters};
+    const std::int64_t sharing = job_.plan.sharing_ranks();
+    ShardedUnit unit{.forward = time(piece.forward), .backward = time(piece.backward)};
+    if (sharing == 1) return unit;
+    const double elements = weights.dense + weights.expert / static_cast<double>(job_.plan.expert);
+    const GroupExchange gather =
+        grid_.reduce_gradients(Collective::AllGather, passes_.element() * elements, sharing);
+    const GroupExchange scatter =
+        grid_.reduce_gradients(Collective::ReduceScatter, gradient_bytes() * elements, sharing);
+    channels = std::max({channels, gather.channels, scatter.channels});
+    unit.gather = gather.time;
+    const GroupExchange copies = grid_.reduce_over_copies(
+        gradient_bytes() * (elements / static_cast<double>(sharing)), sharing);
+    unit.scatter = scatter.time + copies.time;
+    // Gathered for both passes, unless the weights stay.
+    const double gathers = job_.plan.keeps_gathered ? 1 : 2;
+    unit_energy_ += (gather.energy(gpu_, job_.cost) * gathers + scatter.energy(gpu_, job_.cost) +
+                     copies.energy(gpu_, job_.cost)) *
+                    static_cast<double>(times);
+    return unit;
+  }
+
+  void run_fully_sharded(TransformerShares& shares) {
+    int channels = 0;
+    ShardedProblem problem{.micro_batches = job_.plan.micro_batches(),
+                           .keeps_gathered = job_.plan.keeps_gathered};
+    for_each_piece(parts_.front(), [&](const PieceCost& piece, int times) {
+      const ShardedUnit unit = unit_of(piece, times, channels);
+      problem.units.insert(problem.units.end(), static_cast<std::size_t>(times), unit);
+    });
+    const double share = static_cast<double>(channels) / gpu_.sm_count;
+    problem.slow_down = 1 / (1 - std::min(share, 0.5));
+    const ShardedRun run = run_sharded(problem);
+    const double m = static_cast<double>(job_.plan.micro_batches());
+    Seconds passes{};
+    for (const ShardedUnit& unit : problem.units) passes += unit.forward + unit.backward;
+    add_shares(parts_.front(), passes, m, shares);
+    shares.slowed = max(run.compute - passes * m, Seconds());
+    if (shares.compute > Seconds(0)) work_.stretch(1 + shares.slowed / shares.compute);
+    shares.data = run.makespan - passes * m - shares.slowed;
+    const Update update = update_of(weights_of(0));
+    shares.update = update.time();
+    add_update(update);
+    active_ = passes_energy() + update.active + unit_energy_ * m;
+  }
+
+  // What follows.
+
+  /// Shares by class and basis, power and energy.
+  void state_account(TransformerPrediction& result) const {
+    const TransformerShares& s = result.shares;
+    const Seconds step = total(s);
+    StepAccount account;
+    account.work = work_;
+    account.work.idle += s.host;
+    account.communication = s.tensor + s.context + s.expert + s.bubble + s.data;
+    result.by_basis = account.by_basis();
+    account.communication = {};
+    result.by_class = account.by_class();
+    for (const auto& [name, time] :
+         {std::pair("tensor_parallel", s.tensor), std::pair("context_parallel", s.context),
+          std::pair("expert_parallel", s.expert), std::pair("pipeline_bubble", s.bubble),
+          std::pair("data_parallel", s.data)}) {
+      if (time > Seconds(0)) result.by_class.push_back({name, time});
+    }
+    PowerRange& board = result.board;
+    board.idle = gpu_.idle_power;
+    board.awake = awake_power(gpu_, job_.cost);
+    board.limit = job_.power_limit.value_or(gpu_.tdp);
+    const double stages = static_cast<double>(job_.plan.pipeline);
+    board.demand = board.awake + active_ / (step * stages);
+    board.avg = min(board.demand, max(board.limit, board.awake));
+    board.min = board.max = board.avg;
+    board.is_guess = true;  // tensor cores' energy is hardly fitted
+    if (power_) {
+      board.clock = power_->clock;
+      board.throttles = power_->throttles;
+    }
+    const double tokens =
+        static_cast<double>(job_.plan.global_batch) * static_cast<double>(job_.plan.tokens);
+    result.energy_per_token = board.avg * step * (static_cast<double>(job_.plan.ranks()) / tokens);
+  }
+
+  [[nodiscard]] Seconds total(const TransformerShares& s) const {
+    return s.compute + s.slowed + s.tensor + s.context + s.expert + s.host + s.bubble + s.data +
+           s.update;
+  }
+
+  [[nodiscard]] TransformerMemory memory() const {
+    TransformerMemory worst;
+    for (std::int64_t stage = 0; stage < job_.plan.pipeline; ++stage) {
+      const TransformerMemory here = memory_of(stage);
+      if (stage == 0 || here.total() > worst.total()) worst = here;
+    }
+    return worst;
+  }
+
+  [[nodiscard]] TransformerMemory memory_of(std::int64_t stage) const {
+    const ParallelPlan& plan = job_.plan;
+    TransformerMemory memory =
+        model_states(weights_of(stage), plan, job_.software, is_fp32(), job_.optimizer);
+    const std::int64_t flights =
+        most_in_flight(plan.schedule, plan.pipeline - stage, plan.chunks, plan.micro_batches());
+    Bytes kept{}, working{};
+    double largest = 0;
+    for (std::int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
+      const Part& part = parts_[static_cast<std::size_t>(stage * plan.chunks + chunk)];
+      for_each_piece(part, [&](const PieceCost& piece, int times) {
+        const double held = &piece == &head_
+                                ? 1.0
+                                : static_cast<double>(flights) / static_cast<double>(plan.chunks);
+        kept += piece.kept * (held * times);
+        working = max(working, piece.working);
+        largest = std::max(largest, piece.parameters);
+      });
+    }
+    memory.activations = kept;
+    memory.buffers = working;
+    if (plan.zero == 3) memory.buffers += passes_.element() * (2 * largest);
+    memory.context = device_context(gpu_, job_.cost) + job_.framework.memory.context;
+    memory.capacity = gpu_.memory;
+    return memory;
+  }
+
+  void state_rates(TransformerPrediction& result) const {
+    const ParallelPlan& plan = job_.plan;
+    const Seconds step = total(result.shares);
+    std::vector<ErrorShare> errors;
+    const double m = static_cast<double>(plan.micro_batches());
+    for (const Part& part : parts_) {
+      for_each_piece(part, [&](const PieceCost& piece, int times) {
+        for (ErrorShare error : piece.errors) {
+          error.time = error.time * (m * times / static_cast<double>(plan.pipeline));
+          errors.push_back(error);
+        }
+      });
+    }
+    constexpr double kExchangeSd = 0.25;  // Guess: collectives, as far as the step waits for them
+    errors.push_back(
+        {KernelClass::Collective,
+         result.shares.tensor + result.shares.data + result.shares.slowed + result.shares.expert,
+         kExchangeSd});
+    result.log_sd = step_log_sd(errors, step, result.shares.host, job_.framework.host.log_sd,
+                                job_.framework.system_log_sd);
+    result.step_time_s = interval90(step.in_s(), result.log_sd);
+    const double tokens = static_cast<double>(plan.global_batch) * static_cast<double>(plan.tokens);
+    result.tokens_per_s = interval90(tokens / step.in_s(), result.log_sd);
+    result.model_flops_per_token =
+        6 * job_.layout.forward_macs(plan.tokens) / static_cast<double>(plan.tokens);
+    const double gpus = static_cast<double>(plan.ranks());
+    const double per_gpu = tokens / step.in_s() / gpus;
+    result.tflops_per_gpu = result.model_flops_per_token * per_gpu * 1e-12;
+    const double again = plan.recompute == Recompute::Full ? 8.0 / 6 : 1.0;
+    result.hardware_tflops_per_gpu = result.tflops_per_gpu * again;
+    const Precision format = job_.precision == PrecisionMode::Fp8    ? Precision::Fp8
+                             : job_.precision == PrecisionMode::Tf32 ? Precision::Tf32
+                             : job_.precision == PrecisionMode::Fp32 ? Precision::Fp32
+                             : job_.precision == PrecisionMode::Bf16 ? Precision::Bf16
+                                                                     : Precision::Fp16;
+    auto peak = gpu_.find_peak(format, MathUnit::TensorCore);
+    if (!peak && format != Precision::Fp32)
+      peak = gpu_.find_peak(Precision::Fp16, MathUnit::TensorCore);
+    result.mfu = result.tflops_per_gpu * 1e12 / peak.value_or(gpu_.peak_fp32()).in_si();
+  }
+
+  const TransformerRequest& job_;
+  GpuSpec gpu_;
+  RankGrid grid_;
+  PassContext passes_;
+  std::optional<LimitedClock> power_;
+  PieceCost embedding_, head_;
+  std::optional<PieceCost> dense_, experts_;
+  std::vector<Part> parts_;
+  std::map<std::tuple<bool, bool, int, int>, PartTimes> times_;
+  WorkMix work_;          ///< of a rank of the slowest stage
+  Joules active_{};       ///< over the awake power, one rank of every stage
+  Joules unit_energy_{};  ///< of exchanges of fully sharded units, one micro-batch
+};
+
+}  // namespace
+
+TransformerPrediction predict_transformer(const TransformerRequest& job) {
+  TRACECAST_CHECK(static_cast<std::int64_t>(job.fabric.num_ranks()) == job.plan.ranks(),
+                  "the plan was made for this many ranks");
+  return StepPredictor(job).predict();
+}
+
+}  // namespace tracecast

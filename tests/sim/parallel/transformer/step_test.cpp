@@ -1,0 +1,194 @@
+#include "sim/parallel/transformer/step.hpp"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+#include "models/zoo/zoo.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+#include "tests/support/specs.hpp"
+
+namespace tracecast {
+namespace {
+
+TEST_SUITE_BEGIN("sim/parallel/transformer/step");
+
+struct Hardware {
+  const GpuCatalog& gpus = SpecLibrary::embedded().gpus();
+  [[nodiscard]] Fabric nodes(int count, int each = 8) const {
+    return build_fabric(uniform_cluster("dgx_a100", each, count, "a100_sxm4_80gb"),
+                        SpecLibrary::embedded());
+  }
+};
+
+const TransformerLayout kSmall{.layers = 8,
+                               .width = 1024,
+                               .heads = 16,
+                               .kv_heads = 16,
+                               .feed_forward = 4096,
+                               .vocabulary = 32000,
+                               .positions = 1024,
+                               .dropout = true};
+
+TransformerPrediction predict(const PlanOptions& options, const Fabric& fabric, bool fold = true,
+                              const char* software = "megatron_2021") {
+  const ParallelPlan plan = resolve_plan(options, kSmall, fabric.num_ranks());
+  const TrainingSoftware& program = find_training_software(software);
+  return predict_transformer({.layout = kSmall,
+                              .plan = plan,
+                              .software = program,
+                              .framework = find_framework(program.framework),
+                              .fabric = fabric,
+                              .library = find_collective_library("nccl"),
+                              .cost = default_cost_profile(),
+                              .precision = PrecisionMode::Fp16,
+                              .fold = fold});
+}
+
+TEST_CASE("ranks that do the same are told by one") {
+  const Hardware hardware;
+  Random random(11);
+  for (int trial = 0; trial < 8; ++trial) {
+    const Fabric fabric = hardware.nodes(1 + static_cast<int>(random.below(2)));
+    const std::int64_t gpus = fabric.num_ranks();
+    const std::int64_t tensor = std::int64_t{1} << random.below(3);
+    const std::int64_t stages = std::int64_t{1} << random.below(2);
+    const std::int64_t data = gpus / (tensor * stages);
+    const PlanOptions options{
+        .tensor = tensor,
+        .pipeline = stages,
+        .micro_batch = 2,
+        .global_batch = data * 2 * (1 + static_cast<std::int64_t>(random.below(6))),
+        .tokens = 1024,
+        .zero = static_cast<int>(random.below(2))};
+    const TransformerPrediction folded = predict(options, fabric);
+    const TransformerPrediction all = predict(options, fabric, false);
+    CHECK(all.step_time_s.value == folded.step_time_s.value);
+    CHECK(all.ranks_simulated >= folded.ranks_simulated);
+  }
+}
+
+TEST_CASE("shares of a step sum to it") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.nodes(2);
+  for (const int zero : {0, 1, 3}) {
+    CAPTURE(zero);
+    const TransformerPrediction p = predict({.pipeline = zero == 3 ? 1 : 2,
+                                             .micro_batch = 1,
+                                             .global_batch = 64,
+                                             .tokens = 1024,
+                                             .zero = zero},
+                                            fabric);
+    const TransformerShares& s = p.shares;
+    CHECK((s.compute + s.slowed + s.tensor + s.context + s.expert + s.host + s.bubble + s.data +
+           s.update)
+              .in_s() == doctest::Approx(p.step_time_s.value));
+  }
+}
+
+TEST_CASE("an update takes as long as its states are many, and a lower power limit longer steps") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.nodes(1);
+  const ParallelPlan plan = resolve_plan({.micro_batch = 8, .tokens = 1024}, kSmall, 8);
+  const TrainingSoftware& program = find_training_software("megatron");
+  const FrameworkProfile framework = find_framework(program.framework);
+  const CollectiveLibrary library = find_collective_library("nccl");
+  const CostProfile cost = default_cost_profile();
+  const auto run = [&](OptimizerKind optimizer, std::optional<Watts> limit) {
+    return predict_transformer({.layout = kSmall,
+                                .plan = plan,
+                                .software = program,
+                                .framework = framework,
+                                .fabric = fabric,
+                                .library = library,
+                                .cost = cost,
+                                .optimizer = optimizer,
+                                .power_limit = limit});
+  };
+  Seconds before{};
+  for (const OptimizerKind optimizer :
+       {OptimizerKind::None, OptimizerKind::Sgd, OptimizerKind::Momentum, OptimizerKind::Adam,
+        OptimizerKind::Lamb}) {
+    const Seconds update = run(optimizer, std::nullopt).shares.update;
+    CHECK(update > before);
+    before = update;
+  }
+  CHECK(run(OptimizerKind::AdamW, std::nullopt).shares.update ==
+        run(OptimizerKind::Adam, std::nullopt).shares.update);
+  const TransformerPrediction free = run(OptimizerKind::Adam, Watts(400));
+  const TransformerPrediction held = run(OptimizerKind::Adam, Watts(150));
+  REQUIRE(held.power);
+  CHECK(held.power->throttles);
+  CHECK(held.power->clock < free.power->clock);
+  CHECK(held.shares.compute > free.shares.compute);
+  CHECK(free.step_time_s.value == run(OptimizerKind::Adam, std::nullopt).step_time_s.value);
+}
+
+TEST_CASE("more micro-batches shrink the bubble's share, more recomputation the memory") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.nodes(1);
+  const auto bubble = [&](std::int64_t batch) {
+    const TransformerPrediction p =
+        predict({.pipeline = 4, .micro_batch = 8, .global_batch = batch, .tokens = 1024}, fabric);
+    return p.shares.bubble.in_s() / p.step_time_s.value;
+  };
+  CHECK(bubble(256) < bubble(64));
+  const auto memory = [&](const char* recompute) {
+    return predict(
+               {.micro_batch = 4, .tokens = 1024, .recompute = recompute, .attention = "unfused"},
+               fabric)
+        .memory.activations.in_bytes();
+  };
+  CHECK(memory("selective") < memory("none"));
+  CHECK(memory("full") < memory("selective"));
+}
+
+TEST_CASE("contradictions are one line that names the flag") {
+  struct Row {
+    const char* what;
+    PlanOptions options;
+    const char* flag;
+  };
+  const Row rows[] = {
+      {"degrees beyond the GPUs", {.tensor = 16}, "--tp"},
+      {"degrees that do not make them up", {.tensor = 2, .data = 3}, "--dp"},
+      {"GPUs that do not divide", {.tensor = 3}, "--gpus"},
+      {"a batch that does not divide", {.micro_batch = 3, .global_batch = 32}, "--global-batch"},
+      {"more stages than layers", {.pipeline = 8, .schedule = "interleaved:2"}, "--pp"},
+      {"experts that there are not", {.expert = 2}, "--ep"},
+      {"two words for the micro-batches", {.global_batch = 32, .micro_batches = 2}, "--accumulate"},
+      {"interleaving of nothing", {.schedule = "interleaved:2"}, "--schedule"},
+      {"chunks that are no number", {.pipeline = 2, .schedule = "interleaved:x"}, "--schedule"},
+      {"half a round",
+       {.pipeline = 4, .global_batch = 12, .schedule = "interleaved:2"},
+       "--schedule"},
+      {"gradients shared under stages", {.pipeline = 2, .zero = 2}, "--zero"},
+      {"no such stage of ZeRO", {.zero = 4}, "--zero"},
+      {"tokens divided among one", {.sequence_parallel = true}, "--sequence-parallel"},
+      {"no such recomputation", {.recompute = "some"}, "--recompute"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    try {
+      (void)resolve_plan(row.options, kSmall, 8);
+      FAIL("accepted");
+    } catch (const InputError& error) {
+      const std::string text = error.what();
+      CHECK(text.find(row.flag) != std::string::npos);
+      CHECK(text.find('\n') == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("layers are spread evenly, ends last") {
+  CHECK(balance_layers(8, 4, 1) == std::vector<int>{2, 2, 2, 2});
+  CHECK(balance_layers(10, 4, 1) == std::vector<int>{2, 3, 3, 2});
+  // Parts 0 to 3 are (stage 0, chunk 0), (1, 0), (0, 1), (1, 1): the middle ones get what is left.
+  CHECK(balance_layers(6, 2, 2) == std::vector<int>{1, 2, 2, 1});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast

@@ -1,0 +1,421 @@
+#include "sim/plan/schedule.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "sim/plan/summary.hpp"
+#include "tests/sim/plan/small_mix.hpp"
+
+using namespace tracecast;
+using namespace tracecast::plan;
+using tracecast::test::fleet_of;
+using tracecast::test::mix_of;
+using tracecast::test::random_mix;
+using tracecast::test::SmallJob;
+
+namespace {
+
+Schedule run(const JobMix& mix, const Fleet& fleet, const Rules& rules, const std::string& policy) {
+  ScheduleOptions options;
+  options.policy = policy;
+  options.records_stays = true;
+  return simulate(mix, fleet, rules, options);
+}
+
+std::vector<double> ends_s(const Schedule& schedule) {
+  std::vector<double> ends;
+  for (const JobHistory& job : schedule.jobs) ends.push_back(job.end->in_seconds().in_s());
+  return ends;
+}
+
+/// Policies that a mix without deadlines, prices and pairs can have.
+std::vector<std::string> usual_policies() {
+  std::vector<std::string> names = policy_names();
+  std::erase(names, "deadline");
+  std::erase(names, "cost");
+  return names;
+}
+
+/// GPUs of each type in use at every moment never exceed what there are.
+void check_capacity(const JobMix& mix, const Fleet& fleet, const Schedule& schedule) {
+  for (std::uint32_t t = 0; t < fleet.types.size(); ++t) {
+    std::map<Time, int> change;
+    for (const Stay& stay : schedule.stays) {
+      if (stay.type.index != t) continue;
+      change[stay.begin] += mix.gpus_of(stay.job);
+      change[stay.end] -= mix.gpus_of(stay.job);
+    }
+    int used = 0;
+    for (const auto& [time, by] : change) {
+      used += by;
+      CHECK(used <= fleet.types[t].gpus);
+    }
+    CHECK(used == 0);
+  }
+}
+
+/// The same of every machine, where machines count.
+void check_machines(const Fleet& fleet, const Schedule& schedule) {
+  std::map<std::size_t, std::map<Time, int>> change;
+  for (const Stay& stay : schedule.stays) {
+    for (const HeldGpus& part : stay.held) {
+      change[part.machine][stay.begin] += part.gpus;
+      change[part.machine][stay.end] -= part.gpus;
+    }
+  }
+  for (const auto& [machine, changes] : change) {
+    int used = 0;
+    for (const auto& [time, by] : changes) {
+      used += by;
+      CHECK(used <= fleet.machines[machine].gpus);
+    }
+    CHECK(used == 0);
+  }
+}
+
+/// Stays of one job do not overlap.
+void check_no_job_twice(const Schedule& schedule) {
+  std::vector<Stay> stays = schedule.stays;
+  std::sort(stays.begin(), stays.end(), [](const Stay& a, const Stay& b) {
+    return a.job != b.job ? a.job < b.job : a.begin < b.begin;
+  });
+  for (std::size_t i = 1; i < stays.size(); ++i) {
+    if (stays[i].job == stays[i - 1].job) CHECK(stays[i].begin >= stays[i - 1].end);
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("sim/plan/schedule") {
+  TEST_CASE("even and priority end when three hand-made schedules do") {
+    struct Row {
+      const char* what;
+      std::vector<SmallJob> jobs;
+      double even_s, priority_s;
+    };
+    // One fast and one slow GPU; alone_s: on the fast, on the slow.
+    const Row rows[] = {
+        // Even deals job 0 of each kind to the fast one. Both kinds once: fast 4 + 10, slow idle. Priority: the fast takes
+        // the job that gains most (4 against 12), the slow the other: max(4, 11).
+        {"two kinds, one job each", {{0, 1, {4, 12}}, {0, 1, {10, 11}}}, 14, 11},
+        // Kind A twice, here two kinds alike: fast 5 + 5. Priority: one each, max(5, 6).
+        {"two jobs alike", {{0, 1, {5, 6}}, {0, 1, {5, 6}}}, 10, 6},
+        // Fast takes 2 (gain 5), then at 2 the next by gain: 3 (gain 2) until 5; slow takes the least gain, 8, until 8.
+        {"three kinds", {{0, 1, {2, 10}}, {0, 1, {3, 6}}, {0, 1, {8, 8}}}, 13, 8},
+    };
+    for (const Row& row : rows) {
+      CAPTURE(row.what);
+      const JobMix mix = mix_of(row.jobs);
+      const Fleet fleet = fleet_of({1, 1});
+      for (const auto& [policy, expected] :
+           {std::pair("even", row.even_s), std::pair("priority", row.priority_s)}) {
+        CAPTURE(policy);
+        const std::vector<double> ends = ends_s(run(mix, fleet, find_rules("ideal"), policy));
+        CHECK(*std::max_element(ends.begin(), ends.end()) == doctest::Approx(expected));
+      }
+    }
+  }
+
+  TEST_CASE("of two jobs of one kind even gives each GPU one") {
+    JobMix mix = mix_of({{0, 1, {5, 6}}});
+    mix.jobs.push_back(mix.jobs.front());
+    mix.jobs.back().name = "1";
+    CHECK(ends_s(run(mix, fleet_of({1, 1}), find_rules("ideal"), "even")) == std::vector{5.0, 6.0});
+  }
+
+  TEST_CASE("srtf preempts, fifo waits: a schedule by hand") {
+    // One GPU. A: 10 s at 0. B: 3 s at 2. C: 4 s at 3.
+    const JobMix mix = mix_of({{0, 1, {10}}, {2, 1, {3}}, {3, 1, {4}}});
+    const Fleet fleet = fleet_of({1});
+    CHECK(ends_s(run(mix, fleet, find_rules("ideal"), "fifo")) == std::vector{10.0, 13.0, 17.0});
+    // B runs 2 to 5, C 5 to 9, A has 8 left: 17.
+    CHECK(ends_s(run(mix, fleet, find_rules("ideal"), "srtf")) == std::vector{17.0, 5.0, 9.0});
+  }
+
+  TEST_CASE("the first in line holds up the others in fifo and not in srsf") {
+    // Two GPUs. A: 1 GPU, 10 s. B: 2 GPUs, 5 s. C: 1 GPU, 20 s.
+    const JobMix mix = mix_of({{0, 1, {10}}, {0, 2, {5}}, {0, 1, {20}}});
+    const Fleet fleet = fleet_of({2});
+    CHECK(ends_s(run(mix, fleet, find_rules("ideal"), "fifo")) == std::vector{10.0, 15.0, 35.0});
+    // Remaining service 10, 10, 20: A and then C fit beside each other; at 10 s B and C have 10 each and B came before in
+    // the order left, so it gets both GPUs: 15; C has 10 left: 25.
+    CHECK(ends_s(run(mix, fleet, find_rules("ideal"), "srsf")) == std::vector{10.0, 15.0, 25.0});
+  }
+
+  TEST_CASE("a start costs what the rules say and no more") {
+    Rules rules = find_rules("ideal");
+    rules.start_charge = StartCharge::WhenStarted;
+    JobMix mix = mix_of({{0, 1, {10}}, {2, 1, {3}}});
+    for (JobKind& kind : mix.kinds) kind.start_cost = Seconds(1);
+    const Schedule schedule = run(mix, fleet_of({1}), rules, "srtf");
+    // A: start 0 to 1, works 1 to 2. B: start 2 to 3, works to 6. A: start 6 to 7, 9 left: 16.
+    CHECK(ends_s(schedule) == std::vector{16.0, 6.0});
+    CHECK(schedule.jobs[0].overhead.in_s() == doctest::Approx(2));
+    CHECK(schedule.jobs[0].preemptions == 1);
+    CHECK(schedule.jobs[1].overhead.in_s() == doctest::Approx(1));
+  }
+
+  TEST_CASE("a job alone takes its stated time under every policy and every rule") {
+    const double alone_s = 1234.5;
+    const JobMix mix = mix_of({{0, 1, {alone_s}}});
+    for (const std::string& policy : usual_policies()) {
+      CAPTURE(policy);
+      CHECK(ends_s(run(mix, fleet_of({1}), find_rules("ideal"), policy))[0] ==
+            doctest::Approx(alone_s));
+    }
+    Rules rules = find_rules("ideal");
+    rules.run_time_factor = 1.015;
+    CHECK(ends_s(run(mix, fleet_of({1}), rules, "srtf"))[0] == doctest::Approx(alone_s * 1.015));
+  }
+
+  TEST_CASE("work is conserved, GPUs are not shared, under every policy and every rule") {
+    for (const std::string& id : rules_ids()) {
+      for (const std::string& policy : usual_policies()) {
+        for (std::uint64_t seed = 0; seed < 4; ++seed) {
+          CAPTURE(id);
+          CAPTURE(policy);
+          CAPTURE(seed);
+          const std::size_t types = 1 + seed % 3;
+          const JobMix mix = random_mix(seed, 40, types);
+          const Fleet fleet = types == 1   ? fleet_of({8})
+                              : types == 2 ? fleet_of({4, 6})
+                                           : fleet_of({4, 4, 5});
+          const Rules& rules = find_rules(id);
+          Rules pooled = rules;  // machines of one GPU hold no gangs
+          pooled.placement = Placement::Pool;
+          const Schedule schedule = run(mix, fleet, pooled, policy);
+          double busy = 0;
+          for (std::size_t j = 0; j < mix.jobs.size(); ++j) {
+            const JobHistory& job = schedule.jobs[j];
+            REQUIRE(job.end.has_value());
+            CHECK(*job.first_start >= mix.jobs[j].submit);
+            CHECK(job.starts == job.preemptions + 1);
+            // Steps done over the rates of the types it had lie between the fastest and the slowest way.
+            const JobKind& kind = mix.kind_of({static_cast<std::uint32_t>(j)});
+            const double slowest = *std::min_element(kind.rates.begin(), kind.rates.end());
+            const double worked = (job.served.in_seconds() - job.overhead).in_s();
+            CHECK(worked >=
+                  pooled.run_time_factor / mix.best_rate({static_cast<std::uint32_t>(j)}) - 1e-3);
+            if (pooled.start_charge != StartCharge::EveryDecision)
+              CHECK(worked <= pooled.run_time_factor / slowest + 1e-3);
+            busy += job.gpu_s;
+          }
+          double by_type = 0;
+          for (const double gpu_s : schedule.busy_gpu_s) by_type += gpu_s;
+          CHECK(busy == doctest::Approx(by_type));
+          check_no_job_twice(schedule);
+          check_capacity(mix, fleet, schedule);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("preemption loses what a start costs and no more") {
+    constexpr double kStart = 20;
+    for (const bool in_rounds : {false, true}) {
+      Rules rules = find_rules(in_rounds ? "shockwave" : "ideal");
+      rules.start_charge = StartCharge::WhenStarted;
+      for (const std::string& policy : usual_policies()) {
+        for (std::uint64_t seed = 10; seed < 16; ++seed) {
+          CAPTURE(in_rounds);
+          CAPTURE(policy);
+          CAPTURE(seed);
+          JobMix mix = random_mix(seed, 40, 1);
+          for (JobKind& kind : mix.kinds) kind.start_cost = Seconds(kStart);
+          const Schedule schedule = run(mix, fleet_of({6}), rules, policy);
+          for (std::uint32_t j = 0; j < mix.jobs.size(); ++j) {
+            const JobHistory& job = schedule.jobs[j];
+            CHECK(job.overhead.in_s() <= kStart * job.starts + 1e-6);
+            CHECK((job.served.in_seconds() - job.overhead).in_s() ==
+                  doctest::Approx(1 / mix.best_rate({j})).epsilon(1e-6));
+            // A whole start is paid unless the job is moved before it is over.
+            if (job.preemptions == 0) CHECK(job.overhead.in_s() == doctest::Approx(kStart));
+          }
+        }
+      }
+    }
+  }
+
+  TEST_CASE("no machine has more gangs than GPUs, whatever the policy") {
+    Rules rules = find_rules("ideal");
+    rules.placement = Placement::Machines;
+    const Fleet fleet = load_fleet("group { count: 3 gpus: 4 gpu: 'a' }", "test");
+    for (const std::string& policy : usual_policies()) {
+      for (std::uint64_t seed = 20; seed < 24; ++seed) {
+        CAPTURE(policy);
+        CAPTURE(seed);
+        const JobMix mix = random_mix(seed, 40, 1);
+        const Schedule schedule = run(mix, fleet, rules, policy);
+        check_machines(fleet, schedule);
+        check_no_job_twice(schedule);
+      }
+    }
+  }
+
+  TEST_CASE("the same input gives the same schedule") {
+    const JobMix mix = random_mix(7, 60, 2);
+    const Fleet fleet = fleet_of({4, 4});
+    for (const std::string& policy : usual_policies()) {
+      CAPTURE(policy);
+      Rules rules = find_rules("gavel");
+      const Schedule a = run(mix, fleet, rules, policy), b = run(mix, fleet, rules, policy);
+      CHECK(ends_s(a) == ends_s(b));
+      CHECK(a.stays.size() == b.stays.size());
+    }
+  }
+
+  TEST_CASE("a failure costs no more than the work since the last checkpoint and the restart") {
+    const double alone_s = 20000;
+    for (const std::string policy : {"fifo", "max_min", "allox"}) {
+      for (const bool in_machines : {false, true}) {
+        for (std::uint64_t seed = 0; seed < 10; ++seed) {
+          CAPTURE(policy);
+          CAPTURE(in_machines);
+          CAPTURE(seed);
+          Fleet fleet = fleet_of({2});
+          fleet.failures = FleetFailures{Seconds(4000), Seconds(500), Seconds(30)};
+          Rules rules = find_rules("ideal");
+          if (in_machines) rules.placement = Placement::Machines;
+          ScheduleOptions options;
+          options.policy = policy;
+          options.seed = seed;
+          const JobMix mix = mix_of({{0, policy == "allox" ? 1 : 2, {alone_s}}});
+          const Schedule schedule = simulate(mix, fleet, rules, options);
+          REQUIRE(schedule.failures > 0);
+          const double end = ends_s(schedule)[0];
+          const auto failures = static_cast<double>(schedule.failures);
+          CHECK(end >= alone_s);
+          CHECK(end <= alone_s + failures * (500 + 30) + 1e-3);
+          const JobHistory& job = schedule.jobs[0];
+          CHECK((job.served.in_seconds() - job.overhead).in_s() == doctest::Approx(alone_s));
+          CHECK((policy == "allox" || end > alone_s));
+        }
+      }
+    }
+  }
+
+  TEST_CASE("gangs hold one machine or whole machines where machines count") {
+    Rules rules = find_rules("ideal");
+    rules.placement = Placement::Machines;
+    const Fleet fleet = load_fleet("group { count: 2 gpus: 4 gpu: 'a' }", "test");
+    // 3 + 3 GPUs leave one in each machine: a gang of 2 waits, although 2 GPUs are free.
+    const JobMix mix = mix_of({{0, 3, {10}}, {0, 3, {20}}, {0, 2, {5}}, {0, 8, {1}}});
+    const Schedule schedule = run(mix, fleet, rules, "fifo");
+    CHECK(ends_s(schedule) == std::vector{10.0, 20.0, 15.0, 21.0});
+    for (const Stay& stay : schedule.stays)
+      CHECK(stay.held.size() == (stay.job.index == 3 ? 2 : 1));
+  }
+
+  TEST_CASE("jobs end no earlier with fewer GPUs in all, under shares") {
+    const JobMix mix = random_mix(3, 30, 1);
+    double before = 0;
+    for (const int gpus : {32, 8, 4}) {
+      const std::vector<double> ends =
+          ends_s(run(mix, fleet_of({gpus}), find_rules("ideal"), "max_min"));
+      double mean = 0;
+      for (const double end : ends) mean += end;
+      CHECK(mean >= before);
+      before = mean;
+    }
+  }
+
+  TEST_CASE("of a job in phases a policy sees the epochs left at the pace of the moment") {
+    // 2 epochs of 50 s, then 4 of 5 s.
+    JobMix mix = mix_of({{0, 1, {120}}});
+    mix.kinds[0].rates = {1};
+    mix.jobs[0].steps = 120;
+    mix.jobs[0].phases = {{100, 2, 1}, {20, 4, 8}};
+    const Fleet fleet = fleet_of({1});
+    Rules rules = find_rules("ideal");
+    Progress progress(mix, fleet, rules);
+    progress.start({0}, {0}, {}, {});
+    struct Row {
+      double at_s, expected_left, counted, left_of_phase;
+    };
+    for (const Row& row : {Row{0, 6 * 50, 1, 100}, Row{50, 5 * 50, 1, 50}, Row{100, 4 * 5, 8, 20},
+                           Row{110, 2 * 5, 8, 10}}) {
+      CAPTURE(row.at_s);
+      progress.advance_to(engine::to_ticks<Time>(Seconds(row.at_s)));
+      CHECK(progress.expected_left({0}) == doctest::Approx(row.expected_left));
+      CHECK(progress.counted({0}) == row.counted);
+      CHECK(progress.left_of_phase({0}) == doctest::Approx(row.left_of_phase));
+    }
+    // It stops at 100 s, waits for the round of 120 s to end, and does the rest.
+    rules.shares_round = Seconds(120);
+    CHECK(ends_s(run(mix, fleet, rules, "max_min"))[0] == doctest::Approx(120));
+    rules.restarts_between_phases = true;
+    CHECK(ends_s(run(mix, fleet, rules, "max_min"))[0] == doctest::Approx(140));
+  }
+
+  TEST_CASE("a round decided ahead keeps GPUs for who has gone and newcomers waiting") {
+    // One GPU, rounds of 100 s, decided 50 s before. At 150 only A is there, so the round at 200 is A's, which ends at 180. B,
+    // there since 160, has the one at 300. C comes at 360 when nobody is left and begins with the next round.
+    const JobMix mix = mix_of({{0, 1, {180}}, {160, 1, {30}}, {360, 1, {30}}});
+    Rules rules = find_rules("ideal");
+    rules.shares_round = Seconds(100);
+    rules.decides_ahead = 0.5;
+    CHECK(ends_s(run(mix, fleet_of({1}), rules, "max_min")) == std::vector{180.0, 330.0, 430.0});
+  }
+
+  TEST_CASE("two jobs share GPUs only where asked, and as the rates say") {
+    JobMix mix = mix_of({{0, 1, {1000}}, {0, 1, {1000}}});
+    // Beside each other each keeps 0.8 of its speed.
+    mix.shared.push_back({{0}, {1}, {0}, 0.8e-3, 0.8e-3});
+    ScheduleOptions options;
+    options.policy = "max_min";
+    options.space_sharing = true;
+    const Schedule shared = simulate(mix, fleet_of({1}), find_rules("ideal"), options);
+    CHECK(ends_s(shared)[0] == doctest::Approx(1250));
+    CHECK(ends_s(shared)[1] == doctest::Approx(1250));
+    CHECK(shared.busy_gpu_s[0] == doctest::Approx(1250));
+    options.space_sharing = false;
+    const std::vector<double> apart =
+        ends_s(simulate(mix, fleet_of({1}), find_rules("ideal"), options));
+    // In turns of a round; who ends leaves the GPU idle until the round does.
+    CHECK(std::max(apart[0], apart[1]) >= 2000);
+    CHECK(std::max(apart[0], apart[1]) < 2000 + 360);
+  }
+
+  TEST_CASE("what cannot run is refused in one line") {
+    const Rules& rules = find_rules("ideal");
+    const JobMix mix = mix_of({{0, 4, {10}}});
+    CHECK_THROWS_AS((void)run(mix, fleet_of({2}), rules, "fifo"), InputError);
+    CHECK_THROWS_AS((void)run(mix, fleet_of({4}), rules, "fofo"), InputError);
+    CHECK_THROWS_AS((void)run(mix, fleet_of({4}), rules, "deadline"), InputError);
+    CHECK_THROWS_AS((void)run(mix, fleet_of({4}), rules, "cost"), InputError);
+    CHECK_THROWS_AS((void)run(mix, fleet_of({4}), rules, "max_min_packed"), InputError);
+    CHECK_THROWS_AS((void)run(mix, fleet_of({4}), rules, "srtf_packed"), InputError);
+    // On a type where it cannot run it does not fit either.
+    CHECK_THROWS_AS((void)run(mix_of({{0, 2, {0, 10}}}), fleet_of({8, 1}), rules, "fifo"),
+                    InputError);
+  }
+
+  TEST_CASE("aliases of published tables name the same policies") {
+    CHECK(find_policy("tiresias_l").name == "las");
+    CHECK(find_policy("max_min_fairness").name == "max_min_blind");
+    CHECK(find_policy("max_min_fairness_perf").name == "max_min");
+    CHECK(find_policy("min_total_duration").name == "min_makespan");
+    CHECK(find_policy("max_sum_throughput_perf").name == "max_throughput");
+    CHECK(find_policy("max_min_packed").space_sharing);
+    CHECK(find_policy("max_min_fairness_packed").name == "max_min");
+  }
+
+  TEST_CASE("p99 is element int(0.99 n) of the sorted completion times") {
+    std::vector<SmallJob> jobs;
+    for (int j = 0; j < 200; ++j) jobs.push_back({0, 1, {static_cast<double>(200 - j)}});
+    const JobMix mix = mix_of(jobs);
+    const Fleet fleet = fleet_of({200});
+    const Schedule schedule = run(mix, fleet, find_rules("ideal"), "fifo");
+    const Summary summary = summarize(mix, fleet, schedule, find_rules("ideal"), {});
+    CHECK(summary.p99_jct.in_s() == 199);
+    CHECK(summary.median_jct.in_s() == 100.5);
+    CHECK(summary.mean_jct.in_s() == doctest::Approx(100.5));
+    CHECK(summary.makespan.in_s() == 200);
+    CHECK(summary.utilization == doctest::Approx(100.5 / 200));
+  }
+}

@@ -1,0 +1,167 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "calibrate/table/csv_reader.hpp"
+#include "sim/base/file.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/tools/program.hpp"
+
+namespace tracecast::test {
+namespace {
+
+using Json = nlohmann::json;
+
+Json answer(Words words) {
+  words.insert(words.begin(), "schedule");
+  words.insert(words.end(), {"--format", "json"});
+  CAPTURE(line_of(words));
+  const ProcessResult result = tracecast(words);
+  CAPTURE(result.err);
+  REQUIRE(result.exit_code == 0);
+  return Json::parse(result.out);
+}
+
+/// A file in a folder of its own.
+class WrittenFile {
+ public:
+  explicit WrittenFile(std::string_view content, const char* name = "jobs.csv")
+      : path_(folder_.path() / name) {
+    write_file(path_, content);
+  }
+  [[nodiscard]] std::string path() const { return path_.string(); }
+  [[nodiscard]] std::filesystem::path folder() const { return folder_.path(); }
+
+ private:
+  TemporaryFolder folder_;
+  std::filesystem::path path_;
+};
+
+constexpr std::string_view kJobs =
+    "job_id,submit_s,duration_s,num_gpu\na,0,100,1\nb,10,50,2\nc,20,30,1\n";
+
+TEST_SUITE_BEGIN("tools/schedule");
+
+TEST_CASE("a trace of three jobs, in text, JSON and CSV, per job and as a Gantt chart") {
+  const WrittenFile jobs(kJobs);
+  const std::string per_job = (jobs.folder() / "out.csv").string(),
+                    gantt = (jobs.folder() / "gantt.json").string();
+  const Json doc = answer(
+      {jobs.path(), "--gpus", "2", "--gpus-per-node", "2", "--per-job", per_job, "--trace", gantt});
+  // b waits for both GPUs until a ends at 100 and holds up c: b ends at 150, c at 180.
+  CHECK(doc["jobs"] == 3);
+  CHECK(doc["policy"] == "fifo");
+  CHECK(doc["rules"] == "ideal");
+  CHECK(doc["avg_jct_s"].get<double>() == doctest::Approx((100 + 140 + 160) / 3.0));
+  CHECK(doc["median_jct_s"].get<double>() == doctest::Approx(140));
+  CHECK(doc["makespan_s"].get<double>() == doctest::Approx(180));
+  CHECK(doc["utilization"].get<double>() == doctest::Approx((100 + 100 + 30) / (2 * 180.0)));
+  CsvReader reader(per_job);
+  std::size_t rows = 0;
+  while (reader.next()) ++rows;
+  CHECK(rows == 3);
+  const Json events = Json::parse(read_file(gantt, 1 << 20))["traceEvents"];
+  // Names of the type and of two GPUs; a on one GPU, b on two, c on one.
+  CHECK(events.size() == 1 + 2 + 1 + 2 + 1);
+  CHECK(
+      tracecast({"schedule", jobs.path(), "--gpus", "2", "--gpus-per-node", "2", "--policy", "all"})
+          .out.find("srtf") != std::string::npos);
+}
+
+TEST_CASE("the same call gives the same bytes") {
+  const WrittenFile jobs(kJobs);
+  const Words words{"schedule", jobs.path(), "--gpus", "2",        "--gpus-per-node",
+                    "1",        "--policy",  "all",    "--format", "json"};
+  CHECK(tracecast(words).out == tracecast(words).out);
+}
+
+TEST_CASE("throughputs are predicted where no table is given, and exported in Gavel's layout") {
+  const WrittenFile jobs("job_id,submit_s,num_gpu,model,batch,steps\n0,0,1,resnet50,32,1000\n");
+  const std::string out = (jobs.folder() / "rates.json").string();
+  const Json doc =
+      answer({jobs.path(), "--gpus", "1", "--gpu", "v100_sxm2_16gb", "--export-throughputs", out});
+  const Json rates = Json::parse(read_file(out, 1 << 20));
+  const double rate =
+      rates["v100_sxm2_16gb"]["('resnet50 (batch size 32)', 1)"]["null"].get<double>();
+  CHECK(doc["avg_jct_s"].get<double>() == doctest::Approx(1000 / rate).epsilon(1e-5));
+  CHECK(doc["energy_kwh"].get<double>() > 0);
+}
+
+TEST_CASE("what is wrong is said in one line, with exit code 2") {
+  struct Row {
+    const char* what;
+    std::string content;
+    Words flags;
+  };
+  const Words pool{"--gpus", "4", "--gpus-per-node", "4"};
+  const std::string head = "job_id,submit_s,duration_s,num_gpu\n";
+  std::string long_jobs = head;
+  for (int j = 0; j < 50; ++j) long_jobs += "a,0,1e11,1\n";
+  const std::vector<Row> rows = {
+      {"goes back in time", "job_id,submit_s,duration_s,num_gpu\na,10,5,1\nb,9,5,1\n", pool},
+      {"no GPUs", "job_id,submit_s,duration_s,num_gpu\na,0,5,0\n", pool},
+      {"negative size", "job_id,submit_s,duration_s,num_gpu\na,0,5,-2\n", pool},
+      {"no time", "job_id,submit_s,duration_s,num_gpu\na,0,0,1\n", pool},
+      {"negative time", "job_id,submit_s,duration_s,num_gpu\na,0,-5,1\n", pool},
+      {"an endless job", "job_id,submit_s,duration_s,num_gpu\na,0,1e13,1\n", pool},
+      {"too many long jobs", long_jobs, pool},
+      {"negative arrival", "job_id,submit_s,duration_s,num_gpu\na,-1,5,1\n", pool},
+      {"not a number", "job_id,submit_s,duration_s,num_gpu\na,0,soon,1\n", pool},
+      {"a gang larger than the fleet", "job_id,submit_s,duration_s,num_gpu\na,0,5,8\n", pool},
+      {"no jobs", "job_id,submit_s,duration_s,num_gpu\n", pool},
+      {"another table", "a,b\n1,2\n", pool},
+      {"an unknown GPU",
+       "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n",
+       {"--gpus", "4", "--gpu", "v1000"}},
+      {"a type that the fleet lacks", "job_id,submit_s,duration_s,num_gpu,gpu_types\na,0,5,1,t4\n",
+       pool},
+      {"a model without rates",
+       "job_id,submit_s,num_gpu,model,batch,steps\na,0,1,nonet,1,5\n",
+       {"--gpus", "1", "--gpu", "v100_sxm2_16gb"}},
+      {"deadlines wanted",
+       "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n",
+       {"--gpus", "4", "--policy", "deadline"}},
+      {"prices wanted",
+       "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n",
+       {"--gpus", "4", "--policy", "cost"}},
+      {"pairs wanted",
+       "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n",
+       {"--gpus", "4", "--policy", "max_min", "--space-sharing"}},
+      {"an unknown policy",
+       "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n",
+       {"--gpus", "4", "--policy", "srft"}},
+      {"unknown rules",
+       "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n",
+       {"--gpus", "4", "--rules", "gavle"}},
+      {"machines that do not divide",
+       "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n",
+       {"--gpus", "10", "--gpus-per-node", "4"}},
+      {"limits that fall",
+       "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n",
+       {"--gpus", "4", "--queue-limits", "5,4"}},
+      {"a measured job that is not there",
+       "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n",
+       {"--gpus", "4", "--measure", "0:9"}},
+      {"no fleet", "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n", {}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const WrittenFile jobs(row.content);
+    Words words{"schedule", jobs.path()};
+    words.insert(words.end(), row.flags.begin(), row.flags.end());
+    const ProcessResult result = tracecast(words);
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    CHECK(result.err.find("expected") != std::string::npos);
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast::test

@@ -1,0 +1,106 @@
+#include "tools/plan/schedule_rates.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "calibrate/table/csv_reader.hpp"
+#include "calibrate/table/row_fields.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::string_view kRate = "steps_per_s";
+constexpr std::int64_t kMostGpus = 100'000;
+
+double rate_at(const CsvReader& reader, std::size_t column) {
+  const std::string_view field = reader.field(column);
+  const auto value = parse_double(field);
+  if (!value || *value < 0) {
+    throw InputError(reader.where() + ", " + reader.header()[column],
+                     "\"" + std::string(field) + "\"", "steps per second, 0 where it cannot run");
+  }
+  return *value;
+}
+
+RateTables::Program program_of(const RowFields& row, std::string_view model, std::string_view batch,
+                               std::string_view gpus) {
+  return {std::string(row.text(model)), row.integer(batch, 0),
+          gpus.empty() ? 1 : static_cast<int>(row.integer(gpus, 1, kMostGpus))};
+}
+
+}  // namespace
+
+bool RateTables::means(std::string_view word, std::string_view type) {
+  const std::string lower = to_lower(type);
+  return word.empty() || lower == word || (lower.starts_with(word) && lower[word.size()] == '_');
+}
+
+void RateTables::add(const std::filesystem::path& file) {
+  CsvReader reader(file);
+  const RowFields row(reader);
+  const auto has = [&](std::string_view name) { return reader.find_column(name).has_value(); };
+  if (has("job_a") && has("steps_per_s_a")) {
+    while (reader.next()) {
+      pairs_.push_back({program_of(row, "job_a", "batch_a", ""),
+                        program_of(row, "job_b", "batch_b", ""), to_lower(row.text("gpu")),
+                        rate_at(reader, row.column("steps_per_s_a")),
+                        rate_at(reader, row.column("steps_per_s_b"))});
+    }
+    return;
+  }
+  if (has("gpu") && has("job") && has(kRate)) {
+    while (reader.next()) {
+      const std::string_view placement = row.text_or_empty("placement");
+      if (!placement.empty() && placement != "single" && placement != "consolidated") continue;
+      rates_[program_of(row, "job", "batch", "gpus")].emplace(to_lower(row.text("gpu")),
+                                                              rate_at(reader, row.column(kRate)));
+    }
+    return;
+  }
+  std::vector<std::pair<std::size_t, std::string>> columns;
+  for (std::size_t c = 0; c < reader.header().size(); ++c) {
+    const std::string& name = reader.header()[c];
+    if (name == kRate) columns.emplace_back(c, "");
+    if (name.ends_with("_steps_per_s"))
+      columns.emplace_back(c, to_lower(name.substr(0, name.size() - kRate.size() - 1)));
+  }
+  if (columns.empty() || !has("model") || !has("batch") || !has("gpus")) {
+    throw InputError(reader.file_name() + ":1", "not a table of throughputs",
+                     "columns model, batch, gpus and steps_per_s or TYPE_steps_per_s");
+  }
+  while (reader.next()) {
+    auto& rates = rates_[program_of(row, "model", "batch", "gpus")];
+    for (const auto& [column, word] : columns) rates.emplace(word, rate_at(reader, column));
+  }
+}
+
+std::optional<double> RateTables::find(const Program& program, std::string_view type) const {
+  const auto known = rates_.find(program);
+  if (known == rates_.end()) return std::nullopt;
+  // The longest word that means the type: "v100_32gb" before "v100" before any.
+  std::optional<double> found;
+  std::size_t longest = 0;
+  for (const auto& [word, rate] : known->second) {
+    if (!means(word, type) || (found && word.size() < longest)) continue;
+    found = rate;
+    longest = word.size();
+  }
+  return found;
+}
+
+bool RateTables::knows_type(std::string_view type) const {
+  return std::any_of(rates_.begin(), rates_.end(), [&](const auto& program) {
+    return std::any_of(program.second.begin(), program.second.end(),
+                       [&](const auto& rate) { return means(rate.first, type); });
+  });
+}
+
+std::vector<RateTables::Program> RateTables::programs() const {
+  std::vector<Program> all;
+  for (const auto& [program, rates] : rates_) all.push_back(program);
+  return all;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "hwspecs/library.hpp"
+#include "models/zoo/zoo.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "sim/job/input.hpp"
+#include "sim/job/many_gpus.hpp"
+#include "sim/step/step_floor.hpp"
+#include "tools/validate/published_cluster.hpp"
+#include "tools/validate/validation.hpp"
+
+namespace tracecast {
+namespace {
+
+/// The loader that a front end's name, such as "TensorFlow (Keras)", is the id of; empty: none.
+std::string find_loader_in(const std::string& name, const SpecLibrary& specs) {
+  const std::size_t open = name.find('('), close = name.find(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return {};
+  const std::string word = to_lower(name.substr(open + 1, close - open - 1));
+  const auto ids = specs.input_pipeline_ids();
+  return std::find(ids.begin(), ids.end(), word) == ids.end() ? std::string() : word;
+}
+
+/// Our memory of a step errs by some percent; a board that lacks more than this cannot have run it.
+constexpr double kMemoryMargin = 1.1;
+/// Boards run above the boost clock of their data sheet while they are cool. Guess: by this at most.
+constexpr double kClockMargin = 1.15;
+
+/// What a board can do with a step at most, by its data sheet.
+struct Reach {
+  double arithmetic_rate = 0, kernel_rate = 0;  ///< samples per second of all GPUs
+  bool fits = true;
+
+  [[nodiscard]] std::string fault_of(double samples_per_s) const {
+    if (samples_per_s > arithmetic_rate * kClockMargin)
+      return "faster than the cheapest algorithms at the board's peak arithmetic";
+    if (samples_per_s > kernel_rate * kClockMargin)
+      return "faster than the framework's kernels one by one at the board's peaks";
+    return fits ? "" : "needs more than the board's memory by over 10 %";
+  }
+};
+
+Reach reach_of(const ResolvedJob& job, const Prediction& one_gpu, std::int64_t gpus) {
+  const StepFloor floor = step_floor(*one_gpu.priced.lowered, job.gpu);
+  const auto samples = static_cast<double>(job.options.batch * gpus);
+  const MemoryPlan& memory = one_gpu.memory;
+  return {.arithmetic_rate = samples / floor.arithmetic.in_s(),
+          .kernel_rate = samples / floor.kernels.in_s(),
+          .fits = memory.needed / memory.capacity <= kMemoryMargin};
+}
+
+/// Rows of whole networks in samples per second (published/core.csv). A configuration that stands in
+/// several rows is predicted once.
+class NetworkTable final : public RowPredictor {
+ public:
+  NetworkTable(const CsvReader& reader, const Hardware& hardware)
+      : hardware_(hardware), records_(hardware.specs(), reader) {}
+  std::string_view table() const override { return "whole networks"; }
+  std::string_view unit() const override { return "samples_per_s"; }
+
+  RowAnswer predict(const CsvReader& reader) override {
+    const RowFields row(reader);
+    const double measured = row.positive("samples_per_s");
+    const auto batch = row.integer("batch_per_gpu", 1, 1'000'000);
+    const auto gpus = row.integer("gpus", 1);
+    const auto phase = find_phase(to_lower(row.text("phase")));
+    const auto precision = find_precision(to_lower(row.text("precision")));
+    if (!phase) return skip("phase " + std::string(row.text("phase")) + " is not known");
+    if (!precision)
+      return skip("precision " + std::string(row.text("precision")) + " is not known");
+    PlacedJob job;
+    job.network = row.text("network");
+    job.gpu = row.gpu();
+    job.batch = batch;
+    job.phase = to_string(*phase);
+    job.software.framework = to_lower(row.text("framework"));
+    job.software.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
+    job.software.version = row.text_or_empty("framework_version");
+    const PublishedProgram program = records_.program_of(reader);
+    if (program.cudnn_benchmark) job.software.cudnn_benchmark = program.cudnn_benchmark;
+    if (*phase == Phase::Train && !program.optimizer.empty()) job.optimizer = program.optimizer;
+    if (job.software.version.empty()) job.software.version = program.version;
+    const std::string_view notes = row.text_or_empty("notes");
+    if (!find_cudnn_version(job.software.version) && find_cudnn_version(notes)) {
+      job.software.version += "; " + std::string(notes);
+    }
+    // Batches that the benchmark keeps in host memory are copied in every step.
+    const bool from_host = program.data == "memory";
+    job.data = program.data.empty() ? "synthetic" : program.data;
+    if (row.text_or_empty("data") == "real") {
+      job.data = "real";
+      if (const std::string cpu = find_cpu_in(notes, hardware_.cpus()); !cpu.empty()) {
+        job.host_cpu = "2x" + cpu;  // servers with data-centre GPUs have two sockets
+      }
+    }
+    job.precision = to_lower(row.text("precision"));
+
+    const auto frameworks = hardware_.specs().framework_ids();
+    if (std::find(frameworks.begin(), frameworks.end(), job.software.framework) ==
+        frameworks.end()) {
+      return skip("framework " + job.software.framework + " has no profile");
+    }
+    const std::string date(row.text_or_empty("date"));
+    job.software.date = date;
+    const std::string name(row.text_or_empty("framework_name"));
+    if (from_host) job.pipeline = find_loader_in(name, hardware_.specs());
+    if (!find_cudnn_version(job.software.version) && find_cudnn_version(name)) {
+      job.software.version += "; " + name;
+    }
+    const std::string network = job.network;
+    for (const NetworkMeaning& meaning : uncompiled(job.software).network_meanings) {
+      if (meaning.name == network) job.network = meaning.zoo;  // an era's own come last
+    }
+    if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
+    SeveralGpus several;
+    if (gpus > 1) {
+      several.cluster = {.gpu = job.gpu,
+                         .gpus = gpus,
+                         .nodes = row.text_or_empty("nodes").empty() ? 1 : row.integer("nodes", 1),
+                         .description = std::string(row.text_or_empty("interconnect")) + "; " +
+                                        name + "; " +
+                                        std::string(row.text_or_empty("framework_version")) + "; " +
+                                        std::string(notes)};
+      const StrategyProfile* told =
+          hardware_.specs().find_strategy_in(name + "; " + std::string(notes));
+      if (told == nullptr)
+        told = hardware_.specs().find_strategy_in(row.text_or_empty("framework_version"));
+      if (told != nullptr) several.options.strategy = told->id;
+    }
+    return answer(job, several, date, measured);
+  }
+
+ private:
+  /// What a row of several GPUs was measured on.
+  struct SeveralGpus {
+    PublishedCluster cluster;
+    DataParallel options;
+  };
+
+  /// The framework's own profile, whatever compiles its graphs.
+  [[nodiscard]] FrameworkProfile uncompiled(Software software) const {
+    software.xla = false;
+    return hardware_.framework(software);
+  }
+
+  RowAnswer answer(PlacedJob& options, const SeveralGpus& several, const std::string& date,
+                   double measured) {
+    SoftwareDefaults defaults;
+    const std::string month =
+        date.empty() ? month_of_container(options.software.version).value_or("") : date;
+    const FrameworkProfile framework = uncompiled(options.software);
+    try {
+      defaults = hardware_.specs().defaults_of(framework,
+                                               {.version = options.software.version, .date = month},
+                                               hardware_.gpus().find(options.gpu));
+    } catch (const InputError&) {
+      return skip("GPU " + options.gpu + " has no spec");
+    }
+    const std::string key =
+        options.network + '|' + options.gpu + '|' + options.software.framework +
+        (options.software.xla ? "+xla|" : "|") + options.precision + '|' + options.phase + '|' +
+        options.data + '|' + options.optimizer +
+        (options.software.cudnn_benchmark.value_or(false) ? "|tried|" : "|") +
+        std::to_string(options.batch) + '|' + std::to_string(defaults.cudnn_version) + '|' + month +
+        (defaults.fp32_runs_as_tf32 ? "|tf32" : "|") +
+        (defaults.tf32_spares_products ? "|spared|" : "|") + framework.id + '|' + options.host_cpu +
+        '|' + (defaults.fuses_product_bias ? "bias|" : "|") +
+        (options.data == "real"
+             ? hardware_.specs()
+                   .input_pipeline_of(options.software.framework, options.software.version)
+                   .id
+             : options.pipeline) +
+        key_of(several);
+    auto known = answers_.find(key);
+    if (known == answers_.end()) known = answers_.emplace(key, predict_job(options, several)).first;
+    RowAnswer result = known->second.row;
+    result.measured = measured;
+    if (result.skipped.empty()) result.out_of_reach = known->second.reach.fault_of(measured);
+    return result;
+  }
+
+  [[nodiscard]] std::string key_of(const SeveralGpus& several) const {
+    const PublishedCluster& row = several.cluster;
+    if (row.gpus == 1) return "";
+    std::string key = '|' + std::to_string(row.gpus) + '|' + std::to_string(row.nodes) + '|' +
+                      several.options.strategy;
+    try {
+      const ClusterSpec cluster = read_published_cluster(row, hardware_);
+      key += '|' + cluster.groups.front().machine + '|' + cluster.network.link;
+    } catch (const InputError& error) {
+      key += '|' + std::string(error.what());
+    }
+    return key;
+  }
+
+  struct Answer {
+    RowAnswer row;
+    Reach reach;
+  };
+
+  Answer predict_job(const PlacedJob& options, const SeveralGpus& several) const {
+    try {
+      if (several.cluster.gpus > 1) return predict_several(options, several);
+      const ResolvedJob job = make_job(options, hardware_);
+      const Prediction prediction = tracecast::predict(job, hardware_);
+      return {.row = {.measured = 0,
+                      .predicted = prediction.throughput_samples_per_s,
+                      .basis = main_basis(prediction),
+                      .skipped = {}},
+              .reach = reach_of(job, prediction, 1)};
+    } catch (const InputError& error) {
+      return {.row = skip(error.what()), .reach = {}};
+    }
+  }
+
+  Answer predict_several(PlacedJob options, const SeveralGpus& several) const {
+    const ClusterSpec cluster = read_published_cluster(several.cluster, hardware_);
+    const MachineSpec& machine = hardware_.machines().find(cluster.groups.front().machine);
+    if (options.data == "real" && options.host_cpu.empty()) {
+      options.host_cpu = std::to_string(machine.sockets_of_host()) + 'x' + machine.cpu;
+    }
+    ResolvedJob job = make_job(options, hardware_);
+    const ManyGpus many =
+        predict_many(job, hardware_, build_fabric(cluster, hardware_.specs()), several.options);
+    return {.row = {.measured = 0,
+                    .predicted = many.throughput_samples_per_s,
+                    .basis = main_basis(many.one_gpu),
+                    .skipped = {}},
+            .reach = reach_of(job, many.one_gpu, several.cluster.gpus)};
+  }
+
+  const Hardware& hardware_;
+  PublishedRows records_;
+  std::map<std::string, Answer> answers_;
+};
+
+}  // namespace
+
+std::vector<TableKind> network_tables() {
+  return {{.name = "whole networks (core.csv)",
+           .required = {"gpu", "gpus", "framework", "precision", "network", "phase",
+                        "batch_per_gpu", "samples_per_s"},
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<NetworkTable>(reader, hardware);
+           }}};
+}
+
+}  // namespace tracecast

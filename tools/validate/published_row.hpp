@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "sim/job/resolved_job.hpp"
+#include "tools/validate/validation.hpp"
+
+namespace tracecast {
+
+/// The job behind a row of components.csv, as far as its columns and notes tell.
+struct PublishedJob {
+  PlacedJob options;    ///< batch 0: not stated
+  std::string unknown;  ///< why it cannot be predicted; empty when it can
+};
+
+/// Reads columns gpu, model, framework, framework_version, precision, phase, batch_per_gpu, date and these notes:
+/// "GPU power limit 175 W", "core 1607 MHz, memory 3500 MHz (absolute clocks)", "optimiser adadelta", "dataset
+/// imagenet" (loaded on the host of the GPU's years; one that is not known counts as on the GPU), "a PCIe board is likely", "max memory 3 MiB",
+/// "Sequence length=64". Clock *offsets* have no known base and make the row unknown.
+[[nodiscard]] PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs);
+
+/// Average board power in watts, of one GPU.
+[[nodiscard]] bool is_board_power(std::string_view metric, std::string_view unit);
+/// GPU utilisation as nvidia-smi shows it, in percent.
+[[nodiscard]] bool is_gpu_utilization(std::string_view metric, std::string_view unit);
+
+/// The zoo name for a network as tables write it: letters and digits decide, a remark in brackets or "training" may
+/// follow ("ShuffleNetV2 (CIFAR-100)", "ResNet-50 training", "... while training resnet50_FP16"). Empty: none.
+[[nodiscard]] std::string find_published_network(std::string_view text);
+
+}  // namespace tracecast
