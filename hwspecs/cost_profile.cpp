@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,26 +21,30 @@ std::span<const EmbeddedFile> cost_profiles();
 }
 namespace {
 
-constexpr std::string_view kForms[] = {"gemm",        "convolution", "streaming", "reduction",
-                                       "tensor_core", "recurrent",   "product"};
+constexpr std::string_view kForms[] = {
+    "gemm",          "convolution", "streaming",   "reduction", "tensor_core",
+    "recurrent",     "product",     "prefill",     "decode",    "latent_prefill",
+    "latent_decode", "experts",     "quantization"};
 
 /// A parameter by name: where it lives and what values make sense.
 struct ParameterSlot {
   std::string name;
   std::function<double&(CostProfile&)> find;
   double low, high;
+  bool is_factor = false;  ///< may be missing: what it multiplies stays as it is
 };
 
 std::vector<ParameterSlot> make_slots() {
   std::vector<ParameterSlot> slots;
   const auto add = [&](std::string name, double low, double high, auto member) {
-    slots.push_back({std::move(name), member, low, high});
+    slots.push_back({std::move(name), member, low, high, false});
   };
   const auto add_by_architecture = [&](const std::string& name, double low, double high,
                                        auto member) {
     for (std::size_t i = 0; i < ByArchitecture::kCount; ++i) {
       slots.push_back({fmt::format("{}.{}", name, to_string(static_cast<Architecture>(i))),
-                       [=](CostProfile& p) -> double& { return member(p).values[i]; }, low, high});
+                       [=](CostProfile& p) -> double& { return member(p).values[i]; }, low, high,
+                       false});
     }
   };
   add("clock.consumer_boost", 1.0, 1.3,
@@ -194,6 +200,18 @@ std::vector<ParameterSlot> make_slots() {
     add(slot.name, slot.low, slot.high,
         [slot](CostProfile& p) -> double& { return slot.find(p.product, slot.i, slot.j); });
   }
+  for (AttentionSlot& slot : attention_slots()) {
+    slots.push_back(
+        {std::move(slot.name),
+         [find = std::move(slot.find)](CostProfile& p) -> double& { return find(p.attention); },
+         slot.low, slot.high, slot.is_factor});
+  }
+  for (MixtureSlot& slot : mixture_slots()) {
+    slots.push_back(
+        {std::move(slot.name),
+         [find = std::move(slot.find)](CostProfile& p) -> double& { return find(p.mixture); },
+         slot.low, slot.high, slot.is_factor});
+  }
   for (std::size_t i = 0; i < kCostFormCount; ++i) {
     add(fmt::format("error.{}.measured", kForms[i]), 0.01, 2,
         [=](CostProfile& p) -> double& { return p.error[i].measured; });
@@ -201,6 +219,10 @@ std::vector<ParameterSlot> make_slots() {
         [=](CostProfile& p) -> double& { return p.error[i].transferred; });
     add(fmt::format("error.{}.spec", kForms[i]), 0.01, 2,
         [=](CostProfile& p) -> double& { return p.error[i].spec; });
+    if (i > static_cast<std::size_t>(CostForm::Product)) {
+      add(fmt::format("error.{}.body", kForms[i]), 0, 20,
+          [=](CostProfile& p) -> double& { return p.error[i].body; });
+    }
   }
   add("error.board", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.board; });
   add("error.starved", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.starved; });
@@ -223,9 +245,13 @@ const std::vector<ParameterSlot>& slots() {
 }
 
 const ParameterSlot* find_slot(std::string_view name) {
-  const auto it = std::find_if(slots().begin(), slots().end(),
-                               [&](const ParameterSlot& s) { return s.name == name; });
-  return it == slots().end() ? nullptr : &*it;
+  static const std::unordered_map<std::string_view, const ParameterSlot*> by_name = [] {
+    std::unordered_map<std::string_view, const ParameterSlot*> index;
+    for (const ParameterSlot& slot : slots()) index.emplace(slot.name, &slot);
+    return index;
+  }();
+  const auto it = by_name.find(name);
+  return it == by_name.end() ? nullptr : it->second;
 }
 
 const ParameterSlot& slot_or_throw(std::string_view name, std::string_view where) {
@@ -284,10 +310,10 @@ CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
       factor(message.has_board_bandwidth(), message.board_bandwidth(), "board_bandwidth");
   for (const auto& d : message.data_set())
     profile.data_sets.push_back({d.key(), d.title(), d.rows(), d.date()});
+  std::unordered_set<std::string_view> given;
   for (const auto& p : message.parameter()) {
     const ParameterSlot& slot = slot_or_throw(p.name(), where);
-    const auto same = [&](const ProfileParameter& other) { return other.name == p.name(); };
-    if (std::any_of(profile.parameters.begin(), profile.parameters.end(), same)) {
+    if (!given.insert(slot.name).second) {
       throw InputError(where, fmt::format("parameter \"{}\" twice", p.name()),
                        "every parameter once");
     }
@@ -307,8 +333,7 @@ CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
     profile.parameters.push_back({p.name(), p.value(), p.log_sd(), p.data_set()});
   }
   for (const ParameterSlot& slot : slots()) {
-    const auto same = [&](const ProfileParameter& p) { return p.name == slot.name; };
-    if (std::none_of(profile.parameters.begin(), profile.parameters.end(), same)) {
+    if (!slot.is_factor && !given.contains(slot.name)) {
       throw InputError(where, fmt::format("no parameter \"{}\"", slot.name),
                        "every parameter once");
     }
@@ -321,6 +346,9 @@ CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
     }
     if (form == CostForm::Product) {
       for (const std::string& gpu : c.gpu()) profile.fitted_product_gpus.push_back(gpu);
+    } else {
+      for (const std::string& gpu : c.gpu())
+        profile.fitted_gpus[static_cast<std::size_t>(form)].push_back(gpu);
     }
   }
   return profile;
@@ -342,8 +370,8 @@ std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,
   proto::CostProfile message;
   parse_textproto(text, where, message);
   std::vector<ProfileParameter> priors;
+  CostProfile check;
   for (const auto& p : message.parameter()) {
-    CostProfile check;
     assign(check, slot_or_throw(p.name(), where), p.value(), where);
     if (!(p.log_sd() > 0 && p.log_sd() < 5)) {
       throw InputError(where, fmt::format("{}: log_sd {}", p.name(), p.log_sd()),
@@ -406,6 +434,8 @@ std::string format_cost_profile(const CostProfile& profile) {
         generations += fmt::format(" gpu: {}", quoted(gpu));
       }
     }
+    for (const std::string& gpu : profile.fitted_gpus[form])
+      generations += fmt::format(" gpu: {}", quoted(gpu));
     text += fmt::format("coverage {{ form: \"{}\"{} }}\n", kForms[form], generations);
   }
   std::string family;
@@ -435,8 +465,7 @@ CostProfile with_parameter(CostProfile profile, std::string_view name, double va
 
 double get_parameter(const CostProfile& profile, std::string_view name) {
   const ParameterSlot& slot = slot_or_throw(name, "cost profile");
-  CostProfile copy = profile;  // the slots give references to mutable members
-  return slot.find(copy);
+  return slot.find(const_cast<CostProfile&>(profile));  // read only; a slot writes nothing itself
 }
 
 }  // namespace tracecast

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "hwspecs/attention_parameters.hpp"
+#include "hwspecs/expert_parameters.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "hwspecs/product_parameters.hpp"
 #include "sim/base/units.hpp"
@@ -14,8 +16,22 @@
 namespace tracecast {
 
 /// The formulas that price a kernel; errors are known per formula.
-enum class CostForm { Gemm, Convolution, Streaming, Reduction, TensorCore, Recurrent, Product };
-inline constexpr std::size_t kCostFormCount = 7;
+enum class CostForm {
+  Gemm,
+  Convolution,
+  Streaming,
+  Reduction,
+  TensorCore,
+  Recurrent,
+  Product,
+  Prefill,        ///< attention of many new tokens in one kernel
+  Decode,         ///< attention of one new token a sequence over its cache
+  LatentPrefill,  ///< the same two over latent vectors
+  LatentDecode,
+  Experts,       ///< mixtures of experts, routing to weighted sum
+  Quantization,  ///< one kernel that narrows values
+};
+inline constexpr std::size_t kCostFormCount = 13;
 [[nodiscard]] std::string_view to_string(CostForm form);
 
 /// A dimensionless parameter per GPU generation.
@@ -172,6 +188,9 @@ struct ErrorSpread {
   double measured = 0;     ///< on a GPU that was measured
   double transferred = 0;  ///< on GPUs of generations that were measured
   double spec = 0;         ///< on generations without any measurement
+  /// Calls of engines alone: spread of the main kernel over that of the kernels around it, so that the call's is that of the basis
+  /// times sqrt(1 + (body * share of the main kernel)^2).
+  double body = 0;
 };
 
 /// What adds to a form's error for reasons that an estimate knows beforehand: standard deviations of
@@ -214,6 +233,8 @@ struct CostProfile {
   ConvolutionParameters convolution;
   TensorParameters tensor;
   ProductParameters product;
+  AttentionParameters attention;
+  MixtureParameters mixture;
   MemoryParameters memory;
   RecurrentParameters recurrent;
   KernelParameters kernel;
@@ -226,6 +247,8 @@ struct CostProfile {
   std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};
   std::vector<std::string>
       fitted_product_gpus;  ///< ids of GPUs whose rows are in the fit of products
+  /// The same of each form from attention on; empty for the others.
+  std::array<std::vector<std::string>, kCostFormCount> fitted_gpus;
   std::string
       measured_gpu;  ///< id of the GPU a local calibration measured; empty in the default profile
 

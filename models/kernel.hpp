@@ -7,7 +7,10 @@
 #include <variant>
 #include <vector>
 
+#include "hwspecs/attention_parameters.hpp"
+#include "hwspecs/expert_parameters.hpp"
 #include "hwspecs/gpu_spec.hpp"
+#include "models/expert_load.hpp"
 #include "models/graph.hpp"
 #include "sim/base/units.hpp"
 
@@ -113,8 +116,55 @@ struct AttentionWork {
   int products = 2;  ///< per score and unit of width: 2 forward, 5 backward
   friend bool operator==(const AttentionWork&, const AttentionWork&) = default;
 };
-using Work =
-    std::variant<StreamWork, MatrixWork, ConvWork, ReductionWork, RecurrentWork, AttentionWork>;
+/// Attention of new tokens in one kernel: blocks of queries pass over the keys, scores stay on the SM. With an engine, the kernels that its
+/// call has around it, too: rotary embedding, write of keys and values into the paged cache.
+struct PrefillWork {
+  double batch = 1, tokens = 1;  ///< sequences, and new tokens of each
+  double keys = 0;               ///< of a sequence where not causal; 0: as many as tokens
+  bool causal = true;
+  int products = 2;  ///< per score and unit of width: 2 forward, 5 backward
+  double heads = 1, kv_heads = 1;
+  double key_width = 128, value_width = 128;  ///< of a head
+  double window = 0;                          ///< tokens that a query sees; 0: all before it
+  AttentionFormat format = AttentionFormat::Half;
+  bool latent = false;    ///< keys and values come from one latent vector a token (MLA)
+  bool absorbed = false;  ///< of it: all heads read the latent vector itself
+  std::optional<ProductEngine> engine;  ///< whose kernels; nothing: what engines have in common
+  friend bool operator==(const PrefillWork&, const PrefillWork&) = default;
+};
+/// Attention of one new token of each sequence over its paged cache, split over the keys where blocks are few.
+struct DecodeWork {
+  double batch = 1, keys = 1;  ///< sequences, and cached tokens of each with the new one
+  double heads = 1, kv_heads = 1;
+  double width = 128;       ///< of a head
+  double key_values = 256;  ///< values that the cache holds for a token and head of keys
+  double products = 256;    ///< multiply-adds of a score and its value
+  double window = 0;        ///< tokens that the query sees; 0: all
+  bool fp8_cache = false;
+  bool latent = false;  ///< the cache holds one latent vector a token (MLA, absorbed)
+  std::optional<ProductEngine> engine;
+  friend bool operator==(const DecodeWork&, const DecodeWork&) = default;
+};
+/// A mixture of experts on one rank, from given scores: choice, permutation, quantisation of activations, grouped products, activation,
+/// weighted sum. No router product, shared experts or communication.
+struct ExpertsWork {
+  ExpertLoad load;
+  double tokens = 1, per_token = 1;  ///< of the whole group; experts that a token takes
+  double all_experts = 1;
+  double hidden = 1, width = 1;  ///< of a token; of an expert on this rank
+  bool gated = true;             ///< two products in, one out; else one and one
+  ExpertFormat format = ExpertFormat::Half;
+  std::optional<ProductEngine> engine;
+  friend bool operator==(const ExpertsWork&, const ExpertsWork&) = default;
+};
+/// Values of 16 bits written as 8-bit floats at a given scale.
+struct QuantizationWork {
+  double rows = 1, cols = 1;
+  std::optional<ProductEngine> engine;
+  friend bool operator==(const QuantizationWork&, const QuantizationWork&) = default;
+};
+using Work = std::variant<StreamWork, MatrixWork, ConvWork, ReductionWork, RecurrentWork,
+                          AttentionWork, PrefillWork, DecodeWork, ExpertsWork, QuantizationWork>;
 
 /// One GPU kernel: what it computes and moves, not how long it takes.
 struct Kernel {

@@ -1,5 +1,6 @@
 #include "calibrate/fit/fit_stages.hpp"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <set>
@@ -28,7 +29,51 @@ bool is_narrow_parameter(std::string_view name) {
   return name.starts_with("product.format.") || name.starts_with("product.engine.");
 }
 
+constexpr std::array<std::pair<CostForm, std::string_view>, 6> kFamilies = {
+    {{CostForm::Prefill, "attention.prefill."},
+     {CostForm::Decode, "attention.decode."},
+     {CostForm::LatentPrefill, "latent.prefill."},
+     {CostForm::LatentDecode, "latent.decode."},
+     {CostForm::Experts, "experts."},
+     {CostForm::Quantization, "quantization."}}};
+
+bool is_call_parameter(std::string_view name) {
+  return std::any_of(kFamilies.begin(), kFamilies.end(),
+                     [&](const auto& family) { return name.starts_with(family.second); });
+}
+
+/// A stage of each family that has rows.
+std::vector<FitStage> call_stages(std::span<const Measurement* const> rows,
+                                  std::span<const ProfileParameter> prior,
+                                  const FitOptions& options) {
+  std::vector<FitStage> stages;
+  for (const auto& [form, prefix] : kFamilies) {
+    FitStage stage{{}, {}, options};
+    for (const Measurement* row : rows) {
+      if (call_family(*row) == prefix) stage.rows.push_back(row);
+    }
+    if (stage.rows.empty()) continue;
+    for (const ProfileParameter& p : prior) {
+      if (p.name.starts_with(prefix)) stage.prior.push_back(p);
+    }
+    stages.push_back(std::move(stage));
+  }
+  return stages;
+}
+
 }  // namespace
+
+std::string_view call_family(const Measurement& measurement) {
+  const auto* call = std::get_if<EngineCall>(&measurement.work);
+  if (!call || call->calls.empty()) return "";
+  Kernel kernel;
+  kernel.work = call->calls.front();
+  const CostForm form = cost::form_of(kernel);
+  for (const auto& [of, prefix] : kFamilies) {
+    if (of == form) return prefix;
+  }
+  return "";
+}
 
 std::vector<FitStage> stages_of(std::span<const Measurement* const> rows, const CostProfile& start,
                                 std::span<const ProfileParameter> prior,
@@ -38,16 +83,18 @@ std::vector<FitStage> stages_of(std::span<const Measurement* const> rows, const 
   products.options.arithmetic_log_sd = products.options.bandwidth_log_sd = kBoardLogSd;
   products.options.most_iterations = 2 * options.most_iterations;
   FitStage narrow = products;
+  std::vector<FitStage> stages = call_stages(rows, prior, products.options);
   for (const Measurement* row : rows) {
+    if (!call_family(*row).empty()) continue;
     (!is_product(*row, start) ? others : is_narrow(*row) ? narrow : products).rows.push_back(row);
   }
   for (const ProfileParameter& p : prior) {
+    if (is_call_parameter(p.name)) continue;
     (!is_product_parameter(p.name) ? others
      : is_narrow_parameter(p.name) ? narrow
                                    : products)
         .prior.push_back(p);
   }
-  std::vector<FitStage> stages;
   for (FitStage* stage : {&products, &narrow, &others}) {
     if (!stage->rows.empty()) stages.push_back(std::move(*stage));
   }
@@ -79,6 +126,7 @@ CostProfile with_coverage(CostProfile profile, std::span<const Measurement* cons
   std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};
   std::array<bool, kCostFormCount> seen{};
   std::set<std::string> gpus;
+  std::array<std::set<std::string>, kCostFormCount> call_gpus;
   for (const Measurement* row : rows) {
     if (std::holds_alternative<FrameworkStep>(row->work)) continue;
     const auto estimate = estimate_measurement(*row, *row->spec, profile);
@@ -87,9 +135,12 @@ CostProfile with_coverage(CostProfile profile, std::span<const Measurement* cons
     seen[form] = true;
     fitted[form][static_cast<std::size_t>(row->spec->architecture)] = true;
     if (*estimate->form == CostForm::Product) gpus.insert(row->gpu);
+    if (*estimate->form > CostForm::Product) call_gpus[form].insert(row->gpu);
   }
   for (std::size_t form = 0; form < kCostFormCount; ++form) {
     if (seen[form]) profile.fitted[form] = fitted[form];
+    if (!call_gpus[form].empty())
+      profile.fitted_gpus[form].assign(call_gpus[form].begin(), call_gpus[form].end());
   }
   if (!gpus.empty()) profile.fitted_product_gpus.assign(gpus.begin(), gpus.end());
   return profile;

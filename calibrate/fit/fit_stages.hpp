@@ -19,7 +19,10 @@ struct FitStage {
   std::vector<ProfileParameter> prior;
   FitOptions options;
 };
-/// Rows in three stages: products of 16 bits on tensor cores, whose parameters no other row moves; those of other formats, by
+/// Whose parameters an engine's call moves: "attention.prefill.", "experts."; empty for other rows.
+[[nodiscard]] std::string_view call_family(const Measurement& measurement);
+
+/// Calls of engines first, each family by itself with parameters that no other row moves. Then rows in three stages: products of 16 bits on tensor cores, whose parameters no other row moves; those of other formats, by
 /// what tells them and the engines' calls from the first; then all others, which price tensor cores at the clock that the
 /// first stage found. In the first two a board's own factors are held to 3 %: what boards of a
 /// generation share shall be in the parameters.

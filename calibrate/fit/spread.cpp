@@ -27,7 +27,8 @@ constexpr std::size_t kFewestOfCell = 10;
 using Cell = std::tuple<std::string, std::string, std::string, std::string>;
 
 struct Judged {
-  double error = 0;  ///< ln(measured / predicted)
+  double error = 0;       ///< ln(measured / predicted)
+  double body_share = 0;  ///< of an engine's call, what is its main kernel
   Cell cell;
   std::optional<CostForm> form;
   std::vector<double>
@@ -45,7 +46,7 @@ std::string base_name(CostForm form, std::string_view basis) {
 
 /// The profile with every spread at 0 that a fit decides.
 CostProfile without_spreads(CostProfile profile) {
-  for (ErrorSpread& spread : profile.error) spread = {0, 0, 0};
+  for (ErrorSpread& spread : profile.error) spread = {};
   const double board = profile.error_causes.board;
   profile.error_causes = {.board = board};
   return profile;
@@ -55,7 +56,7 @@ CostProfile without_spreads(CostProfile profile) {
 class Judge {
  public:
   explicit Judge(const CostProfile& profile) : none_(without_spreads(profile)), base_(none_) {
-    for (ErrorSpread& spread : base_.error) spread = {1, 1, 1};
+    for (ErrorSpread& spread : base_.error) spread = {1, 1, 1, 0};
     for (const char* cause : kCauses) {
       causes_.push_back(with_parameter(none_, cause, 1));
     }
@@ -73,6 +74,7 @@ class Judge {
     };
     const double rest = estimate->log_sd * estimate->log_sd;
     Judged judged{.error = std::log(row.time / estimate->time),
+                  .body_share = estimate->body_share,
                   .cell = {row.gpu, row.source, row.group, row.split},
                   .form = estimate->form,
                   .parts = {}};
@@ -175,14 +177,56 @@ double format_spread(const std::vector<Judged>& transferred, const std::vector<J
   return fit_spread_problem(problem).front();
 }
 
+/// Expected errors of forms from attention on.
+bool is_of_calls(std::string_view name) {
+  for (std::size_t f = static_cast<std::size_t>(CostForm::Product) + 1; f < kCostFormCount; ++f) {
+    if (name.starts_with("error." + std::string(to_string(static_cast<CostForm>(f))) + "."))
+      return true;
+  }
+  return false;
+}
+
 void set_error(FitResult& fit, const std::string& name, double value) {
   const auto [low, high] = parameter_bounds(name);
   CostProfile& profile = fit.profile;
   profile = with_parameter(std::move(profile), name, std::clamp(value, low, high));
   for (ProfileParameter& p : profile.parameters) {
     if (p.name == name)
-      p.data_set = name.starts_with("error.product") ? "left_out_products" : "left_out";
+      p.data_set = name.starts_with("error.product") ? "left_out_products"
+                   : is_of_calls(name)               ? "left_out_calls"
+                                                     : "left_out";
   }
+}
+
+/// Expected errors of an engine's calls: of rows left out, the spread of what surrounds the main kernel and that of the kernel; of rows
+/// fitted, the same at another size.
+void set_call_errors(FitResult& fit, const std::vector<Judged>& left_out,
+                     const std::vector<Judged>& measured, double rows_per_cell) {
+  constexpr double kPrior = 0.25;
+  const CostForm form = *left_out.front().form;
+  const auto problem_of = [&](const std::vector<Judged>& rows, std::optional<double> body) {
+    SpreadProblem problem;
+    problem.priors = {kPrior};
+    if (!body) problem.priors.push_back(kPrior);
+    std::map<Cell, std::size_t> counts;
+    for (const Judged& row : rows) ++counts[row.cell];
+    for (const Judged& row : rows) {
+      const double share2 = row.body_share * row.body_share;
+      SpreadRow r{.error = row.error,
+                  .weight = std::min(1.0, rows_per_cell / static_cast<double>(counts[row.cell])),
+                  .constant = 0,
+                  .parts = {{0, body ? 1 + *body * *body * share2 : 1}}};
+      if (!body) r.parts.emplace_back(1, share2);
+      problem.rows.push_back(std::move(r));
+    }
+    return problem;
+  };
+  const std::vector<double> spec = fit_spread_problem(problem_of(left_out, std::nullopt));
+  const double body = spec[1] / spec[0];
+  set_error(fit, base_name(form, "spec"), spec[0]);
+  set_error(fit, base_name(form, "body"), body);
+  const double known = fit_spread_problem(problem_of(measured, body)).front();
+  set_error(fit, base_name(form, "measured"), std::min(known, spec[0]));
 }
 
 /// What leaves a fit together, and whether its generation leaves with it.
@@ -277,6 +321,10 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
   std::vector<Judged> left_out = transferred;
   left_out.insert(left_out.end(), spec.begin(), spec.end());
   if (left_out.empty()) return;
+  if (left_out.front().form > CostForm::Product) {
+    set_call_errors(fit, left_out, judge_seen(fit, sample), options.rows_per_cell);
+    return;
+  }
   const bool are_narrow = std::all_of(left_out.begin(), left_out.end(), [](const Judged& row) {
     return row.form == CostForm::Product && row.parts[kProductFormat] > 0;
   });
@@ -286,7 +334,7 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
   }
   // Of kernels of all kinds: products on tensor cores, fitted by themselves, leave it alone.
   const bool are_products = std::all_of(left_out.begin(), left_out.end(), [](const Judged& row) {
-    return row.form == CostForm::Product;
+    return row.form >= CostForm::Product;
   });
   const auto board = board_spread(left_out);
   if (board && !are_products) set_error(fit, "error.board", *board);

@@ -109,6 +109,27 @@ std::optional<MeasurementEstimate> estimate_call(const ProductCall& call, const 
   return result;
 }
 
+std::optional<MeasurementEstimate> estimate_engine(const EngineCall& call, const GpuSpec& gpu,
+                                                   const CostProfile& profile) {
+  MeasurementEstimate result;
+  std::vector<Seconds> times;
+  for (const Work& work : call.calls) {
+    const auto price = cost::price_call(work, gpu, profile);
+    if (!price) return std::nullopt;
+    times.push_back(price->estimate.duration);
+    result.log_sd = std::max(result.log_sd, price->log_sd);
+    result.basis = cost::to_string(price->basis);
+    result.form = price->form;
+    result.body_share = price->estimate.body_share;
+  }
+  if (times.empty()) return std::nullopt;
+  std::sort(times.begin(), times.end());
+  const std::size_t n = times.size();
+  result.time = (times[(n - 1) / 2] + times[n / 2]) * 0.5;
+  result.kernels = result.time;
+  return result;
+}
+
 }  // namespace
 
 Seconds expected_host_floor(const IsolatedOp& op) {
@@ -124,6 +145,9 @@ std::optional<MeasurementEstimate> estimate_measurement(const Measurement& measu
   }
   if (const auto* call = std::get_if<ProductCall>(&measurement.work)) {
     return estimate_call(*call, gpu, profile);
+  }
+  if (const auto* call = std::get_if<EngineCall>(&measurement.work)) {
+    return estimate_engine(*call, gpu, profile);
   }
   return estimate_step(std::get<FrameworkStep>(measurement.work), gpu, profile);
 }
@@ -152,8 +176,8 @@ bool is_fitted(const Measurement& measurement, const CostProfile& profile) {
 std::unique_ptr<MeasurementReader> find_measurement_reader(const CsvReader& reader,
                                                            const MeasurementContext& context) {
   if (reader.find_column("sparsity")) return nullptr;  // sparse products have no cost model
-  for (const auto& tables :
-       {kernel_measurement_tables(), session_measurement_tables(), product_measurement_tables()}) {
+  for (const auto& tables : {kernel_measurement_tables(), session_measurement_tables(),
+                             product_measurement_tables(), engine_measurement_tables()}) {
     for (const MeasurementTable& table : tables) {
       const bool matches =
           std::all_of(table.required.begin(), table.required.end(),

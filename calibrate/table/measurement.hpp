@@ -57,6 +57,12 @@ struct ProductCall {
   bool is_power = false;  ///< the figure is the mean board power in watts, not a time
 };
 
+/// An engine's call in a captured graph, the same data each time: attention, a mixture of experts, a quantisation.
+struct EngineCall {
+  /// The calls whose median the figure is: one per engine, or one.
+  std::vector<Work> calls;
+};
+
 /// A measured row that can be priced again under any parameters.
 struct Measurement {
   std::string gpu;                ///< id of its spec
@@ -67,7 +73,7 @@ struct Measurement {
   std::size_t line = 0;
   Seconds time{};
   std::string flag;  ///< why the figure stands apart, as its table says; such rows are never fitted
-  std::variant<IsolatedOp, FrameworkStep, ProductCall> work;
+  std::variant<IsolatedOp, FrameworkStep, ProductCall, EngineCall> work;
 };
 
 /// What profiles call the measurement's origin: its source, else its group.
@@ -82,6 +88,8 @@ struct MeasurementEstimate {
   double log_sd = 0;  ///< of ln(measured / predicted)
   std::string_view basis;
   std::optional<CostForm> form;  ///< of the longest kernel; nothing for whole steps
+  double body_share =
+      0;  ///< of an engine's call, what is not the fixed time around its main kernel
 };
 /// The host's part in an op's time, by the framework's profile: its way to the first kernel, or one launch for library calls.
 [[nodiscard]] Seconds expected_host_floor(const IsolatedOp& op);
@@ -148,6 +156,8 @@ struct MeasurementTable {
 [[nodiscard]] std::vector<MeasurementTable> session_measurement_tables();
 /// Products on tensor cores (data/modern).
 [[nodiscard]] std::vector<MeasurementTable> product_measurement_tables();
+/// Attention, mixtures of experts and quantisation by inference engines (data/modern).
+[[nodiscard]] std::vector<MeasurementTable> engine_measurement_tables();
 /// The reader for a header, or nothing.
 [[nodiscard]] std::unique_ptr<MeasurementReader> find_measurement_reader(
     const CsvReader& reader, const MeasurementContext& context);

@@ -36,6 +36,23 @@ struct WorkPrinter {
                    a.batch, a.heads, a.queries, a.keys, a.width, w.products,
                    a.causal ? " causal" : "");
   }
+  void operator()(const PrefillWork& w) const {
+    fmt::format_to(
+        out, "prefill batch={:g} tokens={:g} heads={:g} kv_heads={:g} widths={:g}/{:g} {}", w.batch,
+        w.tokens, w.heads, w.kv_heads, w.key_width, w.value_width, to_string(w.format));
+    if (w.window > 0) fmt::format_to(out, " window={:g}", w.window);
+  }
+  void operator()(const DecodeWork& w) const {
+    fmt::format_to(out, "decode batch={:g} keys={:g} heads={:g} kv_heads={:g} width={:g}{}",
+                   w.batch, w.keys, w.heads, w.kv_heads, w.width, w.fp8_cache ? " fp8_cache" : "");
+  }
+  void operator()(const ExpertsWork& w) const {
+    fmt::format_to(out, "experts tokens={:g} per_token={:g} experts={:g} hidden={:g} width={:g} {}",
+                   w.tokens, w.per_token, w.all_experts, w.hidden, w.width, to_string(w.format));
+  }
+  void operator()(const QuantizationWork& w) const {
+    fmt::format_to(out, "quantization rows={:g} cols={:g}", w.rows, w.cols);
+  }
   void operator()(const ReductionWork& w) const {
     fmt::format_to(out, "reduction rows={} cols={} passes={:g}{}", w.rows, w.cols, w.passes,
                    w.strided ? " strided" : "");

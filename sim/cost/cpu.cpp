@@ -32,7 +32,10 @@ Hertz clock_of(const CpuTarget& target) {
 double efficiency_of(const Kernel& kernel, const CpuTarget& target, const CpuParameters& p) {
   const bool is_product = std::holds_alternative<MatrixWork>(kernel.work) ||
                           std::holds_alternative<RecurrentWork>(kernel.work) ||
-                          std::holds_alternative<AttentionWork>(kernel.work);
+                          std::holds_alternative<AttentionWork>(kernel.work) ||
+                          std::holds_alternative<PrefillWork>(kernel.work) ||
+                          std::holds_alternative<DecodeWork>(kernel.work) ||
+                          std::holds_alternative<ExpertsWork>(kernel.work);
   const bool is_convolution = std::holds_alternative<ConvWork>(kernel.work);
   if (!is_product && !is_convolution) return p.stream_efficiency;
   if (kernel.algorithm == Algorithm::Direct) return p.stream_efficiency;  // depthwise

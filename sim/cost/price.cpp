@@ -10,6 +10,8 @@
 #include "sim/base/error.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/cost/convolution.hpp"
+#include "sim/cost/decode.hpp"
+#include "sim/cost/experts.hpp"
 #include "sim/cost/fill.hpp"
 #include "sim/cost/issue.hpp"
 #include "sim/cost/product.hpp"
@@ -114,11 +116,50 @@ TensorProduct product_of(const MatrixWork& work, ProductFormat format) {
   return product;
 }
 
+/// What a price of a call rests on: rows of this GPU, of its generation, or its spec.
+Basis call_basis(CostForm form, const GpuSpec& gpu, const CostProfile& profile) {
+  const auto index = static_cast<std::size_t>(form);
+  const std::vector<std::string>& known = profile.fitted_gpus[index];
+  const bool is_known = std::find(known.begin(), known.end(), gpu.id) != known.end();
+  if (is_known || (!profile.measured_gpu.empty() && profile.measured_gpu == gpu.id))
+    return Basis::Measured;
+  return profile.fitted[index][static_cast<std::size_t>(gpu.architecture)] ? Basis::Transferred
+                                                                           : Basis::Spec;
+}
+
+/// Attention of a network on the tensor cores of GPUs that inference engines know: the library's kernel, without calls around it.
+std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, const GpuSpec& gpu) {
+  if (kernel.unit != MathUnit::TensorCore || mma_kind(gpu) == MmaKind::Warp) return std::nullopt;
+  const AttentionAttributes& a = work.shape;
+  if (a.queries == 1 && a.keys > 1 && work.products == 2) {
+    DecodeWork call;
+    call.batch = static_cast<double>(a.batch);
+    call.keys = static_cast<double>(a.keys);
+    call.heads = static_cast<double>(a.heads);
+    call.kv_heads = static_cast<double>(a.kv_heads);
+    call.width = static_cast<double>(a.width);
+    call.key_values = call.products = 2 * call.width;
+    call.fp8_cache = element_size(kernel.data) < Bytes(2);
+    return call;
+  }
+  PrefillWork call;
+  call.batch = static_cast<double>(a.batch);
+  call.tokens = static_cast<double>(a.queries);
+  call.keys = static_cast<double>(a.keys);
+  call.causal = a.causal && a.queries == a.keys;
+  call.products = work.products;
+  call.heads = static_cast<double>(a.heads);
+  call.kv_heads = static_cast<double>(a.kv_heads);
+  call.key_width = call.value_width = static_cast<double>(a.width);
+  return call;
+}
+
 Basis basis_of(const Kernel& kernel, CostForm form, const GpuSpec& gpu,
                const CostProfile& profile) {
   if (kernel.is_bounded_guess) return Basis::Unknown;
   if (!profile.measured_gpu.empty() && profile.measured_gpu == gpu.id) return Basis::Measured;
   if (form == CostForm::Product) return product_basis(gpu, profile);
+  if (form > CostForm::Product) return call_basis(form, gpu, profile);
   const bool fitted =
       profile.fitted[static_cast<std::size_t>(form)][static_cast<std::size_t>(gpu.architecture)];
   return fitted ? Basis::Transferred : Basis::Spec;
@@ -172,7 +213,47 @@ double product_log_sd(const TensorProduct& product, Basis basis, const CostProfi
   return std::hypot(base, is_plain ? 0 : profile.error_causes.product_format);
 }
 
+namespace {
+
+std::optional<CostForm> call_form(const Work& work) {
+  if (const auto* prefill = std::get_if<PrefillWork>(&work))
+    return prefill->latent ? CostForm::LatentPrefill : CostForm::Prefill;
+  if (const auto* decode = std::get_if<DecodeWork>(&work))
+    return decode->latent ? CostForm::LatentDecode : CostForm::Decode;
+  if (std::holds_alternative<ExpertsWork>(work)) return CostForm::Experts;
+  if (std::holds_alternative<QuantizationWork>(work)) return CostForm::Quantization;
+  return std::nullopt;
+}
+
+CallEstimate estimate_call(const Work& work, const TensorBoard& board, const CostProfile& profile) {
+  if (const auto* prefill = std::get_if<PrefillWork>(&work))
+    return estimate_prefill(*prefill, board, profile);
+  if (const auto* decode = std::get_if<DecodeWork>(&work))
+    return estimate_decode(*decode, board, profile);
+  if (const auto* experts = std::get_if<ExpertsWork>(&work))
+    return estimate_experts(*experts, board, profile);
+  return estimate_quantization(std::get<QuantizationWork>(work), board, profile);
+}
+
+}  // namespace
+
+std::optional<CallPrice> price_call(const Work& work, const GpuSpec& gpu,
+                                    const CostProfile& profile) {
+  const auto form = call_form(work);
+  if (!form) return std::nullopt;
+  CallPrice price{.estimate = estimate_call(work, TensorBoard(gpu, profile), profile),
+                  .form = *form,
+                  .basis = call_basis(*form, gpu, profile)};
+  const ErrorSpread& e = profile.error[static_cast<std::size_t>(*form)];
+  price.log_sd = price.basis == Basis::Measured      ? e.measured
+                 : price.basis == Basis::Transferred ? std::max(e.transferred, e.spec)
+                                                     : e.spec;
+  price.log_sd *= std::hypot(1.0, e.body * price.estimate.body_share);
+  return price;
+}
+
 CostForm form_of(const Kernel& kernel) {
+  if (const auto form = call_form(kernel.work)) return *form;
   if (std::holds_alternative<StreamWork>(kernel.work)) return CostForm::Streaming;
   if (std::holds_alternative<ReductionWork>(kernel.work)) return CostForm::Reduction;
   if (std::holds_alternative<RecurrentWork>(kernel.work)) return CostForm::Recurrent;
@@ -235,7 +316,17 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
     roofs = estimate_matrix(kernel, *matrix, machine, gpu, profile);
   } else if (const auto* conv = std::get_if<ConvWork>(&kernel.work)) {
     roofs = estimate_convolution(kernel, *conv, machine, gpu, profile);
-  } else if (const auto* attention = std::get_if<AttentionWork>(&kernel.work)) {
+  } else if (call_form(kernel.work)) {
+    const CallEstimate call = estimate_call(kernel.work, TensorBoard(gpu, profile), profile);
+    roofs = call.roofs;
+    duration = call.duration - fill_time(machine, gpu, profile);
+  } else if (const auto* attention = std::get_if<AttentionWork>(&kernel.work);
+             attention && as_call(kernel, *attention, gpu)) {
+    const CallEstimate call =
+        estimate_call(*as_call(kernel, *attention, gpu), TensorBoard(gpu, profile), profile);
+    roofs = call.roofs;
+    duration = call.duration - fill_time(machine, gpu, profile);
+  } else if (attention) {
     roofs = estimate_attention(kernel, *attention, machine, gpu, profile);
   } else {
     roofs = estimate_reduction(kernel, std::get<ReductionWork>(kernel.work), machine, gpu, profile);

@@ -7,6 +7,7 @@
 #include "hwspecs/gpu_spec.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
+#include "sim/cost/prefill.hpp"
 #include "sim/cost/product.hpp"
 #include "sim/cost/sustained_clock.hpp"
 
@@ -45,6 +46,17 @@ struct PricedCandidate {
 /// measured has at least the error of generations left out: of most generations one chip was measured.
 [[nodiscard]] double product_log_sd(const TensorProduct& product, Basis basis,
                                     const CostProfile& profile);
+
+/// Price of a call of an inference engine (PrefillWork, DecodeWork, ExpertsWork, QuantizationWork), the kernels around it included.
+struct CallPrice {
+  CallEstimate estimate;
+  CostForm form = CostForm::Prefill;
+  Basis basis = Basis::Spec;
+  double log_sd = 0;  ///< standard deviation of ln(measured / predicted)
+};
+/// Nothing for other kinds of work.
+[[nodiscard]] std::optional<CallPrice> price_call(const Work& work, const GpuSpec& gpu,
+                                                  const CostProfile& profile);
 
 /// The formula that prices a kernel.
 [[nodiscard]] CostForm form_of(const Kernel& kernel);

@@ -34,20 +34,21 @@ Spread error_spread(const KernelEstimate& estimate, const Kernel& kernel, double
   const ErrorCauses& causes = profile.error_causes;
   const CostForm form = form_of(kernel);
   const bool is_product = form == CostForm::Product;
-  const bool is_new_board = is_product && estimate.basis == Basis::Transferred;
+  const bool by_itself = form >= CostForm::Product;  // chooses its own clock, fitted by itself
+  const bool is_new_board = by_itself && estimate.basis == Basis::Transferred;
   const ErrorSpread& known = profile.error[static_cast<std::size_t>(form)];
   const double base =
       is_new_board ? std::max(known.transferred, known.spec) : base_of(estimate.basis, known);
   const bool by_rules = form == CostForm::Gemm && kernel.kernel_class == KernelClass::Gemm &&
                         gpu.architecture < Architecture::Volta;
-  const bool is_starved = estimate.bound == Bound::Latency && form != CostForm::Product;
+  const bool is_starved = estimate.bound == Bound::Latency && !by_itself;
   const double starved = is_starved ? causes.starved : 0;
   const double rules = by_rules ? causes.library_rules : 0;
   const double compute_share = estimate.duration > Seconds(0)
                                    ? std::min(1.0, estimate.compute_time / estimate.duration)
                                    : 0.0;
   // What a limit does to products is in their own error.
-  const double limit = is_product ? 0 : causes.power_limit * -std::log(throttle) * compute_share;
+  const double limit = by_itself ? 0 : causes.power_limit * -std::log(throttle) * compute_share;
   const bool is_narrow = is_product && element_size(kernel.math) < Bytes(2);
   const double common =
       std::hypot(narrow_of(kernel, form, causes), limit, is_narrow ? causes.product_format : 0);

@@ -26,7 +26,17 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 TEST_SUITE("hwspecs/cost_profile") {
   TEST_CASE("the default profile is complete and names a data set for every fitted value") {
     const CostProfile& profile = default_cost_profile();
-    CHECK(profile.parameters.size() == parameter_names().size());
+    // What no table tells is a factor of 1 on what engines or generations have in common.
+    std::size_t factors = 0;
+    for (const std::string& name : parameter_names()) {
+      CAPTURE(name);
+      const bool is_given = std::any_of(profile.parameters.begin(), profile.parameters.end(),
+                                        [&](const ProfileParameter& p) { return p.name == name; });
+      if (is_given) continue;
+      ++factors;
+      CHECK(get_parameter(profile, name) == 1);
+    }
+    CHECK(profile.parameters.size() + factors == parameter_names().size());
     for (const ProfileParameter& p : profile.parameters) {
       CAPTURE(p.name);
       CHECK(p.log_sd > 0);

@@ -114,15 +114,17 @@ std::vector<ProfileDataSet> data_sets(const MeasurementSet& sample, const std::s
     if (!files.empty()) files += "; ";
     files += fmt::format("{} {:.12}", table.file, sha256(read_file(table.path, 1ULL << 30)));
   }
-  const auto is_call = [](const Measurement& row) {
-    return std::holds_alternative<ProductCall>(row.work);
+  const auto key_of = [](const Measurement& row) {
+    return std::holds_alternative<ProductCall>(row.work)  ? "left_out_products"
+           : std::holds_alternative<EngineCall>(row.work) ? "left_out_calls"
+                                                          : "left_out";
   };
-  const bool all = std::all_of(sample.rows.begin(), sample.rows.end(), is_call);
-  const bool any = std::any_of(sample.rows.begin(), sample.rows.end(), is_call);
-  for (const char* key : {"left_out", "left_out_products"}) {
-    const bool is_products = std::string_view(key) == "left_out_products";
-    if (is_products ? !any : all) continue;
-    sets.push_back({key, "Expected errors: rows of GPUs and generations left out of the fit",
+  for (const std::string_view key : {"left_out", "left_out_products", "left_out_calls"}) {
+    const bool any = std::any_of(sample.rows.begin(), sample.rows.end(),
+                                 [&](const Measurement& row) { return key_of(row) == key; });
+    if (!any) continue;
+    sets.push_back({std::string(key),
+                    "Expected errors: rows of GPUs and generations left out of the fit",
                     "tables and the first digits of their SHA-256: " + files, date});
   }
   return sets;
@@ -137,7 +139,12 @@ CostProfile completed(CostProfile profile, const FitResult& fit, const Measureme
                       ? fmt::format("Fitted to {} rows of measured kernels", fit.num_rows)
                       : options.title;
   std::vector<ProfileDataSet> sets = data_sets(sample, date);
-  // Sets that parameters outside this fit still name.
+  // Sets that parameters outside this fit still name; all others, too, where it holds calls or products alone.
+  const bool is_of_part =
+      std::all_of(sample.rows.begin(), sample.rows.end(), [](const Measurement& row) {
+        return std::holds_alternative<EngineCall>(row.work) ||
+               std::holds_alternative<ProductCall>(row.work);
+      });
   for (const ProfileDataSet& old : profile.data_sets) {
     const bool is_new = std::any_of(sets.begin(), sets.end(),
                                     [&](const ProfileDataSet& s) { return s.key == old.key; });
@@ -146,7 +153,8 @@ CostProfile completed(CostProfile profile, const FitResult& fit, const Measureme
              std::none_of(fit.parameters.begin(), fit.parameters.end(),
                           [&](const FittedParameter& f) { return f.name == p.name; });
     };
-    if (!is_new && std::any_of(profile.parameters.begin(), profile.parameters.end(), names_it))
+    if (!is_new &&
+        (is_of_part || std::any_of(profile.parameters.begin(), profile.parameters.end(), names_it)))
       sets.push_back(old);
   }
   for (const FittedParameter& fitted : fit.parameters) {
@@ -288,6 +296,8 @@ bool is_power_told(const ProductCall& call) {
 
 /// Rows that a fit sees: long enough, not set apart by their table; below 16 bits engine by engine.
 bool is_wanted(const Measurement& row) {
+  if (std::holds_alternative<EngineCall>(row.work))
+    return row.flag.empty() && row.source != "engine calls";
   const auto* call = std::get_if<ProductCall>(&row.work);
   if (!call) return row.time >= kShortestRow;
   const bool by_engine = call->products.front().engine.has_value();
@@ -319,10 +329,14 @@ MeasurementSet load_sample(const std::vector<fs::path>& files, const Measurement
     MeasurementSet rows = load(with_engines, own);
     std::move(rows.rows.begin(), rows.rows.end(), std::back_inserter(sample.rows));
   }
-  if (!with_engines.empty()) {  // and for the board's power
+  std::vector<fs::path> with_power;
+  for (const fs::path& file : with_engines) {
+    if (find_measurement_reader(CsvReader(file), context)->use_power()) with_power.push_back(file);
+  }
+  if (!with_power.empty()) {  // and for the board's power
     MeasurementContext power = context;
     power.power = true;
-    MeasurementSet rows = load(with_engines, power);
+    MeasurementSet rows = load(with_power, power);
     std::move(rows.rows.begin(), rows.rows.end(), std::back_inserter(sample.rows));
   }
   return sample;

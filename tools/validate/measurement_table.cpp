@@ -78,8 +78,8 @@ TableKind unpredicted(std::string_view name, std::string_view unit,
 std::vector<TableKind> measurement_tables() {
   std::vector<TableKind> kinds = {unpredicted("sparse products", "us", {"sparsity", "time_us"},
                                               "sparse products have no cost model")};
-  for (const auto& tables :
-       {kernel_measurement_tables(), session_measurement_tables(), product_measurement_tables()}) {
+  for (const auto& tables : {kernel_measurement_tables(), session_measurement_tables(),
+                             product_measurement_tables(), engine_measurement_tables()}) {
     for (const MeasurementTable& table : tables) {
       kinds.push_back({.name = table.name,
                        .required = table.required,

@@ -12,7 +12,7 @@ constexpr auto kStreaming = static_cast<std::size_t>(CostForm::Streaming);
 
 CostProfile profile_of(double base) {
   CostProfile profile;
-  for (ErrorSpread& spread : profile.error) spread = {base, base, base};
+  for (ErrorSpread& spread : profile.error) spread = {base, base, base, 0};
   return profile;
 }
 

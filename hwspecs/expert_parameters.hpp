@@ -1,0 +1,105 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/attention_parameters.hpp"
+#include "hwspecs/product_parameters.hpp"
+
+namespace tracecast {
+
+/// What the products of a mixture of experts multiply. Named as the tables name them where there is no other word.
+enum class ExpertFormat {
+  Half,
+  Fp8,             ///< one scale per tensor or channel
+  Fp8Block,        ///< scales per 128 values
+  Fp4,             ///< nvfp4 on both sides
+  Int4Weights,     ///< 16-bit products of 4-bit integers
+  Fp4Weights,      ///< 16-bit products of mxfp4 weights
+  Fp4WeightsFp8,   ///< 8-bit products of mxfp4 weights
+  Int4WeightsFp8,  ///< 8-bit products of 4-bit integers
+};
+inline constexpr std::size_t kExpertFormatCount = 8;
+[[nodiscard]] std::string_view to_string(ExpertFormat format);
+/// As products of the vendor's library: what peak and energy an operation has.
+[[nodiscard]] ProductFormat products_of(ExpertFormat format);
+/// Bytes of a value of the activations that a product reads and of its weights, scales included.
+[[nodiscard]] double expert_activation_bytes(ExpertFormat format);
+[[nodiscard]] double expert_weight_bytes(ExpertFormat format);
+
+/// Factors by engine, generation and format.
+struct ByEngineKindExperts {
+  std::array<std::array<std::array<double, kExpertFormatCount>, kEngineKindCount>,
+             kProductEngineCount>
+      values;
+  ByEngineKindExperts() {
+    for (auto& engine : values) engine.fill(ones<kExpertFormatCount>());
+  }
+};
+
+/// Mixtures of experts on one rank; formulas in sim/cost/experts.hpp.
+struct ExpertParameters {
+  double efficiency = 0.65;              ///< of the format's peak, large tiles
+  double stream_bytes_per_clock = 0.15;  ///< that a block draws, per KiB of its SM's shared memory
+  double dram_efficiency = 0.82;
+  double l2_share = 0.5;
+  double l2_bytes_per_clock = 30;
+  double wave_quantization = 0.4;
+  double block_depth = 50;     ///< elements of k whose time a block needs to fill its pipeline
+  double operand_edge = 5;     ///< as ProductParameters::operand_edge
+  double block_cycles = 1500;  ///< to start and end a block
+  double clock_exponent = 1;   ///< calls take (2 GHz / clock)^this as long
+  /// Share of other ranks' tokens that an engine computes with weight 0 in kernels of its own (SGLang).
+  double stray = 0.3;
+  std::array<double, kExpertFormatCount> efficiency_by = ones<kExpertFormatCount>();
+  std::array<double, kExpertFormatCount> stream_by = ones<kExpertFormatCount>();
+  std::array<double, kEngineKindCount> efficiency_of = ones<kEngineKindCount>();
+  std::array<double, kEngineKindCount> stream_of = ones<kEngineKindCount>();
+  std::array<double, kProductEngineCount> call_us{25, 25, 25};
+  /// Memory traffic of permuting, quantising, activating and adding up, over one pass each.
+  std::array<double, kProductEngineCount> traffic = ones<kProductEngineCount>();
+  std::array<double, kProductEngineCount> route =
+      ones<kProductEngineCount>();  ///< cycles of an SM per token and expert
+  std::array<double, kProductEngineCount> expert =
+      ones<kProductEngineCount>();  ///< 100 cycles per expert with tokens
+  std::array<double, kProductEngineCount> pair =
+      ones<kProductEngineCount>();  ///< 100 cycles of an SM per token's expert
+  ByEngineKind expert_of;           ///< on the last two
+  ByEngineKindExperts call_of, efficiency_at, stream_at;
+};
+
+/// One kernel that writes 16-bit values as 8-bit floats; formulas in sim/cost/quantization.hpp.
+struct QuantizationParameters {
+  double l2_share = 0.8;
+  double l2_sharpness = 3;  ///< exponent of what stays in L2
+  double dram_efficiency = 0.8;
+  double l2_bytes_per_clock = 36;
+  double values_per_clock = 16;     ///< that an SM converts
+  double row_values_per_clock = 8;  ///< that a lone block converts, in kernels of a block per row
+  double clock_exponent = 0.6;
+  std::array<double, kProductEngineCount> call_us{2.5, 6, 3};
+  std::array<double, kProductEngineCount> traffic =
+      ones<kProductEngineCount>();  ///< over one read and one write
+  std::array<double, kProductEngineCount> cache =
+      ones<kProductEngineCount>();  ///< on l2_bytes_per_clock
+  ByEngineKind call_of, values_of;
+};
+
+struct MixtureParameters {
+  ExpertParameters experts;
+  QuantizationParameters quantization;
+};
+
+/// A parameter of the struct by name, "experts.stray".
+struct MixtureSlot {
+  std::string name;
+  double low = 0, high = 0;
+  std::function<double&(MixtureParameters&)> find;
+  bool is_factor = false;  ///< may be missing from a profile: 1
+};
+[[nodiscard]] std::vector<MixtureSlot> mixture_slots();
+
+}  // namespace tracecast

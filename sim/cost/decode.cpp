@@ -1,0 +1,127 @@
+#include "sim/cost/decode.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tracecast::cost {
+namespace {
+
+constexpr double kLeastRows = 16, kKeyTile = 64, kWindowTile = 128;
+constexpr double kSpecialUnitsPerSm = 16;
+constexpr double kCallClock = 2e9;
+/// Queries of a group that TensorRT-LLM's grouped kernels hold. Source: data/modern/README.md, factors for some head ratios.
+constexpr double kLargestGroup = 32;
+
+/// Factors of an engine by generation and format; 1 without one.
+struct Factors {
+  double pace = 1, call = 1, splits = 1, window = 1, block = 1, efficiency = 1, traffic = 0;
+  double call_us = 0, combine_us = 0;
+  double lone_call = 1, lone = 1;
+};
+
+Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k,
+                   const CostProfile& profile) {
+  const std::size_t f = w.fp8_cache ? 2 : 0;
+  const std::size_t width = w.latent         ? 0
+                            : w.width <= 64  ? 0
+                            : w.width <= 128 ? 1
+                            : w.width <= 192 ? 2
+                                             : 3;
+  if (!w.engine) {
+    return {
+        .window = 0, .call_us = profile.product.start_us, .combine_us = profile.product.split_us};
+  }
+  const auto e = static_cast<std::size_t>(*w.engine);
+  return {.pace = p.pace.values[e][k][f][width],
+          .call = p.call_of.values[e][k][f],
+          .splits = p.splits_of.values[e][k][f],
+          .window = p.window.values[e][k][f],
+          .block = p.block_of.values[e][k],
+          .efficiency = p.efficiency_by[e],
+          .traffic = p.traffic[e],
+          .call_us = p.call_us[e],
+          .combine_us = p.combine_us[e],
+          .lone_call = p.lone_call.values[e][k][f],
+          .lone = p.lone_of.values[e][k][f]};
+}
+
+/// One way of dividing the keys.
+struct Parts {
+  double seconds = std::numeric_limits<double>::infinity();
+  double load = 0, math = 0, share = 1;
+};
+
+}  // namespace
+
+CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
+                             const CostProfile& profile) {
+  const DecodeParameters& p = w.latent ? profile.attention.latent_decode : profile.attention.decode;
+  const std::size_t k = engine_kind(board.kind);
+  const Factors x = factors_of(w, p, k, profile);
+  const double clock = board.clock, sms = board.sms;
+  const double cache_bytes = w.fp8_cache ? 1 : 2;
+  const double group = w.heads / w.kv_heads;
+  const bool by_lone_kernels = w.engine == ProductEngine::TensorRtLlm && !w.latent;
+  const bool lone = by_lone_kernels && group > kLargestGroup;
+
+  const bool has_window = w.window > 0 && w.window < w.keys;
+  const double seen = has_window ? w.window : w.keys;
+  const double read = has_window ? std::min(w.keys, seen + kWindowTile * x.window) : seen;
+  const double columns = w.batch * w.kv_heads * (lone ? group : 1);
+  const double most =
+      std::max(1.0, std::min(read / p.keys_per_split, std::max(1.0, p.splits * x.splits)));
+  const double wanted = std::max(1.0, sms * p.fill / columns);
+  const double stream =
+      p.stream_bytes_per_clock * p.stream_of[k] * x.pace * board.shared_kib * clock;
+  const double peak = board.peak(ProductFormat::Half) / sms;
+  // Over an 8-bit cache some kernels compute in 8 bits.
+  const double top = w.fp8_cache ? board.peak(ProductFormat::Fp8) / sms : peak;
+  const double rate =
+      std::min(0.9 * top, peak * p.efficiency * p.efficiency_of[k] * x.efficiency * x.pace);
+  const double rows = lone ? p.ungrouped_rows : std::ceil(group / kLeastRows) * kLeastRows;
+  const double l2_rate = sms * clock * p.l2_bytes_per_clock;
+  const double cache = w.batch * seen * w.kv_heads * w.key_values * cache_bytes;
+  const double footprint = cache + w.batch * w.heads * w.width * 4;
+  const double kept = board.l2 * p.l2_share / footprint;
+  const double miss = 1 / (1 + std::pow(kept, 4));
+  const double dram = footprint * miss / (board.bandwidth * std::min(0.97, p.dram_efficiency));
+  const double least = 2 * w.batch * w.heads * seen * w.products / (top * sms);
+
+  Parts best;
+  for (const double parts : {1.0, lone ? 1.0 : std::min(most, wanted)}) {
+    const double blocks = columns * parts, keys = read / parts;
+    const double padded = std::ceil(keys / kKeyTile) * kKeyTile;
+    const double per_sm = blocks / sms;
+    const double q = p.wave_quantization;
+    const double waves = per_sm <= 1 ? 1 : q * std::ceil(per_sm) + (1 - q) * per_sm;
+    const double load = waves * w.key_values * cache_bytes * (keys + p.padding * (padded - keys)) /
+                        stream * (lone ? p.ungrouped * x.lone : 1);
+    const double math =
+        waves * rows * padded * (2 * w.products / rate + p.softmax / (kSpecialUnitsPerSm * clock));
+    const double body = std::cbrt(load * load * load + math * math * math + dram * dram * dram);
+    double seconds = p.block_cycles * x.block * waves / clock + std::max(body, least);
+    if (parts > 1) {
+      // As many parts as tiles of keys leave.
+      const double added = std::max(1.0, read / padded);
+      seconds +=
+          x.combine_us * 1e-6 * (1 - 1 / added) + columns * added * group * w.width * 8 / l2_rate;
+    }
+    if (seconds < best.seconds) best = {seconds, load, math, std::min(1.0, per_sm)};
+  }
+  const double around =
+      x.traffic * w.batch * (2 * w.heads + 2 * w.kv_heads) * w.width * 4 / l2_rate;
+  const double lone_call = by_lone_kernels && (lone || group == 1) ? x.lone_call : 1;
+  const double call =
+      x.call_us * x.call * lone_call * 1e-6 * std::pow(kCallClock / clock, p.clock_exponent);
+  CallEstimate result;
+  result.duration = Seconds(call + around + best.seconds);
+  result.roofs = {.compute = Seconds(std::max(least, best.math)),
+                  .memory = Seconds(std::max(best.load, dram)),
+                  .starved = best.share < 1 || call > best.seconds,
+                  .sm_share = best.share};
+  result.body_share = 1 - Seconds(call) / result.duration;
+  return result;
+}
+
+}  // namespace tracecast::cost

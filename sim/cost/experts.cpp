@@ -1,0 +1,174 @@
+#include "sim/cost/experts.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace tracecast::cost {
+namespace {
+
+constexpr double kCallClock = 2e9;
+constexpr double kLeastRows = 16;  ///< of an instruction
+constexpr std::array<double, 5> kTileColumns = {16, 32, 64, 128, 256};
+constexpr double kLargestTile = 256.0 * 128;
+constexpr double kCycles = 100;  ///< in which expert and pair count
+
+double cubes(double a, double b, double c) { return std::cbrt(a * a * a + b * b * b + c * c * c); }
+
+/// Kernels for 4-bit floats of whole engines treat other ranks' tokens as absent.
+bool is_own_kernel(ExpertFormat format) {
+  return format == ExpertFormat::Half || format == ExpertFormat::Fp8Block ||
+         format == ExpertFormat::Int4Weights;
+}
+
+struct Grouped {
+  double seconds = 0, mma = 0, memory = 0, share = 1;
+};
+
+/// One rank's experts on one board.
+class Experts {
+ public:
+  Experts(const ExpertsWork& work, const TensorBoard& board, const CostProfile& profile)
+      : w_(work), board_(board), p_(profile.mixture.experts) {
+    const std::size_t k = engine_kind(board.kind);
+    const auto f = static_cast<std::size_t>(work.format);
+    const auto at = [&](const ByEngineKindExperts& factors) {
+      return work.engine ? factors.values[static_cast<std::size_t>(*work.engine)][k][f] : 1.0;
+    };
+    format_ = products_of(work.format);
+    peak_ = board.peak(format_) / board.sms;
+    rate_ = peak_ * std::min(0.97, p_.efficiency * p_.efficiency_by[f] * p_.efficiency_of[k] *
+                                       at(p_.efficiency_at));
+    stream_ = p_.stream_bytes_per_clock * p_.stream_by[f] * p_.stream_of[k] * at(p_.stream_at) *
+              board.shared_kib * board.clock;
+    bandwidth_ = board.bandwidth * std::min(0.97, p_.dram_efficiency);
+    l2_rate_ = board.sms * board.clock * p_.l2_bytes_per_clock;
+    a_ = expert_activation_bytes(work.format);
+    b_ = expert_weight_bytes(work.format);
+    strays_ = work.engine == ProductEngine::SgLang && is_own_kernel(work.format)
+                  ? p_.stray * work.load.others
+                  : 0;
+    rows_ = work.load.rows + strays_;
+    call_ = at(p_.call_of);
+  }
+
+  [[nodiscard]] Grouped product(double n, double k) const {
+    const double bytes = w_.load.experts * n * k * b_ + rows_ * (k * a_ + n * 2);
+    const double kept = board_.l2 * p_.l2_share / bytes;
+    const double dram = bytes / (1 + std::pow(kept, 4)) / bandwidth_;
+    const double q = p_.wave_quantization;
+    Grouped best;
+    best.seconds = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < kExpertTileRows.size(); ++i) {
+      const double tm = kExpertTileRows[i];
+      const double row_tiles = w_.load.tiles[i] + (strays_ > 0 ? std::ceil(strays_ / tm) : 0);
+      for (const double tn : kTileColumns) {
+        if (tm * tn > kLargestTile) continue;
+        const double per_sm = row_tiles * std::ceil(n / tn) / board_.sms;
+        const double waves = per_sm <= 1 ? 1 : q * std::ceil(per_sm) + (1 - q) * per_sm;
+        const double edge = 1 + p_.operand_edge * (tm + tn) / (2 * tm * tn);
+        const double mma =
+            waves * 2 * std::max(tm, kLeastRows) * tn * (k + p_.block_depth) * edge / rate_;
+        const double load = waves * (tm * a_ + tn * b_) * k / stream_;
+        const double fixed = p_.block_cycles * waves / board_.clock;
+        if (fixed + std::max({mma, load, dram}) >= best.seconds) continue;
+        const double seconds = fixed + cubes(mma, load, dram);
+        if (seconds < best.seconds) best = {seconds, mma, dram, std::min(1.0, per_sm)};
+      }
+    }
+    const double flops = 2 * rows_ * n * k;
+    best.seconds *= board_.slowdown(format_, 1, flops, best.seconds);
+    best.seconds = std::max(best.seconds, 2 * w_.load.rows * n * k / (peak_ * board_.sms));
+    return best;
+  }
+
+  /// Permutation, activation and sum: rows in and out at 16 bits, but what products read.
+  [[nodiscard]] double moves() const {
+    const double halves = w_.gated ? 2 : 1;
+    const double passed = 2 * w_.tokens * w_.hidden * 2 + rows_ * w_.hidden * (a_ + 2) +
+                          rows_ * w_.width * (2 * halves + a_);
+    const double kept = board_.l2 * p_.l2_share /
+                        (2 * (rows_ * (3 * w_.hidden + 4 * w_.width) + 2 * w_.tokens * w_.hidden));
+    const double miss = 1 / (1 + kept * kept);
+    return factor(p_.traffic) * passed * (miss / bandwidth_ + 1 / l2_rate_);
+  }
+  [[nodiscard]] double routes() const {
+    const double sm_clock = board_.sms * board_.clock;
+    const double kind =
+        w_.engine
+            ? p_.expert_of.values[static_cast<std::size_t>(*w_.engine)][engine_kind(board_.kind)]
+            : 1.0;
+    return factor(p_.route) * w_.tokens * w_.all_experts / sm_clock +
+           kind * kCycles *
+               (factor(p_.expert) * w_.load.experts / board_.clock +
+                factor(p_.pair) * w_.tokens * w_.per_token / sm_clock);
+  }
+  [[nodiscard]] double call() const {
+    double us = 0;
+    for (const double engine : p_.call_us) us += engine / kProductEngineCount;
+    if (w_.engine) us = p_.call_us[static_cast<std::size_t>(*w_.engine)];
+    return us * call_ * 1e-6 * std::pow(kCallClock / board_.clock, p_.clock_exponent);
+  }
+
+ private:
+  [[nodiscard]] double factor(const std::array<double, kProductEngineCount>& by_engine) const {
+    return w_.engine ? by_engine[static_cast<std::size_t>(*w_.engine)] : 1.0;
+  }
+  const ExpertsWork& w_;
+  const TensorBoard& board_;
+  const ExpertParameters& p_;
+  ProductFormat format_;
+  double peak_, rate_, stream_, bandwidth_, l2_rate_, a_, b_, strays_, rows_, call_;
+};
+
+}  // namespace
+
+CallEstimate estimate_experts(const ExpertsWork& w, const TensorBoard& board,
+                              const CostProfile& profile) {
+  const Experts experts(w, board, profile);
+  const Grouped in = experts.product(w.gated ? 2 * w.width : w.width, w.hidden);
+  const Grouped out = experts.product(w.hidden, w.width);
+  const double call = experts.call(), around = experts.moves() + experts.routes();
+  CallEstimate result;
+  result.duration = Seconds(call + around + in.seconds + out.seconds);
+  const double share = 0.5 * (in.share + out.share);
+  result.roofs = {.compute = Seconds(in.mma + out.mma),
+                  .memory = Seconds(in.memory + out.memory),
+                  .starved = share < 1 || call > in.seconds + out.seconds,
+                  .sm_share = share};
+  result.body_share = 1 - Seconds(call) / result.duration;
+  return result;
+}
+
+CallEstimate estimate_quantization(const QuantizationWork& w, const TensorBoard& board,
+                                   const CostProfile& profile) {
+  const QuantizationParameters& p = profile.mixture.quantization;
+  const std::size_t k = engine_kind(board.kind);
+  const auto e = static_cast<std::size_t>(w.engine.value_or(ProductEngine::Vllm));
+  const double values = w.rows * w.cols, bytes = 3 * values;
+  const double sm_clock = board.sms * board.clock;
+  const double kept = board.l2 * p.l2_share / bytes;
+  const double miss = 1 / (1 + std::pow(kept, p.l2_sharpness));
+  const double dram = p.traffic[e] * bytes * miss / (board.bandwidth * p.dram_efficiency);
+  const double cached = p.traffic[e] * bytes / (sm_clock * p.l2_bytes_per_clock * p.cache[e]);
+  const double converted = values / (sm_clock * p.values_per_clock * p.values_of.values[e][k]);
+  double body = cubes(dram, cached, converted);
+  // vLLM's kernel gives a row to a block: few rows take as long as one (data/modern/quantize.csv).
+  if (w.engine == ProductEngine::Vllm) {
+    const double waves = std::max(1.0, w.rows / (2 * board.sms));
+    body = std::max(body, waves * w.cols / (board.clock * p.row_values_per_clock));
+  }
+  const double call = p.call_us[e] * p.call_of.values[e][k] * 1e-6 *
+                      std::pow(kCallClock / board.clock, p.clock_exponent);
+  CallEstimate result;
+  result.duration = Seconds(call + body);
+  result.roofs = {.compute = Seconds(converted),
+                  .memory = Seconds(dram),
+                  .starved = call > body,
+                  .sm_share = std::min(1.0, w.rows / board.sms)};
+  result.body_share = 1 - Seconds(call) / result.duration;
+  return result;
+}
+
+}  // namespace tracecast::cost

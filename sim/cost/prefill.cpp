@@ -1,0 +1,144 @@
+#include "sim/cost/prefill.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tracecast::cost {
+namespace {
+
+constexpr double kTile = 128, kLeastRows = 16;
+constexpr double kSpecialUnitsPerSm = 16;
+constexpr double kCallClock = 2e9;
+
+/// Factors of an engine, or 1 without one.
+template <class Values>
+double of_engine(const std::optional<ProductEngine>& engine, const Values& value_of) {
+  return engine ? value_of(static_cast<std::size_t>(*engine)) : 1.0;
+}
+
+/// Blocks of queries and the tiles of keys they pass over.
+struct Tiling {
+  double heads, rows, blocks, tiles, most, filled;
+};
+
+Tiling tile(const PrefillWork& w, bool packs, double window_tiles) {
+  const double group = w.heads / w.kv_heads;
+  const bool is_packed = w.tokens == 1 || (packs && w.tokens * group <= kTile);
+  Tiling t{};
+  t.heads = is_packed ? w.kv_heads : w.heads;
+  const double n = std::ceil(w.tokens / kTile);
+  const double padded = std::ceil(w.tokens / kLeastRows) * kLeastRows;
+  const double rows = is_packed ? std::ceil(w.tokens * group / kLeastRows) * kLeastRows : padded;
+  t.rows = n == 1 ? std::min(rows, kTile) : kTile;
+  t.filled = n == 1 ? t.rows * padded / (kTile * kTile) : 1;
+  t.blocks = n;
+  t.tiles = n * (n + 1) / 2;
+  t.most = n;
+  if (!w.causal) {
+    const double keys = w.keys > 0 ? w.keys : w.tokens;
+    t.most = std::ceil(keys / kTile);
+    t.tiles = n * t.most;
+    return t;
+  }
+  if (w.window > 0 && w.window < w.tokens) {
+    const double depth = std::min(n, std::ceil((w.window - 1) / kTile) + 1);
+    t.tiles = std::min(t.tiles, depth * (depth + 1) / 2 + (n - depth) * depth + window_tiles * n);
+    t.most = std::min(n, depth + window_tiles);
+  }
+  return t;
+}
+
+}  // namespace
+
+CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
+                              const CostProfile& profile) {
+  const PrefillParameters& p =
+      w.latent ? profile.attention.latent_prefill : profile.attention.prefill;
+  const std::size_t k = engine_kind(board.kind);
+  const auto f = static_cast<std::size_t>(w.format);
+  const std::size_t width = w.latent             ? (w.absorbed ? 1 : 0)
+                            : w.key_width <= 64  ? 0
+                            : w.key_width <= 128 ? 1
+                            : w.key_width <= 192 ? 2
+                                                 : 3;
+  const double pace =
+      of_engine(w.engine, [&](std::size_t e) { return p.pace.values[e][k][f][width]; });
+  const bool packs = w.engine != ProductEngine::TensorRtLlm;
+  const double clock = board.clock;
+  const ProductFormat math =
+      w.format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half;
+  const double peak = board.peak(math) / board.sms;
+  // Over an 8-bit cache some kernels compute in 8 bits.
+  const double top =
+      w.format == AttentionFormat::HalfOver8 ? board.peak(ProductFormat::Fp8) / board.sms : peak;
+  const double rate = std::min(0.98 * top, peak * p.efficiency * p.efficiency_of[k] * pace);
+
+  const Tiling t =
+      tile(w, packs, of_engine(w.engine, [&](std::size_t e) { return p.window.values[e][k]; }));
+  const double score = kTile * kTile;
+  const double widths = w.key_width + w.value_width;
+  const double products =
+      2 * score * widths / rate * (1 + p.wide * std::max(0.0, w.key_width / kTile - 1));
+  const double softmax = score * p.softmax * p.softmax_of[k] *
+                         of_engine(w.engine, [&](std::size_t e) { return p.softmax_by[e]; }) /
+                         (kSpecialUnitsPerSm * clock);
+  const double tile =
+      std::pow(std::pow(products, p.overlap) + std::pow(softmax, p.overlap), 1 / p.overlap) *
+      t.filled;
+  const double block =
+      (p.block_cycles *
+           of_engine(w.engine, [&](std::size_t e) { return p.block_of.values[e][k]; }) +
+       p.tile_cycles * t.rows / kTile * w.key_width / kTile) /
+      clock;
+  const double columns = w.batch * t.heads;
+  const double longest = block + p.latency_cycles / clock + t.most * (tile + p.key_cycles / clock);
+  const double total = columns * (t.blocks * block + t.tiles * tile) / board.sms;
+  double compute = std::max(longest, total + p.tail * longest);
+  // Gradients make more products, and as much more between them.
+  compute *= 0.5 * w.products;
+  const double flops = w.products * columns * t.tiles * t.filled * score * widths;
+  compute *= board.slowdown(math, p.energy, flops, compute);
+  // Never below what the peak allows for the scores that count.
+  const double seen = !w.causal ? w.tokens * (w.keys > 0 ? w.keys : w.tokens)
+                      : w.window > 0 && w.window < w.tokens
+                          ? w.window * w.tokens - w.window * (w.window - 1) / 2
+                          : w.tokens * (w.tokens + 1) / 2;
+  compute = std::max(compute, w.products * w.batch * w.heads * seen * widths / (top * board.sms));
+
+  const double cache_bytes = w.format == AttentionFormat::Half ? 2 : 1;
+  const double tokens = w.batch * w.tokens;
+  const double queries = tokens * w.heads * (w.key_width + w.value_width) * 2;
+  const double keys = tokens * w.kv_heads * (w.key_width + w.value_width);
+  const double footprint = queries + keys * (2 + cache_bytes);
+  const double kept = board.l2 * p.l2_share / footprint;
+  const double miss = 1 / (1 + kept * kept);
+  const double bandwidth = board.bandwidth * p.dram_efficiency;
+  const double l2_rate = board.sms * clock * p.l2_bytes_per_clock;
+  const auto seconds = [&](double bytes) { return bytes * (miss / bandwidth + 1 / l2_rate); };
+  const double memory = 0.5 * w.products * seconds(queries + keys * cache_bytes);
+  const double body = std::cbrt(compute * compute * compute + memory * memory * memory);
+
+  // TensorRT-LLM embeds positions in a kernel of its own, which passes over queries, too.
+  const double copied =
+      w.engine == ProductEngine::TensorRtLlm
+          ? 2 * tokens *
+                (w.heads * 2 * w.key_width + w.kv_heads * 2 * w.key_width * (2 + cache_bytes) / 2)
+          : keys * (2 + cache_bytes);
+  const double around =
+      w.engine ? p.traffic[static_cast<std::size_t>(*w.engine)] * seconds(copied) : 0;
+  const double call = (w.engine ? p.call_us[static_cast<std::size_t>(*w.engine)] *
+                                      p.call_of.values[static_cast<std::size_t>(*w.engine)][k]
+                                : profile.product.start_us) *
+                      1e-6 * std::pow(kCallClock / clock, p.clock_exponent);
+  CallEstimate result;
+  result.duration = Seconds(call + body + around);
+  const double share = std::min(1.0, columns * t.blocks / board.sms);
+  result.roofs = {.compute = Seconds(compute),
+                  .memory = Seconds(memory),
+                  .starved = share < 1 || call > body,
+                  .sm_share = share};
+  result.body_share = 1 - Seconds(call) / result.duration;
+  return result;
+}
+
+}  // namespace tracecast::cost

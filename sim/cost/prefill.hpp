@@ -1,0 +1,38 @@
+#pragma once
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
+#include "models/kernel.hpp"
+#include "sim/base/units.hpp"
+#include "sim/cost/roofs.hpp"
+#include "sim/cost/tensor_board.hpp"
+
+namespace tracecast::cost {
+
+/// What an engine's call takes, and what bounds its main kernel.
+struct CallEstimate {
+  Seconds duration{};
+  Roofs roofs;
+  double body_share = 1;  ///< of the duration, what is not the call's fixed time
+};
+
+/// Attention of new tokens on tensor cores. A block holds 128 queries of a head (16 at least) and passes over the keys in tiles
+/// of 128; with up to 128 queries of a group of heads, engines that pack put them into one block. With one SM's `rate` = peak
+/// efficiency pace / SMs and n = ceil(tokens / 128):
+///   tiles    = n (n+1) / 2, or with a window of w: d = ceil((w-1)/128) + 1 + window, d (d+1)/2 + (n-d) d, no more than without; not causal: n ceil(keys / 128)
+///   products = 2 * 128 * 128 (key_width + value_width) / rate * (1 + wide max(0, key_width/128 - 1))
+///   softmax  = 128 * 128 softmax / (16 clock)                   (16 special function units an SM: notes/0012)
+///   tile     = (products^overlap + softmax^overlap)^(1/overlap) * share of it that is filled
+///   block    = (block_cycles + tile_cycles rows/128 width/128) / clock
+///   body     = max(longest, (blocks block + batch heads tiles tile) / SMs + tail longest)
+///   longest  = block + latency + most tiles of a block (tile + key_cycles/clock)
+///   body     = slowed by the power limit (TensorBoard::slowdown), then (body^3 + memory^3)^(1/3)
+///   call     = call_us (2 GHz / clock)^clock_exponent + body + traffic of the kernels around it
+/// Gradients (5 products): body and memory 2.5 times.
+/// Bytes come from memory as far as the footprint misses L2, 1 / (1 + (L2/footprint)^2), and pass L2 in any case; calls are repeated on the same
+/// data in benchmarks and follow their own producers in engines.
+/// Source of the form: Dao, arXiv 2307.08691, section 3; Shah et al., arXiv 2407.08608, section 3 (overlap of products and softmax);
+/// figures from tables, notes/0012. Leaves out: cached prefixes, lengths that differ within a batch.
+[[nodiscard]] CallEstimate estimate_prefill(const PrefillWork& work, const TensorBoard& board,
+                                            const CostProfile& profile);
+
+}  // namespace tracecast::cost
