@@ -6,8 +6,8 @@
 #include <variant>
 
 #include "calibrate/table/measurement.hpp"
-#include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/loaders/gpu_loader.hpp"
+#include "hwspecs/software/framework_profile.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "tests/support/temporary_folder.hpp"
