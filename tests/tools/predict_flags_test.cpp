@@ -47,9 +47,11 @@ class Files {
     write("cluster.textproto", "group { name: \"one\" machine: \"dgx1_v100\" gpus: 2 }\n");
     const std::string ceiling = "name: \"clock.ceiling\" value: 0.";
     const std::string memory = "name: \"cpu.memory_efficiency\" value: 0.";
-    const std::string profile = own_file("hwspecs/cost/default.textproto");
-    write("profile.textproto",
-          edited(edited(profile, ceiling + "9", ceiling + "4"), memory + "7", memory + "3"));
+    const std::string stream = "name: \"memory.efficiency\" value: 0.";
+    std::string profile = own_file("hwspecs/cost/default.textproto");
+    profile = edited(std::move(profile), ceiling + "9", ceiling + "4");
+    profile = edited(std::move(profile), stream + "8", stream + "4");
+    write("profile.textproto", edited(std::move(profile), memory + "7", memory + "3"));
     struct Board {
       const char *id, *rate, *slower;
     };

@@ -207,6 +207,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--async", {}},
       {"--profile", {"FOLDER/profile.textproto"}},
       {"--set", {"cost.cpu.memory_efficiency=0.3"}, {}, "CPU"},
+      {"--set", {"cost.memory.efficiency=0.4"}, {}, "divided"},  // all arithmetic on tensor cores
       {"--set", {"cost.clock.ceiling=0.4"}},
       {"--hwspecs", {"FOLDER/specs"}},
       {"--format", {"json"}, {}, "one GPU, train, text"},
