@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/table/engine_columns.hpp"
 #include "calibrate/table/measurement.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "sim/base/error.hpp"
@@ -23,8 +24,6 @@ constexpr std::array<std::pair<std::string_view, ProductEngine>, kProductEngineC
     {"sglang", ProductEngine::SgLang},
     {"vllm", ProductEngine::Vllm},
 }};
-constexpr std::array<std::string_view, kProductEngineCount> kColumns = {"trtllm_us", "sglang_us",
-                                                                        "vllm_us"};
 constexpr std::array<std::pair<std::string_view, ExpertFormat>, kExpertFormatCount> kExperts = {{
     {"bfloat16", ExpertFormat::Half},
     {"fp8", ExpertFormat::Fp8},
@@ -87,7 +86,7 @@ class EngineReader : public MeasurementReader {
     return true;
   }
   std::string_view time_column() const override {
-    return engine_ ? kColumns[static_cast<std::size_t>(*engine_)] : "time_us";
+    return engine_ ? time_column_of(*engine_) : "time_us";
   }
   MeasurementOrReason read(const CsvReader& reader) override {
     const RowFields row(reader);
@@ -108,7 +107,7 @@ class EngineReader : public MeasurementReader {
     EngineCall call;
     for (std::size_t e = 0; e < kProductEngineCount; ++e) {
       const auto engine = static_cast<ProductEngine>(e);
-      if (engine_ ? engine == *engine_ : !row.text_or_empty(kColumns[e]).empty())
+      if (engine_ ? engine == *engine_ : !row.text_or_empty(kEngineColumns[e]).empty())
         call.calls.push_back(work(engine));
     }
     if (call.calls.empty()) call.calls.push_back(work(std::nullopt));
@@ -388,35 +387,29 @@ class LatentDecodeRows final : public LatentRows {
   }
 };
 
-template <class Reader>
-MeasurementTable rows(std::string_view name, std::vector<std::string_view> required) {
-  return {
-      .name = name, .required = std::move(required), .make = [](const MeasurementContext& context) {
-        return std::unique_ptr<MeasurementReader>(std::make_unique<Reader>(context));
-      }};
-}
-
 }  // namespace
 
 std::vector<MeasurementTable> engine_measurement_tables() {
-  return {
-      rows<PrefillRows>("attention of new tokens",
-                        {"gpu", "attn_dtype", "kv_cache_dtype", "batch_size", "isl", "num_heads",
-                         "num_key_value_heads", "head_dim", "window_size", "time_us"}),
-      rows<DecodeRows>("attention over a cache",
-                       {"gpu", "attn_dtype", "kv_cache_dtype", "batch_size", "step", "num_heads",
-                        "num_key_value_heads", "head_dim", "window_size", "time_us"}),
-      rows<LatentPrefillRows>("latent attention of new tokens",
-                              {"gpu", "kv_cache_dtype", "batch_size", "isl", "num_heads",
-                               "framework", "form", "time_us"}),
-      rows<LatentDecodeRows>(
-          "latent attention over a cache",
-          {"gpu", "kv_cache_dtype", "batch_size", "step", "num_heads", "framework", "time_us"}),
-      rows<ExpertRows>("mixtures of experts", {"gpu", "moe_dtype", "num_tokens", "hidden_size",
-                                               "inter_size", "topk", "num_experts", "moe_tp_size",
-                                               "moe_ep_size", "distribution", "gated", "time_us"}),
-      rows<QuantizationRows>("quantisation by inference engines",
-                             {"gpu", "quant_dtype", "m", "k", "time_us"})};
+  return {table_read_by<PrefillRows>(
+              "attention of new tokens",
+              {"gpu", "attn_dtype", "kv_cache_dtype", "batch_size", "isl", "num_heads",
+               "num_key_value_heads", "head_dim", "window_size", "time_us"}),
+          table_read_by<DecodeRows>(
+              "attention over a cache",
+              {"gpu", "attn_dtype", "kv_cache_dtype", "batch_size", "step", "num_heads",
+               "num_key_value_heads", "head_dim", "window_size", "time_us"}),
+          table_read_by<LatentPrefillRows>("latent attention of new tokens",
+                                           {"gpu", "kv_cache_dtype", "batch_size", "isl",
+                                            "num_heads", "framework", "form", "time_us"}),
+          table_read_by<LatentDecodeRows>(
+              "latent attention over a cache",
+              {"gpu", "kv_cache_dtype", "batch_size", "step", "num_heads", "framework", "time_us"}),
+          table_read_by<ExpertRows>(
+              "mixtures of experts",
+              {"gpu", "moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk", "num_experts",
+               "moe_tp_size", "moe_ep_size", "distribution", "gated", "time_us"}),
+          table_read_by<QuantizationRows>("quantisation by inference engines",
+                                          {"gpu", "quant_dtype", "m", "k", "time_us"})};
 }
 
 }  // namespace tracecast

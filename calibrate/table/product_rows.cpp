@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/table/engine_columns.hpp"
 #include "calibrate/table/measurement.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "sim/base/error.hpp"
@@ -29,12 +30,6 @@ constexpr std::array<std::pair<std::string_view, ProductFormat>, 9> kFormats = {
     {"int4_wo", ProductFormat::Int4Weights},
     {"sq", ProductFormat::Int8},
 }};
-constexpr std::array<std::pair<std::string_view, ProductEngine>, kProductEngineCount> kEngines = {{
-    {"trtllm_us", ProductEngine::TensorRtLlm},
-    {"sglang_us", ProductEngine::SgLang},
-    {"vllm_us", ProductEngine::Vllm},
-}};
-
 std::optional<ProductFormat> find_format(std::string_view word) {
   for (const auto& [name, format] : kFormats) {
     if (name == word) return format;
@@ -124,7 +119,7 @@ class EngineProducts final : public ProductReader {
   std::string_view time_column() const override {
     if (power_) return "power_w";
     if (!engine_) return "time_us";
-    return kEngines[static_cast<std::size_t>(*engine_)].first;
+    return time_column_of(*engine_);
   }
 
   MeasurementOrReason read(const CsvReader& reader) override {
@@ -182,7 +177,9 @@ class EngineProducts final : public ProductReader {
       add(std::nullopt);
       return call;
     }
-    for (const auto& [column, engine] : kEngines) {
+    for (std::size_t e = 0; e < kProductEngineCount; ++e) {
+      const auto engine = static_cast<ProductEngine>(e);
+      const std::string_view column = kEngineColumns[e];
       if (engine_ ? engine == *engine_ : !row.text_or_empty(column).empty()) add(engine);
     }
     if (call.products.empty()) add(std::nullopt);
@@ -266,24 +263,16 @@ class PlainProducts final : public ProductReader {
   std::string convention_;
 };
 
-template <class Reader>
-MeasurementTable products(std::string_view name, std::vector<std::string_view> required) {
-  return {
-      .name = name, .required = std::move(required), .make = [](const MeasurementContext& context) {
-        return std::unique_ptr<MeasurementReader>(std::make_unique<Reader>(context));
-      }};
-}
-
 }  // namespace
 
 std::vector<MeasurementTable> product_measurement_tables() {
-  return {
-      products<EngineProducts>(
-          "products of inference engines",
-          {"gpu", "gemm_dtype", "m", "n", "k", "time_us", "trtllm_us", "sglang_us", "vllm_us"}),
-      products<LayerProducts>("PyTorch's linear layers", {"gpu", "model", "tp", "op", "num_tokens",
-                                                          "m", "n", "k", "cols", "time_us"}),
-      products<PlainProducts>("products", {"gpu", "m", "n", "k", "time_us"})};
+  return {table_read_by<EngineProducts>(
+              "products of inference engines",
+              {"gpu", "gemm_dtype", "m", "n", "k", "time_us", "trtllm_us", "sglang_us", "vllm_us"}),
+          table_read_by<LayerProducts>(
+              "PyTorch's linear layers",
+              {"gpu", "model", "tp", "op", "num_tokens", "m", "n", "k", "cols", "time_us"}),
+          table_read_by<PlainProducts>("products", {"gpu", "m", "n", "k", "time_us"})};
 }
 
 }  // namespace tracecast

@@ -10,14 +10,12 @@ minute; its profile is kept in the folder and not made twice.
 """
 import argparse
 import collections
-import csv
-import gzip
-import json
-import math
 import pathlib
 import re
-import subprocess
 import sys
+
+import table_errors
+from table_errors import Errors, read, spec, validate
 
 GPUS = ("a100_sxm4_80gb", "l40s", "h100_sxm5_80gb", "b200")
 ENGINES = ("trtllm", "sglang", "vllm")
@@ -31,21 +29,6 @@ INSIDE, HALF_WIDTH = (85, 95), 40
 EXPERTS = {"bfloat16": (2, 2, "FP16"), "fp8": (1, 1, "FP8"), "fp8_block": (1, 1, "FP8"), "nvfp4": (0.5625, 0.5625, "FP4"),
            "int4_wo": (0.516, 2, "FP16"), "w4a16_mxfp4": (0.531, 2, "FP16"), "w4a8_mxfp4_mxfp8": (0.531, 1, "FP8"), "w4afp8": (0.516, 1, "FP8")}
 missed = []
-
-
-def spec(root, gpu):
-    text = (root / "hwspecs/gpu" / f"{gpu}.textproto").read_text()
-    peaks = {k: float(v) for k, v in re.findall(r"precision: (\w+) unit: TENSOR_CORE tflop_per_s: ([\d.]+)", text)}
-    base = re.search(r'^base: "(\w+)"', text, re.M)
-    up = spec(root, base[1]) if base else ({}, None)
-    width = re.search(r"dram_gb_per_s \{ value: ([\d.]+)", text)
-    return {**up[0], **peaks}, float(width[1]) if width else up[1]
-
-
-def read(path):
-    """Rows by their line in the file, counted from 1."""
-    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as file:
-        return {i + 2: row for i, row in enumerate(csv.DictReader(file))}
 
 
 def work(table, row):
@@ -82,54 +65,7 @@ def work(table, row):
 
 def rooflines(table, row, gpu):
     operations, traffic, peak = work(table, row)
-    arithmetic = operations / gpu[0].get(peak, gpu[0]["FP16"]) * 1e-6
-    memory = traffic / gpu[1] * 1e-3
-    return max(arithmetic, memory), max(arithmetic / 0.75, memory / 0.8) + 3
-
-
-def validate(args, path, only, flags):
-    command = [args.program, "validate", str(path), "--format", "json", *flags]
-    for text in only:
-        command += ["--only", text]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if done.returncode == 1:
-        return []
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}")
-    return [row for row in json.loads(done.stdout)["rows"] if row["skipped"] is None]
-
-
-def profile_without(args, gpu):
-    """The profile of a fit without the GPU's generation."""
-    path = args.out / f"generation_of_{gpu}.textproto"
-    if not path.exists():
-        command = [args.program, "calibrate", "check", "--leave-out", "generation", "--only", gpu, "--profiles", str(args.out)]
-        for table in TABLES.values():
-            command += ["--from", str(args.data / "modern" / table)]
-        subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    return path
-
-
-class Errors:
-    def __init__(self):
-        self.rows = []
-
-    def add(self, measured, predicted, low=None, high=None):
-        inside = low <= measured <= high if low is not None else None
-        self.rows.append((predicted / measured - 1, inside, (high - low) / 2 / predicted if low is not None else None))
-
-    def mean(self):
-        return 100 * sum(abs(r[0]) for r in self.rows) / len(self.rows)
-
-    def median(self, column=0):
-        ordered = sorted(abs(r[column]) for r in self.rows)
-        return 100 * ordered[len(ordered) // 2]
-
-    def bias(self):
-        return 100 * sum(r[0] for r in self.rows) / len(self.rows)
-
-    def inside(self):
-        return 100 * sum(r[1] for r in self.rows) / len(self.rows)
+    return table_errors.rooflines(operations / gpu[0].get(peak, gpu[0]["FP16"]) * 1e-6, traffic / gpu[1] * 1e-3)
 
 
 def line(name, ours, plain, three):
@@ -143,7 +79,7 @@ def judge(args, table, specs, left_out):
     totals = {engine: [Errors() for _ in range(3)] for engine in ENGINES}
     everything = [Errors() for _ in range(3)]
     for gpu in GPUS:
-        profile = profile_without(args, gpu) if left_out else args.profile
+        profile = table_errors.profile_without(args, gpu, TABLES.values()) if left_out else args.profile
         for engine in ENGINES:
             latent = table.startswith("mla")
             only = [f"gpu={gpu}"] + ([f"framework={engine}"] if latent else [])
@@ -151,7 +87,7 @@ def judge(args, table, specs, left_out):
             own = [Errors() for _ in range(3)]
             if not any(r["gpu"] == gpu and (r["framework"] == engine if latent else r[engine + "_us"]) for r in rows.values()):
                 continue
-            for answer in validate(args, path, only, flags):
+            for answer in validate(args.program, path, only, *flags):
                 if answer["measured"] < 3 or answer["flag"]:
                     continue
                 p, t = rooflines(table, rows[answer["line"]], specs[gpu])

@@ -9,14 +9,11 @@ without a generation takes some minutes; its profile is kept in the folder and n
 """
 import argparse
 import collections
-import csv
-import gzip
-import json
-import math
 import pathlib
-import re
-import subprocess
 import sys
+
+import table_errors
+from table_errors import Errors, read, spec, validate
 
 GPUS = ("a100_sxm4_80gb", "l40s", "h100_sxm5_80gb", "b200")
 # Bytes of an activation and of a weight, tensor-core peak: what sim/cost/product.hpp counts.
@@ -25,41 +22,12 @@ FORMATS = {
     "fp8_block": (1, 1, "FP8"), "nvfp4": (0.5625, 0.5625, "FP4"), "int8_wo": (2, 1, "FP16"),
     "int4_wo": (2, 0.516, "FP16"), "sq": (1, 1, "INT8"),
 }
-# Issue 21, "Done when" 1: fitted, left out, in percent.
+# Tables of the fit.
+FITTED = ("gemm.csv.gz", "vidur_linear.csv", "v100_gemm_fp16.csv", "fp8_gemm_pipeweave.csv")
+# Bars: fitted, left out, in percent.
 BARS = {"bfloat16": (10, 18), "fp8": (12, 22), "fp8_static": (12, 22), "fp8_block": (20, 30), "nvfp4": (12, None),
         "int8_wo": (15, 30), "int4_wo": (15, 30), "sq": (15, 30)}
 missed = []
-
-
-def spec(root, gpu):
-    text = (root / "hwspecs/gpu" / f"{gpu}.textproto").read_text()
-    peaks = dict(re.findall(r"precision: (\w+) unit: TENSOR_CORE tflop_per_s: ([\d.]+)", text))
-    base = re.search(r'^base: "(\w+)"', text, re.M)
-    up = spec(root, base[1]) if base else ({}, None)
-    width = re.search(r"dram_gb_per_s \{ value: ([\d.]+)", text)
-    return {**up[0], **{k: float(v) for k, v in peaks.items()}}, float(width[1]) if width else up[1]
-
-
-def open_table(path):
-    return gzip.open(path, "rt") if path.suffix == ".gz" else open(path)
-
-
-def read(path):
-    """Rows by their line in the file, counted from 1."""
-    with open_table(path) as file:
-        return {i + 2: row for i, row in enumerate(csv.DictReader(file))}
-
-
-def validate(args, table, only, *flags):
-    command = [args.program, "validate", str(table), "--format", "json", *flags]
-    for text in only:
-        command += ["--only", text]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if done.returncode == 1:
-        return []
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}")
-    return [row for row in json.loads(done.stdout)["rows"] if row["skipped"] is None]
 
 
 def rooflines(row, gpu_spec, fmt):
@@ -67,45 +35,7 @@ def rooflines(row, gpu_spec, fmt):
     m, n, k = (float(row[c]) for c in "mnk")
     peak, width = gpu_spec[0][math_format], gpu_spec[1]
     arithmetic, traffic = 2 * m * n * k / peak * 1e-6, (m * k * a + n * k * b + 2 * m * n) / width * 1e-3
-    return max(arithmetic, traffic), max(arithmetic / 0.75, traffic / 0.8) + 3
-
-
-def profile_without(args, gpu):
-    """The profile of a fit without the GPU's generation."""
-    path = args.out / f"generation_of_{gpu}.textproto"
-    if not path.exists():
-        modern = args.data / "modern"
-        command = [args.program, "calibrate", "check", "--leave-out", "generation", "--only", gpu, "--profiles", str(args.out)]
-        for table in ("gemm.csv.gz", "vidur_linear.csv", "v100_gemm_fp16.csv", "fp8_gemm_pipeweave.csv"):
-            command += ["--from", str(modern / table)]
-        subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    return path
-
-
-class Errors:
-    def __init__(self):
-        self.rows = []
-
-    def add(self, measured, predicted, low=None, high=None):
-        inside = low <= measured <= high if low is not None else None
-        self.rows.append((predicted / measured - 1, inside, (high - low) / 2 / predicted if low is not None else None))
-
-    def mean(self):
-        return 100 * sum(abs(r[0]) for r in self.rows) / len(self.rows)
-
-    def median(self):
-        ordered = sorted(abs(r[0]) for r in self.rows)
-        return 100 * ordered[len(ordered) // 2]
-
-    def bias(self):
-        return 100 * sum(r[0] for r in self.rows) / len(self.rows)
-
-    def inside(self):
-        return 100 * sum(r[1] for r in self.rows) / len(self.rows)
-
-    def width(self):
-        ordered = sorted(r[2] for r in self.rows)
-        return 100 * ordered[len(ordered) // 2]
+    return table_errors.rooflines(arithmetic, traffic)
 
 
 HEAD = f"  {'':<34} {'n':>6} {'plain':>6} {'three':>6} | {'mean':>6} {'median':>6} {'bias':>6} {'in90':>5} {'+-%':>5}"
@@ -114,7 +44,7 @@ HEAD = f"  {'':<34} {'n':>6} {'plain':>6} {'three':>6} | {'mean':>6} {'median':>
 def judge(args, left_out, title, table, only, fmt, gpu_of, flags=(), profile=None, bar=None, least_us=3.0, bias_bar=None):
     rows, out = read(table), collections.OrderedDict()
     flags = list(flags) + (["--profile", str(profile)] if profile else [])
-    for answer in validate(args, table, only, *flags):
+    for answer in validate(args.program, table, only, *flags):
         row = rows[answer["line"]]
         if answer["measured"] < least_us:
             continue
@@ -164,7 +94,7 @@ def main():
         print("\nGenerations left out of the fit" if left_out else "The shipped profile, fitted to a sample of these rows")
         print(HEAD)
         for gpu in GPUS:
-            profile = profile_without(args, gpu) if left_out else args.profile
+            profile = table_errors.profile_without(args, gpu, FITTED) if left_out else args.profile
             which = 1 if left_out else 0
             only = [f"gpu={gpu}", "gemm_dtype=bfloat16"]
             judge(args, left_out, f"{gpu} bfloat16", gemm, only, "bfloat16", specs[gpu], profile=profile, bar=BARS["bfloat16"][which],

@@ -14,9 +14,9 @@
 #include "tools/command/standard_input.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/whole_number.hpp"
+#include "tools/plan/predicted_rates.hpp"
 #include "tools/plan/schedule_jobs.hpp"
 #include "tools/plan/schedule_report.hpp"
-#include "tools/predict/predicted_rates.hpp"
 
 namespace tracecast {
 namespace {

@@ -30,7 +30,7 @@ MeasurementContext context() {
           .library = SpecLibrary::embedded()};
 }
 
-/// Products of many shapes on three GPUs, timed as back-to-back calls. Times are placeholders.
+/// Products of many shapes on three GPUs, timed as back-to-back calls. The times stand for nothing: each test puts its own.
 MeasurementSet products(const std::string& dtype = "fp32") {
   std::string rows = "source,gpu,dtype,op,pass,batch,m,n,k,layout,time_us,timing,clock_mhz,split\n";
   for (const char* gpu : {"p100_pcie_16gb", "v100_pcie_32gb", "t4"}) {
@@ -58,7 +58,7 @@ MeasurementSet products(const std::string& dtype = "fp32") {
   return set;
 }
 
-/// Convolutions on tensor cores of two generations, NHWC. Times are placeholders.
+/// Convolutions on tensor cores of two generations, NHWC. Times as above.
 MeasurementSet convolutions() {
   std::string rows =
       "source,gpu,dtype,op,pass,n,c,h,w,k,r,s,p,q,groups,pad_h,pad_w,stride_h,stride_w,dil_h,dil_w,"

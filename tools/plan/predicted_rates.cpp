@@ -1,4 +1,4 @@
-#include "tools/predict/predicted_rates.hpp"
+#include "tools/plan/predicted_rates.hpp"
 
 #include <array>
 
