@@ -157,6 +157,7 @@ PageJson page_bars(const SectionHead& head, std::span<const StepPart> parts, Sec
   section["whole"] = whole.in_s();
   section["bars"] = PageJson::array();
   for (const StepPart& part : parts) {
+    if (!(part.time > Seconds(0))) continue;
     section["bars"].push_back({{"name", part.name}, {"value", part.time.in_s()}});
   }
   return section;

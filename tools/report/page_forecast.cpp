@@ -147,15 +147,18 @@ PageJson roof_series(std::string_view name, double left, double right, double pe
 PageJson roofline_section(const ResolvedJob& job, const Prediction& prediction,
                           const std::string& trust) {
   const Roofline roofline = make_roofline(job, prediction);
+  const std::string left_out =
+      roofline.without_arithmetic == 0
+          ? ""
+          : fmt::format(" {} kernels that only move data have no place here.",
+                        roofline.without_arithmetic);
   PageJson section = new_section(
       {.id = "roofline",
        .title = "Roofline: every kernel",
        .kind = "chart",
-       .text = fmt::format(
-           "Arithmetic done per second over arithmetic per byte that must move. Below the slope "
-           "memory limits, below the roof the units. {} kernels that only move data have no place "
-           "here.",
-           roofline.without_arithmetic),
+       .text = "Arithmetic done per second over arithmetic per byte that must move. Below the "
+               "slope memory limits, below the roof the units." +
+               left_out,
        .trust = trust});
   double left = 1e30, right = 0;
   std::vector<std::string> order;
@@ -216,7 +219,7 @@ PageJson layers_section(const ResolvedJob& job, const Prediction& prediction,
                         {{"name", "traffic"}, {"unit", "B"}},
                         {{"name", "FLOP per byte"}, {"unit", ""}},
                         {{"name", "algorithm"}},
-                        {{"name", "kernels"}, {"unit", ""}},
+                        {{"name", "kernels"}, {"unit", "count"}},
                         {{"name", "bound"}},
                         {{"name", "basis"}}};
   section["sort"] = 4;

@@ -10,7 +10,7 @@ import {
 import * as echarts from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 import type { Axis, ChartSection, HeatmapSection, Series } from "./data.js";
-import { announce, button, colour, element, palette } from "./dom.js";
+import { announce, button, colour, colourOf, element, palette } from "./dom.js";
 import { digits, scaleOf, show, showRange, withUnit } from "./format.js";
 import type { Drawn, Frame } from "./section.js";
 
@@ -36,6 +36,8 @@ interface Scaled {
 }
 
 function scaledAxis(axis: Axis, greatest: number): Scaled {
+  // A logarithmic axis spans many prefixes: each of its labels has its own.
+  if (axis.log) return { factor: 1, name: axis.unit === "flop/s" || axis.unit === "s" ? axis.label : withUnit(axis.label, axis.unit) };
   const scale = scaleOf(greatest, axis.unit);
   return { factor: scale.factor, name: withUnit(axis.label, scale.unit) };
 }
@@ -55,25 +57,33 @@ function axisOption(axis: Axis, scaled: Scaled, isX: boolean): object {
     min: axis.min === undefined ? undefined : axis.min / scaled.factor,
     max: axis.max === undefined ? undefined : axis.max / scaled.factor,
   };
+  const ends = isX && !axis.names && !axis.log ? { max: limits.max ?? "dataMax" } : {};
   return {
     type: axis.names ? "category" : axis.log ? "log" : "value",
     data: axis.names,
     name: scaled.name,
     nameLocation: isX ? "middle" : "end",
-    nameGap: isX ? 30 : 14,
-    nameTextStyle: { color: colour("--soft"), align: isX ? "center" : "left", fontSize: 12, padding: isX ? 0 : [0, 0, 0, -40] },
+    nameGap: isX ? 30 : 12,
+    nameTextStyle: { color: colour("--soft"), align: isX ? "center" : "left", fontSize: 12 },
     axisLine: { show: isX, lineStyle: { color: line } },
     axisTick: { show: isX, lineStyle: { color: line } },
     axisLabel: {
       color: colour("--soft"),
       fontSize: 12,
       hideOverlap: true,
-      formatter: axis.names ? undefined : (value: number) => tick(value),
+      formatter: axis.names ? undefined : (value: number) => (axis.log && (axis.unit === "flop/s" || axis.unit === "s") ? shortly(value, axis.unit) : tick(value)),
     },
     splitLine: { show: !isX || axis.log === true, lineStyle: { color: line, opacity: 0.55 } },
     minorSplitLine: { show: false },
     ...limits,
+    ...ends,
   };
+}
+
+/** A power of ten with its prefix: "10 GFLOP/s". */
+function shortly(value: number, unit: string): string {
+  const scale = scaleOf(value * (1 + 1e-9), unit);
+  return `${tick(Number((value / scale.factor).toPrecision(3)))} ${scale.unit}`;
 }
 
 /** An axis' label: no more digits than it needs. */
@@ -109,7 +119,7 @@ function seriesOptions(section: ChartSection, x: Scaled, y: Scaled): object[] {
   let used = 0;
   for (const one of section.series) {
     const isReference = one.form === "reference";
-    const ink = isReference ? colour("--soft") : colours[used++ % colours.length];
+    const ink = isReference ? colour("--soft") : colours[colourOf(one.name, used++)];
     const data = one.x.map((value, i) => [value / x.factor, one.y[i] / y.factor]);
     const common = { name: one.name, data, itemStyle: { color: ink }, animation: false };
     if (one.low && one.high) options.push(...intervalOptions(one, x, y, ink));
@@ -142,9 +152,8 @@ function seriesOptions(section: ChartSection, x: Scaled, y: Scaled): object[] {
         },
         sampling: data.length > 5000 && !isArea ? "lttb" : undefined,
         endLabel: isReference
-          ? { show: one.name.length < 40, formatter: () => one.name, color: ink, fontSize: 11 }
+          ? { show: true, formatter: () => one.name, color: ink, fontSize: 11, align: "right", verticalAlign: "bottom", offset: [-6, -3] }
           : undefined,
-        labelLayout: isReference ? { moveOverlap: "shiftY" } : undefined,
         z: isReference ? 1 : 3,
       });
     }
@@ -231,7 +240,7 @@ function legendHeight(names: string[], width: number): number {
 
 export function drawChart(section: ChartSection, made: Frame): Drawn {
   const holder = element("div", {
-    class: section.tall ? "chart tall" : "chart",
+    class: section.tall ? "plot tall" : "plot",
     tabindex: 0,
     role: "img",
     "aria-label": describe(section),
@@ -246,13 +255,12 @@ export function drawChart(section: ChartSection, made: Frame): Drawn {
     const names = section.series.filter((s) => s.form !== "reference").map((s) => s.name);
     options.legend = names.length > 1 ? names : [];
     const hasAreas = section.series.some((s) => s.form === "area");
-    const hasReference = section.series.some((s) => s.form === "reference");
     const top = legendHeight(options.legend, holder.clientWidth) + 28;
     chart.setOption(
       {
         textStyle: { fontFamily: kFont },
         animation: false,
-        grid: { left: 12, right: hasReference ? 24 : 18, top, bottom: 40, containLabel: true },
+        grid: { left: 12, right: 24, top, bottom: 40, containLabel: true },
         legend: options.legend.length ? legendOption(options.legend) : undefined,
         tooltip: {
           ...tooltipOption(),
@@ -328,7 +336,7 @@ function tipOf(section: ChartSection, drawn: { name: string; type: string }[], x
 }
 
 function describe(section: ChartSection | HeatmapSection): string {
-  const what = section.kind === "chart" ? `${section.y.label} by ${section.x.label}` : `${section.y.label} by ${section.x.label}`;
+  const what = `${section.y.label} by ${section.x.label}`;
   const count = section.kind === "chart" ? section.series.map((s) => `${s.name}: ${s.x.length} points`).slice(0, 8).join(", ") : "";
   return `${section.title}. Chart of ${what}. ${count}. Arrow keys go from point to point; the data are in the CSV.`;
 }
@@ -385,7 +393,7 @@ function followKeys(chart: echarts.ECharts, holder: HTMLElement, section: ChartS
 }
 
 export function drawHeatmap(section: HeatmapSection, made: Frame): Drawn {
-  const holder = element("div", { class: "chart heat", tabindex: 0, role: "img", "aria-label": describe(section) });
+  const holder = element("div", { class: "plot heat", tabindex: 0, role: "img", "aria-label": describe(section) });
   holder.style.height = `${Math.max(220, section.y.names.length * 30 + 140)}px`;
   made.body.append(holder);
   const chart = echarts.init(holder, null, { renderer: "canvas", devicePixelRatio: Math.max(2, devicePixelRatio) });

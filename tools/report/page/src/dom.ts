@@ -36,6 +36,26 @@ export function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+// Words that have a colour of their own, so that a class looks the same in every section.
+const kOwn = [
+  ["convolution", "compute", "kernels", "activations", "untouched", "agrees"],
+  ["gemm", "batched_gemm", "communication", "workspace", "in view"],
+  ["normalization", "collective", "optimizer", "input"],
+  ["elementwise", "pool", "held by the allocator"],
+  ["pooling", "embedding", "gradients"],
+  ["softmax", "stragglers", "does not agree", "recurrent"],
+  ["transpose", "mark", "context", "context, libraries"],
+  ["copy", "transfer", "weights", "launch"],
+  ["memset", "host update", "call", "no answer"],
+  ["idle", "host", "host work", "other", "fitted"],
+];
+
+/** The colour of a word, 0 to 9: its own, or that of its place in a list. */
+export function colourOf(word: string, place: number): number {
+  const own = kOwn.findIndex((words) => words.includes(word));
+  return own >= 0 ? own : place % 10;
+}
+
 /** Colours that tell series apart; more than ten begin again. */
 export function palette(): string[] {
   return Array.from({ length: 10 }, (_, i) => colour(`--c${i}`));

@@ -1,6 +1,6 @@
 // Sections without axes: facts, and parts of a whole.
 import type { BarsSection, Fact, FactsSection } from "./data.js";
-import { element } from "./dom.js";
+import { colourOf, element } from "./dom.js";
 import { digits, percent, scaleOf, show, showRange } from "./format.js";
 import type { Drawn } from "./section.js";
 
@@ -15,7 +15,7 @@ function intervalLine(fact: Fact): SVGElement | null {
     return made;
   };
   const at = 4 + (92 * (value - low)) / (high - low);
-  const picture = draw("svg", { viewBox: "0 0 100 10", class: "interval", "aria-hidden": "true" });
+  const picture = draw("svg", { viewBox: "0 0 100 10", class: "interval", preserveAspectRatio: "xMinYMid", "aria-hidden": "true" });
   picture.append(
     draw("path", { d: "M4 5H96M4 2V8M96 2V8", class: "whisker" }),
     draw("circle", { cx: String(at), cy: "5", r: "3.2", class: "dot" }),
@@ -69,7 +69,7 @@ export function drawBars(section: BarsSection, body: HTMLElement): Drawn {
   const scale = scaleOf(section.whole, section.unit);
   const rows = section.bars.map((bar, i) => {
     const width = greatest > 0 ? (100 * bar.value) / greatest : 0;
-    const fill = element("span", { class: `fill c${i % 10}` });
+    const fill = element("span", { class: `fill c${colourOf(bar.name, i)}` });
     fill.style.width = `${width}%`;
     return element(
       "tr",

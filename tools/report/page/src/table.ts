@@ -14,7 +14,10 @@ export function drawTable(section: TableSection, made: Frame): Drawn {
       ? 0
       : rows.reduce((most, row) => Math.max(most, Math.abs(Number(row[c] ?? 0)) || 0), 0),
   );
-  const scales = columns.map((column, c) => scaleOf(greatest[c], column.unit ?? ""));
+  const scales = columns.map((column, c) => column.unit === "count" ? { factor: 1, unit: "" } : scaleOf(greatest[c], column.unit ?? ""));
+  const lengths = columns.map((_, c) =>
+    rows.reduce((most, row) => Math.max(most, String(row[c] ?? "").length), 0),
+  );
   const words = rows.map((row) => row.map((cell) => String(cell ?? "")).join(" ").toLowerCase());
   let sort = section.sort ?? -1;
   let falls = true;
@@ -46,9 +49,11 @@ export function drawTable(section: TableSection, made: Frame): Drawn {
   const cellNode = (row: Row, c: number): HTMLElement => {
     const cell = row[c];
     const unit = columns[c].unit;
-    if (unit === undefined || typeof cell === "string") return element("td", {}, String(cell ?? ""));
+    if (unit === undefined || typeof cell === "string") {
+      return element("td", { class: lengths[c] <= 34 ? "short" : lengths[c] > 60 ? "long" : "" }, String(cell ?? ""));
+    }
     if (cell === null) return element("td", { class: "number" }, "\u2013");
-    const text = unit === "share" ? percent(cell) : digits(cell / scales[c].factor);
+    const text = unit === "share" ? percent(cell) : unit === "count" ? cell.toLocaleString("en-US") : digits(cell / scales[c].factor);
     const node = element("td", { class: "number", title: show(cell, unit) }, text);
     if (columns[c].bar && greatest[c] > 0) {
       node.classList.add("with-bar");

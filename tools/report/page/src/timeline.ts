@@ -1,8 +1,8 @@
 // What ran when: tracks of slices on a canvas, of which only what can be seen is drawn, so that 100,000 slices move
 // smoothly. Zoom: buttons, keys, Ctrl and wheel, two fingers; move: drag, keys.
 import type { TimelineSection, Track } from "./data.js";
-import { announce, button, colour, element, palette } from "./dom.js";
-import { show } from "./format.js";
+import { announce, button, colour, colourOf, element, palette } from "./dom.js";
+import { scaleOf, show } from "./format.js";
 import type { Drawn, Frame } from "./section.js";
 
 /** A track made ready to be searched: times in ticks from zero. */
@@ -94,11 +94,13 @@ export class TimelineView {
   private matching: Uint8Array;
   private frame = 0;
   private colours: string[] = [];
+  private readonly colourOfClass: number[];
 
   constructor(
     private readonly section: TimelineSection,
     made: Frame,
   ) {
+    this.colourOfClass = section.classes.map(colourOf);
     let top = kRuler;
     let group = "";
     let whole = 1;
@@ -156,11 +158,19 @@ export class TimelineView {
     return show(ticks * this.section.tick_s, "s");
   }
 
+  /** A place on the ruler, in the unit of the whole, with the digits that tell it from its neighbours. */
+  private placeName(tick: number, step: number): string {
+    const { tick_s } = this.section;
+    const scale = scaleOf(this.to * tick_s, "s");
+    const decimals = Math.max(0, -Math.floor(Math.log10((step * tick_s) / scale.factor) + 1e-9));
+    return `${((tick * tick_s) / scale.factor).toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })} ${scale.unit}`;
+  }
+
   private legend(): HTMLElement {
     const used = new Set<number>();
     for (const { track } of this.lanes) for (const c of track.class_of) used.add(c);
     const entries = [...used].sort((a, b) => a - b).map((c) =>
-      element("li", {}, element("span", { class: `key c${c % 10}` }), this.section.classes[c]),
+      element("li", {}, element("span", { class: `key c${colourOf(this.section.classes[c], c)}` }), this.section.classes[c]),
     );
     return element("ul", { class: "legend" }, ...entries);
   }
@@ -429,7 +439,7 @@ export class TimelineView {
       pen.moveTo(x, kRuler - 6);
       pen.lineTo(x, this.height);
       pen.stroke();
-      const text = this.seconds(Math.round(tick));
+      const text = this.placeName(tick, step);
       if (x + pen.measureText(text).width < wide) pen.fillText(text, x + 4, kRuler / 2 - 1);
     }
   }
@@ -454,7 +464,7 @@ export class TimelineView {
       painted[level[i]] = Math.floor(shown + width) + 0.5;
       const y = lane.top + level[i] * kLevel;
       pen.globalAlpha = this.matching[track.name_of[i]] ? 1 : 0.15;
-      pen.fillStyle = this.colours[track.class_of[i] % 10];
+      pen.fillStyle = this.colours[this.colourOfClass[track.class_of[i]]];
       pen.fillRect(shown, y, width, kLevel - 1.5);
       if (width > 34 && pen.globalAlpha === 1) this.drawName(pen, names[track.name_of[i]], shown, y, width);
     }
