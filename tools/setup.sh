@@ -10,7 +10,7 @@ build="g++ cmake ninja-build ccache git ca-certificates
   libprotobuf-dev protobuf-compiler libboost-graph-dev libeigen3-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev zlib1g-dev libsqlite3-dev libmd-dev
   coinor-libcbc-dev libbz2-dev gfortran"
-tests="doctest-dev python3-minimal clang-format"
+tests="doctest-dev python3 clang-format"
 fuzzing="clang-14 libclang-rt-14-dev"
 
 # Programs that count however they came: a newer node is as good as Debian's.

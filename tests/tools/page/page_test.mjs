@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { Browser, browserPath } from "./browser.mjs";
 import { kHostile, hostileJobs, hostileTable, hostileTrace, longTrace } from "./hostile.mjs";
 
-const [program, packages] = process.argv.slice(2);
+const [program, packages] = process.argv.slice(2).map((path) => resolve(path));
 const isCi = Boolean(process.env.CI);
 const missing = !browserPath
   ? "no Chromium (tools/setup.sh installs it)"
