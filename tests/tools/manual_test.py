@@ -127,6 +127,8 @@ def invent(folder, program, root):
     for name in ("report1.sqlite", "after.sqlite"):
         nsight(folder / name)
     (folder / "network.onnx").write_bytes(onnx_network())
+    (folder / "mine").mkdir()
+    (folder / "mine/profile.textproto").write_bytes((root / "hwspecs/cost/default.textproto").read_bytes())
     (folder / "llama2_7b.json").write_bytes((root / "tests/models/language/configs/llama2_7b.json").read_bytes())
     subprocess.run([program, "trace", "convert", "profile.pt.trace.json.gz", "--to", "chakra", "-o", "chakra.0.et"],
                    cwd=folder, check=True, capture_output=True)

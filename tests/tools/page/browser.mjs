@@ -37,7 +37,8 @@ export class Browser {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Opens a file; `opened.faults` grows by what must not happen, `opened.ready_ms` is how long it took. */
+  /** Opens a file; `opened.faults` grows by what must not happen, `opened.ready_ms` is how long it took, `cpu_ms` what of it
+   * the page's thread worked. */
   async open(file, { width = 1280, height = 900, dark = false } = {}) {
     const context = await this.chromium.newContext({
       viewport: { width, height },
@@ -45,6 +46,8 @@ export class Browser {
       acceptDownloads: true,
     });
     const page = await context.newPage();
+    const session = await context.newCDPSession(page);
+    await session.send("Performance.enable", { timeDomain: "threadTicks" });
     const faults = [];
     const url = pathToFileURL(file).href;
     page.on("console", (message) => faults.push(`console ${message.type()}: ${message.text()}`));
@@ -63,7 +66,9 @@ export class Browser {
     const ready_ms = await page.evaluate(
       () => new Promise((done) => requestAnimationFrame(() => done(performance.now()))),
     );
-    return { page, faults, ready_ms, close: () => context.close() };
+    const { metrics } = await session.send("Performance.getMetrics");
+    const cpu_ms = 1000 * metrics.find((one) => one.name === "ThreadTime").value;
+    return { page, faults, ready_ms, cpu_ms, close: () => context.close() };
   }
 
   /** What axe-core calls serious or critical, a line each. */

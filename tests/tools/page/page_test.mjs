@@ -221,9 +221,11 @@ await test("100,000 slices: the page opens and moves without delay", async () =>
   writeFileSync(file("long.json"), longTrace(50_000));
   run("trace", "summary", file("long.json"), "--report", file("long.html"));
   const times = [];
+  const worked = [];
   for (let i = 0; i < 3; ++i) {
-    const { page, faults, ready_ms, close } = await browser.open(file("long.html"));
+    const { page, faults, ready_ms, cpu_ms, close } = await browser.open(file("long.html"));
     times.push(ready_ms);
+    worked.push(cpu_ms);
     if (i === 0) {
       assert.match(await page.getAttribute("#timeline .timeline-view", "aria-label"), /1\d\d\d\d\d slices/);
       const frames = await page.evaluate(async () => {
@@ -243,10 +245,10 @@ await test("100,000 slices: the page opens and moves without delay", async () =>
     assert.deepEqual(faults, []);
     await close();
   }
-  const best = Math.min(...times);
-  console.log(`        ready after ${times.map((time) => time.toFixed(0)).join(", ")} ms`);
-  // The goal is 1.5 s; what fails here is what no busy machine explains.
-  assert.ok(best < 6000, `${best} ms`);
+  const in_ms = (list) => list.map((time) => time.toFixed(0)).join(", ");
+  console.log(`        ready after ${in_ms(times)} ms, its thread worked ${in_ms(worked)} ms of it`);
+  // The page's own work is judged: how long that takes is the machine's matter.
+  assert.ok(Math.min(...worked) < 1500, in_ms(worked));
 });
 
 await test("a page is small, and complete before it has its name", async () => {
