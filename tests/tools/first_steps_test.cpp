@@ -29,6 +29,7 @@ const Words kVerbs[] = {
     {"trace", "replay"},
     {"trace", "convert"},
     {"trace", "record"},
+    {"completion"},
     {"version"},
     {"help"},
 };

@@ -53,11 +53,11 @@ def kineto(rank):
     """Two steps of a profile as PyTorch's profiler writes it; of two ranks."""
     events = []
     for step in range(2):
-        start = 1000 + 1000 * step
+        start = 1000 + 1_000_000 * step
         events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 9, "tid": 9,
-                       "ts": start, "dur": 1000})
+                       "ts": start, "dur": 1_000_000})
         for i in range(8):
-            at, link = start + 100 * i, 100 * step + i + 1
+            at, link = start + 100_000 * i, 100 * step + i + 1
             name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)" if i == 7 else \
                 "volta_sgemm_128x64_nn"
             events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": at, "dur": 40})
@@ -101,7 +101,7 @@ NVPROF = """==1== Profiling result:
 """
 FILES = {
     "nvprof.csv": NVPROF,
-    "kernels.csv": "Name,Duration (ns)\nvolta_sgemm_128x64_nn,1000\nrelu_kernel,200\n",
+    "kernels.csv": "Name,Duration\nvolta_sgemm_128x64_nn,1000\nrelu_kernel,200\n",
     "jobs.csv": "job_id,submit_s,num_gpu,duration_s,model\n" + "".join(
         f"{j},{60 * j},{2 ** (j % 3)},{600 + 100 * j},resnet50\n" for j in range(12)),
     "fleet.textproto": 'group { count: 4 gpus: 8 gpu: "v100" usd_per_gpu_hour: 3 }\n'
@@ -134,7 +134,7 @@ def invent(folder, program, root):
                    cwd=folder, check=True, capture_output=True)
     # The specs that the manual shows are the files that it says to write.
     for page in (root / "tools/manual").glob("*.md"):
-        for path, text in re.findall(r"with `(mine/[\w./]+)`:\n\n((?:    .*\n)+)", page.read_text()):
+        for path, text in re.findall(r"with `(own/[\w./]+)`:\n\n((?:    .*\n)+)", page.read_text()):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(re.sub(r"(?m)^    ", "", text))
 

@@ -74,9 +74,10 @@ class Files {
     }
     return words;
   }
-  /// Removes the trace; whether there was one.
-  [[nodiscard]] bool take_trace() const {
-    return std::filesystem::remove(folder_.path() / "trace.json");
+  /// Removes what was written; whether there was anything.
+  [[nodiscard]] bool take_written() const {
+    const bool trace = std::filesystem::remove(folder_.path() / "trace.json");
+    return std::filesystem::remove(folder_.path() / "report.html") || trace;
   }
 
  private:
@@ -157,7 +158,7 @@ Count walk(const Mode& mode) {
     CAPTURE(with_it.err);
     REQUIRE(without_it.exit_code >= 0);
     REQUIRE(without_it.exit_code <= 1);
-    const bool wrote = files.take_trace();
+    const bool wrote = files.take_written();
     const Excuse* excuse = find_excuse(flag, mode.name);
     if (with_it.exit_code == 2) {
       CHECK(with_it.out.empty());

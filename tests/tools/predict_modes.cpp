@@ -217,6 +217,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--format", {"text"}},
       {"--dump", {"program"}},
       {"--trace", {"FOLDER/trace.json"}},
+      {"--report", {"FOLDER/report.html"}},
       {"--explain", {}},
       {"--largest-batch", {}},
       // A warning is needed that --strict can act on.
