@@ -55,7 +55,7 @@ export function factNode(fact: Fact, isLarge = false): HTMLElement {
 }
 
 export function drawFacts(section: FactsSection, body: HTMLElement): Drawn {
-  body.append(element("dl", { class: "facts" }, ...section.facts.map((fact) => factNode(fact))));
+  body.append(element("dl", { class: "fact-list" }, ...section.facts.map((fact) => factNode(fact))));
   return {
     header: ["what", "value", "unit", "low", "high", "basis", "note"],
     rows: () =>

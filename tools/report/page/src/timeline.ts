@@ -427,7 +427,9 @@ export class TimelineView {
   }
 
   private drawRuler(pen: CanvasRenderingContext2D, wide: number): void {
-    const step = niceStep(this.to - this.from, Math.max(2, (wide - this.left) / 110));
+    // Steps are round in the unit that the ruler shows.
+    const unit = scaleOf(this.to * this.section.tick_s, "s").factor / this.section.tick_s;
+    const step = unit * niceStep((this.to - this.from) / unit, Math.max(2, (wide - this.left) / 110));
     pen.font = "11.5px system-ui, sans-serif";
     pen.textBaseline = "middle";
     pen.fillStyle = colour("--soft");
