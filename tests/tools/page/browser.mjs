@@ -46,6 +46,7 @@ export class Browser {
       acceptDownloads: true,
     });
     const page = await context.newPage();
+    page.setDefaultTimeout(120_000);
     const session = await context.newCDPSession(page);
     await session.send("Performance.enable", { timeDomain: "threadTicks" });
     const faults = [];
@@ -62,7 +63,7 @@ export class Browser {
       }
     });
     await page.goto(url, { waitUntil: "load" });
-    await page.waitForSelector("html[data-ready]", { timeout: 60_000 });
+    await page.waitForSelector("html[data-ready]", { timeout: 120_000 });
     const ready_ms = await page.evaluate(
       () => new Promise((done) => requestAnimationFrame(() => done(performance.now()))),
     );
