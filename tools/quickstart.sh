@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 tools/setup.sh
-cmake --preset release >/dev/null
+cmake --preset release -DTRACECAST_UNITY=ON >/dev/null
 cmake --build --preset release --target tracecast
 
 tracecast=build/release/bin/tracecast
