@@ -9,7 +9,6 @@
 
 #include "sim/base/error.hpp"
 #include "sim/cost/attention.hpp"
-#include "sim/cost/chain.hpp"
 #include "sim/cost/convolution.hpp"
 #include "sim/cost/decode.hpp"
 #include "sim/cost/experts.hpp"

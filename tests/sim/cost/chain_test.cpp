@@ -1,4 +1,4 @@
-#include "sim/cost/chain.hpp"
+#include "sim/cost/recurrent.hpp"
 
 #include <doctest/doctest.h>
 
