@@ -12,6 +12,10 @@ namespace {
 
 double num(std::int64_t value) { return static_cast<double>(value); }
 
+/// Of a board's memory as nvidia-smi totals it, what CUDA programs do not see. Source: PyTorch's messages on RTX 4090, "total
+/// capacity of 23.64 GiB", where nvidia-smi shows 24564 MiB; specs of other boards say 70 to 700 MiB.
+constexpr double kReservedMib = 357;
+
 /// Values per row of the widest feed-forward's input and result of its activation, on a rank.
 double widest(const ServedNetwork& served) {
   const ModelSharing& s = served.sharing;
@@ -36,7 +40,8 @@ ServedMemory served_memory(const ServedNetwork& served, const EngineProfile& eng
                            std::int64_t usual_tokens) {
   ServedMemory m;
   m.board = gpu.memory;
-  m.budget = gpu.memory * options.memory_share.value_or(engine.memory_share);
+  m.budget = (gpu.memory - Bytes(kReservedMib * (1 << 20))) *
+             options.memory_share.value_or(engine.memory_share);
   m.weights = served_weight_bytes(served);
   const double rows = num(options.tokens_per_step.value_or(engine.tokens_of(gpu.memory)));
   const double sequences = num(options.sequences.value_or(engine.sequences_of(gpu.memory)));

@@ -27,7 +27,7 @@ struct ServedMemory {
   [[nodiscard]] bool fits() const { return cache_tokens > 0; }
 };
 
-/// budget = share of the board's memory; cache = budget - weights - activations - graphs - context - buffers.
+/// budget = share of the board's memory that programs see; cache = budget - weights - activations - graphs - context - buffers.
 ///   activations = rows (in and out of the widest feed-forward + 2 width) 2 bytes + sequences words 4 bytes logit_copies
 ///   buffers     = 2 x 8 MiB per peer where ranks sum (staging of all-reduces)
 /// Layers with a window count up to it in the length of a sequence of `usual_tokens`.

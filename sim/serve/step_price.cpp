@@ -101,8 +101,9 @@ struct StepPrice::Board {
     product.n = w.n;
     product.k = w.k;
     product.format = w.format;
-    // 16-bit products are those of the vendor's library, whoever calls it.
-    if (w.format != ProductFormat::Half) product.engine = kernels;
+    // Products of 16 bits, and of 8 with scales given beforehand or one per row, are those of the vendor's library: norms and
+    // activations before them write their results in 8 bits at once. Others have kernels of the engine before them.
+    if (w.format != ProductFormat::Half && w.format != ProductFormat::Fp8) product.engine = kernels;
     const cost::ProductEstimate e = rates.products(w.format).estimate(product);
     return {StepPart::Products,
             e.duration.in_s(),

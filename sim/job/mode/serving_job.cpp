@@ -136,6 +136,17 @@ struct Served::State {
   std::string disaggregated;
   double draft_seconds = 0;
 
+  /// What the words mean on a board and to an engine.
+  ServedFormats formats_on(const GpuSpec& gpu) {
+    ServedFormats formats = formats_of(job);
+    if (formats.experts == ExpertFormat::Fp4Weights && mma_kind(gpu) == MmaKind::TensorMemory) {
+      formats.experts = ExpertFormat::Fp4WeightsFp8;
+      assumptions.emplace_back(
+          "activations of mxfp4 experts in mxfp8, which this board multiplies");
+    }
+    return formats;
+  }
+
   Side make_side(const std::string& gpu_word, std::int64_t gpus) {
     Side side;
     const GpuSpec& gpu = hardware.gpus().find(gpu_word);
@@ -146,7 +157,7 @@ struct Served::State {
       const std::int64_t left = std::max<std::int64_t>(1, gpus / (job.pipeline * job.data));
       sharing.tensor = std::min<std::int64_t>(8, left);
     }
-    side.served = {network, formats_of(job), sharing, engine.kernels};
+    side.served = {network, formats_on(gpu), sharing, engine.kernels};
     check_sharing(side.served);
     if (gpus % sharing.gpus() != 0)
       throw InputError("--gpus", std::to_string(gpus),
