@@ -87,6 +87,7 @@ void read_host(EngineProfile& p, const Message& message, SourcedReader& read,
   p.step = us(TRACECAST_FIELD(step_us));
   p.sequence = us(TRACECAST_FIELD(sequence_us));
   p.request = us(TRACECAST_FIELD(request_us));
+  p.frontend = us(TRACECAST_FIELD(frontend_us));
   p.overlaps_host = read.flag(TRACECAST_FIELD(overlaps_host));
   p.host_log_sd = read.number(TRACECAST_FIELD(host_log_sd), 0, 3);
   p.system_log_sd = read.number(TRACECAST_FIELD(system_log_sd), 0, 3);

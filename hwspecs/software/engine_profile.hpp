@@ -49,6 +49,8 @@ struct EngineProfile : SpecIdentity {
   std::vector<int> graph_batches;  ///< rising; empty: no graphs
   int graph_tokens = 0;
   Seconds launch{}, step{}, sequence{}, request{};
+  Seconds
+      frontend{};  ///< between a client and the engine's queue, once a request; not on the engine's path
   bool overlaps_host = false;
   double host_log_sd = 0, system_log_sd = 0;
 

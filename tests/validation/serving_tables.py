@@ -113,9 +113,9 @@ def precision_of(r):
 def settings(r):
     """What the scripts set that made the dumps (SemiAnalysisAI/InferenceX, benchmarks/70b_*, gptoss_fp4_*.sh): 8-bit caches but for gpt-oss on H100,
     tokens and sequences of a step."""
-    if not r["campaign"].startswith("dump"):
-        return []
-    words, is_oss = [], r["model"].startswith("openai")
+    if not r["campaign"].startswith("dump"):  # lengths as stated; TensorRT-LLM takes the cache's format from ModelOpt's checkpoints, 8 bits
+        return ["--kv-precision", "fp8"] if r["backend"] == "trtllm" else []
+    words, is_oss = ["--least-share", 0.8], r["model"].startswith("openai")
     if r["model"].startswith(("meta-llama", "openai")) and not (is_oss and r["gpu"].startswith("h100")):
         words += ["--kv-precision", "fp8"]
     if r["backend"] == "trtllm":
@@ -136,7 +136,7 @@ def aic(program, data):
         if ep > 1:
             sharing += ["--ep", ep]
         words = [NETWORKS[r["model"]], "--gpu", r["gpu"], "--gpus", gpus, *sharing, "--engine", ENGINES[r["backend"]], "--precision", precision_of(r),
-                 "--input", r["isl"], "--output", r["osl"], "--least-share", 0.8, "--concurrency", r["concurrency"],
+                 "--input", r["isl"], "--output", r["osl"], "--concurrency", r["concurrency"],
                  "--requests", min(4000, 10 * int(r["concurrency"])), "--warm-up", 0, "--no-intervals"]
         words += settings(r)
         version = r["version"].split("rc")[0].removesuffix(".post1")
@@ -197,8 +197,11 @@ def timelines(program, data):
             if int(r["output_tokens"]) > 1:
                 measured["tpot"].append(1e3 * (last - first) / (int(r["output_tokens"]) - 1))
         for metric, values in measured.items():
-            yield row("timelines", "mean", metric, run, statistics.fmean(values), a[metric + "_ms"]["mean"])
-            yield row("timelines", "p90", metric, run, percentile(values, 0.9), a[metric + "_ms"]["p90"])
+            for which, value in (("mean", statistics.fmean(values)), ("p90", percentile(values, 0.9))):
+                # Stamped by the engine: without the server before it.
+                server = 0 if metric == "tpot" else a["frontend_ms"]
+                predicted = {k: a[metric + "_ms"][which][k] - server for k in ("value", "low", "high")}
+                yield row("timelines", which, metric, run, value, predicted)
         kv = a["kv_tokens"]
         yield Row("timelines", "capacity", "kv_tokens", run, float(s["kv_tokens"]), kv, kv, kv)
 

@@ -74,6 +74,7 @@ Json answer_json(const ServeQuestion& q, const ServingAnswer& a) {
   doc["itl_ms"] = latency_json(a.gap_ms);
   doc["e2e_ms"] = latency_json(a.whole_ms);
   doc["queue_ms"] = latency_json(a.queue_ms);
+  doc["frontend_ms"] = a.frontend_ms;
   doc["requests"] = a.requests;
   doc["turned_away"] = a.turned_away;
   doc["tokens_per_s"] = a.tokens_per_s;

@@ -369,6 +369,15 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
     a.whole_ms = latency(r.whole_ms, r.whole_ms, r.whole_ms);
     a.queue_ms = latency(r.queue_ms, r.queue_ms, r.queue_ms);
   }
+  a.frontend_ms = engine.frontend.in_ms();
+  for (ServedLatency* seen : {&a.first_ms, &a.whole_ms}) {
+    for (ServedFigure* f : {&seen->mean, &seen->p50, &seen->p90, &seen->p99}) {
+      const double spread = std::exp(kNinety * engine.host_log_sd);
+      f->interval.value += a.frontend_ms;
+      f->interval.low += a.frontend_ms / spread;
+      f->interval.high += a.frontend_ms * spread;
+    }
+  }
   a.requests = r.requests;
   a.turned_away = r.turned_away;
   a.preemptions = t.preemptions;

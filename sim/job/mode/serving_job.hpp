@@ -71,6 +71,7 @@ struct ServingAnswer {
   std::vector<std::pair<std::string, double>> shares{};  ///< of busy time, by part
   double guessed_share = 0;
   double log_sd = 0;
+  double frontend_ms = 0;  ///< in times to the first token and to the end of simulated loads
   std::string limited_by;
   std::vector<std::string> assumptions{};
   std::vector<InputRecord> inputs{};
