@@ -111,7 +111,7 @@ def precision_of(r):
 
 
 def settings(r):
-    """What the scripts set that made the dumps (SemiAnalysisAI/InferenceX, benchmarks/70b_*, gptoss_fp4_*.sh): 8-bit caches but for gpt-oss on H100,
+    """What the scripts set that made the dumps (SemiAnalysisAI/InferenceX, benchmarks/70b_*, gptoss_fp4_*, single_node/minimaxm2.5_*.sh): 8-bit caches but for gpt-oss on H100,
     tokens and sequences of a step."""
     if not r["campaign"].startswith("dump"):  # lengths as stated; TensorRT-LLM takes the cache's format from ModelOpt's checkpoints, 8 bits
         return ["--kv-precision", "fp8"] if r["backend"] == "trtllm" else []
@@ -122,6 +122,8 @@ def settings(r):
         words += ["--max-batched-tokens", 20000 if is_oss else int(r["isl"]) + int(r["osl"]) + 200]
     if r["backend"] == "vllm":
         words += ["--max-batched-tokens", 8192, "--max-sequences", 512]
+    if "MiniMax" in r["model"] and r["precision"] == "fp8":
+        words += ["--memory-share", 0.95]
     return words
 
 
@@ -209,13 +211,14 @@ def timelines(program, data):
 def vllm_h100(program, data):
     for r in rows_of(data, "vllm_h100.csv"):
         rates = RATES.get(r["workload"])
-        if rates is None or r["stage"] not in ("0", "1") or int(r["stage"]) >= len(rates):
+        stage = "0" if r["stage"] == "all" and rates and len(rates) == 1 else r["stage"]  # one stage is the whole run
+        if rates is None or stage not in ("0", "1") or int(stage) >= len(rates):
             continue
         metric, which = r["metric"].split("_")[:2]
         words = [NETWORKS[r["model"]], "--gpu", r["gpu"], "--gpus", r["tp"], "--engine", "vllm", "--engine-version", "0.15.1", "--precision", "fp16",
                  "--input", r["input_tokens"], "--output", r["output_tokens"], "--shared-prefix", int(r["input_tokens"]) // 4,
                  "--max-batched-tokens", r["max_num_batched_tokens"], "--max-sequences", 128, "--memory-share", r["gpu_memory_utilization"] or 0.9,
-                 "--rate", rates[int(r["stage"])], "--requests", 600 * rates[int(r["stage"])], "--warm-up", 0]
+                 "--rate", rates[int(stage)], "--requests", 600 * rates[int(stage)], "--warm-up", 0]
         a = program.serve(*words)
         if a is not None:
             yield row("vllm_h100", f"{r['model'].split('/')[1]} {r['workload']} {which}", metric, tuple(r.values()), r["value"], a[metric + "_ms"][which])

@@ -112,12 +112,12 @@ Json envelope(const ServeQuestion& q, const ServingAnswer& a) {
 }
 
 void add_latency(std::string& page, std::string_view name, const ServedLatency& l) {
-  page += fmt::format("  {:<18}", name);
+  page += fmt::format("  {:<16}", name);
   for (const ServedFigure* f : {&l.mean, &l.p50, &l.p90, &l.p99})
-    page += fmt::format("{:>9}", three_digits(f->interval.value));
-  page += fmt::format("  {:>7} to {:<7}", three_digits(l.mean.interval.low),
-                      three_digits(l.mean.interval.high));
-  if (l.mean.half_width > 0) page += fmt::format(" ±{}", three_digits(l.mean.half_width));
+    page += fmt::format("{:>8}", narrow(f->interval.value, 7));
+  page += fmt::format("  {:>7} to {:<7}", narrow(l.mean.interval.low, 7),
+                      narrow(l.mean.interval.high, 7));
+  if (l.mean.half_width > 0) page += fmt::format(" ±{}", narrow(l.mean.half_width, 5));
   page += "\n";
 }
 
@@ -161,7 +161,7 @@ std::string serve_text(const ServeQuestion& q, const ServingAnswer& a) {
   }
   if (q.found_rate)
     add_line(page, "bears", fmt::format("{} requests/s", three_digits(*q.found_rate)));
-  page += fmt::format("\n  {:<18}{:>9}{:>9}{:>9}{:>9}  {}\n", "ms", "mean", "p50", "p90", "p99",
+  page += fmt::format("\n  {:<16}{:>8}{:>8}{:>8}{:>8}  {}\n", "ms", "mean", "p50", "p90", "p99",
                       "90 % of mean");
   add_latency(page, "to first token", a.first_ms);
   add_latency(page, "per output token", a.token_ms);
