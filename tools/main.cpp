@@ -140,6 +140,7 @@ constexpr Verb kVerbs[] = {
     {"collectives", add_collectives_command},
     {"net", add_net_command},
     {"schedule", add_schedule_command},
+    {"serve", add_serve_command},
     {"study", add_study_command},
     {"trace", add_trace_command},
     {"help", add_help_command},
