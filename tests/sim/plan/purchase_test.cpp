@@ -190,5 +190,7 @@ TEST_CASE("a chain of jobs ends after both, and a late delivery is waited for") 
   CHECK(plan->bill.cost_usd() == doctest::Approx(300));
 }
 
+TEST_SUITE_END();
+
 }  // namespace
 }  // namespace tracecast::plan::test
