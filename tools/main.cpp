@@ -139,6 +139,8 @@ constexpr Verb kVerbs[] = {
     {"cluster", add_cluster_command},
     {"collectives", add_collectives_command},
     {"net", add_net_command},
+    {"compare", add_compare_command},
+    {"plan", add_plan_command},
     {"schedule", add_schedule_command},
     {"serve", add_serve_command},
     {"study", add_study_command},
