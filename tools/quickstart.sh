@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 tools/setup.sh --build
-cmake --preset release -DTRACECAST_BUILD_TESTS=OFF >/dev/null
+cmake --preset release -DTRACECAST_BUILD_TESTS=OFF -DTRACECAST_UNITY=ON >/dev/null
 cmake --build --preset release --target tracecast
 
 tracecast=build/release/bin/tracecast

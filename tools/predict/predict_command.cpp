@@ -13,12 +13,14 @@
 #include "sim/job/predictor.hpp"
 #include "sim/job/resolved_job.hpp"
 #include "sim/parallel/many_gpus_timeline.hpp"
+#include "sim/plan/division_search.hpp"
 #include "sim/step/step_timeline.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/standard_input.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/whole_number.hpp"
 #include "tools/predict/cluster_options.hpp"
+#include "tools/predict/division_report.hpp"
 #include "tools/predict/explain_many.hpp"
 #include "tools/predict/predict_flags.hpp"
 #include "tools/predict/server_command.hpp"
@@ -41,7 +43,7 @@ struct PredictOptions {
   std::string format = "text";
   std::string dump;
   std::string trace, report;  ///< files
-  bool explain = false, strict = false, largest_batch = false;
+  bool explain = false, strict = false, largest_batch = false, search = false;
 };
 
 using Given = std::function<bool(std::string_view flag)>;
@@ -177,6 +179,22 @@ class Answer {
   const Forecast& forecast_;
 };
 
+/// `--search`: other flags of an answer mean nothing.
+int search_command(const PredictOptions& options) {
+  if (!options.dump.empty() || !options.trace.empty() || options.explain || options.largest_batch)
+    throw InputError("--search", "--dump, --trace, --explain or --largest-batch beside it",
+                     "none of them: ask for the division that was found");
+  const Predictor predictor(load_hardware(options.sources));
+  Sharded base = options.sharded;
+  base.fold = !options.no_fold;
+  const plan::DivisionSearch search =
+      plan::search_divisions(predictor, options.job, options.job, base);
+  write_answer(options.format == "json"  ? divisions_json(search, options.job)
+               : options.format == "csv" ? divisions_csv(search)
+                                         : divisions_text(search, options.job));
+  return search.divisions.front().fits ? kExitDone : kExitNo;
+}
+
 /// The same job on 1, 2, 4 ... GPUs up to those asked for, of one machine or of 1, 2, 4 ... nodes.
 ScalingCurve scaling_of(const PredictOptions& options, const Parallelism& parallelism,
                         const Predictor& predictor, const Forecast& whole) {
@@ -203,6 +221,7 @@ ScalingCurve scaling_of(const PredictOptions& options, const Parallelism& parall
 }
 
 int predict_command(PredictOptions& options, const Given& given) {
+  if (options.search) return search_command(options);
   refuse_standard_output("--trace", options.trace);
   check_report(options.report);
   StandardInput input;
@@ -361,6 +380,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_flag("--no-fold", options->no_fold, "Simulate GPUs that are alike one by one");
   verb->option_defaults()->group("Transformers divided among GPUs");
   add_transformer_options(*verb, options->sharded);
+  verb->add_flag("--search", options->search,
+                 "Find the fastest division that fits, for --global-batch; what is given stays");
   verb->option_defaults()->group("Parameter servers");
   add_server_flags(*verb, options->servers);
   verb->option_defaults()->group("Answer");
