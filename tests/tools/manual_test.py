@@ -106,6 +106,8 @@ FILES = {
         f"{j},{60 * j},{2 ** (j % 3)},{600 + 100 * j},resnet50\n" for j in range(12)),
     "fleet.textproto": 'group { count: 4 gpus: 8 gpu: "v100" usd_per_gpu_hour: 3 }\n'
                        'group { count: 8 gpus: 4 gpu: "p100" usd_per_gpu_hour: 1.5 }\n',
+    "requests.csv": "arrival_s,input_tokens,output_tokens\n" + "".join(
+        f"{r * 0.5},{100 + 50 * (r % 4)},{20 + r % 7}\n" for r in range(40)),
     "lab.textproto": 'group { name: "new" count: 2 machine: "dgx1_v100" }\n'
                      'network { link: "infiniband_edr" nodes_per_leaf: 8 oversubscription: 2 }\n',
     "measurements.csv": "gpu,gpus,framework,precision,network,phase,batch_per_gpu,samples_per_s\n"
@@ -129,7 +131,13 @@ def invent(folder, program, root):
     (folder / "network.onnx").write_bytes(onnx_network())
     (folder / "mine").mkdir()
     (folder / "mine/profile.textproto").write_bytes((root / "hwspecs/cost/default.textproto").read_bytes())
-    (folder / "llama2_7b.json").write_bytes((root / "tests/models/language/configs/llama2_7b.json").read_bytes())
+    configs = root / "tests/models/language/configs"
+    (folder / "config.json").write_bytes((configs / "llama3_8b.json").read_bytes())
+    (folder / "tools/manual").mkdir(parents=True)
+    for path in (root / "tools/manual").iterdir():
+        if path.suffix in (".textproto", ".csv"):
+            (folder / "tools/manual" / path.name).write_bytes(path.read_bytes())
+    (folder / "llama2_7b.json").write_bytes((configs / "llama2_7b.json").read_bytes())
     subprocess.run([program, "trace", "convert", "profile.pt.trace.json.gz", "--to", "chakra", "-o", "chakra.0.et"],
                    cwd=folder, check=True, capture_output=True)
     # The specs that the manual shows are the files that it says to write.
