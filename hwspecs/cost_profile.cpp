@@ -530,9 +530,12 @@ ParameterAccess::ParameterAccess(std::string_view name) {
   find_ = &slot.find, low_ = slot.low, high_ = slot.high;
 }
 
-void ParameterAccess::scale(CostProfile& profile, double factor) const {
-  double& value = (*find_)(profile);
-  value = std::clamp(value * factor, low_, high_);
+CostProfile ParameterFactor::apply(CostProfile profile, std::span<const ParameterFactor> factors) {
+  for (const auto& [parameter, factor] : factors) {
+    double& value = (*parameter.find_)(profile);
+    value = std::clamp(value * factor, parameter.low_, parameter.high_);
+  }
+  return profile;
 }
 
 CostProfile with_parameter(CostProfile profile, std::string_view name, double value) {

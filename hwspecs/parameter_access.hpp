@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <span>
 #include <string_view>
 
 #include "hwspecs/cost_profile.hpp"
@@ -11,12 +12,19 @@ class ParameterAccess {
  public:
   /// Throws InputError when there is no such parameter.
   explicit ParameterAccess(std::string_view name);
-  /// Multiplies the value, held to its bounds. Leaves `profile.parameters` alone.
-  void scale(CostProfile& profile, double factor) const;
 
  private:
+  friend struct ParameterFactor;
   const std::function<double&(CostProfile&)>* find_;
   double low_, high_;
+};
+/// What a parameter is multiplied by.
+struct ParameterFactor {
+  ParameterAccess parameter;
+  double factor = 1;
+  /// The profile with all of them, one after the other, each held to its bounds. Leaves `profile.parameters` alone.
+  [[nodiscard]] static CostProfile apply(CostProfile profile,
+                                         std::span<const ParameterFactor> factors);
 };
 
 /// The profile of hwspecs/cost/prior.textproto: every parameter as believed before any measurement of a GPU. Where a fit of the

@@ -88,12 +88,12 @@ class Problem {
 
   /// The profile of a point: shared parameters alone.
   [[nodiscard]] CostProfile profile_at(const Eigen::VectorXd& x) const {
-    CostProfile profile = start_;
+    std::vector<ParameterFactor> factors;
     for (std::size_t i = 0; i < moved_.size(); ++i) {
       const double factor = std::exp(x[static_cast<Eigen::Index>(i)] * unknowns_[i].log_sd);
-      for (const ParameterAccess& parameter : moved_[i]) parameter.scale(profile, factor);
+      for (const ParameterAccess& parameter : moved_[i]) factors.push_back({parameter, factor});
     }
-    return profile;
+    return ParameterFactor::apply(start_, factors);
   }
   [[nodiscard]] BoardFactors board_at(const Eigen::VectorXd& x, std::size_t gpu) const {
     return {.arithmetic = std::exp(x[static_cast<Eigen::Index>(first_board_ + 2 * gpu)] *
