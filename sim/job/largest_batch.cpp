@@ -23,8 +23,11 @@ std::int64_t find_largest(std::int64_t start, std::int64_t most,
   return good;
 }
 
-std::int64_t find_largest_batch(const ResolvedJob& job, const Hardware& hardware) {
-  return find_largest(job.options.batch, kMostBatch, [&](std::int64_t batch) {
+namespace {
+
+std::int64_t find_largest_batch(const ResolvedJob& job, const Hardware& hardware,
+                                std::int64_t start, std::int64_t most) {
+  return find_largest(start, most, [&](std::int64_t batch) {
     PlacedJob options = job.options;
     options.batch = batch;
     try {
@@ -35,13 +38,22 @@ std::int64_t find_largest_batch(const ResolvedJob& job, const Hardware& hardware
   });
 }
 
+}  // namespace
+
+std::int64_t find_largest_batch(const ResolvedJob& job, const Hardware& hardware) {
+  return find_largest_batch(job, hardware, job.options.batch, kMostBatch);
+}
+
 MemoryAdvice advise_on_batch(const ResolvedJob& job, const Hardware& hardware) {
   return {.largest_batch = find_largest_batch(job, hardware), .recomputed = {}, .accumulated = {}};
 }
 
 MemoryAdvice advise_on_memory(const ResolvedJob& job, const Hardware& hardware) {
-  MemoryAdvice advice = advise_on_batch(job, hardware);
+  MemoryAdvice advice;
   const PlacedJob& o = job.options;
+  // The batch asked for does not fit: only smaller ones are tried.
+  advice.largest_batch =
+      o.batch > 1 ? find_largest_batch(job, hardware, o.batch / 2, o.batch - 1) : 0;
   const bool has_backward = job.phase == Phase::Train || job.phase == Phase::ForwardBackward;
   if (has_backward && o.recompute != to_string(Recompute::Full)) {
     PlacedJob options = o;
