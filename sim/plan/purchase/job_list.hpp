@@ -1,0 +1,52 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/loaders/gpu_loader.hpp"
+#include "sim/base/units.hpp"
+#include "sim/job/job.hpp"
+
+namespace tracecast::plan {
+
+/// A throughput that somebody measured.
+struct MeasuredRate {
+  std::string gpu;  ///< id
+  int gpus = 1;
+  double samples_per_s = 0;
+  double log_sd = 0.02;  ///< of ln(true / measured)
+};
+
+/// Work stated as time on a GPU: samples follow from the rate there.
+struct HoursOn {
+  Seconds time{};
+  std::string gpu;  ///< id
+  int gpus = 1;
+};
+
+/// Work that a purchase has to do. One that was made here is valid.
+struct PlanJob {
+  std::string id;
+  Job job;
+  double samples = 0;  ///< of each; 0: see hours_on
+  std::optional<HoursOn> hours_on;
+  int count = 1;           ///< alike
+  std::vector<int> gangs;  ///< numbers of GPUs that it may take, rising
+  Seconds arrival{};
+  std::optional<Seconds> deadline;  ///< from time 0
+  double priority = 1;
+  std::vector<std::size_t> after;               ///< jobs that end before it starts; no cycles
+  std::vector<std::string> allowed, forbidden;  ///< ids of GPUs; allowed empty: any
+  std::vector<MeasuredRate> measured;
+};
+
+/// Reads and checks jobs in text format (sim/plan/proto/jobs.proto). `where` names it in errors. Throws InputError with line: bad syntax, no
+/// job, an id twice or none, no work or two kinds of it, numbers out of range, GPUs that nobody knows, `after` in a cycle or of nobody,
+/// a deadline before the arrival, serving.
+[[nodiscard]] std::vector<PlanJob> load_jobs(std::string_view text, std::string_view where,
+                                             const GpuCatalog& gpus);
+
+}  // namespace tracecast::plan

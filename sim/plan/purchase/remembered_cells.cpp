@@ -1,0 +1,138 @@
+#include "sim/plan/purchase/remembered_cells.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/job/sha256.hpp"
+#include "sim/store/store.hpp"
+
+namespace tracecast::plan {
+namespace {
+
+template <class T>
+std::string word(const std::optional<T>& value) {
+  return value ? fmt::format("{}", *value) : "-";
+}
+
+/// All of a question. Files are told by their bytes.
+std::string key_of(const std::string& fingerprint, const CellQuestion& question) {
+  const auto& [j, p] = question;
+  const Software& s = j.software;
+  std::string network = j.network;
+  if (is_network_path(network)) network += '\n' + sha256_of_file(network);
+  std::string cluster = p.cluster;
+  if (!cluster.empty()) cluster += '\n' + sha256_of_file(cluster);
+  std::string text = "cell\n" + fingerprint + '\n' + network + '\n' + cluster + '\n';
+  text +=
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", j.batch, j.phase, j.precision,
+                  s.framework, s.version, s.date, s.xla, s.cuda_graphs, word(s.cudnn_benchmark));
+  text += fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", j.optimizer, j.recompute,
+                      j.accumulate, j.data, j.pipeline, word(j.workers), word(j.epoch_samples),
+                      word(j.image_size), word(j.seq_len), word(j.classes));
+  text += fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", p.gpu, p.machine, word(p.gpus),
+                      word(p.nodes), p.host_cpu, p.disk, word(p.cpu_threads),
+                      word(p.board.power_limit_w), word(p.board.clock_mhz),
+                      word(p.board.memory_clock_mhz));
+  return sha256(text);
+}
+
+}  // namespace
+
+std::string cell_text(const Cell& c) {
+  return fmt::format("{:a} {:a} {:a} {:a} {:a} {:a} {:a} {:a} {} {:a} {}", c.samples_per_s.value,
+                     c.samples_per_s.low, c.samples_per_s.high, c.step_time_s.value,
+                     c.step_time_s.low, c.step_time_s.high, c.memory_needed.in_bytes(),
+                     c.memory_capacity.in_bytes(), c.fits ? 1 : 0, c.power ? c.power->in_w() : -1.0,
+                     c.refused);
+}
+
+Cell cell_from(std::string_view text) {
+  const std::string copy(text);
+  const char* at = copy.c_str();
+  const auto next = [&] {
+    char* end = nullptr;
+    const double value = std::strtod(at, &end);
+    if (end == at) throw InputError("store", "a value that is no cell", "a store that is whole");
+    at = end;
+    return value;
+  };
+  const auto interval = [&] {
+    Interval i;
+    i.value = next();
+    i.low = next();
+    i.high = next();
+    return i;
+  };
+  Cell c;
+  c.samples_per_s = interval();
+  c.step_time_s = interval();
+  c.memory_needed = Bytes(next());
+  c.memory_capacity = Bytes(next());
+  c.fits = next() != 0;
+  const double power = next();
+  if (power >= 0) c.power = Watts(power);
+  if (*at == ' ') ++at;
+  c.refused = at;
+  return c;
+}
+
+struct RememberedCells::State {
+  Predictor predictor;
+  std::string fingerprint;
+  std::optional<store::Store> store;
+  unsigned threads = 1;
+  std::atomic<std::size_t> predicted = 0;
+};
+
+RememberedCells::RememberedCells(Predictor predictor, std::string fingerprint,
+                                 const std::filesystem::path& file, unsigned threads)
+    : state_(new State{std::move(predictor), std::move(fingerprint), std::nullopt, 1, 0}) {
+  if (!file.empty()) state_->store.emplace(file);
+  state_->threads = threads > 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
+}
+RememberedCells::~RememberedCells() = default;
+
+std::size_t RememberedCells::predicted() const { return state_->predicted; }
+
+std::vector<Cell> RememberedCells::operator()(const std::vector<CellQuestion>& questions) const {
+  State& state = *state_;
+  state.predicted = 0;
+  std::vector<Cell> cells(questions.size());
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::exception_ptr> failed(state.threads);
+  const auto work = [&](unsigned worker) {
+    try {
+      for (std::size_t q = next++; q < questions.size(); q = next++) {
+        const std::string key =
+            state.store ? key_of(state.fingerprint, questions[q]) : std::string();
+        if (state.store) {
+          if (const auto known = state.store->find(key)) {
+            cells[q] = cell_from(*known);
+            continue;
+          }
+        }
+        const auto& [job, place] = questions[q];
+        cells[q] = state.predictor.throughput({&job, 1}, {&place, 1}).at(0, 0);
+        ++state.predicted;
+        if (state.store) state.store->put(key, cell_text(cells[q]));
+      }
+    } catch (...) {
+      failed[worker] = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned t = 1; t < state.threads; ++t) threads.emplace_back(work, t);
+  work(0);
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : failed)
+    if (error) std::rethrow_exception(error);
+  return cells;
+}
+
+}  // namespace tracecast::plan

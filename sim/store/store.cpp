@@ -1,0 +1,118 @@
+#include "sim/store/store.hpp"
+
+#include <sqlite3.h>
+
+#include <mutex>
+#include <utility>
+
+#include "sim/base/error.hpp"
+
+namespace tracecast::store {
+namespace {
+
+constexpr int kWaitMs = 60'000;           ///< for other processes
+constexpr int kApplication = 0x54524341;  ///< "TRCA": whose file it is
+
+class Statement {
+ public:
+  Statement(sqlite3* database, const char* text, const std::string& where) : where_(where) {
+    if (sqlite3_prepare_v2(database, text, -1, &statement_, nullptr) != SQLITE_OK)
+      fail(sqlite3_errmsg(database));
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  void bind(int index, std::string_view text) {
+    sqlite3_bind_blob64(statement_, index, text.data(), text.size(), SQLITE_TRANSIENT);
+  }
+  /// Whether there is a row.
+  bool step() {
+    const int code = sqlite3_step(statement_);
+    if (code == SQLITE_ROW) return true;
+    if (code != SQLITE_DONE) fail(sqlite3_errmsg(sqlite3_db_handle(statement_)));
+    return false;
+  }
+  [[nodiscard]] std::string text() const {
+    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, 0));
+    const int size = sqlite3_column_bytes(statement_, 0);
+    return bytes == nullptr ? std::string() : std::string(bytes, static_cast<std::size_t>(size));
+  }
+  [[nodiscard]] std::int64_t number() const { return sqlite3_column_int64(statement_, 0); }
+
+ private:
+  [[noreturn]] void fail(const char* message) const {
+    throw InputError(where_, message, "a store that can be read and written");
+  }
+  std::string where_;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+}  // namespace
+
+struct Store::Database {
+  std::string where;
+  sqlite3* handle = nullptr;
+  mutable std::mutex mutex;
+
+  explicit Database(std::string file) : where(std::move(file)) {}
+  ~Database() { sqlite3_close(handle); }
+  void run(const char* text) const {
+    Statement statement(handle, text, where);
+    while (statement.step()) {
+    }
+  }
+  [[nodiscard]] std::int64_t number(const char* text) const {
+    Statement statement(handle, text, where);
+    return statement.step() ? statement.number() : 0;
+  }
+};
+
+Store::Store(const std::filesystem::path& file)
+    : database_(std::make_unique<Database>(file.string())) {
+  Database& d = *database_;
+  if (sqlite3_open_v2(d.where.c_str(), &d.handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                      nullptr) != SQLITE_OK) {
+    throw InputError(d.where, sqlite3_errmsg(d.handle), "a file that can be made or written");
+  }
+  sqlite3_busy_timeout(d.handle, kWaitMs);
+  const std::int64_t application = d.number("PRAGMA application_id");
+  const std::int64_t tables = d.number("SELECT count(*) FROM sqlite_master");
+  if (application != kApplication && tables > 0)
+    throw InputError(d.where, "a database of something else", "a store of tracecast, or no file");
+  d.run("PRAGMA journal_mode=WAL");
+  d.run("PRAGMA synchronous=NORMAL");
+  d.run("BEGIN IMMEDIATE");
+  d.run("PRAGMA application_id=1414677313");  // kApplication
+  d.run(
+      "CREATE TABLE IF NOT EXISTS results (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT "
+      "ROWID");
+  d.run("COMMIT");
+}
+Store::~Store() = default;
+Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&&) noexcept = default;
+
+std::optional<std::string> Store::find(std::string_view key) const {
+  const std::lock_guard lock(database_->mutex);
+  Statement statement(database_->handle, "SELECT value FROM results WHERE key = ?",
+                      database_->where);
+  statement.bind(1, key);
+  return statement.step() ? std::optional(statement.text()) : std::nullopt;
+}
+
+void Store::put(std::string_view key, std::string_view value) {
+  const std::lock_guard lock(database_->mutex);
+  Statement statement(database_->handle, "INSERT OR IGNORE INTO results VALUES (?, ?)",
+                      database_->where);
+  statement.bind(1, key);
+  statement.bind(2, value);
+  statement.step();
+}
+
+std::size_t Store::size() const {
+  const std::lock_guard lock(database_->mutex);
+  return static_cast<std::size_t>(database_->number("SELECT count(*) FROM results"));
+}
+
+}  // namespace tracecast::store

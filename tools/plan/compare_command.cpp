@@ -1,0 +1,267 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "sim/plan/purchase/hour_price.hpp"
+#include "sim/plan/purchase/remembered_cells.hpp"
+#include "tools/command/interval_json.hpp"
+#include "tools/command/json_text.hpp"
+#include "tools/command/output.hpp"
+#include "tools/command/subcommand.hpp"
+#include "tools/command/version.hpp"
+#include "tools/command/whole_number.hpp"
+#include "tools/plan/measured_runs.hpp"
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::uint64_t kMostSmallFile = 1 << 20;
+constexpr double kMillion = 1e6;
+
+struct Options {
+  Job job;
+  std::vector<std::string> gpus;
+  std::vector<std::int64_t> batches{1};
+  std::string catalogue, measured;
+  std::int64_t total_gpus = 1;
+  SourceOptions sources;
+  std::string format = "text";
+};
+
+/// One GPU and batch.
+struct Row {
+  std::string gpu;
+  std::int64_t batch = 1;
+  plan::MatrixCell cell;
+  std::optional<double> owned_usd, rented_usd;  ///< per unit of work
+};
+
+/// What money and energy are told for.
+struct Work {
+  std::string name;  ///< "epoch", "million tokens", "million samples"
+  std::string key;   ///< of JSON
+  double samples = kMillion;
+};
+
+Work work_of(const Job& job) {
+  if (job.epoch_samples) return {"epoch", "epoch", static_cast<double>(*job.epoch_samples)};
+  if (job.seq_len)
+    return {"million tokens", "million_tokens", kMillion / static_cast<double>(*job.seq_len)};
+  return {"million samples", "million_samples", kMillion};
+}
+
+std::vector<plan::PlanJob> jobs_of(const Options& options, const Hardware& hardware) {
+  std::vector<plan::PlanJob> jobs;
+  for (const std::int64_t batch : options.batches) {
+    plan::PlanJob job;
+    job.id = fmt::format("batch {}", batch);
+    job.job = options.job;
+    job.job.batch = batch;
+    job.samples = 1;
+    job.gangs = {static_cast<int>(options.total_gpus)};
+    jobs.push_back(std::move(job));
+  }
+  if (!options.measured.empty()) {
+    const auto runs = read_measured_runs(options.measured, hardware.gpus());
+    if (add_runs(runs, jobs) == 0) say("warning: no run of --measured is of this job");
+  }
+  return jobs;
+}
+
+std::vector<Row> rows_of(const Options& options, const Hardware& hardware,
+                         const plan::Catalogue& catalogue) {
+  std::vector<plan::Offer> places;
+  for (const std::string& word : options.gpus) {
+    plan::Offer place;
+    place.gpu = hardware.gpus().find(word).id;
+    place.gpus = static_cast<int>(options.total_gpus);
+    places.push_back(std::move(place));
+  }
+  const std::vector<plan::PlanJob> jobs = jobs_of(options, hardware);
+  const plan::RememberedCells cells(Predictor(hardware), "", "");
+  const plan::PlanMatrix matrix =
+      plan::make_matrix(jobs, places, std::cref(cells), plan::fitted_error_shares());
+  const double samples = work_of(options.job).samples;
+  std::vector<Row> rows;
+  for (const plan::Offer& place : places) {
+    const plan::HourPrice hour = plan::hour_price(catalogue, place.gpu);
+    for (std::size_t j = 0; j < jobs.size(); ++j) {
+      const plan::MatrixCell* cell = matrix.find(j, place.gpu, "", place.gpus);
+      TRACECAST_CHECK(cell != nullptr, "the matrix has every place that was asked for");
+      Row row{place.gpu, jobs[j].job.batch, *cell, {}, {}};
+      if (cell->refused.empty() && cell->fits) {
+        const double gpu_hours = samples / cell->samples_per_s.value / 3600 * place.gpus;
+        const double energy_usd = cell->power ? cell->power->in_w() / place.gpus / 1000 *
+                                                    catalogue.pue * catalogue.energy_usd_per_kwh
+                                              : 0;
+        if (hour.owned_usd) row.owned_usd = gpu_hours * (*hour.owned_usd + energy_usd);
+        if (hour.rented_usd) row.rented_usd = gpu_hours * *hour.rented_usd;
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+std::string if_known(const std::optional<double>& value) {
+  return value ? narrow(*value, 7) : std::string("-");
+}
+
+std::string text_of(const Options& options, const std::vector<Row>& rows,
+                    const plan::Catalogue& catalogue) {
+  const Work work = work_of(options.job);
+  std::string page;
+  add_line(page, "Network", options.job.network);
+  add_line(page, "GPUs", fmt::format("{} of each kind", options.total_gpus));
+  add_line(page, "Money",
+           fmt::format("USD per {}; {}{}", work.name, catalogue.name,
+                       options.catalogue.empty() ? ", partly guessed (--catalogue FILE)" : ""));
+  page += fmt::format("\n{:<16} {:>6} {:>7} {:>7} {:>7} {:>6} {:>6} {:>7}\n", "gpu", "batch", "/s",
+                      "low", "high", "GiB", "W", "own");
+  page.insert(page.size() - 1, fmt::format(" {:>7}", "rent"));
+  for (const Row& row : rows) {
+    const plan::MatrixCell& c = row.cell;
+    if (!c.refused.empty()) {
+      page +=
+          fit(row.gpu, 16) + fmt::format(" {:>6}  ", row.batch) + cut_text(c.refused, 50) + '\n';
+      continue;
+    }
+    page += fmt::format("{} {:>6} {:>7} {:>7} {:>7} {:>6} {:>6} {:>7} {:>7}\n", fit(row.gpu, 16),
+                        row.batch, narrow(c.samples_per_s.value, 7), narrow(c.samples_per_s.low, 7),
+                        narrow(c.samples_per_s.high, 7),
+                        c.fits ? narrow(c.needed.in_gib(), 6) : "no fit",
+                        c.power ? narrow(c.power->in_w(), 6) : "-", if_known(row.owned_usd),
+                        if_known(row.rented_usd));
+  }
+  return page;
+}
+
+Json json_row(const Row& row, const Work& work) {
+  const plan::MatrixCell& c = row.cell;
+  const bool known = c.refused.empty();
+  const auto number = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json();
+  };
+  return {{"gpu", row.gpu},
+          {"batch_per_gpu", row.batch},
+          {"throughput_samples_per_s", known ? interval_json(c.samples_per_s) : Json()},
+          {"basis", known ? Json(c.basis) : Json()},
+          {"memory_bytes", known ? Json(c.needed.in_bytes()) : Json()},
+          {"memory_capacity_bytes", known ? Json(c.capacity.in_bytes()) : Json()},
+          {"fits", c.fits},
+          {"power_w", c.power ? Json(c.power->in_w()) : Json()},
+          {"owned_usd_per_" + work.key, number(row.owned_usd)},
+          {"rented_usd_per_" + work.key, number(row.rented_usd)},
+          {"refused", known ? Json() : Json(c.refused)}};
+}
+
+std::string json_of(const Options& options, const std::vector<Row>& rows,
+                    const plan::Catalogue& catalogue) {
+  Json doc{{"schema", fmt::format("tracecast.compare/{}", kSchema)},
+           {"version", kVersion},
+           {"network", options.job.network},
+           {"gpus", options.total_gpus},
+           {"catalogue",
+            {{"id", catalogue.id},
+             {"date", catalogue.date},
+             {"is_embedded", options.catalogue.empty()}}}};
+  doc["rows"] = Json::array();
+  for (const Row& row : rows) doc["rows"].push_back(json_row(row, work_of(options.job)));
+  return json_text(doc) + "\n";
+}
+
+std::string csv_of(const Options& options, const std::vector<Row>& rows) {
+  const Work work = work_of(options.job);
+  std::string text = fmt::format(
+      "gpu,batch_per_gpu,samples_per_s,low,high,memory_bytes,fits,power_w,owned_usd_per_{0},"
+      "rented_usd_per_{0}\n",
+      work.key);
+  const auto number = [](const std::optional<double>& value) {
+    return value ? fmt::format("{}", *value) : std::string();
+  };
+  for (const Row& row : rows) {
+    const plan::MatrixCell& c = row.cell;
+    if (!c.refused.empty()) {
+      text += fmt::format("{},{},,,,,no,,,\n", row.gpu, row.batch);
+      continue;
+    }
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{}\n", row.gpu, row.batch, c.samples_per_s.value,
+                    c.samples_per_s.low, c.samples_per_s.high, c.needed.in_bytes(),
+                    c.fits ? "yes" : "no", c.power ? fmt::format("{}", c.power->in_w()) : "",
+                    number(row.owned_usd), number(row.rented_usd));
+  }
+  return text;
+}
+
+int run(const Options& options) {
+  const Hardware hardware = load_hardware(options.sources);
+  const plan::Catalogue catalogue =
+      options.catalogue.empty() ? plan::embedded_catalogue(hardware.gpus())
+                                : plan::load_catalogue(read_file(options.catalogue, kMostSmallFile),
+                                                       options.catalogue, hardware.gpus());
+  const std::vector<Row> rows = rows_of(options, hardware, catalogue);
+  bool any = false;
+  for (const Row& row : rows) any = any || (row.cell.refused.empty() && row.cell.fits);
+  write_answer(options.format == "json"  ? json_of(options, rows, catalogue)
+               : options.format == "csv" ? csv_of(options, rows)
+                                         : text_of(options, rows, catalogue));
+  return any ? kExitDone : kExitNo;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  Job& job = options->job;
+  CLI::App* verb =
+      app.add_subcommand("compare", "One job on many GPUs: speed, memory, watts and money");
+  verb->add_option("network", job.network, "Zoo name or file")->required()->type_name("NETWORK");
+  verb->add_option("--gpu", options->gpus, "GPUs, such as v100,a100,h100")
+      ->required()
+      ->delimiter(',')
+      ->type_name("A,B,C");
+  verb->add_option("--batch", options->batches, "Samples per step and GPU, one or several [1]")
+      ->delimiter(',')
+      ->check(whole_number(1, kMostBatch) & CLI::Range(std::int64_t{1}, kMostBatch))
+      ->type_name("N,M");
+  verb->add_option("--gpus", options->total_gpus, "Of each kind, in total [1]")
+      ->check(whole_number(1, 1024) & CLI::Range(1, 1024))
+      ->type_name("N");
+  verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
+      ->type_name("PHASE")
+      ->capture_default_str();
+  verb->add_option("--precision", job.precision, "fp32, tf32, amp, fp16, bf16, fp8, int8")
+      ->type_name("P");
+  verb->add_option("--framework", job.software.framework, "As `predict` has it")->type_name("F");
+  verb->add_option("--optimizer", job.optimizer, "As `predict` has it")->type_name("O");
+  verb->add_option("--image-size", job.image_size, "Side of square images, pixels")
+      ->check(whole_number(1, 1'000'000))
+      ->type_name("S");
+  verb->add_option("--seq-len", job.seq_len, "Tokens per sample; money per million tokens then")
+      ->check(whole_number(1, 100'000'000))
+      ->type_name("L");
+  verb->add_option("--epoch-samples", job.epoch_samples, "Samples of an epoch, for its money")
+      ->check(whole_number(1, 1'000'000'000'000))
+      ->type_name("N");
+  verb->add_option("--catalogue", options->catalogue,
+                   "Prices; default: the dated ones in the program")
+      ->type_name("FILE");
+  verb->add_option("--measured", options->measured,
+                   "Runs that were timed; they correct the others of the same job")
+      ->type_name("FILE");
+  add_source_options(*verb, options->sources);
+  add_format_option(*verb, options->format);
+  verb->footer("Example: tracecast compare resnet50 --gpu v100,a100,h100 --batch 64,128");
+  verb->callback([options, &exit_code] { exit_code = run(*options); });
+}
+
+}  // namespace tracecast

@@ -1,0 +1,248 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "sim/base/text.hpp"
+#include "sim/job/sha256.hpp"
+#include "sim/plan/purchase/remembered_cells.hpp"
+#include "tools/command/output.hpp"
+#include "tools/command/subcommand.hpp"
+#include "tools/command/whole_number.hpp"
+#include "tools/plan/fingerprint.hpp"
+#include "tools/plan/measured_runs.hpp"
+#include "tools/plan/plan_report.hpp"
+
+namespace tracecast {
+namespace {
+
+struct Options {
+  std::string jobs, catalogue, fleet, deadline, measured, store, goal;
+  std::optional<double> budget_usd, power_kw;
+  std::optional<std::int64_t> rack_units;
+  double time_limit_s = 30;
+  std::int64_t worlds = 400, seed = 1, threads = 0;
+  SourceOptions sources;
+  std::string format = "text";
+};
+
+constexpr std::uint64_t kMostSmallFile = 1 << 20;
+constexpr std::size_t kMostRunners = 5;
+
+/// "30d", "12h": a time with its unit.
+Seconds time_of(const std::string& text) {
+  const auto fail = [&] {
+    throw InputError("--deadline", '"' + text + '"', "a time with its unit: 36h, 30d or 8w");
+  };
+  if (text.size() < 2) fail();
+  const auto value = parse_double(std::string_view(text).substr(0, text.size() - 1));
+  const double unit = text.back() == 'h'   ? 3600
+                      : text.back() == 'd' ? 86400
+                      : text.back() == 'w' ? 7 * 86400
+                                           : 0;
+  if (!value || *value <= 0 || unit == 0 || *value * unit > 20 * 8760 * 3600.0) fail();
+  return Seconds(*value * unit);
+}
+
+plan::PurchaseGoal goal_of(const Options& options) {
+  if (options.goal.empty())
+    return options.deadline.empty() ? plan::PurchaseGoal::Makespan : plan::PurchaseGoal::Cost;
+  if (options.goal == "makespan") return plan::PurchaseGoal::Makespan;
+  if (options.goal == "cost_per_job") return plan::PurchaseGoal::CostPerJob;
+  if (options.deadline.empty())
+    throw InputError("--goal", "cost without --deadline", "--deadline 30d: what costs run until");
+  return plan::PurchaseGoal::Cost;
+}
+
+void add_catalogue(const Options& options, const Hardware& hardware, PlanAnswer& answer) {
+  std::vector<plan::Offer> owned;
+  if (!options.fleet.empty()) {
+    owned = plan::owned_offers(read_file(options.fleet, kMostSmallFile), options.fleet,
+                               hardware.gpus());
+  }
+  answer.is_embedded = options.catalogue.empty();
+  answer.catalogue = answer.is_embedded
+                         ? plan::embedded_catalogue(hardware.gpus())
+                         : plan::load_catalogue(read_file(options.catalogue, kMostSmallFile),
+                                                options.catalogue, hardware.gpus());
+  for (const plan::Offer& offer : answer.catalogue.offers) {
+    for (const plan::Offer& own : owned) {
+      if (own.id == offer.id)
+        throw InputError(options.fleet, "a group named \"" + own.id + "\" as an offer is",
+                         "another name");
+    }
+  }
+  answer.catalogue.offers.insert(answer.catalogue.offers.begin(), owned.begin(), owned.end());
+}
+
+void set_limits(const Options& options, plan::PurchaseLimits& limits) {
+  limits.budget_usd = options.budget_usd;
+  if (options.power_kw) limits.power = Watts(*options.power_kw * 1000);
+  if (options.rack_units) limits.rack_units = static_cast<int>(*options.rack_units);
+  if (!options.deadline.empty()) limits.deadline = time_of(options.deadline);
+}
+
+/// Jobs without a way to run, and the nearest that there is: memory that lacks least, or why there is no prediction.
+void find_nowhere(PlanAnswer& answer) {
+  for (std::size_t j = 0; j < answer.jobs.size(); ++j) {
+    const bool runs = std::any_of(answer.problem.modes.begin(), answer.problem.modes.end(),
+                                  [j](const plan::Mode& mode) { return mode.job == j; });
+    if (runs) continue;
+    const plan::MatrixCell* nearest = nullptr;
+    std::string refused = "no offer that its constraints allow";
+    for (const plan::MatrixCell& cell : answer.matrix.cells) {
+      if (cell.job != j || cell.only_known) continue;
+      if (!cell.refused.empty()) {
+        refused = cell.refused;
+      } else if (nearest == nullptr ||
+                 cell.needed - cell.capacity < nearest->needed - nearest->capacity) {
+        nearest = &cell;
+      }
+    }
+    answer.nowhere.push_back(
+        nearest != nullptr
+            ? fmt::format("memory binds: {} needs {:.2f} GiB where {}, the nearest, has {:.2f}: "
+                          "{:.2f} GiB more",
+                          answer.jobs[j].id, nearest->needed.in_gib(), nearest->gpu,
+                          nearest->capacity.in_gib(),
+                          (nearest->needed - nearest->capacity).in_gib())
+            : fmt::format("{} runs nowhere: {}", answer.jobs[j].id, refused));
+  }
+}
+
+void judge(const Options& options, const plan::PurchaseSearch& search, PlanAnswer& answer) {
+  answer.runners = plan::runners_up(answer.problem, search, *answer.winner, kMostRunners);
+  answer.effects = plan::effects_of_limits(answer.problem, search, *answer.winner);
+  std::vector<plan::Purchase> plans{*answer.winner};
+  for (const plan::RunnerUp& runner : answer.runners)
+    if (runner.plan) plans.push_back(*runner.plan);
+  if (plans.size() > 1 && answer.goal != plan::PurchaseGoal::Makespan)
+    answer.prices = plan::prices_that_matter(answer.problem, plans[0], plans[1]);
+  answer.robustness =
+      plan::judge_plans(answer.problem, answer.goal, plans, answer.matrix, answer.cell_of_mode,
+                        static_cast<std::size_t>(options.worlds), answer.seed);
+}
+
+void add_inputs(const Options& options, PlanAnswer& answer) {
+  const auto add = [&](std::string_view kind, const std::string& file) {
+    if (file.empty()) return;
+    answer.inputs.push_back(
+        {std::string(kind), std::filesystem::path(file).filename().string(), sha256_of_file(file)});
+  };
+  add("jobs", options.jobs);
+  add("catalogue", options.catalogue);
+  add("fleet", options.fleet);
+  add("measured", options.measured);
+}
+
+int run(const Options& options) {
+  const Hardware hardware = load_hardware(options.sources);
+  PlanAnswer answer;
+  answer.seed = static_cast<std::uint64_t>(options.seed);
+  answer.goal = goal_of(options);
+  answer.jobs =
+      plan::load_jobs(read_file(options.jobs, kMostSmallFile), options.jobs, hardware.gpus());
+  if (!options.measured.empty()) {
+    const auto runs = read_measured_runs(options.measured, hardware.gpus());
+    if (add_runs(runs, answer.jobs) == 0) say("warning: no run of --measured is of any job");
+  }
+  add_catalogue(options, hardware, answer);
+  const plan::RememberedCells cells(
+      Predictor(hardware), options.store.empty() ? std::string() : fingerprint_of(options.sources),
+      options.store, static_cast<unsigned>(options.threads));
+  answer.matrix = plan::make_matrix(answer.jobs, answer.catalogue.offers, std::cref(cells),
+                                    plan::fitted_error_shares());
+  if (!options.store.empty())
+    say(fmt::format("{} cells, {} of them predicted now", answer.matrix.cells.size(),
+                    cells.predicted()));
+  answer.problem = plan::make_problem(answer.jobs, answer.catalogue, answer.matrix, hardware.gpus(),
+                                      answer.cell_of_mode);
+  set_limits(options, answer.problem.limits);
+  add_inputs(options, answer);
+  find_nowhere(answer);
+  const plan::PurchaseSearch search{.goal = answer.goal, .most_seconds = options.time_limit_s};
+  if (answer.nowhere.empty()) {
+    plan::ConfirmedPurchase found = plan::find_confirmed(answer.problem, answer.jobs, search);
+    answer.winner = std::move(found.plan);
+    answer.confirmation = std::move(found.confirmation);
+    answer.proven = found.proven;
+    if (answer.winner) {
+      judge(options, search, answer);
+    } else {
+      answer.binding = plan::limits_that_bind(answer.problem);
+    }
+  }
+  write_answer(options.format == "json"  ? plan_json(answer)
+               : options.format == "csv" ? plan_csv(answer)
+                                         : plan_text(answer));
+  return answer.winner ? kExitDone : kExitNo;
+}
+
+void add_limits(CLI::App& verb, Options& options) {
+  verb.add_option("--budget", options.budget_usd,
+                  "USD for purchases, rent, energy and hosting until the deadline")
+      ->type_name("USD")
+      ->check(CLI::Range(0.0, 1e12));
+  verb.add_option("--power-kw", options.power_kw, "Of machines and switches at work")
+      ->type_name("KW")
+      ->check(CLI::Range(0.0, 1e6));
+  verb.add_option("--rack-units", options.rack_units, "Room")
+      ->type_name("U")
+      ->check(whole_number(0, 1'000'000) & CLI::Range(0, 1'000'000));
+  verb.add_option("--deadline", options.deadline, "Until when every job is done: 36h, 30d, 8w")
+      ->type_name("T");
+  verb.add_option("--goal", options.goal,
+                  "cost (with a deadline), makespan (without), or cost_per_job: machines are "
+                  "charged until the last job ends")
+      ->type_name("G")
+      ->check(CLI::IsMember({"cost", "makespan", "cost_per_job"}));
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("plan", "What to buy or rent for these jobs, and which job runs where");
+  verb->add_option("jobs", options->jobs, "Jobs, as tools/manual/jobs.textproto")
+      ->required()
+      ->type_name("FILE");
+  verb->add_option("--catalogue", options->catalogue,
+                   "Machines with prices, as tools/manual/catalogue.textproto; default: the dated "
+                   "one in the program")
+      ->type_name("FILE");
+  verb->add_option("--fleet", options->fleet, "Machines that are owned: they are used as well")
+      ->type_name("FILE");
+  verb->add_option("--measured", options->measured,
+                   "Runs that were timed: network,gpu,samples_per_s and others; they correct the "
+                   "prediction of the same job elsewhere")
+      ->type_name("FILE");
+  add_limits(*verb, *options);
+  verb->add_option("--store", options->store, "Keep predictions in this file between runs")
+      ->type_name("FILE");
+  verb->add_option("--threads", options->threads, "That predict; 0: all")
+      ->type_name("N")
+      ->check(whole_number(0, 1024) & CLI::Range(0, 1024));
+  verb->add_option("--time-limit", options->time_limit_s, "Of one search, s; the gap is told")
+      ->type_name("S")
+      ->check(CLI::Range(0.1, 86400.0));
+  verb->add_option("--worlds", options->worlds, "Drawn from the intervals")
+      ->type_name("N")
+      ->check(whole_number(10, 1'000'000) & CLI::Range(10, 1'000'000));
+  verb->add_option("--seed", options->seed, "Of the worlds")
+      ->type_name("SEED")
+      ->check(whole_number(0, 1'000'000'000) & CLI::Range(0, 1'000'000'000));
+  add_source_options(*verb, options->sources);
+  add_format_option(*verb, options->format);
+  verb->footer(
+      "Example: tracecast plan jobs.textproto --budget 250000 --power-kw 40 --deadline 30d");
+  verb->callback([options, &exit_code] { exit_code = run(*options); });
+}
+
+}  // namespace tracecast

@@ -1,0 +1,42 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/job/input_record.hpp"
+#include "sim/plan/purchase/advice.hpp"
+#include "sim/plan/purchase/confirm.hpp"
+#include "sim/plan/purchase/job_list.hpp"
+#include "sim/plan/purchase/matrix.hpp"
+#include "sim/plan/purchase/robustness.hpp"
+
+namespace tracecast {
+
+/// Everything that `plan` answers.
+struct PlanAnswer {
+  std::vector<plan::PlanJob> jobs;
+  plan::Catalogue catalogue;  ///< owned machines first
+  bool is_embedded = false;   ///< nobody gave a catalogue
+  plan::PlanMatrix matrix;
+  plan::PurchaseProblem problem;
+  std::vector<std::size_t> cell_of_mode;
+  plan::PurchaseGoal goal = plan::PurchaseGoal::Cost;
+  std::optional<plan::Purchase> winner;
+  bool proven = true;
+  std::optional<plan::Confirmation> confirmation;
+  std::vector<plan::RunnerUp> runners;
+  std::vector<plan::LimitEffect> effects;
+  std::vector<plan::PriceChange> prices;
+  plan::Robustness robustness;
+  std::vector<plan::BindingLimit> binding;  ///< where there is no winner
+  std::vector<std::string> nowhere;         ///< jobs that run on none of the offers, and why
+  std::vector<InputRecord> inputs;
+  std::uint64_t seed = 0;
+};
+
+[[nodiscard]] std::string plan_text(const PlanAnswer& answer);
+[[nodiscard]] std::string plan_json(const PlanAnswer& answer);
+/// The assignment, one row per job and mode.
+[[nodiscard]] std::string plan_csv(const PlanAnswer& answer);
+
+}  // namespace tracecast

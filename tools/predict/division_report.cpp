@@ -1,0 +1,104 @@
+#include "tools/predict/division_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tools/command/interval_json.hpp"
+#include "tools/command/json_text.hpp"
+#include "tools/command/output.hpp"
+#include "tools/command/version.hpp"
+
+namespace tracecast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using plan::Division;
+using plan::DivisionSearch;
+constexpr std::size_t kShown = 12;
+
+std::string row(const Division& d, const std::string& why) {
+  return fmt::format("{:>3} {:>3} {:>5} {:>3} {:>4} {:>5} {:<9} {:<13} {:>8} {:>5}  {}\n", d.tensor,
+                     d.pipeline, d.data, d.expert, d.zero, d.micro_batch, d.recompute, d.schedule,
+                     narrow(d.samples_per_s.value, 8), narrow(d.memory.in_gib(), 5), why);
+}
+
+/// In words of at most 16 letters.
+std::string why_slower(const Division& d) {
+  return fmt::format("{} {}", cut_text(d.bottleneck, 16), percent(d.bottleneck_share));
+}
+
+Json division_json(const Division& d) {
+  return {{"tp", d.tensor},
+          {"pp", d.pipeline},
+          {"dp", d.data},
+          {"ep", d.expert},
+          {"zero", d.zero},
+          {"micro_batch", d.micro_batch},
+          {"recompute", d.recompute},
+          {"schedule", d.schedule},
+          {"throughput", interval_json(d.samples_per_s)},
+          {"step_time_s", interval_json(d.step_time_s)},
+          {"memory_bytes", d.memory.in_bytes()},
+          {"memory_capacity_bytes", d.capacity.in_bytes()},
+          {"fits", d.fits},
+          {"bottleneck", d.bottleneck},
+          {"bottleneck_share", d.bottleneck_share}};
+}
+
+}  // namespace
+
+std::string divisions_text(const DivisionSearch& search, const Job& job) {
+  std::string page;
+  add_line(page, "Network", job.network);
+  add_line(page, "Searched",
+           fmt::format("{} divisions predicted, {} left out that cannot be better",
+                       search.predicted, search.left_out));
+  const std::string head = fmt::format(
+      "{:>3} {:>3} {:>5} {:>3} {:>4} {:>5} {:<9} {:<13} {:>8} {:>5}  {}\n", "tp", "pp", "dp", "ep",
+      "zero", "micro", "recompute", "schedule", "seq/s", "GiB", "waits most for");
+  page += "\nFastest that fit\n" + head;
+  std::size_t shown = 0;
+  for (const Division& d : search.divisions) {
+    if (!d.fits || shown++ == kShown) break;
+    page += row(d, why_slower(d));
+  }
+  if (shown == 0) page += "none\n";
+  page += "\nSpeed against memory: none is faster with less\n" + head;
+  for (std::size_t f = 0; f < std::min(kShown, search.front.size()); ++f)
+    page += row(search.divisions[search.front[f]], "");
+  std::size_t over = 0;
+  for (const Division& d : search.divisions) {
+    if (d.fits || over == 5) continue;
+    if (over++ == 0) page += "\nFaster ones that do not fit, if any\n" + head;
+    page += row(d, fmt::format("{:.1f} GiB over", (d.memory - d.capacity).in_gib()));
+  }
+  return page;
+}
+
+std::string divisions_json(const DivisionSearch& search, const Job& job) {
+  Json doc{{"schema", fmt::format("tracecast.divisions/{}", kSchema)},
+           {"version", kVersion},
+           {"network", job.network},
+           {"predicted", search.predicted},
+           {"left_out", search.left_out}};
+  doc["divisions"] = Json::array();
+  for (const Division& d : search.divisions) doc["divisions"].push_back(division_json(d));
+  doc["front"] = search.front;
+  return json_text(doc) + "\n";
+}
+
+std::string divisions_csv(const DivisionSearch& search) {
+  std::string text =
+      "tp,pp,dp,ep,zero,micro_batch,recompute,schedule,samples_per_s,low,high,memory_bytes,fits\n";
+  for (const Division& d : search.divisions) {
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}\n", d.tensor, d.pipeline, d.data,
+                        d.expert, d.zero, d.micro_batch, d.recompute, d.schedule,
+                        d.samples_per_s.value, d.samples_per_s.low, d.samples_per_s.high,
+                        d.memory.in_bytes(), d.fits ? "yes" : "no");
+  }
+  return text;
+}
+
+}  // namespace tracecast
