@@ -76,5 +76,6 @@ ChannelProfile parse_channel(std::string_view text, std::string_view where) {
   read_costs(message, read, channel);
   return channel;
 }
+#undef TRACECAST_FIELD
 
 }  // namespace tracecast

@@ -135,6 +135,7 @@ EngineProfile parse_engine_profile(std::string_view text, std::string_view where
   read_host(p, message, read, where);
   return p;
 }
+#undef TRACECAST_FIELD
 
 std::vector<EngineProfile> engine_profiles() {
   std::vector<EngineProfile> all;

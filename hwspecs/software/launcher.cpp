@@ -47,5 +47,6 @@ LauncherProfile parse_launcher(std::string_view text, std::string_view where) {
   l.records = Hertz(read.number(TRACECAST_FIELD(records_per_s), 1e-3, kMost));
   return l;
 }
+#undef TRACECAST_FIELD
 
 }  // namespace tracecast
