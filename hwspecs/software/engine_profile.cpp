@@ -84,6 +84,7 @@ void read_host(EngineProfile& p, const Message& message, SourcedReader& read,
     return Seconds(read.number(field, value, 0, kMost) * 1e-6);
   };
   p.launch = us(TRACECAST_FIELD(launch_us));
+  p.library_call = us(TRACECAST_FIELD(library_call_us));
   p.step = us(TRACECAST_FIELD(step_us));
   p.sequence = us(TRACECAST_FIELD(sequence_us));
   p.request = us(TRACECAST_FIELD(request_us));
@@ -120,6 +121,7 @@ EngineProfile parse_engine_profile(std::string_view text, std::string_view where
   const std::array<std::string, 4> kernels = {"trtllm", "sglang", "vllm", "none"};
   const std::size_t whose = read.choice(TRACECAST_FIELD(kernels), kernels);
   if (whose < kProductEngineCount) p.kernels = static_cast<ProductEngine>(whose);
+  p.fuses_sums = read.flag(TRACECAST_FIELD(fuses_sums));
   p.collectives = read.word(TRACECAST_FIELD(collectives));
   const std::array<std::string, 2> batchings = {"mixed", "prefill_first"};
   p.batching = static_cast<EngineBatching>(read.choice(TRACECAST_FIELD(batching), batchings));

@@ -29,6 +29,7 @@ struct EngineProfile : SpecIdentity {
   std::string engine, from_version;
   std::optional<ProductEngine> kernels;
   std::string collectives;
+  bool fuses_sums = true;  ///< norms add the residual
 
   EngineBatching batching{};
   bool chunks_prompts = false;
@@ -48,7 +49,7 @@ struct EngineProfile : SpecIdentity {
 
   std::vector<int> graph_batches;  ///< rising; empty: no graphs
   int graph_tokens = 0;
-  Seconds launch{}, step{}, sequence{}, request{};
+  Seconds launch{}, library_call{}, step{}, sequence{}, request{};
   Seconds
       frontend{};  ///< between a client and the engine's queue, once a request; not on the engine's path
   bool overlaps_host = false;

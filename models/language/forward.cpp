@@ -41,7 +41,14 @@ std::vector<ForwardKernel> row_kernels(const ServedNetwork& served, double rows)
     const bool has_feed = !std::holds_alternative<std::monostate>(layer.feed_forward);
     double norms = (has_mixer ? 1.0 : 0.0) + (has_feed && is_norm_before(layer) ? 1.0 : 0.0);
     if (layer.norms_after) norms *= 2;
-    out.push_back({"norm and sum", ForwardNorm{rows, width, 4}, counts[kind] * norms});
+    if (served.fuses_sums) {
+      out.push_back({"norm and sum", ForwardNorm{rows, width, 4}, counts[kind] * norms});
+      continue;
+    }
+    out.push_back({"norm", ForwardNorm{rows, width, 2}, counts[kind] * norms});
+    const double values = rows * width;
+    out.push_back({"sum", ForwardPass{values, 2 * values * kHalf, values * kHalf, 1},
+                   counts[kind] * ((has_mixer ? 1.0 : 0.0) + (has_feed ? 1.0 : 0.0))});
   }
   if (s.pipeline > 1) {
     // The last norm's sum goes with it: two tensors.

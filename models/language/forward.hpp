@@ -36,6 +36,7 @@ struct ServedNetwork {
   ServedFormats formats;
   ModelSharing sharing;
   std::optional<ProductEngine> engine;  ///< whose kernels; nothing: what engines have in common
+  bool fuses_sums = true;  ///< residuals are added by the norm's kernel; else by one of their own
 };
 /// Throws InputError naming the flag: heads, experts, layers or widths that the sharing does not divide.
 void check_sharing(const ServedNetwork& served);

@@ -61,6 +61,7 @@ void PartTimes::add(const PartTimes& other, double factor) {
   }
   joules += factor * other.joules;
   calls += factor * other.calls;
+  library_calls += factor * other.library_calls;
   launches += factor * other.launches;
   guessed += factor * other.guessed;
   flops += factor * other.flops;
@@ -215,6 +216,9 @@ PartTimes StepPrice::sum(const std::vector<ForwardKernel>& kernels) const {
     out.spread[index(one.part)] += kernel.times * one.seconds * one.log_sd;
     out.joules += kernel.times * board_->joules(one);
     out.calls += kernel.times;
+    if (std::holds_alternative<ForwardProduct>(kernel.work) ||
+        std::holds_alternative<ForwardExchange>(kernel.work))
+      out.library_calls += kernel.times;
     out.launches += kernel.times * kernel.launches;
     out.flops += kernel.times * one.flops;
     if (kernel.is_guess) out.guessed += kernel.times * one.seconds;
@@ -303,7 +307,9 @@ StepTime StepPrice::price(const StepBatch& batch) {
   parts.seconds[index(StepPart::Gaps)] = gap * parts.calls;
   parts.spread[index(StepPart::Gaps)] = 0.5 * gap * parts.calls;
   time.gpu_seconds = parts.total();
-  const double launches = time.in_graph ? 0 : parts.launches * engine_.launch.in_s();
+  const double launches = time.in_graph ? 0
+                                        : parts.launches * engine_.launch.in_s() +
+                                              parts.library_calls * engine_.library_call.in_s();
   const double own = engine_.step.in_s() +
                      static_cast<double>(batch.decodes + batch.begins) * engine_.sequence.in_s() +
                      static_cast<double>(batch.begins) * engine_.request.in_s();

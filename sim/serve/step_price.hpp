@@ -34,12 +34,13 @@ inline constexpr std::size_t kStepParts = 8;
 struct PartTimes {
   std::array<double, kStepParts> seconds{};  ///< Host: not here
   std::array<double, kStepParts>
-      spread{};         ///< seconds times their standard deviation of ln(measured / predicted)
-  double joules = 0;    ///< of one GPU beyond what it draws awake
-  double calls = 0;     ///< kernels, an engine's call of several as one
-  double launches = 0;  ///< kernels that the host launches
-  double guessed = 0;   ///< seconds without a cost model
-  double flops = 0;     ///< of one GPU
+      spread{};              ///< seconds times their standard deviation of ln(measured / predicted)
+  double joules = 0;         ///< of one GPU beyond what it draws awake
+  double calls = 0;          ///< kernels, an engine's call of several as one
+  double library_calls = 0;  ///< of them, through cuBLAS or NCCL
+  double launches = 0;       ///< kernels that the host launches
+  double guessed = 0;        ///< seconds without a cost model
+  double flops = 0;          ///< of one GPU
   [[nodiscard]] double total() const;
   void add(const PartTimes& other, double factor);
 };
@@ -72,7 +73,7 @@ struct StepTime {
 /// tokens from sequences and mean length: both are kept in small tables between whose entries times are linear (rows: each
 /// captured batch, then steps of an eighth octave). Attention of prompts is priced as it comes.
 ///   gpu  = sum of kernels alone + graph_gap per call                           (in one stream)
-///   host = step + sequences sequence + begins request (+ launches launch, outside graphs)
+///   host = step + sequences sequence + begins request (+ launches launch + library calls, outside graphs)
 ///   step = max(gpu, host) where the engine overlaps them; else step's own host time + max(gpu, launches)
 /// Stages of a pipeline follow each other: their times add up. Refers to what it was made of.
 class StepPrice {

@@ -124,6 +124,8 @@ def settings(r):
         words += ["--max-batched-tokens", 8192, "--max-sequences", 512]
     if "MiniMax" in r["model"] and r["precision"] == "fp8":
         words += ["--memory-share", 0.95]
+    if "MiniMax" in r["model"] and r["precision"] == "fp4":  # ModelOpt's checkpoint names the cache's format (vllm-project/vllm issue 45178: its tokens)
+        words += ["--kv-precision", "fp8"]
     return words
 
 

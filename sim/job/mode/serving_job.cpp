@@ -157,7 +157,7 @@ struct Served::State {
       const std::int64_t left = std::max<std::int64_t>(1, gpus / (job.pipeline * job.data));
       sharing.tensor = std::min<std::int64_t>(8, left);
     }
-    side.served = {network, formats_on(gpu), sharing, engine.kernels};
+    side.served = {network, formats_on(gpu), sharing, engine.kernels, engine.fuses_sums};
     check_sharing(side.served);
     if (gpus % sharing.gpus() != 0)
       throw InputError("--gpus", std::to_string(gpus),
@@ -438,8 +438,11 @@ Served::Served(const ServingJob& job, const Place& place, const Hardware& hardwa
   if (!job.draft_network.empty()) {
     // The draft runs on one GPU of the replica, a token at a time.
     std::vector<InputRecord> ignored;
-    ServedNetwork draft{
-        network_of(job.draft_network, ignored), formats_of(job), {}, s.engine.kernels};
+    ServedNetwork draft{network_of(job.draft_network, ignored),
+                        formats_of(job),
+                        {},
+                        s.engine.kernels,
+                        s.engine.fuses_sums};
     serve::StepPrice price(draft, s.engine, s.main.price->gpu(), hardware.cost(),
                            s.main.cluster->fabric);
     serve::StepBatch one;

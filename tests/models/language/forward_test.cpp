@@ -11,7 +11,7 @@ namespace tracecast::test {
 namespace {
 
 ServedNetwork served(std::string_view name, ModelSharing sharing = {}) {
-  return {find_network(name)->language(), {}, sharing, {}};
+  return {find_network(name)->language(), {}, sharing, {}, true};
 }
 
 /// Multiply-adds of all products of a list.

@@ -17,7 +17,7 @@ struct SmallServer {
       : board(hardware.gpus.find(gpu)),
         fabric(hardware.build(machine, gpus, 1, gpu)),
         profile(find_engine_profile(engine)) {
-    served = {find_network(network)->language(), {}, {}, profile.kernels};
+    served = {find_network(network)->language(), {}, {}, profile.kernels, profile.fuses_sums};
     served.sharing.tensor = gpus;
     reprice();
   }
