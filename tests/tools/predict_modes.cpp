@@ -219,6 +219,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--trace", {"FOLDER/trace.json"}},
       {"--explain", {}},
       {"--largest-batch", {}},
+      {"--search", {}},
       // A warning is needed that --strict can act on.
       {"--strict", {}, {"--precision", "fp8"}},
   };
