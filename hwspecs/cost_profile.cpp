@@ -1,6 +1,7 @@
 #include "hwspecs/cost_profile.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/parameter_access.hpp"
 #include "hwspecs/proto/cost_profile.pb.h"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
@@ -288,7 +290,51 @@ std::vector<std::string> parameter_names() {
   return names;
 }
 
-CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
+namespace {
+
+/// What a file must name: all, or all but what came after profiles of users were first saved.
+enum class Completeness { All, Older };
+
+/// Came after profiles were first saved.
+bool came_later(std::string_view name) {
+  constexpr std::array<std::string_view, 11> kLater = {
+      "product.",      "attention.",    "latent.",           "experts.",
+      "quantization.", "error.product", "error.prefill",     "error.decode",
+      "error.latent_", "error.experts", "error.quantization"};
+  return std::any_of(kLater.begin(), kLater.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+/// Saved profiles have it, no formula does any more: tensor cores' products and their clock before `product.`.
+bool is_retired(std::string_view name) {
+  return name.starts_with("tensor.gemm.") || name == "clock.tensor_power_exponent" ||
+         name == "clock.tensor_knee_w_per_tflops";
+}
+
+/// Fills in what an older file lacks: expected errors from before any measurement, other values of the profile in the binary.
+void fill_in(CostProfile& profile, const ParameterSlot& slot) {
+  const bool is_error = slot.name.starts_with("error.");
+  const CostProfile& from = is_error ? prior_cost_profile() : default_cost_profile();
+  const auto known = std::find_if(from.parameters.begin(), from.parameters.end(),
+                                  [&](const ProfileParameter& p) { return p.name == slot.name; });
+  TRACECAST_CHECK(known != from.parameters.end(), "embedded profiles name every parameter");
+  slot.find(profile) = known->value;
+  profile.parameters.push_back({known->name, known->value, known->log_sd, kOlderFile});
+}
+
+/// Says in the profile what its file lacked and what of it is no more.
+void describe_older(CostProfile& profile, std::size_t num_errors, std::size_t num_others,
+                    std::size_t num_retired) {
+  if (num_errors + num_others + num_retired == 0) return;
+  std::erase_if(profile.data_sets, [](const ProfileDataSet& set) { return set.key == kOlderFile; });
+  profile.data_sets.push_back(
+      {kOlderFile, "Saved by an older version",
+       fmt::format("{} expected errors as before any measurement, {} other parameters of the "
+                   "default profile; {} that are no more left out",
+                   num_errors, num_others, num_retired),
+       ""});
+}
+
+CostProfile read_profile(std::string_view text, std::string_view where, Completeness complete) {
   proto::CostProfile message;
   parse_textproto(text, where, message);
 
@@ -311,7 +357,12 @@ CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
   for (const auto& d : message.data_set())
     profile.data_sets.push_back({d.key(), d.title(), d.rows(), d.date()});
   std::unordered_set<std::string_view> given;
+  std::size_t num_errors = 0, num_others = 0, num_retired = 0;
   for (const auto& p : message.parameter()) {
+    if (complete == Completeness::Older && is_retired(p.name())) {
+      ++num_retired;
+      continue;
+    }
     const ParameterSlot& slot = slot_or_throw(p.name(), where);
     if (!given.insert(slot.name).second) {
       throw InputError(where, fmt::format("parameter \"{}\" twice", p.name()),
@@ -334,10 +385,16 @@ CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
   }
   for (const ParameterSlot& slot : slots()) {
     if (!slot.is_factor && !given.contains(slot.name)) {
+      if (complete == Completeness::Older && came_later(slot.name)) {
+        fill_in(profile, slot);
+        ++(slot.name.starts_with("error.") ? num_errors : num_others);
+        continue;
+      }
       throw InputError(where, fmt::format("no parameter \"{}\"", slot.name),
                        "every parameter once");
     }
   }
+  describe_older(profile, num_errors, num_others, num_retired);
   for (const auto& c : message.coverage()) {
     const CostForm form = parse_name<CostForm>(c.form(), kCostFormCount, where);
     for (const std::string& name : c.architecture()) {
@@ -354,8 +411,6 @@ CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
   return profile;
 }
 
-namespace {
-
 const EmbeddedFile& embedded_file(std::string_view name) {
   for (const EmbeddedFile& known : embedded::cost_profiles()) {
     if (known.path.ends_with(name)) return known;
@@ -363,7 +418,18 @@ const EmbeddedFile& embedded_file(std::string_view name) {
   TRACECAST_CHECK(false, "the build embeds the cost profiles");
 }
 
+void check_prior(const proto::CostProfile::Parameter& p, std::string_view where) {
+  if (!(p.log_sd() > 0 && p.log_sd() < 5)) {
+    throw InputError(where, fmt::format("{}: log_sd {}", p.name(), p.log_sd()),
+                     "a value above 0, at most 5");
+  }
+}
+
 }  // namespace
+
+CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
+  return read_profile(text, where, Completeness::Older);
+}
 
 std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,
                                                      std::string_view where) {
@@ -373,11 +439,8 @@ std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,
   CostProfile check;
   for (const auto& p : message.parameter()) {
     assign(check, slot_or_throw(p.name(), where), p.value(), where);
-    if (!(p.log_sd() > 0 && p.log_sd() < 5)) {
-      throw InputError(where, fmt::format("{}: log_sd {}", p.name(), p.log_sd()),
-                       "a value above 0, at most 5");
-    }
-    priors.push_back({p.name(), p.value(), p.log_sd(), "prior"});
+    check_prior(p, where);
+    if (!p.held()) priors.push_back({p.name(), p.value(), p.log_sd(), "prior"});
   }
   return priors;
 }
@@ -385,7 +448,15 @@ std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,
 const CostProfile& default_cost_profile() {
   static const CostProfile profile = [] {
     const EmbeddedFile& file = embedded_file("cost/default.textproto");
-    return parse_cost_profile(file.content, file.path);
+    return read_profile(file.content, file.path, Completeness::All);
+  }();
+  return profile;
+}
+
+const CostProfile& prior_cost_profile() {
+  static const CostProfile profile = [] {
+    const EmbeddedFile& file = embedded_file("cost/prior.textproto");
+    return read_profile(file.content, file.path, Completeness::All);
   }();
   return profile;
 }
@@ -452,6 +523,16 @@ std::string format_cost_profile(const CostProfile& profile) {
 std::pair<double, double> parameter_bounds(std::string_view name) {
   const ParameterSlot& slot = slot_or_throw(name, "cost profile");
   return {slot.low, slot.high};
+}
+
+ParameterAccess::ParameterAccess(std::string_view name) {
+  const ParameterSlot& slot = slot_or_throw(name, "cost profile");
+  find_ = &slot.find, low_ = slot.low, high_ = slot.high;
+}
+
+void ParameterAccess::scale(CostProfile& profile, double factor) const {
+  double& value = (*find_)(profile);
+  value = std::clamp(value * factor, low_, high_);
 }
 
 CostProfile with_parameter(CostProfile profile, std::string_view name, double value) {

@@ -45,6 +45,10 @@ std::string_view to_string(OpKind kind) {
       return "MatMul";
     case OpKind::Attention:
       return "Attention";
+    case OpKind::Scan:
+      return "Scan";
+    case OpKind::TopKeys:
+      return "TopKeys";
     case OpKind::MaxPool:
       return "MaxPool";
     case OpKind::AvgPool:
@@ -123,6 +127,10 @@ std::string_view to_string(CellKind kind) {
   return "?";
 }
 
+std::string_view to_string(ScanRule rule) {
+  return rule == ScanRule::StateSpace ? "state_space" : "gated_delta";
+}
+
 std::string_view to_string(Pass pass) {
   switch (pass) {
     case Pass::Forward:
@@ -195,18 +203,34 @@ double RecurrentAttributes::macs() const {
          static_cast<double>(directions()) * per_step;
 }
 
-double AttentionAttributes::scores() const {
-  return static_cast<double>(batch) * static_cast<double>(heads) * static_cast<double>(queries) *
-         static_cast<double>(keys) * (causal ? 0.5 : 1.0);
+double AttentionAttributes::keys_per_query() const {
+  const double all = static_cast<double>(keys), seen = static_cast<double>(window);
+  double result = causal ? 0.5 * all : all;
+  if (causal && seen > 0 && seen < all) result = seen - seen * seen / (2 * all);
+  return chosen > 0 ? std::min(result, static_cast<double>(chosen)) : result;
 }
 
-double AttentionAttributes::macs() const { return 2 * scores() * static_cast<double>(width); }
+double AttentionAttributes::scores() const {
+  return static_cast<double>(batch) * static_cast<double>(heads) * static_cast<double>(queries) *
+         keys_per_query();
+}
+
+double AttentionAttributes::macs() const {
+  return scores() * static_cast<double>(width + width_of_values());
+}
+
+double ScanAttributes::macs() const {
+  const double per_token = (rule == ScanRule::StateSpace ? 2.0 : 3.0) * static_cast<double>(heads) *
+                           static_cast<double>(key_width) * static_cast<double>(value_width);
+  return static_cast<double>(batch) * static_cast<double>(tokens) * per_token;
+}
 
 double macs(const Op& op) {
   if (const auto* conv = std::get_if<ConvAttributes>(&op.attributes)) return conv->macs();
   if (const auto* product = std::get_if<MatMulAttributes>(&op.attributes)) return product->macs();
   if (const auto* layer = std::get_if<RecurrentAttributes>(&op.attributes)) return layer->macs();
   if (const auto* layer = std::get_if<AttentionAttributes>(&op.attributes)) return layer->macs();
+  if (const auto* layer = std::get_if<ScanAttributes>(&op.attributes)) return layer->macs();
   return 0;
 }
 

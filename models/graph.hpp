@@ -50,8 +50,12 @@ enum class OpKind {
   Linear,  ///< y = x W^T + b; inputs: x, weight[, bias]
   MatMul,  ///< batched product of two activations
   /// softmax(Q K^T) V in one kernel that never stores the scores (FlashAttention); inputs: packed Q K V, or Q, K, V;
-  /// outputs: y, one statistic per query and head
+  /// or Q, K, V, mask; outputs: y, one statistic per query and head
   Attention,
+  /// A recurrence over tokens with one state per sequence and head, chunk by chunk; inputs: what each token brings, then
+  /// weights; output: y
+  Scan,
+  TopKeys,  ///< which values of a row are greatest; output: 1 or 0 for each; no gradient
   MaxPool,
   AvgPool,  ///< global pooling: kernel = image
   BatchNorm,
@@ -178,13 +182,41 @@ struct RecurrentAttributes {
 /// values.
 struct AttentionAttributes {
   std::int64_t batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1;
-  std::int64_t width = 1;  ///< of a head
-  bool causal = false;     ///< a query sees the keys up to its own position only
-  /// Scores that are computed: batch * heads * queries * keys, half of them when causal.
+  std::int64_t width = 1;        ///< of a head
+  bool causal = false;           ///< a query sees the keys up to its own position only
+  std::int64_t value_width = 0;  ///< of a head's values; 0: width
+  std::int64_t window = 0;  ///< keys that a causal query sees, its own the last; 0: all before it
+  std::int64_t chosen = 0;  ///< keys that each query reads by its own choice; 0: all that it sees
+  [[nodiscard]] std::int64_t width_of_values() const {
+    return value_width > 0 ? value_width : width;
+  }
+  /// Keys per query on average: keys; half of them when causal, window - window^2 / (2 keys) with a window;
+  /// no more than `chosen`.
+  [[nodiscard]] double keys_per_query() const;
+  /// Scores that are computed: batch * heads * queries * keys per query.
   [[nodiscard]] double scores() const;
-  /// Multiply-adds of the two forward products: 2 * scores * width.
+  /// Multiply-adds of the two forward products: scores * (width + width_of_values()).
   [[nodiscard]] double macs() const;
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
+};
+/// How a state follows from a token's key k, value v and decay a.
+enum class ScanRule {
+  StateSpace,  ///< S = a S + k v^T                  (Mamba 2: Dao and Gu, arXiv 2405.21060, section 6)
+  GatedDelta,  ///< S = a S + b k (v - a k^T S)^T    (Yang et al., arXiv 2412.06464)
+};
+[[nodiscard]] std::string_view to_string(ScanRule rule);
+/// y = q^T S token by token; S is key_width x value_width, one per sequence and head. Heads of a group share q and k.
+struct ScanAttributes {
+  ScanRule rule = ScanRule::StateSpace;
+  std::int64_t batch = 1, tokens = 1, heads = 1, groups = 1, key_width = 1, value_width = 1;
+  std::int64_t chunk = 64;  ///< tokens that are multiplied with each other at once
+  /// Multiply-adds of the recurrence itself: 2 (StateSpace) or 3 products of a state with a vector per token and head.
+  [[nodiscard]] double macs() const;
+  friend bool operator==(const ScanAttributes&, const ScanAttributes&) = default;
+};
+/// The `chosen` greatest of each row.
+struct TopKeysAttributes {
+  std::int64_t rows = 1, cols = 1, chosen = 1;
 };
 /// Ops that work on so few values that only their number counts: the host dispatches them one by one.
 struct RoutineAttributes {
@@ -193,10 +225,10 @@ struct RoutineAttributes {
       false;  ///< the host reads results in between: it starts when the GPU is done, and waits for the end
 };
 struct NoAttributes {};
-using Attributes =
-    std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes,
-                 ElementwiseAttributes, NormAttributes, ReduceAttributes, OptimizerAttributes,
-                 RecurrentAttributes, AttentionAttributes, RoutineAttributes>;
+using Attributes = std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes,
+                                ElementwiseAttributes, NormAttributes, ReduceAttributes,
+                                OptimizerAttributes, RecurrentAttributes, AttentionAttributes,
+                                RoutineAttributes, ScanAttributes, TopKeysAttributes>;
 
 /// A node of the network graph.
 struct Op {
@@ -209,7 +241,7 @@ struct Op {
   std::optional<OpId> forward{};    ///< of backward and update ops: the forward op they belong to
   std::string note{};               ///< of Unknown ops: the operator's name in its file
 };
-/// Multiply-adds of an op whose attributes are those of a convolution, product, attention or recurrent layer,
+/// Multiply-adds of an op whose attributes are those of a convolution, product, attention, scan or recurrent layer,
 /// whatever its pass; else 0.
 [[nodiscard]] double macs(const Op& op);
 

@@ -157,14 +157,23 @@ struct ExpertsWork {
   std::optional<ProductEngine> engine;
   friend bool operator==(const ExpertsWork&, const ExpertsWork&) = default;
 };
+/// States passed from chunk to chunk of a sequence: `chains` run beside each other, each `steps` steps one after the other.
+/// A step multiplies on tensor cores and reads and writes its share of the kernel's bytes.
+struct ChainWork {
+  double chains = 1;
+  double steps = 1;
+  double flops_per_step = 0;  ///< of one chain
+  friend bool operator==(const ChainWork&, const ChainWork&) = default;
+};
 /// Values of 16 bits written as 8-bit floats at a given scale.
 struct QuantizationWork {
   double rows = 1, cols = 1;
   std::optional<ProductEngine> engine;
   friend bool operator==(const QuantizationWork&, const QuantizationWork&) = default;
 };
-using Work = std::variant<StreamWork, MatrixWork, ConvWork, ReductionWork, RecurrentWork,
-                          AttentionWork, PrefillWork, DecodeWork, ExpertsWork, QuantizationWork>;
+using Work =
+    std::variant<StreamWork, MatrixWork, ConvWork, ReductionWork, RecurrentWork, AttentionWork,
+                 PrefillWork, DecodeWork, ExpertsWork, QuantizationWork, ChainWork>;
 
 /// One GPU kernel: what it computes and moves, not how long it takes.
 struct Kernel {

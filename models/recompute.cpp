@@ -74,6 +74,7 @@ bool is_costly(const NetworkGraph& graph, const Op& op) {
     case OpKind::ConvTranspose:
     case OpKind::Linear:
     case OpKind::Loss:
+    case OpKind::Scan:
     case OpKind::Unknown:
       return true;
     default:

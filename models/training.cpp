@@ -308,6 +308,12 @@ class Backward {
         emit_for_all(in, id, Pass::Backward, std::move(reads));
         break;
       }
+      case OpKind::Scan: {
+        std::vector<TensorId> reads = in;
+        reads.push_back(dy);
+        emit_for_all(in, id, Pass::Backward, std::move(reads));
+        break;
+      }
       case OpKind::BatchNorm:
       case OpKind::LayerNorm:
       case OpKind::InstanceNorm:
@@ -384,6 +390,7 @@ class Backward {
       case OpKind::Split:
       case OpKind::Recurrent:
       case OpKind::Routine:
+      case OpKind::TopKeys:
       case OpKind::Unknown:
         break;
     }

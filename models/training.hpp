@@ -25,6 +25,7 @@ struct TrainingOptions {
 ///   BackwardWeights: X, Y, gates' gradients -> all weight gradients
 /// - MatMul: one product per operand (BackwardWeights where the operand is a weight)
 /// - Attention: Q, K, V, Y, the statistics, dY -> gradients of the inputs, the scores computed again
+/// - Scan: all that the forward op read, dY -> gradients of it, states computed again; TopKeys: none
 /// - BatchNorm, LayerNorm, InstanceNorm, GroupNorm: X, dY, scale -> dX, dscale, dbias
 /// - Lrn and MaxPool: X, Y, dY -> dX (cuDNN's pooling: no tensor of indices)
 /// - Activation: Y, dY where the derivative follows from the result (relu, sigmoid ...) or the op

@@ -12,6 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "tools/command/help.hpp"
+#include "tools/command/manual.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
@@ -89,7 +90,9 @@ void add_help_command(CLI::App& app, int&) {
   auto words = std::make_shared<std::vector<std::string>>();
   CLI::App* verb = app.add_subcommand("help", "Show the page of a verb, as its --help does");
   verb->add_option("verb", *words, "Verb, such as predict or trace replay")->type_name("VERB");
-  verb->callback([words, &app] {
+  auto as_man = std::make_shared<bool>(false);
+  verb->add_flag("--man", *as_man, "The page for man: tracecast help --man predict | man -l -");
+  verb->callback([words, as_man, &app] {
     const CLI::App* page = &app;
     for (const std::string& word : *words) {
       const auto found =
@@ -101,8 +104,20 @@ void add_help_command(CLI::App& app, int&) {
       }
       page = found.front();
     }
-    write_answer(help_of(*page));
+    write_answer(*as_man ? man_page(*page, command_of(*page)) : help_of(*page));
   });
+}
+
+void add_completion_command(CLI::App& app, int&) {
+  auto shell = std::make_shared<std::string>();
+  CLI::App* verb = app.add_subcommand("completion", "Print a script that completes commands");
+  verb->add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->type_name("SHELL")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  verb->footer(
+      "Example: tracecast completion bash > ~/.local/share/bash-completion/completions/tracecast");
+  verb->callback([shell, &app] { write_answer(completion_script(app, *shell)); });
 }
 
 /// What there is, for somebody who typed the name alone.
@@ -142,18 +157,21 @@ constexpr Verb kVerbs[] = {
     {"compare", add_compare_command},
     {"plan", add_plan_command},
     {"schedule", add_schedule_command},
+    {"serve", add_serve_command},
     {"study", add_study_command},
     {"trace", add_trace_command},
+    {"completion", add_completion_command},
     {"help", add_help_command},
     {"version", add_version_command},
 };
 
 /// The verb that the first word names: to declare all of them takes longer than many an answer. Every verb where it names
-/// none, and for `help`, which shows the page of any.
+/// none, and for `help` and `completion`, which tell of any.
 void add_verbs(CLI::App& app, std::string_view first_word, int& exit_code) {
   const auto is_named = [&](const Verb& verb) { return verb.name == first_word; };
   const auto* named = std::find_if(std::begin(kVerbs), std::end(kVerbs), is_named);
-  if (named != std::end(kVerbs) && named->name != "help") return named->add(app, exit_code);
+  if (named != std::end(kVerbs) && named->name != "help" && named->name != "completion")
+    return named->add(app, exit_code);
   for (const Verb& verb : kVerbs) verb.add(app, exit_code);
 }
 

@@ -3,8 +3,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-tools/setup.sh
-cmake --preset release >/dev/null
+tools/setup.sh --build
+cmake --preset release -DTRACECAST_BUILD_TESTS=OFF -DTRACECAST_UNITY=ON >/dev/null
 cmake --build --preset release --target tracecast
 
 tracecast=build/release/bin/tracecast

@@ -1,20 +1,28 @@
 #!/bin/sh
 # Installs what building and testing need on Debian 12 or later: as root, or through sudo.
 # Does nothing, and needs neither root nor network, when everything is there.
+#   tools/setup.sh           building and testing: also a browser, for the report pages
+#   tools/setup.sh --build   building alone
+#   tools/setup.sh --fuzz    also what fuzzing needs
 set -eu
 
 build="g++ cmake ninja-build ccache git ca-certificates
   libprotobuf-dev protobuf-compiler libboost-graph-dev libeigen3-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev zlib1g-dev libsqlite3-dev libmd-dev
   coinor-libcbc-dev libbz2-dev gfortran"
-tests="doctest-dev python3-minimal clang-format"
+tests="doctest-dev python3 clang-format"
 fuzzing="clang-14 libclang-rt-14-dev"
+
+# Programs that count however they came: a newer node is as good as Debian's.
+command -v node >/dev/null && command -v npm >/dev/null || build="$build nodejs npm"
+command -v chromium >/dev/null || tests="$tests chromium"
 
 wanted="$build $tests"
 case "${1-}" in
   "") ;;
+  --build) wanted="$build" ;;
   --fuzz) wanted="$wanted $fuzzing" ;;
-  *) echo "usage: tools/setup.sh [--fuzz]" >&2; exit 2 ;;
+  *) echo "usage: tools/setup.sh [--build | --fuzz]" >&2; exit 2 ;;
 esac
 
 missing=""

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <unsupported/Eigen/LevenbergMarquardt>
 
+#include "hwspecs/parameter_access.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
@@ -32,6 +33,13 @@ struct Generations {
   std::string stem;
   std::vector<std::string> names;
 };
+
+/// What a profile says of its numbers is of no use to a fit, and is most of what a copy costs.
+CostProfile numbers_alone(CostProfile profile) {
+  profile.data_sets.clear();
+  profile.parameters.clear();
+  return profile;
+}
 
 std::optional<Architecture> find_generation(std::string_view name) {
   const std::string_view last = name.substr(name.rfind('.') + 1);
@@ -59,7 +67,7 @@ class Problem {
  public:
   Problem(std::span<const Measurement* const> rows, const CostProfile& start,
           std::span<const ProfileParameter> prior, const FitOptions& options)
-      : start_(start), options_(options) {
+      : start_(numbers_alone(start)), options_(options) {
     num_threads_ = options.num_threads > 0
                        ? options.num_threads
                        : std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
@@ -68,6 +76,7 @@ class Problem {
       if (p.log_sd > 0) start_ = with_parameter(std::move(start_), p.name, p.value);
     }
     add_unknowns(prior);
+    leave_out_idle();
   }
 
   [[nodiscard]] std::size_t num_unknowns() const { return unknowns_.size(); }
@@ -80,15 +89,9 @@ class Problem {
   /// The profile of a point: shared parameters alone.
   [[nodiscard]] CostProfile profile_at(const Eigen::VectorXd& x) const {
     CostProfile profile = start_;
-    for (std::size_t i = 0; i < unknowns_.size(); ++i) {
-      const Unknown& u = unknowns_[i];
-      const double factor = std::exp(x[static_cast<Eigen::Index>(i)] * u.log_sd);
-      if (u.kind == UnknownKind::Parameter || u.kind == UnknownKind::Generation) {
-        profile = scaled(std::move(profile), u.name, factor);
-      } else if (u.kind == UnknownKind::GenerationShift) {
-        for (const std::string& name : generations_[u.index].names)
-          profile = scaled(std::move(profile), name, factor);
-      }
+    for (std::size_t i = 0; i < moved_.size(); ++i) {
+      const double factor = std::exp(x[static_cast<Eigen::Index>(i)] * unknowns_[i].log_sd);
+      for (const ParameterAccess& parameter : moved_[i]) parameter.scale(profile, factor);
     }
     return profile;
   }
@@ -135,42 +138,79 @@ class Problem {
 
   /// Derivatives by forward differences in x, one column per unknown, columns shared among threads.
   void differentiate(const Eigen::VectorXd& x, Eigen::MatrixXd& jacobian) {
-    constexpr double kStep =
-        0.02;  // of ln(value): past the ceilings of tile counts, well within a prior's width
     const auto n = static_cast<Eigen::Index>(rows_.size());
     Eigen::VectorXd base(n);
     evaluate(x, base);
     jacobian.setZero();
-    const bool first = active_.empty();
-    if (first) active_.assign(unknowns_.size(), std::vector<char>(num_cells_, 1));
-    std::atomic<std::size_t> next{0};
-    const auto work = [&] {
-      for (std::size_t j = next++; j < unknowns_.size(); j = next++) {
-        const double step = kStep / unknowns_[j].log_sd;
-        Eigen::VectorXd moved = x, logs = base;
-        moved[static_cast<Eigen::Index>(j)] += step;
-        evaluate(moved, logs, &active_[j]);
-        if (first) active_[j].assign(num_cells_, 0);
-        for (Eigen::Index r = 0; r < n; ++r) {
-          const double change = logs[r] - base[r];
-          if (change == 0) continue;
-          if (first) active_[j][cell_of_[static_cast<std::size_t>(r)]] = 1;
-          jacobian(r, static_cast<Eigen::Index>(j)) = weight_root_[static_cast<std::size_t>(r)] *
-                                                      soft_slope(base[r] / options_.robust_scale) /
-                                                      options_.robust_scale * change / step;
-        }
+    for_each_unknown([&](std::size_t j) {
+      const double step = kStep / unknowns_[j].log_sd;
+      Eigen::VectorXd moved = x, logs = base;
+      moved[static_cast<Eigen::Index>(j)] += step;
+      evaluate(moved, logs, &active_[j]);
+      for (Eigen::Index r = 0; r < n; ++r) {
+        const double change = logs[r] - base[r];
+        if (change == 0) continue;
+        jacobian(r, static_cast<Eigen::Index>(j)) = weight_root_[static_cast<std::size_t>(r)] *
+                                                    soft_slope(base[r] / options_.robust_scale) /
+                                                    options_.robust_scale * change / step;
       }
-    };
-    std::vector<std::jthread> threads;
-    for (unsigned t = 1; t < num_threads_; ++t) threads.emplace_back(work);
-    work();
-    threads.clear();
+    });
     for (std::size_t j = 0; j < unknowns_.size(); ++j) {
       jacobian(n + static_cast<Eigen::Index>(j), static_cast<Eigen::Index>(j)) = 1;
     }
   }
 
  private:
+  /// Of ln(value), for derivatives: past the ceilings of tile counts, well within a prior's width.
+  static constexpr double kStep = 0.02;
+
+  /// All unknowns, shared among threads.
+  void for_each_unknown(const std::function<void(std::size_t)>& act) const {
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+      for (std::size_t j = next++; j < unknowns_.size(); j = next++) act(j);
+    };
+    std::vector<std::jthread> threads;
+    for (unsigned t = 1; t < num_threads_; ++t) threads.emplace_back(work);
+    work();
+  }
+
+  /// Finds which cells each unknown moves, and leaves out those that move none: they stay as believed. A calibration of one GPU
+  /// keeps a tenth of them.
+  void leave_out_idle() {
+    const Eigen::VectorXd start = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(num_unknowns()));
+    Eigen::VectorXd base(static_cast<Eigen::Index>(rows_.size()));
+    evaluate(start, base);
+    active_.assign(unknowns_.size(), std::vector<char>(num_cells_, 0));
+    for_each_unknown([&](std::size_t j) {
+      Eigen::VectorXd moved = start, logs = base;
+      moved[static_cast<Eigen::Index>(j)] += kStep / unknowns_[j].log_sd;
+      evaluate(moved, logs);
+      for (std::size_t r = 0; r < rows_.size(); ++r) {
+        if (logs[static_cast<Eigen::Index>(r)] != base[static_cast<Eigen::Index>(r)])
+          active_[j][cell_of_[r]] = 1;
+      }
+    });
+    std::size_t kept = 0;
+    const std::size_t num_shared = first_board_;
+    for (std::size_t j = 0; j < unknowns_.size(); ++j) {
+      const bool is_idle = std::count(active_[j].begin(), active_[j].end(), 1) == 0;
+      if (j < num_shared && is_idle) {
+        --first_board_, --first_floor_;
+        continue;
+      }
+      if (kept != j) {
+        unknowns_[kept] = std::move(unknowns_[j]);
+        active_[kept] = std::move(active_[j]);
+        if (j < num_shared) moved_[kept] = std::move(moved_[j]);
+      }
+      ++kept;
+    }
+    unknowns_.resize(kept);
+    active_.resize(kept);
+    moved_.resize(first_board_);
+  }
+
   void index_rows(std::span<const Measurement* const> rows) {
     std::map<Cell, std::size_t> cells;
     std::vector<double> counts;
@@ -232,6 +272,14 @@ class Problem {
       }
     }
     first_board_ = unknowns_.size();
+    for (const Unknown& u : unknowns_) {
+      std::vector<ParameterAccess>& moved = moved_.emplace_back();
+      if (u.kind == UnknownKind::GenerationShift) {
+        for (const std::string& name : generations_[u.index].names) moved.emplace_back(name);
+      } else {
+        moved.emplace_back(u.name);
+      }
+    }
     for (std::size_t g = 0; g < gpus_.size(); ++g) {
       unknowns_.push_back({UnknownKind::Arithmetic, gpus_[g], options_.arithmetic_log_sd, g});
       unknowns_.push_back({UnknownKind::Bandwidth, gpus_[g], options_.bandwidth_log_sd, g});
@@ -240,12 +288,6 @@ class Problem {
     for (std::size_t s = 0; s < sessions_.size(); ++s) {
       unknowns_.push_back({UnknownKind::Floor, sessions_[s].group, options_.floor_log_sd, s});
     }
-  }
-
-  static CostProfile scaled(CostProfile profile, const std::string& name, double factor) {
-    const auto [low, high] = parameter_bounds(name);
-    const double value = std::clamp(get_parameter(profile, name) * factor, low, high);
-    return with_parameter(std::move(profile), name, value);
   }
 
   CostProfile start_;
@@ -261,6 +303,7 @@ class Problem {
   std::vector<Seconds> session_priors_;
   std::vector<Generations> generations_;
   std::vector<Unknown> unknowns_;
+  std::vector<std::vector<ParameterAccess>> moved_;  ///< by unknown, up to the first board
   std::size_t first_board_ = 0, first_floor_ = 0;
   std::vector<std::vector<char>> active_;  ///< [unknown][cell]: moving it moves rows there
 };
@@ -308,7 +351,7 @@ std::string main_source(const Problem& problem, const Eigen::MatrixXd& jacobian,
 
 std::vector<FittedParameter> describe(const Problem& problem, const CostProfile& fitted,
                                       std::span<const ProfileParameter> prior,
-                                      const Eigen::MatrixXd& jacobian) {
+                                      const Eigen::MatrixXd& jacobian, double generation_log_sd) {
   const Eigen::MatrixXd covariance =
       (jacobian.transpose() * jacobian)
           .ldlt()
@@ -324,7 +367,10 @@ std::vector<FittedParameter> describe(const Problem& problem, const CostProfile&
                       .prior_log_sd = p.log_sd,
                       .main_source = {}};
     Eigen::VectorXd mix = Eigen::VectorXd::Zero(jacobian.cols());
-    double untouched = find_generation(p.name) ? p.log_sd * p.log_sd : 0;
+    // What no unknown moves keeps its prior's width.
+    double untouched = p.log_sd * p.log_sd;
+    const double shift = generation_log_sd * generation_log_sd;
+    double untouched_shift = find_generation(p.name) ? shift : 0;
     for (std::size_t i = 0; i < unknowns.size(); ++i) {
       const Unknown& u = unknowns[i];
       const auto column = static_cast<Eigen::Index>(i);
@@ -335,9 +381,10 @@ std::vector<FittedParameter> describe(const Problem& problem, const CostProfile&
       if (!own && !shared) continue;
       mix[column] = u.log_sd;
       if (own) untouched = 0;
+      if (shared) untouched_shift = 0;
       if (own || f.main_source.empty()) f.main_source = main_source(problem, jacobian, column);
     }
-    f.log_sd = std::sqrt(std::max(0.0, mix.dot(covariance * mix)) + untouched);
+    f.log_sd = std::sqrt(std::max(0.0, mix.dot(covariance * mix)) + untouched + untouched_shift);
     result.push_back(std::move(f));
   }
   return result;
@@ -365,10 +412,16 @@ FitResult fit_profile(std::span<const Measurement* const> rows, const CostProfil
     result.termination = FitTermination::TooManyIterations;
 
   result.num_rows = problem.num_rows();
-  result.profile = problem.profile_at(x);
+  const CostProfile fitted = problem.profile_at(x);
+  result.profile = start;
+  for (const ProfileParameter& p : prior) {
+    if (p.log_sd > 0)
+      result.profile =
+          with_parameter(std::move(result.profile), p.name, get_parameter(fitted, p.name));
+  }
   Eigen::MatrixXd jacobian(functor.values(), functor.inputs());
   problem.differentiate(x, jacobian);
-  result.parameters = describe(problem, result.profile, prior, jacobian);
+  result.parameters = describe(problem, fitted, prior, jacobian, options.generation_log_sd);
   for (std::size_t g = 0; g < problem.gpus().size(); ++g) {
     result.boards[problem.gpus()[g]] = problem.board_at(x, g);
   }

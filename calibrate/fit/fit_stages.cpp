@@ -83,7 +83,6 @@ std::vector<FitStage> stages_of(std::span<const Measurement* const> rows, const 
   products.options.arithmetic_log_sd = products.options.bandwidth_log_sd = kBoardLogSd;
   products.options.most_iterations = 2 * options.most_iterations;
   FitStage narrow = products;
-  std::vector<FitStage> stages = call_stages(rows, prior, products.options);
   for (const Measurement* row : rows) {
     if (!call_family(*row).empty()) continue;
     (!is_product(*row, start) ? others : is_narrow(*row) ? narrow : products).rows.push_back(row);
@@ -95,9 +94,14 @@ std::vector<FitStage> stages_of(std::span<const Measurement* const> rows, const 
                                    : products)
         .prior.push_back(p);
   }
-  for (FitStage* stage : {&products, &narrow, &others}) {
-    if (!stage->rows.empty()) stages.push_back(std::move(*stage));
-  }
+  std::vector<FitStage> calls = call_stages(rows, prior, products.options);
+  std::vector<FitStage> stages;
+  const auto add = [&](FitStage& stage) {
+    if (!stage.rows.empty()) stages.push_back(std::move(stage));
+  };
+  add(products), add(narrow);
+  for (FitStage& family : calls) add(family);
+  add(others);
   return stages;
 }
 

@@ -224,6 +224,8 @@ void set_call_errors(FitResult& fit, const std::vector<Judged>& left_out,
   const std::vector<double> spec = fit_spread_problem(problem_of(left_out, std::nullopt));
   const double body = spec[1] / spec[0];
   set_error(fit, base_name(form, "spec"), spec[0]);
+  // Where each generation has one board, no row tells what another board of it is worth: as if its generation were unknown.
+  set_error(fit, base_name(form, "transferred"), spec[0]);
   set_error(fit, base_name(form, "body"), body);
   const double known = fit_spread_problem(problem_of(measured, body)).front();
   set_error(fit, base_name(form, "measured"), std::min(known, spec[0]));

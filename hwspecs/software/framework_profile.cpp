@@ -172,6 +172,12 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.kernels.dropout_kernels = read.count(TRACECAST_FIELD(dropout_kernels), 1, 20);
   p.kernels.in_place_activations = read.flag(TRACECAST_FIELD(in_place_activations));
 
+  if (message.has_attention()) {
+    const std::array<std::string, 3> attentions{"steps", "fused", "sparse"};
+    p.kernels.attention =
+        static_cast<AttentionKernels>(read.word(TRACECAST_FIELD(attention), attentions));
+  }
+
   const std::array<std::string, 2> recurrences{"library", "unrolled"};
   p.recurrence.kind = static_cast<Recurrence>(read.word(TRACECAST_FIELD(recurrence), recurrences));
   p.recurrence.step = us(read.number(TRACECAST_FIELD(recurrent_step_us), 0, kMostUs));

@@ -7,6 +7,7 @@
 
 #include "hwspecs/gpu_spec.hpp"
 #include "hwspecs/loaders/spec_text.hpp"
+#include "hwspecs/software/attention_kernels.hpp"
 #include "hwspecs/software/software_version.hpp"
 #include "sim/base/units.hpp"
 
@@ -205,6 +206,7 @@ struct FrameworkKernels {
   double max_pool_backward_efficiency = 1.0;
   int dropout_kernels = 1;            ///< forward
   bool in_place_activations = false;  ///< where the network says so
+  AttentionKernels attention = AttentionKernels::Steps;
 
   friend bool operator==(const FrameworkKernels&, const FrameworkKernels&) = default;
 };

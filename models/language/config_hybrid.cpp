@@ -121,6 +121,7 @@ LanguageNetwork read_nemotron_h(const ConfigObject& config, std::string_view fam
                              .groups = config.size("n_groups"),
                              .state = config.size("ssm_state_size"),
                              .convolution = config.size_or("conv_kernel", 4),
+                             .chunk = config.size_or("chunk_size", 256),
                              .biases = config.flag_or("use_bias", false),
                              .convolution_bias = config.flag_or("use_conv_bias", true)};
         break;

@@ -14,6 +14,16 @@
 namespace tracecast {
 namespace language {
 
+TensorId GraphParts::mask(std::int64_t window, bool is_chunk) const {
+  const auto known = masks.find({window, is_chunk});
+  if (known != masks.end()) return known->second;
+  std::string name = "causal_mask";
+  if (window > 0) name = fmt::format("{}_mask_{}", is_chunk ? "chunk" : "window", window);
+  const TensorId mask = b.buffer(name, {1, 1, tokens, tokens});
+  masks.emplace(std::pair{window, is_chunk}, mask);
+  return mask;
+}
+
 TensorId root_mean_square(const GraphParts& parts, const std::string& name, TensorId x,
                           bool learned) {
   if (learned) return zoo_builders::rms_norm(parts.b, name, x, parts.constant);
@@ -141,17 +151,7 @@ void add_rotary(GraphParts& parts, std::int64_t width) {
   parts.rotary.emplace(width, std::pair{cosine, sine});
 }
 
-void add_mask(GraphParts& parts, std::int64_t window, bool is_chunk) {
-  if (window >= parts.tokens) window = 0;
-  if (window == 0) is_chunk = false;
-  if (parts.masks.contains({window, is_chunk})) return;
-  std::string name = "causal_mask";
-  if (window > 0) name = fmt::format("{}_mask_{}", is_chunk ? "chunk" : "window", window);
-  parts.masks.emplace(std::pair{window, is_chunk},
-                      parts.b.buffer(name, {1, 1, parts.tokens, parts.tokens}));
-}
-
-/// Tables that are the same for all layers: positions first, then masks.
+/// Tables that are the same for all layers: positions, and distances where scores fall with them.
 void add_tables(GraphParts& parts) {
   for (const LanguageLayer& layer : parts.network.kinds) {
     if (const auto* a = std::get_if<GroupedQueryAttention>(&layer.mixer)) {
@@ -163,10 +163,7 @@ void add_tables(GraphParts& parts) {
   std::int64_t heads = 0;
   for (const LanguageLayer& layer : parts.network.kinds) {
     if (const auto* a = std::get_if<GroupedQueryAttention>(&layer.mixer)) {
-      add_mask(parts, a->window, a->is_chunk);
       heads = std::max(heads, a->heads);
-    } else if (std::holds_alternative<LatentAttention>(layer.mixer)) {
-      add_mask(parts, 0, false);
     }
   }
   if (parts.network.positions == LanguagePositions::Alibi && heads > 0) {
@@ -207,7 +204,8 @@ NetworkGraph language_graph(const LanguageNetwork& network, const LanguageGraphS
   language::GraphParts parts{.b = b,
                              .network = network,
                              .tokens = sizes.tokens,
-                             .constant = zoo_builders::scalar(b, "constant")};
+                             .constant = zoo_builders::scalar(b, "constant"),
+                             .attention = sizes.attention};
   language::add_tables(parts);
   if (network.embedding_norm) x = norm(parts, "embed_norm", x);
   for (std::size_t i = 0; i < network.order.size(); ++i) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "hwspecs/software/attention_kernels.hpp"
 #include "models/graph.hpp"
 #include "models/language/network.hpp"
 
@@ -8,14 +9,17 @@ namespace tracecast {
 
 struct LanguageGraphSizes {
   std::int64_t batch = 1, tokens = 1;  ///< sequences, and tokens of each
+  AttentionKernels attention = AttentionKernels::Steps;
 };
 
-/// The forward pass over whole sequences as transformers runs it without fused attention: ids in, logits of every token
-/// out. Scores, scale, mask, softmax and context are ops of their own, and so are the steps of norms and rotary
-/// positions (transformers 4.40, modeling_llama.py and its kin). Experts run one by one where their source does, else as
-/// products of all experts at once, every expert with an even share of the tokens; with fewer tokens than experts, as
-/// many experts as can be met. Recurrences (gated delta rule, state space scan) and the choice of keys by an indexer have no
-/// cost model: ops of kind Unknown, bounded by their bytes. Prediction layers are not run.
+/// The forward pass over whole sequences as transformers runs it: ids in, logits of every token out. Steps of norms and
+/// rotary positions are ops of their own (transformers 4.40, modeling_llama.py and its kin), and with `Steps` scores, scale,
+/// mask, softmax and context are. Fused: one op over views of heads, the keys shared by the heads of a group; a window, a block
+/// or chosen keys make a mask that is read; linear positions (ALiBi) and sinks, which PyTorch's kernels lack, keep to steps.
+/// Sparse: all in one kernel, and chosen keys of latent attention are read as latents that all heads share (DeepSeek-V3.2).
+/// Experts run one by one where their source does, else as products of all experts at once, every expert with an even
+/// share of the tokens; with fewer tokens than experts, as many experts as can be met. Recurrences (gated delta rule,
+/// state space) are ops of kind Scan. Prediction layers are not run.
 /// Throws InputError naming the network: tokens beyond learned positions or 2^20, sizes whose product is too large.
 [[nodiscard]] NetworkGraph language_graph(const LanguageNetwork& network,
                                           const LanguageGraphSizes& sizes);

@@ -36,6 +36,25 @@ std::vector<TensorId> split(GraphBuilder& b, const std::string& name, TensorId x
   return outputs;
 }
 
+/// Another order of axes or another grouping of the same values, without a copy.
+TensorId view(GraphBuilder& b, const std::string& name, TensorId x, Shape shape) {
+  return b.append({.name = name, .kind = OpKind::Reshape, .inputs = {x}}, std::move(shape));
+}
+
+/// Whether a layer's attention is one kernel. PyTorch's takes no sinks; transformers runs linear positions without it.
+bool is_fused(const GraphParts& parts, bool sinks) {
+  if (parts.attention == AttentionKernels::Sparse) return true;
+  return parts.attention == AttentionKernels::Fused && !sinks && !parts.alibi;
+}
+
+/// batch x heads x tokens x width: kernels of fused attention read heads in place, products want them side by side.
+TensorId heads_of(const GraphParts& parts, const std::string& name, TensorId x, const Heads& heads,
+                  bool fused) {
+  const Shape shape = parts.b.shape(x);
+  if (!fused) return to_heads(parts.b, name, x, heads);
+  return view(parts.b, name + ".view", x, {shape[0], heads.count, shape[1], heads.width});
+}
+
 struct QueriesKeysValues {
   TensorId query, key, value;      ///< batch x heads x tokens x width
   std::optional<TensorId> gate{};  ///< batch x tokens x heads * width
@@ -44,14 +63,16 @@ struct QueriesKeysValues {
 TensorId normed_heads(const GraphParts& parts, const std::string& name, TensorId x,
                       const Heads& heads, const GroupedQueryAttention& a) {
   GraphBuilder& b = parts.b;
+  const bool fused = is_fused(parts, a.sinks);
   const bool before = a.head_norm != HeadNorm::None && a.head_norm_learned;
-  if (!before) return to_heads(b, name, x, heads);
+  if (!before) return heads_of(parts, name, x, heads, fused);
   if (a.head_norm == HeadNorm::OverAllHeads) {
-    return to_heads(b, name, norm(parts, name + ".norm", x), heads);
+    return heads_of(parts, name, norm(parts, name + ".norm", x), heads, fused);
   }
   const Shape shape = b.shape(x);
   x = b.reshape(name + ".view", x, {shape[0], shape[1], heads.count, heads.width});
   x = norm(parts, name + ".norm", x);
+  if (fused) return view(b, name + ".heads", x, {shape[0], heads.count, shape[1], heads.width});
   constexpr std::array<std::int64_t, 4> kAxes{0, 2, 1, 3};
   return b.transpose(name + ".heads", x, kAxes);
 }
@@ -102,7 +123,7 @@ QueriesKeysValues by_three_products(const GraphParts& parts, const std::string& 
       placed(parts, name + ".k_proj", normed_heads(parts, name + ".k_proj", key, shared, a), a);
   return {.query = turned,
           .key = turned_key,
-          .value = to_heads(b, name + ".v_proj", value, shared),
+          .value = heads_of(parts, name + ".v_proj", value, shared, is_fused(parts, a.sinks)),
           .gate = gate};
 }
 
@@ -172,12 +193,68 @@ TensorId chosen_keys(const GraphParts& parts, const std::string& name, TensorId 
                                     .shape = {batch, 1, tokens, tokens},
                                     .is_integer = true,
                                     .integer_bytes = 1});
-  b.graph().add_op({.name = name + ".top_keys",
-                    .kind = OpKind::Unknown,
-                    .inputs = {scores},
-                    .outputs = {chosen},
-                    .note = "top_keys"});
+  b.graph().add_op(
+      {.name = name + ".top_keys",
+       .kind = OpKind::TopKeys,
+       .attributes =
+           TopKeysAttributes{.rows = batch * tokens, .cols = tokens, .chosen = i.top_keys},
+       .inputs = {scores},
+       .outputs = {chosen}});
   return chosen;
+}
+
+/// batch x tokens x (heads * width of values), in one kernel.
+TensorId attend_in_one(GraphBuilder& b, const std::string& name, std::vector<TensorId> inputs,
+                       const AttentionAttributes& a) {
+  Op op{.name = name + ".attention",
+        .kind = OpKind::Attention,
+        .attributes = a,
+        .inputs = std::move(inputs)};
+  const TensorId y = b.tensor(
+      {.name = name + ".context", .shape = {a.batch, a.queries, a.heads * a.width_of_values()}});
+  op.outputs = {y,
+                b.tensor({.name = name + ".statistics", .shape = {a.batch, a.heads, a.queries}})};
+  b.graph().add_op(std::move(op));
+  return y;
+}
+
+/// Queries see keys up to their own, within a window or a block of the sequence where there is one.
+TensorId fused_group_attention(const GraphParts& parts, const std::string& name,
+                               const QueriesKeysValues& in, const GroupedQueryAttention& a) {
+  GraphBuilder& b = parts.b;
+  const std::int64_t window = a.window < parts.tokens ? a.window : 0;
+  AttentionAttributes attributes{.batch = b.shape(in.query)[0],
+                                 .heads = a.heads,
+                                 .kv_heads = a.kv_heads,
+                                 .queries = parts.tokens,
+                                 .keys = parts.tokens,
+                                 .width = a.head_width,
+                                 .causal = true};
+  // A mask goes with keys that stand there once per head; all scores are computed.
+  if (window > 0 && parts.attention == AttentionKernels::Fused) {
+    attributes.kv_heads = a.heads;
+    attributes.causal = false;
+    return attend_in_one(
+        b, name,
+        {in.query, repeat(b, name + ".k_proj", in.key, a.heads),
+         repeat(b, name + ".v_proj", in.value, a.heads), parts.mask(window, a.is_chunk)},
+        attributes);
+  }
+  // Queries of a block see half of it on average.
+  attributes.window = a.is_chunk ? window / 2 : window;
+  std::vector<TensorId> inputs{in.query, in.key, in.value};
+  if (a.sinks) inputs.push_back(b.weight(name + ".sinks", {a.heads}));
+  return attend_in_one(b, name, std::move(inputs), attributes);
+}
+
+TensorId group_attention_by_steps(const GraphParts& parts, const std::string& name,
+                                  const QueriesKeysValues& in, const GroupedQueryAttention& a) {
+  GraphBuilder& b = parts.b;
+  const std::int64_t window = a.window < parts.tokens ? a.window : 0;
+  const Scoring scoring{.mask = parts.mask(window, window > 0 && a.is_chunk), .sinks = a.sinks};
+  const TensorId value = repeat(b, name + ".v_proj", in.value, a.heads);
+  const TensorId key = repeat(b, name + ".k_proj", in.key, a.heads);
+  return from_heads(b, name, attend(parts, name, in.query, key, value, scoring));
 }
 
 }  // namespace
@@ -187,30 +264,35 @@ TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
   GraphBuilder& b = parts.b;
   const QueriesKeysValues in =
       a.packed ? by_one_product(parts, name, x, a) : by_three_products(parts, name, x, a);
-  const std::int64_t window = a.window < parts.tokens ? a.window : 0;
-  const Scoring scoring{.mask = parts.masks.at({window, window > 0 && a.is_chunk}),
-                        .sinks = a.sinks};
-  const TensorId value = repeat(b, name + ".v_proj", in.value, a.heads);
-  const TensorId key = repeat(b, name + ".k_proj", in.key, a.heads);
-  TensorId y = from_heads(b, name, attend(parts, name, in.query, key, value, scoring));
+  TensorId y = is_fused(parts, a.sinks) ? fused_group_attention(parts, name, in, a)
+                                        : group_attention_by_steps(parts, name, in, a);
   if (in.gate) {
     y = b.mul(name + ".gated", y, b.activation(name + ".gate.sigmoid", *in.gate, "sigmoid"));
   }
   return b.linear_layer(name + ".o_proj", y, parts.network.width, a.output_bias);
 }
 
-// transformers 5, modeling_deepseek_v3.py and modeling_glm_moe_dsa.py: keys and values of all heads are written out.
-TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
-             const LatentAttention& a) {
+namespace {
+
+/// What latent attention reads, from the layer's input.
+struct Latents {
+  TensorId low;                     ///< what queries and the indexer's queries come from
+  TensorId query_nope, query_rope;  ///< batch x heads x tokens x width
+  TensorId latent;                  ///< batch x tokens x kv_rank
+  TensorId rope;                    ///< batch x 1 x tokens x rope_width, turned
+};
+
+Latents latents_of(const GraphParts& parts, const std::string& name, TensorId x,
+                   const LatentAttention& a) {
   GraphBuilder& b = parts.b;
   const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
-  const std::int64_t query_width = a.nope_width + a.rope_width;
-  TensorId low = x;  // what the indexer's queries come from
+  TensorId low = x;
   if (a.query_rank > 0) {
     low = b.linear_layer(name + ".q_a_proj", x, a.query_rank, a.biases);
     low = root_mean_square(parts, name + ".q_a_layernorm", low);
   }
-  const TensorId query = b.linear_layer(name + ".q_proj", low, a.heads * query_width, false);
+  const TensorId query =
+      b.linear_layer(name + ".q_proj", low, a.heads * (a.nope_width + a.rope_width), false);
   const std::vector<TensorId> q = split(b, name + ".q_proj", query,
                                         {{"nope", {batch, a.heads, tokens, a.nope_width}},
                                          {"rope", {batch, a.heads, tokens, a.rope_width}}});
@@ -219,25 +301,95 @@ TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
   const std::vector<TensorId> kept =
       split(b, name + ".kv_a_proj", shared,
             {{"latent", {batch, tokens, a.kv_rank}}, {"rope", {batch, 1, tokens, a.rope_width}}});
-  const TensorId latent = root_mean_square(parts, name + ".kv_a_layernorm", kept[0]);
-  const TensorId wide =
-      b.linear_layer(name + ".kv_b_proj", latent, a.heads * (a.nope_width + a.value_width), false);
+  return {.low = low,
+          .query_nope = q[0],
+          .query_rope = rotate(parts, name + ".q_proj", q[1], a.rope_width),
+          .latent = root_mean_square(parts, name + ".kv_a_layernorm", kept[0]),
+          .rope = rotate(parts, name + ".k_rope", kept[1], a.rope_width)};
+}
+
+/// A product per head with a weight of its own: batch x heads x tokens x in to the same with `out`.
+TensorId product_of_heads(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out) {
+  const Shape shape = b.shape(x);  // batch, heads, tokens, in
+  const std::int64_t rows = shape[0] * shape[2];
+  x = view(b, name + ".view", x, {shape[1], rows, shape[3]});
+  x = b.matmul(name, x, b.weight(name + ".weight", {shape[1], shape[3], out}));
+  return view(b, name + ".heads", x, {shape[0], shape[1], shape[2], out});
+}
+
+/// Each query reads the latents that it chose; products in and out of the latents' width stand for those of keys and
+/// values (DeepSeek-V2, arXiv 2405.04434, section 2.1.2, absorbed).
+TensorId attend_to_chosen(const GraphParts& parts, const std::string& name, TensorId x,
+                          const Latents& in, const LatentAttention& a) {
+  GraphBuilder& b = parts.b;
+  const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
+  const TensorId chosen = chosen_keys(parts, name + ".indexer", x, in.low, a, parts.mask(0, false));
+  const TensorId absorbed = product_of_heads(b, name + ".k_b_proj", in.query_nope, a.kv_rank);
+  const TensorId queries[] = {absorbed, in.query_rope};
+  const TensorId keys[] = {view(b, name + ".latent.view", in.latent, {batch, 1, tokens, a.kv_rank}),
+                           in.rope};
+  const TensorId all_queries = b.concat(name + ".query", queries, -1);
+  const TensorId all_keys = b.concat(name + ".key", keys, -1);
+  TensorId y = attend_in_one(b, name, {all_queries, all_keys, chosen},
+                             {.batch = batch,
+                              .heads = a.heads,
+                              .kv_heads = 1,
+                              .queries = tokens,
+                              .keys = tokens,
+                              .width = a.kv_rank + a.rope_width,
+                              .causal = true,
+                              .value_width = a.kv_rank,
+                              .chosen = a.indexer->top_keys});
+  y = view(b, name + ".context.view", y, {batch, a.heads, tokens, a.kv_rank});
+  y = product_of_heads(b, name + ".v_b_proj", y, a.value_width);
+  return view(b, name + ".merge", y, {batch, tokens, a.heads * a.value_width});
+}
+
+}  // namespace
+
+// transformers 5, modeling_deepseek_v3.py and modeling_glm_moe_dsa.py: keys and values of all heads are written out.
+TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
+             const LatentAttention& a) {
+  GraphBuilder& b = parts.b;
+  const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
+  const Latents in = latents_of(parts, name, x, a);
+  const bool chooses = a.indexer && a.indexer->top_keys < tokens;
+  if (parts.attention == AttentionKernels::Sparse && chooses) {
+    const TensorId y = attend_to_chosen(parts, name, x, in, a);
+    return b.linear_layer(name + ".o_proj", y, parts.network.width, a.biases);
+  }
+  const TensorId wide = b.linear_layer(name + ".kv_b_proj", in.latent,
+                                       a.heads * (a.nope_width + a.value_width), false);
   const std::vector<TensorId> kv = split(b, name + ".kv_b_proj", wide,
                                          {{"nope", {batch, a.heads, tokens, a.nope_width}},
                                           {"value", {batch, a.heads, tokens, a.value_width}}});
-  const TensorId turned_q = rotate(parts, name + ".q_proj", q[1], a.rope_width);
-  const TensorId turned_k =
-      repeat(b, name + ".k_rope", rotate(parts, name + ".k_rope", kept[1], a.rope_width), a.heads);
-  const TensorId queries[] = {q[0], turned_q}, keys[] = {kv[0], turned_k};
+  const TensorId queries[] = {in.query_nope, in.query_rope},
+                 keys[] = {kv[0], repeat(b, name + ".k_rope", in.rope, a.heads)};
   const TensorId all_queries = b.concat(name + ".query", queries, -1);
   const TensorId all_keys = b.concat(name + ".key", keys, -1);
-  Scoring scoring{.mask = parts.masks.at({0, false})};
+  std::optional<TensorId> chosen;
   if (a.indexer) {
-    scoring = {.mask = chosen_keys(parts, name + ".indexer", x, low, a, scoring.mask),
-               .mask_selects = true};
+    chosen = chosen_keys(parts, name + ".indexer", x, in.low, a, parts.mask(0, false));
   }
-  const TensorId y = attend(parts, name, all_queries, all_keys, kv[1], scoring);
-  return b.linear_layer(name + ".o_proj", from_heads(b, name, y), parts.network.width, a.biases);
+  TensorId y;
+  if (is_fused(parts, false)) {
+    std::vector<TensorId> inputs{all_queries, all_keys, kv[1]};
+    if (chosen && chooses) inputs.push_back(*chosen);
+    y = attend_in_one(b, name, std::move(inputs),
+                      {.batch = batch,
+                       .heads = a.heads,
+                       .kv_heads = a.heads,
+                       .queries = tokens,
+                       .keys = tokens,
+                       .width = a.nope_width + a.rope_width,
+                       .causal = !(chosen && chooses),
+                       .value_width = a.value_width});
+  } else {
+    Scoring scoring{.mask = chosen.value_or(parts.mask(0, false)),
+                    .mask_selects = chosen.has_value()};
+    y = from_heads(b, name, attend(parts, name, all_queries, all_keys, kv[1], scoring));
+  }
+  return b.linear_layer(name + ".o_proj", y, parts.network.width, a.biases);
 }
 
 }  // namespace tracecast::language

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "hwspecs/software/attention_kernels.hpp"
 #include "models/language/network.hpp"
 #include "models/ops.hpp"
 
@@ -14,10 +15,13 @@ struct GraphParts {
   const LanguageNetwork& network;
   std::int64_t tokens;
   TensorId constant;
+  AttentionKernels attention = AttentionKernels::Steps;
   /// Cosine and sine by the channels that are turned.
   std::map<std::int64_t, std::pair<TensorId, TensorId>> rotary{};
   /// What hides later keys, by window and whether it is a block; 0: causal.
-  std::map<std::pair<std::int64_t, bool>, TensorId> masks{};
+  mutable std::map<std::pair<std::int64_t, bool>, TensorId> masks{};
+  /// That mask, made where none has needed it yet.
+  [[nodiscard]] TensorId mask(std::int64_t window, bool is_chunk) const;
   std::optional<TensorId> alibi{};
 };
 

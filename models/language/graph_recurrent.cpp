@@ -4,7 +4,7 @@
 
 #include "models/language/graph_parts.hpp"
 
-/// Layers with a state per sequence: products and convolution as ops, the recurrence itself without a cost model.
+/// Layers with a state per sequence: products and convolution as ops, the recurrence as one op.
 namespace tracecast::language {
 namespace {
 
@@ -19,11 +19,16 @@ TensorId causal_convolution(GraphBuilder& b, const std::string& name, TensorId x
   return b.transpose(name + ".tokens", b.activation(name + ".silu", x, "silu"), kSwap);
 }
 
-TensorId recurrence(GraphBuilder& b, const std::string& name, std::string_view what,
-                    std::vector<TensorId> inputs, Shape shape) {
-  const Shape shapes[] = {std::move(shape)};
-  return b.unknown(name, what, inputs, shapes).front();
+TensorId scan(GraphBuilder& b, const std::string& name, const ScanAttributes& attributes,
+              std::vector<TensorId> inputs) {
+  const ScanAttributes& a = attributes;
+  return b.append(
+      {.name = name, .kind = OpKind::Scan, .attributes = attributes, .inputs = std::move(inputs)},
+      {a.batch, a.tokens, a.heads * a.value_width});
 }
+
+/// Tokens that the kernels of flash-linear-attention multiply at once. Source: its repository, fla/ops/gated_delta_rule/chunk.py.
+constexpr std::int64_t kDeltaChunk = 64;
 
 }  // namespace
 
@@ -38,8 +43,16 @@ TensorId mix(const GraphParts& parts, const std::string& name, TensorId x, const
   mixed = causal_convolution(b, name + ".conv1d", mixed, g.convolution, false);
   const TensorId bias = b.weight(name + ".dt_bias", {g.value_heads});
   const TensorId rate = b.weight(name + ".A_log", {g.value_heads});
-  TensorId y = recurrence(b, name + ".delta_rule", "gated_delta_rule",
-                          {mixed, strength, decay, bias, rate}, {batch, tokens, g.values()});
+  TensorId y = scan(b, name + ".delta_rule",
+                    {.rule = ScanRule::GatedDelta,
+                     .batch = batch,
+                     .tokens = tokens,
+                     .heads = g.value_heads,
+                     .groups = g.key_heads,
+                     .key_width = g.key_width,
+                     .value_width = g.value_width,
+                     .chunk = kDeltaChunk},
+                    {mixed, strength, decay, bias, rate});
   y = b.reshape(name + ".heads", y, {batch * tokens * g.value_heads, g.value_width});
   y = root_mean_square(parts, name + ".norm", y);
   y = b.reshape(name + ".merge", y, {batch, tokens, g.values()});
@@ -60,8 +73,16 @@ TensorId mix(const GraphParts& parts, const std::string& name, TensorId x, const
   const TensorId bias = b.weight(name + ".dt_bias", {m.heads});
   const TensorId rate = b.weight(name + ".A_log", {m.heads});
   const TensorId skip = b.weight(name + ".D", {m.heads});
-  TensorId y = recurrence(b, name + ".scan", "state_space_scan", {mixed, part[2], bias, rate, skip},
-                          {batch, tokens, m.inner()});
+  TensorId y = scan(b, name + ".scan",
+                    {.rule = ScanRule::StateSpace,
+                     .batch = batch,
+                     .tokens = tokens,
+                     .heads = m.heads,
+                     .groups = m.groups,
+                     .key_width = m.state,
+                     .value_width = m.head_width,
+                     .chunk = m.chunk},
+                    {mixed, part[2], bias, rate, skip});
   y = b.mul(name + ".gated", y, b.activation(name + ".gate.silu", part[0], "silu"));
   y = root_mean_square(parts, name + ".norm", y);
   return b.linear_layer(name + ".out_proj", y, parts.network.width, m.biases);

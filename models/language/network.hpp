@@ -77,6 +77,7 @@ struct GatedDeltaNet {
 /// heads of a group.
 struct Mamba2 {
   std::int64_t heads = 1, head_width = 1, groups = 1, state = 1, convolution = 1;
+  std::int64_t chunk = 256;  ///< tokens that its kernels multiply at once
   bool biases = false, convolution_bias = true;
   [[nodiscard]] std::int64_t inner() const { return heads * head_width; }
   /// Channels of the convolution: x, B, C.

@@ -35,6 +35,9 @@ struct WorkPrinter {
     fmt::format_to(out, "attention batch={} heads={} queries={} keys={} width={} products={}{}",
                    a.batch, a.heads, a.queries, a.keys, a.width, w.products,
                    a.causal ? " causal" : "");
+    if (a.value_width > 0) fmt::format_to(out, " value_width={}", a.value_width);
+    if (a.window > 0) fmt::format_to(out, " window={}", a.window);
+    if (a.chosen > 0) fmt::format_to(out, " chosen={}", a.chosen);
   }
   void operator()(const PrefillWork& w) const {
     fmt::format_to(
@@ -49,6 +52,10 @@ struct WorkPrinter {
   void operator()(const ExpertsWork& w) const {
     fmt::format_to(out, "experts tokens={:g} per_token={:g} experts={:g} hidden={:g} width={:g} {}",
                    w.tokens, w.per_token, w.all_experts, w.hidden, w.width, to_string(w.format));
+  }
+  void operator()(const ChainWork& w) const {
+    fmt::format_to(out, "chain chains={:g} steps={:g} flops_per_step={:g}", w.chains, w.steps,
+                   w.flops_per_step);
   }
   void operator()(const QuantizationWork& w) const {
     fmt::format_to(out, "quantization rows={:g} cols={:g}", w.rows, w.cols);

@@ -39,6 +39,14 @@ struct Context {
 /// Attention in one kernel. Forward: Q, K, V in, Y out. Backward: rows of dY and Y multiplied and summed first, then
 /// the scores again and five products. Source: Dao, "FlashAttention-2", arXiv 2307.08691, algorithms 1 and 2.
 [[nodiscard]] std::vector<Kernel> lower_attention(const Context& context, const Op& op);
+/// Recurrences over tokens, chunk by chunk. Per chunk of C tokens and head, multiply-adds of the products:
+///   state space, as mamba_ssm runs it (ssd_combined.py): states C K V, scores C C K per group, outputs C V (K + C/2); backward the
+///   first two again, then 4 of C K V, 2 of C C V / 2 and 2 of C C K per group
+///   gated delta rule, as flash-linear-attention runs it (chunk.py): C C K, an inverse, C C (K + V), 2 of C K V in a chain over chunks,
+///   C C K, C V (K + C); backward the first four again, then about twice the rest
+/// One token: the state read and written.
+[[nodiscard]] std::vector<Kernel> lower_scan(const Context& context, const Op& op);
+[[nodiscard]] std::vector<Kernel> lower_top_keys(const Context& context, const Op& op);
 /// y += bias, y of `elements`.
 [[nodiscard]] Kernel bias_add(const Context& context, Pass pass, double elements, double channels);
 /// db = sum of dy over everything but its `channels`.

@@ -65,6 +65,10 @@ class Lowering {
         return append(id, lower_product(context_, op));
       case OpKind::Attention:
         return append(id, lower_attention(context_, op));
+      case OpKind::Scan:
+        return append(id, lower_scan(context_, op));
+      case OpKind::TopKeys:
+        return append(id, lower_top_keys(context_, op));
       case OpKind::Recurrent:
         append(id, {});
         step_.ops.back().candidates = lower_recurrent(context_, op, gpu_);
@@ -450,6 +454,7 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_t
       return time + framework.host.dispatch_per_library_call;
     case OpKind::Recurrent:
     case OpKind::Attention:
+    case OpKind::Scan:
       return time + framework.host.dispatch_per_library_call;
     case OpKind::Routine:
       return time * static_cast<double>(std::get<RoutineAttributes>(op.attributes).ops);

@@ -114,7 +114,7 @@ std::vector<Kernel> lower_attention(const Context& context, const Op& op) {
     const double elements = context.elements(context.incoming_gradient(op));
     kernels.push_back(stream_kernel("row_sums", KernelClass::Reduction, op.pass,
                                     context.formats.storage, dy * 2.0,
-                                    dy / static_cast<double>(a.width), elements, 2));
+                                    dy / static_cast<double>(a.width_of_values()), elements, 2));
   }
   Kernel kernel;
   kernel.name = "attention";
@@ -124,7 +124,7 @@ std::vector<Kernel> lower_attention(const Context& context, const Op& op) {
   kernel.math = product_formats(context.formats).math;
   kernel.unit = context.formats.unit;
   const AttentionWork work{.shape = a, .products = is_forward ? 2 : 5};
-  kernel.flops = Flops(2.0 * work.products * a.scores() * static_cast<double>(a.width));
+  kernel.flops = Flops(work.products * a.macs());
   kernel.read = context.input_bytes(op);
   kernel.written = context.output_bytes(op);
   kernel.work = work;

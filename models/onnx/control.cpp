@@ -243,7 +243,7 @@ bool scan(const Call& call) {
   return true;
 }
 
-constexpr NamedHandler kHandlers[] = {
+constexpr NamedHandler kControlHandlers[] = {
     {"If", if_else, true},
     {"Loop", loop, true},
     {"Scan", scan, true},
@@ -251,6 +251,6 @@ constexpr NamedHandler kHandlers[] = {
 
 }  // namespace
 
-std::span<const NamedHandler> control_handlers() { return kHandlers; }
+std::span<const NamedHandler> control_handlers() { return kControlHandlers; }
 
 }  // namespace tracecast::onnx

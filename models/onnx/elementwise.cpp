@@ -126,7 +126,7 @@ bool cast(const Call& call) {
 }
 bool cast_like(const Call& call) { return cast_to(call, call.input(1).type); }
 
-constexpr NamedHandler kHandlers[] = {
+constexpr NamedHandler kElementwiseHandlers[] = {
     {"Relu", unary},
     {"LeakyRelu", unary},
     {"ThresholdedRelu", unary},
@@ -201,6 +201,6 @@ constexpr NamedHandler kHandlers[] = {
 
 }  // namespace
 
-std::span<const NamedHandler> elementwise_handlers() { return kHandlers; }
+std::span<const NamedHandler> elementwise_handlers() { return kElementwiseHandlers; }
 
 }  // namespace tracecast::onnx

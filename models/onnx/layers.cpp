@@ -475,7 +475,7 @@ bool dropout(const Call& call) {
   return true;
 }
 
-constexpr NamedHandler kHandlers[] = {
+constexpr NamedHandler kLayerHandlers[] = {
     {"Conv", conv},
     {"ConvTranspose", conv_transpose},
     {"Gemm", gemm},
@@ -580,6 +580,6 @@ bool matmul_from(const Call& call, const LayerInputs& at) {
   return true;
 }
 
-std::span<const NamedHandler> layer_handlers() { return kHandlers; }
+std::span<const NamedHandler> layer_handlers() { return kLayerHandlers; }
 
 }  // namespace tracecast::onnx

@@ -369,7 +369,7 @@ bool space_depth(const Call& call, bool to_space) {
 bool depth_to_space(const Call& call) { return space_depth(call, true); }
 bool space_to_depth(const Call& call) { return space_depth(call, false); }
 
-constexpr NamedHandler kHandlers[] = {
+constexpr NamedHandler kMovementHandlers[] = {
     {"Transpose", transpose},
     {"Concat", concat},
     {"Split", split},
@@ -388,6 +388,6 @@ constexpr NamedHandler kHandlers[] = {
 
 }  // namespace
 
-std::span<const NamedHandler> movement_handlers() { return kHandlers; }
+std::span<const NamedHandler> movement_handlers() { return kMovementHandlers; }
 
 }  // namespace tracecast::onnx

@@ -91,7 +91,7 @@ bool qlinear_concat(const Call& call) {
   return true;
 }
 
-constexpr NamedHandler kHandlers[] = {
+constexpr NamedHandler kQuantizedHandlers[] = {
     {"QuantizeLinear", requantize},
     {"DequantizeLinear", requantize},
     {"DynamicQuantizeLinear", quantize_dynamically},
@@ -114,6 +114,6 @@ constexpr NamedHandler kHandlers[] = {
 
 }  // namespace
 
-std::span<const NamedHandler> quantized_handlers() { return kHandlers; }
+std::span<const NamedHandler> quantized_handlers() { return kQuantizedHandlers; }
 
 }  // namespace tracecast::onnx

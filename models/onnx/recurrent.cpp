@@ -124,10 +124,11 @@ bool lstm(const Call& call) { return recurrent(call, CellKind::Lstm); }
 bool gru(const Call& call) { return recurrent(call, CellKind::Gru); }
 bool rnn(const Call& call) { return recurrent(call, plain_cell(call)); }
 
-constexpr NamedHandler kHandlers[] = {{"LSTM", lstm, true}, {"GRU", gru, true}, {"RNN", rnn, true}};
+constexpr NamedHandler kRecurrentHandlers[] = {
+    {"LSTM", lstm, true}, {"GRU", gru, true}, {"RNN", rnn, true}};
 
 }  // namespace
 
-std::span<const NamedHandler> recurrent_handlers() { return kHandlers; }
+std::span<const NamedHandler> recurrent_handlers() { return kRecurrentHandlers; }
 
 }  // namespace tracecast::onnx

@@ -34,7 +34,7 @@ bool arg_extreme(const Call& call) {
   return true;
 }
 
-constexpr NamedHandler kHandlers[] = {
+constexpr NamedHandler kReductionHandlers[] = {
     {"ReduceMean", reduce},      {"ReduceSum", reduce},       {"ReduceMax", reduce},
     {"ReduceMin", reduce},       {"ReduceProd", reduce},      {"ReduceL1", reduce},
     {"ReduceL2", reduce},        {"ReduceSumSquare", reduce}, {"ReduceLogSum", reduce},
@@ -43,6 +43,6 @@ constexpr NamedHandler kHandlers[] = {
 
 }  // namespace
 
-std::span<const NamedHandler> reduction_handlers() { return kHandlers; }
+std::span<const NamedHandler> reduction_handlers() { return kReductionHandlers; }
 
 }  // namespace tracecast::onnx

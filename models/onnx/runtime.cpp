@@ -300,7 +300,7 @@ bool matmul_n_bits(const Call& call) {
   return true;
 }
 
-constexpr NamedHandler kHandlers[] = {
+constexpr NamedHandler kRuntimeHandlers[] = {
     {"com.microsoft.FusedMatMul", fused_matmul},
     {"com.microsoft.TransposeMatMul", fused_matmul},
     {"com.microsoft.FusedGemm", fused_gemm},
@@ -325,6 +325,6 @@ constexpr NamedHandler kHandlers[] = {
 
 }  // namespace
 
-std::span<const NamedHandler> runtime_handlers() { return kHandlers; }
+std::span<const NamedHandler> runtime_handlers() { return kRuntimeHandlers; }
 
 }  // namespace tracecast::onnx

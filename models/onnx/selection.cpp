@@ -173,7 +173,7 @@ bool same_shape(const Call& call) {
   return true;
 }
 
-constexpr NamedHandler kHandlers[] = {
+constexpr NamedHandler kSelectionHandlers[] = {
     {"ScatterND", scatter},
     {"ScatterElements", scatter},
     {"Scatter", scatter},
@@ -194,6 +194,6 @@ constexpr NamedHandler kHandlers[] = {
 
 }  // namespace
 
-std::span<const NamedHandler> selection_handlers() { return kHandlers; }
+std::span<const NamedHandler> selection_handlers() { return kSelectionHandlers; }
 
 }  // namespace tracecast::onnx

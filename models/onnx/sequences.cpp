@@ -135,7 +135,7 @@ bool split_to_sequence(const Call& call) {
   return true;
 }
 
-constexpr NamedHandler kHandlers[] = {
+constexpr NamedHandler kSequenceHandlers[] = {
     {"SequenceEmpty", sequence_empty},
     {"SequenceConstruct", sequence_construct},
     {"SequenceInsert", sequence_insert},
@@ -148,6 +148,6 @@ constexpr NamedHandler kHandlers[] = {
 
 }  // namespace
 
-std::span<const NamedHandler> sequence_handlers() { return kHandlers; }
+std::span<const NamedHandler> sequence_handlers() { return kSequenceHandlers; }
 
 }  // namespace tracecast::onnx

@@ -269,7 +269,7 @@ bool range(const Call& call) {
   return true;
 }
 
-constexpr NamedHandler kHandlers[] = {
+constexpr NamedHandler kShapeHandlers[] = {
     {"Reshape", reshape},     {"Flatten", flatten},   {"Squeeze", squeeze},
     {"Unsqueeze", unsqueeze}, {"Identity", identity}, {"Shape", shape},
     {"Size", size},           {"Constant", constant}, {"ConstantOfShape", constant_of_shape},
@@ -278,6 +278,6 @@ constexpr NamedHandler kHandlers[] = {
 
 }  // namespace
 
-std::span<const NamedHandler> shape_handlers() { return kHandlers; }
+std::span<const NamedHandler> shape_handlers() { return kShapeHandlers; }
 
 }  // namespace tracecast::onnx

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hwspecs/software/attention_kernels.hpp"
 #include "models/graph.hpp"
 #include "models/language/network.hpp"
 #include "models/transformer/layout.hpp"
@@ -18,6 +19,7 @@ struct BuildOptions {
   std::optional<std::int64_t> seq_len{};     ///< tokens per sample; nothing = the usual number
   bool training = false;                     ///< with dropout and auxiliary heads
   std::optional<std::int64_t> classes{};     ///< nothing = the usual number
+  AttentionKernels attention = AttentionKernels::Steps;  ///< of language models and denoisers
 };
 
 /// A figure as others print it.

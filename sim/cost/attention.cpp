@@ -34,7 +34,8 @@ Roofs estimate_attention(const Kernel& kernel, const AttentionWork& work,
   const double issue =
       on_tensor_cores && gpu.architecture >= Architecture::Hopper ? kOldInstructionsOnHopper : 1.0;
   const double sms = machine.sm_count;
-  const double products = 2.0 * work.products * scores * static_cast<double>(a.width) /
+  const double products = work.products * scores *
+                          static_cast<double>(a.width + a.width_of_values()) /
                           (machine.arithmetic.in_si() * efficiency * issue);
   const double instructions = work.products > 2 ? kBackwardInstructions : kForwardInstructions;
   const double cycles = instructions / gpu.fp32_lanes_per_sm + 1.0 / kSpecialUnitsPerSm;

@@ -33,6 +33,7 @@ double efficiency_of(const Kernel& kernel, const CpuTarget& target, const CpuPar
   const bool is_product = std::holds_alternative<MatrixWork>(kernel.work) ||
                           std::holds_alternative<RecurrentWork>(kernel.work) ||
                           std::holds_alternative<AttentionWork>(kernel.work) ||
+                          std::holds_alternative<ChainWork>(kernel.work) ||
                           std::holds_alternative<PrefillWork>(kernel.work) ||
                           std::holds_alternative<DecodeWork>(kernel.work) ||
                           std::holds_alternative<ExpertsWork>(kernel.work);

@@ -108,7 +108,8 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
   const double cache_bytes = w.format == AttentionFormat::Half ? 2 : 1;
   const double tokens = w.batch * w.tokens;
   const double queries = tokens * w.heads * (w.key_width + w.value_width) * 2;
-  const double keys = tokens * w.kv_heads * (w.key_width + w.value_width);
+  const double cached = w.batch * (w.causal || w.keys <= 0 ? w.tokens : w.keys);
+  const double keys = cached * w.kv_heads * (w.key_width + w.value_width);
   const double footprint = queries + keys * (2 + cache_bytes);
   const double kept = board.l2 * p.l2_share / footprint;
   const double miss = 1 / (1 + kept * kept);

@@ -138,7 +138,7 @@ std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, con
     call.heads = static_cast<double>(a.heads);
     call.kv_heads = static_cast<double>(a.kv_heads);
     call.width = static_cast<double>(a.width);
-    call.key_values = call.products = 2 * call.width;
+    call.key_values = call.products = static_cast<double>(a.width + a.width_of_values());
     call.fp8_cache = element_size(kernel.data) < Bytes(2);
     return call;
   }
@@ -150,13 +150,23 @@ std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, con
   call.products = work.products;
   call.heads = static_cast<double>(a.heads);
   call.kv_heads = static_cast<double>(a.kv_heads);
-  call.key_width = call.value_width = static_cast<double>(a.width);
+  call.key_width = static_cast<double>(a.width);
+  call.value_width = static_cast<double>(a.width_of_values());
+  call.window = static_cast<double>(a.window);
+  if (a.chosen > 0 && a.chosen < a.keys) {
+    // Every query is a sequence of its own over the keys that it chose.
+    call.batch *= call.tokens;
+    call.tokens = 1;
+    call.keys = a.keys_per_query();
+    call.causal = false;
+  }
   return call;
 }
 
 Basis basis_of(const Kernel& kernel, CostForm form, const GpuSpec& gpu,
                const CostProfile& profile) {
   if (kernel.is_bounded_guess) return Basis::Unknown;
+  if (std::holds_alternative<ChainWork>(kernel.work)) return Basis::Spec;
   if (!profile.measured_gpu.empty() && profile.measured_gpu == gpu.id) return Basis::Measured;
   if (form == CostForm::Product) return product_basis(gpu, profile);
   if (form > CostForm::Product) return call_basis(form, gpu, profile);
@@ -326,6 +336,8 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
         estimate_call(*as_call(kernel, *attention, gpu), TensorBoard(gpu, profile), profile);
     roofs = call.roofs;
     duration = call.duration - fill_time(machine, gpu, profile);
+  } else if (const auto* chain = std::get_if<ChainWork>(&kernel.work)) {
+    roofs = estimate_chain(kernel, *chain, machine, gpu, profile);
   } else if (attention) {
     roofs = estimate_attention(kernel, *attention, machine, gpu, profile);
   } else {

@@ -24,31 +24,36 @@ const Value& remember(std::map<std::string, Value>& known, const std::string& ke
   return known.emplace(key, std::move(value)).first->second;
 }
 
-std::string key_of(const Job& job, std::string_view network, bool training) {
+std::string key_of(const Job& job, std::string_view network, bool training,
+                   AttentionKernels attention) {
   const auto number = [](const std::optional<std::int64_t>& size) { return size.value_or(-1); };
-  return fmt::format("{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size),
-                     number(job.seq_len), number(job.classes), training);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size),
+                     number(job.seq_len), number(job.classes), training,
+                     static_cast<int>(attention));
 }
 
-ForwardGraph build_zoo(const Job& job, bool training) {
+ForwardGraph build_zoo(const Job& job, bool training, AttentionKernels attention) {
   auto graph =
       std::make_shared<const NetworkGraph>(build_network(job.network, {.batch = job.batch,
                                                                        .image_size = job.image_size,
                                                                        .seq_len = job.seq_len,
                                                                        .training = training,
-                                                                       .classes = job.classes}));
+                                                                       .classes = job.classes,
+                                                                       .attention = attention}));
   InputRecord record{"network", "zoo:" + graph->name,
                      Hash([graph] { return sha256(graph_text(*graph)); })};
   return {
       .graph = std::move(graph), .record = std::move(record), .warnings = {}, .from_file = false};
 }
 
-ForwardGraph import(const Job& job, bool training, const std::string& bytes, InputRecord record) {
+ForwardGraph import(const Job& job, bool training, AttentionKernels attention,
+                    const std::string& bytes, InputRecord record) {
   NetworkFile file = read_network_file(bytes, job.network,
                                        {.batch = job.batch,
                                         .image_size = job.image_size,
                                         .seq_len = job.seq_len,
-                                        .training = training});
+                                        .training = training,
+                                        .attention = attention});
   return {.graph = std::make_shared<const NetworkGraph>(std::move(file.graph)),
           .record = std::move(record),
           .warnings = std::move(file.warnings),
@@ -57,7 +62,7 @@ ForwardGraph import(const Job& job, bool training, const std::string& bytes, Inp
 
 }  // namespace
 
-ForwardGraph GraphStore::forward(const Job& job, Phase phase) {
+ForwardGraph GraphStore::forward(const Job& job, Phase phase, AttentionKernels attention) {
   const bool training = phase != Phase::Infer;
   const bool is_file = is_network_path(job.network);
   std::string bytes;
@@ -66,14 +71,14 @@ ForwardGraph GraphStore::forward(const Job& job, Phase phase) {
     bytes = read_file(job.network, kMostNetworkBytes);
     record = {"network", std::filesystem::path(job.network).filename().string(), sha256(bytes)};
   }
-  const std::string key =
-      key_of(job, is_file ? job.network + '@' + record.sha256.text() : job.network, training);
+  const std::string key = key_of(
+      job, is_file ? job.network + '@' + record.sha256.text() : job.network, training, attention);
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = forwards_.find(key); known != forwards_.end()) return known->second;
   }
-  ForwardGraph built =
-      is_file ? import(job, training, bytes, std::move(record)) : build_zoo(job, training);
+  ForwardGraph built = is_file ? import(job, training, attention, bytes, std::move(record))
+                               : build_zoo(job, training, attention);
   const std::lock_guard lock(mutex_);
   return remember(forwards_, key, std::move(built));
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hwspecs/software/attention_kernels.hpp"
 #include "models/graph.hpp"
 #include "sim/job/input_record.hpp"
 #include "sim/job/job.hpp"
@@ -26,8 +27,8 @@ struct ForwardGraph {
 /// that ask for the same graph at the same time may both build it, and get equal ones.
 class GraphStore {
  public:
-  /// The forward graph; of `job` count network, batch and sizes. Throws InputError: an unknown network, a file that cannot be read.
-  [[nodiscard]] ForwardGraph forward(const Job& job, Phase phase);
+  /// The forward graph; of `job` count network, batch and sizes, of its framework how it runs attention. Throws InputError: an unknown network, a file that cannot be read.
+  [[nodiscard]] ForwardGraph forward(const Job& job, Phase phase, AttentionKernels attention);
   /// What make_step_graph makes of it; `unrolls`: recurrent layers become ordinary ops first.
   [[nodiscard]] std::shared_ptr<const NetworkGraph> step(
       const std::shared_ptr<const NetworkGraph>& forward, Phase phase, const StepOptions& options,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "hwspecs/parameter_access.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
@@ -118,6 +119,12 @@ struct Hardware::State {
     const std::string text = read_file(recipe.profile, 1 << 20);
     cost = parse_cost_profile(text, recipe.profile.string());
     cost_record = {"cost_profile", recipe.profile.filename().string(), sha256(text)};
+    for (const ProfileDataSet& set : cost.data_sets) {
+      if (set.key == kOlderFile)
+        factors.push_back("cost profile " + recipe.profile.filename().string() +
+                          ", saved by an older version: " + set.rows +
+                          "; calibrate again to measure them");
+    }
   }
 
   void set(const std::string& text) {

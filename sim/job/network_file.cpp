@@ -22,7 +22,8 @@ NetworkFile from_config(const std::string& bytes, const std::string& path,
   }
   NetworkFile file{
       .graph = language_graph(network, {.batch = options.batch,
-                                        .tokens = options.seq_len.value_or(usual_tokens(network))}),
+                                        .tokens = options.seq_len.value_or(usual_tokens(network)),
+                                        .attention = options.attention}),
       .warnings = left_out_of_graph(network)};
   file.graph.name = name_of_config(path);
   return file;

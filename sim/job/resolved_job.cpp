@@ -336,7 +336,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
                               (defaults.states_cudnn ? "the convolution algorithms, " : "") +
                               "the framework's profile and the default of fp32 code");
   }
-  ForwardGraph forward = graphs.forward(o, job.phase);
+  ForwardGraph forward = graphs.forward(o, job.phase, job.framework.kernels.attention);
   job.forward = std::move(forward.graph);
   job.from_file = forward.from_file;
   job.inputs.push_back(std::move(forward.record));

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "hwspecs/parameter_access.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
@@ -95,6 +96,76 @@ TEST_SUITE("hwspecs/cost_profile") {
     CHECK(board_factors(profile, gpu).arithmetic == 0.9);
     gpu.id = "l4";
     CHECK(board_factors(profile, gpu).arithmetic == 1.0);
+  }
+
+  TEST_CASE("priors name every parameter, and a fit moves no expected error") {
+    const CostProfile& prior = prior_cost_profile();
+    for (const ProfileParameter& p : default_cost_profile().parameters) {
+      CAPTURE(p.name);
+      CHECK(std::any_of(prior.parameters.begin(), prior.parameters.end(),
+                        [&](const ProfileParameter& q) { return q.name == p.name; }));
+    }
+    for (const ProfileParameter& p : prior_parameters()) CHECK(!p.name.starts_with("error."));
+    // Before any row was left out nothing is surer than after, but for what no row tells.
+    for (const char* name : {"error.gemm.spec", "error.product.spec", "error.experts.spec",
+                             "error.streaming.measured"}) {
+      CAPTURE(name);
+      CHECK(get_parameter(prior, name) > get_parameter(default_cost_profile(), name));
+    }
+  }
+
+  TEST_CASE(
+      "a profile that an older version saved keeps its values, what came later is filled in") {
+    CostProfile saved = default_cost_profile();
+    saved = with_parameter(std::move(saved), "gemm.issue", 0.61);
+    saved = with_parameter(std::move(saved), "product.start_us", 7);
+    std::string older;
+    const std::string text = format_cost_profile(saved);
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = text.find('\n', at) + 1;
+      const std::string line = text.substr(at, end - at);
+      const auto names = [&](const char* start) {
+        return line.find("name: \"" + std::string(start)) != std::string::npos;
+      };
+      const bool is_later = names("product.") || names("attention.") || names("latent.") ||
+                            names("experts.") || names("quantization.") || names("error.prefill") ||
+                            names("error.product");
+      if (!is_later) older += line;
+      at = end;
+    }
+    older +=
+        "parameter { name: \"tensor.gemm.hopper\" value: 0.7 log_sd: 0.1 data_set: \"prior\" }\n";
+    const CostProfile read = parse_cost_profile(older, "older");
+    CHECK(get_parameter(read, "gemm.issue") == doctest::Approx(0.61));
+    // The shipped profile's, not what this file never said.
+    CHECK(get_parameter(read, "product.start_us") ==
+          get_parameter(default_cost_profile(), "product.start_us"));
+    // Expected errors: wide.
+    for (const char* name :
+         {"error.prefill.spec", "error.product.transferred", "error.product_format"}) {
+      CAPTURE(name);
+      CHECK(get_parameter(read, name) == get_parameter(prior_cost_profile(), name));
+      CHECK(get_parameter(read, name) > get_parameter(default_cost_profile(), name));
+    }
+    const auto says = [](const CostProfile& profile) {
+      return std::count_if(profile.data_sets.begin(), profile.data_sets.end(),
+                           [](const ProfileDataSet& set) { return set.key == kOlderFile; });
+    };
+    CHECK(says(read) == 1);
+    CHECK(says(saved) == 0);
+    // Saved again it is complete, and says still what it is.
+    const CostProfile again = parse_cost_profile(format_cost_profile(read), "again");
+    CHECK(says(again) == 1);
+    CHECK(format_cost_profile(again) == format_cost_profile(read));
+    // What every version had is missed.
+    CHECK_THROWS_WITH_AS(
+        (void)parse_cost_profile(replaced(older, "gemm.issue\"", "gemm.tile_overhead\""), "x"),
+        doctest::Contains("twice"), InputError);
+    const std::size_t line = older.find("parameter { name: \"gemm.issue\"");
+    std::string without = older;
+    without.erase(line, older.find('\n', line) + 1 - line);
+    CHECK_THROWS_WITH_AS((void)parse_cost_profile(without, "x"), doctest::Contains("gemm.issue"),
+                         InputError);
   }
 
   TEST_CASE("a broken profile is refused with what is wrong") {

@@ -44,6 +44,8 @@ void add_fit_options(CLI::App& verb, FitCommandOptions& fit) {
   verb.add_option("--id", fit.id, "Id of that profile")->type_name("ID")->capture_default_str();
   verb.add_option("--title", fit.title, "Its title")->type_name("TEXT");
   verb.add_option("--date", fit.date, "Date of the fit instead of today")->type_name("YYYY-MM-DD");
+  verb.add_flag("--from-priors", fit.from_priors,
+                "Begin with what is believed before any measurement, and not with the profile");
   verb.add_flag("--no-spread", fit.no_spread, "Keep the expected errors: no refits for them");
   verb.add_flag("--list-refused", fit.list_refused, "Name every refused row");
 }
@@ -94,7 +96,8 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
     if (measure->rehearse.empty())
       refuse_given(*verb, {"--seed"}, "no --rehearse", "--rehearse ID, which alone has noise");
     if (fit->from.empty()) {
-      refuse_given(*verb, {"--id", "--title", "--date", "--no-spread", "--list-refused"},
+      refuse_given(*verb,
+                   {"--id", "--title", "--date", "--no-spread", "--from-priors", "--list-refused"},
                    "no --from", "--from TABLE, whose fit these describe");
       if (fit->format != "text") {
         throw InputError("--format", fit->format, "text, or tables to fit with --from");

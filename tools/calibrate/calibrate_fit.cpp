@@ -18,6 +18,7 @@
 #include "calibrate/fit/fit_stages.hpp"
 #include "calibrate/fit/spread.hpp"
 #include "calibrate/table/measurement_set.hpp"
+#include "hwspecs/parameter_access.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/job/sha256.hpp"
@@ -308,9 +309,9 @@ bool is_wanted(const Measurement& row) {
 }
 
 MeasurementSet load_sample(const std::vector<fs::path>& files, const MeasurementContext& context,
-                           const Hardware& hardware) {
+                           const CostProfile& profile) {
   const auto load = [&](std::span<const fs::path> tables, const MeasurementContext& as) {
-    return load_measurements(tables, as, hardware.cost(),
+    return load_measurements(tables, as, profile,
                              {.most_rows_per_cell = kRowsPerCell,
                               .most_steps_per_cell = kStepsPerCell,
                               .min_time = kShortestProduct,
@@ -342,13 +343,23 @@ MeasurementSet load_sample(const std::vector<fs::path>& files, const Measurement
   return sample;
 }
 
+/// The profile that knows of no measurement; `priors` may be those of a user's folder.
+CostProfile before_measurement(const std::vector<ProfileParameter>& priors) {
+  CostProfile profile = prior_cost_profile();
+  for (const ProfileParameter& p : priors)
+    profile = with_parameter(std::move(profile), p.name, p.value);
+  return profile;
+}
+
 }  // namespace
 
 int run_fit(const FitCommandOptions& options) {
   const Hardware hardware = load_hardware(options.sources);
   const MeasurementContext context = measurement_context(hardware);
   const std::vector<fs::path> files = expand(options.from, context);
-  const MeasurementSet sample = load_sample(files, context, hardware);
+  const std::vector<ProfileParameter>& priors = hardware.specs().prior_parameters();
+  const CostProfile begin = options.from_priors ? before_measurement(priors) : hardware.cost();
+  const MeasurementSet sample = load_sample(files, context, begin);
   std::vector<const Measurement*> rows;
   for (const Measurement& row : sample.rows) rows.push_back(&row);
   FitOptions how;
@@ -356,9 +367,8 @@ int run_fit(const FitCommandOptions& options) {
     say_progress(fmt::format("fit: iteration {}, sum of squares {:.4g}", iteration, cost));
   };
   FitResult fit;
-  fit.profile = hardware.cost();
-  for (const FitStage& stage :
-       stages_of(rows, hardware.cost(), hardware.specs().prior_parameters(), how)) {
+  fit.profile = begin;
+  for (const FitStage& stage : stages_of(rows, begin, priors, how)) {
     const CostProfile start = fit.profile;
     FitResult part = fit_profile(stage.rows, start, stage.prior, stage.options);
     if (!options.no_spread) {
@@ -387,7 +397,10 @@ int run_check(const FitCommandOptions& options) {
   const Hardware hardware = load_hardware(options.sources);
   const MeasurementContext context = measurement_context(hardware);
   const std::vector<fs::path> files = expand(options.from, context);
-  const MeasurementSet sample = load_sample(files, context, hardware);
+  // What is left out shall not speak through parameters that others' rows do not move.
+  const std::vector<ProfileParameter>& priors = hardware.specs().prior_parameters();
+  const CostProfile begin = before_measurement(priors);
+  const MeasurementSet sample = load_sample(files, context, begin);
   CheckOptions how;
   how.leave_out = parse_leave_out(options.leave_out);
   how.only = options.only;
@@ -406,8 +419,7 @@ int run_check(const FitCommandOptions& options) {
       write_file(fs::path(options.profiles) / (name + ".textproto"), format_cost_profile(profile));
     };
   }
-  const auto groups =
-      check_fit(sample, files, context, hardware.cost(), hardware.specs().prior_parameters(), how);
+  const auto groups = check_fit(sample, files, context, begin, priors, how);
   say_progress("");
   write_answer(options.format == "json"  ? check_json(groups)
                : options.format == "csv" ? check_csv(groups)

@@ -29,9 +29,15 @@ function(tracecast_optimize target)
   endif()
 endfunction()
 
-# tracecast_small_sources(<source>...): these sources of the current folder alone are compiled for size.
-function(tracecast_small_sources)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-Os> SKIP_PRECOMPILE_HEADERS ON)
+# tracecast_unity(<target>): with TRACECAST_UNITY its sources are compiled ten at a time, but for those named to
+# tracecast_alone.
+function(tracecast_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TRACECAST_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+endfunction()
+
+# tracecast_alone(<source>...): these sources of the current folder have private names that a neighbour has too.
+function(tracecast_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 # tracecast_library(<box> [OPTIMIZE small|fast] SOURCES ... HEADERS ... [DEPS <box>...] [PRIVATE_LIBS <target>...])
@@ -49,6 +55,7 @@ function(tracecast_library box)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS})
   tracecast_optimize(${target} ${ARG_OPTIMIZE})
+  tracecast_unity(${target})
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_include_directories(${target} SYSTEM PRIVATE ${PROJECT_BINARY_DIR}/generated)
@@ -75,6 +82,7 @@ function(tracecast_proto target)
   cmake_parse_arguments(ARG "" "" "FILES" ${ARGN})
   set(generated ${PROJECT_BINARY_DIR}/generated)
   file(MAKE_DIRECTORY ${generated})
+  set(sources)
   foreach(file IN LISTS ARG_FILES)
     set(path ${CMAKE_CURRENT_SOURCE_DIR}/${file})
     file(RELATIVE_PATH stem ${PROJECT_SOURCE_DIR} ${path})
@@ -82,9 +90,51 @@ function(tracecast_proto target)
     add_custom_command(OUTPUT ${generated}/${stem}.pb.cc ${generated}/${stem}.pb.h
       COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR} --cpp_out=${generated} ${path}
       DEPENDS ${path} VERBATIM COMMENT "Generating ${stem}.pb.h")
-    set_source_files_properties(${generated}/${stem}.pb.cc PROPERTIES COMPILE_OPTIONS -w)
-    target_sources(${target} PRIVATE ${generated}/${stem}.pb.cc ${generated}/${stem}.pb.h)
+    list(APPEND sources ${generated}/${stem}.pb.cc)
+    target_sources(${target} PRIVATE ${generated}/${stem}.pb.h)
   endforeach()
+  if(NOT TARGET ${target}_proto)
+    # Many in one: each alone would parse Protobuf's headers again, which is most of what it costs.
+    add_library(${target}_proto OBJECT)
+    target_compile_features(${target}_proto PRIVATE cxx_std_20)
+    target_compile_options(${target}_proto PRIVATE -w $<$<CONFIG:Release>:-Os>)
+    target_include_directories(${target}_proto SYSTEM PRIVATE ${generated})
+    target_link_libraries(${target}_proto PRIVATE protobuf::libprotobuf)
+    set_target_properties(${target}_proto PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16
+      UNITY_BUILD_UNIQUE_ID PROTO_FILE UNITY_BUILD_CODE_BEFORE_INCLUDE
+"#undef PROTO_JOIN
+#undef PROTO_NAME
+#define PROTO_JOIN(name, file) name##file
+#define PROTO_NAME(name, file) PROTO_JOIN(name, file)
+#define schemas PROTO_NAME(schemas_, PROTO_FILE)
+#define file_default_instances PROTO_NAME(instances_, PROTO_FILE)")
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_proto>)
+  endif()
+  target_sources(${target}_proto PRIVATE ${sources})
+endfunction()
+
+# tracecast_small_sources(<target> <source>...): these sources of the target, which are of the current folder, are
+# compiled for size.
+function(tracecast_small_sources target)
+  get_target_property(small ${target} SOURCES)
+  set(others ${small})
+  list(REMOVE_ITEM others ${ARGN})
+  list(REMOVE_ITEM small ${others})
+  set_target_properties(${target} PROPERTIES SOURCES "${others}")
+  get_target_property(libs ${target} LINK_LIBRARIES)
+  add_library(${target}_small OBJECT ${small})
+  set_target_properties(${target}_small PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(${target}_small PRIVATE cxx_std_20)
+  target_compile_options(${target}_small PRIVATE ${TRACECAST_COMPILE_OPTIONS})
+  target_include_directories(${target}_small PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(${target}_small SYSTEM PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+  target_link_libraries(${target}_small PRIVATE ${libs})
+  tracecast_optimize(${target}_small small)
+  tracecast_unity(${target}_small)
+  if(TARGET ${target}_proto)
+    add_dependencies(${target}_small ${target}_proto)
+  endif()
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_small>)
 endfunction()
 
 # tracecast_program(<target>): links the C++ runtime into an executable that people copy to other machines, so
@@ -107,6 +157,7 @@ function(tracecast_test name)
   add_executable(${target} ${ARG_SOURCES})
   target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS} ${TRACECAST_TEST_OPTIONS})
   target_precompile_headers(${target} REUSE_FROM tracecast_test_precompiled)
+  tracecast_unity(${target})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE tracecast_test_main ${ARG_LIBS})
   foreach(dep IN LISTS ARG_DEPS)
@@ -154,5 +205,6 @@ function(tracecast_embed target symbol)
             "-DFILES=${paths}" -P ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake
     DEPENDS ${paths} ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake VERBATIM
     COMMENT "Embedding ${symbol}")
+  set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${output})
 endfunction()

@@ -1,6 +1,8 @@
-// Fits the power.* parameters of the cost profile to published tables and prints them in the profile's format:
-//   power_fit components.csv e2e.csv [PROFILE]
-// With the other parameters of PROFILE; without one, of the profile in the program.
+// Fits the power.* parameters of the cost profile to published tables and prints what they are worth:
+//   power_fit components.csv e2e.csv [PROFILE [OUT DATE]]
+// With the other parameters of PROFILE; without one, of the profile in the program. Begins with what is believed before any
+// measurement (hwspecs/cost/prior.textproto), whatever PROFILE says of power. OUT is PROFILE with the parameters found, and may be the
+// same file.
 // Stage 1: what a board draws, from its average power at the highest limit of each configuration; each pair of GPU and
 // network weighs the same, and the four boards and networks are left out in turn to judge. Stage 2: the voltage curve,
 // from how the time of an epoch grows as the limit falls. See sim/step/notes/0001-power-and-memory.md.
@@ -19,7 +21,9 @@
 #include <vector>
 
 #include "calibrate/table/csv_reader.hpp"
+#include "hwspecs/parameter_access.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
 #include "sim/job/resolved_job.hpp"
 #include "sim/step/power.hpp"
@@ -74,10 +78,23 @@ constexpr std::array<const char*, 7> kNames = {
     "power.tensor_flop_pj",        "power.hbm_pj_per_byte", "power.gddr_pj_per_byte",
     "power.gddr_awake_pj_per_byte"};
 using Vector = std::array<double, kNames.size()>;
-// Priors: 7 pJ/bit of HBM2 and 15 of GDDR from O'Connor et al. 2017 and Horowitz 2014 with the controller's part, a GDDR
-// interface that costs half of that while its clock runs; an operation at 16 nm some 10 pJ with its instruction.
-constexpr Vector kPrior = {1.2, 6, 12, 1.5, 56, 120, 60};
-constexpr Vector kPriorSd = {0.3, 0.5, 0.5, 0.6, 0.4, 0.4, 0.5};
+/// What is believed of them before any measurement, and how surely.
+struct PowerPriors {
+  Vector value{}, log_sd{};
+};
+const PowerPriors& priors() {
+  static const PowerPriors known = [] {
+    PowerPriors p;
+    for (const ProfileParameter& parameter : prior_cost_profile().parameters) {
+      const auto at = std::find(kNames.begin(), kNames.end(), parameter.name);
+      if (at == kNames.end()) continue;
+      const auto i = static_cast<std::size_t>(at - kNames.begin());
+      p.value[i] = parameter.value, p.log_sd[i] = parameter.log_sd;
+    }
+    return p;
+  }();
+  return known;
+}
 
 CostProfile with(CostProfile profile, const Vector& values) {
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -113,7 +130,7 @@ double loss(const Vector& values, const std::vector<const Row*>& rows, const Cos
   double total = 0;
   for (const auto& [key, group] : groups) total += group.first / group.second;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const double off = std::log(values[i] / kPrior[i]) / kPriorSd[i];
+    const double off = std::log(values[i] / priors().value[i]) / priors().log_sd[i];
     total += 0.5 * off * off;
   }
   return total;
@@ -121,7 +138,7 @@ double loss(const Vector& values, const std::vector<const Row*>& rows, const Cos
 
 /// Coordinate descent in ln(value) with steps that shrink.
 Vector fit(const std::vector<const Row*>& rows, const CostProfile& base) {
-  Vector best = kPrior;
+  Vector best = priors().value;
   double least = loss(best, rows, base);
   for (double step = 0.2; step > 0.002; step *= 0.7) {
     for (bool improved = true; improved;) {
@@ -173,8 +190,9 @@ std::vector<const Row*> select(const std::vector<Row>& rows,
   return result;
 }
 
-void print_left_out(const std::vector<Row>& rows, const Vector& all, const CostProfile& base,
-                    const char* by, const std::function<std::string(const Row&)>& key_of) {
+/// Root mean square of the relative errors of rows left out.
+double print_left_out(const std::vector<Row>& rows, const Vector& all, const CostProfile& base,
+                      const char* by, const std::function<std::string(const Row&)>& key_of) {
   std::map<std::string, bool> keys;
   for (const Row& row : rows) keys[key_of(row)] = true;
   fmt::print("# {:<22} rows  error %  bias %  | left out: error %  bias %\n", by);
@@ -193,6 +211,15 @@ void print_left_out(const std::vector<Row>& rows, const Vector& all, const CostP
   fmt::print("# {:<22} {:>4}  {:>15}  | {:>17.1f} {:>7.1f}   rms {:.3f}\n", "all, left out",
              total.n, "", 100 * total.sum / total.n, 100 * total.bias / total.n,
              std::sqrt(total.square / total.n));
+  return std::sqrt(total.square / total.n);
+}
+
+/// The profile as if nothing were known of power.
+CostProfile forgetting_power(CostProfile profile) {
+  for (const ProfileParameter& p : prior_cost_profile().parameters) {
+    if (p.name.starts_with("power.")) profile = with_parameter(std::move(profile), p.name, p.value);
+  }
+  return profile;
 }
 
 /// Reads a table; `take(row, job)` for every row whose job is known.
@@ -216,27 +243,31 @@ class Fit {
  public:
   Fit(const std::string& components, const std::string& epochs, Hardware hardware)
       : hardware_(std::move(hardware)) {
-    hardware_ = hardware_.with_profile(at_voltage_one(hardware_.cost()));
+    hardware_ = hardware_.with_profile(at_voltage_one(forgetting_power(hardware_.cost())));
     read_power(components);
     read_times(epochs);
   }
 
-  void run_all() {
+  /// Parameters found, by name.
+  std::map<std::string, double> run_all() {
     const auto highest = select(rows_, [](const Row& r) { return r.at_highest_limit; });
     const Vector values = fit(highest, hardware_.cost());
     fmt::print("# {} rows, {} fitted (highest limit of each configuration, clock tables)\n",
                rows_.size(), highest.size());
-    print_left_out(rows_, values, hardware_.cost(), "GPU",
-                   [](const Row& r) { return r.job->gpu.id; });
-    print_left_out(rows_, values, hardware_.cost(), "network",
-                   [](const Row& r) { return r.job->network; });
-    for (std::size_t i = 0; i < kNames.size(); ++i) {
-      fmt::print(
-          "parameter {{ name: \"{}\" value: {:.3g} log_sd: 0.25 data_set: \"board_power\" }}\n",
-          kNames[i], values[i]);
-    }
-    fit_voltage(with(hardware_.cost(), values));
+    const double by_gpu = print_left_out(rows_, values, hardware_.cost(), "GPU",
+                                         [](const Row& r) { return r.job->gpu.id; });
+    const double by_network = print_left_out(rows_, values, hardware_.cost(), "network",
+                                             [](const Row& r) { return r.job->network; });
+    std::map<std::string, double> found;
+    for (std::size_t i = 0; i < kNames.size(); ++i) found[kNames[i]] = values[i];
+    found["power.log_sd"] = std::max(by_gpu, by_network);
+    const auto [knee, floor] = fit_voltage(with(hardware_.cost(), values));
+    found["power.voltage_knee"] = knee;
+    found["power.voltage_floor"] = floor;
+    for (const auto& [name, value] : found) fmt::print("{:<32} {:.4g}\n", name, value);
+    return found;
   }
+  [[nodiscard]] std::size_t num_rows() const { return rows_.size(); }
 
  private:
   const Configuration& configuration(const PlacedJob& options) {
@@ -343,7 +374,7 @@ class Fit {
     return errors;
   }
 
-  void fit_voltage(CostProfile profile) const {
+  std::pair<double, double> fit_voltage(CostProfile profile) const {
     double least = 1e9, knee = 0, floor = 0;
     for (double k = 0.3; k < 0.91; k += 0.05) {
       for (double f = 0.5; f < 0.96; f += 0.025) {
@@ -356,14 +387,7 @@ class Fit {
     const Errors all = judge_times(profile, "", true);
     fmt::print("# slowdown under limits: {} rows, error {:.1f} %, bias {:.1f} %\n", all.n,
                100 * all.sum / all.n, 100 * all.bias / all.n);
-    fmt::print(
-        "parameter {{ name: \"power.voltage_knee\" value: {:.2f} log_sd: 0.1 data_set: "
-        "\"board_power\" }}\n",
-        knee);
-    fmt::print(
-        "parameter {{ name: \"power.voltage_floor\" value: {:.3f} log_sd: 0.1 data_set: "
-        "\"board_power\" }}\n",
-        floor);
+    return {knee, floor};
   }
 
   Hardware hardware_;
@@ -373,20 +397,50 @@ class Fit {
   std::map<Key, std::map<double, double>> times_;
 };
 
+/// The profile with what was found, and where it comes from.
+CostProfile completed(CostProfile profile, const std::map<std::string, double>& found,
+                      std::size_t num_rows, const std::string& date) {
+  constexpr const char* kDataSet = "board_power";
+  constexpr double kLogSd = 0.25;
+  for (const auto& [name, value] : found) {
+    profile = with_parameter(std::move(profile), name, value);
+    for (ProfileParameter& p : profile.parameters) {
+      if (p.name == name) p.log_sd = kLogSd, p.data_set = kDataSet;
+    }
+  }
+  std::erase_if(profile.data_sets, [](const ProfileDataSet& set) { return set.key == kDataSet; });
+  profile.data_sets.push_back(
+      {kDataSet, "Average board power in training: Zeus (NSDI 2023), dlbench_dvfs",
+       fmt::format("data/published/components.csv: each configuration at its highest power limit, "
+                   "and GoogLeNet at set clocks, of {} rows of V100, "
+                   "P100, Quadro RTX 6000, A40, GTX 1080 Ti, TITAN X Pascal; the voltage curve "
+                   "from times per "
+                   "epoch by limit in e2e.csv; lower limits and S-WISC's boards only judge; "
+                   "power.log_sd from boards and networks left out",
+                   num_rows),
+       date});
+  return profile;
+}
+
 }  // namespace
 }  // namespace tracecast
 
 int main(int argc, char** argv) {
-  if (argc != 3 && argc != 4) {
-    std::fputs("usage: power_fit components.csv e2e.csv [PROFILE]\n", stderr);
+  using namespace tracecast;
+  if (argc != 3 && argc != 4 && argc != 6) {
+    std::fputs("usage: power_fit components.csv e2e.csv [PROFILE [OUT DATE]]\n", stderr);
     return 2;
   }
   try {
-    tracecast::Hardware hardware = tracecast::Hardware::embedded();
-    if (argc == 4) hardware = hardware.with_profile(std::filesystem::path(argv[3]));
-    tracecast::Fit(argv[1], argv[2], std::move(hardware)).run_all();
+    Hardware hardware = Hardware::embedded();
+    if (argc > 3) hardware = hardware.with_profile(std::filesystem::path(argv[3]));
+    Fit fit(argv[1], argv[2], hardware);
+    const auto found = fit.run_all();
+    if (argc == 6)
+      write_file(argv[4],
+                 format_cost_profile(completed(hardware.cost(), found, fit.num_rows(), argv[5])));
     return 0;
-  } catch (const tracecast::InputError& error) {
+  } catch (const InputError& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;
   }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "tools/plan/predicted_rates.hpp"
 #include "tools/plan/schedule_jobs.hpp"
 #include "tools/plan/schedule_report.hpp"
+#include "tools/report/page.hpp"
 
 namespace tracecast {
 namespace {
@@ -26,7 +28,7 @@ struct Options {
   std::int64_t gpus = 0, gpus_per_node = 0;
   double round_s = 0, jobs_per_hour = 0;
   std::vector<std::string> only, throughputs;
-  std::string start_costs, per_job, trace, export_rates;
+  std::string start_costs, per_job, trace, report, export_rates;
   bool space_sharing = false;
   std::int64_t seed = 0, draw_programs = -1;
   SourceOptions sources;
@@ -129,7 +131,7 @@ std::vector<ScheduleAnswer> run_policies(const Options& options, const ScheduleS
   run.space_sharing = options.space_sharing;
   run.queue_limits_gpu_s = queue_limits(options.queue_limits);
   run.measured = measured(options.measure, setting.mix.jobs.size());
-  run.records_stays = !options.trace.empty();
+  run.records_stays = !options.trace.empty() || !options.report.empty();
   run.seed = static_cast<std::uint64_t>(options.seed);
   const bool all = options.policy == "all";
   std::vector<ScheduleAnswer> answers;
@@ -153,6 +155,7 @@ std::vector<ScheduleAnswer> run_policies(const Options& options, const ScheduleS
 }
 
 int run(Options& options) {
+  check_report(options.report);
   StandardInput input;
   input.resolve(options.jobs);
   const Hardware hardware = load_hardware(options.sources);
@@ -176,6 +179,7 @@ int run(Options& options) {
   const std::vector<ScheduleAnswer> answers = run_policies(options, setting);
   if (!options.per_job.empty()) write_jobs_csv(options.per_job, setting, answers.front());
   if (!options.trace.empty()) write_gantt(options.trace, setting, answers.front());
+  if (!options.report.empty()) write_page(schedule_page(setting, answers), options.report);
   if (!options.export_rates.empty()) write_gavel_rates(options.export_rates, setting);
   write_answer(options.format == "json"  ? schedule_json(setting, answers)
                : options.format == "csv" ? schedule_csv(setting, answers)
@@ -186,6 +190,7 @@ int run(Options& options) {
 void add_files(CLI::App& verb, Options& options) {
   verb.add_option("--per-job", options.per_job, "Write one row per job to this CSV file")
       ->type_name("FILE");
+  add_report_option(verb, options.report);
   verb.add_option("--trace", options.trace, "Write a Gantt chart that ui.perfetto.dev opens")
       ->type_name("FILE");
   verb.add_option("--export-throughputs", options.export_rates,

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ void write_jobs_csv(const std::filesystem::path& path, const ScheduleSetting& se
 /// per stay of a job. Needs recorded stays. Throws InputError when the file cannot be written.
 void write_gantt(const std::filesystem::path& path, const ScheduleSetting& setting,
                  const ScheduleAnswer& answer);
+/// The answers as a page: policies side by side, completion times, and of the first one the Gantt chart (recorded stays).
+[[nodiscard]] nlohmann::ordered_json schedule_page(const ScheduleSetting& setting,
+                                                   const std::vector<ScheduleAnswer>& answers);
 /// The mix's rates in the layout of Gavel's throughput files: {"TYPE": {"('MODEL (batch size B)', GPUS)": {"null": steps/s,
 /// OTHER: [steps/s, steps/s]}}}. Throws InputError when the file cannot be written.
 void write_gavel_rates(const std::filesystem::path& path, const ScheduleSetting& setting);

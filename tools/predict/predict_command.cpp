@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -24,6 +25,7 @@
 #include "tools/predict/predict_flags.hpp"
 #include "tools/predict/server_command.hpp"
 #include "tools/predict/transformer_options.hpp"
+#include "tools/report/page.hpp"
 #include "tools/report/report.hpp"
 #include "tools/report/report_servers.hpp"
 #include "traces/chrome/writer.hpp"
@@ -40,7 +42,7 @@ struct PredictOptions {
   bool no_fold = false;
   std::string format = "text";
   std::string dump;
-  std::string trace;  ///< file
+  std::string trace, report;  ///< files
   bool explain = false, strict = false, largest_batch = false, search = false;
 };
 
@@ -193,9 +195,35 @@ int search_command(const PredictOptions& options) {
   return search.divisions.front().fits ? kExitDone : kExitNo;
 }
 
+/// The same job on 1, 2, 4 ... GPUs up to those asked for, of one machine or of 1, 2, 4 ... nodes.
+ScalingCurve scaling_of(const PredictOptions& options, const Parallelism& parallelism,
+                        const Predictor& predictor, const Forecast& whole) {
+  ScalingCurve curve;
+  const bool by_node = whole.nodes > 1;
+  if (!std::holds_alternative<ManyGpusDetails>(*whole.details) || !options.job.cluster.empty()) {
+    return curve;
+  }
+  const std::int64_t most = by_node ? whole.nodes : whole.gpus;
+  for (std::int64_t n = 1; n < most; n *= 2) {
+    PlacedJob job = options.job;
+    (by_node ? job.nodes : job.gpus) = n;
+    if (by_node) job.gpus.reset();
+    try {
+      const Forecast part = predictor.predict(job, job, parallelism);
+      curve.points.push_back({part.gpus, part.throughput_samples_per_s, part.efficiency});
+    } catch (const InputError& refused) {
+      curve.left_out.push_back(fmt::format("{} {} cannot be asked for alone: {}.", n,
+                                           by_node ? "nodes" : "GPUs", refused.what()));
+    }
+  }
+  curve.points.push_back({whole.gpus, whole.throughput_samples_per_s, whole.efficiency});
+  return curve;
+}
+
 int predict_command(PredictOptions& options, const Given& given) {
   if (options.search) return search_command(options);
   refuse_standard_output("--trace", options.trace);
+  check_report(options.report);
   StandardInput input;
   input.resolve(options.job.network);
   if (!options.dump.empty() && options.format != "text") {
@@ -214,10 +242,16 @@ int predict_command(PredictOptions& options, const Given& given) {
       throw InputError("--trace", "parameter servers on nodes of their own", "another strategy");
   }
   if (options.dump == "graph" && kind != AnswerKind::Divided) {
+    if (!options.report.empty())
+      throw InputError("--report", "--dump graph", "an answer: without --dump");
     write_answer(graph_text(*predictor.resolve(options.job, options.job).step));
     return kExitDone;
   }
   const Forecast forecast = predictor.predict(options.job, options.job, parallelism);
+  if (!options.report.empty()) {
+    const ScalingCurve scaling = scaling_of(options, parallelism, predictor, forecast);
+    write_page(forecast_page(forecast, scaling), options.report);
+  }
   write_answer(std::visit(Answer(options, predictor, forecast), *forecast.details));
   const bool in_page = options.format == "text" && options.dump.empty() &&
                        (!options.explain || kind == AnswerKind::Divided);
@@ -359,6 +393,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   verb->add_option("--trace", options->trace,
                    "Write the simulated steps as a trace for ui.perfetto.dev")
       ->type_name("FILE");
+  add_report_option(*verb, options->report);
   verb->add_flag("--explain", options->explain, "Table by layer; of several GPUs by kernel class");
   verb->add_flag("--largest-batch", options->largest_batch, "Find the largest batch that fits");
   verb->add_flag("--strict", options->strict, "Exit with 1 on any warning");

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
-#include "tools/study/study.hpp"
+#include "tools/report/page.hpp"
+#include "tools/study/study_page.hpp"
 
 namespace tracecast {
 namespace {
@@ -20,6 +20,7 @@ struct StudyOptions {
   std::string id;
   SourceOptions sources;
   std::string format = "text";
+  std::string report;  ///< file
   bool strict = false;
 };
 
@@ -47,9 +48,11 @@ std::string list_studies(const std::string& format) {
 }
 
 int run(const StudyOptions& options) {
+  check_report(options.report);
   const Study& study = find_study(options.id);
   const Hardware hardware = load_hardware(options.sources);
   const std::vector<StudyResult> results = run_study(study, hardware);
+  if (!options.report.empty()) write_page(study_page(study, results, hardware), options.report);
   write_answer(options.format == "json"  ? study_json(study, results, hardware)
                : options.format == "csv" ? study_csv(study, results)
                                          : study_text(study, results));
@@ -79,6 +82,7 @@ void add_study_command(CLI::App& app, int& exit_code) {
       ->type_name("ID");
   add_source_options(*one, options->sources);
   add_format_option(*one, options->format);
+  add_report_option(*one, options->report);
   one->add_flag("--strict", options->strict, "Exit with 1 when a row does not agree");
   one->footer("Example: tracecast study run s_osu --format json");
   one->callback([options, &exit_code] { exit_code = run(*options); });

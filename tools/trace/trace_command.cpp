@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,12 +14,14 @@
 #include "tools/command/output.hpp"
 #include "tools/command/standard_input.hpp"
 #include "tools/command/subcommand.hpp"
+#include "tools/report/page.hpp"
 #include "tools/trace/trace_convert.hpp"
 #include "tools/trace/trace_diff.hpp"
 #include "tools/trace/trace_record.hpp"
 #include "tools/trace/trace_replay.hpp"
 #include "tools/trace/trace_report.hpp"
 #include "traces/ranks/read.hpp"
+#include "traces/recorded_timeline.hpp"
 
 namespace tracecast {
 namespace {
@@ -27,6 +30,7 @@ struct SummaryOptions {
   std::vector<std::string> files;
   std::string format = "text";
   std::string from, to;
+  std::string report;  ///< file
   bool strict = false;
 };
 
@@ -55,6 +59,7 @@ traces::Window window_of(const SummaryOptions& options) {
   return window;
 }
 
+/// Writes the page as well where one is asked for.
 TraceReport summarize_files(const std::vector<std::filesystem::path>& files,
                             const SummaryOptions& options) {
   traces::Recording recording = traces::read_ranks(files, window_of(options));
@@ -70,6 +75,11 @@ TraceReport summarize_files(const std::vector<std::filesystem::path>& files,
     report.ranks.push_back(traces::summarize(trace, names));
   report.total = traces::summarize_ranks(report.ranks);
   report.findings = find_rank_behaviour(recording.traces, names);
+  if (!options.report.empty()) {
+    std::optional<Timeline> timeline;
+    if (report.total.span_ns > 0) timeline = traces::recorded_timeline(recording, names);
+    write_page(trace_page(report, timeline ? &*timeline : nullptr), options.report);
+  }
   return report;
 }
 
@@ -81,6 +91,7 @@ bool has_damage(const traces::Summary& summary) {
 }
 
 int print_summary(SummaryOptions& options) {
+  check_report(options.report);
   StandardInput input;
   for (std::string& file : options.files) input.resolve(file);
   const std::vector<std::filesystem::path> paths(options.files.begin(), options.files.end());
@@ -118,6 +129,7 @@ void add_trace_command(CLI::App& app, int& exit_code) {
       ->type_name("FILE")
       ->required();
   add_format_option(*summary, options->format);
+  add_report_option(*summary, options->report);
   summary
       ->add_option("--from", options->from,
                    "Leave out what ended earlier: 350ms, counted from the recording's begin")

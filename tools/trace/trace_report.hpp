@@ -1,7 +1,9 @@
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "models/timeline.hpp"
 #include "tools/trace/trace_ranks.hpp"
 #include "traces/summary.hpp"
 
@@ -22,6 +24,9 @@ struct TraceFile {
 [[nodiscard]] std::string trace_text(const TraceReport& report);
 [[nodiscard]] std::string trace_json(const TraceReport& report,
                                      const std::vector<TraceFile>& files);
+/// A page (tools/report/page.hpp); `timeline`: of the recording, null where it holds no times.
+[[nodiscard]] nlohmann::ordered_json trace_page(const TraceReport& report,
+                                                const Timeline* timeline);
 /// One line per class, convolution algorithm, call kind, copy kind and idle cause.
 [[nodiscard]] std::string trace_csv(const TraceReport& report);
 

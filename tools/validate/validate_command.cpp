@@ -18,7 +18,8 @@
 #include "tools/command/output.hpp"
 #include "tools/command/standard_input.hpp"
 #include "tools/command/subcommand.hpp"
-#include "tools/validate/validation.hpp"
+#include "tools/report/page.hpp"
+#include "tools/validate/validation_page.hpp"
 
 namespace tracecast {
 namespace {
@@ -31,6 +32,7 @@ struct ValidateOptions {
   bool power = false;
   SourceOptions sources;
   std::string format = "text";
+  std::string report;  ///< file
 };
 
 /// Columns that rows may be grouped by, of any table.
@@ -154,6 +156,7 @@ class RowWalk {
 };
 
 int validate_command(ValidateOptions& options) {
+  check_report(options.report);
   StandardInput input;
   input.resolve(options.file);
   const Hardware hardware = load_hardware(options.sources);
@@ -241,6 +244,7 @@ int validate_command(ValidateOptions& options) {
   }
   walk.check(validation.rows.size());
 
+  if (!options.report.empty()) write_page(validation_page(validation), options.report);
   write_answer(options.format == "json"  ? validation_json(validation)
                : options.format == "csv" ? validation_csv(validation)
                                          : validation_text(validation));
@@ -274,6 +278,7 @@ void add_validate_command(CLI::App& app, int& exit_code) {
                  "Board power in place of the time, in tables that have both");
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);
+  add_report_option(*verb, options->report);
   verb->footer(
       std::string(
           "A table of your own needs these columns, in any order, others beside them:\n\n") +

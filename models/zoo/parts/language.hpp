@@ -16,7 +16,9 @@ LanguageNetwork describe() {
 }
 template <auto family, auto layout>
 NetworkGraph build_language(const BuildOptions& options) {
-  return language_graph(family(layout), {.batch = options.batch, .tokens = *options.seq_len});
+  return language_graph(
+      family(layout),
+      {.batch = options.batch, .tokens = *options.seq_len, .attention = options.attention});
 }
 
 struct LanguageTitle {

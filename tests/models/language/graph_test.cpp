@@ -82,8 +82,8 @@ TEST_CASE("every network trains: each weight that a token passes gets an update"
 TEST_CASE("an indexer's choice passes no gradient") {
   const NetworkGraph forward = language_graph(network_of("glm_5"), {.batch = 1, .tokens = 16});
   const NetworkGraph step = make_training_graph(forward, {});
-  CHECK(count(forward, OpKind::Unknown) == 78);
-  CHECK(count(step, OpKind::Unknown) == 78);
+  CHECK(count(forward, OpKind::TopKeys) == 78);
+  CHECK(count(step, OpKind::TopKeys) == 78);
 }
 
 TEST_CASE("few tokens meet few experts") {
@@ -97,11 +97,95 @@ TEST_CASE("few tokens meet few experts") {
   CHECK(macs_of_experts == 48 * 8 * 3 * 2048. * 768);
 }
 
-TEST_CASE("recurrences have no cost model and say so") {
-  CHECK(count(language_graph(network_of("qwen3.5_397b_a17b"), {.tokens = 64}), OpKind::Unknown) ==
-        45);
-  CHECK(count(language_graph(network_of("nemotron_h_8b"), {.tokens = 64}), OpKind::Unknown) == 24);
-  CHECK(count(language_graph(network_of("deepseek_v3"), {.tokens = 64}), OpKind::Unknown) == 0);
+TEST_CASE("a layer with a state has one scan, and nothing is left without a cost model") {
+  CHECK(count(language_graph(network_of("qwen3.5_397b_a17b"), {.tokens = 64}), OpKind::Scan) == 45);
+  CHECK(count(language_graph(network_of("nemotron_h_8b"), {.tokens = 64}), OpKind::Scan) == 24);
+  for (const std::string& name : config_names()) {
+    CAPTURE(name);
+    const NetworkGraph forward = language_graph(network_of(name), {.batch = 1, .tokens = 16});
+    CHECK(count(forward, OpKind::Unknown) == 0);
+  }
+}
+
+TEST_CASE("attention in one kernel has the same weights, half the scores and no copies of heads") {
+  const LanguageNetwork network = network_of("llama3_8b");
+  const NetworkGraph steps = language_graph(network, {.batch = 2, .tokens = 64});
+  const NetworkGraph fused =
+      language_graph(network, {.batch = 2, .tokens = 64, .attention = AttentionKernels::Fused});
+  CHECK(fused.parameter_count() == steps.parameter_count());
+  CHECK(count(fused, OpKind::Attention) == 32);
+  CHECK(count(fused, OpKind::Softmax) == 0);
+  CHECK(count(fused, OpKind::Transpose) == 0);
+  // 2 sequences, 32 layers and heads, 64 x 64 scores of which half lie in the future, 2 products of 128.
+  CHECK(steps.forward_macs() - fused.forward_macs() == 2. * 32 * 32 * 64 * 64 / 2 * 2 * 128);
+}
+
+TEST_CASE("every network trains with attention in one kernel, and has its parameters") {
+  for (const AttentionKernels attention : {AttentionKernels::Fused, AttentionKernels::Sparse}) {
+    for (const std::string& name : config_names()) {
+      CAPTURE(name);
+      const LanguageNetwork network = network_of(name);
+      const NetworkGraph forward =
+          language_graph(network, {.batch = 1, .tokens = 16, .attention = attention});
+      CHECK(static_cast<double>(forward.parameter_count()) == parameters(network).total());
+      const auto tensors = forward.tensors();
+      const auto weights = std::count_if(tensors.begin(), tensors.end(), [](const Tensor& t) {
+        return t.role == TensorRole::Weight;
+      });
+      CHECK(count(forward, OpKind::Unknown) == 0);
+      // An indexer's choice passes no gradient: its five weights get none (two products, a key's product, its norm).
+      if (count(forward, OpKind::TopKeys) > 0) continue;
+      CHECK(count(make_training_graph(forward, {}), OpKind::Optimizer) ==
+            static_cast<std::size_t>(weights));
+    }
+  }
+}
+
+TEST_CASE("sinks and linear positions keep to steps where PyTorch runs them") {
+  const auto fused = [](const char* name) {
+    return count(
+        language_graph(network_of(name), {.tokens = 16, .attention = AttentionKernels::Fused}),
+        OpKind::Attention);
+  };
+  CHECK(fused("gpt_oss_20b") == 0);
+  CHECK(fused("bloom_176b") == 0);
+  CHECK(fused("opt_1.3b") == 24);
+}
+
+TEST_CASE("a window spares scores only where kernels skip what it hides") {
+  // gemma3_1b: 26 layers, every sixth without a window, of 512 tokens.
+  const LanguageNetwork network = network_of("gemma3_1b");
+  double scores[2] = {};
+  for (int sparse = 0; sparse < 2; ++sparse) {
+    const NetworkGraph graph = language_graph(
+        network,
+        {.tokens = 4096, .attention = sparse ? AttentionKernels::Sparse : AttentionKernels::Fused});
+    for (const Op& op : graph.ops()) {
+      if (op.kind == OpKind::Attention) {
+        scores[sparse] += std::get<AttentionAttributes>(op.attributes).scores();
+      }
+    }
+  }
+  // 4 layers see 2048 keys a query; 22 all 4096 under a mask, or 512 - 512 * 512 / 8192 = 480. 4 heads.
+  CHECK(scores[0] == 4. * 4096 * (4 * 2048. + 22 * 4096.));
+  CHECK(scores[1] == 4. * 4096 * (4 * 2048. + 22 * 480.));
+}
+
+TEST_CASE("sparse attention reads the latents that an indexer chose, for the same weights") {
+  // GLM-5: 78 layers, 64 heads, latents of 512 + 64, 2048 keys chosen.
+  const LanguageNetwork network = network_of("glm_5");
+  const NetworkGraph graph =
+      language_graph(network, {.tokens = 4096, .attention = AttentionKernels::Sparse});
+  CHECK(static_cast<double>(graph.parameter_count()) == parameters(network).total());
+  for (const Op& op : graph.ops()) {
+    if (op.kind != OpKind::Attention) continue;
+    const auto& a = std::get<AttentionAttributes>(op.attributes);
+    CHECK(a.kv_heads == 1);
+    CHECK(a.chosen == 2048);
+    CHECK(a.width == 576);
+    CHECK(a.width_of_values() == 512);
+    CHECK(a.keys_per_query() == 2048);
+  }
 }
 
 TEST_CASE("a network of the zoo is what its config.json says") {

@@ -1,0 +1,169 @@
+#include "hwspecs/software/engine_profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "hwspecs/collective_library.hpp"
+#include "hwspecs/loaders/sourced_reader.hpp"
+#include "hwspecs/loaders/textproto.hpp"
+#include "hwspecs/proto/engine_profile.pb.h"
+#include "sim/base/embedded.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+
+namespace tracecast {
+namespace embedded {
+std::span<const EmbeddedFile> engine_profiles();
+}
+namespace {
+
+using Message = proto::EngineProfile;
+
+#define TRACECAST_FIELD(name) #name, message.name()
+
+constexpr double kMost = 1e9;
+constexpr int kMostBatch = 1'000'000;
+
+[[noreturn]] void refuse_batches(std::string_view where, const std::string& text) {
+  throw InputError(where, "graph_batches = \"" + text + "\"",
+                   "rising sizes as \"1,2,4,8-256/8\", or \"none\"");
+}
+
+/// "1,2,4,8-256/8": sizes, and ranges with a step.
+std::vector<int> batches_of(const std::string& text, std::string_view where) {
+  std::vector<int> sizes;
+  if (text == "none") return sizes;
+  const auto whole = [&](std::string_view word) {
+    const auto value = parse_integer(word);
+    if (!value || *value < 1 || *value > kMostBatch) refuse_batches(where, text);
+    return static_cast<int>(*value);
+  };
+  const std::string_view all(text);
+  for (std::size_t at = 0; at <= all.size();) {
+    const std::size_t comma = std::min(all.find(',', at), all.size());
+    const std::string_view part = all.substr(at, comma - at);
+    const std::size_t dash = part.find('-'), slash = part.find('/');
+    if (dash == std::string_view::npos) {
+      sizes.push_back(whole(part));
+    } else {
+      if (slash == std::string_view::npos || slash < dash) refuse_batches(where, text);
+      const int step = whole(part.substr(slash + 1));
+      const int last = whole(part.substr(dash + 1, slash - dash - 1));
+      for (int size = whole(part.substr(0, dash)); size <= last; size += step)
+        sizes.push_back(size);
+    }
+    at = comma + 1;
+  }
+  if (!std::is_sorted(sizes.begin(), sizes.end(), std::less_equal<>{})) refuse_batches(where, text);
+  return sizes;
+}
+
+void read_cache(EngineProfile& p, const Message& message, SourcedReader& read) {
+  constexpr int kMostTokens = 1 << 24;
+  p.block_tokens = read.count(TRACECAST_FIELD(block_tokens), 1, kMostTokens);
+  p.watermark = read.number(TRACECAST_FIELD(watermark), 0, 0.9);
+  const std::array<std::string, 3> admissions = {"as_needed", "estimated", "reserved"};
+  p.admission = static_cast<EngineAdmission>(read.choice(TRACECAST_FIELD(admission), admissions));
+  p.reserved_share = read.number(TRACECAST_FIELD(reserved_share), 0, 1);
+  p.preempts = read.flag(TRACECAST_FIELD(preempts));
+  p.caches_prefixes = read.flag(TRACECAST_FIELD(caches_prefixes));
+  p.memory_share = read.number(TRACECAST_FIELD(memory_share), 0.01, 1);
+  constexpr double kMib = 1 << 20;
+  p.context = Bytes(read.number(TRACECAST_FIELD(context_mib), 0, 1e6) * kMib);
+  p.graph = Bytes(read.number(TRACECAST_FIELD(graph_mib), 0, 1e6) * kMib);
+  p.logit_copies = read.number(TRACECAST_FIELD(logit_copies), 0, 1000);
+}
+
+void read_host(EngineProfile& p, const Message& message, SourcedReader& read,
+               std::string_view where) {
+  p.graph_batches = batches_of(read.word(TRACECAST_FIELD(graph_batches)), where);
+  p.graph_tokens = read.count(TRACECAST_FIELD(graph_tokens), 0, 1 << 24);
+  const auto us = [&](std::string_view field, const Message::Number& value) {
+    return Seconds(read.number(field, value, 0, kMost) * 1e-6);
+  };
+  p.launch = us(TRACECAST_FIELD(launch_us));
+  p.step = us(TRACECAST_FIELD(step_us));
+  p.sequence = us(TRACECAST_FIELD(sequence_us));
+  p.request = us(TRACECAST_FIELD(request_us));
+  p.frontend = us(TRACECAST_FIELD(frontend_us));
+  p.overlaps_host = read.flag(TRACECAST_FIELD(overlaps_host));
+  p.host_log_sd = read.number(TRACECAST_FIELD(host_log_sd), 0, 3);
+  p.system_log_sd = read.number(TRACECAST_FIELD(system_log_sd), 0, 3);
+}
+
+bool begins_no_later(const EngineProfile& profile, std::string_view version) {
+  return numbers_in_order(profile.from_version, '.', "0.8") <=
+         numbers_in_order(version, '.', "0.8");
+}
+
+}  // namespace
+
+std::optional<int> EngineProfile::graph_of(int count) const {
+  const auto it = std::lower_bound(graph_batches.begin(), graph_batches.end(), count);
+  if (it == graph_batches.end()) return std::nullopt;
+  return *it;
+}
+
+EngineProfile parse_engine_profile(std::string_view text, std::string_view where) {
+  Message message;
+  parse_textproto(text, where, message);
+  EngineProfile p;
+  p.id = message.id();
+  p.name = message.name();
+  if (p.id.empty()) throw InputError(where, "no id", "an id such as \"vllm_v1\"");
+  for (const std::string& alias : message.alias()) p.aliases.push_back(to_lower(alias));
+  SourcedReader read(message.source(), where, p.sources, p.values);
+  p.engine = read.word(TRACECAST_FIELD(engine));
+  p.from_version = read.word(TRACECAST_FIELD(from_version));
+  const std::array<std::string, 4> kernels = {"trtllm", "sglang", "vllm", "none"};
+  const std::size_t whose = read.choice(TRACECAST_FIELD(kernels), kernels);
+  if (whose < kProductEngineCount) p.kernels = static_cast<ProductEngine>(whose);
+  p.collectives = read.word(TRACECAST_FIELD(collectives));
+  const std::array<std::string, 2> batchings = {"mixed", "prefill_first"};
+  p.batching = static_cast<EngineBatching>(read.choice(TRACECAST_FIELD(batching), batchings));
+  p.chunks_prompts = read.flag(TRACECAST_FIELD(chunks_prompts));
+  p.tokens_per_step = read.count(TRACECAST_FIELD(tokens_per_step), 1, 1 << 24);
+  p.large_tokens_per_step = read.count(TRACECAST_FIELD(large_tokens_per_step), 1, 1 << 24);
+  p.sequences = read.count(TRACECAST_FIELD(sequences), 1, kMostBatch);
+  p.large_sequences = read.count(TRACECAST_FIELD(large_sequences), 1, kMostBatch);
+  p.large_memory = Bytes(read.number(TRACECAST_FIELD(large_memory_gib), 0, 1e6) * (1 << 30));
+  read_cache(p, message, read);
+  read_host(p, message, read, where);
+  return p;
+}
+
+std::vector<EngineProfile> engine_profiles() {
+  std::vector<EngineProfile> all;
+  for (const EmbeddedFile& file : embedded::engine_profiles())
+    all.push_back(parse_engine_profile(file.content, file.path));
+  std::stable_sort(all.begin(), all.end(), [](const EngineProfile& a, const EngineProfile& b) {
+    if (a.engine != b.engine) return a.engine < b.engine;
+    return numbers_in_order(a.from_version, '.', "0.8") <
+           numbers_in_order(b.from_version, '.', "0.8");
+  });
+  return all;
+}
+
+EngineProfile find_engine_profile(std::string_view engine, std::string_view version) {
+  const std::string word = to_lower(engine);
+  std::vector<std::string> names;
+  std::optional<EngineProfile> found;
+  for (const EngineProfile& profile : engine_profiles()) {
+    const bool is_alias =
+        std::find(profile.aliases.begin(), profile.aliases.end(), word) != profile.aliases.end();
+    if (profile.id == word && profile.engine != word) return profile;
+    if (profile.engine == word || is_alias) {
+      if (!found || version.empty() || begins_no_later(profile, version)) found = profile;
+    }
+    names.push_back(profile.engine);
+    names.push_back(profile.id);
+  }
+  if (found) return *found;
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  throw InputError("--engine", '"' + std::string(engine) + '"', describe_choices(word, names));
+}
+
+}  // namespace tracecast

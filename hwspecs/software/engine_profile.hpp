@@ -1,0 +1,77 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwspecs/loaders/spec_identity.hpp"
+#include "hwspecs/product_parameters.hpp"
+#include "sim/base/units.hpp"
+
+namespace tracecast {
+
+/// What a step of an engine holds.
+enum class EngineBatching {
+  Mixed,  ///< one token of each running sequence, and prompts with what is left of the budget
+  PrefillFirst,  ///< prompts alone while some wait and fit, else one token of each running sequence
+};
+/// Pages of the cache that must be free before a request begins, beyond those of its prompt.
+enum class EngineAdmission {
+  AsNeeded,   ///< none but the watermark
+  Estimated,  ///< a share of all outputs to come
+  Reserved,   ///< all of them
+};
+
+/// How an inference engine batches, keeps its cache and spends its host's time. Values and sources, and what is a guess: in
+/// hwspecs/engine.
+struct EngineProfile : SpecIdentity {
+  std::string engine, from_version;
+  std::optional<ProductEngine> kernels;
+  std::string collectives;
+
+  EngineBatching batching{};
+  bool chunks_prompts = false;
+  int tokens_per_step = 0, large_tokens_per_step = 0;
+  int sequences = 0, large_sequences = 0;
+  Bytes large_memory{};
+
+  int block_tokens = 1;
+  double watermark = 0;
+  EngineAdmission admission{};
+  double reserved_share = 0;
+  bool preempts = false, caches_prefixes = false;
+
+  double memory_share = 1;
+  Bytes context{}, graph{};
+  double logit_copies = 1;
+
+  std::vector<int> graph_batches;  ///< rising; empty: no graphs
+  int graph_tokens = 0;
+  Seconds launch{}, step{}, sequence{}, request{};
+  Seconds
+      frontend{};  ///< between a client and the engine's queue, once a request; not on the engine's path
+  bool overlaps_host = false;
+  double host_log_sd = 0, system_log_sd = 0;
+
+  /// Of a board: large ones have budgets of their own.
+  [[nodiscard]] int tokens_of(Bytes memory) const {
+    return memory >= large_memory ? large_tokens_per_step : tokens_per_step;
+  }
+  [[nodiscard]] int sequences_of(Bytes memory) const {
+    return memory >= large_memory ? large_sequences : sequences;
+  }
+  /// The captured batch that `sequences` run in; nothing: more than the largest.
+  [[nodiscard]] std::optional<int> graph_of(int sequences) const;
+};
+
+/// Reads text format (hwspecs/proto/engine_profile.proto); `where` names it in errors. Throws InputError.
+[[nodiscard]] EngineProfile parse_engine_profile(std::string_view text, std::string_view where);
+/// Those in the binary, by engine and version.
+[[nodiscard]] std::vector<EngineProfile> engine_profiles();
+/// The profile of that id or alias; or of `engine` the last that begins no later than `version` (empty: the newest).
+/// Throws InputError with the nearest word.
+[[nodiscard]] EngineProfile find_engine_profile(std::string_view engine,
+                                                std::string_view version = "");
+
+}  // namespace tracecast

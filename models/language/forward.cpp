@@ -1,0 +1,203 @@
+#include "models/language/forward.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "models/language/forward_parts.hpp"
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr double kHalf = 2;  // bytes of a value between kernels
+
+double num(std::int64_t value) { return static_cast<double>(value); }
+
+bool is_norm_before(const LanguageLayer& layer) { return !(layer.parallel && layer.shared_norm); }
+
+}  // namespace
+
+using forward_parts::Layer;
+
+std::vector<ForwardKernel> row_kernels(const ServedNetwork& served, double rows) {
+  const LanguageNetwork& n = served.network;
+  const ModelSharing& s = served.sharing;
+  std::vector<ForwardKernel> out;
+  const double width = num(n.width);
+  out.push_back({"embedding",
+                 ForwardPass{rows * width, rows * width * kHalf, rows * width * kHalf, 1}, 1, 2});
+  if (s.tensor > 1)
+    out.push_back({"embedding sum", ForwardExchange{Collective::AllReduce, rows * width * kHalf}});
+  std::vector<double> counts(n.kinds.size(), 0.0);
+  for (const std::uint32_t kind : n.order) counts[kind] += 1;
+  for (std::size_t kind = 0; kind < n.kinds.size(); ++kind) {
+    if (counts[kind] == 0) continue;
+    const LanguageLayer& layer = n.kinds[kind];
+    const Layer at{served, layer, rows, counts[kind], out};
+    forward_parts::add_mixer_rows(at);
+    forward_parts::add_feed_forward(at);
+    const bool has_mixer = !std::holds_alternative<std::monostate>(layer.mixer);
+    const bool has_feed = !std::holds_alternative<std::monostate>(layer.feed_forward);
+    double norms = (has_mixer ? 1.0 : 0.0) + (has_feed && is_norm_before(layer) ? 1.0 : 0.0);
+    if (layer.norms_after) norms *= 2;
+    out.push_back({"norm and sum", ForwardNorm{rows, width, 4}, counts[kind] * norms});
+  }
+  if (s.pipeline > 1) {
+    // The last norm's sum goes with it: two tensors.
+    out.push_back(
+        {"stage",
+         ForwardExchange{Collective::SendReceive, 2 * rows * width * kHalf, ForwardGroup::Stage},
+         num(s.pipeline - 1)});
+  }
+  return out;
+}
+
+std::vector<ForwardKernel> logit_kernels(const ServedNetwork& served, double sequences) {
+  const LanguageNetwork& n = served.network;
+  const double words = num(n.vocabulary) / num(served.sharing.tensor), width = num(n.width);
+  std::vector<ForwardKernel> out;
+  if (n.last_norm) out.push_back({"last norm", ForwardNorm{sequences, width, 4}});
+  out.push_back({"words", ForwardProduct{1, sequences, words, width, ProductFormat::Half}});
+  if (served.sharing.tensor > 1)
+    out.push_back({"words gathered",
+                   ForwardExchange{Collective::AllGather, sequences * num(n.vocabulary) * kHalf}});
+  // Widened to 32 bits, then read by softmax and argmax.
+  const double all = sequences * num(n.vocabulary);
+  out.push_back({"choice", ForwardPass{all, all * (kHalf + 4 + 4), all * 4, 4}, 1, 6});
+  return out;
+}
+
+ExpertLoad random_expert_load(double tokens, double per_token, double experts, double ranks) {
+  ExpertLoad load;
+  const double p = std::min(1.0, per_token / experts), mean = tokens * p, local = experts / ranks;
+  load.experts = local * -std::expm1(tokens * std::log1p(-std::min(p, 1 - 1e-12)));
+  load.rows = local * mean;
+  load.others = (experts - local) * mean;
+  const double sd = std::sqrt(std::max(mean * (1 - p), 1e-12));
+  constexpr double kMany = 64;
+  for (std::size_t i = 0; i < kExpertTileRows.size(); ++i) {
+    const double t = kExpertTileRows[i];
+    double tiles = 0;  // expected ceil(X / t): sum over j of P(X > j t)
+    if (mean > kMany) {
+      for (double j = 0; j * t < mean + 6 * sd; ++j)
+        tiles += 0.5 * std::erfc((j * t + 0.5 - mean) / (sd * std::sqrt(2.0)));
+    } else {
+      double pmf = std::exp(tokens * std::log1p(-std::min(p, 1 - 1e-12)));
+      const double most = std::min(tokens, mean + 10 * sd + 20);
+      for (double x = 1; x <= most; ++x) {
+        pmf *= std::max(0.0, tokens - x + 1) / x * p / std::max(1e-12, 1 - p);
+        tiles += pmf * std::ceil(x / t);
+      }
+    }
+    load.tiles[i] = local * tiles;
+  }
+  return load;
+}
+
+namespace {
+
+void check_divides(std::int64_t count, std::int64_t by, const char* flag, const std::string& what) {
+  if (count % by != 0)
+    throw InputError(flag, std::to_string(by), "a divisor of the network's " + what);
+}
+
+std::int64_t heads_of(const LanguageMixer& mixer) {
+  if (const auto* a = std::get_if<GroupedQueryAttention>(&mixer)) return a->heads;
+  if (const auto* a = std::get_if<LatentAttention>(&mixer)) return a->heads;
+  if (const auto* a = std::get_if<GatedDeltaNet>(&mixer)) return a->key_heads;
+  if (const auto* a = std::get_if<Mamba2>(&mixer)) return a->heads;
+  return 0;
+}
+
+}  // namespace
+
+void check_sharing(const ServedNetwork& served) {
+  const ModelSharing& s = served.sharing;
+  if (s.tensor < 1 || s.pipeline < 1 || s.experts < 1 || s.data < 1)
+    throw InputError("--tp", "less than 1", "1 or more of each kind of sharing");
+  if (s.pipeline > served.network.layers())
+    throw InputError(
+        "--pp", std::to_string(s.pipeline),
+        "at most the network's " + std::to_string(served.network.layers()) + " layers");
+  bool has_experts = false;
+  for (const LanguageLayer& layer : served.network.kinds) {
+    if (const std::int64_t heads = heads_of(layer.mixer); heads > 0)
+      check_divides(heads, s.tensor, "--tp", std::to_string(heads) + " heads");
+    if (const auto* dense = std::get_if<DenseFeedForward>(&layer.feed_forward))
+      check_divides(dense->width, s.tensor, "--tp",
+                    "feed-forward of " + std::to_string(dense->width));
+    if (const auto* experts = std::get_if<ExpertFeedForward>(&layer.feed_forward)) {
+      has_experts = true;
+      check_divides(experts->experts, s.experts, "--ep",
+                    std::to_string(experts->experts) + " experts");
+      if ((s.tensor * s.data) % s.experts == 0)
+        check_divides(experts->width, s.expert_tensor(), "--tp",
+                      "experts' width " + std::to_string(experts->width));
+    }
+  }
+  if (s.experts > 1 && !has_experts)
+    throw InputError("--ep", std::to_string(s.experts), "1: the network has no experts");
+  if ((s.tensor * s.data) % s.experts != 0)
+    throw InputError("--ep", std::to_string(s.experts),
+                     "a divisor of --tp times --dp, " + std::to_string(s.tensor * s.data));
+}
+
+Bytes served_weight_bytes(const ServedNetwork& served) {
+  const LanguageNetwork& n = served.network;
+  const ModelSharing& s = served.sharing;
+  const double product = weight_bytes(served.formats.products) * 8;
+  WeightBits bits;
+  bits.mixers = bits.feed_forward = product;
+  bits.experts = expert_weight_bytes(served.formats.experts) * 8;
+  // A stage's share of the layers; the first holds the table, the last the head: whichever is more.
+  const std::int64_t stage = (n.layers() + s.pipeline - 1) / s.pipeline;
+  ParameterShares held;
+  for (std::int64_t i = 0; i < stage; ++i) {
+    const ParameterShares p = layer_parameters(n, n.layer(static_cast<std::size_t>(i)));
+    held.mixers += p.mixers / num(s.tensor);
+    held.feed_forward += p.feed_forward / num(s.tensor);
+    held.experts += p.experts / num(s.tensor * s.data);
+    held.router += p.router;
+    held.norms += p.norms;
+  }
+  const ParameterShares all = parameters(n);
+  held.embedding = all.embedding / num(s.tensor);
+  held.head = all.head / num(s.tensor);
+  if (s.pipeline > 1) (held.embedding > held.head ? held.head : held.embedding) = 0;
+  return weight_bytes(held, bits);
+}
+
+ServedCache served_cache(const ServedNetwork& served) {
+  const LanguageNetwork& n = served.network;
+  const ModelSharing& s = served.sharing;
+  const double element = served.formats.fp8_cache ? 1 : kHalf;
+  ServedCache cache;
+  for (std::int64_t i = 0; i < (n.layers() + s.pipeline - 1) / s.pipeline; ++i) {
+    const LanguageMixer& mixer = n.layer(static_cast<std::size_t>(i)).mixer;
+    if (const auto* a = std::get_if<GroupedQueryAttention>(&mixer)) {
+      const double heads = std::ceil(num(a->kv_heads) / num(s.tensor));
+      const Bytes token(2 * heads * num(a->head_width) * element);
+      if (a->window > 0) {
+        cache.window_token += token;
+        cache.window = std::max(cache.window, a->window);
+      } else {
+        cache.token += token;
+      }
+    } else if (const auto* l = std::get_if<LatentAttention>(&mixer)) {
+      cache.token += Bytes(num(l->kv_rank + l->rope_width) * element);  // every rank holds it
+      if (l->indexer) cache.token += Bytes(num(l->indexer->head_width));
+    } else if (const auto* g = std::get_if<GatedDeltaNet>(&mixer)) {
+      cache.sequence += Bytes((num(g->value_heads * g->key_width * g->value_width) * 4 +
+                               num(g->channels() * (g->convolution - 1)) * kHalf) /
+                              num(s.tensor));
+    } else if (const auto* m = std::get_if<Mamba2>(&mixer)) {
+      cache.sequence += Bytes(
+          (num(m->inner() * m->state) * 4 + num(m->channels() * (m->convolution - 1)) * kHalf) /
+          num(s.tensor));
+    }
+  }
+  return cache;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,553 @@
+#include "sim/job/mode/serving_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "models/language/config.hpp"
+#include "models/zoo/zoo.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "sim/base/text.hpp"
+#include "sim/job/network_file.hpp"
+#include "sim/job/sha256.hpp"
+#include "sim/network/collective.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::uint64_t kMostConfig = std::uint64_t{16} << 20;
+
+struct PrecisionWord {
+  std::string_view word;
+  ProductFormat products;
+  ExpertFormat experts;
+};
+constexpr std::array<PrecisionWord, 9> kPrecisions = {{
+    {"bf16", ProductFormat::Half, ExpertFormat::Half},
+    {"fp16", ProductFormat::Half, ExpertFormat::Half},
+    {"fp8", ProductFormat::Fp8, ExpertFormat::Fp8},
+    {"fp8_block", ProductFormat::Fp8Block, ExpertFormat::Fp8Block},
+    {"nvfp4", ProductFormat::Fp4, ExpertFormat::Fp4},
+    // Mixtures kept in mxfp4 keep all else in 16 bits (OpenAI, gpt-oss model card, 2025).
+    {"mxfp4", ProductFormat::Half, ExpertFormat::Fp4Weights},
+    {"int8", ProductFormat::Int8, ExpertFormat::Fp8},
+    {"int8_wo", ProductFormat::Int8Weights, ExpertFormat::Half},
+    {"int4_wo", ProductFormat::Int4Weights, ExpertFormat::Int4Weights},
+}};
+
+ServedFormats formats_of(const ServingJob& job) {
+  std::vector<std::string> words;
+  for (const PrecisionWord& p : kPrecisions) {
+    words.emplace_back(p.word);
+    if (to_lower(job.precision) != p.word) continue;
+    ServedFormats formats{p.products, p.experts, false};
+    const std::string kv = to_lower(job.kv_precision);
+    if (kv == "fp8" || kv == "int8") {
+      formats.fp8_cache = true;
+    } else if (!kv.empty() && kv != "bf16" && kv != "fp16") {
+      throw InputError("--kv-precision", '"' + job.kv_precision + '"', "bf16, fp16 or fp8");
+    }
+    return formats;
+  }
+  throw InputError("--precision", '"' + job.precision + '"',
+                   describe_choices(job.precision, words));
+}
+
+LanguageNetwork network_of(const std::string& word, std::vector<InputRecord>& inputs) {
+  if (is_network_path(word)) {
+    const std::string bytes = read_file(word, kMostConfig);
+    if (!is_config_path(word))
+      throw InputError(word, "no config.json", "a language model's config.json, or its name");
+    inputs.push_back({"network", name_of_config(word), Hash(sha256(bytes))});
+    return read_config_json(bytes, word);
+  }
+  const ZooEntry* entry = find_network(word);
+  if (entry == nullptr || entry->language == nullptr) {
+    std::vector<std::string> names;
+    for (const ZooEntry& e : zoo())
+      if (e.language != nullptr) names.emplace_back(e.name);
+    throw InputError("network", '"' + word + '"', describe_choices(word, names));
+  }
+  return entry->language();
+}
+
+ServedFigure figure(double value, double slow, double fast, double half_width) {
+  return {{value, std::min(value, fast), std::max(value, slow)}, half_width};
+}
+
+ServedLatency latency(const serve::Samples& at, const serve::Samples& slow,
+                      const serve::Samples& fast) {
+  const serve::Spread s = serve::spread_of(at), u = serve::spread_of(slow),
+                      l = serve::spread_of(fast);
+  return {figure(s.mean, u.mean, l.mean, s.mean_half_width),
+          figure(s.p50, u.p50, l.p50, s.p50_half_width),
+          figure(s.p90, u.p90, l.p90, s.p90_half_width),
+          figure(s.p99, u.p99, l.p99, s.p99_half_width)};
+}
+
+ServedLatency alike(double value, double log_sd) {
+  const ServedFigure f{interval90(value, log_sd), 0};
+  return {f, f, f, f};
+}
+
+serve::Arrivals arrivals_of(const std::string& word) {
+  const std::vector<std::string> words = {"poisson", "bursty", "even"};
+  const auto it = std::find(words.begin(), words.end(), to_lower(word));
+  if (it == words.end())
+    throw InputError("--arrivals", '"' + word + '"', describe_choices(word, words));
+  return static_cast<serve::Arrivals>(it - words.begin());
+}
+
+serve::Router router_of(const std::string& word) {
+  const std::vector<std::string> words = {"round_robin", "least_loaded"};
+  const auto it = std::find(words.begin(), words.end(), to_lower(word));
+  if (it == words.end())
+    throw InputError("--router", '"' + word + '"', describe_choices(word, words));
+  return static_cast<serve::Router>(it - words.begin());
+}
+
+constexpr double kNinety = 1.645;  // standard deviations to either end of a 90 % interval
+
+}  // namespace
+
+/// One kind of GPU with its replicas.
+struct Side {
+  std::int64_t gpus = 1, replicas = 1;
+  ServedNetwork served;
+  std::unique_ptr<Cluster> cluster;
+  std::unique_ptr<serve::StepPrice> price;
+  std::string gpu, machine;
+};
+
+struct Served::State {
+  State(const ServingJob& j, const Place& p, const Hardware& h) : job(j), place(p), hardware(h) {}
+  ServingJob job;
+  Place place;
+  Hardware hardware;
+  EngineProfile engine;
+  LanguageNetwork network;
+  std::vector<InputRecord> inputs;
+  std::vector<std::string> assumptions;
+  Side main, prefill;
+  std::string disaggregated;
+  double draft_seconds = 0;
+
+  /// What the words mean on a board and to an engine.
+  ServedFormats formats_on(const GpuSpec& gpu) {
+    ServedFormats formats = formats_of(job);
+    if (formats.experts == ExpertFormat::Fp4Weights && mma_kind(gpu) == MmaKind::TensorMemory) {
+      formats.experts = ExpertFormat::Fp4WeightsFp8;
+      assumptions.emplace_back(
+          "activations of mxfp4 experts in mxfp8, which this board multiplies");
+    }
+    return formats;
+  }
+
+  Side make_side(const std::string& gpu_word, std::int64_t gpus) {
+    Side side;
+    const GpuSpec& gpu = hardware.gpus().find(gpu_word);
+    side.gpu = gpu.id;
+    side.gpus = gpus;
+    ModelSharing sharing{job.tensor, job.pipeline, job.experts, job.data};
+    if (sharing.tensor == 0) {
+      const std::int64_t left = std::max<std::int64_t>(1, gpus / (job.pipeline * job.data));
+      sharing.tensor = std::min<std::int64_t>(8, left);
+    }
+    side.served = {network, formats_on(gpu), sharing, engine.kernels};
+    check_sharing(side.served);
+    if (gpus % sharing.gpus() != 0)
+      throw InputError("--gpus", std::to_string(gpus),
+                       fmt::format("a multiple of --tp times --pp times --dp, {}", sharing.gpus()));
+    side.replicas = gpus / sharing.gpus();
+    Place one = place;
+    one.gpu = gpu.id;
+    one.gpus = sharing.gpus();
+    side.cluster = std::make_unique<Cluster>(make_cluster(one, gpu.id, hardware));
+    for (const std::string& line : side.cluster->assumptions) assumptions.push_back(line);
+    side.machine = side.cluster->fabric.machine_of(FabricNodeId(0)).id;
+    const GpuSpec& board = side.cluster->fabric.gpu_of(Rank(0));
+    side.price = std::make_unique<serve::StepPrice>(side.served, engine, board, hardware.cost(),
+                                                    side.cluster->fabric);
+    return side;
+  }
+
+  [[nodiscard]] serve::MemoryOptions memory_options() const {
+    return {job.memory_share, job.tokens_per_step, job.sequences};
+  }
+  [[nodiscard]] serve::ServedMemory memory_of(const Side& side, std::int64_t tokens) const {
+    return serve::served_memory(side.served, engine, side.price->gpu(), memory_options(), tokens);
+  }
+
+  /// A worker is a stage's or a data rank's batch: it has a share of the replica's cache.
+  [[nodiscard]] serve::Pool pool_of(const Side& side, const serve::ServedMemory& memory,
+                                    double time_factor) const {
+    serve::Pool pool;
+    pool.price = side.price.get();
+    const ModelSharing& s = side.served.sharing;
+    pool.workers = static_cast<std::uint32_t>(side.replicas * s.data * s.pipeline);
+    pool.router = router_of(job.router);
+    const Bytes board = side.price->gpu().memory;
+    pool.limits.tokens_per_step = job.tokens_per_step.value_or(engine.tokens_of(board));
+    pool.limits.sequences = job.sequences.value_or(engine.sequences_of(board));
+    pool.limits.cache_blocks =
+        std::max<std::int64_t>(1, memory.cache_tokens / engine.block_tokens / s.pipeline);
+    pool.limits.drafted = job.drafted;
+    pool.limits.accepted = job.accepted;
+    pool.limits.draft_seconds = draft_seconds;
+    pool.limits.time_factor = time_factor;
+    return pool;
+  }
+
+  void check_load(const ServingLoad& load) const;
+  ServingAnswer begin_answer(const ServingLoad& load) const;
+  void add_static(ServingAnswer& answer, const ServingLoad& load);
+  void add_simulated(ServingAnswer& answer, const ServingLoad& load, bool keeps);
+  serve::RunResult simulate(const ServingLoad& load, double factor,
+                            std::vector<serve::Request>* kept) const;
+  void use_disaggregation(const std::string& spec);
+};
+
+void Served::State::use_disaggregation(const std::string& spec) {
+  if (spec == disaggregated) return;
+  const auto refuse = [&] {
+    throw InputError("--disaggregate", '"' + spec + '"', "prefill=2xh100,decode=4xh200");
+  };
+  const auto side_of = [&](std::string_view key) {
+    const std::size_t at = spec.find(std::string(key) + "=");
+    if (at == std::string::npos) refuse();
+    const std::size_t begin = at + key.size() + 1,
+                      end = std::min(spec.find(',', begin), spec.size());
+    const std::string word = spec.substr(begin, end - begin);
+    const std::size_t x = word.find('x');
+    const auto count = parse_integer(std::string_view(word).substr(0, x));
+    if (x == std::string::npos || !count || *count < 1) refuse();
+    return make_side(word.substr(x + 1), *count);
+  };
+  prefill = side_of("prefill");
+  main = side_of("decode");
+  disaggregated = spec;
+}
+
+void Served::State::check_load(const ServingLoad& load) const {
+  const auto check_length = [&](std::int64_t input, std::int64_t output, const std::string& where) {
+    if (input < 1 || output < 1)
+      throw InputError(where, fmt::format("{} and {} tokens", input, output), "1 or more of each");
+    if (network.context > 0 && input + output > network.context)
+      throw InputError(where, fmt::format("{} tokens of input and output", input + output),
+                       fmt::format("at most the network's context of {}", network.context));
+  };
+  if (load.trace) {
+    for (const serve::Request& r : *load.trace)
+      check_length(r.input, r.output, fmt::format("--trace, request {}", r.number));
+  } else {
+    check_length(load.input, load.output, "--input, --output");
+  }
+  if (load.per_second && !(*load.per_second > 0 && std::isfinite(*load.per_second)))
+    throw InputError("--rate", fmt::format("{}", *load.per_second), "requests per second above 0");
+}
+
+ServingAnswer Served::State::begin_answer(const ServingLoad& load) const {
+  ServingAnswer a;
+  const ModelSharing& s = main.served.sharing;
+  a.network = job.network;
+  a.gpu = main.gpu;
+  a.machine = main.machine;
+  a.engine = engine.id;
+  a.gpus = main.gpus + (load.disaggregate.empty() ? 0 : prefill.gpus);
+  a.replicas = main.replicas;
+  a.tensor = s.tensor;
+  a.pipeline = s.pipeline;
+  a.experts = s.experts;
+  a.data = s.data;
+  a.assumptions = assumptions;
+  a.inputs = inputs;
+  std::int64_t longest = load.input + load.output;
+  if (load.trace) {
+    longest = 2;
+    for (const serve::Request& r : *load.trace) longest = std::max(longest, r.input + r.output);
+  }
+  a.memory = memory_of(main, longest);
+  a.replica_cache_tokens = a.memory.cache_tokens * s.data;
+  const std::int64_t needed = load.batch ? *load.batch * longest : longest * s.pipeline;
+  a.fits = a.memory.cache_tokens >= needed;
+  if (a.fits && !load.disaggregate.empty())
+    a.fits = memory_of(prefill, longest).cache_tokens >= longest;
+  if (!a.fits)
+    a.change =
+        serve::smallest_change(main.served, engine, main.price->gpu(), memory_options(), needed);
+  return a;
+}
+
+void Served::State::add_static(ServingAnswer& a, const ServingLoad& load) {
+  serve::StaticBatch batch;
+  batch.inputs.assign(static_cast<std::size_t>(*load.batch), load.input);
+  batch.output = load.output;
+  std::optional<std::int64_t> budget = job.tokens_per_step;
+  const serve::StaticResult r = serve::run_static(*main.price, batch, budget);
+  a.first_ms = alike(r.first_ms, r.first_log_sd);
+  a.token_ms = alike(r.token_ms, r.token_log_sd);
+  a.token_ms.p50 = {interval90(r.median_token_ms, r.token_log_sd), 0};
+  a.gap_ms = a.token_ms;
+  a.whole_ms = alike(r.whole_ms, r.whole_log_sd);
+  a.log_sd = r.whole_log_sd;
+  a.requests = static_cast<std::uint64_t>(*load.batch);
+  a.steps = static_cast<std::uint64_t>(load.output);
+  const double tokens = static_cast<double>(*load.batch * load.output);
+  a.tokens_per_s = tokens / (r.whole_ms * 1e-3) * static_cast<double>(a.replicas);
+  a.tokens_per_s_per_gpu = a.tokens_per_s / static_cast<double>(a.gpus);
+  a.tokens_per_s_per_user = r.token_ms > 0 ? 1e3 / r.token_ms : 0;
+  a.requests_per_s = a.tokens_per_s / static_cast<double>(load.output);
+  a.utilization = 1;
+  serve::PartTimes parts = r.first.parts;
+  parts.add(r.middle.parts, static_cast<double>(load.output - 1));
+  const double busy = parts.total();
+  for (std::size_t i = 0; i < serve::kStepParts; ++i)
+    a.shares.emplace_back(to_string(static_cast<serve::StepPart>(i)), parts.seconds[i] / busy);
+  a.guessed_share = parts.guessed / busy;
+  const double awake = main.price->awake().in_w();
+  a.power_w = awake + parts.joules / busy;
+  a.idle_power_w = awake;
+  a.energy_j_per_token =
+      a.power_w * static_cast<double>(main.served.sharing.gpus()) * busy / tokens;
+  a.limited_by =
+      load.output == 1 || r.first_ms > r.whole_ms / 2 ? "prefill compute" : "decode bandwidth";
+  const auto peak = main.price->gpu().find_peak(Precision::Fp16, MathUnit::TensorCore);
+  if (peak) a.mfu = parts.flops / busy / peak->in_si();
+}
+
+serve::RunResult Served::State::simulate(const ServingLoad& load, double factor,
+                                         std::vector<serve::Request>* kept) const {
+  serve::LoadOptions options;
+  options.arrivals = arrivals_of(load.arrivals);
+  options.per_second = load.per_second.value_or(1);
+  options.requests = load.requests;
+  options.lengths = {load.input, load.output, load.least_share, load.shared_prefix};
+  options.seed = load.seed;
+  std::unique_ptr<serve::RequestSource> source = load.trace ? serve::replay(*load.trace)
+                                                 : load.concurrency
+                                                     ? serve::make_closed_load(options)
+                                                     : serve::make_load(options);
+  serve::RunOptions run;
+  if (load.concurrency) run.concurrency = static_cast<std::uint64_t>(*load.concurrency);
+  if (!load.trace)
+    run.first_measured =
+        static_cast<std::uint64_t>(load.warm_up * static_cast<double>(load.requests));
+  if (kept != nullptr) run.on_request = [kept](const serve::Request& r) { kept->push_back(r); };
+  const std::int64_t longest = load.input + load.output;
+  const serve::Pool pool = pool_of(main, memory_of(main, longest), factor);
+  if (!load.disaggregate.empty()) {
+    run.prefill = pool_of(prefill, memory_of(prefill, longest), factor);
+    // A rank sends its share of the cache to its twin over the nearest network port, else over PCIe.
+    const ServedCache cache = served_cache(main.served);
+    const double rate = 0.8 * main.price->gpu().pcie_bandwidth.in_si();
+    run.transfer_seconds_per_token = (cache.token + cache.window_token).in_bytes() / rate;
+    run.transfer_latency = 50e-6;
+  }
+  return serve::run(pool, *source, run);
+}
+
+void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, bool keeps) {
+  const serve::RunResult r = simulate(load, 1, keeps ? &a.served : nullptr);
+  const serve::WorkerTotals& t = r.totals;
+  a.log_sd = t.busy_us > 0 ? t.spread_us / t.busy_us : 0;
+  if (load.intervals) {
+    const serve::RunResult slow = simulate(load, std::exp(kNinety * a.log_sd), nullptr);
+    const serve::RunResult fast = simulate(load, std::exp(-kNinety * a.log_sd), nullptr);
+    a.first_ms = latency(r.first_ms, slow.first_ms, fast.first_ms);
+    a.token_ms = latency(r.token_ms, slow.token_ms, fast.token_ms);
+    a.gap_ms = latency(r.gap_ms, slow.gap_ms, fast.gap_ms);
+    a.whole_ms = latency(r.whole_ms, slow.whole_ms, fast.whole_ms);
+    a.queue_ms = latency(r.queue_ms, slow.queue_ms, fast.queue_ms);
+  } else {
+    a.first_ms = latency(r.first_ms, r.first_ms, r.first_ms);
+    a.token_ms = latency(r.token_ms, r.token_ms, r.token_ms);
+    a.gap_ms = latency(r.gap_ms, r.gap_ms, r.gap_ms);
+    a.whole_ms = latency(r.whole_ms, r.whole_ms, r.whole_ms);
+    a.queue_ms = latency(r.queue_ms, r.queue_ms, r.queue_ms);
+  }
+  a.frontend_ms = engine.frontend.in_ms();
+  for (ServedLatency* seen : {&a.first_ms, &a.whole_ms}) {
+    for (ServedFigure* f : {&seen->mean, &seen->p50, &seen->p90, &seen->p99}) {
+      const double spread = std::exp(kNinety * engine.host_log_sd);
+      f->interval.value += a.frontend_ms;
+      f->interval.low += a.frontend_ms / spread;
+      f->interval.high += a.frontend_ms * spread;
+    }
+  }
+  a.requests = r.requests;
+  a.turned_away = r.turned_away;
+  a.preemptions = t.preemptions;
+  a.steps = t.steps + r.prefill_totals.steps;
+  a.recomputed_share = t.prompt_tokens > 0 ? t.computed_again / t.prompt_tokens : 0;
+  const double workers =
+      static_cast<double>(main.replicas * main.served.sharing.data * main.served.sharing.pipeline);
+  const double span = std::max(r.span_s, 1e-9);
+  a.tokens_per_s = r.output_tokens / span;
+  a.tokens_per_s_per_gpu = a.tokens_per_s / static_cast<double>(a.gpus);
+  a.tokens_per_s_per_user = r.token_ms.mean() > 0 ? 1e3 / r.token_ms.mean() : 0;
+  a.requests_per_s =
+      static_cast<double>(r.token_ms.weight() > 0 ? a.tokens_per_s : 0) /
+      std::max(1.0, r.output_tokens / std::max<double>(1, static_cast<double>(r.requests)));
+  const double busy = t.busy_us * 1e-6;
+  a.utilization = busy / span / workers;
+  const double blocks =
+      static_cast<double>(std::max<std::int64_t>(1, a.memory.cache_tokens / engine.block_tokens));
+  a.cache_use = t.busy_us > 0 ? t.blocks_us / t.busy_us / blocks *
+                                    static_cast<double>(main.served.sharing.pipeline)
+                              : 0;
+  serve::PartTimes parts = t.parts;
+  const double total = std::max(parts.total(), 1e-12);
+  for (std::size_t i = 0; i < serve::kStepParts; ++i)
+    a.shares.emplace_back(to_string(static_cast<serve::StepPart>(i)), parts.seconds[i] / total);
+  a.guessed_share = parts.guessed / total;
+  const double awake = main.price->awake().in_w();
+  a.idle_power_w = awake;
+  a.power_w = awake + t.joules / span / (workers);
+  a.energy_j_per_token =
+      (awake * span * static_cast<double>(a.gpus) +
+       (t.joules + r.prefill_totals.joules) * static_cast<double>(main.served.sharing.tensor)) /
+      std::max(1.0, r.output_tokens);
+  const auto peak = main.price->gpu().find_peak(Precision::Fp16, MathUnit::TensorCore);
+  if (peak && busy > 0) a.mfu = parts.flops / busy / peak->in_si();
+  const auto share = [&](serve::StepPart p) {
+    return parts.seconds[static_cast<std::size_t>(p)] / total;
+  };
+  if (r.queue_ms.mean() > 0.5 * r.first_ms.mean() && r.queue_ms.mean() > 0.1 * r.whole_ms.mean())
+    a.limited_by = a.cache_use > 0.85 ? "KV memory" : "queue";
+  else if (share(serve::StepPart::Host) > 0.3)
+    a.limited_by = "host";
+  else if (share(serve::StepPart::Exchanges) > 0.35)
+    a.limited_by = "network";
+  else
+    a.limited_by =
+        r.first_ms.mean() > 0.5 * r.whole_ms.mean() ? "prefill compute" : "decode bandwidth";
+}
+
+Served::Served(const ServingJob& job, const Place& place, const Hardware& hardware)
+    : state_(std::make_unique<State>(job, place, hardware)) {
+  State& s = *state_;
+  s.engine = find_engine_profile(job.engine, job.engine_version);
+  s.network = network_of(job.network, s.inputs);
+  (void)router_of(job.router);
+  if (place.gpu.empty()) throw InputError("tracecast serve", "no GPU", "--gpu ID");
+  s.main = s.make_side(place.gpu, place.gpus.value_or(1));
+  if (!job.draft_network.empty()) {
+    // The draft runs on one GPU of the replica, a token at a time.
+    std::vector<InputRecord> ignored;
+    ServedNetwork draft{
+        network_of(job.draft_network, ignored), formats_of(job), {}, s.engine.kernels};
+    serve::StepPrice price(draft, s.engine, s.main.price->gpu(), hardware.cost(),
+                           s.main.cluster->fabric);
+    serve::StepBatch one;
+    one.decodes = one.words = 1;
+    one.keys = 1024;
+    s.draft_seconds = price.price(one).gpu_seconds;
+  }
+}
+Served::~Served() = default;
+Served::Served(Served&&) noexcept = default;
+
+ServingAnswer Served::answer(const ServingLoad& load, bool keeps_requests) {
+  State& s = *state_;
+  s.check_load(load);
+  if (!load.disaggregate.empty()) s.use_disaggregation(load.disaggregate);
+  ServingAnswer a = s.begin_answer(load);
+  if (!a.fits) return a;
+  if (load.batch)
+    s.add_static(a, load);
+  else
+    s.add_simulated(a, load, keeps_requests);
+  return a;
+}
+
+Served::Found Served::find_rate(ServingLoad load, std::optional<double> first_ms,
+                                std::optional<double> token_ms) {
+  load.intervals = false;
+  load.batch.reset();
+  load.concurrency.reset();
+  load.trace.reset();
+  const auto meets = [&](double rate) {
+    load.per_second = rate;
+    const ServingAnswer a = answer(load);
+    return a.fits && (!first_ms || a.first_ms.p90.interval.value <= *first_ms) &&
+           (!token_ms || a.token_ms.p90.interval.value <= *token_ms);
+  };
+  Found found;
+  double low = 0, high = 0.01;
+  while (high < 1e6 && meets(high)) {
+    low = high;
+    high *= 2;
+  }
+  while (low > 0 && high / low > 1.02) {
+    const double middle = std::sqrt(low * high);
+    (meets(middle) ? low : high) = middle;
+  }
+  found.per_second = low;
+  load.per_second = low > 0 ? low : 0.01;
+  load.intervals = true;
+  found.answer = answer(load);
+  return found;
+}
+
+std::vector<serve::Request> read_requests(const std::string& text, const std::string& where) {
+  std::vector<serve::Request> requests;
+  std::vector<std::string> header;
+  std::array<std::size_t, 3> columns{};
+  const std::array<std::string, 3> names = {"arrival_s", "input_tokens", "output_tokens"};
+  std::size_t line_number = 0;
+  double last = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line(text.data() + at, end - at);
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    at = end + 1;
+    ++line_number;
+    if (line.empty()) continue;
+    std::vector<std::string> fields(1);
+    for (const char c : line) {
+      if (c == ',')
+        fields.emplace_back();
+      else
+        fields.back() += c;
+    }
+    const std::string place = where + ":" + std::to_string(line_number);
+    if (header.empty()) {
+      header = fields;
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        const auto it = std::find(header.begin(), header.end(), names[i]);
+        if (it == header.end())
+          throw InputError(place, "no column " + names[i],
+                           "arrival_s, input_tokens, output_tokens");
+        columns[i] = static_cast<std::size_t>(it - header.begin());
+      }
+      continue;
+    }
+    if (fields.size() != header.size())
+      throw InputError(place, fmt::format("{} fields", fields.size()),
+                       fmt::format("{}, as the header has", header.size()));
+    const auto arrival = parse_double(fields[columns[0]]);
+    const auto input = parse_integer(fields[columns[1]]),
+               output = parse_integer(fields[columns[2]]);
+    if (!arrival || !(*arrival >= last))
+      throw InputError(place, "arrival_s " + fields[columns[0]],
+                       "seconds, no less than those of the row before");
+    if (!input || *input < 1 || !output || *output < 1)
+      throw InputError(place, fields[columns[1]] + " and " + fields[columns[2]] + " tokens",
+                       "whole numbers, 1 or more");
+    last = *arrival;
+    serve::Request r;
+    r.number = requests.size();
+    r.arrival = std::llround(*arrival * 1e6);
+    r.input = *input;
+    r.output = *output;
+    requests.push_back(r);
+  }
+  if (requests.empty()) throw InputError(where, "no requests", "a header and a row for each");
+  return requests;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,109 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/job/cluster.hpp"
+#include "sim/job/hardware.hpp"
+#include "sim/serve/memory.hpp"
+#include "sim/serve/simulation.hpp"
+#include "sim/step/interval.hpp"
+
+namespace tracecast {
+
+/// A language model that answers requests, in the words of the command line.
+struct ServingJob {
+  std::string network;  ///< zoo name or path of a config.json
+  std::string engine = "vllm", engine_version{};
+  std::string precision = "bf16", kv_precision{};                ///< empty: 16 bits
+  std::int64_t tensor = 0, pipeline = 1, experts = 1, data = 1;  ///< tensor 0: all GPUs, at most 8
+  std::optional<std::int64_t> tokens_per_step{}, sequences{};
+  std::optional<double> memory_share{};
+  std::string router = "round_robin";  ///< or least_loaded
+  // What drafts: tokens a step, share of them kept, and the network that proposes them.
+  std::int64_t drafted = 0;
+  double accepted = 0.7;
+  std::string draft_network{};
+};
+
+/// Who asks. One of batch, concurrency, per_second and trace is set.
+struct ServingLoad {
+  std::int64_t input = 1, output = 1;
+  double least_share = 1;  ///< lengths are drawn evenly from this share of them to the whole
+  std::int64_t shared_prefix = 0;  ///< tokens that all prompts begin with
+  std::optional<std::int64_t> batch{}, concurrency{};
+  std::optional<double> per_second{};
+  std::optional<std::vector<serve::Request>> trace{};
+  std::string arrivals = "poisson";  ///< or bursty, even
+  std::uint64_t requests = 1000, seed = 1;
+  double warm_up = 0.1;   ///< share of the requests that is not measured; of a trace none
+  bool intervals = true;  ///< simulates twice more, slower and faster
+  /// "prefill=2xh100,decode=4xh200": phases on GPUs of their own; empty: one engine does both.
+  std::string disaggregate{};
+};
+
+/// A latency in ms: value and interval of the cost model, and half the 90 % confidence interval of the simulated figure.
+struct ServedFigure {
+  Interval interval;
+  double half_width = 0;
+};
+struct ServedLatency {
+  ServedFigure mean, p50, p90, p99;
+};
+
+struct ServingAnswer {
+  std::string network, gpu, machine, engine;
+  std::int64_t gpus = 1, replicas = 1, tensor = 1, pipeline = 1, experts = 1, data = 1;
+  serve::ServedMemory memory;
+  std::int64_t replica_cache_tokens = 0;  ///< of a replica's data ranks together
+  bool fits = true;
+  std::string change;  ///< what would make it fit
+  ServedLatency first_ms, token_ms, gap_ms, whole_ms, queue_ms;
+  double requests_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, tokens_per_s_per_user = 0;
+  std::uint64_t requests = 0, turned_away = 0, preemptions = 0, steps = 0;
+  double recomputed_share = 0;  ///< of prompt tokens computed, those computed again
+  double cache_use = 0;         ///< of the pages, while busy
+  double utilization = 0;       ///< share of the time in which a step runs
+  double mfu = 0;               ///< arithmetic of products and attention over the 16-bit peak
+  double power_w = 0, idle_power_w = 0, energy_j_per_token = 0;
+  std::vector<std::pair<std::string, double>> shares{};  ///< of busy time, by part
+  double guessed_share = 0;
+  double log_sd = 0;
+  double frontend_ms = 0;  ///< in times to the first token and to the end of simulated loads
+  std::string limited_by;
+  std::vector<std::string> assumptions{};
+  std::vector<InputRecord> inputs{};
+  std::vector<serve::Request> served{};  ///< where asked for
+};
+
+/// A job on its GPUs, ready to answer several loads: prices are kept from one to the next.
+class Served {
+ public:
+  /// Throws InputError: an unknown word, sizes that contradict each other.
+  Served(const ServingJob& job, const Place& place, const Hardware& hardware);
+  ~Served();
+  Served(Served&&) noexcept;
+
+  /// What fits, and what the load meets. Throws InputError: lengths over the network's context, contradictions.
+  [[nodiscard]] ServingAnswer answer(const ServingLoad& load, bool keeps_requests = false);
+  /// The highest rate whose p90... `share` quantile of times stays within both limits (ms; nothing: no limit), to 2 %; an answer at that rate. Rate 0: none does.
+  struct Found {
+    double per_second = 0;
+    ServingAnswer answer;
+  };
+  [[nodiscard]] Found find_rate(ServingLoad load, std::optional<double> first_ms,
+                                std::optional<double> token_ms);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Requests of a CSV file's rows: arrival_s, input_tokens, output_tokens. Throws InputError with the line: a column that is
+/// missing, no number, arrivals out of order.
+[[nodiscard]] std::vector<serve::Request> read_requests(const std::string& text,
+                                                        const std::string& where);
+
+}  // namespace tracecast

@@ -1,0 +1,44 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace tracecast::serve {
+
+/// Values in the order in which they came, weighted: all of them as long as they are few, then their counts in bins a
+/// thousandth wide.
+class Samples {
+ public:
+  void add(double value, double weight = 1);
+  [[nodiscard]] double weight() const { return weight_; }
+  [[nodiscard]] double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
+  /// The least value that at least a share `q` is not above; 0 of nothing.
+  [[nodiscard]] double quantile(double q) const;
+  /// Half of the 90 % confidence interval of the mean, and of a quantile: from ten batches one after the other, which are
+  /// taken as independent; nothing from fewer than 100 values.  Source: Law, Simulation Modeling and Analysis, section 9.5.3.
+  [[nodiscard]] double mean_half_width() const;
+  [[nodiscard]] double quantile_half_width(double q) const;
+
+ private:
+  struct Weighted {
+    double value = 0, weight = 1;
+  };
+  static double quantile_of(std::vector<Weighted> values, double q);
+  template <class Statistic>
+  double half_width(const Statistic& statistic) const;
+
+  static constexpr std::size_t kMostKept = std::size_t{1} << 17;
+  std::vector<Weighted> kept_;
+  std::map<int, double> bins_;
+  double weight_ = 0, sum_ = 0;
+};
+
+/// What is told of a latency.
+struct Spread {
+  double mean = 0, p50 = 0, p90 = 0, p99 = 0;
+  double mean_half_width = 0, p50_half_width = 0, p90_half_width = 0, p99_half_width = 0;
+};
+[[nodiscard]] Spread spread_of(const Samples& samples);
+
+}  // namespace tracecast::serve

@@ -1,0 +1,270 @@
+#include "sim/serve/simulation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "sim/base/error.hpp"
+
+namespace tracecast::serve {
+namespace {
+
+constexpr Microseconds kForever = std::numeric_limits<Microseconds>::max();
+
+void add(WorkerTotals& to, const WorkerTotals& t) {
+  to.steps += t.steps;
+  to.preemptions += t.preemptions;
+  to.busy_us += t.busy_us;
+  to.host_us += t.host_us;
+  to.joules += t.joules;
+  to.in_system_us += t.in_system_us;
+  to.prompt_tokens += t.prompt_tokens;
+  to.computed_again += t.computed_again;
+  to.output_tokens += t.output_tokens;
+  to.flops += t.flops;
+  to.spread_us += t.spread_us;
+  to.guessed_us += t.guessed_us;
+  to.parts.add(t.parts, 1);
+  to.most_blocks = std::max(to.most_blocks, t.most_blocks);
+  to.blocks_us += t.blocks_us;
+}
+
+/// Workers of a pool and who gets the next request.
+class Workers {
+ public:
+  Workers(const Pool& pool, const OnGap& on_gap,
+          const std::function<void(std::size_t, const Request&)>& on_done)
+      : router_(pool.router) {
+    for (std::size_t i = 0; i < pool.workers; ++i) {
+      all_.push_back(std::make_unique<Worker>(*pool.price, pool.limits, on_gap,
+                                              [i, on_done](const Request& r) { on_done(i, r); }));
+    }
+  }
+  /// The worker for a request at its arrival, advanced to it.
+  std::size_t route(const Request& request) {
+    if (router_ == Router::RoundRobin) {
+      const std::size_t i = request.number % all_.size();
+      all_[i]->advance(request.arrival);
+      return i;
+    }
+    std::size_t best = 0;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      all_[i]->advance(request.arrival);
+      if (all_[i]->load() < all_[best]->load()) best = i;
+    }
+    return best;
+  }
+  Worker& at(std::size_t i) { return *all_[i]; }
+  std::size_t size() const { return all_.size(); }
+  void drain() {
+    for (auto& worker : all_) worker->advance(kForever);
+  }
+  WorkerTotals totals() const {
+    WorkerTotals sum;
+    for (const auto& worker : all_) add(sum, worker->totals());
+    return sum;
+  }
+
+ private:
+  Router router_;
+  std::vector<std::unique_ptr<Worker>> all_;
+};
+
+void record(RunResult& result, const RunOptions& options, const Request& r) {
+  result.output_tokens += static_cast<double>(r.output);
+  result.input_tokens += static_cast<double>(r.input);
+  result.span_s = std::max(result.span_s, static_cast<double>(r.last) * 1e-6);
+  result.system_s += static_cast<double>(r.last - r.arrival) * 1e-6;
+  if (options.on_request) options.on_request(r);
+  if (r.number < options.first_measured) return;
+  ++result.requests;
+  const Microseconds first = r.first.value_or(r.last);
+  result.first_ms.add(static_cast<double>(first - r.arrival) * 1e-3);
+  result.queue_ms.add(static_cast<double>(r.start.value_or(first) - r.arrival) * 1e-3);
+  result.whole_ms.add(static_cast<double>(r.last - r.arrival) * 1e-3);
+  if (r.output > 1)
+    result.token_ms.add(static_cast<double>(r.last - first) * 1e-3 /
+                        static_cast<double>(r.output - 1));
+}
+
+void run_open(Workers& workers, RequestSource& source, RunResult& result) {
+  while (const auto request = source.next()) {
+    const std::size_t i = workers.route(*request);
+    if (!workers.at(i).holds(*request)) {
+      ++result.turned_away;
+      continue;
+    }
+    workers.at(i).add(*request);
+  }
+  workers.drain();
+}
+
+/// Each completion lets the next request into the same worker at that moment.
+void run_closed(Workers& workers, RequestSource& source, std::uint64_t concurrency,
+                RunResult& result, std::vector<std::pair<std::size_t, Microseconds>>& freed) {
+  const auto give = [&](std::size_t worker, Microseconds at) {
+    while (auto request = source.next()) {
+      request->arrival = at;
+      if (!workers.at(worker).holds(*request)) {
+        ++result.turned_away;
+        continue;
+      }
+      workers.at(worker).add(*request);
+      return;
+    }
+  };
+  for (std::uint64_t i = 0; i < concurrency; ++i) give(i % workers.size(), 0);
+  for (;;) {
+    std::size_t next = workers.size();
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      if (workers.at(i).has_work() &&
+          (next == workers.size() || workers.at(i).now() < workers.at(next).now()))
+        next = i;
+    }
+    if (next == workers.size()) return;
+    if (!workers.at(next).step()) return;
+    for (const auto& [worker, at] : std::exchange(freed, {})) give(worker, at);
+  }
+}
+
+/// Prompts in their own pool, in order of their ends, with their caches on the way to the other.
+std::vector<Request> run_prefill(const Pool& pool, RequestSource& source, RunResult& result) {
+  std::vector<Request> filled;
+  std::vector<std::int64_t> outputs;
+  Workers workers(
+      pool, [](double, double) {}, [&](std::size_t, const Request& r) { filled.push_back(r); });
+  while (auto request = source.next()) {
+    outputs.resize(std::max<std::size_t>(outputs.size(), request->number + 1));
+    outputs[request->number] = request->output;
+    request->output = 1;
+    const std::size_t i = workers.route(*request);
+    if (!workers.at(i).holds(*request)) {
+      ++result.turned_away;
+      continue;
+    }
+    workers.at(i).add(*request);
+  }
+  workers.drain();
+  result.prefill_totals = workers.totals();
+  for (Request& r : filled) r.output = outputs[r.number];
+  std::sort(filled.begin(), filled.end(), [](const Request& a, const Request& b) {
+    return std::pair{a.last, a.number} < std::pair{b.last, b.number};
+  });
+  return filled;
+}
+
+RunResult run_two_pools(const Pool& pool, RequestSource& source, const RunOptions& options) {
+  RunResult result;
+  std::vector<Request> filled = run_prefill(*options.prefill, source, result);
+  std::vector<Request> moved;
+  std::map<std::uint64_t, Microseconds> arrived;
+  for (Request r : filled) {
+    arrived[r.number] = r.arrival;
+    if (r.output == 1) {
+      record(result, options, r);
+      continue;
+    }
+    const double transfer = options.transfer_latency +
+                            options.transfer_seconds_per_token * static_cast<double>(r.input);
+    r.arrival = r.last + std::llround(transfer * 1e6);
+    r.is_filled = true;
+    moved.push_back(r);
+  }
+  std::stable_sort(moved.begin(), moved.end(),
+                   [](const Request& a, const Request& b) { return a.arrival < b.arrival; });
+  Workers workers(
+      pool, [&](double us, double n) { result.gap_ms.add(us * 1e-3, n); },
+      [&](std::size_t, const Request& done) {
+        Request r = done;
+        r.arrival = arrived[r.number];
+        record(result, options, r);
+      });
+  const std::unique_ptr<RequestSource> source_of_moved = replay(std::move(moved));
+  run_open(workers, *source_of_moved, result);
+  result.totals = workers.totals();
+  return result;
+}
+
+}  // namespace
+
+RunResult run(const Pool& pool, RequestSource& source, const RunOptions& options) {
+  TRACECAST_CHECK(pool.price != nullptr && pool.workers > 0, "a pool has workers");
+  if (options.prefill) {
+    if (options.concurrency)
+      throw InputError("--disaggregate", "--concurrency as well", "--rate or --trace");
+    return run_two_pools(pool, source, options);
+  }
+  RunResult result;
+  std::vector<std::pair<std::size_t, Microseconds>> freed;
+  Workers workers(
+      pool, [&](double us, double n) { result.gap_ms.add(us * 1e-3, n); },
+      [&](std::size_t worker, const Request& r) {
+        record(result, options, r);
+        if (options.concurrency) freed.emplace_back(worker, r.last);
+      });
+  if (options.concurrency)
+    run_closed(workers, source, *options.concurrency, result, freed);
+  else
+    run_open(workers, source, result);
+  result.totals = workers.totals();
+  return result;
+}
+
+StaticResult run_static(StepPrice& price, const StaticBatch& batch,
+                        std::optional<std::int64_t> tokens_per_step) {
+  TRACECAST_CHECK(!batch.inputs.empty() && batch.output >= 1, "a batch has requests");
+  StaticResult result;
+  const auto round_us = [](double seconds) {
+    return static_cast<double>(std::max<Microseconds>(1, std::llround(seconds * 1e6)));
+  };
+  double prompt_us = 0, prompt_spread = 0;
+  StepBatch prompts;
+  const auto flush = [&] {
+    if (prompts.prompt_tokens == 0) return;
+    const StepTime time = price.price(prompts);
+    const double us = round_us(time.seconds);
+    prompt_us += us;
+    prompt_spread += us * time.log_sd;
+    result.first = time;
+    prompts = {};
+  };
+  double keys = 0;
+  for (const std::int64_t input : batch.inputs) {
+    if (tokens_per_step && prompts.prompt_tokens + input > *tokens_per_step) flush();
+    prompts.add_prompt(input, 0);
+    ++prompts.words;
+    ++prompts.begins;
+    keys += static_cast<double>(input);
+  }
+  flush();
+  const auto count = static_cast<std::int64_t>(batch.inputs.size());
+  double token_us = 0, token_spread = 0;
+  std::vector<double> steps;
+  for (std::int64_t i = 1; i < batch.output; ++i) {
+    StepBatch tokens;
+    tokens.decodes = tokens.words = count;
+    tokens.keys = keys + static_cast<double>(count * i);
+    const StepTime time = price.price(tokens);
+    const double us = round_us(time.seconds);
+    token_us += us;
+    token_spread += us * time.log_sd;
+    steps.push_back(us);
+    if (i == (batch.output + 1) / 2) result.middle = time;
+  }
+  result.first_ms = prompt_us * 1e-3;
+  result.first_log_sd = prompt_spread / prompt_us;
+  result.whole_ms = (prompt_us + token_us) * 1e-3;
+  result.whole_log_sd = (prompt_spread + token_spread) / (prompt_us + token_us);
+  if (!steps.empty()) {
+    result.token_ms = token_us * 1e-3 / static_cast<double>(steps.size());
+    result.token_log_sd = token_spread / token_us;
+    std::sort(steps.begin(), steps.end());
+    result.median_token_ms = steps[steps.size() / 2] * 1e-3;
+  }
+  return result;
+}
+
+}  // namespace tracecast::serve

@@ -1,0 +1,322 @@
+#include "sim/serve/step_price.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/cost/price.hpp"
+#include "sim/network/collective.hpp"
+
+namespace tracecast::serve {
+namespace {
+
+constexpr std::size_t index(StepPart part) { return static_cast<std::size_t>(part); }
+
+/// One kernel's time and what is known of it.
+struct OneKernel {
+  StepPart part{};
+  double seconds = 0, log_sd = 0, flops = 0, bytes = 0;
+  double watts = 0;  ///< of the board where its price says so; 0: from bytes
+};
+
+/// The grid's points around `x`: whole numbers to 16, then eighths of an octave.
+std::pair<std::int64_t, std::int64_t> around(double x) {
+  if (x <= 16) {
+    const auto low = static_cast<std::int64_t>(std::floor(x));
+    return {std::max<std::int64_t>(low, 1), std::max<std::int64_t>(low, 1) + (x > std::floor(x))};
+  }
+  const auto octave = static_cast<int>(std::floor(std::log2(x)));
+  const double step = std::ldexp(1.0, octave - 3);
+  const auto low = static_cast<std::int64_t>(std::floor(x / step) * step);
+  return {low, static_cast<double>(low) == x ? low : low + static_cast<std::int64_t>(step)};
+}
+
+constexpr double kKeyStep = 8;  // of an octave
+
+}  // namespace
+
+std::string_view to_string(StepPart part) {
+  constexpr std::array<std::string_view, kStepParts> names = {"products",
+                                                              "prompt attention",
+                                                              "token attention",
+                                                              "experts",
+                                                              "exchanges",
+                                                              "memory passes",
+                                                              "gaps",
+                                                              "host"};
+  return names[index(part)];
+}
+
+double PartTimes::total() const {
+  double sum = 0;
+  for (const double s : seconds) sum += s;
+  return sum;
+}
+
+void PartTimes::add(const PartTimes& other, double factor) {
+  for (std::size_t i = 0; i < kStepParts; ++i) {
+    seconds[i] += factor * other.seconds[i];
+    spread[i] += factor * other.spread[i];
+  }
+  joules += factor * other.joules;
+  calls += factor * other.calls;
+  launches += factor * other.launches;
+  guessed += factor * other.guessed;
+  flops += factor * other.flops;
+}
+
+void StepBatch::add_prompt(std::int64_t tokens, std::int64_t cached) {
+  const auto n = static_cast<double>(tokens), c = static_cast<double>(cached);
+  prompt_tokens += tokens;
+  prompt_square += n * n;
+  prompt_pairs += n * (c + (n + 1) / 2);
+  has_cached = has_cached || cached > 0;
+}
+
+/// The board, its rates and the ways among its peers.
+struct StepPrice::Board {
+  Board(const ServedNetwork& served, const EngineProfile& engine, const GpuSpec& board,
+        const CostProfile& costs, const Fabric& wiring)
+      : spec(board), profile(costs), fabric(wiring), rates(board, costs), kernels(served.engine) {
+    const ModelSharing& s = served.sharing;
+    const CollectiveLibrary& library = fabric.specs().find_collective_library(engine.collectives);
+    const auto ranks = [](std::int64_t count) {
+      std::vector<Rank> all;
+      for (std::int64_t i = 0; i < count; ++i) all.push_back(Rank(static_cast<std::uint32_t>(i)));
+      return all;
+    };
+    if (s.tensor > 1) tensor.emplace(fabric, ranks(s.tensor), library);
+    if (s.tensor * s.data > 1) experts.emplace(fabric, ranks(s.tensor * s.data), library);
+    if (s.pipeline > 1) {
+      const std::vector<Rank> ends = {Rank(0), Rank(static_cast<std::uint32_t>(s.tensor * s.data))};
+      stage.emplace(fabric, ends, library);
+    }
+  }
+
+  [[nodiscard]] OneKernel price(const ForwardProduct& w) const {
+    cost::TensorProduct product;
+    product.batch = w.batch;
+    product.m = w.m;
+    product.n = w.n;
+    product.k = w.k;
+    product.format = w.format;
+    // Products of 16 bits, and of 8 with scales given beforehand or one per row, are those of the vendor's library: norms and
+    // activations before them write their results in 8 bits at once. Others have kernels of the engine before them.
+    if (w.format != ProductFormat::Half && w.format != ProductFormat::Fp8) product.engine = kernels;
+    const cost::ProductEstimate e = rates.products(w.format).estimate(product);
+    return {StepPart::Products,
+            e.duration.in_s(),
+            cost::product_log_sd(product, cost::product_basis(spec, profile), profile),
+            2 * w.batch * w.m * w.n * w.k,
+            w.batch * (w.m * w.k * activation_bytes(w.format) + w.k * w.n * weight_bytes(w.format) +
+                       w.m * w.n * 2),
+            e.power.in_w()};
+  }
+  [[nodiscard]] OneKernel of(const Kernel& kernel) const {
+    const cost::KernelEstimate e = cost::estimate(kernel, rates);
+    return {StepPart::Streams, e.duration.in_s(), e.log_sd, 0, kernel.bytes().in_bytes(), 0};
+  }
+  [[nodiscard]] OneKernel price(const ForwardPass& w) const {
+    Kernel kernel;
+    kernel.kernel_class = KernelClass::Elementwise;
+    kernel.data = kernel.math = Precision::Fp16;
+    kernel.read = Bytes(w.read_bytes);
+    kernel.written = Bytes(w.written_bytes);
+    StreamWork work;
+    work.elements = w.elements;
+    work.operations_per_element = w.operations_per_element;
+    kernel.work = work;
+    kernel.flops = Flops(w.elements * w.operations_per_element);
+    return of(kernel);
+  }
+  [[nodiscard]] OneKernel price(const ForwardNorm& w) const {
+    Kernel kernel;
+    kernel.kernel_class = KernelClass::Normalization;
+    kernel.data = kernel.math = Precision::Fp16;
+    kernel.read = kernel.written =
+        Bytes(w.rows * w.cols * w.passes);  // half of the passes each, 2 bytes
+    ReductionWork work;
+    work.rows = std::max<std::int64_t>(1, std::llround(w.rows));
+    work.cols = std::max<std::int64_t>(1, std::llround(w.cols));
+    work.passes = w.passes;
+    kernel.work = work;
+    kernel.flops = Flops(w.rows * w.cols * 4);
+    return of(kernel);
+  }
+  [[nodiscard]] OneKernel call(const Work& work, StepPart part, double flops, double bytes) const {
+    const std::optional<cost::CallPrice> p = cost::price_call(work, spec, profile);
+    TRACECAST_CHECK(p.has_value(), "calls of engines have prices");
+    return {part, p->estimate.duration.in_s(), p->log_sd, flops, bytes, 0};
+  }
+  [[nodiscard]] OneKernel price(const PrefillWork& w) const {
+    const double keys = w.causal ? w.tokens / 2 : w.keys;
+    return call(w, StepPart::PromptAttention,
+                2 * w.batch * w.tokens * keys * w.heads * (w.key_width + w.value_width),
+                2 * w.batch * (w.tokens * w.heads + 2 * keys * w.kv_heads) * w.key_width);
+  }
+  [[nodiscard]] OneKernel price(const DecodeWork& w) const {
+    const double keys = w.window > 0 ? std::min(w.keys, w.window) : w.keys;
+    return call(w, StepPart::TokenAttention, 2 * w.batch * keys * w.heads * w.products,
+                w.batch * keys * w.kv_heads * w.key_values * (w.fp8_cache ? 1 : 2));
+  }
+  [[nodiscard]] OneKernel price(const ExpertsWork& w) const {
+    const double weights = w.hidden * w.width * (w.gated ? 3 : 2);
+    return call(w, StepPart::Experts, 2 * w.load.rows * weights,
+                w.load.experts * weights * expert_weight_bytes(w.format));
+  }
+  [[nodiscard]] OneKernel price(const ForwardExchange& w) const {
+    const std::optional<Communicator>& among = w.group == ForwardGroup::Tensor    ? tensor
+                                               : w.group == ForwardGroup::Experts ? experts
+                                                                                  : stage;
+    if (!among || !(w.bytes > 0)) return {StepPart::Exchanges, 0, 0, 0, 0, 0};
+    const Bytes bytes(w.bytes);
+    return {StepPart::Exchanges,  time_alone(among->plan(w.collective, bytes), fabric).in_s(),
+            among->log_sd(bytes), 0,
+            2 * w.bytes,          0};
+  }
+
+  /// Beyond what the board draws awake: what its price says, else a base share of the power to the limit and the memory's.
+  [[nodiscard]] double joules(const OneKernel& k) const {
+    const ProductParameters& p = profile.product;
+    const double awake = cost::awake_power(spec, profile).in_w();
+    const double limit = std::max(0.0, spec.tdp.in_w() - awake);
+    if (k.watts > 0) return std::clamp(k.watts - awake, 0.0, limit) * k.seconds;
+    const bool is_hbm =
+        spec.memory_type >= MemoryType::Hbm2 && spec.memory_type != MemoryType::Gddr7;
+    const double memory = k.bytes * (is_hbm ? p.hbm_pj_per_byte : p.gddr_pj_per_byte) * 1e-12;
+    return std::min(limit * k.seconds, p.base_share * limit * k.seconds + memory);
+  }
+
+  const GpuSpec& spec;
+  const CostProfile& profile;
+  const Fabric& fabric;
+  cost::SustainedBoard rates;
+  std::optional<ProductEngine> kernels;
+  std::optional<Communicator> tensor, experts, stage;
+};
+
+StepPrice::StepPrice(ServedNetwork served, EngineProfile engine, const GpuSpec& gpu,
+                     const CostProfile& profile, const Fabric& fabric)
+    : served_(std::move(served)),
+      engine_(std::move(engine)),
+      gpu_(gpu),
+      board_(std::make_unique<const Board>(served_, engine_, gpu, profile, fabric)) {}
+StepPrice::~StepPrice() = default;
+
+Watts StepPrice::awake() const { return cost::awake_power(gpu_, board_->profile); }
+
+PartTimes StepPrice::sum(const std::vector<ForwardKernel>& kernels) const {
+  PartTimes out;
+  for (const ForwardKernel& kernel : kernels) {
+    const OneKernel one =
+        std::visit([&](const auto& work) { return board_->price(work); }, kernel.work);
+    out.seconds[index(one.part)] += kernel.times * one.seconds;
+    out.spread[index(one.part)] += kernel.times * one.seconds * one.log_sd;
+    out.joules += kernel.times * board_->joules(one);
+    out.calls += kernel.times;
+    out.launches += kernel.times * kernel.launches;
+    out.flops += kernel.times * one.flops;
+    if (kernel.is_guess) out.guessed += kernel.times * one.seconds;
+  }
+  return out;
+}
+
+const PartTimes& StepPrice::rows_at(std::int64_t rows) {
+  const auto known = rows_.find(rows);
+  if (known != rows_.end()) return known->second;
+  return rows_.emplace(rows, sum(row_kernels(served_, static_cast<double>(rows)))).first->second;
+}
+
+const PartTimes& StepPrice::words_at(std::int64_t rows) {
+  const auto known = words_.find(rows);
+  if (known != words_.end()) return known->second;
+  return words_.emplace(rows, sum(logit_kernels(served_, static_cast<double>(rows)))).first->second;
+}
+
+const PartTimes& StepPrice::tokens_at(std::int64_t sequences, int key_step) {
+  const auto known = tokens_.find({sequences, key_step});
+  if (known != tokens_.end()) return known->second;
+  const DecodeShape shape{static_cast<double>(sequences), std::exp2(key_step / kKeyStep)};
+  return tokens_.emplace(std::pair{sequences, key_step}, sum(decode_kernels(served_, shape)))
+      .first->second;
+}
+
+void StepPrice::add_rows(PartTimes& to, double rows) {
+  const auto [low, high] = around(rows);
+  if (low == high) return to.add(rows_at(low), 1);
+  const double share = (rows - static_cast<double>(low)) / static_cast<double>(high - low);
+  to.add(rows_at(low), 1 - share);
+  to.add(rows_at(high), share);
+}
+
+void StepPrice::add_tokens(PartTimes& to, double sequences, double keys) {
+  const auto [low, high] = around(sequences);
+  const double at = kKeyStep * std::log2(std::max(1.0, keys));
+  const int key = static_cast<int>(std::floor(at));
+  const double from = std::exp2(key / kKeyStep), until = std::exp2((key + 1) / kKeyStep);
+  const double key_share = (std::max(1.0, keys) - from) / (until - from);
+  const double share =
+      low == high ? 0 : (sequences - static_cast<double>(low)) / static_cast<double>(high - low);
+  for (const auto& [count, part] : {std::pair{low, 1 - share}, std::pair{high, share}}) {
+    if (part == 0) continue;
+    to.add(tokens_at(count, key), part * (1 - key_share));
+    to.add(tokens_at(count, key + 1), part * key_share);
+  }
+}
+
+StepTime StepPrice::price(const StepBatch& batch) {
+  StepTime time;
+  PartTimes& parts = time.parts;
+  const std::int64_t decoded = batch.decodes * batch.verified;
+  std::int64_t rows = batch.prompt_tokens + decoded;
+  if (rows == 0) return time;
+  if (batch.prompt_tokens == 0) {
+    if (const auto graph =
+            engine_.graph_of(static_cast<int>(std::min<std::int64_t>(decoded, 1 << 30)))) {
+      rows = *graph;
+      time.in_graph = true;
+    }
+  } else {
+    time.in_graph = rows <= engine_.graph_tokens;
+  }
+  add_rows(parts, static_cast<double>(rows));
+  if (batch.words > 0) {
+    const auto [low, high] = around(static_cast<double>(batch.words));
+    const double share =
+        low == high ? 0 : static_cast<double>(batch.words - low) / static_cast<double>(high - low);
+    parts.add(words_at(low), 1 - share);
+    if (share > 0) parts.add(words_at(high), share);
+  }
+  if (batch.decodes > 0)
+    add_tokens(parts, static_cast<double>(batch.decodes),
+               batch.keys / static_cast<double>(batch.decodes));
+  if (batch.prompt_tokens > 0) {
+    const auto tokens = static_cast<double>(batch.prompt_tokens);
+    PrefillShape shape;
+    shape.tokens = batch.prompt_square / tokens;
+    shape.sequences = tokens / shape.tokens;
+    if (batch.has_cached) shape.keys = batch.prompt_pairs / tokens;
+    parts.add(sum(prefill_kernels(served_, shape)), 1);
+  }
+  const double gap = board_->profile.product.graph_gap_us * 1e-6;
+  parts.seconds[index(StepPart::Gaps)] = gap * parts.calls;
+  parts.spread[index(StepPart::Gaps)] = 0.5 * gap * parts.calls;
+  time.gpu_seconds = parts.total();
+  const double launches = time.in_graph ? 0 : parts.launches * engine_.launch.in_s();
+  const double own = engine_.step.in_s() +
+                     static_cast<double>(batch.decodes + batch.begins) * engine_.sequence.in_s() +
+                     static_cast<double>(batch.begins) * engine_.request.in_s();
+  time.host_seconds = own + launches;
+  time.seconds = engine_.overlaps_host ? std::max(time.gpu_seconds, time.host_seconds)
+                                       : own + std::max(time.gpu_seconds, launches);
+  const double exposed = time.seconds - time.gpu_seconds;
+  parts.seconds[index(StepPart::Host)] = exposed;
+  double variance = std::pow(engine_.system_log_sd, 2) +
+                    std::pow(exposed * engine_.host_log_sd / time.seconds, 2);
+  for (const double s : parts.spread) variance += std::pow(s / time.seconds, 2);
+  time.log_sd = std::sqrt(variance);
+  return time;
+}
+
+}  // namespace tracecast::serve

@@ -1,0 +1,345 @@
+#include "sim/serve/worker.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/base/error.hpp"
+
+namespace tracecast::serve {
+
+Worker::Worker(StepPrice& price, const WorkerLimits& limits, OnGap on_gap, OnDone on_done)
+    : price_(price),
+      limits_(limits),
+      on_gap_(std::move(on_gap)),
+      on_done_(std::move(on_done)),
+      phases_(static_cast<std::size_t>(price.engine().block_tokens), 0) {
+  TRACECAST_CHECK(limits.tokens_per_step > 0 && limits.sequences > 0 && limits.cache_blocks > 0,
+                  "a worker can hold something");
+}
+
+std::int64_t Worker::blocks_for(std::int64_t tokens) const {
+  const std::int64_t block = price_.engine().block_tokens;
+  return (tokens + block - 1) / block;
+}
+
+std::int64_t Worker::phase_of(std::int64_t tokens) const {
+  const std::int64_t block = price_.engine().block_tokens;
+  return ((tokens % block) + block) % block;
+}
+
+bool Worker::holds(const Request& request) const {
+  return blocks_for(request.input + request.output) <= limits_.cache_blocks &&
+         (price_.engine().chunks_prompts || request.input <= limits_.tokens_per_step);
+}
+
+void Worker::add(const Request& request) {
+  Sequence sequence;
+  sequence.request = request;
+  sequence.context = request.input;
+  if (!has_work() && now_ < request.arrival) now_ = request.arrival;
+  // Those that come while a step runs are seen at its end.
+  if (now_ > request.arrival) totals_.in_system_us += static_cast<double>(now_ - request.arrival);
+  waiting_.push_back(sequence);
+}
+
+void Worker::advance(Microseconds until) {
+  while (has_work() && now_ < until)
+    if (!step()) return;
+}
+
+/// Whether `blocks` more can be given to a request, by the engine's rule.
+bool Worker::may_begin(std::int64_t blocks, const Request& request) const {
+  const EngineProfile& engine = price_.engine();
+  const std::int64_t free = limits_.cache_blocks - used_blocks_;
+  // A request alone always begins: it fits, or it was turned away.
+  if (active_ == 0) return blocks <= free;
+  switch (engine.admission) {
+    case EngineAdmission::AsNeeded:
+      break;
+    case EngineAdmission::Estimated:
+      return blocks +
+                 blocks_for(static_cast<std::int64_t>(
+                     engine.reserved_share * static_cast<double>(to_come_ + request.output))) <=
+             free;
+    case EngineAdmission::Reserved:
+      return reserved_ + blocks_for(request.input + request.output) <= limits_.cache_blocks;
+  }
+  const auto kept =
+      static_cast<std::int64_t>(engine.watermark * static_cast<double>(limits_.cache_blocks));
+  return blocks + kept <= free;
+}
+
+void Worker::drop_prefix() {
+  used_blocks_ -= prefix_blocks_;
+  prefix_blocks_ = prefix_tokens_ = 0;
+}
+
+/// Takes the first that waits if it may begin.
+bool Worker::admit(std::int64_t budget) {
+  if (waiting_.empty() || active_ >= limits_.sequences) return false;
+  Sequence& first = waiting_.front();
+  const EngineProfile& engine = price_.engine();
+  std::int64_t found = 0;
+  if (engine.caches_prefixes && first.request.shared > 0) {
+    const std::int64_t whole = std::min(first.request.shared, first.context - 1) /
+                               engine.block_tokens * engine.block_tokens;
+    found = std::min(whole, prefix_tokens_);
+  }
+  const std::int64_t todo = first.request.is_filled ? 0 : first.context - found;
+  if (!engine.chunks_prompts && todo > budget) return false;
+  const std::int64_t blocks = blocks_for(first.context + 1) - found / engine.block_tokens;
+  if (active_ == 0 && blocks > limits_.cache_blocks - used_blocks_) {
+    drop_prefix();
+    return admit(budget);
+  }
+  if (!may_begin(blocks, first.request)) return false;
+
+  Slot slot = 0;
+  if (free_slots_.empty()) {
+    slot = static_cast<Slot>(sequences_.size());
+    sequences_.emplace_back();
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  Sequence& s = sequences_[slot];
+  s = first;
+  waiting_.pop_front();
+  s.shared = found;
+  s.filled = s.request.is_filled ? s.context : found;
+  s.blocks = blocks;
+  s.admitted = ++admissions_;
+  s.decodes = false;
+  if (!s.request.start) s.request.start = now_;
+  used_blocks_ += blocks;
+  reserved_ += blocks_for(s.request.input + s.request.output);
+  ++active_;
+  by_age_.emplace_back(s.admitted, slot);
+  filling_.push_back(slot);
+  return true;
+}
+
+void Worker::begin_decoding(Slot slot, Microseconds at) {
+  Sequence& s = sequences_[slot];
+  if (!s.request.first) s.request.first = at;
+  // What was computed again after a preemption holds the tokens given so far.
+  const std::int64_t left = s.request.output - (s.context - s.request.input) - 1;
+  if (left <= 0) {
+    s.request.last = at;
+    const Request done = s.request;
+    release(slot);
+    on_done_(done);
+    return;
+  }
+  s.decodes = true;
+  s.begin = counter_;
+  s.end = counter_ + left;
+  ++decoding_;
+  keys_at_zero_ += s.context + 1 - s.begin;
+  to_come_ += left;
+  ++phases_[static_cast<std::size_t>(phase_of(s.context + 1 - s.begin))];
+  ends_.emplace(s.end, slot);
+}
+
+void Worker::release(Slot slot) {
+  Sequence& s = sequences_[slot];
+  std::int64_t blocks = s.blocks;
+  if (s.decodes) {
+    const std::int64_t given = counter_ - s.begin;
+    blocks += blocks_for(s.context + 1 + given) - blocks_for(s.context + 1);
+    --decoding_;
+    keys_at_zero_ -= s.context + 1 - s.begin;
+    to_come_ -= s.end - counter_;
+    --phases_[static_cast<std::size_t>(phase_of(s.context + 1 - s.begin))];
+  }
+  used_blocks_ -= blocks;
+  reserved_ -= blocks_for(s.request.input + s.request.output);
+  s.admitted = 0;
+  --active_;
+  free_slots_.push_back(slot);
+}
+
+void Worker::preempt_youngest() {
+  while (!by_age_.empty()) {
+    const auto [admitted, slot] = by_age_.back();
+    by_age_.pop_back();
+    Sequence& s = sequences_[slot];
+    if (s.admitted != admitted) continue;
+    Sequence again = s;
+    if (s.decodes) again.context = s.context + (counter_ - s.begin) + 1;
+    again.filled = 0;
+    again.request.is_filled = false;
+    ++again.request.preemptions;
+    totals_.computed_again += static_cast<double>(s.decodes ? again.context : s.filled);
+    filling_.erase(std::remove(filling_.begin(), filling_.end(), slot), filling_.end());
+    release(slot);
+    waiting_.push_front(again);
+    gave_back_ = true;
+    ++totals_.preemptions;
+    return;
+  }
+}
+
+/// Pages for `tokens` more of every decoding sequence, preempting as long as there are too few.
+bool Worker::grow(std::int64_t tokens) {
+  const auto block = static_cast<std::int64_t>(phases_.size());
+  for (;;) {
+    std::int64_t needed = 0;
+    // Sequence of length L = phase + counter gets a page where L is a multiple of a block.
+    for (std::int64_t t = 0; t < tokens; ++t)
+      needed += phases_[static_cast<std::size_t>((block - (counter_ + t) % block) % block)];
+    if (used_blocks_ + needed <= limits_.cache_blocks) {
+      used_blocks_ += needed;
+      return true;
+    }
+    if (active_ > 1)
+      preempt_youngest();
+    else if (prefix_blocks_ > 0)
+      drop_prefix();
+    else
+      return false;
+  }
+}
+
+/// Prompts of the step: those begun, then new ones, within `budget` tokens.
+void Worker::fill(StepBatch& batch, std::int64_t budget, std::vector<Slot>& ended) {
+  const bool chunks = price_.engine().chunks_prompts;
+  std::vector<Slot> still;
+  const auto take = [&](Slot slot) {
+    Sequence& s = sequences_[slot];
+    const std::int64_t todo = s.context - s.filled;
+    const std::int64_t now = chunks ? std::min(todo, budget) : todo;
+    if (now > 0) {
+      if (s.filled == s.shared) ++batch.begins;
+      batch.add_prompt(now, s.filled);
+      s.filled += now;
+      budget -= now;
+      totals_.prompt_tokens += static_cast<double>(now);
+    }
+    if (s.filled == s.context) {
+      ended.push_back(slot);
+      if (!s.request.is_filled) ++batch.words;
+    } else {
+      still.push_back(slot);
+    }
+  };
+  std::vector<Slot> begun;
+  begun.swap(filling_);
+  for (const Slot slot : begun) {
+    if (budget > 0)
+      take(slot);
+    else
+      still.push_back(slot);
+  }
+  // Whoever had to go waits a step at least.
+  while (budget > 0 && !gave_back_ && admit(budget)) {
+    const Slot slot = filling_.back();
+    filling_.pop_back();
+    take(slot);
+  }
+  filling_ = std::move(still);
+}
+
+bool Worker::step() {
+  if (!has_work()) return false;
+  const EngineProfile& engine = price_.engine();
+  StepBatch batch;
+  std::vector<Slot> filled;
+  std::int64_t advance = 0;
+  const bool mixed = engine.batching == EngineBatching::Mixed;
+  std::int64_t budget = limits_.tokens_per_step;
+  gave_back_ = false;
+  const auto decode = [&] {
+    if (decoding_ == 0) return;
+    batch.verified = 1 + limits_.drafted;
+    advance = 1;
+    if (limits_.drafted > 0) {
+      const double a = limits_.accepted;
+      owed_ += a >= 1 ? static_cast<double>(batch.verified)
+                      : (1 - std::pow(a, static_cast<double>(batch.verified))) / (1 - a);
+      advance = static_cast<std::int64_t>(std::floor(owed_));
+      owed_ -= static_cast<double>(advance);
+    }
+    // Alone it has room: requests that cannot fit were turned away.
+    const bool grown = grow(advance);
+    TRACECAST_CHECK(grown, "a sequence alone fits");
+    batch.decodes = decoding_;
+    batch.keys = static_cast<double>(keys_at_zero_ + counter_ * decoding_);
+    batch.words += decoding_ * batch.verified;
+    budget -= decoding_ * batch.verified;
+  };
+  if (mixed) {
+    decode();
+    if (budget > 0) fill(batch, budget, filled);
+  } else {
+    fill(batch, budget, filled);
+    if (batch.prompt_tokens == 0 && filled.empty()) decode();
+  }
+  if (batch.prompt_tokens == 0 && batch.decodes == 0 && filled.empty()) return false;
+  const StepTime time = price_.price(batch);
+  finish_step(batch, time, advance, filled);
+  return true;
+}
+
+void Worker::finish_step(const StepBatch& batch, const StepTime& time, std::int64_t advance,
+                         const std::vector<Slot>& filled) {
+  double seconds = time.seconds;
+  if (batch.decodes > 0) seconds += static_cast<double>(limits_.drafted) * limits_.draft_seconds;
+  const Microseconds took =
+      seconds > 0 ? std::max<Microseconds>(1, std::llround(seconds * 1e6 * limits_.time_factor))
+                  : 0;
+  const auto us = static_cast<double>(took);
+  totals_.in_system_us += us * static_cast<double>(load());
+  now_ += took;
+  ++totals_.steps;
+  totals_.busy_us += us;
+  totals_.host_us += 1e6 * std::max(0.0, time.seconds - time.gpu_seconds);
+  totals_.joules += time.parts.joules;
+  totals_.spread_us += us * time.log_sd;
+  totals_.guessed_us += 1e6 * time.parts.guessed;
+  totals_.parts.add(time.parts, 1);
+  totals_.most_blocks = std::max(totals_.most_blocks, used_blocks_);
+  totals_.blocks_us += us * static_cast<double>(used_blocks_);
+  if (batch.decodes > 0 && advance > 0) {
+    // Of a draft's tokens one comes at the step's end, the others with it.
+    on_gap_(us / static_cast<double>(advance), static_cast<double>(batch.decodes * advance));
+    counter_ += advance;
+    to_come_ -= advance * decoding_;
+    while (!ends_.empty() && ends_.top().first <= counter_) {
+      const auto [end, slot] = ends_.top();
+      ends_.pop();
+      Sequence& s = sequences_[slot];
+      if (s.admitted == 0 || !s.decodes || s.end != end) continue;
+      s.request.last = now_;
+      totals_.output_tokens += static_cast<double>(s.request.output);
+      const Request done = s.request;
+      release(slot);
+      on_done_(done);
+    }
+  }
+  for (const Slot slot : filled) {
+    if (sequences_[slot].request.output == 1) totals_.output_tokens += 1;
+    begin_decoding(slot, now_);
+  }
+  if (by_age_.size() > 64 + 4 * static_cast<std::size_t>(active_)) {
+    by_age_.erase(
+        std::remove_if(by_age_.begin(), by_age_.end(),
+                       [&](const auto& e) { return sequences_[e.second].admitted != e.first; }),
+        by_age_.end());
+  }
+  if (price_.engine().caches_prefixes) {
+    for (const Slot slot : filled) {
+      const Sequence& s = sequences_[slot];
+      const std::int64_t whole = s.request.shared / price_.engine().block_tokens;
+      const std::int64_t more = whole - prefix_blocks_;
+      // The prefix becomes everybody's; it stays.
+      if (more <= 0 || used_blocks_ + more >= limits_.cache_blocks / 2) continue;
+      prefix_blocks_ += more;
+      used_blocks_ += more;
+      prefix_tokens_ = prefix_blocks_ * price_.engine().block_tokens;
+    }
+  }
+}
+
+}  // namespace tracecast::serve

@@ -1,0 +1,234 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/sim/serve/small_server.hpp"
+
+namespace tracecast::test {
+namespace {
+
+using namespace serve;
+
+RunResult run_load(const Pool& pool, const LoadOptions& load, const RunOptions& options = {}) {
+  return run(pool, *make_load(load), options);
+}
+
+TEST_SUITE_BEGIN("sim/serve/simulation");
+
+TEST_CASE("tokens and requests are conserved, whatever the engine and however small the cache") {
+  for (const char* engine : {"vllm_v1", "vllm_v0", "sglang", "tensorrt_llm", "ideal"}) {
+    SmallServer server(engine);
+    for (const std::int64_t tokens : {1'000, 4'000, 200'000}) {
+      CAPTURE(engine);
+      CAPTURE(tokens);
+      double inputs = 0, outputs = 0;
+      std::vector<Request> seen;
+      RunOptions options;
+      options.on_request = [&](const Request& r) { seen.push_back(r); };
+      const Pool pool = server.pool(tokens / server.profile.block_tokens);
+      const LoadOptions load = SmallServer::load(20, 120);
+      const RunResult result = run_load(pool, load, options);
+      auto source = make_load(load);
+      while (const auto r = source->next()) {
+        inputs += static_cast<double>(r->input);
+        outputs += static_cast<double>(r->output);
+      }
+      CHECK(result.requests == 120);
+      CHECK(result.turned_away == 0);
+      CHECK(result.output_tokens == outputs);
+      CHECK(result.totals.output_tokens == outputs);
+      CHECK(result.totals.prompt_tokens - result.totals.computed_again == inputs);
+      if (tokens == 200'000) CHECK(result.totals.preemptions == 0);
+      for (const Request& r : seen) {
+        CHECK(r.start.value() >= r.arrival);
+        CHECK(r.first.value() > r.start.value());
+        CHECK((r.output == 1 ? r.last == r.first.value() : r.last > r.first.value()));
+      }
+    }
+  }
+}
+
+TEST_CASE("a request alone takes exactly what a batch of one does") {
+  for (const char* engine : {"vllm_v1", "sglang", "ideal"}) {
+    CAPTURE(engine);
+    SmallServer server(engine);
+    LoadOptions load = SmallServer::load(0.01, 1, 900, 64);
+    load.lengths.least_share = 1;
+    const RunResult alone = run_load(server.pool(10'000 * 16), load);
+    const StaticResult batch = run_static(*server.price, {{900}, 64});
+    CHECK(alone.first_ms.mean() == doctest::Approx(batch.first_ms).epsilon(1e-12));
+    CHECK(alone.token_ms.mean() == doctest::Approx(batch.token_ms).epsilon(1e-12));
+    CHECK(alone.whole_ms.mean() == doctest::Approx(batch.whole_ms).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("more load never lowers the 99th percentile") {
+  // The same requests, their gaps shrunk: what comes sooner finds no fewer before it.
+  for (const char* engine : {"vllm_v1", "sglang"}) {
+    SmallServer server(engine);
+    double first = 0, whole = 0;
+    for (const double rate : {0.5, 2.0, 8.0, 32.0, 128.0}) {
+      CAPTURE(engine);
+      CAPTURE(rate);
+      const RunResult r = run_load(server.pool(100'000), SmallServer::load(rate, 400));
+      CHECK(r.first_ms.quantile(0.99) >= first);
+      CHECK(r.whole_ms.quantile(0.99) >= whole);
+      first = r.first_ms.quantile(0.99);
+      whole = r.whole_ms.quantile(0.99);
+    }
+  }
+}
+
+TEST_CASE("a larger cache preempts less: over many runs, and not at all once everybody has room") {
+  // Of a single run it is not true of engines that admit as needed: what a smaller cache kept out cannot be preempted.
+  SmallServer server;
+  double before = 1e9;
+  for (const std::int64_t blocks : {200, 400, 800, 1600, 6400}) {
+    CAPTURE(blocks);
+    double preempted = 0;
+    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+      LoadOptions load = SmallServer::load(50, 200);
+      load.seed = seed;
+      const RunResult r = run_load(server.pool(blocks), load);
+      CHECK(r.totals.most_blocks <= blocks);
+      preempted += static_cast<double>(r.totals.preemptions);
+    }
+    CHECK((preempted < before || before == 0));
+    before = preempted;
+  }
+  CHECK(before == 0);
+}
+
+TEST_CASE("an engine that reserves all pages never preempts") {
+  SmallServer server("tensorrt_llm");
+  const RunResult r = run_load(server.pool(60), SmallServer::load(50, 200));
+  CHECK(r.requests == 200);
+  CHECK(r.totals.preemptions == 0);
+}
+
+TEST_CASE("Little's law: requests in the system are rate times time in it") {
+  SmallServer server;
+  for (const double rate : {2.0, 10.0}) {
+    CAPTURE(rate);
+    const RunResult r = run_load(server.pool(), SmallServer::load(rate, 2000));
+    // L from sums over steps, W from the requests' own stamps.
+    const double in_system = r.totals.in_system_us * 1e-6 / r.span_s;
+    const double arrivals = static_cast<double>(r.requests) / r.span_s;
+    CHECK(in_system == doctest::Approx(arrivals * r.whole_ms.mean() * 1e-3).epsilon(0.01));
+  }
+}
+
+TEST_CASE("in a closed loop as many are in flight as are let in") {
+  SmallServer server;
+  RunOptions options;
+  options.concurrency = 16;
+  const RunResult r = run(server.pool(), *make_closed_load(SmallServer::load(1, 400)), options);
+  CHECK(r.requests == 400);
+  const double in_system = r.totals.in_system_us * 1e-6 / r.span_s;
+  CHECK(in_system <= 16.001);
+  CHECK(in_system >= 15);  // the last ones drain
+}
+
+TEST_CASE("prompts that begin alike are computed once") {
+  SmallServer server;
+  LoadOptions load = SmallServer::load(5, 100);
+  load.lengths = {512, 20, 1, 256};
+  const RunResult shared = run_load(server.pool(), load);
+  // The first prompts whole; later ones without the 16 whole pages that all share.
+  CHECK(shared.totals.prompt_tokens < 100 * 512 * 0.6);
+  CHECK(shared.totals.prompt_tokens >= 99 * 256 + 512);
+  server.profile.caches_prefixes = false;
+  server.reprice();
+  CHECK(run_load(server.pool(), load).totals.prompt_tokens == 100 * 512);
+}
+
+TEST_CASE("a draft that is always right gives its tokens and one more a step") {
+  SmallServer server;
+  LoadOptions load = SmallServer::load(0.01, 1, 100, 81);
+  load.lengths.least_share = 1;
+  Pool pool = server.pool();
+  const RunResult plain = run_load(pool, load);
+  pool.limits.drafted = 3;
+  pool.limits.accepted = 1;
+  const RunResult drafted = run_load(pool, load);
+  CHECK(plain.totals.steps == 81);  // the prompt and 80 tokens
+  CHECK(drafted.totals.steps == 1 + 80 / 4);
+  CHECK(drafted.whole_ms.mean() < plain.whole_ms.mean());
+  pool.limits.accepted = 0;
+  CHECK(run_load(pool, load).totals.steps == 81);
+}
+
+TEST_CASE(
+    "phases on GPUs of their own: all requests end, the first token comes from the prompts' GPUs") {
+  SmallServer server;
+  RunOptions options;
+  options.prefill = server.pool();
+  options.transfer_seconds_per_token = 1e-6;
+  const RunResult r = run_load(server.pool(), SmallServer::load(5, 100), options);
+  CHECK(r.requests == 100);
+  CHECK(r.totals.prompt_tokens == 0);
+  CHECK(r.prefill_totals.prompt_tokens > 0);
+  CHECK(r.totals.preemptions == 0);
+  CHECK(r.first_ms.mean() < r.whole_ms.mean());
+}
+
+TEST_CASE(
+    "two replicas bear twice the load alike; the least loaded is no worse than taking turns") {
+  SmallServer server;
+  Pool pool = server.pool();
+  pool.workers = 4;
+  const LoadOptions load = SmallServer::load(40, 800);
+  const RunResult turns = run_load(pool, load);
+  pool.router = Router::LeastLoaded;
+  const RunResult least = run_load(pool, load);
+  CHECK(turns.requests == 800);
+  CHECK(least.requests == 800);
+  CHECK(least.first_ms.mean() <= turns.first_ms.mean() * 1.05);
+}
+
+TEST_CASE("a request that can never fit is turned away and counted") {
+  SmallServer server;
+  std::vector<Request> requests(3);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].number = i;
+    requests[i].input = i == 1 ? 5000 : 100;
+    requests[i].output = 10;
+  }
+  const RunResult r = run(server.pool(100), *replay(requests), {});
+  CHECK(r.requests == 2);
+  CHECK(r.turned_away == 1);
+}
+
+TEST_CASE("the same seed gives the same run; gaps have the mean asked for") {
+  SmallServer server;
+  const RunResult a = run_load(server.pool(), SmallServer::load(5, 200));
+  const RunResult b = run_load(server.pool(), SmallServer::load(5, 200));
+  CHECK(a.whole_ms.mean() == b.whole_ms.mean());
+  CHECK(a.whole_ms.quantile(0.99) == b.whole_ms.quantile(0.99));
+  for (const Arrivals arrivals : {Arrivals::Poisson, Arrivals::Bursty, Arrivals::Even}) {
+    LoadOptions load = SmallServer::load(10, 20'000);
+    load.arrivals = arrivals;
+    auto source = make_load(load);
+    Microseconds last = 0;
+    double squares = 0;
+    while (const auto r = source->next()) {
+      CHECK(r->arrival >= last);
+      squares += std::pow(static_cast<double>(r->arrival - last) * 1e-6, 2);
+      last = r->arrival;
+    }
+    CHECK(static_cast<double>(last) * 1e-6 == doctest::Approx(2000).epsilon(0.06));
+    // Second moment over the mean's square: 1 + the squared coefficient of variation: 2, 5, 1.
+    const double expected = arrivals == Arrivals::Poisson  ? 2
+                            : arrivals == Arrivals::Bursty ? 5
+                                                           : 1;
+    CHECK(squares / 20'000 / 0.01 == doctest::Approx(expected).epsilon(0.12));
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast::test

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Runs every command that the README and the manual show: manual_test.py PROGRAM ROOT.
+
+A command is a line that begins with four blanks and `tracecast`, or with `$ tracecast` in a block of code. The first
+must end as it should; of the second the lines below are what it prints, where `...` stands for any lines. What stands
+behind ` #` is a remark. The files that commands name are invented here. Prints a line per fault; exit code 1 when there
+is any.
+"""
+import gzip
+import json
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+LIMIT_S = 120
+# What cannot be done where tests run, by what it begins with: without a GPU nothing is measured or recorded.
+EXIT_CODES = {"tracecast calibrate --quick": 3, "tracecast calibrate --budget": 3, "tracecast trace record": 3}
+# Fits over all tables of kernels take minutes; tests of `calibrate` have smaller ones.
+NOT_RUN = ("tracecast calibrate --from", "tracecast calibrate check")
+
+
+def varint(number):
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def field(number, value):
+    """A field of a Protobuf message: bytes, text or a whole number."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def onnx_network():
+    """Relu of an image, as ONNX."""
+    def info(name):
+        shape = b"".join(field(1, field(1, size)) for size in (1, 3, 224, 224))
+        return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+    node = field(1, "x") + field(2, "y") + field(3, "relu") + field(4, "Relu")
+    graph = field(1, node) + field(2, "tiny") + field(11, info("x")) + field(12, info("y"))
+    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 13))
+
+
+def kineto(rank):
+    """Two steps of a profile as PyTorch's profiler writes it; of two ranks."""
+    events = []
+    for step in range(2):
+        start = 1000 + 1000 * step
+        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 9, "tid": 9,
+                       "ts": start, "dur": 1000})
+        for i in range(8):
+            at, link = start + 100 * i, 100 * step + i + 1
+            name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)" if i == 7 else \
+                "volta_sgemm_128x64_nn"
+            events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": at, "dur": 40})
+            events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9,
+                           "ts": at + 5, "dur": 10, "args": {"correlation": link}})
+            args = {"device": rank, "stream": 7, "correlation": link}
+            if i == 7:
+                args |= {"Collective name": "allreduce", "In msg nelems": 1024, "Out msg nelems": 1024,
+                         "Group size": 2, "dtype": "Float", "Process Group Name": "0"}
+            events.append({"ph": "X", "cat": "kernel", "name": name, "pid": rank, "tid": 7, "ts": at + 20,
+                           "dur": 60, "args": args})
+    return {"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2},
+            "deviceProperties": [{"id": rank, "name": "Tesla V100-SXM2-16GB"}], "traceEvents": events}
+
+
+def nsight(path):
+    """A database as `nsys export --type sqlite` writes it."""
+    base = sqlite3.connect(path)
+    base.executescript("""
+        CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER,
+          streamId INTEGER, correlationId INTEGER, demangledName INTEGER, shortName INTEGER,
+          gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER,
+          correlationId INTEGER, nameId INTEGER);
+        INSERT INTO StringIds VALUES (1, 'volta_sgemm_128x64_nn'), (2, 'cudaLaunchKernel');
+    """)
+    for i in range(10):
+        base.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?,?,0,1,7,?,1,1,8,8,1,128,1,1)",
+                     (1000 * i + 300, 1000 * i + 900, i + 1))
+        base.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,1,?,2)", (1000 * i, 1000 * i + 200, i + 1))
+    base.commit()
+    base.close()
+
+
+NVPROF = """==1== Profiling result:
+"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
+,%,ms,,us,us,us,
+"GPU activities",80.0,8.0,10,800.0,700.0,900.0,"volta_sgemm_128x64_nn"
+"GPU activities",20.0,2.0,10,200.0,100.0,300.0,"[CUDA memcpy HtoD]"
+"""
+FILES = {
+    "nvprof.csv": NVPROF,
+    "kernels.csv": "Name,Duration (ns)\nvolta_sgemm_128x64_nn,1000\nrelu_kernel,200\n",
+    "jobs.csv": "job_id,submit_s,num_gpu,duration_s,model\n" + "".join(
+        f"{j},{60 * j},{2 ** (j % 3)},{600 + 100 * j},resnet50\n" for j in range(12)),
+    "fleet.textproto": 'group { count: 4 gpus: 8 gpu: "v100" usd_per_gpu_hour: 3 }\n'
+                       'group { count: 8 gpus: 4 gpu: "p100" usd_per_gpu_hour: 1.5 }\n',
+    "lab.textproto": 'group { name: "new" count: 2 machine: "dgx1_v100" }\n'
+                     'network { link: "infiniband_edr" nodes_per_leaf: 8 oversubscription: 2 }\n',
+    "measurements.csv": "gpu,gpus,framework,precision,network,phase,batch_per_gpu,samples_per_s\n"
+                        "RTX 4090,1,pytorch,amp,resnet50,train,64,1200\n"
+                        "Tesla V100-SXM2-16GB,1,pytorch,fp32,resnet50,train,64,350\n",
+}
+
+
+def invent(folder, program, root):
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    shutil.copytree(root / "tools/manual/purchase", folder / "purchase")
+    (folder / "runs.csv").write_bytes((root / "tools/manual/runs.csv").read_bytes())
+    (folder / "ranks").mkdir()
+    for rank in (0, 1):
+        packed = gzip.compress(json.dumps(kineto(rank)).encode())
+        (folder / f"rank{rank}.json.gz").write_bytes(packed)
+        (folder / "ranks" / f"rank{rank}.json.gz").write_bytes(packed)
+    for name in ("profile.pt.trace.json.gz", "before.json.gz"):
+        (folder / name).write_bytes(gzip.compress(json.dumps(kineto(0)).encode()))
+    for name in ("report1.sqlite", "after.sqlite"):
+        nsight(folder / name)
+    (folder / "network.onnx").write_bytes(onnx_network())
+    (folder / "mine").mkdir()
+    (folder / "mine/profile.textproto").write_bytes((root / "hwspecs/cost/default.textproto").read_bytes())
+    (folder / "llama2_7b.json").write_bytes((root / "tests/models/language/configs/llama2_7b.json").read_bytes())
+    subprocess.run([program, "trace", "convert", "profile.pt.trace.json.gz", "--to", "chakra", "-o", "chakra.0.et"],
+                   cwd=folder, check=True, capture_output=True)
+    # The specs that the manual shows are the files that it says to write.
+    for page in (root / "tools/manual").glob("*.md"):
+        for path, text in re.findall(r"with `(mine/[\w./]+)`:\n\n((?:    .*\n)+)", page.read_text()):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(re.sub(r"(?m)^    ", "", text))
+
+
+def commands(page):
+    """Line number, command, and the lines it shows; None where it shows none."""
+    lines = page.read_text().split("\n")
+    in_code = False
+    for i, line in enumerate(lines):
+        in_code ^= line.startswith("```")
+        if not in_code and re.match(r"    (\S.* \| )?tracecast ", line):
+            yield i + 1, line.split(" #")[0].strip(), None
+        elif in_code and line.startswith("$ tracecast "):
+            end = next(j for j in range(i + 1, len(lines)) if lines[j].startswith(("```", "$ ")))
+            yield i + 1, line[2:].split(" #")[0].strip(), lines[i + 1:end]
+
+
+def differs(shown, printed):
+    """The first shown line that is not printed where it should be; None when all are."""
+    at, may_skip = 0, False
+    for line in shown:
+        if line.strip() == "...":
+            may_skip = True
+            continue
+        if may_skip:
+            while at < len(printed) and printed[at].rstrip() != line.rstrip():
+                at += 1
+        if at >= len(printed) or printed[at].rstrip() != line.rstrip():
+            return line
+        at, may_skip = at + 1, False
+    return None
+
+
+def check(number, command, shown, page, program, folder):
+    expected = next((code for begin, code in EXIT_CODES.items() if command.startswith(begin)), 0)
+    shell = f'tracecast() {{ "{program}" "$@"; }}\n{command}'
+    try:
+        result = subprocess.run(["sh", "-c", shell], cwd=folder, capture_output=True, text=True, check=False,
+                                timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return f"{page}:{number}: {command}: not done after {LIMIT_S} s"
+    if result.returncode == 2 and "this build has no page" in result.stderr and not os.environ.get("CI"):
+        return None
+    if result.returncode != expected:
+        return f"{page}:{number}: {command}: exit code {result.returncode}, expected {expected}: {result.stderr.strip()}"
+    line = differs(shown, result.stdout.split("\n")) if shown else None
+    return f"{page}:{number}: {command}: does not print: {line}" if line is not None else None
+
+
+def main():
+    program, root = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    faults, count = [], 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        invent(folder, program, root)
+        for page in [root / "README.md", *sorted((root / "tools/manual").glob("*.md"))]:
+            for number, command, shown in commands(page):
+                if command.startswith(NOT_RUN):
+                    continue
+                count += 1
+                fault = check(number, command, shown, page.relative_to(root), program, folder)
+                if fault:
+                    faults.append(fault)
+    print("\n".join(faults + [f"manual_test: {count} commands, {len(faults)} faults"]))
+    return 1 if faults or count < 20 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

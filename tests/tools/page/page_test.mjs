@@ -1,0 +1,265 @@
+// The report pages in a browser: page_test.mjs PROGRAM PACKAGES. Exit code 77: skipped, no browser here.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { Browser, browserPath } from "./browser.mjs";
+import { kHostile, hostileJobs, hostileTable, hostileTrace, longTrace } from "./hostile.mjs";
+
+const [program, packages] = process.argv.slice(2).map((path) => resolve(path));
+const isCi = Boolean(process.env.CI);
+const missing = !browserPath
+  ? "no Chromium (tools/setup.sh installs it)"
+  : !existsSync(join(packages, "node_modules/playwright-core"))
+    ? `no packages in ${packages}: this build has no page`
+    : "";
+if (missing) {
+  console.log(`${isCi ? "FAILED" : "[skipped]"}: ${missing}`);
+  process.exit(isCi ? 1 : 77);
+}
+
+const browser = await Browser.start(packages);
+// Kept for eyes where asked for: TRACECAST_SCREENSHOTS=folder.
+const shots = process.env.TRACECAST_SCREENSHOTS;
+if (shots) mkdirSync(shots, { recursive: true });
+const file = (name) => join(browser.folder, name);
+let failed = 0;
+
+async function test(name, act) {
+  const begin = Date.now();
+  try {
+    await act();
+    console.log(`ok      ${name} (${Date.now() - begin} ms)`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAILED  ${name}: ${error.message}`);
+  }
+}
+
+/** Runs the program; what it printed, whatever its answer. */
+function run(...words) {
+  try {
+    return execFileSync(program, words, { encoding: "utf8", maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "pipe"] });
+  } catch (error) {
+    if (error.status !== 1) throw new Error(`${words.join(" ")}: ${error.stderr}`);
+    return error.stdout;
+  }
+}
+
+/** A page with everything that must hold of any page. */
+async function inspect(name, path, options = {}) {
+  const opened = await browser.open(path, options);
+  assert.deepEqual(await browser.blankCharts(opened.page), [], "nothing is drawn");
+  assert.deepEqual(await browser.barriers(opened.page), [], "axe-core");
+  const { scroll, wide } = await opened.page.evaluate(() => ({
+    scroll: document.documentElement.scrollWidth,
+    wide: document.documentElement.clientWidth,
+  }));
+  assert.ok(scroll <= wide, `the page is ${scroll} wide on a screen of ${wide}`);
+  if (shots) await opened.page.screenshot({ path: join(shots, `${name}.png`), fullPage: true });
+  assert.deepEqual(opened.faults, []);
+  return opened;
+}
+
+const predict = ["predict", "resnet50", "--gpu", "v100", "--batch", "64"];
+
+await test("predict: every section is there, drawn, in every look", async () => {
+  const path = file("predict.html");
+  run(...predict, "--report", path);
+  const opened = await inspect("predict", path);
+  const ids = await opened.page.$$eval("main > section", (all) => all.map((one) => one.id));
+  for (const id of ["answer", "classes", "causes", "timeline", "roofline", "layers", "memory", "memory-over-time", "utilisation", "power"]) {
+    assert.ok(ids.includes(id), `no section ${id} among ${ids}`);
+  }
+  const text = await opened.page.innerText("#answer");
+  assert.match(text, /90 % interval: \d+ to \d+ samples\/s/);
+  assert.match(text, /basis: transferred/);
+  await opened.close();
+  await (await inspect("predict-dark", path, { dark: true })).close();
+  await (await inspect("predict-phone", path, { width: 390, height: 844 })).close();
+});
+
+await test("predict: figures are those of --format json", async () => {
+  const doc = JSON.parse(run(...predict, "--format", "json"));
+  const html = readFileSync(file("predict.html"), "utf8");
+  const page = JSON.parse(html.slice(html.indexOf('id="data">') + 10, html.indexOf("</script>")));
+  const fact = (label) => page.headline.find((one) => one.label === label);
+  assert.equal(fact("Throughput").value, doc.throughput_samples_per_s.value);
+  assert.equal(fact("Throughput").low, doc.throughput_samples_per_s.low);
+  assert.equal(fact("Step time").high, doc.step_time_s.high);
+  assert.equal(fact("Memory used").value, doc.memory.device_used_bytes);
+  const memory = page.sections.find((one) => one.id === "memory-over-time");
+  const peak = memory.series[0].x.reduce(
+    (most, _, i) => Math.max(most, memory.series.reduce((sum, one) => sum + one.y[i], 0)),
+    0,
+  );
+  assert.equal(peak, doc.memory.peak_live_bytes);
+  const power = page.sections.find((one) => one.id === "power-in-step").series[0].y;
+  const mean = power.reduce((sum, one) => sum + one, 0) / power.length;
+  assert.ok(Math.abs(mean / doc.power_w.avg - 1) < 0.01, `${mean} W drawn, ${doc.power_w.avg} W told`);
+});
+
+await test("the same command writes the same bytes", async () => {
+  const path = file("predict.html");
+  const before = readFileSync(path);
+  run(...predict, "--report", path);
+  assert.ok(before.equals(readFileSync(path)));
+});
+
+await test("hover, filter, sort, search, zoom, keys and downloads work", async () => {
+  const { page, faults, close } = await browser.open(file("predict.html"));
+  // Hover: the roofline's points lie close, so that a sweep across it meets one.
+  await page.locator("#roofline .plot").scrollIntoViewIfNeeded();
+  const box = await page.locator("#roofline .plot").boundingBox();
+  let tip = "";
+  for (let x = 0.55; x < 0.95 && !tip; x += 0.01) {
+    for (const y of [0.2, 0.22, 0.24, 0.26]) {
+      await page.mouse.move(box.x + box.width * x, box.y + box.height * y);
+      await page.waitForTimeout(15);
+      tip = await page.evaluate(() => document.querySelector("#roofline .tip")?.textContent ?? "");
+      if (tip) break;
+    }
+  }
+  assert.match(tip, /arithmetic intensity/);
+  // Keys tell the same without a mouse.
+  await page.focus("#roofline .plot");
+  await page.keyboard.press("ArrowRight");
+  assert.match(await page.innerText("#live"), /arithmetic rate/);
+  // Filter and sort.
+  const rows = () => page.$$eval("#layers tbody tr", (all) => all.map((row) => row.children[0].textContent));
+  await page.fill("#layers input", "maxpool");
+  assert.ok((await rows()).length > 0 && (await rows()).every((name) => name.includes("maxpool")));
+  await page.fill("#layers input", "");
+  await page.click("#layers th:first-child button");
+  assert.deepEqual(await rows(), [...(await rows())].sort((a, b) => a.localeCompare(b, "en", { numeric: true })));
+  assert.equal(await page.getAttribute("#layers th:first-child", "aria-sort"), "ascending");
+  // Timeline: search, step, zoom.
+  await page.fill("#timeline input", "convolution");
+  assert.match(await page.innerText("#live"), /\d+ slices/);
+  await page.press("#timeline input", "Enter");
+  assert.match(await page.innerText("#live"), /convolution: .*takes/);
+  const image = () => page.$eval("#timeline canvas", (canvas) => canvas.toDataURL());
+  const before = await image();
+  await page.focus("#timeline .timeline-view");
+  await page.keyboard.press("+");
+  await page.waitForTimeout(60);
+  assert.notEqual(await image(), before);
+  const view = await page.locator("#timeline canvas").boundingBox();
+  await page.mouse.move(view.x + view.width / 2, view.y + view.height - 14);
+  await page.waitForTimeout(30);
+  assert.match(await page.innerText("#timeline .tip"), /takes/);
+  // Every section hands out its data.
+  const ids = await page.$$eval("main > section:not(#answer)", (all) => all.map((one) => one.id));
+  for (const id of ids) {
+    const lines = (await browser.csvOf(page, id)).trimEnd().split("\n");
+    assert.ok(lines.length > 1, `${id} hands out no rows`);
+    assert.ok(lines.every((line) => line.length > 0));
+  }
+  await page.click('button:has-text("Theme")');
+  await page.click('button:has-text("Theme")');
+  assert.equal(await page.getAttribute("html", "data-theme"), "dark");
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+await test("several GPUs: a scaling curve with intervals", async () => {
+  const path = file("many.html");
+  run("predict", "resnet50", "--gpu", "v100", "--gpus", "8", "--machine", "dgx1", "--batch", "32", "--report", path);
+  const { page, close } = await inspect("many", path);
+  const lines = (await browser.csvOf(page, "scaling")).trimEnd().split("\n");
+  assert.equal(lines.filter((line) => line.startsWith("predicted,")).length, 4, "1, 2, 4 and 8 GPUs");
+  assert.ok(lines.filter((line) => line.startsWith("predicted,")).every((line) => !line.endsWith(",")));
+  await close();
+});
+
+await test("study, validate, schedule and trace have pages", async () => {
+  run("study", "run", "s_wisc", "--report", file("study.html"));
+  const study = await inspect("study", file("study.html"));
+  assert.match(await study.page.innerText("#answer"), /\d+ of \d+ rows agree/);
+  await study.close();
+  writeFileSync(file("table.csv"), hostileTable());
+  run("validate", file("table.csv"), "--report", file("validate.html"));
+  await (await inspect("validate", file("validate.html"))).close();
+  writeFileSync(file("jobs.csv"), hostileJobs());
+  run("schedule", file("jobs.csv"), "--gpus", "8", "--gpus-per-node", "4", "--policy", "all", "--report", file("schedule.html"));
+  await (await inspect("schedule", file("schedule.html"))).close();
+});
+
+await test("names that are code, markup or formulas stay text everywhere", async () => {
+  writeFileSync(file("trace.json"), hostileTrace());
+  const commands = {
+    trace: ["trace", "summary", file("trace.json")],
+    validate: ["validate", file("table.csv")],
+    schedule: ["schedule", file("jobs.csv"), "--gpus", "8", "--gpus-per-node", "4", "--policy", "srtf"],
+  };
+  const sections = { trace: ["kernels", "timeline"], validate: ["rows", "scatter"], schedule: ["jobs", "gantt"] };
+  for (const [verb, words] of Object.entries(commands)) {
+    const path = file(`hostile-${verb}.html`);
+    const shown = run(...words, "--report", path);
+    assert.ok(!/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e]/.test(shown), `${verb}: commands to the terminal`);
+    JSON.parse(run(...words, "--format", "json"));
+    const html = readFileSync(path, "utf8");
+    assert.equal(html.split("<script").length, readFileSync(file("predict.html"), "utf8").split("<script").length);
+    const { page, faults, close } = await browser.open(path);
+    const text = await page.evaluate(() => document.body.textContent);
+    assert.ok(text.includes(kHostile.markup), `${verb}: the name is not shown`);
+    assert.equal(await page.evaluate(() => document.querySelectorAll("img, iframe, svg script").length), 0);
+    assert.equal(await page.evaluate(() => globalThis.taken), undefined);
+    for (const id of sections[verb]) {
+      const csv = await browser.csvOf(page, id);
+      assert.ok(csv.includes(kHostile.markup.slice(0, 9)), `${verb} ${id}`);
+      for (const line of csv.split("\n").slice(1)) assert.ok(!/(^|,)"?[=+@]/.test(line), `a formula: ${line}`);
+    }
+    assert.deepEqual(faults, []);
+    await close();
+  }
+  run("trace", "convert", file("trace.json"), "--to", "chrome", "-o", file("chrome.json"));
+  JSON.parse(readFileSync(file("chrome.json"), "utf8"));
+});
+
+await test("100,000 slices: the page opens and moves without delay", async () => {
+  writeFileSync(file("long.json"), longTrace(50_000));
+  run("trace", "summary", file("long.json"), "--report", file("long.html"));
+  const times = [];
+  const worked = [];
+  for (let i = 0; i < 3; ++i) {
+    const { page, faults, ready_ms, cpu_ms, close } = await browser.open(file("long.html"));
+    times.push(ready_ms);
+    worked.push(cpu_ms);
+    if (i === 0) {
+      assert.match(await page.getAttribute("#timeline .timeline-view", "aria-label"), /1\d\d\d\d\d slices/);
+      const frames = await page.evaluate(async () => {
+        const view = document.querySelector("#timeline .timeline-view");
+        view.scrollIntoView();
+        const spent = [];
+        for (let k = 0; k < 20; ++k) {
+          view.dispatchEvent(new KeyboardEvent("keydown", { key: k < 10 ? "+" : "-" }));
+          const begin = performance.now();
+          await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+          spent.push((performance.now() - begin) / 2);
+        }
+        return spent.sort((a, b) => a - b);
+      });
+      console.log(`        a frame while zooming: median ${frames[10].toFixed(0)} ms, worst ${frames[19].toFixed(0)} ms`);
+    }
+    assert.deepEqual(faults, []);
+    await close();
+  }
+  const in_ms = (list) => list.map((time) => time.toFixed(0)).join(", ");
+  console.log(`        ready after ${in_ms(times)} ms, its thread worked ${in_ms(worked)} ms of it`);
+  // The page's own work is judged: how long that takes is the machine's matter.
+  assert.ok(Math.min(...worked) < 1500, in_ms(worked));
+});
+
+await test("a page is small, and complete before it has its name", async () => {
+  const html = readFileSync(file("predict.html"), "utf8");
+  const data = html.indexOf("</script>") - html.indexOf('id="data">');
+  const size = statSync(file("predict.html")).size - data;
+  console.log(`        ${size} bytes without data`);
+  assert.ok(size < 1_200_000);
+  assert.match(html, /default-src 'none'/);
+  assert.throws(() => run(...predict, "--report", join(browser.folder, "no/such/folder.html")), /folder\.html/);
+});
+
+await browser.stop();
+process.exit(failed ? 1 : 0);

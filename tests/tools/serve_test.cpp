@@ -1,0 +1,228 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "calibrate/table/csv_reader.hpp"
+#include "sim/base/file.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/tools/program.hpp"
+
+namespace tracecast::test {
+namespace {
+
+using Json = nlohmann::json;
+
+ProcessResult serve(Words words) {
+  words.insert(words.begin(), "serve");
+  return tracecast(words);
+}
+Json answer(Words words, int exit_code = 0) {
+  words.insert(words.end(), {"--format", "json"});
+  CAPTURE(line_of(words));
+  const ProcessResult result = serve(words);
+  CAPTURE(result.err);
+  REQUIRE(result.exit_code == exit_code);
+  return Json::parse(result.out);
+}
+const Words kSmall = {"llama3_8b", "--gpu", "h100", "--input", "500", "--output", "50"};
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+double value(const Json& doc, const char* latency, const char* of = "mean") {
+  return doc.at(latency).at(of).at("value").get<double>();
+}
+
+TEST_SUITE_BEGIN("tools/serve");
+
+TEST_CASE("text keeps to 80 columns; the same words, the same bytes") {
+  for (const Words& load : {Words{"--rate", "4/s"}, Words{"--batch", "8"},
+                            Words{"--concurrency", "16", "--price-per-hour", "2.5"},
+                            Words{"--find", "rate", "--ttft", "500ms", "--tpot", "30ms"}}) {
+    const Words words = with(kSmall, load);
+    const ProcessResult first = serve(words), second = serve(words);
+    REQUIRE(first.exit_code == 0);
+    CHECK(first.out == second.out);
+    std::size_t columns = 0;
+    for (std::size_t at = 0; at < first.out.size();) {
+      const std::size_t end = std::min(first.out.find('\n', at), first.out.size());
+      // A plus-minus sign is two bytes and one column.
+      const auto line = first.out.substr(at, end - at);
+      const auto continuation = std::count_if(line.begin(), line.end(), [](char c) {
+        return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
+      });
+      columns = std::max(columns, line.size() - static_cast<std::size_t>(continuation));
+      at = end + 1;
+    }
+    CHECK(columns <= 80);
+  }
+}
+
+TEST_CASE("without load a request's token takes what one of a batch of one does") {
+  const Json alone = answer(with(kSmall, {"--rate", "0.01", "--requests", "3", "--warm-up", "0"}));
+  const Json batch = answer(with(kSmall, {"--batch", "1"}));
+  CHECK(value(alone, "tpot_ms") == value(batch, "tpot_ms"));
+  // A client sees the server before the engine, too.
+  CHECK(value(alone, "ttft_ms") ==
+        doctest::Approx(value(batch, "ttft_ms") + alone.at("frontend_ms").get<double>()));
+}
+
+TEST_CASE(
+    "an answer has every key, intervals around values, and power between idle and the limit") {
+  const Json a = answer(with(kSmall, {"--rate", "10"}));
+  for (const char* latency : {"ttft_ms", "tpot_ms", "e2e_ms"}) {
+    for (const char* of : {"mean", "p50", "p90", "p99"}) {
+      const Json& f = a.at(latency).at(of);
+      CHECK(f.at("low").get<double>() <= f.at("value").get<double>());
+      CHECK(f.at("high").get<double>() >= f.at("value").get<double>());
+      CHECK(f.at("simulation_half_width").get<double>() >= 0);
+    }
+    CHECK(value(a, latency, "p50") <= value(a, latency, "p90"));
+    CHECK(value(a, latency, "p90") <= value(a, latency, "p99"));
+  }
+  CHECK(a.at("power_w").at("avg").get<double>() > a.at("power_w").at("idle").get<double>());
+  CHECK(a.at("power_w").at("avg").get<double>() <= 700);
+  CHECK(a.at("tokens_per_s_per_gpu").get<double>() > 0);
+  CHECK(a.at("kv_tokens").get<std::int64_t>() > 0);
+  CHECK(a.at("cost_usd_per_million_tokens").is_null());
+  double shares = 0;
+  for (const Json& part : a.at("breakdown")) shares += part.at("share").get<double>();
+  CHECK(shares == doctest::Approx(1));
+  const Json priced = answer(with(kSmall, {"--rate", "10", "--price-per-hour", "3.6"}));
+  // 0.001 USD a second over so many tokens a second.
+  CHECK(priced.at("cost_usd_per_million_tokens").get<double>() ==
+        doctest::Approx(1e3 / priced.at("tokens_per_s").get<double>()));
+}
+
+TEST_CASE("a recorded load is replayed, row by row") {
+  const TemporaryFolder folder;
+  const std::string trace = (folder.path() / "requests.csv").string(),
+                    out = (folder.path() / "out.csv").string();
+  write_file(trace, "arrival_s,input_tokens,output_tokens\n0,100,20\n0.5,2000,1\n0.5,300,40\n");
+  const Json a = answer({"llama3_8b", "--gpu", "h100", "--trace", trace, "--per-request", out});
+  CHECK(a.at("requests") == 3);
+  CsvReader rows{out};
+  std::size_t count = 0;
+  while (rows.next()) ++count;
+  CHECK(count == 3);
+  CHECK(a.at("inputs").at(0).at("kind") == "requests");
+}
+
+TEST_CASE("the load that is found stays within its limits, and a tenth more does not") {
+  const Json found = answer(with(kSmall, {"--find", "rate", "--ttft", "200ms", "--tpot", "20ms"}));
+  const double rate = found.at("rate_per_s").get<double>();
+  REQUIRE(rate > 0);
+  const auto meets = [&](double at) {
+    const Json a = answer(with(kSmall, {"--rate", std::to_string(at), "--no-intervals"}));
+    return value(a, "ttft_ms", "p90") <= 200 && value(a, "tpot_ms", "p90") <= 20;
+  };
+  CHECK(meets(rate));
+  CHECK_FALSE(meets(rate * 1.1));
+  // What nothing meets is answered with no.
+  CHECK(serve(with(kSmall, {"--find", "rate", "--tpot", "0.1ms"})).exit_code == 1);
+}
+
+TEST_CASE("a sweep's front: no point of it is beaten in both figures") {
+  const Json doc = answer(
+      {"llama3_8b", "--gpu", "h100", "--gpus", "2", "--input", "500", "--output", "50", "--sweep"});
+  const Json& points = doc.at("points");
+  CHECK(points.size() == 22);
+  for (const Json& a : points) {
+    if (!a.value("best", false)) continue;
+    for (const Json& b : points) {
+      CHECK_FALSE((b.at("tokens_per_s_per_gpu") > a.at("tokens_per_s_per_gpu") &&
+                   b.at("tokens_per_s_per_user") > a.at("tokens_per_s_per_user")));
+    }
+  }
+}
+
+TEST_CASE("what does not fit is answered with no and the smallest change") {
+  const Json a = answer({"llama3_70b", "--gpu", "h100", "--gpus", "1", "--batch", "1"}, 1);
+  CHECK(a.at("memory").at("fits") == false);
+  CHECK(a.at("change") == "--tp 2");
+  const ProcessResult text = serve({"llama3_70b", "--gpu", "h100", "--batch", "1"});
+  CHECK(text.exit_code == 1);
+  CHECK(text.out.find("--tp 2") != std::string::npos);
+}
+
+TEST_CASE("phases on GPUs of two kinds") {
+  const Json a =
+      answer(with(kSmall, {"--rate", "5", "--disaggregate", "prefill=1xh100,decode=2xh200"}));
+  CHECK(a.at("gpus") == 3);
+  CHECK(value(a, "ttft_ms") < value(a, "e2e_ms"));
+}
+
+TEST_CASE("input that cannot be is refused in one line") {
+  const TemporaryFolder folder;
+  const std::string backwards = (folder.path() / "backwards.csv").string(),
+                    headless = (folder.path() / "headless.csv").string(),
+                    negative = (folder.path() / "negative.csv").string();
+  write_file(backwards, "arrival_s,input_tokens,output_tokens\n1,10,10\n0.5,10,10\n");
+  write_file(headless, "time,in,out\n1,10,10\n");
+  write_file(negative, "arrival_s,input_tokens,output_tokens\n1,-10,10\n");
+  const Words base = {"llama3_8b", "--gpu", "h100"};
+  struct Row {
+    const char* what;
+    Words words;
+    const char* says;
+  };
+  const Row rows[] = {
+      {"no load", base, "--rate"},
+      {"two loads", with(base, {"--rate", "1", "--batch", "1"}), "several loads"},
+      {"a negative rate", with(base, {"--rate", "-1"}), "--rate"},
+      {"a rate of no unit", with(base, {"--rate", "1/d"}), "--rate"},
+      {"an unknown network", {"llama9", "--gpu", "h100", "--batch", "1"}, "llama"},
+      {"a network of images", {"resnet50", "--gpu", "h100", "--batch", "1"}, "resnet50"},
+      {"an unknown engine", with(base, {"--batch", "1", "--engine", "vlm"}), "vllm"},
+      {"an unknown precision", with(base, {"--batch", "1", "--precision", "fp7"}), "fp8"},
+      {"an unknown cache", with(base, {"--batch", "1", "--kv-precision", "fp4"}), "fp8"},
+      {"no GPU", {"llama3_8b", "--batch", "1"}, "--gpu"},
+      {"heads that do not divide", with(base, {"--batch", "1", "--gpus", "3", "--tp", "3"}),
+       "heads"},
+      {"GPUs that do not divide", with(base, {"--batch", "1", "--gpus", "3", "--tp", "2"}),
+       "multiple"},
+      {"experts of none", with(base, {"--batch", "1", "--gpus", "2", "--ep", "2"}), "experts"},
+      {"arrivals out of order", with(base, {"--trace", backwards}), "backwards.csv:3"},
+      {"columns missing", with(base, {"--trace", headless}), "arrival_s"},
+      {"negative lengths", with(base, {"--trace", negative}), "negative.csv:2"},
+      {"find without limits", with(base, {"--find", "rate"}), "--ttft"},
+      {"a limit that is none", with(base, {"--find", "rate", "--ttft", "soon"}), "--ttft"},
+      {"phases of no kind", with(base, {"--rate", "1", "--disaggregate", "prefill=h100"}),
+       "--disaggregate"},
+      {"phases in a closed loop",
+       with(base, {"--concurrency", "2", "--disaggregate", "prefill=1xh100,decode=1xh100"}),
+       "--disaggregate"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const ProcessResult result = serve(row.words);
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    CHECK(result.err.find(row.says) != std::string::npos);
+    CHECK(result.out.empty());
+  }
+}
+
+TEST_CASE("lengths over the context of a file's network are refused") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "config.json").string();
+  write_file(
+      path,
+      R"({"model_type":"llama","hidden_size":1024,"num_hidden_layers":4,"num_attention_heads":8,
+    "num_key_value_heads":8,"intermediate_size":4096,"vocab_size":32000,"max_position_embeddings":2048})");
+  CHECK(serve({path, "--gpu", "h100", "--batch", "1", "--input", "1000", "--output", "100"})
+            .exit_code == 0);
+  const ProcessResult over =
+      serve({path, "--gpu", "h100", "--batch", "1", "--input", "2000", "--output", "100"});
+  CHECK(over.exit_code == 2);
+  CHECK(over.err.find("2048") != std::string::npos);
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast::test

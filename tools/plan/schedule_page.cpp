@@ -1,0 +1,239 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/text.hpp"
+#include "tools/command/output.hpp"
+#include "tools/plan/gpu_numbers.hpp"
+#include "tools/plan/schedule_report.hpp"
+#include "tools/report/page.hpp"
+
+namespace tracecast {
+namespace {
+
+double in_s(plan::Time time) { return time.in_seconds().in_s(); }
+
+PageJson policies_section(const std::vector<ScheduleAnswer>& answers) {
+  PageJson section = new_section({.id = "policies",
+                                  .title = "Policies side by side",
+                                  .kind = "table",
+                                  .text = "Completion is counted from arrival; slowdown against "
+                                          "the time alone where a job runs fastest."});
+  section["columns"] = {{{"name", "policy"}},
+                        {{"name", "jobs"}, {"unit", "count"}},
+                        {{"name", "mean completion"}, {"unit", "s"}, {"bar", true}},
+                        {{"name", "median"}, {"unit", "s"}},
+                        {{"name", "99th of 100"}, {"unit", "s"}},
+                        {{"name", "makespan"}, {"unit", "s"}},
+                        {{"name", "mean wait"}, {"unit", "s"}},
+                        {{"name", "use of GPUs"}, {"unit", "share"}},
+                        {{"name", "greatest slowdown"}, {"unit", ""}},
+                        {{"name", "fairness"}, {"unit", ""}},
+                        {{"name", "moves"}, {"unit", "count"}}};
+  section["rows"] = PageJson::array();
+  for (const ScheduleAnswer& answer : answers) {
+    const plan::Summary& s = answer.summary;
+    section["rows"].push_back({answer.policy, s.jobs, s.mean_jct.in_s(), s.median_jct.in_s(),
+                               s.p99_jct.in_s(), s.makespan.in_s(), s.mean_wait.in_s(),
+                               s.utilization, s.max_slowdown, s.fairness, s.preemptions});
+  }
+  return section;
+}
+
+/// Share of jobs done within so long, one line per policy; of many jobs every so many-th.
+PageJson completion_section(const ScheduleSetting& setting,
+                            const std::vector<ScheduleAnswer>& answers) {
+  PageJson section =
+      new_section({.id = "completion",
+                   .title = "Completion times",
+                   .kind = "chart",
+                   .text = "Share of jobs that are done within so long of arriving."});
+  section["x"] = {{"label", "completion time"}, {"unit", "s"}, {"min", 0}};
+  section["y"] = {{"label", "jobs done"}, {"unit", "share"}, {"min", 0}, {"max", 1}};
+  section["series"] = PageJson::array();
+  for (const ScheduleAnswer& answer : answers) {
+    std::vector<double> times;
+    for (std::size_t j = 0; j < setting.mix.jobs.size(); ++j) {
+      const plan::JobHistory& history = answer.schedule.jobs[j];
+      if (history.end) times.push_back(in_s(*history.end - setting.mix.jobs[j].submit));
+    }
+    std::sort(times.begin(), times.end());
+    const std::size_t stride = times.size() / 2000 + 1;
+    PageJson x = PageJson::array(), y = PageJson::array();
+    for (std::size_t i = 0; i < times.size(); i += stride) {
+      x.push_back(times[i]);
+      y.push_back(static_cast<double>(i + 1) / static_cast<double>(times.size()));
+    }
+    section["series"].push_back(
+        {{"name", answer.policy}, {"form", "steps"}, {"x", std::move(x)}, {"y", std::move(y)}});
+  }
+  return section;
+}
+
+PageJson types_section(const ScheduleAnswer& answer) {
+  PageJson section = new_section(
+      {.id = "types", .title = "Use of each GPU type", .kind = "table", .text = answer.policy});
+  section["columns"] = {{{"name", "GPU"}},
+                        {{"name", "GPUs"}, {"unit", "count"}},
+                        {{"name", "use until the makespan"}, {"unit", "share"}, {"bar", true}}};
+  section["rows"] = PageJson::array();
+  for (const plan::TypeUse& type : answer.summary.types)
+    section["rows"].push_back({type.id, type.gpus, type.utilization});
+  return section;
+}
+
+PageJson jobs_section(const ScheduleSetting& setting, const ScheduleAnswer& answer) {
+  PageJson section =
+      new_section({.id = "jobs", .title = "Job by job", .kind = "table", .text = answer.policy});
+  section["columns"] = {{{"name", "job"}},
+                        {{"name", "program"}},
+                        {{"name", "GPUs"}, {"unit", "count"}},
+                        {{"name", "on"}},
+                        {{"name", "arrives"}, {"unit", "s"}},
+                        {{"name", "first runs"}, {"unit", "s"}},
+                        {{"name", "ends"}, {"unit", "s"}},
+                        {{"name", "completion"}, {"unit", "s"}, {"bar", true}},
+                        {{"name", "starts"}, {"unit", "count"}}};
+  section["sort"] = 7;
+  section["rows"] = PageJson::array();
+  constexpr std::size_t kMost = 20'000;
+  for (std::uint32_t j = 0; j < std::min(setting.mix.jobs.size(), kMost); ++j) {
+    const plan::QueuedJob& job = setting.mix.jobs[j];
+    const plan::JobHistory& history = answer.schedule.jobs[j];
+    if (!history.first_start || !history.end) continue;
+    const plan::JobKind& kind = setting.mix.kind_of({j});
+    section["rows"].push_back({job.name, kind.model, kind.gpus,
+                               setting.fleet.types[history.type.index].id, in_s(job.submit),
+                               in_s(*history.first_start), in_s(*history.end),
+                               in_s(*history.end - job.submit), history.starts});
+  }
+  if (setting.mix.jobs.size() > kMost) {
+    section["text"] = fmt::format("{}: the first {} of {} jobs; --per-job FILE has all",
+                                  answer.policy, kMost, setting.mix.jobs.size());
+  }
+  return section;
+}
+
+/// A track per GPU, a slice per stay; programs are the classes.
+class Gantt {
+ public:
+  Gantt(const ScheduleSetting& setting, const ScheduleAnswer& answer)
+      : setting_(setting), numbers_(setting.fleet) {
+    std::vector<plan::Stay> stays = answer.schedule.stays;
+    std::stable_sort(stays.begin(), stays.end(),
+                     [](const plan::Stay& a, const plan::Stay& b) { return a.begin < b.begin; });
+    for (const plan::Stay& stay : stays) {
+      if (count_ >= kMost) break;
+      add(stay);
+    }
+    is_cut_ = count_ >= kMost;
+    all_ = stays.size();
+  }
+  PageJson section(const std::string& policy) {
+    PageJson made = new_section({.id = "gantt",
+                                 .title = "Who runs where",
+                                 .kind = "timeline",
+                                 .text = policy + ": a track per GPU, a slice per stay of a job."});
+    made["tick_s"] = 1e-6;
+    made["names"] = names_.texts;
+    made["classes"] = classes_.texts;
+    made["tracks"] = PageJson::array();
+    for (auto& [place, track] : tracks_) {
+      track.json["group"] = setting_.fleet.types[place.first].id;
+      track.json["name"] = fmt::format("GPU {}", place.second);
+      made["tracks"].push_back(std::move(track.json));
+    }
+    if (is_cut_) made["cut"] = fmt::format("The first {} slices of {} stays.", count_, all_);
+    return made;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 150'000;
+  struct Words {
+    std::map<std::string, std::size_t> known;
+    std::vector<std::string> texts;
+    std::size_t of(const std::string& text) {
+      const auto [at, is_new] = known.emplace(text, texts.size());
+      if (is_new) texts.push_back(text);
+      return at->second;
+    }
+  };
+  struct Track {
+    PageJson json{{"name", ""},
+                  {"group", ""},
+                  {"begin", PageJson::array()},
+                  {"length", PageJson::array()},
+                  {"name_of", PageJson::array()},
+                  {"class_of", PageJson::array()}};
+    std::int64_t before = 0;
+  };
+  void add(const plan::Stay& stay) {
+    const plan::JobKind& kind = setting_.mix.kind_of(stay.job);
+    std::string name = setting_.mix.jobs[stay.job.index].name;
+    if (stay.partner) name += " + " + setting_.mix.jobs[stay.partner->index].name;
+    const std::string program = kind.model.empty() ? fmt::format("{} GPUs", kind.gpus) : kind.model;
+    for (const std::uint32_t gpu : numbers_.take(stay, kind.gpus)) {
+      Track& track = tracks_[{stay.type.index, gpu}];
+      track.json["begin"].push_back(stay.begin.count() - track.before);
+      track.json["length"].push_back((stay.end - stay.begin).count());
+      track.json["name_of"].push_back(names_.of(name));
+      track.json["class_of"].push_back(classes_.of(program));
+      track.before = stay.begin.count();
+      ++count_;
+    }
+  }
+
+  const ScheduleSetting& setting_;
+  GpuNumbers numbers_;
+  Words names_, classes_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Track> tracks_;
+  std::size_t count_ = 0, all_ = 0;
+  bool is_cut_ = false;
+};
+
+}  // namespace
+
+PageJson schedule_page(const ScheduleSetting& setting, const std::vector<ScheduleAnswer>& answers) {
+  const ScheduleAnswer& first = answers.front();
+  const auto best = std::min_element(answers.begin(), answers.end(),
+                                     [](const ScheduleAnswer& a, const ScheduleAnswer& b) {
+                                       return a.summary.mean_jct < b.summary.mean_jct;
+                                     });
+  int gpus = 0;
+  for (const plan::TypeUse& type : first.summary.types) gpus += type.gpus;
+  const double hour = 3600;
+  std::string answer = fmt::format(
+      "Jobs are done {} hours after they arrive on average; the last one {} hours after the "
+      "first.",
+      three_digits(best->summary.mean_jct.in_s() / hour),
+      three_digits(best->summary.makespan.in_s() / hour));
+  if (answers.size() > 1) answer = "Of the policies, " + best->policy + " is quickest. " + answer;
+  PageJson page =
+      new_page({.verb = "schedule",
+                .title = fmt::format("{} jobs on {} GPUs", setting.mix.jobs.size(), gpus),
+                .subtitle = fmt::format("rules {}, {} {}", setting.rules.id, answers.size(),
+                                        answers.size() == 1 ? "policy" : "policies"),
+                .answer = answer});
+  const plan::Summary& s = best->summary;
+  page["headline"] = {page_words("Policy", best->policy),
+                      page_fact("Mean completion", s.mean_jct.in_s(), "s"),
+                      page_fact("Makespan", s.makespan.in_s(), "s"),
+                      page_fact("Mean wait", s.mean_wait.in_s(), "s"),
+                      page_fact("Use of GPUs", s.utilization, "share"),
+                      page_fact("Greatest slowdown", s.max_slowdown, "")};
+  if (s.cost_usd) page["headline"].push_back(page_fact("Cost", *s.cost_usd, "USD"));
+  if (s.energy_kwh) page["headline"].push_back(page_fact("Energy", *s.energy_kwh, "kWh"));
+  PageJson& sections = page["sections"];
+  if (answers.size() > 1) sections.push_back(policies_section(answers));
+  sections.push_back(completion_section(setting, answers));
+  if (!best->schedule.stays.empty())
+    sections.push_back(Gantt(setting, *best).section(best->policy));
+  sections.push_back(types_section(*best));
+  sections.push_back(jobs_section(setting, *best));
+  add_inputs(page, setting.inputs);
+  return page;
+}
+
+}  // namespace tracecast

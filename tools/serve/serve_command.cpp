@@ -1,0 +1,273 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "sim/base/text.hpp"
+#include "sim/job/sha256.hpp"
+#include "tools/command/output.hpp"
+#include "tools/command/subcommand.hpp"
+#include "tools/command/whole_number.hpp"
+#include "tools/serve/serve_report.hpp"
+
+namespace tracecast {
+namespace {
+
+struct ServeOptions {
+  ServingJob job;
+  ServingLoad load;
+  Place place;
+  std::int64_t gpus = 1, batch = 0, concurrency = 0, requests = 1000, seed = 1;
+  std::int64_t tokens_per_step = 0, sequences = 0;
+  double memory_share = 0, price_per_hour = 0;
+  std::string rate, trace, find, ttft, tpot, per_request;
+  bool sweep = false, no_intervals = false;
+  SourceOptions sources;
+  std::string format = "text";
+};
+
+constexpr std::uint64_t kMostTrace = std::uint64_t{1} << 30;
+
+/// "4/s", "4", "240/min".
+double rate_of(const std::string& text) {
+  const std::size_t slash = std::min(text.find('/'), text.size());
+  const auto value = parse_double(std::string_view(text).substr(0, slash));
+  const std::string unit = slash < text.size() ? text.substr(slash + 1) : "s";
+  const double per = unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+  if (!value || !(*value > 0) || !(*value < 1e9) || per == 0)
+    throw InputError("--rate", '"' + text + '"', "requests per second above 0, as 4/s or 240/min");
+  return *value / per;
+}
+
+/// "500ms", "0.5s", "30": ms.
+double ms_of(const char* flag, const std::string& text) {
+  std::string_view word(text);
+  double factor = 1;
+  if (word.ends_with("ms")) {
+    word.remove_suffix(2);
+  } else if (word.ends_with("s")) {
+    word.remove_suffix(1);
+    factor = 1e3;
+  }
+  const auto value = parse_double(word);
+  if (!value || !(*value > 0)) throw InputError(flag, '"' + text + '"', "a time above 0, as 500ms");
+  return *value * factor;
+}
+
+void read_load(ServeOptions& o, ServeQuestion& question) {
+  const int given = (o.batch > 0) + (o.concurrency > 0) + !o.rate.empty() + !o.trace.empty() +
+                    !o.find.empty() + o.sweep;
+  if (given != 1)
+    throw InputError("tracecast serve", given == 0 ? "no load" : "several loads",
+                     "one of --batch, --concurrency, --rate, --trace, --find, --sweep");
+  ServingLoad& load = o.load;
+  if (o.batch > 0) load.batch = o.batch;
+  if (o.concurrency > 0) load.concurrency = o.concurrency;
+  if (!o.rate.empty()) load.per_second = rate_of(o.rate);
+  if (!o.trace.empty()) {
+    load.trace = read_requests(read_file(o.trace, kMostTrace), o.trace);
+    const std::filesystem::path path(o.trace);
+    question.inputs.push_back({"requests", path.filename().string(), Hash(sha256_of_file(path))});
+    load.input = load.output = 1;
+    for (const serve::Request& r : *load.trace) {
+      load.input = std::max(load.input, r.input);
+      load.output = std::max(load.output, r.output);
+    }
+  }
+  load.requests = static_cast<std::uint64_t>(o.requests);
+  load.seed = static_cast<std::uint64_t>(o.seed);
+  load.intervals = !o.no_intervals;
+  if (!o.find.empty()) {
+    if (o.find != "rate") throw InputError("--find", '"' + o.find + '"', "rate");
+    if (o.ttft.empty() && o.tpot.empty())
+      throw InputError("--find", "no limit", "--ttft or --tpot");
+    if (!o.ttft.empty()) question.ttft_ms = ms_of("--ttft", o.ttft);
+    if (!o.tpot.empty()) question.tpot_ms = ms_of("--tpot", o.tpot);
+  }
+}
+
+std::string page_of(const std::string& format, const ServeQuestion& q, const ServingAnswer& a) {
+  return format == "json" ? serve_json(q, a) : format == "csv" ? serve_csv(q, a) : serve_text(q, a);
+}
+
+/// Tensor ranks 1, 2, 4, ... and requests in flight 1, 2, 4, ... of all GPUs.
+int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& hardware) {
+  std::vector<FrontPoint> points;
+  constexpr std::int64_t kMostInFlight = 1024;
+  for (std::int64_t tensor = 1; tensor <= o.gpus && tensor <= 8; tensor *= 2) {
+    ServeQuestion q = question;
+    q.job.tensor = tensor;
+    std::optional<Served> served;
+    try {
+      served.emplace(q.job, o.place, hardware);
+    } catch (const InputError& error) {
+      if (tensor == 1) throw;
+      say("left out: tp " + std::to_string(tensor) + ": " + error.what());
+      continue;
+    }
+    for (std::int64_t load = 1; load <= kMostInFlight; load *= 2) {
+      q.load.concurrency = load;
+      q.load.requests = static_cast<std::uint64_t>(std::max<std::int64_t>(32, 4 * load));
+      q.load.intervals = false;
+      points.push_back({o.gpus, tensor, load, served->answer(q.load)});
+      say_progress(fmt::format("tp {} in flight {}", tensor, load));
+      if (!points.back().answer.fits) break;
+    }
+  }
+  say_progress("");
+  mark_front(points);
+  write_answer(o.format == "json"  ? front_json(question, points)
+               : o.format == "csv" ? front_csv(points)
+                                   : front_text(question, points));
+  return std::any_of(points.begin(), points.end(), [](const auto& p) { return p.answer.fits; })
+             ? kExitDone
+             : kExitNo;
+}
+
+int serve_command(ServeOptions& o) {
+  ServeQuestion question;
+  read_load(o, question);
+  o.place.gpus = o.gpus;
+  if (o.tokens_per_step > 0) o.job.tokens_per_step = o.tokens_per_step;
+  if (o.sequences > 0) o.job.sequences = o.sequences;
+  if (o.memory_share > 0) o.job.memory_share = o.memory_share;
+  if (o.price_per_hour > 0) question.price_per_hour = o.price_per_hour;
+  question.job = o.job;
+  question.load = o.load;
+  const Hardware hardware = load_hardware(o.sources);
+  if (o.sweep) return sweep(o, question, hardware);
+  Served served(o.job, o.place, hardware);
+  ServingAnswer answer;
+  if (!o.find.empty()) {
+    Served::Found found = served.find_rate(o.load, question.ttft_ms, question.tpot_ms);
+    question.found_rate = found.per_second;
+    question.load.per_second = found.per_second;
+    answer = std::move(found.answer);
+  } else {
+    answer = served.answer(o.load, !o.per_request.empty());
+  }
+  if (!o.per_request.empty()) {
+    refuse_standard_output("--per-request", o.per_request);
+    write_requests_csv(o.per_request, answer);
+  }
+  write_answer(page_of(o.format, question, answer));
+  const bool found_none = question.found_rate && !(*question.found_rate > 0);
+  return answer.fits && !found_none ? kExitDone : kExitNo;
+}
+
+void add_sharing(CLI::App& verb, ServeOptions& o) {
+  const auto count = [&](const char* flag, std::int64_t& value, const char* text,
+                         std::int64_t least) {
+    verb.add_option(flag, value, text)
+        ->type_name("N")
+        ->check(whole_number(least, 1'000'000) & CLI::Range(least, std::int64_t{1'000'000}));
+  };
+  count("--gpus", o.gpus, "GPUs in total; replicas share them", 1);
+  count("--tp", o.job.tensor, "Tensor ranks of a replica; else all GPUs, at most 8", 1);
+  count("--pp", o.job.pipeline, "Stages of its pipeline", 1);
+  count("--ep", o.job.experts, "Ranks among which experts are divided", 1);
+  count("--dp", o.job.data, "Ranks that attend to sequences of their own", 1);
+  count("--max-batched-tokens", o.tokens_per_step, "Tokens of a step; else the engine's", 1);
+  count("--max-sequences", o.sequences, "Sequences at once; else the engine's", 1);
+  verb.add_option("--memory-share", o.memory_share, "Of the board that the engine takes")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.01, 1.0));
+  verb.add_option("--engine", o.job.engine, "vllm, sglang, tensorrt_llm, ideal, or a profile's id")
+      ->type_name("E")
+      ->capture_default_str();
+  verb.add_option("--engine-version", o.job.engine_version, "Such as 0.11; else the newest")
+      ->type_name("V");
+  verb.add_option("--precision", o.job.precision,
+                  "bf16, fp8, fp8_block, nvfp4, mxfp4, int8, int8_wo, int4_wo")
+      ->type_name("P")
+      ->capture_default_str();
+  verb.add_option("--kv-precision", o.job.kv_precision, "bf16 or fp8")->type_name("P");
+  verb.add_option("--router", o.job.router, "round_robin or least_loaded")
+      ->type_name("R")
+      ->capture_default_str();
+  verb.add_option("--draft-tokens", o.job.drafted, "That a draft proposes each step")
+      ->type_name("N")
+      ->check(whole_number(0, 64) & CLI::Range(0, 64));
+  verb.add_option("--draft-acceptance", o.job.accepted, "Share of them that is kept")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 1.0));
+  verb.add_option("--draft-network", o.job.draft_network, "What proposes them; else at no cost")
+      ->type_name("NETWORK");
+}
+
+void add_load(CLI::App& verb, ServeOptions& o) {
+  const auto count = [&](const char* flag, std::int64_t& value, const char* text,
+                         std::int64_t most) {
+    return verb.add_option(flag, value, text)
+        ->type_name("N")
+        ->check(whole_number(1, most) & CLI::Range(std::int64_t{1}, most));
+  };
+  count("--input", o.load.input, "Tokens of a prompt", 1 << 24);
+  count("--output", o.load.output, "Tokens of an answer", 1 << 24);
+  verb.add_option("--least-share", o.load.least_share,
+                  "Lengths are drawn evenly between this share of them and the whole")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 1.0));
+  verb.add_option("--shared-prefix", o.load.shared_prefix, "Tokens that all prompts begin with")
+      ->type_name("T")
+      ->check(whole_number(0, 1 << 24) & CLI::Range(0, 1 << 24));
+  count("--batch", o.batch, "One batch, all prompts at once", 1'000'000);
+  count("--concurrency", o.concurrency, "Requests in flight: each answer lets the next in",
+        1'000'000);
+  verb.add_option("--rate", o.rate, "Requests that arrive, as 4/s")->type_name("R");
+  verb.add_option("--arrivals", o.load.arrivals, "poisson, bursty or even")->type_name("A");
+  verb.add_option("--trace", o.trace, "Requests, CSV: arrival_s, input_tokens, output_tokens")
+      ->type_name("FILE");
+  verb.add_option("--find", o.find, "rate: the load that stays within --ttft and --tpot (p90)")
+      ->type_name("WHAT");
+  verb.add_option("--ttft", o.ttft, "Limit to the first token, as 500ms")->type_name("T");
+  verb.add_option("--tpot", o.tpot, "Limit per output token, as 30ms")->type_name("T");
+  verb.add_flag("--sweep", o.sweep, "Tokens/s a GPU against a user, over --tp and load");
+  verb.add_option("--disaggregate", o.load.disaggregate,
+                  "Phases on their own GPUs: prefill=2xh100,decode=4xh200")
+      ->type_name("SPEC");
+  count("--requests", o.requests, "Requests that are simulated", 1'000'000'000);
+  verb.add_option("--warm-up", o.load.warm_up, "Share of them that is not measured")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 0.9));
+  verb.add_option("--seed", o.seed, "Of arrivals and lengths")
+      ->type_name("SEED")
+      ->check(whole_number(0, 1'000'000'000) & CLI::Range(0, 1'000'000'000));
+  verb.add_flag("--no-intervals", o.no_intervals, "One simulation instead of three");
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, int& exit_code) {
+  auto o = std::make_shared<ServeOptions>();
+  o->load.input = 1024;
+  o->load.output = 128;
+  CLI::App* verb = app.add_subcommand(
+      "serve", "A language model that answers requests: latency, tokens/s, energy, cost");
+  verb->add_option("network", o->job.network, "Name, or a config.json")
+      ->required()
+      ->type_name("NETWORK");
+  verb->add_option("--gpu", o->place.gpu, "GPU")->type_name("ID");
+  verb->add_option("--machine", o->place.machine, "Machine; else a usual one for the GPU")
+      ->type_name("ID");
+  add_sharing(*verb, *o);
+  add_load(*verb, *o);
+  verb->add_option("--price-per-hour", o->price_per_hour, "USD of a GPU: cost per million tokens")
+      ->type_name("USD")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--per-request", o->per_request, "Write one row per request to this CSV file")
+      ->type_name("FILE");
+  add_source_options(*verb, o->sources);
+  add_format_option(*verb, o->format);
+  verb->footer(
+      "Example: tracecast serve llama3_70b --gpu h100 --gpus 8 --precision fp8 --input 2000 "
+      "--output 300 --rate 4/s");
+  verb->callback([o, &exit_code] { exit_code = serve_command(*o); });
+}
+
+}  // namespace tracecast
