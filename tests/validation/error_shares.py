@@ -60,20 +60,30 @@ def pairs_of(rows):
     return [(a, b) for same in by_job.values() for a, b in itertools.permutations(same, 2) if a.gpu != b.gpu]
 
 
+def log_likelihood(pairs, share, freedom):
+    """Of the second's error given the first's: Student's t with one degree of freedom more."""
+    total = 0
+    for a, b in pairs:
+        mean, half = corrected(a, b, share, freedom)
+        scale, nu = half / T95[freedom + 1], freedom + 1
+        total += (math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - math.log(nu * math.pi) / 2 - math.log(scale) -
+                  (nu + 1) / 2 * math.log1p(((b.error - mean) / scale) ** 2 / nu))
+    return total
+
+
 def fit(rows):
-    """Shares of the variance; the degrees of freedom whose coverage is nearest 90 %."""
-    z = lambda row: row.error / row.sd
+    """A job's share and degrees of freedom by greatest likelihood of each second GPU given the first; a GPU's share by moments."""
     pairs = pairs_of(rows)
-    variance = statistics.mean(z(a) ** 2 for a, _ in pairs)
-    job = statistics.mean(z(a) * z(b) for a, b in pairs) / variance
+    share, freedom = max(((s / 20, f) for s in range(20) for f in (2, 3, 4, 5, 6)), key=lambda x: log_likelihood(pairs, *x))
     by_gpu = collections.defaultdict(list)
     for row in rows:
         if row.table == "core":
             by_gpu[row.gpu].append(row)
     others = [(a, b) for same in by_gpu.values() for a, b in itertools.combinations(same, 2)
               if a.network != b.network and a.job[0] != b.job[0]]
+    z = lambda row: row.error / row.sd
     gpu = statistics.mean(z(a) * z(b) for a, b in others) / statistics.mean(z(r) ** 2 for r in rows)
-    return round(max(0, job), 1), round(max(0, gpu), 1)
+    return share, round(min(max(0, gpu), 1 - share), 2), freedom
 
 
 def corrected(first, second, share, freedom):
@@ -117,8 +127,7 @@ def brier(pairs, share, freedom):
 def main():
     rows = load()
     fitted, judges = [r for r in rows if not is_judge(r)], [r for r in rows if is_judge(r)]
-    share, gpu = fit(fitted)
-    freedom = 4
+    share, gpu, freedom = fit(fitted)
     print(f"fit on {len(fitted)} rows: job_share {share}, gpu_share {gpu}, freedom {freedom}")
     print(f"{'rows':<24} {'pairs':>5} {'median':>7} {'with':>6} {'mean':>6} {'with':>6} {'cover':>6} {'with':>6} {'width':>6}   Brier: stated, order, 50 %")
     for name, some in (("fitted", fitted), ("judge", judges), ("judge core", [r for r in judges if r.table == "core"]),
