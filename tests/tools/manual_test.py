@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -119,6 +120,8 @@ FILES = {
 def invent(folder, program, root):
     for name, text in FILES.items():
         (folder / name).write_text(text)
+    shutil.copytree(root / "tools/manual/purchase", folder / "purchase")
+    (folder / "runs.csv").write_bytes((root / "tools/manual/runs.csv").read_bytes())
     (folder / "ranks").mkdir()
     for rank in (0, 1):
         packed = gzip.compress(json.dumps(kineto(rank)).encode())

@@ -220,6 +220,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--report", {"FOLDER/report.html"}},
       {"--explain", {}},
       {"--largest-batch", {}},
+      {"--search", {}},
       // A warning is needed that --strict can act on.
       {"--strict", {}, {"--precision", "fp8"}},
   };

@@ -181,7 +181,8 @@ int run(const Options& options) {
   write_answer(options.format == "json"  ? plan_json(answer)
                : options.format == "csv" ? plan_csv(answer)
                                          : plan_text(answer));
-  return answer.winner ? kExitDone : kExitNo;
+  const bool is_kept = answer.winner && (!answer.confirmation || answer.confirmation->in_time);
+  return is_kept ? kExitDone : kExitNo;
 }
 
 void add_limits(CLI::App& verb, Options& options) {

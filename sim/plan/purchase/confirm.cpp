@@ -94,19 +94,40 @@ Seconds last_end(const std::vector<PlanStay>& stays) {
   return last;
 }
 
-std::vector<PlanStay> better_order(const PurchaseProblem& problem, const std::vector<PlanJob>& jobs,
-                                   const Fleet& fleet, std::vector<Placed> placed) {
-  const auto sort = [&](bool widest_first) {
+enum class Order { Longest, Widest, MostUrgent };
+
+int late_jobs(const PurchaseProblem& problem, const std::vector<PlanStay>& stays) {
+  constexpr double kRounding = 1e-6;  // of microseconds, relative
+  int late = 0;
+  for (const PlanStay& stay : stays) {
+    const auto& own = problem.jobs[problem.modes[stay.mode].job].deadline;
+    if (own && stay.end > *own * (1 + kRounding)) ++late;
+  }
+  return late;
+}
+
+/// The order with the fewest late jobs, then the earliest end.
+std::vector<PlanStay> best_order(const PurchaseProblem& problem, const std::vector<PlanJob>& jobs,
+                                 const Fleet& fleet, std::vector<Placed> placed) {
+  const auto due = [&](const Mode& mode) {
+    return problem.jobs[mode.job].deadline.value_or(Seconds(1e15));
+  };
+  std::optional<std::vector<PlanStay>> best;
+  for (const Order order : {Order::Longest, Order::Widest, Order::MostUrgent}) {
     std::stable_sort(placed.begin(), placed.end(), [&](const Placed& a, const Placed& b) {
       const Mode &left = problem.modes[a.mode], &right = problem.modes[b.mode];
       if (a.submit != b.submit) return a.submit < b.submit;
-      if (widest_first && left.gang != right.gang) return left.gang > right.gang;
+      if (order == Order::Widest && left.gang != right.gang) return left.gang > right.gang;
+      if (order == Order::MostUrgent && due(left) != due(right)) return due(left) < due(right);
       return left.time > right.time;
     });
-    return run(problem, jobs, fleet, placed);
-  };
-  std::vector<PlanStay> longest = sort(false), widest = sort(true);
-  return last_end(widest) < last_end(longest) ? widest : longest;
+    std::vector<PlanStay> stays = run(problem, jobs, fleet, placed);
+    const auto score = [&](const std::vector<PlanStay>& s) {
+      return std::pair(late_jobs(problem, s), last_end(s));
+    };
+    if (!best || score(stays) < score(*best)) best = std::move(stays);
+  }
+  return *best;
 }
 
 }  // namespace
@@ -126,14 +147,11 @@ Confirmation confirm(const PurchaseProblem& problem, const std::vector<PlanJob>&
     }
     if (placed.empty()) continue;
     const Fleet fleet = fleet_of(problem.offers[o], plan.machines[o]);
-    const std::vector<PlanStay> stays = better_order(problem, jobs, fleet, std::move(placed));
+    const std::vector<PlanStay> stays = best_order(problem, jobs, fleet, std::move(placed));
     result.stays.insert(result.stays.end(), stays.begin(), stays.end());
   }
   result.makespan = last_end(result.stays);
-  for (const PlanStay& stay : result.stays) {
-    const auto& own = problem.jobs[problem.modes[stay.mode].job].deadline;
-    if (own && stay.end > *own * (1 + kRounding)) result.in_time = false;
-  }
+  result.in_time = late_jobs(problem, result.stays) == 0;
   const auto& deadline = problem.limits.deadline;
   if (deadline && result.makespan > *deadline * (1 + kRounding)) result.in_time = false;
   return result;
@@ -141,7 +159,7 @@ Confirmation confirm(const PurchaseProblem& problem, const std::vector<PlanJob>&
 
 ConfirmedPurchase find_confirmed(PurchaseProblem& problem, const std::vector<PlanJob>& jobs,
                                  const PurchaseSearch& search) {
-  constexpr int kTries = 5;
+  constexpr int kTries = 12;
   constexpr double kLeast = 0.3;
   ConfirmedPurchase answer;
   for (int attempt = 0; attempt < kTries && problem.usable > kLeast; ++attempt) {
@@ -154,7 +172,7 @@ ConfirmedPurchase find_confirmed(PurchaseProblem& problem, const std::vector<Pla
     answer.plan = plan;
     answer.proven = proven;
     answer.confirmation = confirm(problem, jobs, *plan);
-    if (answer.confirmation->in_time) break;
+    if (answer.confirmation->in_time || attempt + 1 == kTries) break;
     const double over =
         problem.limits.deadline ? answer.confirmation->makespan / *problem.limits.deadline : 1.0;
     problem.usable *= std::min(0.95, 0.995 / std::max(1.0, over));

@@ -22,8 +22,8 @@ struct Confirmation {
   bool in_time = true;  ///< every job meets its own deadline and the plan's
 };
 
-/// Runs the plan job by job (sim/plan/schedule.hpp), each offer's machines by themselves, first come first served: the longest or
-/// the widest first, whichever ends sooner; gangs on one machine where they fit. Whole jobs leave gaps that GPU time as an area does not
+/// Runs the plan job by job (sim/plan/schedule.hpp), each offer's machines by themselves, first come first served: the longest, the
+/// widest or the most urgent first, whichever has fewest late jobs and ends sooner; gangs on one machine where they fit. Whole jobs leave gaps that GPU time as an area does not
 /// have. A chain's job arrives when those before it end by the plan's times.
 [[nodiscard]] Confirmation confirm(const PurchaseProblem& problem, const std::vector<PlanJob>& jobs,
                                    const Purchase& plan);
