@@ -90,6 +90,7 @@ void SpecLibrary::State::add_kind(const std::string& kind, const std::filesystem
   add_list("channel", channels);
   add_list("collective", collectives);
   add_list("dataset", data_sets);
+  add_list("engine", engines);
   add_list("framework", frameworks);
   add_list("pipeline", pipelines);
   add_list("job", jobs);
@@ -208,6 +209,11 @@ std::span<const CollectiveLibrary> SpecLibrary::collective_libraries() const {
 const CollectivePace& SpecLibrary::collective_pace() const { return state_->pace.get(); }
 std::span<const ChannelProfile> SpecLibrary::channels() const { return state_->channels.all(); }
 std::span<const LauncherProfile> SpecLibrary::launchers() const { return state_->launchers.all(); }
+std::span<const EngineProfile> SpecLibrary::engines() const { return state_->engines.all(); }
+const EngineProfile& SpecLibrary::find_engine(std::string_view engine,
+                                              std::string_view version) const {
+  return find_engine_profile(engines(), engine, version);
+}
 std::span<const InputPipelineProfile> SpecLibrary::input_pipelines() const {
   return state_->pipelines.all();
 }

@@ -32,6 +32,7 @@
 namespace tracecast {
 
 struct CollectivePace;
+struct EngineProfile;
 struct LauncherProfile;
 struct LibraryCalls;
 struct MlperfRound;
@@ -138,6 +139,10 @@ class SpecLibrary {
   [[nodiscard]] const ChannelProfile& find_channel(std::string_view word) const;
   [[nodiscard]] std::span<const LauncherProfile> launchers() const;
   [[nodiscard]] const LauncherProfile& find_launcher(std::string_view id) const;
+  [[nodiscard]] std::span<const EngineProfile> engines() const;
+  /// The profile of that id or alias; or of `engine` the last that begins no later than `version` (empty: the newest).
+  [[nodiscard]] const EngineProfile& find_engine(std::string_view engine,
+                                                 std::string_view version = "") const;
 
   // Data.
   [[nodiscard]] std::span<const InputPipelineProfile> input_pipelines() const;

@@ -115,8 +115,7 @@ void add_completion_command(CLI::App& app, int&) {
       ->required()
       ->type_name("SHELL")
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  verb->footer(
-      "Example: tracecast completion bash > ~/.local/share/bash-completion/completions/tracecast");
+  verb->footer("Example: tracecast completion fish > ~/.config/fish/completions/tracecast.fish");
   verb->callback([shell, &app] { write_answer(completion_script(app, *shell)); });
 }
 

@@ -10,6 +10,7 @@
 #include "hwspecs/collective_pace.hpp"
 #include "hwspecs/library.hpp"
 #include "hwspecs/loaders/folder_files.hpp"
+#include "hwspecs/software/engine_profile.hpp"
 #include "hwspecs/software/launcher.hpp"
 #include "hwspecs/software/library_calls.hpp"
 #include "hwspecs/software/mlperf_round.hpp"
@@ -77,6 +78,7 @@ struct SpecLibrary::State {
   ProfileList<ChannelProfile> channels = ProfileList<ChannelProfile>::embedded();
   ProfileList<CollectiveLibrary> collectives = ProfileList<CollectiveLibrary>::embedded();
   ProfileList<DataSetSpec> data_sets = ProfileList<DataSetSpec>::embedded();
+  ProfileList<EngineProfile> engines = ProfileList<EngineProfile>::embedded();
   ProfileList<FrameworkProfile> frameworks = ProfileList<FrameworkProfile>::embedded();
   ProfileList<InputPipelineProfile> pipelines = ProfileList<InputPipelineProfile>::embedded();
   ProfileList<JobSpec> jobs = ProfileList<JobSpec>::embedded();

@@ -9,14 +9,10 @@
 #include "hwspecs/loaders/sourced_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
 #include "hwspecs/proto/engine_profile.pb.h"
-#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
-namespace embedded {
-std::span<const EmbeddedFile> engine_profiles();
-}
 namespace {
 
 using Message = proto::EngineProfile;
@@ -94,11 +90,6 @@ void read_host(EngineProfile& p, const Message& message, SourcedReader& read,
   p.system_log_sd = read.number(TRACECAST_FIELD(system_log_sd), 0, 3);
 }
 
-bool begins_no_later(const EngineProfile& profile, std::string_view version) {
-  return numbers_in_order(profile.from_version, '.', "0.8") <=
-         numbers_in_order(version, '.', "0.8");
-}
-
 }  // namespace
 
 std::optional<int> EngineProfile::graph_of(int count) const {
@@ -137,33 +128,27 @@ EngineProfile parse_engine_profile(std::string_view text, std::string_view where
 }
 #undef TRACECAST_FIELD
 
-std::vector<EngineProfile> engine_profiles() {
-  std::vector<EngineProfile> all;
-  for (const EmbeddedFile& file : embedded::engine_profiles())
-    all.push_back(parse_engine_profile(file.content, file.path));
-  std::stable_sort(all.begin(), all.end(), [](const EngineProfile& a, const EngineProfile& b) {
-    if (a.engine != b.engine) return a.engine < b.engine;
-    return numbers_in_order(a.from_version, '.', "0.8") <
-           numbers_in_order(b.from_version, '.', "0.8");
-  });
-  return all;
-}
-
-EngineProfile find_engine_profile(std::string_view engine, std::string_view version) {
+const EngineProfile& find_engine_profile(std::span<const EngineProfile> profiles,
+                                         std::string_view engine, std::string_view version) {
   const std::string word = to_lower(engine);
+  const auto version_of = [](std::string_view text) { return numbers_in_order(text, '.', "0.8"); };
   std::vector<std::string> names;
-  std::optional<EngineProfile> found;
-  for (const EngineProfile& profile : engine_profiles()) {
+  const EngineProfile* oldest = nullptr;
+  const EngineProfile* last = nullptr;
+  for (const EngineProfile& profile : profiles) {
+    names.push_back(profile.engine);
+    names.push_back(profile.id);
     const bool is_alias =
         std::find(profile.aliases.begin(), profile.aliases.end(), word) != profile.aliases.end();
     if (profile.id == word && profile.engine != word) return profile;
-    if (profile.engine == word || is_alias) {
-      if (!found || version.empty() || begins_no_later(profile, version)) found = profile;
-    }
-    names.push_back(profile.engine);
-    names.push_back(profile.id);
+    if (profile.engine != word && !is_alias) continue;
+    const auto begins = version_of(profile.from_version);
+    if (oldest == nullptr || begins < version_of(oldest->from_version)) oldest = &profile;
+    if (!version.empty() && begins > version_of(version)) continue;
+    if (last == nullptr || begins > version_of(last->from_version)) last = &profile;
   }
-  if (found) return *found;
+  if (last != nullptr) return *last;
+  if (oldest != nullptr) return *oldest;
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   throw InputError("--engine", '"' + std::string(engine) + '"', describe_choices(word, names));

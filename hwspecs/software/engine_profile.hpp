@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,11 +69,10 @@ struct EngineProfile : SpecIdentity {
 
 /// Reads text format (hwspecs/proto/engine_profile.proto); `where` names it in errors. Throws InputError.
 [[nodiscard]] EngineProfile parse_engine_profile(std::string_view text, std::string_view where);
-/// Those in the binary, by engine and version.
-[[nodiscard]] std::vector<EngineProfile> engine_profiles();
-/// The profile of that id or alias; or of `engine` the last that begins no later than `version` (empty: the newest).
-/// Throws InputError with the nearest word.
-[[nodiscard]] EngineProfile find_engine_profile(std::string_view engine,
-                                                std::string_view version = "");
+/// Of `profiles` the one of that id or alias; or of `engine` the last that begins no later than `version` (empty: the newest;
+/// older than all: the oldest). Throws InputError with the nearest word. Usually through SpecLibrary::find_engine.
+[[nodiscard]] const EngineProfile& find_engine_profile(std::span<const EngineProfile> profiles,
+                                                       std::string_view engine,
+                                                       std::string_view version = "");
 
 }  // namespace tracecast

@@ -1,4 +1,5 @@
 #include "hwspecs/software/profile_list.hpp"
+#include "hwspecs/software/engine_profile.hpp"
 
 #include <fmt/format.h>
 
@@ -32,6 +33,7 @@ namespace embedded {
 std::span<const EmbeddedFile> channels();
 std::span<const EmbeddedFile> collective_libraries();
 std::span<const EmbeddedFile> data_sets();
+std::span<const EmbeddedFile> engine_profiles();
 std::span<const EmbeddedFile> framework_profiles();
 std::span<const EmbeddedFile> input_pipelines();
 std::span<const EmbeddedFile> job_specs();
@@ -97,6 +99,9 @@ template <>
 struct Kind<DataSetSpec> : Standalone<DataSetSpec, parse_data_set, embedded::data_sets> {};
 template <>
 struct Kind<ChannelProfile> : Standalone<ChannelProfile, parse_channel, embedded::channels> {};
+template <>
+struct Kind<EngineProfile>
+    : Standalone<EngineProfile, parse_engine_profile, embedded::engine_profiles> {};
 template <>
 struct Kind<LauncherProfile> : Standalone<LauncherProfile, parse_launcher, embedded::launchers> {};
 template <>
@@ -278,6 +283,7 @@ ProfileList<Profile> ProfileList<Profile>::with_folder(const std::filesystem::pa
 template class ProfileList<ChannelProfile>;
 template class ProfileList<CollectiveLibrary>;
 template class ProfileList<DataSetSpec>;
+template class ProfileList<EngineProfile>;
 template class ProfileList<FrameworkProfile>;
 template class ProfileList<InputPipelineProfile>;
 template class ProfileList<JobSpec>;

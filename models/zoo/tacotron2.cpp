@@ -107,8 +107,12 @@ struct Tacotron {
     return b.softmax(name + ".softmax", b.reshape(name + ".scores", scores, {batch, 1, symbols}));
   }
 
-  /// Frame by frame: what attention gives depends on the frame before. Returns frames' mels, batch x 80 x frames.
-  TensorId decode(TensorId memory) const {
+  struct Speech {
+    TensorId mels;   ///< batch x 80 x frames
+    TensorId gates;  ///< batch x frames: whether it ends here
+  };
+  /// Frame by frame: what attention gives depends on the frame before.
+  Speech decode(TensorId memory) const {
     const Weights w = weights();
     const TensorId keys = b.linear_layer("attention.memory", memory, kAttention, false);
     TensorId x = b.input("mels", {frames, batch, kMels});
@@ -126,7 +130,7 @@ struct Tacotron {
     TensorId context = b.buffer("context", {batch, kWidth});
     TensorId aligned = b.buffer("aligned", {batch, 1, symbols}),
              sum = b.buffer("aligned.sum", {batch, 1, symbols});
-    std::vector<TensorId> results;
+    std::vector<TensorId> mels, gates;
     for (std::int64_t t = 0; t < frames; ++t) {
       const std::string name = "frame" + std::to_string(t);
       const TensorId frame =
@@ -146,10 +150,10 @@ struct Tacotron {
       const TensorId last[] = {output, context};
       const TensorId read = b.concat(name + ".last", last, -1);
       const TensorId mel = b.linear(name + ".mel", read, w.mel, w.mel_bias);
-      b.linear(name + ".gate", read, w.gate, w.gate_bias);
-      results.push_back(b.reshape(name + ".mel.view", mel, {batch, kMels, 1}));
+      gates.push_back(b.linear(name + ".gate", read, w.gate, w.gate_bias));
+      mels.push_back(b.reshape(name + ".mel.view", mel, {batch, kMels, 1}));
     }
-    return b.concat("mels.out", results, 2);
+    return {b.concat("mels.out", mels, 2), b.concat("gates.out", gates, 1)};
   }
 
   TensorId refine(TensorId mels) const {
@@ -167,7 +171,8 @@ NetworkGraph tacotron2(const BuildOptions& options) {
   const std::int64_t frames = *options.seq_len;
   const Tacotron net{b, options.batch, frames, std::max<std::int64_t>(1, frames / kFramesPerSymbol),
                      options.training};
-  b.graph().outputs = {net.refine(net.decode(net.encode()))};
+  const Tacotron::Speech speech = net.decode(net.encode());
+  b.graph().outputs = {net.refine(speech.mels), speech.gates};
   return std::move(b).take();
 }
 

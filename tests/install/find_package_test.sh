@@ -23,5 +23,5 @@ else
   echo "[skipped] the job of an ONNX file: no $data/onnx"
   grep -v ONNX/ "$here/jobs" >"$folder/jobs"
 fi
-sed "s/ --format json//" "$here"/../golden/*/command >>"$folder/jobs"
+grep -h "^predict " "$here"/../golden/*/command | sed "s/ --format json//" >>"$folder/jobs"
 python3 "$here/same_answers.py" "$folder/prefix/bin/tracecast" "$folder/build/consumer" "$folder/jobs"

@@ -239,7 +239,6 @@ const std::vector<Excuse>& predict_excuses() {
       {"several GPUs, csv", "--no-fold",
        "promises the same result; json tells how many were simulated"},
       {"divided, pipeline, csv", "--no-fold", "promises the same result; json tells how many"},
-      {"servers, text", "--cuda-graphs", "the host runs ahead of the GPU: json tells of its rest"},
       {"servers", "--cudnn-benchmark",
        "cuDNN names the fastest algorithms of these layers already"},
       {"several GPUs, csv", "--cudnn-benchmark", "cuDNN names the fastest algorithms already"},

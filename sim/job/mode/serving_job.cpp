@@ -430,7 +430,7 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
 Served::Served(const ServingJob& job, const Place& place, const Hardware& hardware)
     : state_(std::make_unique<State>(job, place, hardware)) {
   State& s = *state_;
-  s.engine = find_engine_profile(job.engine, job.engine_version);
+  s.engine = hardware.specs().find_engine(job.engine, job.engine_version);
   s.network = network_of(job.network, s.inputs);
   (void)router_of(job.router);
   if (place.gpu.empty()) throw InputError("tracecast serve", "no GPU", "--gpu ID");

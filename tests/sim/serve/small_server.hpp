@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "hwspecs/software/engine_profile.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/serve/simulation.hpp"
 #include "tests/sim/hardware.hpp"
@@ -16,7 +17,7 @@ struct SmallServer {
                        std::string_view machine = "dgx_h100")
       : board(hardware.gpus.find(gpu)),
         fabric(hardware.build(machine, gpus, 1, gpu)),
-        profile(find_engine_profile(engine)) {
+        profile(hardware.specs.find_engine(engine)) {
     served = {find_network(network)->language(), {}, {}, profile.kernels, profile.fuses_sums};
     served.sharing.tensor = gpus;
     reprice();

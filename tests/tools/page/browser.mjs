@@ -101,13 +101,29 @@ export class Browser {
     });
   }
 
-  /** The CSV that a section hands out. */
+  /** The CSV that a section's button hands to the browser. */
   async csvOf(page, section) {
+    return page.evaluate(async (id) => {
+      const make = URL.createObjectURL;
+      let handed;
+      URL.createObjectURL = (blob) => {
+        handed = blob;
+        return make.call(URL, blob);
+      };
+      const buttons = [...document.querySelectorAll(`#${id} button`)];
+      buttons.find((button) => button.textContent.trim() === "CSV").click();
+      URL.createObjectURL = make;
+      return handed.text();
+    }, section);
+  }
+
+  /** The file that a reader has after pressing that button. A browser may be slow to give several of one page. */
+  async downloadOf(page, section) {
     const [download] = await Promise.all([
       page.waitForEvent("download"),
       page.click(`#${section} button:text-is("CSV")`),
     ]);
-    const path = join(this.folder, `${Math.random()}.csv`);
+    const path = join(this.folder, `${section}.csv`);
     await download.saveAs(path);
     return readFileSync(path, "utf8");
   }

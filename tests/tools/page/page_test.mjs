@@ -166,7 +166,7 @@ await test("several GPUs: a scaling curve with intervals", async () => {
   const path = file("many.html");
   run("predict", "resnet50", "--gpu", "v100", "--gpus", "8", "--machine", "dgx1", "--batch", "32", "--report", path);
   const { page, close } = await inspect("many", path);
-  const lines = (await browser.csvOf(page, "scaling")).trimEnd().split("\n");
+  const lines = (await browser.downloadOf(page, "scaling")).trimEnd().split("\n");
   assert.equal(lines.filter((line) => line.startsWith("predicted,")).length, 4, "1, 2, 4 and 8 GPUs");
   assert.ok(lines.filter((line) => line.startsWith("predicted,")).every((line) => !line.endsWith(",")));
   await close();
