@@ -11,20 +11,6 @@ namespace {
 
 constexpr int kFineWindows = 240;  ///< of one step: what a chart can show
 
-Bytes& part_of(MemoryByClass& by_class, MemoryClass memory_class) {
-  switch (memory_class) {
-    case MemoryClass::Weights:
-      return by_class.weights;
-    case MemoryClass::Gradients:
-      return by_class.gradients;
-    case MemoryClass::Optimizer:
-      return by_class.optimizer;
-    case MemoryClass::Activations:
-      break;
-  }
-  return by_class.activations;
-}
-
 /// When each op of the graph begins: its first kernel, or that of the op before it.
 std::vector<Seconds> begin_of_ops(const Prediction& p, std::size_t num_ops) {
   std::vector<std::optional<Seconds>> first(num_ops);

@@ -86,8 +86,8 @@ bool Worker::admit(std::int64_t budget) {
                                engine.block_tokens * engine.block_tokens;
     found = std::min(whole, prefix_tokens_);
   }
-  const std::int64_t todo = first.request.is_filled ? 0 : first.context - found;
-  if (!engine.chunks_prompts && todo > budget) return false;
+  const std::int64_t uncached = first.request.is_filled ? 0 : first.context - found;
+  if (!engine.chunks_prompts && uncached > budget) return false;
   const std::int64_t blocks = blocks_for(first.context + 1) - found / engine.block_tokens;
   if (active_ == 0 && blocks > limits_.cache_blocks - used_blocks_) {
     drop_prefix();
@@ -208,8 +208,8 @@ void Worker::fill(StepBatch& batch, std::int64_t budget, std::vector<Slot>& ende
   std::vector<Slot> still;
   const auto take = [&](Slot slot) {
     Sequence& s = sequences_[slot];
-    const std::int64_t todo = s.context - s.filled;
-    const std::int64_t now = chunks ? std::min(todo, budget) : todo;
+    const std::int64_t uncached = s.context - s.filled;
+    const std::int64_t now = chunks ? std::min(uncached, budget) : uncached;
     if (now > 0) {
       if (s.filled == s.shared) ++batch.begins;
       batch.add_prompt(now, s.filled);

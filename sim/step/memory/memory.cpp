@@ -14,20 +14,6 @@
 namespace tracecast {
 namespace {
 
-Bytes& part_of(MemoryByClass& by_class, MemoryClass memory_class) {
-  switch (memory_class) {
-    case MemoryClass::Weights:
-      return by_class.weights;
-    case MemoryClass::Gradients:
-      return by_class.gradients;
-    case MemoryClass::Optimizer:
-      return by_class.optimizer;
-    case MemoryClass::Activations:
-      break;
-  }
-  return by_class.activations;
-}
-
 std::int64_t round_up(std::int64_t size, std::int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
 }
@@ -175,6 +161,20 @@ Bytes pool_of(const FrameworkProfile& framework, const GpuSpec& gpu, const CostP
 }
 
 }  // namespace
+
+Bytes& part_of(MemoryByClass& by_class, MemoryClass memory_class) {
+  switch (memory_class) {
+    case MemoryClass::Weights:
+      return by_class.weights;
+    case MemoryClass::Gradients:
+      return by_class.gradients;
+    case MemoryClass::Optimizer:
+      return by_class.optimizer;
+    case MemoryClass::Activations:
+      break;
+  }
+  return by_class.activations;
+}
 
 Bytes device_context(const GpuSpec& gpu, const CostProfile& profile) {
   return Bytes(profile.context.bytes_per_thread * gpu.sm_count * gpu.max_threads_per_sm);

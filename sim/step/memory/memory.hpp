@@ -32,6 +32,9 @@ struct MemoryByClass {
   [[nodiscard]] Bytes total() const { return live() + pool + context; }
 };
 
+/// Where buffers of that class count.
+[[nodiscard]] Bytes& part_of(MemoryByClass& by_class, MemoryClass memory_class);
+
 /// Memory of one step on one GPU.
 struct MemoryPlan {
   MemoryByClass by_class;       ///< at the moment of the peak
