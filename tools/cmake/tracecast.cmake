@@ -191,19 +191,25 @@ function(tracecast_bench name)
   set_tests_properties("bench: ${name} (smoke)" PROPERTIES LABELS bench TIMEOUT 300)
 endfunction()
 
-# tracecast_embed(<target> <symbol> <output> FILES ...): the files' bytes as string constants in the binary.
-# The generated source defines `std::span<const EmbeddedFile> <symbol>()` of sim/base/embedded.hpp.
+# tracecast_embed(<target> <symbol> FILES ... [MESSAGE <type> PROTO <file>]): the files' bytes as string constants in the
+# binary, with MESSAGE also encoded as this message of the .proto file. The generated source defines
+# `std::span<const EmbeddedFile> <symbol>()` of sim/base/embedded.hpp.
 function(tracecast_embed target symbol)
-  cmake_parse_arguments(ARG "" "" "FILES" ${ARGN})
+  cmake_parse_arguments(ARG "" "MESSAGE;PROTO" "FILES" ${ARGN})
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.cpp)
+  set(encode)
+  if(ARG_MESSAGE)
+    set(ARG_PROTO ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_PROTO})
+    set(encode -DMESSAGE=${ARG_MESSAGE} -DPROTO=${ARG_PROTO} -DPROTOC=$<TARGET_FILE:protobuf::protoc>)
+  endif()
   set(paths)
   foreach(file IN LISTS ARG_FILES)
     list(APPEND paths ${CMAKE_CURRENT_SOURCE_DIR}/${file})
   endforeach()
   add_custom_command(OUTPUT ${output}
     COMMAND ${CMAKE_COMMAND} -DSYMBOL=${symbol} -DOUTPUT=${output} -DROOT=${PROJECT_SOURCE_DIR}
-            "-DFILES=${paths}" -P ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake
-    DEPENDS ${paths} ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake VERBATIM
+            "-DFILES=${paths}" ${encode} -P ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake
+    DEPENDS ${paths} ${ARG_PROTO} ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake VERBATIM
     COMMENT "Embedding ${symbol}")
   set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${output})
