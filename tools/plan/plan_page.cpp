@@ -33,13 +33,13 @@ struct ObjectiveUnit {
 ObjectiveUnit objective_unit(plan::PurchaseGoal goal) {
   switch (goal) {
     case plan::PurchaseGoal::Makespan:
-      return {"time until all is done", "s"};
+      return {"Time until all is done", "s"};
     case plan::PurchaseGoal::CostPerJob:
-      return {"cost of a job", "USD"};
+      return {"Cost of a job", "USD"};
     case plan::PurchaseGoal::Cost:
-      return {"cost", "USD"};
+      return {"Cost", "USD"};
   }
-  return {"cost", "USD"};
+  return {"Cost", "USD"};
 }
 
 PageJson machines_section(const PlanAnswer& answer) {
@@ -192,7 +192,7 @@ PageJson assignment_section(const PlanAnswer& answer) {
   return section;
 }
 
-/// Jobs by place. A place is a gang of one kind of GPU.
+/// Places by job. A place is a gang of one kind of GPU.
 PageJson rates_section(const PlanAnswer& answer) {
   PageJson section = new_section({.id = "rates",
                                   .title = "What each job does where",
@@ -200,22 +200,21 @@ PageJson rates_section(const PlanAnswer& answer) {
                                   .text = "Samples a second. An empty cell says why.",
                                   .trust = "90 % interval of each in its tip."});
   std::vector<std::string> places;
-  std::map<std::pair<std::size_t, std::size_t>, const plan::MatrixCell*> cells;
+  std::map<std::pair<std::size_t, std::size_t>, const plan::MatrixCell*> cells;  // place, job
   for (const plan::MatrixCell& cell : answer.matrix.cells) {
     const std::string place = fmt::format("{} x {}{}{}", cell.gang, cell.gpu,
                                           cell.machine.empty() ? "" : ", ", cell.machine);
     const auto at = std::find(places.begin(), places.end(), place);
-    const auto column = static_cast<std::size_t>(at - places.begin());
+    cells[{static_cast<std::size_t>(at - places.begin()), cell.job}] = &cell;
     if (at == places.end()) places.push_back(place);
-    cells[{cell.job, column}] = &cell;
   }
   PageJson jobs = PageJson::array();
+  for (const plan::PlanJob& job : answer.jobs) jobs.push_back(job.id);
   for (const char* key : {"values", "low", "high", "notes"}) section[key] = PageJson::array();
-  for (std::size_t j = 0; j < answer.jobs.size(); ++j) {
-    jobs.push_back(answer.jobs[j].id);
+  for (std::size_t p = 0; p < places.size(); ++p) {
     PageJson values = PageJson::array(), low = values, high = values, notes = values;
-    for (std::size_t p = 0; p < places.size(); ++p) {
-      const auto found = cells.find({j, p});
+    for (std::size_t j = 0; j < answer.jobs.size(); ++j) {
+      const auto found = cells.find({p, j});
       const plan::MatrixCell* cell = found == cells.end() ? nullptr : found->second;
       const bool runs = cell != nullptr && cell->refused.empty() && cell->fits;
       values.push_back(runs ? PageJson(cell->samples_per_s.value) : PageJson());
@@ -231,8 +230,8 @@ PageJson rates_section(const PlanAnswer& answer) {
     section["high"].push_back(std::move(high));
     section["notes"].push_back(std::move(notes));
   }
-  section["x"] = {{"label", "place"}, {"names", places}};
-  section["y"] = {{"label", "job"}, {"names", std::move(jobs)}};
+  section["x"] = {{"label", "job"}, {"names", std::move(jobs)}};
+  section["y"] = {{"label", "place"}, {"names", places}};
   section["unit"] = "samples/s";
   return section;
 }
@@ -353,7 +352,8 @@ void add_plan_headline(PageJson& page, const PlanAnswer& answer) {
         unit.label, {plan.objective, odds.front().objective_low, odds.front().objective_high},
         unit.unit, {}, "the goal"));
   }
-  facts.push_back(page_fact("Cost", bill.cost_usd(), "USD"));
+  if (answer.goal != plan::PurchaseGoal::Cost)
+    facts.push_back(page_fact("Cost", bill.cost_usd(), "USD"));
   facts.push_back(page_fact("To spend", bill.spend_usd(), "USD", "machines in full"));
   if (answer.confirmation)
     facts.push_back(page_fact("All done after", answer.confirmation->makespan.in_s(), "s",
