@@ -20,7 +20,7 @@ endfunction()
 # precompiled header that fits. The last -O counts.
 function(tracecast_optimize target)
   if("${ARGN}" STREQUAL small)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+    target_compile_options(${target} PRIVATE ${TRACECAST_SMALL_OPTIONS})
     target_precompile_headers(${target} REUSE_FROM tracecast_precompiled_small)
   elseif("${ARGN}" STREQUAL fast)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
@@ -97,7 +97,7 @@ function(tracecast_proto target)
     # Many in one: each alone would parse Protobuf's headers again, which is most of what it costs.
     add_library(${target}_proto OBJECT)
     target_compile_features(${target}_proto PRIVATE cxx_std_20)
-    target_compile_options(${target}_proto PRIVATE -w $<$<CONFIG:Release>:-Os>)
+    target_compile_options(${target}_proto PRIVATE -w ${TRACECAST_SMALL_OPTIONS})
     target_include_directories(${target}_proto SYSTEM PRIVATE ${generated})
     target_link_libraries(${target}_proto PRIVATE protobuf::libprotobuf)
     set_target_properties(${target}_proto PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16

@@ -131,6 +131,20 @@ await test("serve: latencies, their spread, requests in flight, as --format json
   await (await inspect("front", front)).close();
 });
 
+await test("trace replay: recorded beside moved, and what ran when, as --format json says", async () => {
+  const recording = file("replayed.json");
+  writeFileSync(recording, longTrace(2000));
+  const path = file("replay.html");
+  const doc = JSON.parse(run("trace", "replay", recording, "--gpu", "h100", "--from", "v100", "--format", "json", "--report", path));
+  const page = dataOf(path);
+  assert.equal(page.headline.find((one) => one.label === "GPU busy").value, doc.predicted_busy_s);
+  const classes = sectionOf(page, "classes").rows;
+  assert.equal(classes.length, doc.transfer.classes.length);
+  assert.equal(classes.reduce((sum, row) => sum + row[3], 0), doc.transfer.classes.reduce((sum, one) => sum + one.predicted_s, 0));
+  assert.ok(sectionOf(page, "timeline").tracks.length > 0);
+  await (await inspect("replay", path)).close();
+});
+
 await test("plan: purchase, assignment, who runs when, what lost, as --format json says", async () => {
   const path = file("plan.html");
   const words = ["plan", "tools/manual/jobs.textproto", "--budget", "400000", "--deadline", "30d", "--worlds", "50"];
