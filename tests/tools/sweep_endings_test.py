@@ -19,7 +19,7 @@ import time
 
 GRID = """predict {
   network: ["alexnet", "resnet50", "mobilenet_v2", "bert_base"] gpu: ["v100_sxm2_16gb", "t4", "a100_sxm4_40gb"] gpus: [1, 4]
-  precision: ["fp32", "amp"] batch: [1, 2, 4, 8, 4096] cpu_threads: [4, 16] }
+  precision: ["fp32", "amp"] batch: [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 4096] cpu_threads: [4, 16] }
 serve { network: "llama3_8b" gpu: "h100_sxm5_80gb" gpus: 1 input: 256 output: 32 requests: 64 concurrency: [1, 2, 4, 8] }
 """
 SEED = 20261124
@@ -63,7 +63,7 @@ def killed(sweep, expected, seconds, times, number):
     ended = 0
     for _ in range(times):
         with subprocess.Popen(sweep.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
-            time.sleep(random.uniform(0.02, max(0.1, 2.5 * seconds / times)))
+            time.sleep(random.uniform(0.1, 0.15 + 1.6 * seconds / times))
             ended += run.poll() is None
             run.send_signal(number)
             run.wait()

@@ -99,6 +99,8 @@ PointAnswerer::PointAnswerer(Predictor predictor)
 PointAnswerer::~PointAnswerer() = default;
 PointAnswerer::PointAnswerer(PointAnswerer&&) noexcept = default;
 
+void PointAnswerer::use(Predictor predictor) { state_->predictor = std::move(predictor); }
+
 store::PointRow PointAnswerer::answer(const SweepPoint& point) {
   store::PointRow row;
   row.table = static_cast<std::size_t>(point.verb);

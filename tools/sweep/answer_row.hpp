@@ -26,6 +26,8 @@ class PointAnswerer {
   ~PointAnswerer();
   PointAnswerer(PointAnswerer&&) noexcept;
 
+  /// From now on this one answers predictions; its hardware is the same.
+  void use(Predictor predictor);
   /// All but `point` and `state` of its row. What is refused is a row that says why, and so is what breaks down by a fault of ours.
   [[nodiscard]] store::PointRow answer(const SweepPoint& point);
 

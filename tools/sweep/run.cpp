@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Points = std::vector<std::int64_t>;
 constexpr auto kTick = std::chrono::milliseconds(20);
-constexpr auto kBetweenCommits = std::chrono::milliseconds(300);
+constexpr auto kBetweenCommits = std::chrono::milliseconds(100);
 constexpr std::size_t kMostRows = 1000;  ///< of a transaction
 constexpr std::size_t kMostChunk = 32, kMostRankChunk = 256;
 
@@ -91,12 +91,61 @@ class Dispenser {
   std::size_t next_ = 0;
 };
 
+/// Words that decide which graph a point has; all others are of places and of how GPUs share it.
+std::string graph_words(const SweepPoint& point) {
+  static const std::set<std::string> of_places = {
+      "--gpu",           "--machine",     "--cluster", "--nodes",   "--gpus",
+      "--strategy",      "--sample-sd",   "--servers", "--channel", "--placement",
+      "--server-device", "--link",        "--async",   "--data",    "--workers",
+      "--host-cpu",      "--cpu-threads", "--disk",    "--clock",   "--pipeline",
+      "--power-limit",   "--memory-clock"};
+  std::string key;
+  for (const std::string& word : point.words)
+    if (!of_places.contains(word.substr(0, word.find('=')))) key += word + ' ';
+  return key;
+}
+
+/// Predictors remember graphs and lowered steps, ten megabytes each, for ever: points come network by network, and what was
+/// remembered of the one before is dropped. Threads share what is remembered.
+class FreshPredictor {
+ public:
+  explicit FreshPredictor(const Predictor& first) : predictor_(first) {}
+  /// The one for the point, and whether it is another than that of `generation`, which is brought up to date.
+  bool is_new_for(const SweepPoint& point, std::int64_t& generation) {
+    const std::string key = graph_words(point), network = point.words.back();
+    const std::lock_guard lock(mutex_);
+    const bool known = graphs_.contains(key);
+    if (!known && (graphs_.size() >= kMostGraphs || network != network_)) {
+      predictor_ = Predictor(predictor_.hardware());
+      graphs_.clear();
+      network_ = network;
+      ++generation_;
+    }
+    if (!known) graphs_.insert(key);
+    const bool is_new = generation != generation_;
+    generation = generation_;
+    return is_new;
+  }
+  [[nodiscard]] Predictor get() const {
+    const std::lock_guard lock(mutex_);
+    return predictor_;
+  }
+
+ private:
+  static constexpr std::size_t kMostGraphs = 24;
+  mutable std::mutex mutex_;
+  Predictor predictor_;
+  std::set<std::string> graphs_;
+  std::string network_;
+  std::int64_t generation_ = 0;
+};
+
 /// Threads that answer what a dispenser has, and their rows.
 class Workers {
  public:
   Workers(const SweepGrid& grid, const Predictor& predictor, States& states, Dispenser& dispenser,
           unsigned count)
-      : grid_(grid), predictor_(predictor), states_(states), dispenser_(dispenser), left_(count) {
+      : grid_(grid), fresh_(predictor), states_(states), dispenser_(dispenser), left_(count) {
     for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this, count] { work(count); });
   }
   ~Workers() {
@@ -120,11 +169,13 @@ class Workers {
  private:
   void work(unsigned count) {
     try {
-      PointAnswerer answerer(predictor_);
+      PointAnswerer answerer(fresh_.get());
+      std::int64_t generation = 0;
       for (Points chunk; !(chunk = dispenser_.next(count, kMostChunk)).empty();) {
         for (const std::int64_t index : chunk) {
           if (stopped_) break;
           const SweepPoint point = grid_.at(index);
+          if (fresh_.is_new_for(point, generation)) answerer.use(fresh_.get());
           store::PointRow row = answerer.answer(point);
           row.point = index;
           row.state = states_.of(point);
@@ -141,7 +192,7 @@ class Workers {
   }
 
   const SweepGrid& grid_;
-  const Predictor& predictor_;
+  FreshPredictor fresh_;
   States& states_;
   Dispenser& dispenser_;
   std::atomic<bool> stopped_ = false;
