@@ -165,8 +165,7 @@ py::list search(const PyPredictor& p, const Words& words, bool exhaustive) {
   {
     const py::gil_scoped_release unlocked;
     const PredictFlags::Search asked = flags().read_search(words);
-    found =
-        plan::search_divisions(p.predictor, asked.job, asked.job, asked.base, exhaustive);
+    found = plan::search_divisions(p.predictor, asked.job, asked.job, asked.base, exhaustive);
   }
   py::list divisions;
   for (const plan::Division& d : found.divisions) {
