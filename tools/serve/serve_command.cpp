@@ -11,15 +11,17 @@
 #include "sim/base/text.hpp"
 #include "sim/job/sha256.hpp"
 #include "tools/command/output.hpp"
+#include "tools/command/parse_flags.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/whole_number.hpp"
 #include "tools/report/page.hpp"
+#include "tools/serve/serve_flags.hpp"
 #include "tools/serve/serve_page.hpp"
 #include "tools/serve/serve_report.hpp"
 
 namespace tracecast {
-namespace {
 
+/// What the flags of `serve` say.
 struct ServeOptions {
   ServingJob job;
   ServingLoad load;
@@ -32,6 +34,8 @@ struct ServeOptions {
   SourceOptions sources;
   std::string format = "text";
 };
+
+namespace {
 
 constexpr std::uint64_t kMostTrace = std::uint64_t{1} << 30;
 
@@ -132,8 +136,7 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
              : kExitNo;
 }
 
-int serve_command(ServeOptions& o) {
-  check_report(o.report);
+ServeQuestion question_of(ServeOptions& o) {
   ServeQuestion question;
   read_load(o, question);
   o.place.gpus = o.gpus;
@@ -143,6 +146,12 @@ int serve_command(ServeOptions& o) {
   if (o.price_per_hour > 0) question.price_per_hour = o.price_per_hour;
   question.job = o.job;
   question.load = o.load;
+  return question;
+}
+
+int serve_command(ServeOptions& o) {
+  check_report(o.report);
+  ServeQuestion question = question_of(o);
   const Hardware hardware = load_hardware(o.sources);
   if (o.sweep) return sweep(o, question, hardware);
   Served served(o.job, o.place, hardware);
@@ -247,10 +256,9 @@ void add_load(CLI::App& verb, ServeOptions& o) {
   verb.add_flag("--no-intervals", o.no_intervals, "One simulation instead of three");
 }
 
-}  // namespace
-
-void add_serve_command(CLI::App& app, int& exit_code) {
-  auto o = std::make_shared<ServeOptions>();
+/// Declares the verb with its flags, which are kept in `options`.
+CLI::App* add_serve_verb(CLI::App& app, ServeOptions& options) {
+  ServeOptions* o = &options;
   o->load.input = 1024;
   o->load.output = 128;
   CLI::App* verb = app.add_subcommand(
@@ -271,10 +279,41 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   add_report_option(*verb, o->report);
   add_source_options(*verb, o->sources);
   add_format_option(*verb, o->format);
+  return verb;
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, int& exit_code) {
+  auto o = std::make_shared<ServeOptions>();
+  CLI::App* verb = add_serve_verb(app, *o);
   verb->footer(
       "Example: tracecast serve llama3_70b --gpu h100 --gpus 8 --precision fp8 --input 2000 "
       "--output 300 --rate 4/s");
   verb->callback([o, &exit_code] { exit_code = serve_command(*o); });
+}
+
+struct ServeFlags::Parser {
+  ServeOptions options;
+  CLI::App app{"", "tracecast"};
+  CLI::App* verb = add_serve_verb(app, options);
+  const ServeOptions unset = options;
+};
+
+ServeFlags::ServeFlags() : parser_(std::make_unique<Parser>()) {}
+ServeFlags::~ServeFlags() = default;
+ServeFlags::ServeFlags(ServeFlags&&) noexcept = default;
+
+ServedPlace ServeFlags::read(const std::vector<std::string>& words) {
+  Parser& p = *parser_;
+  p.app.clear();
+  p.options = p.unset;
+  std::vector<std::string> all{"serve"};
+  all.insert(all.end(), words.begin(), words.end());
+  parse_words(p.app, std::move(all));
+  if (p.options.sweep)
+    throw InputError("--sweep", "one answer asked for", "tracecast serve, or a grid of loads");
+  return {question_of(p.options), p.options.place};
 }
 
 }  // namespace tracecast
