@@ -22,6 +22,7 @@
 #include "tools/predict/cluster_options.hpp"
 #include "tools/predict/division_report.hpp"
 #include "tools/predict/explain_many.hpp"
+#include "tools/predict/measured_throughput.hpp"
 #include "tools/predict/predict_flags.hpp"
 #include "tools/predict/server_command.hpp"
 #include "tools/predict/transformer_options.hpp"
@@ -42,7 +43,7 @@ struct PredictOptions {
   bool no_fold = false;
   std::string format = "text";
   std::string dump;
-  std::string trace, report;  ///< files
+  std::string trace, report, measured;  ///< files
   bool explain = false, strict = false, largest_batch = false, search = false;
 };
 
@@ -226,6 +227,9 @@ int predict_command(PredictOptions& options, const Given& given) {
   check_report(options.report);
   StandardInput input;
   input.resolve(options.job.network);
+  if (!options.measured.empty() && (options.format == "csv" || !options.dump.empty()))
+    throw InputError("--measured", options.format == "csv" ? "--format csv" : "--dump",
+                     "text or JSON; `compare --measured` writes CSV");
   if (!options.dump.empty() && options.format != "text") {
     throw InputError("--dump", "--format " + options.format, "--format text: a dump is text");
   }
@@ -252,7 +256,14 @@ int predict_command(PredictOptions& options, const Given& given) {
     const ScalingCurve scaling = scaling_of(options, parallelism, predictor, forecast);
     write_page(forecast_page(forecast, scaling), options.report);
   }
-  write_answer(std::visit(Answer(options, predictor, forecast), *forecast.details));
+  std::string answer = std::visit(Answer(options, predictor, forecast), *forecast.details);
+  if (!options.measured.empty()) {
+    const MeasuredThroughput measured = measured_throughput(
+        options.measured, options.job, options.job, parallelism, predictor, forecast);
+    answer = options.format == "json" ? with_measured(answer, measured)
+                                      : answer + measured_text(measured);
+  }
+  write_answer(answer);
   const bool in_page = options.format == "text" && options.dump.empty() &&
                        (!options.explain || kind == AnswerKind::Divided);
   if (!in_page) {
@@ -394,6 +405,10 @@ void add_predict_command(CLI::App& app, int& exit_code) {
                    "Write the simulated steps as a trace for ui.perfetto.dev")
       ->type_name("FILE");
   add_report_option(*verb, options->report);
+  verb->add_option("--measured", options->measured,
+                   "Runs of this job that were timed (network,gpu,samples_per_s and others): they "
+                   "correct the throughput")
+      ->type_name("FILE");
   verb->add_flag("--explain", options->explain, "Table by layer; of several GPUs by kernel class");
   verb->add_flag("--largest-batch", options->largest_batch, "Find the largest batch that fits");
   verb->add_flag("--strict", options->strict, "Exit with 1 on any warning");
