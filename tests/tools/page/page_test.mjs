@@ -131,6 +131,28 @@ await test("serve: latencies, their spread, requests in flight, as --format json
   await (await inspect("front", front)).close();
 });
 
+await test("compare: speed, money and rows of training and of answers, as --format json says", async () => {
+  const words = ["compare", "resnet50", "--gpu", "v100,a100,h100,k40", "--batch", "64,256", "--format", "json"];
+  const path = file("compare.html");
+  const doc = JSON.parse(run(...words, "--report", path));
+  const page = dataOf(path);
+  const speeds = sectionOf(page, "speed").series.flatMap((one) => one.y);
+  assert.deepEqual(
+    speeds.sort((a, b) => a - b),
+    doc.rows.filter((row) => row.fits && row.refused === null).map((row) => row.throughput_samples_per_s.value).sort((a, b) => a - b),
+  );
+  assert.equal(sectionOf(page, "rows").rows.length, doc.rows.length);
+  assert.ok(page.sections.some((one) => one.id === "rented"));
+  await (await inspect("compare", path)).close();
+  const served = file("compare-serving.html");
+  const answers = JSON.parse(
+    run("compare", "llama3_8b", "--gpu", "a100,h100", "--serve", "--concurrency", "4,16", "--format", "json", "--report", served),
+  );
+  const first = sectionOf(dataOf(served), "ttft_ms").series[0];
+  assert.ok(Math.abs(first.y[0] / (answers.rows[0].ttft_ms.value * 1e-3) - 1) < 1e-12);
+  await (await inspect("compare-serving", served)).close();
+});
+
 await test("trace replay: recorded beside moved, and what ran when, as --format json says", async () => {
   const recording = file("replayed.json");
   writeFileSync(recording, longTrace(2000));
