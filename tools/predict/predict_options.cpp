@@ -225,6 +225,7 @@ struct PredictFlags::Parser {
   CLI::App app{"", "tracecast"};
   CLI::App* verb = add_predict_verb(app, options);
 
+  Parser() { add_version_flag(app); }
   void parse(const std::vector<std::string>& words) {
     app.clear();
     options = PredictOptions{};
