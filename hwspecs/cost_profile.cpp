@@ -334,10 +334,8 @@ void describe_older(CostProfile& profile, std::size_t num_errors, std::size_t nu
        ""});
 }
 
-CostProfile read_profile(std::string_view text, std::string_view where, Completeness complete) {
-  proto::CostProfile message;
-  parse_textproto(text, where, message);
-
+CostProfile read_profile(const proto::CostProfile& message, std::string_view where,
+                         Completeness complete) {
   CostProfile profile;
   profile.id = message.id();
   profile.title = message.title();
@@ -418,6 +416,16 @@ const EmbeddedFile& embedded_file(std::string_view name) {
   TRACECAST_CHECK(false, "the build embeds the cost profiles");
 }
 
+/// A profile in the binary, from its wire format: parsing its text costs as much as a whole prediction.
+CostProfile read_embedded(std::string_view name) {
+  const EmbeddedFile& file = embedded_file(name);
+  proto::CostProfile message;
+  TRACECAST_CHECK(
+      message.ParseFromArray(file.encoded.data(), static_cast<int>(file.encoded.size())),
+      "the build encodes the cost profiles");
+  return read_profile(message, file.path, Completeness::All);
+}
+
 void check_prior(const proto::CostProfile::Parameter& p, std::string_view where) {
   if (!(p.log_sd() > 0 && p.log_sd() < 5)) {
     throw InputError(where, fmt::format("{}: log_sd {}", p.name(), p.log_sd()),
@@ -428,7 +436,9 @@ void check_prior(const proto::CostProfile::Parameter& p, std::string_view where)
 }  // namespace
 
 CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
-  return read_profile(text, where, Completeness::Older);
+  proto::CostProfile message;
+  parse_textproto(text, where, message);
+  return read_profile(message, where, Completeness::Older);
 }
 
 std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,
@@ -446,18 +456,12 @@ std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,
 }
 
 const CostProfile& default_cost_profile() {
-  static const CostProfile profile = [] {
-    const EmbeddedFile& file = embedded_file("cost/default.textproto");
-    return read_profile(file.content, file.path, Completeness::All);
-  }();
+  static const CostProfile profile = read_embedded("cost/default.textproto");
   return profile;
 }
 
 const CostProfile& prior_cost_profile() {
-  static const CostProfile profile = [] {
-    const EmbeddedFile& file = embedded_file("cost/prior.textproto");
-    return read_profile(file.content, file.path, Completeness::All);
-  }();
+  static const CostProfile profile = read_embedded("cost/prior.textproto");
   return profile;
 }
 

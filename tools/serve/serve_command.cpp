@@ -14,7 +14,9 @@
 #include "tools/command/parse_flags.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/whole_number.hpp"
+#include "tools/report/page.hpp"
 #include "tools/serve/serve_flags.hpp"
+#include "tools/serve/serve_page.hpp"
 #include "tools/serve/serve_report.hpp"
 
 namespace tracecast {
@@ -27,7 +29,7 @@ struct ServeOptions {
   std::int64_t gpus = 1, batch = 0, concurrency = 0, requests = 1000, seed = 1;
   std::int64_t tokens_per_step = 0, sequences = 0;
   double memory_share = 0, price_per_hour = 0;
-  std::string rate, trace, find, ttft, tpot, per_request;
+  std::string rate, trace, find, ttft, tpot, per_request, report;
   bool sweep = false, no_intervals = false;
   SourceOptions sources;
   std::string format = "text";
@@ -125,6 +127,7 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
   }
   say_progress("");
   mark_front(points);
+  if (!o.report.empty()) write_front_page(question, points, o.report);
   write_answer(o.format == "json"  ? front_json(question, points)
                : o.format == "csv" ? front_csv(points)
                                    : front_text(question, points));
@@ -147,6 +150,7 @@ ServeQuestion question_of(ServeOptions& o) {
 }
 
 int serve_command(ServeOptions& o) {
+  check_report(o.report);
   ServeQuestion question = question_of(o);
   const Hardware hardware = load_hardware(o.sources);
   if (o.sweep) return sweep(o, question, hardware);
@@ -157,13 +161,15 @@ int serve_command(ServeOptions& o) {
     question.found_rate = found.per_second;
     question.load.per_second = found.per_second;
     answer = std::move(found.answer);
+    if (!o.report.empty() && found.per_second > 0) answer = served.answer(question.load, true);
   } else {
-    answer = served.answer(o.load, !o.per_request.empty());
+    answer = served.answer(o.load, !o.per_request.empty() || !o.report.empty());
   }
   if (!o.per_request.empty()) {
     refuse_standard_output("--per-request", o.per_request);
     write_requests_csv(o.per_request, answer);
   }
+  if (!o.report.empty()) write_serve_page(question, answer, o.report);
   write_answer(page_of(o.format, question, answer));
   const bool found_none = question.found_rate && !(*question.found_rate > 0);
   return answer.fits && !found_none ? kExitDone : kExitNo;
@@ -270,6 +276,7 @@ CLI::App* add_serve_verb(CLI::App& app, ServeOptions& options) {
       ->check(CLI::PositiveNumber);
   verb->add_option("--per-request", o->per_request, "Write one row per request to this CSV file")
       ->type_name("FILE");
+  add_report_option(*verb, o->report);
   add_source_options(*verb, o->sources);
   add_format_option(*verb, o->format);
   return verb;
