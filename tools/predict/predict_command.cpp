@@ -18,6 +18,7 @@
 #include "tools/command/subcommand.hpp"
 #include "tools/predict/division_report.hpp"
 #include "tools/predict/explain_many.hpp"
+#include "tools/predict/measured_throughput.hpp"
 #include "tools/predict/predict_options.hpp"
 #include "tools/predict/transformer_options.hpp"
 #include "tools/report/page.hpp"
@@ -149,6 +150,9 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
   check_report(options.report);
   StandardInput input;
   input.resolve(options.job.network);
+  if (!options.measured.empty() && (options.format == "csv" || !options.dump.empty()))
+    throw InputError("--measured", options.format == "csv" ? "--format csv" : "--dump",
+                     "text or JSON; `compare --measured` writes CSV");
   if (!options.dump.empty() && options.format != "text") {
     throw InputError("--dump", "--format " + options.format, "--format text: a dump is text");
   }
@@ -172,7 +176,14 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
     const ScalingCurve scaling = scaling_of(options, parallelism, predictor, forecast);
     write_page(forecast_page(forecast, scaling), options.report);
   }
-  write_answer(std::visit(Answer(options, predictor, forecast), *forecast.details));
+  std::string answer = std::visit(Answer(options, predictor, forecast), *forecast.details);
+  if (!options.measured.empty()) {
+    const MeasuredThroughput measured = measured_throughput(
+        options.measured, options.job, options.job, parallelism, predictor, forecast);
+    answer = options.format == "json" ? with_measured(answer, measured)
+                                      : answer + measured_text(measured);
+  }
+  write_answer(answer);
   const bool in_page = options.format == "text" && options.dump.empty() &&
                        (!options.explain || kind == AnswerKind::Divided);
   if (!in_page) {

@@ -214,6 +214,10 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
                    "Write the simulated steps as a trace for ui.perfetto.dev")
       ->type_name("FILE");
   add_report_option(*verb, options.report);
+  verb->add_option("--measured", options.measured,
+                   "Runs of this job that were timed (network,gpu,samples_per_s and others): they "
+                   "correct the throughput")
+      ->type_name("FILE");
   verb->add_flag("--explain", options.explain, "Table by layer; of several GPUs by kernel class");
   verb->add_flag("--largest-batch", options.largest_batch, "Find the largest batch that fits");
   verb->add_flag("--strict", options.strict, "Exit with 1 on any warning");

@@ -24,7 +24,7 @@ struct PredictOptions {
   bool no_fold = false;
   std::string format = "text";
   std::string dump;
-  std::string trace, report;  ///< files
+  std::string trace, report, measured;  ///< files
   bool explain = false, strict = false, largest_batch = false, search = false;
 };
 
