@@ -135,6 +135,16 @@ def errors():
             check("\n" not in str(error) and "expected" in str(error), f"one line: {error}")
 
 
+def ignored():
+    """A flag that the answer would not have is refused, not ignored."""
+    for flag in ("format", "measured", "explain", "profile"):
+        try:
+            tc.predict("resnet50", gpu="v100", **{flag: True if flag == "explain" else "json" if flag == "format" else "x"})
+            check(False, f"{flag} is ignored")
+        except tc.InputError as error:
+            check(str(error).startswith("--" + flag), f"{flag}: {error}")
+
+
 def lives():
     """What is answered outlives what it was asked of."""
     hardware = tc.Hardware(settings=["gpu.memory_bandwidth=2x"])
@@ -189,7 +199,7 @@ def example(folder):
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for part in (predictions, matrices, searches_plans_servings, errors, lives, threads):
+        for part in (predictions, matrices, searches_plans_servings, errors, ignored, lives, threads):
             part()
         sweeps(folder)
         if "--example" in sys.argv:
