@@ -236,8 +236,17 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.error_causes.narrow_stream; });
   add("error.power_limit", 0, 2,
       [](CostProfile& p) -> double& { return p.error_causes.power_limit; });
-  add("error.product_format", 0, 2,
-      [](CostProfile& p) -> double& { return p.error_causes.product_format; });
+  add("error.product_format.library", 0, 2,
+      [](CostProfile& p) -> double& { return p.error_causes.product_format[0]; });
+  for (std::size_t e = 0; e < kProductEngineCount; ++e) {
+    add(fmt::format("error.product_format.{}", to_string(static_cast<ProductEngine>(e))), 0, 2,
+        [=](CostProfile& p) -> double& { return p.error_causes.product_format[1 + e]; });
+  }
+  add("error.product_warp", 0, 2,
+      [](CostProfile& p) -> double& { return p.error_causes.product_warp; });
+  add("error.product_beyond", 0, 2,
+      [](CostProfile& p) -> double& { return p.error_causes.product_beyond; });
+  add("error.beyond", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.beyond; });
   return slots;
 }
 
@@ -297,17 +306,17 @@ enum class Completeness { All, Older };
 
 /// Came after profiles were first saved.
 bool came_later(std::string_view name) {
-  constexpr std::array<std::string_view, 11> kLater = {
-      "product.",      "attention.",    "latent.",           "experts.",
-      "quantization.", "error.product", "error.prefill",     "error.decode",
-      "error.latent_", "error.experts", "error.quantization"};
+  constexpr std::array<std::string_view, 12> kLater = {
+      "product.",           "attention.",    "latent.",      "experts.",      "quantization.",
+      "error.product",      "error.prefill", "error.decode", "error.latent_", "error.experts",
+      "error.quantization", "error.beyond"};
   return std::any_of(kLater.begin(), kLater.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 /// Saved profiles have it, no formula does any more: tensor cores' products and their clock before `product.`.
 bool is_retired(std::string_view name) {
   return name.starts_with("tensor.gemm.") || name == "clock.tensor_power_exponent" ||
-         name == "clock.tensor_knee_w_per_tflops";
+         name == "clock.tensor_knee_w_per_tflops" || name == "error.product_format";
 }
 
 /// Fills in what an older file lacks: expected errors from before any measurement, other values of the profile in the binary.
@@ -399,6 +408,7 @@ CostProfile read_profile(const proto::CostProfile& message, std::string_view whe
       const auto architecture = parse_name<Architecture>(name, ByArchitecture::kCount, where);
       profile.fitted[static_cast<std::size_t>(form)][static_cast<std::size_t>(architecture)] = true;
     }
+    profile.reach[static_cast<std::size_t>(form)] = {c.most_tflop_per_s(), c.most_gb_per_s()};
     if (form == CostForm::Product) {
       for (const std::string& gpu : c.gpu()) profile.fitted_product_gpus.push_back(gpu);
     } else {
@@ -511,6 +521,10 @@ std::string format_cost_profile(const CostProfile& profile) {
     }
     for (const std::string& gpu : profile.fitted_gpus[form])
       generations += fmt::format(" gpu: {}", quoted(gpu));
+    if (const FormReach& reach = profile.reach[form]; reach.tflop_per_s > 0) {
+      generations += fmt::format(" most_tflop_per_s: {:.6g} most_gb_per_s: {:.6g}",
+                                 reach.tflop_per_s, reach.gb_per_s);
+    }
     text += fmt::format("coverage {{ form: \"{}\"{} }}\n", kForms[form], generations);
   }
   std::string family;

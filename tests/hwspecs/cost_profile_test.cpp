@@ -166,7 +166,7 @@ TEST_SUITE("hwspecs/cost_profile") {
           get_parameter(default_cost_profile(), "product.start_us"));
     // Expected errors: wide.
     for (const char* name :
-         {"error.prefill.spec", "error.product.transferred", "error.product_format"}) {
+         {"error.prefill.spec", "error.product.transferred", "error.product_format.sglang"}) {
       CAPTURE(name);
       CHECK(get_parameter(read, name) == get_parameter(prior_cost_profile(), name));
       CHECK(get_parameter(read, name) > get_parameter(default_cost_profile(), name));
