@@ -16,11 +16,14 @@ class CMakeBuild(build_ext):
     def build_extension(self, ext):
         build = pathlib.Path(os.environ.get("TRACECAST_BUILD_DIR", ROOT / "build" / "release"))
         options = ["-DTRACECAST_WITH_PYTHON=ON"]
-        if not (build / "CMakeCache.txt").exists():
+        cache = build / "CMakeCache.txt"
+        is_ready = cache.exists() and "TRACECAST_WITH_PYTHON:STRING=OFF" not in cache.read_text()
+        if not cache.exists():
             python = getattr(sys, "_base_executable", sys.executable)  # stays where a virtual environment goes
             options += ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DTRACECAST_BUILD_TESTS=OFF", "-DTRACECAST_UNITY=ON",
                         f"-DPython3_EXECUTABLE={python}"]
-        subprocess.run(["cmake", "-S", ROOT, "-B", build, *options], check=True)
+        if not is_ready:
+            subprocess.run(["cmake", "-S", ROOT, "-B", build, *options], check=True)
         subprocess.run(["cmake", "--build", build, "--target", "tracecast_python"], check=True)
         built = build / "python" / "tracecast" / ("_core" + sysconfig.get_config_var("EXT_SUFFIX"))
         if not built.exists():
