@@ -88,6 +88,8 @@ void read_host(EngineProfile& p, const Message& message, SourcedReader& read,
   p.overlaps_host = read.flag(TRACECAST_FIELD(overlaps_host));
   p.host_log_sd = read.number(TRACECAST_FIELD(host_log_sd), 0, 3);
   p.system_log_sd = read.number(TRACECAST_FIELD(system_log_sd), 0, 3);
+  p.load_share = read.number(TRACECAST_FIELD(load_share), 0, 1);
+  p.place_share = read.number(TRACECAST_FIELD(place_share), 0, 1);
 }
 
 }  // namespace

@@ -55,6 +55,8 @@ struct EngineProfile : SpecIdentity {
       frontend{};  ///< between a client and the engine's queue, once a request; not on the engine's path
   bool overlaps_host = false;
   double host_log_sd = 0, system_log_sd = 0;
+  double load_share = 0,
+         place_share = 0;  ///< of the errors' variance, alike at other loads, and elsewhere
 
   /// Of a board: large ones have budgets of their own.
   [[nodiscard]] int tokens_of(Bytes memory) const {

@@ -16,6 +16,16 @@ double num(std::int64_t value) { return static_cast<double>(value); }
 
 bool is_norm_before(const LanguageLayer& layer) { return !(layer.parallel && layer.shared_norm); }
 
+/// Biases of products whose results ranks sum: added after the sum.
+double biases_after_sums(const LanguageLayer& layer) {
+  double count = 0;
+  if (const auto* a = std::get_if<GroupedQueryAttention>(&layer.mixer))
+    count += a->output_bias ? 1 : 0;
+  if (const auto* f = std::get_if<DenseFeedForward>(&layer.feed_forward))
+    count += f->biases ? 1 : 0;
+  return count;
+}
+
 }  // namespace
 
 using forward_parts::Layer;
@@ -49,6 +59,9 @@ std::vector<ForwardKernel> row_kernels(const ServedNetwork& served, double rows)
     const double values = rows * width;
     out.push_back({"sum", ForwardPass{values, 2 * values * kHalf, values * kHalf, 1},
                    counts[kind] * ((has_mixer ? 1.0 : 0.0) + (has_feed ? 1.0 : 0.0))});
+    if (const double biases = biases_after_sums(layer); biases > 0)
+      out.push_back(
+          {"bias", ForwardPass{values, values * kHalf, values * kHalf, 1}, counts[kind] * biases});
   }
   if (s.pipeline > 1) {
     // The last norm's sum goes with it: two tensors.

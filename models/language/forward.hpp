@@ -36,7 +36,9 @@ struct ServedNetwork {
   ServedFormats formats;
   ModelSharing sharing;
   std::optional<ProductEngine> engine;  ///< whose kernels; nothing: what engines have in common
-  bool fuses_sums = true;  ///< residuals are added by the norm's kernel; else by one of their own
+  /// Residuals are added by the norm's kernel, biases by their product's, and attention takes prompts as they lie; else each by
+  /// kernels of its own.
+  bool fuses_sums = true;
 };
 /// Throws InputError naming the flag: heads, experts, layers or widths that the sharing does not divide.
 void check_sharing(const ServedNetwork& served);

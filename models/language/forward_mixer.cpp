@@ -101,6 +101,13 @@ void add_prefill(const Layer& at, const GroupedQueryAttention& a, const PrefillS
   if (!work.causal && a.window > 0) work.keys = std::min(work.keys, num(a.window));
   work.engine = at.served.engine;
   at.add("attention of prompts", work, 1, 3);
+  if (at.served.fuses_sums) return;
+  // Keys and values once for each head of queries, by a kernel each; the result to its place.
+  const double row = at.rows * work.heads * num(a.head_width) * kHalf;
+  if (work.kv_heads < work.heads)
+    at.add("heads repeated", ForwardPass{row / kHalf, row * work.kv_heads / work.heads, row, 1}, 2,
+           1);
+  at.add("result to its place", ForwardPass{row / kHalf, row, row, 1});
 }
 
 void add_prefill(const Layer& at, const LatentAttention& a, const PrefillShape& s) {

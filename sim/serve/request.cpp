@@ -23,6 +23,8 @@ class DrawnLoad final : public RequestSource {
     request.input = draw(options_.lengths.input);
     request.output = draw(options_.lengths.output);
     request.shared = std::min(options_.lengths.shared, request.input - 1);
+    if (options_.lengths.prefixes > 1)
+      request.prefix = static_cast<std::uint32_t>(random_.below(options_.lengths.prefixes));
     return request;
   }
 

@@ -15,8 +15,9 @@ struct Request {
   std::uint64_t number = 0;  ///< in order of arrival
   Microseconds arrival = 0;
   std::int64_t input = 1,
-               output = 1;  ///< tokens; the first of the output comes from the prompt's step
-  std::int64_t shared = 0;  ///< leading tokens of the input that other requests have, too
+               output = 1;   ///< tokens; the first of the output comes from the prompt's step
+  std::int64_t shared = 0;   ///< leading tokens of the input that other requests have, too
+  std::uint32_t prefix = 0;  ///< which of them: requests of one number begin alike
   std::optional<Microseconds> start{},
       first{};            ///< its first step begins; its first token is there
   Microseconds last = 0;  ///< and its last
@@ -44,6 +45,7 @@ struct Lengths {
   double least_share =
       1;  ///< drawn evenly from this share of the length to the whole; 1: always the whole
   std::int64_t shared = 0;
+  std::uint32_t prefixes = 1;  ///< different ones, drawn evenly
 };
 
 struct LoadOptions {

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <queue>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
 
 namespace tracecast::serve {
 namespace {
@@ -17,6 +20,7 @@ constexpr Microseconds kForever = std::numeric_limits<Microseconds>::max();
 void add(WorkerTotals& to, const WorkerTotals& t) {
   to.steps += t.steps;
   to.preemptions += t.preemptions;
+  to.swapped += t.swapped;
   to.busy_us += t.busy_us;
   to.host_us += t.host_us;
   to.joules += t.joules;
@@ -50,12 +54,14 @@ class Workers {
       all_[i]->advance(request.arrival);
       return i;
     }
-    std::size_t best = 0;
+    std::size_t best = 0, fullest = 0;
     for (std::size_t i = 0; i < all_.size(); ++i) {
       all_[i]->advance(request.arrival);
       if (all_[i]->load() < all_[best]->load()) best = i;
+      if (all_[i]->load() > all_[fullest]->load()) fullest = i;
     }
-    return best;
+    if (router_ != Router::PrefixAware || request.shared == 0) return best;
+    return with_beginning(request.prefix, best, fullest);
   }
   Worker& at(std::size_t i) { return *all_[i]; }
   std::size_t size() const { return all_.size(); }
@@ -69,7 +75,24 @@ class Workers {
   }
 
  private:
+  std::size_t with_beginning(std::uint32_t prefix, std::size_t least, std::size_t fullest) {
+    constexpr std::int64_t kFarApart = 64;
+    constexpr double kTimesApart = 1.5;
+    const std::int64_t low = all_[least]->load(), high = all_[fullest]->load();
+    const bool is_uneven = high - low > kFarApart &&
+                           static_cast<double>(high) > kTimesApart * static_cast<double>(low);
+    std::vector<std::size_t>& known = sent_[prefix];
+    if (is_uneven || known.empty()) {
+      if (std::find(known.begin(), known.end(), least) == known.end()) known.push_back(least);
+      return least;
+    }
+    return *std::min_element(known.begin(), known.end(), [&](std::size_t a, std::size_t b) {
+      return all_[a]->load() < all_[b]->load();
+    });
+  }
+
   Router router_;
+  std::map<std::uint32_t, std::vector<std::size_t>> sent_;  ///< workers, by prefix
   std::vector<std::unique_ptr<Worker>> all_;
 };
 
@@ -102,27 +125,43 @@ void run_open(Workers& workers, RequestSource& source, RunResult& result) {
   workers.drain();
 }
 
-/// Each completion lets the next request into the same worker at that moment.
-void run_closed(Workers& workers, RequestSource& source, std::uint64_t concurrency,
+/// Each completion lets the next request into the same worker, once it has passed the server before the queue. Times there are
+/// drawn: were they alike, requests of one length that began together would come back together for ever.
+void run_closed(Workers& workers, RequestSource& source, const RunOptions& options,
                 RunResult& result, std::vector<std::pair<std::size_t, Microseconds>>& freed) {
+  using OnItsWay = std::tuple<Microseconds, std::uint64_t, std::size_t>;  // arrival, number, worker
+  std::priority_queue<OnItsWay, std::vector<OnItsWay>, std::greater<>> coming;
+  std::map<std::uint64_t, Request> sent;
+  Random random(1);
   const auto give = [&](std::size_t worker, Microseconds at) {
     while (auto request = source.next()) {
-      request->arrival = at;
+      const double way = -std::log1p(-random.uniform()) * static_cast<double>(options.return_us);
+      request->arrival = at + std::llround(way);
       if (!workers.at(worker).holds(*request)) {
         ++result.turned_away;
         continue;
       }
-      workers.at(worker).add(*request);
+      coming.emplace(request->arrival, request->number, worker);
+      sent.emplace(request->number, *request);
       return;
     }
   };
-  for (std::uint64_t i = 0; i < concurrency; ++i) give(i % workers.size(), 0);
+  for (std::uint64_t i = 0; i < *options.concurrency; ++i) give(i % workers.size(), 0);
   for (;;) {
     std::size_t next = workers.size();
     for (std::size_t i = 0; i < workers.size(); ++i) {
       if (workers.at(i).has_work() &&
           (next == workers.size() || workers.at(i).now() < workers.at(next).now()))
         next = i;
+    }
+    if (!coming.empty() &&
+        (next == workers.size() || std::get<0>(coming.top()) <= workers.at(next).now())) {
+      const auto [arrival, number, worker] = coming.top();
+      coming.pop();
+      const auto it = sent.find(number);
+      workers.at(worker).add(it->second);
+      sent.erase(it);
+      continue;
     }
     if (next == workers.size()) return;
     if (!workers.at(next).step()) return;
@@ -206,7 +245,7 @@ RunResult run(const Pool& pool, RequestSource& source, const RunOptions& options
         if (options.concurrency) freed.emplace_back(worker, r.last);
       });
   if (options.concurrency)
-    run_closed(workers, source, *options.concurrency, result, freed);
+    run_closed(workers, source, options, result, freed);
   else
     run_open(workers, source, result);
   result.totals = workers.totals();

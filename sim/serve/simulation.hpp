@@ -11,7 +11,14 @@
 
 namespace tracecast::serve {
 
-enum class Router { RoundRobin, LeastLoaded };
+enum class Router {
+  RoundRobin,
+  LeastLoaded,
+  /// To the least loaded of the workers that a request with the same beginning went to, unless loads differ by more than 64 requests
+  /// and by more than a half; without such a worker to the least loaded of all. Source: sgl-project/sglang, router of 2025, policy
+  /// cache_aware: balance_abs_threshold 64, balance_rel_threshold 1.5.
+  PrefixAware,
+};
 
 /// Alike workers behind a router: replicas, and in each of them the batches of its pipeline's stages and of its data ranks.
 struct Pool {
@@ -24,6 +31,8 @@ struct Pool {
 struct RunOptions {
   /// In flight at once, each completion begins another; nothing: the source's arrivals count.
   std::optional<std::uint64_t> concurrency;
+  /// From a completion to the queue with the request that it begins, and to it at first: mean of an exponential distribution.
+  Microseconds return_us = 0;
   std::uint64_t first_measured = 0;  ///< requests before it warm up
   /// Prompts are computed in this pool and their caches sent to the other.
   std::optional<Pool> prefill;
@@ -46,7 +55,7 @@ struct RunResult {
   double system_s = 0;  ///< time in the system of all requests, by their own stamps
 };
 
-/// Router: round robin by number, or to the worker with fewest requests. Requests whose cache can never fit are turned
+/// Requests of closed loops stay with their worker, whatever the router. Requests whose cache can never fit are turned
 /// away and counted. Throws InputError: a closed loop of two pools.
 [[nodiscard]] RunResult run(const Pool& pool, RequestSource& source, const RunOptions& options);
 

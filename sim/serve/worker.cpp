@@ -70,9 +70,57 @@ bool Worker::may_begin(std::int64_t blocks, const Request& request) const {
   return blocks + kept <= free;
 }
 
-void Worker::drop_prefix() {
-  used_blocks_ -= prefix_blocks_;
-  prefix_blocks_ = prefix_tokens_ = 0;
+/// Gives back the pages of the beginning that was used least lately and by nobody now. False: there is none.
+bool Worker::drop_prefix() {
+  auto oldest = prefixes_.end();
+  for (auto it = prefixes_.begin(); it != prefixes_.end(); ++it) {
+    if (it->second.users == 0 &&
+        (oldest == prefixes_.end() || it->second.last_use < oldest->second.last_use))
+      oldest = it;
+  }
+  if (oldest == prefixes_.end()) return false;
+  used_blocks_ -= oldest->second.blocks;
+  prefix_blocks_ -= oldest->second.blocks;
+  prefixes_.erase(oldest);
+  return true;
+}
+
+/// The one sequence that is left takes over what it shares of a longer beginning. False: it shares nothing.
+bool Worker::take_over_prefix() {
+  for (Sequence& s : sequences_) {
+    if (s.admitted == 0 || !s.uses_prefix) continue;
+    const std::int64_t own = s.shared / price_.engine().block_tokens;
+    s.blocks += own;
+    s.shared = 0;
+    s.uses_prefix = false;
+    used_blocks_ += own;
+    --prefixes_[s.request.prefix].users;
+    return drop_prefix();
+  }
+  return false;
+}
+
+/// The pages of a prompt's beginning become everybody's and stay, in half of the cache at most.
+void Worker::keep_prefix(const Sequence& s) {
+  const std::int64_t whole = s.request.shared / price_.engine().block_tokens;
+  const std::int64_t most = limits_.cache_blocks / 2;
+  if (whole == 0 || whole > most) return;
+  Prefix& prefix = prefixes_[s.request.prefix];
+  const std::int64_t more = whole - prefix.blocks;
+  ++prefix.users;  // not the one to go
+  while (more > 0 && prefix_blocks_ + more > most && drop_prefix()) {
+  }
+  --prefix.users;
+  prefix.last_use = admissions_;
+  if (more <= 0) return;
+  if (prefix_blocks_ + more > most || used_blocks_ + more >= limits_.cache_blocks) {
+    if (prefix.blocks == 0) prefixes_.erase(s.request.prefix);
+    return;
+  }
+  prefix.blocks = whole;
+  prefix.tokens = whole * price_.engine().block_tokens;
+  prefix_blocks_ += more;
+  used_blocks_ += more;
 }
 
 /// Takes the first that waits if it may begin.
@@ -80,19 +128,20 @@ bool Worker::admit(std::int64_t budget) {
   if (waiting_.empty() || active_ >= limits_.sequences) return false;
   Sequence& first = waiting_.front();
   const EngineProfile& engine = price_.engine();
+  if (engine.overlaps_host && active_ > 0 && first.request.arrival > decided_) return false;
   std::int64_t found = 0;
   if (engine.caches_prefixes && first.request.shared > 0) {
     const std::int64_t whole = std::min(first.request.shared, first.context - 1) /
                                engine.block_tokens * engine.block_tokens;
-    found = std::min(whole, prefix_tokens_);
+    const auto prefix = prefixes_.find(first.request.prefix);
+    if (prefix != prefixes_.end()) found = std::min(whole, prefix->second.tokens);
   }
-  const std::int64_t uncached = first.request.is_filled ? 0 : first.context - found;
+  const bool is_filled = first.request.is_filled || first.is_swapped;
+  const std::int64_t uncached = is_filled ? 0 : first.context - found;
   if (!engine.chunks_prompts && uncached > budget) return false;
   const std::int64_t blocks = blocks_for(first.context + 1) - found / engine.block_tokens;
-  if (active_ == 0 && blocks > limits_.cache_blocks - used_blocks_) {
-    drop_prefix();
+  if (active_ == 0 && blocks > limits_.cache_blocks - used_blocks_ && drop_prefix())
     return admit(budget);
-  }
   if (!may_begin(blocks, first.request)) return false;
 
   Slot slot = 0;
@@ -107,8 +156,18 @@ bool Worker::admit(std::int64_t budget) {
   s = first;
   waiting_.pop_front();
   s.shared = found;
-  s.filled = s.request.is_filled ? s.context : found;
+  s.filled = is_filled ? s.context : found;
   s.blocks = blocks;
+  s.uses_prefix = found > 0;
+  if (found > 0) {
+    Prefix& prefix = prefixes_[s.request.prefix];
+    ++prefix.users;
+    prefix.last_use = admissions_;
+  }
+  if (s.is_swapped) {
+    swapped_blocks_ -= blocks_for(s.context);
+    swap_seconds_ += static_cast<double>(s.context - found) * limits_.swap_seconds_per_token;
+  }
   s.admitted = ++admissions_;
   s.decodes = false;
   if (!s.request.start) s.request.start = now_;
@@ -133,6 +192,7 @@ void Worker::begin_decoding(Slot slot, Microseconds at) {
     return;
   }
   s.decodes = true;
+  s.is_swapped = false;
   s.begin = counter_;
   s.end = counter_ + left;
   ++decoding_;
@@ -154,6 +214,8 @@ void Worker::release(Slot slot) {
     --phases_[static_cast<std::size_t>(phase_of(s.context + 1 - s.begin))];
   }
   used_blocks_ -= blocks;
+  if (s.uses_prefix) --prefixes_[s.request.prefix].users;
+  s.uses_prefix = false;
   reserved_ -= blocks_for(s.request.input + s.request.output);
   s.admitted = 0;
   --active_;
@@ -169,9 +231,20 @@ void Worker::preempt_youngest() {
     Sequence again = s;
     if (s.decodes) again.context = s.context + (counter_ - s.begin) + 1;
     again.filled = 0;
+    again.is_swapped = again.uses_prefix = false;
     again.request.is_filled = false;
     ++again.request.preemptions;
-    totals_.computed_again += static_cast<double>(s.decodes ? again.context : s.filled);
+    // The last token of a sequence that decodes is not in the cache yet.
+    const std::int64_t kept = again.context - 1;
+    if (s.decodes && swapped_blocks_ + blocks_for(kept) <= limits_.swap_blocks) {
+      again.context = kept;
+      again.is_swapped = true;
+      swapped_blocks_ += blocks_for(kept);
+      swap_seconds_ += static_cast<double>(kept - s.shared) * limits_.swap_seconds_per_token;
+      ++totals_.swapped;
+    } else {
+      totals_.computed_again += static_cast<double>(s.decodes ? again.context : s.filled);
+    }
     filling_.erase(std::remove(filling_.begin(), filling_.end(), slot), filling_.end());
     release(slot);
     waiting_.push_front(again);
@@ -195,9 +268,7 @@ bool Worker::grow(std::int64_t tokens) {
     }
     if (active_ > 1)
       preempt_youngest();
-    else if (prefix_blocks_ > 0)
-      drop_prefix();
-    else
+    else if (!drop_prefix() && !take_over_prefix())
       return false;
   }
 }
@@ -219,7 +290,7 @@ void Worker::fill(StepBatch& batch, std::int64_t budget, std::vector<Slot>& ende
     }
     if (s.filled == s.context) {
       ended.push_back(slot);
-      if (!s.request.is_filled) ++batch.words;
+      if (!s.request.is_filled && !s.is_swapped) ++batch.words;
     } else {
       still.push_back(slot);
     }
@@ -250,6 +321,7 @@ bool Worker::step() {
   const bool mixed = engine.batching == EngineBatching::Mixed;
   std::int64_t budget = limits_.tokens_per_step;
   gave_back_ = false;
+  if (active_ == 0) decided_ = now_;
   const auto decode = [&] {
     if (decoding_ == 0) return;
     batch.verified = 1 + limits_.drafted;
@@ -286,11 +358,20 @@ void Worker::finish_step(const StepBatch& batch, const StepTime& time, std::int6
                          const std::vector<Slot>& filled) {
   double seconds = time.seconds;
   if (batch.decodes > 0) seconds += static_cast<double>(limits_.drafted) * limits_.draft_seconds;
+  if (limits_.prompt_factor != limits_.token_factor || limits_.token_factor != 1) {
+    const auto prompts = static_cast<double>(batch.prompt_tokens),
+               tokens = static_cast<double>(batch.decodes * batch.verified);
+    const double share = prompts + tokens > 0 ? prompts / (prompts + tokens) : 0;
+    seconds *= std::exp(share * std::log(limits_.prompt_factor) +
+                        (1 - share) * std::log(limits_.token_factor));
+  }
+  seconds += std::exchange(swap_seconds_, 0);
   const Microseconds took =
       seconds > 0 ? std::max<Microseconds>(1, std::llround(seconds * 1e6 * limits_.time_factor))
                   : 0;
   const auto us = static_cast<double>(took);
   totals_.in_system_us += us * static_cast<double>(load());
+  decided_ = now_;
   now_ += took;
   ++totals_.steps;
   totals_.busy_us += us;
@@ -328,18 +409,8 @@ void Worker::finish_step(const StepBatch& batch, const StepTime& time, std::int6
                        [&](const auto& e) { return sequences_[e.second].admitted != e.first; }),
         by_age_.end());
   }
-  if (price_.engine().caches_prefixes) {
-    for (const Slot slot : filled) {
-      const Sequence& s = sequences_[slot];
-      const std::int64_t whole = s.request.shared / price_.engine().block_tokens;
-      const std::int64_t more = whole - prefix_blocks_;
-      // The prefix becomes everybody's; it stays.
-      if (more <= 0 || used_blocks_ + more >= limits_.cache_blocks / 2) continue;
-      prefix_blocks_ += more;
-      used_blocks_ += more;
-      prefix_tokens_ = prefix_blocks_ * price_.engine().block_tokens;
-    }
-  }
+  if (price_.engine().caches_prefixes)
+    for (const Slot slot : filled) keep_prefix(sequences_[slot]);
 }
 
 }  // namespace tracecast::serve

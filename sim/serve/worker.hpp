@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <queue>
 #include <vector>
 
@@ -18,11 +19,18 @@ struct WorkerLimits {
   double accepted = 0;       ///< share of them that is kept, each given the one before
   double draft_seconds = 0;  ///< of a proposed token
   double time_factor = 1;    ///< on every step: for intervals
+  /// What measured runs say of steps: a step's factor is the geometric mean of both, weighted by its tokens of each phase.
+  double prompt_factor = 1, token_factor = 1;
+  /// Who has to go keeps its cache in so many pages of the host and takes it back, instead of computing it again; 0: computes again,
+  /// as does whoever finds no room there.
+  std::int64_t swap_blocks = 0;
+  double swap_seconds_per_token = 0;  ///< of a sequence's cache, one way
 };
 
 /// What a worker did.
 struct WorkerTotals {
   std::uint64_t steps = 0, preemptions = 0;
+  std::uint64_t swapped = 0;  ///< of the preemptions, those that kept their cache in the host
   double busy_us = 0, host_us = 0;
   double joules = 0;        ///< of one GPU beyond awake
   double in_system_us = 0;  ///< requests in it, integrated over time
@@ -41,6 +49,7 @@ using OnDone = std::function<void(const Request&)>;
 
 /// One batch of an engine, step by step, on a clock of microseconds. A step that only decodes costs the same whatever the
 /// batch: sums are kept, and requests wait in a heap by the token count at which they end.
+/// Where the host runs ahead, a step is scheduled when the one before it begins: who comes later waits for the next.
 class Worker {
  public:
   /// `price`: shared by alike workers; outlives them.
@@ -72,6 +81,13 @@ class Worker {
     std::int64_t end = 0;        ///< counter at which it ends
     std::uint64_t admitted = 0;  ///< order; 0: slot is free
     bool decodes = false;
+    bool is_swapped = false;  ///< its cache is in the host, up to `context`
+    bool uses_prefix = false;
+  };
+  /// The beginning that some requests have in common, in the cache.
+  struct Prefix {
+    std::int64_t tokens = 0, blocks = 0, users = 0;
+    std::uint64_t last_use = 0;
   };
   using Slot = std::uint32_t;
 
@@ -84,7 +100,9 @@ class Worker {
   void preempt_youngest();
   void begin_decoding(Slot slot, Microseconds at);
   void release(Slot slot);
-  void drop_prefix();
+  bool drop_prefix();
+  bool take_over_prefix();
+  void keep_prefix(const Sequence& sequence);
   void finish_step(const StepBatch& batch, const StepTime& time, std::int64_t advance,
                    const std::vector<Slot>& filled);
 
@@ -93,6 +111,7 @@ class Worker {
   OnGap on_gap_;
   OnDone on_done_;
   Microseconds now_ = 0;
+  Microseconds decided_ = 0;  ///< when the step to come was scheduled
   WorkerTotals totals_;
 
   std::deque<Sequence> waiting_;
@@ -109,9 +128,12 @@ class Worker {
   std::int64_t to_come_ = 0;          ///< output tokens of decoding ones
   std::vector<std::int64_t> phases_;  ///< decoding ones by (context - begin) modulo a block
   std::int64_t used_blocks_ = 0, reserved_ = 0;
-  std::int64_t prefix_tokens_ = 0, prefix_blocks_ = 0;  ///< in the cache, of all
-  bool gave_back_ = false;                              ///< somebody, in this step
-  double owed_ = 0;                                     ///< accepted tokens not yet whole
+  std::map<std::uint32_t, Prefix> prefixes_;
+  std::int64_t prefix_blocks_ = 0;
+  std::int64_t swapped_blocks_ = 0;  ///< in the host
+  double swap_seconds_ = 0;          ///< of the step to come
+  bool gave_back_ = false;           ///< somebody, in this step
+  double owed_ = 0;                  ///< accepted tokens not yet whole
 };
 
 }  // namespace tracecast::serve

@@ -70,10 +70,118 @@ TEST_CASE("a run that was timed moves the same job elsewhere, and narrows what i
         a["high"].get<double>() / a["low"].get<double>());
 }
 
+TEST_CASE("predict takes runs, too, and says what compare says") {
+  const TemporaryFolder folder;
+  const std::string runs = (folder.path() / "runs.csv").string();
+  const Words job{"--gpu", "v100", "--batch", "64", "--format", "json", "--measured", runs};
+  const auto asked = [&](const char* verb) {
+    Words words{verb, "resnet50"};
+    words.insert(words.end(), job.begin(), job.end());
+    const ProcessResult result = tracecast(words);
+    CAPTURE(result.err);
+    REQUIRE(result.exit_code == 0);
+    return Json::parse(result.out);
+  };
+  write_file(runs, "network,gpu,batch,samples_per_s\nresnet50,t4,64,100\nvgg16,t4,64,1\n");
+  const Json predicted = asked("predict"), compared = asked("compare");
+  const Json& here = predicted["measured"]["throughput_samples_per_s"];
+  const Json& there = compared["rows"][0]["throughput_samples_per_s"];
+  CHECK(predicted["measured"]["runs"] == 1);
+  CHECK(predicted["measured"]["here"] == false);
+  for (const char* key : {"value", "low", "high"})
+    CHECK(here[key].get<double>() == doctest::Approx(there[key].get<double>()).epsilon(1e-6));
+  const Json& plain = predicted["throughput_samples_per_s"];
+  CHECK(here["value"].get<double>() != doctest::Approx(plain["value"].get<double>()));
+  // On the same GPU the run is the answer, nearly.
+  write_file(runs, "network,gpu,samples_per_s\nresnet50,v100,300\n");
+  const Json same = asked("predict");
+  CHECK(same["measured"]["here"] == true);
+  CHECK(same["measured"]["throughput_samples_per_s"]["value"].get<double>() ==
+        doctest::Approx(300).epsilon(0.02));
+  CHECK(tracecast({"predict", "resnet50", "--gpu", "v100", "--measured", runs, "--format", "csv"})
+            .exit_code == 2);
+  const ProcessResult text =
+      tracecast({"predict", "resnet50", "--gpu", "v100", "--batch", "64", "--measured", runs});
+  CHECK(text.out.find("Corrected") != std::string::npos);
+}
+
 TEST_CASE("the prices in the program are used and said where none are given") {
   const ProcessResult result = tracecast({"plan", kJobs, "--deadline", "30d", "--worlds", "20"});
   CHECK(result.exit_code == 0);
   CHECK(result.out.find("partly guessed") != std::string::npos);
+}
+
+TEST_CASE("jobs that serve get replicas enough for their rate, beside those that train") {
+  const std::string file = "tools/manual/serving_jobs.textproto";
+  const Json doc = answer({file, "--catalogue", kPrices, "--deadline", "30d"});
+  const auto assigned = [](const Json& d, const char* job) {
+    for (const Json& row : d["plan"]["assignment"])
+      if (row["job"] == job) return row;
+    return Json();
+  };
+  const Json chat = assigned(doc, "chat");
+  REQUIRE(chat.contains("replicas"));
+  const double borne = chat["borne_per_replica_per_s"].get<double>();
+  const int replicas = chat["replicas"].get<int>();
+  // As predicted a tenth fewer would be too few or just enough; nine in ten worlds ask for some more than that.
+  CHECK(replicas * borne > 12);
+  CHECK(chat["time_s"].get<double>() == doctest::Approx(720 * 3600));
+  CHECK(doc["plan"]["in_time"] == true);
+  for (const Json& stay : doc["plan"]["schedule"])
+    if (stay["job"] == "chat") CHECK(stay["begin_s"].get<double>() == doctest::Approx(0));
+  CHECK(assigned(doc, "vision")["count"] == 2);
+  CHECK(doc["probability_within_limits"].get<double>() > 0.6);
+
+  // What a replica bears is what `serve --find rate` says.
+  const TemporaryFolder folder;
+  const std::string own = (folder.path() / "jobs.textproto").string();
+  const auto write = [&](const std::string& rate, const std::string& more) {
+    write_file(own,
+               "job { id: \"chat\" network: \"llama3_8b\" precision: \"fp8\" allowed_gpu: "
+               "\"a100_sxm4_80gb\" "
+               "serving { input: 1500 output: 250 hours: 720 requests_per_s: " +
+                   rate + more + " } }");
+  };
+  write("12", " tpot_ms: 40");
+  const Json sure = answer({own, "--catalogue", kPrices, "--deadline", "30d"});
+  const Json one = assigned(sure, "chat");
+  const double rate = one["borne_per_replica_per_s"].get<double>();
+  CHECK(one["replicas"].get<int>() >= 12 / rate);
+  CHECK(one["gpus"].get<int>() >= one["replicas"].get<int>());
+  write("12", " tpot_ms: 40 certainty: 0.99");
+  const Json safe = assigned(answer({own, "--catalogue", kPrices, "--deadline", "30d"}), "chat");
+  CHECK(safe["replicas"].get<int>() > one["replicas"].get<int>());
+  write("12", " ttft_ms: 0.01");
+  const Json none = answer({own, "--catalogue", kPrices, "--deadline", "30d"}, 1);
+  REQUIRE(none["jobs_without_place"].size() == 1);
+  CHECK(none["jobs_without_place"][0].get<std::string>().find("no load keeps to") !=
+        std::string::npos);
+}
+
+TEST_CASE("GPUs are compared by what a million tokens of answers costs") {
+  const Words words{"compare",       "llama3_8b", "--gpu",   "l40s,h100", "--serve",
+                    "--concurrency", "8,64",      "--input", "500",       "--output",
+                    "100",           "--format",  "json"};
+  const Json doc = Json::parse(tracecast(words).out);
+  REQUIRE(doc["rows"].size() == 4);
+  for (std::size_t i = 0; i < 4; i += 2) {
+    const Json &few = doc["rows"][i], &many = doc["rows"][i + 1];
+    CHECK(many["tokens_per_s"]["value"].get<double>() > few["tokens_per_s"]["value"].get<double>());
+    CHECK(many["owned_usd_per_million_tokens"].get<double>() <
+          few["owned_usd_per_million_tokens"].get<double>());
+    CHECK(many["tpot_ms"]["value"].get<double>() > few["tpot_ms"]["value"].get<double>());
+  }
+  CHECK(tracecast({"compare", "llama3_8b", "--gpu", "h100", "--serve"}).exit_code == 2);
+  CHECK(tracecast({"compare", "llama3_8b", "--gpu", "h100", "--concurrency", "8"}).exit_code == 2);
+  const ProcessResult text =
+      tracecast({"compare", "llama3_8b", "--gpu", "l40s,h100", "--serve", "--tpot-ms", "30"});
+  CHECK(text.exit_code == 0);
+  CHECK(text.out.find("USD per million tokens") != std::string::npos);
+  for (std::size_t at = 0; at < text.out.size();) {
+    const std::size_t end = std::min(text.out.find('\n', at), text.out.size());
+    CHECK(end - at <= 80);
+    at = end + 1;
+  }
 }
 
 TEST_CASE("impossible requests say which limit binds and by how much, and end with 1") {
@@ -104,6 +212,7 @@ TEST_CASE("bad files end with 2 and one line that names the place") {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "bad.textproto").string();
   const std::string job = "job { id: \"a\" network: \"resnet50\" samples: 1e6 ";
+  const std::string serving = "job { id: \"a\" network: \"llama3_8b\" serving { ";
   const std::string offer = "offer { id: \"a\" gpu: \"t4\" price_usd: 1 } ";
   const std::pair<std::string, const char*> jobs[] = {
       {job + "after: \"b\" }\n" + "job { id: \"b\" network: \"resnet50\" samples: 1 after: \"a\" }",
@@ -114,7 +223,14 @@ TEST_CASE("bad files end with 2 and one line that names the place") {
       {job + "deadline_hours: -1 }", "deadline_hours -1"},
       {job + "deadline: 3 }", "deadline_hours"},
       {job + "allowed_gpu: \"v1000\" }", "v1000"},
-      {job + "serving { requests_per_s: 1 } }", "serving"},
+      {job + "serving { requests_per_s: 1 } }", "serving and work"},
+      {serving + "input: 10 output: 10 hours: 1 ttft_ms: 5 } }", "without requests_per_s"},
+      {serving + "requests_per_s: -1 input: 10 output: 10 hours: 1 ttft_ms: 5 } }",
+       "requests_per_s -1"},
+      {serving + "requests_per_s: 1 input: 10 hours: 1 ttft_ms: 5 } }", "without input and output"},
+      {serving + "requests_per_s: 1 input: 10 output: 10 hours: 1 } }", "without a limit"},
+      {serving + "requests_per_s: 1 input: 10 output: 10 hours: 1 ttft_ms: 5 certainty: 0.2 } }",
+       "0.5 to 0.99"},
       {"", "no job"}};
   for (const auto& [text, expected] : jobs) {
     CAPTURE(text);

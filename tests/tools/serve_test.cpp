@@ -190,6 +190,8 @@ TEST_CASE("input that cannot be is refused in one line") {
       {"negative lengths", with(base, {"--trace", negative}), "negative.csv:2"},
       {"find without limits", with(base, {"--find", "rate"}), "--ttft"},
       {"a limit that is none", with(base, {"--find", "rate", "--ttft", "soon"}), "--ttft"},
+      {"a preemption of no kind", with(base, {"--batch", "1", "--preemption", "swop"}), "swap"},
+      {"a router of no kind", with(base, {"--batch", "1", "--router", "prefix"}), "prefix_aware"},
       {"phases of no kind", with(base, {"--rate", "1", "--disaggregate", "prefill=h100"}),
        "--disaggregate"},
       {"phases in a closed loop",
@@ -205,6 +207,132 @@ TEST_CASE("input that cannot be is refused in one line") {
     CHECK(result.err.find(row.says) != std::string::npos);
     CHECK(result.out.empty());
   }
+}
+
+/// What `vllm bench serve --save-result` writes of a closed loop.
+std::string vllm_result(double first_ms, double token_ms) {
+  return Json{{"model_id", "meta-llama/Llama-3.1-8B"},
+              {"num_prompts", 200},
+              {"completed", 200},
+              {"request_rate", "inf"},
+              {"max_concurrency", 16},
+              {"total_input_tokens", 200 * 1000},
+              {"total_output_tokens", 200 * 100},
+              {"mean_ttft_ms", first_ms},
+              {"median_ttft_ms", first_ms},
+              {"mean_tpot_ms", token_ms},
+              {"output_throughput", 1000.0}}
+      .dump();
+}
+
+TEST_CASE("a measured run is compared, and corrects its own load's answer to what was measured") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "run.json").string();
+  const Words place = {"llama3_8b", "--gpu", "h100"};
+  write_file(path, vllm_result(1, 1));
+  const Words asked = with(place, {"--measured", path});
+  const Json first = answer(asked).at("measured");
+  CHECK(first.at("tool") == "vllm bench serve");
+  CHECK(first.at("rows").size() == 4);
+  const auto predicted = [&](const char* metric) {
+    for (const Json& row : first.at("rows"))
+      if (row.at("metric") == metric) return row.at("predicted").at("value").get<double>();
+    return 0.0;
+  };
+  const double ttft = 1.3 * predicted("ttft_ms"), tpot = 1.2 * predicted("tpot_ms");
+  write_file(path, vllm_result(ttft, tpot));
+  const Json doc = answer(asked),
+             plain = answer(with(place, {"--concurrency", "16", "--input", "1000", "--output",
+                                         "100", "--requests", "200", "--warm-up", "0"}));
+  const Json& m = doc.at("measured");
+  CHECK(m.at("met") == true);
+  CHECK(m.at("token_step_factor").get<double>() == doctest::Approx(1.2).epsilon(0.1));
+  CHECK(m.at("prompt_step_factor").get<double>() > 1.1);
+  // The answer lies between the prediction and the run, nearer to the run; its interval is narrower.
+  const double corrected = value(doc, "tpot_ms");
+  CHECK(corrected > predicted("tpot_ms") * 1.08);
+  CHECK(corrected < tpot * 1.001);
+  const auto width = [](const Json& d) {
+    const Json& mean = d.at("tpot_ms").at("mean");
+    return (mean.at("high").get<double>() - mean.at("low").get<double>()) /
+           mean.at("value").get<double>();
+  };
+  CHECK(width(doc) < 0.8 * width(plain));
+  // Elsewhere less of it holds.
+  const Json there = answer({"llama3_8b", "--gpu", "a100", "--measured", path, "--measured-gpu",
+                             "h100", "--concurrency", "16", "--input", "1000", "--output", "100"});
+  const Json bare = answer(
+      {"llama3_8b", "--gpu", "a100", "--concurrency", "16", "--input", "1000", "--output", "100"});
+  const double gain = value(there, "tpot_ms") / value(bare, "tpot_ms");
+  CHECK(gain > 1.02);
+  CHECK(gain < corrected / predicted("tpot_ms"));
+  CHECK(there.at("measured").at("same_place") == false);
+}
+
+TEST_CASE("genai-perf's results are read as well, whatever the unit") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "profile_export_genai_perf.json").string();
+  const auto metric = [](const char* unit, double avg) {
+    return Json{{"unit", unit}, {"avg", avg}};
+  };
+  write_file(path, Json{{"time_to_first_token", metric("ms", 80)},
+                        {"inter_token_latency", metric("us", 9000)},
+                        {"request_latency", metric("s", 0.971)},
+                        {"output_token_throughput", metric("tokens/sec", 800)},
+                        {"input_sequence_length", metric("tokens", 500)},
+                        {"output_sequence_length", metric("tokens", 100)},
+                        {"request_count", metric("requests", 100)},
+                        {"input_config", {{"perf_analyzer", {{"stimulus", {{"concurrency", 8}}}}}}}}
+                       .dump());
+  const Json doc = answer({"llama3_8b", "--gpu", "h100", "--measured", path});
+  const Json& m = doc.at("measured");
+  CHECK(m.at("tool") == "genai-perf");
+  CHECK(m.at("load") == "8 in flight, 500 tokens in, 100 out");
+  for (const Json& row : m.at("rows")) {
+    if (row.at("metric") == "tpot_ms")
+      CHECK(row.at("measured").get<double>() == doctest::Approx(9));
+    if (row.at("metric") == "e2e_ms")
+      CHECK(row.at("measured").get<double>() == doctest::Approx(971));
+  }
+}
+
+TEST_CASE("results that cannot be used are refused in one line") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "run.json").string();
+  struct Row {
+    const char *what, *text, *says;
+  };
+  const Row rows[] = {
+      {"no JSON", "{", "no JSON"},
+      {"another tool's", R"({"latency": 3})", "mean_ttft_ms"},
+      {"words for numbers", R"({"mean_ttft_ms": "fast"})", "mean_ttft_ms"},
+      {"negative times", R"({"mean_ttft_ms": -3})", "0 or more"},
+      {"no load", R"({"mean_ttft_ms": 3, "completed": 0, "total_input_tokens": 4})", "lengths"},
+      {"no figures", R"({"mean_ttft_ms": 0, "mean_tpot_ms": 0})", "no mean latency"},
+      {"a unit of its own", R"({"time_to_first_token": {"unit": "h", "avg": 1}})", "unit"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    write_file(path, row.text);
+    const ProcessResult result = serve({"llama3_8b", "--gpu", "h100", "--measured", path});
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    CHECK(result.err.find(row.says) != std::string::npos);
+  }
+}
+
+TEST_CASE("swapping and prefix-aware routing are words of the command") {
+  const Json swapped =
+      answer({"llama3_8b", "--gpu", "l40s", "--input", "4000", "--output", "1500", "--concurrency",
+              "64", "--requests", "128", "--preemption", "swap", "--swap-gib", "64"});
+  CHECK(swapped.at("preemptions").get<int>() > 0);
+  CHECK(swapped.at("swapped").get<int>() > 0);
+  const Words shared = {"llama3_8b", "--gpu",           "h100", "--gpus",     "4",  "--tp",
+                        "1",         "--input",         "4000", "--output",   "20", "--rate",
+                        "20",        "--shared-prefix", "3500", "--prefixes", "200"};
+  const double round = value(answer(shared), "ttft_ms");
+  CHECK(value(answer(with(shared, {"--router", "prefix_aware"})), "ttft_ms") < round);
 }
 
 TEST_CASE("lengths over the context of a file's network are refused") {

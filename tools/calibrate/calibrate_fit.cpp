@@ -1,4 +1,6 @@
 #include "tools/calibrate/calibrate_fit.hpp"
+#include "tools/calibrate/calibrate_page.hpp"
+#include "tools/report/page.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -354,6 +356,7 @@ CostProfile before_measurement(const std::vector<ProfileParameter>& priors) {
 }  // namespace
 
 int run_fit(const FitCommandOptions& options) {
+  check_report(options.report);
   const Hardware hardware = load_hardware(options.sources);
   const MeasurementContext context = measurement_context(hardware);
   const std::vector<fs::path> files = expand(options.from, context);
@@ -366,24 +369,16 @@ int run_fit(const FitCommandOptions& options) {
   how.progress = [](int iteration, double cost) {
     say_progress(fmt::format("fit: iteration {}, sum of squares {:.4g}", iteration, cost));
   };
-  FitResult fit;
-  fit.profile = begin;
-  for (const FitStage& stage : stages_of(rows, begin, priors, how)) {
-    const CostProfile start = fit.profile;
-    FitResult part = fit_profile(stage.rows, start, stage.prior, stage.options);
-    if (!options.no_spread) {
-      MeasurementSet own;
-      for (const Measurement* row : stage.rows) own.rows.push_back(*row);
-      estimate_spread(part, own, start, stage.prior, stage.options, [](std::string_view left_out) {
-        say_progress(fmt::format("expected errors: without {}", left_out));
-      });
-    }
-    append_stage(fit, std::move(part));
-  }
+  FitResult fit = options.no_spread
+                      ? fit_in_stages(rows, begin, priors, how)
+                      : fit_with_errors(sample, begin, priors, how, [](std::string_view left_out) {
+                          say_progress(fmt::format("expected errors: without {}", left_out));
+                        });
   fit.profile = with_coverage(std::move(fit.profile), rows);  // of all stages
   fit.profile = completed(fit.profile, fit, sample, options);
   say_progress("");
   if (!options.out.empty()) write_file(options.out, format_cost_profile(fit.profile));
+  if (!options.report.empty()) write_fit_page(fit_json(fit, sample), options.report);
   if (options.format == "json") {
     write_answer(fit_json(fit, sample));
   } else {
@@ -394,6 +389,7 @@ int run_fit(const FitCommandOptions& options) {
 }
 
 int run_check(const FitCommandOptions& options) {
+  check_report(options.report);
   const Hardware hardware = load_hardware(options.sources);
   const MeasurementContext context = measurement_context(hardware);
   const std::vector<fs::path> files = expand(options.from, context);
@@ -405,6 +401,7 @@ int run_check(const FitCommandOptions& options) {
   how.leave_out = parse_leave_out(options.leave_out);
   how.only = options.only;
   how.min_time = Seconds(options.min_us * 1e-6);
+  how.learn_errors = options.learn_errors;
   how.progress = [](std::string_view left_out, std::size_t done, std::size_t total) {
     say_progress(fmt::format("check {} of {}: without {}", done + 1, total, left_out));
   };
@@ -421,6 +418,7 @@ int run_check(const FitCommandOptions& options) {
   }
   const auto groups = check_fit(sample, files, context, begin, priors, how);
   say_progress("");
+  if (!options.report.empty()) write_check_page(check_json(groups), options.report);
   write_answer(options.format == "json"  ? check_json(groups)
                : options.format == "csv" ? check_csv(groups)
                                          : check_text(groups));

@@ -17,11 +17,13 @@ struct FitCommandOptions {
   bool no_spread = false;     ///< leave the expected errors as they are
   bool list_refused = false;  ///< every refused row, not the first few
   std::string leave_out = "gpu";
+  bool learn_errors = false;  ///< check: expected errors from the rows that stay
   std::vector<std::string> only;
   double min_us = 100;
   std::string profiles;  ///< folder for the profile of each refit; empty: none is kept
   SourceOptions sources;
   std::string format = "text";
+  std::string report;  ///< file of the page; empty: none
 };
 int run_fit(const FitCommandOptions& options);
 int run_check(const FitCommandOptions& options);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,10 @@
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
 #include "tools/command/whole_number.hpp"
+#include "tools/plan/compare_page.hpp"
+#include "tools/plan/compare_serving.hpp"
 #include "tools/plan/measured_runs.hpp"
+#include "tools/report/page.hpp"
 
 namespace tracecast {
 namespace {
@@ -30,8 +34,11 @@ struct Options {
   Job job;
   std::vector<std::string> gpus;
   std::vector<std::int64_t> batches{1};
-  std::string catalogue, measured;
+  std::string catalogue, measured, report;
   std::int64_t total_gpus = 1;
+  bool serves = false;
+  ServingComparison serving;
+  double ttft_ms = 0, tpot_ms = 0;
   SourceOptions sources;
   std::string format = "text";
 };
@@ -202,19 +209,81 @@ std::string csv_of(const Options& options, const std::vector<Row>& rows) {
   return text;
 }
 
+int run_serving(const Options& options, const Hardware& hardware,
+                const plan::Catalogue& catalogue) {
+  ServingComparison asked = options.serving;
+  asked.job.network = options.job.network;
+  if (!options.job.precision.empty()) asked.job.precision = options.job.precision;
+  asked.gpus = options.total_gpus;
+  if (options.ttft_ms > 0) asked.ttft_ms = options.ttft_ms;
+  if (options.tpot_ms > 0) asked.tpot_ms = options.tpot_ms;
+  const bool has_limits = asked.ttft_ms || asked.tpot_ms;
+  if (has_limits == !asked.in_flight.empty())
+    throw InputError("--serve", has_limits ? "limits and --concurrency" : "no load",
+                     "--concurrency N,M or limits: --ttft-ms, --tpot-ms");
+  const std::vector<ServingRow> rows = compare_serving(asked, options.gpus, hardware, catalogue);
+  const auto json = [&] {
+    return serving_rows_json(asked, rows, catalogue, options.catalogue.empty());
+  };
+  if (!options.report.empty()) write_compare_page(json(), options.report);
+  const std::string prices =
+      catalogue.name + (options.catalogue.empty() ? ", partly guessed (--catalogue FILE)" : "");
+  write_answer(options.format == "json"  ? json()
+               : options.format == "csv" ? serving_rows_csv(rows)
+                                         : serving_rows_text(asked, rows, prices));
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const ServingRow& row) { return row.refused.empty(); })
+             ? kExitDone
+             : kExitNo;
+}
+
 int run(const Options& options) {
+  check_report(options.report);
   const Hardware hardware = load_hardware(options.sources);
   const plan::Catalogue catalogue =
       options.catalogue.empty() ? plan::embedded_catalogue(hardware.gpus())
                                 : plan::load_catalogue(read_file(options.catalogue, kMostSmallFile),
                                                        options.catalogue, hardware.gpus());
+  if (options.serves) return run_serving(options, hardware, catalogue);
   const std::vector<Row> rows = rows_of(options, hardware, catalogue);
   bool any = false;
   for (const Row& row : rows) any = any || (row.cell.refused.empty() && row.cell.fits);
+  if (!options.report.empty())
+    write_compare_page(json_of(options, rows, catalogue), options.report);
   write_answer(options.format == "json"  ? json_of(options, rows, catalogue)
                : options.format == "csv" ? csv_of(options, rows)
                                          : text_of(options, rows, catalogue));
   return any ? kExitDone : kExitNo;
+}
+
+void add_serving(CLI::App& verb, Options& options) {
+  ServingComparison& s = options.serving;
+  CLI::Option* serve =
+      verb.add_flag("--serve", options.serves,
+                    "Requests that are answered: tokens/s, latency, USD per million tokens");
+  const auto tokens = [&](const char* flag, std::int64_t& value, const char* text) {
+    verb.add_option(flag, value, text)
+        ->needs(serve)
+        ->check(whole_number(1, 1 << 24) & CLI::Range(1, 1 << 24))
+        ->type_name("T")
+        ->capture_default_str();
+  };
+  tokens("--input", s.input, "Tokens of a prompt, with --serve");
+  tokens("--output", s.output, "Tokens of an answer, with --serve");
+  verb.add_option("--concurrency", s.in_flight, "Requests in flight, one or several")
+      ->needs(serve)
+      ->delimiter(',')
+      ->check(whole_number(1, 1'000'000) & CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+      ->type_name("N,M");
+  const auto limit = [&](const char* flag, double& value, const char* text) {
+    verb.add_option(flag, value, text)->needs(serve)->check(CLI::PositiveNumber)->type_name("MS");
+  };
+  limit("--ttft-ms", options.ttft_ms, "Limit to the first token of nine requests in ten");
+  limit("--tpot-ms", options.tpot_ms, "Limit per output token of nine requests in ten");
+  verb.add_option("--engine", s.job.engine, "As `serve` has it")->needs(serve)->type_name("E");
+  verb.add_option("--kv-precision", s.job.kv_precision, "As `serve` has it")
+      ->needs(serve)
+      ->type_name("P");
 }
 
 }  // namespace
@@ -239,7 +308,8 @@ void add_compare_command(CLI::App& app, int& exit_code) {
   verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
       ->type_name("PHASE")
       ->capture_default_str();
-  verb->add_option("--precision", job.precision, "fp32, tf32, amp, fp16, bf16, fp8, int8")
+  verb->add_option("--precision", job.precision,
+                   "fp32, tf32, amp, fp16, bf16, fp8, int8; with --serve as `serve` has it")
       ->type_name("P");
   verb->add_option("--framework", job.software.framework, "As `predict` has it")->type_name("F");
   verb->add_option("--optimizer", job.optimizer, "As `predict` has it")->type_name("O");
@@ -258,6 +328,8 @@ void add_compare_command(CLI::App& app, int& exit_code) {
   verb->add_option("--measured", options->measured,
                    "Runs that were timed; they correct the others of the same job")
       ->type_name("FILE");
+  add_serving(*verb, *options);
+  add_report_option(*verb, options->report);
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);
   verb->footer("Example: tracecast compare resnet50 --gpu v100,a100,h100 --batch 64,128");

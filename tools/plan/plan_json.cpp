@@ -24,6 +24,7 @@ Json matrix_json(const PlanAnswer& answer) {
          {"gpu", cell.gpu},
          {"machine", cell.machine},
          {"gpus", cell.gang},
+         {"unit", answer.jobs[cell.job].serving ? "requests" : "samples"},
          {"samples_per_s", cell.refused.empty() ? interval_json(cell.samples_per_s) : Json()},
          {"basis", cell.refused.empty() ? Json(cell.basis) : Json()},
          {"memory_needed_bytes", cell.needed.in_bytes()},
@@ -75,11 +76,17 @@ Json assignment_json(const PlanAnswer& answer, const plan::Purchase& plan) {
   for (std::size_t k = 0; k < plan.assigned.size(); ++k) {
     if (plan.assigned[k] == 0) continue;
     const plan::Mode& mode = answer.problem.modes[k];
-    list.push_back({{"job", answer.jobs[mode.job].id},
-                    {"count", plan.assigned[k]},
-                    {"machine", answer.problem.offers[mode.offer].id},
-                    {"gpus", mode.gang},
-                    {"time_s", mode.time.in_s()}});
+    Json row{{"job", answer.jobs[mode.job].id},
+             {"count", plan.assigned[k]},
+             {"machine", answer.problem.offers[mode.offer].id},
+             {"gpus", mode.gang},
+             {"time_s", mode.time.in_s()}};
+    if (mode.served) {
+      row["replicas"] = mode.served->gangs;
+      row["requests_per_s"] = mode.served->asked_per_s;
+      row["borne_per_replica_per_s"] = mode.served->borne_per_s;
+    }
+    list.push_back(std::move(row));
   }
   return list;
 }

@@ -72,6 +72,11 @@ void add_assignment(std::string& page, const PlanAnswer& answer) {
                         plan.assigned[k], fit(answer.problem.offers[mode.offer].id, 22), mode.gang,
                         narrow(mode.time.in_s() / kHour, 9), narrow(rate.value, 8),
                         percent((rate.high - rate.low) / 2 / rate.value));
+    if (mode.served) {
+      const plan::ServedGangs& served = *mode.served;
+      page += fmt::format("  {} replica{} for {:.3g} requests/s; the rate told is one's\n",
+                          served.gangs, served.gangs == 1 ? "" : "s", served.asked_per_s);
+    }
   }
   page += fmt::format("\n{:<30} {:>8} {:>6}\n", "machine", "count", "used");
   for (std::size_t o = 0; o < plan.machines.size(); ++o) {

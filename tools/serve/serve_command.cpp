@@ -9,15 +9,20 @@
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/mode/served_requests.hpp"
 #include "sim/job/sha256.hpp"
 #include "tools/command/output.hpp"
+#include "tools/command/parse_flags.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/whole_number.hpp"
+#include "tools/report/page.hpp"
+#include "tools/serve/serve_flags.hpp"
+#include "tools/serve/serve_page.hpp"
 #include "tools/serve/serve_report.hpp"
 
 namespace tracecast {
-namespace {
 
+/// What the flags of `serve` say.
 struct ServeOptions {
   ServingJob job;
   ServingLoad load;
@@ -25,13 +30,18 @@ struct ServeOptions {
   std::int64_t gpus = 1, batch = 0, concurrency = 0, requests = 1000, seed = 1;
   std::int64_t tokens_per_step = 0, sequences = 0;
   double memory_share = 0, price_per_hour = 0;
-  std::string rate, trace, find, ttft, tpot, per_request;
+  std::string rate, trace, find, ttft, tpot, per_request, report, measured;
+  Place measured_place;
+  std::int64_t measured_gpus = 0, measured_tensor = 0;
   bool sweep = false, no_intervals = false;
   SourceOptions sources;
   std::string format = "text";
 };
 
+namespace {
+
 constexpr std::uint64_t kMostTrace = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostResult = std::uint64_t{1} << 28;
 
 /// "4/s", "4", "240/min".
 double rate_of(const std::string& text) {
@@ -59,13 +69,56 @@ double ms_of(const char* flag, const std::string& text) {
   return *value * factor;
 }
 
+/// The file of --measured and the load it was measured at.
+void read_measured(const ServeOptions& o, ServeQuestion& question) {
+  MeasuredRunAnswer run;
+  run.result = read_benchmark_result(read_file(o.measured, kMostResult), o.measured);
+  run.load = o.load;
+  use_load_of(run.result, o.measured, run.load);
+  run.load.seed = static_cast<std::uint64_t>(o.seed);
+  question.measured = std::move(run);
+  const std::filesystem::path path(o.measured);
+  question.inputs.push_back({"measured", path.filename().string(), Hash(sha256_of_file(path))});
+}
+
+/// What the measured run says of steps there: the answer to it, and the factors that would make it the measured one.
+void compare_measured(const ServeOptions& o, ServeQuestion& question, const Hardware& hardware,
+                      Served& served) {
+  MeasuredRunAnswer& run = *question.measured;
+  ServingJob job = question.job;
+  Place place = o.place;
+  if (!o.measured_place.gpu.empty()) place.gpu = o.measured_place.gpu;
+  if (o.measured_gpus > 0) place.gpus = o.measured_gpus;
+  if (o.measured_tensor > 0) job.tensor = o.measured_tensor;
+  Served there(job, place, hardware);
+  run.predicted = there.answer(run.load);
+  ServedMeasurement measured;
+  measured.load = run.load;
+  measured.first_ms = run.result.first_ms.mean;
+  measured.token_ms = run.result.token_ms.mean ? run.result.token_ms.mean : run.result.gap_ms.mean;
+  if (run.load.output < 2) measured.token_ms.reset();
+  run.correction = there.fit(measured);
+  const Place& here = o.place;
+  run.is_same_place = hardware.gpus().find(place.gpu).id == hardware.gpus().find(here.gpu).id &&
+                      place.gpus == here.gpus && job.tensor == question.job.tensor;
+  served.correct(run.correction, run.is_same_place);
+}
+
 void read_load(ServeOptions& o, ServeQuestion& question) {
   const int given = (o.batch > 0) + (o.concurrency > 0) + !o.rate.empty() + !o.trace.empty() +
                     !o.find.empty() + o.sweep;
-  if (given != 1)
+  ServingLoad& load = o.load;
+  if (!o.measured.empty()) read_measured(o, question);
+  const bool is_measured_load = given == 0 && question.measured;
+  if (given != 1 && !is_measured_load)
     throw InputError("tracecast serve", given == 0 ? "no load" : "several loads",
                      "one of --batch, --concurrency, --rate, --trace, --find, --sweep");
-  ServingLoad& load = o.load;
+  if (is_measured_load) {
+    load = question.measured->load;
+    load.intervals = !o.no_intervals;
+    load.seed = static_cast<std::uint64_t>(o.seed);
+    return;
+  }
   if (o.batch > 0) load.batch = o.batch;
   if (o.concurrency > 0) load.concurrency = o.concurrency;
   if (!o.rate.empty()) load.per_second = rate_of(o.rate);
@@ -105,6 +158,7 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
     std::optional<Served> served;
     try {
       served.emplace(q.job, o.place, hardware);
+      if (q.measured) compare_measured(o, q, hardware, *served);
     } catch (const InputError& error) {
       if (tensor == 1) throw;
       say("left out: tp " + std::to_string(tensor) + ": " + error.what());
@@ -121,6 +175,7 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
   }
   say_progress("");
   mark_front(points);
+  if (!o.report.empty()) write_front_page(question, points, o.report);
   write_answer(o.format == "json"  ? front_json(question, points)
                : o.format == "csv" ? front_csv(points)
                                    : front_text(question, points));
@@ -129,7 +184,7 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
              : kExitNo;
 }
 
-int serve_command(ServeOptions& o) {
+ServeQuestion question_of(ServeOptions& o) {
   ServeQuestion question;
   read_load(o, question);
   o.place.gpus = o.gpus;
@@ -139,22 +194,31 @@ int serve_command(ServeOptions& o) {
   if (o.price_per_hour > 0) question.price_per_hour = o.price_per_hour;
   question.job = o.job;
   question.load = o.load;
+  return question;
+}
+
+int serve_command(ServeOptions& o) {
+  check_report(o.report);
+  ServeQuestion question = question_of(o);
   const Hardware hardware = load_hardware(o.sources);
   if (o.sweep) return sweep(o, question, hardware);
   Served served(o.job, o.place, hardware);
+  if (question.measured) compare_measured(o, question, hardware, served);
   ServingAnswer answer;
   if (!o.find.empty()) {
     Served::Found found = served.find_rate(o.load, question.ttft_ms, question.tpot_ms);
     question.found_rate = found.per_second;
     question.load.per_second = found.per_second;
     answer = std::move(found.answer);
+    if (!o.report.empty() && found.per_second > 0) answer = served.answer(question.load, true);
   } else {
-    answer = served.answer(o.load, !o.per_request.empty());
+    answer = served.answer(o.load, !o.per_request.empty() || !o.report.empty());
   }
   if (!o.per_request.empty()) {
     refuse_standard_output("--per-request", o.per_request);
     write_requests_csv(o.per_request, answer);
   }
+  if (!o.report.empty()) write_serve_page(question, answer, o.report);
   write_answer(page_of(o.format, question, answer));
   const bool found_none = question.found_rate && !(*question.found_rate > 0);
   return answer.fits && !found_none ? kExitDone : kExitNo;
@@ -187,7 +251,15 @@ void add_sharing(CLI::App& verb, ServeOptions& o) {
       ->type_name("P")
       ->capture_default_str();
   verb.add_option("--kv-precision", o.job.kv_precision, "bf16 or fp8")->type_name("P");
-  verb.add_option("--router", o.job.router, "round_robin or least_loaded")
+  verb.add_option("--preemption", o.job.preemption,
+                  "Who has to go computes again, or swaps its cache to the host: recompute, swap")
+      ->type_name("P")
+      ->capture_default_str();
+  verb.add_option("--swap-gib", o.job.swap_gib, "Of the host for that, per GPU")
+      ->type_name("GIB")
+      ->check(CLI::Range(0.0, 1e5))
+      ->capture_default_str();
+  verb.add_option("--router", o.job.router, "round_robin, least_loaded or prefix_aware")
       ->type_name("R")
       ->capture_default_str();
   verb.add_option("--draft-tokens", o.job.drafted, "That a draft proposes each step")
@@ -216,6 +288,7 @@ void add_load(CLI::App& verb, ServeOptions& o) {
   verb.add_option("--shared-prefix", o.load.shared_prefix, "Tokens that all prompts begin with")
       ->type_name("T")
       ->check(whole_number(0, 1 << 24) & CLI::Range(0, 1 << 24));
+  count("--prefixes", o.load.prefixes, "Different beginnings, drawn evenly", 1 << 30);
   count("--batch", o.batch, "One batch, all prompts at once", 1'000'000);
   count("--concurrency", o.concurrency, "Requests in flight: each answer lets the next in",
         1'000'000);
@@ -241,10 +314,25 @@ void add_load(CLI::App& verb, ServeOptions& o) {
   verb.add_flag("--no-intervals", o.no_intervals, "One simulation instead of three");
 }
 
-}  // namespace
+void add_measured_options(CLI::App& verb, ServeOptions& o) {
+  verb.add_option("--measured", o.measured,
+                  "Result of vllm bench serve or genai-perf (JSON): compared, and corrects the "
+                  "answer; its load where no other is given")
+      ->type_name("FILE");
+  verb.add_option("--measured-gpu", o.measured_place.gpu, "Where it was measured; else --gpu")
+      ->type_name("ID");
+  const auto count = [&](const char* flag, std::int64_t& value, const char* text) {
+    verb.add_option(flag, value, text)
+        ->type_name("N")
+        ->check(whole_number(1, 1'000'000) & CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+  };
+  count("--measured-gpus", o.measured_gpus, "GPUs of that run; else --gpus");
+  count("--measured-tp", o.measured_tensor, "Its tensor ranks; else --tp");
+}
 
-void add_serve_command(CLI::App& app, int& exit_code) {
-  auto o = std::make_shared<ServeOptions>();
+/// Declares the verb with its flags, which are kept in `options`.
+CLI::App* add_serve_verb(CLI::App& app, ServeOptions& options) {
+  ServeOptions* o = &options;
   o->load.input = 1024;
   o->load.output = 128;
   CLI::App* verb = app.add_subcommand(
@@ -260,14 +348,47 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   verb->add_option("--price-per-hour", o->price_per_hour, "USD of a GPU: cost per million tokens")
       ->type_name("USD")
       ->check(CLI::PositiveNumber);
+  add_measured_options(*verb, *o);
   verb->add_option("--per-request", o->per_request, "Write one row per request to this CSV file")
       ->type_name("FILE");
+  add_report_option(*verb, o->report);
   add_source_options(*verb, o->sources);
   add_format_option(*verb, o->format);
+  return verb;
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, int& exit_code) {
+  auto o = std::make_shared<ServeOptions>();
+  CLI::App* verb = add_serve_verb(app, *o);
   verb->footer(
       "Example: tracecast serve llama3_70b --gpu h100 --gpus 8 --precision fp8 --input 2000 "
       "--output 300 --rate 4/s");
   verb->callback([o, &exit_code] { exit_code = serve_command(*o); });
+}
+
+struct ServeFlags::Parser {
+  ServeOptions options;
+  CLI::App app{"", "tracecast"};
+  CLI::App* verb = add_serve_verb(app, options);
+  const ServeOptions unset = options;
+};
+
+ServeFlags::ServeFlags() : parser_(std::make_unique<Parser>()) {}
+ServeFlags::~ServeFlags() = default;
+ServeFlags::ServeFlags(ServeFlags&&) noexcept = default;
+
+ServedPlace ServeFlags::read(const std::vector<std::string>& words) {
+  Parser& p = *parser_;
+  p.app.clear();
+  p.options = p.unset;
+  std::vector<std::string> all{"serve"};
+  all.insert(all.end(), words.begin(), words.end());
+  parse_words(p.app, std::move(all));
+  if (p.options.sweep)
+    throw InputError("--sweep", "one answer asked for", "tracecast serve, or a grid of loads");
+  return {question_of(p.options), p.options.place};
 }
 
 }  // namespace tracecast

@@ -81,6 +81,7 @@ Json answer_json(const ServeQuestion& q, const ServingAnswer& a) {
   doc["tokens_per_s_per_gpu"] = a.tokens_per_s_per_gpu;
   doc["tokens_per_s_per_user"] = a.tokens_per_s_per_user;
   doc["preemptions"] = a.preemptions;
+  doc["swapped"] = a.swapped;
   doc["recomputed_share"] = a.recomputed_share;
   doc["kv_use"] = a.cache_use;
   doc["utilization"] = a.utilization;
@@ -109,6 +110,89 @@ Json envelope(const ServeQuestion& q, const ServingAnswer& a) {
   doc["seed"] = q.load.seed;
   doc["assumptions"] = a.assumptions;
   return doc;
+}
+
+/// One figure of a measured run beside its prediction.
+struct Compared {
+  std::string_view metric, statistic;
+  double measured = 0;
+  Interval predicted;
+  [[nodiscard]] double error() const { return predicted.value / measured - 1; }
+  [[nodiscard]] bool is_inside() const {
+    return predicted.low <= measured && measured <= predicted.high;
+  }
+};
+
+std::vector<Compared> compared(const MeasuredRunAnswer& m) {
+  std::vector<Compared> rows;
+  const auto add = [&](std::string_view metric, const MeasuredLatency& measured,
+                       const ServedLatency& predicted) {
+    const auto one = [&](std::string_view statistic, const std::optional<double>& value,
+                         const ServedFigure& figure) {
+      if (value) rows.push_back({metric, statistic, *value, figure.interval});
+    };
+    one("mean", measured.mean, predicted.mean);
+    one("p50", measured.p50, predicted.p50);
+    one("p90", measured.p90, predicted.p90);
+    one("p99", measured.p99, predicted.p99);
+  };
+  add("ttft_ms", m.result.first_ms, m.predicted.first_ms);
+  add("tpot_ms", m.result.token_ms, m.predicted.token_ms);
+  add("itl_ms", m.result.gap_ms, m.predicted.gap_ms);
+  add("e2e_ms", m.result.whole_ms, m.predicted.whole_ms);
+  if (m.result.tokens_per_s) {
+    const double v = m.predicted.tokens_per_s;
+    rows.push_back({"tokens_per_s", "mean", *m.result.tokens_per_s, {v, v, v}});
+  }
+  return rows;
+}
+
+std::string load_with_lengths(const ServingLoad& load) {
+  return fmt::format("{}, {} tokens in, {} out", load_words(load), load.input, load.output);
+}
+
+Json measured_json(const MeasuredRunAnswer& m) {
+  Json doc{{"tool", m.result.tool},
+           {"gpu", m.predicted.gpu},
+           {"gpus", m.predicted.gpus},
+           {"load", load_with_lengths(m.load)},
+           {"same_place", m.is_same_place},
+           {"prompt_step_factor", m.correction.prompt_factor},
+           {"token_step_factor", m.correction.token_factor},
+           {"met", m.correction.is_met},
+           {"rows", Json::array()}};
+  for (const Compared& row : compared(m)) {
+    Json r{{"metric", row.metric},
+           {"statistic", row.statistic},
+           {"measured", row.measured},
+           {"predicted", interval_json(row.predicted)},
+           {"error", row.error()}};
+    if (row.metric != "tokens_per_s") r["inside"] = row.is_inside();
+    doc["rows"].push_back(std::move(r));
+  }
+  return doc;
+}
+
+void add_measured(std::string& page, const MeasuredRunAnswer& m) {
+  page += fmt::format("Measured by {} on {} x {}, {}\n", m.result.tool, m.predicted.gpus,
+                      m.predicted.gpu, load_with_lengths(m.load));
+  page += fmt::format("  {:<22}{:>10}{:>10}{:>8}  {}\n", "", "measured", "predicted", "error",
+                      "90 % interval");
+  for (const Compared& row : compared(m)) {
+    std::string line =
+        fmt::format("  {:<14}{:<8}{:>10}{:>10}{:>7.0f}%", row.metric, row.statistic,
+                    narrow(row.measured, 9), narrow(row.predicted.value, 9), 100 * row.error());
+    if (row.metric != "tokens_per_s")
+      line += fmt::format("  {} to {}{}", narrow(row.predicted.low, 7),
+                          narrow(row.predicted.high, 7), row.is_inside() ? "" : ", outside");
+    page += line + "\n";
+  }
+  page += fmt::format(
+      "  Steps of prompts take {:.2f} times the predicted, of tokens {:.2f} times{};\n  what "
+      "follows is corrected by {}\n\n",
+      m.correction.prompt_factor, m.correction.token_factor,
+      m.correction.is_met ? "" : " (not met)",
+      m.is_same_place ? "most of that: loads differ" : "half of that: places differ");
 }
 
 void add_latency(std::string& page, std::string_view name, const ServedLatency& l) {
@@ -154,7 +238,9 @@ std::optional<double> cost_per_million(const ServeQuestion& q, const ServingAnsw
 }
 
 std::string serve_text(const ServeQuestion& q, const ServingAnswer& a) {
-  std::string page = heading(q, a);
+  std::string page;
+  if (q.measured) add_measured(page, *q.measured);
+  page += heading(q, a);
   if (!a.fits) {
     add_line(page, "fits", "no; " + a.change + " would");
     return page;
@@ -178,8 +264,9 @@ std::string serve_text(const ServeQuestion& q, const ServingAnswer& a) {
                        percent(a.mfu)));
   if (!q.load.batch)
     add_line(page, "cache use",
-             fmt::format("{} of its pages while busy; {} preemption{}", percent(a.cache_use),
-                         a.preemptions, a.preemptions == 1 ? "" : "s"));
+             fmt::format("{} of its pages while busy; {} preemption{}{}", percent(a.cache_use),
+                         a.preemptions, a.preemptions == 1 ? "" : "s",
+                         a.swapped > 0 ? fmt::format(", {} of them swapped", a.swapped) : ""));
   add_line(page, "power",
            fmt::format("{} W a GPU, {} J a token", three_digits(a.power_w),
                        three_digits(a.energy_j_per_token)));
@@ -201,6 +288,7 @@ std::string serve_text(const ServeQuestion& q, const ServingAnswer& a) {
 
 std::string serve_json(const ServeQuestion& q, const ServingAnswer& a) {
   Json doc = envelope(q, a);
+  if (q.measured) doc["measured"] = measured_json(*q.measured);
   doc.update(answer_json(q, a));
   return json_text(doc) + "\n";
 }

@@ -4,8 +4,18 @@
 #include <vector>
 
 #include "sim/job/mode/serving_job.hpp"
+#include "tools/serve/benchmark_result.hpp"
 
 namespace tracecast {
+
+/// A measured run beside its prediction, and what it says of steps.
+struct MeasuredRunAnswer {
+  BenchmarkResult result;
+  ServingLoad load;
+  ServingAnswer predicted;  ///< of the run itself, from specs and profiles alone
+  ServedCorrection correction;
+  bool is_same_place = true;
+};
 
 /// What was asked, as far as answers repeat it.
 struct ServeQuestion {
@@ -15,6 +25,7 @@ struct ServeQuestion {
   std::optional<double> ttft_ms, tpot_ms;  ///< limits of --find
   std::optional<double> found_rate;
   std::vector<InputRecord> inputs{};
+  std::optional<MeasuredRunAnswer> measured{};
 };
 
 /// USD per million output tokens; nothing without a price or without tokens.

@@ -12,6 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/mode/serving_state.hpp"
 #include "sim/job/network_file.hpp"
 #include "sim/job/sha256.hpp"
 #include "sim/network/collective.hpp"
@@ -103,113 +104,90 @@ serve::Arrivals arrivals_of(const std::string& word) {
 }
 
 serve::Router router_of(const std::string& word) {
-  const std::vector<std::string> words = {"round_robin", "least_loaded"};
+  const std::vector<std::string> words = {"round_robin", "least_loaded", "prefix_aware"};
   const auto it = std::find(words.begin(), words.end(), to_lower(word));
   if (it == words.end())
     throw InputError("--router", '"' + word + '"', describe_choices(word, words));
   return static_cast<serve::Router>(it - words.begin());
 }
 
+bool swaps(const ServingJob& job) {
+  const std::vector<std::string> words = {"recompute", "swap"};
+  const std::string word = to_lower(job.preemption);
+  if (word != words[0] && word != words[1])
+    throw InputError("--preemption", '"' + job.preemption + '"',
+                     describe_choices(job.preemption, words));
+  return word == words[1];
+}
+
 constexpr double kNinety = 1.645;  // standard deviations to either end of a 90 % interval
+constexpr double kGib = 1 << 30;
 
 }  // namespace
 
-/// One kind of GPU with its replicas.
-struct Side {
-  std::int64_t gpus = 1, replicas = 1;
-  ServedNetwork served;
-  std::unique_ptr<Cluster> cluster;
-  std::unique_ptr<serve::StepPrice> price;
-  std::string gpu, machine;
-};
-
-struct Served::State {
-  State(const ServingJob& j, const Place& p, const Hardware& h) : job(j), place(p), hardware(h) {}
-  ServingJob job;
-  Place place;
-  Hardware hardware;
-  EngineProfile engine;
-  LanguageNetwork network;
-  std::vector<InputRecord> inputs;
-  std::vector<std::string> assumptions;
-  Side main, prefill;
-  std::string disaggregated;
-  double draft_seconds = 0;
-
-  /// What the words mean on a board and to an engine.
-  ServedFormats formats_on(const GpuSpec& gpu) {
-    ServedFormats formats = formats_of(job);
-    if (formats.experts == ExpertFormat::Fp4Weights && mma_kind(gpu) == MmaKind::TensorMemory) {
-      formats.experts = ExpertFormat::Fp4WeightsFp8;
-      assumptions.emplace_back(
-          "activations of mxfp4 experts in mxfp8, which this board multiplies");
-    }
-    return formats;
+ServedFormats Served::State::formats_on(const GpuSpec& gpu) {
+  ServedFormats formats = formats_of(job);
+  if (formats.experts == ExpertFormat::Fp4Weights && mma_kind(gpu) == MmaKind::TensorMemory) {
+    formats.experts = ExpertFormat::Fp4WeightsFp8;
+    assumptions.emplace_back("activations of mxfp4 experts in mxfp8, which this board multiplies");
   }
+  return formats;
+}
 
-  Side make_side(const std::string& gpu_word, std::int64_t gpus) {
-    Side side;
-    const GpuSpec& gpu = hardware.gpus().find(gpu_word);
-    side.gpu = gpu.id;
-    side.gpus = gpus;
-    ModelSharing sharing{job.tensor, job.pipeline, job.experts, job.data};
-    if (sharing.tensor == 0) {
-      const std::int64_t left = std::max<std::int64_t>(1, gpus / (job.pipeline * job.data));
-      sharing.tensor = std::min<std::int64_t>(8, left);
-    }
-    side.served = {network, formats_on(gpu), sharing, engine.kernels, engine.fuses_sums};
-    check_sharing(side.served);
-    if (gpus % sharing.gpus() != 0)
-      throw InputError("--gpus", std::to_string(gpus),
-                       fmt::format("a multiple of --tp times --pp times --dp, {}", sharing.gpus()));
-    side.replicas = gpus / sharing.gpus();
-    Place one = place;
-    one.gpu = gpu.id;
-    one.gpus = sharing.gpus();
-    side.cluster = std::make_unique<Cluster>(make_cluster(one, gpu.id, hardware));
-    for (const std::string& line : side.cluster->assumptions) assumptions.push_back(line);
-    side.machine = side.cluster->fabric.machine_of(FabricNodeId(0)).id;
-    const GpuSpec& board = side.cluster->fabric.gpu_of(Rank(0));
-    side.price = std::make_unique<serve::StepPrice>(side.served, engine, board, hardware.cost(),
-                                                    side.cluster->fabric);
-    return side;
+Side Served::State::make_side(const std::string& gpu_word, std::int64_t gpus) {
+  Side side;
+  const GpuSpec& gpu = hardware.gpus().find(gpu_word);
+  side.gpu = gpu.id;
+  side.gpus = gpus;
+  ModelSharing sharing{job.tensor, job.pipeline, job.experts, job.data};
+  if (sharing.tensor == 0) {
+    const std::int64_t left = std::max<std::int64_t>(1, gpus / (job.pipeline * job.data));
+    sharing.tensor = std::min<std::int64_t>(8, left);
   }
+  side.served = {network, formats_on(gpu), sharing, engine.kernels, engine.fuses_sums};
+  check_sharing(side.served);
+  if (gpus % sharing.gpus() != 0)
+    throw InputError("--gpus", std::to_string(gpus),
+                     fmt::format("a multiple of --tp times --pp times --dp, {}", sharing.gpus()));
+  side.replicas = gpus / sharing.gpus();
+  Place one = place;
+  one.gpu = gpu.id;
+  one.gpus = sharing.gpus();
+  side.cluster = std::make_unique<Cluster>(make_cluster(one, gpu.id, hardware));
+  for (const std::string& line : side.cluster->assumptions) assumptions.push_back(line);
+  side.machine = side.cluster->fabric.machine_of(FabricNodeId(0)).id;
+  const GpuSpec& board = side.cluster->fabric.gpu_of(Rank(0));
+  side.price = std::make_unique<serve::StepPrice>(side.served, engine, board, hardware.cost(),
+                                                  side.cluster->fabric);
+  return side;
+}
 
-  [[nodiscard]] serve::MemoryOptions memory_options() const {
-    return {job.memory_share, job.tokens_per_step, job.sequences};
+serve::Pool Served::State::pool_of(const Side& side, const serve::ServedMemory& memory,
+                                   double time_factor) const {
+  serve::Pool pool;
+  pool.price = side.price.get();
+  const ModelSharing& s = side.served.sharing;
+  pool.workers = static_cast<std::uint32_t>(side.replicas * s.data * s.pipeline);
+  pool.router = router_of(job.router);
+  const Bytes board = side.price->gpu().memory;
+  pool.limits.tokens_per_step = job.tokens_per_step.value_or(engine.tokens_of(board));
+  pool.limits.sequences = job.sequences.value_or(engine.sequences_of(board));
+  pool.limits.cache_blocks =
+      std::max<std::int64_t>(1, memory.cache_tokens / engine.block_tokens / s.pipeline);
+  pool.limits.drafted = job.drafted;
+  pool.limits.accepted = job.accepted;
+  pool.limits.draft_seconds = draft_seconds;
+  pool.limits.time_factor = time_factor;
+  pool.limits.prompt_factor = factors.prompt_factor;
+  pool.limits.token_factor = factors.token_factor;
+  if (swaps(job)) {
+    const double token = std::max(1.0, memory.cache_token.in_bytes());
+    pool.limits.swap_seconds_per_token = token / host_bytes_per_s();
+    pool.limits.swap_blocks =
+        static_cast<std::int64_t>(job.swap_gib * kGib / token / engine.block_tokens) / s.pipeline;
   }
-  [[nodiscard]] serve::ServedMemory memory_of(const Side& side, std::int64_t tokens) const {
-    return serve::served_memory(side.served, engine, side.price->gpu(), memory_options(), tokens);
-  }
-
-  /// A worker is a stage's or a data rank's batch: it has a share of the replica's cache.
-  [[nodiscard]] serve::Pool pool_of(const Side& side, const serve::ServedMemory& memory,
-                                    double time_factor) const {
-    serve::Pool pool;
-    pool.price = side.price.get();
-    const ModelSharing& s = side.served.sharing;
-    pool.workers = static_cast<std::uint32_t>(side.replicas * s.data * s.pipeline);
-    pool.router = router_of(job.router);
-    const Bytes board = side.price->gpu().memory;
-    pool.limits.tokens_per_step = job.tokens_per_step.value_or(engine.tokens_of(board));
-    pool.limits.sequences = job.sequences.value_or(engine.sequences_of(board));
-    pool.limits.cache_blocks =
-        std::max<std::int64_t>(1, memory.cache_tokens / engine.block_tokens / s.pipeline);
-    pool.limits.drafted = job.drafted;
-    pool.limits.accepted = job.accepted;
-    pool.limits.draft_seconds = draft_seconds;
-    pool.limits.time_factor = time_factor;
-    return pool;
-  }
-
-  void check_load(const ServingLoad& load) const;
-  ServingAnswer begin_answer(const ServingLoad& load) const;
-  void add_static(ServingAnswer& answer, const ServingLoad& load);
-  void add_simulated(ServingAnswer& answer, const ServingLoad& load, bool keeps);
-  serve::RunResult simulate(const ServingLoad& load, double factor,
-                            std::vector<serve::Request>* kept) const;
-  void use_disaggregation(const std::string& spec);
-};
+  return pool;
+}
 
 void Served::State::use_disaggregation(const std::string& spec) {
   if (spec == disaggregated) return;
@@ -287,7 +265,14 @@ void Served::State::add_static(ServingAnswer& a, const ServingLoad& load) {
   batch.inputs.assign(static_cast<std::size_t>(*load.batch), load.input);
   batch.output = load.output;
   std::optional<std::int64_t> budget = job.tokens_per_step;
-  const serve::StaticResult r = serve::run_static(*main.price, batch, budget);
+  serve::StaticResult r = serve::run_static(*main.price, batch, budget);
+  const double spread = correct_spread(r.whole_log_sd) / r.whole_log_sd;
+  const double token_part = r.whole_ms - r.first_ms;
+  r.first_ms *= factors.prompt_factor;
+  r.token_ms *= factors.token_factor;
+  r.median_token_ms *= factors.token_factor;
+  r.whole_ms = r.first_ms + token_part * factors.token_factor;
+  for (double* sd : {&r.first_log_sd, &r.token_log_sd, &r.whole_log_sd}) *sd *= spread;
   a.first_ms = alike(r.first_ms, r.first_log_sd);
   a.token_ms = alike(r.token_ms, r.token_log_sd);
   a.token_ms.p50 = {interval90(r.median_token_ms, r.token_log_sd), 0};
@@ -325,7 +310,9 @@ serve::RunResult Served::State::simulate(const ServingLoad& load, double factor,
   options.arrivals = arrivals_of(load.arrivals);
   options.per_second = load.per_second.value_or(1);
   options.requests = load.requests;
-  options.lengths = {load.input, load.output, load.least_share, load.shared_prefix};
+  options.lengths = {
+      load.input, load.output, load.least_share, load.shared_prefix,
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(load.prefixes, 1, 1 << 30))};
   options.seed = load.seed;
   std::unique_ptr<serve::RequestSource> source = load.trace ? serve::replay(*load.trace)
                                                  : load.concurrency
@@ -333,6 +320,7 @@ serve::RunResult Served::State::simulate(const ServingLoad& load, double factor,
                                                      : serve::make_load(options);
   serve::RunOptions run;
   if (load.concurrency) run.concurrency = static_cast<std::uint64_t>(*load.concurrency);
+  run.return_us = std::llround(engine.frontend.in_us());
   if (!load.trace)
     run.first_measured =
         static_cast<std::uint64_t>(load.warm_up * static_cast<double>(load.requests));
@@ -343,17 +331,26 @@ serve::RunResult Served::State::simulate(const ServingLoad& load, double factor,
     run.prefill = pool_of(prefill, memory_of(prefill, longest), factor);
     // A rank sends its share of the cache to its twin over the nearest network port, else over PCIe.
     const ServedCache cache = served_cache(main.served);
-    const double rate = 0.8 * main.price->gpu().pcie_bandwidth.in_si();
-    run.transfer_seconds_per_token = (cache.token + cache.window_token).in_bytes() / rate;
+    run.transfer_seconds_per_token =
+        (cache.token + cache.window_token).in_bytes() / host_bytes_per_s();
     run.transfer_latency = 50e-6;
   }
   return serve::run(pool, *source, run);
 }
 
 void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, bool keeps) {
+  const auto log_sd_of = [](const serve::WorkerTotals& t) {
+    return t.busy_us > 0 ? t.spread_us / t.busy_us : 0;
+  };
+  double expected_sd = 1;  // of the answer; without a measurement's own spread, any will do
+  if (correction && correction->log_sd > 0) {
+    factors.prompt_factor = factors.token_factor = 1;
+    expected_sd = std::max(1e-6, log_sd_of(simulate(load, 1, nullptr).totals));
+  }
+  const double left = correct_spread(expected_sd) / expected_sd;
   const serve::RunResult r = simulate(load, 1, keeps ? &a.served : nullptr);
   const serve::WorkerTotals& t = r.totals;
-  a.log_sd = t.busy_us > 0 ? t.spread_us / t.busy_us : 0;
+  a.log_sd = left * log_sd_of(t);
   if (load.intervals) {
     const serve::RunResult slow = simulate(load, std::exp(kNinety * a.log_sd), nullptr);
     const serve::RunResult fast = simulate(load, std::exp(-kNinety * a.log_sd), nullptr);
@@ -381,6 +378,7 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
   a.requests = r.requests;
   a.turned_away = r.turned_away;
   a.preemptions = t.preemptions;
+  a.swapped = t.swapped;
   a.steps = t.steps + r.prefill_totals.steps;
   a.recomputed_share = t.prompt_tokens > 0 ? t.computed_again / t.prompt_tokens : 0;
   const double workers =
@@ -433,6 +431,7 @@ Served::Served(const ServingJob& job, const Place& place, const Hardware& hardwa
   s.engine = hardware.specs().find_engine(job.engine, job.engine_version);
   s.network = network_of(job.network, s.inputs);
   (void)router_of(job.router);
+  (void)swaps(job);
   if (place.gpu.empty()) throw InputError("tracecast serve", "no GPU", "--gpu ID");
   s.main = s.make_side(place.gpu, place.gpus.value_or(1));
   if (!job.draft_network.empty()) {
@@ -465,92 +464,6 @@ ServingAnswer Served::answer(const ServingLoad& load, bool keeps_requests) {
   else
     s.add_simulated(a, load, keeps_requests);
   return a;
-}
-
-Served::Found Served::find_rate(ServingLoad load, std::optional<double> first_ms,
-                                std::optional<double> token_ms) {
-  load.intervals = false;
-  load.batch.reset();
-  load.concurrency.reset();
-  load.trace.reset();
-  const auto meets = [&](double rate) {
-    load.per_second = rate;
-    const ServingAnswer a = answer(load);
-    return a.fits && (!first_ms || a.first_ms.p90.interval.value <= *first_ms) &&
-           (!token_ms || a.token_ms.p90.interval.value <= *token_ms);
-  };
-  Found found;
-  double low = 0, high = 0.01;
-  while (high < 1e6 && meets(high)) {
-    low = high;
-    high *= 2;
-  }
-  while (low > 0 && high / low > 1.02) {
-    const double middle = std::sqrt(low * high);
-    (meets(middle) ? low : high) = middle;
-  }
-  found.per_second = low;
-  load.per_second = low > 0 ? low : 0.01;
-  load.intervals = true;
-  found.answer = answer(load);
-  return found;
-}
-
-std::vector<serve::Request> read_requests(const std::string& text, const std::string& where) {
-  std::vector<serve::Request> requests;
-  std::vector<std::string> header;
-  std::array<std::size_t, 3> columns{};
-  const std::array<std::string, 3> names = {"arrival_s", "input_tokens", "output_tokens"};
-  std::size_t line_number = 0;
-  double last = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line(text.data() + at, end - at);
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    at = end + 1;
-    ++line_number;
-    if (line.empty()) continue;
-    std::vector<std::string> fields(1);
-    for (const char c : line) {
-      if (c == ',')
-        fields.emplace_back();
-      else
-        fields.back() += c;
-    }
-    const std::string place = where + ":" + std::to_string(line_number);
-    if (header.empty()) {
-      header = fields;
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        const auto it = std::find(header.begin(), header.end(), names[i]);
-        if (it == header.end())
-          throw InputError(place, "no column " + names[i],
-                           "arrival_s, input_tokens, output_tokens");
-        columns[i] = static_cast<std::size_t>(it - header.begin());
-      }
-      continue;
-    }
-    if (fields.size() != header.size())
-      throw InputError(place, fmt::format("{} fields", fields.size()),
-                       fmt::format("{}, as the header has", header.size()));
-    const auto arrival = parse_double(fields[columns[0]]);
-    const auto input = parse_integer(fields[columns[1]]),
-               output = parse_integer(fields[columns[2]]);
-    if (!arrival || !(*arrival >= last))
-      throw InputError(place, "arrival_s " + fields[columns[0]],
-                       "seconds, no less than those of the row before");
-    if (!input || *input < 1 || !output || *output < 1)
-      throw InputError(place, fields[columns[1]] + " and " + fields[columns[2]] + " tokens",
-                       "whole numbers, 1 or more");
-    last = *arrival;
-    serve::Request r;
-    r.number = requests.size();
-    r.arrival = std::llround(*arrival * 1e6);
-    r.input = *input;
-    r.output = *output;
-    requests.push_back(r);
-  }
-  if (requests.empty()) throw InputError(where, "no requests", "a header and a row for each");
-  return requests;
 }
 
 }  // namespace tracecast

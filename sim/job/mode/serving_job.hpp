@@ -21,7 +21,10 @@ struct ServingJob {
   std::int64_t tensor = 0, pipeline = 1, experts = 1, data = 1;  ///< tensor 0: all GPUs, at most 8
   std::optional<std::int64_t> tokens_per_step{}, sequences{};
   std::optional<double> memory_share{};
-  std::string router = "round_robin";  ///< or least_loaded
+  std::string router = "round_robin";  ///< or least_loaded, prefix_aware
+  std::string preemption =
+      "recompute";      ///< or swap: caches of those who have to go wait in the host
+  double swap_gib = 4;  ///< of the host, per GPU. vLLM's --swap-space as long as it had it
   // What drafts: tokens a step, share of them kept, and the network that proposes them.
   std::int64_t drafted = 0;
   double accepted = 0.7;
@@ -32,7 +35,8 @@ struct ServingJob {
 struct ServingLoad {
   std::int64_t input = 1, output = 1;
   double least_share = 1;  ///< lengths are drawn evenly from this share of them to the whole
-  std::int64_t shared_prefix = 0;  ///< tokens that all prompts begin with
+  std::int64_t shared_prefix = 0;  ///< tokens that prompts begin with
+  std::int64_t prefixes = 1;       ///< different ones, drawn evenly
   std::optional<std::int64_t> batch{}, concurrency{};
   std::optional<double> per_second{};
   std::optional<std::vector<serve::Request>> trace{};
@@ -63,6 +67,7 @@ struct ServingAnswer {
   ServedLatency first_ms, token_ms, gap_ms, whole_ms, queue_ms;
   double requests_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, tokens_per_s_per_user = 0;
   std::uint64_t requests = 0, turned_away = 0, preemptions = 0, steps = 0;
+  std::uint64_t swapped = 0;    ///< of the preemptions, those that kept their cache in the host
   double recomputed_share = 0;  ///< of prompt tokens computed, those computed again
   double cache_use = 0;         ///< of the pages, while busy
   double utilization = 0;       ///< share of the time in which a step runs
@@ -76,6 +81,21 @@ struct ServingAnswer {
   std::vector<std::string> assumptions{};
   std::vector<InputRecord> inputs{};
   std::vector<serve::Request> served{};  ///< where asked for
+};
+
+/// What somebody measured of a load: means.
+struct ServedMeasurement {
+  ServingLoad load;
+  std::optional<double> first_ms{}, token_ms{};
+  /// Of ln(true / measured). Runs repeated differ by 2.7 % in the median (data/serving/README.md), so one is off by about 0.02.
+  double log_sd = 0.02;
+};
+/// What a measurement says of steps.
+struct ServedCorrection {
+  /// On times of steps, of prompts and of single tokens, that make the answer the measured one.
+  double prompt_factor = 1, token_factor = 1;
+  double log_sd = 0.02;
+  bool is_met = true;  ///< else no factor from 1/5 to 5 does; the nearest is told
 };
 
 /// A job on its GPUs, ready to answer several loads: prices are kept from one to the next.
@@ -95,15 +115,21 @@ class Served {
   };
   [[nodiscard]] Found find_rate(ServingLoad load, std::optional<double> first_ms,
                                 std::optional<double> token_ms);
+  /// That rate if every step took `ln_factor` more or less, without an answer.
+  [[nodiscard]] double rate_within(ServingLoad load, std::optional<double> first_ms,
+                                   std::optional<double> token_ms, double ln_factor);
+
+  /// Factors that make the means of an answer the measured ones. Throws InputError as `answer` does, and where it does not fit.
+  [[nodiscard]] ServedCorrection fit(const ServedMeasurement& measured);
+  /// Answers from now on are corrected by what was measured of the same network and engine, here (other loads) or elsewhere:
+  ///   ln factor = c s^2 / (s^2 + m^2) ln of the fitted one,  s' = s sqrt(1 - c^2 s^2 / (s^2 + m^2))
+  /// s: standard deviation of the answer's ln(measured / predicted), m: of the measurement, c: the engine's load_share or
+  /// place_share. Source: conditional normal distribution of two errors whose correlation is c.
+  void correct(const ServedCorrection& correction, bool is_same_place);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// Requests of a CSV file's rows: arrival_s, input_tokens, output_tokens. Throws InputError with the line: a column that is
-/// missing, no number, arrivals out of order.
-[[nodiscard]] std::vector<serve::Request> read_requests(const std::string& text,
-                                                        const std::string& where);
 
 }  // namespace tracecast

@@ -124,6 +124,45 @@ void read_places(const Message& m, const GpuCatalog& gpus, const std::string& pl
   }
 }
 
+void read_serving(const Message& m, const std::string& place, PlanJob& job) {
+  const auto& s = m.serving();
+  for (const auto& [is_there, field] :
+       {std::pair{m.has_steps() || m.has_samples() || m.has_epochs() || m.has_tokens() ||
+                      m.has_hours_on(),
+                  "work"},
+        std::pair{m.has_batch(), "batch"}, std::pair{m.has_phase(), "phase"},
+        std::pair{m.has_deadline_hours(), "deadline_hours"},
+        std::pair{m.measured_size() > 0, "measured"}}) {
+    if (is_there)
+      throw InputError(place, fmt::format("job \"{}\" with serving and {}", m.id(), field),
+                       "serving alone: what it takes follows from its requests");
+  }
+  ServingDemand demand;
+  const auto needed = [&](bool has, const char* field, const char* example) {
+    if (!has) throw InputError(place, fmt::format("serving without {}", field), example);
+  };
+  needed(s.has_requests_per_s(), "requests_per_s", "requests_per_s: 4");
+  needed(s.has_input() && s.has_output(), "input and output", "input: 2000 output: 300");
+  needed(s.has_hours(), "hours", "hours: 720");
+  needed(s.has_ttft_ms() || s.has_tpot_ms(), "a limit", "ttft_ms: 500 or tpot_ms: 30");
+  demand.requests_per_s = above_zero(s.requests_per_s(), place, "requests_per_s", 1e6);
+  demand.input = whole(s.input(), place, "input", 1 << 24);
+  demand.output = whole(s.output(), place, "output", 1 << 24);
+  demand.time = Seconds(3600 * above_zero(s.hours(), place, "hours", kMostHours));
+  if (s.has_ttft_ms()) demand.ttft_ms = above_zero(s.ttft_ms(), place, "ttft_ms", 1e9);
+  if (s.has_tpot_ms()) demand.tpot_ms = above_zero(s.tpot_ms(), place, "tpot_ms", 1e9);
+  if (s.has_engine()) demand.engine = s.engine();
+  demand.kv_precision = s.kv_precision();
+  if (s.has_certainty()) {
+    demand.certainty = above_zero(s.certainty(), place, "certainty", 0.99);
+    if (demand.certainty < 0.5)
+      throw InputError(place, fmt::format("certainty {}", s.certainty()), "0.5 to 0.99");
+  }
+  job.samples = demand.requests_per_s * demand.time.in_s();
+  job.deadline = job.arrival + demand.time;
+  job.serving = std::move(demand);
+}
+
 /// `after` by index; and no job waits for itself.
 void link_jobs(const proto::JobList& list, const std::vector<std::string>& places,
                std::vector<PlanJob>& jobs) {
@@ -172,15 +211,14 @@ std::vector<PlanJob> load_jobs(std::string_view text, std::string_view where,
     if (m.id().empty()) throw InputError(place, "a job without id", "id: \"vision\"");
     if (!ids.insert(m.id()).second)
       throw InputError(place, "a second job \"" + m.id() + '"', "each id once");
-    if (m.has_serving())
-      throw InputError(place, "serving", "training or inference jobs: serving is not planned yet");
     PlanJob job;
     job.id = m.id();
     read_network(m, place, job);
-    read_work(m, gpus, place, job);
+    if (!m.has_serving()) read_work(m, gpus, place, job);
     if (m.has_count()) job.count = static_cast<int>(whole(m.count(), place, "count", kMostCount));
     read_times(m, place, job);
     read_places(m, gpus, place, job);
+    if (m.has_serving()) read_serving(m, place, job);
     jobs.push_back(std::move(job));
   }
   link_jobs(message, places, jobs);

@@ -27,6 +27,16 @@ struct HoursOn {
   int gpus = 1;
 };
 
+/// Requests that are answered as they come.
+struct ServingDemand {
+  double requests_per_s = 0;
+  std::int64_t input = 1, output = 1;      ///< tokens
+  std::optional<double> ttft_ms, tpot_ms;  ///< limits of the 90th percentile; one at least
+  Seconds time{};                          ///< from the arrival on
+  std::string engine = "vllm", kv_precision;
+  double certainty = 0.5;  ///< probability that the replicas bear the rate
+};
+
 /// Work that a purchase has to do. One that was made here is valid.
 struct PlanJob {
   std::string id;
@@ -41,11 +51,12 @@ struct PlanJob {
   std::vector<std::size_t> after;               ///< jobs that end before it starts; no cycles
   std::vector<std::string> allowed, forbidden;  ///< ids of GPUs; allowed empty: any
   std::vector<MeasuredRate> measured;
+  std::optional<ServingDemand> serving;  ///< gangs are replicas then, and samples requests
 };
 
 /// Reads and checks jobs in text format (sim/plan/proto/jobs.proto). `where` names it in errors. Throws InputError with line: bad syntax, no
 /// job, an id twice or none, no work or two kinds of it, numbers out of range, GPUs that nobody knows, `after` in a cycle or of nobody,
-/// a deadline before the arrival, serving.
+/// a deadline before the arrival, serving with work beside it, without a rate, lengths, hours or a limit.
 [[nodiscard]] std::vector<PlanJob> load_jobs(std::string_view text, std::string_view where,
                                              const GpuCatalog& gpus);
 

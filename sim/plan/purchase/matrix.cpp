@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <map>
 
@@ -19,9 +20,10 @@ bool may_use(const PlanJob& job, const std::string& gpu) {
 }
 
 /// Jobs whose errors are one: the same program at the same batch.
-std::string program_of(const Job& j) {
+std::string program_of(const PlanJob& job) {
+  const Job& j = job.job;
   return fmt::format("{}\n{}\n{}\n{}\n{}", j.network, j.batch, j.phase, j.precision,
-                     j.software.framework);
+                     job.serving ? "served by " + job.serving->engine : j.software.framework);
 }
 
 Place place_of(const MatrixCell& cell) {
@@ -86,7 +88,8 @@ class Maker {
 
   void ask(const CellSource& source) {
     std::vector<CellQuestion> questions;
-    for (const MatrixCell& c : matrix_.cells) questions.emplace_back(jobs_[c.job].job, place_of(c));
+    for (const MatrixCell& c : matrix_.cells)
+      questions.push_back({jobs_[c.job].job, place_of(c), jobs_[c.job].serving});
     const std::vector<Cell> answers = source(questions);
     for (std::size_t c = 0; c < answers.size(); ++c) {
       MatrixCell& into = matrix_.cells[c];
@@ -106,7 +109,7 @@ class Maker {
     std::vector<ErrorCell> errors;
     for (const MatrixCell& c : matrix_.cells) {
       errors.push_back(
-          {programs.try_emplace(program_of(jobs_[c.job].job), programs.size()).first->second,
+          {programs.try_emplace(program_of(jobs_[c.job]), programs.size()).first->second,
            gpus.try_emplace(c.gpu, gpus.size()).first->second, log_sd_of(c.predicted)});
     }
     std::vector<MeasuredCell> known;
@@ -161,6 +164,27 @@ Joules extra_energy(const MatrixCell& cell, const Offer& offer, const GpuSpec& g
   return max(Watts{}, min(boards, most)) * time;
 }
 
+/// Replicas of a gang each that bear what is asked for, in whole machines where one does not hold them. Nothing: more than anybody has.
+std::optional<ServedGangs> gangs_for(const ServingDemand& demand, const MatrixCell& cell,
+                                     const Offer& offer) {
+  constexpr double kMost = 1e6;
+  ServedGangs served;
+  served.asked_per_s = demand.requests_per_s;
+  served.borne_per_s = cell.samples_per_s.value;
+  const double margin = std::exp(-boost::math::quantile(boost::math::normal(), demand.certainty) *
+                                 log_sd_of(cell.samples_per_s));
+  const double needed = served.asked_per_s / (served.borne_per_s * margin);
+  if (!(needed < kMost)) return std::nullopt;
+  served.gangs = std::max(1, static_cast<int>(std::ceil(needed * (1 - 1e-12))));
+  served.gpus = served.gangs * cell.gang;
+  if (served.gpus > offer.gpus && cell.gang <= offer.gpus) {
+    const int each = offer.gpus / cell.gang, machines = (served.gangs + each - 1) / each;
+    served.gangs = machines * each;
+    served.gpus = machines * offer.gpus;
+  }
+  return served;
+}
+
 }  // namespace
 
 const MatrixCell* PlanMatrix::find(std::size_t job, std::string_view gpu, std::string_view machine,
@@ -193,7 +217,19 @@ PurchaseProblem make_problem(const std::vector<PlanJob>& jobs, const Catalogue& 
         const MatrixCell* cell = matrix.find(j, offer.gpu, offer.machine, gang);
         if (cell == nullptr || !cell->fits || !cell->refused.empty()) continue;
         if (gang > offer.gpus && gang % offer.gpus != 0) continue;
-        Mode mode{.job = j, .offer = o, .gang = gang, .time = {}, .extra_energy = {}};
+        Mode mode{.job = j, .offer = o, .gang = gang, .time = {}, .extra_energy = {}, .served = {}};
+        if (job.serving) {
+          mode.served = gangs_for(*job.serving, *cell, offer);
+          if (!mode.served) continue;
+          mode.gang = mode.served->gpus;
+          mode.time = job.serving->time;
+          // Replicas that share the requests share the work: what all draw is what the busy ones would.
+          const double busy = job.serving->requests_per_s / cell->samples_per_s.value;
+          mode.extra_energy = extra_energy(*cell, offer, gpus.find(offer.gpu), mode.time) * busy;
+          problem.modes.push_back(mode);
+          cell_of_mode.push_back(static_cast<std::size_t>(cell - matrix.cells.data()));
+          continue;
+        }
         mode.time = Seconds(matrix.samples[j] / cell->samples_per_s.value * (1 + offer.extra_time));
         mode.extra_energy = extra_energy(*cell, offer, gpus.find(offer.gpu), mode.time);
         problem.modes.push_back(mode);

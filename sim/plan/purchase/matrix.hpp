@@ -14,7 +14,11 @@
 namespace tracecast::plan {
 
 /// A job at a place, to be predicted.
-using CellQuestion = std::pair<Job, Place>;
+struct CellQuestion {
+  Job job;
+  Place place;
+  std::optional<ServingDemand> serving{};
+};
 /// Answers in the order of the questions: Predictor::throughput, remembered or not.
 using CellSource = std::function<std::vector<Cell>(const std::vector<CellQuestion>&)>;
 
@@ -23,7 +27,8 @@ struct MatrixCell {
   std::size_t job = 0;
   std::string gpu, machine;
   int gang = 1, nodes = 1;
-  Interval predicted;      ///< samples/s of the gang, as predicted
+  Interval
+      predicted;  ///< samples/s of the gang, as predicted; of one that serves: requests/s within its limits
   Interval samples_per_s;  ///< the same, corrected by what was measured
   std::string basis;       ///< "predicted", "measured", or "corrected" by runs elsewhere
   Bytes needed{}, capacity{};

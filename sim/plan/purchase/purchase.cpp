@@ -8,6 +8,12 @@
 #include "sim/plan/purchase/purchase_program.hpp"
 
 namespace tracecast::plan {
+
+double ServedGangs::needed_share(double error) const {
+  const double needed = std::ceil(asked_per_s / (borne_per_s * std::exp(error)) * (1 - 1e-12));
+  return std::max(1.0, needed) / gangs;
+}
+
 namespace {
 
 constexpr double kLongestYears = 20;

@@ -34,12 +34,22 @@ struct Demand {
   std::vector<std::size_t> after;
 };
 
+/// Replicas that answer requests together.
+struct ServedGangs {
+  double asked_per_s = 0, borne_per_s = 0;  ///< by all; by one, as predicted
+  int gangs = 1, gpus = 1;                  ///< replicas, and GPUs of all of them
+  /// Share of the replicas that are needed if each bears exp(error) times the predicted.
+  [[nodiscard]] double needed_share(double error) const;
+};
+
 /// One way to run a job: on a gang of GPUs of machines of one offer.
 struct Mode {
   std::size_t job = 0, offer = 0;
   int gang = 1;
   Seconds time{};         ///< of the whole job
   Joules extra_energy{};  ///< of the whole job, over idle machines
+  std::optional<ServedGangs>
+      served{};  ///< of a job that serves: `gang` is all of its GPUs, for all of its time
 };
 
 /// The purchase as a mixed integer program.

@@ -10,6 +10,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/job/sha256.hpp"
+#include "sim/plan/purchase/served_cell.hpp"
 #include "sim/store/store.hpp"
 
 namespace tracecast::plan {
@@ -22,7 +23,8 @@ std::string word(const std::optional<T>& value) {
 
 /// All of a question. Files are told by their bytes.
 std::string key_of(const std::string& fingerprint, const CellQuestion& question) {
-  const auto& [j, p] = question;
+  const Job& j = question.job;
+  const Place& p = question.place;
   const Software& s = j.software;
   std::string network = j.network;
   if (is_network_path(network)) network += '\n' + sha256_of_file(network);
@@ -39,6 +41,11 @@ std::string key_of(const std::string& fingerprint, const CellQuestion& question)
                       word(p.nodes), p.host_cpu, p.disk, word(p.cpu_threads),
                       word(p.board.power_limit_w), word(p.board.clock_mhz),
                       word(p.board.memory_clock_mhz));
+  if (question.serving) {
+    const ServingDemand& d = *question.serving;
+    text += fmt::format("\nserves {} {} {} {} {} {} {}", d.requests_per_s, d.input, d.output,
+                        word(d.ttft_ms), word(d.tpot_ms), d.engine, d.kv_precision);
+  }
   return sha256(text);
 }
 
@@ -117,8 +124,9 @@ std::vector<Cell> RememberedCells::operator()(const std::vector<CellQuestion>& q
             continue;
           }
         }
-        const auto& [job, place] = questions[q];
-        cells[q] = state.predictor.throughput({&job, 1}, {&place, 1}).at(0, 0);
+        const auto& [job, place, serving] = questions[q];
+        cells[q] = serving ? served_cell(job, *serving, place, state.predictor.hardware())
+                           : state.predictor.throughput({&job, 1}, {&place, 1}).at(0, 0);
         ++state.predicted;
         if (state.store) state.store->put(key, cell_text(cells[q]));
       }

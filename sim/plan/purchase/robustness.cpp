@@ -84,13 +84,19 @@ class WorldProgram {
         continue;
       if (rented && plan_.machines[mode.offer] == 0) continue;
       const double hours = times_s_[k] / kHour;
+      const double lasts = mode.served ? mode.time.in_s() / kHour : hours;
+      const int machines = plan_.machines[mode.offer];
+      // More replicas than the GPUs that are there hold.
+      if (mode.served && !rented &&
+          mode.gang * (hours / lasts) > offer.gpus * machines * (1 + 1e-9))
+        continue;
       const double start = max(job.arrival, offer.delivery).in_s() / kHour;
       const auto& deadline = problem_.limits.deadline;
       const Seconds last = job.deadline && deadline ? min(*job.deadline, *deadline)
                            : job.deadline           ? *job.deadline
                            : deadline               ? *deadline
                                                     : Seconds(1e15);
-      if (start + hours > last.in_s() / kHour * (1 + 1e-9)) continue;
+      if (start + lasts > last.in_s() / kHour * (1 + 1e-9)) continue;
       const double energy = rented ? 0
                                    : mode.extra_energy.in_j() * (times_s_[k] / mode.time.in_s()) /
                                          3.6e6 * usd_per_kwh();
@@ -100,7 +106,7 @@ class WorldProgram {
       all[mode.job].push_back({x, 1});
       filled_[mode.offer].push_back({x, mode.gang * hours});
       if (goal_ != PurchaseGoal::Cost)
-        program_.add_row({{horizon_, 1}, {x, -(start + hours) / job.count}}, 0, kInfinity);
+        program_.add_row({{horizon_, 1}, {x, -(start + lasts) / job.count}}, 0, kInfinity);
     }
     for (std::size_t j = 0; j < all.size(); ++j)
       program_.add_row(std::move(all[j]), problem_.jobs[j].count, problem_.jobs[j].count);
@@ -145,7 +151,10 @@ std::vector<double> times_in(const PurchaseProblem& problem, const PlanMatrix& m
     double error = errors[cell] - matrix.field.mean[cell];
     if (const auto& reference = matrix.reference[problem.modes[k].job])
       error -= errors[*reference] - matrix.field.mean[*reference];
-    times.push_back(problem.modes[k].time.in_s() * std::exp(-error));
+    // Who serves takes as long as it takes: more replicas, on more of the GPUs that are there.
+    const auto& served = problem.modes[k].served;
+    times.push_back(problem.modes[k].time.in_s() *
+                    (served ? served->needed_share(error) : std::exp(-error)));
   }
   return times;
 }

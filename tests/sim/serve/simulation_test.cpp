@@ -102,6 +102,125 @@ TEST_CASE("a larger cache preempts less: over many runs, and not at all once eve
   CHECK(before == 0);
 }
 
+TEST_CASE("one run may preempt more with a larger cache: pages let more in than they keep") {
+  // Three requests of a page that grow to two. Two pages: A and B begin, B gives way once, then each runs alone. Three pages: all begin,
+  // C gives way to A's growth and B as well, then each runs alone: two.
+  SmallServer server;
+  const std::int64_t page = server.profile.block_tokens;
+  for (const auto& [blocks, preemptions] : {std::pair{2, 1}, std::pair{3, 2}, std::pair{6, 0}}) {
+    CAPTURE(blocks);
+    std::vector<Request> requests(3);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      requests[i].number = i;
+      requests[i].input = page - 2;
+      requests[i].output = page / 2;
+    }
+    const RunResult r = run(server.pool(blocks), *replay(requests), {});
+    CHECK(r.requests == 3);
+    CHECK(r.totals.preemptions == static_cast<std::uint64_t>(preemptions));
+  }
+}
+
+TEST_CASE("caches that are swapped come back as they were: nothing is computed again") {
+  SmallServer server;
+  LoadOptions load = SmallServer::load(50, 200);
+  load.lengths.least_share = 1;
+  Pool pool = server.pool(200);
+  const RunResult again = run_load(pool, load);
+  REQUIRE(again.totals.preemptions > 0);
+  CHECK(again.totals.computed_again > 0);
+  pool.limits.swap_blocks = 10'000;
+  pool.limits.swap_seconds_per_token = 1e-7;
+  const RunResult swapped = run_load(pool, load);
+  CHECK(swapped.totals.preemptions > 0);
+  CHECK(swapped.totals.swapped > 0);
+  CHECK(swapped.totals.computed_again < again.totals.computed_again);
+  // Those swapped computed nothing twice: prompts are the requests' own and those of the few that were cut short as they began.
+  CHECK(swapped.totals.prompt_tokens ==
+        doctest::Approx(swapped.input_tokens + swapped.totals.computed_again));
+  CHECK(swapped.totals.output_tokens == 200 * 100);
+  CHECK(swapped.requests == 200);
+  // A host without room is as good as none.
+  pool.limits.swap_blocks = 0;
+  CHECK(run_load(pool, load).totals.preemptions == again.totals.preemptions);
+  // Slow ways take longer.
+  pool.limits.swap_blocks = 10'000;
+  pool.limits.swap_seconds_per_token = 1e-4;
+  CHECK(run_load(pool, load).whole_ms.mean() > swapped.whole_ms.mean());
+}
+
+TEST_CASE("requests that begin alike go where their beginning is kept") {
+  SmallServer server;
+  LoadOptions load = SmallServer::load(40, 1000, 2000, 20);
+  load.lengths.shared = 1600;
+  load.lengths.prefixes = 64;
+  Pool pool = server.pool(4000);
+  pool.workers = 8;
+  pool.router = Router::RoundRobin;
+  const RunResult round = run_load(pool, load);
+  pool.router = Router::PrefixAware;
+  const RunResult aware = run_load(pool, load);
+  CHECK(aware.requests == 1000);
+  CHECK(aware.totals.output_tokens == round.totals.output_tokens);
+  // In turn every one of the 8 computes each of the beginnings that it keeps; by beginning one does.
+  CHECK(aware.totals.prompt_tokens < 0.7 * round.totals.prompt_tokens);
+  CHECK(aware.first_ms.mean() < round.first_ms.mean());
+}
+
+TEST_CASE("beginnings that are not used make room for those that are") {
+  SmallServer server;
+  LoadOptions load = SmallServer::load(2, 200, 1000, 10);
+  load.lengths.least_share = 1;
+  load.lengths.shared = 960;
+  load.lengths.prefixes = 10;
+  // Half of 240 pages holds two beginnings of 60: most are computed again; 2,000 pages hold all ten.
+  const RunResult few = run_load(server.pool(240), load), all = run_load(server.pool(2000), load);
+  CHECK(few.requests == 200);
+  CHECK(few.totals.most_blocks <= 240);
+  CHECK(all.totals.prompt_tokens == doctest::Approx(10 * 1000 + 190 * 40).epsilon(0.02));
+  CHECK(few.totals.prompt_tokens > 3 * all.totals.prompt_tokens);
+}
+
+TEST_CASE(
+    "where the host runs ahead, who comes while a step runs waits for the one after the next") {
+  // A long answer decodes; a second request comes in the middle of one of its steps.
+  for (const bool ahead : {false, true}) {
+    CAPTURE(ahead);
+    SmallServer server;
+    server.profile.overlaps_host = ahead;
+    server.reprice();
+    std::vector<Request> requests(2);
+    requests[0].input = requests[1].input = 100;
+    requests[0].output = requests[1].output = 50;
+    requests[1].number = 1;
+    std::vector<Request> done;
+    RunOptions options;
+    options.on_request = [&](const Request& r) { done.push_back(r); };
+    (void)run(server.pool(), *replay({requests[0]}), options);
+    const double token = static_cast<double>(done[0].last - *done[0].first) / 49;
+    requests[1].arrival = *done[0].first + std::llround(10.5 * token);
+    done.clear();
+    (void)run(server.pool(), *replay(requests), options);
+    const Request& second = done[0].number == 1 ? done[0] : done[1];
+    // Half a step is left of the one that runs, then one that was scheduled without it.
+    CHECK(static_cast<double>(*second.start - second.arrival) ==
+          doctest::Approx((ahead ? 1.5 : 0.5) * token).epsilon(0.15));
+  }
+}
+
+TEST_CASE("factors of measured steps move the phase they are of") {
+  SmallServer server;
+  Pool pool = server.pool();
+  const RunResult plain = run_load(pool, SmallServer::load(0.1, 100));
+  pool.limits.prompt_factor = 2;
+  const RunResult prompts = run_load(pool, SmallServer::load(0.1, 100));
+  CHECK(prompts.first_ms.mean() == doctest::Approx(2 * plain.first_ms.mean()).epsilon(0.02));
+  CHECK(prompts.token_ms.mean() == doctest::Approx(plain.token_ms.mean()).epsilon(0.02));
+  pool.limits.token_factor = 2;
+  const RunResult both = run_load(pool, SmallServer::load(0.1, 100));
+  CHECK(both.whole_ms.mean() == doctest::Approx(2 * plain.whole_ms.mean()).epsilon(0.02));
+}
+
 TEST_CASE("an engine that reserves all pages never preempts") {
   SmallServer server("tensorrt_llm");
   const RunResult r = run_load(server.pool(60), SmallServer::load(50, 200));

@@ -99,6 +99,122 @@ await test("predict: figures are those of --format json", async () => {
   assert.ok(Math.abs(mean / doc.power_w.avg - 1) < 0.01, `${mean} W drawn, ${doc.power_w.avg} W told`);
 });
 
+/** A page's data, and the section of an id in it. */
+function dataOf(path) {
+  const html = readFileSync(path, "utf8");
+  return JSON.parse(html.slice(html.indexOf('id="data">') + 10, html.indexOf("</script>")));
+}
+const sectionOf = (page, id) => page.sections.find((one) => one.id === id);
+
+await test("serve: latencies, their spread, requests in flight, as --format json and --per-request say", async () => {
+  const path = file("serve.html");
+  const requests = file("requests.csv");
+  const words = ["serve", "llama3_8b", "--gpu", "h100", "--input", "500", "--output", "60", "--rate", "6/s", "--requests", "150"];
+  const doc = JSON.parse(run(...words, "--format", "json", "--per-request", requests, "--report", path));
+  const page = dataOf(path);
+  const first = page.headline.find((one) => one.label === "To first token, mean");
+  assert.ok(Math.abs(first.value / (doc.ttft_ms.mean.value * 1e-3) - 1) < 1e-12);
+  assert.ok(Math.abs(first.high / (doc.ttft_ms.mean.high * 1e-3) - 1) < 1e-12);
+  const rows = readFileSync(requests, "utf8").trim().split("\n").slice(1).map((row) => row.split(",").map(Number));
+  const ends = sectionOf(page, "spread").series.find((one) => one.name === "end to end");
+  assert.equal(ends.x.length, rows.length);
+  assert.ok(Math.abs(ends.x.at(-1) - Math.max(...rows.map((row) => row[7])) * 1e-3) < 1e-9);
+  const flight = sectionOf(page, "in_flight").series[0].y;
+  assert.ok(Math.max(...flight) > 1 && flight.at(-1) === 0);
+  const bars = sectionOf(page, "time").bars.reduce((sum, one) => sum + one.value, 0);
+  assert.ok(Math.abs(bars - 1) < 1e-6, `shares come to ${bars}`);
+  await (await inspect("serve", path)).close();
+  await (await inspect("serve-phone", path, { width: 390, height: 844 })).close();
+  const front = file("front.html");
+  run("serve", "llama3_8b", "--gpu", "h100", "--input", "500", "--output", "60", "--sweep", "--report", front);
+  assert.ok(sectionOf(dataOf(front), "front").series[0].x.length > 5);
+  await (await inspect("front", front)).close();
+});
+
+await test("calibrate: a fit and a check of it, as --format json says", async () => {
+  // Products that nobody timed: the page is looked at, not the figures.
+  const table = file("products.csv");
+  const rows = ["source,gpu,dtype,op,pass,batch,m,n,k,transa,transb,layout,algo,kernel_name,kernels,grid,block,time_us,timing,framework,clock_mhz,tflops,gbps,suspect,split,note"];
+  for (const [gpu, rate] of [["t4", 4e12], ["v100_sxm2_16gb", 12e12], ["p100_pcie_16gb", 8e12]]) {
+    for (const n of [512, 1024, 2048, 4096]) {
+      const us = ((2 * n ** 3) / rate) * 1e6 + 10;
+      rows.push(`made_up,${gpu},fp32,gemm,forward,1,${n},${n},${n},N,N,col,,,,,,${us},loop,cuda10.0/cudnn7,,,,,,`);
+    }
+  }
+  writeFileSync(table, rows.join("\n"));
+  const path = file("fit.html");
+  const fit = JSON.parse(run("calibrate", "--from", table, "--no-spread", "--format", "json", "--report", path));
+  assert.equal(fit.tables[0].rows, 12);
+  const page = dataOf(path);
+  assert.deepEqual(sectionOf(page, "parameters").rows.map((row) => row[1]), fit.parameters.map((one) => one.value));
+  assert.equal(sectionOf(page, "boards").series[0].y.length, fit.gpus.length);
+  await (await inspect("calibrate", path)).close();
+  const checked = file("check.html");
+  const check = JSON.parse(run("calibrate", "check", "--from", table, "--format", "json", "--report", checked));
+  assert.deepEqual(sectionOf(dataOf(checked), "groups").rows.map((row) => row[4]), check.groups.map((one) => one.mape));
+  await (await inspect("calibrate-check", checked)).close();
+});
+
+await test("compare: speed, money and rows of training and of answers, as --format json says", async () => {
+  const words = ["compare", "resnet50", "--gpu", "v100,a100,h100,k40", "--batch", "64,256", "--format", "json"];
+  const path = file("compare.html");
+  const doc = JSON.parse(run(...words, "--report", path));
+  const page = dataOf(path);
+  const speeds = sectionOf(page, "speed").series.flatMap((one) => one.y);
+  assert.deepEqual(
+    speeds.sort((a, b) => a - b),
+    doc.rows.filter((row) => row.fits && row.refused === null).map((row) => row.throughput_samples_per_s.value).sort((a, b) => a - b),
+  );
+  assert.equal(sectionOf(page, "rows").rows.length, doc.rows.length);
+  assert.ok(page.sections.some((one) => one.id === "rented"));
+  await (await inspect("compare", path)).close();
+  const served = file("compare-serving.html");
+  const answers = JSON.parse(
+    run("compare", "llama3_8b", "--gpu", "a100,h100", "--serve", "--concurrency", "4,16", "--format", "json", "--report", served),
+  );
+  const first = sectionOf(dataOf(served), "ttft_ms").series[0];
+  assert.ok(Math.abs(first.y[0] / (answers.rows[0].ttft_ms.value * 1e-3) - 1) < 1e-12);
+  await (await inspect("compare-serving", served)).close();
+});
+
+await test("trace replay: recorded beside moved, and what ran when, as --format json says", async () => {
+  const recording = file("replayed.json");
+  writeFileSync(recording, longTrace(2000));
+  const path = file("replay.html");
+  const doc = JSON.parse(run("trace", "replay", recording, "--gpu", "h100", "--from", "v100", "--format", "json", "--report", path));
+  const page = dataOf(path);
+  assert.equal(page.headline.find((one) => one.label === "GPU busy").value, doc.predicted_busy_s);
+  const classes = sectionOf(page, "classes").rows;
+  assert.equal(classes.length, doc.transfer.classes.length);
+  assert.equal(classes.reduce((sum, row) => sum + row[3], 0), doc.transfer.classes.reduce((sum, one) => sum + one.predicted_s, 0));
+  assert.ok(sectionOf(page, "timeline").tracks.length > 0);
+  await (await inspect("replay", path)).close();
+});
+
+await test("plan: purchase, assignment, who runs when, what lost, as --format json says", async () => {
+  const path = file("plan.html");
+  const words = ["plan", "tools/manual/jobs.textproto", "--budget", "400000", "--deadline", "30d", "--worlds", "50"];
+  const doc = JSON.parse(run(...words, "--format", "json", "--report", path));
+  const page = dataOf(path);
+  assert.equal(page.headline.find((one) => one.label === "Cost").value, doc.plan.objective);
+  assert.deepEqual(
+    sectionOf(page, "machines").rows.map((row) => [row[0], row[1]]),
+    doc.plan.machines.map((one) => [one.machine, one.count]),
+  );
+  assert.equal(sectionOf(page, "assignment").rows.length, doc.plan.assignment.length);
+  const slices = sectionOf(page, "schedule").tracks.reduce((sum, one) => sum + one.begin.length, 0);
+  assert.equal(slices, doc.plan.schedule.length);
+  assert.equal(sectionOf(page, "lost").rows.length, doc.runners_up.length + 1);
+  const rates = sectionOf(page, "rates").values.flat().filter((value) => value !== null).length;
+  assert.ok(rates > 0 && rates <= doc.matrix.filter((cell) => cell.fits && cell.refused === null).length);
+  await (await inspect("plan", path)).close();
+  await (await inspect("plan-phone", path, { width: 390, height: 844 })).close();
+  const none = file("no-plan.html");
+  run("plan", "tools/manual/jobs.textproto", "--budget", "400", "--deadline", "30d", "--report", none);
+  assert.ok(sectionOf(dataOf(none), "limits").rows.length > 0);
+  await (await inspect("no-plan", none)).close();
+});
+
 await test("the same command writes the same bytes", async () => {
   const path = file("predict.html");
   const before = readFileSync(path);

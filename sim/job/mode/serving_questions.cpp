@@ -1,0 +1,126 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/job/mode/serving_job.hpp"
+#include "sim/job/mode/serving_state.hpp"
+
+/// Questions that take many answers: which rate meets limits, which factors explain a measurement.
+namespace tracecast {
+namespace {
+
+/// Puts a value back at the end of its scope.
+template <class T>
+class Restored {
+ public:
+  explicit Restored(T& value) : value_(value), before_(value) {}
+  ~Restored() { value_ = std::move(before_); }
+  Restored(const Restored&) = delete;
+  Restored& operator=(const Restored&) = delete;
+
+ private:
+  T& value_;
+  T before_;
+};
+
+}  // namespace
+
+double Served::rate_within(ServingLoad load, std::optional<double> first_ms,
+                           std::optional<double> token_ms, double ln_factor) {
+  const Restored<double> slower(state_->fixed_ln_factor);
+  state_->fixed_ln_factor = ln_factor;
+  load.intervals = false;
+  load.batch.reset();
+  load.concurrency.reset();
+  load.trace.reset();
+  const auto meets = [&](double rate) {
+    load.per_second = rate;
+    const ServingAnswer a = answer(load);
+    return a.fits && (!first_ms || a.first_ms.p90.interval.value <= *first_ms) &&
+           (!token_ms || a.token_ms.p90.interval.value <= *token_ms);
+  };
+  double low = 0, high = 0.01;
+  while (high < 1e6 && meets(high)) {
+    low = high;
+    high *= 2;
+  }
+  while (low > 0 && high / low > 1.02) {
+    const double middle = std::sqrt(low * high);
+    (meets(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+Served::Found Served::find_rate(ServingLoad load, std::optional<double> first_ms,
+                                std::optional<double> token_ms) {
+  Found found;
+  found.per_second = rate_within(load, first_ms, token_ms, 0);
+  load.batch.reset();
+  load.concurrency.reset();
+  load.trace.reset();
+  load.per_second = found.per_second > 0 ? found.per_second : 0.01;
+  load.intervals = true;
+  found.answer = answer(load);
+  return found;
+}
+
+void Served::correct(const ServedCorrection& correction, bool is_same_place) {
+  state_->correction = correction;
+  state_->correction_share = is_same_place ? state_->engine.load_share : state_->engine.place_share;
+}
+
+ServedCorrection Served::fit(const ServedMeasurement& measured) {
+  State& s = *state_;
+  ServedCorrection found;
+  found.log_sd = measured.log_sd;
+  ServingLoad load = measured.load;
+  load.intervals = false;
+  const Restored<std::optional<ServedCorrection>> correction(s.correction);
+  const Restored<double> share(s.correction_share);
+  // As it is: all of the factors, no spread of the measurement.
+  ServedCorrection tried;
+  tried.log_sd = 0;
+  s.correction_share = 1;
+  const auto answer_with = [&](double prompt, double token) {
+    tried.prompt_factor = prompt;
+    tried.token_factor = token;
+    s.correction = tried;
+    return answer(load);
+  };
+  constexpr double kMost = 5;
+  const auto solve = [&](double target, const auto& value_at) {
+    double low = 1 / kMost, high = kMost;
+    if (value_at(low) > target || value_at(high) < target) found.is_met = false;
+    for (int i = 0; i < 12; ++i) {
+      const double middle = std::sqrt(low * high);
+      (value_at(middle) < target ? low : high) = middle;
+    }
+    return std::sqrt(low * high);
+  };
+  const ServingAnswer plain = answer_with(1, 1);
+  if (!plain.fits)
+    throw InputError("--measured", "a run of what does not fit here",
+                     "a place with " + plain.change);
+  // Prompts and tokens share steps: a change of one factor moves both figures. Two rounds leave them within a thousandth.
+  for (int round = 0; round < 2; ++round) {
+    found.is_met = true;
+    if (measured.token_ms) {
+      found.token_factor = solve(*measured.token_ms, [&](double factor) {
+        return answer_with(measured.first_ms ? found.prompt_factor : factor, factor)
+            .token_ms.mean.interval.value;
+      });
+      if (!measured.first_ms) found.prompt_factor = found.token_factor;
+    }
+    if (measured.first_ms) {
+      found.prompt_factor = solve(*measured.first_ms, [&](double factor) {
+        return answer_with(factor, measured.token_ms ? found.token_factor : factor)
+            .first_ms.mean.interval.value;
+      });
+      if (!measured.token_ms) found.token_factor = found.prompt_factor;
+    }
+  }
+  return found;
+}
+
+}  // namespace tracecast

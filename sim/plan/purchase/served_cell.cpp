@@ -1,0 +1,74 @@
+#include "sim/plan/purchase/served_cell.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "sim/base/error.hpp"
+#include "sim/job/mode/serving_job.hpp"
+
+namespace tracecast::plan {
+namespace {
+
+constexpr double kNinety = 1.645;  // standard deviations to either end of a 90 % interval
+constexpr std::uint64_t kRequests = 600;
+
+std::string limits_of(const ServingDemand& demand) {
+  std::string text;
+  if (demand.ttft_ms) text += fmt::format("{:.4g} ms to the first token", *demand.ttft_ms);
+  if (demand.tpot_ms)
+    text += fmt::format("{}{:.4g} ms a token", text.empty() ? "" : " and ", *demand.tpot_ms);
+  return text;
+}
+
+Cell answer(const Job& job, const ServingDemand& demand, const Place& place,
+            const Hardware& hardware) {
+  ServingJob served_job;
+  served_job.network = job.network;
+  served_job.engine = demand.engine;
+  if (!job.precision.empty()) served_job.precision = job.precision;
+  served_job.kv_precision = demand.kv_precision;
+  Served served(served_job, place, hardware);
+  ServingLoad load;
+  load.input = demand.input;
+  load.output = demand.output;
+  load.requests = kRequests;
+  const Served::Found found = served.find_rate(load, demand.ttft_ms, demand.tpot_ms);
+  const ServingAnswer& a = found.answer;
+  Cell cell;
+  cell.memory_capacity = a.memory.budget;
+  cell.memory_needed = a.memory.budget - a.memory.cache +
+                       a.memory.cache_token * static_cast<double>(demand.input + demand.output);
+  cell.fits = a.fits;
+  if (!a.fits) return cell;
+  if (!(found.per_second > 0)) {
+    cell.refused = "no load keeps to " + limits_of(demand);
+    return cell;
+  }
+  const double spread = kNinety * a.log_sd;
+  const double slow = served.rate_within(load, demand.ttft_ms, demand.tpot_ms, spread);
+  const double fast = served.rate_within(load, demand.ttft_ms, demand.tpot_ms, -spread);
+  const double least = found.per_second / 1e3;  // where slower steps leave none
+  cell.samples_per_s = {found.per_second, std::max(least, std::min(slow, found.per_second)),
+                        std::max(fast, found.per_second)};
+  cell.step_time_s = {1 / cell.samples_per_s.value, 1 / cell.samples_per_s.high,
+                      1 / cell.samples_per_s.low};
+  cell.power = Watts(a.power_w * static_cast<double>(a.gpus));
+  return cell;
+}
+
+}  // namespace
+
+Cell served_cell(const Job& job, const ServingDemand& demand, const Place& place,
+                 const Hardware& hardware) {
+  try {
+    return answer(job, demand, place, hardware);
+  } catch (const InputError& error) {
+    Cell cell;
+    cell.refused = error.what();
+    return cell;
+  }
+}
+
+}  // namespace tracecast::plan
