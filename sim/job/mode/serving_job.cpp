@@ -320,7 +320,6 @@ serve::RunResult Served::State::simulate(const ServingLoad& load, double factor,
                                                      : serve::make_load(options);
   serve::RunOptions run;
   if (load.concurrency) run.concurrency = static_cast<std::uint64_t>(*load.concurrency);
-  run.return_us = std::llround(engine.frontend.in_us());
   if (!load.trace)
     run.first_measured =
         static_cast<std::uint64_t>(load.warm_up * static_cast<double>(load.requests));
