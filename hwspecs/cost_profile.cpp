@@ -236,8 +236,17 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.error_causes.narrow_stream; });
   add("error.power_limit", 0, 2,
       [](CostProfile& p) -> double& { return p.error_causes.power_limit; });
-  add("error.product_format", 0, 2,
-      [](CostProfile& p) -> double& { return p.error_causes.product_format; });
+  add("error.product_format.library", 0, 2,
+      [](CostProfile& p) -> double& { return p.error_causes.product_format[0]; });
+  for (std::size_t e = 0; e < kProductEngineCount; ++e) {
+    add(fmt::format("error.product_format.{}", to_string(static_cast<ProductEngine>(e))), 0, 2,
+        [=](CostProfile& p) -> double& { return p.error_causes.product_format[1 + e]; });
+  }
+  add("error.product_warp", 0, 2,
+      [](CostProfile& p) -> double& { return p.error_causes.product_warp; });
+  add("error.product_beyond", 0, 2,
+      [](CostProfile& p) -> double& { return p.error_causes.product_beyond; });
+  add("error.beyond", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.beyond; });
   return slots;
 }
 
@@ -297,17 +306,17 @@ enum class Completeness { All, Older };
 
 /// Came after profiles were first saved.
 bool came_later(std::string_view name) {
-  constexpr std::array<std::string_view, 11> kLater = {
-      "product.",      "attention.",    "latent.",           "experts.",
-      "quantization.", "error.product", "error.prefill",     "error.decode",
-      "error.latent_", "error.experts", "error.quantization"};
+  constexpr std::array<std::string_view, 12> kLater = {
+      "product.",           "attention.",    "latent.",      "experts.",      "quantization.",
+      "error.product",      "error.prefill", "error.decode", "error.latent_", "error.experts",
+      "error.quantization", "error.beyond"};
   return std::any_of(kLater.begin(), kLater.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 /// Saved profiles have it, no formula does any more: tensor cores' products and their clock before `product.`.
 bool is_retired(std::string_view name) {
   return name.starts_with("tensor.gemm.") || name == "clock.tensor_power_exponent" ||
-         name == "clock.tensor_knee_w_per_tflops";
+         name == "clock.tensor_knee_w_per_tflops" || name == "error.product_format";
 }
 
 /// Fills in what an older file lacks: expected errors from before any measurement, other values of the profile in the binary.
@@ -334,10 +343,8 @@ void describe_older(CostProfile& profile, std::size_t num_errors, std::size_t nu
        ""});
 }
 
-CostProfile read_profile(std::string_view text, std::string_view where, Completeness complete) {
-  proto::CostProfile message;
-  parse_textproto(text, where, message);
-
+CostProfile read_profile(const proto::CostProfile& message, std::string_view where,
+                         Completeness complete) {
   CostProfile profile;
   profile.id = message.id();
   profile.title = message.title();
@@ -401,6 +408,7 @@ CostProfile read_profile(std::string_view text, std::string_view where, Complete
       const auto architecture = parse_name<Architecture>(name, ByArchitecture::kCount, where);
       profile.fitted[static_cast<std::size_t>(form)][static_cast<std::size_t>(architecture)] = true;
     }
+    profile.reach[static_cast<std::size_t>(form)] = {c.most_tflop_per_s(), c.most_gb_per_s()};
     if (form == CostForm::Product) {
       for (const std::string& gpu : c.gpu()) profile.fitted_product_gpus.push_back(gpu);
     } else {
@@ -418,6 +426,16 @@ const EmbeddedFile& embedded_file(std::string_view name) {
   TRACECAST_CHECK(false, "the build embeds the cost profiles");
 }
 
+/// A profile in the binary, from its wire format: parsing its text costs as much as a whole prediction.
+CostProfile read_embedded(std::string_view name) {
+  const EmbeddedFile& file = embedded_file(name);
+  proto::CostProfile message;
+  TRACECAST_CHECK(
+      message.ParseFromArray(file.encoded.data(), static_cast<int>(file.encoded.size())),
+      "the build encodes the cost profiles");
+  return read_profile(message, file.path, Completeness::All);
+}
+
 void check_prior(const proto::CostProfile::Parameter& p, std::string_view where) {
   if (!(p.log_sd() > 0 && p.log_sd() < 5)) {
     throw InputError(where, fmt::format("{}: log_sd {}", p.name(), p.log_sd()),
@@ -428,7 +446,9 @@ void check_prior(const proto::CostProfile::Parameter& p, std::string_view where)
 }  // namespace
 
 CostProfile parse_cost_profile(std::string_view text, std::string_view where) {
-  return read_profile(text, where, Completeness::Older);
+  proto::CostProfile message;
+  parse_textproto(text, where, message);
+  return read_profile(message, where, Completeness::Older);
 }
 
 std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,
@@ -446,18 +466,12 @@ std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,
 }
 
 const CostProfile& default_cost_profile() {
-  static const CostProfile profile = [] {
-    const EmbeddedFile& file = embedded_file("cost/default.textproto");
-    return read_profile(file.content, file.path, Completeness::All);
-  }();
+  static const CostProfile profile = read_embedded("cost/default.textproto");
   return profile;
 }
 
 const CostProfile& prior_cost_profile() {
-  static const CostProfile profile = [] {
-    const EmbeddedFile& file = embedded_file("cost/prior.textproto");
-    return read_profile(file.content, file.path, Completeness::All);
-  }();
+  static const CostProfile profile = read_embedded("cost/prior.textproto");
   return profile;
 }
 
@@ -507,6 +521,10 @@ std::string format_cost_profile(const CostProfile& profile) {
     }
     for (const std::string& gpu : profile.fitted_gpus[form])
       generations += fmt::format(" gpu: {}", quoted(gpu));
+    if (const FormReach& reach = profile.reach[form]; reach.tflop_per_s > 0) {
+      generations += fmt::format(" most_tflop_per_s: {:.6g} most_gb_per_s: {:.6g}",
+                                 reach.tflop_per_s, reach.gb_per_s);
+    }
     text += fmt::format("coverage {{ form: \"{}\"{} }}\n", kForms[form], generations);
   }
   std::string family;

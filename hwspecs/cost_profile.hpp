@@ -205,7 +205,19 @@ struct ErrorCauses {
   /// Arithmetic under a power limit, per unit of -ln(share of the clock that the limit leaves). Boards' cooling, voltage and
   /// inputs differ; T4 and P4 repeat to 20 %.
   double power_limit = 0;
-  double product_format = 0;  ///< products in other formats than 16 bits
+  /// Products in other formats than 16 bits: of the vendor's library, then of each engine's kernels (ProductEngine).
+  std::array<double, 1 + kProductEngineCount> product_format{};
+  double product_warp =
+      0;  ///< products on tensor cores without asynchronous copies (Volta, Turing)
+  /// Boards faster than any of the fit: per unit of ln(peak or bandwidth / the greatest there), the greater of the two; products on
+  /// tensor cores, and forms before them.
+  double product_beyond = 0, beyond = 0;
+};
+
+/// The fastest boards that a form was fitted on; 0: not known.
+struct FormReach {
+  double tflop_per_s = 0;  ///< tensor cores in 16 bits for forms that run on them, else fp32
+  double gb_per_s = 0;
 };
 
 /// Where fitted values come from.
@@ -249,6 +261,7 @@ struct CostProfile {
       fitted_product_gpus;  ///< ids of GPUs whose rows are in the fit of products
   /// The same of each form from attention on; empty for the others.
   std::array<std::vector<std::string>, kCostFormCount> fitted_gpus;
+  std::array<FormReach, kCostFormCount> reach{};
   std::string
       measured_gpu;  ///< id of the GPU a local calibration measured; empty in the default profile
 

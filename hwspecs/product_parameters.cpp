@@ -11,6 +11,9 @@ constexpr std::array<std::string_view, kProductFormatCount> kFormats = {
     "half", "tf32", "fp8", "fp8_static", "fp8_block", "fp4", "int8", "int8_wo", "int4_wo"};
 constexpr std::array<std::string_view, kProductEngineCount> kEngines = {"trtllm", "sglang", "vllm"};
 
+/// Activations of fewer bytes are quantised before.
+constexpr double kHalfBytes = 2;
+
 using Find = double& (*)(ProductParameters&, std::size_t, std::size_t);
 
 /// Whether an engine has a call of its own for the format: 16-bit products go straight to the vendor's library.
@@ -102,6 +105,9 @@ std::vector<ProductSlot> product_slots() {
   add("block_depth", 0, 5000, [](P& p, I, I) -> double& { return p.block_depth; });
   add("operand_edge", 0, 500, [](P& p, I, I) -> double& { return p.operand_edge; });
   add("wave_quantization", 0, 1, [](P& p, I, I) -> double& { return p.wave_quantization; });
+  add("resident_quantization", 0, 1, [](P& p, I, I) -> double& { return p.resident_quantization; });
+  add("early_rate", 0.1, 2, [](P& p, I, I) -> double& { return p.early_rate; });
+  add("early_stream", 0.1, 2, [](P& p, I, I) -> double& { return p.early_stream; });
   add("split_us", 0, 50, [](P& p, I, I) -> double& { return p.split_us; });
   add("split_bytes_per_clock", 0.1, 2000,
       [](P& p, I, I) -> double& { return p.split_bytes_per_clock; });
@@ -157,6 +163,10 @@ std::vector<ProductSlot> product_slots() {
       };
       of("call_us", 0, 500, [](P& p, I i, I j) -> double& { return p.engines[i][j].call_us; });
       of("traffic", 0, 20, [](P& p, I i, I j) -> double& { return p.engines[i][j].traffic; });
+      if (activation_bytes(static_cast<ProductFormat>(f)) < kHalfBytes) {
+        of("row_cycles", 0, 50000,
+           [](P& p, I i, I j) -> double& { return p.engines[i][j].row_cycles; });
+      }
       of("efficiency", 0.05, 5,
          [](P& p, I i, I j) -> double& { return p.engines[i][j].efficiency; });
       of("stream", 0.02, 20, [](P& p, I i, I j) -> double& { return p.engines[i][j].stream; });

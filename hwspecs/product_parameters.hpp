@@ -67,6 +67,7 @@ struct FormatParameters {
 struct EngineParameters {
   double call_us = 1;  ///< of kernels before the product, whatever the size
   double traffic = 1;  ///< of their memory traffic, over one pass that reads and writes activations
+  double row_cycles = 0;  ///< of one SM, to quantise a row of activations, whatever its length
   double efficiency = 1;  ///< of the product's kernels
   double stream = 1;      ///< bytes that a block draws per clock
 };
@@ -80,8 +81,12 @@ struct ProductParameters {
   double block_depth = 0;   ///< elements of k whose time a block needs to fill its pipeline
   double operand_edge =
       0;  ///< edge of the square tile whose operands take as long as its arithmetic
-  double wave_quantization = 0;       ///< 1 = a partial wave costs a whole one, 0 = not at all
-  double split_us = 0;                ///< to add up slices of k, whatever the size
+  double wave_quantization = 0;  ///< 1 = a partial wave costs a whole one, 0 = not at all
+  double resident_quantization =
+      0;                    ///< the same of kernels that stay on their SMs and take tile after tile
+  double early_rate = 1;    ///< rate of libraries without such kernels, over that of later ones
+  double early_stream = 1;  ///< the same of what a block draws
+  double split_us = 0;      ///< to add up slices of k, whatever the size
   double split_bytes_per_clock = 0;   ///< per SM, of partial results written and read again
   double stream_bytes_per_clock = 0;  ///< that a block draws, per KiB of its SM's shared memory
   double stream_growth = 0;           ///< of that from one instruction generation to the next

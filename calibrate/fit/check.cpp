@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "calibrate/fit/fit_stages.hpp"
+#include "calibrate/fit/spread.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
@@ -123,7 +124,14 @@ std::vector<CheckedGroup> check_fit(const MeasurementSet& sample,
     for (const Measurement& row : sample.rows) {
       if (fold.is_fitted(row)) rows.push_back(&row);
     }
-    FitResult fit = fit_in_stages(rows, start, prior, options.fit);
+    FitResult fit;
+    if (options.learn_errors) {
+      MeasurementSet own;
+      for (const Measurement* row : rows) own.rows.push_back(*row);
+      fit = fit_with_errors(own, start, prior, options.fit, [](std::string_view) {});
+    } else {
+      fit = fit_in_stages(rows, start, prior, options.fit);
+    }
     fit.profile = with_coverage(std::move(fit.profile), rows);
     if (options.fitted) options.fitted(fold.name, fit);
     std::map<GroupKey, std::vector<JudgedRow>> judged;

@@ -31,6 +31,8 @@ struct CheckOptions {
       only;                  ///< GPU ids or classes to leave out in turn; empty: each that has rows
   Seconds min_time{100e-6};  ///< rows judged
   FitOptions fit;
+  bool learn_errors =
+      false;  ///< expected errors from the rows that stayed, too; else as in `start`
   std::function<void(std::string_view left_out, std::size_t done, std::size_t total)> progress;
   /// Told what each fit found, so that it can be judged on other things than kernels.
   std::function<void(std::string_view left_out, const FitResult&)> fitted;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <variant>
 
+#include "sim/cost/spread.hpp"
+
 namespace tracecast {
 
 bool is_product(const Measurement& measurement, const CostProfile& profile) {
@@ -126,9 +128,20 @@ FitResult fit_in_stages(std::span<const Measurement* const> rows, const CostProf
   return all;
 }
 
+namespace {
+
+/// Takes in a board of a form's rows.
+void widen(FormReach& reach, CostForm form, const GpuSpec& gpu) {
+  reach.tflop_per_s = std::max(reach.tflop_per_s, cost::peak_of_form(form, gpu).in_tflop_per_s());
+  reach.gb_per_s = std::max(reach.gb_per_s, gpu.dram_bandwidth.in_si() * 1e-9);
+}
+
+}  // namespace
+
 CostProfile with_coverage(CostProfile profile, std::span<const Measurement* const> rows) {
   std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};
   std::array<bool, kCostFormCount> seen{};
+  std::array<FormReach, kCostFormCount> reach{};
   std::set<std::string> gpus;
   std::array<std::set<std::string>, kCostFormCount> call_gpus;
   for (const Measurement* row : rows) {
@@ -137,12 +150,13 @@ CostProfile with_coverage(CostProfile profile, std::span<const Measurement* cons
     if (!estimate || !estimate->form) continue;
     const auto form = static_cast<std::size_t>(*estimate->form);
     seen[form] = true;
+    widen(reach[form], *estimate->form, *row->spec);
     fitted[form][static_cast<std::size_t>(row->spec->architecture)] = true;
     if (*estimate->form == CostForm::Product) gpus.insert(row->gpu);
     if (*estimate->form > CostForm::Product) call_gpus[form].insert(row->gpu);
   }
   for (std::size_t form = 0; form < kCostFormCount; ++form) {
-    if (seen[form]) profile.fitted[form] = fitted[form];
+    if (seen[form]) profile.fitted[form] = fitted[form], profile.reach[form] = reach[form];
     if (!call_gpus[form].empty())
       profile.fitted_gpus[form].assign(call_gpus[form].begin(), call_gpus[form].end());
   }

@@ -35,10 +35,20 @@ struct Judged {
       parts;  ///< of the variance: one per square of a spread, then what no spread decides
 };
 
-constexpr std::array<const char*, 6> kCauses = {"error.starved",           "error.library_rules",
-                                                "error.narrow_arithmetic", "error.narrow_stream",
-                                                "error.power_limit",       "error.product_format"};
-constexpr std::size_t kProductFormat = 5;
+constexpr std::array<const char*, 12> kCauses = {"error.starved",
+                                                 "error.library_rules",
+                                                 "error.narrow_arithmetic",
+                                                 "error.narrow_stream",
+                                                 "error.power_limit",
+                                                 "error.beyond",
+                                                 "error.product_warp",
+                                                 "error.product_beyond",
+                                                 "error.product_format.library",
+                                                 "error.product_format.trtllm",
+                                                 "error.product_format.sglang",
+                                                 "error.product_format.vllm"};
+/// From here on: products in other formats, by whose kernels run.
+constexpr std::size_t kProductFormat = 8;
 
 std::string base_name(CostForm form, std::string_view basis) {
   return "error." + std::string(to_string(form)) + "." + std::string(basis);
@@ -161,20 +171,43 @@ Fitted fit_spreads(const std::vector<Judged>& rows, const std::optional<Fitted>&
   return fitted;
 }
 
-/// What products of other formats add to the error of 16-bit ones, which the stage before found.
-double format_spread(const std::vector<Judged>& transferred, const std::vector<Judged>& spec,
-                     const CostProfile& profile) {
+/// Whether what a row multiplies is in another format than 16 bits.
+bool is_narrow(const Judged& row) {
+  return std::any_of(row.parts.begin() + kProductFormat, row.parts.begin() + kCauses.size(),
+                     [](double part) { return part > 0; });
+}
+
+/// What products of other formats add to the error of 16-bit ones, which the stage before found; one for the library and each engine,
+/// nothing where no row tells.
+std::array<std::optional<double>, kCauses.size() - kProductFormat> format_spreads(
+    const std::vector<Judged>& transferred, const std::vector<Judged>& spec,
+    const CostProfile& profile) {
+  constexpr std::size_t kCount = kCauses.size() - kProductFormat;
   const ErrorSpread& base = profile.error[static_cast<std::size_t>(CostForm::Product)];
   SpreadProblem problem;
-  problem.priors = {0.2};
+  problem.priors.assign(kCount, 0.2);
+  std::array<std::optional<double>, kCount> spreads;
   for (const auto& [rows, sd] :
        {std::pair{&transferred, base.transferred}, std::pair{&spec, base.spec}}) {
     for (const Judged& row : *rows) {
-      const double constant = row.parts.back() + row.parts[kCauses.size()] * sd * sd;
-      problem.rows.push_back({row.error, 1, constant, {{0, row.parts[kProductFormat]}}});
+      SpreadRow r{row.error, 1, row.parts.back() + row.parts[kCauses.size()] * sd * sd, {}};
+      for (std::size_t c = 0; c < kProductFormat; ++c) {
+        const double known = get_parameter(profile, kCauses[c]);
+        r.constant += row.parts[c] * known * known;
+      }
+      for (std::size_t f = 0; f < kCount; ++f) {
+        if (!(row.parts[kProductFormat + f] > 0)) continue;
+        r.parts.emplace_back(f, row.parts[kProductFormat + f]);
+        spreads[f] = 0;
+      }
+      problem.rows.push_back(std::move(r));
     }
   }
-  return fit_spread_problem(problem).front();
+  const std::vector<double> found = fit_spread_problem(problem);
+  for (std::size_t f = 0; f < kCount; ++f) {
+    if (spreads[f]) spreads[f] = found[f];
+  }
+  return spreads;
 }
 
 /// Expected errors of forms from attention on.
@@ -312,7 +345,7 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
     }
     if (rows.empty()) continue;
     const FitResult without = fit_profile(rows, start, prior, quick);
-    const Judge judge(without.profile);
+    const Judge judge(with_coverage(without.profile, rows));
     for (const Measurement& row : sample.rows) {
       if (!fold.is_out(row)) continue;
       if (auto one = judge.judge(row, expected_floor(without, row))) {
@@ -328,10 +361,13 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
     return;
   }
   const bool are_narrow = std::all_of(left_out.begin(), left_out.end(), [](const Judged& row) {
-    return row.form == CostForm::Product && row.parts[kProductFormat] > 0;
+    return row.form == CostForm::Product && is_narrow(row);
   });
   if (are_narrow) {
-    set_error(fit, "error.product_format", format_spread(transferred, spec, fit.profile));
+    const auto spreads = format_spreads(transferred, spec, fit.profile);
+    for (std::size_t f = 0; f < spreads.size(); ++f) {
+      if (spreads[f]) set_error(fit, kCauses[kProductFormat + f], *spreads[f]);
+    }
     return;
   }
   // Of kernels of all kinds: products on tensor cores, fitted by themselves, leave it alone.
@@ -358,6 +394,24 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
       set_error(fit, base_name(static_cast<CostForm>(f), basis), surest[f]);
     }
   }
+}
+
+FitResult fit_with_errors(const MeasurementSet& sample, const CostProfile& start,
+                          std::span<const ProfileParameter> prior, const FitOptions& options,
+                          const std::function<void(std::string_view left_out)>& progress) {
+  std::vector<const Measurement*> rows;
+  for (const Measurement& row : sample.rows) rows.push_back(&row);
+  FitResult all;
+  all.profile = start;
+  for (const FitStage& stage : stages_of(rows, start, prior, options)) {
+    const CostProfile before = all.profile;
+    FitResult part = fit_profile(stage.rows, before, stage.prior, stage.options);
+    MeasurementSet own;
+    for (const Measurement* row : stage.rows) own.rows.push_back(*row);
+    estimate_spread(part, own, before, stage.prior, stage.options, progress);
+    append_stage(all, std::move(part));
+  }
+  return all;
 }
 
 }  // namespace tracecast

@@ -14,12 +14,18 @@ namespace tracecast {
 ///                generation has one chip, rows of each board of it
 ///   spec: the same where the whole generation was left out
 ///   measured: rows of the fit with their GPU's own factors
-///   starved, library_rules, narrow_*, power_limit: all rows left out, together with the two above
+///   starved, library_rules, narrow_*, power_limit, beyond, product_warp, product_beyond: all rows left out, together with the two above
+///   product_format.*: rows left out of products below 16 bits, by whose kernels run, on top of the 16-bit products' error
 ///   board: cells' medians, 80 % of which lie within 1.28 of it; cells are as in the fit, and weigh as there
 /// Where no row tells, the value stays as it was; no basis is surer than the one before it. Each fold is a refit with a quarter
 /// of the rows and half the iterations. Also sets which generations a form was fitted on.
 void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostProfile& start,
                      std::span<const ProfileParameter> prior, const FitOptions& options,
                      const std::function<void(std::string_view left_out)>& progress);
+
+/// fit_in_stages() with estimate_spread() after each stage.
+[[nodiscard]] FitResult fit_with_errors(
+    const MeasurementSet& sample, const CostProfile& start, std::span<const ProfileParameter> prior,
+    const FitOptions& options, const std::function<void(std::string_view left_out)>& progress);
 
 }  // namespace tracecast

@@ -23,13 +23,19 @@ ErrorStatistics summarize(const std::vector<JudgedRow>& rows) {
   std::vector<double> magnitudes, widths;
   magnitudes.reserve(rows.size());
   widths.reserve(rows.size());
+  double plain = 0, three = 0;
+  bool have_rooflines = true;
   for (const JudgedRow& row : rows) {
+    have_rooflines = have_rooflines && row.plain_error && row.three_error;
+    plain += std::abs(row.plain_error.value_or(0)) / n;
+    three += std::abs(row.three_error.value_or(0)) / n;
     magnitudes.push_back(std::abs(row.error));
     widths.push_back(row.half_width);
     result.mape += std::abs(row.error) / n;
     result.bias += row.error / n;
     result.coverage90 += row.within_interval ? 1.0 / n : 0.0;
   }
+  if (have_rooflines) result.plain_mape = plain, result.three_mape = three;
   result.median_ape = median(magnitudes);
   result.median_half_width = median(widths);
   const auto rank = static_cast<std::size_t>(std::ceil(0.9 * n - 1e-9));

@@ -98,7 +98,7 @@ std::optional<MeasurementEstimate> estimate_call(const ProductCall& call, const 
                                   : max(estimate.duration + gap, call.floor));
     result.log_sd =
         std::max(result.log_sd, call.is_power ? profile.power.log_sd
-                                              : cost::product_log_sd(product, basis, profile));
+                                              : cost::product_log_sd(product, gpu, profile));
   }
   std::sort(times.begin(), times.end());
   const std::size_t n = times.size();

@@ -187,6 +187,10 @@ class EngineProducts final : public ProductReader {
   }
 };
 
+/// Year of the tables of PyTorch's layers: their repository is of November 2024 and its libraries no younger. Source:
+/// data/modern/README.md, section 1.
+constexpr double kLayersYear = 2024;
+
 /// vidur_linear.csv of data/modern: kernels of one transformer layer in PyTorch, duration on the GPU alone.
 class LayerProducts final : public ProductReader {
  public:
@@ -209,6 +213,7 @@ class LayerProducts final : public ProductReader {
     const double activations = product.m * product.k * 2, results = product.m * product.n * 2;
     product.reuse.activations = 2 * activations;  // the kernel before wrote them
     product.reuse.results = activations + results;
+    product.library_year = kLayersYear;
     ProductCall call;
     call.products.push_back(product);
     m.work = std::move(call);

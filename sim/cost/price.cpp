@@ -212,15 +212,19 @@ Basis product_basis(const GpuSpec& gpu, const CostProfile& profile) {
   return fitted ? Basis::Transferred : Basis::Spec;
 }
 
-double product_log_sd(const TensorProduct& product, Basis basis, const CostProfile& profile) {
+double product_log_sd(const TensorProduct& product, const GpuSpec& gpu,
+                      const CostProfile& profile) {
   const ErrorSpread& e = profile.error[static_cast<std::size_t>(CostForm::Product)];
+  const ErrorCauses& causes = profile.error_causes;
+  const Basis basis = product_basis(gpu, profile);
   const double base = basis == Basis::Measured      ? e.measured
                       : basis == Basis::Transferred ? std::max(e.transferred, e.spec)
-                      : basis == Basis::Spec        ? e.spec
-                                                    : 2 * e.spec;
+                                                    : e.spec;
   const bool is_plain =
       product.format == ProductFormat::Half || product.format == ProductFormat::Tf32;
-  return std::hypot(base, is_plain ? 0 : profile.error_causes.product_format);
+  const std::size_t whose = product.engine ? 1 + static_cast<std::size_t>(*product.engine) : 0;
+  return std::hypot(std::hypot(base, is_plain ? 0 : causes.product_format[whose]),
+                    product_board_spread(gpu, profile));
 }
 
 namespace {

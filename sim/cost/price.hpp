@@ -44,7 +44,9 @@ struct PricedCandidate {
 [[nodiscard]] Basis product_basis(const GpuSpec& gpu, const CostProfile& profile);
 /// What a product's price is expected to be off by: standard deviation of ln(measured / predicted). A board that was not
 /// measured has at least the error of generations left out: of most generations one chip was measured.
-[[nodiscard]] double product_log_sd(const TensorProduct& product, Basis basis,
+///   log_sd^2 = base^2 + format^2 + warp^2 + (beyond distance)^2
+/// format: other formats than 16 bits, by whose kernels run; warp: tensor cores without asynchronous copies; distance: beyond_fit().
+[[nodiscard]] double product_log_sd(const TensorProduct& product, const GpuSpec& gpu,
                                     const CostProfile& profile);
 
 /// Price of a call of an inference engine (PrefillWork, DecodeWork, ExpertsWork, QuantizationWork), the kernels around it included.

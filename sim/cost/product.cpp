@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <span>
 
 #include "sim/cost/sustained_clock.hpp"
@@ -14,6 +15,8 @@ constexpr double kStartClock = 2e9;  // of product.start_us
 constexpr double kResultBytes = 2, kPartialBytes = 4;
 /// Slices of k shorter than this are not offered.
 constexpr double kShortestSlice = 128;
+/// Most slices of k that TensorRT-LLM's weight-only kernels offer. Source: TensorRT-LLM, cutlass_kernels/fpA_intB_gemm, SPLIT_K_LIMIT.
+constexpr double kMostWeightOnlySlices = 7;
 /// Depth of one instruction's step: 16 values of 16 bits, 8 of 32, 32 of 8.
 constexpr double kStepBytes = 32;
 constexpr double kHalfBytes = 2;
@@ -21,9 +24,9 @@ constexpr double kHalfBytes = 2;
 struct Tile {
   int m, n;
 };
-// Either way round, since a library may compute the transposed product. Warp-level: names of cuBLAS's and CUTLASS's s884,
-// s1688 and s16816 kernels.
-constexpr std::array<Tile, 15> kWarpTiles = {{{256, 128},
+// Tokens by features, 32 by 64 and more: a library may compute the transposed product, but names no narrower tile for 16 bits.
+// Warp-level: names of cuBLAS's and CUTLASS's s884, s1688 and s16816 kernels.
+constexpr std::array<Tile, 10> kWarpTiles = {{{256, 128},
                                               {128, 256},
                                               {128, 128},
                                               {256, 64},
@@ -32,14 +35,9 @@ constexpr std::array<Tile, 15> kWarpTiles = {{{256, 128},
                                               {64, 128},
                                               {64, 64},
                                               {32, 128},
-                                              {128, 32},
-                                              {32, 64},
-                                              {64, 32},
-                                              {16, 128},
-                                              {128, 16},
-                                              {64, 16}}};
+                                              {32, 64}}};
 // wgmma: 64 rows an instruction and warp group, 8 to 256 columns.
-constexpr std::array<Tile, 16> kWarpGroupTiles = {{{128, 256},
+constexpr std::array<Tile, 11> kWarpGroupTiles = {{{128, 256},
                                                    {256, 128},
                                                    {128, 192},
                                                    {192, 128},
@@ -49,14 +47,9 @@ constexpr std::array<Tile, 16> kWarpGroupTiles = {{{128, 256},
                                                    {64, 128},
                                                    {128, 64},
                                                    {64, 64},
-                                                   {64, 32},
-                                                   {32, 64},
-                                                   {16, 64},
-                                                   {8, 64},
-                                                   {16, 128},
-                                                   {64, 8}}};
+                                                   {32, 64}}};
 // tcgen05: 64 or 128 rows an SM, 256 over two that share operands; 8 to 256 columns.
-constexpr std::array<Tile, 17> kTensorMemoryTiles = {{{256, 256},
+constexpr std::array<Tile, 13> kTensorMemoryTiles = {{{256, 256},
                                                       {256, 128},
                                                       {128, 256},
                                                       {128, 192},
@@ -68,11 +61,11 @@ constexpr std::array<Tile, 17> kTensorMemoryTiles = {{{256, 256},
                                                       {64, 128},
                                                       {64, 64},
                                                       {32, 128},
-                                                      {32, 64},
-                                                      {16, 128},
-                                                      {16, 64},
-                                                      {8, 64},
-                                                      {64, 8}}};
+                                                      {32, 64}}};
+/// Years from which the vendor's library has kernels that stay on their SMs: PyTorch's layers of 2024 on H100 step with every whole
+/// wave of 128x256 tiles, engines' rows of 2025 on do not (notes/0015).
+constexpr double kResidentSince = 2025;
+constexpr int kLateTileEdge = 192;
 
 std::span<const Tile> tiles_of(MmaKind kind) {
   switch (kind) {
@@ -85,6 +78,19 @@ std::span<const Tile> tiles_of(MmaKind kind) {
       break;
   }
   return kTensorMemoryTiles;
+}
+
+/// The tile that vLLM's fp8 kernels on CUTLASS 2 and 3 take for so many rows; none where the fastest is looked for. Source: vLLM,
+/// csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh and c3x/scaled_mm_sm90_fp8_dispatch.cuh.
+std::optional<Tile> tile_by_rows(const TensorProduct& product, MmaKind kind) {
+  const bool is_fp8 =
+      product.format == ProductFormat::Fp8 || product.format == ProductFormat::Fp8Static;
+  const bool is_known = kind == MmaKind::AsyncWarp || kind == MmaKind::WarpGroup;
+  if (!is_fp8 || !is_known || product.engine != ProductEngine::Vllm) return std::nullopt;
+  if (product.m <= 32 && kind == MmaKind::AsyncWarp) return Tile{32, 64};
+  if (product.m <= 64) return Tile{64, 64};
+  if (product.m <= 128) return Tile{64, 128};
+  return Tile{128, 128};
 }
 
 /// Steps from the first generation that copies asynchronously.
@@ -159,6 +165,7 @@ double ProductMachine::call_seconds(const TensorProduct& product) const {
     const double passed = values * (2 + a_bytes_);
     seconds +=
         e.traffic * passed * miss(passed + product.n * product.k * b_bytes_, l2_) / bandwidth_;
+    seconds += e.row_cycles * product.batch * product.m / (sms_ * clock_);
   }
   return seconds;
 }
@@ -177,8 +184,13 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   // Whole vectors of 8 values are loaded at once, or not.
   const bool is_aligned = std::fmod(n, 8) == 0 && std::fmod(k, 8) == 0;
   const double pace = is_aligned ? 1 : p.unaligned;
-  const double stream = pace * stream_ * (engine ? engine->stream : 1);
-  const double rate = std::min(peak_, pace * sm_rate_ * (engine ? engine->efficiency : 1));
+  const bool may_stay = kind_ >= MmaKind::WarpGroup;
+  const bool is_early = may_stay && product.library_year < kResidentSince;
+  const double q = is_early ? 1 : may_stay ? p.resident_quantization : p.wave_quantization;
+  const double stream =
+      pace * stream_ * (engine ? engine->stream : 1) * (is_early ? p.early_stream : 1);
+  const double rate = std::min(
+      peak_, pace * sm_rate_ * (engine ? engine->efficiency : 1) * (is_early ? p.early_rate : 1));
   const double a = product.batch * m * k * a_bytes_, b = product.batch * n * k * b_bytes_;
   const double c = product.batch * m * n * kResultBytes;
   const double dram_bytes = a * miss(product.reuse.activations, l2_) +
@@ -191,7 +203,6 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   double best_time = std::numeric_limits<double>::infinity();
   const auto consider = [&](const Tile& tile, double grid, double slices) {
     const double per_sm = grid * slices * inverse_sms;
-    const double q = p.wave_quantization;
     const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
     const double depth = step_ * std::ceil(k / (slices * step_));
     const double area = static_cast<double>(tile.m) * tile.n, edge = tile.m + tile.n;
@@ -209,8 +220,13 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     best_time = time;
     best = {mma, load, fixed, std::min(1.0, per_sm), tile.m, tile.n, static_cast<int>(slices)};
   };
-  const double most_slices = own_kernels ? 1 : std::max(1.0, std::floor(k / kShortestSlice));
-  for (const Tile& tile : tiles_of(kind_)) {
+  const bool is_weight_only = product.engine && a_bytes_ == kHalfBytes && b_bytes_ < kHalfBytes;
+  const double most_slices = own_kernels ? 1
+                                         : std::min(is_weight_only ? kMostWeightOnlySlices : k,
+                                                    std::max(1.0, std::floor(k / kShortestSlice)));
+  const std::optional<Tile> only = tile_by_rows(product, kind_);
+  for (const Tile& tile : only ? std::span<const Tile>(&*only, 1) : tiles_of(kind_)) {
+    if (is_early && std::max(tile.m, tile.n) == kLateTileEdge) continue;
     const double grid = product.batch * std::ceil(m / tile.m) * std::ceil(n / tile.n);
     consider(tile, grid, 1);
     const double filling = std::min(most_slices, std::floor(sms_ / grid));

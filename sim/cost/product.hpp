@@ -26,6 +26,8 @@ struct TensorProduct {
   /// Whose kernels, and with what before them; nothing: the vendor's library, operands already in the format.
   std::optional<ProductEngine> engine;
   OperandReuse reuse;
+  /// Year of the vendor's library; infinite: one of today.
+  double library_year = std::numeric_limits<double>::infinity();
 };
 
 /// What a product takes, and how.
@@ -48,6 +50,9 @@ class ProductMachine {
 
   /// Time of the best tile and number of slices. With `rate` = peak * efficiency of one SM, `stream` what one block draws:
   ///   blocks = batch ceil(m/tm) ceil(n/tn) slices,   waves = blocks <= SMs ? 1 : q ceil(blocks/SMs) + (1-q) blocks/SMs
+  ///   q      = wave_quantization, blocks of a warp-level kernel share an SM; from wgmma on resident_quantization, since kernels stay on
+  ///            their SMs and take tile after tile; 1 in libraries before those, which lack tiles of 192 too and run at early_rate,
+  ///            early_stream
   ///   depth  = step ceil(k / slices / step)      (step: 32 bytes of k, as one instruction takes; block_depth is in values of 16 bits)
   ///   mma    = waves 2 tm tn (depth + block_depth) / (rate r/(r + operand_edge)),   r = 2 tm tn / (tm + tn)
   ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
@@ -56,10 +61,11 @@ class ProductMachine {
   ///   split  = split_us + 8 m n slices / (split_bytes_per_clock SMs clock)           (slices > 1)
   /// A small grid streams weights no faster than its blocks draw them, which is what products of few rows are made of.
   /// Then the clock that the power limit leaves to this kernel: TensorPower.
-  /// What an engine does before: call_us * call_of the generation + traffic * bytes of reading 16-bit activations and writing narrow ones / bandwidth.
+  /// What an engine does before: call_us * call_of the generation + traffic * bytes of reading 16-bit activations and writing narrow ones / bandwidth
+  /// + m row_cycles / (SMs clock): a block quantises a row, and few values do not shorten it.
   /// Where n or k is no multiple of 8, rate, stream and bandwidth are `unaligned` of that.
   /// Tiles by instruction generation, as the vendor's libraries have them; product.cpp. Inference engines' own kernels do
-  /// not slice k. Leaves out: clusters, order of tiles, shared memory that limits stages.
+  /// not slice k; vLLM's fp8 ones on CUTLASS take their tile by m alone. Leaves out: clusters, order of tiles, shared memory that limits stages.
   /// Source: tiles, waves and split-k as NVIDIA, Matrix Multiplication Background, tells them; the rest from tables, notes/0011.
   [[nodiscard]] ProductEstimate estimate(const TensorProduct& product) const;
 

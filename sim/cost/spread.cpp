@@ -29,6 +29,26 @@ double narrow_of(const Kernel& kernel, CostForm form, const ErrorCauses& causes)
 
 }  // namespace
 
+FlopsPerSecond peak_of_form(CostForm form, const GpuSpec& gpu) {
+  const auto tensor = gpu.find_peak(Precision::Fp16, MathUnit::TensorCore);
+  const bool on_tensor_cores = form >= CostForm::Product || form == CostForm::TensorCore;
+  return on_tensor_cores && tensor ? *tensor : gpu.peak_fp32();
+}
+
+double beyond_fit(CostForm form, const GpuSpec& gpu, const CostProfile& profile) {
+  const FormReach& reach = profile.reach[static_cast<std::size_t>(form)];
+  const bool is_measured = !profile.measured_gpu.empty() && profile.measured_gpu == gpu.id;
+  if (is_measured || !(reach.tflop_per_s > 0) || !(reach.gb_per_s > 0)) return 0;
+  return std::max({0.0, std::log(peak_of_form(form, gpu).in_tflop_per_s() / reach.tflop_per_s),
+                   std::log(gpu.dram_bandwidth.in_si() * 1e-9 / reach.gb_per_s)});
+}
+
+double product_board_spread(const GpuSpec& gpu, const CostProfile& profile) {
+  const ErrorCauses& causes = profile.error_causes;
+  const double warp = mma_kind(gpu) == MmaKind::Warp ? causes.product_warp : 0;
+  return std::hypot(warp, causes.product_beyond * beyond_fit(CostForm::Product, gpu, profile));
+}
+
 Spread error_spread(const KernelEstimate& estimate, const Kernel& kernel, double throttle,
                     const GpuSpec& gpu, const CostProfile& profile) {
   const ErrorCauses& causes = profile.error_causes;
@@ -50,8 +70,12 @@ Spread error_spread(const KernelEstimate& estimate, const Kernel& kernel, double
   // What a limit does to products is in their own error.
   const double limit = by_itself ? 0 : causes.power_limit * -std::log(throttle) * compute_share;
   const bool is_narrow = is_product && element_size(kernel.math) < Bytes(2);
-  const double common =
-      std::hypot(narrow_of(kernel, form, causes), limit, is_narrow ? causes.product_format : 0);
+  // Of tensor cores' products, whose kernels these are is not known here: the vendor's library.
+  const double board = is_product  ? product_board_spread(gpu, profile)
+                       : by_itself ? 0
+                                   : causes.beyond * beyond_fit(form, gpu, profile);
+  const double common = std::hypot(std::hypot(narrow_of(kernel, form, causes), limit),
+                                   std::hypot(is_narrow ? causes.product_format[0] : 0, board));
   return {.log_sd = std::hypot(std::hypot(base, common), std::hypot(starved, rules)),
           .shared_log_sd = std::hypot(std::min(causes.board, base), common)};
 }

@@ -108,7 +108,7 @@ struct StepPrice::Board {
     const cost::ProductEstimate e = rates.products(w.format).estimate(product);
     return {StepPart::Products,
             e.duration.in_s(),
-            cost::product_log_sd(product, cost::product_basis(spec, profile), profile),
+            cost::product_log_sd(product, spec, profile),
             2 * w.batch * w.m * w.n * w.k,
             w.batch * (w.m * w.k * activation_bytes(w.format) + w.k * w.n * weight_bytes(w.format) +
                        w.m * w.n * 2),

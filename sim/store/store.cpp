@@ -6,47 +6,13 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/store/statement.hpp"
 
 namespace tracecast::store {
 namespace {
 
 constexpr int kWaitMs = 60'000;           ///< for other processes
 constexpr int kApplication = 0x54524341;  ///< "TRCA": whose file it is
-
-class Statement {
- public:
-  Statement(sqlite3* database, const char* text, const std::string& where) : where_(where) {
-    if (sqlite3_prepare_v2(database, text, -1, &statement_, nullptr) != SQLITE_OK)
-      fail(sqlite3_errmsg(database));
-  }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-
-  void bind(int index, std::string_view text) {
-    sqlite3_bind_blob64(statement_, index, text.data(), text.size(), SQLITE_TRANSIENT);
-  }
-  /// Whether there is a row.
-  bool step() {
-    const int code = sqlite3_step(statement_);
-    if (code == SQLITE_ROW) return true;
-    if (code != SQLITE_DONE) fail(sqlite3_errmsg(sqlite3_db_handle(statement_)));
-    return false;
-  }
-  [[nodiscard]] std::string text() const {
-    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, 0));
-    const int size = sqlite3_column_bytes(statement_, 0);
-    return bytes == nullptr ? std::string() : std::string(bytes, static_cast<std::size_t>(size));
-  }
-  [[nodiscard]] std::int64_t number() const { return sqlite3_column_int64(statement_, 0); }
-
- private:
-  [[noreturn]] void fail(const char* message) const {
-    throw InputError(where_, message, "a store that can be read and written");
-  }
-  std::string where_;
-  sqlite3_stmt* statement_ = nullptr;
-};
 
 }  // namespace
 

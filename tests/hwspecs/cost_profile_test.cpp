@@ -3,13 +3,18 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "hwspecs/parameter_access.hpp"
+#include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
+namespace embedded {
+std::span<const EmbeddedFile> cost_profiles();
+}
 namespace {
 
 std::string complete_profile() {
@@ -42,6 +47,25 @@ TEST_SUITE("hwspecs/cost_profile") {
       CAPTURE(p.name);
       CHECK(p.log_sd > 0);
       CHECK(get_parameter(profile, p.name) == p.value);
+    }
+  }
+
+  TEST_CASE("the binary's profiles are what their files say") {
+    for (const EmbeddedFile& file : embedded::cost_profiles()) {
+      CAPTURE(file.path);
+      const CostProfile text = parse_cost_profile(file.content, file.path);
+      const bool is_prior = file.path.ends_with("prior.textproto");
+      const CostProfile& read = is_prior ? prior_cost_profile() : default_cost_profile();
+      REQUIRE(text.parameters.size() == read.parameters.size());
+      for (std::size_t i = 0; i < text.parameters.size(); ++i) {
+        CHECK(text.parameters[i].name == read.parameters[i].name);
+        CHECK(text.parameters[i].value == read.parameters[i].value);
+        CHECK(text.parameters[i].log_sd == read.parameters[i].log_sd);
+        CHECK(text.parameters[i].data_set == read.parameters[i].data_set);
+      }
+      CHECK(text.data_sets.size() == read.data_sets.size());
+      CHECK(text.fitted == read.fitted);
+      CHECK(text.fitted_gpus == read.fitted_gpus);
     }
   }
 
@@ -142,7 +166,7 @@ TEST_SUITE("hwspecs/cost_profile") {
           get_parameter(default_cost_profile(), "product.start_us"));
     // Expected errors: wide.
     for (const char* name :
-         {"error.prefill.spec", "error.product.transferred", "error.product_format"}) {
+         {"error.prefill.spec", "error.product.transferred", "error.product_format.sglang"}) {
       CAPTURE(name);
       CHECK(get_parameter(read, name) == get_parameter(prior_cost_profile(), name));
       CHECK(get_parameter(read, name) > get_parameter(default_cost_profile(), name));

@@ -94,7 +94,7 @@ def main():
         print("\nGenerations left out of the fit" if left_out else "The shipped profile, fitted to a sample of these rows")
         print(HEAD)
         for gpu in GPUS:
-            profile = table_errors.profile_without(args, gpu, FITTED) if left_out else args.profile
+            profile = table_errors.profile_without(args, gpu, FITTED, "--errors") if left_out else args.profile
             which = 1 if left_out else 0
             only = [f"gpu={gpu}", "gemm_dtype=bfloat16"]
             judge(args, left_out, f"{gpu} bfloat16", gemm, only, "bfloat16", specs[gpu], profile=profile, bar=BARS["bfloat16"][which],

@@ -36,11 +36,12 @@ def validate(program, table, only, *flags):
     return [row for row in json.loads(done.stdout)["rows"] if row["skipped"] is None]
 
 
-def profile_without(args, gpu, tables):
-    """The profile of a fit to those tables of DATA/modern without the GPU's generation; made once."""
+def profile_without(args, gpu, tables, *flags):
+    """The profile of a fit to those tables of DATA/modern without the GPU's generation; made once. --errors: its intervals, too, know
+    nothing of that generation; else they are those of before any measurement."""
     path = args.out / f"generation_of_{gpu}.textproto"
     if not path.exists():
-        command = [args.program, "calibrate", "check", "--leave-out", "generation", "--only", gpu, "--profiles", str(args.out)]
+        command = [args.program, "calibrate", "check", "--leave-out", "generation", "--only", gpu, "--profiles", str(args.out), *flags]
         for table in tables:
             command += ["--from", str(args.data / "modern" / table)]
         subprocess.run(command, check=True, stdout=subprocess.PIPE)

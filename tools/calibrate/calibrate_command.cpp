@@ -69,6 +69,9 @@ void add_check(CLI::App& verb, int& exit_code) {
   check->add_option("--min-us", options->min_us, "Rows judged: of at least this time")
       ->type_name("US")
       ->capture_default_str();
+  check->add_flag(
+      "--errors", options->learn_errors,
+      "Learn expected errors, too, from the rows that stay; else those of before any measurement");
   check->add_option("--profiles", options->profiles, "Keep the profile of each refit here")
       ->type_name("DIR");
   add_source_options(*check, options->sources);

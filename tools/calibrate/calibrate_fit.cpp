@@ -366,20 +366,11 @@ int run_fit(const FitCommandOptions& options) {
   how.progress = [](int iteration, double cost) {
     say_progress(fmt::format("fit: iteration {}, sum of squares {:.4g}", iteration, cost));
   };
-  FitResult fit;
-  fit.profile = begin;
-  for (const FitStage& stage : stages_of(rows, begin, priors, how)) {
-    const CostProfile start = fit.profile;
-    FitResult part = fit_profile(stage.rows, start, stage.prior, stage.options);
-    if (!options.no_spread) {
-      MeasurementSet own;
-      for (const Measurement* row : stage.rows) own.rows.push_back(*row);
-      estimate_spread(part, own, start, stage.prior, stage.options, [](std::string_view left_out) {
-        say_progress(fmt::format("expected errors: without {}", left_out));
-      });
-    }
-    append_stage(fit, std::move(part));
-  }
+  FitResult fit = options.no_spread
+                      ? fit_in_stages(rows, begin, priors, how)
+                      : fit_with_errors(sample, begin, priors, how, [](std::string_view left_out) {
+                          say_progress(fmt::format("expected errors: without {}", left_out));
+                        });
   fit.profile = with_coverage(std::move(fit.profile), rows);  // of all stages
   fit.profile = completed(fit.profile, fit, sample, options);
   say_progress("");
@@ -405,6 +396,7 @@ int run_check(const FitCommandOptions& options) {
   how.leave_out = parse_leave_out(options.leave_out);
   how.only = options.only;
   how.min_time = Seconds(options.min_us * 1e-6);
+  how.learn_errors = options.learn_errors;
   how.progress = [](std::string_view left_out, std::size_t done, std::size_t total) {
     say_progress(fmt::format("check {} of {}: without {}", done + 1, total, left_out));
   };

@@ -17,6 +17,7 @@ struct FitCommandOptions {
   bool no_spread = false;     ///< leave the expected errors as they are
   bool list_refused = false;  ///< every refused row, not the first few
   std::string leave_out = "gpu";
+  bool learn_errors = false;  ///< check: expected errors from the rows that stay
   std::vector<std::string> only;
   double min_us = 100;
   std::string profiles;  ///< folder for the profile of each refit; empty: none is kept

@@ -1,4 +1,5 @@
-# Writes OUTPUT: the content of FILES as raw string literals, split to stay under compilers' literal limits.
+# Writes OUTPUT: the content of FILES as raw string literals, split to stay under compilers' literal limits. With MESSAGE, a
+# message of PROTO, also what PROTOC makes of each file: parsing text costs more than most predictions.
 set(source "#include \"sim/base/embedded.hpp\"\n\nnamespace tracecast::embedded {\nnamespace {\n")
 set(table "")
 set(index 0)
@@ -14,7 +15,17 @@ foreach(file IN LISTS FILES)
     math(EXPR offset "${offset} + 8000")
   endwhile()
   string(APPEND source ";\n")
-  string(APPEND table "    {\"${name}\", {k${index}, sizeof(k${index}) - 1}},\n")
+  set(encoded "")
+  if(MESSAGE)
+    execute_process(COMMAND ${PROTOC} --proto_path=${ROOT} --encode=${MESSAGE} ${PROTO}
+                    INPUT_FILE ${file} OUTPUT_FILE ${OUTPUT}.encoded COMMAND_ERROR_IS_FATAL ANY)
+    file(READ ${OUTPUT}.encoded bytes HEX)
+    file(REMOVE ${OUTPUT}.encoded)
+    string(REGEX REPLACE "(..)" "\\\\x\\1" bytes "${bytes}")
+    string(APPEND source "constexpr char kEncoded${index}[] = \"${bytes}\";\n")
+    set(encoded ", {kEncoded${index}, sizeof(kEncoded${index}) - 1}")
+  endif()
+  string(APPEND table "    {\"${name}\", {k${index}, sizeof(k${index}) - 1}${encoded}},\n")
   math(EXPR index "${index} + 1")
 endforeach()
 string(APPEND source "constexpr EmbeddedFile kFiles[] = {\n${table}};\n}  // namespace\n\n"

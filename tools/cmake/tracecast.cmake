@@ -20,7 +20,7 @@ endfunction()
 # precompiled header that fits. The last -O counts.
 function(tracecast_optimize target)
   if("${ARGN}" STREQUAL small)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+    target_compile_options(${target} PRIVATE ${TRACECAST_SMALL_OPTIONS})
     target_precompile_headers(${target} REUSE_FROM tracecast_precompiled_small)
   elseif("${ARGN}" STREQUAL fast)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
@@ -97,7 +97,7 @@ function(tracecast_proto target)
     # Many in one: each alone would parse Protobuf's headers again, which is most of what it costs.
     add_library(${target}_proto OBJECT)
     target_compile_features(${target}_proto PRIVATE cxx_std_20)
-    target_compile_options(${target}_proto PRIVATE -w $<$<CONFIG:Release>:-Os>)
+    target_compile_options(${target}_proto PRIVATE -w ${TRACECAST_SMALL_OPTIONS})
     target_include_directories(${target}_proto SYSTEM PRIVATE ${generated})
     target_link_libraries(${target}_proto PRIVATE protobuf::libprotobuf)
     set_target_properties(${target}_proto PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16
@@ -191,19 +191,25 @@ function(tracecast_bench name)
   set_tests_properties("bench: ${name} (smoke)" PROPERTIES LABELS bench TIMEOUT 300)
 endfunction()
 
-# tracecast_embed(<target> <symbol> <output> FILES ...): the files' bytes as string constants in the binary.
-# The generated source defines `std::span<const EmbeddedFile> <symbol>()` of sim/base/embedded.hpp.
+# tracecast_embed(<target> <symbol> FILES ... [MESSAGE <type> PROTO <file>]): the files' bytes as string constants in the
+# binary, with MESSAGE also encoded as this message of the .proto file. The generated source defines
+# `std::span<const EmbeddedFile> <symbol>()` of sim/base/embedded.hpp.
 function(tracecast_embed target symbol)
-  cmake_parse_arguments(ARG "" "" "FILES" ${ARGN})
+  cmake_parse_arguments(ARG "" "MESSAGE;PROTO" "FILES" ${ARGN})
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.cpp)
+  set(encode)
+  if(ARG_MESSAGE)
+    set(ARG_PROTO ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_PROTO})
+    set(encode -DMESSAGE=${ARG_MESSAGE} -DPROTO=${ARG_PROTO} -DPROTOC=$<TARGET_FILE:protobuf::protoc>)
+  endif()
   set(paths)
   foreach(file IN LISTS ARG_FILES)
     list(APPEND paths ${CMAKE_CURRENT_SOURCE_DIR}/${file})
   endforeach()
   add_custom_command(OUTPUT ${output}
     COMMAND ${CMAKE_COMMAND} -DSYMBOL=${symbol} -DOUTPUT=${output} -DROOT=${PROJECT_SOURCE_DIR}
-            "-DFILES=${paths}" -P ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake
-    DEPENDS ${paths} ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake VERBATIM
+            "-DFILES=${paths}" ${encode} -P ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake
+    DEPENDS ${paths} ${ARG_PROTO} ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake VERBATIM
     COMMENT "Embedding ${symbol}")
   set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${output})

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
+#include "tools/command/captured_output.hpp"
 
 namespace tracecast {
 namespace {
@@ -27,9 +28,18 @@ int write_bytes(int descriptor, std::string_view text) {
   return 0;
 }
 
+thread_local CapturedOutput* captured = nullptr;
+
 }  // namespace
 
+CapturedOutput::CapturedOutput() : outer_(captured) { captured = this; }
+CapturedOutput::~CapturedOutput() { captured = outer_; }
+
 void write_answer(std::string_view text) {
+  if (captured != nullptr) {
+    captured->answer += printable_page(text);
+    return;
+  }
   const int error = write_bytes(STDOUT_FILENO, printable_page(text));
   if (error != 0 && error != EPIPE)
     throw InputError("standard output", std::strerror(error), "a place that can be written");
@@ -41,11 +51,15 @@ void refuse_standard_output(std::string_view flag, std::string_view file) {
 }
 
 void say_progress(std::string_view line) {
-  if (::isatty(STDERR_FILENO) == 0) return;
+  if (captured != nullptr || ::isatty(STDERR_FILENO) == 0) return;
   write_bytes(STDERR_FILENO, '\r' + fit(line, 79) + (line.empty() ? "\r" : ""));
 }
 
 void say(std::string_view line) {
+  if (captured != nullptr) {
+    captured->talk += printable(line) + '\n';
+    return;
+  }
   // Nothing can be said about a stderr that cannot be written.
   write_bytes(STDERR_FILENO, printable(line) + '\n');
 }

@@ -17,13 +17,15 @@
 #include "tools/command/whole_number.hpp"
 #include "tools/plan/fingerprint.hpp"
 #include "tools/plan/measured_runs.hpp"
+#include "tools/plan/plan_page.hpp"
 #include "tools/plan/plan_report.hpp"
+#include "tools/report/page.hpp"
 
 namespace tracecast {
 namespace {
 
 struct Options {
-  std::string jobs, catalogue, fleet, deadline, measured, store, goal;
+  std::string report, jobs, catalogue, fleet, deadline, measured, store, goal;
   std::optional<double> budget_usd, power_kw;
   std::optional<std::int64_t> rack_units;
   double time_limit_s = 30;
@@ -142,6 +144,7 @@ void add_inputs(const Options& options, PlanAnswer& answer) {
 }
 
 int run(const Options& options) {
+  check_report(options.report);
   const Hardware hardware = load_hardware(options.sources);
   PlanAnswer answer;
   answer.seed = static_cast<std::uint64_t>(options.seed);
@@ -178,6 +181,7 @@ int run(const Options& options) {
       answer.binding = plan::limits_that_bind(answer.problem);
     }
   }
+  if (!options.report.empty()) write_plan_page(answer, options.report);
   write_answer(options.format == "json"  ? plan_json(answer)
                : options.format == "csv" ? plan_csv(answer)
                                          : plan_text(answer));
@@ -239,6 +243,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   verb->add_option("--seed", options->seed, "Of the worlds")
       ->type_name("SEED")
       ->check(whole_number(0, 1'000'000'000) & CLI::Range(0, 1'000'000'000));
+  add_report_option(*verb, options->report);
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);
   verb->footer(

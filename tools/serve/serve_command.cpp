@@ -12,13 +12,17 @@
 #include "sim/job/mode/served_requests.hpp"
 #include "sim/job/sha256.hpp"
 #include "tools/command/output.hpp"
+#include "tools/command/parse_flags.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/whole_number.hpp"
+#include "tools/report/page.hpp"
+#include "tools/serve/serve_flags.hpp"
+#include "tools/serve/serve_page.hpp"
 #include "tools/serve/serve_report.hpp"
 
 namespace tracecast {
-namespace {
 
+/// What the flags of `serve` say.
 struct ServeOptions {
   ServingJob job;
   ServingLoad load;
@@ -26,13 +30,15 @@ struct ServeOptions {
   std::int64_t gpus = 1, batch = 0, concurrency = 0, requests = 1000, seed = 1;
   std::int64_t tokens_per_step = 0, sequences = 0;
   double memory_share = 0, price_per_hour = 0;
-  std::string rate, trace, find, ttft, tpot, per_request, measured;
+  std::string rate, trace, find, ttft, tpot, per_request, report, measured;
   Place measured_place;
   std::int64_t measured_gpus = 0, measured_tensor = 0;
   bool sweep = false, no_intervals = false;
   SourceOptions sources;
   std::string format = "text";
 };
+
+namespace {
 
 constexpr std::uint64_t kMostTrace = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMostResult = std::uint64_t{1} << 28;
@@ -169,6 +175,7 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
   }
   say_progress("");
   mark_front(points);
+  if (!o.report.empty()) write_front_page(question, points, o.report);
   write_answer(o.format == "json"  ? front_json(question, points)
                : o.format == "csv" ? front_csv(points)
                                    : front_text(question, points));
@@ -177,7 +184,7 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
              : kExitNo;
 }
 
-int serve_command(ServeOptions& o) {
+ServeQuestion question_of(ServeOptions& o) {
   ServeQuestion question;
   read_load(o, question);
   o.place.gpus = o.gpus;
@@ -187,6 +194,12 @@ int serve_command(ServeOptions& o) {
   if (o.price_per_hour > 0) question.price_per_hour = o.price_per_hour;
   question.job = o.job;
   question.load = o.load;
+  return question;
+}
+
+int serve_command(ServeOptions& o) {
+  check_report(o.report);
+  ServeQuestion question = question_of(o);
   const Hardware hardware = load_hardware(o.sources);
   if (o.sweep) return sweep(o, question, hardware);
   Served served(o.job, o.place, hardware);
@@ -197,13 +210,15 @@ int serve_command(ServeOptions& o) {
     question.found_rate = found.per_second;
     question.load.per_second = found.per_second;
     answer = std::move(found.answer);
+    if (!o.report.empty() && found.per_second > 0) answer = served.answer(question.load, true);
   } else {
-    answer = served.answer(o.load, !o.per_request.empty());
+    answer = served.answer(o.load, !o.per_request.empty() || !o.report.empty());
   }
   if (!o.per_request.empty()) {
     refuse_standard_output("--per-request", o.per_request);
     write_requests_csv(o.per_request, answer);
   }
+  if (!o.report.empty()) write_serve_page(question, answer, o.report);
   write_answer(page_of(o.format, question, answer));
   const bool found_none = question.found_rate && !(*question.found_rate > 0);
   return answer.fits && !found_none ? kExitDone : kExitNo;
@@ -315,10 +330,9 @@ void add_measured_options(CLI::App& verb, ServeOptions& o) {
   count("--measured-tp", o.measured_tensor, "Its tensor ranks; else --tp");
 }
 
-}  // namespace
-
-void add_serve_command(CLI::App& app, int& exit_code) {
-  auto o = std::make_shared<ServeOptions>();
+/// Declares the verb with its flags, which are kept in `options`.
+CLI::App* add_serve_verb(CLI::App& app, ServeOptions& options) {
+  ServeOptions* o = &options;
   o->load.input = 1024;
   o->load.output = 128;
   CLI::App* verb = app.add_subcommand(
@@ -337,12 +351,44 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   add_measured_options(*verb, *o);
   verb->add_option("--per-request", o->per_request, "Write one row per request to this CSV file")
       ->type_name("FILE");
+  add_report_option(*verb, o->report);
   add_source_options(*verb, o->sources);
   add_format_option(*verb, o->format);
+  return verb;
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, int& exit_code) {
+  auto o = std::make_shared<ServeOptions>();
+  CLI::App* verb = add_serve_verb(app, *o);
   verb->footer(
       "Example: tracecast serve llama3_70b --gpu h100 --gpus 8 --precision fp8 --input 2000 "
       "--output 300 --rate 4/s");
   verb->callback([o, &exit_code] { exit_code = serve_command(*o); });
+}
+
+struct ServeFlags::Parser {
+  ServeOptions options;
+  CLI::App app{"", "tracecast"};
+  CLI::App* verb = add_serve_verb(app, options);
+  const ServeOptions unset = options;
+};
+
+ServeFlags::ServeFlags() : parser_(std::make_unique<Parser>()) {}
+ServeFlags::~ServeFlags() = default;
+ServeFlags::ServeFlags(ServeFlags&&) noexcept = default;
+
+ServedPlace ServeFlags::read(const std::vector<std::string>& words) {
+  Parser& p = *parser_;
+  p.app.clear();
+  p.options = p.unset;
+  std::vector<std::string> all{"serve"};
+  all.insert(all.end(), words.begin(), words.end());
+  parse_words(p.app, std::move(all));
+  if (p.options.sweep)
+    throw InputError("--sweep", "one answer asked for", "tracecast serve, or a grid of loads");
+  return {question_of(p.options), p.options.place};
 }
 
 }  // namespace tracecast

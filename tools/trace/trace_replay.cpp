@@ -17,6 +17,8 @@
 #include "tools/command/standard_input.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
+#include "tools/report/page.hpp"
+#include "tools/trace/replay_page.hpp"
 #include "tools/trace/trace_gpu.hpp"
 #include "tools/trace/trace_job.hpp"
 #include "traces/chrome/writer.hpp"
@@ -36,8 +38,9 @@ struct ReplayCommand {
   bool as_recorded = false;
   bool without_input = false;
   std::string trace;  ///< file to write
-  std::string gpu;    ///< to replay on; empty: as recorded
-  std::string from;   ///< recorded on; empty: what the recording says
+  std::string report;
+  std::string gpu;   ///< to replay on; empty: as recorded
+  std::string from;  ///< recorded on; empty: what the recording says
   std::string tf32 = "convolutions";
   double host_speed = 0;  ///< relative to the recorded host; 0: not asked for
   SourceOptions sources;
@@ -62,9 +65,10 @@ struct RankReplay {
   std::size_t gpu_work = 0, tasks = 0, dependencies = 0;
   double input = 0;  ///< loading of data, in the recording
   traces::ReplayAccount account;
-  std::optional<MovedWork> moved;  ///< to another GPU
-  std::string gpu_note;            ///< how the recorded GPU was recognised
-  double log_sd = 0;               ///< of a replay on another GPU
+  std::optional<MovedWork> moved;      ///< to another GPU
+  std::string gpu_note;                ///< how the recorded GPU was recognised
+  double log_sd = 0;                   ///< of a replay on another GPU
+  std::optional<Timeline> timeline{};  ///< where a page wants it
 };
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
@@ -118,8 +122,11 @@ RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& na
     gpu_name = to.name;
   }
   const ReplayRun run = replay(build.program, {.without_input = command.without_input});
-  if (!command.trace.empty() && alone)
-    traces::write_chrome_trace(timeline_of(build.program, run, gpu_name), command.trace);
+  if (alone && !(command.trace.empty() && command.report.empty())) {
+    Timeline timeline = timeline_of(build.program, run, gpu_name);
+    if (!command.trace.empty()) traces::write_chrome_trace(timeline, command.trace);
+    if (!command.report.empty()) result.timeline = std::move(timeline);
+  }
   for (std::size_t i = 0; i < build.program.steps.size(); ++i) {
     const std::string& name = build.program.names[build.program.steps[i].name];
     result.step_names.push_back(name);
@@ -235,8 +242,8 @@ double recorded_step(const std::vector<RankReplay>& ranks) {
 }
 
 /// The document: the first rank's figures, then every rank's when there are several.
-std::string replay_json(const std::vector<RankReplay>& ranks, const std::optional<RanksReplay>& job,
-                        const ReplayCommand& command) {
+Json replay_json(const std::vector<RankReplay>& ranks, const std::optional<RanksReplay>& job,
+                 const ReplayCommand& command) {
   Json inputs = Json::array();
   for (const std::filesystem::path& file : traces::recorded_files(command.paths()))
     inputs.push_back(
@@ -256,7 +263,7 @@ std::string replay_json(const std::vector<RankReplay>& ranks, const std::optiona
     json["ranks"] = Json::array();
     for (const RankReplay& rank : ranks) json["ranks"].push_back(rank_json(rank));
   }
-  return json_text(json) + '\n';
+  return json;
 }
 
 std::string ms(double s) { return three_digits(s * 1e3) + " ms"; }
@@ -388,6 +395,7 @@ RanksReplay replay_together(const std::vector<traces::Trace>& traces,
 int print_replay(ReplayCommand& command) {
   take_job_changes(command.sources.sets, command.job);
   check(command);
+  check_report(command.report);
   refuse_standard_output("--trace", command.trace);
   std::optional<Hardware> hardware;
   if (!command.as_recorded) {
@@ -406,8 +414,13 @@ int print_replay(ReplayCommand& command) {
   std::optional<RanksReplay> job;
   if (together)
     job = replay_together(recording.traces, names, ranks, command, hardware ? &*hardware : nullptr);
+  if (!command.report.empty()) {
+    const std::optional<Timeline>& timeline = ranks.front().timeline;
+    write_replay_page(replay_json(ranks, job, command), timeline ? &*timeline : nullptr,
+                      command.report);
+  }
   if (command.format == "json") {
-    write_answer(replay_json(ranks, job, command));
+    write_answer(json_text(replay_json(ranks, job, command)) + '\n');
     return kExitDone;
   }
   std::string text;
@@ -456,6 +469,7 @@ void add_trace_replay(CLI::App& trace, int& exit_code) {
   verb->add_flag("--without-input", command->without_input, "Loading of data takes no time");
   verb->add_option("--trace", command->trace, "Write the replay as a trace for ui.perfetto.dev")
       ->type_name("FILE");
+  add_report_option(*verb, command->report);
   verb->add_option("--format", command->format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

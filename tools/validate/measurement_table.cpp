@@ -1,8 +1,10 @@
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "calibrate/table/measurement.hpp"
+#include "calibrate/table/row_roofline.hpp"
 #include "tools/validate/validation.hpp"
 
 namespace tracecast {
@@ -36,11 +38,17 @@ class MeasuredRows final : public RowPredictor {
     const auto estimate = estimate_measurement(measurement, *measurement.spec, hardware_.cost());
     if (!estimate) return skip("no kernel runs for this op");
     const Seconds unit = reader_->time_unit();
+    const auto roofline = roofline_of(measurement);
+    const auto in_units = [&](Seconds RowRoofline::*which) {
+      return roofline ? std::optional((*roofline).*which / unit) : std::nullopt;
+    };
     return {.measured = RowFields(row).positive(reader_->time_column()),
             .predicted = interval90(estimate->time / unit, estimate->log_sd),
             .basis = is_fitted(measurement, hardware_.cost()) ? kFittedBasis : estimate->basis,
             .skipped = {},
-            .flag = measurement.flag};
+            .flag = measurement.flag,
+            .plain_roofline = in_units(&RowRoofline::plain),
+            .three_roofline = in_units(&RowRoofline::three_constants)};
   }
 
  private:

@@ -224,6 +224,8 @@ int validate_command(ValidateOptions& options) {
     const std::string_view metric = answer.metric.empty() ? predictor->metric() : answer.metric;
     row.metric = metric.empty() ? predictor->unit() : metric;
     row.flag = std::move(answer.flag);
+    row.plain_roofline = answer.plain_roofline;
+    row.three_roofline = answer.three_roofline;
     row.used_for = row.basis == kFittedBasis ? RowUse::Fit : answer.used_for;
     if (!walk.is_misfit()) {
       const PublishedRecords::Used used = records.used_for(reader);

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,8 @@ struct ValidatedRow {
   std::string flag;                 ///< what sets the figure apart, joined by ";"; empty: nothing
   RowUse used_for = RowUse::None;   ///< before it judges anything
   RowUse interval_used_for = RowUse::None;  ///< the same of the interval's width alone
+  /// Plain roofline and that of three constants in the table's unit; nothing for what is no kernel.
+  std::optional<double> plain_roofline{}, three_roofline{};
   /// Rows with a flag other than "spread" are listed and told by flag, and counted in no other sum.
   [[nodiscard]] bool is_in_total() const {
     return skipped.empty() && (flag.empty() || flag == "spread");
@@ -56,6 +59,7 @@ struct RowAnswer {
   std::string metric{}, flag{};  ///< alike; no metric: the table's
   RowUse used_for =
       RowUse::None;  ///< what the predictor knows of it beside the records of published sources
+  std::optional<double> plain_roofline{}, three_roofline{};  ///< as ValidatedRow has them
 };
 [[nodiscard]] inline RowAnswer skip(std::string reason) {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};

@@ -104,6 +104,30 @@ TEST_SUITE("sim/cost/spread") {
     }
   }
 
+  TEST_CASE("a board beyond those of the fit is less certain, by how far it is beyond") {
+    CostProfile profile = profile_of(0.12);
+    profile.error_causes.beyond = 0.16 / std::log(2.0);
+    GpuSpec gpu = gpu_of(Architecture::Blackwell);
+    gpu.id = "fast";
+    gpu.peaks = {{Precision::Fp32, MathUnit::CudaCore, 20.0_TFLOPps}};
+    gpu.dram_bandwidth = 800.0_GBps;
+    KernelEstimate full;
+    full.duration = 1.0_ms;
+    full.basis = Basis::Spec;
+    Kernel copy;
+    copy.work = StreamWork{};
+    const auto log_sd = [&] { return error_spread(full, copy, 1, gpu, profile).log_sd; };
+    CHECK(log_sd() == doctest::Approx(0.12));  // the profile does not say what it was fitted on
+    profile.reach[kStreaming] = {.tflop_per_s = 20, .gb_per_s = 900};
+    CHECK(log_sd() == doctest::Approx(0.12));  // within
+    profile.reach[kStreaming].gb_per_s = 400;  // twice: 0.16 more, in squares
+    CHECK(log_sd() == doctest::Approx(0.20));
+    profile.reach[kStreaming].tflop_per_s = 5;  // four times in arithmetic, the greater of the two
+    CHECK(log_sd() == doctest::Approx(std::hypot(0.12, 0.32)));
+    profile.measured_gpu = "fast";
+    CHECK(log_sd() == doctest::Approx(0.12));
+  }
+
   TEST_CASE("an estimate's own part is never negative") {
     for (const double base : {0.01, 0.1, 0.5}) {
       CostProfile profile = profile_of(base);

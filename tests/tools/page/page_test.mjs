@@ -99,6 +99,76 @@ await test("predict: figures are those of --format json", async () => {
   assert.ok(Math.abs(mean / doc.power_w.avg - 1) < 0.01, `${mean} W drawn, ${doc.power_w.avg} W told`);
 });
 
+/** A page's data, and the section of an id in it. */
+function dataOf(path) {
+  const html = readFileSync(path, "utf8");
+  return JSON.parse(html.slice(html.indexOf('id="data">') + 10, html.indexOf("</script>")));
+}
+const sectionOf = (page, id) => page.sections.find((one) => one.id === id);
+
+await test("serve: latencies, their spread, requests in flight, as --format json and --per-request say", async () => {
+  const path = file("serve.html");
+  const requests = file("requests.csv");
+  const words = ["serve", "llama3_8b", "--gpu", "h100", "--input", "500", "--output", "60", "--rate", "6/s", "--requests", "150"];
+  const doc = JSON.parse(run(...words, "--format", "json", "--per-request", requests, "--report", path));
+  const page = dataOf(path);
+  const first = page.headline.find((one) => one.label === "To first token, mean");
+  assert.ok(Math.abs(first.value / (doc.ttft_ms.mean.value * 1e-3) - 1) < 1e-12);
+  assert.ok(Math.abs(first.high / (doc.ttft_ms.mean.high * 1e-3) - 1) < 1e-12);
+  const rows = readFileSync(requests, "utf8").trim().split("\n").slice(1).map((row) => row.split(",").map(Number));
+  const ends = sectionOf(page, "spread").series.find((one) => one.name === "end to end");
+  assert.equal(ends.x.length, rows.length);
+  assert.ok(Math.abs(ends.x.at(-1) - Math.max(...rows.map((row) => row[7])) * 1e-3) < 1e-9);
+  const flight = sectionOf(page, "in_flight").series[0].y;
+  assert.ok(Math.max(...flight) > 1 && flight.at(-1) === 0);
+  const bars = sectionOf(page, "time").bars.reduce((sum, one) => sum + one.value, 0);
+  assert.ok(Math.abs(bars - 1) < 1e-6, `shares come to ${bars}`);
+  await (await inspect("serve", path)).close();
+  await (await inspect("serve-phone", path, { width: 390, height: 844 })).close();
+  const front = file("front.html");
+  run("serve", "llama3_8b", "--gpu", "h100", "--input", "500", "--output", "60", "--sweep", "--report", front);
+  assert.ok(sectionOf(dataOf(front), "front").series[0].x.length > 5);
+  await (await inspect("front", front)).close();
+});
+
+await test("trace replay: recorded beside moved, and what ran when, as --format json says", async () => {
+  const recording = file("replayed.json");
+  writeFileSync(recording, longTrace(2000));
+  const path = file("replay.html");
+  const doc = JSON.parse(run("trace", "replay", recording, "--gpu", "h100", "--from", "v100", "--format", "json", "--report", path));
+  const page = dataOf(path);
+  assert.equal(page.headline.find((one) => one.label === "GPU busy").value, doc.predicted_busy_s);
+  const classes = sectionOf(page, "classes").rows;
+  assert.equal(classes.length, doc.transfer.classes.length);
+  assert.equal(classes.reduce((sum, row) => sum + row[3], 0), doc.transfer.classes.reduce((sum, one) => sum + one.predicted_s, 0));
+  assert.ok(sectionOf(page, "timeline").tracks.length > 0);
+  await (await inspect("replay", path)).close();
+});
+
+await test("plan: purchase, assignment, who runs when, what lost, as --format json says", async () => {
+  const path = file("plan.html");
+  const words = ["plan", "tools/manual/jobs.textproto", "--budget", "400000", "--deadline", "30d", "--worlds", "50"];
+  const doc = JSON.parse(run(...words, "--format", "json", "--report", path));
+  const page = dataOf(path);
+  assert.equal(page.headline.find((one) => one.label === "Cost").value, doc.plan.objective);
+  assert.deepEqual(
+    sectionOf(page, "machines").rows.map((row) => [row[0], row[1]]),
+    doc.plan.machines.map((one) => [one.machine, one.count]),
+  );
+  assert.equal(sectionOf(page, "assignment").rows.length, doc.plan.assignment.length);
+  const slices = sectionOf(page, "schedule").tracks.reduce((sum, one) => sum + one.begin.length, 0);
+  assert.equal(slices, doc.plan.schedule.length);
+  assert.equal(sectionOf(page, "lost").rows.length, doc.runners_up.length + 1);
+  const rates = sectionOf(page, "rates").values.flat().filter((value) => value !== null).length;
+  assert.ok(rates > 0 && rates <= doc.matrix.filter((cell) => cell.fits && cell.refused === null).length);
+  await (await inspect("plan", path)).close();
+  await (await inspect("plan-phone", path, { width: 390, height: 844 })).close();
+  const none = file("no-plan.html");
+  run("plan", "tools/manual/jobs.textproto", "--budget", "400", "--deadline", "30d", "--report", none);
+  assert.ok(sectionOf(dataOf(none), "limits").rows.length > 0);
+  await (await inspect("no-plan", none)).close();
+});
+
 await test("the same command writes the same bytes", async () => {
   const path = file("predict.html");
   const before = readFileSync(path);

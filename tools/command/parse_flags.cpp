@@ -1,0 +1,69 @@
+#include "tools/command/parse_flags.hpp"
+
+#include <algorithm>
+
+#include "sim/base/text.hpp"
+#include "tools/command/help.hpp"
+
+namespace tracecast {
+namespace {
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  }
+  return words;
+}
+
+bool has_verbs(const CLI::App& app) {
+  return !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+}
+
+}  // namespace
+
+const CLI::App& active_verb(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : active_verb(*chosen.front());
+}
+
+std::string command_of(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  return parent == nullptr ? "tracecast" : command_of(*parent) + ' ' + app.get_name();
+}
+
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    words.push_back(verb->get_name());
+  }
+  return words;
+}
+
+InputError explain(const CLI::ParseError& error, const CLI::App& app) {
+  const CLI::App& where = active_verb(app);
+  const std::string place = command_of(where), see = " (see " + place + " --help)";
+  const auto extra = app.remaining(true);
+  if (!extra.empty()) {
+    const std::string word = extra.front().substr(0, extra.front().find('='));
+    if (word.starts_with("-") || has_verbs(where)) {
+      return {
+          place, "\"" + word + "\"",
+          describe_choices(word, word.starts_with("-") ? flags_of(where) : verbs_of(where)) + see};
+    }
+    return {place, "\"" + word + "\" too many", "no further argument"};
+  }
+  const Complaint complaint = reword(error, place);
+  return {place, complaint.found, complaint.expected};
+}
+
+void parse_words(CLI::App& app, std::vector<std::string> words) {
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    throw explain(error, app);
+  }
+}
+
+}  // namespace tracecast

@@ -1,0 +1,22 @@
+#pragma once
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+
+/// The subcommand that was being parsed, or the program itself.
+[[nodiscard]] const CLI::App& active_verb(const CLI::App& app);
+/// "tracecast study run".
+[[nodiscard]] std::string command_of(const CLI::App& app);
+/// Names of its verbs.
+[[nodiscard]] std::vector<std::string> verbs_of(const CLI::App& app);
+/// CLI11's complaint as one line of ours: where, what was found, what was expected.
+[[nodiscard]] InputError explain(const CLI::ParseError& error, const CLI::App& app);
+
+/// Parses a command's words, "predict" first. Throws InputError with the line that the command would print.
+void parse_words(CLI::App& app, std::vector<std::string> words);
+
+}  // namespace tracecast

@@ -1,0 +1,164 @@
+#include "tools/command/run_command.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <string_view>
+
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "tools/command/help.hpp"
+#include "tools/command/manual.hpp"
+#include "tools/command/output.hpp"
+#include "tools/command/parse_flags.hpp"
+#include "tools/command/subcommand.hpp"
+#include "tools/command/version.hpp"
+
+namespace tracecast {
+namespace {
+
+std::string version_text() { return std::string("tracecast ") + kVersion + "\n"; }
+
+/// Every verb understands `--version`; their pages do not list it.
+void add_version_flag(CLI::App& app) {
+  CLI::Option* flag = app.set_version_flag("--version", version_text(), "Print the version");
+  if (app.get_parent() != nullptr) flag->group("");
+  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
+    add_version_flag(*verb);
+}
+
+/// The verb's own page, whichever verbs were parsed.
+std::string help_of(const CLI::App& verb) {
+  return verb.get_formatter()->make_help(&verb, command_of(verb), CLI::AppFormatMode::Normal);
+}
+
+/// `tracecast help trace replay`: the page of the verb that the words name. Throws InputError.
+void add_help_command(CLI::App& app, int&) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  CLI::App* verb = app.add_subcommand("help", "Show the page of a verb, as its --help does");
+  verb->add_option("verb", *words, "Verb, such as predict or trace replay")->type_name("VERB");
+  auto as_man = std::make_shared<bool>(false);
+  verb->add_flag("--man", *as_man, "The page for man: tracecast help --man predict | man -l -");
+  verb->callback([words, as_man, &app] {
+    const CLI::App* page = &app;
+    for (const std::string& word : *words) {
+      const auto found =
+          page->get_subcommands([&](const CLI::App* next) { return next->get_name() == word; });
+      if (found.empty()) {
+        throw InputError(
+            page == &app ? "tracecast help" : command_of(*page), "\"" + word + "\"",
+            !verbs_of(*page).empty() ? describe_choices(word, verbs_of(*page)) : "no further verb");
+      }
+      page = found.front();
+    }
+    write_answer(*as_man ? man_page(*page, command_of(*page)) : help_of(*page));
+  });
+}
+
+void add_completion_command(CLI::App& app, int&) {
+  auto shell = std::make_shared<std::string>();
+  CLI::App* verb = app.add_subcommand("completion", "Print a script that completes commands");
+  verb->add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->type_name("SHELL")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  verb->footer("Example: tracecast completion fish > ~/.config/fish/completions/tracecast.fish");
+  verb->callback([shell, &app] { write_answer(completion_script(app, *shell)); });
+}
+
+/// What there is, for somebody who typed the name alone.
+constexpr std::string_view kFirstPage =
+    "tracecast predicts how fast a deep-learning network runs on a GPU, without the\n"
+    "GPU, and says where the time of a recorded profile goes.\n"
+    "\n"
+    "  tracecast predict resnet50 --gpu v100 --batch 64         one GPU\n"
+    "  tracecast predict resnet50 --gpu v100 --gpus 8 --machine dgx1\n"
+    "  tracecast trace summary profile.pt.trace.json.gz         a recorded profile\n"
+    "  tracecast networks                                       what it can predict\n"
+    "  tracecast gpus                                           and on which GPUs\n"
+    "\n"
+    "All verbs: tracecast --help. Flags of one: tracecast help predict.\n";
+
+void add_version_command(CLI::App& app, int&) {
+  app.add_subcommand("version", "Print the version")->callback([] {
+    write_answer(version_text());
+  });
+}
+
+struct Verb {
+  std::string_view name;
+  void (*add)(CLI::App& app, int& exit_code);
+};
+constexpr Verb kVerbs[] = {
+    {"predict", add_predict_command},
+    {"colocate", add_colocate_command},
+    {"validate", add_validate_command},
+    {"gpus", add_gpus_command},
+    {"hardware", add_hardware_command},
+    {"networks", add_networks_command},
+    {"calibrate", add_calibrate_command},
+    {"cluster", add_cluster_command},
+    {"collectives", add_collectives_command},
+    {"net", add_net_command},
+    {"compare", add_compare_command},
+    {"plan", add_plan_command},
+    {"schedule", add_schedule_command},
+    {"serve", add_serve_command},
+    {"study", add_study_command},
+    {"sweep", add_sweep_command},
+    {"query", add_query_command},
+    {"trace", add_trace_command},
+    {"completion", add_completion_command},
+    {"help", add_help_command},
+    {"version", add_version_command},
+};
+
+/// The verb that the first word names: to declare all of them takes longer than many an answer. Every verb where it names
+/// none, and for `help` and `completion`, which tell of any.
+void add_verbs(CLI::App& app, std::string_view first_word, int& exit_code) {
+  const auto is_named = [&](const Verb& verb) { return verb.name == first_word; };
+  const auto* named = std::find_if(std::begin(kVerbs), std::end(kVerbs), is_named);
+  if (named != std::end(kVerbs) && named->name != "help" && named->name != "completion")
+    return named->add(app, exit_code);
+  for (const Verb& verb : kVerbs) verb.add(app, exit_code);
+}
+
+}  // namespace
+
+int run_command(std::vector<std::string> words) {
+  CLI::App app("Predicts how fast a deep-learning network runs on a GPU, without the GPU.",
+               "tracecast");
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  app.footer(
+      "Exit codes: 0 done; 1 answered, and the answer is no; 2 the input is wrong;\n"
+      "3 no usable GPU; 70 a bug of ours.");
+  app.formatter(std::make_shared<HelpFormatter>());
+
+  int exit_code = kExitDone;
+  add_verbs(app, words.empty() ? std::string() : words.front(), exit_code);
+  add_version_flag(app);
+  if (words.empty()) {
+    write_answer(kFirstPage);
+    return kExitDone;
+  }
+
+  try {
+    std::reverse(words.begin(), words.end());  // as CLI11 takes them
+    app.parse(words);
+  } catch (const CLI::CallForHelp&) {
+    write_answer(help_of(active_verb(app)));
+  } catch (const CLI::CallForVersion&) {
+    write_answer(version_text());
+  } catch (const CLI::CallForAllHelp&) {
+    write_answer(app.help("", CLI::AppFormatMode::All));
+  } catch (const CLI::RuntimeError& error) {
+    return error.get_exit_code();
+  } catch (const CLI::ParseError& error) {
+    throw explain(error, app);
+  }
+  return exit_code;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,409 @@
+#include "tools/plan/plan_page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/text.hpp"
+#include "tools/command/output.hpp"
+#include "tools/report/page.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr double kPageHour = 3600;
+
+std::string machine_words(const PlanAnswer& answer, const plan::Purchase& plan) {
+  std::string words;
+  for (std::size_t o = 0; o < plan.machines.size(); ++o) {
+    if (plan.machines[o] == 0) continue;
+    words += fmt::format("{}{} x {}", words.empty() ? "" : " + ", plan.machines[o],
+                         answer.problem.offers[o].id);
+  }
+  return words;
+}
+
+/// The objective's own unit, as pages know it; `value` as plans count it.
+struct ObjectiveUnit {
+  const char* label;
+  const char* unit;
+};
+ObjectiveUnit objective_unit(plan::PurchaseGoal goal) {
+  switch (goal) {
+    case plan::PurchaseGoal::Makespan:
+      return {"Time until all is done", "s"};
+    case plan::PurchaseGoal::CostPerJob:
+      return {"Cost of a job", "USD"};
+    case plan::PurchaseGoal::Cost:
+      return {"Cost", "USD"};
+  }
+  return {"Cost", "USD"};
+}
+
+PageJson machines_section(const PlanAnswer& answer) {
+  const plan::Purchase& plan = *answer.winner;
+  PageJson section =
+      new_section({.id = "machines",
+                   .title = "What to buy or rent",
+                   .kind = "table",
+                   .text = "Use: share of the GPU time until the end; of rented ones, of the "
+                           "hours paid."});
+  section["columns"] = {{{"name", "machine"}},
+                        {{"name", "count"}, {"unit", "count"}},
+                        {{"name", "GPU"}},
+                        {{"name", "GPUs each"}, {"unit", "count"}},
+                        {{"name", "tenure"}},
+                        {{"name", "machine hours"}, {"unit", "h"}},
+                        {{"name", "use"}, {"unit", "share"}, {"bar", true}}};
+  section["rows"] = PageJson::array();
+  for (std::size_t o = 0; o < plan.machines.size(); ++o) {
+    if (plan.machines[o] == 0) continue;
+    const plan::Offer& offer = answer.problem.offers[o];
+    section["rows"].push_back({offer.id, plan.machines[o], offer.gpu, offer.gpus,
+                               plan::to_string(offer.tenure), plan.rented_hours[o],
+                               plan.bill.use[o]});
+  }
+  return section;
+}
+
+PageJson money_section(const plan::PurchaseBill& bill) {
+  PageJson section = new_section(
+      {.id = "money",
+       .title = "Where the money goes",
+       .kind = "bars",
+       .text = fmt::format("Until the end. Of machines bought, what the time used of them: {} USD "
+                           "are paid for them.",
+                           three_digits(bill.hardware_usd))});
+  section["unit"] = "USD";
+  section["whole"] = bill.cost_usd();
+  section["bars"] = PageJson::array();
+  const std::pair<const char*, double> parts[] = {{"machines", bill.charged_usd},
+                                                  {"rent", bill.rent_usd},
+                                                  {"energy", bill.energy_usd},
+                                                  {"hosting", bill.hosting_usd}};
+  for (const auto& [name, usd] : parts) {
+    if (usd > 0) section["bars"].push_back({{"name", name}, {"value", usd}});
+  }
+  return section;
+}
+
+/// Plans by cost and time; the others are runners-up with a plan.
+PageJson plans_section(const PlanAnswer& answer) {
+  PageJson section = new_section(
+      {.id = "plans",
+       .title = "Cost against time",
+       .kind = "chart",
+       .text = "The winner and the plans that lost. Time is that of the fullest machines' GPUs "
+               "or of the longest chain of jobs."});
+  section["x"] = {{"label", "time until all is done"}, {"unit", "s"}, {"min", 0}};
+  section["y"] = {{"label", "cost"}, {"unit", "USD"}, {"min", 0}};
+  const auto point = [&](const plan::Purchase& plan) {
+    return std::pair(plan.bill.makespan.in_s(), plan.bill.cost_usd());
+  };
+  const auto [x, y] = point(*answer.winner);
+  section["series"] = {{{"name", "winner"},
+                        {"form", "points"},
+                        {"x", {x}},
+                        {"y", {y}},
+                        {"labels", {machine_words(answer, *answer.winner)}}}};
+  PageJson others{{"name", "lost"},
+                  {"form", "points"},
+                  {"x", PageJson::array()},
+                  {"y", PageJson::array()},
+                  {"labels", PageJson::array()}};
+  for (const plan::RunnerUp& runner : answer.runners) {
+    if (!runner.plan) continue;
+    const auto [time, cost] = point(*runner.plan);
+    others["x"].push_back(time);
+    others["y"].push_back(cost);
+    others["labels"].push_back(runner.what + ": " + machine_words(answer, *runner.plan));
+  }
+  if (!others["x"].empty()) section["series"].push_back(std::move(others));
+  return section;
+}
+
+PageJson runners_section(const PlanAnswer& answer) {
+  const ObjectiveUnit unit = objective_unit(answer.goal);
+  PageJson section =
+      new_section({.id = "lost",
+                   .title = "What lost, and why",
+                   .kind = "table",
+                   .trust = fmt::format("Low and high: 90 % of {} worlds drawn from the intervals.",
+                                        answer.robustness.worlds)});
+  section["columns"] = {{{"name", "plan"}},
+                        {{"name", "machines"}},
+                        {{"name", unit.label}, {"unit", unit.unit}, {"bar", true}},
+                        {{"name", "low"}, {"unit", unit.unit}},
+                        {{"name", "high"}, {"unit", unit.unit}},
+                        {{"name", "best in"}, {"unit", "share"}},
+                        {{"name", "why"}}};
+  section["rows"] = PageJson::array();
+  const auto add = [&](const std::string& what, const plan::Purchase& plan,
+                       const plan::PlanOdds* odds, const std::string& why) {
+    const auto number = [&](double plan::PlanOdds::*member) {
+      return odds ? PageJson(odds->*member) : PageJson();
+    };
+    section["rows"].push_back(
+        {what, machine_words(answer, plan), plan.objective, number(&plan::PlanOdds::objective_low),
+         number(&plan::PlanOdds::objective_high), number(&plan::PlanOdds::best), why});
+  };
+  const auto& odds = answer.robustness.plans;
+  add("the winner", *answer.winner, odds.empty() ? nullptr : &odds.front(), "");
+  std::size_t p = 1;
+  for (const plan::RunnerUp& runner : answer.runners) {
+    if (runner.plan) {
+      add(runner.what, *runner.plan, p < odds.size() ? &odds[p] : nullptr, runner.why);
+      ++p;
+    } else {
+      section["rows"].push_back(
+          {runner.what, "none", nullptr, nullptr, nullptr, nullptr, runner.why});
+    }
+  }
+  return section;
+}
+
+PageJson assignment_section(const PlanAnswer& answer) {
+  PageJson section = new_section({.id = "assignment",
+                                  .title = "Which job runs where",
+                                  .kind = "table",
+                                  .trust = "Low and high: 90 % interval of the rate."});
+  section["columns"] = {{{"name", "job"}},
+                        {{"name", "count"}, {"unit", "count"}},
+                        {{"name", "machine"}},
+                        {{"name", "GPUs"}, {"unit", "count"}},
+                        {{"name", "time"}, {"unit", "s"}, {"bar", true}},
+                        {{"name", "rate"}, {"unit", "samples/s"}},
+                        {{"name", "low"}, {"unit", "samples/s"}},
+                        {{"name", "high"}, {"unit", "samples/s"}},
+                        {{"name", "basis"}}};
+  section["rows"] = PageJson::array();
+  const plan::Purchase& plan = *answer.winner;
+  for (std::size_t k = 0; k < plan.assigned.size(); ++k) {
+    if (plan.assigned[k] == 0) continue;
+    const plan::Mode& mode = answer.problem.modes[k];
+    const plan::MatrixCell& cell = answer.matrix.cells[answer.cell_of_mode[k]];
+    const Interval& rate = cell.samples_per_s;
+    section["rows"].push_back({answer.jobs[mode.job].id, plan.assigned[k],
+                               answer.problem.offers[mode.offer].id, mode.gang, mode.time.in_s(),
+                               rate.value, rate.low, rate.high, cell.basis});
+  }
+  return section;
+}
+
+/// Places by job. A place is a gang of one kind of GPU.
+PageJson rates_section(const PlanAnswer& answer) {
+  PageJson section = new_section({.id = "rates",
+                                  .title = "What each job does where",
+                                  .kind = "heatmap",
+                                  .text = "Samples a second. An empty cell says why.",
+                                  .trust = "90 % interval of each in its tip."});
+  std::vector<std::string> places;
+  std::map<std::pair<std::size_t, std::size_t>, const plan::MatrixCell*> cells;  // place, job
+  for (const plan::MatrixCell& cell : answer.matrix.cells) {
+    const std::string place = fmt::format("{} x {}{}{}", cell.gang, cell.gpu,
+                                          cell.machine.empty() ? "" : ", ", cell.machine);
+    const auto at = std::find(places.begin(), places.end(), place);
+    cells[{static_cast<std::size_t>(at - places.begin()), cell.job}] = &cell;
+    if (at == places.end()) places.push_back(place);
+  }
+  PageJson jobs = PageJson::array();
+  for (const plan::PlanJob& job : answer.jobs) jobs.push_back(job.id);
+  for (const char* key : {"values", "low", "high", "notes"}) section[key] = PageJson::array();
+  for (std::size_t p = 0; p < places.size(); ++p) {
+    PageJson values = PageJson::array(), low = values, high = values, notes = values;
+    for (std::size_t j = 0; j < answer.jobs.size(); ++j) {
+      const auto found = cells.find({p, j});
+      const plan::MatrixCell* cell = found == cells.end() ? nullptr : found->second;
+      const bool runs = cell != nullptr && cell->refused.empty() && cell->fits;
+      values.push_back(runs ? PageJson(cell->samples_per_s.value) : PageJson());
+      low.push_back(runs ? PageJson(cell->samples_per_s.low) : PageJson());
+      high.push_back(runs ? PageJson(cell->samples_per_s.high) : PageJson());
+      notes.push_back(cell == nullptr          ? PageJson("not asked for")
+                      : !cell->refused.empty() ? PageJson(cell->refused)
+                      : !cell->fits            ? PageJson("does not fit the memory")
+                                               : PageJson(cell->basis));
+    }
+    section["values"].push_back(std::move(values));
+    section["low"].push_back(std::move(low));
+    section["high"].push_back(std::move(high));
+    section["notes"].push_back(std::move(notes));
+  }
+  section["x"] = {{"label", "job"}, {"names", std::move(jobs)}};
+  section["y"] = {{"label", "place"}, {"names", places}};
+  section["unit"] = "samples/s";
+  return section;
+}
+
+/// A track per gang at work: jobs of an offer take the first track that is free when they begin.
+PageJson stays_section(const PlanAnswer& answer) {
+  struct Lane {
+    std::int64_t end = 0;
+    std::vector<const plan::PlanStay*> stays;
+  };
+  const auto milliseconds = [](Seconds time) {
+    return static_cast<std::int64_t>(time.in_s() * 1e3);
+  };
+  std::vector<const plan::PlanStay*> stays;
+  for (const plan::PlanStay& stay : answer.confirmation->stays) stays.push_back(&stay);
+  std::stable_sort(stays.begin(), stays.end(),
+                   [](const auto* a, const auto* b) { return a->begin < b->begin; });
+  std::map<std::size_t, std::vector<Lane>> lanes;  // by offer
+  for (const plan::PlanStay* stay : stays) {
+    std::vector<Lane>& of_offer = lanes[answer.problem.modes[stay->mode].offer];
+    const std::int64_t begin = milliseconds(stay->begin);
+    auto lane = std::find_if(of_offer.begin(), of_offer.end(),
+                             [&](const Lane& l) { return l.end <= begin; });
+    if (lane == of_offer.end()) lane = of_offer.insert(of_offer.end(), Lane{});
+    lane->end = std::max(milliseconds(stay->end), begin);
+    lane->stays.push_back(stay);
+  }
+  PageJson section = new_section({.id = "schedule",
+                                  .title = "Who runs when",
+                                  .kind = "timeline",
+                                  .text = "Simulated job by job; a track holds one gang at a "
+                                          "time, a slice is a job."});
+  section["tick_s"] = 1e-3;
+  section["names"] = PageJson::array();
+  section["classes"] = PageJson::array();
+  for (const plan::PlanJob& job : answer.jobs) section["classes"].push_back(job.id);
+  section["tracks"] = PageJson::array();
+  for (const auto& [offer, of_offer] : lanes) {
+    for (std::size_t l = 0; l < of_offer.size(); ++l) {
+      PageJson begins = PageJson::array(), lengths = begins, names = begins, classes = begins;
+      std::int64_t before = 0;
+      for (const plan::PlanStay* stay : of_offer[l].stays) {
+        const plan::Mode& mode = answer.problem.modes[stay->mode];
+        const std::int64_t begin = milliseconds(stay->begin);
+        names.push_back(section["names"].size());
+        section["names"].push_back(
+            fmt::format("{} {} on {} GPUs", answer.jobs[mode.job].id, stay->number + 1, mode.gang));
+        classes.push_back(mode.job);
+        begins.push_back(begin - before);
+        lengths.push_back(std::max(milliseconds(stay->end) - begin, std::int64_t{0}));
+        before = begin;
+      }
+      section["tracks"].push_back({{"name", fmt::format("gang {}", l + 1)},
+                                   {"group", answer.problem.offers[offer].id},
+                                   {"begin", std::move(begins)},
+                                   {"length", std::move(lengths)},
+                                   {"name_of", std::move(names)},
+                                   {"class_of", std::move(classes)}});
+    }
+  }
+  return section;
+}
+
+/// What would change the answer: limits, prices, a measurement.
+PageJson changes_section(const PlanAnswer& answer) {
+  PageJson section = new_section({.id = "changes",
+                                  .title = "What would change the answer",
+                                  .kind = "table",
+                                  .text = "More of a limit, another price, or one run."});
+  section["columns"] = {{{"name", "what"}}, {{"name", "effect"}}};
+  section["rows"] = PageJson::array();
+  const ObjectiveUnit unit = objective_unit(answer.goal);
+  for (const plan::LimitEffect& effect : answer.effects) {
+    section["rows"].push_back({fmt::format("{} {:.4g} (used {:.4g}), {} more", effect.limit,
+                                           effect.given, effect.used, effect.step),
+                               effect.gain > 1e-6
+                                   ? fmt::format("{} {} less", three_digits(effect.gain), unit.unit)
+                                   : std::string("none")});
+  }
+  for (const plan::PriceChange& price : answer.prices) {
+    section["rows"].push_back(
+        {fmt::format("{} at {} of its price", price.offer, percent(price.factor)),
+         "the first of the others wins"});
+  }
+  if (const auto& run = answer.robustness.measurement) {
+    const plan::MatrixCell& cell = answer.matrix.cells[run->cell];
+    section["rows"].push_back(
+        {fmt::format("a run of {} on {} x {}", answer.jobs[cell.job].id, cell.gang, cell.gpu),
+         fmt::format("settles {} of the doubt about the winner's lead", percent(run->settles))});
+  }
+  return section;
+}
+
+PageJson limits_section(const PlanAnswer& answer) {
+  PageJson section = new_section({.id = "limits",
+                                  .title = "What keeps a plan from being",
+                                  .kind = "table",
+                                  .text = "Each limit alone, all else as it is."});
+  section["columns"] = {
+      {{"name", "limit"}}, {{"name", "given"}, {"unit", ""}}, {{"name", "would do"}, {"unit", ""}}};
+  section["rows"] = PageJson::array();
+  for (const plan::BindingLimit& limit : answer.binding) {
+    section["rows"].push_back(
+        {limit.limit, limit.given, limit.needed ? PageJson(*limit.needed) : PageJson()});
+  }
+  for (const std::string& job : answer.nowhere) section["rows"].push_back({job, nullptr, nullptr});
+  return section;
+}
+
+void add_plan_headline(PageJson& page, const PlanAnswer& answer) {
+  const plan::Purchase& plan = *answer.winner;
+  const plan::PurchaseBill& bill = plan.bill;
+  PageJson& facts = page["headline"];
+  const ObjectiveUnit unit = objective_unit(answer.goal);
+  const auto& odds = answer.robustness.plans;
+  if (!odds.empty() && odds.front().holds > 0) {
+    facts.push_back(page_fact(
+        unit.label, {plan.objective, odds.front().objective_low, odds.front().objective_high},
+        unit.unit, {}, "the goal"));
+  }
+  if (answer.goal != plan::PurchaseGoal::Cost)
+    facts.push_back(page_fact("Cost", bill.cost_usd(), "USD"));
+  facts.push_back(page_fact("To spend", bill.spend_usd(), "USD", "machines in full"));
+  if (answer.confirmation)
+    facts.push_back(page_fact("All done after", answer.confirmation->makespan.in_s(), "s",
+                              "simulated job by job"));
+  facts.push_back(page_fact("Power", bill.power.in_w(), "W"));
+  facts.push_back(page_fact("Energy", bill.energy_kwh, "kWh"));
+  if (!odds.empty()) {
+    facts.push_back(page_fact("Stays the best", odds.front().best, "share",
+                              "of worlds drawn from the intervals"));
+    facts.push_back(page_fact("Keeps to the limits", odds.front().holds, "share", "of them"));
+  }
+}
+
+}  // namespace
+
+void write_plan_page(const PlanAnswer& answer, const std::string& file) {
+  int jobs = 0;
+  for (const plan::PlanJob& job : answer.jobs) jobs += job.count;
+  const std::string answer_words =
+      answer.winner   ? fmt::format("{}: {} USD, all done after {} hours.",
+                                    machine_words(answer, *answer.winner),
+                                    three_digits(answer.winner->bill.cost_usd()),
+                                    three_digits((answer.confirmation ? answer.confirmation->makespan
+                                                                      : answer.winner->bill.makespan)
+                                                     .in_s() /
+                                                 kPageHour))
+      : answer.proven ? std::string("No purchase meets the limits.")
+                      : std::string("No purchase was found in the time given.");
+  PageJson page = new_page({.verb = "plan",
+                            .title = fmt::format("What to buy for {} jobs", jobs),
+                            .subtitle = fmt::format("prices: {}{}", answer.catalogue.name,
+                                                    answer.is_embedded ? ", partly guessed" : ""),
+                            .answer = answer_words});
+  PageJson& sections = page["sections"];
+  if (answer.winner) {
+    add_plan_headline(page, answer);
+    sections.push_back(machines_section(answer));
+    sections.push_back(money_section(answer.winner->bill));
+    sections.push_back(assignment_section(answer));
+    if (answer.confirmation && !answer.confirmation->stays.empty())
+      sections.push_back(stays_section(answer));
+    sections.push_back(plans_section(answer));
+    sections.push_back(runners_section(answer));
+    sections.push_back(changes_section(answer));
+  } else {
+    sections.push_back(limits_section(answer));
+  }
+  if (!answer.matrix.cells.empty()) sections.push_back(rates_section(answer));
+  add_inputs(page, answer.inputs);
+  write_page(std::move(page), file);
+}
+
+}  // namespace tracecast

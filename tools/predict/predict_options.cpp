@@ -1,0 +1,263 @@
+#include "tools/predict/predict_options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
+#include "tools/command/parse_flags.hpp"
+#include "tools/command/subcommand.hpp"
+#include "tools/command/whole_number.hpp"
+#include "tools/predict/cluster_options.hpp"
+#include "tools/predict/predict_flags.hpp"
+#include "tools/predict/server_command.hpp"
+#include "tools/report/page.hpp"
+
+namespace tracecast {
+namespace {
+
+Parallelism parallelism_of(const PredictOptions& options) {
+  if (options.sharded.was_asked) {
+    Sharded division = options.sharded;
+    division.fold = !options.no_fold;
+    division.finds_largest_batch = options.largest_batch;
+    return division;
+  }
+  if (any_given(options.servers)) return options.servers;
+  DataParallel replicas = options.replicas;
+  replicas.fold = !options.no_fold;
+  return replicas;
+}
+
+/// What the flags ask for. Throws InputError: flags of parameter servers where there can be none.
+AnswerKind kind_of(const PredictOptions& options, const Parallelism& parallelism,
+                   const Hardware& hardware) {
+  const Place& place = options.job;
+  const bool is_replicated = !std::holds_alternative<Sharded>(parallelism);
+  const bool on_cpu = to_lower(place.gpu).starts_with("cpu:");
+  if (is_replicated && !on_cpu && options.dump == "graph") return AnswerKind::OneGpu;
+  std::int64_t nodes = 1;
+  if (is_replicated && !on_cpu && asks_for_many(place, parallelism) &&
+      (any_given(options.servers) || !options.replicas.strategy.empty())) {
+    nodes = make_cluster(place, place.gpu, hardware).fabric.num_nodes();
+    (void)asks_for_servers(options.servers, options.replicas.strategy, nodes, hardware.specs());
+  }
+  return kind_of_answer(place, parallelism, nodes, hardware.specs());
+}
+
+/// Two words for one number are refused, even when they say the same.
+void refuse_twice(const PredictOptions& options, const GivenFlags& given) {
+  if (given("--batch") && given("--micro-batch")) {
+    throw InputError("--batch", fmt::format("{} beside --micro-batch", options.job.batch),
+                     "one of the two: both are the sequences of a pass");
+  }
+  if (given("--accumulate") && given("--global-batch")) {
+    throw InputError("--accumulate",
+                     fmt::format("{} beside --global-batch {}", options.job.accumulate,
+                                 options.sharded.plan.global_batch.value_or(0)),
+                     "one of the two: either says how many micro-batches a step has");
+  }
+}
+
+void refuse_idle(const PredictOptions& options, AnswerKind kind, const GivenFlags& given,
+                 const SpecLibrary& specs) {
+  refuse_idle_flags({.kind = kind,
+                     .job = options.job,
+                     .format = options.format,
+                     .dump = options.dump,
+                     .stages = options.sharded.plan.pipeline.value_or(1),
+                     .zero = options.sharded.plan.zero,
+                     .explains = options.explain,
+                     .sets = options.sources.sets,
+                     .specs = specs},
+                    given);
+}
+
+}  // namespace
+
+SettledParallelism settle_parallelism(const PredictOptions& options, const GivenFlags& given,
+                                      const Hardware& hardware) {
+  SettledParallelism settled{parallelism_of(options), AnswerKind::OneGpu};
+  settled.kind = kind_of(options, settled.parallelism, hardware);
+  refuse_idle(options, settled.kind, given, hardware.specs());
+  if (settled.kind == AnswerKind::Divided) refuse_twice(options, given);
+  return settled;
+}
+
+CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
+  PlacedJob& job = options.job;
+  CLI::App* verb = app.add_subcommand("predict", "Predict speed, memory and power of a network");
+  verb->add_option("network", job.network,
+                   "Zoo name (see `networks`), path to an .onnx file or a config.json, or - for an "
+                   ".onnx file on standard input")
+      ->required()
+      ->type_name("NETWORK");
+  verb->add_option("--gpu", job.gpu,
+                   "GPU, such as v100_sxm2_16gb or v100 (see `gpus`), or cpu:2xe5_2667: no GPU, "
+                   "two such CPUs")
+      ->required()
+      ->type_name("ID");
+  verb->add_option("--batch", job.batch, "Samples per step [1]")
+      ->type_name("N")
+      ->check(whole_number(1, kMostBatch));
+  verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
+      ->type_name("PHASE")
+      ->capture_default_str();
+  verb->add_option(
+          "--precision", job.precision,
+          "fp32, tf32, amp, fp16, bf16, fp8 or int8 (inference); default: fp32, of divided "
+          "transformers amp")
+      ->type_name("P");
+  std::string frameworks;
+  for (const std::string& id : SpecLibrary::embedded().framework_ids())
+    frameworks += (frameworks.empty() ? "" : ", ") + id;
+  verb->add_option(
+          "--framework", job.software.framework,
+          frameworks +
+              " (no host, all fused: ideal); default: pytorch, with parameter servers tensorflow")
+      ->type_name("F");
+  verb->add_flag("--xla", job.software.xla, "The framework compiles the graph with XLA");
+  verb->add_flag("--cuda-graphs", job.software.cuda_graphs,
+                 "A step is captured once as CUDA graphs and launched whole");
+  verb->add_flag_function(
+      "--cudnn-benchmark,!--no-cudnn-benchmark",
+      [&job](std::int64_t times) { job.software.cudnn_benchmark = times > 0; },
+      "Convolution algorithms are tried out, or named by cuDNN; default: as the framework does");
+  verb->add_option("--framework-version", job.software.version,
+                   "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")
+      ->type_name("V");
+  verb->add_option(
+          "--optimizer", job.optimizer,
+          "sgd, momentum, adam, adamw, lamb, adagrad, rmsprop, adadelta or none: gradients "
+          "alone; default: momentum, of divided transformers adam")
+      ->type_name("O");
+  verb->add_option("--image-size", job.image_size, "Side of square images, pixels")
+      ->type_name("S")
+      ->check(whole_number(1, 1'000'000));
+  verb->add_option("--seq-len", job.seq_len, "Tokens per sample")
+      ->type_name("L")
+      ->check(whole_number(1, 100'000'000));
+  verb->add_option("--recompute", job.recompute,
+                   "Activations computed again, not kept: none, selective or full")
+      ->type_name("R")
+      ->capture_default_str();
+  verb->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update [1]")
+      ->type_name("N")
+      ->check(whole_number(1, kMostAccumulated));
+  verb->option_defaults()->group("Host and input");
+  std::string data_sets;
+  for (const std::string& id : SpecLibrary::embedded().data_set_ids()) data_sets += ", " + id;
+  verb->add_option("--data", job.data,
+                   "synthetic (on the GPU already), memory (a program's arrays, copied every "
+                   "step), or loaded: real "
+                   "(the network's usual data set)" +
+                       data_sets)
+      ->type_name("D")
+      ->capture_default_str();
+  verb->add_option("--machine", job.machine,
+                   "Machine whose CPU dispatches and loads, and whose links carry the input")
+      ->type_name("ID");
+  verb->add_option("--host-cpu", job.host_cpu, "CPU of the host, such as 2xe5_2698_v4")
+      ->type_name("[N x]ID");
+  verb->add_option("--cpu-threads", job.cpu_threads, "CPU threads that the job may use")
+      ->type_name("T")
+      ->check(whole_number(1, 4096));
+  verb->add_option("--workers", job.workers, "Loader threads or processes; 0: the main thread")
+      ->type_name("W")
+      ->check(whole_number(0, 4096));
+  verb->add_option("--disk", job.disk, "Disk that every sample is read from; else the page cache")
+      ->type_name("ID");
+  verb->add_option("--pipeline", job.pipeline,
+                   "Loader, if not the framework's: tensorpack, keras, ...")
+      ->type_name("ID");
+  verb->add_option("--epoch-samples", job.epoch_samples, "Samples of an epoch, for its energy")
+      ->type_name("N")
+      ->check(whole_number(1, 1'000'000'000'000));
+  verb->option_defaults()->group("GPU");
+  verb->add_option("--power-limit", job.board.power_limit_w,
+                   "Board power limit, W (nvidia-smi -pl)")
+      ->type_name("W");
+  verb->add_option("--clock", job.board.clock_mhz,
+                   "Clock the SMs are held at (nvidia-smi -ac, -lgc)")
+      ->type_name("MHZ");
+  verb->add_option("--memory-clock", job.board.memory_clock_mhz,
+                   "Memory clock, as nvidia-smi shows it")
+      ->type_name("MHZ");
+  verb->option_defaults()->group("Several GPUs");
+  add_cluster_options(*verb, job);
+  std::string strategies;
+  for (const std::string& id : SpecLibrary::embedded().strategy_ids())
+    strategies += (strategies.empty() ? "" : ", ") + id;
+  verb->add_option("--strategy", options.replicas.strategy,
+                   "How several GPUs train: " + strategies + "; default: the framework's")
+      ->type_name("S");
+  verb->add_option("--sample-sd", options.replicas.sample_sd,
+                   "Several GPUs: spread of a sample's time relative to its mean; sentences or "
+                   "images of differing sizes about 0.25")
+      ->type_name("SD")
+      ->check(CLI::Range(0.0, 2.0));
+  verb->add_flag("--no-fold", options.no_fold, "Simulate GPUs that are alike one by one");
+  verb->option_defaults()->group("Transformers divided among GPUs");
+  add_transformer_options(*verb, options.sharded);
+  verb->add_flag("--search", options.search,
+                 "Find the fastest division that fits, for --global-batch; what is given stays");
+  verb->option_defaults()->group("Parameter servers");
+  add_server_flags(*verb, options.servers);
+  verb->option_defaults()->group("Answer");
+  add_source_options(*verb, options.sources);
+  add_format_option(*verb, options.format);
+  verb->add_option("--dump", options.dump, "Print a stage instead: graph, kernels or program")
+      ->type_name("STAGE")
+      ->check(CLI::IsMember({"graph", "kernels", "program"}));
+  verb->add_option("--trace", options.trace,
+                   "Write the simulated steps as a trace for ui.perfetto.dev")
+      ->type_name("FILE");
+  add_report_option(*verb, options.report);
+  verb->add_option("--measured", options.measured,
+                   "Runs of this job that were timed (network,gpu,samples_per_s and others): they "
+                   "correct the throughput")
+      ->type_name("FILE");
+  verb->add_flag("--explain", options.explain, "Table by layer; of several GPUs by kernel class");
+  verb->add_flag("--largest-batch", options.largest_batch, "Find the largest batch that fits");
+  verb->add_flag("--strict", options.strict, "Exit with 1 on any warning");
+  return verb;
+}
+
+struct PredictFlags::Parser {
+  PredictOptions options;
+  CLI::App app{"", "tracecast"};
+  CLI::App* verb = add_predict_verb(app, options);
+
+  void parse(const std::vector<std::string>& words) {
+    app.clear();
+    options = PredictOptions{};
+    std::vector<std::string> all{"predict"};
+    all.insert(all.end(), words.begin(), words.end());
+    parse_words(app, std::move(all));
+  }
+};
+
+PredictFlags::PredictFlags() : parser_(std::make_unique<Parser>()) {}
+PredictFlags::~PredictFlags() = default;
+PredictFlags::PredictFlags(PredictFlags&&) noexcept = default;
+
+PredictQuestion PredictFlags::read(const std::vector<std::string>& words,
+                                   const Hardware& hardware) {
+  parser_->parse(words);
+  const PredictOptions& options = parser_->options;
+  const auto given = [this](std::string_view flag) {
+    return parser_->verb->get_option(std::string(flag))->count() > 0;
+  };
+  return {options.job, settle_parallelism(options, given, hardware).parallelism};
+}
+
+PredictFlags::Search PredictFlags::read_search(const std::vector<std::string>& words) {
+  parser_->parse(words);
+  const PredictOptions& options = parser_->options;
+  Search search{options.job, options.sharded};
+  search.base.fold = !options.no_fold;
+  return search;
+}
+
+}  // namespace tracecast

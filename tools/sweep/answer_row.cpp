@@ -1,0 +1,203 @@
+#include "tools/sweep/answer_row.hpp"
+
+#include <cstring>
+#include <iterator>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/job/mode/serving_job.hpp"
+#include "sim/job/sha256.hpp"
+#include "tools/command/version.hpp"
+#include "tools/predict/predict_options.hpp"
+#include "tools/serve/serve_flags.hpp"
+#include "tools/sweep/answer_columns.hpp"
+
+namespace tracecast {
+namespace {
+
+using store::Value;
+
+/// The same words but for the load: the same server.
+std::string server_of(const ServedPlace& asked) {
+  const ServingJob& j = asked.question.job;
+  const Place& p = asked.place;
+  std::string key;
+  for (const std::string* word :
+       {&j.network, &j.engine, &j.engine_version, &j.precision, &j.kv_precision, &j.router,
+        &j.draft_network, &p.gpu, &p.machine, &asked.question.load.disaggregate})
+    key += *word + '\n';
+  const auto number = [&key](double value) { key += std::to_string(value) + '\n'; };
+  for (const std::int64_t n :
+       {j.tensor, j.pipeline, j.experts, j.data, j.drafted, p.gpus.value_or(0),
+        j.tokens_per_step.value_or(0), j.sequences.value_or(0)})
+    number(static_cast<double>(n));
+  number(j.memory_share.value_or(0));
+  number(j.accepted);
+  return key;
+}
+
+}  // namespace
+
+std::vector<store::PointTable> sweep_tables() {
+  std::vector<store::PointTable> tables;
+  for (const SweepVerb verb : kSweepVerbs) {
+    store::PointTable table{verb == SweepVerb::Predict ? "predictions" : "servings",
+                            asked_columns(verb)};
+    const auto answers = verb == SweepVerb::Predict ? prediction_columns() : serving_columns();
+    table.columns.insert(table.columns.end(), answers.begin(), answers.end());
+    table.columns.push_back({"refused", store::ColumnType::Text});
+    tables.push_back(std::move(table));
+  }
+  return tables;
+}
+
+struct PointAnswerer::State {
+  explicit State(Predictor p) : predictor(std::move(p)) {}
+  Predictor predictor;
+  PredictFlags predict;
+  std::optional<ServeFlags> serve;
+  std::string server;  ///< whose `served` is
+  std::optional<Served> served;
+
+  void answer_predict(const SweepPoint& point, store::PointRow& row) {
+    const PredictQuestion question = predict.read(point.words, predictor.hardware());
+    const Forecast forecast = predictor.predict(question.job, question.job, question.parallelism);
+    row.status = forecast.fits() ? kAnswered : kTooLarge;
+    row.inputs = inputs_json(forecast.inputs);
+    append_prediction(forecast, row.values);
+  }
+
+  void answer_serve(const SweepPoint& point, store::PointRow& row) {
+    if (!serve) serve.emplace();
+    ServedPlace asked = serve->read(point.words);
+    ServeQuestion& question = asked.question;
+    if (const std::string key = server_of(asked); !served || key != server) {
+      served.reset();
+      served.emplace(question.job, asked.place, predictor.hardware());
+      server = key;
+    }
+    ServingAnswer answer;
+    if (question.ttft_ms || question.tpot_ms) {
+      Served::Found found = served->find_rate(question.load, question.ttft_ms, question.tpot_ms);
+      question.found_rate = found.per_second;
+      answer = std::move(found.answer);
+    } else {
+      answer = served->answer(question.load);
+    }
+    row.status = answer.fits ? kAnswered : kTooLarge;
+    std::vector<InputRecord> inputs = question.inputs;
+    inputs.insert(inputs.end(), answer.inputs.begin(), answer.inputs.end());
+    row.inputs = inputs_json(inputs);
+    append_serving(question, answer, row.values);
+  }
+};
+
+PointAnswerer::PointAnswerer(Predictor predictor)
+    : state_(std::make_unique<State>(std::move(predictor))) {}
+PointAnswerer::~PointAnswerer() = default;
+PointAnswerer::PointAnswerer(PointAnswerer&&) noexcept = default;
+
+void PointAnswerer::use(Predictor predictor) { state_->predictor = std::move(predictor); }
+
+store::PointRow PointAnswerer::answer(const SweepPoint& point) {
+  store::PointRow row;
+  row.table = static_cast<std::size_t>(point.verb);
+  row.question = point.question;
+  row.version = kVersion;
+  row.values = point.asked;
+  const auto refuse = [&](const char* status, const char* why) {
+    static const std::vector<store::PointTable> tables = sweep_tables();
+    row.status = status;
+    row.inputs.clear();
+    row.values.resize(point.asked.size());
+    row.values.resize(tables[row.table].columns.size());
+    row.values.back() = std::string(why);
+  };
+  try {
+    if (point.verb == SweepVerb::Predict) {
+      state_->answer_predict(point, row);
+    } else {
+      state_->answer_serve(point, row);
+    }
+    row.values.emplace_back();  // not refused
+    row.inputs_sha256 = sha256(row.inputs);
+  } catch (const InputError& error) {
+    refuse(kRefused, error.what());
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    refuse(kOurBug, error.what());
+  }
+  return row;
+}
+
+std::string row_bytes(const store::PointRow& row) {
+  std::string bytes;
+  const auto raw = [&](const auto& number) {
+    bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  const auto text = [&](const std::string& word) {
+    raw(word.size());
+    bytes += word;
+  };
+  raw(row.table);
+  raw(row.point);
+  for (const std::string* word :
+       {&row.question, &row.state, &row.version, &row.status, &row.inputs_sha256, &row.inputs})
+    text(*word);
+  raw(row.values.size());
+  for (const Value& value : row.values) {
+    raw(static_cast<char>(value.index()));
+    if (const auto* whole = std::get_if<std::int64_t>(&value)) raw(*whole);
+    if (const auto* number = std::get_if<double>(&value)) raw(*number);
+    if (const auto* word = std::get_if<std::string>(&value)) text(*word);
+  }
+  return bytes;
+}
+
+store::PointRow row_from(std::string_view& bytes) {
+  store::PointRow row;
+  const auto raw = [&](auto& number) {
+    TRACECAST_CHECK(bytes.size() >= sizeof number, "a row comes whole");
+    std::memcpy(&number, bytes.data(), sizeof number);
+    bytes.remove_prefix(sizeof number);
+  };
+  const auto text = [&](std::string& word) {
+    std::size_t size = 0;
+    raw(size);
+    TRACECAST_CHECK(bytes.size() >= size, "a row comes whole");
+    word = bytes.substr(0, size);
+    bytes.remove_prefix(size);
+  };
+  raw(row.table);
+  raw(row.point);
+  for (std::string* word :
+       {&row.question, &row.state, &row.version, &row.status, &row.inputs_sha256, &row.inputs})
+    text(*word);
+  std::size_t count = 0;
+  raw(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    char kind = 0;
+    raw(kind);
+    if (kind == 0) {
+      row.values.emplace_back();
+    } else if (kind == 1) {
+      std::int64_t whole = 0;
+      raw(whole);
+      row.values.emplace_back(whole);
+    } else if (kind == 2) {
+      double number = 0;
+      raw(number);
+      row.values.emplace_back(number);
+    } else {
+      std::string word;
+      text(word);
+      row.values.emplace_back(std::move(word));
+    }
+  }
+  return row;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/base/text.hpp"
+#include "sim/store/query.hpp"
+#include "tools/command/json_text.hpp"
+#include "tools/command/output.hpp"
+#include "tools/command/subcommand.hpp"
+
+namespace tracecast {
+namespace {
+
+using store::Value;
+constexpr std::size_t kFlushBytes = 1 << 20;
+constexpr std::size_t kWidest = 40;  ///< column of a table
+
+struct QueryFlags {
+  std::string file, sql, format = "table";
+};
+
+/// To the last digit.
+std::string exact(const Value& value) {
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *whole);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  const auto* text = std::get_if<std::string>(&value);
+  return text != nullptr ? *text : std::string();
+}
+
+/// For people.
+std::string brief(const Value& value) {
+  const auto* number = std::get_if<double>(&value);
+  if (number == nullptr) return exact(value);
+  const double size = std::fabs(*number);
+  return size != 0 && (size < 1e-3 || size >= 1e7) ? fmt::format("{:.3g}", *number)
+                                                   : three_digits(*number);
+}
+
+nlohmann::ordered_json json_of(const Value& value) {
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return *whole;
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  return nullptr;
+}
+
+/// Writes rows as they come.
+class Stream {
+ public:
+  ~Stream() = default;
+  void add(const std::string& text) {
+    text_ += text;
+    if (text_.size() >= kFlushBytes) flush();
+  }
+  void flush() {
+    write_answer(text_);
+    text_.clear();
+  }
+
+ private:
+  std::string text_;
+};
+
+void answer_csv(const QueryFlags& flags) {
+  Stream out;
+  store::query(
+      flags.file, flags.sql,
+      [&](const std::vector<std::string>& names) {
+        std::string line;
+        for (const std::string& name : names) line += (line.empty() ? "" : ",") + csv_field(name);
+        out.add(line + '\n');
+      },
+      [&](const std::vector<Value>& row) {
+        std::string line;
+        for (std::size_t i = 0; i < row.size(); ++i)
+          line += (i == 0 ? "" : ",") + csv_field(exact(row[i]));
+        out.add(line + '\n');
+      });
+  out.flush();
+}
+
+void answer_json(const QueryFlags& flags) {
+  Stream out;
+  std::vector<std::string> keys;
+  bool is_first = true;
+  store::query(
+      flags.file, flags.sql, [&](const std::vector<std::string>& names) { keys = names; },
+      [&](const std::vector<Value>& row) {
+        nlohmann::ordered_json object = nlohmann::ordered_json::object();
+        for (std::size_t i = 0; i < row.size(); ++i) object[keys[i]] = json_of(row[i]);
+        out.add((is_first ? "[\n" : ",\n") + json_text(object, -1));
+        is_first = false;
+      });
+  out.add(is_first ? "[]\n" : "\n]\n");
+  out.flush();
+}
+
+/// All rows, since widths depend on all.
+void answer_table(const QueryFlags& flags) {
+  std::vector<std::vector<std::string>> lines;
+  std::vector<bool> is_number;
+  store::query(
+      flags.file, flags.sql,
+      [&](const std::vector<std::string>& names) {
+        lines.push_back(names);
+        is_number.assign(names.size(), true);
+      },
+      [&](const std::vector<Value>& row) {
+        std::vector<std::string>& line = lines.emplace_back();
+        for (std::size_t i = 0; i < row.size(); ++i) {
+          line.push_back(brief(row[i]));
+          if (std::holds_alternative<std::string>(row[i])) is_number[i] = false;
+        }
+      });
+  std::vector<std::size_t> widths(lines.front().size());
+  for (const auto& line : lines)
+    for (std::size_t i = 0; i < line.size(); ++i)
+      widths[i] = std::max(widths[i], std::min(kWidest, columns(printable(line[i]))));
+  Stream out;
+  for (const auto& line : lines) {
+    std::string text;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const std::string word = fit_within(line[i], widths[i]);
+      const std::string blanks(widths[i] - columns(word), ' ');
+      if (i > 0) text += "  ";
+      text += is_number[i] ? blanks + word : word + blanks;
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    out.add(text + '\n');
+  }
+  out.flush();
+}
+
+}  // namespace
+
+void add_query_command(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<QueryFlags>();
+  CLI::App* verb = app.add_subcommand("query", "Ask a file of results in SQL; it stays as it is");
+  verb->add_option("file", flags->file, "SQLite file, such as `sweep` makes")
+      ->required()
+      ->type_name("FILE");
+  verb->add_option("sql", flags->sql, "One statement that reads")->required()->type_name("SQL");
+  verb->add_option("--format", flags->format, "table, csv or json; the last two to the last digit")
+      ->type_name("F")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"table", "csv", "json"}));
+  verb->footer(
+      "Example: tracecast query results.db \"SELECT network, gpu, throughput_samples_per_s FROM "
+      "predictions ORDER BY 3 DESC LIMIT 10\"");
+  verb->callback([flags, &exit_code] {
+    if (flags->format == "csv") {
+      answer_csv(*flags);
+    } else if (flags->format == "json") {
+      answer_json(*flags);
+    } else {
+      answer_table(*flags);
+    }
+    exit_code = kExitDone;
+  });
+}
+
+}  // namespace tracecast
