@@ -131,6 +131,15 @@ ServedFormats Served::State::formats_on(const GpuSpec& gpu) {
     formats.experts = ExpertFormat::Fp4WeightsFp8;
     assumptions.emplace_back("activations of mxfp4 experts in mxfp8, which this board multiplies");
   }
+  // Engines keep what a board cannot multiply and widen it (vLLM, quantization/utils/marlin_utils_fp8.py: "weight-only FP8").
+  const ProductFormat asked = formats.products;
+  const bool is_fp4 = asked == ProductFormat::Fp4;
+  if ((is_fp4 || asked == ProductFormat::Fp8 || asked == ProductFormat::Fp8Block) &&
+      !gpu.find_peak(math_of(asked), MathUnit::TensorCore)) {
+    formats.products = is_fp4 ? ProductFormat::Int4Weights : ProductFormat::Int8Weights;
+    assumptions.push_back(
+        fmt::format("weights alone in {} bits: {} multiplies none such", is_fp4 ? 4 : 8, gpu.id));
+  }
   return formats;
 }
 
