@@ -140,6 +140,7 @@ void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
     s.add("ungrouped_rows", 0.1, 64, &P::ungrouped_rows);
     s.add_triples("lone_call", &P::lone_call);
     s.add_triples("lone_of", &P::lone_of);
+    s.add("copy_us", 0, 100, &P::copy_us);
   }
   s.add("l2_share", 0.01, 3, &P::l2_share);
   s.add("dram_efficiency", 0.2, 1, &P::dram_efficiency);

@@ -93,10 +93,10 @@ struct DecodeParameters {
   double keys_per_split = 128;          ///< fewest of a part
   double fill = 1.5;                    ///< blocks per SM that parts are made for
   double wave_quantization = 0.5;       ///< 1 = a partial wave costs a whole one, 0 = not at all
-  double stream_bytes_per_clock = 0.1;  ///< that a block draws, per KiB of its SM's shared memory
+  double stream_bytes_per_clock = 0.1;  ///< that an SM draws, per KiB of its blocks' buffers
   double efficiency = 0.5;              ///< of the tensor cores' peak
   double softmax = 1;                   ///< as PrefillParameters::softmax
-  double block_cycles = 1000;           ///< to start and end a block
+  double block_cycles = 1000;           ///< to start and end a block, at 2 GHz
   double padding = 1;         ///< cost of keys that fill up the last tile of 64, of a key's
   double splits = 40;         ///< most parts of a sequence's keys
   double ungrouped = 1;       ///< time of a lone head's kernel for its keys, over a group's
@@ -105,6 +105,7 @@ struct DecodeParameters {
   double dram_efficiency = 0.9;
   double l2_bytes_per_clock = 30;
   double clock_exponent = 0.7;
+  double copy_us = 4;  ///< to regroup queries and results, where a kernel wants a group as rows
   std::array<double, kEngineKindCount> efficiency_of = ones<kEngineKindCount>();
   std::array<double, kEngineKindCount> stream_of = ones<kEngineKindCount>();
   std::array<double, kProductEngineCount> call_us{9, 9, 9};

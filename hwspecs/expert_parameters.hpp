@@ -67,7 +67,9 @@ struct ExpertParameters {
       ones<kProductEngineCount>();  ///< 100 cycles per expert with tokens
   std::array<double, kProductEngineCount> pair =
       ones<kProductEngineCount>();  ///< 100 cycles of an SM per token's expert
-  ByEngineKind expert_of;           ///< on the last two
+  /// Share of other ranks' rows that an engine's kernels around the products pass over all the same.
+  std::array<double, kProductEngineCount> passed{0.05, 1, 1};
+  ByEngineKind expert_of;  ///< on `expert` and `pair`
   ByEngineKindExperts call_of, efficiency_at, stream_at;
 };
 

@@ -18,7 +18,15 @@
 namespace tracecast {
 namespace {
 
-enum class UnknownKind { Parameter, GenerationShift, Generation, Arithmetic, Bandwidth, Floor };
+enum class UnknownKind {
+  Parameter,
+  GenerationShift,
+  Generation,
+  EngineShift,
+  Arithmetic,
+  Bandwidth,
+  Floor
+};
 
 /// One coordinate of the fit: x = (ln value - ln prior) / prior log_sd.
 struct Unknown {
@@ -28,7 +36,7 @@ struct Unknown {
   std::size_t index = 0;  ///< of the GPU or session
 };
 
-/// A parameter by generation: "gemm.step_cycles" and its names by architecture.
+/// A parameter by generation: "gemm.step_cycles" and its names by architecture; or an engine's by instruction.
 struct Generations {
   std::string stem;
   std::vector<std::string> names;
@@ -45,6 +53,19 @@ std::optional<Architecture> find_generation(std::string_view name) {
   const std::string_view last = name.substr(name.rfind('.') + 1);
   for (std::size_t a = 0; a < ByArchitecture::kCount; ++a) {
     if (to_string(static_cast<Architecture>(a)) == last) return static_cast<Architecture>(a);
+  }
+  return std::nullopt;
+}
+
+/// "attention.decode.pace_of.vllm.*.half" of a factor on an engine's kernels by generation of the instruction; none of others.
+std::optional<std::string> find_engine_stem(const std::string& name) {
+  for (const std::string_view kind : {".async_warp", ".warp_group", ".tensor_memory"}) {
+    const std::size_t at = name.find(kind);
+    if (at == std::string::npos) continue;
+    const std::string before = name.substr(0, at);
+    for (const std::string_view engine : {".trtllm", ".sglang", ".vllm"}) {
+      if (before.ends_with(engine)) return before + ".*" + name.substr(at + kind.size());
+    }
   }
   return std::nullopt;
 }
@@ -257,6 +278,15 @@ class Problem {
       const auto generation = find_generation(p.name);
       if (!generation) {
         unknowns_.push_back({UnknownKind::Parameter, p.name, p.log_sd, 0});
+        if (const auto stem = find_engine_stem(p.name)) {
+          const auto group = stems.try_emplace(*stem, generations_.size()).first->second;
+          if (group == generations_.size()) {
+            generations_.push_back({*stem, {}});
+            unknowns_.push_back(
+                {UnknownKind::EngineShift, *stem, options_.generation_log_sd, group});
+          }
+          generations_[group].names.push_back(p.name);
+        }
         continue;
       }
       const std::string stem = p.name.substr(0, p.name.rfind('.'));
@@ -274,7 +304,7 @@ class Problem {
     first_board_ = unknowns_.size();
     for (const Unknown& u : unknowns_) {
       std::vector<ParameterAccess>& moved = moved_.emplace_back();
-      if (u.kind == UnknownKind::GenerationShift) {
+      if (u.kind == UnknownKind::GenerationShift || u.kind == UnknownKind::EngineShift) {
         for (const std::string& name : generations_[u.index].names) moved.emplace_back(name);
       } else {
         moved.emplace_back(u.name);
@@ -370,14 +400,17 @@ std::vector<FittedParameter> describe(const Problem& problem, const CostProfile&
     // What no unknown moves keeps its prior's width.
     double untouched = p.log_sd * p.log_sd;
     const double shift = generation_log_sd * generation_log_sd;
-    double untouched_shift = find_generation(p.name) ? shift : 0;
+    const std::optional<std::string> engine_stem = find_engine_stem(p.name);
+    double untouched_shift = find_generation(p.name) || engine_stem ? shift : 0;
     for (std::size_t i = 0; i < unknowns.size(); ++i) {
       const Unknown& u = unknowns[i];
       const auto column = static_cast<Eigen::Index>(i);
       const bool own = (u.kind == UnknownKind::Parameter || u.kind == UnknownKind::Generation) &&
                        u.name == p.name;
-      const bool shared = u.kind == UnknownKind::GenerationShift && find_generation(p.name) &&
-                          p.name.starts_with(u.name + ".") && p.name.rfind('.') == u.name.size();
+      const bool shared =
+          (u.kind == UnknownKind::GenerationShift && find_generation(p.name) &&
+           p.name.starts_with(u.name + ".") && p.name.rfind('.') == u.name.size()) ||
+          (u.kind == UnknownKind::EngineShift && engine_stem && u.name == *engine_stem);
       if (!own && !shared) continue;
       mix[column] = u.log_sd;
       if (own) untouched = 0;

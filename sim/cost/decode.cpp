@@ -12,6 +12,8 @@ constexpr double kSpecialUnitsPerSm = 16;
 constexpr double kCallClock = 2e9;
 /// Queries of a group that TensorRT-LLM's grouped kernels hold. Source: data/modern/README.md, factors for some head ratios.
 constexpr double kLargestGroup = 32;
+/// Shared memory of a block that holds 64 queries and two pairs of tiles of 64 keys and values, of width 128 in 16 bits.
+constexpr double kBlockKib = (64 + 2 * 2 * 64) * 128 * 2 / 1024.0;
 
 /// Factors of an engine by generation and format; 1 without one.
 struct Factors {
@@ -19,6 +21,17 @@ struct Factors {
   double call_us = 0, combine_us = 0;
   double lone_call = 1, lone = 1;
 };
+
+bool by_lone_kernels(const DecodeWork& w) {
+  return w.engine == ProductEngine::TensorRtLlm && !w.latent;
+}
+
+/// FlashAttention 2, which vLLM runs over 16-bit caches before Hopper.
+/// Source: Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, seqlenq_ngroups_swapped: the queries of a group become the
+/// rows of a block, copied there and back, unless there is a window.
+bool is_flash_attention_2(const DecodeWork& w, std::size_t kind) {
+  return w.engine == ProductEngine::Vllm && kind == 0 && !w.fp8_cache && !w.latent;
+}
 
 Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k,
                    const CostProfile& profile) {
@@ -35,7 +48,7 @@ Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k
   const auto e = static_cast<std::size_t>(*w.engine);
   return {.pace = p.pace.values[e][k][f][width],
           .call = p.call_of.values[e][k][f],
-          .splits = p.splits_of.values[e][k][f],
+          .splits = by_lone_kernels(w) && w.heads == w.kv_heads ? 1 : p.splits_of.values[e][k][f],
           .window = p.window.values[e][k][f],
           .block = p.block_of.values[e][k],
           .efficiency = p.efficiency_by[e],
@@ -62,24 +75,32 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const double clock = board.clock, sms = board.sms;
   const double cache_bytes = w.fp8_cache ? 1 : 2;
   const double group = w.heads / w.kv_heads;
-  const bool by_lone_kernels = w.engine == ProductEngine::TensorRtLlm && !w.latent;
-  const bool lone = by_lone_kernels && group > kLargestGroup;
+  const bool lone = by_lone_kernels(w) && group > kLargestGroup;
+  const bool swaps = is_flash_attention_2(w, k) && group > 1;
+  const bool apart = swaps && w.window > 0;
+  const double slower = std::pow(kCallClock / clock, p.clock_exponent);
+  // Blocks that an SM holds at once, and the buffers that it fills: of two blocks, or as much as there is.
+  const double residents = w.latent ? 1 : std::max(1.0, std::floor(board.shared_kib / kBlockKib));
+  const double buffers = w.latent ? board.shared_kib : std::min(board.shared_kib, 2 * kBlockKib);
 
   const bool has_window = w.window > 0 && w.window < w.keys;
   const double seen = has_window ? w.window : w.keys;
   const double read = has_window ? std::min(w.keys, seen + kWindowTile * x.window) : seen;
-  const double columns = w.batch * w.kv_heads * (lone ? group : 1);
+  const double columns = w.batch * w.kv_heads * (lone || apart ? group : 1);
   const double most =
       std::max(1.0, std::min(read / p.keys_per_split, std::max(1.0, p.splits * x.splits)));
   const double wanted = std::max(1.0, sms * p.fill / columns);
-  const double stream =
-      p.stream_bytes_per_clock * p.stream_of[k] * x.pace * board.shared_kib * clock;
+  const double stream = p.stream_bytes_per_clock * p.stream_of[k] * x.pace * buffers * clock;
   const double peak = board.peak(ProductFormat::Half) / sms;
   // Over an 8-bit cache some kernels compute in 8 bits.
   const double top = w.fp8_cache ? board.peak(ProductFormat::Fp8) / sms : peak;
   const double rate =
       std::min(0.9 * top, peak * p.efficiency * p.efficiency_of[k] * x.efficiency * x.pace);
-  const double rows = lone ? p.ungrouped_rows : std::ceil(group / kLeastRows) * kLeastRows;
+  const double rows = lone    ? p.ungrouped_rows
+                      : apart ? kLeastRows
+                              : std::ceil(group / kLeastRows) * kLeastRows;
+  const double alone = lone ? p.ungrouped * x.lone : 1;
+  const double block = p.block_cycles * x.block * alone / residents / kCallClock * slower;
   const double l2_rate = sms * clock * p.l2_bytes_per_clock;
   const double cache = w.batch * seen * w.kv_heads * w.key_values * cache_bytes;
   const double footprint = cache + w.batch * w.heads * w.width * 4;
@@ -95,25 +116,26 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
     const double per_sm = blocks / sms;
     const double q = p.wave_quantization;
     const double waves = per_sm <= 1 ? 1 : q * std::ceil(per_sm) + (1 - q) * per_sm;
-    const double load = waves * w.key_values * cache_bytes * (keys + p.padding * (padded - keys)) /
-                        stream * (lone ? p.ungrouped * x.lone : 1);
+    const double load =
+        waves * w.key_values * cache_bytes * (keys + p.padding * (padded - keys)) / stream * alone;
     const double math =
         waves * rows * padded * (2 * w.products / rate + p.softmax / (kSpecialUnitsPerSm * clock));
     const double body = std::cbrt(load * load * load + math * math * math + dram * dram * dram);
-    double seconds = p.block_cycles * x.block * waves / clock + std::max(body, least);
+    double seconds = block * waves + std::max(body, least);
     if (parts > 1) {
       // As many parts as tiles of keys leave.
       const double added = std::max(1.0, read / padded);
-      seconds +=
-          x.combine_us * 1e-6 * (1 - 1 / added) + columns * added * group * w.width * 8 / l2_rate;
+      const double results = columns * added * (lone || apart ? 1 : group) * w.width * 8;
+      seconds += x.combine_us * 1e-6 * slower * (1 - 1 / added) + results / l2_rate;
     }
     if (seconds < best.seconds) best = {seconds, load, math, std::min(1.0, per_sm)};
   }
   const double around =
       x.traffic * w.batch * (2 * w.heads + 2 * w.kv_heads) * w.width * 4 / l2_rate;
-  const double lone_call = by_lone_kernels && (lone || group == 1) ? x.lone_call : 1;
-  const double call =
-      x.call_us * x.call * lone_call * 1e-6 * std::pow(kCallClock / clock, p.clock_exponent);
+  const double lone_call = by_lone_kernels(w) && (lone || group == 1) ? x.lone_call : 1;
+  // One sequence, or one head of keys, is regrouped without a copy.
+  const double copies = swaps && !apart && w.batch > 1 && w.kv_heads > 1 ? p.copy_us : 0;
+  const double call = (x.call_us * x.call * lone_call + copies) * 1e-6 * slower;
   CallEstimate result;
   result.duration = Seconds(call + around + best.seconds);
   result.roofs = {.compute = Seconds(std::max(least, best.math)),

@@ -86,10 +86,12 @@ class Experts {
   /// Permutation, activation and sum: rows in and out at 16 bits, but what products read.
   [[nodiscard]] double moves() const {
     const double halves = w_.gated ? 2 : 1;
-    const double passed = 2 * w_.tokens * w_.hidden * 2 + rows_ * w_.hidden * (a_ + 2) +
-                          rows_ * w_.width * (2 * halves + a_);
+    const double passing = w_.engine ? factor(p_.passed) : 0;
+    const double rows = w_.load.rows + std::max(strays_, passing * w_.load.others);
+    const double passed = 2 * w_.tokens * w_.hidden * 2 + rows * w_.hidden * (a_ + 2) +
+                          rows * w_.width * (2 * halves + a_);
     const double kept = board_.l2 * p_.l2_share /
-                        (2 * (rows_ * (3 * w_.hidden + 4 * w_.width) + 2 * w_.tokens * w_.hidden));
+                        (2 * (rows * (3 * w_.hidden + 4 * w_.width) + 2 * w_.tokens * w_.hidden));
     const double miss = 1 / (1 + kept * kept);
     return factor(p_.traffic) * passed * (miss / bandwidth_ + 1 / l2_rate_);
   }
@@ -112,6 +114,7 @@ class Experts {
   }
 
  private:
+  /// Of the work's engine, or 1 without one.
   [[nodiscard]] double factor(const std::array<double, kProductEngineCount>& by_engine) const {
     return w_.engine ? by_engine[static_cast<std::size_t>(*w_.engine)] : 1.0;
   }

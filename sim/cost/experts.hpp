@@ -12,7 +12,8 @@ namespace tracecast::cost {
 ///   time   = block_cycles waves / clock + (mma^3 + load^3 + dram^3)^(1/3), slowed by the power limit
 /// Around them: call_us, `route` cycles per token and expert, `expert` and `pair` hundreds of cycles per expert and per token's expert
 /// (histogram, prefix sums, scatter), and `traffic` passes over rows to permute, activate and add up.
-/// SGLang's own kernels compute a share `stray` of other ranks' rows as well.
+/// Buffers of vLLM's and SGLang's kernels have a row for each token's expert on any rank: what is around the products passes over a
+/// share `passed` of other ranks' rows, too. SGLang's own kernels compute a share `stray` of other ranks' rows as well.
 /// Leaves out: which rank waits for which; shared experts, which are products of their own. Figures: notes/0012.
 [[nodiscard]] CallEstimate estimate_experts(const ExpertsWork& work, const TensorBoard& board,
                                             const CostProfile& profile);

@@ -45,11 +45,20 @@ std::int64_t find_largest_batch(const ResolvedJob& job, const Hardware& hardware
 }
 
 MemoryAdvice advise_on_batch(const ResolvedJob& job, const Hardware& hardware) {
-  return {.largest_batch = find_largest_batch(job, hardware), .recomputed = {}, .accumulated = {}};
+  MemoryAdvice advice;
+  advice.largest_batch = find_largest_batch(job, hardware);
+  return advice;
 }
 
-MemoryAdvice advise_on_memory(const ResolvedJob& job, const Hardware& hardware) {
+MemoryAdvice advise_on_memory(const ResolvedJob& job, const Prediction& prediction,
+                              const Hardware& hardware) {
   MemoryAdvice advice;
+  const MemoryByClass& held = prediction.memory.by_class;
+  if (held.weights + held.optimizer + held.context > prediction.memory.capacity) {
+    advice.largest_batch = 0;
+    advice.is_hopeless = true;
+    return advice;
+  }
   const PlacedJob& o = job.options;
   // The batch asked for does not fit: only smaller ones are tried.
   advice.largest_batch =

@@ -24,13 +24,16 @@ struct MicroBatches {
 /// What a person can do about memory.
 struct MemoryAdvice {
   std::optional<std::int64_t> largest_batch;  ///< nothing: not asked for
-  std::optional<Prediction> recomputed;       ///< the same job with full recomputation
+  bool is_hopeless = false;  ///< what no batch and no recomputation changes exceeds the device
+  std::optional<Prediction> recomputed;  ///< the same job with full recomputation
   std::optional<MicroBatches>
       accumulated;  ///< about as many samples per update, each batch fitting
 };
 /// The largest batch alone.
 [[nodiscard]] MemoryAdvice advise_on_batch(const ResolvedJob& job, const Hardware& hardware);
-/// All advice for a job that does not fit, as far as the phase allows.
-[[nodiscard]] MemoryAdvice advise_on_memory(const ResolvedJob& job, const Hardware& hardware);
+/// All advice for a job that does not fit, as far as the phase allows; `prediction` is that of the job. Where weights, optimizer
+/// and context alone exceed the device, that is the advice: nothing is searched or predicted again.
+[[nodiscard]] MemoryAdvice advise_on_memory(const ResolvedJob& job, const Prediction& prediction,
+                                            const Hardware& hardware);
 
 }  // namespace tracecast

@@ -187,7 +187,8 @@ MemoryAdvice Predictor::advise_on_batch(const Forecast& forecast) const {
 
 MemoryAdvice Predictor::advise_on_memory(const Forecast& forecast) const {
   const auto* one = std::get_if<OneGpuDetails>(forecast.details.get());
-  return one != nullptr ? tracecast::advise_on_memory(one->job, hardware_) : MemoryAdvice{};
+  return one != nullptr ? tracecast::advise_on_memory(one->job, one->prediction, hardware_)
+                        : MemoryAdvice{};
 }
 
 }  // namespace tracecast

@@ -71,7 +71,11 @@ TEST_CASE(
   options.gpu = "t4";
   options.software.framework = "pytorch";
   options.batch = 400;
-  const MemoryAdvice advice = advise_on_memory(make_job(options, hardware), hardware);
+  const auto advise = [&] {
+    const ResolvedJob job = make_job(options, hardware);
+    return advise_on_memory(job, predict(job, hardware), hardware);
+  };
+  const MemoryAdvice advice = advise();
   REQUIRE(advice.largest_batch);
   CHECK(*advice.largest_batch < 400);
   REQUIRE(advice.recomputed);
@@ -84,10 +88,19 @@ TEST_CASE(
   CHECK(*advice.largest_batch * (count - 1) < 400);
   options.phase = "infer";
   options.batch = 100'000;
-  const MemoryAdvice inference = advise_on_memory(make_job(options, hardware), hardware);
+  const MemoryAdvice inference = advise();
   CHECK(inference.largest_batch);
   CHECK_FALSE(inference.recomputed);
   CHECK_FALSE(inference.accumulated);
+  CHECK_FALSE(inference.is_hopeless);
+  // 13 billion weights and their momenta are 78 GB at the least; a T4 has 16.
+  options.network = "llama2_13b";
+  options.phase = "train";
+  options.batch = 4;
+  const MemoryAdvice hopeless = advise();
+  CHECK(hopeless.is_hopeless);
+  CHECK(hopeless.largest_batch == 0);
+  CHECK_FALSE(hopeless.recomputed);
 }
 
 TEST_CASE("training options are refused where they mean nothing") {

@@ -8,12 +8,13 @@
 #include "tools/calibrate/calibrate_plan.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
+#include "tools/report/page.hpp"
 
 namespace tracecast {
 namespace {
 
 void add_plan(CLI::App& verb, int& exit_code) {
-  auto options = std::make_shared<PlanOptions>();
+  auto options = std::make_shared<CalibratePlanOptions>();
   CLI::App* plan = verb.add_subcommand("plan", "List what would be measured, and what is expected");
   plan->add_option("--for", options->gpu, "GPU, which need not be here")
       ->required()
@@ -47,6 +48,7 @@ void add_fit_options(CLI::App& verb, FitCommandOptions& fit) {
   verb.add_flag("--from-priors", fit.from_priors,
                 "Begin with what is believed before any measurement, and not with the profile");
   verb.add_flag("--no-spread", fit.no_spread, "Keep the expected errors: no refits for them");
+  add_report_option(verb, fit.report);
   verb.add_flag("--list-refused", fit.list_refused, "Name every refused row");
 }
 
@@ -74,6 +76,7 @@ void add_check(CLI::App& verb, int& exit_code) {
       "Learn expected errors, too, from the rows that stay; else those of before any measurement");
   check->add_option("--profiles", options->profiles, "Keep the profile of each refit here")
       ->type_name("DIR");
+  add_report_option(*check, options->report);
   add_source_options(*check, options->sources);
   add_format_option(*check, options->format);
   check->footer("Example: tracecast calibrate check --from data/kernels --only t4");
@@ -100,7 +103,8 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
       refuse_given(*verb, {"--seed"}, "no --rehearse", "--rehearse ID, which alone has noise");
     if (fit->from.empty()) {
       refuse_given(*verb,
-                   {"--id", "--title", "--date", "--no-spread", "--from-priors", "--list-refused"},
+                   {"--id", "--title", "--date", "--no-spread", "--from-priors", "--list-refused",
+                    "--report"},
                    "no --from", "--from TABLE, whose fit these describe");
       if (fit->format != "text") {
         throw InputError("--format", fit->format, "text, or tables to fit with --from");

@@ -1,4 +1,6 @@
 #include "tools/calibrate/calibrate_fit.hpp"
+#include "tools/calibrate/calibrate_page.hpp"
+#include "tools/report/page.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -354,6 +356,7 @@ CostProfile before_measurement(const std::vector<ProfileParameter>& priors) {
 }  // namespace
 
 int run_fit(const FitCommandOptions& options) {
+  check_report(options.report);
   const Hardware hardware = load_hardware(options.sources);
   const MeasurementContext context = measurement_context(hardware);
   const std::vector<fs::path> files = expand(options.from, context);
@@ -375,6 +378,7 @@ int run_fit(const FitCommandOptions& options) {
   fit.profile = completed(fit.profile, fit, sample, options);
   say_progress("");
   if (!options.out.empty()) write_file(options.out, format_cost_profile(fit.profile));
+  if (!options.report.empty()) write_fit_page(fit_json(fit, sample), options.report);
   if (options.format == "json") {
     write_answer(fit_json(fit, sample));
   } else {
@@ -385,6 +389,7 @@ int run_fit(const FitCommandOptions& options) {
 }
 
 int run_check(const FitCommandOptions& options) {
+  check_report(options.report);
   const Hardware hardware = load_hardware(options.sources);
   const MeasurementContext context = measurement_context(hardware);
   const std::vector<fs::path> files = expand(options.from, context);
@@ -413,6 +418,7 @@ int run_check(const FitCommandOptions& options) {
   }
   const auto groups = check_fit(sample, files, context, begin, priors, how);
   say_progress("");
+  if (!options.report.empty()) write_check_page(check_json(groups), options.report);
   write_answer(options.format == "json"  ? check_json(groups)
                : options.format == "csv" ? check_csv(groups)
                                          : check_text(groups));

@@ -23,6 +23,7 @@ struct FitCommandOptions {
   std::string profiles;  ///< folder for the profile of each refit; empty: none is kept
   SourceOptions sources;
   std::string format = "text";
+  std::string report;  ///< file of the page; empty: none
 };
 int run_fit(const FitCommandOptions& options);
 int run_check(const FitCommandOptions& options);

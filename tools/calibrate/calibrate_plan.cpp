@@ -11,7 +11,7 @@
 
 namespace tracecast {
 
-int run_plan(const PlanOptions& options) {
+int run_plan(const CalibratePlanOptions& options) {
   using namespace calibrate;
   const Hardware hardware = load_hardware(options.sources);
   const GpuSpec& gpu = hardware.gpus().find(options.gpu);

@@ -18,8 +18,10 @@
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
 #include "tools/command/whole_number.hpp"
+#include "tools/plan/compare_page.hpp"
 #include "tools/plan/compare_serving.hpp"
 #include "tools/plan/measured_runs.hpp"
+#include "tools/report/page.hpp"
 
 namespace tracecast {
 namespace {
@@ -32,7 +34,7 @@ struct Options {
   Job job;
   std::vector<std::string> gpus;
   std::vector<std::int64_t> batches{1};
-  std::string catalogue, measured;
+  std::string catalogue, measured, report;
   std::int64_t total_gpus = 1;
   bool serves = false;
   ServingComparison serving;
@@ -215,15 +217,20 @@ int run_serving(const Options& options, const Hardware& hardware,
   asked.gpus = options.total_gpus;
   if (options.ttft_ms > 0) asked.ttft_ms = options.ttft_ms;
   if (options.tpot_ms > 0) asked.tpot_ms = options.tpot_ms;
+  if (!options.report.empty())
+    throw InputError("--report", "--serve beside it", "another answer: `serve --sweep --report`");
   const bool has_limits = asked.ttft_ms || asked.tpot_ms;
   if (has_limits == !asked.in_flight.empty())
     throw InputError("--serve", has_limits ? "limits and --concurrency" : "no load",
                      "--concurrency N,M or limits: --ttft-ms, --tpot-ms");
   const std::vector<ServingRow> rows = compare_serving(asked, options.gpus, hardware, catalogue);
+  const auto json = [&] {
+    return serving_rows_json(asked, rows, catalogue, options.catalogue.empty());
+  };
+  if (!options.report.empty()) write_compare_page(json(), options.report);
   const std::string prices =
       catalogue.name + (options.catalogue.empty() ? ", partly guessed (--catalogue FILE)" : "");
-  write_answer(options.format == "json"
-                   ? serving_rows_json(asked, rows, catalogue, options.catalogue.empty())
+  write_answer(options.format == "json"  ? json()
                : options.format == "csv" ? serving_rows_csv(rows)
                                          : serving_rows_text(asked, rows, prices));
   return std::any_of(rows.begin(), rows.end(),
@@ -233,6 +240,7 @@ int run_serving(const Options& options, const Hardware& hardware,
 }
 
 int run(const Options& options) {
+  check_report(options.report);
   const Hardware hardware = load_hardware(options.sources);
   const plan::Catalogue catalogue =
       options.catalogue.empty() ? plan::embedded_catalogue(hardware.gpus())
@@ -242,6 +250,8 @@ int run(const Options& options) {
   const std::vector<Row> rows = rows_of(options, hardware, catalogue);
   bool any = false;
   for (const Row& row : rows) any = any || (row.cell.refused.empty() && row.cell.fits);
+  if (!options.report.empty())
+    write_compare_page(json_of(options, rows, catalogue), options.report);
   write_answer(options.format == "json"  ? json_of(options, rows, catalogue)
                : options.format == "csv" ? csv_of(options, rows)
                                          : text_of(options, rows, catalogue));
@@ -321,6 +331,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
                    "Runs that were timed; they correct the others of the same job")
       ->type_name("FILE");
   add_serving(*verb, *options);
+  add_report_option(*verb, options->report);
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);
   verb->footer("Example: tracecast compare resnet50 --gpu v100,a100,h100 --batch 64,128");

@@ -72,6 +72,10 @@ std::vector<std::string> memory_lines(const ResolvedJob& job, const Prediction& 
   }
   lines.push_back(verdict(job, memory));
   if (advice.largest_batch) lines.push_back(largest(job, *advice.largest_batch));
+  if (advice.is_hopeless) {
+    lines.push_back(
+        "  weights, optimizer and context alone exceed it: no batch and no recomputation helps");
+  }
   if (advice.recomputed) lines.push_back(with_recomputation(prediction, *advice.recomputed));
   if (advice.accumulated) {
     lines.push_back(fmt::format("  {}--batch {} --accumulate {}",

@@ -131,6 +131,52 @@ await test("serve: latencies, their spread, requests in flight, as --format json
   await (await inspect("front", front)).close();
 });
 
+await test("calibrate: a fit and a check of it, as --format json says", async () => {
+  // Products that nobody timed: the page is looked at, not the figures.
+  const table = file("products.csv");
+  const rows = ["source,gpu,dtype,op,pass,batch,m,n,k,transa,transb,layout,algo,kernel_name,kernels,grid,block,time_us,timing,framework,clock_mhz,tflops,gbps,suspect,split,note"];
+  for (const [gpu, rate] of [["t4", 4e12], ["v100_sxm2_16gb", 12e12], ["p100_pcie_16gb", 8e12]]) {
+    for (const n of [512, 1024, 2048, 4096]) {
+      const us = ((2 * n ** 3) / rate) * 1e6 + 10;
+      rows.push(`made_up,${gpu},fp32,gemm,forward,1,${n},${n},${n},N,N,col,,,,,,${us},loop,cuda10.0/cudnn7,,,,,,`);
+    }
+  }
+  writeFileSync(table, rows.join("\n"));
+  const path = file("fit.html");
+  const fit = JSON.parse(run("calibrate", "--from", table, "--no-spread", "--format", "json", "--report", path));
+  assert.equal(fit.tables[0].rows, 12);
+  const page = dataOf(path);
+  assert.deepEqual(sectionOf(page, "parameters").rows.map((row) => row[1]), fit.parameters.map((one) => one.value));
+  assert.equal(sectionOf(page, "boards").series[0].y.length, fit.gpus.length);
+  await (await inspect("calibrate", path)).close();
+  const checked = file("check.html");
+  const check = JSON.parse(run("calibrate", "check", "--from", table, "--format", "json", "--report", checked));
+  assert.deepEqual(sectionOf(dataOf(checked), "groups").rows.map((row) => row[4]), check.groups.map((one) => one.mape));
+  await (await inspect("calibrate-check", checked)).close();
+});
+
+await test("compare: speed, money and rows of training and of answers, as --format json says", async () => {
+  const words = ["compare", "resnet50", "--gpu", "v100,a100,h100,k40", "--batch", "64,256", "--format", "json"];
+  const path = file("compare.html");
+  const doc = JSON.parse(run(...words, "--report", path));
+  const page = dataOf(path);
+  const speeds = sectionOf(page, "speed").series.flatMap((one) => one.y);
+  assert.deepEqual(
+    speeds.sort((a, b) => a - b),
+    doc.rows.filter((row) => row.fits && row.refused === null).map((row) => row.throughput_samples_per_s.value).sort((a, b) => a - b),
+  );
+  assert.equal(sectionOf(page, "rows").rows.length, doc.rows.length);
+  assert.ok(page.sections.some((one) => one.id === "rented"));
+  await (await inspect("compare", path)).close();
+  const served = file("compare-serving.html");
+  const answers = JSON.parse(
+    run("compare", "llama3_8b", "--gpu", "a100,h100", "--serve", "--concurrency", "4,16", "--format", "json", "--report", served),
+  );
+  const first = sectionOf(dataOf(served), "ttft_ms").series[0];
+  assert.ok(Math.abs(first.y[0] / (answers.rows[0].ttft_ms.value * 1e-3) - 1) < 1e-12);
+  await (await inspect("compare-serving", served)).close();
+});
+
 await test("trace replay: recorded beside moved, and what ran when, as --format json says", async () => {
   const recording = file("replayed.json");
   writeFileSync(recording, longTrace(2000));

@@ -170,6 +170,7 @@ function intervalOptions(one: Series, x: Scaled, y: Scaled, ink: string): object
       type: "custom",
       name: one.name,
       data,
+      itemStyle: { color: ink }, // the legend's, which takes it from the first series of a name
       silent: true,
       animation: false,
       tooltip: { show: false },
