@@ -101,7 +101,7 @@ void add_experts(std::vector<MixtureSlot>& all) {
   s.add_array("route", 500, true, &P::route);
   s.add_array("expert", 500, true, &P::expert);
   s.add_array("pair", 500, true, &P::pair);
-  s.add_array("passed", 2, true, &P::passed);
+  s.add_array("passed", 5, true, &P::passed);
   s.add_pairs("expert_of", &P::expert_of);
   s.add_triples("call_of", &P::call_of);
   s.add_triples("efficiency_at", &P::efficiency_at);

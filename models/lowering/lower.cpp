@@ -116,16 +116,31 @@ class Lowering {
 
   [[nodiscard]] bool is_fused(OpId id, const Op& op) const {
     if (op.pass != Pass::Forward) return op.forward && fused_[op.forward->index];
-    if (op.kind == OpKind::Binary) return norm_fusion_ && norm_fusion_->is_fused_sum[id.index];
+    if (op.kind == OpKind::Binary) {
+      return norm_fusion_ && norm_fusion_->is_fused_sum[id.index] && batch_norm_fuses();
+    }
     const auto producer = context_.graph.producer(op.inputs.front());
     if (!producer) return false;
-    if (norm_fusion_ && norm_fusion_->is_fused_sum[producer->index]) return true;
+    if (norm_fusion_ && norm_fusion_->is_fused_sum[producer->index] && batch_norm_fuses()) {
+      return true;
+    }
     const OpKind kind = context_.graph.op(*producer).kind;
     const bool runs_batch_norm =
         kind == OpKind::BatchNorm ||
         (kind == OpKind::InstanceNorm && context_.framework.batch_norm.takes_instance_norm);
-    if (runs_batch_norm && context_.framework.fusion.batch_norm_activation) return true;
+    if (runs_batch_norm && context_.framework.fusion.batch_norm_activation && batch_norm_fuses()) {
+      return true;
+    }
     return context_.framework.fusion.activations && kind != OpKind::Reshape;
+  }
+
+  /// Kernels of batch norm with the activation and the residual in them take 16-bit images alone; what folds batch norm into
+  /// convolutions fuses in any format.
+  /// Source: NVIDIA cuDNN API, cudnnBatchNormalizationForwardTrainingEx, on CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION; NVIDIA's scripts for
+  /// MXNet (hwspecs/framework/mxnet_nvidia.textproto) leave fusions off with float32.
+  [[nodiscard]] bool batch_norm_fuses() const {
+    return element_size(context_.formats.storage) == Bytes(2) ||
+           context_.framework.fusion.folds_inference_batch_norm;
   }
 
   /// A batch norm that adds a residual reads it as well; its backward kernel writes the residual's gradient and reads a bit
@@ -133,7 +148,8 @@ class Lowering {
   [[nodiscard]] std::vector<Kernel> with_residual(OpId id, const Op& op,
                                                   std::vector<Kernel> kernels) const {
     const OpId forward = op.pass == Pass::Forward ? id : op.forward.value_or(id);
-    if (!norm_fusion_ || !norm_fusion_->adds_residual[forward.index] || kernels.empty()) {
+    if (!norm_fusion_ || !norm_fusion_->adds_residual[forward.index] || kernels.empty() ||
+        !batch_norm_fuses()) {
       return kernels;
     }
     const auto& a = std::get<NormAttributes>(op.attributes);

@@ -79,9 +79,9 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const bool swaps = is_flash_attention_2(w, k) && group > 1;
   const bool apart = swaps && w.window > 0;
   const double slower = std::pow(kCallClock / clock, p.clock_exponent);
-  // Blocks that an SM holds at once, and the buffers that it fills for them.
+  // Blocks that an SM holds at once, and the buffers that it fills: of two blocks, or as much as there is.
   const double residents = w.latent ? 1 : std::max(1.0, std::floor(board.shared_kib / kBlockKib));
-  const double buffers = w.latent ? board.shared_kib : residents * kBlockKib;
+  const double buffers = w.latent ? board.shared_kib : std::min(board.shared_kib, 2 * kBlockKib);
 
   const bool has_window = w.window > 0 && w.window < w.keys;
   const double seen = has_window ? w.window : w.keys;

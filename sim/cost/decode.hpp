@@ -8,7 +8,7 @@ namespace tracecast::cost {
 /// keys for each head and then splits nothing; FlashAttention 2 (vLLM before Hopper) reads them for each head where there is a window,
 /// and copies queries and results into groups and back where there is none.
 /// With keys' = keys seen, or window + 128 `window`:
-///   residents = blocks of 80 KiB that an SM's shared memory holds, 1 at least; buffers = 80 KiB each
+///   residents = blocks of 80 KiB that an SM's shared memory holds, 1 at least; buffers = 160 KiB, or what there is
 ///   parts  = 1, or min(keys'/keys_per_split, splits), no more than fill `fill` blocks on each SM, whichever takes less
 ///   waves  = blocks <= SMs ? 1 : q blocks/SMs rounded up + (1-q) blocks/SMs
 ///   load   = waves * values of a part in bytes (keys padded to 64 at the cost of `padding`) / (stream_bytes_per_clock pace buffers clock)

@@ -32,11 +32,13 @@ class TransformerTable final : public RowPredictor {
     if (!find_network(network)) return skip("network " + network + " is not in the zoo");
     if (phase != "inf" && phase != "train") return skip("phase is not known");
     if (row.text("dtype") != "fp32") return skip("precision is not fp32");
-    if (!row.text("option").empty()) return skip("fused graphs are not predicted");
+    const std::string_view option = row.text("option");
+    if (!option.empty() && option != "fusion") return skip("option is not known");
     const bool training = phase == "train";
     try {
       const GpuSpec& gpu = hardware_.gpus().find(row.gpu());
-      const FrameworkProfile framework = framework_of(records_.program_of(reader), gpu);
+      const FrameworkProfile framework =
+          framework_of(records_.program_of(reader), gpu, option == "fusion");
       NetworkGraph graph =
           build_network(network, {.batch = batch, .seq_len = tokens, .training = training});
       if (training) {
@@ -57,11 +59,12 @@ class TransformerTable final : public RowPredictor {
   }
 
  private:
-  /// PyTorch of the version that the source's record states, today's without one: whether a product's bias is fused.
-  [[nodiscard]] FrameworkProfile framework_of(const PublishedProgram& program,
-                                              const GpuSpec& gpu) const {
+  /// PyTorch of the version that the source's record states, today's without one: whether a product's bias is fused. Fused graphs are
+  /// torch.compile's.
+  [[nodiscard]] FrameworkProfile framework_of(const PublishedProgram& program, const GpuSpec& gpu,
+                                              bool compiled) const {
     const SoftwareWords words{.version = program.version, .date = ""};
-    FrameworkProfile framework = hardware_.framework("pytorch");
+    FrameworkProfile framework = hardware_.framework(compiled ? "pytorch_compile" : "pytorch");
     framework.fusion.product_bias =
         hardware_.specs()
             .defaults_of(hardware_.specs().find_framework("pytorch", words), words, gpu)

@@ -50,7 +50,8 @@ TEST_SUITE("models/lowering/lower") {
     }
   }
 
-  TEST_CASE("a residual sum runs in a batch norm's kernel, with the activation after it") {
+  TEST_CASE(
+      "a residual sum runs in a batch norm's kernel of 16 bits, with the activation after it") {
     GraphBuilder b("residual", 2);
     TensorId x = b.input("images", {2, 8, 16, 16});
     x = b.conv_layer("first", x, 8, Window::square(3, 1, 1), false);
@@ -63,11 +64,17 @@ TEST_SUITE("models/lowering/lower") {
 
     FrameworkProfile framework = find_framework("pytorch");
     framework.batch_norm.update_kernels = 0;
-    const auto apart = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
+    const auto lowered = [&](PrecisionMode precision) {
+      return kernels_by_op(graph, lower(graph, framework, test::volta(), {.precision = precision}));
+    };
+    const auto apart = lowered(PrecisionMode::Fp16), wide = lowered(PrecisionMode::Fp32);
     framework.fusion.batch_norm_residual = true;
-    const auto fused = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
+    const auto fused = lowered(PrecisionMode::Fp16);
+    for (const auto& [name, kernels] : lowered(PrecisionMode::Fp32)) {
+      CHECK(bytes(kernels) == bytes(wide.at(name)));
+    }
 
-    const double image = 4.0 * 2 * 8 * 16 * 16, bits = image / 32;
+    const double image = 2.0 * 2 * 8 * 16 * 16, bits = image / 16;
     for (const char* gone : {"sum", "relu"}) {
       CHECK(apart.at(gone).size() == 1);
       CHECK(fused.at(gone).empty());
