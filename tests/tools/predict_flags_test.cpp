@@ -45,6 +45,7 @@ class Files {
     std::filesystem::create_directories(folder_.path() / "specs/cpu");
     write("small.onnx", onnx::small_network().bytes());
     write("cluster.textproto", "group { name: \"one\" machine: \"dgx1_v100\" gpus: 2 }\n");
+    write("runs.csv", "network,gpu,samples_per_s\nalexnet,v100_sxm2_16gb,1000\nalexnet,k80,100\n");
     const std::string ceiling = "name: \"clock.ceiling\" value: 0.";
     const std::string memory = "name: \"cpu.memory_efficiency\" value: 0.";
     const std::string stream = "name: \"memory.efficiency\" value: 0.";

@@ -218,6 +218,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--dump", {"program"}},
       {"--trace", {"FOLDER/trace.json"}},
       {"--report", {"FOLDER/report.html"}},
+      {"--measured", {"FOLDER/runs.csv"}},
       {"--explain", {}},
       {"--largest-batch", {}},
       {"--search", {}},
