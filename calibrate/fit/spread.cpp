@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -49,6 +50,7 @@ constexpr std::array<const char*, 12> kCauses = {"error.starved",
                                                  "error.product_format.vllm"};
 /// From here on of products on tensor cores alone, before of other forms alone.
 constexpr std::size_t kProductCauses = 6;
+constexpr std::size_t kProductWarp = 6;
 /// From here on: products in other formats, by whose kernels run.
 constexpr std::size_t kProductFormat = 8;
 
@@ -179,6 +181,15 @@ Fitted fit_spreads(const std::vector<Judged>& rows, const std::optional<Fitted>&
 bool is_narrow(const Judged& row) {
   return std::any_of(row.parts.begin() + kProductFormat, row.parts.begin() + kCauses.size(),
                      [](double part) { return part > 0; });
+}
+
+/// Rows that tell what a form itself is wrong by: of products those on tensor cores with asynchronous copies, where there are any; what
+/// older ones add is a cause, and most boards that have siblings are theirs.
+std::vector<Judged> telling(const std::vector<Judged>& rows) {
+  std::vector<Judged> told;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(told),
+               [](const Judged& row) { return !(row.parts[kProductWarp] > 0); });
+  return told.empty() ? rows : told;
 }
 
 /// What products of other formats add to the error of 16-bit ones, which the stage before found; one for the library and each engine,
@@ -391,7 +402,7 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
         {"transferred", &transferred},
         {"spec", &spec}}) {
     if (rows->empty()) continue;
-    const Fitted fitted = fit_spreads(*rows, causes, options.rows_per_cell);
+    const Fitted fitted = fit_spreads(telling(*rows), causes, options.rows_per_cell);
     for (std::size_t f = 0; f < kCostFormCount; ++f) {
       if (!fitted.base[f]) continue;
       surest[f] = std::max(surest[f], *fitted.base[f]);

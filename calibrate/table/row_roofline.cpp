@@ -7,16 +7,16 @@ namespace tracecast {
 namespace {
 
 constexpr double kPeakShare = 0.75, kBandwidthShare = 0.8;
-constexpr Seconds kStart = Seconds(3e-6);
-constexpr double kHalf = 2;  // bytes
+constexpr Seconds kRooflineStart = Seconds(3e-6);
+constexpr double kHalfValue = 2;  // bytes
 
 /// Operations in seconds at the peak, and bytes.
-struct RowWork {
+struct RooflineWork {
   double arithmetic_s = 0;
   double bytes = 0;
 };
 
-double peak(const GpuSpec& gpu, Precision math, MathUnit unit) {
+double roofline_peak(const GpuSpec& gpu, Precision math, MathUnit unit) {
   if (const auto known = gpu.find_peak(math, unit)) return known->in_si();
   if (const auto wider = gpu.find_peak(Precision::Fp16, unit); wider && math != Precision::Fp32)
     return wider->in_si();
@@ -24,16 +24,16 @@ double peak(const GpuSpec& gpu, Precision math, MathUnit unit) {
 }
 
 double tensor_peak(const GpuSpec& gpu, ProductFormat format) {
-  return peak(gpu, math_of(format), MathUnit::TensorCore);
+  return roofline_peak(gpu, math_of(format), MathUnit::TensorCore);
 }
 
-RowWork work_of(const cost::TensorProduct& p, const GpuSpec& gpu) {
+RooflineWork roofline_work(const cost::TensorProduct& p, const GpuSpec& gpu) {
   return {.arithmetic_s = 2 * p.batch * p.m * p.n * p.k / tensor_peak(gpu, p.format),
           .bytes = p.batch * (p.m * p.k * activation_bytes(p.format) +
-                              p.n * p.k * weight_bytes(p.format) + kHalf * p.m * p.n)};
+                              p.n * p.k * weight_bytes(p.format) + kHalfValue * p.m * p.n)};
 }
 
-RowWork work_of(const PrefillWork& w, const GpuSpec& gpu) {
+RooflineWork roofline_work(const PrefillWork& w, const GpuSpec& gpu) {
   const double keys = w.keys > 0 ? w.keys : w.tokens;
   double seen = w.causal ? w.tokens * (w.tokens + 1) / 2 : w.tokens * keys;
   if (w.causal && w.window > 0 && w.window < w.tokens)
@@ -41,41 +41,42 @@ RowWork work_of(const PrefillWork& w, const GpuSpec& gpu) {
   const double width = w.key_width + w.value_width;
   const auto format = w.format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half;
   return {.arithmetic_s = w.products * w.batch * w.heads * seen * width / tensor_peak(gpu, format),
-          .bytes = kHalf * w.batch * width * (w.tokens * w.heads + keys * w.kv_heads)};
+          .bytes = kHalfValue * w.batch * width * (w.tokens * w.heads + keys * w.kv_heads)};
 }
 
-RowWork work_of(const DecodeWork& w, const GpuSpec& gpu) {
+RooflineWork roofline_work(const DecodeWork& w, const GpuSpec& gpu) {
   const double keys = w.window > 0 ? std::min(w.keys, w.window) : w.keys;
   const double heads_of_keys = w.latent ? 1 : w.kv_heads;
   return {.arithmetic_s =
               2 * w.batch * w.heads * keys * w.products / tensor_peak(gpu, ProductFormat::Half),
-          .bytes = w.batch * (keys * heads_of_keys * w.key_values * (w.fp8_cache ? 1 : kHalf) +
-                              kHalf * w.heads * w.products)};
+          .bytes = w.batch * (keys * heads_of_keys * w.key_values * (w.fp8_cache ? 1 : kHalfValue) +
+                              kHalfValue * w.heads * w.products)};
 }
 
-RowWork work_of(const ExpertsWork& w, const GpuSpec& gpu) {
+RooflineWork roofline_work(const ExpertsWork& w, const GpuSpec& gpu) {
   const double size = w.hidden * w.width * (w.gated ? 3 : 2);
   return {.arithmetic_s = 2 * w.load.rows * size / tensor_peak(gpu, products_of(w.format)),
           .bytes = std::min(w.load.experts, w.load.rows) * size * expert_weight_bytes(w.format) +
-                   w.load.rows * w.hidden * (expert_activation_bytes(w.format) + kHalf)};
+                   w.load.rows * w.hidden * (expert_activation_bytes(w.format) + kHalfValue)};
 }
 
-std::optional<RowWork> work_of(const Work& work, const GpuSpec& gpu) {
-  if (const auto* prefill = std::get_if<PrefillWork>(&work)) return work_of(*prefill, gpu);
-  if (const auto* decode = std::get_if<DecodeWork>(&work)) return work_of(*decode, gpu);
-  if (const auto* experts = std::get_if<ExpertsWork>(&work)) return work_of(*experts, gpu);
+std::optional<RooflineWork> roofline_work(const Work& work, const GpuSpec& gpu) {
+  if (const auto* prefill = std::get_if<PrefillWork>(&work)) return roofline_work(*prefill, gpu);
+  if (const auto* decode = std::get_if<DecodeWork>(&work)) return roofline_work(*decode, gpu);
+  if (const auto* experts = std::get_if<ExpertsWork>(&work)) return roofline_work(*experts, gpu);
   if (const auto* narrowed = std::get_if<QuantizationWork>(&work))
-    return RowWork{.arithmetic_s = 0, .bytes = (kHalf + 1) * narrowed->rows * narrowed->cols};
+    return RooflineWork{.arithmetic_s = 0,
+                        .bytes = (kHalfValue + 1) * narrowed->rows * narrowed->cols};
   return std::nullopt;
 }
 
-RowWork work_of(const LoweredOp& op, const GpuSpec& gpu) {
-  RowWork least;
+RooflineWork roofline_work(const LoweredOp& op, const GpuSpec& gpu) {
+  RooflineWork least;
   double least_s = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : op.candidates) {
-    RowWork work;
+    RooflineWork work;
     for (const Kernel& kernel : candidate.kernels) {
-      work.arithmetic_s += kernel.flops.in_si() / peak(gpu, kernel.math, kernel.unit);
+      work.arithmetic_s += kernel.flops.in_si() / roofline_peak(gpu, kernel.math, kernel.unit);
       work.bytes += kernel.bytes().in_bytes();
     }
     const double seconds = std::max(work.arithmetic_s, work.bytes / gpu.dram_bandwidth.in_si());
@@ -84,20 +85,20 @@ RowWork work_of(const LoweredOp& op, const GpuSpec& gpu) {
   return least;
 }
 
-std::optional<RowWork> work_of(const Measurement& row) {
+std::optional<RooflineWork> roofline_work(const Measurement& row) {
   if (const auto* call = std::get_if<ProductCall>(&row.work)) {
     if (call->is_power || call->products.empty()) return std::nullopt;
-    return work_of(call->products.front(), *row.spec);
+    return roofline_work(call->products.front(), *row.spec);
   }
   if (const auto* call = std::get_if<EngineCall>(&row.work)) {
     if (call->calls.empty()) return std::nullopt;
-    return work_of(call->calls.front(), *row.spec);
+    return roofline_work(call->calls.front(), *row.spec);
   }
   const auto* isolated = std::get_if<IsolatedOp>(&row.work);
   if (!isolated) return std::nullopt;
-  RowWork all;
+  RooflineWork all;
   for (const LoweredOp& op : isolated->step.ops) {
-    const RowWork one = work_of(op, *row.spec);
+    const RooflineWork one = roofline_work(op, *row.spec);
     all.arithmetic_s += one.arithmetic_s;
     all.bytes += one.bytes;
   }
@@ -107,13 +108,13 @@ std::optional<RowWork> work_of(const Measurement& row) {
 }  // namespace
 
 std::optional<RowRoofline> roofline_of(const Measurement& measurement) {
-  const auto work = work_of(measurement);
+  const auto work = roofline_work(measurement);
   if (!work || !(work->arithmetic_s + work->bytes > 0)) return std::nullopt;
   const double memory_s = work->bytes / measurement.spec->dram_bandwidth.in_si();
-  return RowRoofline{
-      .plain = Seconds(std::max(work->arithmetic_s, memory_s)),
-      .three_constants =
-          Seconds(std::max(work->arithmetic_s / kPeakShare, memory_s / kBandwidthShare)) + kStart};
+  return RowRoofline{.plain = Seconds(std::max(work->arithmetic_s, memory_s)),
+                     .three_constants = Seconds(std::max(work->arithmetic_s / kPeakShare,
+                                                         memory_s / kBandwidthShare)) +
+                                        kRooflineStart};
 }
 
 }  // namespace tracecast
