@@ -10,7 +10,8 @@ build="g++ cmake ninja-build ccache git ca-certificates
   libprotobuf-dev protobuf-compiler libboost-graph-dev libeigen3-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev zlib1g-dev libsqlite3-dev libmd-dev
   coinor-libcbc-dev libbz2-dev gfortran"
-tests="doctest-dev python3 clang-format"
+tests="doctest-dev python3 clang-format
+  pybind11-dev python3-dev python3-numpy python3-setuptools python3-wheel python3-pip python3-venv openmpi-bin"
 fuzzing="clang-14 libclang-rt-14-dev"
 
 # Programs that count however they came: a newer node is as good as Debian's.

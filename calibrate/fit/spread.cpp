@@ -47,6 +47,8 @@ constexpr std::array<const char*, 12> kCauses = {"error.starved",
                                                  "error.product_format.trtllm",
                                                  "error.product_format.sglang",
                                                  "error.product_format.vllm"};
+/// From here on of products on tensor cores alone, before of other forms alone.
+constexpr std::size_t kProductCauses = 6;
 /// From here on: products in other formats, by whose kernels run.
 constexpr std::size_t kProductFormat = 8;
 
@@ -88,8 +90,10 @@ class Judge {
                   .cell = {row.gpu, row.source, row.group, row.split},
                   .form = estimate->form,
                   .parts = {}};
-    for (const CostProfile& cause : causes_) {
-      judged.parts.push_back(std::max(variance(cause) - rest, 0.0));
+    const bool is_product = *estimate->form >= CostForm::Product;
+    for (std::size_t c = 0; c < causes_.size(); ++c) {
+      const bool may_matter = (c >= kProductCauses) == is_product;
+      judged.parts.push_back(may_matter ? std::max(variance(causes_[c]) - rest, 0.0) : 0);
     }
     judged.parts.push_back(std::max(variance(base_) - rest, 0.0));
     judged.parts.push_back(rest);

@@ -81,15 +81,17 @@ std::span<const Tile> tiles_of(MmaKind kind) {
 }
 
 /// The tile that vLLM's fp8 kernels on CUTLASS 2 and 3 take for so many rows; none where the fastest is looked for. Source: vLLM,
-/// csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh and c3x/scaled_mm_sm90_fp8_dispatch.cuh.
+/// csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh, c3x/scaled_mm_sm90_fp8_dispatch.cuh and its like for sm100,
+/// whose tiles of 128 and 256 rows lie over two SMs.
 std::optional<Tile> tile_by_rows(const TensorProduct& product, MmaKind kind) {
   const bool is_fp8 =
       product.format == ProductFormat::Fp8 || product.format == ProductFormat::Fp8Static;
-  const bool is_known = kind == MmaKind::AsyncWarp || kind == MmaKind::WarpGroup;
-  if (!is_fp8 || !is_known || product.engine != ProductEngine::Vllm) return std::nullopt;
+  if (!is_fp8 || kind == MmaKind::Warp || product.engine != ProductEngine::Vllm)
+    return std::nullopt;
+  const double few = kind == MmaKind::TensorMemory ? 256 : 128;
   if (product.m <= 32 && kind == MmaKind::AsyncWarp) return Tile{32, 64};
   if (product.m <= 64) return Tile{64, 64};
-  if (product.m <= 128) return Tile{64, 128};
+  if (product.m <= few) return Tile{64, 128};
   return Tile{128, 128};
 }
 

@@ -4,13 +4,10 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <queue>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "sim/base/error.hpp"
-#include "sim/base/random.hpp"
 
 namespace tracecast::serve {
 namespace {
@@ -125,43 +122,27 @@ void run_open(Workers& workers, RequestSource& source, RunResult& result) {
   workers.drain();
 }
 
-/// Each completion lets the next request into the same worker, once it has passed the server before the queue. Times there are
-/// drawn: were they alike, requests of one length that began together would come back together for ever.
-void run_closed(Workers& workers, RequestSource& source, const RunOptions& options,
+/// Each completion lets the next request into the same worker at that moment.
+void run_closed(Workers& workers, RequestSource& source, std::uint64_t concurrency,
                 RunResult& result, std::vector<std::pair<std::size_t, Microseconds>>& freed) {
-  using OnItsWay = std::tuple<Microseconds, std::uint64_t, std::size_t>;  // arrival, number, worker
-  std::priority_queue<OnItsWay, std::vector<OnItsWay>, std::greater<>> coming;
-  std::map<std::uint64_t, Request> sent;
-  Random random(1);
   const auto give = [&](std::size_t worker, Microseconds at) {
     while (auto request = source.next()) {
-      const double way = -std::log1p(-random.uniform()) * static_cast<double>(options.return_us);
-      request->arrival = at + std::llround(way);
+      request->arrival = at;
       if (!workers.at(worker).holds(*request)) {
         ++result.turned_away;
         continue;
       }
-      coming.emplace(request->arrival, request->number, worker);
-      sent.emplace(request->number, *request);
+      workers.at(worker).add(*request);
       return;
     }
   };
-  for (std::uint64_t i = 0; i < *options.concurrency; ++i) give(i % workers.size(), 0);
+  for (std::uint64_t i = 0; i < concurrency; ++i) give(i % workers.size(), 0);
   for (;;) {
     std::size_t next = workers.size();
     for (std::size_t i = 0; i < workers.size(); ++i) {
       if (workers.at(i).has_work() &&
           (next == workers.size() || workers.at(i).now() < workers.at(next).now()))
         next = i;
-    }
-    if (!coming.empty() &&
-        (next == workers.size() || std::get<0>(coming.top()) <= workers.at(next).now())) {
-      const auto [arrival, number, worker] = coming.top();
-      coming.pop();
-      const auto it = sent.find(number);
-      workers.at(worker).add(it->second);
-      sent.erase(it);
-      continue;
     }
     if (next == workers.size()) return;
     if (!workers.at(next).step()) return;
@@ -245,7 +226,7 @@ RunResult run(const Pool& pool, RequestSource& source, const RunOptions& options
         if (options.concurrency) freed.emplace_back(worker, r.last);
       });
   if (options.concurrency)
-    run_closed(workers, source, options, result, freed);
+    run_closed(workers, source, *options.concurrency, result, freed);
   else
     run_open(workers, source, result);
   result.totals = workers.totals();

@@ -31,8 +31,6 @@ struct Pool {
 struct RunOptions {
   /// In flight at once, each completion begins another; nothing: the source's arrivals count.
   std::optional<std::uint64_t> concurrency;
-  /// From a completion to the queue with the request that it begins, and to it at first: mean of an exponential distribution.
-  Microseconds return_us = 0;
   std::uint64_t first_measured = 0;  ///< requests before it warm up
   /// Prompts are computed in this pool and their caches sent to the other.
   std::optional<Pool> prefill;

@@ -109,6 +109,9 @@ FILES = {
                        'group { count: 8 gpus: 4 gpu: "p100" usd_per_gpu_hour: 1.5 }\n',
     "requests.csv": "arrival_s,input_tokens,output_tokens\n" + "".join(
         f"{r * 0.5},{100 + 50 * (r % 4)},{20 + r % 7}\n" for r in range(40)),
+    "bench.json": json.dumps({
+        "completed": 200, "max_concurrency": 16, "total_input_tokens": 200000, "total_output_tokens": 40000,
+        "mean_ttft_ms": 130.0, "median_ttft_ms": 90.0, "p99_ttft_ms": 600.0, "mean_tpot_ms": 8.5, "output_throughput": 1700.0}),
     "lab.textproto": 'group { name: "new" count: 2 machine: "dgx1_v100" }\n'
                      'network { link: "infiniband_edr" nodes_per_leaf: 8 oversubscription: 2 }\n',
     "measurements.csv": "gpu,gpus,framework,precision,network,phase,batch_per_gpu,samples_per_s\n"
@@ -121,7 +124,8 @@ def invent(folder, program, root):
     for name, text in FILES.items():
         (folder / name).write_text(text)
     shutil.copytree(root / "tools/manual/purchase", folder / "purchase")
-    (folder / "runs.csv").write_bytes((root / "tools/manual/runs.csv").read_bytes())
+    for name in ("runs.csv", "serving_jobs.textproto"):
+        (folder / name).write_bytes((root / "tools/manual" / name).read_bytes())
     (folder / "ranks").mkdir()
     for rank in (0, 1):
         packed = gzip.compress(json.dumps(kineto(rank)).encode())

@@ -158,6 +158,28 @@ TEST_CASE("jobs that serve get replicas enough for their rate, beside those that
         std::string::npos);
 }
 
+TEST_CASE("a transformer with a global batch is divided over its gang as --search would") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "jobs.textproto").string();
+  write_file(file,
+             "job { id: \"gpt\" network: \"gpt3_13b\" global_batch: 256 seq_len: 2048 tokens: 1e9 "
+             "gpus: 8 gpus: 16 allowed_gpu: \"a100_sxm4_80gb\" }");
+  const Json doc = answer({file, "--catalogue", kPrices, "--deadline", "30d"});
+  const ProcessResult found = tracecast({"predict", "gpt3_13b", "--gpu", "a100_sxm4_80gb", "--gpus",
+                                         "16", "--machine", "dgx_a100", "--seq-len", "2048",
+                                         "--global-batch", "256", "--search", "--format", "json"});
+  REQUIRE(found.exit_code == 0);
+  const double best = Json::parse(found.out)["divisions"][0]["throughput"]["value"].get<double>();
+  bool seen = false;
+  for (const Json& row : doc["matrix"]) {
+    if (row["gpus"] != 16 || row["machine"] != "dgx_a100") continue;
+    seen = true;
+    CHECK(row["samples_per_s"]["value"].get<double>() == doctest::Approx(best).epsilon(1e-9));
+  }
+  CHECK(seen);
+  CHECK(doc["plan"]["assignment"][0]["gpus"].get<int>() >= 8);
+}
+
 TEST_CASE("GPUs are compared by what a million tokens of answers costs") {
   const Words words{"compare",       "llama3_8b", "--gpu",   "l40s,h100", "--serve",
                     "--concurrency", "8,64",      "--input", "500",       "--output",
@@ -224,6 +246,7 @@ TEST_CASE("bad files end with 2 and one line that names the place") {
       {job + "deadline: 3 }", "deadline_hours"},
       {job + "allowed_gpu: \"v1000\" }", "v1000"},
       {job + "serving { requests_per_s: 1 } }", "serving and work"},
+      {job + "batch: 4 global_batch: 64 }", "batch beside global_batch"},
       {serving + "input: 10 output: 10 hours: 1 ttft_ms: 5 } }", "without requests_per_s"},
       {serving + "requests_per_s: -1 input: 10 output: 10 hours: 1 ttft_ms: 5 } }",
        "requests_per_s -1"},

@@ -322,6 +322,18 @@ TEST_CASE("results that cannot be used are refused in one line") {
   }
 }
 
+TEST_CASE("weights in 8 bits on a board that multiplies none are read as such and widened") {
+  const auto of = [](const char* precision) {
+    return answer({"llama3_8b", "--gpu", "a100", "--input", "2000", "--output", "50", "--batch",
+                   "4", "--precision", precision});
+  };
+  const Json wide = of("bf16"), narrow = of("fp8");
+  // The same products for prompts, half of the bytes for tokens.
+  CHECK(value(narrow, "ttft_ms") == doctest::Approx(value(wide, "ttft_ms")).epsilon(0.25));
+  CHECK(value(narrow, "tpot_ms") < 0.8 * value(wide, "tpot_ms"));
+  CHECK(narrow.at("assumptions").dump().find("weights alone in 8 bits") != std::string::npos);
+}
+
 TEST_CASE("swapping and prefix-aware routing are words of the command") {
   const Json swapped =
       answer({"llama3_8b", "--gpu", "l40s", "--input", "4000", "--output", "1500", "--concurrency",

@@ -4,6 +4,7 @@
 
 #include "sim/base/text.hpp"
 #include "tools/command/help.hpp"
+#include "tools/command/version.hpp"
 
 namespace tracecast {
 namespace {
@@ -55,6 +56,15 @@ InputError explain(const CLI::ParseError& error, const CLI::App& app) {
   }
   const Complaint complaint = reword(error, place);
   return {place, complaint.found, complaint.expected};
+}
+
+std::string version_text() { return std::string("tracecast ") + kVersion + "\n"; }
+
+void add_version_flag(CLI::App& app) {
+  CLI::Option* flag = app.set_version_flag("--version", version_text(), "Print the version");
+  if (app.get_parent() != nullptr) flag->group("");
+  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
+    add_version_flag(*verb);
 }
 
 void parse_words(CLI::App& app, std::vector<std::string> words) {

@@ -16,6 +16,11 @@ namespace tracecast {
 /// CLI11's complaint as one line of ours: where, what was found, what was expected.
 [[nodiscard]] InputError explain(const CLI::ParseError& error, const CLI::App& app);
 
+/// "tracecast 0.1.0", a line.
+[[nodiscard]] std::string version_text();
+/// Every verb understands `--version`; their pages do not list it.
+void add_version_flag(CLI::App& app);
+
 /// Parses a command's words, "predict" first. Throws InputError with the line that the command would print.
 void parse_words(CLI::App& app, std::vector<std::string> words);
 

@@ -18,16 +18,6 @@
 namespace tracecast {
 namespace {
 
-std::string version_text() { return std::string("tracecast ") + kVersion + "\n"; }
-
-/// Every verb understands `--version`; their pages do not list it.
-void add_version_flag(CLI::App& app) {
-  CLI::Option* flag = app.set_version_flag("--version", version_text(), "Print the version");
-  if (app.get_parent() != nullptr) flag->group("");
-  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
-    add_version_flag(*verb);
-}
-
 /// The verb's own page, whichever verbs were parsed.
 std::string help_of(const CLI::App& verb) {
   return verb.get_formatter()->make_help(&verb, command_of(verb), CLI::AppFormatMode::Normal);

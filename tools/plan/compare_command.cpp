@@ -217,6 +217,8 @@ int run_serving(const Options& options, const Hardware& hardware,
   asked.gpus = options.total_gpus;
   if (options.ttft_ms > 0) asked.ttft_ms = options.ttft_ms;
   if (options.tpot_ms > 0) asked.tpot_ms = options.tpot_ms;
+  if (!options.report.empty())
+    throw InputError("--report", "--serve beside it", "another answer: `serve --sweep --report`");
   const bool has_limits = asked.ttft_ms || asked.tpot_ms;
   if (has_limits == !asked.in_flight.empty())
     throw InputError("--serve", has_limits ? "limits and --concurrency" : "no load",

@@ -229,12 +229,22 @@ struct PredictFlags::Parser {
   CLI::App app{"", "tracecast"};
   CLI::App* verb = add_predict_verb(app, options);
 
+  Parser() { add_version_flag(app); }
+  [[nodiscard]] bool given(std::string_view flag) const {
+    return verb->get_option(std::string(flag))->count() > 0;
+  }
+  /// Flags of the answer's form would be ignored.
   void parse(const std::vector<std::string>& words) {
     app.clear();
     options = PredictOptions{};
     std::vector<std::string> all{"predict"};
     all.insert(all.end(), words.begin(), words.end());
     parse_words(app, std::move(all));
+    for (const char* flag : {"--format", "--dump", "--trace", "--report", "--explain", "--strict",
+                             "--search", "--measured", "--profile", "--set", "--hwspecs"}) {
+      if (given(flag))
+        throw InputError(flag, "a question without its command", "flags of the job and its place");
+    }
   }
 };
 
@@ -246,9 +256,7 @@ PredictQuestion PredictFlags::read(const std::vector<std::string>& words,
                                    const Hardware& hardware) {
   parser_->parse(words);
   const PredictOptions& options = parser_->options;
-  const auto given = [this](std::string_view flag) {
-    return parser_->verb->get_option(std::string(flag))->count() > 0;
-  };
+  const auto given = [this](std::string_view flag) { return parser_->given(flag); };
   return {options.job, settle_parallelism(options, given, hardware).parallelism};
 }
 

@@ -5,13 +5,16 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "models/kernel.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
 #include "sim/job/predictor.hpp"
 #include "sim/job/roofline.hpp"
 #include "sim/plan/division_search.hpp"
@@ -189,9 +192,12 @@ py::list search(const PyPredictor& p, const Words& words, bool exhaustive) {
   return divisions;
 }
 
-/// `on_progress(points, known, predicted, seconds)`, or None.
-py::dict sweep(const PyPredictor& p, const std::string& text, const std::string& where,
-               const std::string& file, unsigned threads, const py::object& on_progress) {
+constexpr std::uint64_t kMostGridBytes = 1 << 20;
+
+/// `text`: of the grid; None: the file `where`. `on_progress(points, known, predicted, seconds)`, or None.
+py::dict sweep(const PyPredictor& p, const std::optional<std::string>& text,
+               const std::string& where, const std::string& file, unsigned threads,
+               const py::object& on_progress) {
   SweepOptions options;
   options.file = file;
   options.threads = threads;
@@ -217,7 +223,7 @@ py::dict sweep(const PyPredictor& p, const std::string& text, const std::string&
   {
     const py::gil_scoped_release unlocked;
     options.fingerprint = fingerprint_of(p.hardware.sources);
-    const SweepGrid grid(text, where);
+    const SweepGrid grid(text ? *text : read_file(where, kMostGridBytes), where);
     summary = run_sweep(grid, p.predictor, options);
   }
   if (failed) throw py::error_already_set();

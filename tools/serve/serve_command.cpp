@@ -373,6 +373,8 @@ struct ServeFlags::Parser {
   CLI::App app{"", "tracecast"};
   CLI::App* verb = add_serve_verb(app, options);
   const ServeOptions unset = options;
+
+  Parser() { add_version_flag(app); }
 };
 
 ServeFlags::ServeFlags() : parser_(std::make_unique<Parser>()) {}

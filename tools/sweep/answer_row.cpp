@@ -4,6 +4,7 @@
 #include <iterator>
 #include <new>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "sim/base/error.hpp"
@@ -19,22 +20,15 @@ namespace {
 
 using store::Value;
 
-/// The same words but for the load: the same server.
-std::string server_of(const ServedPlace& asked) {
-  const ServingJob& j = asked.question.job;
-  const Place& p = asked.place;
+/// The words of a point but for those of the load: the same server, which keeps its prices from one load to the next.
+std::string server_of(const SweepPoint& point) {
+  static const std::set<std::string> of_loads = {
+      "--input",    "--output",      "--batch",          "--concurrency",  "--rate", "--requests",
+      "--arrivals", "--seed",        "--warm-up",        "--find",         "--ttft", "--tpot",
+      "--trace",    "--least-share", "--price-per-hour", "--shared-prefix"};
   std::string key;
-  for (const std::string* word :
-       {&j.network, &j.engine, &j.engine_version, &j.precision, &j.kv_precision, &j.router,
-        &j.draft_network, &p.gpu, &p.machine, &asked.question.load.disaggregate})
-    key += *word + '\n';
-  const auto number = [&key](double value) { key += std::to_string(value) + '\n'; };
-  for (const std::int64_t n :
-       {j.tensor, j.pipeline, j.experts, j.data, j.drafted, p.gpus.value_or(0),
-        j.tokens_per_step.value_or(0), j.sequences.value_or(0)})
-    number(static_cast<double>(n));
-  number(j.memory_share.value_or(0));
-  number(j.accepted);
+  for (const std::string& word : point.words)
+    if (!of_loads.contains(word.substr(0, word.find('=')))) key += word + '\n';
   return key;
 }
 
@@ -73,7 +67,7 @@ struct PointAnswerer::State {
     if (!serve) serve.emplace();
     ServedPlace asked = serve->read(point.words);
     ServeQuestion& question = asked.question;
-    if (const std::string key = server_of(asked); !served || key != server) {
+    if (const std::string key = server_of(point); !served || key != server) {
       served.reset();
       served.emplace(question.job, asked.place, predictor.hardware());
       server = key;

@@ -25,16 +25,17 @@ int count_from(const char* variable) {
 
 // OpenMPI's binary interface, the same since its version 1.7: handles are addresses of objects in its library.
 using Handle = void*;
-struct Status {
-  int source = 0, tag = 0, error = 0, cancelled = 0;
-  std::size_t bytes = 0;
-  char more[64] = {};  ///< that a later version may use
-};
 constexpr int kAnySource = -1, kRowsTag = 1, kPointsTag = 2;
 
 }  // namespace
 
 struct SweepRanks::State {
+  struct Status {
+    int source = 0, tag = 0, error = 0, cancelled = 0;
+    std::size_t bytes = 0;
+    char more[64] = {};  ///< that a later version may use
+  };
+
   void* library = nullptr;
   Handle world = nullptr, byte = nullptr;
   int rank = 0, size = 1, on_this_machine = 1;
@@ -127,7 +128,7 @@ bool SweepRanks::serve_one(const std::string& common,
   State& s = *state_;
   if (s.helping == 0) return false;
   int waits = 0;
-  Status status;
+  State::Status status;
   s.probe(kAnySource, kRowsTag, s.world, &waits, &status);
   if (waits == 0) return false;
   const int from = status.source;
@@ -152,7 +153,7 @@ std::vector<std::int64_t> SweepRanks::ask(const std::string& common,
   std::string bytes = common;
   for (const store::PointRow& row : rows) bytes += row_bytes(row);
   s.send_bytes(bytes, 0, kRowsTag);
-  Status status;
+  State::Status status;
   s.wait_probe(0, kPointsTag, s.world, &status);
   const std::string answer = s.receive_bytes(0, kPointsTag, status);
   std::vector<std::int64_t> points(answer.size() / sizeof(std::int64_t));

@@ -131,6 +131,15 @@ ServedFormats Served::State::formats_on(const GpuSpec& gpu) {
     formats.experts = ExpertFormat::Fp4WeightsFp8;
     assumptions.emplace_back("activations of mxfp4 experts in mxfp8, which this board multiplies");
   }
+  // Engines keep what a board cannot multiply and widen it (vLLM, quantization/utils/marlin_utils_fp8.py: "weight-only FP8").
+  const ProductFormat asked = formats.products;
+  const bool is_fp4 = asked == ProductFormat::Fp4;
+  if ((is_fp4 || asked == ProductFormat::Fp8 || asked == ProductFormat::Fp8Block) &&
+      !gpu.find_peak(math_of(asked), MathUnit::TensorCore)) {
+    formats.products = is_fp4 ? ProductFormat::Int4Weights : ProductFormat::Int8Weights;
+    assumptions.push_back(
+        fmt::format("weights alone in {} bits: {} multiplies none such", is_fp4 ? 4 : 8, gpu.id));
+  }
   return formats;
 }
 
@@ -320,7 +329,6 @@ serve::RunResult Served::State::simulate(const ServingLoad& load, double factor,
                                                      : serve::make_load(options);
   serve::RunOptions run;
   if (load.concurrency) run.concurrency = static_cast<std::uint64_t>(*load.concurrency);
-  run.return_us = std::llround(engine.frontend.in_us());
   if (!load.trace)
     run.first_measured =
         static_cast<std::uint64_t>(load.warm_up * static_cast<double>(load.requests));

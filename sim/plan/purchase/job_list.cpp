@@ -55,6 +55,13 @@ void read_network(const Message& m, const std::string& place, PlanJob& job) {
   if (m.has_recompute()) j.recompute = m.recompute();
   if (m.has_image_size()) j.image_size = whole(m.image_size(), place, "image_size", 1'000'000);
   if (m.has_seq_len()) j.seq_len = whole(m.seq_len(), place, "seq_len", 100'000'000);
+  if (m.has_global_batch()) {
+    job.global_batch = whole(m.global_batch(), place, "global_batch", 10'000'000);
+    if (m.has_batch())
+      throw InputError(place, "batch beside global_batch", "one: micro-batches are searched");
+    if (m.has_steps())
+      throw InputError(place, "steps beside global_batch", "samples, tokens or hours_on");
+  }
   if (m.has_epoch_samples()) {
     j.epoch_samples = whole(m.epoch_samples(), place, "epoch_samples", 1'000'000'000'000);
   }
@@ -130,8 +137,8 @@ void read_serving(const Message& m, const std::string& place, PlanJob& job) {
        {std::pair{m.has_steps() || m.has_samples() || m.has_epochs() || m.has_tokens() ||
                       m.has_hours_on(),
                   "work"},
-        std::pair{m.has_batch(), "batch"}, std::pair{m.has_phase(), "phase"},
-        std::pair{m.has_deadline_hours(), "deadline_hours"},
+        std::pair{m.has_batch() || m.has_global_batch(), "batch"},
+        std::pair{m.has_phase(), "phase"}, std::pair{m.has_deadline_hours(), "deadline_hours"},
         std::pair{m.measured_size() > 0, "measured"}}) {
     if (is_there)
       throw InputError(place, fmt::format("job \"{}\" with serving and {}", m.id(), field),

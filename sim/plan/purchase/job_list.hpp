@@ -51,7 +51,8 @@ struct PlanJob {
   std::vector<std::size_t> after;               ///< jobs that end before it starts; no cycles
   std::vector<std::string> allowed, forbidden;  ///< ids of GPUs; allowed empty: any
   std::vector<MeasuredRate> measured;
-  std::optional<ServingDemand> serving;  ///< gangs are replicas then, and samples requests
+  std::optional<std::int64_t> global_batch;  ///< of a transformer that is divided over its gang
+  std::optional<ServingDemand> serving;      ///< gangs are replicas then, and samples requests
 };
 
 /// Reads and checks jobs in text format (sim/plan/proto/jobs.proto). `where` names it in errors. Throws InputError with line: bad syntax, no

@@ -23,7 +23,9 @@ bool may_use(const PlanJob& job, const std::string& gpu) {
 std::string program_of(const PlanJob& job) {
   const Job& j = job.job;
   return fmt::format("{}\n{}\n{}\n{}\n{}", j.network, j.batch, j.phase, j.precision,
-                     job.serving ? "served by " + job.serving->engine : j.software.framework);
+                     job.serving        ? "served by " + job.serving->engine
+                     : job.global_batch ? "divided"
+                                        : j.software.framework);
 }
 
 Place place_of(const MatrixCell& cell) {
@@ -89,7 +91,8 @@ class Maker {
   void ask(const CellSource& source) {
     std::vector<CellQuestion> questions;
     for (const MatrixCell& c : matrix_.cells)
-      questions.push_back({jobs_[c.job].job, place_of(c), jobs_[c.job].serving});
+      questions.push_back(
+          {jobs_[c.job].job, place_of(c), jobs_[c.job].serving, jobs_[c.job].global_batch});
     const std::vector<Cell> answers = source(questions);
     for (std::size_t c = 0; c < answers.size(); ++c) {
       MatrixCell& into = matrix_.cells[c];

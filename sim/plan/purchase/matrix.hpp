@@ -18,6 +18,7 @@ struct CellQuestion {
   Job job;
   Place place;
   std::optional<ServingDemand> serving{};
+  std::optional<std::int64_t> global_batch{};
 };
 /// Answers in the order of the questions: Predictor::throughput, remembered or not.
 using CellSource = std::function<std::vector<Cell>(const std::vector<CellQuestion>&)>;

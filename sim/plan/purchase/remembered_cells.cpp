@@ -10,6 +10,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/job/sha256.hpp"
+#include "sim/plan/division_search.hpp"
 #include "sim/plan/purchase/served_cell.hpp"
 #include "sim/store/store.hpp"
 
@@ -46,7 +47,30 @@ std::string key_of(const std::string& fingerprint, const CellQuestion& question)
     text += fmt::format("\nserves {} {} {} {} {} {} {}", d.requests_per_s, d.input, d.output,
                         word(d.ttft_ms), word(d.tpot_ms), d.engine, d.kv_precision);
   }
+  if (question.global_batch) text += fmt::format("\ndivided {}", *question.global_batch);
   return sha256(text);
+}
+
+/// The fastest division that fits, else the one that lacks least.
+Cell divided_cell(const Predictor& predictor, const CellQuestion& question) {
+  Cell cell;
+  try {
+    Sharded base;
+    base.plan.global_batch = *question.global_batch;
+    // Cells are asked in threads of their own.
+    const DivisionSearch found =
+        search_divisions(predictor, question.job, question.place, base, false, 1);
+    const Division& best = found.divisions.front();
+    cell.samples_per_s = best.samples_per_s;
+    cell.step_time_s = best.step_time_s;
+    cell.memory_needed = best.memory;
+    cell.memory_capacity = best.capacity;
+    cell.fits = best.fits;
+  } catch (const InputError& error) {
+    cell.fits = false;
+    cell.refused = error.what();
+  }
+  return cell;
 }
 
 }  // namespace
@@ -124,9 +148,12 @@ std::vector<Cell> RememberedCells::operator()(const std::vector<CellQuestion>& q
             continue;
           }
         }
-        const auto& [job, place, serving] = questions[q];
-        cells[q] = serving ? served_cell(job, *serving, place, state.predictor.hardware())
-                           : state.predictor.throughput({&job, 1}, {&place, 1}).at(0, 0);
+        const CellQuestion& asked = questions[q];
+        cells[q] = asked.serving ? served_cell(asked.job, *asked.serving, asked.place,
+                                               state.predictor.hardware())
+                   : asked.global_batch
+                       ? divided_cell(state.predictor, asked)
+                       : state.predictor.throughput({&asked.job, 1}, {&asked.place, 1}).at(0, 0);
         ++state.predicted;
         if (state.store) state.store->put(key, cell_text(cells[q]));
       }

@@ -24,7 +24,7 @@ class Predictor:
     def search(self, words: Sequence[str], exhaustive: bool) -> list[dict[str, Any]]: ...
     def sweep(
         self,
-        text: str,
+        text: Optional[str],
         where: str,
         file: str,
         threads: int,

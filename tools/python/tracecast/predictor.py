@@ -103,8 +103,7 @@ class Predictor:
         if isinstance(grid, Mapping):
             text, where = _grid_text(grid), "grid"
         else:
-            where = os.fspath(grid)
-            text = _read(where)
+            text, where = None, os.fspath(grid)
         return SweepSummary(**self._core.sweep(text, where, os.fspath(output), threads, on_progress))
 
     def serve(self, network: str, gpu: Optional[str] = None, **flags: Flag) -> Serving:
@@ -132,14 +131,6 @@ class Predictor:
 def _ask(verb: Sequence[str], flags: Mapping[str, Flag], *positional: Flag) -> tuple[Any, int]:
     code, answer, _ = run(*verb, *_words({**flags, "format": "json"}, *positional))
     return json.loads(answer), code
-
-
-def _read(file: str) -> str:
-    try:
-        with open(file, encoding="utf-8", errors="surrogateescape") as opened:
-            return opened.read()
-    except OSError as error:
-        raise _core.InputError(f"{file}: {error.strerror}; expected a grid") from None
 
 
 def _grid_text(grid: Mapping[str, Any]) -> str:
