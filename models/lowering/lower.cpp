@@ -134,13 +134,14 @@ class Lowering {
     return context_.framework.fusion.activations && kind != OpKind::Reshape;
   }
 
-  /// Kernels of batch norm with the activation and the residual in them take 16-bit images alone; what folds batch norm into
-  /// convolutions fuses in any format.
+  /// Channels-last kernels of batch norm with the activation and the residual in them, cuDNN's and Apex's, take 16-bit images alone;
+  /// what folds batch norm into convolutions, and kernels for channels first (OneFlow's own), fuse in any format.
   /// Source: NVIDIA cuDNN API, cudnnBatchNormalizationForwardTrainingEx, on CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION; NVIDIA's scripts for
   /// MXNet (hwspecs/framework/mxnet_nvidia.textproto) leave fusions off with float32.
   [[nodiscard]] bool batch_norm_fuses() const {
     return element_size(context_.formats.storage) == Bytes(2) ||
-           context_.framework.fusion.folds_inference_batch_norm;
+           context_.framework.fusion.folds_inference_batch_norm ||
+           image_layout() == ImageLayout::Nchw;
   }
 
   /// A batch norm that adds a residual reads it as well; its backward kernel writes the residual's gradient and reads a bit

@@ -64,6 +64,7 @@ TEST_SUITE("models/lowering/lower") {
 
     FrameworkProfile framework = find_framework("pytorch");
     framework.batch_norm.update_kernels = 0;
+    framework.convolutions.image_layout = ImageLayout::Nhwc;
     const auto lowered = [&](PrecisionMode precision) {
       return kernels_by_op(graph, lower(graph, framework, test::volta(), {.precision = precision}));
     };
