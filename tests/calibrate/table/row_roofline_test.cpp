@@ -66,7 +66,7 @@ TEST_CASE("attention, experts and quantisation have theirs; whole steps none") {
   prefill.tokens = 1000, prefill.heads = 10;
   roofline = roofline_of(measured(gpu, EngineCall{{prefill}}));
   REQUIRE(roofline);
-  CHECK(roofline->plain.in_us() == doctest::Approx(500500 * 10 * 512 / 100e6));
+  CHECK(roofline->plain.in_us() == doctest::Approx(500500.0 * 10 * 512 / 100e6));
   QuantizationWork narrowed;  // read 2 bytes, write 1
   narrowed.rows = 1000, narrowed.cols = 1000;
   roofline = roofline_of(measured(gpu, EngineCall{{narrowed}}));

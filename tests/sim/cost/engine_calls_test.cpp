@@ -264,6 +264,41 @@ TEST_CASE("TensorRT-LLM reads the keys of a large group once for each head") {
   CHECK(us(w, ampere(), bare()) == doctest::Approx(both(keys, 32 * row)).epsilon(0.01));
 }
 
+TEST_CASE(
+    "FlashAttention 2 copies queries into groups, or with a window reads the keys for each head") {
+  const GpuSpec gpu = ampere();
+  CostProfile profile = bare();
+  profile.attention.decode.copy_us = 3;
+  struct Row {
+    const char* what;
+    double batch, kv_heads, copied_us;
+  };
+  const Row rows[] = {{"two sequences of two groups: there and back", 2, 2, 3},
+                      {"one sequence lies as it should", 1, 2, 0},
+                      {"one head of keys is one group", 2, 1, 0}};
+  const auto over_others = [&](DecodeWork w) {
+    w.engine = ProductEngine::Vllm;
+    const double flash = us(w, gpu, profile);
+    w.engine = ProductEngine::SgLang;
+    return flash - us(w, gpu, profile);
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    DecodeWork w = decode(row.batch, 64, 8 * row.kv_heads, row.kv_heads);
+    CHECK(over_others(w) == doctest::Approx(row.copied_us));
+    w.fp8_cache = true;  // another kernel
+    CHECK(over_others(w) == doctest::Approx(0));
+  }
+  // A block for each SM and group: with a window each of 8 heads has its own, and the SMs do 8 waves for 1, of loads and of
+  // arithmetic on rows padded to 16 alike. No copies then.
+  DecodeWork w = decode(gpu.sm_count, 64, 8, 1);
+  w.engine = ProductEngine::SgLang;
+  const double grouped = us(w, gpu, profile) - 5;
+  w.engine = ProductEngine::Vllm;
+  w.window = 128;
+  CHECK(us(w, gpu, profile) - 5 == doctest::Approx(8 * grouped).epsilon(0.01));
+}
+
 TEST_CASE("experts that get tokens multiply whole tiles") {
   // 10 experts, 128 rows each: gate and up are 256 columns of depth 1024, one tile of 128 x 256 on each SM; down is 8 waves
   // of 128 x 128 of depth 128.
