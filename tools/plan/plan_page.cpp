@@ -15,16 +15,6 @@ namespace {
 
 constexpr double kPageHour = 3600;
 
-std::string machine_words(const PlanAnswer& answer, const plan::Purchase& plan) {
-  std::string words;
-  for (std::size_t o = 0; o < plan.machines.size(); ++o) {
-    if (plan.machines[o] == 0) continue;
-    words += fmt::format("{}{} x {}", words.empty() ? "" : " + ", plan.machines[o],
-                         answer.problem.offers[o].id);
-  }
-  return words;
-}
-
 /// The objective's own unit, as pages know it; `value` as plans count it.
 struct ObjectiveUnit {
   const char* label;
@@ -107,7 +97,7 @@ PageJson plans_section(const PlanAnswer& answer) {
                         {"form", "points"},
                         {"x", {x}},
                         {"y", {y}},
-                        {"labels", {machine_words(answer, *answer.winner)}}}};
+                        {"labels", {machines_text(answer, *answer.winner)}}}};
   PageJson others{{"name", "lost"},
                   {"form", "points"},
                   {"x", PageJson::array()},
@@ -118,7 +108,7 @@ PageJson plans_section(const PlanAnswer& answer) {
     const auto [time, cost] = point(*runner.plan);
     others["x"].push_back(time);
     others["y"].push_back(cost);
-    others["labels"].push_back(runner.what + ": " + machine_words(answer, *runner.plan));
+    others["labels"].push_back(runner.what + ": " + machines_text(answer, *runner.plan));
   }
   if (!others["x"].empty()) section["series"].push_back(std::move(others));
   return section;
@@ -146,7 +136,7 @@ PageJson runners_section(const PlanAnswer& answer) {
       return odds ? PageJson(odds->*member) : PageJson();
     };
     section["rows"].push_back(
-        {what, machine_words(answer, plan), plan.objective, number(&plan::PlanOdds::objective_low),
+        {what, machines_text(answer, plan), plan.objective, number(&plan::PlanOdds::objective_low),
          number(&plan::PlanOdds::objective_high), number(&plan::PlanOdds::best), why});
   };
   const auto& odds = answer.robustness.plans;
@@ -240,24 +230,28 @@ PageJson rates_section(const PlanAnswer& answer) {
 PageJson stays_section(const PlanAnswer& answer) {
   struct Lane {
     std::int64_t end = 0;
-    std::vector<const plan::PlanStay*> stays;
+    PageTrack track;
   };
   const auto milliseconds = [](Seconds time) {
     return static_cast<std::int64_t>(time.in_s() * 1e3);
   };
-  std::vector<const plan::PlanStay*> stays;
-  for (const plan::PlanStay& stay : answer.confirmation->stays) stays.push_back(&stay);
-  std::stable_sort(stays.begin(), stays.end(),
-                   [](const auto* a, const auto* b) { return a->begin < b->begin; });
+  std::vector<plan::PlanStay> stays = answer.confirmation->stays;
+  std::stable_sort(
+      stays.begin(), stays.end(),
+      [](const plan::PlanStay& a, const plan::PlanStay& b) { return a.begin < b.begin; });
+  PageWords names, classes;
   std::map<std::size_t, std::vector<Lane>> lanes;  // by offer
-  for (const plan::PlanStay* stay : stays) {
-    std::vector<Lane>& of_offer = lanes[answer.problem.modes[stay->mode].offer];
-    const std::int64_t begin = milliseconds(stay->begin);
+  for (const plan::PlanStay& stay : stays) {
+    const plan::Mode& mode = answer.problem.modes[stay.mode];
+    std::vector<Lane>& of_offer = lanes[mode.offer];
+    const std::int64_t begin = milliseconds(stay.begin);
     auto lane = std::find_if(of_offer.begin(), of_offer.end(),
                              [&](const Lane& l) { return l.end <= begin; });
     if (lane == of_offer.end()) lane = of_offer.insert(of_offer.end(), Lane{});
-    lane->end = std::max(milliseconds(stay->end), begin);
-    lane->stays.push_back(stay);
+    lane->end = std::max(milliseconds(stay.end), begin);
+    const std::string& job = answer.jobs[mode.job].id;
+    const std::string name = fmt::format("{} {} on {} GPUs", job, stay.number + 1, mode.gang);
+    lane->track.add(begin, lane->end - begin, names.number_of(name), classes.number_of(job));
   }
   PageJson section = new_section({.id = "schedule",
                                   .title = "Who runs when",
@@ -265,32 +259,13 @@ PageJson stays_section(const PlanAnswer& answer) {
                                   .text = "Simulated job by job; a track holds one gang at a "
                                           "time, a slice is a job."});
   section["tick_s"] = 1e-3;
-  section["names"] = PageJson::array();
-  section["classes"] = PageJson::array();
-  for (const plan::PlanJob& job : answer.jobs) section["classes"].push_back(job.id);
+  section["names"] = names.texts();
+  section["classes"] = classes.texts();
   section["tracks"] = PageJson::array();
   for (const auto& [offer, of_offer] : lanes) {
-    for (std::size_t l = 0; l < of_offer.size(); ++l) {
-      PageJson begins = PageJson::array(), lengths = begins, names = begins, classes = begins;
-      std::int64_t before = 0;
-      for (const plan::PlanStay* stay : of_offer[l].stays) {
-        const plan::Mode& mode = answer.problem.modes[stay->mode];
-        const std::int64_t begin = milliseconds(stay->begin);
-        names.push_back(section["names"].size());
-        section["names"].push_back(
-            fmt::format("{} {} on {} GPUs", answer.jobs[mode.job].id, stay->number + 1, mode.gang));
-        classes.push_back(mode.job);
-        begins.push_back(begin - before);
-        lengths.push_back(std::max(milliseconds(stay->end) - begin, std::int64_t{0}));
-        before = begin;
-      }
-      section["tracks"].push_back({{"name", fmt::format("gang {}", l + 1)},
-                                   {"group", answer.problem.offers[offer].id},
-                                   {"begin", std::move(begins)},
-                                   {"length", std::move(lengths)},
-                                   {"name_of", std::move(names)},
-                                   {"class_of", std::move(classes)}});
-    }
+    for (std::size_t l = 0; l < of_offer.size(); ++l)
+      section["tracks"].push_back(
+          of_offer[l].track.json(answer.problem.offers[offer].id, fmt::format("gang {}", l + 1)));
   }
   return section;
 }
@@ -374,7 +349,7 @@ void write_plan_page(const PlanAnswer& answer, const std::string& file) {
   for (const plan::PlanJob& job : answer.jobs) jobs += job.count;
   const std::string answer_words =
       answer.winner   ? fmt::format("{}: {} USD, all done after {} hours.",
-                                    machine_words(answer, *answer.winner),
+                                    machines_text(answer, *answer.winner),
                                     three_digits(answer.winner->bill.cost_usd()),
                                     three_digits((answer.confirmation ? answer.confirmation->makespan
                                                                       : answer.winner->bill.makespan)

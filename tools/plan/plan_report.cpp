@@ -13,18 +13,6 @@ constexpr double kHour = 3600;
 
 std::string money(double usd) { return fmt::format("{:.0f} USD", usd); }
 
-std::string machines_text(const PlanAnswer& answer, const plan::Purchase& plan) {
-  std::string text;
-  for (std::size_t o = 0; o < plan.machines.size(); ++o) {
-    if (plan.machines[o] == 0) continue;
-    const plan::Offer& offer = answer.problem.offers[o];
-    text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", plan.machines[o], offer.id);
-    if (offer.tenure == plan::Tenure::Rented)
-      text += fmt::format(" for {:.0f} machine hours", plan.rented_hours[o]);
-  }
-  return text.empty() ? "nothing" : text;
-}
-
 std::string objective_text(const PlanAnswer& answer, double value) {
   return answer.goal == plan::PurchaseGoal::Makespan     ? fmt::format("{:.1f} h", value / kHour)
          : answer.goal == plan::PurchaseGoal::CostPerJob ? fmt::format("{:.2f} USD a job", value)
@@ -171,6 +159,18 @@ void add_impossible(std::string& page, const PlanAnswer& answer) {
 }
 
 }  // namespace
+
+std::string machines_text(const PlanAnswer& answer, const plan::Purchase& plan) {
+  std::string text;
+  for (std::size_t o = 0; o < plan.machines.size(); ++o) {
+    if (plan.machines[o] == 0) continue;
+    const plan::Offer& offer = answer.problem.offers[o];
+    text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", plan.machines[o], offer.id);
+    if (offer.tenure == plan::Tenure::Rented)
+      text += fmt::format(" for {:.0f} machine hours", plan.rented_hours[o]);
+  }
+  return text.empty() ? "nothing" : text;
+}
 
 std::string plan_text(const PlanAnswer& answer) {
   std::string page;

@@ -34,6 +34,8 @@ struct PlanAnswer {
   std::uint64_t seed = 0;
 };
 
+/// "2 x server_a30, 1 x aws_p4d for 40 machine hours", or "nothing".
+[[nodiscard]] std::string machines_text(const PlanAnswer& answer, const plan::Purchase& plan);
 [[nodiscard]] std::string plan_text(const PlanAnswer& answer);
 [[nodiscard]] std::string plan_json(const PlanAnswer& answer);
 /// The assignment, one row per job and mode.

@@ -59,15 +59,7 @@ PageJson completion_section(const ScheduleSetting& setting,
       const plan::JobHistory& history = answer.schedule.jobs[j];
       if (history.end) times.push_back(in_s(*history.end - setting.mix.jobs[j].submit));
     }
-    std::sort(times.begin(), times.end());
-    const std::size_t stride = times.size() / 2000 + 1;
-    PageJson x = PageJson::array(), y = PageJson::array();
-    for (std::size_t i = 0; i < times.size(); i += stride) {
-      x.push_back(times[i]);
-      y.push_back(static_cast<double>(i + 1) / static_cast<double>(times.size()));
-    }
-    section["series"].push_back(
-        {{"name", answer.policy}, {"form", "steps"}, {"x", std::move(x)}, {"y", std::move(y)}});
+    section["series"].push_back(page_spread(answer.policy, std::move(times)));
   }
   return section;
 }
@@ -137,58 +129,34 @@ class Gantt {
                                  .kind = "timeline",
                                  .text = policy + ": a track per GPU, a slice per stay of a job."});
     made["tick_s"] = 1e-6;
-    made["names"] = names_.texts;
-    made["classes"] = classes_.texts;
+    made["names"] = names_.texts();
+    made["classes"] = classes_.texts();
     made["tracks"] = PageJson::array();
-    for (auto& [place, track] : tracks_) {
-      track.json["group"] = setting_.fleet.types[place.first].id;
-      track.json["name"] = fmt::format("GPU {}", place.second);
-      made["tracks"].push_back(std::move(track.json));
-    }
+    for (const auto& [place, track] : tracks_)
+      made["tracks"].push_back(
+          track.json(setting_.fleet.types[place.first].id, fmt::format("GPU {}", place.second)));
     if (is_cut_) made["cut"] = fmt::format("The first {} slices of {} stays.", count_, all_);
     return made;
   }
 
  private:
   static constexpr std::size_t kMost = 150'000;
-  struct Words {
-    std::map<std::string, std::size_t> known;
-    std::vector<std::string> texts;
-    std::size_t of(const std::string& text) {
-      const auto [at, is_new] = known.emplace(text, texts.size());
-      if (is_new) texts.push_back(text);
-      return at->second;
-    }
-  };
-  struct Track {
-    PageJson json{{"name", ""},
-                  {"group", ""},
-                  {"begin", PageJson::array()},
-                  {"length", PageJson::array()},
-                  {"name_of", PageJson::array()},
-                  {"class_of", PageJson::array()}};
-    std::int64_t before = 0;
-  };
   void add(const plan::Stay& stay) {
     const plan::JobKind& kind = setting_.mix.kind_of(stay.job);
     std::string name = setting_.mix.jobs[stay.job.index].name;
     if (stay.partner) name += " + " + setting_.mix.jobs[stay.partner->index].name;
     const std::string program = kind.model.empty() ? fmt::format("{} GPUs", kind.gpus) : kind.model;
     for (const std::uint32_t gpu : numbers_.take(stay, kind.gpus)) {
-      Track& track = tracks_[{stay.type.index, gpu}];
-      track.json["begin"].push_back(stay.begin.count() - track.before);
-      track.json["length"].push_back((stay.end - stay.begin).count());
-      track.json["name_of"].push_back(names_.of(name));
-      track.json["class_of"].push_back(classes_.of(program));
-      track.before = stay.begin.count();
+      tracks_[{stay.type.index, gpu}].add(stay.begin.count(), (stay.end - stay.begin).count(),
+                                          names_.number_of(name), classes_.number_of(program));
       ++count_;
     }
   }
 
   const ScheduleSetting& setting_;
   GpuNumbers numbers_;
-  Words names_, classes_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Track> tracks_;
+  PageWords names_, classes_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, PageTrack> tracks_;
   std::size_t count_ = 0, all_ = 0;
   bool is_cut_ = false;
 };

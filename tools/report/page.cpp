@@ -1,6 +1,7 @@
 #include "tools/report/page.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -161,6 +162,31 @@ PageJson page_bars(const SectionHead& head, std::span<const StepPart> parts, Sec
     section["bars"].push_back({{"name", part.name}, {"value", part.time.in_s()}});
   }
   return section;
+}
+
+void PageTrack::add(std::int64_t begin, std::int64_t length, std::size_t name, std::size_t kind) {
+  begins_.push_back(begin - before_);
+  lengths_.push_back(length);
+  names_.push_back(name);
+  kinds_.push_back(kind);
+  before_ = begin;
+}
+
+PageJson PageTrack::json(std::string_view group, std::string_view name) const {
+  return {{"name", name},       {"group", group},    {"begin", begins_},
+          {"length", lengths_}, {"name_of", names_}, {"class_of", kinds_}};
+}
+
+PageJson page_spread(std::string_view name, std::vector<double> values) {
+  constexpr std::size_t kMostPoints = 2000;
+  std::sort(values.begin(), values.end());
+  const std::size_t stride = values.size() / kMostPoints + 1;
+  PageJson x = PageJson::array(), y = PageJson::array();
+  for (std::size_t i = 0; i < values.size(); i += stride) {
+    x.push_back(values[i]);
+    y.push_back(static_cast<double>(i + 1) / static_cast<double>(values.size()));
+  }
+  return {{"name", name}, {"form", "steps"}, {"x", std::move(x)}, {"y", std::move(y)}};
 }
 
 }  // namespace tracecast

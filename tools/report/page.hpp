@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -57,6 +59,35 @@ struct SectionHead {
 /// A section of bars: parts of a step, greatest first, or as they are.
 [[nodiscard]] PageJson page_bars(const SectionHead& head, std::span<const StepPart> parts,
                                  Seconds whole);
+/// Texts by number, each once: names and classes of a timeline's slices.
+class PageWords {
+ public:
+  [[nodiscard]] std::size_t number_of(const std::string& text) {
+    const auto [at, is_new] = known_.emplace(text, texts_.size());
+    if (is_new) texts_.push_back(text);
+    return at->second;
+  }
+  [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  std::map<std::string, std::size_t> known_;
+  std::vector<std::string> texts_;
+};
+/// A track of a timeline whose slices come in order of their begin.
+class PageTrack {
+ public:
+  /// Ticks; name and class by PageWords.
+  void add(std::int64_t begin, std::int64_t length, std::size_t name, std::size_t kind);
+  [[nodiscard]] PageJson json(std::string_view group, std::string_view name) const;
+
+ private:
+  std::vector<std::int64_t> begins_, lengths_;  ///< begins as differences
+  std::vector<std::size_t> names_, kinds_;
+  std::int64_t before_ = 0;
+};
+/// Share of `values` that are at most so great, as a line of steps; of many values every so many-th.
+[[nodiscard]] PageJson page_spread(std::string_view name, std::vector<double> values);
+
 /// What ran when, at most `most` slices: of more the first ones, which it says. Names as in the timeline.
 [[nodiscard]] PageJson page_timeline(const SectionHead& head, const Timeline& timeline,
                                      std::size_t most = 200'000);

@@ -63,15 +63,7 @@ PageJson spread_section(
   for (const auto& [name, time_of] : kinds_of_time) {
     std::vector<double> times;
     for (const serve::Request& r : served) times.push_back(time_of(r));
-    std::sort(times.begin(), times.end());
-    const std::size_t stride = times.size() / kMostChartPoints + 1;
-    PageJson x = PageJson::array(), y = PageJson::array();
-    for (std::size_t i = 0; i < times.size(); i += stride) {
-      x.push_back(times[i]);
-      y.push_back(static_cast<double>(i + 1) / static_cast<double>(times.size()));
-    }
-    section["series"].push_back(
-        {{"name", name}, {"form", "steps"}, {"x", std::move(x)}, {"y", std::move(y)}});
+    section["series"].push_back(page_spread(name, std::move(times)));
   }
   return section;
 }

@@ -3,8 +3,6 @@
 import sys
 
 import numpy as np
-import matplotlib
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import tracecast as tc
 
