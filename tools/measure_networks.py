@@ -87,8 +87,19 @@ def build(job, torch):
         out.logits[:, :-1].reshape(-1, out.logits.shape[-1]).float(), ids[:, 1:].reshape(-1))
 
 
-def measure(job, torch):
-    """Samples per second and a note."""
+def record(step, path, torch):
+    """Two steps by PyTorch's own profiler, with shapes."""
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities, schedule=torch.profiler.schedule(wait=0, warmup=1, active=2), record_shapes=True,
+                                on_trace_ready=lambda profiler: profiler.export_chrome_trace(path)) as profiler:
+        for _ in range(3):
+            step()
+            torch.cuda.synchronize()
+            profiler.step()
+
+
+def measure(job, torch, recording):
+    """Samples per second and a note; a recording too, where a path for it is given."""
     wide = job["precision"] == "fp32"
     torch.backends.cuda.matmul.allow_tf32 = not wide
     torch.backends.cudnn.allow_tf32 = not wide
@@ -129,6 +140,8 @@ def measure(job, torch):
 
     run(0.7, 3)
     durations = run(1, 10)
+    if recording:
+        record(step, recording, torch)
     median = statistics.median(durations)
     note = f"median of {len(durations)} steps; mean {statistics.mean(durations) * 1e3:.4g} ms; cudnn.benchmark; eager attention"
     return job["batch"] / median, note
@@ -146,6 +159,8 @@ def main():
     parser.add_argument("--gpu", required=True, help="id of the GPU's spec, written into the rows")
     parser.add_argument("--out", help="table to write or to go on with")
     parser.add_argument("--budget", type=seconds, help="stop in time: 90s, 8m")
+    parser.add_argument("--only", metavar="ID,ID", help="configurations to measure, as ids of rows; default: all")
+    parser.add_argument("--kineto", metavar="FOLDER", help="record two steps of each with PyTorch's profiler too")
     parser.add_argument("--list", action="store_true", help="print the configurations and end")
     options = parser.parse_args()
     if options.list:
@@ -163,6 +178,9 @@ def main():
         print("measure_networks: PyTorch sees no GPU", file=sys.stderr)
         return 3
 
+    only = set(options.only.split(",")) if options.only else set()
+    if unknown := only - {key(job) for job in jobs()}:
+        parser.error(f'--only: "{sorted(unknown)[0]}", expected ids such as {key(next(jobs()))}')
     begin, done, missing = time.monotonic(), read_done(options.out), set()
     is_new = not os.path.exists(options.out)
     with open(options.out, "a", newline="", encoding="utf-8") as file:
@@ -170,13 +188,13 @@ def main():
         if is_new:
             writer.writeheader()
         for job in jobs():
-            if key(job) in done or job["maker"] in missing:
+            if key(job) in done or job["maker"] in missing or (only and key(job) not in only):
                 continue
             if options.budget and time.monotonic() - begin > options.budget - 20:
                 print("measure_networks: out of budget; the same command goes on", file=sys.stderr)
                 break
             try:
-                rate, note = measure(job, torch)
+                rate, note = measure(job, torch, options.kineto and os.path.join(options.kineto, key(job) + ".json.gz"))
             except ImportError:
                 missing.add(job["maker"])
                 print(f"measure_networks: no {job['maker']} in this Python: its networks are left out", file=sys.stderr)
