@@ -116,6 +116,8 @@ std::vector<ProductSlot> product_slots() {
   add("stream_growth", 0.3, 5, [](P& p, I, I) -> double& { return p.stream_growth; });
   add("l2_share", 0.01, 2, [](P& p, I, I) -> double& { return p.l2_share; });
   add("unaligned", 0.05, 1, [](P& p, I, I) -> double& { return p.unaligned; });
+  add("unaligned_staged", 0.05, 1, [](P& p, I, I) -> double& { return p.unaligned_staged; });
+  add("warp_share", 0.2, 1, [](P& p, I, I) -> double& { return p.warp_share; });
   add("dram_efficiency", 0.2, 1, [](P& p, I, I) -> double& { return p.dram_efficiency; });
   add("gddr", 0.5, 1.5, [](P& p, I, I) -> double& { return p.gddr; });
   add("ecc_cost", 0.001, 2, [](P& p, I, I) -> double& { return p.ecc_cost; });

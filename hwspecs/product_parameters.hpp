@@ -91,7 +91,10 @@ struct ProductParameters {
   double stream_bytes_per_clock = 0;  ///< that a block draws, per KiB of its SM's shared memory
   double stream_growth = 0;           ///< of that from one instruction generation to the next
   double l2_share = 0;                ///< share of L2 that keeps data from one use to the next
-  double unaligned = 0;               ///< rate of rows that do not begin at multiples of 8 values
+  double unaligned = 0;         ///< rate of rows that do not begin at multiples of 16 bytes
+  double unaligned_staged = 0;  ///< the same at multiples of 2 bytes where aligned ones are copied
+                                ///< asynchronously
+  double warp_share = 0;  ///< peak of warp-level instructions over that of the generation after it
   double dram_efficiency = 0;         ///< of the bandwidth without ECC
   double gddr = 0;                    ///< of that, boards with GDDR
   double ecc_cost = 0;        ///< share of the bandwidth loss that the spec states for ECC on GDDR

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "calibrate/table/published_rows.hpp"
+#include "calibrate/table/repeated_product.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "hwspecs/software/library_calls.hpp"
 #include "hwspecs/software/software_version.hpp"
@@ -79,6 +80,42 @@ std::optional<Layer> lower_product(const Lowering& in, std::string&) {
           if (auto* work = std::get_if<MatrixWork>(&kernel.work)) work->by_cublas_lt = false;
   }
   return layer;
+}
+
+/// The products that `calibrate` measures itself, over and over on the same operands, where tensor cores multiply them: what
+/// stays in L2 and where rows begin counts. Nothing for other rows. `reason` says why a row is none to learn from.
+std::optional<ProductCall> repeated_call(const RowFields& row, const Layer& layer,
+                                         PrecisionMode precision, std::string& reason) {
+  if (row.text_or_empty("experiment").empty() || row.text("timing") != "cupti") return {};
+  const std::vector<Candidate>& candidates = layer.step.ops.front().candidates;
+  if (candidates.empty() || candidates.front().kernels.empty() ||
+      candidates.front().kernels.front().unit != MathUnit::TensorCore) {
+    return {};
+  }
+  const bool transpose_a = row.text("transa") == "T", transpose_b = row.text("transb") == "T";
+  cost::TensorProduct product;
+  product.batch = static_cast<double>(row.integer("batch", 1));
+  product.m = static_cast<double>(row.integer("m", 1));
+  product.n = static_cast<double>(row.integer("n", 1));
+  product.k = static_cast<double>(row.integer("k", 1));
+  double bytes = 2, result = 2;
+  if (precision == PrecisionMode::Tf32) {
+    product.format = ProductFormat::Tf32;
+    bytes = result = 4;
+  } else if (precision == PrecisionMode::Int8) {
+    // cuBLAS, "Using the cuBLAS API": 8-bit products take tensor cores well where both operands lie along k.
+    if (transpose_a || !transpose_b) reason = "bytes that do not lie along k";
+    product.format = ProductFormat::Int8;
+    bytes = 1, result = 4;
+  }
+  product.alignment =
+      std::min({cost::row_alignment(transpose_a ? product.m : product.k, bytes),
+                cost::row_alignment(transpose_b ? product.k : product.n, bytes),
+                cost::row_alignment(product.n, result)});
+  repeat_product(product, 1);
+  ProductCall call;
+  call.products.push_back(product);
+  return call;
 }
 
 std::optional<Algorithm> find_algorithm(std::string_view name) {
@@ -341,6 +378,7 @@ class KernelRows final : public MeasurementReader {
   KernelRows(std::string_view name, LowerRow lower_row, const MeasurementContext& context)
       : name_(name),
         lower_row_(lower_row),
+        is_product_(lower_row == lower_product),
         specs_(context.specs),
         library_files_(context.library),
         framework_(context.framework("pytorch")),
@@ -394,6 +432,14 @@ class KernelRows final : public MeasurementReader {
     if (!layer) return reason;
     m.group = group_of(row, layer->kind);
     if (row.text("dtype") != "fp32") m.group += " " + std::string(row.text("dtype"));
+    if (is_product_) {
+      if (auto call = repeated_call(row, *layer, *precision, reason)) {
+        if (!reason.empty()) return reason;
+        m.split = product_size_class(m.time);
+        m.work = std::move(*call);
+        return m;
+      }
+    }
     m.work = IsolatedOp{.step = std::move(layer->step),
                         .timing = timing,
                         .host_floor = host_floor(layer->kind),
@@ -450,6 +496,7 @@ class KernelRows final : public MeasurementReader {
 
   std::string_view name_;
   LowerRow lower_row_;
+  bool is_product_;  ///< matrix products
   std::shared_ptr<SpecsAtClock> specs_;
   SpecLibrary library_files_;
   std::optional<PublishedRows> published_;  ///< of the table, once its first row is read

@@ -10,6 +10,7 @@
 
 #include "calibrate/table/engine_columns.hpp"
 #include "calibrate/table/measurement.hpp"
+#include "calibrate/table/repeated_product.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -43,28 +44,12 @@ TensorProduct read_product(const RowFields& row, ProductFormat format) {
   product.n = static_cast<double>(row.integer("n", 1));
   product.k = static_cast<double>(row.integer("k", 1));
   product.format = format;
+  // Weights lie as [n, k]; engines pad what their narrow formats need.
+  if (format == ProductFormat::Half) {
+    product.alignment =
+        std::min(cost::row_alignment(product.k, 2), cost::row_alignment(product.n, 2));
+  }
   return product;
-}
-
-/// What a loop over one product finds in L2: the same activations and results each time, the same weights after
-/// `weight_copies` products.
-void repeat(TensorProduct& product, double weight_copies) {
-  const double activations = product.m * product.k * activation_bytes(product.format);
-  const double weights = product.n * product.k * weight_bytes(product.format);
-  const double results = product.m * product.n * 2;
-  product.reuse.activations = product.reuse.results = activations + weights + results;
-  product.reuse.weights = activations + weight_copies * weights + results;
-}
-
-/// Decades of a product's arithmetic and traffic, not of its time: what a fit weighs alike.
-std::string size_class(Seconds time) {
-  const double us = time.in_us();
-  return us < 6      ? "under 6 us"
-         : us < 15   ? "6 us on"
-         : us < 50   ? "15 us on"
-         : us < 200  ? "50 us on"
-         : us < 1000 ? "200 us on"
-                     : "1 ms on";
 }
 
 /// Whether tensor cores of this GPU multiply the format, or widen to one that they multiply.
@@ -86,7 +71,7 @@ class ProductReader : public MeasurementReader {
     if (!m.spec) return "GPU " + std::string(row.text("gpu")) + " has no spec";
     m.gpu = m.spec->id;
     m.time = time_unit() * row.positive(time_column());
-    m.split = size_class(Seconds(row.positive("time_us") * 1e-6));
+    m.split = product_size_class(Seconds(row.positive("time_us") * 1e-6));
     return std::nullopt;
   }
   std::shared_ptr<SpecsAtClock> specs_;
@@ -169,7 +154,7 @@ class EngineProducts final : public ProductReader {
       product.engine = engine;
       const bool one_copy = engine == ProductEngine::Vllm &&
                             (format == ProductFormat::Fp8Block || format == ProductFormat::Fp4);
-      repeat(product, one_copy ? 1 : 5);
+      repeat_product(product, one_copy ? 1 : 5);
       call.products.push_back(product);
     };
     // 16-bit products all call the vendor's library: one price for all.
@@ -254,7 +239,7 @@ class PlainProducts final : public ProductReader {
     } else {
       call.floor = kFloor;
     }
-    repeat(product, 1);
+    repeat_product(product, 1);
     call.products.push_back(product);
     m.work = std::move(call);
     return m;
@@ -269,6 +254,24 @@ class PlainProducts final : public ProductReader {
 };
 
 }  // namespace
+
+void repeat_product(TensorProduct& product, double weight_copies) {
+  const double activations = product.batch * product.m * product.k * activation_bytes(product.format);
+  const double weights = product.batch * product.n * product.k * weight_bytes(product.format);
+  const double results = product.batch * product.m * product.n * 2;
+  product.reuse.activations = product.reuse.results = activations + weights + results;
+  product.reuse.weights = activations + weight_copies * weights + results;
+}
+
+std::string product_size_class(Seconds time) {
+  const double us = time.in_us();
+  return us < 6      ? "under 6 us"
+         : us < 15   ? "6 us on"
+         : us < 50   ? "15 us on"
+         : us < 200  ? "50 us on"
+         : us < 1000 ? "200 us on"
+                     : "1 ms on";
+}
 
 std::vector<MeasurementTable> product_measurement_tables() {
   return {table_read_by<EngineProducts>(

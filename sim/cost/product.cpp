@@ -12,7 +12,7 @@ namespace tracecast::cost {
 namespace {
 
 constexpr double kStartClock = 2e9;  // of product.start_us
-constexpr double kResultBytes = 2, kPartialBytes = 4;
+constexpr double kPartialBytes = 4;
 /// Slices of k shorter than this are not offered.
 constexpr double kShortestSlice = 128;
 /// Most slices of k that TensorRT-LLM's weight-only kernels offer. Source: TensorRT-LLM, cutlass_kernels/fpA_intB_gemm, SPLIT_K_LIMIT.
@@ -116,6 +116,13 @@ double miss(double reuse_bytes, double kept_bytes) {
 
 }  // namespace
 
+double row_alignment(double values, double bytes) {
+  const double row = values * std::max(bytes, 1.0);
+  double alignment = 16;
+  while (alignment > 1 && std::fmod(row, alignment) != 0) alignment /= 2;
+  return alignment;
+}
+
 ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const CostProfile& profile,
                                double energy)
     : p_(&profile.product),
@@ -128,13 +135,9 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
   sms_ = std::max(gpu.sm_count, 1);
   clock_ = starting_clock(gpu, profile).in_si();
   const double scale = clock_ / gpu.boost_clock.in_si();
-  const double efficiency = p.efficiency * p.efficiency_of[kind_] * f.efficiency *
-                            f.efficiency_of[kind_] * board.arithmetic;
   peak_ = peak_of(gpu, math_of(format)).in_si() * scale / sms_;
-  sm_rate_ = peak_ * efficiency;
   const double shared_kib = gpu.shared_memory_per_sm.in_bytes() / 1024;
-  stream_ = p.stream_bytes_per_clock * std::pow(p.stream_growth, generation_steps(kind_)) *
-            p.stream_of[kind_] * f.stream * shared_kib * clock_;
+  const double operand_bytes = element_size(math_of(format)).in_bytes();
   const bool gddr = has_gddr(gpu);
   const double ecc_loss = gddr && gpu.ecc_default_on ? 1 - gpu.ecc_bandwidth_fraction : 0;
   bandwidth_ = gpu.dram_bandwidth.in_si() * (1 - std::min(1.0, p.ecc_cost) * ecc_loss) *
@@ -144,13 +147,35 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
   const bool halves = gpu.compute_capability / 10 == 9 || gpu.compute_capability / 10 == 10 ||
                       gpu.compute_capability == 80;
   l2_ = gpu.l2.in_bytes() * p.l2_share * (halves ? 0.5 : 1);
-  start_ = p.start_us * p.start_of[kind_] * 1e-6 * (kStartClock / clock_);
   block_ = p.block_cycles / clock_;
   a_bytes_ = activation_bytes(format);
   b_bytes_ = weight_bytes(format);
-  const double operand_bytes = element_size(math_of(format)).in_bytes();
-  depth_ = p.block_depth * p.depth_of[kind_] * (kHalfBytes / operand_bytes);
+  c_bytes_ = format == ProductFormat::Tf32 ? 4 : kHalfBytes;
   step_ = kStepBytes / operand_bytes;
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(kind_); ++i) {
+    const auto kind = static_cast<MmaKind>(i);
+    const double steps = generation_steps(kind_) - generation_steps(kind);
+    Kernels& k = kernels_[i];
+    k.kind = kind;
+    k.peak = peak_ * std::pow(p.warp_share, steps);
+    k.rate = k.peak * p.efficiency * p.efficiency_of[kind] * f.efficiency * f.efficiency_of[kind] *
+             board.arithmetic;
+    k.stream = p.stream_bytes_per_clock * std::pow(p.stream_growth, generation_steps(kind)) *
+               p.stream_of[kind] * f.stream * shared_kib * clock_;
+    k.start = p.start_us * p.start_of[kind] * 1e-6 * (kStartClock / clock_);
+    k.depth = p.block_depth * p.depth_of[kind] * (kHalfBytes / operand_bytes);
+  }
+}
+
+std::pair<const ProductMachine::Kernels&, double> ProductMachine::kernels_for(
+    double alignment) const {
+  constexpr double kWholeVector = 16, kLeastAsyncCopy = 4;
+  const auto of = [&](MmaKind kind) -> const Kernels& {
+    return kernels_[static_cast<std::size_t>(std::min(kind, kind_))];
+  };
+  if (alignment >= kWholeVector) return {of(kind_), 1};
+  if (alignment >= kLeastAsyncCopy) return {of(MmaKind::AsyncWarp), p_->unaligned};
+  return {of(MmaKind::Warp), kind_ == MmaKind::Warp ? p_->unaligned : p_->unaligned_staged};
 }
 
 struct ProductMachine::Grid {
@@ -183,18 +208,16 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
       product.engine && format_ != ProductFormat::Half && format_ != ProductFormat::Tf32
           ? &p.engine(*product.engine, format_)
           : nullptr;
-  // Whole vectors of 8 values are loaded at once, or not.
-  const bool is_aligned = std::fmod(n, 8) == 0 && std::fmod(k, 8) == 0;
-  const double pace = is_aligned ? 1 : p.unaligned;
-  const bool may_stay = kind_ >= MmaKind::WarpGroup;
+  const auto [kernels, pace] = kernels_for(product.alignment);
+  const bool may_stay = kernels.kind >= MmaKind::WarpGroup;
   const bool is_early = may_stay && product.library_year < kResidentSince;
   const double q = is_early ? 1 : may_stay ? p.resident_quantization : p.wave_quantization;
   const double stream =
-      pace * stream_ * (engine ? engine->stream : 1) * (is_early ? p.early_stream : 1);
+      pace * kernels.stream * (engine ? engine->stream : 1) * (is_early ? p.early_stream : 1);
   const double rate = std::min(
-      peak_, pace * sm_rate_ * (engine ? engine->efficiency : 1) * (is_early ? p.early_rate : 1));
+      kernels.peak, pace * kernels.rate * (engine ? engine->efficiency : 1) * (is_early ? p.early_rate : 1));
   const double a = product.batch * m * k * a_bytes_, b = product.batch * n * k * b_bytes_;
-  const double c = product.batch * m * n * kResultBytes;
+  const double c = product.batch * m * n * c_bytes_;
   const double dram_bytes = a * miss(product.reuse.activations, l2_) +
                             b * miss(product.reuse.weights, l2_) +
                             c * miss(product.reuse.results, l2_);
@@ -209,9 +232,9 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     const double depth = step_ * std::ceil(k / (slices * step_));
     const double area = static_cast<double>(tile.m) * tile.n, edge = tile.m + tile.n;
     const double slowdown = 1 + p.operand_edge * edge / (2 * area);
-    const double mma = waves * 2 * area * (depth + depth_) * slowdown / rate;
+    const double mma = waves * 2 * area * (depth + kernels.depth) * slowdown / rate;
     const double load = waves * (tile.m * a_bytes_ + tile.n * b_bytes_) * depth / stream;
-    double fixed = start_ + block_ * waves;
+    double fixed = kernels.start + block_ * waves;
     if (slices > 1) {
       fixed += p.split_us * 1e-6 + 2 * kPartialBytes * product.batch * m * n * slices /
                                        (p.split_bytes_per_clock * sms_ * clock_);
@@ -227,7 +250,7 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
                                          : std::min(is_weight_only ? kMostWeightOnlySlices : k,
                                                     std::max(1.0, std::floor(k / kShortestSlice)));
   const std::optional<Tile> only = tile_by_rows(product, kind_);
-  for (const Tile& tile : only ? std::span<const Tile>(&*only, 1) : tiles_of(kind_)) {
+  for (const Tile& tile : only ? std::span<const Tile>(&*only, 1) : tiles_of(kernels.kind)) {
     if (is_early && std::max(tile.m, tile.n) == kLateTileEdge) continue;
     const double grid = product.batch * std::ceil(m / tile.m) * std::ceil(n / tile.n);
     consider(tile, grid, 1);

@@ -1,7 +1,9 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
@@ -26,9 +28,14 @@ struct TensorProduct {
   /// Whose kernels, and with what before them; nothing: the vendor's library, operands already in the format.
   std::optional<ProductEngine> engine;
   OperandReuse reuse;
+  /// Bytes at whose multiples all rows of operands and results begin: 16, 8, 4, 2 or 1.
+  double alignment = 16;
   /// Year of the vendor's library; infinite: one of today.
   double library_year = std::numeric_limits<double>::infinity();
 };
+
+/// Largest of 16, 8, 4, 2, 1 that divides a row of `values` of `bytes` each; half bytes count as whole ones.
+[[nodiscard]] double row_alignment(double values, double bytes);
 
 /// What a product takes, and how.
 struct ProductEstimate {
@@ -63,7 +70,10 @@ class ProductMachine {
   /// Then the clock that the power limit leaves to this kernel: TensorPower.
   /// What an engine does before: call_us * call_of the generation + traffic * bytes of reading 16-bit activations and writing narrow ones / bandwidth
   /// + m row_cycles / (SMs clock): a block quantises a row, and few values do not shorten it.
-  /// Where n or k is no multiple of 8, rate, stream and bandwidth are `unaligned` of that.
+  /// Rows that do not begin at multiples of 16 bytes: bulk and 16-byte copies need those (CUDA Programming Guide, "Asynchronous data
+  /// copies"), so the library falls back to kernels of warp-level instructions, whose peak is warp_share^(generations since) of the chip's;
+  /// below 4 bytes to those that stage operands in registers. Rate, stream and bandwidth are `unaligned` of theirs, there
+  /// `unaligned_staged`.
   /// Tiles by instruction generation, as the vendor's libraries have them; product.cpp. Inference engines' own kernels do
   /// not slice k; vLLM's fp8 ones on CUTLASS take their tile by m alone. Leaves out: clusters, order of tiles, shared memory that limits stages.
   /// Source: tiles, waves and split-k as NVIDIA, Matrix Multiplication Background, tells them; the rest from tables, notes/0011.
@@ -71,14 +81,22 @@ class ProductMachine {
 
  private:
   struct Grid;
+  /// Rates of the kernels of one instruction generation.
+  struct Kernels {
+    MmaKind kind = MmaKind::Warp;
+    double peak = 0, rate = 0, stream = 0, start = 0, depth = 0;
+  };
   [[nodiscard]] double call_seconds(const TensorProduct& product) const;
+  /// Of rows that are aligned so, and what unaligned rows leave of them.
+  [[nodiscard]] std::pair<const Kernels&, double> kernels_for(double alignment) const;
 
   const ProductParameters* p_;
-  MmaKind kind_;
+  MmaKind kind_;  ///< of the chip
   ProductFormat format_;
   TensorPower power_;
-  double sms_, clock_, peak_, sm_rate_, stream_, bandwidth_, l2_, start_, block_, depth_, step_;
-  double a_bytes_, b_bytes_;
+  std::array<Kernels, kMmaKindCount> kernels_;  ///< of its own generation and those before
+  double sms_, clock_, peak_, bandwidth_, l2_, block_, step_;
+  double a_bytes_, b_bytes_, c_bytes_;
 };
 
 /// Share of the peak of 16-bit products that large tiles sustain at an unlimited clock, at most 1.

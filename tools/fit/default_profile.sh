@@ -3,7 +3,7 @@
 #   tools/fit/default_profile.sh PROGRAM DATA [DATE] [products|calls|kernels|all]
 # all: every stage, from hwspecs/cost/prior.textproto alone: the same tables, priors, code and date give the same bytes, whatever
 # profile the program holds. Products on tensor cores, calls of inference engines, all other kernels, then the power of boards
-# by power_fit, which is built beside PROGRAM. The tables' hashes stand in the profile.
+# by power_fit, which is built beside PROGRAM; products measured by ourselves (calibrate/measured) are among the tables. Their hashes stand in the profile.
 # products, calls, kernels: that part again, the rest as in the program's profile; for work on one part, not for what ships.
 set -eu
 program=$1
@@ -16,6 +16,7 @@ if [ "$part" = products ] || [ "$part" = all ]; then
   for table in gemm.csv.gz vidur_linear.csv v100_gemm_fp16.csv fp8_gemm_pipeweave.csv; do
     set -- "$@" --from "$data/modern/$table"
   done
+  for table in gemm bmm; do set -- "$@" --from "$root/calibrate/measured/h200_2026_11/$table.csv.gz"; done
 fi
 if [ "$part" = calls ] || [ "$part" = all ]; then
   for table in attention_prefill.csv.gz attention_decode.csv.gz mla_prefill.csv mla_decode.csv moe.csv.gz quantize.csv; do
