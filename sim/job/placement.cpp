@@ -115,7 +115,8 @@ void scale_host_costs(ResolvedJob& job, const Hardware& hardware) {
   }
   const CpuSpec& reference = hardware.cpus().find(job.framework.host.reference_cpu);
   if (job.host->id == reference.id) return;
-  job.framework = on_host(std::move(job.framework), reference, *job.host);
+  // Costs that the user set are those of the user's host.
+  job.framework = hardware.with_settings(on_host(std::move(job.framework), reference, *job.host));
   std::string note =
       fmt::format("host costs as on one thread of {}: {} times those of {}", job.host->name,
                   three_digits(reference.single_thread_speed() / job.host->single_thread_speed()),

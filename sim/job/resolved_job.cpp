@@ -49,7 +49,7 @@ void settle_precision(ResolvedJob& job, const Hardware& hardware) {
     const std::string name = job.framework.name;
     FrameworkProfile engine = hardware.framework(job.framework.precision.int8_engine);
     const CpuSpec& reference = hardware.cpus().find(engine.host.reference_cpu);
-    job.framework = on_host(std::move(engine), reference, *job.host);
+    job.framework = hardware.with_settings(on_host(std::move(engine), reference, *job.host));
     job.assumptions.push_back(name + " has no 8-bit kernels on GPUs: its network runs in " +
                               job.framework.name);
   }
@@ -300,13 +300,14 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   }
   job.precision = *precision;
   job.framework = hardware.framework(o.software);
-  if (o.software.cuda_graphs) job.framework = with_captured_step(std::move(job.framework));
   if (o.software.cudnn_benchmark)
     job.framework.convolutions.autotunes = *o.software.cudnn_benchmark;
   place_job(job, hardware);
   if (o.software.cuda_graphs && job.cpu) {
     throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");
   }
+  // After the host's share: launches within a graph are the GPU's.
+  if (o.software.cuda_graphs) job.framework = with_captured_step(std::move(job.framework));
   if (!job.cpu) job.gpu = with_settings(std::move(job.gpu), o.board);
   const std::string& family = family_of(job.framework);
   if (job.framework.era && !job.framework.era->is_newest) {
