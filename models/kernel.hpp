@@ -94,6 +94,8 @@ struct ReductionWork {
   /// Threads that share a contiguous row: 32 = a warp that keeps it in registers, several rows to a block; fewer: to a warp.
   int row_threads = 128;
   int block_threads = 1024;  ///< of the block that has a strided row
+  /// Each thread of that block waits for one element before it loads the next.
+  bool element_by_element = false;
   friend bool operator==(const ReductionWork&, const ReductionWork&) = default;
 };
 /// Steps of recurrent layers, one after the other. In each step `cells` layers or directions run at the same time, each a
@@ -226,6 +228,7 @@ struct LoweredOp {
   ChoicePolicy policy = ChoicePolicy::Autotuned;
   Bytes workspace_limit{};  ///< candidates that need more are not eligible (unless none is)
   bool host_waits = false;  ///< the host reads a result of these kernels before it goes on
+  bool spares_library = false;  ///< kernels of the framework, where it usually calls a library
   bool runs_on_host =
       false;  ///< with what earlier kernels left; its kernel is the result's way back
 };

@@ -124,6 +124,14 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
       us(read.number(TRACECAST_FIELD(dispatch_per_optimizer_op_us), 0, kMostUs));
   p.host.dispatch_per_library_call =
       us(read.number(TRACECAST_FIELD(dispatch_per_library_call_us), 0, kMostUs));
+  if (message.has_autograd_per_library_call_us()) {
+    p.host.autograd_per_library_call =
+        us(read.number(TRACECAST_FIELD(autograd_per_library_call_us), 0, kMostUs));
+  }
+  if (message.has_update_per_parameter_us()) {
+    p.host.update_per_parameter =
+        us(read.number(TRACECAST_FIELD(update_per_parameter_us), 0, kMostUs));
+  }
   p.host.launch_per_kernel = us(read.number(TRACECAST_FIELD(launch_per_kernel_us), 0, kMostUs));
   p.host.step_overhead = us(read.number(TRACECAST_FIELD(step_overhead_us), 0, 1e7));
   p.host.log_sd = read.number(TRACECAST_FIELD(host_log_sd), 0, 2);
@@ -166,6 +174,9 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.batch_norm.update_kernels = read.count(TRACECAST_FIELD(batch_norm_update_kernels), 0, 20);
   p.batch_norm.updates_are_ops = read.flag(TRACECAST_FIELD(batch_norm_updates_are_ops));
   p.batch_norm.takes_instance_norm = read.flag(TRACECAST_FIELD(instance_norm_is_batch_norm));
+  if (message.has_own_bf16_batch_norm()) {
+    p.batch_norm.own_bf16 = read.flag(TRACECAST_FIELD(own_bf16_batch_norm));
+  }
   p.kernels.max_pool_saves_indices = read.flag(TRACECAST_FIELD(max_pool_saves_indices));
   p.kernels.max_pool_backward_efficiency =
       read.number(TRACECAST_FIELD(max_pool_backward_efficiency), 0.03125, 1);

@@ -132,6 +132,10 @@ struct FrameworkHost {
   Seconds dispatch_per_optimizer_op{};
   /// More, where the op calls cuDNN or cuBLAS: descriptors, algorithm, workspace.
   Seconds dispatch_per_library_call{};
+  /// More again, forward in training, of ops with weights: what they leave for backward and for the weights' gradients.
+  Seconds autograd_per_library_call{};
+  /// Of an optimizer that updates many weights per launch: it gathers them one by one.
+  Seconds update_per_parameter{};
   Seconds launch_per_kernel{};  ///< one cudaLaunchKernel on the host
   Seconds step_overhead{};      ///< once per step: session.run, feeding, the loop around it
   /// Standard deviation of ln(measured / predicted) of these costs: other processors, other interpreters.
@@ -193,6 +197,8 @@ struct FrameworkBatchNorm {
   bool updates_are_ops = false;  ///< each of them is an op of its own to the host
   /// Instance norms run in its kernels, sample by sample, with the activation where those take it.
   bool takes_instance_norm = false;
+  /// Images of bfloat16 go to kernels of the framework's own, not to the library.
+  bool own_bf16 = false;
   std::optional<ComposedBatchNorm> composed;  ///< nothing: one kernel and what is left
 
   friend bool operator==(const FrameworkBatchNorm&, const FrameworkBatchNorm&) = default;

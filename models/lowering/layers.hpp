@@ -59,6 +59,8 @@ struct Context {
 
 /// Batch norm, layer norm, instance and group norm, LRN, softmax, loss.
 [[nodiscard]] std::vector<Kernel> lower_normalization(const Context& context, const Op& op);
+/// Whether a batch norm of these formats goes to the framework's own kernels.
+[[nodiscard]] bool runs_own_batch_norm(const Context& context);
 /// Everything that streams: pools, activations, combinations, dropout, copies, embeddings,
 /// reductions, unknown ops.
 [[nodiscard]] std::vector<Kernel> lower_streaming(const Context& context, const Op& op);

@@ -74,7 +74,9 @@ class Lowering {
         step_.ops.back().candidates = lower_recurrent(context_, op, gpu_);
         return;
       case OpKind::BatchNorm:
-        return append(id, with_residual(id, op, lower_normalization(context_, op)));
+        append(id, with_residual(id, op, lower_normalization(context_, op)));
+        step_.ops.back().spares_library = lowering::runs_own_batch_norm(context_);
+        return;
       case OpKind::LayerNorm:
       case OpKind::InstanceNorm:
       case OpKind::GroupNorm:
@@ -451,28 +453,31 @@ std::vector<Bytes> element_sizes(const NetworkGraph& graph, const FrameworkProfi
   return sizes;
 }
 
-Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_training) {
+Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_training,
+                      bool spares_library) {
   Seconds time = framework.host.dispatch_per_backward_op;
   if (op.pass == Pass::Forward) time = framework.host.dispatch_per_op;
   if (op.pass == Pass::Update) time = framework.host.dispatch_per_optimizer_op;
   // Without an optimizer a gradient is kept by a node of the backward pass.
   const auto* rule = std::get_if<OptimizerAttributes>(&op.attributes);
   if (rule != nullptr && rule->name == "none") time = framework.host.dispatch_per_backward_op;
+  Seconds call = spares_library ? Seconds() : framework.host.dispatch_per_library_call;
+  if (is_training && op.pass == Pass::Forward) call += framework.host.autograd_per_library_call;
   switch (op.kind) {
     case OpKind::Conv:
     case OpKind::ConvTranspose:
     case OpKind::Linear:  // cublasLt where the bias is fused; MatMul is one plain cublas call
-      return time + framework.host.dispatch_per_library_call;
+      return time + call;
     case OpKind::BatchNorm:
       if (framework.compiler && framework.compiler->expands_normalization) return time;
       if (is_training && op.pass == Pass::Forward && framework.batch_norm.updates_are_ops) {
         time += framework.host.dispatch_per_op * framework.batch_norm.update_kernels;
       }
-      return time + framework.host.dispatch_per_library_call;
+      return time + call;
     case OpKind::Recurrent:
     case OpKind::Attention:
     case OpKind::Scan:
-      return time + framework.host.dispatch_per_library_call;
+      return time + call;
     case OpKind::Routine:
       return time * static_cast<double>(std::get<RoutineAttributes>(op.attributes).ops);
     case OpKind::LayerNorm:
@@ -480,7 +485,7 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_t
       // Three results and two weights cost the host as much as a library's descriptors. Source: smallest times of
       // data/kernels/layernorm.csv, 46 to 58 us where elementwise ops take 26 to 31.
       if (framework.compiler && framework.compiler->expands_normalization) return time;
-      return time + framework.host.dispatch_per_library_call;
+      return time + call;
     default:
       return time;
   }

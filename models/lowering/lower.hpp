@@ -41,9 +41,9 @@ struct LoweringOptions {
 
 /// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS or has several
 /// results and weights (layer norm). In training a batch norm's updates may be ops too (`batch_norm_updates_are_ops`).
-/// Launches come on top.
+/// Launches come on top. `spares_library`: as LoweredOp says.
 [[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework,
-                                    bool is_training);
+                                    bool is_training, bool spares_library = false);
 
 /// Whether the framework leaves this pooling, or its gradient, to the host (HostPooling).
 [[nodiscard]] bool pools_on_host(const Op& op, const FrameworkProfile& framework);

@@ -19,6 +19,7 @@ namespace tracecast::cost {
 /// Strided rows (batch norm over NCHW): kept = the whole tensor, row_efficiency is 1, and one block per row waits:
 ///   latency = turns * passes * (block_pass_cycles + row bytes / (block_bytes_per_clock * share * (backward: 0.6))) / clock,
 ///   turns   = max(1, rows / resident blocks),  share = threads of a block / 1024: as many loads in flight per thread
+/// (a block that waits element by element: threads * element / 800 cycles in place of block_bytes_per_clock * share)
 /// so that a few channels cannot draw the full bandwidth, and many on small images wait for one another.
 /// Leaves out: rows that start between memory sectors; reductions whose rows several blocks share.
 /// Source: COST_MODEL.md section 4; PyTorch 2.1, aten/src/ATen/native/cuda/{SoftMax,PersistentSoftmax,layer_norm_kernel}.

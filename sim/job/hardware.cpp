@@ -207,6 +207,10 @@ FrameworkProfile Hardware::framework(std::string_view id) const {
   return state_->with_settings(state_->specs.find_framework(id));
 }
 
+FrameworkProfile Hardware::with_settings(FrameworkProfile framework) const {
+  return state_->with_settings(std::move(framework));
+}
+
 FrameworkProfile Hardware::framework(const Software& software) const {
   if (software.xla) {
     return state_->with_settings(state_->specs.find_compiled_framework(software.framework, "xla"));

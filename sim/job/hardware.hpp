@@ -45,6 +45,8 @@ class Hardware {
 
   /// The framework profile of that id with the settings "framework.FIELD=VALUE" in it. Throws InputError.
   [[nodiscard]] FrameworkProfile framework(std::string_view id) const;
+  /// A profile, changed since it was taken, with those settings again as they were set.
+  [[nodiscard]] FrameworkProfile with_settings(FrameworkProfile framework) const;
   /// The same for the version or date that `software` names, or compiled by XLA (find_framework). Throws InputError.
   [[nodiscard]] FrameworkProfile framework(const Software& software) const;
 

@@ -7,12 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "hwspecs/default_host.hpp"
-#include "hwspecs/default_machine.hpp"
 #include "hwspecs/disk_spec.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/placement.hpp"
 
 namespace tracecast {
 namespace {
@@ -46,48 +45,35 @@ std::string_view usual_data_set(const PlacedJob& options, const SampleShape& sam
   return sample.pixels > kSmallImage ? "imagenet" : sample.pixels > 0 ? "cifar10" : "text";
 }
 
-struct HostCpu {
+/// The processors that load.
+struct LoadingHost {
   const CpuSpec* spec = nullptr;
   int sockets = 1;
   bool is_assumed = false;
   int hardware_threads = 0;  ///< of the machine; 0: all of its sockets
 };
 
-HostCpu host_of(const MachineSpec& machine, const CpuSpec& cpu) {
-  return {&cpu, machine.sockets_of_host(), false, machine.hardware_threads / machine.hosts};
-}
-
-/// "2xe5_2698_v4" or "e5_2698_v4". `notes` takes what was assumed.
-HostCpu find_host(const PlacedJob& options, const Hardware& hardware, const ResolvedJob& job,
-                  std::vector<std::string>& notes) {
+/// `notes` takes what was assumed.
+LoadingHost find_host(const PlacedJob& options, const Hardware& hardware, const ResolvedJob& job,
+                      std::vector<std::string>& notes) {
   if (options.host_cpu.empty() && job.machine) {
-    return host_of(*job.machine, *job.host);
+    const MachineSpec& machine = *job.machine;
+    return {&hardware.cpus().find(machine.cpu), machine.sockets_of_host(), false,
+            machine.hardware_threads / machine.hosts};
   }
-  if (options.host_cpu.empty() && job.gpu.form_factor == FormFactor::Superchip) {
-    const auto gpus = static_cast<int>(std::min<std::int64_t>(options.gpus.value_or(1), 1 << 20));
-    const MachineSpec& machine =
-        hardware.machines().find(hardware.specs().default_machine(job.gpu, gpus).machine);
-    notes.push_back(fmt::format("host: {}x {}, those of {}; --host-cpu names yours",
-                                machine.sockets_of_host(), machine.cpu, machine.id));
-    return host_of(machine, hardware.cpus().find(machine.cpu));
-  }
-  if (options.host_cpu.empty()) {
-    const DefaultHost usual = hardware.specs().default_host(job.gpu.release_year);
+  const HostCpu host = find_host_cpu(options, hardware, job.gpu);
+  if (!host.assumed.empty()) {
     notes.push_back(
-        fmt::format("host assumed: {}x {}; --host-cpu names yours", usual.sockets, usual.cpu));
-    return {&hardware.cpus().find(usual.cpu), usual.sockets, true};
+        fmt::format("host assumed: {}x {}; --host-cpu names yours", host.sockets, host.spec->id));
   }
-  const std::string& text = options.host_cpu;
-  const std::size_t x = text.find('x');
-  const auto sockets = parse_integer(std::string_view(text).substr(0, x));
-  if (x == std::string::npos || !sockets) return {&hardware.cpus().find(text), 1, false};
-  if (*sockets < 1 || *sockets > 8) throw InputError("--host-cpu", text, "1 to 8 sockets");
-  return {&hardware.cpus().find(text.substr(x + 1)), static_cast<int>(*sockets), false};
+  // A superchip's own processors are no guess.
+  const bool is_own = job.gpu.form_factor == FormFactor::Superchip;
+  return {host.spec, host.sockets, !host.assumed.empty() && !is_own};
 }
 
 /// What a machine gives of its sockets, and of that what `--cpu-threads` leaves. A virtual machine's threads fill core
 /// after core; on a whole one, few threads have a core each.
-void limit_threads(const HostCpu& host, const std::optional<std::int64_t>& asked,
+void limit_threads(const LoadingHost& host, const std::optional<std::int64_t>& asked,
                    HostThreads& threads) {
   const int per_core = std::max(1, threads.threads / threads.cores);
   const bool is_virtual = host.hardware_threads > 0 && host.hardware_threads < threads.threads;
@@ -96,7 +82,8 @@ void limit_threads(const HostCpu& host, const std::optional<std::int64_t>& asked
   if (is_virtual) threads.cores = std::max(1, (threads.threads + per_core - 1) / per_core);
 }
 
-HostThreads threads_of(const HostCpu& host, const PlacedJob& options, double second_thread_gain) {
+HostThreads threads_of(const LoadingHost& host, const PlacedJob& options,
+                       double second_thread_gain) {
   HostThreads threads{.cores = host.spec->cores * host.sockets,
                       .threads = host.spec->threads * host.sockets,
                       .core_speed = host.spec->all_core_clock * host.spec->single_thread_ipc,
@@ -117,7 +104,6 @@ void refuse_loader_flags(const PlacedJob& options) {
     throw InputError(flag, value + " with --data " + options.data,
                      "a data set that is loaded, such as --data imagenet");
   };
-  if (!options.host_cpu.empty()) refuse("--host-cpu", options.host_cpu);
   if (!options.disk.empty()) refuse("--disk", options.disk);
   const bool from_memory = options.data == "memory";
   if (!options.pipeline.empty() && !from_memory) refuse("--pipeline", options.pipeline);
@@ -153,7 +139,7 @@ std::optional<InputRequest> make_input(const PlacedJob& options, const Hardware&
     throw InputError("--workers", std::to_string(*options.workers),
                      fmt::format("0 (the dispatch thread loads) to {}", kMostThreads));
   }
-  const HostCpu host = find_host(options, hardware, job, job.assumptions);
+  const LoadingHost host = find_host(options, hardware, job, job.assumptions);
   InputRequest input{.data = data,
                      .pipeline = pipeline,
                      .host = threads_of(host, options, pipeline.second_thread_gain)};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "hwspecs/default_host.hpp"
 #include "hwspecs/slots.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -48,6 +49,10 @@ void refuse_board_flags(const PlacedJob& o) {
 
 void run_on_cpu(ResolvedJob& job, const Hardware& hardware) {
   refuse_board_flags(job.options);
+  if (!job.options.host_cpu.empty()) {
+    throw InputError("--host-cpu", job.options.host_cpu + " with --gpu " + job.options.gpu,
+                     "a GPU: the job runs on its host");
+  }
   if (job.options.data != "synthetic" && job.options.data != "memory") {
     throw InputError("--data", job.options.data + " with --gpu " + job.options.gpu,
                      "synthetic: loading is predicted beside a GPU only");
@@ -100,7 +105,46 @@ void plug_gpu(ResolvedJob& job, const Hardware& hardware) {
   job.gpu.pcie_bandwidth = is_pcie ? min(job.gpu.pcie_bandwidth, *slowest) : *slowest;
 }
 
+/// Host costs as on one thread of the job's host, which is assumed where nobody named it.
+void scale_host_costs(ResolvedJob& job, const Hardware& hardware) {
+  std::string assumed;
+  if (!job.host) {
+    const HostCpu host = find_host_cpu(job.options, hardware, job.gpu);
+    job.host = *host.spec;
+    assumed = host.assumed;
+  }
+  const CpuSpec& reference = hardware.cpus().find(job.framework.host.reference_cpu);
+  if (job.host->id == reference.id) return;
+  // Costs that the user set are those of the user's host.
+  job.framework = hardware.with_settings(on_host(std::move(job.framework), reference, *job.host));
+  std::string note =
+      fmt::format("host costs as on one thread of {}: {} times those of {}", job.host->name,
+                  three_digits(reference.single_thread_speed() / job.host->single_thread_speed()),
+                  reference.name);
+  if (!assumed.empty()) note += fmt::format("; assumed, {}; --host-cpu names yours", assumed);
+  job.assumptions.push_back(std::move(note));
+}
+
 }  // namespace
+
+HostCpu find_host_cpu(const PlacedJob& options, const Hardware& hardware, const GpuSpec& gpu) {
+  const std::string& text = options.host_cpu;
+  if (text.empty() && gpu.form_factor == FormFactor::Superchip) {
+    const auto gpus = static_cast<int>(std::min<std::int64_t>(options.gpus.value_or(1), 1 << 20));
+    const MachineSpec& machine =
+        hardware.machines().find(hardware.specs().default_machine(gpu, gpus).machine);
+    return {&hardware.cpus().find(machine.cpu), machine.sockets_of_host(), "that of " + machine.id};
+  }
+  if (text.empty()) {
+    const DefaultHost usual = hardware.specs().default_host(gpu.release_year);
+    return {&hardware.cpus().find(usual.cpu), usual.sockets, usual.reason};
+  }
+  const std::size_t x = text.find('x');
+  const auto sockets = parse_integer(std::string_view(text).substr(0, x));
+  if (x == std::string::npos || !sockets) return {&hardware.cpus().find(text)};
+  if (*sockets < 1 || *sockets > 8) throw InputError("--host-cpu", text, "1 to 8 sockets");
+  return {&hardware.cpus().find(text.substr(x + 1)), static_cast<int>(*sockets)};
+}
 
 void place_job(ResolvedJob& job, const Hardware& hardware) {
   const PlacedJob& o = job.options;
@@ -117,14 +161,7 @@ void place_job(ResolvedJob& job, const Hardware& hardware) {
     take_gpu(job, hardware);
     if (job.machine) plug_gpu(job, hardware);
   }
-  if (!job.host) return;
-  const CpuSpec& reference = hardware.cpus().find(job.framework.host.reference_cpu);
-  if (job.host->id == reference.id) return;
-  job.framework = on_host(std::move(job.framework), reference, *job.host);
-  job.assumptions.push_back(
-      fmt::format("host costs as on one thread of {}: {} times those of {}", job.host->name,
-                  three_digits(reference.single_thread_speed() / job.host->single_thread_speed()),
-                  reference.name));
+  scale_host_costs(job, hardware);
 }
 
 }  // namespace tracecast

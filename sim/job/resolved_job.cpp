@@ -17,6 +17,7 @@
 #include "sim/job/placement.hpp"
 #include "sim/step/accumulation.hpp"
 #include "sim/step/captured_step.hpp"
+#include "sim/step/cpu_run.hpp"
 
 namespace tracecast {
 namespace {
@@ -46,7 +47,9 @@ void settle_precision(ResolvedJob& job, const Hardware& hardware) {
   if (job.precision == PrecisionMode::Int8 && !job.cpu &&
       job.framework.precision.int8_engine != job.framework.id) {
     const std::string name = job.framework.name;
-    job.framework = hardware.framework(job.framework.precision.int8_engine);
+    FrameworkProfile engine = hardware.framework(job.framework.precision.int8_engine);
+    const CpuSpec& reference = hardware.cpus().find(engine.host.reference_cpu);
+    job.framework = hardware.with_settings(on_host(std::move(engine), reference, *job.host));
     job.assumptions.push_back(name + " has no 8-bit kernels on GPUs: its network runs in " +
                               job.framework.name);
   }
@@ -91,7 +94,7 @@ void take_program(ResolvedJob& job, const Hardware& hardware) {
 }
 
 /// The waits and the host's work of the program's loop.
-void enter_loop(ResolvedJob& job, const Hardware& hardware) {
+void enter_loop(ResolvedJob& job) {
   const JobSpec& spec = *job.program;
   if (spec.autotunes_convolutions && !job.options.software.cudnn_benchmark) {
     job.framework.convolutions.autotunes = *spec.autotunes_convolutions;
@@ -99,9 +102,7 @@ void enter_loop(ResolvedJob& job, const Hardware& hardware) {
   if (habits_of(spec).decays_weights && job.framework.optimizer.weight_decay == WeightDecay::None) {
     job.framework.optimizer.weight_decay = WeightDecay::OnGradient;
   }
-  const CpuSpec& cpu =
-      job.host ? *job.host : hardware.cpus().find(job.framework.host.reference_cpu);
-  job.loop_core_speed = cpu.single_thread_speed();
+  job.loop_core_speed = job.host->single_thread_speed();
   job.framework = in_loop(std::move(job.framework), spec.loop, loop_context(job));
   job.inputs.push_back({"job", spec.id, hash_of(spec.values)});
 }
@@ -299,13 +300,14 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   }
   job.precision = *precision;
   job.framework = hardware.framework(o.software);
-  if (o.software.cuda_graphs) job.framework = with_captured_step(std::move(job.framework));
   if (o.software.cudnn_benchmark)
     job.framework.convolutions.autotunes = *o.software.cudnn_benchmark;
   place_job(job, hardware);
   if (o.software.cuda_graphs && job.cpu) {
     throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");
   }
+  // After the host's share: launches within a graph are the GPU's.
+  if (o.software.cuda_graphs) job.framework = with_captured_step(std::move(job.framework));
   if (!job.cpu) job.gpu = with_settings(std::move(job.gpu), o.board);
   const std::string& family = family_of(job.framework);
   if (job.framework.era && !job.framework.era->is_newest) {
@@ -342,7 +344,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   job.inputs.push_back(std::move(forward.record));
   for (std::string& warning : forward.warnings) job.warnings.push_back(std::move(warning));
   settle_precision(job, hardware);
-  if (job.program) enter_loop(job, hardware);
+  if (job.program) enter_loop(job);
   add_steps(job, graphs);
   job.input = make_input(o, hardware, job);
   job.inputs.push_back({job.cpu ? "cpu" : "gpu", job.gpu.id, hash_of(job.gpu.values)});

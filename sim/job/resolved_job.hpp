@@ -26,7 +26,7 @@ struct ResolvedJob {
   bool from_file = false;       ///< the network is an ONNX file
   GpuSpec gpu;                  ///< without one: device_of(*cpu)
   std::optional<CpuNode> cpu;   ///< the step runs on these cores and on no GPU
-  std::optional<CpuSpec> host;  ///< CPU of the machine asked for
+  std::optional<CpuSpec> host;  ///< whose thread dispatches: named, or assumed
   std::optional<MachineSpec> machine;
   FrameworkProfile framework;
   std::optional<JobSpec> program;  ///< the loop round the step, of a network given as "job:ID"

@@ -65,6 +65,9 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
   // An engine that cuts a training graph into pieces runs an inference graph as one (framework profile of MXNet, "bulk").
   const bool is_training = std::any_of(graph.ops().begin(), graph.ops().end(),
                                        [](const Op& op) { return op.pass != Pass::Forward; });
+  const double parameters =
+      static_cast<double>(std::count_if(graph.ops().begin(), graph.ops().end(),
+                                        [](const Op& op) { return op.kind == OpKind::Optimizer; }));
   int ops_since_wait = 0;
   bool result_awaited = false;
   for (std::uint32_t i = 0; i < priced.choices.size(); ++i) {
@@ -83,8 +86,14 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
     const Seconds waking = waits ? framework.host.synchronization : Seconds();
     const Seconds host_work =
         on_host ? host_pooling_time(graph, op, *framework.host.pooling) : Seconds();
+    const LoweredOp& lowered = priced.lowered->ops[i];
+    const bool updates_all =
+        framework.optimizer.multi_tensor && op.kind == OpKind::Optimizer && !lowered.host_waits;
+    const Seconds gathering =
+        updates_all ? framework.host.update_per_parameter * parameters : Seconds();
     program.ops.push_back(
-        {.dispatch = dispatch_time(op, framework, is_training) + waking + host_work,
+        {.dispatch = dispatch_time(op, framework, is_training, lowered.spares_library) + waking +
+                     host_work + gathering,
          .first_kernel = static_cast<std::uint32_t>(program.kernels.size()),
          .num_kernels = static_cast<std::uint32_t>(choice.estimates.size()),
          .waits_for_gpu = waits});

@@ -230,6 +230,9 @@ TEST_CASE("a device is found by the names that drivers give it") {
     CHECK(find_spec(catalog, device, "").id == row.expected);
     CHECK(find_spec(catalog, device, row.expected).id == row.expected);
     CHECK_THROWS_AS(static_cast<void>(find_spec(catalog, device, "gtx980")), InputError);
+    if (row.expected == std::string("h200")) {  // as many SMs, less memory
+      CHECK_THROWS_AS(static_cast<void>(find_spec(catalog, device, "h100_sxm5_80gb")), InputError);
+    }
     device.sm_count = 7;  // a slice of it
     CHECK_THROWS_AS(static_cast<void>(find_spec(catalog, device, "")), InputError);
   }

@@ -82,7 +82,7 @@ TEST_CASE("a machine's CPU scales the host's costs, and its slot bounds the copy
     command.insert(command.end(), more.begin(), more.end());
     return Json::parse(predict(command).out)["step_time_s"]["value"].get<double>();
   };
-  const double typical = step({});
+  const double typical = step({"--host-cpu", "e5_2698_v4"});
   CHECK(step({"--machine", "dgx_station"}) == doctest::Approx(typical));  // the reference CPU
   CHECK(step({"--machine", "paddle_k40m_host"}) > typical);  // 2.6 GHz turbo, Ivy Bridge
   CHECK(step({"--machine", "s_fj_v100"}) <= typical);        // 3.7 GHz turbo, Skylake
@@ -90,6 +90,36 @@ TEST_CASE("a machine's CPU scales the host's costs, and its slot bounds the copy
       Json::parse(predict({"--gpu", "v100", "--machine", "dgx1", "--format", "json"}).out);
   CHECK(doc["machine"] == "dgx1_v100");
   CHECK(doc["host_cpu"] == "e5_2698_v4");
+}
+
+TEST_CASE("an unnamed host dispatches as what servers of the GPU's years have, and is said so") {
+  const auto answer = [](const std::string& gpu, const std::vector<std::string>& more) {
+    // So small a batch that dispatch makes the step.
+    std::vector<std::string> command{"--gpu",   gpu,     "--framework", "tensorflow",
+                                     "--phase", "infer", "--format",    "json"};
+    command.insert(command.end(), more.begin(), more.end());
+    return predict(command).out;
+  };
+  const auto step = [](const std::string& out) {
+    return Json::parse(out)["step_time_s"]["value"].get<double>();
+  };
+  // hwspecs/host/default.textproto: Ivy Bridge beside K40, Broadwell beside V100, Sapphire Rapids beside H100.
+  for (const auto& [gpu, cpu] : {std::pair{"k40m", "e5_2680_v2"},
+                                 {"v100_sxm2_16gb", "e5_2698_v4"},
+                                 {"h100_sxm5_80gb", "platinum_8480c"},
+                                 {"gh200_96gb", "grace"}}) {
+    CAPTURE(gpu);
+    const std::string assumed = answer(gpu, {}), named = answer(gpu, {"--host-cpu", cpu});
+    CHECK(step(assumed) == doctest::Approx(step(named)));
+    CHECK(Json::parse(assumed)["host_cpu"] == cpu);
+    const bool scales = std::string_view(cpu) != "e5_2698_v4";  // the framework's reference
+    CHECK((assumed.find("--host-cpu names yours") != assumed.npos) == scales);
+    CHECK(named.find("names yours") == named.npos);
+  }
+  // 3.6 GHz * 1.05 of the reference over 3.8 GHz * 1.62: a step of dispatch alone takes 0.614 of the time.
+  const double fast = step(answer("h100_sxm5_80gb", {}));
+  const double slow = step(answer("h100_sxm5_80gb", {"--host-cpu", "e5_2698_v4"}));
+  CHECK(fast / slow == doctest::Approx(3.6 * 1.05 / (3.8 * 1.62)).epsilon(0.05));
 }
 
 TEST_CASE("a short form in a machine is the board that the machine comes with, and said so") {
@@ -116,6 +146,7 @@ TEST_CASE("a machine or CPU that does not exist is refused in one line") {
       {"--gpu", "cpu:2xe5_2667", "--data", "imagenet"},
       {"--gpu", "cpu:2xe5_2667", "--power-limit", "100"},
       {"--gpu", "v100", "--host-cpu", "e5_2667", "--machine", "dgx1"},
+      {"--gpu", "cpu:2xe5_2667", "--host-cpu", "e5_2667"},
   };
   for (const auto& row : rows) {
     CAPTURE(row.back());

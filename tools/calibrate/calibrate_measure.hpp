@@ -31,7 +31,7 @@ int run_measure(const MeasureOptions& options);
 
 /// The spec of a device: by `id` where given, else by its name with and without the maker's and family's words, memory size
 /// last ("Tesla P100-PCIE-16GB", "NVIDIA A100-SXM4-40GB", "Tesla K80"). Throws InputError: no spec, or one whose compute
-/// capability or SM count is not the device's (a slice of a GPU, a board sold under one name with two chips).
+/// capability, SM count or memory (15 %) is not the device's (a slice of a GPU, a board sold under one name with two chips).
 [[nodiscard]] const GpuSpec& find_spec(const GpuCatalog& gpus,
                                        const calibrate::DeviceIdentity& device,
                                        const std::string& id);

@@ -67,6 +67,19 @@ class Folders {
   std::vector<fs::path> folders_, seen_;
 };
 
+/// Of the `python3` that the search path finds first; a virtual environment's link is not followed.
+fs::path python_prefix() {
+  const std::string path = environment("PATH");
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    const fs::path folder = path.substr(begin, end - begin);
+    std::error_code error;
+    if (!folder.empty() && fs::exists(folder / "python3", error)) return folder.parent_path();
+    begin = end + 1;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<fs::path> library_folders() {
@@ -79,6 +92,7 @@ std::vector<fs::path> library_folders() {
   }
   folders.add_python(environment("VIRTUAL_ENV"));
   folders.add_python(environment("CONDA_PREFIX"));
+  folders.add_python(python_prefix());
   if (const std::string home = environment("CUDA_HOME"); !home.empty()) folders.add_toolkit(home);
   for (const fs::path& toolkit : sub_folders("/usr/local", "cuda")) folders.add_toolkit(toolkit);
   if (const std::string home = environment("HOME"); !home.empty()) {

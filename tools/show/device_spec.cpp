@@ -33,8 +33,12 @@ std::vector<std::string> spellings(const calibrate::DeviceIdentity& device) {
   return names;
 }
 
+/// ECC and the driver keep some of a board's memory; boards of one chip differ by more.
+constexpr double kMemorySlack = 0.15;
+
 bool fits(const GpuSpec& spec, const calibrate::DeviceIdentity& device) {
-  return spec.compute_capability == device.compute_capability && spec.sm_count == device.sm_count;
+  return spec.compute_capability == device.compute_capability && spec.sm_count == device.sm_count &&
+         std::abs(device.memory / spec.memory - 1) <= kMemorySlack;
 }
 
 }  // namespace
@@ -42,16 +46,16 @@ bool fits(const GpuSpec& spec, const calibrate::DeviceIdentity& device) {
 const GpuSpec& find_spec(const GpuCatalog& gpus, const calibrate::DeviceIdentity& device,
                          const std::string& id) {
   const std::string where = id.empty() ? "the GPU \"" + device.name + "\"" : "--spec " + id;
-  const std::string what =
-      fmt::format("{} SMs of compute capability {}.{}", device.sm_count,
-                  device.compute_capability / 10, device.compute_capability % 10);
+  const std::string what = fmt::format("{} SMs of compute capability {}.{} and {:.1f} GiB",
+                                       device.sm_count, device.compute_capability / 10,
+                                       device.compute_capability % 10, device.memory.in_gib());
   if (!id.empty()) {
     const GpuSpec& spec = gpus.find(id);
     if (fits(spec, device)) return spec;
-    throw InputError(
-        where, fmt::format("the GPU \"{}\" has {}", device.name, what),
-        fmt::format("{} SMs of {}.{} as {} has", spec.sm_count, spec.compute_capability / 10,
-                    spec.compute_capability % 10, spec.id));
+    throw InputError(where, fmt::format("the GPU \"{}\" has {}", device.name, what),
+                     fmt::format("{} SMs of {}.{} and {:.1f} GiB as {} has", spec.sm_count,
+                                 spec.compute_capability / 10, spec.compute_capability % 10,
+                                 spec.memory.in_gib(), spec.id));
   }
   const GpuSpec* of_name = nullptr;
   for (const std::string& name : spellings(device)) {
@@ -65,7 +69,8 @@ const GpuSpec& find_spec(const GpuCatalog& gpus, const calibrate::DeviceIdentity
   }
   throw InputError(where,
                    of_name != nullptr
-                       ? fmt::format("{}, while {} has {}", what, of_name->id, of_name->sm_count)
+                       ? fmt::format("{}, while {} has {} and {:.1f} GiB", what, of_name->id,
+                                     of_name->sm_count, of_name->memory.in_gib())
                        : "no spec of that name, " + what,
                    "a spec named with --spec, or one added with --hwspecs");
 }

@@ -50,6 +50,18 @@ TEST_SUITE("models/lowering/host_time") {
     }
   }
 
+  TEST_CASE(
+      "a layer with weights leaves autograd more in training, and own kernels call no library") {
+    const FrameworkProfile& p = find_framework("pytorch_2");
+    const Op conv{.kind = OpKind::Conv}, relu{.kind = OpKind::Activation};
+    CHECK(p.host.autograd_per_library_call > Seconds());
+    CHECK((dispatch_time(conv, p, true) - dispatch_time(conv, p, false)).in_us() ==
+          doctest::Approx(p.host.autograd_per_library_call.in_us()));
+    CHECK(dispatch_time(relu, p, true) == dispatch_time(relu, p, false));
+    const Op norm{.kind = OpKind::BatchNorm};
+    CHECK(dispatch_time(norm, p, false, true) == p.host.dispatch_per_op);
+  }
+
   TEST_CASE("PyTorch counts the batches of a batch norm with an op of its own, in training only") {
     const Op forward{.kind = OpKind::BatchNorm};
     const Op backward{.kind = OpKind::BatchNorm, .pass = Pass::Backward};
