@@ -312,9 +312,10 @@ double row_passes(const FusionGraph& graph, const FusedKernel& fused, double ele
     }
     for (const ValueRead& read : node.reads) {
       const bool is_row = graph.values[read.value.index].elements == elements;
+      const auto before = writer_in_kernel(read.value);
+      const bool at_hand = before && loop_of[*before] == loop;
       const std::pair<ValueId, int> once{read.value, loop};
-      if (!is_row || writer_in_kernel(read.value) ||
-          std::find(counted.begin(), counted.end(), once) != counted.end()) {
+      if (!is_row || at_hand || std::find(counted.begin(), counted.end(), once) != counted.end()) {
         continue;
       }
       counted.push_back(once);

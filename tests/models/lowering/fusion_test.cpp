@@ -238,7 +238,7 @@ TEST_SUITE("models/lowering/fusion") {
     };
     const auto the_kernel = [&](std::int64_t cols, bool normed = false) {
       const NetworkGraph graph = softmax_of(cols, normed);
-      const LoweredStep step = lower(graph, inductor, test::volta(), {.phase = Phase::Forward});
+      const LoweredStep step = lower(graph, inductor, test::volta(), {});
       std::vector<Kernel> kernels;
       for (const LoweredOp& op : step.ops) {
         for (const Kernel& kernel : op.candidates.front().kernels) kernels.push_back(kernel);
@@ -260,7 +260,7 @@ TEST_SUITE("models/lowering/fusion") {
           std::get<ReductionWork>(again.work).passes - 1);
     CHECK(norm.read.in_bytes() == 4 * (64 * 4096 + 2 * 4096));
     // XLA ends a kernel with every reduction.
-    CHECK(streams(softmax_of(512), compiled()).at("rows").size() == 3);
+    CHECK(count_kernels(lower(softmax_of(512), compiled(), test::volta(), {})) >= 3);
   }
 
   TEST_CASE("fusion moves no more bytes and launches no more kernels, whatever the network") {
