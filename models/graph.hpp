@@ -223,6 +223,8 @@ struct RoutineAttributes {
   std::int64_t ops = 1;
   bool waits =
       false;  ///< the host reads results in between: it starts when the GPU is done, and waits for the end
+  /// Copied while the host waits: to the GPU from the program's own, pageable memory; back into pinned memory.
+  std::int64_t fed_bytes = 0, fetched_bytes = 0;
 };
 struct NoAttributes {};
 using Attributes = std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes,

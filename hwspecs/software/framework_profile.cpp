@@ -245,6 +245,10 @@ void read_compiler(const proto::FrameworkProfile::Compiler& message, std::string
   c.merges_siblings = read.flag(TRACECAST_FIELD(merges_siblings));
   c.most_operands = read.count(TRACECAST_FIELD(most_operands), 2, 100000);
   c.argument = Seconds(read.number(TRACECAST_FIELD(argument_us), 0, 1e5) * 1e-6);
+  c.joins_rows = read.flag(TRACECAST_FIELD(joins_rows));
+  c.longest_kept_row = read.count(TRACECAST_FIELD(longest_kept_row), 0, 100000);
+  c.draws_in_kernels = read.flag(TRACECAST_FIELD(draws_in_kernels));
+  c.moves_in_loops = read.flag(TRACECAST_FIELD(moves_in_loops));
 #undef TRACECAST_FIELD
 }
 

@@ -73,7 +73,13 @@ struct GraphCompiler {
   bool repeats_producers = false;
   /// Kernels that read the same tensor become one with several results.
   bool merges_siblings = false;
-  int most_operands = 64;  ///< tensors that one fused kernel reads and writes
+  /// A reduction does not end a kernel: what else passes over the same contiguous rows joins it.
+  bool joins_rows = false;
+  /// Elements of a row that such a kernel keeps in registers, and so reads once. 0: none.
+  int longest_kept_row = 0;
+  bool draws_in_kernels = false;  ///< random numbers of dropout come about where they are used
+  bool moves_in_loops = false;    ///< transposes are loops like any other
+  int most_operands = 64;         ///< tensors that one fused kernel reads and writes
   /// Host, per weight, buffer and optimizer state: handed over before the compiled code starts.
   Seconds argument{};
 

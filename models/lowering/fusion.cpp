@@ -61,6 +61,9 @@ class Fusion {
     if (compiler_.merges_siblings) {
       for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) merge_into_earlier(n);
     }
+    if (compiler_.joins_rows) {
+      for (std::uint32_t n = 0; n < graph_.nodes.size(); ++n) join_rows(n);
+    }
     std::erase_if(kernels_, [](const FusedKernel& kernel) { return kernel.nodes.empty(); });
     return std::move(kernels_);
   }
@@ -220,6 +223,63 @@ class Fusion {
     b = {};
   }
 
+  /// Moves the kernel that begins at node `n` to the one with a reduction over the same rows that gives it an operand or
+  /// shares one with it. What only the two hand to each other stays on the SM.
+  void join_rows(std::uint32_t n) {
+    if (!kernel_of_[n] || kernels_[*kernel_of_[n]].nodes.front().index != n) return;
+    const std::size_t mine = *kernel_of_[n];
+    std::optional<std::size_t> earliest;
+    const auto consider = [&](NodeId other) {
+      const auto kernel = kernel_of_[other.index];
+      if (!kernel || *kernel == mine || kernels_[*kernel].nodes.front().index > n) return;
+      if (earliest && *kernel >= *earliest) return;
+      if (passes_over_same_rows(*kernel, mine)) earliest = *kernel;
+    };
+    for (const ValueRead& read : kernels_[mine].reads) {
+      const Value& value = graph_.values[read.value.index];
+      if (value.writer) consider(*value.writer);
+      for (const NodeId reader : value.readers) consider(reader);
+    }
+    if (!earliest) return;
+    const std::vector<ValueId> handed = kernels_[*earliest].writes;
+    merge(*earliest, mine);
+    FusedKernel& joined = kernels_[*earliest];
+    for (const ValueId value : handed) {
+      const Value& v = graph_.values[value.index];
+      const bool read_elsewhere =
+          std::any_of(v.readers.begin(), v.readers.end(), [&](NodeId reader) {
+            return !gone_[reader.index] && kernel_of_[reader.index] != earliest;
+          });
+      if (v.is_result || read_elsewhere) continue;
+      std::erase(joined.writes, value);
+    }
+  }
+
+  [[nodiscard]] const Node* reduction_of(const FusedKernel& kernel) const {
+    for (const NodeId id : kernel.nodes) {
+      if (graph_.nodes[id.index].kind == NodeKind::Reduce) return &graph_.nodes[id.index];
+    }
+    return nullptr;
+  }
+  [[nodiscard]] bool passes_over_same_rows(std::size_t earlier, std::size_t later) const {
+    const FusedKernel &a = kernels_[earlier], &b = kernels_[later];
+    if (a.nodes.empty()) return false;
+    const Node *rows = reduction_of(a), *others = reduction_of(b);
+    if (rows == nullptr || rows->strided || rows->rows < 2) return false;
+    if (others != nullptr && (others->strided || others->rows != rows->rows)) return false;
+    for (const NodeId id : b.nodes) {
+      if (graph_.nodes[id.index].elements != rows->elements) return false;
+    }
+    for (const ValueRead& read : b.reads) {
+      if (std::find(a.writes.begin(), a.writes.end(), read.value) != a.writes.end()) continue;
+      const auto place = place_of(read.value);
+      if (place && *place >= a.nodes.front().index) return false;
+    }
+    std::vector<ValueRead> reads = a.reads;
+    for (const ValueRead& read : b.reads) add_read(reads, read);
+    return reads.size() + a.writes.size() + b.writes.size() <= most_operands();
+  }
+
   FusionGraph& graph_;
   const GraphCompiler& compiler_;
   std::vector<int> pieces_;                            ///< per node
@@ -228,7 +288,56 @@ class Fusion {
   std::vector<FusedKernel> kernels_;
 };
 
-Kernel make_kernel(const FusionGraph& graph, const FusedKernel& fused, Pass pass) {
+/// Passes over a whole row that is not kept in registers: every loop reads what it needs again, and one loop has to end
+/// before the next begins where that one needs a reduction's result.
+double row_passes(const FusionGraph& graph, const FusedKernel& fused, double elements) {
+  std::vector<int> loop_of;  // of each node
+  double passes = 0;
+  std::vector<std::pair<ValueId, int>> counted;
+  const auto writer_in_kernel = [&](ValueId value) -> std::optional<std::size_t> {
+    for (std::size_t i = 0; i < loop_of.size(); ++i) {
+      const auto& writes = graph.nodes[fused.nodes[i].index].writes;
+      if (std::find(writes.begin(), writes.end(), value) != writes.end()) return i;
+    }
+    return std::nullopt;
+  };
+  for (const NodeId id : fused.nodes) {
+    const Node& node = graph.nodes[id.index];
+    int loop = 0;
+    for (const ValueRead& read : node.reads) {
+      const auto before = writer_in_kernel(read.value);
+      if (!before) continue;
+      const bool ends = graph.nodes[fused.nodes[*before].index].kind == NodeKind::Reduce;
+      loop = std::max(loop, loop_of[*before] + (ends ? 1 : 0));
+    }
+    for (const ValueRead& read : node.reads) {
+      const bool is_row = graph.values[read.value.index].elements == elements;
+      const auto before = writer_in_kernel(read.value);
+      const bool at_hand = before && loop_of[*before] == loop;
+      const std::pair<ValueId, int> once{read.value, loop};
+      if (!is_row || at_hand || std::find(counted.begin(), counted.end(), once) != counted.end()) {
+        continue;
+      }
+      counted.push_back(once);
+      ++passes;
+    }
+    loop_of.push_back(loop);
+  }
+  for (const ValueId written : fused.writes) {
+    if (graph.values[written.index].elements == elements) ++passes;
+  }
+  return passes;
+}
+
+/// Source: PyTorch 2.1, torch/_inductor/triton_heuristics.py, triton_config_reduction: a warp for 128 elements, 2 to 8.
+int joined_row_threads(std::int64_t cols) {
+  int warps = 2;
+  while (warps < 8 && warps * 128 < cols) warps *= 2;
+  return 32 * warps;
+}
+
+Kernel make_kernel(const FusionGraph& graph, const FusedKernel& fused, Pass pass,
+                   const GraphCompiler& compiler) {
   const Node* main = &graph.nodes[fused.nodes.front().index];
   Kernel kernel;
   kernel.kernel_class = main->kernel_class;
@@ -254,6 +363,13 @@ Kernel make_kernel(const FusionGraph& graph, const FusedKernel& fused, Pass pass
                                 .cols = static_cast<std::int64_t>(main->elements / rows),
                                 .passes = 1,
                                 .strided = main->strided};
+    auto& work = std::get<ReductionWork>(kernel.work);
+    if (compiler.joins_rows && !work.strided) {
+      work.row_threads = joined_row_threads(work.cols);
+      if (work.cols > compiler.longest_kept_row) {
+        work.passes = row_passes(graph, fused, main->elements);
+      }
+    }
   } else {
     kernel.work =
         StreamWork{.elements = main->elements,
@@ -282,7 +398,8 @@ LoweredStep fuse(const Context& context, LoweredStep step) {
   }
   for (const FusedKernel& fused : plan) {
     LoweredOp& lowered = step.ops[graph.nodes[fused.nodes.front().index].entry];
-    const Kernel kernel = make_kernel(graph, fused, context.graph.op(lowered.op).pass);
+    const Kernel kernel =
+        make_kernel(graph, fused, context.graph.op(lowered.op).pass, *context.framework.compiler);
     for (Candidate& candidate : lowered.candidates) candidate.kernels.push_back(kernel);
   }
   return step;

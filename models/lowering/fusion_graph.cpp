@@ -82,6 +82,8 @@ class Builder {
       case OpKind::Slice:
       case OpKind::Pad:
         return add_loop(op);
+      case OpKind::Transpose:
+        return compiler_.moves_in_loops ? add_loop(op) : add_library(op);
       case OpKind::Split:
         return add_split(op);
       case OpKind::Dropout:
@@ -178,6 +180,15 @@ class Builder {
       }
     }
     return forward_readers_[tensor.index];
+  }
+  [[nodiscard]] bool is_read(TensorId tensor) {
+    if (read_.empty()) {
+      read_.resize(current_.size());
+      for (const Op& op : context_.graph.ops()) {
+        for (const TensorId input : op.inputs) read_[input.index] = true;
+      }
+    }
+    return read_[tensor.index];
   }
   void rename(const Op& op) {
     current_[op.outputs.front().index] = current_[op.inputs.front().index];
@@ -345,6 +356,19 @@ class Builder {
   void add_dropout(const Op& op) {
     const auto& kernels = lowered_kernels();
     if (op.pass != Pass::Forward) return add_loop(op);
+    if (compiler_.draws_in_kernels) {
+      const ValueRead x = all_of(op.inputs.front());
+      std::vector<ValueId> writes;
+      for (const TensorId output : op.outputs) {
+        if (output == op.outputs.front() || is_read(output)) {
+          writes.push_back(current_[output.index]);
+        }
+      }
+      // Ten rounds of Philox for four numbers, two wide products each; the comparison and the scale.
+      constexpr double kDrawing = 20;
+      return add_loop("dropout", KernelClass::Elementwise, {x}, std::move(writes),
+                      graph_.values[x.value.index].elements, kDrawing);
+    }
     if (kernels.size() < 2) return add_library(op);
     graph_.keeps_kernels[entry_] = true;
     const ValueRead x = all_of(op.inputs.front());
@@ -404,6 +428,7 @@ class Builder {
   FusionGraph graph_;
   std::vector<ValueId> current_;  ///< per tensor: the value it is now
   std::vector<int> forward_readers_;
+  std::vector<bool> read_;  ///< per tensor: by an op
   std::size_t entry_ = 0;
 };
 

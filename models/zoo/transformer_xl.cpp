@@ -16,6 +16,9 @@ struct Layout {
   std::int64_t narrowing;  ///< rarer words' vectors are shorter by this factor per cluster
   std::int64_t
       inference_memory;  ///< states kept of earlier segments; in training as many as tokens
+  bool adaptive = true;  ///< otherwise every word meets the whole vocabulary
+  bool in_session =
+      false;  ///< as TensorFlow 1 evaluates it: the memory is fed to the session and fetched from it
 };
 constexpr std::int64_t kHeadWidth = 64;
 
@@ -34,6 +37,7 @@ struct TransformerXl {
   bool training;
   TensorId content_bias, position_bias, positions, scale, mask;
 
+  [[nodiscard]] bool fetches() const { return layout.in_session && !training; }
   TensorId dropout(const std::string& name, TensorId x) const {
     return training ? b.dropout(name, x) : x;
   }
@@ -54,6 +58,11 @@ struct TransformerXl {
     const std::int64_t wide = layout.heads * kHeadWidth, all = memory + tokens;
     const TensorId parts[] = {b.buffer(name + ".memory", {memory, batch, layout.width}), x};
     const TensorId seen = b.concat(name + ".cat", parts, 0);
+    if (fetches()) {
+      const TensorId kept = b.concat(name + ".new_memory.cat", parts, 0);
+      b.graph().outputs.push_back(
+          b.slice(name + ".new_memory", kept, {memory, batch, layout.width}));
+    }
     const std::int64_t thirds[] = {wide, wide, wide};
     const auto qkv = b.split(name + ".split",
                              b.linear_layer(name + ".qkv_net", seen, 3 * wide, false), 2, thirds);
@@ -67,7 +76,13 @@ struct TransformerXl {
     const TensorId distances = shift(name, b.matmul(name + ".bd", place, r, false, true));
     scores = b.mul(name + ".scale", b.add(name + ".scores", scores, distances), scale);
     const TensorId masked[] = {scores, mask};
-    scores = b.softmax(name + ".softmax", b.binary(name + ".mask", "where", masked));
+    if (layout.in_session) {  // times 1 - mask, less 1e30 times mask
+      scores = b.mul(name + ".kept", scores, mask);
+      const TensorId terms[] = {scores, mask};
+      scores = b.softmax(name + ".softmax", b.binary(name + ".mask", "sub", terms));
+    } else {
+      scores = b.softmax(name + ".softmax", b.binary(name + ".mask", "where", masked));
+    }
     TensorId y = b.matmul(name + ".context", dropout(name + ".dropatt", scores), v);
     const std::int64_t order[] = {2, 0, 1, 3};
     y = b.reshape(name + ".joined", b.transpose(name + ".by_step", y, order),
@@ -90,7 +105,8 @@ std::int64_t words_of(const Cluster& cluster, std::int64_t rows) {
 // Dai et al., arXiv 1901.02860, as NVIDIA's DeepLearningExamples trains it on WikiText-103
 // (PyTorch/LanguageModeling/Transformer-XL, mem_transformer.py). Adaptive inputs and softmax, their tables tied: words of
 // rare clusters are looked up, and meet their cluster's table, on their own. Which words are in a text is not known
-// here, but what share.
+// here, but what share. TensorFlow/LanguageModeling/Transformer-XL, tf/main.py and model.py: the same for TensorFlow 1; its
+// evaluate() feeds every layer's memory to the session in fp32 arrays and fetches the new one from it.
 NetworkGraph transformer_xl(const BuildOptions& options, const Layout& layout) {
   GraphBuilder b("transformer_xl", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len, width = layout.width;
@@ -109,6 +125,8 @@ NetworkGraph transformer_xl(const BuildOptions& options, const Layout& layout) {
                           b.buffer("scale", {1}),
                           b.buffer("mask", {1, 1, tokens, all})};
 
+  const std::int64_t memory_bytes = layout.layers * memory * batch * width * 4;
+  if (net.fetches()) b.routine("feed", {}, {.ops = layout.layers, .fed_bytes = memory_bytes});
   std::vector<TensorId> tables;
   std::int64_t vocabulary = 0;
   for (const Cluster& cluster : kClusters) vocabulary += cluster.words;
@@ -138,6 +156,17 @@ NetworkGraph transformer_xl(const BuildOptions& options, const Layout& layout) {
   }
   x = b.reshape("rows", net.dropout("drop", x), {rows, width});
 
+  if (net.fetches()) {
+    b.routine("fetch", b.graph().outputs,
+              {.ops = layout.layers, .waits = true, .fetched_bytes = memory_bytes});
+    b.graph().outputs.clear();
+  }
+  if (!layout.adaptive) {
+    const TensorId bias = b.weight("softmax.bias", {vocabulary});
+    x = b.reshape("softmax.steps", x, {tokens, batch, width});
+    b.graph().outputs.push_back(b.linear("softmax", x, tables.front(), bias));
+    return std::move(b).take();
+  }
   const std::int64_t tails = static_cast<std::int64_t>(kClusters.size()) - 1;
   for (std::size_t i = 0; i < kClusters.size(); ++i) {
     const std::string name = "softmax." + std::to_string(i);
@@ -167,6 +196,11 @@ NetworkGraph transformer_xl(const BuildOptions& options, const Layout& layout) {
 std::vector<ZooEntry> transformer_xl_networks() {
   constexpr std::string_view kSource =
       "NVIDIA/DeepLearningExamples, PyTorch/LanguageModeling/Transformer-XL";
+  constexpr std::string_view kFlat =
+      "lambdal/deeplearning-benchmark, pytorch/scripts/config_v1: NVIDIA's program without "
+      "--adaptive and --div_val";
+  constexpr std::string_view kSession =
+      "NVIDIA/DeepLearningExamples, TensorFlow/LanguageModeling/Transformer-XL";
   return {{.name = "transformer_xl_base",
            .title = "Transformer-XL base on WikiText-103",
            .source = kSource,
@@ -179,7 +213,25 @@ std::vector<ZooEntry> transformer_xl_networks() {
            .source = kSource,
            .seq_len = 384,
            .rates_count_tokens = true,
-           .build = build<transformer_xl, Layout{18, 1024, 16, 4096, 4, 1600}>}};
+           .build = build<transformer_xl, Layout{18, 1024, 16, 4096, 4, 1600}>},
+          {.name = "transformer_xl_base_flat",
+           .title = "Transformer-XL base, without adaptive softmax",
+           .source = kFlat,
+           .seq_len = 192,
+           .rates_count_tokens = true,
+           .build = build<transformer_xl, Layout{16, 512, 8, 2048, 1, 640, false}>},
+          {.name = "transformer_xl_large_flat",
+           .title = "Transformer-XL large, without adaptive softmax",
+           .source = kFlat,
+           .seq_len = 256,
+           .rates_count_tokens = true,
+           .build = build<transformer_xl, Layout{18, 1024, 16, 4096, 1, 1600, false}>},
+          {.name = "transformer_xl_base_session",
+           .title = "Transformer-XL base in a session of TensorFlow 1",
+           .source = kSession,
+           .seq_len = 192,
+           .rates_count_tokens = true,
+           .build = build<transformer_xl, Layout{16, 512, 8, 2048, 1, 640, true, true}>}};
 }
 
 }  // namespace tracecast::zoo_builders

@@ -273,6 +273,24 @@ HostBatch host_batch(const PredictRequest& request, Bytes bytes) {
           .waits = pageable || loader.copies_in_compute_stream};
 }
 
+/// One thread's copying speed, which pageable memory reaches the GPU at: the driver moves it through a buffer of its own.
+/// Source: tensorpack documentation, input-source.md (2018), as in the profiles of input pipelines.
+constexpr BytesPerSecond kThreadCopy = 5.0_GBps;
+
+/// Arrays of the program's own that ops hand over and take: the host waits for both.
+void add_host_copies(const NetworkGraph& graph, const PricedStep& priced, const GpuSpec& gpu,
+                     StepProgram& program) {
+  const BytesPerSecond pinned = gpu.pcie_bandwidth * kCopyEfficiency;
+  for (ProgramOp& op : program.ops) {
+    const std::uint32_t priced_op = program.kernels[op.first_kernel].op;
+    const auto* routine =
+        std::get_if<RoutineAttributes>(&graph.op(priced.lowered->ops[priced_op].op).attributes);
+    if (routine == nullptr) continue;
+    op.dispatch += Bytes(static_cast<double>(routine->fed_bytes)) / min(pinned, kThreadCopy) +
+                   Bytes(static_cast<double>(routine->fetched_bytes)) / pinned;
+  }
+}
+
 /// What kernels draw while they run, in such proportion that their mean over the step is that of the board.
 std::vector<double> shown_power(std::vector<double> kernel_w, const StepTimeline& timeline,
                                 const PowerRange& power) {
@@ -297,6 +315,7 @@ Prediction predict_step(const PredictRequest& request) {
 
   const HostBatch fed_batch = host_batch(request, prepared->input);
   result.program = build_step_program(graph, result.priced, request.framework, fed_batch.copy);
+  if (!request.cpu) add_host_copies(graph, result.priced, request.gpu, result.program);
   result.program.copy_blocks_host = fed_batch.pageable;
   result.program.copy_waits_for_kernels = fed_batch.waits;
   result.program.step_overhead += fed_batch.gather;

@@ -182,6 +182,35 @@ TEST_CASE("limit, clocks and optimizer of a published row come from its notes") 
   CHECK(job.options.seq_len == 64);
 }
 
+TEST_CASE("a published row is what its source's record says of it") {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "rows.csv";
+  std::ofstream(path) << "gpu,model,framework,precision,phase,batch_per_gpu,date,notes\n"
+                         "V100,SSD300,TensorFlow 1,fp32,train,8,2020,\"DGX-1; CUDA 10.1/cuDNN 7.6; "
+                         "column: Throughput - FP32 + XLA\"\n"
+                         "V100,ResNet-50,PyTorch,fp32,train,8,2020,without xla\n";
+  const Hardware hardware = load_hardware({});
+  CsvReader reader(path);
+  const RowFields row(reader);
+  REQUIRE(reader.next());
+  PublishedProgram program;
+  program.network = "ssd300_rn50";
+  program.optimizer = "adam";
+  program.version = "1.15";
+  const PublishedJob job = read_published_job(row, hardware.specs(), program);
+  CHECK(job.options.network == "ssd300_rn50");
+  CHECK(job.options.optimizer == "adam");
+  CHECK(job.options.software.xla);
+  CHECK(job.options.software.version.starts_with("1.15"));
+  CHECK(job.options.software.version.find("cuDNN 7.6") != std::string::npos);
+  CHECK(meant_network("ssd300_rn50", hardware.framework(Software{.framework = "tensorflow"})) ==
+        "ssd320_fpn_rn50");
+  program.unpredicted = "another thing was measured";
+  CHECK(read_published_job(row, hardware.specs(), program).unknown == program.unpredicted);
+  REQUIRE(reader.next());
+  CHECK_FALSE(read_published_job(row, hardware.specs()).options.software.xla);
+}
+
 TEST_CASE("rates in tokens are compared with tokens, of networks that are counted so") {
   const test::TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "rows.csv";

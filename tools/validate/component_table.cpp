@@ -8,6 +8,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/input.hpp"
 #include "tools/validate/published_row.hpp"
 #include "tools/validate/validation.hpp"
 
@@ -18,11 +19,12 @@ namespace {
 /// is follows from its metric; the job from model, GPU, batch and what the notes say of limit, clocks and optimizer.
 class ComponentTable final : public RowPredictor {
  public:
-  explicit ComponentTable(const Hardware& hardware) : hardware_(hardware) {}
+  ComponentTable(const CsvReader& reader, const Hardware& hardware)
+      : hardware_(hardware), records_(hardware.specs(), reader) {}
   std::string_view table() const override { return "published runs"; }
   std::string_view unit() const override { return "samples_per_s_w_or_share"; }
   std::string_view convention() const override {
-    return "Samples per second on one GPU, input at hand; "
+    return "Samples per second on one GPU, real data read and decoded; "
            "power in W; utilisation as a share of time, its errors in points. A data set that the "
            "notes name is loaded on a host of the GPU's years; without one, data are on the GPU "
            "already. One of several GPUs "
@@ -37,20 +39,25 @@ class ComponentTable final : public RowPredictor {
     const bool is_token_rate = metric == "throughput" && unit == "tokens/s";
     const bool is_rate = is_token_rate || is_sample_rate(metric, unit);
     if (!is_rate && !is_power && !is_gpu_utilization(metric, unit)) {
-      return skip("metric " + std::string(metric) + " is not predicted from this table");
+      return skip("metric " + std::string(metric) + " in " + std::string(unit) +
+                  " is not predicted from this table");
     }
     const auto value = parse_double(row.text("value"));
     if (!value) return skip("the value is a text: " + std::string(row.text("value")));
-    PublishedJob job = read_published_job(row, hardware_.specs());
+    const PublishedProgram program = records_.program_of(reader);
+    PublishedJob job = read_published_job(row, hardware_.specs(), program);
     if (!job.unknown.empty()) return skip(job.unknown);
     if (is_token_rate && !find_network(job.options.network)->rates_count_tokens) {
       return skip("metric " + std::string(metric) + " in tokens/s is not predicted of it");
     }
     job.options.software.date = row.text_or_empty("date");
+    Software uncompiled = job.options.software;
+    uncompiled.xla = false;
+    job.options.network = meant_network(job.options.network, hardware_.framework(uncompiled));
     if ((is_rate || is_power) && job.options.batch == 0) return skip("batch not stated");
     if (is_rate) {
       if (row.text_or_empty("gpu_count") != "1") return skip("throughput of several GPUs");
-      job.options.data = PlacedJob{}.data;
+      read_input(row, program, job.options);
     }
     RowAnswer result = is_rate ? rate(job) : is_power ? power(job) : utilization(job);
     result.measured = is_rate || is_power ? *value : *value / 100;
@@ -68,6 +75,17 @@ class ComponentTable final : public RowPredictor {
   static bool is_sample_rate(std::string_view metric, std::string_view unit) {
     return metric == "throughput" && (unit == "images/s" || unit == "samples/s" ||
                                       unit == "sequences/s" || unit == "sentences/s");
+  }
+
+  /// "real": read and decoded on a host of the GPU's years, or with the CPU that the notes name, as rows of core.csv are.
+  void read_input(const RowFields& row, const PublishedProgram& program, PlacedJob& job) const {
+    job.data = program.data.empty() ? PlacedJob{}.data : program.data;
+    if (!program.data.empty() || row.text_or_empty("dataset") != "real") return;
+    job.data = "real";
+    if (const std::string cpu = find_cpu_in(row.text_or_empty("notes"), hardware_.cpus());
+        !cpu.empty()) {
+      job.host_cpu = "2x" + cpu;  // servers with data-centre GPUs have two sockets
+    }
   }
 
   RowAnswer rate(const PublishedJob& job) {
@@ -108,12 +126,13 @@ class ComponentTable final : public RowPredictor {
     const auto text = [](const std::optional<double>& value) {
       return value ? std::to_string(*value) : std::string();
     };
-    const std::string key = o.network + '|' + o.gpu + '|' + o.software.framework + '|' +
-                            o.precision + '|' + o.phase + '|' + o.software.version + '|' +
-                            o.software.date + '|' + o.optimizer + '|' + o.data + '|' +
-                            std::to_string(o.batch) + 'x' + std::to_string(o.seq_len.value_or(0)) +
-                            '|' + text(o.board.power_limit_w) + '|' + text(o.board.clock_mhz) +
-                            '|' + text(o.board.memory_clock_mhz);
+    const std::string key =
+        o.network + '|' + o.gpu + '|' + o.software.framework + '|' + o.precision + '|' + o.phase +
+        '|' + o.software.version + (o.software.xla ? "|xla|" : "|") +
+        (o.software.cudnn_benchmark.value_or(false) ? "tried|" : "|") + o.software.date + '|' +
+        o.optimizer + '|' + o.data + '|' + o.host_cpu + '|' + std::to_string(o.batch) + 'x' +
+        std::to_string(o.seq_len.value_or(0)) + '|' + text(o.board.power_limit_w) + '|' +
+        text(o.board.clock_mhz) + '|' + text(o.board.memory_clock_mhz);
     const auto known = figures_.find(key);
     if (known != figures_.end()) return known->second;
     return figures_.emplace(key, o.batch > 0 ? predict_job(o) : predict_largest(o)).first->second;
@@ -154,6 +173,7 @@ class ComponentTable final : public RowPredictor {
   }
 
   const Hardware& hardware_;
+  PublishedRows records_;
   std::map<std::string, Figures> figures_;
 };
 
@@ -163,8 +183,9 @@ std::vector<TableKind> component_tables() {
   return {{.name = "published runs (e2e.csv, components.csv)",
            .required = {"gpu", "gpu_count", "framework", "precision", "model", "batch_per_gpu",
                         "metric", "value", "unit", "notes"},
-           .make = [](const CsvReader&, const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<ComponentTable>(hardware);
+           .make = [](const CsvReader& reader,
+                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+             return std::make_unique<ComponentTable>(reader, hardware);
            }}};
 }
 

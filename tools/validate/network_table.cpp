@@ -12,6 +12,7 @@
 #include "sim/job/many_gpus.hpp"
 #include "sim/step/step_floor.hpp"
 #include "tools/validate/published_cluster.hpp"
+#include "tools/validate/published_row.hpp"
 #include "tools/validate/validation.hpp"
 
 namespace tracecast {
@@ -74,21 +75,20 @@ class NetworkTable final : public RowPredictor {
     if (!precision)
       return skip("precision " + std::string(row.text("precision")) + " is not known");
     PlacedJob job;
-    job.network = row.text("network");
+    const PublishedProgram program = records_.program_of(reader);
+    if (!program.unpredicted.empty()) return skip(program.unpredicted);
+    job.network = program.network.empty() ? std::string(row.text("network")) : program.network;
     job.gpu = row.gpu();
     job.batch = batch;
     job.phase = to_string(*phase);
     job.software.framework = to_lower(row.text("framework"));
     job.software.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
     job.software.version = row.text_or_empty("framework_version");
-    const PublishedProgram program = records_.program_of(reader);
     if (program.cudnn_benchmark) job.software.cudnn_benchmark = program.cudnn_benchmark;
     if (*phase == Phase::Train && !program.optimizer.empty()) job.optimizer = program.optimizer;
     if (job.software.version.empty()) job.software.version = program.version;
     const std::string_view notes = row.text_or_empty("notes");
-    if (!find_cudnn_version(job.software.version) && find_cudnn_version(notes)) {
-      job.software.version += "; " + std::string(notes);
-    }
+    add_cudnn_of(job.software.version, {notes});
     // Batches that the benchmark keeps in host memory are copied in every step.
     const bool from_host = program.data == "memory";
     job.data = program.data.empty() ? "synthetic" : program.data;
@@ -109,13 +109,8 @@ class NetworkTable final : public RowPredictor {
     job.software.date = date;
     const std::string name(row.text_or_empty("framework_name"));
     if (from_host) job.pipeline = find_loader_in(name, hardware_.specs());
-    if (!find_cudnn_version(job.software.version) && find_cudnn_version(name)) {
-      job.software.version += "; " + name;
-    }
-    const std::string network = job.network;
-    for (const NetworkMeaning& meaning : uncompiled(job.software).network_meanings) {
-      if (meaning.name == network) job.network = meaning.zoo;  // an era's own come last
-    }
+    add_cudnn_of(job.software.version, {name});
+    job.network = meant_network(job.network, uncompiled(job.software));
     if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
     SeveralGpus several;
     if (gpus > 1) {

@@ -54,6 +54,12 @@ std::string optimizer_of(std::string_view notes) {
   return find_optimizer(name) ? name : "adam";
 }
 
+/// "column: Mixed precision Inference Latency + XLA", "batch size = 224 & with xla"; not "without xla", "boxlab".
+bool says_xla(std::string_view notes) {
+  const std::string words = to_lower(notes);
+  return contains(words, "+ xla") || contains(words, "& with xla") || contains(words, "& withxla");
+}
+
 /// Of the notes' "dataset NAME", when the catalog has such a data set: what its samples cost to load is known.
 std::optional<std::string> data_set_of(std::string_view notes, const SpecLibrary& specs) {
   constexpr std::string_view kBefore = "dataset ";
@@ -117,7 +123,23 @@ std::string find_published_network(std::string_view text) {
   return {};
 }
 
-PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs) {
+void add_cudnn_of(std::string& version, std::initializer_list<std::string_view> texts) {
+  for (const std::string_view text : texts) {
+    if (find_cudnn_version(version)) return;
+    if (find_cudnn_version(text)) version += "; " + std::string(text);
+  }
+}
+
+std::string meant_network(std::string network, const FrameworkProfile& framework) {
+  const std::string called = network;
+  for (const NetworkMeaning& meaning : framework.network_meanings) {
+    if (meaning.name == called) network = meaning.zoo;  // an era's own come last
+  }
+  return network;
+}
+
+PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs,
+                                const PublishedProgram& program) {
   PublishedJob job;
   PlacedJob& o = job.options;
   const std::string_view notes = row.text_or_empty("notes");
@@ -130,7 +152,8 @@ PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs) 
     return unknown("the GPU that was watched ran nothing: it held " +
                    std::to_string(static_cast<int>(*memory)) + " MiB");
   }
-  o.network = find_published_network(row.text("model"));
+  if (!program.unpredicted.empty()) return unknown(program.unpredicted);
+  o.network = program.network.empty() ? find_published_network(row.text("model")) : program.network;
   if (o.network.empty())
     return unknown("network not in the zoo: " + std::string(row.text("model")));
   const auto gpu = find_gpu(row.text("gpu"), notes, specs.gpus());
@@ -142,11 +165,15 @@ PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs) 
     return unknown("framework " + o.software.framework + " has no profile");
   }
   o.software.version = row.text_or_empty("framework_version");
+  if (o.software.version.empty()) o.software.version = program.version;
+  add_cudnn_of(o.software.version, {notes, row.text("framework")});
+  o.software.xla = says_xla(notes);
+  o.software.cudnn_benchmark = program.cudnn_benchmark;
   o.precision = precision_of(row.text("precision"));
   if (!find_precision(o.precision)) return unknown("precision " + o.precision + " is not known");
   o.phase = row.text("phase");
   if (!find_phase(o.phase)) return unknown("phase " + o.phase + " is not known");
-  o.optimizer = optimizer_of(notes);
+  o.optimizer = program.optimizer.empty() ? optimizer_of(notes) : program.optimizer;
   o.data = data_set_of(notes, specs).value_or(o.data);
   o.batch = parse_integer(row.text("batch_per_gpu")).value_or(0);
 

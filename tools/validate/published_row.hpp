@@ -1,7 +1,9 @@
 #pragma once
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
+#include "hwspecs/software/published_source.hpp"
 #include "sim/job/resolved_job.hpp"
 #include "tools/validate/validation.hpp"
 
@@ -16,8 +18,16 @@ struct PublishedJob {
 /// Reads columns gpu, model, framework, framework_version, precision, phase, batch_per_gpu, date and these notes:
 /// "GPU power limit 175 W", "core 1607 MHz, memory 3500 MHz (absolute clocks)", "optimiser adadelta", "dataset
 /// imagenet" (loaded on the host of the GPU's years; one that is not known counts as on the GPU), "a PCIe board is likely", "max memory 3 MiB",
-/// "Sequence length=64". Clock *offsets* have no known base and make the row unknown.
-[[nodiscard]] PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs);
+/// "Sequence length=64", "CUDA 8.0/cuDNN 5.1", "+ XLA" or "with xla". Clock *offsets* have no known base and make the row
+/// unknown. `program`: what the source's record says of the row, its network and optimizer before those of the columns.
+[[nodiscard]] PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs,
+                                              const PublishedProgram& program = {});
+
+/// Adds to `version` the first of the texts that names a cuDNN, where it names none itself.
+void add_cudnn_of(std::string& version, std::initializer_list<std::string_view> texts);
+
+/// The zoo's name for what `framework` calls `network`: frameworks' benchmarks have their own of some.
+[[nodiscard]] std::string meant_network(std::string network, const FrameworkProfile& framework);
 
 /// Average board power in watts, of one GPU.
 [[nodiscard]] bool is_board_power(std::string_view metric, std::string_view unit);

@@ -225,6 +225,44 @@ TEST_SUITE("models/lowering/fusion") {
                                             {"add5", {"combine 200 100"}}});
   }
 
+  TEST_CASE("a compiler that joins rows makes one kernel of a softmax, its scale and its dropout") {
+    FrameworkProfile inductor = compiled();
+    inductor.compiler->joins_rows = inductor.compiler->draws_in_kernels = true;
+    inductor.compiler->longest_kept_row = 1024;
+    const auto softmax_of = [](std::int64_t cols, bool normed = false) {
+      GraphBuilder b("rows", 1);
+      TensorId x = b.activation("act", b.input("x", {64, cols}), "tanh");
+      x = normed ? b.layer_norm_layer("rows", x) : b.softmax("rows", x);
+      b.graph().outputs = {b.dropout("dropout", x)};
+      return std::move(b).take();
+    };
+    const auto the_kernel = [&](std::int64_t cols, bool normed = false) {
+      const NetworkGraph graph = softmax_of(cols, normed);
+      const LoweredStep step = lower(graph, inductor, test::volta(), {});
+      std::vector<Kernel> kernels;
+      for (const LoweredOp& op : step.ops) {
+        for (const Kernel& kernel : op.candidates.front().kernels) kernels.push_back(kernel);
+      }
+      REQUIRE(kernels.size() == 1);
+      return kernels.front();
+    };
+    const Kernel kept = the_kernel(512), again = the_kernel(4096);
+    CHECK(kept.kernel_class == KernelClass::Softmax);
+    CHECK(kept.read.in_bytes() == 4 * 64 * 512);  // once: the row stays in registers
+    CHECK(kept.written.in_bytes() >= 4 * 64 * 512);
+    // 512 elements: a warp for 128 of them. Longer than 1024: maximum, sum and quotient read their row anew, and write.
+    CHECK(std::get<ReductionWork>(kept.work).row_threads == 4 * 32);
+    CHECK(std::get<ReductionWork>(again.work).row_threads == 8 * 32);
+    CHECK(std::get<ReductionWork>(again.work).passes >= 4);
+    // Statistics, then the rows again; a scale and a shift beside them.
+    const Kernel norm = the_kernel(4096, true);
+    CHECK(std::get<ReductionWork>(norm.work).passes ==
+          std::get<ReductionWork>(again.work).passes - 1);
+    CHECK(norm.read.in_bytes() == 4 * (64 * 4096 + 2 * 4096));
+    // XLA ends a kernel with every reduction.
+    CHECK(count_kernels(lower(softmax_of(512), compiled(), test::volta(), {})) >= 3);
+  }
+
   TEST_CASE("fusion moves no more bytes and launches no more kernels, whatever the network") {
     for (const char* network : {"resnet50", "vgg16", "inception_v3", "densenet121", "mobilenet_v2",
                                 "bert_base", "alexnet"}) {

@@ -207,4 +207,28 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("Transformer-XL in a session of TensorFlow hands its memory over and takes it back") {
+  const auto copied = [](bool trains) {
+    const NetworkGraph graph = build_network("transformer_xl_base_session",
+                                             {.batch = 2, .seq_len = 64, .training = trains});
+    std::int64_t fed = 0, fetched = 0;
+    for (const Op& op : graph.ops()) {
+      if (op.kind != OpKind::Routine) continue;
+      fed += std::get<RoutineAttributes>(op.attributes).fed_bytes;
+      fetched += std::get<RoutineAttributes>(op.attributes).fetched_bytes;
+    }
+    CHECK(fed == fetched);
+    return fed;
+  };
+  CHECK(copied(false) == 16LL * 640 * 2 * 512 * 4);  // layers, states, sequences, width, fp32
+  CHECK(copied(true) == 0);
+}
+
+TEST_CASE("without adaptive softmax every word of Transformer-XL meets the whole vocabulary") {
+  const NetworkGraph graph =
+      build_network("transformer_xl_large_flat", {.batch = 2, .training = true});
+  REQUIRE(graph.outputs.size() == 1);
+  CHECK(graph.tensor(graph.outputs.front()).shape == Shape{256, 2, 267'735});
+}
+
 TEST_SUITE_END();
