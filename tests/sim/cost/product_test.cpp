@@ -127,6 +127,41 @@ TEST_CASE("an engine's call adds its kernels and quantises what it reads") {
   CHECK(price(product, gpu, profile).duration > alone);
 }
 
+TEST_CASE("rows begin at the largest power of two that divides them, up to a vector of 16 bytes") {
+  CHECK(row_alignment(4096, 2) == 16);
+  CHECK(row_alignment(50257, 2) == 2);
+  CHECK(row_alignment(30522, 2) == 4);
+  CHECK(row_alignment(1000, 2) == 16);
+  CHECK(row_alignment(50257, 4) == 4);
+  CHECK(row_alignment(2704, 1) == 16);
+  CHECK(row_alignment(2703, 1) == 1);
+  CHECK(row_alignment(24, 0.5) == 8);  // half bytes as whole ones
+}
+
+TEST_CASE("unaligned rows take kernels of warp-level instructions, odd ones staged through registers") {
+  CostProfile profile = simple_profile();
+  profile.product.unaligned = 0.5;
+  profile.product.unaligned_staged = 0.25;
+  profile.product.warp_share = 0.6;
+  GpuSpec gpu = fast_memory();
+  const auto seconds = [&](int capability, double alignment) {
+    gpu.compute_capability = capability;
+    TensorProduct product = shape(8192, 8192, 8192);
+    product.alignment = alignment;
+    return price(product, gpu, profile).duration.in_s();
+  };
+  // Volta stages all operands in registers: one factor.
+  CHECK(seconds(70, 8) / seconds(70, 16) == doctest::Approx(2).epsilon(0.02));
+  CHECK(seconds(70, 2) == doctest::Approx(seconds(70, 8)));
+  // Ampere copies asynchronously from 4 bytes on.
+  CHECK(seconds(80, 4) / seconds(80, 16) == doctest::Approx(2).epsilon(0.02));
+  CHECK(seconds(80, 2) / seconds(80, 16) == doctest::Approx(4).epsilon(0.02));
+  // Hopper and Blackwell fall back one generation and two.
+  CHECK(seconds(90, 8) / seconds(90, 16) > 2 / 0.6 * 0.95);
+  CHECK(seconds(90, 2) > seconds(90, 8) * 1.9);
+  CHECK(seconds(100, 8) / seconds(100, 16) > 2 / 0.36 * 0.9);
+}
+
 TEST_CASE("an early library steps with every wave of large tiles, kernels that stay do not") {
   GpuSpec gpu = fast_memory();
   gpu.architecture = Architecture::Hopper;
