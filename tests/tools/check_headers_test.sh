@@ -13,7 +13,7 @@ new_tree() {
   mkdir -p "$tree/box"
   users=$(for i in $(seq 9); do printf ' user%s.hpp' "$i"; done)
   echo "tracecast_library(box SOURCES a.cpp HEADERS stem.hpp near.hpp far.hpp apart.hpp$users)" >"$tree/box/CMakeLists.txt"
-  printf '#pragma once\n#include <string>\n#include <vector>\nusing Names = std::vector<std::string>;\n' >"$tree/box/stem.hpp"
+  printf '#pragma once\n#include <cstdint>\n#include <initializer_list>\nusing Names = std::initializer_list<std::int32_t>;\n' >"$tree/box/stem.hpp"
   printf '#pragma once\n#include "box/stem.hpp"\nNames near();\n' >"$tree/box/near.hpp"
   printf '#pragma once\n#include "box/near.hpp"\nNames far();\n' >"$tree/box/far.hpp"
   printf '#pragma once\nint apart();\n' >"$tree/box/apart.hpp"
@@ -42,7 +42,7 @@ fault() {
 
 new_tree
 expect 0 '' 'a clean tree'
-fault box/apart.hpp 'std::string name();' 'a header apart uses what only the stem includes'
+fault box/apart.hpp 'std::int32_t name();' 'a header apart uses what only the stem includes'
 fault box/apart.hpp 'Names near();' 'a header apart uses a name of the stem'
 fault box/user4.hpp 'std::map<int, int> map();' 'a header uses a standard header that nobody includes'
 fault box/far.hpp 'inline int call() { return apart(); }' 'a header uses a name of one beside it'
