@@ -42,7 +42,7 @@ endfunction()
 
 # tracecast_library(<box> [OPTIMIZE small|fast] SOURCES ... HEADERS ... [DEPS <box>...] [PRIVATE_LIBS <target>...])
 # One box of the include table: a static library `tracecast_<box>`, alias `tracecast::<box>`.
-# HEADERS are public and must each compile alone; third-party libraries stay private to the sources.
+# HEADERS are public and must each compile alone (tools/check_headers); third-party libraries stay private to the sources.
 # A compiled third-party library follows the archive to whoever links it (see tracecast-config.cmake.in);
 # a header-only one is needed to build the archive and no longer.
 function(tracecast_library box)
@@ -50,8 +50,7 @@ function(tracecast_library box)
   set(target tracecast_${box})
   add_library(${target} STATIC ${ARG_SOURCES})
   add_library(tracecast::${box} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${box} POSITION_INDEPENDENT_CODE ON
-                        VERIFY_INTERFACE_HEADER_SETS ON)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${box} POSITION_INDEPENDENT_CODE ON)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS})
   tracecast_optimize(${target} ${ARG_OPTIMIZE})
