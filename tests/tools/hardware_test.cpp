@@ -216,7 +216,10 @@ TEST_CASE("a variant of a GPU states what differs, and every answer says what it
     const Json answer = Json::parse(
         predict({"--gpu", gpu, "--hwspecs", path, "--image-size", "1344", "--format", "json"}).out);
     CHECK(answer["gpu"] == gpu);
-    for (const Json& part : answer["basis"]) CHECK(part["basis"] != "measured");
+    // What was measured on the H200 itself says nothing of a GPU that is none.
+    if (gpu != "h200") {
+      for (const Json& part : answer["basis"]) CHECK(part["basis"] != "measured");
+    }
     return answer["step_time_s"]["value"].get<double>();
   };
   CHECK(step("mine") == step("whole"));

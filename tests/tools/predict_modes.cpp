@@ -165,7 +165,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--machine", {"gavel_cloud"}, {}, "servers"},
       {"--machine", {"hgx_a100_4nic"}, {"--nodes", "2"}, "divided"},
       {"--machine", {"aws_p3_8xlarge"}},
-      {"--host-cpu", {"1xe5_2667"}},
+      {"--host-cpu", {"1xe5_2680_v2"}},
       {"--cpu-threads", {"2"}},
       {"--workers", {"1"}},
       {"--disk", {"hdd"}},
@@ -232,6 +232,9 @@ const std::vector<Excuse>& predict_excuses() {
   static const std::vector<Excuse> excuses = {
       {"ONNX file", "--recompute", "of five ops, none keeps what another does not read"},
       {"several GPUs, text", "--machine", "the same NVLink wiring: alike to three digits"},
+      {"several GPUs, text", "--host-cpu", "the GPUs set the pace: alike to three digits"},
+      {"several GPUs, csv", "--host-cpu",
+       "the GPUs set the pace, and no column tells of the CPU"},
       {"several GPUs, text", "--cuda-graphs",
        "the host runs ahead of the GPU: json tells of its rest"},
       {"several GPUs, csv", "--cuda-graphs",
