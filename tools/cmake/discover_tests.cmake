@@ -5,6 +5,9 @@ execute_process(COMMAND ${EXECUTABLE} --list-test-cases --no-version --no-colors
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "${EXECUTABLE} cannot list its test cases (${result}):\n${listing}")
 endif()
+if(NOT COST)
+  set(COST 0)
+endif()
 set(tests "")
 while(listing MATCHES "^([^\n]*)\n(.*)$")
   set(name "${CMAKE_MATCH_1}")
@@ -17,6 +20,6 @@ while(listing MATCHES "^([^\n]*)\n(.*)$")
     "add_test([==[${NAME}: ${name}]==] \"${EXECUTABLE}\" [==[--test-case=${pattern}]==])\n"
     "set_tests_properties([==[${NAME}: ${name}]==] PROPERTIES WORKING_DIRECTORY \"${WORKING_DIRECTORY}\"\n"
     "  SKIP_REGULAR_EXPRESSION [==[\\[skipped\\]]==] FAIL_REGULAR_EXPRESSION [==[test cases: +0 ]==]\n"
-    "  LABELS \"${LABELS}\" TIMEOUT 300)\n")
+    "  LABELS \"${LABELS}\" TIMEOUT 300 COST ${COST})\n")
 endwhile()
 file(WRITE ${OUTPUT} "${tests}")

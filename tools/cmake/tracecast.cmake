@@ -145,13 +145,14 @@ function(tracecast_program target)
   endif()
 endfunction()
 
-# tracecast_test(<name> SOURCES ... DEPS <box>... [LIBS <target>...] [LABELS ...])
+# tracecast_test(<name> SOURCES ... DEPS <box>... [LIBS <target>...] [LABELS ...] [COST <seconds>])
 # One doctest program; every test case becomes one ctest test. A case that prints "[skipped]" counts as skipped.
+# COST: about what its longest case takes. Such begin first, lest one runs alone at the end.
 function(tracecast_test name)
   if(NOT TRACECAST_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS;LABELS;COST" ${ARGN})
   set(target ${name}_test)
   add_executable(${target} ${ARG_SOURCES})
   target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS} ${TRACECAST_TEST_OPTIONS})
@@ -159,13 +160,14 @@ function(tracecast_test name)
   tracecast_unity(${target})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE tracecast_test_main ${ARG_LIBS})
+  target_link_options(${target} PRIVATE ${TRACECAST_TEST_LINKER})
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(${target} PRIVATE tracecast::${dep})
   endforeach()
   set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_list.cmake)
   add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS ${list}
     COMMAND ${CMAKE_COMMAND} -DEXECUTABLE=$<TARGET_FILE:${target}> -DNAME=${name} -DOUTPUT=${list}
-            -DWORKING_DIRECTORY=${PROJECT_SOURCE_DIR} "-DLABELS=${ARG_LABELS}"
+            -DWORKING_DIRECTORY=${PROJECT_SOURCE_DIR} "-DLABELS=${ARG_LABELS}" "-DCOST=${ARG_COST}"
             -P ${PROJECT_SOURCE_DIR}/tools/cmake/discover_tests.cmake VERBATIM)
   file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake CONTENT
     "if(EXISTS \"${list}\")\n  include(\"${list}\")\nelse()\n  add_test(${target}_NOT_BUILT ${target}_NOT_BUILT)\nendif()\n")
