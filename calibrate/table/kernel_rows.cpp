@@ -85,7 +85,8 @@ std::optional<Layer> lower_product(const Lowering& in, std::string&) {
 /// The products that `calibrate` measures itself, over and over on the same operands, where tensor cores multiply them: what
 /// stays in L2 and where rows begin counts. Nothing for other rows. `reason` says why a row is none to learn from.
 std::optional<ProductCall> repeated_call(const RowFields& row, const Layer& layer,
-                                         PrecisionMode precision, std::string& reason) {
+                                         const GpuSpec& gpu, PrecisionMode precision,
+                                         std::string& reason) {
   if (row.text_or_empty("experiment").empty() || row.text("timing") != "cupti") return {};
   const std::vector<Candidate>& candidates = layer.step.ops.front().candidates;
   if (candidates.empty() || candidates.front().kernels.empty() ||
@@ -100,6 +101,8 @@ std::optional<ProductCall> repeated_call(const RowFields& row, const Layer& laye
   product.k = static_cast<double>(row.integer("k", 1));
   double bytes = 2, result = 2;
   if (precision == PrecisionMode::Tf32) {
+    // Small ones run kernels of the generation before, large ones the chip's own: twice apart, and no part of the model tells which.
+    if (mma_kind(gpu) >= MmaKind::WarpGroup) reason = "TF32 by kernels of two generations";
     product.format = ProductFormat::Tf32;
     bytes = result = 4;
   } else if (precision == PrecisionMode::Int8) {
@@ -433,7 +436,7 @@ class KernelRows final : public MeasurementReader {
     m.group = group_of(row, layer->kind);
     if (row.text("dtype") != "fp32") m.group += " " + std::string(row.text("dtype"));
     if (is_product_) {
-      if (auto call = repeated_call(row, *layer, *precision, reason)) {
+      if (auto call = repeated_call(row, *layer, *m.spec, *precision, reason)) {
         if (!reason.empty()) return reason;
         m.split = product_size_class(m.time);
         m.work = std::move(*call);
