@@ -91,18 +91,18 @@ struct ProductParameters {
   double stream_bytes_per_clock = 0;  ///< that a block draws, per KiB of its SM's shared memory
   double stream_growth = 0;           ///< of that from one instruction generation to the next
   double l2_share = 0;                ///< share of L2 that keeps data from one use to the next
-  double unaligned = 0;         ///< rate of rows that do not begin at multiples of 16 bytes
+  double unaligned = 0;               ///< rate of rows that do not begin at multiples of 16 bytes
   double unaligned_staged = 0;  ///< the same at multiples of 2 bytes where aligned ones are copied
                                 ///< asynchronously
   double warp_share = 0;  ///< peak of warp-level instructions over that of the generation after it
-  double dram_efficiency = 0;         ///< of the bandwidth without ECC
-  double gddr = 0;                    ///< of that, boards with GDDR
-  double ecc_cost = 0;        ///< share of the bandwidth loss that the spec states for ECC on GDDR
-  double efficiency = 0;      ///< of the peak, large tiles, before the operands' share
-  double flop_pj = 0;         ///< per operation in 16 bits at 7 nm and 1.41 GHz
-  double energy_step = 0;     ///< of that from one instruction generation to the next
-  double node_exponent = 0;   ///< energy per operation goes with (process_nm / 7)^this
-  double clock_exponent = 0;  ///< power of arithmetic goes with the clock to this
+  double dram_efficiency = 0;  ///< of the bandwidth without ECC
+  double gddr = 0;             ///< of that, boards with GDDR
+  double ecc_cost = 0;         ///< share of the bandwidth loss that the spec states for ECC on GDDR
+  double efficiency = 0;       ///< of the peak, large tiles, before the operands' share
+  double flop_pj = 0;          ///< per operation in 16 bits at 7 nm and 1.41 GHz
+  double energy_step = 0;      ///< of that from one instruction generation to the next
+  double node_exponent = 0;    ///< energy per operation goes with (process_nm / 7)^this
+  double clock_exponent = 0;   ///< power of arithmetic goes with the clock to this
   double hbm_pj_per_byte = 0, gddr_pj_per_byte = 0;
   double base_share =
       0;  ///< of the power between awake and the limit, drawn whatever a kernel does

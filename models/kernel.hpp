@@ -226,8 +226,8 @@ struct LoweredOp {
   OpId op;
   std::vector<Candidate> candidates;
   ChoicePolicy policy = ChoicePolicy::Autotuned;
-  Bytes workspace_limit{};  ///< candidates that need more are not eligible (unless none is)
-  bool host_waits = false;  ///< the host reads a result of these kernels before it goes on
+  Bytes workspace_limit{};      ///< candidates that need more are not eligible (unless none is)
+  bool host_waits = false;      ///< the host reads a result of these kernels before it goes on
   bool spares_library = false;  ///< kernels of the framework, where it usually calls a library
   bool runs_on_host =
       false;  ///< with what earlier kernels left; its kernel is the result's way back

@@ -111,10 +111,9 @@ std::optional<ProductCall> repeated_call(const RowFields& row, const Layer& laye
     product.format = ProductFormat::Int8;
     bytes = 1, result = 4;
   }
-  product.alignment =
-      std::min({cost::row_alignment(transpose_a ? product.m : product.k, bytes),
-                cost::row_alignment(transpose_b ? product.k : product.n, bytes),
-                cost::row_alignment(product.n, result)});
+  product.alignment = std::min({cost::row_alignment(transpose_a ? product.m : product.k, bytes),
+                                cost::row_alignment(transpose_b ? product.k : product.n, bytes),
+                                cost::row_alignment(product.n, result)});
   repeat_product(product, 1);
   ProductCall call;
   call.products.push_back(product);

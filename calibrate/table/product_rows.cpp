@@ -256,7 +256,8 @@ class PlainProducts final : public ProductReader {
 }  // namespace
 
 void repeat_product(TensorProduct& product, double weight_copies) {
-  const double activations = product.batch * product.m * product.k * activation_bytes(product.format);
+  const double activations =
+      product.batch * product.m * product.k * activation_bytes(product.format);
   const double weights = product.batch * product.n * product.k * weight_bytes(product.format);
   const double results = product.batch * product.m * product.n * 2;
   product.reuse.activations = product.reuse.results = activations + weights + results;

@@ -214,8 +214,9 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const double q = is_early ? 1 : may_stay ? p.resident_quantization : p.wave_quantization;
   const double stream =
       pace * kernels.stream * (engine ? engine->stream : 1) * (is_early ? p.early_stream : 1);
-  const double rate = std::min(
-      kernels.peak, pace * kernels.rate * (engine ? engine->efficiency : 1) * (is_early ? p.early_rate : 1));
+  const double rate =
+      std::min(kernels.peak, pace * kernels.rate * (engine ? engine->efficiency : 1) *
+                                 (is_early ? p.early_rate : 1));
   const double a = product.batch * m * k * a_bytes_, b = product.batch * n * k * b_bytes_;
   const double c = product.batch * m * n * c_bytes_;
   const double dram_bytes = a * miss(product.reuse.activations, l2_) +

@@ -18,8 +18,8 @@ TEST_SUITE_BEGIN("validation/nyu_study");
 /// known to miss stand here by name (sim/parallel/notes/0008-one-process-many-gpus.md).
 TEST_CASE("shares of four GPUs' time go with the batch as in the New York study") {
   const std::set<std::string, std::less<>> known_misses{
-      "alexnet_k80_winograd", "alexnet_p40_winograd",
-      "resnet18_p40_winograd", "vgg16_p40_winograd"};
+      "alexnet_k80_winograd", "alexnet_p40_winograd", "resnet18_p40_winograd",
+      "vgg16_p40_winograd"};
   const Study& study = find_study("s_nyu");
   int judged = 0;
   for (const StudyResult& result : run_study(study, load_hardware({}))) {

@@ -138,7 +138,8 @@ TEST_CASE("rows begin at the largest power of two that divides them, up to a vec
   CHECK(row_alignment(24, 0.5) == 8);  // half bytes as whole ones
 }
 
-TEST_CASE("unaligned rows take kernels of warp-level instructions, odd ones staged through registers") {
+TEST_CASE(
+    "unaligned rows take kernels of warp-level instructions, odd ones staged through registers") {
   CostProfile profile = simple_profile();
   profile.product.unaligned = 0.5;
   profile.product.unaligned_staged = 0.25;
