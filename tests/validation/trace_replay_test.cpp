@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/replay/replay.hpp"
@@ -30,16 +31,16 @@ std::vector<double> steps_of(const ReplayRun& run) {
 
 TEST_SUITE_BEGIN("validation/trace_replay");
 
-TEST_CASE("every recording gives its steps and its busy time back when replayed as recorded") {
-  const auto folder = test::find_data("traces/kineto");
-  if (!folder) return;
+namespace {
+
+/// Replays all recordings of a folder as recorded; how many files and steps there were.
+std::pair<std::size_t, std::size_t> replay_all(const fs::path& folder) {
   const traces::KernelNames names = traces::KernelNames::builtin();
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(*folder)) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() == ".gz") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
-  CHECK(files.size() == 19);
   std::size_t steps = 0;
   for (const fs::path& file : files) {
     CAPTURE(file.filename().string());
@@ -58,7 +59,23 @@ TEST_CASE("every recording gives its steps and its busy time back when replayed 
       CHECK(std::abs(run.kernel_busy.in_seconds().in_s() - busy) <= 0.005 * busy);
     }
   }
+  return {files.size(), steps};
+}
+
+}  // namespace
+
+TEST_CASE("every recording gives its steps and its busy time back when replayed as recorded") {
+  const auto folder = test::find_data("traces/kineto");
+  if (!folder) return;
+  const auto [files, steps] = replay_all(*folder);
+  CHECK(files == 19);
   CHECK(steps == 48);  // 2 + 3 + 5 + 6 + 1 + 1 + 5 + 6 + 6 + 8 ranks of 1 + 3 + 1 + 1
+}
+
+TEST_CASE("our own recordings of an H200 give their steps and their busy time back") {
+  const auto [files, steps] = replay_all("traces/recordings");
+  CHECK(files == 8);
+  CHECK(steps == 4 * 3 + 4 * 2);
 }
 
 TEST_CASE(
