@@ -171,6 +171,8 @@ class Transferrer {
     there.unit = formats.unit;
   }
 
+  static constexpr std::int64_t kVector = 8;
+
   /// The product that tile and grid tell but for its inner size.
   [[nodiscard]] static Kernel product(const RecordedKernel& kernel, double k) {
     MatrixWork work;
@@ -180,7 +182,9 @@ class Transferrer {
     work.n = has_tile ? kernel.tile_n * kernel.tiles_n : 64;
     work.batch = std::max<std::int64_t>(
         1, has_tile ? kernel.products : static_cast<std::int64_t>(kernel.launch.blocks));
-    work.k = std::max<std::int64_t>(1, std::llround(k));
+    // What a time tells is no exact size; rows of networks begin at whole vectors.
+    work.k =
+        std::max<std::int64_t>(kVector, std::llround(k / static_cast<double>(kVector)) * kVector);
     const double b = static_cast<double>(work.batch), m = static_cast<double>(work.m);
     const double n = static_cast<double>(work.n), depth = static_cast<double>(work.k);
     Kernel result;
