@@ -19,6 +19,8 @@
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
 #include "tools/predict/cluster_options.hpp"
+#include "tools/predict/together_pages.hpp"
+#include "tools/report/page.hpp"
 
 namespace tracecast {
 namespace {
@@ -32,6 +34,7 @@ struct CollectivesOptions {
   std::vector<std::string> sizes = {"1K", "64K", "1M", "16M", "256M", "1G"};
   SourceOptions sources;
   std::string format = "text";
+  std::string report;  ///< file
 };
 
 constexpr std::array kCollectives = {
@@ -99,7 +102,7 @@ std::string text(const Table& t) {
   return out;
 }
 
-std::string json(const Table& t) {
+nlohmann::ordered_json doc_of(const Table& t) {
   nlohmann::ordered_json doc{{"schema", "tracecast.collectives/1"},
                              {"version", kVersion},
                              {"collective", t.options.collective},
@@ -123,7 +126,7 @@ std::string json(const Table& t) {
                             {"channels", row.plan.channels},
                             {"bottleneck", bottleneck(row.plan, t.cluster.fabric)}});
   }
-  return json_text(doc) + "\n";
+  return doc;
 }
 
 std::string csv(const Table& t) {
@@ -138,6 +141,7 @@ std::string csv(const Table& t) {
 }
 
 int collectives_command(const CollectivesOptions& o) {
+  check_report(o.report);
   refuse_software_settings(o.sources);
   const std::vector<Bytes> sizes = parse_sizes("--sizes", o.sizes);
   const Hardware hardware = load_hardware(o.sources);
@@ -154,7 +158,10 @@ int collectives_command(const CollectivesOptions& o) {
     const CollectivePlan plan = communicator.plan(collective, size);
     table.rows.push_back({size, plan, time_alone(plan, cluster.fabric)});
   }
-  write_answer(o.format == "json" ? json(table) : o.format == "csv" ? csv(table) : text(table));
+  if (!o.report.empty()) write_collectives_page(doc_of(table), o.report);
+  write_answer(o.format == "json"  ? json_text(doc_of(table)) + "\n"
+               : o.format == "csv" ? csv(table)
+                                   : text(table));
   return kExitDone;
 }
 
@@ -189,6 +196,7 @@ void add_collectives_command(CLI::App& app, int& exit_code) {
       ->default_str("1K,64K,1M,16M,256M,1G");
   add_source_options(*verb, o->sources);
   add_format_option(*verb, o->format);
+  add_report_option(*verb, o->report);
   verb->footer("Example: tracecast collectives --machine dgx1_v100 --gpus 16 --nodes 2");
   verb->callback([o, &exit_code] { exit_code = collectives_command(*o); });
 }

@@ -16,6 +16,8 @@
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
+#include "tools/predict/together_pages.hpp"
+#include "tools/report/page.hpp"
 
 namespace tracecast {
 namespace {
@@ -28,6 +30,7 @@ struct ColocateOptions {
   SourceOptions sources;
   bool mps = false;
   std::string format = "text";
+  std::string report;  ///< file
 };
 
 /// One job as it is asked for: NETWORK[:BATCH][@GPU], where NETWORK may be job:ID.
@@ -146,7 +149,7 @@ std::string text_of(const ColocateOptions& options, const Together& all) {
   return text;
 }
 
-std::string json_of(const ColocateOptions& options, const Together& all) {
+Json json_of(const ColocateOptions& options, const Together& all) {
   Json doc{{"schema", "tracecast.colocation/" + std::to_string(kSchema)},
            {"version", kVersion},
            {"gpu", all.jobs.front().gpu.id},
@@ -172,7 +175,7 @@ std::string json_of(const ColocateOptions& options, const Together& all) {
     doc["cpu_speed"] = all.shared.cpu_speed;
     doc["busy_threads"] = all.shared.busy_threads;
   }
-  return json_text(doc) + '\n';
+  return doc;
 }
 
 std::string csv_of(const ColocateOptions& options, const Together& all) {
@@ -193,12 +196,14 @@ std::string csv_of(const ColocateOptions& options, const Together& all) {
 }
 
 int colocate_command(const ColocateOptions& options) {
+  check_report(options.report);
   const Hardware hardware = load_hardware(options.sources);
   const Together all = share(options, hardware);
   for (const ResolvedJob& job : all.jobs) {
     for (const std::string& warning : job.warnings) say("warning: " + warning);
   }
-  write_answer(options.format == "json"  ? json_of(options, all)
+  if (!options.report.empty()) write_colocate_page(json_of(options, all), options.report);
+  write_answer(options.format == "json"  ? json_text(json_of(options, all)) + '\n'
                : options.format == "csv" ? csv_of(options, all)
                                          : text_of(options, all));
   return all.shared.fits ? kExitDone : kExitNo;
@@ -228,6 +233,7 @@ void add_colocate_command(CLI::App& app, int& exit_code) {
       ->type_name("T");
   add_source_options(*verb, options->sources);
   add_format_option(*verb, options->format);
+  add_report_option(*verb, options->report);
   verb->footer("Example: tracecast colocate job:lstm_wikitext2:20 resnet50:64 --gpu v100");
   verb->callback([options, &exit_code] { exit_code = colocate_command(*options); });
 }

@@ -191,6 +191,31 @@ await test("trace replay: recorded beside moved, and what ran when, as --format 
   await (await inspect("replay", path)).close();
 });
 
+await test("colocate and collectives: charts and rows, as --format json says", async () => {
+  const path = file("colocate.html");
+  const words = ["colocate", "resnet50:32", "vgg16:16", "resnet50:32", "--gpu", "v100", "--format", "json"];
+  const shared = JSON.parse(run(...words, "--report", path));
+  const rates = sectionOf(dataOf(path), "rates");
+  assert.deepEqual(rates.series[0].y, shared.jobs.map((job) => job.throughput_samples_per_s));
+  assert.deepEqual(rates.series[1].y, shared.jobs.map((job) => job.alone_samples_per_s));
+  assert.equal(new Set(rates.x.names).size, 3, "two jobs alike have two names");
+  await (await inspect("colocate", path)).close();
+  await (await inspect("colocate-phone", path, { width: 390, height: 844 })).close();
+  const full = file("colocate-full.html");
+  run("colocate", "resnet50:256", "resnet50:256", "--gpu", "v100", "--report", full);
+  assert.deepEqual(dataOf(full).sections.map((one) => one.id), ["jobs"]);
+  await (await inspect("colocate-full", full)).close();
+  const other = file("collectives.html");
+  const doc = JSON.parse(run("collectives", "--machine", "dgx1_v100", "--gpus", "16", "--nodes", "2", "--format", "json", "--report", other));
+  const page = dataOf(other);
+  const bus = sectionOf(page, "bandwidth").series[0];
+  assert.deepEqual(bus.x, doc.sizes.map((one) => one.size_bytes));
+  for (const [i, one] of doc.sizes.entries()) assert.ok(Math.abs(bus.y[i] / (one.bus_gb_per_s * 1e9) - 1) < 1e-12);
+  assert.equal(sectionOf(page, "sizes").rows.length, doc.sizes.length);
+  await (await inspect("collectives", other)).close();
+  await (await inspect("collectives-phone", other, { width: 390, height: 844 })).close();
+});
+
 await test("plan: purchase, assignment, who runs when, what lost, as --format json says", async () => {
   const path = file("plan.html");
   const words = ["plan", "tools/manual/jobs.textproto", "--budget", "400000", "--deadline", "30d", "--worlds", "50"];
