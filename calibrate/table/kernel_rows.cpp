@@ -99,21 +99,18 @@ std::optional<ProductCall> repeated_call(const RowFields& row, const Layer& laye
   product.m = static_cast<double>(row.integer("m", 1));
   product.n = static_cast<double>(row.integer("n", 1));
   product.k = static_cast<double>(row.integer("k", 1));
-  double bytes = 2, result = 2;
   if (precision == PrecisionMode::Tf32) {
     // Small ones run kernels of the generation before, large ones the chip's own: twice apart, and no part of the model tells which.
     if (mma_kind(gpu) >= MmaKind::WarpGroup) reason = "TF32 by kernels of two generations";
     product.format = ProductFormat::Tf32;
-    bytes = result = 4;
   } else if (precision == PrecisionMode::Int8) {
     // cuBLAS, "Using the cuBLAS API": 8-bit products take tensor cores well where both operands lie along k.
     if (transpose_a || !transpose_b) reason = "bytes that do not lie along k";
     product.format = ProductFormat::Int8;
-    bytes = 1, result = 4;
   }
-  product.alignment = std::min({cost::row_alignment(transpose_a ? product.m : product.k, bytes),
-                                cost::row_alignment(transpose_b ? product.k : product.n, bytes),
-                                cost::row_alignment(product.n, result)});
+  // cuBLAS adds bytes up into 32 bits and leaves them so.
+  const double result = precision == PrecisionMode::Int8 ? 4 : cost::result_bytes(product.format);
+  product.alignment = cost::product_alignment(product, transpose_a, transpose_b, result);
   repeat_product(product, 1);
   ProductCall call;
   call.products.push_back(product);
@@ -380,7 +377,6 @@ class KernelRows final : public MeasurementReader {
   KernelRows(std::string_view name, LowerRow lower_row, const MeasurementContext& context)
       : name_(name),
         lower_row_(lower_row),
-        is_product_(lower_row == lower_product),
         specs_(context.specs),
         library_files_(context.library),
         framework_(context.framework("pytorch")),
@@ -434,7 +430,7 @@ class KernelRows final : public MeasurementReader {
     if (!layer) return reason;
     m.group = group_of(row, layer->kind);
     if (row.text("dtype") != "fp32") m.group += " " + std::string(row.text("dtype"));
-    if (is_product_) {
+    if (lower_row_ == lower_product) {
       if (auto call = repeated_call(row, *layer, *m.spec, *precision, reason)) {
         if (!reason.empty()) return reason;
         m.split = product_size_class(m.time);
@@ -498,7 +494,6 @@ class KernelRows final : public MeasurementReader {
 
   std::string_view name_;
   LowerRow lower_row_;
-  bool is_product_;  ///< matrix products
   std::shared_ptr<SpecsAtClock> specs_;
   SpecLibrary library_files_;
   std::optional<PublishedRows> published_;  ///< of the table, once its first row is read

@@ -46,8 +46,7 @@ TensorProduct read_product(const RowFields& row, ProductFormat format) {
   product.format = format;
   // Weights lie as [n, k]; engines pad what their narrow formats need.
   if (format == ProductFormat::Half) {
-    product.alignment =
-        std::min(cost::row_alignment(product.k, 2), cost::row_alignment(product.n, 2));
+    product.alignment = cost::product_alignment(product, false, true, cost::result_bytes(format));
   }
   return product;
 }
@@ -259,7 +258,7 @@ void repeat_product(TensorProduct& product, double weight_copies) {
   const double activations =
       product.batch * product.m * product.k * activation_bytes(product.format);
   const double weights = product.batch * product.n * product.k * weight_bytes(product.format);
-  const double results = product.batch * product.m * product.n * 2;
+  const double results = product.batch * product.m * product.n * cost::result_bytes(product.format);
   product.reuse.activations = product.reuse.results = activations + weights + results;
   product.reuse.weights = activations + weight_copies * weights + results;
 }

@@ -113,11 +113,8 @@ TensorProduct product_of(const MatrixWork& work, ProductFormat format) {
   product.n = static_cast<double>(work.n);
   product.k = static_cast<double>(work.k);
   product.format = format;
-  const double bytes = activation_bytes(format);
-  const double results = format == ProductFormat::Tf32 ? 4 : 2;
-  product.alignment = std::min({row_alignment(work.transpose_a ? product.m : product.k, bytes),
-                                row_alignment(work.transpose_b ? product.k : product.n, bytes),
-                                row_alignment(product.n, results)});
+  product.alignment =
+      product_alignment(product, work.transpose_a, work.transpose_b, result_bytes(format));
   return product;
 }
 

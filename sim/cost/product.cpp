@@ -123,6 +123,16 @@ double row_alignment(double values, double bytes) {
   return alignment;
 }
 
+double result_bytes(ProductFormat format) { return format == ProductFormat::Tf32 ? 4 : kHalfBytes; }
+
+double product_alignment(const TensorProduct& product, bool transpose_a, bool transpose_b,
+                         double result) {
+  const double bytes = activation_bytes(product.format);
+  return std::min({row_alignment(transpose_a ? product.m : product.k, bytes),
+                   row_alignment(transpose_b ? product.k : product.n, bytes),
+                   row_alignment(product.n, result)});
+}
+
 ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const CostProfile& profile,
                                double energy)
     : p_(&profile.product),
@@ -150,7 +160,7 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
   block_ = p.block_cycles / clock_;
   a_bytes_ = activation_bytes(format);
   b_bytes_ = weight_bytes(format);
-  c_bytes_ = format == ProductFormat::Tf32 ? 4 : kHalfBytes;
+  c_bytes_ = result_bytes(format);
   step_ = kStepBytes / operand_bytes;
   for (std::size_t i = 0; i <= static_cast<std::size_t>(kind_); ++i) {
     const auto kind = static_cast<MmaKind>(i);

@@ -37,6 +37,13 @@ struct TensorProduct {
 /// Largest of 16, 8, 4, 2, 1 that divides a row of `values` of `bytes` each; half bytes count as whole ones.
 [[nodiscard]] double row_alignment(double values, double bytes);
 
+/// Bytes of a result value: 4 where operands are read as 32 bits wide, else 2.
+[[nodiscard]] double result_bytes(ProductFormat format);
+/// Where the product's rows begin: activations lie as [m, k], or [k, m] where transposed, weights as [k, n], or [n, k] where
+/// transposed, results of `result` bytes as [m, n].
+[[nodiscard]] double product_alignment(const TensorProduct& product, bool transpose_a,
+                                       bool transpose_b, double result);
+
 /// What a product takes, and how.
 struct ProductEstimate {
   Seconds

@@ -16,7 +16,9 @@ if [ "$part" = products ] || [ "$part" = all ]; then
   for table in gemm.csv.gz vidur_linear.csv v100_gemm_fp16.csv fp8_gemm_pipeweave.csv; do
     set -- "$@" --from "$data/modern/$table"
   done
-  for table in gemm bmm; do set -- "$@" --from "$root/calibrate/measured/h200_2026_11/$table.csv.gz"; done
+  for folder in "$root"/calibrate/measured/*/; do
+    for table in gemm bmm; do set -- "$@" --from "$folder$table.csv.gz"; done
+  done
 fi
 if [ "$part" = calls ] || [ "$part" = all ]; then
   for table in attention_prefill.csv.gz attention_decode.csv.gz mla_prefill.csv mla_decode.csv moe.csv.gz quantize.csv; do

@@ -51,9 +51,8 @@ class ComponentTable final : public RowPredictor {
       return skip("metric " + std::string(metric) + " in tokens/s is not predicted of it");
     }
     job.options.software.date = row.text_or_empty("date");
-    Software uncompiled = job.options.software;
-    uncompiled.xla = false;
-    job.options.network = meant_network(job.options.network, hardware_.framework(uncompiled));
+    job.options.network =
+        meant_network(job.options.network, uncompiled(job.options.software, hardware_));
     if ((is_rate || is_power) && job.options.batch == 0) return skip("batch not stated");
     if (is_rate) {
       if (row.text_or_empty("gpu_count") != "1") return skip("throughput of several GPUs");

@@ -110,7 +110,7 @@ class NetworkTable final : public RowPredictor {
     const std::string name(row.text_or_empty("framework_name"));
     if (from_host) job.pipeline = find_loader_in(name, hardware_.specs());
     add_cudnn_of(job.software.version, {name});
-    job.network = meant_network(job.network, uncompiled(job.software));
+    job.network = meant_network(job.network, uncompiled(job.software, hardware_));
     if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
     SeveralGpus several;
     if (gpus > 1) {
@@ -137,18 +137,12 @@ class NetworkTable final : public RowPredictor {
     DataParallel options;
   };
 
-  /// The framework's own profile, whatever compiles its graphs.
-  [[nodiscard]] FrameworkProfile uncompiled(Software software) const {
-    software.xla = false;
-    return hardware_.framework(software);
-  }
-
   RowAnswer answer(PlacedJob& options, const SeveralGpus& several, const std::string& date,
                    double measured) {
     SoftwareDefaults defaults;
     const std::string month =
         date.empty() ? month_of_container(options.software.version).value_or("") : date;
-    const FrameworkProfile framework = uncompiled(options.software);
+    const FrameworkProfile framework = uncompiled(options.software, hardware_);
     try {
       defaults = hardware_.specs().defaults_of(framework,
                                                {.version = options.software.version, .date = month},

@@ -130,6 +130,11 @@ void add_cudnn_of(std::string& version, std::initializer_list<std::string_view> 
   }
 }
 
+FrameworkProfile uncompiled(Software software, const Hardware& hardware) {
+  software.xla = false;
+  return hardware.framework(software);
+}
+
 std::string meant_network(std::string network, const FrameworkProfile& framework) {
   const std::string called = network;
   for (const NetworkMeaning& meaning : framework.network_meanings) {

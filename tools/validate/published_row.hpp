@@ -26,6 +26,8 @@ struct PublishedJob {
 /// Adds to `version` the first of the texts that names a cuDNN, where it names none itself.
 void add_cudnn_of(std::string& version, std::initializer_list<std::string_view> texts);
 
+/// The profile of a framework itself, whatever compiles its graphs. Throws InputError.
+[[nodiscard]] FrameworkProfile uncompiled(Software software, const Hardware& hardware);
 /// The zoo's name for what `framework` calls `network`: frameworks' benchmarks have their own of some.
 [[nodiscard]] std::string meant_network(std::string network, const FrameworkProfile& framework);
 
