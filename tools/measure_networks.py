@@ -19,7 +19,7 @@ import time
 COLUMNS = ("id,source,date,gpu,gpus,nodes,interconnect,framework,framework_name,framework_version,precision,xla,network,data,"
            "phase,batch_per_gpu,samples_per_s,notes").split(",")
 IMAGE_BATCHES, TEXT_BATCHES = (32, 1, 128), (8, 1, 32)  # in the order of measuring
-# zoo name, maker, batches, tokens per sample
+# zoo name, maker, batches, tokens per sample; by eager attention
 NETWORKS = [
     ("resnet50", "torchvision", IMAGE_BATCHES, 0),
     ("bert_large", "transformers", TEXT_BATCHES, 512),
@@ -33,6 +33,22 @@ NETWORKS = [
     ("convnext_tiny", "torchvision", IMAGE_BATCHES, 0),
     ("alexnet", "torchvision", IMAGE_BATCHES, 0),
 ]
+# As above, by the attention that the makers' newest code takes when nobody asks for one.
+MORE_NETWORKS = [
+    ("llama3_1b", "transformers", (2, 1, 4), 8192),
+    ("resnext50_32x4d", "torchvision", IMAGE_BATCHES, 0),
+    ("opt_1.3b", "transformers", (4, 1, 8), 2048),
+    ("swin_t", "torchvision", IMAGE_BATCHES, 0),
+    ("t5_base", "transformers", TEXT_BATCHES, 512),
+    ("regnet_y_8gf", "torchvision", IMAGE_BATCHES, 0),
+    ("bloom_560m", "transformers", (4, 1, 16), 2048),
+    ("squeezenet1_1", "torchvision", IMAGE_BATCHES, 0),
+    ("shufflenet_v2", "torchvision", IMAGE_BATCHES, 0),
+    ("mnasnet1_0", "torchvision", IMAGE_BATCHES, 0),
+    ("vgg16_bn", "torchvision", IMAGE_BATCHES, 0),
+    ("mobilenet_v3_large", "torchvision", IMAGE_BATCHES, 0),
+    ("efficientnet_v2_s", "torchvision", IMAGE_BATCHES, 0),
+]
 PRECISIONS, PHASES = (("bf16", "tf32"), ("fp32",)), ("train", "infer")
 
 
@@ -40,11 +56,12 @@ def jobs():
     """Every configuration; plain fp32 last, one batch after the other, so that a short budget sees all networks once."""
     for precisions in PRECISIONS:
         for batch_index in range(3):
-            for network, maker, batches, tokens in NETWORKS:
-                for precision in precisions:
-                    for phase in PHASES:
-                        yield {"network": network, "maker": maker, "batch": batches[batch_index], "tokens": tokens,
-                               "precision": precision, "phase": phase}
+            for listed, attention in ((NETWORKS, "eager"), (MORE_NETWORKS, "default")):
+                for network, maker, batches, tokens in listed:
+                    for precision in precisions:
+                        for phase in PHASES:
+                            yield {"network": network, "maker": maker, "batch": batches[batch_index], "tokens": tokens,
+                                   "precision": precision, "phase": phase, "attention": attention}
 
 
 def key(job):
@@ -67,24 +84,40 @@ def build(job, torch):
     device, batch, tokens = "cuda", job["batch"], job["tokens"]
     if job["maker"] == "torchvision":
         import torchvision
-        network = getattr(torchvision.models, job["network"])()
+        names = {"shufflenet_v2": "shufflenet_v2_x1_0"}  # where torchvision's differ from the zoo's
+        network = getattr(torchvision.models, names.get(job["network"], job["network"]))()
         labels = torch.randint(0, 1000, (batch,), device=device)
         images = torch.randn(batch, 3, 224, 224, device=device)
         return network, {"x": images}, lambda out: torch.nn.functional.cross_entropy(out.float(), labels)
-    import transformers
-    ids = torch.randint(0, 30000, (batch, tokens), device=device)
-    if job["network"] == "bert_large":
-        config = transformers.BertConfig(vocab_size=30522, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16,
-                                         intermediate_size=4096)
+    import transformers as t
+    maker, config = {
+        "bert_large": (t.BertModel, t.BertConfig(vocab_size=30522, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16,
+                                                 intermediate_size=4096)),
+        "gpt2": (t.GPT2LMHeadModel, t.GPT2Config()),
+        "llama3_1b": (t.LlamaForCausalLM, t.LlamaConfig(vocab_size=128256, hidden_size=2048, intermediate_size=8192,
+                                                        num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
+                                                        tie_word_embeddings=True, max_position_embeddings=8192)),
+        "opt_1.3b": (t.OPTForCausalLM, t.OPTConfig(vocab_size=50272, hidden_size=2048, ffn_dim=8192, num_hidden_layers=24,
+                                                   num_attention_heads=32, max_position_embeddings=2048, word_embed_proj_dim=2048)),
+        "bloom_560m": (t.BloomForCausalLM, t.BloomConfig(vocab_size=250880, hidden_size=1024, n_layer=24, n_head=16)),
+        "t5_base": (t.T5ForConditionalGeneration, t.T5Config(vocab_size=32128, d_model=768, d_kv=64, d_ff=3072, num_layers=12,
+                                                             num_heads=12)),
+    }[job["network"]]
+    if job["attention"] == "eager":
         config._attn_implementation = "eager"
-        network = transformers.BertModel(config)
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
-        return network, inputs, lambda out: out.last_hidden_state.float().pow(2).mean() + out.pooler_output.float().pow(2).mean()
-    config = transformers.GPT2Config()
-    config._attn_implementation = "eager"
-    network = transformers.GPT2LMHeadModel(config)
-    return network, {"input_ids": ids}, lambda out: torch.nn.functional.cross_entropy(
-        out.logits[:, :-1].reshape(-1, out.logits.shape[-1]).float(), ids[:, 1:].reshape(-1))
+    if hasattr(config, "use_cache"):
+        config.use_cache = False
+    ids = torch.randint(0, 30000, (batch, tokens), device=device)
+    inputs = {"input_ids": ids}
+    if job["network"] == "bert_large":
+        inputs |= {"attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
+        return maker(config), inputs, lambda out: (out.last_hidden_state.float().pow(2).mean() +
+                                                   out.pooler_output.float().pow(2).mean())
+    shift = 0 if job["network"] == "t5_base" else 1  # a decoder's word is told by the words before it
+    if job["network"] == "t5_base":
+        inputs["decoder_input_ids"] = torch.randint(0, 30000, (batch, tokens), device=device)
+    return maker(config), inputs, lambda out: torch.nn.functional.cross_entropy(
+        out.logits[:, :tokens - shift].reshape(-1, out.logits.shape[-1]).float(), ids[:, shift:].reshape(-1))
 
 
 def record(step, path, torch):
@@ -143,7 +176,7 @@ def measure(job, torch, recording):
     if recording:
         record(step, recording, torch)
     median = statistics.median(durations)
-    note = f"median of {len(durations)} steps; mean {statistics.mean(durations) * 1e3:.4g} ms; cudnn.benchmark; eager attention"
+    note = f"median of {len(durations)} steps; mean {statistics.mean(durations) * 1e3:.4g} ms; cudnn.benchmark; {job['attention']} attention"
     return job["batch"] / median, note
 
 
