@@ -17,8 +17,10 @@
 #include "tools/command/version.hpp"
 #include "tools/command/whole_number.hpp"
 #include "tools/plan/fingerprint.hpp"
+#include "tools/report/page.hpp"
 #include "tools/sweep/ranks.hpp"
 #include "tools/sweep/run.hpp"
+#include "tools/sweep/sweep_page.hpp"
 
 namespace tracecast {
 namespace {
@@ -31,6 +33,7 @@ struct SweepFlags {
   std::int64_t threads = 0;
   SourceOptions sources;
   std::string format = "text";
+  std::string report;  ///< file
 };
 
 volatile std::sig_atomic_t asked_to_stop = 0;
@@ -120,13 +123,14 @@ std::string csv_of(const SweepSummary& s) {
                      s.answered, s.too_large, s.refused, s.bugs);
 }
 
-int end_of(const SweepFlags& flags, const SweepSummary& s) {
+int end_of(const SweepFlags& flags, const SweepGrid& grid, const SweepSummary& s) {
   say(fmt::format("{} of {} points predicted now, in {:.1f} s", s.predicted, s.points, s.seconds));
   if (s.interrupted) {
     say(fmt::format("interrupted: {} of {} points are in {}; the same command goes on",
                     s.known + s.predicted, s.points, flags.output));
     return kExitInterrupted;
   }
+  if (!flags.report.empty()) write_sweep_page(grid, s, flags.output, flags.report);
   write_answer(flags.format == "json"  ? json_of(s, flags.output)
                : flags.format == "csv" ? csv_of(s)
                                        : text_of(s, flags.output));
@@ -136,6 +140,7 @@ int end_of(const SweepFlags& flags, const SweepSummary& s) {
 
 int run(const SweepFlags& flags) {
   refuse_standard_output("--output", flags.output);
+  check_report(flags.report);
   std::optional<SweepRanks> ranks = SweepRanks::join();
   const SweepGrid grid(read_file(flags.grid, kMostGridBytes), flags.grid);
   const Predictor predictor(load_hardware(flags.sources));
@@ -154,7 +159,7 @@ int run(const SweepFlags& flags) {
   try {
     const SweepSummary summary = run_sweep(grid, predictor, options);
     say_progress("");
-    return end_of(flags, summary);
+    return end_of(flags, grid, summary);
   } catch (...) {
     say_progress("");
     throw;
@@ -181,6 +186,7 @@ void add_sweep_command(CLI::App& app, int& exit_code) {
       ->check(whole_number(0, 1024) & CLI::Range(0, 1024));
   add_source_options(*verb, flags->sources);
   add_format_option(*verb, flags->format);
+  add_report_option(*verb, flags->report);
   verb->footer("Example: tracecast sweep grid.textproto -o results.db");
   verb->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

@@ -216,6 +216,37 @@ await test("colocate and collectives: charts and rows, as --format json says", a
   await (await inspect("collectives-phone", other, { width: 390, height: 844 })).close();
 });
 
+await test("sweep: chart, map and points, as --format json and the file say", async () => {
+  const grid = file("grid.textproto");
+  writeFileSync(
+    grid,
+    'predict { network: ["resnet50", "vgg16"] gpu: ["v100", "k80"] batch: [16, 64, 4096] }\n' +
+      'serve { network: "llama3_8b" gpu: "h100" input: 200 output: 20 requests: 20 concurrency: [1, 8] }\n',
+  );
+  const path = file("sweep.html");
+  const said = JSON.parse(run("sweep", grid, "-o", file("sweep.db"), "--format", "json", "--report", path));
+  assert.equal(said.points, 14);
+  const page = dataOf(path);
+  const points = sectionOf(page, "predictions-points");
+  assert.equal(points.rows.length, 12);
+  const asked = JSON.parse(
+    run("query", file("sweep.db"), "SELECT network, gpu, batch, throughput_samples_per_s AS rate FROM predictions", "--format", "json"),
+  );
+  const map = sectionOf(page, "predictions-map");
+  for (const [r, gpu] of map.y.names.entries()) {
+    for (const [c, network] of map.x.names.entries()) {
+      const rates = asked.filter((one) => one.network === network && one.gpu === gpu).map((one) => one.rate);
+      assert.equal(map.values[r][c], Math.max(...rates), `${network} on ${gpu}`);
+    }
+  }
+  const lines = sectionOf(page, "predictions-chart").series;
+  assert.equal(lines.length, 4);
+  for (const line of lines) assert.deepEqual(line.x, [16, 64, 4096]);
+  assert.equal(sectionOf(page, "servings-points").rows.length, 2);
+  await (await inspect("sweep", path)).close();
+  await (await inspect("sweep-phone", path, { width: 390, height: 844 })).close();
+});
+
 await test("plan: purchase, assignment, who runs when, what lost, as --format json says", async () => {
   const path = file("plan.html");
   const words = ["plan", "tools/manual/jobs.textproto", "--budget", "400000", "--deadline", "30d", "--worlds", "50"];
