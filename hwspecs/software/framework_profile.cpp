@@ -177,11 +177,18 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   if (message.has_own_bf16_batch_norm()) {
     p.batch_norm.own_bf16 = read.flag(TRACECAST_FIELD(own_bf16_batch_norm));
   }
+  if (message.has_own_half_batch_norm()) {
+    p.batch_norm.own_half = read.flag(TRACECAST_FIELD(own_half_batch_norm));
+  }
   p.kernels.max_pool_saves_indices = read.flag(TRACECAST_FIELD(max_pool_saves_indices));
   p.kernels.max_pool_backward_efficiency =
       read.number(TRACECAST_FIELD(max_pool_backward_efficiency), 0.03125, 1);
   p.kernels.dropout_kernels = read.count(TRACECAST_FIELD(dropout_kernels), 1, 20);
   p.kernels.in_place_activations = read.flag(TRACECAST_FIELD(in_place_activations));
+  if (message.has_strided_instructions_per_element()) {
+    p.kernels.strided_instructions =
+        read.number(TRACECAST_FIELD(strided_instructions_per_element), 0, 1000);
+  }
 
   if (message.has_attention()) {
     const std::array<std::string, 3> attentions{"steps", "fused", "sparse"};

@@ -205,6 +205,7 @@ struct FrameworkBatchNorm {
   bool takes_instance_norm = false;
   /// Images of bfloat16 go to kernels of the framework's own, not to the library.
   bool own_bf16 = false;
+  bool own_half = false;  ///< the same of float16 where the weights are of float16, too
   std::optional<ComposedBatchNorm> composed;  ///< nothing: one kernel and what is left
 
   friend bool operator==(const FrameworkBatchNorm&, const FrameworkBatchNorm&) = default;
@@ -218,6 +219,8 @@ struct FrameworkKernels {
   double max_pool_backward_efficiency = 1.0;
   int dropout_kernels = 1;            ///< forward
   bool in_place_activations = false;  ///< where the network says so
+  /// Of an element of a kernel whose operands do not all lie as its result does, to find each one's place.
+  double strided_instructions = 0;
   AttentionKernels attention = AttentionKernels::Steps;
 
   friend bool operator==(const FrameworkKernels&, const FrameworkKernels&) = default;

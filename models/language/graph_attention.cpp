@@ -8,6 +8,7 @@
 namespace tracecast::language {
 namespace {
 
+using zoo_builders::attend_fused;
 using zoo_builders::from_heads;
 using zoo_builders::Heads;
 using zoo_builders::to_heads;
@@ -203,21 +204,6 @@ TensorId chosen_keys(const GraphParts& parts, const std::string& name, TensorId 
   return chosen;
 }
 
-/// batch x tokens x (heads * width of values), in one kernel.
-TensorId attend_in_one(GraphBuilder& b, const std::string& name, std::vector<TensorId> inputs,
-                       const AttentionAttributes& a) {
-  Op op{.name = name + ".attention",
-        .kind = OpKind::Attention,
-        .attributes = a,
-        .inputs = std::move(inputs)};
-  const TensorId y = b.tensor(
-      {.name = name + ".context", .shape = {a.batch, a.queries, a.heads * a.width_of_values()}});
-  op.outputs = {y,
-                b.tensor({.name = name + ".statistics", .shape = {a.batch, a.heads, a.queries}})};
-  b.graph().add_op(std::move(op));
-  return y;
-}
-
 /// Queries see keys up to their own, within a window or a block of the sequence where there is one.
 TensorId fused_group_attention(const GraphParts& parts, const std::string& name,
                                const QueriesKeysValues& in, const GroupedQueryAttention& a) {
@@ -234,7 +220,7 @@ TensorId fused_group_attention(const GraphParts& parts, const std::string& name,
   if (window > 0 && parts.attention == AttentionKernels::Fused) {
     attributes.kv_heads = a.heads;
     attributes.causal = false;
-    return attend_in_one(
+    return attend_fused(
         b, name,
         {in.query, repeat(b, name + ".k_proj", in.key, a.heads),
          repeat(b, name + ".v_proj", in.value, a.heads), parts.mask(window, a.is_chunk)},
@@ -244,7 +230,7 @@ TensorId fused_group_attention(const GraphParts& parts, const std::string& name,
   attributes.window = a.is_chunk ? window / 2 : window;
   std::vector<TensorId> inputs{in.query, in.key, in.value};
   if (a.sinks) inputs.push_back(b.weight(name + ".sinks", {a.heads}));
-  return attend_in_one(b, name, std::move(inputs), attributes);
+  return attend_fused(b, name, std::move(inputs), attributes);
 }
 
 TensorId group_attention_by_steps(const GraphParts& parts, const std::string& name,
@@ -330,16 +316,16 @@ TensorId attend_to_chosen(const GraphParts& parts, const std::string& name, Tens
                            in.rope};
   const TensorId all_queries = b.concat(name + ".query", queries, -1);
   const TensorId all_keys = b.concat(name + ".key", keys, -1);
-  TensorId y = attend_in_one(b, name, {all_queries, all_keys, chosen},
-                             {.batch = batch,
-                              .heads = a.heads,
-                              .kv_heads = 1,
-                              .queries = tokens,
-                              .keys = tokens,
-                              .width = a.kv_rank + a.rope_width,
-                              .causal = true,
-                              .value_width = a.kv_rank,
-                              .chosen = a.indexer->top_keys});
+  TensorId y = attend_fused(b, name, {all_queries, all_keys, chosen},
+                            {.batch = batch,
+                             .heads = a.heads,
+                             .kv_heads = 1,
+                             .queries = tokens,
+                             .keys = tokens,
+                             .width = a.kv_rank + a.rope_width,
+                             .causal = true,
+                             .value_width = a.kv_rank,
+                             .chosen = a.indexer->top_keys});
   y = view(b, name + ".context.view", y, {batch, a.heads, tokens, a.kv_rank});
   y = product_of_heads(b, name + ".v_b_proj", y, a.value_width);
   return view(b, name + ".merge", y, {batch, tokens, a.heads * a.value_width});
@@ -375,15 +361,15 @@ TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
   if (is_fused(parts, false)) {
     std::vector<TensorId> inputs{all_queries, all_keys, kv[1]};
     if (chosen && chooses) inputs.push_back(*chosen);
-    y = attend_in_one(b, name, std::move(inputs),
-                      {.batch = batch,
-                       .heads = a.heads,
-                       .kv_heads = a.heads,
-                       .queries = tokens,
-                       .keys = tokens,
-                       .width = a.nope_width + a.rope_width,
-                       .causal = !(chosen && chooses),
-                       .value_width = a.value_width});
+    y = attend_fused(b, name, std::move(inputs),
+                     {.batch = batch,
+                      .heads = a.heads,
+                      .kv_heads = a.heads,
+                      .queries = tokens,
+                      .keys = tokens,
+                      .width = a.nope_width + a.rope_width,
+                      .causal = !(chosen && chooses),
+                      .value_width = a.value_width});
   } else {
     Scoring scoring{.mask = chosen.value_or(parts.mask(0, false)),
                     .mask_selects = chosen.has_value()};

@@ -84,6 +84,8 @@ Formats choose_formats(PrecisionMode mode, const GpuTraits& gpu) {
       formats.weights_are_ready = true;
       break;
   }
+  formats.splits_attention =
+      formats.storage == Precision::Fp32 && gpu.has(Precision::Tf32, MathUnit::TensorCore);
   return formats;
 }
 

@@ -139,7 +139,10 @@ std::vector<Kernel> own_batch_norm(const Context& context, const Op& op) {
 }  // namespace
 
 bool runs_own_batch_norm(const Context& context) {
-  return context.framework.batch_norm.own_bf16 && context.formats.storage == Precision::Bf16;
+  const FrameworkBatchNorm& own = context.framework.batch_norm;
+  const Formats& formats = context.formats;
+  return (own.own_bf16 && formats.storage == Precision::Bf16) ||
+         (own.own_half && formats.storage == Precision::Fp16 && formats.weights == Precision::Fp16);
 }
 
 std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {

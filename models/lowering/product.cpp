@@ -25,8 +25,12 @@ Formats product_formats(Formats formats) {
 
 Kernel bias_add(const Context& context, Pass pass, double elements, double channels) {
   const Bytes e = element_size(context.formats.storage);
-  return stream_kernel("bias_add", KernelClass::Elementwise, pass, context.formats.storage,
-                       e * (elements + channels), e * elements, elements);
+  Kernel kernel =
+      stream_kernel("bias_add", KernelClass::Elementwise, pass, context.formats.storage,
+                    e * (elements + channels), e * elements, elements);
+  std::get<StreamWork>(kernel.work).instructions_per_element =
+      context.framework.kernels.strided_instructions;
+  return kernel;
 }
 
 Kernel bias_gradient(const Context& context, double elements, std::int64_t channels) {
@@ -121,8 +125,9 @@ std::vector<Kernel> lower_attention(const Context& context, const Op& op) {
   kernel.kernel_class = KernelClass::BatchedGemm;
   kernel.pass = op.pass;
   kernel.data = context.formats.storage;
-  kernel.math = product_formats(context.formats).math;
-  kernel.unit = context.formats.unit;
+  const bool splits = context.formats.splits_attention;
+  kernel.math = splits ? Precision::Tf32 : product_formats(context.formats).math;
+  kernel.unit = splits ? MathUnit::TensorCore : context.formats.unit;
   const AttentionWork work{.shape = a, .products = is_forward ? 2 : 5};
   kernel.flops = Flops(work.products * a.macs());
   kernel.read = context.input_bytes(op);

@@ -55,6 +55,22 @@ Kernel pass_through(const Context& context, const Op& op, std::string_view name,
                        context.output_elements(op), operations);
 }
 
+/// Where operands lie otherwise than the result, one that is broadcast among them, threads find each element's place by division.
+Kernel strided(const Context& context, Kernel kernel) {
+  std::get<StreamWork>(kernel.work).instructions_per_element =
+      context.framework.kernels.strided_instructions;
+  return kernel;
+}
+
+/// An operand of fewer elements than the result, not a scalar.
+bool broadcasts(const Context& context, const Op& op) {
+  const double result = context.output_elements(op);
+  return std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
+    const double elements = context.elements(input);
+    return elements > 1 && elements < result;
+  });
+}
+
 std::vector<Kernel> lower_pool(const Context& context, const Op& op) {
   const auto& a = std::get<PoolAttributes>(op.attributes);
   const Bytes e = element_size(context.formats.storage);
@@ -162,8 +178,9 @@ std::vector<Kernel> lower_copy(const Context& context, const Op& op, std::string
   kernels.reserve(op.outputs.size());
   for (const TensorId output : op.outputs) {
     const Bytes bytes = context.bytes(output);
-    kernels.push_back(stream_kernel(name, kernel_class, op.pass, context.formats.storage, bytes,
-                                    bytes, context.elements(output)));
+    kernels.push_back(
+        strided(context, stream_kernel(name, kernel_class, op.pass, context.formats.storage, bytes,
+                                       bytes, context.elements(output))));
   }
   return kernels;
 }
@@ -213,8 +230,9 @@ std::vector<Kernel> lower_streaming(const Context& context, const Op& op) {
                            KernelClass::Elementwise, operations_of(name_of(op)))};
     case OpKind::Binary: {
       const double terms = std::max(1.0, static_cast<double>(op.inputs.size()) - 1);
-      return {pass_through(context, op, "combine", KernelClass::Elementwise,
-                           terms * operations_of(name_of(op)))};
+      Kernel kernel = pass_through(context, op, "combine", KernelClass::Elementwise,
+                                   terms * operations_of(name_of(op)));
+      return {broadcasts(context, op) ? strided(context, std::move(kernel)) : std::move(kernel)};
     }
     case OpKind::Dropout:
       return lower_dropout(context, op);

@@ -25,6 +25,7 @@ struct Opt {
   GraphBuilder& b;
   const OptLayout& layout;
   bool training;
+  bool is_fused;
   TensorId scale, lowest, mask;
 
   TensorId dropout(const std::string& name, TensorId x) const {
@@ -36,6 +37,19 @@ struct Opt {
     query = b.mul(name + ".scale", query, scale);
     const TensorId key = b.linear_layer(name + ".k_proj", x, layout.width, true);
     const TensorId value = b.linear_layer(name + ".v_proj", x, layout.width, true);
+    if (is_fused) {
+      const Shape shape = b.shape(x);
+      const TensorId context = attend_fused(b, name, {query, key, value},
+                                            {.batch = shape[0],
+                                             .heads = heads.count,
+                                             .kv_heads = heads.count,
+                                             .queries = shape[1],
+                                             .keys = shape[1],
+                                             .width = heads.width,
+                                             .causal = true});
+      return dropout(name + ".dropout",
+                     b.linear_layer(name + ".out_proj", context, layout.width, true));
+    }
     TensorId y = b.matmul(name + ".scores", to_heads(b, name + ".q_proj", query, heads),
                           to_heads(b, name + ".k_proj", key, heads), false, true);
     y = b.add(name + ".mask", y, mask);
@@ -64,7 +78,8 @@ struct Opt {
   }
 };
 
-// Hugging Face transformers 4.30, modeling_opt.py, after Zhang et al., arXiv 2205.01068.
+// Hugging Face transformers 4.30, modeling_opt.py, after Zhang et al., arXiv 2205.01068; attention in one kernel as from 4.46 on
+// (OPTSdpaAttention).
 NetworkGraph opt(const BuildOptions& options, const OptLayout& layout) {
   GraphBuilder b("opt", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;
@@ -79,7 +94,13 @@ NetworkGraph opt(const BuildOptions& options, const OptLayout& layout) {
   const TensorId position =
       b.embedding_layer("embed_positions", positions, kPositionRows, layout.width);
   x = b.add("add_position", x, position);
-  const Opt blocks{b, layout, options.training, scalar(b, "scale"), scalar(b, "lowest"), mask};
+  const Opt blocks{b,
+                   layout,
+                   options.training,
+                   options.attention != AttentionKernels::Steps,
+                   scalar(b, "scale"),
+                   scalar(b, "lowest"),
+                   mask};
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layers." + std::to_string(i), x);
   if (!layout.norm_after) x = b.layer_norm_layer("final_layer_norm", x);
   if (projects) x = b.linear_layer("project_out", x, embedding_width, false);

@@ -56,19 +56,13 @@ struct Denoiser {
     const TensorId value = b.linear_layer(name + ".to_v", context, width, false);
     TensorId y;
     if (fused) {
-      Op op{.name = name + ".attention",
-            .kind = OpKind::Attention,
-            .attributes = AttentionAttributes{.batch = batch,
-                                              .heads = heads,
-                                              .kv_heads = heads,
-                                              .queries = b.shape(x)[1],
-                                              .keys = b.shape(context)[1],
-                                              .width = divided.width},
-            .inputs = {query, key, value}};
-      y = b.tensor({.name = name + ".context", .shape = b.shape(x)});
-      op.outputs = {
-          y, b.tensor({.name = name + ".statistics", .shape = {batch, heads, b.shape(x)[1]}})};
-      b.graph().add_op(std::move(op));
+      y = attend_fused(b, name, {query, key, value},
+                       {.batch = batch,
+                        .heads = heads,
+                        .kv_heads = heads,
+                        .queries = b.shape(x)[1],
+                        .keys = b.shape(context)[1],
+                        .width = divided.width});
     } else {
       y = from_heads(b, name,
                      attend(b, name, to_heads(b, name + ".to_q", query, divided),

@@ -131,7 +131,9 @@ Basis call_basis(CostForm form, const GpuSpec& gpu, const CostProfile& profile) 
 
 /// Attention of a network on the tensor cores of GPUs that inference engines know: the library's kernel, without calls around it.
 std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, const GpuSpec& gpu) {
-  if (kernel.unit != MathUnit::TensorCore || mma_kind(gpu) == MmaKind::Warp) return std::nullopt;
+  const bool is_wide = kernel.math == Precision::Tf32;
+  if (kernel.unit != MathUnit::TensorCore || is_wide || mma_kind(gpu) == MmaKind::Warp)
+    return std::nullopt;
   const AttentionAttributes& a = work.shape;
   if (a.queries == 1 && a.keys > 1 && work.products == 2) {
     DecodeWork call;

@@ -14,6 +14,21 @@ TensorId permuted_heads(GraphBuilder& b, const std::string& name, TensorId x, co
   return b.transpose(name + ".heads", x, axes);
 }
 
+/// Beside its result, `result`, the kernel keeps a statistic per head and query.
+TensorId attend_in_one(GraphBuilder& b, const std::string& name, const std::string& result,
+                       std::vector<TensorId> inputs, const AttentionAttributes& a) {
+  Op op{.name = name + ".attention",
+        .kind = OpKind::Attention,
+        .attributes = a,
+        .inputs = std::move(inputs)};
+  const TensorId y =
+      b.tensor({.name = result, .shape = {a.batch, a.queries, a.heads * a.width_of_values()}});
+  op.outputs = {y,
+                b.tensor({.name = name + ".statistics", .shape = {a.batch, a.heads, a.queries}})};
+  b.graph().add_op(std::move(op));
+  return y;
+}
+
 }  // namespace
 
 TensorId scalar(GraphBuilder& b, const std::string& name) { return b.buffer(name, {}); }
@@ -109,17 +124,13 @@ TensorId attend(GraphBuilder& b, const std::string& name, TensorId query, Tensor
 
 TensorId attend_fused(GraphBuilder& b, const std::string& name, TensorId packed,
                       const AttentionAttributes& attributes) {
-  const AttentionAttributes& a = attributes;
-  Op op{.name = name + ".attention",
-        .kind = OpKind::Attention,
-        .attributes = attributes,
-        .inputs = {packed}};
-  const TensorId y = b.tensor({.name = name, .shape = {a.batch, a.queries, a.heads * a.width}});
-  const TensorId statistics =
-      b.tensor({.name = name + ".statistics", .shape = {a.batch, a.heads, a.queries}});
-  op.outputs = {y, statistics};
-  b.graph().add_op(std::move(op));
-  return y;
+  return attend_in_one(b, name, name, {packed}, attributes);
+}
+
+TensorId attend_fused(GraphBuilder& b, const std::string& name,
+                      std::vector<TensorId> query_key_value,
+                      const AttentionAttributes& attributes) {
+  return attend_in_one(b, name, name + ".context", std::move(query_key_value), attributes);
 }
 
 }  // namespace tracecast::zoo_builders

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/ops.hpp"
 
@@ -58,6 +59,12 @@ struct ScoreOptions {
 /// tokens x ((heads + 2 * kv_heads) * width); the result is batch x queries x (heads * width). Beside it the kernel keeps a
 /// statistic per head and query for the backward pass. Tensors are named NAME and NAME.statistics, the op NAME.attention.
 [[nodiscard]] TensorId attend_fused(GraphBuilder& b, const std::string& name, TensorId packed,
+                                    const AttentionAttributes& attributes);
+
+/// The same of separate tensors, and of what else the kernel reads: a mask, sinks. Views of heads are as good as copies. The result is
+/// named NAME.context.
+[[nodiscard]] TensorId attend_fused(GraphBuilder& b, const std::string& name,
+                                    std::vector<TensorId> query_key_value,
                                     const AttentionAttributes& attributes);
 
 /// A mixture of experts in place of a feed-forward.

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -180,5 +182,42 @@ TEST_SUITE("models/lowering/number_formats") {
     CHECK(bytes({kernels.at("logits")[0]}) == 6.0 * 4 * 64);  // 4 in, 2 out
     CHECK(bytes({kernels.at("logits")[1]}) == 6.0 * 10 * 64);
     CHECK(kernels.at("update logits.weight").front().data == Precision::Fp32);
+  }
+
+  TEST_CASE(
+      "PyTorch's own batch norm takes a network cast whole to float16, cuDNN one under autocast") {
+    const NetworkGraph graph = training(varied_network());
+    const auto first_kernel = [&](const char* framework, PrecisionMode mode) {
+      const LoweredStep step =
+          lower(graph, find_framework(framework), test::volta(), {.precision = mode});
+      return kernels_by_op(graph, step).at("bn").front().name;
+    };
+    CHECK(first_kernel("pytorch", PrecisionMode::Fp16) == "own_statistics");
+    CHECK(first_kernel("pytorch", PrecisionMode::Amp) != "own_statistics");
+    CHECK(first_kernel("pytorch", PrecisionMode::Fp32) != "own_statistics");
+    CHECK(first_kernel("tensorflow", PrecisionMode::Fp16) != "own_statistics");
+  }
+
+  TEST_CASE(
+      "PyTorch divides to find the place of what is broadcast or moved, and of nothing else") {
+    GraphBuilder b("moved", 4);
+    TensorId x = b.input("x", {4, 8, 16, 32});
+    x = b.mul("by_row", x, b.weight("w", {32}));
+    x = b.mul("by_scalar", x, b.buffer("s", {}));
+    x = b.add("twice", x, x);
+    constexpr std::array<std::int64_t, 4> kAxes{0, 2, 1, 3};
+    b.graph().outputs = {b.transpose("heads", x, kAxes)};
+    const NetworkGraph graph = std::move(b).take();
+    const auto instructions = [&](const char* framework, const char* op) {
+      const LoweredStep step = lower(graph, find_framework(framework), test::ampere(), {});
+      return std::get<StreamWork>(kernels_by_op(graph, step).at(op).front().work)
+          .instructions_per_element;
+    };
+    for (const char* op : {"by_row", "heads"}) {
+      CHECK(instructions("pytorch_2", op) > 0);
+      CHECK(instructions("tensorflow", op) == 0);
+      CHECK(instructions("megatron", op) == 0);
+    }
+    for (const char* op : {"by_scalar", "twice"}) CHECK(instructions("pytorch_2", op) == 0);
   }
 }

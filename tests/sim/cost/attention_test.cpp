@@ -93,6 +93,59 @@ TEST_CASE("the gradient of attention reads what forward wrote and makes five pro
   CHECK(backward == doctest::Approx(2.5 * forward));
 }
 
+TEST_CASE("attention of 32-bit operands multiplies three times on tensor cores, in whole tiles") {
+  GpuSpec gpu = simple_gpu();
+  gpu.architecture = Architecture::Ampere;
+  gpu.peaks.push_back({Precision::Tf32, MathUnit::TensorCore, 5.12_TFLOPps});
+  const CostProfile profile = simple_profile();
+  const AttentionAttributes exact{
+      .batch = 8, .heads = 128, .kv_heads = 128, .queries = 1024, .keys = 1024, .width = 64};
+  AttentionAttributes ragged = exact;
+  ragged.keys = 961;  // fills 1024, too
+  const auto compute = [&](const AttentionAttributes& shape) {
+    Kernel kernel = attention(shape, 2);
+    kernel.data = Precision::Fp32;
+    kernel.math = Precision::Tf32;
+    const SustainedGpu machine = sustain(gpu, kernel.math, kernel.unit, profile);
+    return estimate_attention(kernel, std::get<AttentionWork>(kernel.work), machine, gpu, profile)
+        .compute.in_s();
+  };
+  CHECK(compute(ragged) == doctest::Approx(compute(exact)));
+  const SustainedGpu machine = sustain(gpu, Precision::Tf32, MathUnit::TensorCore, profile);
+  const double products = 3 * exact.scores() * 256 / machine.arithmetic.in_si();
+  CHECK(compute(exact) > products);
+}
+
+TEST_CASE(
+    "attention of 32-bit operands is on tensor cores that take tf32, in any mode of products") {
+  GraphBuilder b("one", 2);
+  const TensorId x = b.input("x", {2, 256, 384});
+  b.graph().outputs = {b.append(
+      {.name = "core",
+       .kind = OpKind::Attention,
+       .attributes =
+           AttentionAttributes{
+               .batch = 2, .heads = 2, .kv_heads = 2, .queries = 256, .keys = 256, .width = 64},
+       .inputs = {x}},
+      {2, 256, 128})};
+  const NetworkGraph graph = std::move(b).take();
+  GpuSpec volta = simple_gpu(), ampere = volta;
+  ampere.architecture = Architecture::Ampere;
+  ampere.peaks.push_back({Precision::Tf32, MathUnit::TensorCore, 5.12_TFLOPps});
+  const auto kernel_on = [&](const GpuSpec& gpu, PrecisionMode mode) {
+    return lower(graph, find_framework("pytorch"), gpu, {.precision = mode})
+        .ops.front()
+        .candidates.front()
+        .kernels.front();
+  };
+  for (const PrecisionMode mode : {PrecisionMode::Fp32, PrecisionMode::Tf32}) {
+    CHECK(kernel_on(ampere, mode).unit == MathUnit::TensorCore);
+    CHECK(kernel_on(ampere, mode).math == Precision::Tf32);
+  }
+  CHECK(kernel_on(volta, PrecisionMode::Fp32).unit == MathUnit::CudaCore);
+  CHECK(kernel_on(ampere, PrecisionMode::Fp16).math == Precision::Fp16);
+}
+
 TEST_SUITE_END();
 
 }  // namespace
