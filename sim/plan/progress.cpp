@@ -87,18 +87,35 @@ void Progress::settle(JobId job) {
   state.since = now_;
 }
 
-void Progress::start(JobId job, TypeId type, std::vector<HeldGpus> held, Seconds start_cost) {
+Seconds Progress::start_cost(JobId job, int gpus, bool is_charged) const {
+  const JobKind& kind = mix_.kind_of(job);
+  const GangSize* size = kind.size_of(gpus);
+  Seconds cost;
+  if (is_charged) cost = size == nullptr ? kind.start_cost : size->start_cost;
+  const JobHistory& before = history_[job.index];
+  const bool resizes = before.starts > 0 && before.gpus != gpus;
+  return resizes ? max(cost, kind.resize_cost) : cost;
+}
+
+void Progress::note_start(JobHistory& history, int gpus) {
+  if (history.starts > 0 && history.gpus != gpus) ++history.resizes;
+  ++history.starts;
+  history.gpus = gpus;
+}
+
+void Progress::start(JobId job, TypeId type, int gpus, std::vector<HeldGpus> held,
+                     Seconds start_cost) {
   State& state = states_[job.index];
   JobHistory& history = history_[job.index];
   TRACECAST_CHECK(!state.runs, "a job that runs is not started");
   state.runs = true;
-  state.rate = rate(job, type);
+  state.rate = rate(job, type, gpus);
   TRACECAST_CHECK(state.rate > 0, "a job starts where it can run");
   state.to_pay_s = start_cost.in_s();
   state.since = state.started = now_;
   state.held = std::move(held);
   history.type = type;
-  ++history.starts;
+  note_start(history, gpus);
   if (!history.first_start) history.first_start = now_;
 }
 
@@ -110,7 +127,7 @@ void Progress::stop(JobId job, Leaves why) {
   state.runs = false;
   state.held.clear();
   const Time stay = now_ - state.started;
-  const double gpu_s = stay.in_seconds().in_s() * mix_.gpus_of(job);
+  const double gpu_s = stay.in_seconds().in_s() * history.gpus;
   history.served += stay;
   history.gpu_s += gpu_s;
   busy_gpu_s_[history.type.index] += gpu_s;
@@ -123,11 +140,11 @@ void Progress::stop(JobId job, Leaves why) {
 }
 
 void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps, Seconds overhead,
-                      double part) {
+                      double gpus) {
   JobHistory& history = history_[job.index];
   State& state = states_[job.index];
   state.left = std::max(0.0, state.left - steps);
-  const double gpu_s = part * elapsed_s(begin, end) * mix_.gpus_of(job);
+  const double gpu_s = gpus * elapsed_s(begin, end);
   history.served += end - begin;
   history.gpu_s += gpu_s;
   history.overhead += overhead;
@@ -135,9 +152,9 @@ void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps
   busy_gpu_s_[type.index] += gpu_s;
 }
 
-void Progress::count_start(JobId job, Time begin) {
+void Progress::count_start(JobId job, Time begin, int gpus) {
   JobHistory& history = history_[job.index];
-  ++history.starts;
+  note_start(history, gpus);
   if (!history.first_start) history.first_start = begin;
 }
 

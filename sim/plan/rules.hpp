@@ -26,6 +26,7 @@ struct Rules {
   bool newcomers_wait = false;
   bool divides_at_once = false;
   bool restarts_between_phases = false;
+  bool books_when_stopped = false;
   double decides_ahead = 0;  ///< of a round, in [0, 1)
   StartCharge start_charge = StartCharge::Never;
   Seconds start_cost{};
@@ -33,6 +34,7 @@ struct Rules {
   Placement placement = Placement::Pool;
   std::vector<std::string> pooled_policies;
   bool keeps_places = false;
+  bool places_largest_first = false;
   std::vector<double> queue_limits_gpu_s;  ///< rising
   bool blind_policies_shuffle_types = false;
   bool first_come_overcommits = false;

@@ -31,6 +31,8 @@ TEST_SUITE("sim/plan/fleet") {
           "group { gpu: 'a' usd_per_gpu_hour: -2 }", "grup { gpu: 'a' }",
           "group { gpu: 'a' count: 1000000 gpus: 1024 }",
           "group { gpu: 'a' } failures { restart_s: 5 }",
+          "group { gpu: 'a' } failures { gpu_mtbf_hours: 0 checkpoint_interval_s: 5 }",
+          "group { gpu: 'a' } failures { gpu_mtbf_hours: 10 }",
           "group { gpu: 'a' } failures { node_mtbf_hours: -1 checkpoint_interval_s: 5 }"}) {
       CAPTURE(text);
       CHECK_THROWS_AS((void)load_fleet(text, "test"), InputError);
