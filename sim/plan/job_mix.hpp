@@ -25,6 +25,7 @@ struct GangSize {
   int gpus = 1;
   std::vector<double> rates;  ///< as JobKind::rates, in steps of as many samples
   Seconds start_cost{};       ///< as JobKind::start_cost
+  std::vector<double> spread_rates{};
 };
 
 /// What jobs that are alike have in common: the same program on the same number of GPUs.
@@ -35,6 +36,8 @@ struct JobKind {
   /// Steps per second of the whole gang on each GPU type of the fleet; 0: cannot run there. Where a file states durations
   /// a step is a second of them.
   std::vector<double> rates;
+  /// The same in more machines than the gang needs, as measured; 0: not known. Empty: nowhere known.
+  std::vector<double> spread_rates;
   Seconds start_cost{};  ///< of a start or restart, where the rules charge for it
   /// Of an elastic gang: every number of GPUs that it may have, rising, `gpus` among them; empty: `gpus` and no other.
   std::vector<GangSize> sizes;
@@ -53,6 +56,11 @@ struct JobKind {
   [[nodiscard]] double rate(int num_gpus, TypeId type) const {
     const GangSize* size = size_of(num_gpus);
     return size == nullptr ? rates[type.index] : size->rates[type.index];
+  }
+  [[nodiscard]] double spread_rate(int num_gpus, TypeId type) const {
+    const GangSize* size = size_of(num_gpus);
+    const std::vector<double>& known = size == nullptr ? spread_rates : size->spread_rates;
+    return known.empty() ? 0 : known[type.index];
   }
 };
 

@@ -15,7 +15,12 @@ Progress::Progress(const JobMix& mix, const Fleet& fleet, const Rules& rules)
       states_(mix.jobs.size()),
       best_rate_(mix.jobs.size()),
       history_(mix.jobs.size()),
-      busy_gpu_s_(fleet.types.size()) {
+      busy_gpu_s_(fleet.types.size()),
+      largest_machine_(fleet.types.size()) {
+  for (const FleetMachine& machine : fleet.machines) {
+    int& largest = largest_machine_[machine.type.index];
+    largest = std::max(largest, machine.gpus);
+  }
   for (std::uint32_t j = 0; j < mix.jobs.size(); ++j) {
     states_[j].left = mix.jobs[j].steps;
     best_rate_[j] = mix.best_rate({j}) / rules.run_time_factor;
@@ -97,7 +102,28 @@ Seconds Progress::start_cost(JobId job, int gpus, bool is_charged) const {
   return resizes ? max(cost, kind.resize_cost) : cost;
 }
 
-void Progress::note_start(JobHistory& history, int gpus) {
+bool Progress::is_spread(TypeId type, int gpus, const std::vector<HeldGpus>& held) const {
+  const int machine = largest_machine_[type.index];
+  return static_cast<int>(held.size()) > (gpus + machine - 1) / machine;
+}
+
+double Progress::rate_on(JobId job, TypeId type, int gpus,
+                         const std::vector<HeldGpus>& held) const {
+  if (!is_spread(type, gpus, held)) return rate(job, type, gpus);
+  const double measured = mix_.kind_of(job).spread_rate(gpus, type);
+  return measured > 0 ? measured / rules_.run_time_factor
+                      : rate(job, type, gpus) / rules_.spread_run_time_factor;
+}
+
+void Progress::move(JobId job, std::vector<HeldGpus> held) {
+  State& state = states_[job.index];
+  settle(job);
+  state.rate = rate_on(job, history_[job.index].type, history_[job.index].gpus, held);
+  state.held = std::move(held);
+}
+
+void Progress::note_start(JobHistory& history, int gpus, bool is_spread) {
+  history.spread += is_spread ? 1 : 0;
   if (history.starts > 0 && history.gpus != gpus) ++history.resizes;
   ++history.starts;
   history.gpus = gpus;
@@ -109,13 +135,13 @@ void Progress::start(JobId job, TypeId type, int gpus, std::vector<HeldGpus> hel
   JobHistory& history = history_[job.index];
   TRACECAST_CHECK(!state.runs, "a job that runs is not started");
   state.runs = true;
-  state.rate = rate(job, type, gpus);
+  state.rate = rate_on(job, type, gpus, held);
   TRACECAST_CHECK(state.rate > 0, "a job starts where it can run");
   state.to_pay_s = start_cost.in_s();
   state.since = state.started = now_;
   state.held = std::move(held);
   history.type = type;
-  note_start(history, gpus);
+  note_start(history, gpus, is_spread(type, gpus, state.held));
   if (!history.first_start) history.first_start = now_;
 }
 
@@ -152,9 +178,9 @@ void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps
   busy_gpu_s_[type.index] += gpu_s;
 }
 
-void Progress::count_start(JobId job, Time begin, int gpus) {
+void Progress::count_start(JobId job, Time begin, int gpus, bool is_spread) {
   JobHistory& history = history_[job.index];
-  note_start(history, gpus);
+  note_start(history, gpus, is_spread);
   if (!history.first_start) history.first_start = begin;
 }
 

@@ -260,7 +260,7 @@ class RoundRun {
       if (seat.round > 0) progress_.count_preemption(job);
       seat.start_cost =
           progress_.start_cost(job, gpus, rules_.start_charge == StartCharge::WhenStarted);
-      progress_.count_start(job, now_, gpus);
+      progress_.count_start(job, now_, gpus, progress_.is_spread(type, gpus, held));
     }
     seat.round = round_number_;
     seat.type = type;
@@ -317,9 +317,13 @@ class RoundRun {
 
   /// Steps per second of a job in this round.
   [[nodiscard]] double rate_of(const Turn& turn) const {
-    const std::optional<JobId>& partner = seats_[turn.job.index].partner;
-    if (!partner) return progress_.rate(turn.job, turn.type, seats_[turn.job.index].gpus);
-    return shared_.rate(kind(turn.job), kind(*partner), turn.type) / rules_.run_time_factor;
+    const Seat& seat = seats_[turn.job.index];
+    const double alone = progress_.rate_on(turn.job, turn.type, seat.gpus, seat.held);
+    if (!seat.partner) return alone;
+    // A gang that is spread loses as much of its speed beside another.
+    const double kept = alone / progress_.rate(turn.job, turn.type, seat.gpus);
+    return kept * shared_.rate(kind(turn.job), kind(*seat.partner), turn.type) /
+           rules_.run_time_factor;
   }
   static Time elapsed(Seconds time) {
     return time > Seconds() ? engine::to_ticks<Time>(time) : Time{};

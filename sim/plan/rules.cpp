@@ -77,7 +77,12 @@ Rules load_rules(std::string_view text, std::string_view where) {
   if (rules.sources.empty()) throw InputError(where, "no source", "where the rules are stated");
   read_rounds(m, where, rules);
   read_starts(m, where, rules);
-  rules.placement = m.placement() == Message::MACHINES ? Placement::Machines : Placement::Pool;
+  rules.placement = m.placement() == Message::MACHINES  ? Placement::Machines
+                    : m.placement() == Message::NEAREST ? Placement::Nearest
+                                                        : Placement::Pool;
+  if (m.has_spread_run_time_factor())
+    rules.spread_run_time_factor =
+        seconds(m.spread_run_time_factor(), where, "spread_run_time_factor", 1).in_s();
   rules.pooled_policies.assign(m.pooled_policy().begin(), m.pooled_policy().end());
   rules.keeps_places = m.keeps_places();
   rules.places_largest_first = m.places_largest_first();

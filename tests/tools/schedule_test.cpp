@@ -138,6 +138,24 @@ TEST_CASE("rates of an elastic gang are predicted size by size where no table is
   CHECK(doc["makespan_s"].get<double>() == doctest::Approx(1000 / rate(4)).epsilon(1e-5));
 }
 
+TEST_CASE("a spread gang runs as the table has it") {
+  const WrittenFile rates(
+      "gpu,job,batch,gpus,placement,steps_per_s\nV100,net,8,2,consolidated,10\n"
+      "V100,net,8,2,unconsolidated,4\n",
+      "rates.csv");
+  const WrittenFile jobs(
+      "job_id,submit_s,num_gpu,model,batch,steps\na,0,2,net,8,100\nb,0,2,net,8,100\n"
+      "c,0,2,net,8,100\n");
+  // Two machines of three: the third gang has the GPU left in each, 25 s where 10 would do.
+  const auto with = [&](const char* rules) {
+    return answer({jobs.path(), "--gpus", "6", "--gpus-per-node", "3", "--gpu", "v100_sxm2_16gb",
+                   "--throughputs", rates.path(), "--rules", rules});
+  };
+  CHECK(with("nearest")["makespan_s"].get<double>() == doctest::Approx(25));
+  CHECK(with("nearest")["spread_starts"] == 1);
+  CHECK(with("ideal")["makespan_s"].get<double>() == doctest::Approx(10));
+}
+
 TEST_CASE("GPUs fail alone, as the fleet states") {
   const WrittenFile jobs("job_id,submit_s,duration_s,num_gpu\na,0,100000,4\n");
   const WrittenFile fleet(

@@ -60,9 +60,11 @@ void RateTables::add(const std::filesystem::path& file) {
     const std::string_view job = has("job") ? "job" : "model";
     while (reader.next()) {
       const std::string_view placement = row.text_or_empty("placement");
-      if (!placement.empty() && placement != "single" && placement != "consolidated") continue;
-      rates_[program_of(row, job, batch, "gpus")].emplace(to_lower(row.text("gpu")),
-                                                          rate_at(reader, row.column(kRate)));
+      const bool is_spread = placement == "unconsolidated";
+      if (!placement.empty() && placement != "single" && placement != "consolidated" && !is_spread)
+        continue;
+      (is_spread ? spread_ : rates_)[program_of(row, job, batch, "gpus")].emplace(
+          to_lower(row.text("gpu")), rate_at(reader, row.column(kRate)));
     }
     return;
   }
@@ -84,8 +86,17 @@ void RateTables::add(const std::filesystem::path& file) {
 }
 
 std::optional<double> RateTables::find(const Program& program, std::string_view type) const {
-  const auto known = rates_.find(program);
-  if (known == rates_.end()) return std::nullopt;
+  return find_in(rates_, program, type);
+}
+
+std::optional<double> RateTables::find_spread(const Program& program, std::string_view type) const {
+  return find_in(spread_, program, type);
+}
+
+std::optional<double> RateTables::find_in(const Rates& rates, const Program& program,
+                                          std::string_view type) {
+  const auto known = rates.find(program);
+  if (known == rates.end()) return std::nullopt;
   // The longest word that means the type: "v100_32gb" before "v100" before any.
   std::optional<double> found;
   std::size_t longest = 0;

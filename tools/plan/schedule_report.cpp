@@ -35,6 +35,7 @@ Json answer_json(const ScheduleSetting& setting, const ScheduleAnswer& answer) {
            {"starts", s.starts},
            {"preemptions", s.preemptions},
            {"resizes", s.resizes},
+           {"spread_starts", s.spread},
            {"overhead_s", s.overhead.in_s()},
            {"failures", answer.schedule.failures},
            {"decisions", answer.schedule.decisions},
@@ -155,6 +156,9 @@ std::string schedule_text(const ScheduleSetting& setting,
                       ? fmt::format(", {} with another number of GPUs", s.resizes)
                       : std::string(),
                   three_digits(hours(s.overhead))));
+  if (setting.rules.placement == plan::Placement::Nearest)
+    add_line(page, "spread",
+             fmt::format("{} starts in more machines than the gang needs", s.spread));
   if (setting.fleet.failures)
     add_line(page, "failures", fmt::format("{}", answers.front().schedule.failures));
   if (s.energy_kwh)

@@ -214,7 +214,9 @@ TEST_SUITE("sim/plan/elastic") {
                                                       "group { count: 3 gpus: 2 gpu: 'b' }",
                                          "test");
           Rules rules = find_rules(id);
-          rules.placement = seed < 2 ? Placement::Pool : Placement::Machines;
+          constexpr Placement kPlacements[] = {Placement::Pool, Placement::Machines,
+                                               Placement::Nearest, Placement::Nearest};
+          rules.placement = kPlacements[seed];
           const Schedule schedule = run(mix, fleet, rules, policy);
           double busy = 0;
           for (std::uint32_t j = 0; j < mix.jobs.size(); ++j) {

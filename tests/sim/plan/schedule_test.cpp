@@ -279,6 +279,24 @@ TEST_SUITE("sim/plan/schedule") {
       CHECK(stay.held.size() == (stay.job.index == 3 ? 2 : 1));
   }
 
+  TEST_CASE("a gang in more machines than it needs is as slow as measured, or as the rules say") {
+    Rules rules = find_rules("nearest");
+    rules.spread_run_time_factor = 2;
+    const Fleet fleet = load_fleet("group { count: 2 gpus: 4 gpu: 'a' }", "test");
+    // 3 + 3 GPUs leave one in each machine: a gang of 2 has those, and takes twice its 5 s. One of 8 needs both machines.
+    JobMix mix = mix_of({{0, 3, {10}}, {0, 3, {20}}, {0, 2, {5}}, {0, 8, {1}}});
+    Schedule schedule = run(mix, fleet, rules, "fifo");
+    CHECK(ends_s(schedule) == std::vector{10.0, 20.0, 10.0, 21.0});
+    CHECK(schedule.jobs[2].spread == 1);
+    CHECK(schedule.jobs[0].spread + schedule.jobs[1].spread + schedule.jobs[3].spread == 0);
+    check_machines(fleet, schedule);
+    mix.kinds[2].spread_rates = {1.0 / 7};
+    CHECK(ends_s(run(mix, fleet, rules, "fifo")) == std::vector{10.0, 20.0, 7.0, 21.0});
+    // In rounds, too: the last has all GPUs in the first, who has least left.
+    rules.round = rules.shares_round = Seconds(100);
+    CHECK(ends_s(run(mix, fleet, rules, "srtf"))[2] == doctest::Approx(107));
+  }
+
   TEST_CASE("jobs end no earlier with fewer GPUs in all, under shares") {
     const JobMix mix = random_mix(3, 30, 1);
     double before = 0;
