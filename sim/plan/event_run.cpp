@@ -1,15 +1,14 @@
 #include "sim/plan/event_run.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "sim/base/error.hpp"
-#include "sim/base/random.hpp"
 #include "sim/engine/event_queue.hpp"
+#include "sim/plan/failure_draw.hpp"
 
 namespace tracecast::plan {
 namespace {
@@ -27,7 +26,7 @@ class EventRun {
         options_(options),
         progress_(mix, fleet, rules),
         free_(fleet, placement),
-        random_(options.seed),
+        failures_(fleet, options.seed),
         recharges_(rules.start_charge == StartCharge::EveryDecision),
         wanted_(mix.jobs.size()),
         begun_(mix.jobs.size()) {
@@ -65,7 +64,7 @@ class EventRun {
           matters |= recharges_ ? end_all_due(event.id) : end_if_due({event.id});
           break;
         case kFailure:
-          matters |= fail_machine();
+          matters |= fail();
           break;
         default:
           matters |= event.id == static_cast<std::uint32_t>(decisions_);
@@ -93,7 +92,7 @@ class EventRun {
     return true;
   }
   void end(JobId job) {
-    free_.give_back(mix_.gpus_of(job), progress_.type_of(job), progress_.held_by(job));
+    free_.give_back(progress_.gpus_of(job), progress_.type_of(job), progress_.held_by(job));
     leave(job, Leaves::Done);
     ranking_.ended(progress_, job);
     if (ranking_.preempts()) std::erase(waiting_or_all_, job);
@@ -107,15 +106,16 @@ class EventRun {
   /// The stay on these very GPUs that ends now.
   void record_stay(JobId job) {
     if (!options_.records_stays || begun_[job.index] == progress_.now()) return;
-    schedule_.stays.push_back(
-        {job, progress_.type_of(job), begun_[job.index], progress_.now(), progress_.held_by(job)});
+    schedule_.stays.push_back({job, progress_.type_of(job), progress_.gpus_of(job),
+                               begun_[job.index], progress_.now(), progress_.held_by(job)});
     begun_[job.index] = progress_.now();
   }
 
   void decide() {
     ++decisions_;
     if (recharges_) {
-      for (const JobId job : running_) progress_.charge_again(job, mix_.kind_of(job).start_cost);
+      for (const JobId job : running_)
+        progress_.charge_again(job, progress_.start_cost(job, progress_.gpus_of(job), true));
     }
     ranking_.order(progress_, waiting_or_all_);
     if (ranking_.preempts())
@@ -152,7 +152,7 @@ class EventRun {
         return may_run(job, t) && free_.take(mix_.gpus_of(job), t, held);
       });
       if (type != types.end()) {
-        start(job, *type, std::move(held));
+        start(job, *type, mix_.gpus_of(job), std::move(held));
       } else {
         waiting_or_all_[kept++] = job;
         if (ranking_.blocks()) {
@@ -178,7 +178,7 @@ class EventRun {
         // A gang that does not fit waits for more of them.
         if (!may_run(job, type) || !free_.take(mix_.gpus_of(job), type, held)) break;
         waiting_or_all_.erase(waiting_or_all_.begin() + static_cast<std::ptrdiff_t>(*place));
-        start(job, type, std::move(held));
+        start(job, type, mix_.gpus_of(job), std::move(held));
       }
     }
   }
@@ -189,7 +189,8 @@ class EventRun {
     for (const JobId job : waiting_or_all_) wanted_[job.index].gets = false;
     for (const JobId job : waiting_or_all_) {
       if (free_.free() == 0) break;
-      if (!want(job) && ranking_.blocks()) break;
+      const bool fits = ranking_.resizes() ? want_granted(job) : want(job);
+      if (!fits && ranking_.blocks()) break;
     }
     const std::vector<JobId> running = running_;
     for (const JobId job : running) {
@@ -197,8 +198,35 @@ class EventRun {
     }
     for (const JobId job : waiting_or_all_) {
       Wanted& wanted = wanted_[job.index];
-      if (wanted.gets && !progress_.runs(job)) start(job, wanted.type, std::move(wanted.held));
+      if (wanted.gets && !progress_.runs(job))
+        start(job, wanted.type, wanted.gpus, std::move(wanted.held));
     }
+  }
+  /// What the policy grants; where machines count and that does not fit any more, the next smaller size that does.
+  bool want_granted(JobId job) {
+    Wanted& wanted = wanted_[job.index];
+    wanted.held.clear();
+    const std::optional<Grant> grant = ranking_.granted(job);
+    if (!grant) return false;
+    if (rules_.keeps_places && progress_.runs(job) && progress_.type_of(job) == grant->type &&
+        progress_.gpus_of(job) == grant->gpus &&
+        free_.take_again(grant->gpus, grant->type, progress_.held_by(job))) {
+      wanted = {true, grant->type, grant->gpus, progress_.held_by(job)};
+      return true;
+    }
+    const std::vector<GangSize>& sizes = mix_.kind_of(job).sizes;
+    int gpus = grant->gpus;
+    auto smaller = std::find_if(sizes.rbegin(), sizes.rend(),
+                                [&](const GangSize& size) { return size.gpus < grant->gpus; });
+    while (progress_.rate(job, grant->type, gpus) <= 0 ||
+           !free_.take(gpus, grant->type, wanted.held)) {
+      if (smaller == sizes.rend()) return false;
+      gpus = (smaller++)->gpus;
+    }
+    wanted.gets = true;
+    wanted.type = grant->type;
+    wanted.gpus = gpus;
+    return true;
   }
   bool want(JobId job) {
     Wanted& wanted = wanted_[job.index];
@@ -206,13 +234,14 @@ class EventRun {
     const int gpus = mix_.gpus_of(job);
     if (rules_.keeps_places && progress_.runs(job) && may_run(job, progress_.type_of(job)) &&
         free_.take_again(gpus, progress_.type_of(job), progress_.held_by(job))) {
-      wanted = {true, progress_.type_of(job), progress_.held_by(job)};
+      wanted = {true, progress_.type_of(job), gpus, progress_.held_by(job)};
       return true;
     }
     for (const TypeId type : choices(job)) {
       if (!may_run(job, type) || !free_.take(gpus, type, wanted.held)) continue;
       wanted.gets = true;
       wanted.type = type;
+      wanted.gpus = gpus;
       return true;
     }
     return false;
@@ -221,7 +250,9 @@ class EventRun {
   /// ask who moved.
   [[nodiscard]] bool goes_on(JobId job) {
     Wanted& wanted = wanted_[job.index];
-    if (!wanted.gets || wanted.type != progress_.type_of(job)) return false;
+    if (!wanted.gets || wanted.type != progress_.type_of(job) ||
+        wanted.gpus != progress_.gpus_of(job))
+      return false;
     if (wanted.held == progress_.held_by(job)) return true;
     if (!recharges_) return false;
     record_stay(job);
@@ -229,10 +260,9 @@ class EventRun {
     return true;
   }
 
-  void start(JobId job, TypeId type, std::vector<HeldGpus> held) {
-    const Seconds cost =
-        rules_.start_charge == StartCharge::Never ? Seconds{} : mix_.kind_of(job).start_cost;
-    progress_.start(job, type, std::move(held), cost);
+  void start(JobId job, TypeId type, int gpus, std::vector<HeldGpus> held) {
+    const bool is_charged = rules_.start_charge != StartCharge::Never;
+    progress_.start(job, type, gpus, std::move(held), progress_.start_cost(job, gpus, is_charged));
     running_.push_back(job);
     begun_[job.index] = progress_.now();
     if (!recharges_) queue_.push(progress_.foreseen_end(job), job.index, kEnd);
@@ -251,38 +281,25 @@ class EventRun {
       queue_.push(*change, static_cast<std::uint32_t>(decisions_), kChange, engine::Phase::Start);
   }
 
-  /// Machines fail independently of each other and of their age, as a Poisson process.
   void plan_failure() {
     if (!fleet_.failures) return;
-    const double mean_s =
-        fleet_.failures->machine_mtbf.in_s() / static_cast<double>(fleet_.machines.size());
-    const double wait_s = -std::log(1 - random_.uniform()) * mean_s;
-    queue_.push(progress_.now() + engine::to_ticks<Time>(Seconds(wait_s)), 0, kFailure,
+    queue_.push(progress_.now() + engine::to_ticks<Time>(failures_.wait()), 0, kFailure,
                 engine::Phase::Start);
   }
-  /// One machine stops; the gangs on it go back to their last checkpoint and start again at once on others like it.
-  /// Where machines do not count, a GPU drawn at random names the gang.
-  bool fail_machine() {
+  /// A machine or a GPU stops; the gangs on it go back to their last checkpoint and start again at once on others like it.
+  bool fail() {
     plan_failure();
     ++schedule_.failures;
-    const auto machine = static_cast<std::uint32_t>(random_.below(fleet_.machines.size()));
-    const std::uint64_t gpu = random_.below(static_cast<std::uint64_t>(fleet_.total_gpus()));
-    std::uint64_t before = 0;
-    bool hit = false;
+    FailureHits hits(fleet_, failures_.what());
+    bool any = false;
     const std::vector<JobId> running = running_;
     for (const JobId job : running) {
-      const std::vector<HeldGpus>& held = progress_.held_by(job);
-      const auto gpus = static_cast<std::uint64_t>(mix_.gpus_of(job));
-      const bool drawn = held.empty() && gpu >= before && gpu < before + gpus;
-      const bool on_it = std::any_of(held.begin(), held.end(),
-                                     [&](const HeldGpus& part) { return part.machine == machine; });
-      before += gpus;
-      if (!drawn && !on_it) continue;
+      if (!hits.strikes(progress_.held_by(job), progress_.gpus_of(job))) continue;
       progress_.lose_work(job, fleet_.failures->checkpoint_interval, fleet_.failures->restart);
       if (!recharges_) queue_.push(progress_.foreseen_end(job), job.index, kEnd);
-      hit = true;
+      any = true;
     }
-    return hit;
+    return any;
   }
 
   Schedule finish() {
@@ -297,6 +314,7 @@ class EventRun {
   struct Wanted {
     bool gets = false;
     TypeId type;
+    int gpus = 0;
     std::vector<HeldGpus> held;
   };
 
@@ -307,7 +325,7 @@ class EventRun {
   const ScheduleOptions& options_;
   Progress progress_;
   FreeGpus free_;
-  Random random_;
+  FailureDraw failures_;
   bool recharges_;
   std::vector<Wanted> wanted_;
   std::vector<Time> begun_;  ///< of the stay of a running job

@@ -116,8 +116,14 @@ Fleet load_fleet(std::string_view text, std::string_view where) {
     const std::string place =
         group_place(where, lines.find(proto::Fleet::descriptor()->FindFieldByName("failures")));
     FleetFailures failures;
-    failures.machine_mtbf = Seconds(
-        3600 * above_zero(f.has_node_mtbf_hours(), f.node_mtbf_hours(), place, "node_mtbf_hours"));
+    if (f.has_node_mtbf_hours() || !f.has_gpu_mtbf_hours()) {
+      failures.machine_mtbf =
+          Seconds(3600 * above_zero(f.has_node_mtbf_hours(), f.node_mtbf_hours(), place,
+                                    "node_mtbf_hours"));
+    }
+    if (f.has_gpu_mtbf_hours())
+      failures.gpu_mtbf =
+          Seconds(3600 * above_zero(true, f.gpu_mtbf_hours(), place, "gpu_mtbf_hours"));
     failures.checkpoint_interval = Seconds(above_zero(
         f.has_checkpoint_interval_s(), f.checkpoint_interval_s(), place, "checkpoint_interval_s"));
     failures.restart = Seconds(not_negative(f.restart_s(), place, "restart_s"));

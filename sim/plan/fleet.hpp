@@ -24,11 +24,12 @@ struct FleetMachine {
   int gpus = 0;
 };
 
-/// How often machines fail, as their owner states it.
+/// How often machines and GPUs fail, as their owner states it. At least one of them does.
 struct FleetFailures {
-  Seconds machine_mtbf{};         ///< mean time between failures of one machine
-  Seconds checkpoint_interval{};  ///< work since the last checkpoint is lost
-  Seconds restart{};              ///< from failure to the first step after it
+  std::optional<Seconds> machine_mtbf;  ///< mean time between failures of one machine
+  Seconds checkpoint_interval{};        ///< work since the last checkpoint is lost
+  Seconds restart{};                    ///< from failure to the first step after it
+  std::optional<Seconds> gpu_mtbf{};    ///< of one GPU that fails alone
 };
 
 /// The GPUs that jobs are given. One that was made here is valid: every type has a GPU, every machine a type.

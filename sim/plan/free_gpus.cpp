@@ -1,6 +1,7 @@
 #include "sim/plan/free_gpus.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "sim/base/error.hpp"
 
@@ -33,12 +34,12 @@ void FreeGpus::free_all() {
 
 bool FreeGpus::could_fit(int gpus, TypeId type) const {
   if (gpus > fleet_.types[type.index].gpus) return false;
-  return placement_ == Placement::Pool || FreeGpus(fleet_, placement_).fits(gpus, type);
+  return placement_ != Placement::Machines || FreeGpus(fleet_, placement_).fits(gpus, type);
 }
 
 bool FreeGpus::fits(int gpus, TypeId type) const {
   if (gpus > free_of(type)) return false;
-  if (placement_ == Placement::Pool) return true;
+  if (placement_ != Placement::Machines) return true;
   int whole = 0, most_left = 0;
   const int size = largest_machine(type);
   for (const std::uint32_t m : machines_of_type_[type.index]) {
@@ -81,9 +82,31 @@ bool FreeGpus::take_machines(int gpus, TypeId type, std::vector<HeldGpus>& held)
   return left == 0 || take_machines(left, type, held);
 }
 
+void FreeGpus::take_nearest(int gpus, TypeId type, std::vector<HeldGpus>& held) {
+  const std::vector<std::uint32_t>& machines = machines_of_type_[type.index];
+  std::optional<std::uint32_t> fits, fullest;
+  for (const std::uint32_t m : machines) {
+    const int free = free_of_machine_[m];
+    if (free >= gpus && (!fits || free < free_of_machine_[*fits])) fits = m;
+    if (free > 0 && (!fullest || free > free_of_machine_[*fullest])) fullest = m;
+  }
+  if (fits) {
+    hold(*fits, gpus, held);
+    return;
+  }
+  TRACECAST_CHECK(fullest.has_value(), "as many GPUs are free");
+  const int taken = free_of_machine_[*fullest];
+  hold(*fullest, taken, held);
+  take_nearest(gpus - taken, type, held);
+}
+
 bool FreeGpus::take(int gpus, TypeId type, std::vector<HeldGpus>& held) {
   if (gpus > free_of(type)) return false;
   if (placement_ == Placement::Machines) return take_machines(gpus, type, held);
+  if (placement_ == Placement::Nearest) {
+    take_nearest(gpus, type, held);
+    return true;
+  }
   free_of_type_[type.index] -= gpus;
   free_ -= gpus;
   return true;

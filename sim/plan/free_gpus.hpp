@@ -16,7 +16,8 @@ struct HeldGpus {
 
 /// Which GPUs of a fleet are free, and where a gang fits. All GPUs of a gang are of one type.
 /// Pool: any free GPUs. Machines: a gang that fits a machine needs one with as many free, the first in the fleet's order;
-/// a larger one needs whole idle machines, and one more with the rest free.
+/// a larger one needs whole idle machines, and one more with the rest free. Nearest: any free GPUs; the machine with the least
+/// that suffice, else those with the most free first, each in the fleet's order among equals.
 class FreeGpus {
  public:
   FreeGpus(const Fleet& fleet, Placement placement);
@@ -37,6 +38,7 @@ class FreeGpus {
  private:
   void hold(std::uint32_t machine, int gpus, std::vector<HeldGpus>& held);
   [[nodiscard]] bool take_machines(int gpus, TypeId type, std::vector<HeldGpus>& held);
+  void take_nearest(int gpus, TypeId type, std::vector<HeldGpus>& held);
   [[nodiscard]] int largest_machine(TypeId type) const { return largest_[type.index]; }
 
   const Fleet& fleet_;

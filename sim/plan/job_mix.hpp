@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,6 +20,14 @@ using JobId = Id<struct JobTag>;
 using KindId = Id<struct KindTag>;
 using TypeId = Id<struct TypeTag>;
 
+/// A number of GPUs that a gang may have.
+struct GangSize {
+  int gpus = 1;
+  std::vector<double> rates;  ///< as JobKind::rates, in steps of as many samples
+  Seconds start_cost{};       ///< as JobKind::start_cost
+  std::vector<double> spread_rates{};
+};
+
 /// What jobs that are alike have in common: the same program on the same number of GPUs.
 struct JobKind {
   std::string model;  ///< empty where the file names none
@@ -27,7 +36,32 @@ struct JobKind {
   /// Steps per second of the whole gang on each GPU type of the fleet; 0: cannot run there. Where a file states durations
   /// a step is a second of them.
   std::vector<double> rates;
+  /// The same in more machines than the gang needs, as measured; 0: not known. Empty: nowhere known.
+  std::vector<double> spread_rates;
   Seconds start_cost{};  ///< of a start or restart, where the rules charge for it
+  /// Of an elastic gang: every number of GPUs that it may have, rising, `gpus` among them; empty: `gpus` and no other.
+  std::vector<GangSize> sizes;
+  Seconds
+      resize_cost{};  ///< least cost of the start after a change of size, whatever the rules charge
+
+  [[nodiscard]] bool is_elastic() const { return !sizes.empty(); }
+  /// The size of so many GPUs; null where the kind is not elastic. Needs one of its sizes.
+  [[nodiscard]] const GangSize* size_of(int num_gpus) const {
+    for (const GangSize& size : sizes) {
+      if (size.gpus == num_gpus) return &size;
+    }
+    return nullptr;
+  }
+  /// Steps per second on so many GPUs, one of its sizes.
+  [[nodiscard]] double rate(int num_gpus, TypeId type) const {
+    const GangSize* size = size_of(num_gpus);
+    return size == nullptr ? rates[type.index] : size->rates[type.index];
+  }
+  [[nodiscard]] double spread_rate(int num_gpus, TypeId type) const {
+    const GangSize* size = size_of(num_gpus);
+    const std::vector<double>& known = size == nullptr ? spread_rates : size->spread_rates;
+    return known.empty() ? 0 : known[type.index];
+  }
 };
 
 /// How fast two kinds run that share the same GPUs.
@@ -66,8 +100,13 @@ struct JobMix {
   [[nodiscard]] const JobKind& kind_of(JobId job) const {
     return kinds[jobs[job.index].kind.index];
   }
+  /// As the file states it; an elastic gang may have other numbers (Progress::gpus_of).
   [[nodiscard]] int gpus_of(JobId job) const { return kind_of(job).gpus; }
-  /// The rate where the job runs fastest.
+  [[nodiscard]] bool has_elastic() const {
+    return std::any_of(kinds.begin(), kinds.end(),
+                       [](const JobKind& kind) { return kind.is_elastic(); });
+  }
+  /// The rate where the job runs fastest, with the GPUs that the file states.
   [[nodiscard]] double best_rate(JobId job) const {
     double best = 0;
     for (const double rate : kind_of(job).rates) best = rate > best ? rate : best;

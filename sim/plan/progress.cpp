@@ -15,7 +15,12 @@ Progress::Progress(const JobMix& mix, const Fleet& fleet, const Rules& rules)
       states_(mix.jobs.size()),
       best_rate_(mix.jobs.size()),
       history_(mix.jobs.size()),
-      busy_gpu_s_(fleet.types.size()) {
+      busy_gpu_s_(fleet.types.size()),
+      largest_machine_(fleet.types.size()) {
+  for (const FleetMachine& machine : fleet.machines) {
+    int& largest = largest_machine_[machine.type.index];
+    largest = std::max(largest, machine.gpus);
+  }
   for (std::uint32_t j = 0; j < mix.jobs.size(); ++j) {
     states_[j].left = mix.jobs[j].steps;
     best_rate_[j] = mix.best_rate({j}) / rules.run_time_factor;
@@ -87,18 +92,56 @@ void Progress::settle(JobId job) {
   state.since = now_;
 }
 
-void Progress::start(JobId job, TypeId type, std::vector<HeldGpus> held, Seconds start_cost) {
+Seconds Progress::start_cost(JobId job, int gpus, bool is_charged) const {
+  const JobKind& kind = mix_.kind_of(job);
+  const GangSize* size = kind.size_of(gpus);
+  Seconds cost;
+  if (is_charged) cost = size == nullptr ? kind.start_cost : size->start_cost;
+  const JobHistory& before = history_[job.index];
+  const bool resizes = before.starts > 0 && before.gpus != gpus;
+  return resizes ? max(cost, kind.resize_cost) : cost;
+}
+
+bool Progress::is_spread(TypeId type, int gpus, const std::vector<HeldGpus>& held) const {
+  const int machine = largest_machine_[type.index];
+  return static_cast<int>(held.size()) > (gpus + machine - 1) / machine;
+}
+
+double Progress::rate_on(JobId job, TypeId type, int gpus,
+                         const std::vector<HeldGpus>& held) const {
+  if (!is_spread(type, gpus, held)) return rate(job, type, gpus);
+  const double measured = mix_.kind_of(job).spread_rate(gpus, type);
+  return measured > 0 ? measured / rules_.run_time_factor
+                      : rate(job, type, gpus) / rules_.spread_run_time_factor;
+}
+
+void Progress::move(JobId job, std::vector<HeldGpus> held) {
+  State& state = states_[job.index];
+  settle(job);
+  state.rate = rate_on(job, history_[job.index].type, history_[job.index].gpus, held);
+  state.held = std::move(held);
+}
+
+void Progress::note_start(JobHistory& history, int gpus, bool is_spread) {
+  history.spread += is_spread ? 1 : 0;
+  if (history.starts > 0 && history.gpus != gpus) ++history.resizes;
+  ++history.starts;
+  history.gpus = gpus;
+}
+
+void Progress::start(JobId job, TypeId type, int gpus, std::vector<HeldGpus> held,
+                     Seconds start_cost) {
   State& state = states_[job.index];
   JobHistory& history = history_[job.index];
   TRACECAST_CHECK(!state.runs, "a job that runs is not started");
   state.runs = true;
-  state.rate = rate(job, type);
+  state.rate = rate_on(job, type, gpus, held);
   TRACECAST_CHECK(state.rate > 0, "a job starts where it can run");
   state.to_pay_s = start_cost.in_s();
   state.since = state.started = now_;
   state.held = std::move(held);
   history.type = type;
-  ++history.starts;
+  note_start(history, gpus, is_spread(type, gpus, state.held));
   if (!history.first_start) history.first_start = now_;
 }
 
@@ -110,7 +153,7 @@ void Progress::stop(JobId job, Leaves why) {
   state.runs = false;
   state.held.clear();
   const Time stay = now_ - state.started;
-  const double gpu_s = stay.in_seconds().in_s() * mix_.gpus_of(job);
+  const double gpu_s = stay.in_seconds().in_s() * history.gpus;
   history.served += stay;
   history.gpu_s += gpu_s;
   busy_gpu_s_[history.type.index] += gpu_s;
@@ -123,11 +166,11 @@ void Progress::stop(JobId job, Leaves why) {
 }
 
 void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps, Seconds overhead,
-                      double part) {
+                      double gpus) {
   JobHistory& history = history_[job.index];
   State& state = states_[job.index];
   state.left = std::max(0.0, state.left - steps);
-  const double gpu_s = part * elapsed_s(begin, end) * mix_.gpus_of(job);
+  const double gpu_s = gpus * elapsed_s(begin, end);
   history.served += end - begin;
   history.gpu_s += gpu_s;
   history.overhead += overhead;
@@ -135,9 +178,9 @@ void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps
   busy_gpu_s_[type.index] += gpu_s;
 }
 
-void Progress::count_start(JobId job, Time begin) {
+void Progress::count_start(JobId job, Time begin, int gpus, bool is_spread) {
   JobHistory& history = history_[job.index];
-  ++history.starts;
+  note_start(history, gpus, is_spread);
   if (!history.first_start) history.first_start = begin;
 }
 

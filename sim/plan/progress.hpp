@@ -18,7 +18,10 @@ struct JobHistory {
   double gpu_s = 0;    ///< the same over the GPUs of its gang
   Seconds overhead{};  ///< of it: starts, restarts and work done again
   std::uint32_t starts = 0, preemptions = 0;
-  TypeId type;  ///< of the GPUs it had last
+  std::uint32_t resizes = 0;  ///< starts with another number of GPUs than before
+  std::uint32_t spread = 0;   ///< starts in more machines than the gang needs
+  TypeId type;                ///< of the GPUs it had last
+  int gpus = 0;               ///< it had last
 };
 
 /// Why a job leaves its GPUs.
@@ -47,6 +50,8 @@ class Progress {
     return states_[job.index].runs || states_[job.index].sits;
   }
   [[nodiscard]] TypeId type_of(JobId job) const { return history_[job.index].type; }
+  /// GPUs that a running job holds.
+  [[nodiscard]] int gpus_of(JobId job) const { return history_[job.index].gpus; }
   [[nodiscard]] const std::vector<HeldGpus>& held_by(JobId job) const {
     return states_[job.index].held;
   }
@@ -67,27 +72,39 @@ class Progress {
   [[nodiscard]] double rate(JobId job, TypeId type) const {
     return mix_.kind_of(job).rates[type.index] / rules_.run_time_factor;
   }
+  /// On so many GPUs, a size of the job.
+  [[nodiscard]] double rate(JobId job, TypeId type, int gpus) const {
+    return mix_.kind_of(job).rate(gpus, type) / rules_.run_time_factor;
+  }
+  /// On these very GPUs: as measured of gangs in more machines than they need, or by Rules::spread_run_time_factor.
+  [[nodiscard]] double rate_on(JobId job, TypeId type, int gpus,
+                               const std::vector<HeldGpus>& held) const;
+  /// Whether so many GPUs are in more machines than they need.
+  [[nodiscard]] bool is_spread(TypeId type, int gpus, const std::vector<HeldGpus>& held) const;
+  /// What a start with so many GPUs costs: its start cost where that is charged, at least JobKind::resize_cost where the job
+  /// had another number before.
+  [[nodiscard]] Seconds start_cost(JobId job, int gpus, bool is_charged) const;
   /// When a running job ends if nothing happens. What StartCharge::EveryDecision says is left out.
   [[nodiscard]] Time foreseen_end(JobId job) const;
 
-  /// The job gets GPUs now. `start_cost` is paid before its first step.
-  void start(JobId job, TypeId type, std::vector<HeldGpus> held, Seconds start_cost);
+  /// The job gets so many GPUs now, a size of it. `start_cost` is paid before its first step.
+  void start(JobId job, TypeId type, int gpus, std::vector<HeldGpus> held, Seconds start_cost);
   void stop(JobId job, Leaves why);
   /// It goes on on other GPUs of the same type.
-  void move(JobId job, std::vector<HeldGpus> held) { states_[job.index].held = std::move(held); }
+  void move(JobId job, std::vector<HeldGpus> held);
   /// Brings what is stored up to now and charges the start once more (StartCharge::EveryDecision).
   void charge_again(JobId job, Seconds start_cost);
   /// What was done since the last of regular checkpoints is lost, and `restart` is to be paid.
   void lose_work(JobId job, Seconds checkpoint_interval, Seconds restart);
 
-  /// For runs in rounds: the job had GPUs of a type from `begin` to `end`, or a `part` of them that another shared, did so
+  /// For runs in rounds: the job had so many GPUs of a type from `begin` to `end`, half of those that another shared, did so
   /// many steps and paid so much.
   void credit(JobId job, TypeId type, Time begin, Time end, double steps, Seconds overhead,
-              double part);
+              double gpus);
   /// Whether it has GPUs in the round that begins.
   void seat(JobId job, bool sits) { states_[job.index].sits = sits; }
-  /// The same of a new stay on GPUs, after waiting or a move.
-  void count_start(JobId job, Time begin);
+  /// The same of a new stay on so many GPUs, after waiting or a move.
+  void count_start(JobId job, Time begin, int gpus, bool is_spread);
   void count_preemption(JobId job) { ++history_[job.index].preemptions; }
   /// It is done.
   void finish(JobId job, Time end) { history_[job.index].end = end; }
@@ -107,6 +124,7 @@ class Progress {
     std::vector<HeldGpus> held;
   };
   void settle(JobId job);
+  static void note_start(JobHistory& history, int gpus, bool is_spread);
   [[nodiscard]] static double elapsed_s(Time from, Time to) {
     return (to - from).in_seconds().in_s();
   }
@@ -119,6 +137,7 @@ class Progress {
   std::vector<double> best_rate_;
   std::vector<JobHistory> history_;
   std::vector<double> busy_gpu_s_;
+  std::vector<int> largest_machine_;  ///< by type
 };
 
 }  // namespace tracecast::plan

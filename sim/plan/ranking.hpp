@@ -14,6 +14,12 @@ enum class TypeChoice {
   Fastest,  ///< where it runs fastest; equals in the fleet's order
 };
 
+/// GPUs that a policy grants a job.
+struct Grant {
+  TypeId type;
+  int gpus = 1;
+};
+
 /// A policy that says which job comes first. Jobs are given GPUs in that order, as long as they fit.
 class Ranking {
  public:
@@ -35,6 +41,11 @@ class Ranking {
                                                           TypeId) const {
     return std::nullopt;
   }
+
+  /// It decides the number of GPUs of elastic gangs, too, and the type: `granted` speaks. Only with preemption.
+  [[nodiscard]] virtual bool resizes() const { return false; }
+  /// What order() granted a job, one of its sizes; nothing: it waits. All grants together are no more than the fleet has.
+  [[nodiscard]] virtual std::optional<Grant> granted(JobId) const { return std::nullopt; }
 
   virtual void arrived(const Progress&, JobId) {}
   virtual void ended(const Progress&, JobId) {}

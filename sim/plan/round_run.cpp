@@ -8,114 +8,13 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
-#include "sim/base/random.hpp"
+#include "sim/plan/failure_draw.hpp"
 #include "sim/plan/published_random.hpp"
+#include "sim/plan/round_ledger.hpp"
 #include "sim/plan/shared_rates.hpp"
 
 namespace tracecast::plan {
 namespace {
-
-/// A job (a = b), or two that share GPUs, as the mechanism weighs them.
-struct Entity {
-  JobId a, b;
-  bool is_new = false;  ///< came after the shares were divided
-  [[nodiscard]] bool is_pair() const { return a != b; }
-};
-
-/// What every entity should have and has had, per GPU type.
-class Ledger {
- public:
-  Ledger(std::size_t types, Seconds round)
-      : types_(types), half_round_(0.5 * round.in_s()), given_(types) {}
-
-  [[nodiscard]] std::size_t size() const { return entities_.size(); }
-  [[nodiscard]] const Entity& entity(std::size_t e) const { return entities_[e]; }
-  [[nodiscard]] double share(std::size_t e, TypeId t) const { return share_[e * types_ + t.index]; }
-
-  /// A job that came after the shares were divided: it has none.
-  void add(JobId job) { append({job, job, true}, half_round_); }
-  /// Forgets entities of jobs that are done.
-  template <class IsDone>
-  void remove_done(IsDone is_done) {
-    std::size_t kept = 0;
-    for (std::size_t e = 0; e < entities_.size(); ++e) {
-      if (is_done(entities_[e].a) || is_done(entities_[e].b)) continue;
-      move(e, kept++);
-    }
-    resize(kept);
-  }
-  void record(std::size_t e, TypeId t, double seconds) {
-    time_[e * types_ + t.index] += seconds;
-    given_[t.index] += seconds;
-  }
-  /// Ends a period of so many seconds: what was missed is remembered, time received starts anew.
-  void reset(double elapsed_s) {
-    std::fill(given_.begin(), given_.end(), 0.0);
-    for (std::size_t e = 0; e < entities_.size(); ++e) {
-      for (std::size_t t = 0; t < types_; ++t) {
-        const std::size_t at = e * types_ + t;
-        deficit_[at] += share_[at] * elapsed_s - (time_[at] - half_round_);
-        time_[at] = half_round_;
-        given_[t] += half_round_;
-      }
-    }
-  }
-  /// New shares for the jobs, which are the entities that are no pairs, in order.
-  void assign(const Shares& shares) {
-    std::size_t singles = 0;
-    for (std::size_t e = 0; e < entities_.size(); ++e) {
-      if (!entities_[e].is_pair()) move(e, singles++);
-    }
-    resize(singles);
-    TRACECAST_CHECK(singles * types_ == shares.alone.size(), "shares of every job");
-    std::copy(shares.alone.begin(), shares.alone.end(), share_.begin());
-    for (Entity& entity : entities_) entity.is_new = false;
-    for (const PairShare& pair : shares.pairs) {
-      append({entities_[pair.a].a, entities_[pair.b].a, false}, half_round_);
-      std::copy(pair.of_type.begin(), pair.of_type.end(),
-                share_.end() - static_cast<std::ptrdiff_t>(types_));
-      for (std::size_t t = 0; t < types_; ++t) given_[t] += half_round_;
-    }
-  }
-  /// How urgent an entity is on a type: its share over the part it has had of the time given so far.
-  [[nodiscard]] double priority(std::size_t e, TypeId t) const {
-    constexpr double kNobodyRan = 1e9;
-    const std::size_t at = e * types_ + t.index;
-    if (share_[at] <= 0) return 0;
-    if (given_[t.index] <= 0 || time_[at] <= 0) return share_[at] * kNobodyRan;
-    return share_[at] / (time_[at] / given_[t.index]);
-  }
-  [[nodiscard]] double deficit(std::size_t e, TypeId t) const {
-    return deficit_[e * types_ + t.index];
-  }
-
- private:
-  void append(const Entity& entity, double time) {
-    entities_.push_back(entity);
-    share_.resize(share_.size() + types_);
-    deficit_.resize(deficit_.size() + types_);
-    time_.resize(time_.size() + types_, time);
-  }
-  void move(std::size_t from, std::size_t to) {
-    if (from == to) return;
-    entities_[to] = entities_[from];
-    for (std::size_t t = 0; t < types_; ++t) {
-      share_[to * types_ + t] = share_[from * types_ + t];
-      time_[to * types_ + t] = time_[from * types_ + t];
-      deficit_[to * types_ + t] = deficit_[from * types_ + t];
-    }
-  }
-  void resize(std::size_t size) {
-    entities_.resize(size);
-    for (auto* values : {&share_, &time_, &deficit_}) values->resize(size * types_);
-  }
-
-  std::size_t types_;
-  double half_round_;
-  std::vector<Entity> entities_;
-  std::vector<double> share_, time_, deficit_;  ///< entities x types
-  std::vector<double> given_;                   ///< time that all together received, by type
-};
 
 class RoundRun {
  public:
@@ -132,8 +31,9 @@ class RoundRun {
         ledger_(fleet.types.size(), round_),
         shared_(mix, fleet.types.size()),
         random_(static_cast<std::uint32_t>(options.seed) + kTypesSeed),
-        failing_(options.seed),
-        seats_(mix.jobs.size()) {
+        failures_(fleet, options.seed),
+        seats_(mix.jobs.size()),
+        unbooked_s_(mix.jobs.size()) {
     for (std::uint32_t t = 0; t < fleet.types.size(); ++t) types_.push_back({t});
     first_measured_ = options.measured ? options.measured->first : 0;
     last_measured_ = options.measured ? options.measured->second
@@ -150,6 +50,7 @@ class RoundRun {
       admit();
       divide_if_due();
       choose();
+      book_stopped();
       if (turns_.empty()) {
         go_to(gone_.empty() ? next_moment() : now_ + engine::to_ticks<Time>(round_));
         forget_gone();
@@ -178,10 +79,12 @@ class RoundRun {
   struct Seat {
     std::uint64_t round = 0;  ///< 0: never
     TypeId type;
+    int gpus = 0;
     Time begin{}, end{};  ///< of the stay
     std::vector<HeldGpus> held;
     std::optional<JobId> partner;
     bool is_start = false;       ///< in this round
+    Seconds start_cost{};        ///< then
     bool restarts = false;       ///< before it goes on
     Seconds owed{};              ///< of a restart, still to be paid
     std::uint64_t waits_in = 0;  ///< the round in which GPUs were only kept for it
@@ -239,6 +142,7 @@ class RoundRun {
     ++schedule_.decisions;
     ++round_number_;
     for (const Turn& turn : turns_) progress_.seat(turn.job, false);
+    before_ = std::move(turns_);
     turns_.clear();
     free_.free_all();
     std::vector<TypeId> types = types_;
@@ -257,30 +161,77 @@ class RoundRun {
       claims_.push_back({priority, ledger_.deficit(e, type), ledger_.share(e, type), e});
     }
     std::sort(claims_.begin(), claims_.end());
+    if (rules_.places_largest_first) {
+      seat_largest_first(type);
+      return;
+    }
     for (const Claim& claim : claims_) {
       if (free_.free_of(type) == 0) break;
       if (!is_taken(ledger_.entity(claim.entity))) seat(claim.entity, type);
     }
+  }
+  /// Who runs by numbers alone, then where (Rules::places_largest_first).
+  void seat_largest_first(TypeId type) {
+    int left = free_.free_of(type);
+    std::vector<std::uint32_t> chosen;
+    std::vector<JobId> taken;
+    const auto has = [&](JobId job) {
+      return std::find(taken.begin(), taken.end(), job) != taken.end();
+    };
+    for (const Claim& claim : claims_) {
+      const Entity& entity = ledger_.entity(claim.entity);
+      if (gpus_of(entity) > left || has(entity.a) || has(entity.b)) continue;
+      left -= gpus_of(entity);
+      taken.insert(taken.end(), {entity.a, entity.b});
+      chosen.push_back(claim.entity);
+    }
+    const auto stays = [&](std::uint32_t e) { return could_stay(ledger_.entity(e), type); };
+    std::stable_sort(chosen.begin(), chosen.end(), [&](std::uint32_t a, std::uint32_t b) {
+      const int one = gpus_of(ledger_.entity(a)), two = gpus_of(ledger_.entity(b));
+      return one != two ? one > two : stays(a) && !stays(b);
+    });
+    for (const std::uint32_t e : chosen) seat(e, type);
+  }
+  /// It ran in the last round on as many GPUs of the type.
+  [[nodiscard]] bool could_stay(const Entity& entity, TypeId type) const {
+    const Seat& before = seats_[entity.a.index];
+    return rules_.keeps_places && before.round > 0 && before.round + 1 == round_number_ &&
+           before.type == type && before.gpus == gpus_of(entity);
+  }
+  /// The stays of those who ran and do not go on where they were are booked.
+  void book_stopped() {
+    if (!rules_.books_when_stopped) return;
+    for (const Turn& turn : before_) {
+      const Seat& seat = seats_[turn.job.index];
+      if (seat.round != round_number_ || seat.is_start) book(turn.job, turn.type);
+    }
+  }
+  void book(JobId job, TypeId type) {
+    double& unbooked = unbooked_s_[job.index];
+    if (const auto e = ledger_.find(job)) ledger_.book(*e, type, unbooked);
+    unbooked = 0;
   }
   [[nodiscard]] bool is_taken(const Entity& entity) const {
     const Seat &a = seats_[entity.a.index], &b = seats_[entity.b.index];
     return a.round == round_number_ || b.round == round_number_ || a.waits_in == round_number_;
   }
   [[nodiscard]] bool can_run(const Entity& entity, TypeId type) const {
-    if (!entity.is_pair()) return mix_.kind_of(entity.a).rates[type.index] > 0;
+    if (!entity.is_pair()) return mix_.kind_of(entity.a).rate(gpus_of(entity), type) > 0;
     return shared_.rate(kind(entity.a), kind(entity.b), type) > 0 &&
            shared_.rate(kind(entity.b), kind(entity.a), type) > 0;
   }
   [[nodiscard]] KindId kind(JobId job) const { return mix_.jobs[job.index].kind; }
+  [[nodiscard]] int gpus_of(const Entity& entity) const {
+    return entity.gpus.value_or(mix_.gpus_of(entity.a));
+  }
 
   /// Gives an entity its GPUs if they are free; the same ones as in the round before where the rules say so.
   void seat(std::size_t e, TypeId type) {
     const Entity entity = ledger_.entity(e);
     const Seat& before = seats_[entity.a.index];
-    const int gpus = mix_.gpus_of(entity.a);
+    const int gpus = gpus_of(entity);
     std::vector<HeldGpus> held;
-    if (rules_.keeps_places && before.round + 1 == round_number_ && before.type == type &&
-        free_.take_again(gpus, type, before.held)) {
+    if (could_stay(entity, type) && free_.take_again(gpus, type, before.held)) {
       held = before.held;
     } else if (!free_.take(gpus, type, held)) {
       return;
@@ -298,18 +249,26 @@ class RoundRun {
   void sit(JobId job, std::size_t e, TypeId type, const std::vector<HeldGpus>& held,
            std::optional<JobId> partner) {
     Seat& seat = seats_[job.index];
+    const int gpus = gpus_of(ledger_.entity(e));
     const bool goes_on = !seat.restarts && seat.round > 0 && seat.round + 1 == round_number_ &&
-                         seat.type == type && seat.held == held;
+                         seat.type == type && seat.gpus == gpus && seat.held == held;
     if (!goes_on || partner != seat.partner) {
       record_stay(job);
       seat.begin = now_;
     }
     if (!goes_on) {
       if (seat.round > 0) progress_.count_preemption(job);
-      progress_.count_start(job, now_);
+      seat.start_cost =
+          progress_.start_cost(job, gpus, rules_.start_charge == StartCharge::WhenStarted);
+      progress_.count_start(job, now_, gpus, progress_.is_spread(type, gpus, held));
     }
-    seat = {round_number_, type,  seat.begin, seat.end,      held,      partner,
-            !goes_on,      false, seat.owed,  seat.waits_in, seat.phase};
+    seat.round = round_number_;
+    seat.type = type;
+    seat.gpus = gpus;
+    seat.held = held;
+    seat.partner = partner;
+    seat.is_start = !goes_on;
+    seat.restarts = false;
     progress_.seat(job, true);
     turns_.push_back({job, e, type, {}, 0, {}});
   }
@@ -317,7 +276,8 @@ class RoundRun {
     const Seat& seat = seats_[job.index];
     if (!options_.records_stays || seat.round == 0 || seat.end <= seat.begin) return;
     if (seat.partner && *seat.partner < job) return;  // the other's stay is this one
-    schedule_.stays.push_back({job, seat.type, seat.begin, seat.end, seat.held, seat.partner});
+    schedule_.stays.push_back(
+        {job, seat.type, seat.gpus, seat.begin, seat.end, seat.held, seat.partner});
   }
 
   /// What everybody does in this round, and when it ends.
@@ -329,7 +289,7 @@ class RoundRun {
       last = std::max(last, turn.end);
     }
     if (rules_.round_end == RoundEnd::Fixed) last = now_ + engine::to_ticks<Time>(round_);
-    fail_machines(last);
+    fail(last);
     if (rules_.round_end == RoundEnd::Fixed) return last;
     // Two that share end together.
     for (std::size_t i = 1; i < turns_.size(); ++i) {
@@ -342,8 +302,7 @@ class RoundRun {
     Seat& seat = seats_[turn.job.index];
     const double rate = rate_of(turn);
     Seconds to_pay = seat.owed;
-    if (seat.is_start && rules_.start_charge == StartCharge::WhenStarted)
-      to_pay += mix_.kind_of(turn.job).start_cost;
+    if (seat.is_start) to_pay += seat.start_cost;
     turn.overhead = min(to_pay, round_);
     seat.owed = to_pay - turn.overhead;
     turn.resumes = now_ + elapsed(turn.overhead);
@@ -358,43 +317,33 @@ class RoundRun {
 
   /// Steps per second of a job in this round.
   [[nodiscard]] double rate_of(const Turn& turn) const {
-    const std::optional<JobId>& partner = seats_[turn.job.index].partner;
-    if (!partner) return progress_.rate(turn.job, turn.type);
-    return shared_.rate(kind(turn.job), kind(*partner), turn.type) / rules_.run_time_factor;
+    const Seat& seat = seats_[turn.job.index];
+    const double alone = progress_.rate_on(turn.job, turn.type, seat.gpus, seat.held);
+    if (!seat.partner) return alone;
+    // A gang that is spread loses as much of its speed beside another.
+    const double kept = alone / progress_.rate(turn.job, turn.type, seat.gpus);
+    return kept * shared_.rate(kind(turn.job), kind(*seat.partner), turn.type) /
+           rules_.run_time_factor;
   }
   static Time elapsed(Seconds time) {
     return time > Seconds() ? engine::to_ticks<Time>(time) : Time{};
   }
 
-  /// Machines that fail in this round, as in runs by events: a Poisson process; where machines do not count a GPU drawn at
-  /// random names the gang.
-  void fail_machines(Time end) {
+  /// What fails in this round, as in runs by events.
+  void fail(Time end) {
     if (!fleet_.failures) return;
     for (; next_failure_ < end; draw_failure()) {
       if (next_failure_ < began_) continue;  // nobody ran
       ++schedule_.failures;
-      const auto machine = static_cast<std::uint32_t>(failing_.below(fleet_.machines.size()));
-      const std::uint64_t gpu = failing_.below(static_cast<std::uint64_t>(fleet_.total_gpus()));
-      std::uint64_t before = 0;
+      FailureHits hits(fleet_, failures_.what());
       for (std::size_t i = 0; i < turns_.size(); ++i) {
-        const std::vector<HeldGpus>& held = seats_[turns_[i].job.index].held;
-        const auto gpus = static_cast<std::uint64_t>(mix_.gpus_of(turns_[i].job));
-        const bool is_second = i > 0 && turns_[i].entity == turns_[i - 1].entity;
-        if (is_second) before -= gpus;  // on the same GPUs
-        const bool drawn = held.empty() && gpu >= before && gpu < before + gpus;
-        const bool on_it = std::any_of(held.begin(), held.end(), [&](const HeldGpus& part) {
-          return part.machine == machine;
-        });
-        before += gpus;
-        if (drawn || on_it) strike(turns_[i], end);
+        const Seat& seat = seats_[turns_[i].job.index];
+        if (i > 0 && turns_[i].entity == turns_[i - 1].entity) hits.again();
+        if (hits.strikes(seat.held, seat.gpus)) strike(turns_[i], end);
       }
     }
   }
-  void draw_failure() {
-    const double mean_s =
-        fleet_.failures->machine_mtbf.in_s() / static_cast<double>(fleet_.machines.size());
-    next_failure_ += engine::to_ticks<Time>(Seconds(-std::log(1 - failing_.uniform()) * mean_s));
-  }
+  void draw_failure() { next_failure_ += engine::to_ticks<Time>(failures_.wait()); }
   /// The job goes back to its last checkpoint and restarts.
   void strike(Turn& turn, Time end) {
     if (turn.end <= next_failure_) return;
@@ -428,14 +377,22 @@ class RoundRun {
       Seat& seat = seats_[job.index];
       const bool books = !seat.partner || job < *seat.partner;
       const Seconds worked = (turn.end - round_begin_).in_seconds() - turn.overhead;
-      if (books) ledger_.record(turn.entity, turn.type, std::max(0.0, worked.in_s()));
-      if (progress_.phase(job) != seat.phase) {
+      const double worked_s = std::max(0.0, worked.in_s());
+      if (rules_.books_when_stopped && ledger_.entity(turn.entity).is_job()) {
+        ledger_.run(turn.entity, turn.type, worked_s);
+        unbooked_s_[job.index] += worked_s;
+      } else if (books) {
+        ledger_.record(turn.entity, turn.type, worked_s);
+      }
+      const bool changes = progress_.phase(job) != seat.phase;
+      if (changes) {
         seat.phase = progress_.phase(job);
         seat.restarts = rules_.restarts_between_phases;
         is_stale_ = true;
       }
       progress_.credit(job, turn.type, began_, std::min(turn.end, now_), turn.steps, turn.overhead,
-                       seat.partner ? 0.5 : 1.0);
+                       seat.partner ? 0.5 * seat.gpus : seat.gpus);
+      if (changes && rules_.books_when_stopped) book(job, turn.type);
       seat.end = turn.end;
       if (progress_.left_steps(job) > kDone * mix_.jobs[job.index].steps) continue;
       progress_.finish(job, turn.end);
@@ -495,12 +452,13 @@ class RoundRun {
   Ledger ledger_;
   SharedRates shared_;
   PublishedRandom random_;
-  Random failing_;
+  FailureDraw failures_;
   Time next_failure_{};
   std::vector<Seat> seats_;
+  std::vector<double> unbooked_s_;  ///< by job: of a stay that goes on (Rules::books_when_stopped)
   std::vector<TypeId> types_;
-  std::vector<JobId> active_;  ///< arrived and not done, in order
-  std::vector<Turn> turns_;
+  std::vector<JobId> active_;         ///< arrived and not done, in order
+  std::vector<Turn> turns_, before_;  ///< of this round, and of the one before
   std::vector<Claim> claims_;
   Time now_{}, began_{};
   std::vector<JobId> gone_;  ///< ended, and not yet known to be

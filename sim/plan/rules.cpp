@@ -41,6 +41,7 @@ void read_rounds(const Message& m, std::string_view where, Rules& rules) {
   rules.newcomers_wait = m.newcomers_wait();
   rules.divides_at_once = m.divides_at_once();
   rules.restarts_between_phases = m.restarts_between_phases();
+  rules.books_when_stopped = m.books_when_stopped();
   rules.decides_ahead = m.decides_ahead();
   if (!(rules.decides_ahead >= 0 && rules.decides_ahead < 1)) {
     throw InputError(where, fmt::format("decides_ahead {}", m.decides_ahead()),
@@ -76,9 +77,15 @@ Rules load_rules(std::string_view text, std::string_view where) {
   if (rules.sources.empty()) throw InputError(where, "no source", "where the rules are stated");
   read_rounds(m, where, rules);
   read_starts(m, where, rules);
-  rules.placement = m.placement() == Message::MACHINES ? Placement::Machines : Placement::Pool;
+  rules.placement = m.placement() == Message::MACHINES  ? Placement::Machines
+                    : m.placement() == Message::NEAREST ? Placement::Nearest
+                                                        : Placement::Pool;
+  if (m.has_spread_run_time_factor())
+    rules.spread_run_time_factor =
+        seconds(m.spread_run_time_factor(), where, "spread_run_time_factor", 1).in_s();
   rules.pooled_policies.assign(m.pooled_policy().begin(), m.pooled_policy().end());
   rules.keeps_places = m.keeps_places();
+  rules.places_largest_first = m.places_largest_first();
   rules.queue_limits_gpu_s.assign(m.queue_limit_gpu_s().begin(), m.queue_limit_gpu_s().end());
   double before = 0;
   for (const double limit : rules.queue_limits_gpu_s) {

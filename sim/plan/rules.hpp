@@ -11,7 +11,7 @@ namespace tracecast::plan {
 
 enum class RoundEnd { Fixed, LastStep };
 enum class StartCharge { Never, WhenStarted, EveryDecision };
-enum class Placement { Pool, Machines };
+enum class Placement { Pool, Machines, Nearest };
 
 /// How a simulator turns a policy's wish into time. The comments of sim/plan/proto/rules.proto say what each means.
 struct Rules {
@@ -26,6 +26,7 @@ struct Rules {
   bool newcomers_wait = false;
   bool divides_at_once = false;
   bool restarts_between_phases = false;
+  bool books_when_stopped = false;
   double decides_ahead = 0;  ///< of a round, in [0, 1)
   StartCharge start_charge = StartCharge::Never;
   Seconds start_cost{};
@@ -33,6 +34,8 @@ struct Rules {
   Placement placement = Placement::Pool;
   std::vector<std::string> pooled_policies;
   bool keeps_places = false;
+  bool places_largest_first = false;
+  double spread_run_time_factor = 1;       ///< at least 1
   std::vector<double> queue_limits_gpu_s;  ///< rising
   bool blind_policies_shuffle_types = false;
   bool first_come_overcommits = false;

@@ -23,6 +23,8 @@ struct Policy {
   std::unique_ptr<Ranking> (*ranks)(const PolicyOptions&);
   std::unique_ptr<Sharing> (*divides)(const PolicyOptions&);
   std::string_view what;
+  /// Where gangs are elastic; null: as `divides`, which may know of sizes itself.
+  std::unique_ptr<Sharing> (*divides_sizes)(const PolicyOptions&) = nullptr;
 };
 constexpr std::array kPolicies{
     Policy{"fifo", make_fifo, make_fifo_shares, "first come first served, blind to speed"},
@@ -34,10 +36,11 @@ constexpr std::array kPolicies{
     Policy{"even", make_even, nullptr, "every kind spread evenly over the GPUs"},
     Policy{"priority", make_priority, nullptr, "fast GPUs for whom they speed up most"},
     Policy{"max_min", nullptr, make_max_min,
-           "max-min fairness that knows the speeds (Gavel, OSDI 2020)"},
+           "max-min fairness that knows the speeds (Gavel, OSDI 2020)", make_max_min_sized},
     Policy{"max_min_blind", nullptr, make_max_min_blind, "max-min fairness blind to speed"},
     Policy{"min_makespan", nullptr, make_min_makespan,
-           "shortest makespan of the jobs that are there (Gavel, OSDI 2020)"},
+           "shortest makespan of the jobs that are there (Gavel, OSDI 2020)",
+           make_min_makespan_sized},
     Policy{"max_throughput", nullptr, make_max_throughput,
            "most steps per second of all jobs (Gavel, OSDI 2020)"},
     Policy{"finish_time_fairness", nullptr, make_finish_time_fairness,
@@ -48,6 +51,10 @@ constexpr std::array kPolicies{
            "least mean completion time by matching, single GPUs (AlloX, EuroSys 2020)"},
     Policy{"cost", nullptr, make_cost, "most steps per dollar, deadlines kept (Gavel, OSDI 2020)"},
     Policy{"deadline", make_deadline, nullptr, "earliest deadline first (Liu and Layland, 1973)"},
+    Policy{"equal_gpus", make_equal_gpus, nullptr,
+           "elastic gangs: as many GPUs for all (McCann et al., 1993)"},
+    Policy{"marginal_gain", make_marginal_gain, nullptr,
+           "elastic gangs: GPUs where they save most time (Optimus, EuroSys 2018)"},
 };
 
 /// Names that published tables have for the same.
@@ -73,15 +80,32 @@ std::string type_names(const Fleet& fleet) {
   return names;
 }
 
-/// Every kind must fit somewhere where it can run.
-void check_fits(const JobMix& mix, const Fleet& fleet, Placement placement) {
+/// The mix without sizes of elastic gangs that an idle fleet could not hold: their rates are 0.
+JobMix without_misfits(const JobMix& mix, const Fleet& fleet, Placement placement) {
+  const FreeGpus idle(fleet, placement);
+  JobMix fitting = mix;
+  for (JobKind& kind : fitting.kinds) {
+    for (GangSize& size : kind.sizes) {
+      for (std::uint32_t t = 0; t < fleet.types.size(); ++t) {
+        if (!idle.fits(size.gpus, {t})) size.rates[t] = 0;
+      }
+    }
+  }
+  return fitting;
+}
+
+/// Every kind must fit somewhere where it can run, with the GPUs it states; with any size for a policy that resizes.
+void check_fits(const JobMix& mix, const Fleet& fleet, Placement placement, bool resizes) {
   const FreeGpus idle(fleet, placement);
   std::vector<bool> fits(mix.kinds.size());
   for (std::size_t k = 0; k < mix.kinds.size(); ++k) {
     const JobKind& kind = mix.kinds[k];
     TRACECAST_CHECK(kind.rates.size() == fleet.types.size(), "a rate for every type");
-    for (std::uint32_t t = 0; t < fleet.types.size(); ++t)
+    for (std::uint32_t t = 0; t < fleet.types.size(); ++t) {
       fits[k] = fits[k] || (kind.rates[t] > 0 && idle.fits(kind.gpus, {t}));
+      for (const GangSize& size : kind.sizes)
+        fits[k] = fits[k] || (resizes && size.rates[t] > 0 && idle.fits(size.gpus, {t}));
+    }
   }
   for (const QueuedJob& job : mix.jobs) {
     if (fits[job.kind.index]) continue;
@@ -160,13 +184,14 @@ void check_needs(std::string_view policy, const JobMix& mix, const Fleet& fleet)
 
 }  // namespace
 
-Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
+Schedule simulate(const JobMix& given, const Fleet& fleet, const Rules& rules,
                   const ScheduleOptions& options) {
   const PolicyName policy = find_policy(options.policy);
   const Policy& row = *find_row(policy.name);
   const Placement placement = rules.placement_for(policy.name);
-  check_fits(mix, fleet, placement);
-  check_needs(policy.name, mix, fleet);
+  const bool is_elastic = given.has_elastic();
+  const JobMix fitting = is_elastic ? without_misfits(given, fleet, placement) : JobMix();
+  const JobMix& mix = is_elastic ? fitting : given;
   PolicyOptions settings;
   settings.queue_limits_gpu_s = rules.queue_limits_gpu_s;
   settings.first_come_overcommits = rules.first_come_overcommits;
@@ -174,6 +199,9 @@ Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
   settings.makespan_by_halving = rules.makespan_by_halving;
   settings.allox_reach = rules.allox_reach;
   if (!options.queue_limits_gpu_s.empty()) settings.queue_limits_gpu_s = options.queue_limits_gpu_s;
+  std::unique_ptr<Ranking> ranking = row.ranks != nullptr ? row.ranks(settings) : nullptr;
+  check_fits(mix, fleet, placement, ranking != nullptr && ranking->resizes());
+  check_needs(policy.name, mix, fleet);
   if (policy.space_sharing || options.space_sharing) {
     check_pairs(policy.name, mix);
     const std::unique_ptr<Sharing> sharing = policy.name == "max_min"
@@ -182,10 +210,10 @@ Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
     return run_by_rounds(mix, fleet, rules, *sharing, placement, options);
   }
   if (row.divides != nullptr && (row.ranks == nullptr || rules.round)) {
-    const std::unique_ptr<Sharing> sharing = row.divides(settings);
+    const std::unique_ptr<Sharing> sharing =
+        (is_elastic && row.divides_sizes != nullptr ? row.divides_sizes : row.divides)(settings);
     return run_by_rounds(mix, fleet, rules, *sharing, placement, options);
   }
-  std::unique_ptr<Ranking> ranking = row.ranks(settings);
   if (rules.round && !ranking->chooses_by_type()) {
     const std::unique_ptr<Sharing> sharing = make_ranked_shares(std::move(ranking));
     return run_by_rounds(mix, fleet, rules, *sharing, placement, options);

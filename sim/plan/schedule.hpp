@@ -16,6 +16,7 @@ namespace tracecast::plan {
 struct Stay {
   JobId job;
   TypeId type;
+  int gpus = 1;
   Time begin{}, end{};
   std::vector<HeldGpus> held;      ///< empty where machines do not count
   std::optional<JobId> partner{};  ///< that shared the GPUs all the while; its stay is this one

@@ -13,10 +13,18 @@ struct PairShare {
   std::vector<double> of_type;  ///< fraction of the time on GPUs of each type
 };
 
+/// A job on another number of GPUs than its file states.
+struct SizedShare {
+  std::uint32_t job = 0;        ///< place in the list of jobs
+  int gpus = 1;                 ///< a size of the job
+  std::vector<double> of_type;  ///< fraction of the time on GPUs of each type
+};
+
 /// How a policy divides time: what fraction of it each job should have GPUs of each type.
 struct Shares {
   std::size_t types = 0;
   std::vector<double> alone;  ///< jobs x types, job by job, in [0, 1]
+  std::vector<SizedShare> sized;
   std::vector<PairShare> pairs;
 
   Shares(std::size_t jobs, std::size_t num_types) : types(num_types), alone(jobs * num_types) {}

@@ -63,6 +63,8 @@ Summary summarize(const JobMix& mix, const Fleet& fleet, const Schedule& schedul
     end = std::max(end, in_s(*history.end));
     summary.preemptions += history.preemptions;
     summary.starts += history.starts;
+    summary.resizes += history.resizes;
+    summary.spread += history.spread;
   }
   const auto n = static_cast<double>(jct.size());
   double sum = 0;

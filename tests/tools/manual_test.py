@@ -105,6 +105,8 @@ FILES = {
     "kernels.csv": "Name,Duration\nvolta_sgemm_128x64_nn,1000\nrelu_kernel,200\n",
     "jobs.csv": "job_id,submit_s,num_gpu,duration_s,model\n" + "".join(
         f"{j},{60 * j},{2 ** (j % 3)},{600 + 100 * j},resnet50\n" for j in range(12)),
+    "elastic.csv": "job_id,submit_s,num_gpu,min_gpus,max_gpus,resize_s,model,global_batch,steps\n"
+                   "a,0,4,1,8,30,resnet50,256,20000\nb,600,2,2,2,,resnet50,128,9000\n",
     "fleet.textproto": 'group { count: 4 gpus: 8 gpu: "v100" usd_per_gpu_hour: 3 }\n'
                        'group { count: 8 gpus: 4 gpu: "p100" usd_per_gpu_hour: 1.5 }\n',
     "requests.csv": "arrival_s,input_tokens,output_tokens\n" + "".join(

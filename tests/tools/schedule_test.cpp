@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -90,6 +91,84 @@ TEST_CASE("throughputs are predicted where no table is given, and exported in Ga
   CHECK(doc["energy_kwh"].get<double>() > 0);
 }
 
+TEST_CASE("an elastic gang has the sizes that the table knows within its bounds") {
+  // Steps of 64 samples, whatever the number of GPUs: 1, 1.9, 3.6 and 6 a second.
+  const WrittenFile rates(
+      "model,gpu,global_batch,gpus,steps_per_s\nnet,a100,64,1,1\nnet,a100,64,2,1.9\n"
+      "net,a100,64,4,3.6\nnet,a100,64,8,6\n",
+      "rates.csv");
+  const WrittenFile jobs(
+      "job_id,submit_s,num_gpu,min_gpus,max_gpus,model,global_batch,steps,resize_s\n"
+      "a,0,2,1,4,net,64,3600,10\nb,0,2,,,net,64,1900,\n");
+  const Words words{
+      jobs.path(),      "--gpus",        "4",          "--gpus-per-node", "4", "--gpu",
+      "a100_sxm4_80gb", "--throughputs", rates.path(), "--policy"};
+  const auto with = [&](const char* policy) {
+    Words all = words;
+    all.emplace_back(policy);
+    return answer(all);
+  };
+  // Both have two: b ends at 1000, a has 1700 left, starts with four in 10 s, and does 3.6 a second.
+  const Json equal = with("equal_gpus");
+  CHECK(equal["makespan_s"].get<double>() == doctest::Approx(1010 + 1700 / 3.6));
+  CHECK(equal["resizes"] == 1);
+  CHECK(equal["overhead_s"].get<double>() == doctest::Approx(10));
+  // fifo knows no sizes: two each, to the end.
+  const Json fifo = with("fifo");
+  CHECK(fifo["makespan_s"].get<double>() == doctest::Approx(3600 / 1.9));
+  CHECK(fifo["resizes"] == 0);
+  CHECK(fifo["utilization"].get<double>() < equal["utilization"].get<double>());
+}
+
+TEST_CASE("rates of an elastic gang are predicted size by size where no table is given") {
+  const WrittenFile jobs(
+      "job_id,submit_s,num_gpu,min_gpus,max_gpus,model,global_batch,steps\n"
+      "a,0,1,1,4,resnet50,64,1000\n");
+  const std::string out = (jobs.folder() / "rates.json").string();
+  const Json doc =
+      answer({jobs.path(), "--gpus", "4", "--gpus-per-node", "4", "--gpu", "v100_sxm2_16gb",
+              "--policy", "marginal_gain", "--export-throughputs", out});
+  const Json rates = Json::parse(read_file(out, 1 << 20))["v100_sxm2_16gb"];
+  const auto rate = [&](int gpus) {
+    return rates[fmt::format("('resnet50 (batch size 64)', {})", gpus)]["null"].get<double>();
+  };
+  CHECK(rate(2) > rate(1));
+  CHECK(rate(4) > rate(2));
+  CHECK(rate(4) < 4 * rate(1));
+  CHECK(doc["makespan_s"].get<double>() == doctest::Approx(1000 / rate(4)).epsilon(1e-5));
+}
+
+TEST_CASE("a spread gang runs as the table has it") {
+  const WrittenFile rates(
+      "gpu,job,batch,gpus,placement,steps_per_s\nV100,net,8,2,consolidated,10\n"
+      "V100,net,8,2,unconsolidated,4\n",
+      "rates.csv");
+  const WrittenFile jobs(
+      "job_id,submit_s,num_gpu,model,batch,steps\na,0,2,net,8,100\nb,0,2,net,8,100\n"
+      "c,0,2,net,8,100\n");
+  // Two machines of three: the third gang has the GPU left in each, 25 s where 10 would do.
+  const auto with = [&](const char* rules) {
+    return answer({jobs.path(), "--gpus", "6", "--gpus-per-node", "3", "--gpu", "v100_sxm2_16gb",
+                   "--throughputs", rates.path(), "--rules", rules});
+  };
+  CHECK(with("nearest")["makespan_s"].get<double>() == doctest::Approx(25));
+  CHECK(with("nearest")["spread_starts"] == 1);
+  CHECK(with("ideal")["makespan_s"].get<double>() == doctest::Approx(10));
+}
+
+TEST_CASE("GPUs fail alone, as the fleet states") {
+  const WrittenFile jobs("job_id,submit_s,duration_s,num_gpu\na,0,100000,4\n");
+  const WrittenFile fleet(
+      "group { gpus: 4 gpu: 'a' } failures { gpu_mtbf_hours: 20 checkpoint_interval_s: 600 "
+      "restart_s: 60 source: 'made up' }",
+      "fleet.textproto");
+  const Json doc = answer({jobs.path(), "--fleet", fleet.path()});
+  const auto failures = doc["failures"].get<double>();
+  CHECK(failures > 0);
+  CHECK(doc["makespan_s"].get<double>() > 100000);
+  CHECK(doc["makespan_s"].get<double>() <= 100000 + failures * 660);
+}
+
 TEST_CASE("what is wrong is said in one line, with exit code 2") {
   struct Row {
     const char* what;
@@ -97,6 +176,7 @@ TEST_CASE("what is wrong is said in one line, with exit code 2") {
     Words flags;
   };
   const Words pool{"--gpus", "4", "--gpus-per-node", "4"};
+  const Words v100{"--gpus", "4", "--gpus-per-node", "4", "--gpu", "v100_sxm2_16gb"};
   const std::string head = "job_id,submit_s,duration_s,num_gpu\n";
   std::string long_jobs = head;
   for (int j = 0; j < 50; ++j) long_jobs += "a,0,1e11,1\n";
@@ -146,6 +226,23 @@ TEST_CASE("what is wrong is said in one line, with exit code 2") {
        "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n",
        {"--gpus", "4", "--measure", "0:9"}},
       {"no fleet", "job_id,submit_s,duration_s,num_gpu\na,0,5,1\n", {}},
+      {"least above what is stated",
+       "job_id,submit_s,num_gpu,min_gpus,max_gpus,model,batch,steps\na,0,2,3,4,resnet50,8,5\n",
+       v100},
+      {"most below what is stated",
+       "job_id,submit_s,num_gpu,min_gpus,max_gpus,model,batch,steps\na,0,2,1,1,resnet50,8,5\n",
+       v100},
+      {"no least size",
+       "job_id,submit_s,num_gpu,min_gpus,max_gpus,model,batch,steps\na,0,2,0,4,resnet50,8,5\n",
+       v100},
+      {"a resize that gains time",
+       "job_id,submit_s,num_gpu,max_gpus,model,batch,steps,resize_s\na,0,1,2,resnet50,8,5,-1\n",
+       v100},
+      {"elastic without rates", "job_id,submit_s,duration_s,num_gpu,max_gpus\na,0,5,1,2\n", pool},
+      {"no size has a rate but the stated",
+       "job_id,submit_s,num_gpu,max_gpus,model,global_batch,steps\na,0,1,2,resnet50,1,5\n", v100},
+      {"two batches",
+       "job_id,submit_s,num_gpu,model,batch,global_batch,steps\na,0,1,resnet50,8,8,5\n", v100},
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);

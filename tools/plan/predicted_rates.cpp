@@ -16,14 +16,20 @@ std::optional<double> PredictedRates::find(const RateTables::Program& program,
                     ? program.model
                     : std::string(kJobPrefix) + program.model;
   if (program.batch > 0) job.batch = program.batch;
+  if (program.global_batch > 0) {
+    // Every GPU has as many samples.
+    if (program.global_batch % program.gpus != 0) return std::nullopt;
+    job.batch = program.global_batch / program.gpus;
+  }
   Place place;
   place.gpu = gpu;
   if (program.gpus > 1) place.gpus = program.gpus;
   const Matrix matrix = predictor_.throughput(std::array{job}, std::array{place});
   const Cell& cell = matrix.at(0, 0);
+  const auto samples_of_step =
+      static_cast<double>(program.global_batch > 0 ? program.global_batch : job.batch);
   std::optional<double> rate;
-  if (cell.refused.empty())
-    rate = cell.fits ? cell.samples_per_s.value / static_cast<double>(job.batch) : 0.0;
+  if (cell.refused.empty()) rate = cell.fits ? cell.samples_per_s.value / samples_of_step : 0.0;
   return known_.emplace(key, rate).first->second;
 }
 

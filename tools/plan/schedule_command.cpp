@@ -210,7 +210,8 @@ void add_setting(CLI::App& verb, Options& options) {
       ->check(whole_number(1, 1024) & CLI::Range(1, 1024));
   verb.add_option("--gpu", options.gpu, "GPU; may be left out where jobs state durations")
       ->type_name("ID");
-  verb.add_option("--rules", options.rules, "How a simulator counts: ideal, muri, gavel, shockwave")
+  verb.add_option("--rules", options.rules,
+                  "How a simulator counts: ideal, nearest, muri, gavel, shockwave")
       ->type_name("R")
       ->capture_default_str();
   verb.add_option("--rules-file", options.rules_file,

@@ -41,7 +41,7 @@ void write_gantt(const std::filesystem::path& path, const ScheduleSetting& setti
       const plan::JobKind& kind = setting.mix.kind_of(stay.job);
       const std::string label =
           stay.partner ? name + " + " + setting.mix.jobs[stay.partner->index].name : name;
-      for (const std::uint32_t gpu : numbers.take(stay, kind.gpus)) {
+      for (const std::uint32_t gpu : numbers.take(stay, stay.gpus)) {
         if (named[stay.type.index].insert(gpu).second) {
           sink(
               fmt::format(",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\","
@@ -53,7 +53,7 @@ void write_gantt(const std::filesystem::path& path, const ScheduleSetting& setti
             fmt::format(",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},"
                         "\"args\":{{\"gpus\":{},\"model\":{}}}}}",
                         stay.type.index, gpu, stay.begin.count(), (stay.end - stay.begin).count(),
-                        quoted(label), kind.gpus, quoted(kind.model)));
+                        quoted(label), stay.gpus, quoted(kind.model)));
       }
     }
     sink("\n]}\n");

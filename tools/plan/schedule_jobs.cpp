@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -57,8 +58,17 @@ void check_clock(const JobMix& mix, const std::string& file) {
   double all_s = mix.jobs.back().submit.in_seconds().in_s();
   for (const QueuedJob& job : mix.jobs) {
     double slowest = 0;
-    for (const double rate : mix.kinds[job.kind.index].rates) {
-      if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
+    const auto consider = [&](const std::vector<double>& rates) {
+      for (const double rate : rates) {
+        if (rate > 0 && (slowest == 0 || rate < slowest)) slowest = rate;
+      }
+    };
+    const JobKind& kind = mix.kinds[job.kind.index];
+    consider(kind.rates);
+    consider(kind.spread_rates);
+    for (const plan::GangSize& size : kind.sizes) {
+      consider(size.rates);
+      consider(size.spread_rates);
     }
     all_s += job.steps / slowest;
   }
@@ -121,6 +131,13 @@ class Phases {
   std::map<std::string, std::vector<plan::JobPhase>> phases_;
 };
 
+/// What an elastic gang may have.
+struct Bounds {
+  int least = 0, most = 0;  ///< GPUs; 0: it is not elastic
+  double resize_s = 0;
+  friend auto operator<=>(const Bounds&, const Bounds&) = default;
+};
+
 /// Kinds by what tells them apart.
 class Kinds {
  public:
@@ -136,11 +153,13 @@ class Kinds {
   /// A program that takes `step_s` per step wherever it may run.
   KindId timed(const Program& program, double step_s, const std::string& allowed,
                const std::string& where) {
-    return find(program, step_s, allowed, where, [&](const std::string&) { return 1 / step_s; });
+    return find(program, step_s, allowed, {}, where,
+                [&](const std::string&) { return 1 / step_s; });
   }
   /// A program whose rates the tables know or somebody predicts.
-  KindId rated(const Program& program, const std::string& allowed, const std::string& where) {
-    return find(program, 0, allowed, where, [&](const std::string& type) {
+  KindId rated(const Program& program, const std::string& allowed, const Bounds& bounds,
+               const std::string& where) {
+    return find(program, 0, allowed, bounds, where, [&](const std::string& type) {
       std::optional<double> rate = tables_.find(program, type);
       if (!rate) rate = predicted_(program, type);
       if (rate) return *rate;
@@ -178,13 +197,13 @@ class Kinds {
  private:
   template <class Rate>
   KindId find(const Program& program, double step_s, const std::string& allowed,
-              const std::string& where, Rate rate) {
-    const auto key = std::make_tuple(program, step_s, allowed);
+              const Bounds& bounds, const std::string& where, Rate rate) {
+    const auto key = std::make_tuple(program, step_s, allowed, bounds);
     const auto known = ids_.find(key);
     if (known != ids_.end()) return known->second;
     JobKind kind;
     kind.model = program.model;
-    kind.batch = program.batch;
+    kind.batch = program.global_batch > 0 ? program.global_batch / program.gpus : program.batch;
     kind.gpus = program.gpus;
     kind.start_cost = starts_.find(program.model, program.gpus, rules_.start_cost);
     bool any = false;
@@ -192,16 +211,79 @@ class Kinds {
       kind.rates.push_back(may_use(type.id, allowed) ? rate(type.id) : 0);
       any = any || kind.rates.back() > 0;
     }
+    kind.spread_rates = spread_rates(program);
     if (!any) {
       throw InputError(where,
                        allowed.empty() ? "a job that runs on no GPU of the fleet"
                                        : fmt::format("GPU types {}", allowed),
                        "a type of the fleet");
     }
+    if (bounds.least < bounds.most) add_sizes(program, allowed, bounds, where, kind);
     const KindId id{static_cast<std::uint32_t>(mix_.kinds.size())};
     mix_.kinds.push_back(std::move(kind));
     ids_.emplace(key, id);
     return id;
+  }
+  /// Sizes within the bounds: the bounds, the stated size halved and doubled, and those that the tables know. Where they
+  /// know the program on a type at any size, they alone speak of it there; a size without a rate anywhere is left out.
+  void add_sizes(const Program& program, const std::string& allowed, const Bounds& bounds,
+                 const std::string& where, JobKind& kind) const {
+    const std::vector<int> measured = tables_.sizes_of(program);
+    std::set<int> numbers{bounds.least, bounds.most, program.gpus};
+    for (int n = program.gpus; n >= bounds.least; n /= 2) numbers.insert(n);
+    for (int n = program.gpus; n <= bounds.most; n *= 2) numbers.insert(n);
+    for (const int n : measured) {
+      if (n >= bounds.least && n <= bounds.most) numbers.insert(n);
+    }
+    std::vector<bool> tables_speak;
+    for (const plan::GpuType& type : fleet_.types) {
+      tables_speak.push_back(std::any_of(measured.begin(), measured.end(), [&](int n) {
+        return tables_.find(on(program, n), type.id).has_value();
+      }));
+    }
+    for (const int n : numbers) {
+      plan::GangSize size;
+      size.gpus = n;
+      size.start_cost = starts_.find(program.model, n, rules_.start_cost);
+      if (n == program.gpus) {
+        size.rates = kind.rates;
+        size.spread_rates = kind.spread_rates;
+      } else {
+        size.spread_rates = spread_rates(on(program, n));
+        for (std::size_t t = 0; t < fleet_.types.size(); ++t) {
+          const std::string& type = fleet_.types[t].id;
+          std::optional<double> rate;
+          if (may_use(type, allowed)) {
+            rate = tables_speak[t] ? tables_.find(on(program, n), type)
+                                   : predicted_(on(program, n), type);
+          }
+          size.rates.push_back(rate.value_or(0));
+        }
+      }
+      if (*std::max_element(size.rates.begin(), size.rates.end()) > 0)
+        kind.sizes.push_back(std::move(size));
+    }
+    if (kind.sizes.size() < 2) {
+      throw InputError(where,
+                       fmt::format("{} on {} to {} GPUs: no rate but on {}", program.model,
+                                   bounds.least, bounds.most, program.gpus),
+                       "a row in --throughputs for another size");
+    }
+    kind.resize_cost = Seconds(bounds.resize_s);
+  }
+  /// Empty where no table speaks of the program in more machines than it needs.
+  [[nodiscard]] std::vector<double> spread_rates(const Program& program) const {
+    std::vector<double> rates;
+    bool any = false;
+    for (const plan::GpuType& type : fleet_.types) {
+      rates.push_back(tables_.find_spread(program, type.id).value_or(0));
+      any = any || rates.back() > 0;
+    }
+    return any ? rates : std::vector<double>();
+  }
+  static Program on(Program program, int gpus) {
+    program.gpus = gpus;
+    return program;
   }
   /// `allowed`: words joined by a bar; empty: all.
   static bool may_use(const std::string& type, const std::string& allowed) {
@@ -219,7 +301,7 @@ class Kinds {
   const RateTables& tables_;
   const RateSource& predicted_;
   StartCosts starts_;
-  std::map<std::tuple<Program, double, std::string>, KindId> ids_;
+  std::map<std::tuple<Program, double, std::string, Bounds>, KindId> ids_;
 };
 
 /// What a reader of one format needs.
@@ -277,7 +359,7 @@ std::optional<QueuedJob> read_gavel(Reading& in) {
   QueuedJob job = named(in, "job_id", 3600 / *in.options.jobs_per_hour * in.unit_gaps);
   const Program program{std::string(in.row.text("model")), in.row.integer("batch", 0),
                         static_cast<int>(in.row.integer("gpus", 1, kMostGpus))};
-  job.kind = in.kinds.rated(program, "", in.reader.where());
+  job.kind = in.kinds.rated(program, "", {}, in.reader.where());
   job.steps = duration(in.reader, in.row, "v100_s") *
               in.kinds.reference_rate(program, "v100", in.reader.where());
   return job;
@@ -305,6 +387,17 @@ std::optional<QueuedJob> read_openb(Reading& in) {
   return job;
 }
 
+/// `min_gpus` and `max_gpus`, around what the row states; where one is left out it is that.
+Bounds bounds_of(const Reading& in, int stated) {
+  Bounds bounds{stated, stated, 0};
+  const auto has = [&](std::string_view name) { return !in.row.text_or_empty(name).empty(); };
+  if (has("min_gpus")) bounds.least = static_cast<int>(in.row.integer("min_gpus", 1, stated));
+  if (has("max_gpus"))
+    bounds.most = static_cast<int>(in.row.integer("max_gpus", stated, kMostGpus));
+  if (has("resize_s")) bounds.resize_s = moment(in.reader, in.row, "resize_s");
+  return bounds;
+}
+
 std::optional<QueuedJob> read_plain(Reading& in) {
   const RowFields& row = in.row;
   QueuedJob job = named(in, "job_id", moment(in.reader, row, "submit_s"));
@@ -312,6 +405,14 @@ std::optional<QueuedJob> read_plain(Reading& in) {
   Program program{std::string(row.text_or_empty("model")), 0,
                   static_cast<int>(row.integer(size, 1, kMostGpus))};
   if (!row.text_or_empty("batch").empty()) program.batch = row.integer("batch", 0);
+  if (!row.text_or_empty("global_batch").empty()) {
+    if (program.batch > 0) {
+      throw InputError(in.reader.where() + ", global_batch", "a batch of each GPU as well",
+                       "one of batch and global_batch");
+    }
+    program.global_batch = row.integer("global_batch", 1);
+  }
+  const Bounds bounds = bounds_of(in, program.gpus);
   if (!row.text_or_empty("deadline_s").empty())
     job.deadline = engine::to_ticks<Time>(Seconds(moment(in.reader, row, "deadline_s")));
   if (!row.text_or_empty("weight").empty()) job.weight = row.positive("weight");
@@ -320,11 +421,15 @@ std::optional<QueuedJob> read_plain(Reading& in) {
   if (program.model.empty() && !in.drawable.empty() && !states_steps)
     program = in.draw(program.gpus);
   if (states_steps || in.kinds.knows(program)) {
-    job.kind = in.kinds.rated(program, allowed, in.reader.where());
+    job.kind = in.kinds.rated(program, allowed, bounds, in.reader.where());
     job.steps = states_steps
                     ? row.positive("steps")
                     : duration(in.reader, row, "duration_s") * in.kinds.best_rate(job.kind);
   } else {
+    if (bounds.least < bounds.most) {
+      throw InputError(in.reader.where(), "an elastic gang without rates by size",
+                       "steps, or a model that --throughputs knows");
+    }
     job.kind = in.kinds.timed(program, 1, allowed, in.reader.where());
     job.steps = duration(in.reader, row, "duration_s");
   }

@@ -32,7 +32,9 @@ using RateSource =
 /// - `arrival_s, adaptive_s, gpus`: Shockwave, whose batches change; a step is a second of the run alone;
 /// - `pod, creation_s, deletion_s, num_gpu`: Alibaba; pods on part of a GPU count as one, without GPU are left out;
 /// - `submit_s`, `num_gpu` or `gpus`, and `duration_s` or `steps`: any other. Rows of one `cluster` or `vc` are in the
-///   order of arrival. Optional: `job_id, model, batch, deadline_s, weight, gpu_types` (allowed ones, joined by a bar).
+///   order of arrival. Optional: `job_id, model, batch, deadline_s, weight, gpu_types` (allowed ones, joined by a bar);
+///   `global_batch` of all GPUs instead of `batch` of each; `min_gpus, max_gpus` around the stated number: an elastic gang,
+///   whose rates by size are those of the tables or predicted, and `resize_s`, what another size costs it at least.
 /// Rates come from the tables, then from `predicted`; a job that states its duration takes that long on every type that
 /// it may use, unless it names a program that the tables know: then its duration is that on the fastest type.
 /// Throws InputError naming file and line: arrivals that go back, sizes and times not above zero, a program or a GPU type

@@ -145,8 +145,8 @@ class Gantt {
     const plan::JobKind& kind = setting_.mix.kind_of(stay.job);
     std::string name = setting_.mix.jobs[stay.job.index].name;
     if (stay.partner) name += " + " + setting_.mix.jobs[stay.partner->index].name;
-    const std::string program = kind.model.empty() ? fmt::format("{} GPUs", kind.gpus) : kind.model;
-    for (const std::uint32_t gpu : numbers_.take(stay, kind.gpus)) {
+    const std::string program = kind.model.empty() ? fmt::format("{} GPUs", stay.gpus) : kind.model;
+    for (const std::uint32_t gpu : numbers_.take(stay, stay.gpus)) {
       tracks_[{stay.type.index, gpu}].add(stay.begin.count(), (stay.end - stay.begin).count(),
                                           names_.number_of(name), classes_.number_of(program));
       ++count_;

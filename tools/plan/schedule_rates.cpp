@@ -24,10 +24,15 @@ double rate_at(const CsvReader& reader, std::size_t column) {
   return *value;
 }
 
+constexpr std::string_view kGlobalBatch = "global_batch";
+
 RateTables::Program program_of(const RowFields& row, std::string_view model, std::string_view batch,
                                std::string_view gpus) {
-  return {std::string(row.text(model)), row.integer(batch, 0),
-          gpus.empty() ? 1 : static_cast<int>(row.integer(gpus, 1, kMostGpus))};
+  RateTables::Program program;
+  program.model = row.text(model);
+  (batch == kGlobalBatch ? program.global_batch : program.batch) = row.integer(batch, 0);
+  if (!gpus.empty()) program.gpus = static_cast<int>(row.integer(gpus, 1, kMostGpus));
+  return program;
 }
 
 }  // namespace
@@ -50,12 +55,16 @@ void RateTables::add(const std::filesystem::path& file) {
     }
     return;
   }
-  if (has("gpu") && has("job") && has(kRate)) {
+  const std::string_view batch = has("batch") ? "batch" : kGlobalBatch;
+  if (has("gpu") && (has("job") || has("model")) && has(batch) && has(kRate)) {
+    const std::string_view job = has("job") ? "job" : "model";
     while (reader.next()) {
       const std::string_view placement = row.text_or_empty("placement");
-      if (!placement.empty() && placement != "single" && placement != "consolidated") continue;
-      rates_[program_of(row, "job", "batch", "gpus")].emplace(to_lower(row.text("gpu")),
-                                                              rate_at(reader, row.column(kRate)));
+      const bool is_spread = placement == "unconsolidated";
+      if (!placement.empty() && placement != "single" && placement != "consolidated" && !is_spread)
+        continue;
+      (is_spread ? spread_ : rates_)[program_of(row, job, batch, "gpus")].emplace(
+          to_lower(row.text("gpu")), rate_at(reader, row.column(kRate)));
     }
     return;
   }
@@ -66,19 +75,28 @@ void RateTables::add(const std::filesystem::path& file) {
     if (name.ends_with("_steps_per_s"))
       columns.emplace_back(c, to_lower(name.substr(0, name.size() - kRate.size() - 1)));
   }
-  if (columns.empty() || !has("model") || !has("batch") || !has("gpus")) {
+  if (columns.empty() || !has("model") || !has(batch) || !has("gpus")) {
     throw InputError(reader.file_name() + ":1", "not a table of throughputs",
                      "columns model, batch, gpus and steps_per_s or TYPE_steps_per_s");
   }
   while (reader.next()) {
-    auto& rates = rates_[program_of(row, "model", "batch", "gpus")];
+    auto& rates = rates_[program_of(row, "model", batch, "gpus")];
     for (const auto& [column, word] : columns) rates.emplace(word, rate_at(reader, column));
   }
 }
 
 std::optional<double> RateTables::find(const Program& program, std::string_view type) const {
-  const auto known = rates_.find(program);
-  if (known == rates_.end()) return std::nullopt;
+  return find_in(rates_, program, type);
+}
+
+std::optional<double> RateTables::find_spread(const Program& program, std::string_view type) const {
+  return find_in(spread_, program, type);
+}
+
+std::optional<double> RateTables::find_in(const Rates& rates, const Program& program,
+                                          std::string_view type) {
+  const auto known = rates.find(program);
+  if (known == rates.end()) return std::nullopt;
   // The longest word that means the type: "v100_32gb" before "v100" before any.
   std::optional<double> found;
   std::size_t longest = 0;
@@ -88,6 +106,19 @@ std::optional<double> RateTables::find(const Program& program, std::string_view 
     longest = word.size();
   }
   return found;
+}
+
+std::vector<int> RateTables::sizes_of(Program program) const {
+  std::vector<int> sizes;
+  const std::int64_t global_batch = program.global_batch;
+  program.gpus = 1;
+  program.global_batch = 0;
+  for (auto known = rates_.lower_bound(program); known != rates_.end(); ++known) {
+    const Program& other = known->first;
+    if (other.model != program.model || other.batch != program.batch) break;
+    if (other.global_batch == global_batch) sizes.push_back(other.gpus);
+  }
+  return sizes;
 }
 
 bool RateTables::knows_type(std::string_view type) const {

@@ -34,6 +34,8 @@ Json answer_json(const ScheduleSetting& setting, const ScheduleAnswer& answer) {
            {"fairness", s.fairness},
            {"starts", s.starts},
            {"preemptions", s.preemptions},
+           {"resizes", s.resizes},
+           {"spread_starts", s.spread},
            {"overhead_s", s.overhead.in_s()},
            {"failures", answer.schedule.failures},
            {"decisions", answer.schedule.decisions},
@@ -147,11 +149,18 @@ std::string schedule_text(const ScheduleSetting& setting,
                        three_digits(s.mean_slowdown), three_digits(s.max_slowdown)));
   add_line(page, "fairness",
            fmt::format("{:.3f} (Jain, of 1 / slowdown; 1 = all alike)", s.fairness));
-  add_line(page, "starts",
-           fmt::format("{}, {} of them after a preemption; {} h lost to them", s.starts,
-                       s.preemptions, three_digits(hours(s.overhead))));
+  add_line(
+      page, "starts",
+      fmt::format("{}, {} of them after a preemption{}; {} h lost to them", s.starts, s.preemptions,
+                  setting.mix.has_elastic()
+                      ? fmt::format(", {} with another number of GPUs", s.resizes)
+                      : std::string(),
+                  three_digits(hours(s.overhead))));
+  if (setting.rules.placement == plan::Placement::Nearest)
+    add_line(page, "spread",
+             fmt::format("{} starts in more machines than the gang needs", s.spread));
   if (setting.fleet.failures)
-    add_line(page, "failures", fmt::format("{} of machines", answers.front().schedule.failures));
+    add_line(page, "failures", fmt::format("{}", answers.front().schedule.failures));
   if (s.energy_kwh)
     add_line(page, "energy", fmt::format("{} kWh of boards", three_digits(*s.energy_kwh)));
   if (s.cost_usd)
@@ -195,7 +204,7 @@ void write_jobs_csv(const std::filesystem::path& path, const ScheduleSetting& se
   NewFile file(path);
   file.write(
       "job_id,model,gpus,gpu,submit_s,start_s,end_s,jct_s,wait_s,run_s,overhead_s,starts,"
-      "preemptions\n");
+      "preemptions,resizes,last_gpus\n");
   const auto in_s = [](plan::Time time) { return time.in_seconds().in_s(); };
   for (std::uint32_t j = 0; j < setting.mix.jobs.size(); ++j) {
     const plan::QueuedJob& job = setting.mix.jobs[j];
@@ -204,22 +213,28 @@ void write_jobs_csv(const std::filesystem::path& path, const ScheduleSetting& se
     const plan::JobKind& kind = setting.mix.kind_of({j});
     const double took = in_s(*history.end - job.submit);
     file.write(fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.name), csv_field(kind.model),
-        kind.gpus, csv_field(setting.fleet.types[history.type.index].id), in_s(job.submit),
-        in_s(*history.first_start), in_s(*history.end), took, took - in_s(history.served),
-        in_s(history.served), history.overhead.in_s(), history.starts, history.preemptions));
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.name),
+        csv_field(kind.model), kind.gpus, csv_field(setting.fleet.types[history.type.index].id),
+        in_s(job.submit), in_s(*history.first_start), in_s(*history.end), took,
+        took - in_s(history.served), in_s(history.served), history.overhead.in_s(), history.starts,
+        history.preemptions, history.resizes, history.gpus));
   }
   file.put_in_place();
 }
 
 void write_gavel_rates(const std::filesystem::path& path, const ScheduleSetting& setting) {
-  const auto word = [&](const plan::JobKind& kind) {
-    return fmt::format("('{} (batch size {})', {})", kind.model, kind.batch, kind.gpus);
+  const auto sized = [&](const plan::JobKind& kind, int gpus) {
+    return fmt::format("('{} (batch size {})', {})", kind.model, kind.batch, gpus);
   };
+  const auto word = [&](const plan::JobKind& kind) { return sized(kind, kind.gpus); };
   Json doc = Json::object();
   for (std::uint32_t t = 0; t < setting.fleet.types.size(); ++t) {
     Json& type = doc[setting.fleet.types[t].id] = Json::object();
-    for (const plan::JobKind& kind : setting.mix.kinds) type[word(kind)]["null"] = kind.rates[t];
+    for (const plan::JobKind& kind : setting.mix.kinds) {
+      type[word(kind)]["null"] = kind.rates[t];
+      for (const plan::GangSize& size : kind.sizes)
+        type[sized(kind, size.gpus)]["null"] = size.rates[t];
+    }
     for (const plan::SharedRate& pair : setting.mix.shared) {
       if (pair.type.index != t) continue;
       const std::string a = word(setting.mix.kinds[pair.a.index]);

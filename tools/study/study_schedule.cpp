@@ -254,7 +254,8 @@ struct PredictedJob {
   double ratio = 0, utilization = 0;
 };
 
-/// "jobs=ID:NETWORK:FRAMEWORK:BATCH:DATA:PUBLISHED_RATIO:PUBLISHED_UTILIZATION,... machine= fast= slow=".
+/// "jobs=ID:NETWORK:FRAMEWORK:BATCH:DATA:PUBLISHED_RATIO:PUBLISHED_UTILIZATION,... machine= fast= slow="; DATA may name its
+/// loader: coco@pytorch_ssd.
 std::vector<PredictedJob> predicted_jobs(const StudyArguments& args, StudyContext& context) {
   const Predictor predictor(context.hardware);
   const std::string machine = args.text("machine");
@@ -266,7 +267,9 @@ std::vector<PredictedJob> predicted_jobs(const StudyArguments& args, StudyContex
     job.network = words[1];
     job.software.framework = words[2];
     job.batch = static_cast<std::int64_t>(number_in(words[3], "batch"));
-    job.data = words[4];
+    const std::vector<std::string> data = split(words[4], '@');
+    job.data = data.front();
+    if (data.size() > 1) job.pipeline = data[1];
     const auto predict = [&](const std::string& gpu, const char* what) {
       double& known = context.known[fmt::format("{} {} {} {}", text, machine, gpu, what)];
       if (known > 0) return known;

@@ -25,10 +25,19 @@ class MaxThroughput final : public Sharing {
     TRACECAST_CHECK(solution.has_value(), "no shares are always possible");
     const std::size_t types = progress.fleet().types.size();
     Shares shares(jobs.size(), types);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      for (const std::size_t j : rows[r].jobs) {
-        for (std::uint32_t t = 0; t < types; ++t) {
-          shares.at(j, {t}) = solution->x[r * types + t] / static_cast<double>(rows[r].jobs.size());
+    for (std::size_t w = 0; w < ways_.size(); ++w) {
+      const Way& way = ways_[w];
+      const Row& row = rows[way.row];
+      const double part = solution->x[w] / static_cast<double>(row.jobs.size());
+      if (part <= 0) continue;
+      const bool is_stated = way.gpus == progress.mix().gpus_of(row.job);
+      for (const std::size_t j : row.jobs) {
+        if (is_stated) {
+          shares.at(j, way.type) = part;
+        } else {
+          std::vector<double> of_type(types);
+          of_type[way.type.index] = part;
+          shares.sized.push_back({static_cast<std::uint32_t>(j), way.gpus, std::move(of_type)});
         }
       }
     }
@@ -66,24 +75,36 @@ class MaxThroughput final : public Sharing {
     return rows;
   }
 
-  /// Variables: time of all jobs of a row on a type.
+  /// A variable: time of all jobs of a row on so many GPUs of a type.
+  struct Way {
+    std::size_t row = 0;
+    TypeId type;
+    int gpus = 1;
+  };
   [[nodiscard]] LinearProgram program(const Progress& progress, const std::vector<Row>& rows,
-                                      bool with_deadlines) const {
+                                      bool with_deadlines) {
     const std::vector<GpuType>& types = progress.fleet().types;
     LinearProgram program;
+    ways_.clear();
     std::vector<std::vector<LinearProgram::Term>> held(types.size());
-    for (const Row& row : rows) {
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const Row& row = rows[r];
+      const JobKind& kind = progress.mix().kind_of(row.job);
       std::vector<LinearProgram::Term> all, speed;
-      for (std::uint32_t t = 0; t < types.size(); ++t) {
-        const double rate = progress.rate(row.job, {t});
-        const double gain =
-            rate * progress.counted(row.job) / (per_dollar_ ? *types[t].usd_per_hour : 1.0);
-        const std::size_t x =
-            program.add_variable(gain, 0, rate > 0 ? LinearProgram::kInfinity : 0);
-        all.push_back({x, 1});
-        speed.push_back({x, rate});
-        held[t].push_back({x, static_cast<double>(progress.mix().gpus_of(row.job))});
-      }
+      const auto add = [&](int gpus) {
+        for (std::uint32_t t = 0; t < types.size(); ++t) {
+          const double rate = progress.rate(row.job, {t}, gpus);
+          const double gain = rate * progress.counted(row.job) / price(types[t], kind, gpus);
+          const std::size_t x =
+              program.add_variable(gain, 0, rate > 0 ? LinearProgram::kInfinity : 0);
+          ways_.push_back({r, {t}, gpus});
+          all.push_back({x, 1});
+          speed.push_back({x, rate});
+          held[t].push_back({x, static_cast<double>(gpus)});
+        }
+      };
+      if (!kind.is_elastic()) add(kind.gpus);
+      for (const GangSize& size : kind.sizes) add(size.gpus);
       program.add_row(std::move(all), 0, static_cast<double>(row.jobs.size()));
       if (with_deadlines && row.least_rate)
         program.add_row(std::move(speed), *row.least_rate, LinearProgram::kInfinity);
@@ -93,7 +114,15 @@ class MaxThroughput final : public Sharing {
     return program;
   }
 
+  /// Of a second, where steps per dollar are wanted: Gavel counts a gang's dollars as those of one GPU, whatever its size,
+  /// which says nothing where the size is to be chosen.
+  [[nodiscard]] double price(const GpuType& type, const JobKind& kind, int gpus) const {
+    if (!per_dollar_) return 1;
+    return *type.usd_per_hour * (kind.is_elastic() ? static_cast<double>(gpus) / kind.gpus : 1.0);
+  }
+
   bool per_dollar_;
+  std::vector<Way> ways_;  ///< by variable
 };
 
 }  // namespace

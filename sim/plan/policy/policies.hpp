@@ -26,6 +26,8 @@ struct PolicyOptions {
 [[nodiscard]] std::unique_ptr<Ranking> make_even(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Ranking> make_priority(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Ranking> make_deadline(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Ranking> make_equal_gpus(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Ranking> make_marginal_gain(const PolicyOptions& options);
 
 /// Policies that divide time.
 [[nodiscard]] std::unique_ptr<Sharing> make_fifo_shares(const PolicyOptions& options);
@@ -34,7 +36,9 @@ struct PolicyOptions {
 [[nodiscard]] std::unique_ptr<Sharing> make_max_min_blind(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_max_min_packed(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_max_min_blind_packed(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_max_min_sized(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_min_makespan(const PolicyOptions& options);
+[[nodiscard]] std::unique_ptr<Sharing> make_min_makespan_sized(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_max_throughput(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_finish_time_fairness(const PolicyOptions& options);
 [[nodiscard]] std::unique_ptr<Sharing> make_finish_time_fairness_perf(const PolicyOptions& options);

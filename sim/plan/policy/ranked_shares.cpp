@@ -25,6 +25,7 @@ class RankedShares final : public Sharing {
       order_.push_back(job);
     }
     ranking_->order(progress, order_);
+    if (ranking_->resizes()) return granted(progress, jobs);
     std::vector<int> free;
     for (const GpuType& type : progress.fleet().types) free.push_back(type.gpus);
     if (ranking_->preempts()) {
@@ -49,6 +50,23 @@ class RankedShares final : public Sharing {
   }
 
  private:
+  /// All the time on what the policy grants.
+  [[nodiscard]] Shares granted(const Progress& progress, std::span<const JobId> jobs) const {
+    const std::size_t types = progress.fleet().types.size();
+    Shares shares(jobs.size(), types);
+    for (std::uint32_t j = 0; j < jobs.size(); ++j) {
+      const std::optional<Grant> grant = ranking_->granted(jobs[j]);
+      if (!grant) continue;
+      if (grant->gpus == progress.mix().gpus_of(jobs[j])) {
+        shares.at(j, grant->type) = 1;
+        continue;
+      }
+      std::vector<double> of_type(types);
+      of_type[grant->type.index] = 1;
+      shares.sized.push_back({j, grant->gpus, std::move(of_type)});
+    }
+    return shares;
+  }
   void forget_ended(const Progress& progress) {
     const std::vector<JobId> before = order_;
     for (const JobId job : before) {

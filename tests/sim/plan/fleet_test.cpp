@@ -31,6 +31,8 @@ TEST_SUITE("sim/plan/fleet") {
           "group { gpu: 'a' usd_per_gpu_hour: -2 }", "grup { gpu: 'a' }",
           "group { gpu: 'a' count: 1000000 gpus: 1024 }",
           "group { gpu: 'a' } failures { restart_s: 5 }",
+          "group { gpu: 'a' } failures { gpu_mtbf_hours: 0 checkpoint_interval_s: 5 }",
+          "group { gpu: 'a' } failures { gpu_mtbf_hours: 10 }",
           "group { gpu: 'a' } failures { node_mtbf_hours: -1 checkpoint_interval_s: 5 }"}) {
       CAPTURE(text);
       CHECK_THROWS_AS((void)load_fleet(text, "test"), InputError);
@@ -45,7 +47,8 @@ TEST_SUITE("sim/plan/fleet") {
     for (const char* text :
          {"id: 'x'", "id: 'x' source: 'y' round_s: -5", "source: 'y'",
           "id: 'x' source: 'y' queue_limit_gpu_s: [5, 4]", "id: 'x' source: 'y' run_time_factor: 0",
-          "id: 'x' source: 'y' allox_reach: 2"}) {
+          "id: 'x' source: 'y' allox_reach: 2",
+          "id: 'x' source: 'y' spread_run_time_factor: 0.5"}) {
       CAPTURE(text);
       CHECK_THROWS_AS((void)load_rules(text, "test"), InputError);
     }
@@ -65,5 +68,20 @@ TEST_SUITE("sim/plan/fleet") {
     CHECK(free.free() == 9);
     CHECK(free.take_again(9, {0}, two));
     CHECK(!free.take_again(9, {0}, two));
+  }
+
+  TEST_CASE("a gang has the machine with the least that suffices, or the fullest ones") {
+    const Fleet fleet = load_fleet("group { count: 3 gpus: 4 gpu: 'a' }", "test");
+    FreeGpus free(fleet, Placement::Nearest);
+    const auto take = [&](int gpus) {
+      std::vector<HeldGpus> held;
+      CHECK(free.take(gpus, {0}, held));
+      return held;
+    };
+    CHECK(take(2) == std::vector<HeldGpus>{{0, 2}});
+    CHECK(take(3) == std::vector<HeldGpus>{{1, 3}});
+    CHECK(take(2) == std::vector<HeldGpus>{{0, 2}});  // not the third machine
+    CHECK(take(5) == std::vector<HeldGpus>{{2, 4}, {1, 1}});
+    CHECK(!free.fits(1, {0}));
   }
 }

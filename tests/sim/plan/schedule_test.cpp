@@ -3,93 +3,19 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/plan/failure_draw.hpp"
+#include "sim/plan/round_ledger.hpp"
 #include "sim/plan/summary.hpp"
+#include "tests/sim/plan/schedule_checks.hpp"
 #include "tests/sim/plan/small_mix.hpp"
 
 using namespace tracecast;
 using namespace tracecast::plan;
-using tracecast::test::fleet_of;
-using tracecast::test::mix_of;
-using tracecast::test::random_mix;
-using tracecast::test::SmallJob;
-
-namespace {
-
-Schedule run(const JobMix& mix, const Fleet& fleet, const Rules& rules, const std::string& policy) {
-  ScheduleOptions options;
-  options.policy = policy;
-  options.records_stays = true;
-  return simulate(mix, fleet, rules, options);
-}
-
-std::vector<double> ends_s(const Schedule& schedule) {
-  std::vector<double> ends;
-  for (const JobHistory& job : schedule.jobs) ends.push_back(job.end->in_seconds().in_s());
-  return ends;
-}
-
-/// Policies that a mix without deadlines, prices and pairs can have.
-std::vector<std::string> usual_policies() {
-  std::vector<std::string> names = policy_names();
-  std::erase(names, "deadline");
-  std::erase(names, "cost");
-  return names;
-}
-
-/// GPUs of each type in use at every moment never exceed what there are.
-void check_capacity(const JobMix& mix, const Fleet& fleet, const Schedule& schedule) {
-  for (std::uint32_t t = 0; t < fleet.types.size(); ++t) {
-    std::map<Time, int> change;
-    for (const Stay& stay : schedule.stays) {
-      if (stay.type.index != t) continue;
-      change[stay.begin] += mix.gpus_of(stay.job);
-      change[stay.end] -= mix.gpus_of(stay.job);
-    }
-    int used = 0;
-    for (const auto& [time, by] : change) {
-      used += by;
-      CHECK(used <= fleet.types[t].gpus);
-    }
-    CHECK(used == 0);
-  }
-}
-
-/// The same of every machine, where machines count.
-void check_machines(const Fleet& fleet, const Schedule& schedule) {
-  std::map<std::size_t, std::map<Time, int>> change;
-  for (const Stay& stay : schedule.stays) {
-    for (const HeldGpus& part : stay.held) {
-      change[part.machine][stay.begin] += part.gpus;
-      change[part.machine][stay.end] -= part.gpus;
-    }
-  }
-  for (const auto& [machine, changes] : change) {
-    int used = 0;
-    for (const auto& [time, by] : changes) {
-      used += by;
-      CHECK(used <= fleet.machines[machine].gpus);
-    }
-    CHECK(used == 0);
-  }
-}
-
-/// Stays of one job do not overlap.
-void check_no_job_twice(const Schedule& schedule) {
-  std::vector<Stay> stays = schedule.stays;
-  std::sort(stays.begin(), stays.end(), [](const Stay& a, const Stay& b) {
-    return a.job != b.job ? a.job < b.job : a.begin < b.begin;
-  });
-  for (std::size_t i = 1; i < stays.size(); ++i) {
-    if (stays[i].job == stays[i - 1].job) CHECK(stays[i].begin >= stays[i - 1].end);
-  }
-}
-
-}  // namespace
+using namespace tracecast::test;
 
 TEST_SUITE("sim/plan/schedule") {
   TEST_CASE("even and priority end when three hand-made schedules do") {
@@ -209,7 +135,7 @@ TEST_SUITE("sim/plan/schedule") {
           for (const double gpu_s : schedule.busy_gpu_s) by_type += gpu_s;
           CHECK(busy == doctest::Approx(by_type));
           check_no_job_twice(schedule);
-          check_capacity(mix, fleet, schedule);
+          check_capacity(fleet, schedule);
         }
       }
     }
@@ -278,7 +204,7 @@ TEST_SUITE("sim/plan/schedule") {
           CAPTURE(in_machines);
           CAPTURE(seed);
           Fleet fleet = fleet_of({2});
-          fleet.failures = FleetFailures{Seconds(4000), Seconds(500), Seconds(30)};
+          fleet.failures = FleetFailures{Seconds(4000), Seconds(500), Seconds(30), {}};
           Rules rules = find_rules("ideal");
           if (in_machines) rules.placement = Placement::Machines;
           ScheduleOptions options;
@@ -299,6 +225,48 @@ TEST_SUITE("sim/plan/schedule") {
     }
   }
 
+  TEST_CASE("a GPU that fails strikes the gang on it and no other") {
+    // Machine 0: two GPUs of the first gang, one of the second, one idle; machine 1: four of the third.
+    const Fleet fleet = load_fleet("group { count: 2 gpus: 4 gpu: 'a' }", "test");
+    const std::vector<std::vector<HeldGpus>> held{{{0, 2}}, {{0, 1}}, {{1, 4}}};
+    const auto struck = [&](const Failure& failure, bool machines_count) {
+      FailureHits hits(fleet, failure);
+      std::vector<int> gangs;
+      for (int g = 0; g < 3; ++g) {
+        const bool is_hit = machines_count ? hits.strikes(held[static_cast<std::size_t>(g)], 0)
+                                           : hits.strikes({}, g == 2 ? 4 : 2 - g);
+        if (is_hit) gangs.push_back(g);
+      }
+      return gangs;
+    };
+    CHECK(struck({true, 0, 1}, true) == std::vector{0});
+    CHECK(struck({true, 0, 2}, true) == std::vector{1});
+    CHECK(struck({true, 0, 3}, true).empty());
+    CHECK(struck({true, 0, 6}, true) == std::vector{2});
+    CHECK(struck({false, 0, 6}, true) == std::vector{0, 1});
+    // Where machines do not count the gangs hold GPUs 0 to 1, 2, and 3 to 6.
+    CHECK(struck({true, 0, 2}, false) == std::vector{1});
+    CHECK(struck({true, 0, 3}, false) == std::vector{2});
+    CHECK(struck({true, 0, 7}, false).empty());
+  }
+
+  TEST_CASE("machines and GPUs fail as often as their rates say, together and each") {
+    // Ten machines of 1000 s, forty GPUs of 8000 s: 0.01 and 0.005 failures per second.
+    Fleet fleet = load_fleet("group { count: 10 gpus: 4 gpu: 'a' }", "test");
+    fleet.failures = FleetFailures{Seconds(1000), Seconds(1), Seconds(1), Seconds(8000)};
+    FailureDraw draw(fleet, 1);
+    constexpr int kDraws = 20000;
+    double waited_s = 0;
+    int gpus = 0;
+    for (int i = 0; i < kDraws; ++i) {
+      waited_s += draw.wait().in_s();
+      gpus += draw.what().is_gpu ? 1 : 0;
+    }
+    // Four standard deviations: 4 / sqrt(20000) of the mean, 4 sqrt(p (1 - p) / 20000) of the part.
+    CHECK(waited_s / kDraws == doctest::Approx(1 / 0.015).epsilon(0.029));
+    CHECK(static_cast<double>(gpus) / kDraws == doctest::Approx(1.0 / 3).epsilon(0.04));
+  }
+
   TEST_CASE("gangs hold one machine or whole machines where machines count") {
     Rules rules = find_rules("ideal");
     rules.placement = Placement::Machines;
@@ -309,6 +277,24 @@ TEST_SUITE("sim/plan/schedule") {
     CHECK(ends_s(schedule) == std::vector{10.0, 20.0, 15.0, 21.0});
     for (const Stay& stay : schedule.stays)
       CHECK(stay.held.size() == (stay.job.index == 3 ? 2 : 1));
+  }
+
+  TEST_CASE("a gang in more machines than it needs is as slow as measured, or as the rules say") {
+    Rules rules = find_rules("nearest");
+    rules.spread_run_time_factor = 2;
+    const Fleet fleet = load_fleet("group { count: 2 gpus: 4 gpu: 'a' }", "test");
+    // 3 + 3 GPUs leave one in each machine: a gang of 2 has those, and takes twice its 5 s. One of 8 needs both machines.
+    JobMix mix = mix_of({{0, 3, {10}}, {0, 3, {20}}, {0, 2, {5}}, {0, 8, {1}}});
+    Schedule schedule = run(mix, fleet, rules, "fifo");
+    CHECK(ends_s(schedule) == std::vector{10.0, 20.0, 10.0, 21.0});
+    CHECK(schedule.jobs[2].spread == 1);
+    CHECK(schedule.jobs[0].spread + schedule.jobs[1].spread + schedule.jobs[3].spread == 0);
+    check_machines(fleet, schedule);
+    mix.kinds[2].spread_rates = {1.0 / 7};
+    CHECK(ends_s(run(mix, fleet, rules, "fifo")) == std::vector{10.0, 20.0, 7.0, 21.0});
+    // In rounds, too: the last has all GPUs in the first, who has least left.
+    rules.round = rules.shares_round = Seconds(100);
+    CHECK(ends_s(run(mix, fleet, rules, "srtf"))[2] == doctest::Approx(107));
   }
 
   TEST_CASE("jobs end no earlier with fewer GPUs in all, under shares") {
@@ -333,7 +319,7 @@ TEST_SUITE("sim/plan/schedule") {
     const Fleet fleet = fleet_of({1});
     Rules rules = find_rules("ideal");
     Progress progress(mix, fleet, rules);
-    progress.start({0}, {0}, {}, {});
+    progress.start({0}, {0}, 1, {}, {});
     struct Row {
       double at_s, expected_left, counted, left_of_phase;
     };
@@ -360,6 +346,48 @@ TEST_SUITE("sim/plan/schedule") {
     rules.shares_round = Seconds(100);
     rules.decides_ahead = 0.5;
     CHECK(ends_s(run(mix, fleet_of({1}), rules, "max_min")) == std::vector{180.0, 330.0, 430.0});
+  }
+
+  TEST_CASE("largest gangs placed first move those that go on") {
+    // Three GPUs, starts of 10 s, rounds of 100 s. A, B and C run; from 100 on D, which has two GPUs and least left, and A.
+    const JobMix mix = mix_of({{0, 1, {250}}, {0, 1, {1000}}, {0, 1, {1000}}, {50, 2, {80}}});
+    JobMix costly = mix;
+    for (JobKind& kind : costly.kinds) kind.start_cost = Seconds(10);
+    Rules rules = find_rules("ideal");
+    rules.round = rules.shares_round = Seconds(100);
+    rules.start_charge = StartCharge::WhenStarted;
+    rules.placement = Placement::Machines;
+    rules.keeps_places = true;
+    // A stays on the first GPU, D has the others: A has done 90 + 100 at 200.
+    std::vector<double> ends = ends_s(run(costly, fleet_of({3}), rules, "srtf"));
+    CHECK(ends[0] == doctest::Approx(260));
+    CHECK(ends[3] == doctest::Approx(190));
+    // D takes the first two, A starts again on the third: 90 + 90 at 200, and stays there.
+    rules.places_largest_first = true;
+    ends = ends_s(run(costly, fleet_of({3}), rules, "srtf"));
+    CHECK(ends[0] == doctest::Approx(270));
+    CHECK(ends[3] == doctest::Approx(190));
+  }
+
+  TEST_CASE("a stay that is booked when it ends counts whole, whatever began anew meanwhile") {
+    // Two jobs with half the time each; rounds of 100 s, of which half is on the account from the start.
+    Ledger ledger(1, Seconds(100));
+    ledger.add({0});
+    ledger.add({1});
+    Shares shares(2, 1);
+    shares.at(0, {0}) = shares.at(1, {0}) = 0.5;
+    ledger.assign(shares);
+    ledger.reset(0);
+    ledger.run(0, {0}, 100);
+    CHECK(ledger.priority(0, {0}) == doctest::Approx(0.5 / (150.0 / 200)));
+    // What has passed before the new period does not count while the stay goes on ...
+    ledger.reset(100);
+    ledger.run(0, {0}, 100);
+    CHECK(ledger.priority(0, {0}) == doctest::Approx(0.5 / (150.0 / 200)));
+    // ... and counts when it is over.
+    ledger.book(0, {0}, 200);
+    CHECK(ledger.priority(0, {0}) == doctest::Approx(0.5 / (250.0 / 300)));
+    CHECK(ledger.priority(1, {0}) == doctest::Approx(0.5 / (50.0 / 300)));
   }
 
   TEST_CASE("two jobs share GPUs only where asked, and as the rates say") {
