@@ -36,11 +36,22 @@ double resident_blocks(double threads, const SustainedGpu& machine, const GpuSpe
   return machine.sm_count * per_sm;
 }
 
-Roofs contiguous_rows(const Traffic& bytes, double rows, double row_bytes, double element,
-                      int row_threads, const SustainedGpu& machine, const GpuSpec& gpu,
-                      const MemoryParameters& p) {
+/// Issue slots of warps that random numbers take: arithmetic beyond what a row's own instructions hold (a softmax has 16 operations an
+/// element, a layer norm no more) comes of nothing else in a row, and is on 32-bit integers. From Volta on an SM gives 64 results of
+/// those a cycle, half of what its schedulers issue. Source: CUDA C++ Programming Guide, Throughput of Native Arithmetic Instructions.
+double integer_instructions(const Kernel& kernel, const ReductionWork& work, const GpuSpec& gpu) {
+  constexpr double kWarp = 32, kOfRows = 24, kResultsPerCycle = 64;
+  const double elements = static_cast<double>(work.rows) * static_cast<double>(work.cols);
+  const double beyond = std::max(0.0, kernel.flops.in_flop() - kOfRows * elements);
+  const double slots = kWarp * std::max(1, gpu.warp_schedulers_per_sm) / kResultsPerCycle;
+  return beyond / kWarp * std::max(1.0, slots);
+}
+
+Roofs contiguous_rows(const Kernel& kernel, const ReductionWork& work, const Traffic& bytes,
+                      double rows, double row_bytes, double element, const SustainedGpu& machine,
+                      const GpuSpec& gpu, const MemoryParameters& p) {
   constexpr double kWarp = 32;
-  const double threads = row_threads;
+  const double threads = work.row_threads;
   const double resident_rows =
       std::min(rows, resident_blocks(std::max(kWarp, threads), machine, gpu));
   Roofs roofs;
@@ -49,7 +60,8 @@ Roofs contiguous_rows(const Traffic& bytes, double rows, double row_bytes, doubl
   const double per_row =
       threads / kWarp * (threads > kWarp ? p.row_block_instructions : p.row_warp_instructions);
   const double instructions =
-      rows * per_row + bytes.compulsory / (2 * kWarp * element) * p.row_element_instructions;
+      rows * per_row + bytes.compulsory / (2 * kWarp * element) * p.row_element_instructions +
+      integer_instructions(kernel, work, gpu);
   const double issued =
       machine.sm_count * std::max(1, gpu.warp_schedulers_per_sm) * machine.free_clock.in_si();
   // The instructions of one row follow each other: few rows leave SMs idle.
@@ -99,7 +111,7 @@ Roofs estimate_reduction(const Kernel& kernel, const ReductionWork& work,
     return strided_rows(bytes, work, row_bytes, kernel.pass == Pass::Forward, machine, gpu,
                         profile.memory);
   }
-  return contiguous_rows(bytes, rows, row_bytes, element, work.row_threads, machine, gpu,
+  return contiguous_rows(kernel, work, bytes, rows, row_bytes, element, machine, gpu,
                          profile.memory);
 }
 

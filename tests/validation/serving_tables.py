@@ -72,6 +72,13 @@ def splitwise(program, data):
         yield from splitwise_rows(program, data, {**NETWORKS, "bloom-176b": bloom(folder)})
 
 
+def is_fitted_splitwise(model, tp, prompt, batch, output):
+    """Rows that host costs of vLLM of 2023 were fitted to: hwspecs/published/splitwise.textproto."""
+    if model == "bloom-176b":
+        return batch in ("2", "4", "8", "16", "32") or (batch == "1" and output == "128")
+    return model == "llama2-70b" and prompt == "128" and tp in ("4", "8")
+
+
 def splitwise_rows(program, data, networks):
     runs = collections.defaultdict(list)
     for r in rows_of(data, "splitwise.csv"):
@@ -82,7 +89,7 @@ def splitwise_rows(program, data, networks):
                           "--batch", batch, "--output", output)
         if a is None:
             continue
-        is_fitted = model == "bloom-176b" and batch in ("2", "4", "8", "16", "32")  # hwspecs/published/splitwise.textproto
+        is_fitted = is_fitted_splitwise(model, tp, prompt, batch, output)
         for metric, part in (("prompt_ms", "ttft_ms"), ("token_ms", "tpot_ms"), ("e2e_ms", "e2e_ms")):
             yield row("splitwise_fitted" if is_fitted else "splitwise", f"{model} tp{tp}", metric, key, statistics.median(float(r[metric]) for r in group), a[part]["mean"])
 
