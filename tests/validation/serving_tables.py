@@ -130,11 +130,20 @@ def settings(r):
         words += ["--max-batched-tokens", 20000 if is_oss else int(r["isl"]) + int(r["osl"]) + 200]
     if r["backend"] == "vllm":
         words += ["--max-batched-tokens", 8192, "--max-sequences", 512]
+        if is_oss:  # max-cudagraph-capture-size in gptoss_fp4_b200.sh and gptoss_fp4_h100.sh
+            words += ["--graph-tokens", 2048]
     if "MiniMax" in r["model"] and r["precision"] == "fp8":
         words += ["--memory-share", 0.95]
     if "MiniMax" in r["model"] and r["precision"] == "fp4":  # ModelOpt's checkpoint names the cache's format (vllm-project/vllm issue 45178: its tokens)
         words += ["--kv-precision", "fp8"]
     return words
+
+
+def version_of(r):
+    """As stated; else vLLM's of that month: 0.14, whose host runs ahead, came in January 2026."""
+    if not r["version"] and r["backend"] == "vllm" and "" < r["date"] < "2026":
+        return "0.11"
+    return r["version"].split("rc")[0].removesuffix(".post1")
 
 
 def aic(program, data):
@@ -151,7 +160,7 @@ def aic(program, data):
                  "--input", r["isl"], "--output", r["osl"], "--concurrency", r["concurrency"],
                  "--requests", min(4000, 10 * int(r["concurrency"])), "--warm-up", 0, "--no-intervals"]
         words += settings(r)
-        version = r["version"].split("rc")[0].removesuffix(".post1")
+        version = version_of(r)
         if r["backend"] == "vllm" and version[:1].isdigit():
             words += ["--engine-version", version]
         a = program.serve(*words)

@@ -448,6 +448,9 @@ Served::Served(const ServingJob& job, const Place& place, const Hardware& hardwa
     : state_(std::make_unique<State>(job, place, hardware)) {
   State& s = *state_;
   s.engine = hardware.specs().find_engine(job.engine, job.engine_version);
+  if (job.graph_tokens)
+    s.engine.graph_tokens =
+        static_cast<int>(std::clamp<std::int64_t>(*job.graph_tokens, 0, 1 << 30));
   s.network = network_of(job.network, s.inputs);
   (void)router_of(job.router);
   (void)swaps(job);
