@@ -81,9 +81,15 @@ void read_host(EngineProfile& p, const Message& message, SourcedReader& read,
   };
   p.launch = us(TRACECAST_FIELD(launch_us));
   p.library_call = us(TRACECAST_FIELD(library_call_us));
+  p.prompt_call = us(TRACECAST_FIELD(prompt_call_us));
+  p.exchange_hop = us(TRACECAST_FIELD(exchange_hop_us));
+  p.renewed_seconds_per_byte =
+      read.number(TRACECAST_FIELD(renewed_us_per_mib), 0, kMost) * 1e-6 / (1 << 20);
   p.step = us(TRACECAST_FIELD(step_us));
   p.sequence = us(TRACECAST_FIELD(sequence_us));
   p.request = us(TRACECAST_FIELD(request_us));
+  p.context_token = us(TRACECAST_FIELD(context_token_us));
+  p.reference_cpu = read.word(TRACECAST_FIELD(reference_cpu));
   p.frontend = us(TRACECAST_FIELD(frontend_us));
   p.overlaps_host = read.flag(TRACECAST_FIELD(overlaps_host));
   p.host_log_sd = read.number(TRACECAST_FIELD(host_log_sd), 0, 3);
@@ -93,6 +99,15 @@ void read_host(EngineProfile& p, const Message& message, SourcedReader& read,
 }
 
 }  // namespace
+
+EngineProfile EngineProfile::on_host(double slower) const {
+  EngineProfile here = *this;
+  for (Seconds* cost : {&here.launch, &here.library_call, &here.prompt_call, &here.step,
+                        &here.sequence, &here.request, &here.context_token})
+    *cost *= slower;
+  here.renewed_seconds_per_byte *= slower;
+  return here;
+}
 
 std::optional<int> EngineProfile::graph_of(int count) const {
   const auto it = std::lower_bound(graph_batches.begin(), graph_batches.end(), count);

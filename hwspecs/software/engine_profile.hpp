@@ -50,7 +50,10 @@ struct EngineProfile : SpecIdentity {
 
   std::vector<int> graph_batches;  ///< rising; empty: no graphs
   int graph_tokens = 0;
-  Seconds launch{}, library_call{}, step{}, sequence{}, request{};
+  Seconds launch{}, library_call{}, prompt_call{}, step{}, sequence{}, request{}, context_token{};
+  Seconds exchange_hop{};               ///< of the GPU, around an exchange outside graphs
+  double renewed_seconds_per_byte = 0;  ///< of exchanged tensors that do not fit beside the cache
+  std::string reference_cpu;            ///< id of the CPU that these times of the host belong to
   Seconds
       frontend{};  ///< between a client and the engine's queue, once a request; not on the engine's path
   bool overlaps_host = false;
@@ -65,6 +68,8 @@ struct EngineProfile : SpecIdentity {
   [[nodiscard]] int sequences_of(Bytes memory) const {
     return memory >= large_memory ? large_sequences : sequences;
   }
+  /// The same with times of the host as one thread of another CPU takes them, `slower` times as long.
+  [[nodiscard]] EngineProfile on_host(double slower) const;
   /// The captured batch that `sequences` run in; nothing: more than the largest.
   [[nodiscard]] std::optional<int> graph_of(int sequences) const;
 };

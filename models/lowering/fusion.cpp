@@ -329,8 +329,11 @@ double row_passes(const FusionGraph& graph, const FusedKernel& fused, double ele
   return passes;
 }
 
-/// Source: PyTorch 2.1, torch/_inductor/triton_heuristics.py, triton_config_reduction: a warp for 128 elements, 2 to 8.
-int joined_row_threads(std::int64_t cols) {
+/// Of a row kept in registers one warp, of a longer one a warp for 128 elements, 2 to 8. Sources: kernels over 512 and 1024 values of
+/// PyTorch 2.11 in traces/recordings have blocks of 32 threads (2.1 gave them 2 to 8 warps, too); PyTorch 2.1,
+/// torch/_inductor/triton_heuristics.py, triton_config_reduction.
+int joined_row_threads(std::int64_t cols, std::int64_t longest_kept) {
+  if (cols <= longest_kept) return 32;
   int warps = 2;
   while (warps < 8 && warps * 128 < cols) warps *= 2;
   return 32 * warps;
@@ -365,7 +368,7 @@ Kernel make_kernel(const FusionGraph& graph, const FusedKernel& fused, Pass pass
                                 .strided = main->strided};
     auto& work = std::get<ReductionWork>(kernel.work);
     if (compiler.joins_rows && !work.strided) {
-      work.row_threads = joined_row_threads(work.cols);
+      work.row_threads = joined_row_threads(work.cols, compiler.longest_kept_row);
       if (work.cols > compiler.longest_kept_row) {
         work.passes = row_passes(graph, fused, main->elements);
       }

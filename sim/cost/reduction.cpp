@@ -36,11 +36,23 @@ double resident_blocks(double threads, const SustainedGpu& machine, const GpuSpe
   return machine.sm_count * per_sm;
 }
 
-Roofs contiguous_rows(const Traffic& bytes, double rows, double row_bytes, double element,
-                      int row_threads, const SustainedGpu& machine, const GpuSpec& gpu,
-                      const MemoryParameters& p) {
+/// Operations of random numbers: what is beyond a row's own (a softmax has 16 an element, a layer norm no more) comes of nothing else in
+/// a row, and is on 32-bit integers.
+double integer_operations(const Kernel& kernel, const ReductionWork& work) {
+  constexpr double kOfRows = 24;
+  const double elements = static_cast<double>(work.rows) * static_cast<double>(work.cols);
+  return std::max(0.0, kernel.flops.in_flop() - kOfRows * elements);
+}
+
+/// Of 32-bit integers, products among them, an SM gives in a cycle from Volta on; Pascal multiplies in several instructions. Source: CUDA C++
+/// Programming Guide, Throughput of Native Arithmetic Instructions.
+constexpr double kIntegersPerCycle = 64;
+
+Roofs contiguous_rows(const Kernel& kernel, const ReductionWork& work, const Traffic& bytes,
+                      double rows, double row_bytes, double element, const SustainedGpu& machine,
+                      const GpuSpec& gpu, const MemoryParameters& p) {
   constexpr double kWarp = 32;
-  const double threads = row_threads;
+  const double threads = work.row_threads;
   const double resident_rows =
       std::min(rows, resident_blocks(std::max(kWarp, threads), machine, gpu));
   Roofs roofs;
@@ -48,13 +60,17 @@ Roofs contiguous_rows(const Traffic& bytes, double rows, double row_bytes, doubl
                              machine.stream.in_si() * p.row_efficiency, machine, p);
   const double per_row =
       threads / kWarp * (threads > kWarp ? p.row_block_instructions : p.row_warp_instructions);
+  const double integers = integer_operations(kernel, work);
   const double instructions =
-      rows * per_row + bytes.compulsory / (2 * kWarp * element) * p.row_element_instructions;
-  const double issued =
-      machine.sm_count * std::max(1, gpu.warp_schedulers_per_sm) * machine.free_clock.in_si();
+      rows * per_row + bytes.compulsory / (2 * kWarp * element) * p.row_element_instructions +
+      integers / kWarp;
+  const double cycles = machine.sm_count * machine.free_clock.in_si();
+  const double issue = instructions / (cycles * std::max(1, gpu.warp_schedulers_per_sm));
   // The instructions of one row follow each other: few rows leave SMs idle.
   roofs.sm_share = share_with_blocks(rows * threads, machine.sm_count);
-  roofs.compute = Seconds(instructions / issued / roofs.sm_share);
+  // Half of the lanes take integers, and leave every other issue slot to the rest.
+  roofs.compute =
+      Seconds(cube_root_sum(issue, integers / (cycles * kIntegersPerCycle), 0) / roofs.sm_share);
   roofs.starved = roofs.sm_share < 1;
   return roofs;
 }
@@ -99,7 +115,7 @@ Roofs estimate_reduction(const Kernel& kernel, const ReductionWork& work,
     return strided_rows(bytes, work, row_bytes, kernel.pass == Pass::Forward, machine, gpu,
                         profile.memory);
   }
-  return contiguous_rows(bytes, rows, row_bytes, element, work.row_threads, machine, gpu,
+  return contiguous_rows(kernel, work, bytes, rows, row_bytes, element, machine, gpu,
                          profile.memory);
 }
 

@@ -63,6 +63,9 @@ void PartTimes::add(const PartTimes& other, double factor) {
   calls += factor * other.calls;
   library_calls += factor * other.library_calls;
   launches += factor * other.launches;
+  prompt_calls += factor * other.prompt_calls;
+  sums += factor * other.sums;
+  exchanged += factor * other.exchanged;
   guessed += factor * other.guessed;
   flops += factor * other.flops;
 }
@@ -220,6 +223,12 @@ PartTimes StepPrice::sum(const std::vector<ForwardKernel>& kernels) const {
         std::holds_alternative<ForwardExchange>(kernel.work))
       out.library_calls += kernel.times;
     out.launches += kernel.times * kernel.launches;
+    if (one.part == StepPart::PromptAttention) out.prompt_calls += kernel.times;
+    if (const auto* exchange = std::get_if<ForwardExchange>(&kernel.work);
+        exchange != nullptr && exchange->collective == Collective::AllReduce) {
+      out.sums += kernel.times;
+      out.exchanged += kernel.times * exchange->bytes;
+    }
     out.flops += kernel.times * one.flops;
     if (kernel.is_guess) out.guessed += kernel.times * one.seconds;
   }
@@ -269,6 +278,16 @@ void StepPrice::add_tokens(PartTimes& to, double sequences, double keys) {
   }
 }
 
+/// Host time of giving back and taking memory anew.
+double StepPrice::renewal(const PartTimes& parts, double launches) const {
+  const double gpu = parts.total();
+  if (!(engine_.renewed_seconds_per_byte > 0) || !(gpu > launches)) return 0;
+  const double left =
+      gpu_.memory.in_bytes() * (1 - engine_.memory_share) - engine_.context.in_bytes();
+  const double ahead = parts.exchanged * (1 - launches / gpu);
+  return std::max(0.0, ahead - left) * engine_.renewed_seconds_per_byte;
+}
+
 StepTime StepPrice::price(const StepBatch& batch) {
   StepTime time;
   PartTimes& parts = time.parts;
@@ -304,18 +323,23 @@ StepTime StepPrice::price(const StepBatch& batch) {
     parts.add(sum(prefill_kernels(served_, shape)), 1);
   }
   const double gap = board_->profile.product.graph_gap_us * 1e-6;
-  parts.seconds[index(StepPart::Gaps)] = gap * parts.calls;
+  const double hops = time.in_graph ? 0 : engine_.exchange_hop.in_s() * parts.sums;
+  parts.seconds[index(StepPart::Gaps)] = gap * parts.calls + hops;
   parts.spread[index(StepPart::Gaps)] = 0.5 * gap * parts.calls;
   time.gpu_seconds = parts.total();
   const double launches = time.in_graph ? 0
                                         : parts.launches * engine_.launch.in_s() +
-                                              parts.library_calls * engine_.library_call.in_s();
-  const double own = engine_.step.in_s() +
-                     static_cast<double>(batch.decodes + batch.begins) * engine_.sequence.in_s() +
-                     static_cast<double>(batch.begins) * engine_.request.in_s();
-  time.host_seconds = own + launches;
+                                              parts.library_calls * engine_.library_call.in_s() +
+                                              parts.prompt_calls * engine_.prompt_call.in_s();
+  const double own =
+      engine_.step.in_s() +
+      static_cast<double>(batch.decodes + batch.begins) * engine_.sequence.in_s() +
+      static_cast<double>(batch.begins) * engine_.request.in_s() +
+      (batch.keys + static_cast<double>(batch.prompt_tokens)) * engine_.context_token.in_s();
+  const double renewed = time.in_graph ? 0 : renewal(parts, launches);
+  time.host_seconds = own + launches + renewed;
   time.seconds = engine_.overlaps_host ? std::max(time.gpu_seconds, time.host_seconds)
-                                       : own + std::max(time.gpu_seconds, launches);
+                                       : own + std::max(time.gpu_seconds, launches) + renewed;
   const double exposed = time.seconds - time.gpu_seconds;
   parts.seconds[index(StepPart::Host)] = exposed;
   double variance = std::pow(engine_.system_log_sd, 2) +

@@ -39,6 +39,9 @@ struct PartTimes {
   double calls = 0;          ///< kernels, an engine's call of several as one
   double library_calls = 0;  ///< of them, through cuBLAS or NCCL
   double launches = 0;       ///< kernels that the host launches
+  double prompt_calls = 0;   ///< attention of prompts
+  double sums = 0;           ///< over ranks
+  double exchanged = 0;      ///< bytes of those tensors
   double guessed = 0;        ///< seconds without a cost model
   double flops = 0;          ///< of one GPU
   [[nodiscard]] double total() const;
@@ -73,8 +76,12 @@ struct StepTime {
 /// tokens from sequences and mean length: both are kept in small tables between whose entries times are linear (rows: each
 /// captured batch, then steps of an eighth octave). Attention of prompts is priced as it comes.
 ///   gpu  = sum of kernels alone + graph_gap per call                           (in one stream)
-///   host = step + sequences sequence + begins request (+ launches launch + library calls, outside graphs)
+///          + exchange_hop per sum over ranks, outside graphs
+///   host = step + sequences sequence + begins request + tokens context_token (+ launches launch + library calls, outside graphs)
 ///   step = max(gpu, host) where the engine overlaps them; else step's own host time + max(gpu, launches)
+/// Where exchanged tensors stay taken until the GPU is there (EngineProfile::renewed_seconds_per_byte), those of the kernels ahead
+/// of it that do not fit beside the cache cost the host's calls of the driver, while the GPU waits:
+///   + max(0, exchanged (1 - launches / gpu) - what memory_share leaves) renewed_seconds_per_byte
 /// Stages of a pipeline follow each other: their times add up. Refers to what it was made of.
 class StepPrice {
  public:
@@ -101,6 +108,7 @@ class StepPrice {
   const PartTimes& tokens_at(std::int64_t sequences, int key_step);
   void add_rows(PartTimes& to, double rows);
   void add_tokens(PartTimes& to, double sequences, double keys);
+  [[nodiscard]] double renewal(const PartTimes& parts, double launches) const;
 
   ServedNetwork served_;
   EngineProfile engine_;

@@ -123,6 +123,15 @@ void Worker::keep_prefix(const Sequence& s) {
   used_blocks_ += more;
 }
 
+/// Tokens behind `shared` ones that a sequence finds of what it computed before it gave its pages back.
+std::int64_t Worker::own_tokens_left(const Sequence& s, std::int64_t shared) const {
+  if (s.left_behind == 0) return 0;
+  const std::int64_t gone = std::max<std::int64_t>(0, given_out_ - s.kept_until);
+  const std::int64_t tokens =
+      std::max<std::int64_t>(0, s.left_behind - gone) * price_.engine().block_tokens;
+  return std::clamp<std::int64_t>(tokens, 0, std::max<std::int64_t>(0, s.context - 1 - shared));
+}
+
 /// Takes the first that waits if it may begin.
 bool Worker::admit(std::int64_t budget) {
   if (waiting_.empty() || active_ >= limits_.sequences) return false;
@@ -137,7 +146,8 @@ bool Worker::admit(std::int64_t budget) {
     if (prefix != prefixes_.end()) found = std::min(whole, prefix->second.tokens);
   }
   const bool is_filled = first.request.is_filled || first.is_swapped;
-  const std::int64_t uncached = is_filled ? 0 : first.context - found;
+  const std::int64_t own = is_filled ? 0 : own_tokens_left(first, found);
+  const std::int64_t uncached = is_filled ? 0 : first.context - found - own;
   if (!engine.chunks_prompts && uncached > budget) return false;
   const std::int64_t blocks = blocks_for(first.context + 1) - found / engine.block_tokens;
   if (active_ == 0 && blocks > limits_.cache_blocks - used_blocks_ && drop_prefix())
@@ -156,7 +166,9 @@ bool Worker::admit(std::int64_t budget) {
   s = first;
   waiting_.pop_front();
   s.shared = found;
-  s.filled = is_filled ? s.context : found;
+  s.filled = is_filled ? s.context : found + own;
+  totals_.computed_again -= static_cast<double>(own);
+  s.left_behind = 0;
   s.blocks = blocks;
   s.uses_prefix = found > 0;
   if (found > 0) {
@@ -172,6 +184,7 @@ bool Worker::admit(std::int64_t budget) {
   s.decodes = false;
   if (!s.request.start) s.request.start = now_;
   used_blocks_ += blocks;
+  given_out_ += blocks;
   reserved_ += blocks_for(s.request.input + s.request.output);
   ++active_;
   by_age_.emplace_back(s.admitted, slot);
@@ -236,6 +249,11 @@ void Worker::preempt_youngest() {
     ++again.request.preemptions;
     // The last token of a sequence that decodes is not in the cache yet.
     const std::int64_t kept = again.context - 1;
+    if (price_.engine().caches_prefixes) {
+      const std::int64_t block = price_.engine().block_tokens;
+      again.left_behind = ((s.decodes ? kept : s.filled) - s.shared) / block;
+      again.kept_until = given_out_ + limits_.cache_blocks - used_blocks_;
+    }
     if (s.decodes && swapped_blocks_ + blocks_for(kept) <= limits_.swap_blocks) {
       again.context = kept;
       again.is_swapped = true;
@@ -264,6 +282,7 @@ bool Worker::grow(std::int64_t tokens) {
       needed += phases_[static_cast<std::size_t>((block - (counter_ + t) % block) % block)];
     if (used_blocks_ + needed <= limits_.cache_blocks) {
       used_blocks_ += needed;
+      given_out_ += needed;
       return true;
     }
     if (active_ > 1)

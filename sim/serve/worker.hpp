@@ -49,6 +49,8 @@ using OnDone = std::function<void(const Request&)>;
 
 /// One batch of an engine, step by step, on a clock of microseconds. A step that only decodes costs the same whatever the
 /// batch: sums are kept, and requests wait in a heap by the token count at which they end.
+/// Whoever gave its pages back to an engine that finds beginnings finds its own, as far as nobody has written over them: pages are given out in
+/// the order in which they came free, those of one sequence from its end.
 /// Where the host runs ahead, a step is scheduled when the one before it begins: who comes later waits for the next.
 class Worker {
  public:
@@ -83,6 +85,9 @@ class Worker {
     bool decodes = false;
     bool is_swapped = false;  ///< its cache is in the host, up to `context`
     bool uses_prefix = false;
+    /// Of who gave its pages back: how many of its own were whole, and the count of pages given out from which on they are written over,
+    /// the last ones first.
+    std::int64_t left_behind = 0, kept_until = 0;
   };
   /// The beginning that some requests have in common, in the cache.
   struct Prefix {
@@ -92,6 +97,7 @@ class Worker {
   using Slot = std::uint32_t;
 
   [[nodiscard]] std::int64_t blocks_for(std::int64_t tokens) const;
+  [[nodiscard]] std::int64_t own_tokens_left(const Sequence& sequence, std::int64_t shared) const;
   [[nodiscard]] std::int64_t phase_of(std::int64_t tokens) const;
   bool admit(std::int64_t budget);
   bool may_begin(std::int64_t blocks, const Request& request) const;
@@ -128,6 +134,7 @@ class Worker {
   std::int64_t to_come_ = 0;          ///< output tokens of decoding ones
   std::vector<std::int64_t> phases_;  ///< decoding ones by (context - begin) modulo a block
   std::int64_t used_blocks_ = 0, reserved_ = 0;
+  std::int64_t given_out_ = 0;  ///< pages, since time 0
   std::map<std::uint32_t, Prefix> prefixes_;
   std::int64_t prefix_blocks_ = 0;
   std::int64_t swapped_blocks_ = 0;  ///< in the host

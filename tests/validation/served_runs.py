@@ -40,7 +40,7 @@ def configurations(data):
 
 
 def words_of(r):
-    version = r["version"].split("rc")[0].removesuffix(".post1")
+    version = tables.version_of(r)
     words = [tables.NETWORKS[r["model"]], "--gpu", r["gpu"], "--gpus", int(r["tp"]) * int(r["pp"] or 1), "--tp", r["tp"], "--pp", r["pp"] or 1,
              "--engine", tables.ENGINES[r["backend"]], "--precision", tables.precision_of(r)]
     if int(r["moe_ep"] or 1) > 1:

@@ -72,6 +72,13 @@ def splitwise(program, data):
         yield from splitwise_rows(program, data, {**NETWORKS, "bloom-176b": bloom(folder)})
 
 
+def is_fitted_splitwise(model, tp, prompt, batch, output):
+    """Rows that host costs of vLLM of 2023 were fitted to: hwspecs/published/splitwise.textproto."""
+    if model == "bloom-176b":
+        return batch in ("2", "4", "8", "16", "32") or (batch == "1" and output == "128")
+    return model == "llama2-70b" and prompt == "128" and tp in ("4", "8")
+
+
 def splitwise_rows(program, data, networks):
     runs = collections.defaultdict(list)
     for r in rows_of(data, "splitwise.csv"):
@@ -82,7 +89,7 @@ def splitwise_rows(program, data, networks):
                           "--batch", batch, "--output", output)
         if a is None:
             continue
-        is_fitted = model == "bloom-176b" and batch in ("2", "4", "8", "16", "32")  # hwspecs/published/splitwise.textproto
+        is_fitted = is_fitted_splitwise(model, tp, prompt, batch, output)
         for metric, part in (("prompt_ms", "ttft_ms"), ("token_ms", "tpot_ms"), ("e2e_ms", "e2e_ms")):
             yield row("splitwise_fitted" if is_fitted else "splitwise", f"{model} tp{tp}", metric, key, statistics.median(float(r[metric]) for r in group), a[part]["mean"])
 
@@ -123,11 +130,20 @@ def settings(r):
         words += ["--max-batched-tokens", 20000 if is_oss else int(r["isl"]) + int(r["osl"]) + 200]
     if r["backend"] == "vllm":
         words += ["--max-batched-tokens", 8192, "--max-sequences", 512]
+        if is_oss:  # max-cudagraph-capture-size in gptoss_fp4_b200.sh and gptoss_fp4_h100.sh
+            words += ["--graph-tokens", 2048]
     if "MiniMax" in r["model"] and r["precision"] == "fp8":
         words += ["--memory-share", 0.95]
     if "MiniMax" in r["model"] and r["precision"] == "fp4":  # ModelOpt's checkpoint names the cache's format (vllm-project/vllm issue 45178: its tokens)
         words += ["--kv-precision", "fp8"]
     return words
+
+
+def version_of(r):
+    """As stated; else vLLM's of that month: 0.14, whose host runs ahead, came in January 2026."""
+    if not r["version"] and r["backend"] == "vllm" and "" < r["date"] < "2026":
+        return "0.11"
+    return r["version"].split("rc")[0].removesuffix(".post1")
 
 
 def aic(program, data):
@@ -144,7 +160,7 @@ def aic(program, data):
                  "--input", r["isl"], "--output", r["osl"], "--concurrency", r["concurrency"],
                  "--requests", min(4000, 10 * int(r["concurrency"])), "--warm-up", 0, "--no-intervals"]
         words += settings(r)
-        version = r["version"].split("rc")[0].removesuffix(".post1")
+        version = version_of(r)
         if r["backend"] == "vllm" and version[:1].isdigit():
             words += ["--engine-version", version]
         a = program.serve(*words)

@@ -28,7 +28,7 @@ struct ServeOptions {
   ServingLoad load;
   Place place;
   std::int64_t gpus = 1, batch = 0, concurrency = 0, requests = 1000, seed = 1;
-  std::int64_t tokens_per_step = 0, sequences = 0;
+  std::int64_t tokens_per_step = 0, sequences = 0, graph_tokens = -1;
   double memory_share = 0, price_per_hour = 0;
   std::string rate, trace, find, ttft, tpot, per_request, report, measured;
   Place measured_place;
@@ -190,6 +190,7 @@ ServeQuestion question_of(ServeOptions& o) {
   o.place.gpus = o.gpus;
   if (o.tokens_per_step > 0) o.job.tokens_per_step = o.tokens_per_step;
   if (o.sequences > 0) o.job.sequences = o.sequences;
+  if (o.graph_tokens >= 0) o.job.graph_tokens = o.graph_tokens;
   if (o.memory_share > 0) o.job.memory_share = o.memory_share;
   if (o.price_per_hour > 0) question.price_per_hour = o.price_per_hour;
   question.job = o.job;
@@ -238,6 +239,8 @@ void add_sharing(CLI::App& verb, ServeOptions& o) {
   count("--dp", o.job.data, "Ranks that attend to sequences of their own", 1);
   count("--max-batched-tokens", o.tokens_per_step, "Tokens of a step; else the engine's", 1);
   count("--max-sequences", o.sequences, "Sequences at once; else the engine's", 1);
+  count("--graph-tokens", o.graph_tokens,
+        "Steps with prompts of up to so many tokens run in captured graphs; else the engine's", 0);
   verb.add_option("--memory-share", o.memory_share, "Of the board that the engine takes")
       ->type_name("SHARE")
       ->check(CLI::Range(0.01, 1.0));

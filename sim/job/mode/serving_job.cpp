@@ -143,6 +143,17 @@ ServedFormats Served::State::formats_on(const GpuSpec& gpu) {
   return formats;
 }
 
+EngineProfile Served::State::engine_in(const std::string& machine) {
+  const std::string& id = hardware.machines().find(machine).cpu;
+  if (id.empty() || id == engine.reference_cpu) return engine;
+  const CpuSpec &host = hardware.cpus().find(id),
+                &reference = hardware.cpus().find(engine.reference_cpu);
+  const double slower = reference.single_thread_speed() / host.single_thread_speed();
+  assumptions.push_back(fmt::format("host costs as on one thread of {}: {:.3g} times those of {}",
+                                    host.name, slower, reference.name));
+  return engine.on_host(slower);
+}
+
 Side Served::State::make_side(const std::string& gpu_word, std::int64_t gpus) {
   Side side;
   const GpuSpec& gpu = hardware.gpus().find(gpu_word);
@@ -166,8 +177,8 @@ Side Served::State::make_side(const std::string& gpu_word, std::int64_t gpus) {
   for (const std::string& line : side.cluster->assumptions) assumptions.push_back(line);
   side.machine = side.cluster->fabric.machine_of(FabricNodeId(0)).id;
   const GpuSpec& board = side.cluster->fabric.gpu_of(Rank(0));
-  side.price = std::make_unique<serve::StepPrice>(side.served, engine, board, hardware.cost(),
-                                                  side.cluster->fabric);
+  side.price = std::make_unique<serve::StepPrice>(side.served, engine_in(side.machine), board,
+                                                  hardware.cost(), side.cluster->fabric);
   return side;
 }
 
@@ -437,6 +448,9 @@ Served::Served(const ServingJob& job, const Place& place, const Hardware& hardwa
     : state_(std::make_unique<State>(job, place, hardware)) {
   State& s = *state_;
   s.engine = hardware.specs().find_engine(job.engine, job.engine_version);
+  if (job.graph_tokens)
+    s.engine.graph_tokens =
+        static_cast<int>(std::clamp<std::int64_t>(*job.graph_tokens, 0, 1 << 30));
   s.network = network_of(job.network, s.inputs);
   (void)router_of(job.router);
   (void)swaps(job);

@@ -20,6 +20,8 @@ struct ServingJob {
   std::string precision = "bf16", kv_precision{};                ///< empty: 16 bits
   std::int64_t tensor = 0, pipeline = 1, experts = 1, data = 1;  ///< tensor 0: all GPUs, at most 8
   std::optional<std::int64_t> tokens_per_step{}, sequences{};
+  std::optional<std::int64_t>
+      graph_tokens{};  ///< steps with prompts of up to so many tokens run in graphs
   std::optional<double> memory_share{};
   std::string router = "round_robin";  ///< or least_loaded, prefix_aware
   std::string preemption =

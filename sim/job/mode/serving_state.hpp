@@ -55,6 +55,8 @@ struct Served::State {
 
   /// What the words mean on a board and to an engine.
   [[nodiscard]] ServedFormats formats_on(const GpuSpec& gpu);
+  /// The engine with its host's times on the CPU of a machine.
+  [[nodiscard]] EngineProfile engine_in(const std::string& machine);
   [[nodiscard]] Side make_side(const std::string& gpu_word, std::int64_t gpus);
   [[nodiscard]] serve::MemoryOptions memory_options() const {
     return {job.memory_share, job.tokens_per_step, job.sequences};

@@ -48,6 +48,17 @@ TEST_SUITE("sim/cost/reduction") {
     CHECK(duration_us(kernel, profile) == doctest::Approx(10 * 4 * 1250.0 * 1.4).epsilon(0.002));
   }
 
+  TEST_CASE("random numbers drawn in a row take the integer lanes") {
+    Kernel kernel = rows_of({.rows = 100000, .cols = 1000, .passes = 2, .row_threads = 32});
+    const double without = duration_us(kernel, simple_profile());
+    kernel.flops = Flops(1e8 * 24);  // a row's own arithmetic
+    CHECK(duration_us(kernel, simple_profile()) == doctest::Approx(without));
+    // 10 SMs at 1 GHz, 64 results a cycle: 1e8 elements with 6400 more of them each take 1 s, and half of the issue slots:
+    // (1^3 + 0.5^3)^(1/3).
+    kernel.flops = Flops(1e8 * (24 + 6400));
+    CHECK(duration_us(kernel, simple_profile()) == doctest::Approx(1e6 * 1.04).epsilon(0.002));
+  }
+
   TEST_CASE("short rows cost the instructions that reduce them, whatever the bandwidth") {
     CostProfile profile = simple_profile();
     profile = with_parameter(std::move(profile), "memory.row_block_instructions", 400);
