@@ -186,6 +186,12 @@ std::string label_of(const Answer& answer, std::size_t left_out) {
   return label.empty() ? "all" : label;
 }
 
+std::string capital(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z')
+    text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text;
+}
+
 std::string id_of(SweepVerb verb, const char* what) {
   return fmt::format("{}-{}", sweep_tables()[static_cast<std::size_t>(verb)].name, what);
 }
@@ -194,7 +200,7 @@ PageJson chart_of(const VerbAnswers& all, std::size_t x) {
   const Figure figure = figures_of(all.verb).front();
   PageJson section = new_section(
       {.id = id_of(all.verb, "chart"),
-       .title = fmt::format("{} by {}", figure.label, all.names[x]),
+       .title = capital(fmt::format("{} by {}", figure.label, all.names[x])),
        .kind = "chart",
        .text = "A line is what all but this have in common; where lines would be too many, points.",
        .trust = "90 % interval round each point."});
@@ -236,7 +242,12 @@ PageJson chart_of(const VerbAnswers& all, std::size_t x) {
   return section;
 }
 
-/// The best of what is asked in a cell: the fastest.
+/// The figure that charts show, of what fits.
+std::optional<double> fitting(const Answer& answer) {
+  return answer.status == kAnswered ? answer.figures.front() : std::nullopt;
+}
+
+/// The best of what is asked in a cell and fits.
 PageJson map_of(const VerbAnswers& all, std::size_t x, std::size_t y) {
   const Figure figure = figures_of(all.verb).front();
   const bool less_is_better = all.verb == SweepVerb::Serve;
@@ -244,7 +255,7 @@ PageJson map_of(const VerbAnswers& all, std::size_t x, std::size_t y) {
       {.id = id_of(all.verb, "map"),
        .title = fmt::format("Best {} by {} and {}", figure.label, all.names[y], all.names[x]),
        .kind = "heatmap",
-       .text = "The best of all points of a cell. An empty cell says why.",
+       .text = "The best of a cell's points that fit. An empty cell says why.",
        .trust = "90 % interval of each in its tip."});
   std::vector<std::string> places[2];
   std::map<std::pair<std::size_t, std::size_t>, const Answer*> cells;
@@ -257,10 +268,9 @@ PageJson map_of(const VerbAnswers& all, std::size_t x, std::size_t y) {
   for (const Answer& answer : all.answers) {
     const Answer*& best = cells[{place_of(places[1], text_of(answer.asked[y])),
                                  place_of(places[0], text_of(answer.asked[x]))}];
-    const auto value = answer.figures.front();
-    const bool wins = best == nullptr || !best->figures.front() ||
-                      (value && (*value < *best->figures.front()) == less_is_better);
-    if (wins && (best == nullptr || value)) best = &answer;
+    const auto value = fitting(answer), before = best != nullptr ? fitting(*best) : std::nullopt;
+    const bool wins = value && (!before || (*value < *before) == less_is_better);
+    if (best == nullptr || wins) best = &answer;
   }
   for (const char* key : {"values", "low", "high", "notes"}) section[key] = PageJson::array();
   const auto cell_json = [](const std::optional<double>& v) {
@@ -271,9 +281,10 @@ PageJson map_of(const VerbAnswers& all, std::size_t x, std::size_t y) {
     for (std::size_t column = 0; column < places[0].size(); ++column) {
       const auto found = cells.find({row, column});
       const Answer* answer = found == cells.end() ? nullptr : found->second;
-      values.push_back(answer != nullptr ? cell_json(answer->figures.front()) : PageJson());
-      low.push_back(answer != nullptr ? cell_json(answer->low) : PageJson());
-      high.push_back(answer != nullptr ? cell_json(answer->high) : PageJson());
+      const bool is_told = answer != nullptr && fitting(*answer);
+      values.push_back(is_told ? PageJson(*fitting(*answer)) : PageJson());
+      low.push_back(is_told ? cell_json(answer->low) : PageJson());
+      high.push_back(is_told ? cell_json(answer->high) : PageJson());
       notes.push_back(answer == nullptr         ? "not asked for"
                       : answer->refused.empty() ? label_of(*answer, x) + ": " + answer->status
                                                 : answer->refused);
@@ -296,11 +307,11 @@ PageJson table_of(const VerbAnswers& all) {
                    .title = "Point by point",
                    .kind = "table",
                    .text = "What was asked, in the fields that differ, and what came "
-                           "out. `tracecast query` asks the file for all of it."});
+                           "out. tracecast query asks the file for all of it."});
   section["columns"] = PageJson::array();
   for (std::size_t c = 0; c < all.names.size(); ++c) {
     PageJson column = {{"name", all.names[c]}};
-    if (is_number(all, c)) column["unit"] = "";
+    if (is_number(all, c)) column["unit"] = "count";
     section["columns"].push_back(std::move(column));
   }
   section["columns"].push_back({{"name", "status"}});
@@ -349,10 +360,10 @@ void write_sweep_page(const SweepGrid& grid, const SweepSummary& summary,
                     "{} of {} points are answered, {} do not fit into memory, {} are "
                     "refused.",
                     summary.answered, summary.points, summary.too_large, summary.refused)});
-  page["headline"] = {page_fact("Answered", static_cast<double>(summary.answered), ""),
-                      page_fact("Do not fit", static_cast<double>(summary.too_large), "",
+  page["headline"] = {page_fact("Answered", static_cast<double>(summary.answered), "count"),
+                      page_fact("Do not fit", static_cast<double>(summary.too_large), "count",
                                 "answered as if they did"),
-                      page_fact("Refused", static_cast<double>(summary.refused), "")};
+                      page_fact("Refused", static_cast<double>(summary.refused), "count")};
   if (grid.size() > kMostShown)
     page["warnings"] = {fmt::format("Shown are the first {} points of the grid.", kMostShown)};
   page["sections"] = PageJson::array();

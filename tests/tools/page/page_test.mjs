@@ -230,7 +230,7 @@ await test("sweep: chart, map and points, as --format json and the file say", as
   const points = sectionOf(page, "predictions-points");
   assert.equal(points.rows.length, 12);
   const asked = JSON.parse(
-    run("query", file("sweep.db"), "SELECT network, gpu, batch, throughput_samples_per_s AS rate FROM predictions", "--format", "json"),
+    run("query", file("sweep.db"), "SELECT network, gpu, batch, throughput_samples_per_s AS rate FROM predictions WHERE fits", "--format", "json"),
   );
   const map = sectionOf(page, "predictions-map");
   for (const [r, gpu] of map.y.names.entries()) {

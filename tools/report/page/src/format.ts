@@ -74,7 +74,8 @@ export function show(value: number | null | undefined, unit: Unit = ""): string 
   if (value === null || value === undefined || !Number.isFinite(value)) return "\u2013";
   if (unit === "share") return percent(value);
   const scale = scaleOf(value, unit);
-  const text = digits(value / scale.factor);
+  const isWhole = unit === "count" && scale.factor === 1 && Number.isInteger(value);
+  const text = isWhole ? value.toLocaleString("en-US") : digits(value / scale.factor);
   return scale.unit ? `${text} ${scale.unit}` : text;
 }
 
