@@ -127,8 +127,8 @@ void Worker::keep_prefix(const Sequence& s) {
 std::int64_t Worker::own_tokens_left(const Sequence& s, std::int64_t shared) const {
   if (s.left_behind == 0) return 0;
   const std::int64_t gone = std::max<std::int64_t>(0, given_out_ - s.kept_until);
-  const std::int64_t tokens =
-      std::max<std::int64_t>(0, s.left_behind - gone) * price_.engine().block_tokens;
+  const std::int64_t pages = std::clamp<std::int64_t>(s.left_behind - gone, 0, s.whole_behind);
+  const std::int64_t tokens = pages * price_.engine().block_tokens;
   return std::clamp<std::int64_t>(tokens, 0, std::max<std::int64_t>(0, s.context - 1 - shared));
 }
 
@@ -251,7 +251,9 @@ void Worker::preempt_youngest() {
     const std::int64_t kept = again.context - 1;
     if (price_.engine().caches_prefixes) {
       const std::int64_t block = price_.engine().block_tokens;
-      again.left_behind = ((s.decodes ? kept : s.filled) - s.shared) / block;
+      const std::int64_t held = (s.decodes ? kept : s.filled) - s.shared;
+      again.whole_behind = held / block;
+      again.left_behind = std::max(s.blocks, blocks_for(held));
       again.kept_until = given_out_ + limits_.cache_blocks - used_blocks_;
     }
     if (s.decodes && swapped_blocks_ + blocks_for(kept) <= limits_.swap_blocks) {

@@ -85,9 +85,9 @@ class Worker {
     bool decodes = false;
     bool is_swapped = false;  ///< its cache is in the host, up to `context`
     bool uses_prefix = false;
-    /// Of who gave its pages back: how many of its own were whole, and the count of pages given out from which on they are written over,
-    /// the last ones first.
-    std::int64_t left_behind = 0, kept_until = 0;
+    /// Of who gave its pages back: how many of its own there were, how many of them whole, and the count of pages given out from which on
+    /// they are written over, the last ones first.
+    std::int64_t left_behind = 0, whole_behind = 0, kept_until = 0;
   };
   /// The beginning that some requests have in common, in the cache.
   struct Prefix {

@@ -48,6 +48,15 @@ TEST_CASE("a batch runs in the next captured one; none holds more than the large
   CHECK_FALSE(find("vllm_v0_2023").graph_of(1).has_value());
 }
 
+TEST_CASE("a slower thread takes longer for everything the host does, and for nothing else") {
+  const EngineProfile here = find("vllm_v0_2023"), there = here.on_host(2);
+  CHECK(there.launch == here.launch * 2);
+  CHECK(there.step == here.step * 2);
+  CHECK(there.context_token == here.context_token * 2);
+  CHECK(there.exchange_hop == here.exchange_hop);
+  CHECK(there.frontend == here.frontend);
+}
+
 TEST_CASE("boards of much memory have budgets of their own") {
   const EngineProfile p = find("vllm_v1");
   CHECK(p.tokens_of(Bytes(24e9)) == 2048);

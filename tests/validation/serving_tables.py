@@ -122,7 +122,8 @@ def settings(r):
     """What the scripts set that made the dumps (SemiAnalysisAI/InferenceX, benchmarks/70b_*, gptoss_fp4_*, single_node/minimaxm2.5_*.sh): 8-bit caches but for gpt-oss on H100,
     tokens and sequences of a step."""
     if not r["campaign"].startswith("dump"):  # lengths as stated; TensorRT-LLM takes the cache's format from ModelOpt's checkpoints, 8 bits
-        return ["--kv-precision", "fp8"] if r["backend"] == "trtllm" else []
+        # Tokens of a step as aiconfigurator's generator sets them (generator/backends/trtllm.py, max_num_tokens).
+        return ["--kv-precision", "fp8", "--max-batched-tokens", int(r["concurrency"]) // int(r["dp"] or 1) + int(r["isl"]) + 1500] if r["backend"] == "trtllm" else []
     words, is_oss = ["--least-share", 0.8], r["model"].startswith("openai")
     if r["model"].startswith(("meta-llama", "openai")) and not (is_oss and r["gpu"].startswith("h100")):
         words += ["--kv-precision", "fp8"]

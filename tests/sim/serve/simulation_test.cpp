@@ -121,6 +121,29 @@ TEST_CASE("one run may preempt more with a larger cache: pages let more in than 
   }
 }
 
+TEST_CASE("who gave its pages back finds those that nobody has written over") {
+  // Four pages, two requests of nearly two that grow to three. The younger gives its two back; the older takes one of them, the one of
+  // its end, and keeps to it: of the two one page is found again.
+  std::vector<double> computed;
+  for (const bool finds : {false, true}) {
+    SmallServer server;
+    server.profile.caches_prefixes = finds;
+    server.reprice();
+    const std::int64_t page = server.profile.block_tokens;
+    std::vector<Request> requests(2);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      requests[i].number = i;
+      requests[i].input = 2 * page - 2;
+      requests[i].output = page;
+    }
+    const RunResult r = run(server.pool(4), *replay(requests), {});
+    CHECK(r.totals.preemptions == 1);
+    CHECK(r.totals.prompt_tokens == doctest::Approx(r.input_tokens + r.totals.computed_again));
+    computed.push_back(r.totals.computed_again);
+    if (finds) CHECK(computed[0] - computed[1] == doctest::Approx(static_cast<double>(page)));
+  }
+}
+
 TEST_CASE("caches that are swapped come back as they were: nothing is computed again") {
   SmallServer server;
   LoadOptions load = SmallServer::load(50, 200);

@@ -72,6 +72,27 @@ TEST_CASE("outside graphs a small step takes what its launches take") {
   CHECK(time.seconds == doctest::Approx(time.host_seconds));
 }
 
+TEST_CASE("tensors that stay taken beyond what is left of the board are renewed") {
+  SmallServer server("vllm_v0_2023", "llama2_70b", 8, "a100_sxm4_80gb", "dgx_a100");
+  const auto prompt = [&](std::int64_t tokens) {
+    StepBatch batch;
+    batch.add_prompt(tokens, 0);
+    return server.price->price(batch);
+  };
+  const StepTime few = prompt(1024), many = prompt(8192);
+  const double each = server.profile.renewed_seconds_per_byte;
+  server.profile.renewed_seconds_per_byte = 0;
+  server.reprice();
+  // 161 sums of 1024 x 8192 x 2 bytes are 2.7 GB: they fit.
+  CHECK(prompt(1024).seconds == doctest::Approx(few.seconds));
+  const StepTime at_once = prompt(8192);
+  const double ahead =
+      161.0 * 8192 * 8192 * 2 *
+      (1 - (at_once.host_seconds - server.profile.step.in_s()) / at_once.gpu_seconds);
+  const double left = server.board.memory.in_bytes() * 0.1 - server.profile.context.in_bytes();
+  CHECK(many.seconds - at_once.seconds == doctest::Approx((ahead - left) * each).epsilon(0.02));
+}
+
 TEST_CASE("a cached prefix saves its own attention and leaves that of the new tokens") {
   SmallServer server;
   StepBatch whole, rest, without;
