@@ -33,6 +33,7 @@ class RoundRun {
         random_(static_cast<std::uint32_t>(options.seed) + kTypesSeed),
         failures_(fleet, options.seed),
         seats_(mix.jobs.size()),
+        busy_until_(fleet.machines.size()),
         unbooked_s_(mix.jobs.size()) {
     for (std::uint32_t t = 0; t < fleet.types.size(); ++t) types_.push_back({t});
     first_measured_ = options.measured ? options.measured->first : 0;
@@ -74,6 +75,7 @@ class RoundRun {
     Seconds overhead{};
     Time resumes{};        ///< when it begins to work, or did after the last failure
     double had_steps = 0;  ///< then, of this round: below 0 where more was lost than it did
+    Seconds early{};       ///< before the round
   };
   /// Where a job sits, or sat in the last round in which it ran.
   struct Seat {
@@ -270,7 +272,7 @@ class RoundRun {
     seat.is_start = !goes_on;
     seat.restarts = false;
     progress_.seat(job, true);
-    turns_.push_back({job, e, type, {}, 0, {}});
+    turns_.push_back({job, e, type, {}, 0, {}, {}, 0, {}});
   }
   void record_stay(JobId job) {
     const Seat& seat = seats_[job.index];
@@ -303,16 +305,29 @@ class RoundRun {
     const double rate = rate_of(turn);
     Seconds to_pay = seat.owed;
     if (seat.is_start) to_pay += seat.start_cost;
-    turn.overhead = min(to_pay, round_);
+    turn.early = early(turn, seat);
+    const Seconds time = round_ + turn.early;
+    turn.overhead = min(to_pay, time);
     seat.owed = to_pay - turn.overhead;
-    turn.resumes = now_ + elapsed(turn.overhead);
+    const Time begins = now_ - elapsed(turn.early);
+    turn.resumes = begins + elapsed(turn.overhead);
     const double left = progress_.left_steps(turn.job);
-    double most = rate * (round_ - turn.overhead).in_s();
+    double most = rate * (time - turn.overhead).in_s();
     if (rules_.whole_steps) most = std::max(1.0, std::floor(most));
     turn.steps = std::min(left, most);
     if (rules_.restarts_between_phases)
       turn.steps = std::min(turn.steps, progress_.left_of_phase(turn.job));
-    turn.end = now_ + engine::to_ticks<Time>(turn.overhead + Seconds(turn.steps / rate));
+    turn.end = begins + engine::to_ticks<Time>(turn.overhead + Seconds(turn.steps / rate));
+  }
+  /// How long before the round a job begins that starts on GPUs that have been idle (Rules::starts_early).
+  [[nodiscard]] Seconds early(const Turn& turn, const Seat& seat) const {
+    const bool follows = round_number_ > 1 && round_begin_ == now_;
+    if (!rules_.starts_early || !seat.is_start || seat.partner || !follows) return {};
+    Time begin = now_ - ahead_;
+    for (const HeldGpus& part : seat.held) begin = std::max(begin, busy_until_[part.machine]);
+    // One that stopped after the round had been decided on, or runs elsewhere until its end, is dispatched with it.
+    if (progress_.history(turn.job).starts > 1) begin = seat.end > begin ? now_ : begin;
+    return begin < now_ ? (now_ - begin).in_seconds() : Seconds();
   }
 
   /// Steps per second of a job in this round.
@@ -376,7 +391,7 @@ class RoundRun {
       const JobId job = turn.job;
       Seat& seat = seats_[job.index];
       const bool books = !seat.partner || job < *seat.partner;
-      const Seconds worked = (turn.end - round_begin_).in_seconds() - turn.overhead;
+      const Seconds worked = (turn.end - round_begin_).in_seconds() + turn.early - turn.overhead;
       const double worked_s = std::max(0.0, worked.in_s());
       if (rules_.books_when_stopped && ledger_.entity(turn.entity).is_job()) {
         ledger_.run(turn.entity, turn.type, worked_s);
@@ -384,16 +399,16 @@ class RoundRun {
       } else if (books) {
         ledger_.record(turn.entity, turn.type, worked_s);
       }
-      const bool changes = progress_.phase(job) != seat.phase;
-      if (changes) {
+      progress_.credit(job, turn.type, began_ - elapsed(turn.early), std::min(turn.end, now_),
+                       turn.steps, turn.overhead, seat.partner ? 0.5 * seat.gpus : seat.gpus);
+      if (progress_.phase(job) != seat.phase) {
         seat.phase = progress_.phase(job);
         seat.restarts = rules_.restarts_between_phases;
         is_stale_ = true;
+        if (rules_.books_when_stopped) book(job, turn.type);
       }
-      progress_.credit(job, turn.type, began_, std::min(turn.end, now_), turn.steps, turn.overhead,
-                       seat.partner ? 0.5 * seat.gpus : seat.gpus);
-      if (changes && rules_.books_when_stopped) book(job, turn.type);
       seat.end = turn.end;
+      for (const HeldGpus& part : seat.held) busy_until_[part.machine] = turn.end;
       if (progress_.left_steps(job) > kDone * mix_.jobs[job.index].steps) continue;
       progress_.finish(job, turn.end);
       record_stay(job);
@@ -455,6 +470,7 @@ class RoundRun {
   FailureDraw failures_;
   Time next_failure_{};
   std::vector<Seat> seats_;
+  std::vector<Time> busy_until_;    ///< by machine: the end of the last that ran there
   std::vector<double> unbooked_s_;  ///< by job: of a stay that goes on (Rules::books_when_stopped)
   std::vector<TypeId> types_;
   std::vector<JobId> active_;         ///< arrived and not done, in order

@@ -42,6 +42,7 @@ void read_rounds(const Message& m, std::string_view where, Rules& rules) {
   rules.divides_at_once = m.divides_at_once();
   rules.restarts_between_phases = m.restarts_between_phases();
   rules.books_when_stopped = m.books_when_stopped();
+  rules.starts_early = m.starts_early();
   rules.decides_ahead = m.decides_ahead();
   if (!(rules.decides_ahead >= 0 && rules.decides_ahead < 1)) {
     throw InputError(where, fmt::format("decides_ahead {}", m.decides_ahead()),

@@ -27,6 +27,7 @@ struct Rules {
   bool divides_at_once = false;
   bool restarts_between_phases = false;
   bool books_when_stopped = false;
+  bool starts_early = false;
   double decides_ahead = 0;  ///< of a round, in [0, 1)
   StartCharge start_charge = StartCharge::Never;
   Seconds start_cost{};

@@ -206,6 +206,39 @@ TEST_CASE("GPUs are compared by what a million tokens of answers costs") {
   }
 }
 
+TEST_CASE("parts of GPUs are bought like GPUs, and jobs have one") {
+  const TemporaryFolder folder;
+  const auto write = [&](const char* name, const char* text) {
+    write_file(folder.path() / name, text);
+    return (folder.path() / name).string();
+  };
+  // Seven small jobs fill a GPU in seven parts; gangs of two have none.
+  const std::string jobs =
+      write("jobs.textproto",
+            "job { id: 'small' network: 'resnet50' batch: 8 count: 7 samples: 1e6 gpus: [1, 2] }");
+  const std::string whole = "offer { id: 'box' gpu: 'a100_sxm4_80gb' price_usd: 20000 } ";
+  const std::string parts = "offer { id: 'parts' gpu: 'a100_1g_10gb' parts: 7 price_usd: 20000 }";
+  const auto plan = [&](const std::string& offers) {
+    const std::string catalogue = write("catalogue.textproto", offers.c_str());
+    const ProcessResult result = tracecast({"plan", jobs, "--catalogue", catalogue, "--deadline",
+                                            "30d", "--worlds", "20", "--format", "json"});
+    CAPTURE(result.err);
+    REQUIRE(result.exit_code == 0);
+    return Json::parse(result.out);
+  };
+  const Json in_parts = plan(parts);
+  CHECK(in_parts["plan"]["machines"][0]["count"] == 1);
+  for (const Json& cell : in_parts["matrix"]) CHECK(cell["gpus"] == 1);
+  for (const Json& row : in_parts["plan"]["assignment"]) CHECK(row["gpus"] == 1);
+  // One part is slower than the whole, and faster than a seventh of it: small batches leave most of it idle.
+  const auto rate = [](const Json& doc) {
+    return doc["matrix"][0]["samples_per_s"]["value"].get<double>();
+  };
+  const double all = rate(plan(whole)), one = rate(in_parts);
+  CHECK(one < all);
+  CHECK(one > all / 7);
+}
+
 TEST_CASE("impossible requests say which limit binds and by how much, and end with 1") {
   Json doc = answer({kJobs, "--catalogue", kPrices, "--deadline", "30d", "--budget", "500"}, 1);
   REQUIRE(doc["binding_limits"].size() == 1);

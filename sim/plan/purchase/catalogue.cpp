@@ -66,6 +66,14 @@ void fill_powers(Offer& offer, const GpuSpec& gpu, std::optional<double> load,
   }
 }
 
+/// Parts of GPUs count as GPUs.
+void read_parts(bool given, std::int64_t parts, Offer& offer, const std::string& place) {
+  constexpr std::int64_t kMostParts = 64;
+  if (!given) return;
+  offer.parts = static_cast<int>(whole(parts, place, "parts", 1, kMostParts));
+  offer.gpus *= offer.parts;
+}
+
 template <class Group>
 std::optional<double> watts(bool given, double value, const Group& place, std::string_view field) {
   if (!given) return std::nullopt;
@@ -80,6 +88,7 @@ Offer common(const proto::Catalogue::Offer& m, const GpuCatalog& gpus, const std
   offer.gpu = gpu.id;
   offer.machine = m.machine();
   if (m.has_gpus()) offer.gpus = static_cast<int>(whole(m.gpus(), place, "gpus", 1, kMostGpus));
+  read_parts(m.has_parts(), m.parts(), offer, place);
   if (m.has_most()) offer.most = static_cast<int>(whole(m.most(), place, "most", 0, kMostMachines));
   if (m.has_rack_units())
     offer.rack_units = static_cast<int>(whole(m.rack_units(), place, "rack_units", 0, 1000));
@@ -188,6 +197,7 @@ std::vector<Offer> owned_offers(std::string_view fleet_text, std::string_view wh
     offer.machine = m.machine();
     offer.tenure = Tenure::Owned;
     if (m.has_gpus()) offer.gpus = static_cast<int>(whole(m.gpus(), place, "gpus", 1, kMostGpus));
+    read_parts(m.has_parts(), m.parts(), offer, place);
     const std::int64_t count =
         m.has_count() ? whole(m.count(), place, "count", 1, kMostMachines) : 1;
     offer.least = offer.most = static_cast<int>(count);

@@ -19,7 +19,8 @@ struct Offer {
   std::string id;       ///< "dgx_a100", of rented ones "dgx_a100 rented" or "dgx_a100 spot"
   std::string gpu;      ///< id of a GPU
   std::string machine;  ///< id of a machine spec; empty: a usual one
-  int gpus = 1;
+  int gpus = 1;         ///< of parts: all of them
+  int parts = 1;        ///< of each GPU; above one, `gpu` is a part and gangs have one
   Tenure tenure = Tenure::Bought;
   double price_usd = 0;     ///< of one, when bought
   double usd_per_hour = 0;  ///< of one, when rented

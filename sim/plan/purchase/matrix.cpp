@@ -19,6 +19,12 @@ bool may_use(const PlanJob& job, const std::string& gpu) {
   return (job.allowed.empty() || names(job.allowed)) && !names(job.forbidden);
 }
 
+/// Gangs are within a machine or have whole ones; parts of GPUs do not talk to each other.
+bool could_hold(const Offer& offer, int gang) {
+  if (offer.parts > 1) return gang == 1;
+  return gang <= offer.gpus || gang % offer.gpus == 0;
+}
+
 /// Jobs whose errors are one: the same program at the same batch.
 std::string program_of(const PlanJob& job) {
   const Job& j = job.job;
@@ -77,8 +83,7 @@ class Maker {
     for (const Offer& offer : offers_) {
       if (!may_use(jobs_[j], offer.gpu)) continue;
       for (const int gang : jobs_[j].gangs) {
-        const bool whole = gang <= offer.gpus || gang % offer.gpus == 0;
-        if (!whole) continue;
+        if (!could_hold(offer, gang)) continue;
         (void)cell(j, offer.gpu, offer.machine, gang, std::max(1, gang / offer.gpus), false);
       }
     }
@@ -219,7 +224,7 @@ PurchaseProblem make_problem(const std::vector<PlanJob>& jobs, const Catalogue& 
       for (const int gang : job.gangs) {
         const MatrixCell* cell = matrix.find(j, offer.gpu, offer.machine, gang);
         if (cell == nullptr || !cell->fits || !cell->refused.empty()) continue;
-        if (gang > offer.gpus && gang % offer.gpus != 0) continue;
+        if (!could_hold(offer, gang)) continue;
         Mode mode{.job = j, .offer = o, .gang = gang, .time = {}, .extra_energy = {}, .served = {}};
         if (job.serving) {
           mode.served = gangs_for(*job.serving, *cell, offer);

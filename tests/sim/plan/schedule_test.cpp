@@ -336,6 +336,10 @@ TEST_SUITE("sim/plan/schedule") {
     CHECK(ends_s(run(mix, fleet, rules, "max_min"))[0] == doctest::Approx(120));
     rules.restarts_between_phases = true;
     CHECK(ends_s(run(mix, fleet, rules, "max_min"))[0] == doctest::Approx(140));
+    // The start in the second round costs what a start costs.
+    rules.start_charge = StartCharge::WhenStarted;
+    mix.kinds[0].start_cost = Seconds(10);
+    CHECK(ends_s(run(mix, fleet, rules, "max_min"))[0] == doctest::Approx(150));
   }
 
   TEST_CASE("a round decided ahead keeps GPUs for who has gone and newcomers waiting") {
@@ -367,6 +371,25 @@ TEST_SUITE("sim/plan/schedule") {
     ends = ends_s(run(costly, fleet_of({3}), rules, "srtf"));
     CHECK(ends[0] == doctest::Approx(270));
     CHECK(ends[3] == doctest::Approx(190));
+  }
+
+  TEST_CASE("a job begins on idle GPUs as soon as its round has been decided on") {
+    // One GPU, rounds of 100 s, decided 50 s before. A ends at 30, known at 50: B begins then, not at 100.
+    Rules rules = find_rules("ideal");
+    rules.round = rules.shares_round = Seconds(100);
+    rules.decides_ahead = 0.5;
+    rules.placement = Placement::Machines;
+    JobMix mix = mix_of({{0, 1, {30}}, {0, 1, {60}}});
+    CHECK(ends_s(run(mix, fleet_of({1}), rules, "srtf")) == std::vector{30.0, 160.0});
+    rules.starts_early = true;
+    CHECK(ends_s(run(mix, fleet_of({1}), rules, "srtf")) == std::vector{30.0, 110.0});
+    // A start of 10 s is paid then, too; A's is in the first round.
+    rules.start_charge = StartCharge::WhenStarted;
+    for (JobKind& kind : mix.kinds) kind.start_cost = Seconds(10);
+    const Schedule schedule = run(mix, fleet_of({1}), rules, "srtf");
+    CHECK(ends_s(schedule) == std::vector{40.0, 120.0});
+    CHECK(schedule.jobs[1].overhead.in_s() == doctest::Approx(10));
+    CHECK(schedule.jobs[1].served.in_seconds().in_s() == doctest::Approx(70));
   }
 
   TEST_CASE("a stay that is booked when it ends counts whole, whatever began anew meanwhile") {
