@@ -8,18 +8,19 @@
 namespace tracecast {
 namespace {
 
-constexpr std::array<std::string_view, kAttentionFormatCount> kFormats = {"half", "half_over_8",
-                                                                          "fp8"};
-constexpr std::array<std::string_view, kEngineKindCount> kKinds = {"async_warp", "warp_group",
-                                                                   "tensor_memory"};
-constexpr std::array<std::string_view, kHeadWidthCount> kWidths = {"64", "128", "192", "256"};
+constexpr std::array<std::string_view, kAttentionFormatCount> kAttentionFormats = {
+    "half", "half_over_8", "fp8"};
+constexpr std::array<std::string_view, kEngineKindCount> kAttentionKinds = {
+    "async_warp", "warp_group", "tensor_memory"};
+constexpr std::array<std::string_view, kHeadWidthCount> kAttentionWidths = {"64", "128", "192",
+                                                                            "256"};
 
 /// Adds the slots of one struct below a prefix.
 template <class Parameters>
-class Slots {
+class AttentionSlots {
  public:
   using Part = Parameters& (*)(AttentionParameters&);
-  Slots(std::vector<AttentionSlot>& all, std::string prefix, Part part)
+  AttentionSlots(std::vector<AttentionSlot>& all, std::string prefix, Part part)
       : all_(all), prefix_(std::move(prefix)), part_(part) {}
 
   void add(std::string_view name, double low, double high, double Parameters::*member) {
@@ -29,7 +30,7 @@ class Slots {
   void add_by_kind(std::string_view name,
                    std::array<double, kEngineKindCount> Parameters::*member) {
     for (std::size_t k = 0; k < kEngineKindCount; ++k) {
-      push(fmt::format("{}.{}", name, kKinds[k]), 0.1, 10, true,
+      push(fmt::format("{}.{}", name, kAttentionKinds[k]), 0.1, 10, true,
            [part = part_, member, k](AttentionParameters& p) -> double& {
              return (part(p).*member)[k];
            });
@@ -55,7 +56,7 @@ class Slots {
   void add_triples(std::string_view name, ByEngineKindFormat Parameters::*member) {
     each_pair([&](std::size_t e, std::size_t k, const std::string& key) {
       for (std::size_t f = 0; f < kAttentionFormatCount; ++f) {
-        push(fmt::format("{}.{}.{}", name, key, kFormats[f]), 0.01, 100, true,
+        push(fmt::format("{}.{}.{}", name, key, kAttentionFormats[f]), 0.01, 100, true,
              [part = part_, member, e, k, f](AttentionParameters& p) -> double& {
                return (part(p).*member).values[e][k][f];
              });
@@ -66,8 +67,8 @@ class Slots {
     each_pair([&](std::size_t e, std::size_t k, const std::string& key) {
       for (std::size_t f = 0; f < kAttentionFormatCount; ++f) {
         for (std::size_t w = 0; w < kHeadWidthCount; ++w) {
-          push(fmt::format("pace_of.{}.{}.{}", key, kFormats[f], kWidths[w]), 0.02, 10, true,
-               [part = part_, e, k, f, w](AttentionParameters& p) -> double& {
+          push(fmt::format("pace_of.{}.{}.{}", key, kAttentionFormats[f], kAttentionWidths[w]),
+               0.02, 10, true, [part = part_, e, k, f, w](AttentionParameters& p) -> double& {
                  return part(p).pace.values[e][k][f][w];
                });
         }
@@ -80,7 +81,8 @@ class Slots {
   static void each_pair(const Visit& visit) {
     for (std::size_t e = 0; e < kProductEngineCount; ++e) {
       for (std::size_t k = 0; k < kEngineKindCount; ++k) {
-        visit(e, k, fmt::format("{}.{}", to_string(static_cast<ProductEngine>(e)), kKinds[k]));
+        visit(e, k,
+              fmt::format("{}.{}", to_string(static_cast<ProductEngine>(e)), kAttentionKinds[k]));
       }
     }
   }
@@ -94,9 +96,9 @@ class Slots {
 };
 
 void add_prefill(std::vector<AttentionSlot>& all, const std::string& prefix,
-                 Slots<PrefillParameters>::Part part) {
+                 AttentionSlots<PrefillParameters>::Part part) {
   using P = PrefillParameters;
-  Slots<P> s(all, prefix, part);
+  AttentionSlots<P> s(all, prefix, part);
   s.add("efficiency", 0.05, 1.5, &P::efficiency);
   s.add("wide", 0, 2, &P::wide);
   s.add("softmax", 0.05, 20, &P::softmax);
@@ -123,9 +125,9 @@ void add_prefill(std::vector<AttentionSlot>& all, const std::string& prefix,
 }
 
 void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
-                Slots<DecodeParameters>::Part part, bool has_groups) {
+                AttentionSlots<DecodeParameters>::Part part, bool has_groups) {
   using P = DecodeParameters;
-  Slots<P> s(all, prefix, part);
+  AttentionSlots<P> s(all, prefix, part);
   s.add("keys_per_split", 16, 4096, &P::keys_per_split);
   s.add("fill", 0.2, 8, &P::fill);
   s.add("wave_quantization", 0, 1, &P::wave_quantization);
@@ -162,7 +164,7 @@ void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
 }  // namespace
 
 std::string_view to_string(AttentionFormat format) {
-  return kFormats[static_cast<std::size_t>(format)];
+  return kAttentionFormats[static_cast<std::size_t>(format)];
 }
 
 std::vector<AttentionSlot> attention_slots() {

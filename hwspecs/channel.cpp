@@ -15,7 +15,7 @@
 namespace tracecast {
 namespace {
 
-using Message = proto::ChannelProfile;
+using ChannelMessage = proto::ChannelProfile;
 
 #define TRACECAST_FIELD(name) #name, message.name()
 
@@ -29,7 +29,7 @@ Transport transport_of(const std::string& word, std::string_view where) {
 Seconds microseconds(double value) { return Seconds(value * 1e-6); }
 Seconds nanoseconds(double value) { return Seconds(value * 1e-9); }
 
-void read_costs(const Message& message, SourcedReader& read, ChannelProfile& c) {
+void read_costs(const ChannelMessage& message, SourcedReader& read, ChannelProfile& c) {
   constexpr double kMostUs = 1e6, kMostNs = 1e3, kMostBytes = 1e12;
   c.send_message = microseconds(read.number(TRACECAST_FIELD(send_message_us), 0, kMostUs));
   c.receive_message = microseconds(read.number(TRACECAST_FIELD(receive_message_us), 0, kMostUs));
@@ -57,7 +57,7 @@ std::string_view to_string(Transport transport) {
 }
 
 ChannelProfile parse_channel(std::string_view text, std::string_view where) {
-  Message message;
+  ChannelMessage message;
   parse_textproto(text, where, message);
   ChannelProfile channel;
   channel.id = message.id();

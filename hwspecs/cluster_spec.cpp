@@ -19,9 +19,9 @@ constexpr std::int64_t kMostParallel = 100'000;
 constexpr int kMostGroups = 4096;
 constexpr int kMostSwitches = 4096;
 
-class Loader {
+class ClusterLoader {
  public:
-  Loader(std::string_view text, std::string_view where) : where_(where) {
+  ClusterLoader(std::string_view text, std::string_view where) : where_(where) {
     parse_textproto(text, where, message_, &lines_);
   }
 
@@ -217,7 +217,7 @@ class Loader {
 }  // namespace
 
 ClusterSpec load_cluster_spec(std::string_view text, std::string_view where) {
-  return Loader(text, where).load();
+  return ClusterLoader(text, where).load();
 }
 
 }  // namespace tracecast

@@ -16,7 +16,7 @@
 namespace tracecast {
 namespace {
 
-constexpr SpecRange kRanges[] = {
+constexpr SpecRange kLibraryRanges[] = {
     {"library", 0, 0, true},
     {"from_version", 0, 0, true},
     {"from_date", 0, 0, true},
@@ -44,10 +44,10 @@ static_assert(static_cast<int>(proto::CollectiveLibrary::SIMPLE) - 1 ==
 static_assert(static_cast<int>(proto::CollectiveLibrary::TREE_COPIES) - 1 ==
               static_cast<int>(LibraryKind::TreeCopies));
 
-class Loader {
+class LibraryLoader {
  public:
-  Loader(std::string_view text, std::string_view where, CollectiveLibrary& library)
-      : library_(library), reader_(text, where, kRanges, message_, identity_) {}
+  LibraryLoader(std::string_view text, std::string_view where, CollectiveLibrary& library)
+      : library_(library), reader_(text, where, kLibraryRanges, message_, identity_) {}
 
   void load() {
     static_cast<SpecIdentity&>(library_) = identity_;
@@ -255,7 +255,7 @@ CollectiveLibrary parse_collective_library(std::string_view text, std::string_vi
   }
   CollectiveLibrary library;
   for (auto at = line.rbegin(); at != line.rend(); ++at)
-    Loader(at->text, at->where, library).load();
+    LibraryLoader(at->text, at->where, library).load();
   if (library.library.empty() || library.from_version.empty() || library.from_date.empty()) {
     throw InputError(where, "no library, from_version or from_date", "all three");
   }

@@ -7,16 +7,16 @@
 namespace tracecast {
 namespace {
 
-constexpr std::array<std::string_view, kExpertFormatCount> kFormats = {
+constexpr std::array<std::string_view, kExpertFormatCount> kExpertFormats = {
     "half", "fp8", "fp8_block", "fp4", "int4_wo", "fp4_wo", "fp4_wo_fp8", "int4_wo_fp8"};
-constexpr std::array<std::string_view, kEngineKindCount> kKinds = {"async_warp", "warp_group",
-                                                                   "tensor_memory"};
+constexpr std::array<std::string_view, kEngineKindCount> kExpertKinds = {"async_warp", "warp_group",
+                                                                         "tensor_memory"};
 
 template <class Parameters>
-class Slots {
+class ExpertSlots {
  public:
   using Part = Parameters& (*)(MixtureParameters&);
-  Slots(std::vector<MixtureSlot>& all, std::string prefix, Part part)
+  ExpertSlots(std::vector<MixtureSlot>& all, std::string prefix, Part part)
       : all_(all), prefix_(std::move(prefix)), part_(part) {}
 
   void add(std::string_view name, double low, double high, double Parameters::*member) {
@@ -36,7 +36,8 @@ class Slots {
   void add_pairs(std::string_view name, ByEngineKind Parameters::*member) {
     for (std::size_t e = 0; e < kProductEngineCount; ++e) {
       for (std::size_t k = 0; k < kEngineKindCount; ++k) {
-        push(fmt::format("{}.{}.{}", name, to_string(static_cast<ProductEngine>(e)), kKinds[k]),
+        push(fmt::format("{}.{}.{}", name, to_string(static_cast<ProductEngine>(e)),
+                         kExpertKinds[k]),
              0.02, 50, true, [part = part_, member, e, k](MixtureParameters& p) -> double& {
                return (part(p).*member).values[e][k];
              });
@@ -47,8 +48,8 @@ class Slots {
     for (std::size_t e = 0; e < kProductEngineCount; ++e) {
       for (std::size_t k = 0; k < kEngineKindCount; ++k) {
         for (std::size_t f = 0; f < kExpertFormatCount; ++f) {
-          push(fmt::format("{}.{}.{}.{}", name, to_string(static_cast<ProductEngine>(e)), kKinds[k],
-                           kFormats[f]),
+          push(fmt::format("{}.{}.{}.{}", name, to_string(static_cast<ProductEngine>(e)),
+                           kExpertKinds[k], kExpertFormats[f]),
                0.02, 20, true, [part = part_, member, e, k, f](MixtureParameters& p) -> double& {
                  return (part(p).*member).values[e][k][f];
                });
@@ -61,7 +62,7 @@ class Slots {
   template <std::size_t N>
   static std::string_view word(std::size_t i) {
     static_assert(kEngineKindCount == kProductEngineCount && kExpertFormatCount > 3);
-    return N == kExpertFormatCount ? kFormats[i] : to_string(static_cast<ProductEngine>(i));
+    return N == kExpertFormatCount ? kExpertFormats[i] : to_string(static_cast<ProductEngine>(i));
   }
   void push(const std::string& name, double low, double high, bool is_factor,
             std::function<double&(MixtureParameters&)> find) {
@@ -75,7 +76,7 @@ class Slots {
 void add_experts(std::vector<MixtureSlot>& all) {
   using P = ExpertParameters;
   const auto part = [](MixtureParameters& p) -> P& { return p.experts; };
-  Slots<P> s(all, "experts", part);
+  ExpertSlots<P> s(all, "experts", part);
   s.add("efficiency", 0.05, 2, &P::efficiency);
   s.add("stream_bytes_per_clock", 0.001, 10, &P::stream_bytes_per_clock);
   s.add("dram_efficiency", 0.2, 1, &P::dram_efficiency);
@@ -90,10 +91,10 @@ void add_experts(std::vector<MixtureSlot>& all) {
   s.add_array("efficiency_by", 10, true, &P::efficiency_by);
   s.add_array("stream_by", 10, true, &P::stream_by);
   for (std::size_t k = 0; k < kEngineKindCount; ++k) {
-    all.push_back({fmt::format("experts.efficiency_of.{}", kKinds[k]), 0.1, 10,
+    all.push_back({fmt::format("experts.efficiency_of.{}", kExpertKinds[k]), 0.1, 10,
                    [k](MixtureParameters& p) -> double& { return p.experts.efficiency_of[k]; },
                    true});
-    all.push_back({fmt::format("experts.stream_of.{}", kKinds[k]), 0.1, 10,
+    all.push_back({fmt::format("experts.stream_of.{}", kExpertKinds[k]), 0.1, 10,
                    [k](MixtureParameters& p) -> double& { return p.experts.stream_of[k]; }, true});
   }
   s.add_array("call_us", 1000, false, &P::call_us);
@@ -111,7 +112,7 @@ void add_experts(std::vector<MixtureSlot>& all) {
 void add_quantization(std::vector<MixtureSlot>& all) {
   using P = QuantizationParameters;
   const auto part = [](MixtureParameters& p) -> P& { return p.quantization; };
-  Slots<P> s(all, "quantization", part);
+  ExpertSlots<P> s(all, "quantization", part);
   s.add("l2_share", 0.01, 3, &P::l2_share);
   s.add("l2_sharpness", 1, 10, &P::l2_sharpness);
   s.add("dram_efficiency", 0.2, 1, &P::dram_efficiency);
@@ -136,7 +137,7 @@ std::vector<MixtureSlot> mixture_slots() {
 }
 
 std::string_view to_string(ExpertFormat format) {
-  return kFormats[static_cast<std::size_t>(format)];
+  return kExpertFormats[static_cast<std::size_t>(format)];
 }
 
 ProductFormat products_of(ExpertFormat format) {

@@ -15,21 +15,21 @@
 namespace tracecast {
 namespace {
 
-constexpr SpecRange kRanges[] = {
+constexpr SpecRange kMachineRanges[] = {
     {"sockets", 1, 64},       {"hardware_threads", 1, 65536}, {"memory_gib", 0.5, 1e6},
     {"hosts", 1, 1024, true}, {"slot", 0, 0, true},
 };
-constexpr std::int64_t kMostParallel = 1024;
+constexpr std::int64_t kMostParallelLinks = 1024;
 
 static_assert(static_cast<int>(proto::FormFactor::SUPERCHIP) - 1 ==
               static_cast<int>(FormFactor::Superchip));
 static_assert(static_cast<int>(proto::MachineSpec::NETWORK) - 1 ==
               static_cast<int>(NodeKind::Network));
 
-class Loader {
+class MachineLoader {
  public:
-  Loader(std::string_view text, std::string_view where)
-      : reader_(text, where, kRanges, message_, spec_) {}
+  MachineLoader(std::string_view text, std::string_view where)
+      : reader_(text, where, kMachineRanges, message_, spec_) {}
 
   MachineSpec load() {
     spec_.cpu = message_.cpu().value();
@@ -65,8 +65,8 @@ class Loader {
   /// 1 when not said.
   int parallel(std::string_view field, bool said, std::int64_t count, int index) const {
     if (!said) return 1;
-    reader_.check(count >= 1 && count <= kMostParallel, field, fmt::format("count {}", count),
-                  fmt::format("1 to {}", kMostParallel), index);
+    reader_.check(count >= 1 && count <= kMostParallelLinks, field, fmt::format("count {}", count),
+                  fmt::format("1 to {}", kMostParallelLinks), index);
     return static_cast<int>(count);
   }
 
@@ -229,7 +229,7 @@ std::vector<const MachineLink*> MachineSpec::path_to_socket(std::uint32_t gpu) c
 }
 
 MachineSpec load_machine_spec(std::string_view text, std::string_view where) {
-  return Loader(text, where).load();
+  return MachineLoader(text, where).load();
 }
 
 }  // namespace tracecast

@@ -5,9 +5,9 @@
 namespace tracecast {
 namespace {
 
-constexpr std::array<std::string_view, kMmaKindCount> kKinds = {"warp", "async_warp", "warp_group",
-                                                                "tensor_memory"};
-constexpr std::array<std::string_view, kProductFormatCount> kFormats = {
+constexpr std::array<std::string_view, kMmaKindCount> kProductKinds = {
+    "warp", "async_warp", "warp_group", "tensor_memory"};
+constexpr std::array<std::string_view, kProductFormatCount> kProductFormats = {
     "half", "tf32", "fp8", "fp8_static", "fp8_block", "fp4", "int8", "int8_wo", "int4_wo"};
 constexpr std::array<std::string_view, kProductEngineCount> kEngines = {"trtllm", "sglang", "vllm"};
 
@@ -24,9 +24,9 @@ bool has_call(std::size_t format) {
 
 }  // namespace
 
-std::string_view to_string(MmaKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
+std::string_view to_string(MmaKind kind) { return kProductKinds[static_cast<std::size_t>(kind)]; }
 std::string_view to_string(ProductFormat format) {
-  return kFormats[static_cast<std::size_t>(format)];
+  return kProductFormats[static_cast<std::size_t>(format)];
 }
 std::string_view to_string(ProductEngine engine) {
   return kEngines[static_cast<std::size_t>(engine)];
@@ -131,7 +131,7 @@ std::vector<ProductSlot> product_slots() {
   add("base_share", 0, 0.8, [](P& p, I, I) -> double& { return p.base_share; });
   for (I k = 0; k < kMmaKindCount; ++k) {
     const auto of = [&](std::string_view what, Find find) {
-      add(fmt::format("{}_of.{}", what, kKinds[k]), 0.1, 10, find, k);
+      add(fmt::format("{}_of.{}", what, kProductKinds[k]), 0.1, 10, find, k);
     };
     of("efficiency", [](P& p, I i, I) -> double& { return p.efficiency_of.values[i]; });
     of("stream", [](P& p, I i, I) -> double& { return p.stream_of.values[i]; });
@@ -143,17 +143,17 @@ std::vector<ProductSlot> product_slots() {
   for (I f = 1; f < kProductFormatCount; ++f) {
     if (f == static_cast<I>(ProductFormat::Fp8Static)) continue;
     const auto of = [&](std::string_view what, Find find, I j = 0) {
-      add(fmt::format("format.{}.{}", kFormats[f], what), 0.05, 5, find, f, j);
+      add(fmt::format("format.{}.{}", kProductFormats[f], what), 0.05, 5, find, f, j);
     };
     of("efficiency", [](P& p, I i, I) -> double& { return p.formats[i].efficiency; });
     of("energy", [](P& p, I i, I) -> double& { return p.formats[i].energy; });
     of("stream", [](P& p, I i, I) -> double& { return p.formats[i].stream; });
     for (I k = 0; k < kMmaKindCount; ++k) {
       of(
-          fmt::format("efficiency_of.{}", kKinds[k]),
+          fmt::format("efficiency_of.{}", kProductKinds[k]),
           [](P& p, I i, I j) -> double& { return p.formats[i].efficiency_of.values[j]; }, k);
       of(
-          fmt::format("call_of.{}", kKinds[k]),
+          fmt::format("call_of.{}", kProductKinds[k]),
           [](P& p, I i, I j) -> double& { return p.formats[i].call_of.values[j]; }, k);
     }
   }
@@ -161,7 +161,8 @@ std::vector<ProductSlot> product_slots() {
     for (I f = 0; f < kProductFormatCount; ++f) {
       if (!has_call(f)) continue;
       const auto of = [&](std::string_view what, double low, double high, Find find) {
-        add(fmt::format("engine.{}.{}.{}", kEngines[e], kFormats[f], what), low, high, find, e, f);
+        add(fmt::format("engine.{}.{}.{}", kEngines[e], kProductFormats[f], what), low, high, find,
+            e, f);
       };
       of("call_us", 0, 500, [](P& p, I i, I j) -> double& { return p.engines[i][j].call_us; });
       of("traffic", 0, 20, [](P& p, I i, I j) -> double& { return p.engines[i][j].traffic; });

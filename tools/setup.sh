@@ -2,7 +2,8 @@
 # Installs what building and testing need on Debian 12 or later: as root, or through sudo.
 # Does nothing, and needs neither root nor network, when everything is there.
 #   tools/setup.sh           building and testing: also a browser, for the report pages
-#   tools/setup.sh --build   building alone
+#   tools/setup.sh --build   building the program alone
+#   tools/setup.sh --compile building the tests as well, not yet what runs them
 #   tools/setup.sh --fuzz    also what fuzzing needs
 set -eu
 
@@ -10,20 +11,21 @@ build="g++ cmake ninja-build ccache git ca-certificates
   libprotobuf-dev protobuf-compiler libboost-graph-dev libeigen3-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev zlib1g-dev libsqlite3-dev libmd-dev
   coinor-libcbc-dev libbz2-dev gfortran"
-tests="doctest-dev python3 clang-format
-  pybind11-dev python3-dev python3-numpy python3-setuptools python3-wheel python3-pip python3-venv openmpi-bin"
+compile="doctest-dev python3 pybind11-dev python3-dev"
+tests="clang-format python3-numpy python3-setuptools python3-wheel python3-pip python3-venv openmpi-bin"
 fuzzing="clang-14 libclang-rt-14-dev"
 
 # Programs that count however they came: a newer node is as good as Debian's.
 command -v node >/dev/null && command -v npm >/dev/null || build="$build nodejs npm"
 command -v chromium >/dev/null || tests="$tests chromium"
 
-wanted="$build $tests"
+wanted="$build $compile $tests"
 case "${1-}" in
   "") ;;
   --build) wanted="$build" ;;
+  --compile) wanted="$build $compile" ;;
   --fuzz) wanted="$wanted $fuzzing" ;;
-  *) echo "usage: tools/setup.sh [--build | --fuzz]" >&2; exit 2 ;;
+  *) echo "usage: tools/setup.sh [--build | --compile | --fuzz]" >&2; exit 2 ;;
 esac
 
 missing=""

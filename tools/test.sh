@@ -2,7 +2,8 @@
 # Builds everything and runs every check. The last line is "N passed, N failed"; exit code 1 when any failed.
 #   tools/test.sh          release build: include table, READMEs, format, headers alone, tests
 #   tools/test.sh --asan   also the tests under address and undefined-behaviour sanitizers (CI does): not those that judge
-#                          accuracy, and not the checks that address sanitizer makes anyway (they double the compiler's time)
+#                          accuracy or run scripts, and not the checks that address sanitizer makes anyway (they double the
+#                          compiler's time)
 set -eu
 cd "$(dirname "$0")/.."
 exec </dev/null
@@ -17,8 +18,11 @@ esac
 passed=0
 failed=0
 jobs=$(nproc)
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+logs=$(mktemp -d)
+log=$logs/log
+beside=""
+trap 'for id in $beside; do kill "$id" 2>/dev/null || true; done; rm -rf "$logs"' EXIT
+trap 'exit 130' INT TERM
 
 finish() {
   echo "$passed passed, $failed failed"
@@ -38,10 +42,32 @@ check() {
   fi
 }
 
-# build PRESET: nothing more makes sense when this fails. In CI all is new, and sources go a few at a time.
-build() {
-  check "$1 preset builds" sh -c 'cmake --preset "$1" ${CI:+-DTRACECAST_UNITY=ON} >"$2" || { cat "$2"; exit 1; }
-    cmake --build --preset "$1"' build "$1" "$log"
+# configure PRESET: in CI all is new, and sources go a few at a time.
+configure() { cmake --preset "$1" ${CI:+-DTRACECAST_UNITY=ON}; }
+
+build_release() {
+  configure release >"$log" || { cat "$log"; return 1; }
+  cmake --build --preset release
+}
+
+# Beside all else, and where both want a core after it: whenever the rest waits for a disk, a browser or its last test.
+build_asan() { configure asan && exec nice -n 19 ninja -C build/asan; }
+
+# begin NAME COMMAND...: beside what follows. The command ends in `exec`, so that it ends with this script.
+begin() {
+  name=$1
+  shift
+  "$@" >"$logs/$name" 2>&1 &
+  eval "$name=\$!"
+  beside="$beside $!"
+}
+
+# ended NAME: waits for what was begun, and shows what it said when it failed.
+ended() { eval "wait \"\$$1\"" || { cat "$logs/$1"; false; }; }
+
+# need WHAT COMMAND...: a check after whose failure nothing more makes sense.
+need() {
+  check "$@"
   [ "$failed" -eq 0 ] || finish
 }
 
@@ -69,15 +95,18 @@ format_is_clean() {
   [ -z "$changed" ] || { echo "not as clang-format -i leaves it:"; echo "$changed"; false; }
 }
 
-tools/setup.sh
-build release
+tools/setup.sh --compile
+begin setup tools/setup.sh
+[ -z "$sanitize" ] || begin asan build_asan
+need "release preset builds" build_release
+ended setup
 check "include table" tools/check_layers
 check "READMEs" tools/check_readmes
 check "format" format_is_clean
 check "each public header compiles alone" tools/check_headers
 run_tests release
 if [ -n "$sanitize" ]; then
-  build asan
-  run_tests asan --label-exclude slow
+  need "asan preset builds" ended asan
+  run_tests asan --label-exclude 'slow|once'
 fi
 finish

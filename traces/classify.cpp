@@ -6,14 +6,11 @@
 #include <numeric>
 
 #include "sim/base/text.hpp"
+#include "traces/contains.hpp"
 #include "traces/tally.hpp"
 
 namespace tracecast::traces {
 namespace {
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// What an operator's name says about helper kernels that it launches.
 enum class OpFamily : std::uint8_t {

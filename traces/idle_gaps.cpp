@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "traces/contains.hpp"
+
 namespace tracecast::traces {
 namespace {
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// Calls that return when the GPU has done something: synchronisation, and copies that are not asynchronous or go to
 /// pageable memory (they look alike; a short call does not cover the begin of a gap).

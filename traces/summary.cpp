@@ -5,6 +5,7 @@
 #include <set>
 
 #include "traces/classify.hpp"
+#include "traces/contains.hpp"
 #include "traces/intervals.hpp"
 #include "traces/work_list.hpp"
 
@@ -12,10 +13,6 @@ namespace tracecast::traces {
 namespace {
 
 constexpr std::size_t kMostNames = 10;
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// Longest first; equals by name, so that the order is the same on every run.
 template <class Named>

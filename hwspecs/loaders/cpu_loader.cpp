@@ -14,7 +14,7 @@
 namespace tracecast {
 namespace {
 
-constexpr SpecRange kRanges[] = {
+constexpr SpecRange kCpuRanges[] = {
     {"release_year", 2006, 2100},
     {"cores", 1, 1024},
     {"threads", 1, 8192},
@@ -119,7 +119,7 @@ void check_consistency(const SpecReader& reader, const CpuSpec& s) {
 CpuSpec load_cpu_spec(std::string_view text, std::string_view where) {
   proto::CpuSpec message;
   CpuSpec spec;
-  const SpecReader reader(text, where, kRanges, message, spec);
+  const SpecReader reader(text, where, kCpuRanges, message, spec);
   convert(message, spec);
   check_consistency(reader, spec);
   return spec;

@@ -21,7 +21,7 @@
 namespace tracecast {
 namespace {
 
-constexpr SpecRange kRanges[] = {
+constexpr SpecRange kGpuRanges[] = {
     {"release_year", 2006, 2100},
     {"process_nm", 1, 100},
     {"sm_count", 1, 4096},
@@ -64,10 +64,10 @@ static_assert(static_cast<int>(proto::GpuSpec::FP4) - 1 == static_cast<int>(Prec
 static_assert(static_cast<int>(proto::GpuSpec::TENSOR_CORE) - 1 ==
               static_cast<int>(MathUnit::TensorCore));
 
-class Loader {
+class GpuLoader {
  public:
-  Loader(std::string_view text, std::string_view where, const FindSpecText& find)
-      : reader_(text, where, kRanges, message_, spec_,
+  GpuLoader(std::string_view text, std::string_view where, const FindSpecText& find)
+      : reader_(text, where, kGpuRanges, message_, spec_,
                 [&] { bases_ = inherit(message_, where, find); }) {}
 
   GpuSpec load() {
@@ -255,7 +255,7 @@ GpuSpec load_gpu_spec(std::string_view text, std::string_view where) {
 }
 
 GpuSpec load_gpu_spec(std::string_view text, std::string_view where, const FindSpecText& find) {
-  return Loader(text, where, find).load();
+  return GpuLoader(text, where, find).load();
 }
 
 GpuNames read_gpu_names(std::string_view text, std::string_view where) {

@@ -15,7 +15,7 @@
 namespace tracecast {
 namespace {
 
-using Message = proto::EngineProfile;
+using EngineMessage = proto::EngineProfile;
 
 #define TRACECAST_FIELD(name) #name, message.name()
 
@@ -56,7 +56,7 @@ std::vector<int> batches_of(const std::string& text, std::string_view where) {
   return sizes;
 }
 
-void read_cache(EngineProfile& p, const Message& message, SourcedReader& read) {
+void read_cache(EngineProfile& p, const EngineMessage& message, SourcedReader& read) {
   constexpr int kMostTokens = 1 << 24;
   p.block_tokens = read.count(TRACECAST_FIELD(block_tokens), 1, kMostTokens);
   p.watermark = read.number(TRACECAST_FIELD(watermark), 0, 0.9);
@@ -72,11 +72,11 @@ void read_cache(EngineProfile& p, const Message& message, SourcedReader& read) {
   p.logit_copies = read.number(TRACECAST_FIELD(logit_copies), 0, 1000);
 }
 
-void read_host(EngineProfile& p, const Message& message, SourcedReader& read,
+void read_host(EngineProfile& p, const EngineMessage& message, SourcedReader& read,
                std::string_view where) {
   p.graph_batches = batches_of(read.word(TRACECAST_FIELD(graph_batches)), where);
   p.graph_tokens = read.count(TRACECAST_FIELD(graph_tokens), 0, 1 << 24);
-  const auto us = [&](std::string_view field, const Message::Number& value) {
+  const auto us = [&](std::string_view field, const EngineMessage::Number& value) {
     return Seconds(read.number(field, value, 0, kMost) * 1e-6);
   };
   p.launch = us(TRACECAST_FIELD(launch_us));
@@ -116,7 +116,7 @@ std::optional<int> EngineProfile::graph_of(int count) const {
 }
 
 EngineProfile parse_engine_profile(std::string_view text, std::string_view where) {
-  Message message;
+  EngineMessage message;
   parse_textproto(text, where, message);
   EngineProfile p;
   p.id = message.id();

@@ -23,9 +23,10 @@ std::span<const EmbeddedFile> framework_profiles();
 namespace {
 
 /// Reads one profile's values, each with a check of its presence, its source and its bounds.
-class Reader {
+class FrameworkReader {
  public:
-  Reader(const proto::FrameworkProfile& message, std::string_view where, FrameworkProfile& profile)
+  FrameworkReader(const proto::FrameworkProfile& message, std::string_view where,
+                  FrameworkProfile& profile)
       : where_(where), profile_(profile) {
     profile.sources.clear();
     for (const auto& s : message.source()) {
@@ -113,7 +114,7 @@ class Reader {
 
 void read_values(const proto::FrameworkProfile& message, std::string_view where,
                  FrameworkProfile& p) {
-  Reader read(message, where, p);
+  FrameworkReader read(message, where, p);
   constexpr double kMostUs = 1e5;  // a host that needs a tenth of a second per op is a typing error
   const auto us = [](double value) { return Seconds(value * 1e-6); };
   const auto mib = [](double value) { return Bytes(value * 1048576); };
@@ -241,7 +242,7 @@ void read_compiler(const proto::FrameworkProfile::Compiler& message, std::string
   if (message.framework().empty() || message.name().empty()) {
     throw InputError(where, "a compiler without framework or name", "both");
   }
-  Reader read(whole, where, p);
+  FrameworkReader read(whole, where, p);
   GraphCompiler& c = p.compiler.emplace();
   c.framework = message.framework();
   c.name = message.name();
@@ -262,7 +263,7 @@ void read_compiler(const proto::FrameworkProfile::Compiler& message, std::string
 void read_composed_batch_norm(const proto::FrameworkProfile::ComposedBatchNorm& message,
                               std::string_view where, const proto::FrameworkProfile& whole,
                               FrameworkProfile& p) {
-  Reader read(whole, where, p);
+  FrameworkReader read(whole, where, p);
   ComposedBatchNorm& c = p.batch_norm.composed.emplace();
 #define TRACECAST_FIELD(name) "composed_batch_norm." #name, message.has_##name(), message.name()
   c.forward_sums = read.count(TRACECAST_FIELD(forward_sums), 1, 100);
@@ -278,7 +279,7 @@ void read_composed_batch_norm(const proto::FrameworkProfile::ComposedBatchNorm& 
 
 void read_host_pooling(const proto::FrameworkProfile::HostPooling& message, std::string_view where,
                        const proto::FrameworkProfile& whole, FrameworkProfile& p) {
-  Reader read(whole, where, p);
+  FrameworkReader read(whole, where, p);
   HostPooling& h = p.host.pooling.emplace();
 #define TRACECAST_FIELD(name) "host_pooling." #name, message.has_##name(), message.name()
   h.forward_per_cell = Seconds(read.number(TRACECAST_FIELD(forward_ns_per_cell), 0, 1e4) * 1e-9);

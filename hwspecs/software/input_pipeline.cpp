@@ -16,11 +16,11 @@
 namespace tracecast {
 namespace {
 
-using Message = proto::InputPipelineProfile;
+using PipelineMessage = proto::InputPipelineProfile;
 
 #define TRACECAST_FIELD(name) #name, message.name()
 
-void read_structure(const Message& message, SourcedReader& read, InputPipelineProfile& p) {
+void read_structure(const PipelineMessage& message, SourcedReader& read, InputPipelineProfile& p) {
   const std::array<std::string, 3> units{"sample", "batch", "caller"};
   const auto unit = read.choice(TRACECAST_FIELD(worker_unit), units);
   p.worker_makes_batches = unit != 0;
@@ -37,7 +37,7 @@ void read_structure(const Message& message, SourcedReader& read, InputPipelinePr
   p.pinned_by = static_cast<PinnedBy>(read.choice(TRACECAST_FIELD(pinned_by), pins));
 }
 
-void read_costs(const Message& message, SourcedReader& read, InputPipelineProfile& p) {
+void read_costs(const PipelineMessage& message, SourcedReader& read, InputPipelineProfile& p) {
   constexpr double kMostCycles = 1e10;
   p.decode_cycles_per_pixel = read.number(TRACECAST_FIELD(decode_cycles_per_pixel), 0, 1e4);
   p.image_overhead_pixels = read.number(TRACECAST_FIELD(image_overhead_pixels), 0, 1e7);
@@ -70,7 +70,7 @@ void read_costs(const Message& message, SourcedReader& read, InputPipelineProfil
 }  // namespace
 
 InputPipelineProfile parse_input_pipeline(std::string_view text, std::string_view where) {
-  Message message;
+  PipelineMessage message;
   parse_textproto(text, where, message);
   InputPipelineProfile profile;
   profile.id = message.id();

@@ -16,12 +16,12 @@
 namespace tracecast {
 namespace {
 
-using Message = proto::JobSpec;
+using JobMessage = proto::JobSpec;
 
 #define TRACECAST_TAKE(target, kind, name, ...) \
   if (m.has_##name()) target = read.kind(#name, m.name() __VA_OPT__(, ) __VA_ARGS__)
 
-void read_program(const Message& m, SourcedReader& read, JobSpec& spec) {
+void read_program(const JobMessage& m, SourcedReader& read, JobSpec& spec) {
   TRACECAST_TAKE(spec.network, word, network);
   TRACECAST_TAKE(spec.framework, word, framework);
   TRACECAST_TAKE(spec.framework_version, word, framework_version);
@@ -46,7 +46,7 @@ void read_program(const Message& m, SourcedReader& read, JobSpec& spec) {
   spec.lengths = lengths;
 }
 
-void read_loop(const Message& m, SourcedReader& read, LoopWork& loop) {
+void read_loop(const JobMessage& m, SourcedReader& read, LoopWork& loop) {
   TRACECAST_TAKE(loop.waits_at_end, count, waits_at_end, 0, 1000);
   TRACECAST_TAKE(loop.waits_within_forward, count, waits_within_forward, 0, 1000);
   TRACECAST_TAKE(loop.waits_after_forward, count, waits_after_forward, 0, 1000);
@@ -86,7 +86,7 @@ std::int64_t PaddedLengths::longest_of(std::int64_t batch) const {
 }
 
 JobSpec parse_job_spec(std::string_view text, std::string_view where) {
-  Message message;
+  JobMessage message;
   parse_textproto(text, where, message);
   JobSpec spec;
   spec.id = message.id();

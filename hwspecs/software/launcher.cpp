@@ -13,7 +13,7 @@
 namespace tracecast {
 namespace {
 
-using Message = proto::LauncherProfile;
+using LauncherMessage = proto::LauncherProfile;
 
 #define TRACECAST_FIELD(name) #name, message.name()
 
@@ -30,7 +30,7 @@ Seconds LauncherProfile::execution(int tasks) const {
 }
 
 LauncherProfile parse_launcher(std::string_view text, std::string_view where) {
-  Message message;
+  LauncherMessage message;
   parse_textproto(text, where, message);
   LauncherProfile l;
   l.id = message.id();

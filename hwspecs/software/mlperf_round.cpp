@@ -14,11 +14,11 @@
 namespace tracecast {
 namespace {
 
-using Message = proto::MlperfRound;
+using RoundMessage = proto::MlperfRound;
 
 /// One entry per benchmark: what a later entry states goes before.
-std::vector<Message::Benchmark> merged(const Message& message) {
-  std::vector<Message::Benchmark> result;
+std::vector<RoundMessage::Benchmark> merged(const RoundMessage& message) {
+  std::vector<RoundMessage::Benchmark> result;
   for (const auto& benchmark : message.benchmark()) {
     const auto same = std::find_if(result.begin(), result.end(),
                                    [&](const auto& b) { return b.name() == benchmark.name(); });
@@ -32,7 +32,7 @@ std::vector<Message::Benchmark> merged(const Message& message) {
   return result;
 }
 
-MlperfBenchmark read_benchmark(const Message::Benchmark& b, std::string_view where,
+MlperfBenchmark read_benchmark(const RoundMessage::Benchmark& b, std::string_view where,
                                const std::vector<SpecSource>& sources) {
   if (b.name().empty()) throw InputError(where, "a benchmark without name", "one such as resnet");
   const auto is_its_source = [&](const SpecSource& s) { return s.key == b.source(); };
@@ -85,11 +85,11 @@ const MlperfBenchmark* MlperfRound::find(std::string_view benchmark) const {
 
 MlperfRound parse_mlperf_round(std::string_view text, std::string_view where,
                                const FindSpecText& find) {
-  Message message;
+  RoundMessage message;
   parse_textproto(text, where, message);
   if (message.id().empty()) throw InputError(where, "no id", "an id such as \"v1.0\"");
   if (!message.has_month()) throw InputError(where, "no month", "its own, such as \"2021-06\"");
-  complete_from_bases(message, where, find, [](Message&, const Message&) {});
+  complete_from_bases(message, where, find, [](RoundMessage&, const RoundMessage&) {});
   MlperfRound round;
   round.id = message.id();
   round.name = message.name();

@@ -114,7 +114,7 @@ struct Kind<ReleaseHistory>
     : Standalone<ReleaseHistory, parse_release_history, embedded::release_histories> {};
 
 template <class Profile>
-std::optional<SpecText> find_embedded(std::string_view id) {
+std::optional<SpecText> find_embedded_text(std::string_view id) {
   for (const EmbeddedFile& file : Kind<Profile>::files()) {
     if (scan_string(file.content, "id") == id)
       return SpecText{file.content, std::string(file.path)};
@@ -128,7 +128,7 @@ bool names(std::string_view text, std::string_view id, int most_bases) {
   if (names_quoted(text, id)) return true;
   const std::string_view base = scan_string(text, "based_on");
   if (base.empty() || most_bases == 0) return false;
-  const std::optional<SpecText> found = find_embedded<Profile>(base);
+  const std::optional<SpecText> found = find_embedded_text<Profile>(base);
   return found && names<Profile>(found->text, id, most_bases - 1);
 }
 
@@ -180,7 +180,7 @@ struct ProfileList<Profile>::State {
     if (entries.empty()) return profiles[i];
     std::call_once(*entries[i].parsed, [&] {
       const EmbeddedFile& file = *entries[i].file;
-      profiles[i] = Kind<Profile>::parse(file.content, file.path, find_embedded<Profile>);
+      profiles[i] = Kind<Profile>::parse(file.content, file.path, find_embedded_text<Profile>);
     });
     return profiles[i];
   }
@@ -251,7 +251,7 @@ ProfileList<Profile> ProfileList<Profile>::with_folder(const std::filesystem::pa
     for (auto file = next->files.rbegin(); file != next->files.rend(); ++file) {
       if (scan_string(*file->text, "id") == id) return SpecText{*file->text, file->where};
     }
-    return find_embedded<Profile>(id);
+    return find_embedded_text<Profile>(id);
   };
   std::map<std::string, Profile> profiles;
   for (const Profile& known : all()) profiles.emplace(known.id, known);

@@ -13,14 +13,14 @@
 namespace tracecast {
 namespace {
 
-using Message = proto::PublishedSource;
+using SourceMessage = proto::PublishedSource;
 
 template <class List>
 std::vector<std::string> strings(const List& list) {
   return {list.begin(), list.end()};
 }
 
-RowSelection read_rows(const Message::Rows& rows, std::string_view where) {
+RowSelection read_rows(const SourceMessage::Rows& rows, std::string_view where) {
   RowSelection selection;
   selection.tables = strings(rows.table());
   for (const auto& c : rows.where()) {
@@ -84,7 +84,7 @@ void for_each_fact(A& a, B& b, const Each& each) {
 #define TRACECAST_FACT(to, from, field) \
   if (from.has_##field()) to.field = from.field()
 
-LayoutFacts read_layout(const Message::Layout& l) {
+LayoutFacts read_layout(const SourceMessage::Layout& l) {
   LayoutFacts facts;
   TRACECAST_FACT(facts, l, heads);
   TRACECAST_FACT(facts, l, vocabulary);
@@ -100,7 +100,7 @@ LayoutFacts read_layout(const Message::Layout& l) {
   return facts;
 }
 
-DivisionFacts read_division(const Message::Division& d) {
+DivisionFacts read_division(const SourceMessage::Division& d) {
   DivisionFacts facts;
   TRACECAST_WORD(facts, d, software);
   TRACECAST_WORD(facts, d, precision);
@@ -115,7 +115,7 @@ DivisionFacts read_division(const Message::Division& d) {
   return facts;
 }
 
-CallFacts read_calls(const Message::Calls& c) {
+CallFacts read_calls(const SourceMessage::Calls& c) {
   CallFacts facts;
   TRACECAST_WORD(facts, c, image_layout);
   TRACECAST_FACT(facts, c, ecc);
@@ -124,7 +124,7 @@ CallFacts read_calls(const Message::Calls& c) {
   return facts;
 }
 
-PublishedProgram read_program(const Message::Program& p, std::string_view where) {
+PublishedProgram read_program(const SourceMessage::Program& p, std::string_view where) {
   PublishedProgram program;
   TRACECAST_WORD(program, p, framework);
   TRACECAST_WORD(program, p, version);
@@ -154,12 +154,12 @@ PublishedProgram read_program(const Message::Program& p, std::string_view where)
 #undef TRACECAST_WORD
 #undef TRACECAST_FACT
 
-PublishedUse read_use(const Message::UsedFor& use, std::string_view where) {
+PublishedUse read_use(const SourceMessage::UsedFor& use, std::string_view where) {
   if (!use.has_use() || use.what().empty() || use.record().empty()) {
     throw InputError(where, "used_for without use, what or record",
                      "all three: what was fitted or chosen, and the commit or note that did");
   }
-  return {.use = use.use() == Message::FIT ? RowUse::Fit : RowUse::Choice,
+  return {.use = use.use() == SourceMessage::FIT ? RowUse::Fit : RowUse::Choice,
           .of_interval = use.of_interval(),
           .rows = read_rows(use.rows(), where),
           .what = use.what(),
@@ -219,7 +219,7 @@ std::string_view to_string(RowUse use) {
 }
 
 PublishedSource parse_published_source(std::string_view text, std::string_view where) {
-  Message message;
+  SourceMessage message;
   parse_textproto(text, where, message);
   PublishedSource source;
   source.id = message.id();

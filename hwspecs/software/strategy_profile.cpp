@@ -17,11 +17,11 @@
 namespace tracecast {
 namespace {
 
-using Message = proto::StrategyProfile;
+using StrategyMessage = proto::StrategyProfile;
 
 #define TRACECAST_FIELD(name) #name, message.name()
 
-void read_exchange(const Message& message, SourcedReader& read, StrategyProfile& p) {
+void read_exchange(const StrategyMessage& message, SourcedReader& read, StrategyProfile& p) {
   const std::array<std::string, 6> exchanges{"all_reduce", "on_host",   "scattered",
                                              "copies",     "first_gpu", "served"};
   p.exchange = static_cast<Exchange>(read.choice(TRACECAST_FIELD(exchange), exchanges));
@@ -39,7 +39,7 @@ void read_exchange(const Message& message, SourcedReader& read, StrategyProfile&
   p.packing_copies = read.number(TRACECAST_FIELD(packing_copies), 0, 10);
 }
 
-void read_host(const Message& message, SourcedReader& read, StrategyProfile& p) {
+void read_host(const StrategyMessage& message, SourcedReader& read, StrategyProfile& p) {
   p.host_per_bucket = Seconds(1e-6 * read.number(TRACECAST_FIELD(host_us_per_bucket), 0, 1e6));
   p.host_add = BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(host_add_gb_per_s), 0, 1e4));
   p.message_rate = BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(message_gb_per_s), 0, 1e4));
@@ -52,7 +52,7 @@ void read_host(const Message& message, SourcedReader& read, StrategyProfile& p) 
 }  // namespace
 
 StrategyProfile parse_strategy(std::string_view text, std::string_view where) {
-  Message message;
+  StrategyMessage message;
   parse_textproto(text, where, message);
   StrategyProfile profile;
   profile.id = message.id();

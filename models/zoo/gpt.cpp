@@ -17,7 +17,7 @@ struct GptLayout {
   std::int64_t positions = 1024;
 };
 
-constexpr std::int64_t kVocabulary = 50257;
+constexpr std::int64_t kGptVocabulary = 50257;
 
 struct Gpt {
   GraphBuilder& b;
@@ -73,7 +73,7 @@ NetworkGraph gpt(const BuildOptions& options, const GptLayout& layout) {
   const TensorId ids = b.input("input_ids", {options.batch, tokens}, true);
   const TensorId positions = integer_table(b, "position_ids", {1, tokens}, 8);
   const TensorId mask = integer_table(b, "causal_mask", {1, 1, tokens, tokens}, 1);
-  const TensorId words = b.weight("wte.weight", {kVocabulary, layout.width});
+  const TensorId words = b.weight("wte.weight", {kGptVocabulary, layout.width});
   TensorId x = b.embedding("wte", ids, words);
   const TensorId position = b.embedding_layer("wpe", positions, layout.positions, layout.width);
   x = b.add("add_position", x, position);
@@ -92,7 +92,7 @@ TransformerLayout transformer_of(const GptLayout& layout) {
           .heads = layout.heads,
           .kv_heads = layout.heads,
           .feed_forward = 4 * layout.width,
-          .vocabulary = kVocabulary,
+          .vocabulary = kGptVocabulary,
           .positions = layout.positions,
           .dropout = true};
 }

@@ -8,7 +8,7 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-constexpr std::int64_t kBins = 64, kFramesPerSecond = 100, kLetters = 29;
+constexpr std::int64_t kJasperBins = 64, kFramesPerSecond = 100, kLetters = 29;
 constexpr int kRepeat = 5;
 
 struct Block {
@@ -69,7 +69,8 @@ struct Jasper {
 NetworkGraph jasper(const BuildOptions& options) {
   GraphBuilder b("jasper", options.batch);
   const Jasper net{b, options.training};
-  TensorId x = b.input("spectrogram", {options.batch, kBins, kFramesPerSecond * *options.seq_len});
+  TensorId x =
+      b.input("spectrogram", {options.batch, kJasperBins, kFramesPerSecond * *options.seq_len});
   x = net.finish("prologue", net.convolve("prologue", x, 256, 11, 2));
   std::vector<TensorId> read;
   for (std::size_t i = 0; i < kBlocks.size(); ++i) {

@@ -13,7 +13,7 @@ struct MnasNetLayout {
 };
 
 /// `channels` times the width, to the nearest multiple of 8 that is not a tenth smaller.
-std::int64_t widened(std::int64_t channels, int width) {
+std::int64_t wider(std::int64_t channels, int width) {
   const double wanted = static_cast<double>(channels) * width / 100;
   const auto nearest = std::max<std::int64_t>(8, static_cast<std::int64_t>(wanted + 4) / 8 * 8);
   return static_cast<double>(nearest) < 0.9 * wanted ? nearest + 8 : nearest;
@@ -33,16 +33,16 @@ NetworkGraph mnasnet(const BuildOptions& options, const MnasNetLayout& layout) {
     return b.batch_norm_layer(name + ".bn", x);
   };
   TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
-  const std::int64_t stem = widened(32, layout.width);
+  const std::int64_t stem = wider(32, layout.width);
   x = conv_bn_relu(b, "stem", x, stem, Window::square(3, 2, 1));
   x = conv_bn_relu(b, "stem.depthwise", x, stem, Window::square(3, 1, 1), stem);
-  x = linear_conv("stem.project", x, widened(16, layout.width));
+  x = linear_conv("stem.project", x, wider(16, layout.width));
   int stage = 0;
   for (const Row& row : kRows) {
     for (int i = 0; i < row.repeats; ++i) {
       const std::string name = "stack" + std::to_string(stage) + "." + std::to_string(i);
       const std::int64_t in = b.shape(x)[1], wide = in * row.expansion;
-      const std::int64_t channels = widened(row.channels, layout.width);
+      const std::int64_t channels = wider(row.channels, layout.width);
       const Window window = Window::square(row.kernel, i == 0 ? row.stride : 1, row.kernel / 2);
       TensorId y = conv_bn_relu(b, name + ".expand", x, wide, Window::square(1));
       y = conv_bn_relu(b, name + ".depthwise", y, wide, window, wide);

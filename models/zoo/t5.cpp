@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kT5 = "Raffel et al., arXiv 1910.10683; transformers 4.35";
 constexpr std::string_view kSwitch = "Fedus et al., arXiv 2101.03961; transformers 4.35";
-constexpr std::int64_t kVocabulary = 32128;
+constexpr std::int64_t kT5Vocabulary = 32128;
 constexpr std::int64_t kBuckets = 32;  ///< of relative positions
 
 /// Encoder and decoder of `layers` each. With `experts`, every second feed-forward is a top-1 mixture of them, of
@@ -89,7 +89,7 @@ NetworkGraph t5(const BuildOptions& options, const T5Layout& layout) {
   const TensorId target = b.input("decoder_input_ids", {batch, tokens}, true);
   const TensorId mask = b.input("attention_mask", {batch, 1, 1, tokens});
   const TensorId causal = b.buffer("causal_mask", {batch, 1, tokens, tokens});
-  const TensorId words = b.weight("shared.weight", {kVocabulary, layout.width});
+  const TensorId words = b.weight("shared.weight", {kT5Vocabulary, layout.width});
   const Stack stack{b, layout, options.training, scalar(b, "constant")};
 
   TensorId memory = stack.dropout("encoder.dropout", b.embedding("encoder.embed", source, words));

@@ -7,7 +7,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-constexpr std::int64_t kSymbols = 148, kWidth = 512, kMels = 80, kPrenet = 256, kCells = 1024;
+constexpr std::int64_t kSymbols = 148, kTacotronWidth = 512, kMels = 80, kPrenet = 256,
+                       kCells = 1024;
 constexpr std::int64_t kAttention = 128, kLocationFilters = 32, kLocationTaps = 31, kTaps = 5;
 /// Frames of speech per symbol of text: about those of the LJ Speech set, 833 of 148 at the usual lengths.
 constexpr std::int64_t kFramesPerSymbol = 6;
@@ -35,13 +36,14 @@ struct Tacotron {
     constexpr std::array<std::int64_t, 3> kChannelsFirst{0, 2, 1}, kTimeFirst{2, 0, 1},
         kBatchFirst{1, 0, 2};
     const TensorId ids = b.input("text", {batch, symbols}, true);
-    TensorId x = b.embedding_layer("embedding", ids, kSymbols, kWidth);
+    TensorId x = b.embedding_layer("embedding", ids, kSymbols, kTacotronWidth);
     x = b.transpose("encoder.channels", x, kChannelsFirst);
     for (int i = 0; i < 3; ++i) {
-      x = convolution("encoder.conv" + std::to_string(i), x, kWidth, "relu");
+      x = convolution("encoder.conv" + std::to_string(i), x, kTacotronWidth, "relu");
     }
     x = b.transpose("encoder.time", x, kTimeFirst);
-    x = b.recurrent_layer("encoder.lstm", x, {.hidden = kWidth / 2, .bidirectional = true}).y;
+    x = b.recurrent_layer("encoder.lstm", x, {.hidden = kTacotronWidth / 2, .bidirectional = true})
+            .y;
     return b.transpose("encoder.batch", x, kBatchFirst);
   }
 
@@ -75,16 +77,16 @@ struct Tacotron {
     TensorId query, score, location_filter, location, mel, mel_bias, gate, gate_bias;
   };
   Weights weights() const {
-    return {.attention = cell("attention_rnn", kPrenet + kWidth),
-            .decoder = cell("decoder_rnn", kCells + kWidth),
+    return {.attention = cell("attention_rnn", kPrenet + kTacotronWidth),
+            .decoder = cell("decoder_rnn", kCells + kTacotronWidth),
             .query = b.weight("attention.query.weight", {kAttention, kCells}),
             .score = b.weight("attention.v.weight", {1, kAttention}),
             .location_filter =
                 b.weight("attention.location_conv.weight", {kLocationFilters, 2, kLocationTaps}),
             .location = b.weight("attention.location.weight", {kAttention, kLocationFilters}),
-            .mel = b.weight("mel.weight", {kMels, kCells + kWidth}),
+            .mel = b.weight("mel.weight", {kMels, kCells + kTacotronWidth}),
             .mel_bias = b.weight("mel.bias", {kMels}),
-            .gate = b.weight("gate.weight", {1, kCells + kWidth}),
+            .gate = b.weight("gate.weight", {1, kCells + kTacotronWidth}),
             .gate_bias = b.weight("gate.bias", {1})};
   }
 
@@ -127,7 +129,7 @@ struct Tacotron {
                     b.buffer("attention.c", {1, batch, kCells})};
     State decoder{b.buffer("decoder.h", {1, batch, kCells}),
                   b.buffer("decoder.c", {1, batch, kCells})};
-    TensorId context = b.buffer("context", {batch, kWidth});
+    TensorId context = b.buffer("context", {batch, kTacotronWidth});
     TensorId aligned = b.buffer("aligned", {batch, 1, symbols}),
              sum = b.buffer("aligned.sum", {batch, 1, symbols});
     std::vector<TensorId> mels, gates;
@@ -142,7 +144,7 @@ struct Tacotron {
       aligned = align(name + ".align", w, query, keys, aligned, sum);
       sum = b.add(name + ".align.total", sum, aligned);
       context = b.reshape(name + ".context.view", b.matmul(name + ".context", aligned, memory),
-                          {batch, kWidth});
+                          {batch, kTacotronWidth});
       const TensorId second[] = {query, context};
       decoder =
           step(name + ".decoder_rnn", w.decoder, b.concat(name + ".second", second, -1), decoder);
@@ -159,7 +161,7 @@ struct Tacotron {
   TensorId refine(TensorId mels) const {
     TensorId x = mels;
     for (int i = 0; i < 4; ++i) {
-      x = convolution("postnet.conv" + std::to_string(i), x, kWidth, "tanh");
+      x = convolution("postnet.conv" + std::to_string(i), x, kTacotronWidth, "tanh");
     }
     return b.add("postnet.add", mels, convolution("postnet.conv4", x, kMels, {}));
   }

@@ -8,7 +8,7 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-constexpr std::int64_t kBins = 80, kGroup = 8, kChannels = 512, kHop = 256, kWindow = 1024;
+constexpr std::int64_t kBins = 80, kGroup = 8, kWaveglowChannels = 512, kHop = 256, kWindow = 1024;
 constexpr int kFlows = 12, kLayers = 8, kFlowsPerOutput = 4;
 constexpr std::int64_t kOutputChannels = 2;
 
@@ -34,19 +34,22 @@ struct WaveGlow {
   /// Gated convolutions, each twice as dilated as the last; their sum says how the other half is scaled and shifted.
   TensorId coupling(const std::string& name, TensorId half) const {
     const std::int64_t width = b.shape(half)[1];
-    TensorId x = convolve(name + ".start", half, kChannels);
+    TensorId x = convolve(name + ".start", half, kWaveglowChannels);
     TensorId sum = x;
     for (int i = 0; i < kLayers; ++i) {
       const std::string layer = name + "." + std::to_string(i);
-      const TensorId in = convolve(layer + ".in", x, 2 * kChannels, 3, std::int64_t{1} << i);
-      const TensorId conditions = convolve(layer + ".cond", spectrum, 2 * kChannels);
-      const auto gates = halves(layer + ".gates", b.add(layer + ".add", in, conditions), kChannels);
+      const TensorId in =
+          convolve(layer + ".in", x, 2 * kWaveglowChannels, 3, std::int64_t{1} << i);
+      const TensorId conditions = convolve(layer + ".cond", spectrum, 2 * kWaveglowChannels);
+      const auto gates =
+          halves(layer + ".gates", b.add(layer + ".add", in, conditions), kWaveglowChannels);
       const TensorId acts = b.mul(layer + ".gate", b.activation(layer + ".tanh", gates[0], "tanh"),
                                   b.activation(layer + ".sigmoid", gates[1], "sigmoid"));
       const bool is_last = i + 1 == kLayers;
-      TensorId skip = convolve(layer + ".res_skip", acts, is_last ? kChannels : 2 * kChannels);
+      TensorId skip =
+          convolve(layer + ".res_skip", acts, is_last ? kWaveglowChannels : 2 * kWaveglowChannels);
       if (!is_last) {
-        const auto parts = halves(layer + ".parts", skip, kChannels);
+        const auto parts = halves(layer + ".parts", skip, kWaveglowChannels);
         x = b.add(layer + ".residual", x, parts[0]);
         skip = parts[1];
       }

@@ -8,7 +8,7 @@ namespace tracecast::zoo_builders {
 namespace {
 
 constexpr std::string_view kXlnet = "Yang et al., arXiv 1906.08237; transformers 4.30";
-constexpr std::int64_t kVocabulary = 32000;
+constexpr std::int64_t kXlnetVocabulary = 32000;
 
 struct XlnetLayout {
   int layers;
@@ -83,7 +83,7 @@ NetworkGraph xlnet(const BuildOptions& options, const XlnetLayout& layout) {
   GraphBuilder b("xlnet", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;
   const TensorId ids = b.input("input_ids", {batch, tokens}, true);
-  TensorId x = b.embedding_layer("word_embedding", ids, kVocabulary, layout.width);
+  TensorId x = b.embedding_layer("word_embedding", ids, kXlnetVocabulary, layout.width);
   const Xlnet net{b,
                   layout,
                   options.training,

@@ -1,6 +1,6 @@
 # Writes OUTPUT: the content of FILES as raw string literals, split to stay under compilers' literal limits. With MESSAGE, a
 # message of PROTO, also what PROTOC makes of each file: parsing text costs more than most predictions.
-set(source "#include \"sim/base/embedded.hpp\"\n\nnamespace tracecast::embedded {\nnamespace {\n")
+set(source "#include \"sim/base/embedded.hpp\"\n\nnamespace tracecast::embedded {\nnamespace ${SYMBOL}_text {\nnamespace {\n")
 set(table "")
 set(index 0)
 foreach(file IN LISTS FILES)
@@ -28,7 +28,7 @@ foreach(file IN LISTS FILES)
   string(APPEND table "    {\"${name}\", {k${index}, sizeof(k${index}) - 1}${encoded}},\n")
   math(EXPR index "${index} + 1")
 endforeach()
-string(APPEND source "constexpr EmbeddedFile kFiles[] = {\n${table}};\n}  // namespace\n\n"
-  "std::span<const EmbeddedFile> ${SYMBOL}() { return kFiles; }\n\n}  // namespace tracecast::embedded\n")
+string(APPEND source "constexpr EmbeddedFile kFiles[] = {\n${table}};\n}  // namespace\n}  // namespace ${SYMBOL}_text\n\n"
+  "std::span<const EmbeddedFile> ${SYMBOL}() { return ${SYMBOL}_text::kFiles; }\n\n}  // namespace tracecast::embedded\n")
 file(WRITE ${OUTPUT}.partial "${source}")
 file(RENAME ${OUTPUT}.partial ${OUTPUT})

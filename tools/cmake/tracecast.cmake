@@ -19,25 +19,53 @@ endfunction()
 # tracecast_optimize(<target> [small|fast]): what is run once is compiled for size, what users wait for with -O3; and the
 # precompiled header that fits. The last -O counts.
 function(tracecast_optimize target)
-  if("${ARGN}" STREQUAL small)
+  if("${ARGN}" STREQUAL "small")
     target_compile_options(${target} PRIVATE ${TRACECAST_SMALL_OPTIONS})
     target_precompile_headers(${target} REUSE_FROM tracecast_precompiled_small)
-  elseif("${ARGN}" STREQUAL fast)
+  elseif("${ARGN}" STREQUAL "fast")
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O3>)
   else()
     target_precompile_headers(${target} REUSE_FROM tracecast_precompiled)
   endif()
 endfunction()
 
-# tracecast_unity(<target>): with TRACECAST_UNITY its sources are compiled ten at a time, but for those named to
-# tracecast_alone.
+# tracecast_unity(<target>): with TRACECAST_UNITY its sources, those of the current folder's list when that is read to its
+# end, are compiled twenty at a time, but for those named to tracecast_apart.
 function(tracecast_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TRACECAST_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+  if(TRACECAST_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL tracecast_batches ${target})")
+  endif()
 endfunction()
 
-# tracecast_alone(<source>...): these sources of the current folder have private names that a neighbour has too.
-function(tracecast_alone)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# tracecast_batches(<target>): a group for each source that has none; batches of about one size.
+function(tracecast_batches target)
+  get_target_property(sources ${target} SOURCES)
+  set(left "")
+  foreach(source IN LISTS sources)
+    get_source_file_property(group ${source} UNITY_GROUP)
+    if(source MATCHES "[.]cpp$" AND NOT group)
+      list(APPEND left ${source})
+    endif()
+  endforeach()
+  list(LENGTH left number)
+  math(EXPR batches "(${number} + 19) / 20")
+  set(index 0)
+  foreach(source IN LISTS left)
+    math(EXPR batch "${index} * ${batches} / ${number}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP batch_${batch})
+    math(EXPR index "${index} + 1")
+  endforeach()
+endfunction()
+
+# tracecast_apart(<source>...): these sources of the current folder have private names that another of their target has
+# too, and none in common: a batch of their own.
+function(tracecast_apart)
+  list(GET ARGN 0 first)
+  cmake_path(GET first STEM stem)
+  if(TRACECAST_UNITY)
+    set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP apart_${stem})
+  endif()
 endfunction()
 
 # tracecast_library(<box> [OPTIMIZE small|fast] SOURCES ... HEADERS ... [DEPS <box>...] [PRIVATE_LIBS <target>...])
@@ -112,8 +140,8 @@ function(tracecast_proto target)
   target_sources(${target}_proto PRIVATE ${sources})
 endfunction()
 
-# tracecast_small_sources(<target> <source>...): these sources of the target, which are of the current folder, are
-# compiled for size.
+# tracecast_small_sources(<target> <source>...): these sources of the target, which are of the current folder, are what runs
+# once. In a release they are compiled as the rest all the same: what -Os costs a prediction was not measured.
 function(tracecast_small_sources target)
   get_target_property(small ${target} SOURCES)
   set(others ${small})
@@ -128,7 +156,11 @@ function(tracecast_small_sources target)
   target_include_directories(${target}_small PRIVATE ${PROJECT_SOURCE_DIR})
   target_include_directories(${target}_small SYSTEM PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
   target_link_libraries(${target}_small PRIVATE ${libs})
-  tracecast_optimize(${target}_small small)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    tracecast_optimize(${target}_small)
+  else()
+    tracecast_optimize(${target}_small small)
+  endif()
   tracecast_unity(${target}_small)
   if(TARGET ${target}_proto)
     add_dependencies(${target}_small ${target}_proto)
@@ -212,6 +244,6 @@ function(tracecast_embed target symbol)
             "-DFILES=${paths}" ${encode} -P ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake
     DEPENDS ${paths} ${ARG_PROTO} ${PROJECT_SOURCE_DIR}/tools/cmake/embed.cmake VERBATIM
     COMMENT "Embedding ${symbol}")
-  set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  set_source_files_properties(${output} PROPERTIES UNITY_GROUP embedded)
   target_sources(${target} PRIVATE ${output})
 endfunction()

@@ -33,5 +33,10 @@ function(tracecast_page target folder)
     COMMAND ${CMAKE_COMMAND} -DSYMBOL=report_page -DOUTPUT=${embedded} -DROOT=${PROJECT_BINARY_DIR} -DFILES=${page}
             -P ${scripts}/embed.cmake
     DEPENDS ${page} ${scripts}/embed.cmake VERBATIM COMMENT "Embedding report_page")
-  target_sources(${target} PRIVATE ${embedded})
+  # A library of its own, which waits for no other: while npm waits for packages, sources are compiled.
+  add_library(${target}_page OBJECT ${embedded})
+  target_compile_features(${target}_page PRIVATE cxx_std_20)
+  target_include_directories(${target}_page PRIVATE ${PROJECT_SOURCE_DIR})
+  set_target_properties(${target}_page PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_page>)
 endfunction()

@@ -11,7 +11,7 @@ namespace tracecast {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr double kHour = 3600;
+constexpr double kSecondsPerHour = 3600;
 
 Json if_known(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 

@@ -4,6 +4,7 @@
 
 #include "sim/base/error.hpp"
 #include "traces/bytes/json_scanner.hpp"
+#include "traces/contains.hpp"
 #include "traces/kineto/event.hpp"
 #include "traces/trace_builder.hpp"
 
@@ -20,10 +21,6 @@ constexpr std::size_t kLongestLoss = 200;
 std::optional<std::int64_t> trailing_number(std::string_view text) {
   const std::size_t blank = text.rfind(' ');
   return kineto::parse_whole(blank == std::string_view::npos ? text : text.substr(blank + 1));
-}
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 CopyKind copy_kind(std::string_view name) {

@@ -6,6 +6,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "traces/bytes/line_reader.hpp"
+#include "traces/contains.hpp"
 #include "traces/nvprof/table.hpp"
 #include "traces/trace_builder.hpp"
 
@@ -13,10 +14,6 @@ namespace tracecast::traces {
 namespace {
 
 using nvprof::bytes, nvprof::time_ns;
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// nvprof prints some twenty. Rows cost time by the number of columns.
 constexpr std::size_t kMostColumns = 256;

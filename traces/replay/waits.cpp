@@ -5,11 +5,12 @@
 #include <unordered_map>
 
 #include "sim/base/error.hpp"
+#include "traces/contains.hpp"
 
 namespace tracecast::traces {
 namespace {
 
-constexpr std::uint32_t kNone = GpuWorks::kNone;
+constexpr std::uint32_t kNoWork = GpuWorks::kNone;
 /// Streams and pieces of work that waits may look at: of recordings a few for each record.
 constexpr std::uint64_t kFreeLooks = 50'000'000;
 constexpr std::uint64_t kLooksPerRecord = 64;
@@ -17,10 +18,6 @@ constexpr std::uint64_t kLooksPerRecord = 64;
 constexpr std::int64_t kRoundingNs = 1000;
 /// Copies from pageable memory of so many bytes return at once.
 constexpr std::uint64_t kLeastStagedBytes = 64 * 1024;
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// Freeing memory of the device waits for it; with a suffix of the interface's version ("cuMemFree_v2") too.
 bool is_free(std::string_view name) {
@@ -107,20 +104,20 @@ class WaitFinder {
                        "a recording whose waits can be told");
     --looks_left_;
   }
-  /// The last work before the event that a Syncs record waits for, or kNone.
+  /// The last work before the event that a Syncs record waits for, or kNoWork.
   [[nodiscard]] std::uint32_t before_event(std::uint32_t sync, std::int64_t at_ns) const {
     const auto stream = stream_of(trace_.syncs.awaited_stream[sync]);
-    if (!stream) return kNone;
+    if (!stream) return kNoWork;
     const std::int64_t record = trace_.syncs.awaited_record[sync];
     if (record > 0 && record <= 0xFFFFFFFF) {
       const std::uint32_t call = launches_.call_of(static_cast<std::uint32_t>(record));
-      if (call != kNone) at_ns = std::min(at_ns, trace_.calls.span[call].begin_ns);
+      if (call != kNoWork) at_ns = std::min(at_ns, trace_.calls.span[call].begin_ns);
     }
     return works_.last_in_stream(*stream, at_ns);
   }
 
   void add(std::uint32_t waiter, std::uint32_t awaited, std::uint64_t& count) {
-    if (waiter == kNone || awaited == kNone || waiter == awaited) return;
+    if (waiter == kNoWork || awaited == kNoWork || waiter == awaited) return;
     const GpuWork& first = works_.all[awaited];
     const GpuWork& second = works_.all[waiter];
     if (first.stream == second.stream) return;
@@ -143,10 +140,10 @@ class WaitFinder {
     }
     const ThreadId thread = trace_.calls.thread[call];
     const std::uint32_t waiter = works_.first_by_thread(thread, at_ns);
-    if (waiter == kNone) return;
+    if (waiter == kNoWork) return;
     const std::uint32_t last = works_.last_by_thread(thread, at_ns);
     const StreamId stream = works_.all[waiter].stream;
-    if (last != kNone && works_.all[last].stream != stream) {
+    if (last != kNoWork && works_.all[last].stream != stream) {
       return add(waiter, ended_in_stream(works_.all[last].stream, at_ns, waiter),
                  account_.inferred_waits);
     }
@@ -163,7 +160,7 @@ class WaitFinder {
                                               std::uint32_t waiter) const {
     std::uint32_t work = works_.last_in_stream(stream, at_ns);
     const std::int64_t begin_ns = works_.all[waiter].span.begin_ns;
-    for (; work != kNone && works_.all[work].span.end_ns() > begin_ns + kRoundingNs; look())
+    for (; work != kNoWork && works_.all[work].span.end_ns() > begin_ns + kRoundingNs; look())
       work = works_.all[work].before;
     return work;
   }
@@ -171,12 +168,12 @@ class WaitFinder {
   /// The last work to end during the call, of what was launched before it.
   [[nodiscard]] std::uint32_t ended_during(std::uint32_t call) const {
     const Span& span = trace_.calls.span[call];
-    auto at = std::upper_bound(by_end_.begin(), by_end_.end(), std::pair(span.end_ns(), kNone));
+    auto at = std::upper_bound(by_end_.begin(), by_end_.end(), std::pair(span.end_ns(), kNoWork));
     for (; at != by_end_.begin() && std::prev(at)->first > span.begin_ns; --at, look()) {
       const std::uint32_t work = std::prev(at)->second;
       if (works_.launch_ns(trace_, work) < span.begin_ns) return work;
     }
-    return kNone;
+    return kNoWork;
   }
 
   /// A copy that its call moves through a buffer of the driver's, and that has not ended when the call has.
@@ -190,7 +187,7 @@ class WaitFinder {
     const Span& span = trace_.calls.span[call];
     HostWait wait{call, {}};
     const auto await = [&](std::uint32_t work) {
-      if (work == kNone) return;
+      if (work == kNoWork) return;
       if (works_.all[work].span.end_ns() > span.end_ns() + kRoundingNs) {
         if (kind != WaitCall::Copy) ++account_.refuted_waits;
         return;
@@ -200,7 +197,7 @@ class WaitFinder {
     const auto sync = sync_of(call);
     if (kind == WaitCall::Copy) {
       const std::uint32_t copy = works_.of_call(call);
-      wait.moves_data = copy != kNone && is_staged(works_.all[copy], span);
+      wait.moves_data = copy != kNoWork && is_staged(works_.all[copy], span);
       await(wait.moves_data ? works_.all[copy].before : copy);
     } else if (kind == WaitCall::Device) {
       for (std::uint32_t i = 0; i < trace_.streams.size(); ++i, look())
@@ -210,8 +207,8 @@ class WaitFinder {
       await(stream ? works_.last_in_stream(*stream, span.begin_ns)
                    : works_.last_by_thread(trace_.calls.thread[call], span.begin_ns));
     } else {
-      const std::uint32_t recorded = sync ? before_event(*sync, span.begin_ns) : kNone;
-      await(recorded != kNone ? recorded : ended_during(call));
+      const std::uint32_t recorded = sync ? before_event(*sync, span.begin_ns) : kNoWork;
+      await(recorded != kNoWork ? recorded : ended_during(call));
     }
     if (wait.awaited.empty()) return;
     ++account_.host_waits;

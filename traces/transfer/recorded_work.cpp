@@ -8,18 +8,15 @@
 #include "models/lowering/kernels.hpp"
 #include "sim/base/text.hpp"
 #include "traces/classify.hpp"
+#include "traces/contains.hpp"
 #include "traces/transfer/convolution_shapes.hpp"
 
 namespace tracecast::traces {
 namespace {
 
-constexpr std::uint32_t kNone = LaunchIndex::kNone;
+constexpr std::uint32_t kNoLaunch = LaunchIndex::kNone;
 /// Of a real tensor; more is damage.
 constexpr double kMostElements = 1e13;
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 double product_of(const std::vector<std::int64_t>& dims, std::size_t from, std::size_t to) {
   double product = 1;
@@ -230,7 +227,7 @@ RecordedWork recorded_work(const Trace& trace, const KernelNames& names) {
     kernel.changes_layout = contains(name, "nchwToNhwc") || contains(name, "nhwcToNchw");
     read_launch(trace.geometries[trace.kernels.geometry[i].index], infos[i], kernel);
     const std::uint32_t op = launches.op_of(trace.kernels.op[i], trace.kernels.correlation[i]);
-    if (op != kNone && trace.ops.dims[op].index != 0) finder.find(kernel, infos[i], op);
+    if (op != kNoLaunch && trace.ops.dims[op].index != 0) finder.find(kernel, infos[i], op);
     result.kernels.push_back(std::move(kernel));
   }
   finder.settle_convolutions();

@@ -17,7 +17,7 @@ double ServedGangs::needed_share(double error) const {
 namespace {
 
 constexpr double kLongestYears = 20;
-constexpr double kYear = 8760 * 3600.0;
+constexpr double kPurchaseYear = 8760 * 3600.0;
 
 class Clock {
  public:
@@ -73,7 +73,7 @@ Answer solve_at(const PurchaseProblem& problem, Seconds horizon, double seconds,
 /// Least horizon: doubled until there is a plan, then halved between what has one and what is proven to have none.
 Answer shortest(const PurchaseProblem& problem, const PurchaseSearch& search, Clock& clock) {
   const double most =
-      problem.limits.deadline ? problem.limits.deadline->in_s() : kLongestYears * kYear;
+      problem.limits.deadline ? problem.limits.deadline->in_s() : kLongestYears * kPurchaseYear;
   double low = least_horizon(problem).in_s() * (1 - 1e-12), high = low * (1 + 1e-9), proven = low;
   if (!(low <= most)) return {};
   Answer best;
@@ -108,7 +108,7 @@ Answer shortest(const PurchaseProblem& problem, const PurchaseSearch& search, Cl
 Answer cheapest_per_job(const PurchaseProblem& problem, const PurchaseSearch& search,
                         Clock& clock) {
   constexpr int kSteps = 8;
-  const double most = problem.limits.deadline ? problem.limits.deadline->in_s() : kYear;
+  const double most = problem.limits.deadline ? problem.limits.deadline->in_s() : kPurchaseYear;
   const double least = least_horizon(problem).in_s() * (1 + 1e-9);
   if (!(least <= most)) return {};
   Answer best{.plan = std::nullopt, .proven = true};

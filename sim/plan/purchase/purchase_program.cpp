@@ -8,7 +8,7 @@ namespace {
 
 using Term = LinearProgram::Term;
 constexpr double kInfinity = LinearProgram::kInfinity;
-constexpr double kHour = 3600, kMonth = 730 * 3600.0;
+constexpr double kProgramHour = 3600, kMonth = 730 * 3600.0;
 constexpr double kSlack = 1e-9;  ///< of whole numbers and of times, relative
 
 int machines_of(const Mode& mode, const Offer& offer) {
@@ -80,17 +80,17 @@ void PurchaseProgram::add_capacity() {
   for (std::size_t k = 0; k < mode_.size(); ++k) {
     if (!mode_[k]) continue;
     const Mode& mode = problem_.modes[k];
-    filled[mode.offer].push_back({*mode_[k], mode.gang * mode.time.in_s() / kHour});
+    filled[mode.offer].push_back({*mode_[k], mode.gang * mode.time.in_s() / kProgramHour});
   }
   for (std::size_t o = 0; o < problem_.offers.size(); ++o) {
     if (filled[o].empty()) continue;
     const Offer& offer = problem_.offers[o];
     if (offer.tenure == Tenure::Rented) {
-      const double most = offer.most * offer.gpus * horizon_.in_s() / kHour;
+      const double most = offer.most * offer.gpus * horizon_.in_s() / kProgramHour;
       program_.add_row(filled[o], -kInfinity, most);
       filled[o].push_back({machine_[o], -static_cast<double>(offer.gpus)});
     } else {
-      const double hours = (horizon_ - offer.delivery).in_s() / kHour * problem_.usable;
+      const double hours = (horizon_ - offer.delivery).in_s() / kProgramHour * problem_.usable;
       filled[o].push_back({machine_[o], -offer.gpus * std::max(0.0, hours)});
     }
     program_.add_row(std::move(filled[o]), -kInfinity, 0);
@@ -105,7 +105,7 @@ void PurchaseProgram::add_gangs() {
     const int machines = machines_of(mode, offer), count = problem_.jobs[mode.job].count;
     const bool rented = offer.tenure == Tenure::Rented;
     // Hours of a rented machine are at least those of its longest job; machines there are no fewer than its widest gang needs.
-    const double needed = rented ? machines * mode.time.in_s() / kHour : machines;
+    const double needed = rented ? machines * mode.time.in_s() / kProgramHour : machines;
     std::size_t used = *mode_[k];
     if (count > 1) {
       used = program_.add_variable(0, 0, 1, true);
@@ -126,15 +126,16 @@ void PurchaseProgram::add_times() {
     if (!is_chained[j]) continue;
     const Demand& job = problem_.jobs[j];
     const Seconds last = job.deadline ? min(*job.deadline, horizon_) : horizon_;
-    end[j] = program_.add_variable(0, 0, last.in_s() / kHour * (1 + kSlack));
+    end[j] = program_.add_variable(0, 0, last.in_s() / kProgramHour * (1 + kSlack));
   }
   for (std::size_t k = 0; k < mode_.size(); ++k) {
     if (!mode_[k] || !is_chained[problem_.modes[k].job]) continue;
     // Alike jobs may take several modes: none of them ends later than the last of all.
     const Mode& mode = problem_.modes[k];
     const Demand& job = problem_.jobs[mode.job];
-    const double hours = mode.time.in_s() / kHour;
-    const double arrival = max(job.arrival, problem_.offers[mode.offer].delivery).in_s() / kHour;
+    const double hours = mode.time.in_s() / kProgramHour;
+    const double arrival =
+        max(job.arrival, problem_.offers[mode.offer].delivery).in_s() / kProgramHour;
     std::size_t used = *mode_[k];
     if (job.count > 1) {
       used = program_.add_variable(0, 0, 1, true);
@@ -188,7 +189,7 @@ Purchase PurchaseProgram::purchase_of(const LinearProgram::Solution& solution) c
   for (std::size_t k = 0; k < mode_.size(); ++k) {
     const Mode& mode = problem_.modes[k];
     if (plan.assigned[k] == 0 || problem_.offers[mode.offer].tenure != Tenure::Rented) continue;
-    const double at_once = plan.rented_hours[mode.offer] * kHour / horizon_.in_s();
+    const double at_once = plan.rented_hours[mode.offer] * kProgramHour / horizon_.in_s();
     int& machines = plan.machines[mode.offer];
     machines = std::max({machines, machines_of(mode, problem_.offers[mode.offer]),
                          static_cast<int>(std::ceil(at_once - 1e-6))});
