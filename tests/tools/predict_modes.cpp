@@ -234,7 +234,6 @@ const std::vector<Excuse>& predict_excuses() {
       {"several GPUs, text", "--machine", "the same NVLink wiring: alike to three digits"},
       {"several GPUs, text", "--host-cpu", "the GPUs set the pace: alike to three digits"},
       {"several GPUs, csv", "--host-cpu", "the GPUs set the pace, and no column tells of the CPU"},
-      {"servers, text", "--cuda-graphs", "the servers set the pace: alike to three digits"},
       {"several GPUs, text", "--cuda-graphs",
        "the host runs ahead of the GPU: json tells of its rest"},
       {"several GPUs, csv", "--cuda-graphs",
