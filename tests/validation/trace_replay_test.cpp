@@ -72,10 +72,10 @@ TEST_CASE("every recording gives its steps and its busy time back when replayed 
   CHECK(steps == 48);  // 2 + 3 + 5 + 6 + 1 + 1 + 5 + 6 + 6 + 8 ranks of 1 + 3 + 1 + 1
 }
 
-TEST_CASE("our own recordings of an H200 give their steps and their busy time back") {
+TEST_CASE("our own recordings of H100 and H200 give their steps and their busy time back") {
   const auto [files, steps] = replay_all("traces/recordings");
-  CHECK(files == 8);
-  CHECK(steps == 4 * 3 + 4 * 2);
+  CHECK(files == 18);
+  CHECK(steps == 4 * 3 + 14 * 2);
 }
 
 TEST_CASE(
