@@ -25,9 +25,8 @@ Formats product_formats(Formats formats) {
 
 Kernel bias_add(const Context& context, Pass pass, double elements, double channels) {
   const Bytes e = element_size(context.formats.storage);
-  Kernel kernel =
-      stream_kernel("bias_add", KernelClass::Elementwise, pass, context.formats.storage,
-                    e * (elements + channels), e * elements, elements);
+  Kernel kernel = stream_kernel("bias_add", KernelClass::Elementwise, pass, context.formats.storage,
+                                e * (elements + channels), e * elements, elements);
   std::get<StreamWork>(kernel.work).instructions_per_element =
       context.framework.kernels.strided_instructions;
   return kernel;
