@@ -50,21 +50,21 @@ std::vector<Figure> figures_of(SweepVerb verb) {
           {"million tokens", "USD", "cost_usd_per_million_tokens"}};
 }
 
-std::string text_of(const Value& value) {
+std::string value_text(const Value& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *whole);
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
   const auto* text = std::get_if<std::string>(&value);
   return text != nullptr ? *text : std::string();
 }
 
-std::optional<double> number_of(const Value& value) {
+std::optional<double> value_number(const Value& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
   if (const auto* number = std::get_if<double>(&value)) return *number;
   return std::nullopt;
 }
 
-PageJson json_of(const Value& value) {
-  if (const auto number = number_of(value)) return *number;
+PageJson value_json(const Value& value) {
+  if (const auto number = value_number(value)) return *number;
   const auto* text = std::get_if<std::string>(&value);
   return text != nullptr ? PageJson(*text) : PageJson();
 }
@@ -111,7 +111,7 @@ std::vector<std::size_t> columns_that_differ(const std::vector<std::vector<Value
       columns.push_back(c);
   }
   for (std::size_t c = 0; columns.empty() && !asked.empty() && c < asked.front().size(); ++c) {
-    if (!text_of(asked.front()[c]).empty()) columns.push_back(c);
+    if (!value_text(asked.front()[c]).empty()) columns.push_back(c);
   }
   return columns;
 }
@@ -134,14 +134,14 @@ VerbAnswers answers_of(const SweepGrid& grid, SweepVerb verb, const std::string&
   store::query(
       results, sql, [](const std::vector<std::string>&) {},
       [&](const std::vector<Value>& row) {
-        const auto at = place.find(text_of(row[0]));
+        const auto at = place.find(value_text(row[0]));
         if (at == place.end()) return;
         Answer& answer = found[at->second];
         for (const std::size_t c : differ) answer.asked.push_back(points.asked[at->second][c]);
-        answer.status = text_of(row[1]);
-        answer.refused = text_of(row[2]);
+        answer.status = value_text(row[1]);
+        answer.refused = value_text(row[2]);
         const auto scaled = [&](std::size_t column, double factor) {
-          const auto number = number_of(row[column]);
+          const auto number = value_number(row[column]);
           return number ? std::optional(*number * factor) : std::nullopt;
         };
         for (std::size_t f = 0; f < figures.size(); ++f)
@@ -155,13 +155,13 @@ VerbAnswers answers_of(const SweepGrid& grid, SweepVerb verb, const std::string&
 
 std::size_t values_of(const VerbAnswers& all, std::size_t column) {
   std::set<std::string> values;
-  for (const Answer& answer : all.answers) values.insert(text_of(answer.asked[column]));
+  for (const Answer& answer : all.answers) values.insert(value_text(answer.asked[column]));
   return values.size();
 }
 
 bool is_number(const VerbAnswers& all, std::size_t column) {
   return std::all_of(all.answers.begin(), all.answers.end(),
-                     [&](const Answer& a) { return number_of(a.asked[column]).has_value(); });
+                     [&](const Answer& a) { return value_number(a.asked[column]).has_value(); });
 }
 
 /// Columns of numbers, or of words, that take the most values, at most `most` of them.
@@ -180,7 +180,7 @@ std::vector<std::size_t> widest(const VerbAnswers& all, bool numbers, std::size_
 std::string label_of(const Answer& answer, std::size_t left_out) {
   std::string label;
   for (std::size_t c = 0; c < answer.asked.size(); ++c) {
-    const std::string text = text_of(answer.asked[c]);
+    const std::string text = value_text(answer.asked[c]);
     if (c != left_out && !text.empty()) label += (label.empty() ? "" : ", ") + text;
   }
   return label.empty() ? "all" : label;
@@ -208,7 +208,7 @@ PageJson chart_of(const VerbAnswers& all, std::size_t x) {
   double least = 0, greatest = 0;
   for (const Answer& answer : all.answers) {
     if (!answer.figures.front()) continue;
-    const double at = *number_of(answer.asked[x]);
+    const double at = *value_number(answer.asked[x]);
     least = lines.empty() ? at : std::min(least, at);
     greatest = std::max(greatest, at);
     lines[label_of(answer, x)].push_back(&answer);
@@ -226,12 +226,12 @@ PageJson chart_of(const VerbAnswers& all, std::size_t x) {
   section["series"] = PageJson::array();
   for (auto& [name, members] : lines) {
     std::stable_sort(members.begin(), members.end(), [x](const Answer* a, const Answer* b) {
-      return *number_of(a->asked[x]) < *number_of(b->asked[x]);
+      return *value_number(a->asked[x]) < *value_number(b->asked[x]);
     });
     PageJson series = {{"name", name}, {"form", too_many ? "points" : "line"}};
     for (const char* key : {"x", "y", "low", "high", "labels"}) series[key] = PageJson::array();
     for (const Answer* answer : members) {
-      series["x"].push_back(*number_of(answer->asked[x]));
+      series["x"].push_back(*value_number(answer->asked[x]));
       series["y"].push_back(*answer->figures.front());
       series["low"].push_back(answer->low.value_or(*answer->figures.front()));
       series["high"].push_back(answer->high.value_or(*answer->figures.front()));
@@ -266,8 +266,8 @@ PageJson map_of(const VerbAnswers& all, std::size_t x, std::size_t y) {
     return index;
   };
   for (const Answer& answer : all.answers) {
-    const Answer*& best = cells[{place_of(places[1], text_of(answer.asked[y])),
-                                 place_of(places[0], text_of(answer.asked[x]))}];
+    const Answer*& best = cells[{place_of(places[1], value_text(answer.asked[y])),
+                                 place_of(places[0], value_text(answer.asked[x]))}];
     const auto value = fitting(answer), before = best != nullptr ? fitting(*best) : std::nullopt;
     const bool wins = value && (!before || (*value < *before) == less_is_better);
     if (best == nullptr || wins) best = &answer;
@@ -326,7 +326,7 @@ PageJson table_of(const VerbAnswers& all) {
   section["rows"] = PageJson::array();
   for (const Answer& answer : all.answers) {
     PageJson row = PageJson::array();
-    for (const Value& value : answer.asked) row.push_back(json_of(value));
+    for (const Value& value : answer.asked) row.push_back(value_json(value));
     row.push_back(answer.refused.empty() ? answer.status : answer.refused);
     for (std::size_t f = 0; f < figures.size(); ++f) {
       row.push_back(cell(answer.figures[f]));
