@@ -63,6 +63,14 @@ TEST_CASE("windows show what runs in them, all over a long step") {
   CHECK(windows_of(one_kernel(10.0_s, 20.0_s), watts, 0.1_s).range().min == doctest::Approx(0));
 }
 
+TEST_CASE(
+    "a window that ends with a step, but for rounding, reads nothing before the step's begin") {
+  // 0.009 / 0.001 is nine exactly, 0.009 - 9 * 0.001 is below zero.
+  const std::vector<double> watts{100};
+  const Windows windows = windows_of(one_kernel(0.5_ms, 1.0_ms), watts, 0.009_s);
+  for (const double mean : windows.means) CHECK(mean == doctest::Approx(50));
+}
+
 TEST_SUITE_END();
 
 }  // namespace
