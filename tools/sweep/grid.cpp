@@ -55,12 +55,6 @@ store::Value value_of(const Message& block, const Field& field, int index) {
   }
 }
 
-std::string text_of(const store::Value& value) {
-  if (const auto* whole = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *whole);
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
-  return std::get<std::string>(value);
-}
-
 /// Words of the command line for one field; of flags that are there or not, one that is not has none.
 void add_words(const std::string& field, const std::string& text, bool is_switch,
                std::vector<std::string>& words) {
@@ -78,6 +72,13 @@ bool is_switch(SweepVerb verb, std::size_t column) {
 }
 
 }  // namespace
+
+std::string value_text(const store::Value& value) {
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *whole);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  const auto* text = std::get_if<std::string>(&value);
+  return text != nullptr ? *text : std::string();
+}
 
 std::vector<store::Column> asked_columns(SweepVerb verb) {
   std::vector<store::Column> columns;
@@ -110,7 +111,7 @@ SweepGrid::SweepGrid(std::string_view text, std::string_view where) {
       std::set<std::string> seen;
       for (int v = 0; v < count; ++v) {
         axis.values.push_back(value_of(message, field, v));
-        axis.texts.push_back(text_of(axis.values.back()));
+        axis.texts.push_back(value_text(axis.values.back()));
         const std::string& word = axis.texts.back();
         text_ += ' ' + word;
         if (!seen.insert(word).second)

@@ -12,6 +12,9 @@ namespace tracecast {
 enum class SweepVerb : std::uint8_t { Predict, Serve };
 inline constexpr SweepVerb kSweepVerbs[] = {SweepVerb::Predict, SweepVerb::Serve};
 
+/// To the last digit; empty where there is nothing.
+[[nodiscard]] std::string value_text(const store::Value& value);
+
 /// One question of a grid.
 struct SweepPoint {
   SweepVerb verb{};

@@ -13,6 +13,7 @@
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
+#include "tools/sweep/grid.hpp"
 
 namespace tracecast {
 namespace {
@@ -25,18 +26,10 @@ struct QueryFlags {
   std::string file, sql, format = "table";
 };
 
-/// To the last digit.
-std::string exact(const Value& value) {
-  if (const auto* whole = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *whole);
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
-  const auto* text = std::get_if<std::string>(&value);
-  return text != nullptr ? *text : std::string();
-}
-
 /// For people.
 std::string brief(const Value& value) {
   const auto* number = std::get_if<double>(&value);
-  if (number == nullptr) return exact(value);
+  if (number == nullptr) return value_text(value);
   const double size = std::fabs(*number);
   return size != 0 && (size < 1e-3 || size >= 1e7) ? fmt::format("{:.3g}", *number)
                                                    : three_digits(*number);
@@ -78,7 +71,7 @@ void answer_csv(const QueryFlags& flags) {
       [&](const std::vector<Value>& row) {
         std::string line;
         for (std::size_t i = 0; i < row.size(); ++i)
-          line += (i == 0 ? "" : ",") + csv_field(exact(row[i]));
+          line += (i == 0 ? "" : ",") + csv_field(value_text(row[i]));
         out.add(line + '\n');
       });
   out.flush();

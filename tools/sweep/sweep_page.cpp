@@ -50,13 +50,6 @@ std::vector<Figure> figures_of(SweepVerb verb) {
           {"million tokens", "USD", "cost_usd_per_million_tokens"}};
 }
 
-std::string value_text(const Value& value) {
-  if (const auto* whole = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *whole);
-  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
-  const auto* text = std::get_if<std::string>(&value);
-  return text != nullptr ? *text : std::string();
-}
-
 std::optional<double> value_number(const Value& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
   if (const auto* number = std::get_if<double>(&value)) return *number;
@@ -67,6 +60,10 @@ PageJson value_json(const Value& value) {
   if (const auto number = value_number(value)) return *number;
   const auto* text = std::get_if<std::string>(&value);
   return text != nullptr ? PageJson(*text) : PageJson();
+}
+
+PageJson cell_json(const std::optional<double>& number) {
+  return number ? PageJson(*number) : PageJson();
 }
 
 /// One answered point: what was asked in the columns that differ, then what came out.
@@ -273,16 +270,13 @@ PageJson map_of(const VerbAnswers& all, std::size_t x, std::size_t y) {
     if (best == nullptr || wins) best = &answer;
   }
   for (const char* key : {"values", "low", "high", "notes"}) section[key] = PageJson::array();
-  const auto cell_json = [](const std::optional<double>& v) {
-    return v ? PageJson(*v) : PageJson();
-  };
   for (std::size_t row = 0; row < places[1].size(); ++row) {
     PageJson values = PageJson::array(), low = values, high = values, notes = values;
     for (std::size_t column = 0; column < places[0].size(); ++column) {
       const auto found = cells.find({row, column});
       const Answer* answer = found == cells.end() ? nullptr : found->second;
       const bool is_told = answer != nullptr && fitting(*answer);
-      values.push_back(is_told ? PageJson(*fitting(*answer)) : PageJson());
+      values.push_back(is_told ? cell_json(fitting(*answer)) : PageJson());
       low.push_back(is_told ? cell_json(answer->low) : PageJson());
       high.push_back(is_told ? cell_json(answer->high) : PageJson());
       notes.push_back(answer == nullptr         ? "not asked for"
@@ -322,17 +316,16 @@ PageJson table_of(const VerbAnswers& all) {
     section["columns"].push_back({{"name", "low"}, {"unit", figures[f].unit}});
     section["columns"].push_back({{"name", "high"}, {"unit", figures[f].unit}});
   }
-  const auto cell = [](const std::optional<double>& v) { return v ? PageJson(*v) : PageJson(); };
   section["rows"] = PageJson::array();
   for (const Answer& answer : all.answers) {
     PageJson row = PageJson::array();
     for (const Value& value : answer.asked) row.push_back(value_json(value));
     row.push_back(answer.refused.empty() ? answer.status : answer.refused);
     for (std::size_t f = 0; f < figures.size(); ++f) {
-      row.push_back(cell(answer.figures[f]));
+      row.push_back(cell_json(answer.figures[f]));
       if (f > 0) continue;
-      row.push_back(cell(answer.low));
-      row.push_back(cell(answer.high));
+      row.push_back(cell_json(answer.low));
+      row.push_back(cell_json(answer.high));
     }
     section["rows"].push_back(std::move(row));
   }
