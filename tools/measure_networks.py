@@ -19,36 +19,68 @@ import time
 COLUMNS = ("id,source,date,gpu,gpus,nodes,interconnect,framework,framework_name,framework_version,precision,xla,network,data,"
            "phase,batch_per_gpu,samples_per_s,notes").split(",")
 IMAGE_BATCHES, TEXT_BATCHES = (32, 1, 128), (8, 1, 32)  # in the order of measuring
-# zoo name, maker, batches, tokens per sample; by eager attention
+# zoo name, maker, batches, tokens per sample or side of the image in pixels; by eager attention
 NETWORKS = [
-    ("resnet50", "torchvision", IMAGE_BATCHES, 0),
+    ("resnet50", "torchvision", IMAGE_BATCHES, 224),
     ("bert_large", "transformers", TEXT_BATCHES, 512),
-    ("vgg16", "torchvision", IMAGE_BATCHES, 0),
+    ("vgg16", "torchvision", IMAGE_BATCHES, 224),
     ("gpt2", "transformers", TEXT_BATCHES, 1024),
-    ("mobilenet_v2", "torchvision", IMAGE_BATCHES, 0),
-    ("vit_b_16", "torchvision", IMAGE_BATCHES, 0),
-    ("densenet121", "torchvision", IMAGE_BATCHES, 0),
-    ("resnet152", "torchvision", IMAGE_BATCHES, 0),
-    ("efficientnet_b0", "torchvision", IMAGE_BATCHES, 0),
-    ("convnext_tiny", "torchvision", IMAGE_BATCHES, 0),
-    ("alexnet", "torchvision", IMAGE_BATCHES, 0),
+    ("mobilenet_v2", "torchvision", IMAGE_BATCHES, 224),
+    ("vit_b_16", "torchvision", IMAGE_BATCHES, 224),
+    ("densenet121", "torchvision", IMAGE_BATCHES, 224),
+    ("resnet152", "torchvision", IMAGE_BATCHES, 224),
+    ("efficientnet_b0", "torchvision", IMAGE_BATCHES, 224),
+    ("convnext_tiny", "torchvision", IMAGE_BATCHES, 224),
+    ("alexnet", "torchvision", IMAGE_BATCHES, 224),
 ]
 # As above, by the attention that the makers' newest code takes when nobody asks for one.
 MORE_NETWORKS = [
     ("llama3_1b", "transformers", (2, 1, 4), 8192),
-    ("resnext50_32x4d", "torchvision", IMAGE_BATCHES, 0),
+    ("resnext50_32x4d", "torchvision", IMAGE_BATCHES, 224),
     ("opt_1.3b", "transformers", (4, 1, 8), 2048),
-    ("swin_t", "torchvision", IMAGE_BATCHES, 0),
+    ("swin_t", "torchvision", IMAGE_BATCHES, 224),
     ("t5_base", "transformers", TEXT_BATCHES, 512),
-    ("regnet_y_8gf", "torchvision", IMAGE_BATCHES, 0),
+    ("regnet_y_8gf", "torchvision", IMAGE_BATCHES, 224),
     ("bloom_560m", "transformers", (4, 1, 16), 2048),
-    ("squeezenet1_1", "torchvision", IMAGE_BATCHES, 0),
-    ("shufflenet_v2", "torchvision", IMAGE_BATCHES, 0),
-    ("mnasnet1_0", "torchvision", IMAGE_BATCHES, 0),
-    ("vgg16_bn", "torchvision", IMAGE_BATCHES, 0),
-    ("mobilenet_v3_large", "torchvision", IMAGE_BATCHES, 0),
-    ("efficientnet_v2_s", "torchvision", IMAGE_BATCHES, 0),
+    ("squeezenet1_1", "torchvision", IMAGE_BATCHES, 224),
+    ("shufflenet_v2", "torchvision", IMAGE_BATCHES, 224),
+    ("mnasnet1_0", "torchvision", IMAGE_BATCHES, 224),
+    ("vgg16_bn", "torchvision", IMAGE_BATCHES, 224),
+    ("mobilenet_v3_large", "torchvision", IMAGE_BATCHES, 224),
+    ("efficientnet_v2_s", "torchvision", IMAGE_BATCHES, 384),
 ]
+# Relatives of the first, and kinds that are in neither list.
+EAGER_RELATIVES = [
+    ("roberta_base", "transformers", TEXT_BATCHES, 512),
+    ("gpt2_medium", "transformers", (4, 1, 16), 1024),
+    ("albert_base", "transformers", TEXT_BATCHES, 512),
+    ("distilbert_base", "transformers", TEXT_BATCHES, 512),
+    ("electra_base", "transformers", TEXT_BATCHES, 512),
+    ("xlnet_base", "transformers", TEXT_BATCHES, 512),
+]
+RELATIVES = [
+    ("wide_resnet50_2", "torchvision", IMAGE_BATCHES, 224),
+    ("qwen2_0.5b", "transformers", (2, 1, 4), 4096),
+    ("deeplabv3_resnet50", "torchvision", (8, 1, 32), 520),
+    ("pythia_410m", "transformers", (4, 1, 16), 2048),
+    ("inception_v3", "torchvision", IMAGE_BATCHES, 299),
+    ("phi_2", "transformers", (1, 2, 4), 2048),
+    ("efficientnet_b4", "torchvision", IMAGE_BATCHES, 380),
+    ("t5_small", "transformers", TEXT_BATCHES, 512),
+    ("mobilenet_v3_small", "torchvision", IMAGE_BATCHES, 224),
+    ("swin_s", "torchvision", IMAGE_BATCHES, 224),
+    ("densenet201", "torchvision", IMAGE_BATCHES, 224),
+    ("vit_l_16", "torchvision", IMAGE_BATCHES, 224),
+    ("googlenet_bn", "torchvision", IMAGE_BATCHES, 224),
+    ("regnet_x_8gf", "torchvision", IMAGE_BATCHES, 224),
+    ("mistral_7b", "transformers", (1, 2, 4), 4096),
+    ("resnet18", "torchvision", IMAGE_BATCHES, 224),
+    ("vgg19_bn", "torchvision", IMAGE_BATCHES, 224),
+    ("fcn_resnet50", "torchvision", (8, 1, 32), 520),
+    ("shufflenet_v2_x2_0", "torchvision", IMAGE_BATCHES, 224),
+    ("convnext_base", "torchvision", IMAGE_BATCHES, 224),
+]
+LISTS = [(NETWORKS, "eager"), (MORE_NETWORKS, "default"), (EAGER_RELATIVES, "eager"), (RELATIVES, "default")]
 PRECISIONS, PHASES = (("bf16", "tf32"), ("fp32",)), ("train", "infer")
 
 
@@ -56,11 +88,11 @@ def jobs():
     """Every configuration; plain fp32 last, one batch after the other, so that a short budget sees all networks once."""
     for precisions in PRECISIONS:
         for batch_index in range(3):
-            for listed, attention in ((NETWORKS, "eager"), (MORE_NETWORKS, "default")):
-                for network, maker, batches, tokens in listed:
+            for listed, attention in LISTS:
+                for network, maker, batches, size in listed:
                     for precision in precisions:
                         for phase in PHASES:
-                            yield {"network": network, "maker": maker, "batch": batches[batch_index], "tokens": tokens,
+                            yield {"network": network, "maker": maker, "batch": batches[batch_index], "size": size,
                                    "precision": precision, "phase": phase, "attention": attention}
 
 
@@ -79,16 +111,27 @@ def seconds(text):
     return value
 
 
+def build_image(job, torch):
+    """As `build`, of torchvision."""
+    import torchvision
+    batch, side, name = job["batch"], job["size"], job["network"]
+    name = {"shufflenet_v2": "shufflenet_v2_x1_0", "googlenet_bn": "googlenet"}.get(name, name)  # where torchvision's differ
+    images, entropy = torch.randn(batch, 3, side, side, device="cuda"), torch.nn.functional.cross_entropy
+    if hasattr(torchvision.models.segmentation, name):
+        labels = torch.randint(0, 21, (batch, side, side), device="cuda")
+        network = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, aux_loss=True)
+        return network, {"x": images}, lambda out: (entropy(out["out"].float(), labels) + 0.5 * entropy(out["aux"].float(), labels))
+    labels = torch.randint(0, 1000, (batch,), device="cuda")
+    helpers = {"aux_logits": False, "init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    network = getattr(torchvision.models, name)(**helpers)
+    return network, {"x": images}, lambda out: entropy(out.float(), labels)
+
+
 def build(job, torch):
     """(network, its inputs, function from its output to a loss)"""
-    device, batch, tokens = "cuda", job["batch"], job["tokens"]
+    device, batch, tokens = "cuda", job["batch"], job["size"]
     if job["maker"] == "torchvision":
-        import torchvision
-        names = {"shufflenet_v2": "shufflenet_v2_x1_0"}  # where torchvision's differ from the zoo's
-        network = getattr(torchvision.models, names.get(job["network"], job["network"]))()
-        labels = torch.randint(0, 1000, (batch,), device=device)
-        images = torch.randn(batch, 3, 224, 224, device=device)
-        return network, {"x": images}, lambda out: torch.nn.functional.cross_entropy(out.float(), labels)
+        return build_image(job, torch)
     import transformers as t
     maker, config = {
         "bert_large": (t.BertModel, t.BertConfig(vocab_size=30522, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16,
@@ -102,6 +145,23 @@ def build(job, torch):
         "bloom_560m": (t.BloomForCausalLM, t.BloomConfig(vocab_size=250880, hidden_size=1024, n_layer=24, n_head=16)),
         "t5_base": (t.T5ForConditionalGeneration, t.T5Config(vocab_size=32128, d_model=768, d_kv=64, d_ff=3072, num_layers=12,
                                                              num_heads=12)),
+        "t5_small": (t.T5ForConditionalGeneration, t.T5Config(vocab_size=32128, d_model=512, d_kv=64, d_ff=2048, num_layers=6,
+                                                              num_heads=8)),
+        "roberta_base": (t.RobertaModel, t.RobertaConfig(vocab_size=50265, max_position_embeddings=514, type_vocab_size=1)),
+        "albert_base": (t.AlbertModel, t.AlbertConfig(hidden_size=768, num_attention_heads=12, intermediate_size=3072)),
+        "distilbert_base": (t.DistilBertModel, t.DistilBertConfig()),
+        "electra_base": (t.ElectraModel, t.ElectraConfig(embedding_size=768, hidden_size=768, num_attention_heads=12,
+                                                         intermediate_size=3072)),
+        "xlnet_base": (t.XLNetModel, t.XLNetConfig(d_model=768, n_layer=12, n_head=12, d_inner=3072)),
+        "gpt2_medium": (t.GPT2LMHeadModel, t.GPT2Config(n_embd=1024, n_layer=24, n_head=16)),
+        "pythia_410m": (t.GPTNeoXForCausalLM, t.GPTNeoXConfig(vocab_size=50304, hidden_size=1024, num_hidden_layers=24,
+                                                              num_attention_heads=16, intermediate_size=4096)),
+        "qwen2_0.5b": (t.Qwen2ForCausalLM, t.Qwen2Config(vocab_size=151936, hidden_size=896, intermediate_size=4864,
+                                                         num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2,
+                                                         tie_word_embeddings=True)),
+        "phi_2": (t.PhiForCausalLM, t.PhiConfig(vocab_size=51200, hidden_size=2560, intermediate_size=10240, num_hidden_layers=32,
+                                                num_attention_heads=32, partial_rotary_factor=0.4)),
+        "mistral_7b": (t.MistralForCausalLM, t.MistralConfig()),
     }[job["network"]]
     if job["attention"] == "eager":
         config._attn_implementation = "eager"
@@ -109,12 +169,15 @@ def build(job, torch):
         config.use_cache = False
     ids = torch.randint(0, 30000, (batch, tokens), device=device)
     inputs = {"input_ids": ids}
-    if job["network"] == "bert_large":
-        inputs |= {"attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
-        return maker(config), inputs, lambda out: (out.last_hidden_state.float().pow(2).mean() +
-                                                   out.pooler_output.float().pow(2).mean())
-    shift = 0 if job["network"] == "t5_base" else 1  # a decoder's word is told by the words before it
-    if job["network"] == "t5_base":
+    if maker in (t.BertModel, t.RobertaModel, t.AlbertModel, t.DistilBertModel, t.ElectraModel, t.XLNetModel):
+        inputs["attention_mask"] = torch.ones_like(ids)
+        if maker is not t.DistilBertModel:
+            inputs["token_type_ids"] = torch.zeros_like(ids)
+        return maker(config), inputs, lambda out: sum(
+            x.float().pow(2).mean() for x in (out.last_hidden_state, getattr(out, "pooler_output", None)) if x is not None)
+    is_both = maker is t.T5ForConditionalGeneration
+    shift = 0 if is_both else 1  # a decoder's word is told by the words before it
+    if is_both:
         inputs["decoder_input_ids"] = torch.randint(0, 30000, (batch, tokens), device=device)
     return maker(config), inputs, lambda out: torch.nn.functional.cross_entropy(
         out.logits[:, :tokens - shift].reshape(-1, out.logits.shape[-1]).float(), ids[:, shift:].reshape(-1))
@@ -135,7 +198,7 @@ def measure(job, torch, recording):
     """Samples per second and a note; a recording too, where a path for it is given."""
     wide = job["precision"] == "fp32"
     torch.backends.cuda.matmul.allow_tf32 = not wide
-    torch.backends.cudnn.allow_tf32 = not wide
+    torch.backends.cudnn.allow_tf32 = True  # PyTorch's default, what `fp32` means for it
     torch.backends.cudnn.benchmark = True
     with torch.device("cuda"):  # weights are drawn where they stay
         network, inputs, loss_of = build(job, torch)

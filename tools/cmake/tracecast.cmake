@@ -180,6 +180,7 @@ endfunction()
 # tracecast_test(<name> SOURCES ... DEPS <box>... [LIBS <target>...] [LABELS ...] [COST <seconds>])
 # One doctest program; every test case becomes one ctest test. A case that prints "[skipped]" counts as skipped.
 # COST: about what its longest case takes. Such begin first, lest one runs alone at the end.
+# Without TRACECAST_BUILD_UNIT_TESTS a program without a label is a target that nobody builds and no test of ctest's.
 function(tracecast_test name)
   if(NOT TRACECAST_BUILD_TESTS)
     return()
@@ -196,6 +197,10 @@ function(tracecast_test name)
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(${target} PRIVATE tracecast::${dep})
   endforeach()
+  if(NOT TRACECAST_BUILD_UNIT_TESTS AND NOT ARG_LABELS)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_list.cmake)
   add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS ${list}
     COMMAND ${CMAKE_COMMAND} -DEXECUTABLE=$<TARGET_FILE:${target}> -DNAME=${name} -DOUTPUT=${list}
