@@ -298,6 +298,9 @@ def main():
             except torch.cuda.OutOfMemoryError:
                 print(f"measure_networks: {key(job)} does not fit", file=sys.stderr)
                 continue
+            except (AttributeError, RuntimeError, TypeError, ValueError) as error:  # another version of its maker
+                print(f"measure_networks: {key(job)}: {str(error).splitlines()[0][:200]}", file=sys.stderr)
+                continue
             finally:
                 gc.collect()
                 torch.cuda.empty_cache()
