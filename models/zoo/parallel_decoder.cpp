@@ -5,22 +5,21 @@
 
 #include "models/zoo/parts/attention.hpp"
 #include "models/zoo/parts/family.hpp"
+#include "models/zoo/parts/language.hpp"
 
 namespace tracecast::zoo_builders {
 namespace {
 
-/// Decoders whose attention and feed-forward read the same tokens side by side. GPT-NeoX has a norm for each, one
-/// product for queries, keys and values, and biases everywhere; GPT-J shares the norm, and its attention has no biases.
-struct DecoderLayout {
+/// GPT-J: attention and feed-forward read the same tokens side by side behind one norm; no biases in attention.
+struct GptjLayout {
   int layers;
   std::int64_t width, heads, vocabulary;
   std::int64_t rotary;  ///< of a head's channels, those that carry the position
-  bool is_gptj = false;
 };
 
 struct Decoder {
   GraphBuilder& b;
-  const DecoderLayout& layout;
+  const GptjLayout& layout;
   TensorId constant, cosine, sine, mask;
 
   /// Rotary positions on a part of each head: x cos + turned(x) sin, then the two parts joined again.
@@ -40,40 +39,28 @@ struct Decoder {
     const auto project = [&](const std::string& part) {
       return to_heads(b, part, b.linear_layer(part, x, layout.width, false), heads);
     };
-    const auto [query, key, value] =
-        layout.is_gptj
-            ? std::array{project(name + ".q_proj"), project(name + ".k_proj"),
-                         project(name + ".v_proj")}
-            : split_heads(b, name,
-                          b.linear_layer(name + ".query_key_value", x, 3 * layout.width, true),
-                          heads);
-    // GPT-NeoX scales in the product.
-    const TensorId context = attend(
-        b, name, rotate(name + ".query", query), rotate(name + ".key", key), value,
-        {.scale = constant, .mask = mask, .mask_selects = true, .scale_query = !layout.is_gptj},
-        true);
-    return b.linear_layer(name + ".dense", from_heads(b, name, context), layout.width,
-                          !layout.is_gptj);
+    const TensorId query = project(name + ".q_proj"), key = project(name + ".k_proj");
+    const TensorId context = attend(b, name, rotate(name + ".query", query),
+                                    rotate(name + ".key", key), project(name + ".v_proj"),
+                                    {.scale = constant, .mask = mask, .mask_selects = true}, true);
+    return b.linear_layer(name + ".dense", from_heads(b, name, context), layout.width, false);
   }
   TensorId feed_forward(const std::string& name, TensorId x) const {
     x = b.linear_layer(name + ".fc_in", x, 4 * layout.width, true);
-    x = layout.is_gptj ? gelu_by_tanh(b, name + ".gelu", x, constant)
-                       : b.activation(name + ".gelu", x, "gelu");
+    x = gelu_by_tanh(b, name + ".gelu", x, constant);
     return b.linear_layer(name + ".fc_out", x, layout.width, true);
   }
   TensorId layer(const std::string& name, TensorId x) const {
     const TensorId normed = b.layer_norm_layer(name + ".ln_1", x);
     const TensorId attended = attention(name + ".attn", normed);
-    const TensorId read = layout.is_gptj ? normed : b.layer_norm_layer(name + ".ln_2", x);
-    const TensorId both = b.add(name + ".add", attended, feed_forward(name + ".mlp", read));
+    const TensorId both = b.add(name + ".add", attended, feed_forward(name + ".mlp", normed));
     return b.add(name + ".residual", both, x);
   }
 };
 
-// Hugging Face transformers 4.40, modeling_gpt_neox.py and modeling_gptj.py (eager attention). Their dropout has
-// probability 0, which PyTorch does not run.
-NetworkGraph decoder(const BuildOptions& options, const DecoderLayout& layout) {
-  GraphBuilder b("decoder", options.batch);
+// Hugging Face transformers 4.40, modeling_gptj.py (eager attention). Its dropout has probability 0, which PyTorch does not run.
+NetworkGraph gptj(const BuildOptions& options, const GptjLayout& layout) {
+  GraphBuilder b("gptj", options.batch);
   const std::int64_t tokens = *options.seq_len;
   const TensorId ids = b.input("input_ids", {options.batch, tokens}, true);
   TensorId x = b.embedding_layer("embed_in", ids, layout.vocabulary, layout.width);
@@ -85,65 +72,83 @@ NetworkGraph decoder(const BuildOptions& options, const DecoderLayout& layout) {
                        integer_table(b, "causal_mask", {1, 1, tokens, tokens}, 1)};
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layers." + std::to_string(i), x);
   x = b.layer_norm_layer("final_layer_norm", x);
-  b.graph().outputs = {b.linear_layer("embed_out", x, layout.vocabulary, layout.is_gptj)};
+  b.graph().outputs = {b.linear_layer("embed_out", x, layout.vocabulary, true)};
   return std::move(b).take();
 }
 
-/// The same network as training frameworks with fused kernels shard it.
-constexpr TransformerLayout transformer_of(const DecoderLayout& layout) {
-  return {.layers = layout.layers,
-          .width = layout.width,
-          .heads = layout.heads,
-          .kv_heads = layout.heads,
-          .feed_forward = 4 * layout.width,
-          .vocabulary = layout.vocabulary,
-          .rotary = true,
-          .biases = !layout.is_gptj,
-          .tied = false};
+constexpr GptjLayout kGptj6b{28, 4096, 16, 50400, 64};
+
+/// GPT-NeoX and Pythia: a norm for attention and one for the feed-forward beside it, one product for queries, keys and values, biases
+/// everywhere, positions on a quarter of each head; attention in one kernel, as transformers calls PyTorch's since 2024.
+struct NeoxLayout {
+  int layers;
+  std::int64_t width, heads, vocabulary;
+};
+
+LanguageNetwork gpt_neox(const NeoxLayout& layout) {
+  const std::int64_t width = layout.width / layout.heads;
+  LanguageNetwork network{.family = "gpt_neox",
+                          .width = layout.width,
+                          .vocabulary = layout.vocabulary,
+                          .norm = LanguageNorm::Layer,
+                          .norm_biases = true,
+                          .activation = LanguageActivation::Gelu};
+  for (int i = 0; i < layout.layers; ++i) {
+    add_layer(network,
+              {.mixer = GroupedQueryAttention{.heads = layout.heads,
+                                              .kv_heads = layout.heads,
+                                              .head_width = width,
+                                              .rotary_width = width / 4,
+                                              .packed = true,
+                                              .input_biases = true,
+                                              .output_bias = true},
+               .feed_forward =
+                   DenseFeedForward{.width = 4 * layout.width, .gated = false, .biases = true},
+               .parallel = true});
+  }
+  return network;
 }
 
-template <DecoderLayout layout>
-ZooEntry entry(std::string_view name, std::string_view title, std::string_view source,
-               std::int64_t parameters, std::vector<std::string_view> aliases = {}) {
-  return {.name = name,
-          .aliases = std::move(aliases),
-          .title = title,
-          .source = source,
-          .parameters = exact(parameters, kCheckpoint),
-          .seq_len = 2048,
-          .most_tokens = 2048,
-          .build = build<decoder, layout>,
-          .transformer = transformer_of(layout)};
+template <NeoxLayout layout>
+ZooEntry neox(std::string_view name, std::string_view title, std::int64_t parameters,
+              std::string_view source) {
+  return shardable_entry<gpt_neox, layout>({name, title, source}, exact(parameters, kCheckpoint),
+                                           2048);
 }
 
-constexpr std::string_view kGptj = "Wang and Komatsuzaki, GPT-J-6B, 2021; transformers 4.40";
-constexpr std::string_view kNeox = "Black et al., arXiv 2204.06745; transformers 4.40";
-constexpr std::string_view kPythia =
-    "Biderman et al., arXiv 2304.01373, table 1; transformers 4.40";
+constexpr std::string_view kNeox = "Black et al., arXiv 2204.06745; transformers 5";
+constexpr std::string_view kPythia = "Biderman et al., arXiv 2304.01373, table 1; transformers 5";
 
 }  // namespace
 
 std::vector<ZooEntry> parallel_decoder_networks() {
   return {
-      entry<DecoderLayout{28, 4096, 16, 50400, 64, true}>("gptj_6b", "GPT-J 6B", kGptj,
-                                                          6'050'882'784, {"gpt_j_6b", "gptj"}),
-      entry<DecoderLayout{44, 6144, 64, 50432, 24}>("gpt_neox_20b", "GPT-NeoX 20B", kNeox,
-                                                    20'554'567'680),
-      entry<DecoderLayout{6, 512, 8, 50304, 16}>("pythia_70m", "Pythia 70M", kPythia, 70'426'624),
-      entry<DecoderLayout{12, 768, 12, 50304, 16}>("pythia_160m", "Pythia 160M", kPythia,
-                                                   162'322'944),
-      entry<DecoderLayout{24, 1024, 16, 50304, 16}>("pythia_410m", "Pythia 410M", kPythia,
-                                                    405'334'016),
-      entry<DecoderLayout{16, 2048, 8, 50304, 64}>("pythia_1b", "Pythia 1B", kPythia,
-                                                   1'011'781'632),
-      entry<DecoderLayout{24, 2048, 16, 50304, 32}>("pythia_1.4b", "Pythia 1.4B", kPythia,
-                                                    1'414'647'808),
-      entry<DecoderLayout{32, 2560, 32, 50304, 20}>("pythia_2.8b", "Pythia 2.8B", kPythia,
-                                                    2'775'208'960),
-      entry<DecoderLayout{32, 4096, 32, 50432, 32}>("pythia_6.9b", "Pythia 6.9B", kPythia,
-                                                    6'857'302'016),
-      entry<DecoderLayout{36, 5120, 40, 50688, 32}>("pythia_12b", "Pythia 12B", kPythia,
-                                                    11'846'072'320),
+      {.name = "gptj_6b",
+       .aliases = {"gpt_j_6b", "gptj"},
+       .title = "GPT-J 6B",
+       .source = "Wang and Komatsuzaki, GPT-J-6B, 2021; transformers 4.40",
+       .parameters = exact(6'050'882'784, kCheckpoint),
+       .seq_len = 2048,
+       .most_tokens = 2048,
+       .build = build<gptj, kGptj6b>,
+       .transformer = TransformerLayout{.layers = kGptj6b.layers,
+                                        .width = kGptj6b.width,
+                                        .heads = kGptj6b.heads,
+                                        .kv_heads = kGptj6b.heads,
+                                        .feed_forward = 4 * kGptj6b.width,
+                                        .vocabulary = kGptj6b.vocabulary,
+                                        .rotary = true,
+                                        .biases = false,
+                                        .tied = false}},
+      neox<NeoxLayout{44, 6144, 64, 50432}>("gpt_neox_20b", "GPT-NeoX 20B", 20'554'567'680, kNeox),
+      neox<NeoxLayout{6, 512, 8, 50304}>("pythia_70m", "Pythia 70M", 70'426'624, kPythia),
+      neox<NeoxLayout{12, 768, 12, 50304}>("pythia_160m", "Pythia 160M", 162'322'944, kPythia),
+      neox<NeoxLayout{24, 1024, 16, 50304}>("pythia_410m", "Pythia 410M", 405'334'016, kPythia),
+      neox<NeoxLayout{16, 2048, 8, 50304}>("pythia_1b", "Pythia 1B", 1'011'781'632, kPythia),
+      neox<NeoxLayout{24, 2048, 16, 50304}>("pythia_1.4b", "Pythia 1.4B", 1'414'647'808, kPythia),
+      neox<NeoxLayout{32, 2560, 32, 50304}>("pythia_2.8b", "Pythia 2.8B", 2'775'208'960, kPythia),
+      neox<NeoxLayout{32, 4096, 32, 50432}>("pythia_6.9b", "Pythia 6.9B", 6'857'302'016, kPythia),
+      neox<NeoxLayout{36, 5120, 40, 50688}>("pythia_12b", "Pythia 12B", 11'846'072'320, kPythia),
   };
 }
 

@@ -79,7 +79,7 @@ def judge(args, table, specs, left_out):
     totals = {engine: [Errors() for _ in range(3)] for engine in ENGINES}
     everything = [Errors() for _ in range(3)]
     for gpu in GPUS:
-        profile = table_errors.profile_without(args, gpu, TABLES.values()) if left_out else args.profile
+        profile = table_errors.profile_without(args, gpu, TABLES.values(), "--errors") if left_out else args.profile
         for engine in ENGINES:
             latent = table.startswith("mla")
             only = [f"gpu={gpu}"] + ([f"framework={engine}"] if latent else [])
