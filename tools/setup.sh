@@ -4,6 +4,7 @@
 #   tools/setup.sh           building and testing: also a browser, for the report pages
 #   tools/setup.sh --build   building the program alone
 #   tools/setup.sh --compile building the tests as well, not yet what runs them
+#   tools/setup.sh --python  building the program and the Python module
 #   tools/setup.sh --fuzz    also what fuzzing needs
 set -eu
 
@@ -11,8 +12,10 @@ build="g++ cmake ninja-build ccache git ca-certificates
   libprotobuf-dev protobuf-compiler libboost-graph-dev libeigen3-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev zlib1g-dev libsqlite3-dev libmd-dev
   coinor-libcbc-dev libbz2-dev gfortran"
-compile="doctest-dev python3 pybind11-dev python3-dev"
-tests="clang-format python3-numpy python3-setuptools python3-wheel python3-pip python3-venv openmpi-bin"
+headers="python3 pybind11-dev python3-dev"
+python="python3-numpy python3-setuptools python3-wheel python3-pip python3-venv"
+compile="doctest-dev $headers"
+tests="clang-format $python openmpi-bin"
 fuzzing="clang-14 libclang-rt-14-dev"
 
 # Programs that count however they came: a newer node is as good as Debian's.
@@ -24,8 +27,9 @@ case "${1-}" in
   "") ;;
   --build) wanted="$build" ;;
   --compile) wanted="$build $compile" ;;
+  --python) wanted="$build $headers $python" ;;
   --fuzz) wanted="$wanted $fuzzing" ;;
-  *) echo "usage: tools/setup.sh [--build | --compile | --fuzz]" >&2; exit 2 ;;
+  *) echo "usage: tools/setup.sh [--build | --compile | --python | --fuzz]" >&2; exit 2 ;;
 esac
 
 missing=""

@@ -192,7 +192,7 @@ NetworkGraph language_graph(const LanguageNetwork& network, const LanguageGraphS
   const std::string where = "network " + network.family;
   constexpr std::int64_t kMostTokens = 1 << 20;
   const bool learned = network.positions == LanguagePositions::Learned;
-  const std::int64_t most = learned ? network.position_rows : kMostTokens;
+  const std::int64_t most = learned ? learned_positions(network) : kMostTokens;
   if (sizes.tokens < 1 || sizes.tokens > most) {
     throw InputError(where, fmt::format("{} tokens", sizes.tokens), fmt::format("1 to {}", most));
   }
@@ -222,6 +222,11 @@ NetworkGraph language_graph(const LanguageNetwork& network, const LanguageGraphS
   if (network.head_bias) bias = b.weight("lm_head.bias", {network.vocabulary});
   b.graph().outputs = {b.linear("lm_head", x, head, bias)};
   return std::move(b).take();
+}
+
+std::int64_t learned_positions(const LanguageNetwork& network) {
+  if (network.context == 0) return network.position_rows;
+  return std::min(network.context, network.position_rows);
 }
 
 std::int64_t usual_tokens(const LanguageNetwork& network) {

@@ -24,6 +24,9 @@ struct LanguageGraphSizes {
 [[nodiscard]] NetworkGraph language_graph(const LanguageNetwork& network,
                                           const LanguageGraphSizes& sizes);
 
+/// Most tokens of a network with learned positions: its context, where its class adds rows to the table; 0: it has none.
+[[nodiscard]] std::int64_t learned_positions(const LanguageNetwork& network);
+
 /// Tokens of a sequence where nobody says how many: the context, at most 4096.
 [[nodiscard]] std::int64_t usual_tokens(const LanguageNetwork& network);
 

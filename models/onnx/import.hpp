@@ -13,7 +13,8 @@ struct OnnxOptions {
   std::int64_t batch = 1;  ///< first dimension of the inputs, or the one named after the batch
   std::optional<std::int64_t>
       image_size{};  ///< height and width of rank 4 inputs; else as in the file
-  std::optional<std::int64_t> seq_len{};  ///< tokens per sample; else as in the file
+  /// Tokens per sample, of a network that takes keys of earlier tokens those; else as in the file.
+  std::optional<std::int64_t> seq_len{};
   bool training = false;  ///< dropout works, a softmax that ends the network belongs to the loss
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "models/onnx/value.hpp"
 #include "sim/base/error.hpp"
@@ -24,9 +25,13 @@ struct Dimension {
   std::optional<std::int64_t> size;  ///< nothing: left open
   std::string name;                  ///< lower case; may be empty
   Axis axis = Axis::Other;
-  std::int64_t sequences = 1,
-               more =
-                   0;  ///< of a sequence axis: "past_length + length" is two, "length + 1" one more
+  /// Of a sequence axis: "past_length + length" is one of each, "length + 1" one more.
+  std::int64_t sequences = 1, pasts = 0, more = 0;
+  bool is_total = false;  ///< earlier tokens count, too, where there are any
+};
+/// Tokens that are new to a network, and those whose keys it is given.
+struct Tokens {
+  std::int64_t now = 1, past = 0;
 };
 
 bool contains(std::string_view text, std::string_view part) {
@@ -36,8 +41,8 @@ bool contains(std::string_view text, std::string_view part) {
 /// What the name of an open dimension says; Other when it says nothing.
 Axis axis_by_name(std::string_view name) {
   if (contains(name, "batch") || name == "n" || name == "b" || name == "bs") return Axis::Batch;
-  if (contains(name, "seq") || contains(name, "len") || contains(name, "token") || name == "t" ||
-      name == "s" || name == "l") {
+  if (contains(name, "seq") || contains(name, "len") || contains(name, "past") ||
+      contains(name, "token") || name == "t" || name == "s" || name == "l") {
     return Axis::Sequence;
   }
   if (contains(name, "height") || contains(name, "width") || name == "h" || name == "w") {
@@ -46,7 +51,7 @@ Axis axis_by_name(std::string_view name) {
   return Axis::Other;
 }
 
-/// "past_length + length", "past_length + 1": names that exporters of decoders give to sums.
+/// "past_length + length", "past_length + 1", "total_sequence_length": names that exporters of decoders give to sums.
 void read_sum(Dimension& dimension) {
   dimension.sequences = 0;
   for (std::string_view rest = dimension.name; !rest.empty();) {
@@ -57,7 +62,10 @@ void read_sum(Dimension& dimension) {
     if (number && *number >= 0 && *number <= kMostSize) {
       dimension.more += *number;
     } else {
-      ++dimension.sequences;
+      const bool is_past = contains(term, "past");
+      dimension.sequences += is_past ? 0 : 1;
+      dimension.pasts += is_past ? 1 : 0;
+      dimension.is_total = dimension.is_total || contains(term, "total");
     }
     rest.remove_prefix(std::min(plus + 1, rest.size()));
   }
@@ -104,15 +112,24 @@ bool is_lone_image(const std::vector<Dimension>& dimensions, bool is_integer) {
          std::max(height, width) <= 2 * std::min(height, width);
 }
 
+/// Keys or values of earlier tokens, batch x heads x tokens x width.
+bool holds_past(const std::vector<Dimension>& dimensions, std::string_view input) {
+  return dimensions.size() == 4 && to_lower(input).starts_with("past");
+}
+
 /// By place, where names said nothing. Axis::Batch is decided later.
-void place_axes(std::vector<Dimension>& dimensions, bool is_integer) {
+void place_axes(std::vector<Dimension>& dimensions, std::string_view input, bool is_integer) {
   const auto place = [&](std::size_t i, Axis axis) {
     if (dimensions[i].axis == Axis::Other) dimensions[i].axis = axis;
   };
   const bool has_sequence =
       std::any_of(dimensions.begin(), dimensions.end(),
                   [](const Dimension& dimension) { return dimension.axis == Axis::Sequence; });
-  if (dimensions.size() == 4 && !is_integer && !has_sequence) {
+  if (holds_past(dimensions, input) && !has_sequence) {
+    dimensions[2].axis = Axis::Sequence;
+    dimensions[2].sequences = 0;
+    dimensions[2].pasts = 1;
+  } else if (dimensions.size() == 4 && !is_integer && !has_sequence) {
     constexpr std::int64_t kMostColours = 4;
     const auto may_be_colours = [&](std::size_t i) {
       return dimensions[i].size && *dimensions[i].size <= kMostColours;
@@ -137,8 +154,35 @@ bool has_batch(const std::vector<Dimension>& dimensions) {
   return false;
 }
 
-std::int64_t of_sequences(const Dimension& dimension, std::int64_t length) {
-  return dimension.sequences * length + dimension.more;
+std::int64_t of_sequences(const Dimension& dimension, const Tokens& tokens) {
+  return dimension.sequences * tokens.now + dimension.pasts * tokens.past + dimension.more;
+}
+
+/// Of a network that takes the keys of earlier tokens: a step of one token, or as many as the file has fixed, behind as many as were
+/// asked for. Nothing: it takes none. Sizes that the file has fixed without a name are taken apart: what is longer than the past holds it.
+std::optional<Tokens> step_of(std::vector<std::vector<Dimension>>& inputs,
+                              std::optional<std::int64_t> asked) {
+  std::optional<Tokens> step;
+  for (const auto& dimensions : inputs) {
+    for (const Dimension& d : dimensions) {
+      if (d.axis != Axis::Sequence || d.pasts == 0 || d.sequences > 0) continue;
+      if (!step) step = Tokens{1, d.size.value_or(0)};
+    }
+  }
+  if (!step) return step;
+  for (auto& dimensions : inputs) {
+    for (Dimension& d : dimensions) {
+      if (d.axis != Axis::Sequence || d.pasts > 0) continue;
+      if (contains(d.name, "encoder"))
+        std::swap(d.sequences, d.pasts);  // a text of its own, as long as was asked for
+      else if (d.is_total || (d.size && step->past > 0 && *d.size > step->past))
+        d.pasts = 1;
+      else if (d.size)
+        step->now = *d.size;
+    }
+  }
+  step->past = asked.value_or(step->past > 0 ? step->past : kAssumedSequence);
+  return step;
 }
 
 void require_size(std::string_view option, std::int64_t size) {
@@ -158,7 +202,7 @@ InputSizes resolve_input_sizes(const Program& program, const OnnxOptions& option
   for (const ValueIndex index : program.inputs) {
     const NamedValue& named = program.values[index];
     inputs.push_back(read_dimensions(named, where));
-    place_axes(inputs.back(),
+    place_axes(inputs.back(), named.name,
                element_type(named.info->type().tensor_type().elem_type()).is_integer);
   }
 
@@ -193,6 +237,15 @@ InputSizes resolve_input_sizes(const Program& program, const OnnxOptions& option
     }
   }
 
+  const std::optional<Tokens> step = step_of(inputs, options.seq_len);
+  const auto length_of = [&](const Dimension& dimension, std::int64_t whole) {
+    return of_sequences(dimension, step.value_or(Tokens{whole, whole}));
+  };
+  if (step) {
+    sizes.assumptions.push_back("the network takes keys of earlier tokens: a step of " +
+                                std::to_string(step->now) + " behind " +
+                                std::to_string(step->past) + " of them (--seq-len)");
+  }
   bool has_image = false, has_sequence = false;
   std::map<std::string, std::int64_t> named_sizes;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -227,9 +280,10 @@ InputSizes resolve_input_sizes(const Program& program, const OnnxOptions& option
           break;
         case Axis::Sequence:
           has_sequence = true;
-          choose(options.seq_len ? std::optional(of_sequences(dimension, *options.seq_len))
-                                 : std::nullopt,
-                 of_sequences(dimension, kAssumedSequence), "sequence length");
+          choose(options.seq_len || (step && !dimension.size)
+                     ? std::optional(length_of(dimension, options.seq_len.value_or(0)))
+                     : std::nullopt,
+                 length_of(dimension, kAssumedSequence), "sequence length");
           break;
         case Axis::Channels:
           choose(std::nullopt, kAssumedChannels, "channels");

@@ -1,5 +1,6 @@
 #include <string>
 
+#include "models/language/layout.hpp"
 #include "models/zoo/parts/attention.hpp"
 #include "models/zoo/parts/family.hpp"
 
@@ -69,6 +70,31 @@ constexpr TransformerLayout transformer_of(const BloomLayout& layout) {
           .vocabulary = kVocabulary};
 }
 
+/// The same network as engines serve it. Its context is the length of the sequences it was trained on (table 3).
+template <BloomLayout layout>
+LanguageNetwork language() {
+  LanguageNetwork network{.family = "bloom",
+                          .width = layout.width,
+                          .vocabulary = kVocabulary,
+                          .tied = true,
+                          .positions = LanguagePositions::Alibi,
+                          .context = 2048,
+                          .norm = LanguageNorm::Layer,
+                          .norm_biases = true,
+                          .embedding_norm = true,
+                          .activation = LanguageActivation::GeluTanhInSteps};
+  const LanguageLayer layer{
+      .mixer = GroupedQueryAttention{.heads = layout.heads,
+                                     .kv_heads = layout.heads,
+                                     .head_width = layout.width / layout.heads,
+                                     .packed = true,
+                                     .input_biases = true,
+                                     .output_bias = true},
+      .feed_forward = DenseFeedForward{.width = 4 * layout.width, .gated = false, .biases = true}};
+  for (int i = 0; i < layout.layers; ++i) add_layer(network, layer);
+  return network;
+}
+
 template <BloomLayout layout>
 ZooEntry entry(std::string_view name, std::string_view title, std::int64_t parameters) {
   return {.name = name,
@@ -77,7 +103,8 @@ ZooEntry entry(std::string_view name, std::string_view title, std::int64_t param
           .parameters = exact(parameters, kCheckpoint),
           .seq_len = 2048,
           .build = build<bloom, layout>,
-          .transformer = transformer_of(layout)};
+          .transformer = transformer_of(layout),
+          .language = language<layout>};
 }
 
 }  // namespace

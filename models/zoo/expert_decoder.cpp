@@ -80,19 +80,19 @@ LanguageNetwork llama4(int layers) {
 
 std::vector<ZooEntry> expert_decoder_networks() {
   return {
-      shardable_entry<gpt_oss, OssLayout{36, 128}>({"gpt_oss_120b", "gpt-oss-120b", kOss},
-                                                   rounded(116.83e9, 0.01e9, "model card, table 1"),
-                                                   4096),
-      shardable_entry<gpt_oss, OssLayout{24, 32}>({"gpt_oss_20b", "gpt-oss-20b", kOss},
-                                                  rounded(20.91e9, 0.01e9, "model card, table 1"),
-                                                  4096),
-      shardable_entry<minimax, 62>({"minimax_m2.5", "MiniMax-M2.5", kMiniMax, {"minimax_m2"}},
-                                   rounded(229e9, 1e9, "Hugging Face, size of the checkpoint"),
-                                   4096),
+      shardable_entry<gpt_oss, OssLayout{36, 128}, 131'072>(
+          {"gpt_oss_120b", "gpt-oss-120b", kOss}, rounded(116.83e9, 0.01e9, "model card, table 1"),
+          4096),
+      shardable_entry<gpt_oss, OssLayout{24, 32}, 131'072>(
+          {"gpt_oss_20b", "gpt-oss-20b", kOss}, rounded(20.91e9, 0.01e9, "model card, table 1"),
+          4096),
+      shardable_entry<minimax, 62, 196'608>(
+          {"minimax_m2.5", "MiniMax-M2.5", kMiniMax, {"minimax_m2"}},
+          rounded(229e9, 1e9, "Hugging Face, size of the checkpoint"), 4096),
       // The checkpoint has 108,641,793,536 with its encoder of images, which is not in the graph.
-      shardable_entry<llama4, 48>({"llama4_scout", "Llama 4 Scout, text", kLlama4},
-                                  exact(107'769'861'120, "checkpoint less its encoder of images"),
-                                  4096),
+      shardable_entry<llama4, 48, 10'485'760>(
+          {"llama4_scout", "Llama 4 Scout, text", kLlama4},
+          exact(107'769'861'120, "checkpoint less its encoder of images"), 4096),
   };
 }
 

@@ -36,7 +36,8 @@ LanguageNetwork phi(int layers) {
 
 std::vector<ZooEntry> phi_networks() {
   return {
-      shardable_entry<phi, 32>({"phi_2", "Phi-2", kPhi}, exact(2'779'683'840, kCheckpoint), 2048),
+      shardable_entry<phi, 32, 2048>({"phi_2", "Phi-2", kPhi}, exact(2'779'683'840, kCheckpoint),
+                                     2048),
   };
 }
 

@@ -93,17 +93,17 @@ LanguageNetwork hybrid(const HybridLayout& layout) {
 
 std::vector<ZooEntry> qwen_networks() {
   return {
-      shardable_entry<qwen, QwenLayout{80, 8192, 64, 24576, 152064}>(
+      shardable_entry<qwen, QwenLayout{80, 8192, 64, 24576, 152064}, 32'768>(
           {"qwen_72b", "Qwen 72B", kQwen}, exact(72'287'920'128, kCheckpoint), 4096),
-      shardable_entry<qwen3, Qwen3Layout{40, 5120, 40, 8, 17408}>(
+      shardable_entry<qwen3, Qwen3Layout{40, 5120, 40, 8, 17408}, 40'960>(
           {"qwen3_14b", "Qwen3 14B", kQwen3}, rounded(14.8e9, 0.1e9, kCard), 4096),
-      shardable_entry<qwen3, Qwen3Layout{64, 5120, 64, 8, 25600}>(
+      shardable_entry<qwen3, Qwen3Layout{64, 5120, 64, 8, 25600}, 40'960>(
           {"qwen3_32b", "Qwen3 32B", kQwen3}, rounded(32.8e9, 0.1e9, kCard), 4096),
-      shardable_entry<qwen3, Qwen3Layout{48, 2048, 32, 4, 768, 128}>(
+      shardable_entry<qwen3, Qwen3Layout{48, 2048, 32, 4, 768, 128}, 262'144>(
           {"qwen3_30b_a3b", "Qwen3 30B-A3B", kQwen3}, rounded(30.5e9, 0.1e9, kCard), 4096),
-      shardable_entry<qwen3, Qwen3Layout{94, 4096, 64, 4, 1536, 128}>(
+      shardable_entry<qwen3, Qwen3Layout{94, 4096, 64, 4, 1536, 128}, 262'144>(
           {"qwen3_235b_a22b", "Qwen3 235B-A22B", kQwen3}, rounded(235e9, 1e9, kCard), 4096),
-      language_entry<hybrid, HybridLayout{60, 4096, 32, 2, 16, 64, 512, 10, 1024}>(
+      language_entry<hybrid, HybridLayout{60, 4096, 32, 2, 16, 64, 512, 10, 1024}, 262'144>(
           {"qwen3.5_397b_a17b", "Qwen3.5 397B-A17B", kQwen35}, rounded(397e9, 1e9, kCard), 4096),
   };
 }

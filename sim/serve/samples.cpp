@@ -8,25 +8,40 @@ namespace {
 
 constexpr double kBin = 1e-3;
 
-int bin_of(double value) {
-  return value > 0 ? static_cast<int>(std::floor(std::log(value) / kBin)) : -10'000'000;
-}
-double middle_of(int bin) { return bin == -10'000'000 ? 0 : std::exp((bin + 0.5) * kBin); }
+int bin_of(double value) { return static_cast<int>(std::floor(std::log(value) / kBin)); }
+double middle_of(std::ptrdiff_t bin) { return std::exp((static_cast<double>(bin) + 0.5) * kBin); }
 
 }  // namespace
 
 void Samples::add(double value, double weight) {
   weight_ += weight;
   sum_ += weight * value;
-  if (bins_.empty()) {
-    kept_.push_back({value, weight});
-    if (kept_.size() <= kMostKept) return;
-    for (const Weighted& w : kept_) bins_[bin_of(w.value)] += w.weight;
-    kept_.clear();
-    kept_.shrink_to_fit();
+  if (is_binned_) {
+    count(value, weight);
     return;
   }
-  bins_[bin_of(value)] += weight;
+  kept_.push_back({value, weight});
+  if (kept_.size() <= kMostKept) return;
+  is_binned_ = true;
+  for (const Weighted& w : kept_) count(w.value, w.weight);
+  kept_.clear();
+  kept_.shrink_to_fit();
+}
+
+void Samples::count(double value, double weight) {
+  if (!(value > 0)) {
+    zeros_ += weight;
+    return;
+  }
+  const int bin = bin_of(value);
+  if (bins_.empty()) first_bin_ = bin;
+  if (bin < first_bin_) {
+    bins_.insert(bins_.begin(), static_cast<std::size_t>(first_bin_ - bin), 0.0);
+    first_bin_ = bin;
+  }
+  const auto at = static_cast<std::size_t>(bin - first_bin_);
+  if (at >= bins_.size()) bins_.resize(at + 1);
+  bins_[at] += weight;
 }
 
 double Samples::quantile_of(std::vector<Weighted> values, double q) {
@@ -44,13 +59,18 @@ double Samples::quantile_of(std::vector<Weighted> values, double q) {
 }
 
 double Samples::quantile(double q) const {
-  if (bins_.empty()) return quantile_of(kept_, q);
-  double below = 0;
-  for (const auto& [bin, weight] : bins_) {
-    below += weight;
-    if (below >= q * weight_ * (1 - 1e-12)) return middle_of(bin);
+  if (!is_binned_) return quantile_of(kept_, q);
+  const double least = q * weight_ * (1 - 1e-12);
+  double below = zeros_;
+  if (zeros_ > 0 && below >= least) return 0;
+  double value = 0;
+  for (std::size_t i = 0; i < bins_.size(); ++i) {
+    if (!(bins_[i] > 0)) continue;
+    below += bins_[i];
+    value = middle_of(first_bin_ + static_cast<std::ptrdiff_t>(i));
+    if (below >= least) break;
   }
-  return middle_of(bins_.rbegin()->first);
+  return value;
 }
 
 template <class Statistic>

@@ -1,7 +1,6 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <map>
 #include <vector>
 
 namespace tracecast::serve {
@@ -24,13 +23,17 @@ class Samples {
   struct Weighted {
     double value = 0, weight = 1;
   };
+  void count(double value, double weight);
   static double quantile_of(std::vector<Weighted> values, double q);
   template <class Statistic>
   double half_width(const Statistic& statistic) const;
 
   static constexpr std::size_t kMostKept = std::size_t{1} << 17;
   std::vector<Weighted> kept_;
-  std::map<int, double> bins_;
+  bool is_binned_ = false;
+  int first_bin_ = 0;         ///< floor(ln value / kBin) of the first of `bins_`
+  std::vector<double> bins_;  ///< weights
+  double zeros_ = 0;          ///< weight of values that have no logarithm
   double weight_ = 0, sum_ = 0;
 };
 

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <queue>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/error.hpp"
@@ -57,13 +59,20 @@ class Workers {
       if (all_[i]->load() < all_[best]->load()) best = i;
       if (all_[i]->load() > all_[fullest]->load()) fullest = i;
     }
-    if (router_ != Router::PrefixAware || request.shared == 0) return best;
-    return with_beginning(request.prefix, best, fullest);
+    if (request.shared == 0) return best;
+    if (router_ == Router::PrefixAware) return with_beginning(request.prefix, best, fullest);
+    return router_ == Router::Prefix ? keeper_of(request, best) : best;
   }
   Worker& at(std::size_t i) { return *all_[i]; }
   std::size_t size() const { return all_.size(); }
-  void drain() {
-    for (auto& worker : all_) worker->advance(kForever);
+  void advance(Microseconds until) {
+    for (auto& worker : all_) worker->advance(until);
+  }
+  /// Nothing ends before it from now on, if nothing more arrives before `next`.
+  Microseconds earliest_end(Microseconds next) const {
+    for (const auto& worker : all_)
+      if (worker->has_work()) next = std::min(next, worker->now());
+    return next;
   }
   WorkerTotals totals() const {
     WorkerTotals sum;
@@ -72,14 +81,27 @@ class Workers {
   }
 
  private:
-  std::size_t with_beginning(std::uint32_t prefix, std::size_t least, std::size_t fullest) {
+  bool are_far_apart(std::size_t less, std::size_t more) const {
     constexpr std::int64_t kFarApart = 64;
     constexpr double kTimesApart = 1.5;
-    const std::int64_t low = all_[least]->load(), high = all_[fullest]->load();
-    const bool is_uneven = high - low > kFarApart &&
-                           static_cast<double>(high) > kTimesApart * static_cast<double>(low);
+    const std::int64_t low = all_[less]->load(), high = all_[more]->load();
+    return high - low > kFarApart &&
+           static_cast<double>(high) > kTimesApart * static_cast<double>(low);
+  }
+  std::size_t keeper_of(const Request& request, std::size_t least) const {
+    std::size_t keeper = least;
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const std::int64_t kept = all_[i]->kept_tokens(request);
+      if (kept < most || kept == 0) continue;
+      if (kept > most || all_[i]->load() < all_[keeper]->load()) keeper = i;
+      most = kept;
+    }
+    return are_far_apart(least, keeper) ? least : keeper;
+  }
+  std::size_t with_beginning(std::uint32_t prefix, std::size_t least, std::size_t fullest) {
     std::vector<std::size_t>& known = sent_[prefix];
-    if (is_uneven || known.empty()) {
+    if (are_far_apart(least, fullest) || known.empty()) {
       if (std::find(known.begin(), known.end(), least) == known.end()) known.push_back(least);
       return least;
     }
@@ -119,7 +141,7 @@ void run_open(Workers& workers, RequestSource& source, RunResult& result) {
     }
     workers.at(i).add(*request);
   }
-  workers.drain();
+  workers.advance(kForever);
 }
 
 /// Each completion lets the next request into the same worker at that moment.
@@ -150,63 +172,94 @@ void run_closed(Workers& workers, RequestSource& source, std::uint64_t concurren
   }
 }
 
-/// Prompts in their own pool, in order of their ends, with their caches on the way to the other.
-std::vector<Request> run_prefill(const Pool& pool, RequestSource& source, RunResult& result) {
-  std::vector<Request> filled;
-  std::vector<std::int64_t> outputs;
-  Workers workers(
-      pool, [](double, double) {}, [&](std::size_t, const Request& r) { filled.push_back(r); });
-  while (auto request = source.next()) {
-    outputs.resize(std::max<std::size_t>(outputs.size(), request->number + 1));
-    outputs[request->number] = request->output;
-    request->output = 1;
-    const std::size_t i = workers.route(*request);
-    if (!workers.at(i).holds(*request)) {
-      ++result.turned_away;
-      continue;
-    }
-    workers.at(i).add(*request);
-  }
-  workers.drain();
-  result.prefill_totals = workers.totals();
-  for (Request& r : filled) r.output = outputs[r.number];
-  std::sort(filled.begin(), filled.end(), [](const Request& a, const Request& b) {
-    return std::pair{a.last, a.number} < std::pair{b.last, b.number};
-  });
-  return filled;
-}
+/// Prompts in their own pool; their caches go to the other one, each as soon as none can come before it: what is kept are the
+/// requests in flight.
+class TwoPools {
+ public:
+  TwoPools(const Pool& pool, const RunOptions& options, RunResult& result)
+      : options_(options),
+        result_(result),
+        prefill_(
+            *options.prefill, [](double, double) {},
+            [this](std::size_t, const Request& r) { send(r); }),
+        decode_(
+            pool, [this](double us, double n) { result_.gap_ms.add(us * 1e-3, n); },
+            [this](std::size_t, const Request& r) { finish(r); }) {}
 
-RunResult run_two_pools(const Pool& pool, RequestSource& source, const RunOptions& options) {
-  RunResult result;
-  std::vector<Request> filled = run_prefill(*options.prefill, source, result);
-  std::vector<Request> moved;
-  std::map<std::uint64_t, Microseconds> arrived;
-  for (Request r : filled) {
-    arrived[r.number] = r.arrival;
-    if (r.output == 1) {
-      record(result, options, r);
-      continue;
+  void run(RequestSource& source) {
+    while (auto request = source.next()) {
+      prefill_.advance(request->arrival);
+      receive(prefill_.earliest_end(request->arrival) + microseconds(options_.transfer_latency));
+      const std::int64_t output = request->output;
+      request->output = 1;
+      const std::size_t i = prefill_.route(*request);
+      if (!prefill_.at(i).holds(*request)) {
+        ++result_.turned_away;
+        continue;
+      }
+      in_flight_[request->number] = {request->arrival, output};
+      prefill_.at(i).add(*request);
     }
-    const double transfer = options.transfer_latency +
-                            options.transfer_seconds_per_token * static_cast<double>(r.input);
-    r.arrival = r.last + std::llround(transfer * 1e6);
-    r.is_filled = true;
-    moved.push_back(r);
+    prefill_.advance(kForever);
+    receive(kForever);
+    decode_.advance(kForever);
+    result_.prefill_totals = prefill_.totals();
+    result_.totals = decode_.totals();
   }
-  std::stable_sort(moved.begin(), moved.end(),
-                   [](const Request& a, const Request& b) { return a.arrival < b.arrival; });
-  Workers workers(
-      pool, [&](double us, double n) { result.gap_ms.add(us * 1e-3, n); },
-      [&](std::size_t, const Request& done) {
-        Request r = done;
-        r.arrival = arrived[r.number];
-        record(result, options, r);
-      });
-  const std::unique_ptr<RequestSource> source_of_moved = replay(std::move(moved));
-  run_open(workers, *source_of_moved, result);
-  result.totals = workers.totals();
-  return result;
-}
+
+ private:
+  struct Asked {
+    Microseconds arrival = 0;
+    std::int64_t output = 1;
+  };
+  struct Later {
+    bool operator()(const Request& a, const Request& b) const {
+      return std::tuple(a.arrival, a.last, a.number) > std::tuple(b.arrival, b.last, b.number);
+    }
+  };
+
+  static Microseconds microseconds(double seconds) { return std::llround(seconds * 1e6); }
+
+  void send(Request r) {
+    r.output = in_flight_[r.number].output;
+    if (r.output == 1) {
+      in_flight_.erase(r.number);
+      record(result_, options_, r);
+      return;
+    }
+    r.arrival =
+        r.last + microseconds(options_.transfer_latency +
+                              options_.transfer_seconds_per_token * static_cast<double>(r.input));
+    r.is_filled = true;
+    sent_.push(r);
+  }
+  /// Caches that are there before `until`.
+  void receive(Microseconds until) {
+    while (!sent_.empty() && sent_.top().arrival < until) {
+      const Request r = sent_.top();
+      sent_.pop();
+      const std::size_t i = decode_.route(r);
+      if (decode_.at(i).holds(r)) {
+        decode_.at(i).add(r);
+      } else {
+        ++result_.turned_away;
+        in_flight_.erase(r.number);
+      }
+    }
+  }
+  void finish(Request r) {
+    const auto asked = in_flight_.find(r.number);
+    r.arrival = asked->second.arrival;
+    in_flight_.erase(asked);
+    record(result_, options_, r);
+  }
+
+  const RunOptions& options_;
+  RunResult& result_;
+  std::map<std::uint64_t, Asked> in_flight_;  ///< by number
+  std::priority_queue<Request, std::vector<Request>, Later> sent_;
+  Workers prefill_, decode_;
+};
 
 }  // namespace
 
@@ -215,7 +268,9 @@ RunResult run(const Pool& pool, RequestSource& source, const RunOptions& options
   if (options.prefill) {
     if (options.concurrency)
       throw InputError("--disaggregate", "--concurrency as well", "--rate or --trace");
-    return run_two_pools(pool, source, options);
+    RunResult result;
+    TwoPools(pool, options, result).run(source);
+    return result;
   }
   RunResult result;
   std::vector<std::pair<std::size_t, Microseconds>> freed;

@@ -18,6 +18,11 @@ enum class Router {
   /// and by more than a half; without such a worker to the least loaded of all. Source: sgl-project/sglang, router of 2025, policy
   /// cache_aware: balance_abs_threshold 64, balance_rel_threshold 1.5.
   PrefixAware,
+  /// To the worker whose cache holds most of the request's beginning, of those the least loaded one, unless its load is above the least
+  /// of all by more than 64 requests and by more than a half; then, or if none holds any of it, to the least loaded of all.
+  /// Source: docs.vllm.ai, production-stack, "KV cache aware routing" (the instance that still has most of the prompt, evictions
+  /// counted); the margin as above.
+  Prefix,
 };
 
 /// Alike workers behind a router: replicas, and in each of them the batches of its pipeline's stages and of its data ranks.

@@ -123,6 +123,17 @@ void Worker::keep_prefix(const Sequence& s) {
   used_blocks_ += more;
 }
 
+/// Whole pages of what it shares that are there: one token at least is left to compute.
+std::int64_t Worker::found_tokens(const Request& request, std::int64_t context) const {
+  const EngineProfile& engine = price_.engine();
+  if (!engine.caches_prefixes || request.shared == 0) return 0;
+  const auto prefix = prefixes_.find(request.prefix);
+  if (prefix == prefixes_.end()) return 0;
+  const std::int64_t whole =
+      std::min(request.shared, context - 1) / engine.block_tokens * engine.block_tokens;
+  return std::min(whole, prefix->second.tokens);
+}
+
 /// Tokens behind `shared` ones that a sequence finds of what it computed before it gave its pages back.
 std::int64_t Worker::own_tokens_left(const Sequence& s, std::int64_t shared) const {
   if (s.left_behind == 0) return 0;
@@ -138,13 +149,7 @@ bool Worker::admit(std::int64_t budget) {
   Sequence& first = waiting_.front();
   const EngineProfile& engine = price_.engine();
   if (engine.overlaps_host && active_ > 0 && first.request.arrival > decided_) return false;
-  std::int64_t found = 0;
-  if (engine.caches_prefixes && first.request.shared > 0) {
-    const std::int64_t whole = std::min(first.request.shared, first.context - 1) /
-                               engine.block_tokens * engine.block_tokens;
-    const auto prefix = prefixes_.find(first.request.prefix);
-    if (prefix != prefixes_.end()) found = std::min(whole, prefix->second.tokens);
-  }
+  const std::int64_t found = found_tokens(first.request, first.context);
   const bool is_filled = first.request.is_filled || first.is_swapped;
   const std::int64_t own = is_filled ? 0 : own_tokens_left(first, found);
   const std::int64_t uncached = is_filled ? 0 : first.context - found - own;

@@ -71,6 +71,10 @@ class Worker {
   [[nodiscard]] const WorkerTotals& totals() const { return totals_; }
   /// Whether a request's cache can ever fit.
   [[nodiscard]] bool holds(const Request& request) const;
+  /// Tokens of a request's beginning that are in the cache.
+  [[nodiscard]] std::int64_t kept_tokens(const Request& request) const {
+    return found_tokens(request, request.input);
+  }
 
  private:
   struct Sequence {
@@ -97,6 +101,7 @@ class Worker {
   using Slot = std::uint32_t;
 
   [[nodiscard]] std::int64_t blocks_for(std::int64_t tokens) const;
+  [[nodiscard]] std::int64_t found_tokens(const Request& request, std::int64_t context) const;
   [[nodiscard]] std::int64_t own_tokens_left(const Sequence& sequence, std::int64_t shared) const;
   [[nodiscard]] std::int64_t phase_of(std::int64_t tokens) const;
   bool admit(std::int64_t budget);

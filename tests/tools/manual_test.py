@@ -3,7 +3,8 @@
 
 A command is a line that begins with four blanks and `tracecast`, or with `$ tracecast` in a block of code. The first
 must end as it should; of the second the lines below are what it prints, where `...` stands for any lines. What stands
-behind ` #` is a remark. The files that commands name are invented here. Prints a line per fault; exit code 1 when there
+behind ` #` is a remark. The files that commands name are those of tools/manual, or invented here. The README's other commands are for
+tests/install/readme_path.sh. Prints a line per fault; exit code 1 when there
 is any.
 """
 import gzip
@@ -111,22 +112,17 @@ FILES = {
                        'group { count: 8 gpus: 4 gpu: "p100" usd_per_gpu_hour: 1.5 }\n',
     "requests.csv": "arrival_s,input_tokens,output_tokens\n" + "".join(
         f"{r * 0.5},{100 + 50 * (r % 4)},{20 + r % 7}\n" for r in range(40)),
-    "bench.json": json.dumps({
-        "completed": 200, "max_concurrency": 16, "total_input_tokens": 200000, "total_output_tokens": 40000,
-        "mean_ttft_ms": 130.0, "median_ttft_ms": 90.0, "p99_ttft_ms": 600.0, "mean_tpot_ms": 8.5, "output_throughput": 1700.0}),
     "lab.textproto": 'group { name: "new" count: 2 machine: "dgx1_v100" }\n'
                      'network { link: "infiniband_edr" nodes_per_leaf: 8 oversubscription: 2 }\n',
-    "measurements.csv": "gpu,gpus,framework,precision,network,phase,batch_per_gpu,samples_per_s\n"
-                        "RTX 4090,1,pytorch,amp,resnet50,train,64,1200\n"
-                        "Tesla V100-SXM2-16GB,1,pytorch,fp32,resnet50,train,64,350\n",
 }
 
 
 def invent(folder, program, root):
     for name, text in FILES.items():
         (folder / name).write_text(text)
+    shutil.copytree(root / "tools/manual", folder / "tools/manual")
     shutil.copytree(root / "tools/manual/purchase", folder / "purchase")
-    for name in ("runs.csv", "serving_jobs.textproto"):
+    for name in ("runs.csv", "serving_jobs.textproto", "bench.json", "measurements.csv"):
         (folder / name).write_bytes((root / "tools/manual" / name).read_bytes())
     (folder / "ranks").mkdir()
     for rank in (0, 1):
@@ -142,10 +138,6 @@ def invent(folder, program, root):
     (folder / "mine/profile.textproto").write_bytes((root / "hwspecs/cost/default.textproto").read_bytes())
     configs = root / "tests/models/language/configs"
     (folder / "config.json").write_bytes((configs / "llama3_8b.json").read_bytes())
-    (folder / "tools/manual").mkdir(parents=True)
-    for path in (root / "tools/manual").iterdir():
-        if path.suffix in (".textproto", ".csv"):
-            (folder / "tools/manual" / path.name).write_bytes(path.read_bytes())
     (folder / "llama2_7b.json").write_bytes((configs / "llama2_7b.json").read_bytes())
     subprocess.run([program, "trace", "convert", "profile.pt.trace.json.gz", "--to", "chakra", "-o", "chakra.0.et"],
                    cwd=folder, check=True, capture_output=True)
@@ -154,6 +146,9 @@ def invent(folder, program, root):
         for path, text in re.findall(r"with `(own/[\w./]+)`:\n\n((?:    .*\n)+)", page.read_text()):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(re.sub(r"(?m)^    ", "", text))
+            example = root / "tools/manual" / path
+            if example.exists() and example.read_text() != (folder / path).read_text():
+                sys.exit(f"{example}: not as {page} shows it")
 
 
 def commands(page):

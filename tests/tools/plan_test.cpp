@@ -287,6 +287,12 @@ TEST_CASE("bad files end with 2 and one line that names the place") {
       {serving + "requests_per_s: 1 input: 10 output: 10 hours: 1 } }", "without a limit"},
       {serving + "requests_per_s: 1 input: 10 output: 10 hours: 1 ttft_ms: 5 certainty: 0.2 } }",
        "0.5 to 0.99"},
+      {serving + "requests_per_s: 1 input: 131000 output: 73 hours: 1 ttft_ms: 5 } }",
+       "context of 131072"},
+      {"job { id: \"a\" network: \"llama9\" serving { requests_per_s: 1 input: 10 output: 10 "
+       "hours: 1 "
+       "ttft_ms: 5 } }",
+       "llama"},
       {"", "no job"}};
   for (const auto& [text, expected] : jobs) {
     CAPTURE(text);

@@ -161,9 +161,11 @@ TEST_CASE("input that cannot be is refused in one line") {
   const TemporaryFolder folder;
   const std::string backwards = (folder.path() / "backwards.csv").string(),
                     headless = (folder.path() / "headless.csv").string(),
-                    negative = (folder.path() / "negative.csv").string();
+                    negative = (folder.path() / "negative.csv").string(),
+                    lengthy = (folder.path() / "lengthy.csv").string();
   write_file(backwards, "arrival_s,input_tokens,output_tokens\n1,10,10\n0.5,10,10\n");
   write_file(headless, "time,in,out\n1,10,10\n");
+  write_file(lengthy, "arrival_s,input_tokens,output_tokens\n1,10,10\n2,4000,97\n");
   write_file(negative, "arrival_s,input_tokens,output_tokens\n1,-10,10\n");
   const Words base = {"llama3_8b", "--gpu", "h100"};
   struct Row {
@@ -193,7 +195,23 @@ TEST_CASE("input that cannot be is refused in one line") {
       {"find without limits", with(base, {"--find", "rate"}), "--ttft"},
       {"a limit that is none", with(base, {"--find", "rate", "--ttft", "soon"}), "--ttft"},
       {"a preemption of no kind", with(base, {"--batch", "1", "--preemption", "swop"}), "swap"},
-      {"a router of no kind", with(base, {"--batch", "1", "--router", "prefix"}), "prefix_aware"},
+      {"a router of no kind", with(base, {"--batch", "1", "--router", "prefx"}), "prefix"},
+      {"lengths over the context",
+       {"llama2_7b", "--gpu", "h100", "--batch", "1", "--input", "4000", "--output", "97"},
+       "context of 4096"},
+      {"a trace over the context",
+       {"llama2_7b", "--gpu", "h100", "--trace", lengthy},
+       "request 1: found 4097 tokens"},
+      {"a rate found over the context",
+       {"llama2_7b", "--gpu", "h100", "--find", "rate", "--tpot", "50", "--input", "4097"},
+       "context of 4096"},
+      {"positions that were not learned",
+       {"tests/models/language/configs/opt_1.3b.json", "--gpu", "h100", "--batch", "1", "--context",
+        "4096"},
+       "2048 positions"},
+      {"more rows than are kept",
+       with(base, {"--rate", "1", "--requests", "4000001", "--per-request", "out.csv"}),
+       "--per-request"},
       {"phases of no kind", with(base, {"--rate", "1", "--disaggregate", "prefill=h100"}),
        "--disaggregate"},
       {"phases in a closed loop",
@@ -347,6 +365,7 @@ TEST_CASE("swapping and prefix-aware routing are words of the command") {
                         "20",        "--shared-prefix", "3500", "--prefixes", "200"};
   const double round = value(answer(shared), "ttft_ms");
   CHECK(value(answer(with(shared, {"--router", "prefix_aware"})), "ttft_ms") < round);
+  CHECK(value(answer(with(shared, {"--router", "prefix"})), "ttft_ms") < round);
 }
 
 TEST_CASE("lengths over the context of a file's network are refused") {
@@ -362,6 +381,18 @@ TEST_CASE("lengths over the context of a file's network are refused") {
       serve({path, "--gpu", "h100", "--batch", "1", "--input", "2000", "--output", "100"});
   CHECK(over.exit_code == 2);
   CHECK(over.err.find("2048") != std::string::npos);
+}
+
+TEST_CASE("a context that is asked for allows longer texts, says so, and changes nothing else") {
+  const Words longest = {"llama2_7b", "--gpu", "h100",     "--batch", "1",
+                         "--input",   "4000",  "--output", "96"};
+  const Json usual = answer(longest), asked = answer(with(longest, {"--context", "8192"}));
+  CHECK(usual.at("assumptions").size() + 1 == asked.at("assumptions").size());
+  CHECK(usual.at("e2e_ms") == asked.at("e2e_ms"));
+  Words longer = with(longest, {"--context", "8192"});
+  longer[6] = "8000";
+  CHECK(serve(longer).exit_code == 0);
+  CHECK(serve(with(longest, {"--context", "4095"})).exit_code == 2);
 }
 
 TEST_SUITE_END();

@@ -259,6 +259,87 @@ TEST_CASE("words of a table are understood in capitals") {
   CHECK(rows[1]["predicted"] == rows[0]["predicted"]);
 }
 
+/// Latency in ms of what `serve` answers.
+double served(std::vector<std::string> words, const char* metric, const char* which) {
+  words.insert(words.begin(), {TRACECAST_PROGRAM, "serve"});
+  words.insert(words.end(), {"--format", "json"});
+  return Json::parse(run_process(words, Seconds(60)).out)[metric][which]["value"];
+}
+
+TEST_CASE("each figure of a served run is a row, predicted as `serve` answers") {
+  const Table table(
+      "model,gpu,tp,prompt,batch,output,prompt_ms,token_ms,e2e_ms,flag\n"
+      "llama2-70b,a100_sxm4_80gb,8,4000,1,200,500,40,8500,\n"
+      "llama2-70b,a100_sxm4_80gb,8,512,2,256,100,40,1300,stopped_early\n"
+      "llama9-70b,a100_sxm4_80gb,8,512,2,256,100,40,1300,\n");
+  const Json json = table.json();
+  const Json& rows = json["rows"];
+  REQUIRE(rows.size() == 9);
+  const std::vector<std::string> words = {"llama2_70b",
+                                          "--gpu",
+                                          "a100_sxm4_80gb",
+                                          "--gpus",
+                                          "8",
+                                          "--engine",
+                                          "vllm_v0_2023",
+                                          "--precision",
+                                          "fp16",
+                                          "--input",
+                                          "4000",
+                                          "--batch",
+                                          "1",
+                                          "--output",
+                                          "200",
+                                          "--context",
+                                          "4200"};
+  CHECK(rows[0]["id"] == "2.prompt_ms");
+  CHECK(rows[0]["predicted"] == served(words, "ttft_ms", "mean"));
+  CHECK(rows[1]["predicted"] == served(words, "tpot_ms", "mean"));
+  CHECK(rows[2]["predicted"] == served(words, "e2e_ms", "mean"));
+  CHECK(holds(rows[8]["skipped"], "llama9-70b is not described"));
+  // The end of what stopped early is no such end; its prompt and its tokens are.
+  CHECK(json["total"]["n"] == 5);
+  std::map<std::string, int> counts;
+  for (const Json& group : json["groups"])
+    if (group["by"] == "metric") counts[group["key"]] = group["n"];
+  CHECK(counts == std::map<std::string, int>{{"prompt_ms", 2}, {"token_ms", 2}, {"e2e_ms", 1}});
+}
+
+TEST_CASE("what a closed loop's columns do not say stands in a text, with formulas of columns") {
+  const std::string header =
+      "gpu,backend,version,model,precision,mode,isl,osl,concurrency,gpus,tp,pp,dp,moe_ep,date,"
+      "campaign,ttft_ms,tpot_ms,flag\n";
+  const Table table(
+      header +
+      "h100_sxm5_80gb,trtllm,,Qwen/Qwen3-32B,fp8,agg,1000,100,6,1,1,1,1,1,,team,90,12,\n"
+      "h100_sxm5_80gb,vllm,,openai/"
+      "gpt-oss-120b,fp4,agg,1000,100,4,1,1,1,,1,2025-11-02,dump_1,90,9,\n"
+      "h100_sxm5_80gb,vllm,,openai/gpt-oss-120b,fp4,disagg,1000,100,4,1,1,1,,1,,dump_1,90,9,\n"
+      "h100_sxm5_80gb,vllm,,openai/gpt-oss-120b,fp4,agg,1000,100,4,1,1,1,,1,,dump_1,90,9,queue\n");
+  const Json rows = table.json()["rows"];
+  REQUIRE(rows.size() == 8);
+  const auto loop = [](std::vector<std::string> words, const char* in_flight,
+                       const char* requests) {
+    words.insert(words.end(),
+                 {"--gpu", "h100", "--input", "1000", "--output", "100", "--concurrency", in_flight,
+                  "--requests", requests, "--warm-up", "0"});
+    return words;
+  };
+  CHECK(rows[1]["predicted"] ==
+        served(loop({"qwen3_32b", "--engine", "tensorrt_llm", "--precision", "fp8",
+                     "--kv-precision", "fp8", "--max-batched-tokens", "2506"},
+                    "6", "60"),
+               "tpot_ms", "mean"));
+  CHECK(rows[2]["predicted"] ==
+        served(loop({"gpt_oss_120b", "--engine", "vllm", "--engine-version", "0.11", "--precision",
+                     "mxfp4", "--least-share", "0.8", "--max-batched-tokens", "8192",
+                     "--max-sequences", "512", "--graph-tokens", "2048"},
+                    "4", "40"),
+               "ttft_ms", "mean"));
+  CHECK(rows[4]["skipped"] == "phases on GPUs of their own");
+  CHECK(holds(rows[6]["skipped"], "in doubt"));
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/mode/serving_job.hpp"
 #include "sim/job/sha256.hpp"
 #include "sim/plan/purchase/remembered_cells.hpp"
 #include "tools/command/output.hpp"
@@ -151,6 +152,11 @@ int run(const Options& options) {
   answer.goal = goal_of(options);
   answer.jobs =
       plan::load_jobs(read_file(options.jobs, kMostSmallFile), options.jobs, hardware.gpus());
+  for (const plan::PlanJob& job : answer.jobs) {
+    if (job.serving)
+      check_served_lengths(job.job.network, job.serving->input, job.serving->output,
+                           fmt::format("{}, job \"{}\"", options.jobs, job.id));
+  }
   if (!options.measured.empty()) {
     const auto runs = read_measured_runs(options.measured, hardware.gpus());
     if (add_runs(runs, answer.jobs) == 0) say("warning: no run of --measured is of any job");

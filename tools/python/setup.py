@@ -17,7 +17,8 @@ class CMakeBuild(build_ext):
         build = pathlib.Path(os.environ.get("TRACECAST_BUILD_DIR", ROOT / "build" / "release"))
         options = ["-DTRACECAST_WITH_PYTHON=ON"]
         cache = build / "CMakeCache.txt"
-        is_ready = cache.exists() and "TRACECAST_WITH_PYTHON:STRING=OFF" not in cache.read_text()
+        rules = build / "build.ninja"  # of a tree that was configured before pybind11 was there, too
+        is_ready = rules.exists() and "tracecast_python" in rules.read_text()
         if not cache.exists():
             python = getattr(sys, "_base_executable", sys.executable)  # stays where a virtual environment goes
             options += ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DTRACECAST_BUILD_TESTS=OFF", "-DTRACECAST_UNITY=ON",

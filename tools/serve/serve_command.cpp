@@ -28,7 +28,7 @@ struct ServeOptions {
   ServingLoad load;
   Place place;
   std::int64_t gpus = 1, batch = 0, concurrency = 0, requests = 1000, seed = 1;
-  std::int64_t tokens_per_step = 0, sequences = 0, graph_tokens = -1;
+  std::int64_t tokens_per_step = 0, sequences = 0, graph_tokens = -1, context = 0;
   double memory_share = 0, price_per_hour = 0;
   std::string rate, trace, find, ttft, tpot, per_request, report, measured;
   Place measured_place;
@@ -41,6 +41,8 @@ struct ServeOptions {
 namespace {
 
 constexpr std::uint64_t kMostTrace = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostKept =
+    4'000'000;  // requests whose rows are kept: 1.5 GB with their text
 constexpr std::uint64_t kMostResult = std::uint64_t{1} << 28;
 
 /// "4/s", "4", "240/min".
@@ -192,6 +194,7 @@ ServeQuestion question_of(ServeOptions& o) {
   if (o.sequences > 0) o.job.sequences = o.sequences;
   if (o.graph_tokens >= 0) o.job.graph_tokens = o.graph_tokens;
   if (o.memory_share > 0) o.job.memory_share = o.memory_share;
+  if (o.context > 0) o.job.context = o.context;
   if (o.price_per_hour > 0) question.price_per_hour = o.price_per_hour;
   question.job = o.job;
   question.load = o.load;
@@ -213,7 +216,11 @@ int serve_command(ServeOptions& o) {
     answer = std::move(found.answer);
     if (!o.report.empty() && found.per_second > 0) answer = served.answer(question.load, true);
   } else {
-    answer = served.answer(o.load, !o.per_request.empty() || !o.report.empty());
+    const bool keeps = !o.per_request.empty() || !o.report.empty();
+    if (keeps && !o.load.trace && o.load.requests > kMostKept)
+      throw InputError("--requests", fmt::format("{}", o.load.requests),
+                       fmt::format("at most {} with --per-request or --report", kMostKept));
+    answer = served.answer(o.load, keeps);
   }
   if (!o.per_request.empty()) {
     refuse_standard_output("--per-request", o.per_request);
@@ -241,6 +248,11 @@ void add_sharing(CLI::App& verb, ServeOptions& o) {
   count("--max-sequences", o.sequences, "Sequences at once; else the engine's", 1);
   count("--graph-tokens", o.graph_tokens,
         "Steps with prompts of up to so many tokens run in captured graphs; else the engine's", 0);
+  verb.add_option("--context", o.context,
+                  "Most tokens of a request, input and output; else as the network's configuration "
+                  "says")
+      ->type_name("N")
+      ->check(whole_number(1, 1 << 25) & CLI::Range(1, 1 << 25));
   verb.add_option("--memory-share", o.memory_share, "Of the board that the engine takes")
       ->type_name("SHARE")
       ->check(CLI::Range(0.01, 1.0));
@@ -262,7 +274,7 @@ void add_sharing(CLI::App& verb, ServeOptions& o) {
       ->type_name("GIB")
       ->check(CLI::Range(0.0, 1e5))
       ->capture_default_str();
-  verb.add_option("--router", o.job.router, "round_robin, least_loaded or prefix_aware")
+  verb.add_option("--router", o.job.router, "round_robin, least_loaded, prefix_aware or prefix")
       ->type_name("R")
       ->capture_default_str();
   verb.add_option("--draft-tokens", o.job.drafted, "That a draft proposes each step")

@@ -44,9 +44,10 @@ constexpr std::array<std::string_view, 21> kGroupColumns = {
 /// The kinds of tables there are, in the order in which headers are held against them.
 std::vector<TableKind> all_tables() {
   std::vector<TableKind> all;
-  for (auto& kinds : {network_tables(), mlperf_tables(), recurrent_tables(), measurement_tables(),
-                      transformer_tables(), component_tables(), collective_tables(),
-                      modern_collective_tables(), scaling_tables(), gavel_tables()}) {
+  for (auto& kinds :
+       {network_tables(), mlperf_tables(), recurrent_tables(), measurement_tables(),
+        transformer_tables(), component_tables(), collective_tables(), modern_collective_tables(),
+        scaling_tables(), gavel_tables(), served_tables()}) {
     all.insert(all.end(), kinds.begin(), kinds.end());
   }
   return all;
@@ -124,13 +125,13 @@ class RowWalk {
   }
   /// The current row has another number of fields than the header.
   [[nodiscard]] bool is_misfit() const { return !misfit_.empty(); }
-  RowAnswer predict() {
-    if (is_misfit()) return malformed(misfit_);
+  std::vector<RowAnswer> predict() {
+    if (is_misfit()) return {malformed(misfit_)};
     try {
-      return predictor_.predict(reader_);
+      return predictor_.predict_all(reader_);
     } catch (const InputError& error) {
       const std::string reason = error.what();
-      return reason.starts_with(reader_.where()) ? malformed(reason) : skip(reason);
+      return {reason.starts_with(reader_.where()) ? malformed(reason) : skip(reason)};
     }
   }
   /// Throws InputError when rows were there, and all of them malformed: the table is wrong, not some row.
@@ -188,6 +189,7 @@ int validate_command(ValidateOptions& options) {
 
   const auto id_column = reader.find_column("id");
   std::vector<std::size_t> group_columns;
+  if (predictor->has_figures()) validation.group_columns.emplace_back("metric");
   for (const std::string_view name : kGroupColumns) {
     if (const auto column = reader.find_column(name)) {
       group_columns.push_back(*column);
@@ -209,34 +211,37 @@ int validate_command(ValidateOptions& options) {
       }
       ++num_passed;
     }  // else nobody can say what it would be selected by: it is listed
-    RowAnswer answer = walk.predict();
-    ValidatedRow row;
-    row.id = id_column && !walk.is_misfit() ? std::string(reader.field(*id_column))
-                                            : std::to_string(reader.line());
-    row.measured = answer.measured;
-    row.predicted = answer.predicted;
-    row.basis = answer.basis;
-    row.skipped = std::move(answer.skipped);
-    row.malformed = answer.malformed;
-    row.error_in_points = answer.error_in_points;
-    row.out_of_reach = std::move(answer.out_of_reach);
-    row.line = reader.line();
-    const std::string_view metric = answer.metric.empty() ? predictor->metric() : answer.metric;
-    row.metric = metric.empty() ? predictor->unit() : metric;
-    row.flag = std::move(answer.flag);
-    row.plain_roofline = answer.plain_roofline;
-    row.three_roofline = answer.three_roofline;
-    row.used_for = row.basis == kFittedBasis ? RowUse::Fit : answer.used_for;
-    if (!walk.is_misfit()) {
-      const PublishedRecords::Used used = records.used_for(reader);
-      row.used_for = std::max(row.used_for, used.value);
-      row.interval_used_for =
-          std::max(used.interval, row.used_for == RowUse::Fit ? RowUse::Fit : RowUse::None);
+    for (RowAnswer& answer : walk.predict()) {
+      ValidatedRow row;
+      row.id = id_column && !walk.is_misfit() ? std::string(reader.field(*id_column))
+                                              : std::to_string(reader.line());
+      row.measured = answer.measured;
+      row.predicted = answer.predicted;
+      row.basis = answer.basis;
+      row.skipped = std::move(answer.skipped);
+      row.malformed = answer.malformed;
+      row.error_in_points = answer.error_in_points;
+      row.out_of_reach = std::move(answer.out_of_reach);
+      row.line = reader.line();
+      const std::string_view metric = answer.metric.empty() ? predictor->metric() : answer.metric;
+      row.metric = metric.empty() ? predictor->unit() : metric;
+      if (predictor->has_figures() && !row.malformed) row.id += '.' + row.metric;
+      row.flag = std::move(answer.flag);
+      row.plain_roofline = answer.plain_roofline;
+      row.three_roofline = answer.three_roofline;
+      row.used_for = row.basis == kFittedBasis ? RowUse::Fit : answer.used_for;
+      if (!walk.is_misfit()) {
+        const PublishedRecords::Used used = records.used_for(reader);
+        row.used_for = std::max(row.used_for, used.value);
+        row.interval_used_for =
+            std::max(used.interval, row.used_for == RowUse::Fit ? RowUse::Fit : RowUse::None);
+      }
+      if (predictor->has_figures()) row.groups.push_back(row.metric);
+      for (const std::size_t column : group_columns) {
+        row.groups.emplace_back(walk.is_misfit() ? std::string_view() : reader.field(column));
+      }
+      validation.rows.push_back(std::move(row));
     }
-    for (const std::size_t column : group_columns) {
-      row.groups.emplace_back(walk.is_misfit() ? std::string_view() : reader.field(column));
-    }
-    validation.rows.push_back(std::move(row));
   }
   if (num_rows == 0) throw InputError(reader.file_name(), "a header and no rows", "rows");
   selection.check(num_passed > 0 || options.min_us > 0 || options.only.empty());

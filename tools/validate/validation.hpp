@@ -81,8 +81,14 @@ class RowPredictor {
   virtual bool use_power() { return false; }
   /// Reads one engine's figures. False: the table does not tell engines apart.
   virtual bool use_engine(std::string_view) { return false; }
+  /// Whether a row has several figures, told apart by their metric.
+  [[nodiscard]] virtual bool has_figures() const { return false; }
   /// The current row of the reader. Throws InputError when the row is malformed.
   [[nodiscard]] virtual RowAnswer predict(const CsvReader& row) = 0;
+  /// All figures of the current row.
+  [[nodiscard]] virtual std::vector<RowAnswer> predict_all(const CsvReader& row) {
+    return {predict(row)};
+  }
 };
 
 /// A kind of table: recognised by its header.
@@ -110,6 +116,9 @@ struct TableKind {
 
 /// Training programs alone and two to a GPU (data/jobs).
 [[nodiscard]] std::vector<TableKind> gavel_tables();
+
+/// Language models that answer requests (data/serving).
+[[nodiscard]] std::vector<TableKind> served_tables();
 
 /// All rows of a table with their predictions.
 struct Validation {

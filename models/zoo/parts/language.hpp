@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -9,10 +10,12 @@
 /// Entries of networks that models/language describes: the family's file states the layers, all else follows.
 namespace tracecast::zoo_builders {
 
-/// What `family` makes of one of its layouts.
-template <auto family, auto layout>
+/// What `family` makes of one of its layouts, for texts of `context` tokens.
+template <auto family, auto layout, std::int64_t context>
 LanguageNetwork describe() {
-  return family(layout);
+  LanguageNetwork network = family(layout);
+  network.context = context;
+  return network;
 }
 template <auto family, auto layout>
 NetworkGraph build_language(const BuildOptions& options) {
@@ -26,8 +29,9 @@ struct LanguageTitle {
   std::vector<std::string_view> aliases{};
 };
 
-/// An entry of sequences, `tokens` long as a rule.
-template <auto family, auto layout>
+/// An entry of sequences, `tokens` long as a rule. `context`: what the configuration says that was published with the weights
+/// (max_position_embeddings of config.json); where releases under one name differ, the longest.
+template <auto family, auto layout, std::int64_t context>
 [[nodiscard]] ZooEntry language_entry(LanguageTitle title, Published parameters,
                                       std::int64_t tokens) {
   return {.name = title.name,
@@ -37,13 +41,13 @@ template <auto family, auto layout>
           .parameters = parameters,
           .seq_len = tokens,
           .build = build_language<family, layout>,
-          .language = describe<family, layout>};
+          .language = describe<family, layout, context>};
 }
 /// The same for networks whose layers can be shared among GPUs.
-template <auto family, auto layout>
+template <auto family, auto layout, std::int64_t context>
 [[nodiscard]] ZooEntry shardable_entry(LanguageTitle title, Published parameters,
                                        std::int64_t tokens) {
-  ZooEntry entry = language_entry<family, layout>(std::move(title), parameters, tokens);
+  ZooEntry entry = language_entry<family, layout, context>(std::move(title), parameters, tokens);
   entry.transformer = shardable(family(layout), entry.name).layout;
   return entry;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/language/config.hpp"
+#include "models/language/graph.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
@@ -76,6 +77,30 @@ LanguageNetwork network_of(const std::string& word, std::vector<InputRecord>& in
   return entry->language();
 }
 
+/// Throws InputError: lengths of none, or over the context.
+void check_length(const LanguageNetwork& network, std::int64_t input, std::int64_t output,
+                  const std::string& where) {
+  if (input < 1 || output < 1)
+    throw InputError(where, fmt::format("{} and {} tokens", input, output), "1 or more of each");
+  if (network.context > 0 && input + output > network.context)
+    throw InputError(where, fmt::format("{} tokens of input and output", input + output),
+                     fmt::format("at most the network's context of {}", network.context));
+}
+
+/// Texts of up to `tokens`, whatever the configuration says, as engines allow for positions that are computed.
+void use_context(std::int64_t tokens, LanguageNetwork& network,
+                 std::vector<std::string>& assumptions) {
+  if (tokens < 1) throw InputError("--context", std::to_string(tokens), "1 token or more");
+  const std::int64_t learned = learned_positions(network);
+  if (learned > 0 && tokens > learned)
+    throw InputError("--context", std::to_string(tokens),
+                     fmt::format("at most the {} positions that were learned", learned));
+  if (network.context > 0 && tokens > network.context)
+    assumptions.push_back(fmt::format(
+        "texts of up to {} tokens as asked: its configuration says {}", tokens, network.context));
+  network.context = tokens;
+}
+
 ServedFigure figure(double value, double slow, double fast, double half_width) {
   return {{value, std::min(value, fast), std::max(value, slow)}, half_width};
 }
@@ -104,7 +129,7 @@ serve::Arrivals arrivals_of(const std::string& word) {
 }
 
 serve::Router router_of(const std::string& word) {
-  const std::vector<std::string> words = {"round_robin", "least_loaded", "prefix_aware"};
+  const std::vector<std::string> words = {"round_robin", "least_loaded", "prefix_aware", "prefix"};
   const auto it = std::find(words.begin(), words.end(), to_lower(word));
   if (it == words.end())
     throw InputError("--router", '"' + word + '"', describe_choices(word, words));
@@ -231,18 +256,11 @@ void Served::State::use_disaggregation(const std::string& spec) {
 }
 
 void Served::State::check_load(const ServingLoad& load) const {
-  const auto check_length = [&](std::int64_t input, std::int64_t output, const std::string& where) {
-    if (input < 1 || output < 1)
-      throw InputError(where, fmt::format("{} and {} tokens", input, output), "1 or more of each");
-    if (network.context > 0 && input + output > network.context)
-      throw InputError(where, fmt::format("{} tokens of input and output", input + output),
-                       fmt::format("at most the network's context of {}", network.context));
-  };
   if (load.trace) {
     for (const serve::Request& r : *load.trace)
-      check_length(r.input, r.output, fmt::format("--trace, request {}", r.number));
+      check_length(network, r.input, r.output, fmt::format("--trace, request {}", r.number));
   } else {
-    check_length(load.input, load.output, "--input, --output");
+    check_length(network, load.input, load.output, "--input, --output");
   }
   if (load.per_second && !(*load.per_second > 0 && std::isfinite(*load.per_second)))
     throw InputError("--rate", fmt::format("{}", *load.per_second), "requests per second above 0");
@@ -444,6 +462,12 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
         r.first_ms.mean() > 0.5 * r.whole_ms.mean() ? "prefill compute" : "decode bandwidth";
 }
 
+void check_served_lengths(const std::string& network, std::int64_t input, std::int64_t output,
+                          const std::string& where) {
+  std::vector<InputRecord> ignored;
+  check_length(network_of(network, ignored), input, output, where);
+}
+
 Served::Served(const ServingJob& job, const Place& place, const Hardware& hardware)
     : state_(std::make_unique<State>(job, place, hardware)) {
   State& s = *state_;
@@ -452,6 +476,7 @@ Served::Served(const ServingJob& job, const Place& place, const Hardware& hardwa
     s.engine.graph_tokens =
         static_cast<int>(std::clamp<std::int64_t>(*job.graph_tokens, 0, 1 << 30));
   s.network = network_of(job.network, s.inputs);
+  if (job.context) use_context(*job.context, s.network, s.assumptions);
   (void)router_of(job.router);
   (void)swaps(job);
   if (place.gpu.empty()) throw InputError("tracecast serve", "no GPU", "--gpu ID");

@@ -23,7 +23,9 @@ struct ServingJob {
   std::optional<std::int64_t>
       graph_tokens{};  ///< steps with prompts of up to so many tokens run in graphs
   std::optional<double> memory_share{};
-  std::string router = "round_robin";  ///< or least_loaded, prefix_aware
+  /// Most tokens of a request, input and output; else those of the network's published configuration (an engine's max_model_len).
+  std::optional<std::int64_t> context{};
+  std::string router = "round_robin";  ///< or least_loaded, prefix_aware, prefix
   std::string preemption =
       "recompute";      ///< or swap: caches of those who have to go wait in the host
   double swap_gib = 4;  ///< of the host, per GPU. vLLM's --swap-space as long as it had it
@@ -99,6 +101,10 @@ struct ServedCorrection {
   double log_sd = 0.02;
   bool is_met = true;  ///< else no factor from 1/5 to 5 does; the nearest is told
 };
+
+/// Throws InputError: `network` is no language model, or `where` has more tokens than its context.
+void check_served_lengths(const std::string& network, std::int64_t input, std::int64_t output,
+                          const std::string& where);
 
 /// A job on its GPUs, ready to answer several loads: prices are kept from one to the next.
 class Served {

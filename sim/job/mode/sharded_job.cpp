@@ -112,7 +112,7 @@ FoundTransformer find_transformer(const std::string& network) {
     found = {.name = name_of_config(network),
              .layout = whole.layout,
              .usual_tokens = usual_tokens(language),
-             .most_tokens = language.position_rows,
+             .most_tokens = learned_positions(language),
              .left_out = left_out_of_graph(language)};
     if (!whole.left_out.empty()) {
       found.left_out.push_back(

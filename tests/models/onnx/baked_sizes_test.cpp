@@ -219,15 +219,53 @@ TEST_CASE("a network whose dimensions have names is read at the sizes asked for"
         std::string::npos);
 }
 
+Message named(const char* name, const std::vector<Message>& dims, std::int64_t type = kFloat) {
+  Message shape;
+  for (const Message& dim : dims) shape.message(1, dim);
+  return Message().text(1, name).message(
+      2, Message().message(1, Message().number(1, type).message(2, shape)));
+}
+Message open(const char* name) { return Message().text(2, name); }
+Message fixed(std::int64_t size) { return Message().number(1, size); }
+
+TEST_CASE("a network that takes earlier keys is a step of one token behind as many as asked for") {
+  // As exporters of decoders write it: ids, mask, and keys that the new token's are joined to.
+  for (const bool is_fixed : {false, true}) {
+    CAPTURE(is_fixed);
+    OneOp model =
+        one_op({}, node("Gather", {"table", "input_ids"}, {"words"}), {weight("table", {100, 64})});
+    const Message batch = is_fixed ? fixed(1) : open("batch_size");
+    model.inputs = {
+        named("input_ids", {batch, is_fixed ? fixed(1) : open("sequence_length")}, kInt64),
+        named("attention_mask", {batch, is_fixed ? fixed(17) : open("total_sequence_length")},
+              kInt64),
+        named("past_key_values.0.key",
+              {batch, fixed(4), is_fixed ? fixed(16) : open("past_sequence_length"), fixed(16)})};
+    model.nodes.push_back(node("Reshape", {"words", "split"}, {"heads"}));
+    model.nodes.push_back(
+        node("Transpose", {"heads"}, {"key"}, {attribute("perm", Dims{0, 2, 1, 3})}));
+    model.nodes.push_back(node("Concat", {"past_key_values.0.key", "key"}, {"present.0.key"},
+                               {attribute("axis", 2)}));
+    model.nodes.push_back(node("Relu", {"attention_mask"}, {"mask"}));
+    model.weights.push_back(constant("split", {0, 0, 4, 16}));
+    model.outputs = {value_info("words", {}), value_info("present.0.key", {}),
+                     value_info("mask", {})};
+    const OnnxNetwork asked = import_model(model, {.batch = 2, .seq_len = 1000});
+    const auto shape = [](const OnnxNetwork& network, std::size_t i) {
+      return to_string(network.graph.tensor(network.graph.outputs[i]).shape);
+    };
+    CHECK(shape(asked, 0) == "2x1x64");
+    CHECK(shape(asked, 1) == "2x4x1001x16");
+    CHECK(shape(asked, 2) == "2x1001");
+    REQUIRE(!asked.warnings.empty());
+    CHECK(asked.warnings[0].find("a step of 1 behind 1000") != std::string::npos);
+    const OnnxNetwork own = import_model(model, {.batch = 1});
+    CHECK(shape(own, 1) == (is_fixed ? "1x4x17x16" : "1x4x129x16"));
+    CHECK(shape(own, 2) == (is_fixed ? "1x17" : "1x129"));
+  }
+}
+
 TEST_CASE("keys of earlier steps are sequences, not images, and sums of lengths are sums") {
-  const auto named = [](const char* name, const std::vector<Message>& dims) {
-    Message shape;
-    for (const Message& dim : dims) shape.message(1, dim);
-    return Message().text(1, name).message(
-        2, Message().message(1, Message().number(1, kFloat).message(2, shape)));
-  };
-  const auto open = [](const char* name) { return Message().text(2, name); };
-  const auto fixed = [](std::int64_t size) { return Message().number(1, size); };
   OneOp model = one_op({}, node("Concat", {"past", "past"}, {"z"}, {attribute("axis", 2)}));
   model.inputs = {named("past", {open("batch"), fixed(4), open("past_length"), fixed(64)}),
                   named("mask", {open("batch"), open("past_length + length")}),
@@ -238,8 +276,9 @@ TEST_CASE("keys of earlier steps are sequences, not images, and sums of lengths 
   const NetworkGraph graph = import_model(model, {.batch = 2, .seq_len = 10}).graph;
   REQUIRE(graph.outputs.size() == 3);
   CHECK(to_string(graph.tensor(graph.outputs[0]).shape) == "2x4x20x64");
-  CHECK(to_string(graph.tensor(graph.outputs[1]).shape) == "2x20");
-  CHECK(to_string(graph.tensor(graph.outputs[2]).shape) == "2x11");
+  // One new token: behind the ten, and one more than it.
+  CHECK(to_string(graph.tensor(graph.outputs[1]).shape) == "2x11");
+  CHECK(to_string(graph.tensor(graph.outputs[2]).shape) == "2x2");
 }
 
 TEST_CASE("an image with its channels last changes in its two middle dimensions") {

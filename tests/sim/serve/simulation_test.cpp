@@ -332,6 +332,97 @@ TEST_CASE("where requests queue, the least loaded replica answers sooner than th
   CHECK(least.whole_ms.mean() < turns.whole_ms.mean());
 }
 
+/// Prompts that begin in one of `prefixes` ways, at a rate.
+LoadOptions beginnings(double per_second, std::uint64_t requests, std::uint32_t prefixes) {
+  LoadOptions load = SmallServer::load(per_second, requests);
+  load.lengths = {512, 20, 1, 256, prefixes};
+  return load;
+}
+
+TEST_CASE("a router that knows what replicas hold has each beginning computed once") {
+  SmallServer server;
+  Pool pool = server.pool();
+  pool.workers = 4;
+  // One after the other: 8 prompts whole, the others without their 16 whole pages.
+  const LoadOptions load = beginnings(0.5, 400, 8);
+  pool.router = Router::Prefix;
+  const RunResult known = run_load(pool, load);
+  CHECK(known.totals.prompt_tokens == 8 * 512 + 392 * 256);
+  pool.router = Router::RoundRobin;
+  // Once on each of the four.
+  CHECK(run_load(pool, load).totals.prompt_tokens == 4 * 8 * 512 + (400 - 4 * 8) * 256);
+}
+
+TEST_CASE("at every rate it has no more computed than a router that looks at loads alone") {
+  SmallServer server;
+  Pool pool = server.pool(600);
+  pool.workers = 4;
+  for (const double rate : {5.0, 20.0, 60.0, 120.0}) {
+    CAPTURE(rate);
+    pool.router = Router::LeastLoaded;
+    const RunResult least = run_load(pool, beginnings(rate, 3000, 40));
+    pool.router = Router::Prefix;
+    const RunResult known = run_load(pool, beginnings(rate, 3000, 40));
+    CHECK(known.requests == 3000);
+    CHECK(known.totals.prompt_tokens - known.totals.computed_again <=
+          least.totals.prompt_tokens - least.totals.computed_again);
+  }
+}
+
+TEST_CASE("one beginning that all have is served by every replica where one alone cannot bear it") {
+  SmallServer server;
+  Pool pool = server.pool(10'000, 2048, 16);
+  pool.workers = 4;
+  const LoadOptions load = beginnings(150, 6000, 1);
+  pool.router = Router::LeastLoaded;
+  const RunResult least = run_load(pool, load);
+  pool.router = Router::Prefix;
+  const RunResult known = run_load(pool, load);
+  CHECK(known.requests == 6000);
+  // At most 64 requests more wait at one than at another.
+  CHECK(known.span_s < 1.1 * least.span_s);
+}
+
+TEST_CASE("prompts that share nothing go to the least loaded, whatever a router knows") {
+  SmallServer server;
+  Pool pool = server.pool();
+  pool.workers = 3;
+  const LoadOptions load = SmallServer::load(40, 1000);
+  pool.router = Router::LeastLoaded;
+  const RunResult least = run_load(pool, load);
+  for (const Router router : {Router::Prefix, Router::PrefixAware}) {
+    pool.router = router;
+    const RunResult r = run_load(pool, load);
+    CHECK(r.whole_ms.mean() == least.whole_ms.mean());
+    CHECK(r.first_ms.quantile(0.99) == least.first_ms.quantile(0.99));
+  }
+}
+
+TEST_CASE("caches reach the pool of tokens in order, and each request once, on many workers") {
+  SmallServer server;
+  Pool pool = server.pool();
+  pool.workers = 3;
+  RunOptions options;
+  options.prefill = server.pool();
+  options.prefill->workers = 5;
+  options.transfer_seconds_per_token = 1e-4;  // long prompts are overtaken on their way
+  options.transfer_latency = 1e-3;
+  std::vector<bool> seen(3000);
+  options.on_request = [&](const Request& r) {
+    CHECK_FALSE(seen[r.number]);
+    seen[r.number] = true;
+    // What the prompt takes, then the way of its cache, then the other tokens.
+    CHECK(*r.first > r.arrival);
+    if (r.output > 1) CHECK(r.last > *r.first + static_cast<Microseconds>(1000 + 100 * r.input));
+  };
+  LoadOptions load = SmallServer::load(60, 3000, 500, 3);
+  load.lengths.least_share = 0.1;  // 1 to 3 tokens: some end with their prompt
+  const RunResult r = run_load(pool, load, options);
+  CHECK(r.requests == 3000);
+  CHECK(std::count(seen.begin(), seen.end(), true) == 3000);
+  CHECK(r.totals.prompt_tokens == 0);
+}
+
 TEST_CASE("a request that can never fit is turned away and counted") {
   SmallServer server;
   std::vector<Request> requests(3);
