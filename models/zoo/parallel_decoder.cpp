@@ -112,8 +112,8 @@ LanguageNetwork gpt_neox(const NeoxLayout& layout) {
 template <NeoxLayout layout>
 ZooEntry neox(std::string_view name, std::string_view title, std::int64_t parameters,
               std::string_view source) {
-  return shardable_entry<gpt_neox, layout>({name, title, source}, exact(parameters, kCheckpoint),
-                                           2048);
+  return shardable_entry<gpt_neox, layout, 2048>({name, title, source},
+                                                 exact(parameters, kCheckpoint), 2048);
 }
 
 constexpr std::string_view kNeox = "Black et al., arXiv 2204.06745; transformers 5";
