@@ -44,6 +44,7 @@ TrainingSoftware parse_training_software(std::string_view text, std::string_view
   software.separate_gate = read.flag(TRACECAST_FIELD(separate_gate));
   software.wide_norms = read.flag(TRACECAST_FIELD(wide_norms));
   software.gradient_copy_bytes = read.number(TRACECAST_FIELD(gradient_copy_bytes), 0, 100);
+  software.mixture_log_sd = read.number(TRACECAST_FIELD(mixture_log_sd), 0, 1);
   const std::array<std::string, 2> selective{"attention", "other_products"};
   software.selective =
       static_cast<SelectiveRecompute>(read.choice(TRACECAST_FIELD(selective), selective));

@@ -55,6 +55,8 @@ struct TrainingSoftware {
   /// Bytes that copies of a rank's gradients move, per weight and step, besides the update.
   double gradient_copy_bytes = 0;
   SelectiveRecompute selective = SelectiveRecompute::AttentionCore;
+  /// Standard deviation of ln(step time) among releases of the program that train the same mixture of experts by the same plan.
+  double mixture_log_sd = 0;
   std::vector<SpecSource> sources;
   std::vector<SpecValue> values;
 };

@@ -545,8 +545,9 @@ class StepPredictor {
         {KernelClass::Collective,
          result.shares.tensor + result.shares.data + result.shares.slowed + result.shares.expert,
          kExchangeSd});
+    const double of_release = job_.layout.experts ? job_.software.mixture_log_sd : 0;
     result.log_sd = step_log_sd(errors, step, result.shares.host, job_.framework.host.log_sd,
-                                job_.framework.system_log_sd);
+                                std::hypot(job_.framework.system_log_sd, of_release));
     result.step_time_s = interval90(step.in_s(), result.log_sd);
     const double tokens = static_cast<double>(plan.global_batch) * static_cast<double>(plan.tokens);
     result.tokens_per_s = interval90(tokens / step.in_s(), result.log_sd);
