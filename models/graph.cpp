@@ -277,6 +277,12 @@ void NetworkGraph::set_integer(TensorId id, int bytes) {
   tensors_[id.index].integer_bytes = bytes;
 }
 
+void NetworkGraph::set_channels_last(OpId id) {
+  TRACECAST_CHECK(id.index < ops_.size() && ops_[id.index].kind == OpKind::Conv,
+                  "the op is a convolution of this graph");
+  std::get<ConvAttributes>(ops_[id.index].attributes).channels_last = true;
+}
+
 void NetworkGraph::set_untrained(TensorId id) {
   TRACECAST_CHECK(id.index < tensors_.size() && tensors_[id.index].role == TensorRole::Weight,
                   "the tensor is a weight of this graph");

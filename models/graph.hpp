@@ -42,6 +42,7 @@ struct Tensor {
   TensorRole role = TensorRole::Activation;
   bool is_integer = false;  ///< ids, masks, indices: integers whatever the precision mode
   int integer_bytes = 8;    ///< element size when `is_integer`
+  bool is_wide = false;     ///< 32 bits although the network runs in 16: its code casts there
 };
 
 enum class OpKind {
@@ -111,6 +112,8 @@ struct ConvAttributes {
   bool has_bias = false;
   bool is_volume =
       false;  ///< over depth, height and width; libraries have fewer algorithms for these
+  /// The network's own code leaves its image with the channels innermost, whatever layout the framework keeps.
+  bool channels_last = false;
   /// Multiply-adds of the direct method: n * k * p * q * (c / groups) * r * s.
   [[nodiscard]] double macs() const;
   friend bool operator==(const ConvAttributes&, const ConvAttributes&) = default;
@@ -264,6 +267,8 @@ class NetworkGraph {
   OpId add_op(Op op);
   /// States that a tensor holds integers (ids, masks, indices), for builders that learn it afterwards.
   void set_integer(TensorId id, int bytes);
+  /// States of a convolution that its image lies channels last (ConvAttributes).
+  void set_channels_last(OpId id);
   /// States that a weight is a constant which training leaves alone, for builders that learn it afterwards.
   void set_untrained(TensorId id);
 

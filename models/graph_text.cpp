@@ -14,8 +14,8 @@ namespace {
 void append_tensors(std::string& text, const NetworkGraph& graph, std::span<const TensorId> ids) {
   for (const TensorId id : ids) {
     const Tensor& tensor = graph.tensor(id);
-    fmt::format_to(std::back_inserter(text), " {}[{}]", printable(tensor.name),
-                   to_string(tensor.shape));
+    fmt::format_to(std::back_inserter(text), " {}[{}{}]", printable(tensor.name),
+                   to_string(tensor.shape), tensor.is_wide ? " wide" : "");
   }
 }
 

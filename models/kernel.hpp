@@ -76,6 +76,11 @@ struct ConvWork {
   double cudnn_version = 99;  ///< of the library whose kernel it is, major.minor; 99 = the newest
   friend bool operator==(const ConvWork&, const ConvWork&) = default;
 };
+/// Whether a depthwise convolution runs in a kernel of cuDNN's rather than of the framework's.
+[[nodiscard]] inline bool is_library_depthwise(const ConvAttributes& shape, double cudnn_version) {
+  constexpr double kFirst = 8.2;
+  return shape.channels_last && cudnn_version >= kFirst;
+}
 /// Work that streams through memory once: elementwise, copies, transforms, pooling, updates.
 struct StreamWork {
   double elements = 0;                ///< output elements, one thread each

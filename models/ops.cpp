@@ -1,5 +1,6 @@
 #include "models/ops.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "models/shape_checks.hpp"
@@ -46,7 +47,10 @@ TensorId GraphBuilder::buffer(std::string name, Shape shape) {
 }
 
 TensorId GraphBuilder::append(Op op, Shape output_shape) {
-  const TensorId output = tensor({.name = op.name, .shape = std::move(output_shape)});
+  const bool is_wide = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                   [&](TensorId input) { return graph_.tensor(input).is_wide; });
+  const TensorId output =
+      tensor({.name = op.name, .shape = std::move(output_shape), .is_wide = is_wide});
   op.outputs.insert(op.outputs.begin(), output);
   graph_.add_op(std::move(op));
   return output;

@@ -117,6 +117,8 @@ class GraphBuilder {
   /// weight: K, C/groups, R, S (rank of x); the window's kernel is taken from the weight.
   TensorId conv(std::string name, TensorId x, TensorId weight, std::optional<TensorId> bias,
                 Window window, std::int64_t groups = 1);
+  /// States of the convolution that made `y` that its image lies channels last.
+  void lay_channels_last(TensorId y);
   TensorId conv_layer(std::string name, TensorId x, std::int64_t out_channels, const Window& window,
                       bool with_bias, std::int64_t groups = 1);
   /// weight: C, K/groups, R, S. Output h = (h - 1) * stride - pads + dilation * (kernel - 1) +
@@ -194,6 +196,9 @@ class GraphBuilder {
   /// Training only: outputs y and a mask of one byte per element. Returns y.
   TensorId dropout(std::string name, TensorId x, bool in_place = false);
   TensorId cast(std::string name, TensorId x, bool to_integer, int integer_bytes = 8);
+  /// To 32 bits in a network that runs in 16, and back. What ops make of wide tensors is wide, as types promote.
+  TensorId widen(std::string name, TensorId x);
+  TensorId narrow(std::string name, TensorId x);
 
   // Moving data. Axes may be negative: from the end.
   TensorId concat(std::string name, std::span<const TensorId> inputs, std::int64_t axis);
@@ -246,6 +251,7 @@ class GraphBuilder {
   TensorId norm(OpKind kind, std::string name,
                 std::initializer_list<std::optional<TensorId>> inputs, std::int64_t rows,
                 std::int64_t cols);
+  TensorId to_width(std::string name, TensorId x, bool is_wide);
 
   NetworkGraph graph_;
 };

@@ -101,6 +101,12 @@ TensorId GraphBuilder::conv_layer(std::string name, TensorId x, std::int64_t out
   return conv(std::move(name), x, filter, bias, window, groups);
 }
 
+void GraphBuilder::lay_channels_last(TensorId y) {
+  const std::optional<OpId> made = graph_.producer(y);
+  TRACECAST_CHECK(made.has_value(), "a convolution made the tensor");
+  graph_.set_channels_last(*made);
+}
+
 TensorId GraphBuilder::conv_transpose(std::string name, TensorId x, TensorId weight,
                                       std::optional<TensorId> bias, Window window,
                                       std::int64_t groups, std::int64_t output_padding_h,

@@ -67,4 +67,22 @@ TensorId GraphBuilder::cast(std::string name, TensorId x, bool to_integer, int i
   return output;
 }
 
+TensorId GraphBuilder::to_width(std::string name, TensorId x, bool is_wide) {
+  const TensorId output = tensor({.name = name, .shape = shape(x), .is_wide = is_wide});
+  graph_.add_op({.name = std::move(name),
+                 .kind = OpKind::Cast,
+                 .attributes = ElementwiseAttributes{.name = "cast"},
+                 .inputs = {x},
+                 .outputs = {output}});
+  return output;
+}
+
+TensorId GraphBuilder::widen(std::string name, TensorId x) {
+  return to_width(std::move(name), x, true);
+}
+
+TensorId GraphBuilder::narrow(std::string name, TensorId x) {
+  return to_width(std::move(name), x, false);
+}
+
 }  // namespace tracecast

@@ -60,7 +60,8 @@ class Backward {
       } else {
         const TensorId seed = graph_.add_tensor({.name = "d " + graph_.tensor(logits).name,
                                                  .shape = graph_.tensor(logits).shape,
-                                                 .role = TensorRole::Input});
+                                                 .role = TensorRole::Input,
+                                                 .is_wide = graph_.tensor(logits).is_wide});
         deliver(logits, seed, *graph_.producer(logits));
       }
     }
@@ -174,9 +175,10 @@ class Backward {
                                   .role = TensorRole::Input,
                                   .is_integer = true});
     }
-    const TensorId value = graph_.add_tensor({.name = name, .shape = {}});
-    const TensorId log_probabilities =
-        graph_.add_tensor({.name = name + ".log_probabilities", .shape = shape});
+    const bool is_wide = graph_.tensor(logits).is_wide;
+    const TensorId value = graph_.add_tensor({.name = name, .shape = {}, .is_wide = is_wide});
+    const TensorId log_probabilities = graph_.add_tensor(
+        {.name = name + ".log_probabilities", .shape = shape, .is_wide = is_wide});
     const OpId op = graph_.add_op({.name = name,
                                    .kind = OpKind::Loss,
                                    .attributes = attributes,
@@ -191,8 +193,10 @@ class Backward {
                         is_weight ? TensorRole::WeightGradient : TensorRole::Gradient, prefix);
   }
   TensorId new_gradient(TensorId of, Shape shape, TensorRole role, const char* prefix = "d ") {
-    return graph_.add_tensor(
-        {.name = prefix + graph_.tensor(of).name, .shape = std::move(shape), .role = role});
+    return graph_.add_tensor({.name = prefix + graph_.tensor(of).name,
+                              .shape = std::move(shape),
+                              .role = role,
+                              .is_wide = graph_.tensor(of).is_wide});
   }
 
   /// Appends a backward op with the attributes of its forward op.

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 
 namespace tracecast {
 
@@ -9,6 +10,19 @@ enum class AttentionKernels {
   /// query; any other mask is read and spares nothing.
   Fused,
   Sparse,  ///< the same, and neither keys beyond a window nor keys that were not chosen are computed
+  /// Steps of PyTorch's own for what its kernels do not take: keys and values repeated, queries and keys scaled, a mask added,
+  /// softmax, and a search for rows without any key (aten/src/ATen/native/transformers/attention.cpp,
+  /// _scaled_dot_product_attention_math and _safe_softmax).
+  Composed,
+};
+
+/// What a framework makes of the code that networks are written in.
+struct NetworkCode {
+  AttentionKernels attention = AttentionKernels::Steps;
+  /// Of heads that share keys; nothing: as `attention`.
+  std::optional<AttentionKernels> grouped_attention{};
+  /// The network runs in 16 bits, and what its code casts to 32 is cast.
+  bool casts_as_written = false;
 };
 
 }  // namespace tracecast

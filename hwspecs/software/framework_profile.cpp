@@ -129,6 +129,10 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
     p.host.autograd_per_library_call =
         us(read.number(TRACECAST_FIELD(autograd_per_library_call_us), 0, kMostUs));
   }
+  if (message.has_view_us()) p.host.view = us(read.number(TRACECAST_FIELD(view_us), 0, kMostUs));
+  if (message.has_backward_view_us()) {
+    p.host.backward_view = us(read.number(TRACECAST_FIELD(backward_view_us), 0, kMostUs));
+  }
   if (message.has_update_per_parameter_us()) {
     p.host.update_per_parameter =
         us(read.number(TRACECAST_FIELD(update_per_parameter_us), 0, kMostUs));
@@ -191,10 +195,21 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
         read.number(TRACECAST_FIELD(strided_instructions_per_element), 0, 1000);
   }
 
+  const std::array<std::string, 4> attentions{"steps", "fused", "sparse", "composed"};
+  const auto whole = std::span(attentions).first(3);
   if (message.has_attention()) {
-    const std::array<std::string, 3> attentions{"steps", "fused", "sparse"};
     p.kernels.attention =
-        static_cast<AttentionKernels>(read.word(TRACECAST_FIELD(attention), attentions));
+        static_cast<AttentionKernels>(read.word(TRACECAST_FIELD(attention), whole));
+  }
+  if (message.has_wide_grouped_attention()) {
+    p.kernels.wide_grouped_attention = static_cast<AttentionKernels>(
+        read.word(TRACECAST_FIELD(wide_grouped_attention), attentions));
+  }
+  if (message.has_casts_as_written()) {
+    p.kernels.casts_as_written = read.flag(TRACECAST_FIELD(casts_as_written));
+  }
+  if (message.has_composed_gradients()) {
+    p.kernels.composed_gradients = read.flag(TRACECAST_FIELD(composed_gradients));
   }
 
   const std::array<std::string, 2> recurrences{"library", "unrolled"};

@@ -140,6 +140,8 @@ struct FrameworkHost {
   Seconds dispatch_per_library_call{};
   /// More again, forward in training, of ops with weights: what they leave for backward and for the weights' gradients.
   Seconds autograd_per_library_call{};
+  /// Another view of a tensor: no kernel, but an op of the host, forward and backward.
+  Seconds view{}, backward_view{};
   /// Of an optimizer that updates many weights per launch: it gathers them one by one.
   Seconds update_per_parameter{};
   Seconds launch_per_kernel{};  ///< one cudaLaunchKernel on the host
@@ -222,6 +224,12 @@ struct FrameworkKernels {
   /// Of an element of a kernel whose operands do not all lie as its result does, to find each one's place.
   double strided_instructions = 0;
   AttentionKernels attention = AttentionKernels::Steps;
+  /// The same of 32-bit operands whose heads share keys; nothing: as `attention`.
+  std::optional<AttentionKernels> wide_grouped_attention;
+  /// Where a network's code casts to 32 bits in 16-bit networks, that is an op, and so is all that follows.
+  bool casts_as_written = false;
+  /// Gradients of softmax, powers and slices take kernels before the last: y * dy, x^(n - 1) and n times that, zeros.
+  bool composed_gradients = false;
 
   friend bool operator==(const FrameworkKernels&, const FrameworkKernels&) = default;
 };

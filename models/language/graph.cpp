@@ -26,14 +26,10 @@ TensorId GraphParts::mask(std::int64_t window, bool is_chunk) const {
 
 TensorId root_mean_square(const GraphParts& parts, const std::string& name, TensorId x,
                           bool learned) {
-  if (learned) return zoo_builders::rms_norm(parts.b, name, x, parts.constant);
-  constexpr std::array<std::int64_t, 1> kLast{-1};
-  GraphBuilder& b = parts.b;
-  TensorId scale = b.activation(name + ".pow", x, "pow");
-  scale = b.reduce(name + ".mean", scale, kLast, true, "mean");
-  scale = b.add(name + ".epsilon", scale, parts.constant);
-  scale = b.activation(name + ".rsqrt", scale, "rsqrt");
-  return b.mul(name, x, scale);
+  const zoo_builders::WideNorm wide =
+      parts.casts_as_written ? zoo_builders::WideNorm::All : zoo_builders::WideNorm::None;
+  if (learned) return zoo_builders::rms_norm(parts.b, name, x, parts.constant, wide);
+  return zoo_builders::rms_scaled(parts.b, name, name, x, parts.constant, wide);
 }
 
 TensorId norm(const GraphParts& parts, const std::string& name, TensorId x, bool learned) {
@@ -205,7 +201,9 @@ NetworkGraph language_graph(const LanguageNetwork& network, const LanguageGraphS
                              .network = network,
                              .tokens = sizes.tokens,
                              .constant = zoo_builders::scalar(b, "constant"),
-                             .attention = sizes.attention};
+                             .attention = sizes.attention,
+                             .grouped_attention = sizes.grouped_attention.value_or(sizes.attention),
+                             .casts_as_written = sizes.casts_as_written};
   language::add_tables(parts);
   if (network.embedding_norm) x = norm(parts, "embed_norm", x);
   for (std::size_t i = 0; i < network.order.size(); ++i) {
@@ -220,7 +218,9 @@ NetworkGraph language_graph(const LanguageNetwork& network, const LanguageGraphS
                    : b.weight("lm_head.weight", {network.vocabulary, network.words_width()});
   std::optional<TensorId> bias;
   if (network.head_bias) bias = b.weight("lm_head.bias", {network.vocabulary});
-  b.graph().outputs = {b.linear("lm_head", x, head, bias)};
+  TensorId logits = b.linear("lm_head", x, head, bias);
+  if (sizes.training && sizes.casts_as_written) logits = b.widen("logits.float", logits);
+  b.graph().outputs = {logits};
   return std::move(b).take();
 }
 

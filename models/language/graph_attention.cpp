@@ -155,17 +155,19 @@ TensorId attend(const GraphParts& parts, const std::string& name, TensorId query
                 TensorId value, const Scoring& scoring) {
   GraphBuilder& b = parts.b;
   if (!parts.alibi && !scoring.sinks) {
-    return zoo_builders::attend(
-        b, name, query, key, value,
-        {.scale = parts.constant, .mask = scoring.mask, .mask_selects = scoring.mask_selects},
-        true);
+    return zoo_builders::attend(b, name, query, key, value,
+                                {.scale = parts.constant,
+                                 .mask = scoring.mask,
+                                 .mask_selects = scoring.mask_selects,
+                                 .wide_softmax = parts.casts_as_written},
+                                true);
   }
   TensorId x = b.matmul(name + ".scores", query, key, false, true);
   x = parts.alibi ? b.add(name + ".alibi", x, *parts.alibi)
                   : b.mul(name + ".scale", x, parts.constant);
   x = b.add(name + ".mask", x, scoring.mask);
   x = scoring.sinks ? softmax_with_sinks(b, name, x, b.shape(query)[1])
-                    : b.softmax(name + ".softmax", x);
+                    : zoo_builders::softmax_in(b, name, x, parts.casts_as_written);
   return b.matmul(name + ".context", x, value);
 }
 
@@ -233,6 +235,23 @@ TensorId fused_group_attention(const GraphParts& parts, const std::string& name,
   return attend_fused(b, name, std::move(inputs), attributes);
 }
 
+/// PyTorch's own steps, every head of queries with keys of its own.
+TensorId composed_group_attention(const GraphParts& parts, const std::string& name,
+                                  const QueriesKeysValues& in, const GroupedQueryAttention& a) {
+  GraphBuilder& b = parts.b;
+  const TensorId y =
+      zoo_builders::attend_composed(b, name, in.query, repeat(b, name + ".k_proj", in.key, a.heads),
+                                    repeat(b, name + ".v_proj", in.value, a.heads),
+                                    {.constant = parts.constant, .mask = parts.mask(0, false)});
+  return from_heads(b, name, y);
+}
+
+/// Whether heads share keys and PyTorch's kernels do not take that (NetworkCode::grouped_attention).
+bool is_composed(const GraphParts& parts, const GroupedQueryAttention& a) {
+  const bool masked = a.sinks || parts.alibi || (a.window > 0 && a.window < parts.tokens);
+  return parts.grouped_attention == AttentionKernels::Composed && a.kv_heads < a.heads && !masked;
+}
+
 TensorId group_attention_by_steps(const GraphParts& parts, const std::string& name,
                                   const QueriesKeysValues& in, const GroupedQueryAttention& a) {
   GraphBuilder& b = parts.b;
@@ -250,8 +269,9 @@ TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
   GraphBuilder& b = parts.b;
   const QueriesKeysValues in =
       a.packed ? by_one_product(parts, name, x, a) : by_three_products(parts, name, x, a);
-  TensorId y = is_fused(parts, a.sinks) ? fused_group_attention(parts, name, in, a)
-                                        : group_attention_by_steps(parts, name, in, a);
+  TensorId y = is_composed(parts, a)      ? composed_group_attention(parts, name, in, a)
+               : is_fused(parts, a.sinks) ? fused_group_attention(parts, name, in, a)
+                                          : group_attention_by_steps(parts, name, in, a);
   if (in.gate) {
     y = b.mul(name + ".gated", y, b.activation(name + ".gate.sigmoid", *in.gate, "sigmoid"));
   }

@@ -16,6 +16,8 @@ struct GraphParts {
   std::int64_t tokens;
   TensorId constant;
   AttentionKernels attention = AttentionKernels::Steps;
+  AttentionKernels grouped_attention = AttentionKernels::Steps;
+  bool casts_as_written = false;
   /// Cosine and sine by the channels that are turned.
   std::map<std::int64_t, std::pair<TensorId, TensorId>> rotary{};
   /// What hides later keys, by window and whether it is a block; 0: causal.

@@ -326,8 +326,14 @@ class CandidateBuilder {
     kernel.work = ConvWork{padded};
   }
 
+  /// cuDNN has kernels of its own for images that lie channels last, and PyTorch takes them there. Source: PyTorch 2,
+  /// aten/src/ATen/native/Convolution.cpp, use_cudnn_depthwise.
   void add_direct() {
     Candidate& candidate = add(Algorithm::Direct, 4);
+    if (is_library_depthwise(a_, cudnn_version_)) {
+      append_main(candidate, "conv", cuda_formats_);
+      return;
+    }
     open_nchw(candidate);
     append_main(candidate, "conv", cuda_formats_);
     close_nchw(candidate);

@@ -1,5 +1,7 @@
 #include "models/lowering/formats.hpp"
 
+#include <algorithm>
+
 namespace tracecast::lowering {
 namespace {
 
@@ -102,7 +104,8 @@ Bytes element_bytes(const Tensor& tensor, const Formats& formats) {
     case TensorRole::Gradient:
       break;
   }
-  return element_size(formats.storage);
+  if (tensor.is_wide) return std::max(element_size(formats.storage), element_size(Precision::Fp32));
+  return element_size(formats.unmarked_storage.value_or(formats.storage));
 }
 
 Bytes tensor_bytes(const Tensor& tensor, const Formats& formats) {

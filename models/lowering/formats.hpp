@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "hwspecs/software/framework_profile.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
@@ -9,6 +11,8 @@ namespace tracecast::lowering {
 /// Number formats of a step: what the user's precision mode becomes on one GPU.
 struct Formats {
   Precision storage = Precision::Fp32;  ///< activations and their gradients in memory
+  /// Of activations and gradients without Tensor::is_wide, where that mark decides.
+  std::optional<Precision> unmarked_storage{};
   Precision weights = Precision::Fp32;  ///< weights, their gradients and optimizer states in memory
   Precision operands = Precision::Fp32;  ///< what products read; cast before where not as stored
   Precision math = Precision::Fp32;      ///< arithmetic of matrix products and convolutions

@@ -171,7 +171,7 @@ class Lowering {
   /// One kernel for every image or gradient that is kept in another format than the op wants.
   [[nodiscard]] std::vector<Kernel> input_casts(const Op& op) {
     std::vector<Kernel> casts;
-    if (op.kind == OpKind::Optimizer) return casts;
+    if (op.kind == OpKind::Optimizer || plan_.casts_are_ops) return casts;
     const Precision wanted = context_.formats.storage;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const TensorId input = op.inputs[i];
@@ -252,8 +252,8 @@ class Lowering {
     lowered.policy = policy();
     lowered.workspace_limit = context_.framework.convolutions.workspace_limit;
     lowered.candidates = lowering::convolution_candidates(
-        a, pass, context_.formats, image_layout(), gpu_.architecture(),
-        context_.framework.convolutions.cudnn_version);
+        a, pass, context_.formats, a.channels_last ? ImageLayout::Nhwc : image_layout(),
+        gpu_.architecture(), context_.framework.convolutions.cudnn_version);
     if (context_.framework.convolutions.avoids_tiled_fft && pass != Pass::BackwardData) {
       std::erase_if(lowered.candidates,
                     [](const Candidate& c) { return c.algorithm == Algorithm::FftTiling; });
@@ -489,6 +489,11 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_t
     default:
       return time;
   }
+}
+
+Seconds view_time(const Op& op, const FrameworkProfile& framework) {
+  if (op.kind != OpKind::Reshape) return {};
+  return op.pass == Pass::Forward ? framework.host.view : framework.host.backward_view;
 }
 
 bool pools_on_host(const Op& op, const FrameworkProfile& framework) {

@@ -45,6 +45,9 @@ struct LoweringOptions {
 [[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework,
                                     bool is_training, bool spares_library = false);
 
+/// Host time of an op without kernels: another view of a tensor costs, what is fused into another op does not.
+[[nodiscard]] Seconds view_time(const Op& op, const FrameworkProfile& framework);
+
 /// Whether the framework leaves this pooling, or its gradient, to the host (HostPooling).
 [[nodiscard]] bool pools_on_host(const Op& op, const FrameworkProfile& framework);
 /// Host time of such a pooling: what it reads comes from the device, `cells` of windows, its result goes back.

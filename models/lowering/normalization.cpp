@@ -203,6 +203,10 @@ std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
                           .passes = is_forward ? passes.forward : passes.backward,
                           .strided = is_batch_norm};
   const auto& composed = context.framework.batch_norm.composed;
+  if (op.kind == OpKind::Softmax && !is_forward && context.framework.kernels.composed_gradients) {
+    kernels.push_back(stream_kernel("y_times_dy", kernel_class, op.pass, formats.storage,
+                                    e * (2 * elements), e * elements, elements));
+  }
   if (is_batch_norm && composed) {
     kernels = composed_batch_norm(context, op, *composed);
   } else {

@@ -110,6 +110,19 @@ class Planner {
     for_each_op([](const Op& op) { return !is_convolution(op) && op.kind != OpKind::Recurrent; });
   }
 
+  /// The graph says which tensors its code keeps wide; their ops are computed so.
+  void plan_as_marked() {
+    for (std::uint32_t i = 0; i < graph_.ops().size(); ++i) {
+      const Op& op = graph_.ops()[i];
+      plan_.is_wide[i] = std::any_of(op.outputs.begin(), op.outputs.end(), [&](TensorId output) {
+        return graph_.tensor(output).is_wide;
+      });
+    }
+    for (std::size_t t = 0; t < wide_tensor_.size(); ++t) {
+      wide_tensor_[t] = graph_.tensors()[t].is_wide;
+    }
+  }
+
   void keep_tensors() {
     plan_.kept.resize(graph_.tensors().size());
     for (std::size_t t = 0; t < plan_.kept.size(); ++t) {
@@ -232,6 +245,19 @@ PrecisionPlan plan_precision(const NetworkGraph& graph, const FrameworkProfile& 
       if (framework.precision.tf32_products) break;
       plan.wide = choose_formats(PrecisionMode::Fp32, gpu);
       planner.plan_tf32_without_products();
+      break;
+    case PrecisionMode::Fp16:
+    case PrecisionMode::Bf16:
+      // Products of wide operands are rare: TF32 where a program in 16 bits allows it. A guess.
+      plan.wide = choose_formats(
+          gpu.has(Precision::Tf32, MathUnit::TensorCore) && framework.precision.tf32_products
+              ? PrecisionMode::Tf32
+              : PrecisionMode::Fp32,
+          gpu);
+      plan.wide.weights = plan.narrow.weights;
+      plan.wide.unmarked_storage = plan.narrow.storage;
+      plan.casts_are_ops = true;
+      planner.plan_as_marked();
       break;
     case PrecisionMode::Fp8:
     case PrecisionMode::Fp8Block:

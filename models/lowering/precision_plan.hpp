@@ -22,11 +22,14 @@ namespace tracecast::lowering {
 ///          does by default but for the two ends, which calibration recipes keep wide (Krishnamoorthi,
 ///          arXiv 1806.08342; NVIDIA, arXiv 2004.09602).
 ///
+///   fp16, bf16  all narrow but for what the network's code casts to 32 bits (Tensor::is_wide): ops that give such tensors
+///          are wide, weights stay narrow
 ///   tf32   all narrow, or convolutions and recurrent layers alone (`FrameworkProfile::tf32_products` off)
 ///
 /// Backward ops compute as their forward op does.
 struct PrecisionPlan {
   Formats narrow, wide;
+  bool casts_are_ops = false;   ///< of the graph: none besides
   bool scales_loss = false;     ///< fp16 gradients beside wide weights would underflow
   std::vector<bool> is_wide;    ///< by op
   std::vector<Precision> kept;  ///< by tensor: its format in memory (integers keep their own)

@@ -162,7 +162,7 @@ std::vector<Kernel> lower_reduce(const Context& context, const Op& op) {
   const bool expands = op.pass != Pass::Forward &&
                        context.output_elements(op) >= context.elements(op.inputs.front());
   if (expands || a == nullptr)
-    return {pass_through(context, op, "expand", KernelClass::Elementwise)};
+    return {strided(context, pass_through(context, op, "expand", KernelClass::Elementwise))};
   return {reduction_kernel("reduce", KernelClass::Reduction, op.pass, context.formats.storage,
                            context.input_bytes(op), context.output_bytes(op),
                            {.rows = a->rows,
@@ -183,6 +183,37 @@ std::vector<Kernel> lower_copy(const Context& context, const Op& op, std::string
                                        bytes, context.elements(output))));
   }
   return kernels;
+}
+
+/// PyTorch's kernel for operands of another format than its result's takes one element at a time and asks for each what it is
+/// (aten/src/ATen/native/cuda/CUDALoops.cuh, LoadWithCast); copies to 16 bits have kernels of their own (Copy.cu).
+std::vector<Kernel> lower_cast(const Context& context, const Op& op) {
+  Kernel kernel = pass_through(context, op, "cast", KernelClass::Elementwise);
+  const Tensor& from = context.graph.tensor(op.inputs.front());
+  const bool widens = !from.is_wide && context.graph.tensor(op.outputs.front()).is_wide;
+  return {widens ? strided(context, std::move(kernel)) : std::move(kernel)};
+}
+
+/// PyTorch's x^n has the gradient dy * (n * x^(n - 1)), each step a kernel (torch/csrc/autograd/FunctionsManual.cpp, pow_backward).
+std::vector<Kernel> lower_power_gradient(const Context& context, const Op& op) {
+  const double elements = context.output_elements(op);
+  const Bytes x = context.bytes(op.outputs.front());
+  const auto step = [&](std::string_view name, double read, double operations) {
+    return stream_kernel(name, KernelClass::Elementwise, op.pass, context.formats.storage, x * read,
+                         x, elements, operations);
+  };
+  return {step("power", 1, 1), step("scale", 1, 1), step("activation_grad", 2, 1)};
+}
+
+/// PyTorch clears a gradient of the whole and copies that of the part into it (FunctionsManual.cpp, slice_backward).
+std::vector<Kernel> lower_slice_gradient(const Context& context, const Op& op) {
+  const TensorId part = context.incoming_gradient(op), whole = op.outputs.front();
+  const Precision data = context.formats.storage;
+  const Bytes moved = context.bytes(part);
+  return {stream_kernel("clear", KernelClass::Memset, op.pass, data, Bytes(0), context.bytes(whole),
+                        context.elements(whole)),
+          strided(context, stream_kernel("copy", KernelClass::Copy, op.pass, data, moved, moved,
+                                         context.elements(part)))};
 }
 
 /// An operator without a cost model: every operand through memory three times, as an unfused
@@ -226,6 +257,10 @@ std::vector<Kernel> lower_streaming(const Context& context, const Op& op) {
     case OpKind::AvgPool:
       return lower_pool(context, op);
     case OpKind::Activation:
+      if (op.pass != Pass::Forward && name_of(op) == "pow" &&
+          context.framework.kernels.composed_gradients) {
+        return lower_power_gradient(context, op);
+      }
       return {pass_through(context, op, op.pass == Pass::Forward ? "activation" : "activation_grad",
                            KernelClass::Elementwise, operations_of(name_of(op)))};
     case OpKind::Binary: {
@@ -244,14 +279,20 @@ std::vector<Kernel> lower_streaming(const Context& context, const Op& op) {
     case OpKind::Concat:
     case OpKind::Split:
     case OpKind::Slice:
-    case OpKind::Pad:
+    case OpKind::Pad: {
+      // Of a copy of the whole the gradient is a copy.
+      const bool clears = op.kind == OpKind::Pad && op.pass != Pass::Forward &&
+                          context.framework.kernels.composed_gradients &&
+                          context.output_elements(op) > context.elements(op.inputs.front());
+      if (clears) return lower_slice_gradient(context, op);
       return lower_copy(context, op, "copy", KernelClass::Copy);
+    }
     case OpKind::Transpose:
       return lower_copy(context, op, "transpose", KernelClass::Transpose);
     case OpKind::Resize:
       return {pass_through(context, op, "resize", KernelClass::Elementwise, 10)};
     case OpKind::Cast:
-      return {pass_through(context, op, "cast", KernelClass::Elementwise)};
+      return lower_cast(context, op);
     case OpKind::Reshape:
       return {};
     default:

@@ -7,7 +7,7 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-constexpr std::string_view kBloom = "BigScience, arXiv 2211.05100, table 3; transformers 4.40";
+constexpr std::string_view kBloom = "BigScience, arXiv 2211.05100, table 3; transformers 4.46";
 constexpr std::int64_t kVocabulary = 250880;
 
 struct BloomLayout {
@@ -18,6 +18,7 @@ struct BloomLayout {
 struct Bloom {
   GraphBuilder& b;
   const BloomLayout& layout;
+  bool casts;  ///< softmax is in 32 bits
   TensorId constant, mask, alibi;
 
   /// Scores are added to a bias per head that grows with the distance (ALiBi), then masked.
@@ -27,8 +28,7 @@ struct Bloom {
     const auto [query, key, value] = split_heads(b, name, x, heads);
     TensorId y = b.matmul(name + ".scores", query, key, false, true);
     y = b.add(name + ".alibi", y, alibi);
-    const TensorId operands[] = {mask, y, constant};
-    y = b.softmax(name + ".softmax", b.binary(name + ".mask", "where", operands));
+    y = softmax_in(b, name, b.add(name + ".mask", y, mask), casts);
     y = from_heads(b, name, b.matmul(name + ".context", y, value));
     return b.linear_layer(name + ".dense", y, layout.width, true);
   }
@@ -43,7 +43,7 @@ struct Bloom {
   }
 };
 
-// Hugging Face transformers 4.40, modeling_bloom.py. Its dropout has probability 0, which PyTorch does not run.
+// Hugging Face transformers 4.46, modeling_bloom.py. Its dropout has probability 0, which PyTorch does not run.
 NetworkGraph bloom(const BuildOptions& options, const BloomLayout& layout) {
   GraphBuilder b("bloom", options.batch);
   const std::int64_t tokens = *options.seq_len;
@@ -51,12 +51,17 @@ NetworkGraph bloom(const BuildOptions& options, const BloomLayout& layout) {
   const TensorId words = b.weight("word_embeddings.weight", {kVocabulary, layout.width});
   TensorId x = b.embedding("word_embeddings", ids, words);
   x = b.layer_norm_layer("word_embeddings_layernorm", x);
-  const Bloom blocks{b, layout, scalar(b, "constant"),
-                     integer_table(b, "causal_mask", {1, 1, tokens, tokens}, 1),
+  const Bloom blocks{b,
+                     layout,
+                     options.casts_as_written,
+                     scalar(b, "constant"),
+                     b.buffer("causal_mask", {options.batch, 1, tokens, tokens}),
                      b.buffer("alibi", {options.batch, layout.heads, 1, tokens})};
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("h." + std::to_string(i), x);
   x = b.layer_norm_layer("ln_f", x);
-  b.graph().outputs = {b.linear("lm_head", x, words, std::nullopt)};
+  x = b.linear("lm_head", x, words, std::nullopt);
+  b.graph().outputs = {options.training && options.casts_as_written ? b.widen("logits.float", x)
+                                                                    : x};
   return std::move(b).take();
 }
 

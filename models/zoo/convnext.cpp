@@ -11,29 +11,41 @@ struct ConvNextLayout {
   std::array<int, 4> widths, depths;
 };
 
-constexpr std::array<std::int64_t, 4> kChannelsLast = {0, 2, 3, 1}, kChannelsFirst = {0, 3, 1, 2};
+constexpr std::array<std::int64_t, 4> kChannelsLast = {0, 2, 3, 1};
 
-/// Over the channels of an image.
-TensorId image_norm(GraphBuilder& b, const std::string& name, TensorId x) {
-  x = b.transpose(name + ".last", x, kChannelsLast);
-  x = b.layer_norm_layer(name, x);
-  return b.transpose(name + ".first", x, kChannelsFirst);
+/// torch.permute moves nothing: from the first norm on images lie channels last, and every order of axes is a view of that.
+TensorId permuted(GraphBuilder& b, const std::string& name, TensorId x, bool to_last) {
+  const Shape s = b.shape(x);
+  return b.append({.name = name, .kind = OpKind::Reshape, .inputs = {x}},
+                  to_last ? Shape{s[0], s[2], s[3], s[1]} : Shape{s[0], s[3], s[1], s[2]});
 }
 
-TensorId block(GraphBuilder& b, const std::string& name, TensorId x) {
+/// Over the channels of an image; `turns`: they lie first still, so the norm copies them.
+TensorId image_norm(GraphBuilder& b, const std::string& name, TensorId x, bool turns = false) {
+  x = turns ? b.transpose(name + ".last", x, kChannelsLast) : permuted(b, name + ".last", x, true);
+  x = b.layer_norm_layer(name, x);
+  return permuted(b, name + ".first", x, false);
+}
+
+TensorId block(GraphBuilder& b, const std::string& name, TensorId x, bool training) {
   const std::int64_t width = b.shape(x)[1];
   TensorId y = b.conv_layer(name + ".0", x, width, Window::square(7, 1, 3), true, width);
-  y = b.transpose(name + ".1", y, kChannelsLast);
+  b.lay_channels_last(y);
+  y = permuted(b, name + ".1", y, true);
   y = b.layer_norm_layer(name + ".2", y);
   y = b.linear_layer(name + ".3", y, 4 * width, true);
   y = b.activation(name + ".4", y, "gelu");
   y = b.linear_layer(name + ".5", y, width, true);
-  y = b.transpose(name + ".6", y, kChannelsFirst);
+  y = permuted(b, name + ".6", y, false);
   y = b.mul(name + ".scaled", y, b.weight(name + ".layer_scale", {width, 1, 1}));
+  if (training) {  // whole samples are dropped
+    const TensorId kept = b.buffer(name + ".kept", {b.shape(y)[0], 1, 1, 1});
+    y = b.mul(name + ".stochastic_depth", y, kept);
+  }
   return b.add(name + ".add", y, x);
 }
 
-// torchvision/models/convnext.py, after Liu et al., arXiv 2201.03545. Left out: the stochastic depth of training.
+// torchvision/models/convnext.py, after Liu et al., arXiv 2201.03545.
 NetworkGraph convnext(const BuildOptions& options, const ConvNextLayout& layout) {
   GraphBuilder b("convnext", options.batch);
   TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
@@ -43,9 +55,11 @@ NetworkGraph convnext(const BuildOptions& options, const ConvNextLayout& layout)
     if (stage > 0) x = image_norm(b, name + ".0", x);
     const Window patch = stage == 0 ? Window::square(4, 4) : Window::square(2, 2);
     x = b.conv_layer(name + ".1", x, layout.widths[stage], patch, true);
-    if (stage == 0) x = image_norm(b, name + ".2", x);
+    if (stage > 0) b.lay_channels_last(x);
+    if (stage == 0) x = image_norm(b, name + ".2", x, true);
     for (int i = 0; i < layout.depths[stage]; ++i) {
-      x = block(b, "features." + std::to_string(2 * stage + 1) + "." + std::to_string(i), x);
+      x = block(b, "features." + std::to_string(2 * stage + 1) + "." + std::to_string(i), x,
+                options.training);
     }
   }
   x = b.global_avg_pool("avgpool", x);

@@ -19,24 +19,28 @@ struct VitLayout {
 struct Vit {
   GraphBuilder& b;
   const VitLayout& layout;
-  bool is_fused;
+  bool is_fused, training;
   TensorId scale;
 
-  /// torch.nn.functional.multi_head_attention_forward: the product's three parts are brought one behind the other, each is a view of that.
+  /// torch.nn.functional.multi_head_attention_forward: the product's three parts are brought one behind the other, each is a view of
+  /// that. Without gradients torch._native_multi_head_attention leaves them where they are (nn.MultiheadAttention's fast path;
+  /// aten/src/ATen/native/transformers/cuda/attention.cu).
   TensorId fused_attention(const std::string& name, TensorId packed) const {
     constexpr std::array<std::int64_t, 4> kPartsFirst{2, 0, 1, 3};
     const Shape shape = b.shape(packed), part = {1, shape[0], shape[1], layout.width};
+    const AttentionAttributes attributes{.batch = shape[0],
+                                         .heads = layout.heads,
+                                         .kv_heads = layout.heads,
+                                         .queries = shape[1],
+                                         .keys = shape[1],
+                                         .width = layout.width / layout.heads};
+    if (!training) return attend_fused(b, name, packed, attributes);
     TensorId x = b.reshape(name + ".in_proj.view", packed, {shape[0], shape[1], 3, layout.width});
     x = b.transpose(name + ".in_proj.parts", x, kPartsFirst);
     return attend_fused(b, name,
                         {b.slice(name + ".query", x, part), b.slice(name + ".key", x, part),
                          b.slice(name + ".value", x, part)},
-                        {.batch = shape[0],
-                         .heads = layout.heads,
-                         .kv_heads = layout.heads,
-                         .queries = shape[1],
-                         .keys = shape[1],
-                         .width = layout.width / layout.heads});
+                        attributes);
   }
 
   TensorId attention(const std::string& name, TensorId x) const {
@@ -79,7 +83,8 @@ NetworkGraph vit(const BuildOptions& options, const VitLayout& layout) {
   const TensorId both[] = {token, x};
   x = b.concat("with_class_token", both, 1);
   x = b.add("add_position", x, b.weight("pos_embedding", {1, b.shape(x)[1], width}));
-  const Vit blocks{b, layout, options.attention != AttentionKernels::Steps, scalar(b, "scale")};
+  const Vit blocks{b, layout, options.attention != AttentionKernels::Steps, options.training,
+                   scalar(b, "scale")};
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("encoder_layer_" + std::to_string(i), x);
   x = b.layer_norm_layer("ln", x);
   x = b.reshape("class.view", b.slice("class", x, {batch, 1, width}), {batch, width});

@@ -20,6 +20,10 @@ struct BuildOptions {
   bool training = false;                     ///< with dropout and auxiliary heads
   std::optional<std::int64_t> classes{};     ///< nothing = the usual number
   AttentionKernels attention = AttentionKernels::Steps;  ///< of language models and denoisers
+  /// Of language models whose heads share keys; nothing: as `attention`.
+  std::optional<AttentionKernels> grouped_attention{};
+  /// The network runs in 16 bits; what its code casts to 32 is (NetworkCode).
+  bool casts_as_written = false;
 };
 
 /// A figure as others print it.

@@ -25,35 +25,37 @@ const Value& remember(std::map<std::string, Value>& known, const std::string& ke
 }
 
 std::string key_of(const Job& job, std::string_view network, bool training,
-                   AttentionKernels attention) {
+                   const NetworkCode& code) {
   const auto number = [](const std::optional<std::int64_t>& size) { return size.value_or(-1); };
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size),
-                     number(job.seq_len), number(job.classes), training,
-                     static_cast<int>(attention));
+  return fmt::format(
+      "{}|{}|{}|{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size), number(job.seq_len),
+      number(job.classes), training, static_cast<int>(code.attention),
+      static_cast<int>(code.grouped_attention.value_or(code.attention)), code.casts_as_written);
 }
 
-ForwardGraph build_zoo(const Job& job, bool training, AttentionKernels attention) {
-  auto graph =
-      std::make_shared<const NetworkGraph>(build_network(job.network, {.batch = job.batch,
-                                                                       .image_size = job.image_size,
-                                                                       .seq_len = job.seq_len,
-                                                                       .training = training,
-                                                                       .classes = job.classes,
-                                                                       .attention = attention}));
+BuildOptions options_of(const Job& job, bool training, const NetworkCode& code) {
+  return {.batch = job.batch,
+          .image_size = job.image_size,
+          .seq_len = job.seq_len,
+          .training = training,
+          .attention = code.attention,
+          .grouped_attention = code.grouped_attention,
+          .casts_as_written = code.casts_as_written};
+}
+
+ForwardGraph build_zoo(const Job& job, bool training, const NetworkCode& code) {
+  BuildOptions options = options_of(job, training, code);
+  options.classes = job.classes;
+  auto graph = std::make_shared<const NetworkGraph>(build_network(job.network, options));
   InputRecord record{"network", "zoo:" + graph->name,
                      Hash([graph] { return sha256(graph_text(*graph)); })};
   return {
       .graph = std::move(graph), .record = std::move(record), .warnings = {}, .from_file = false};
 }
 
-ForwardGraph import(const Job& job, bool training, AttentionKernels attention,
+ForwardGraph import(const Job& job, bool training, const NetworkCode& code,
                     const std::string& bytes, InputRecord record) {
-  NetworkFile file = read_network_file(bytes, job.network,
-                                       {.batch = job.batch,
-                                        .image_size = job.image_size,
-                                        .seq_len = job.seq_len,
-                                        .training = training,
-                                        .attention = attention});
+  NetworkFile file = read_network_file(bytes, job.network, options_of(job, training, code));
   return {.graph = std::make_shared<const NetworkGraph>(std::move(file.graph)),
           .record = std::move(record),
           .warnings = std::move(file.warnings),
@@ -62,7 +64,7 @@ ForwardGraph import(const Job& job, bool training, AttentionKernels attention,
 
 }  // namespace
 
-ForwardGraph GraphStore::forward(const Job& job, Phase phase, AttentionKernels attention) {
+ForwardGraph GraphStore::forward(const Job& job, Phase phase, const NetworkCode& code) {
   const bool training = phase != Phase::Infer;
   const bool is_file = is_network_path(job.network);
   std::string bytes;
@@ -71,14 +73,14 @@ ForwardGraph GraphStore::forward(const Job& job, Phase phase, AttentionKernels a
     bytes = read_file(job.network, kMostNetworkBytes);
     record = {"network", std::filesystem::path(job.network).filename().string(), sha256(bytes)};
   }
-  const std::string key = key_of(
-      job, is_file ? job.network + '@' + record.sha256.text() : job.network, training, attention);
+  const std::string key =
+      key_of(job, is_file ? job.network + '@' + record.sha256.text() : job.network, training, code);
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = forwards_.find(key); known != forwards_.end()) return known->second;
   }
-  ForwardGraph built = is_file ? import(job, training, attention, bytes, std::move(record))
-                               : build_zoo(job, training, attention);
+  ForwardGraph built = is_file ? import(job, training, code, bytes, std::move(record))
+                               : build_zoo(job, training, code);
   const std::lock_guard lock(mutex_);
   return remember(forwards_, key, std::move(built));
 }

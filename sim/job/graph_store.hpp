@@ -27,8 +27,9 @@ struct ForwardGraph {
 /// that ask for the same graph at the same time may both build it, and get equal ones.
 class GraphStore {
  public:
-  /// The forward graph; of `job` count network, batch and sizes, of its framework how it runs attention. Throws InputError: an unknown network, a file that cannot be read.
-  [[nodiscard]] ForwardGraph forward(const Job& job, Phase phase, AttentionKernels attention);
+  /// The forward graph; of `job` count network, batch and sizes, of its framework what it makes of code. Throws InputError: an
+  /// unknown network, a file that cannot be read.
+  [[nodiscard]] ForwardGraph forward(const Job& job, Phase phase, const NetworkCode& code);
   /// What make_step_graph makes of it; `unrolls`: recurrent layers become ordinary ops first.
   [[nodiscard]] std::shared_ptr<const NetworkGraph> step(
       const std::shared_ptr<const NetworkGraph>& forward, Phase phase, const StepOptions& options,

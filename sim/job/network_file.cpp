@@ -23,7 +23,10 @@ NetworkFile from_config(const std::string& bytes, const std::string& path,
   NetworkFile file{
       .graph = language_graph(network, {.batch = options.batch,
                                         .tokens = options.seq_len.value_or(usual_tokens(network)),
-                                        .attention = options.attention}),
+                                        .attention = options.attention,
+                                        .grouped_attention = options.grouped_attention,
+                                        .casts_as_written = options.casts_as_written,
+                                        .training = options.training}),
       .warnings = left_out_of_graph(network)};
   file.graph.name = name_of_config(path);
   return file;

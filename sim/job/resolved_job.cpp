@@ -59,6 +59,24 @@ void settle_precision(ResolvedJob& job, const Hardware& hardware) {
   }
 }
 
+/// What the framework makes of a network's code in a mode. Autocast and 8-bit modes cast by rules of their own.
+NetworkCode code_of(const FrameworkProfile& framework, PrecisionMode mode) {
+  NetworkCode code{.attention = framework.kernels.attention};
+  switch (mode) {
+    case PrecisionMode::Fp16:
+    case PrecisionMode::Bf16:
+      code.casts_as_written = framework.kernels.casts_as_written;
+      break;
+    case PrecisionMode::Fp32:
+    case PrecisionMode::Tf32:
+      code.grouped_attention = framework.kernels.wide_grouped_attention;
+      break;
+    default:
+      break;
+  }
+  return code;
+}
+
 bool has_recurrent_layers(const NetworkGraph& graph) {
   const auto is_recurrent = [](const Op& op) { return op.kind == OpKind::Recurrent; };
   return std::any_of(graph.ops().begin(), graph.ops().end(), is_recurrent);
@@ -338,7 +356,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
                               (defaults.states_cudnn ? "the convolution algorithms, " : "") +
                               "the framework's profile and the default of fp32 code");
   }
-  ForwardGraph forward = graphs.forward(o, job.phase, job.framework.kernels.attention);
+  ForwardGraph forward = graphs.forward(o, job.phase, code_of(job.framework, job.precision));
   job.forward = std::move(forward.graph);
   job.from_file = forward.from_file;
   job.inputs.push_back(std::move(forward.record));

@@ -69,7 +69,8 @@ FrameworkProfile on_host(FrameworkProfile framework, const CpuSpec& reference,
   for (Seconds* cost :
        {&framework.host.dispatch_per_op, &framework.host.dispatch_per_backward_op,
         &framework.host.dispatch_per_optimizer_op, &framework.host.dispatch_per_library_call,
-        &framework.host.autograd_per_library_call, &framework.host.update_per_parameter,
+        &framework.host.autograd_per_library_call, &framework.host.view,
+        &framework.host.backward_view, &framework.host.update_per_parameter,
         &framework.host.launch_per_kernel, &framework.host.step_overhead}) {
     *cost *= slower;
   }

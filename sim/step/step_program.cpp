@@ -70,10 +70,14 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
                                         [](const Op& op) { return op.kind == OpKind::Optimizer; }));
   int ops_since_wait = 0;
   bool result_awaited = false;
+  Seconds views;
   for (std::uint32_t i = 0; i < priced.choices.size(); ++i) {
     const cost::PricedCandidate& choice = priced.choices[i];
-    if (choice.estimates.empty()) continue;
     const Op& op = graph.op(priced.lowered->ops[i].op);
+    if (choice.estimates.empty()) {
+      views += view_time(op, framework);
+      continue;
+    }
     const int ops_per_wait = op.pass == Pass::Update ? framework.host.updates_per_synchronization
                              : is_training           ? framework.host.graph_ops_per_synchronization
                                                      : 0;
@@ -93,7 +97,7 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
         updates_all ? framework.host.update_per_parameter * parameters : Seconds();
     program.ops.push_back(
         {.dispatch = dispatch_time(op, framework, is_training, lowered.spares_library) + waking +
-                     host_work + gathering,
+                     host_work + gathering + std::exchange(views, Seconds()),
          .first_kernel = static_cast<std::uint32_t>(program.kernels.size()),
          .num_kernels = static_cast<std::uint32_t>(choice.estimates.size()),
          .waits_for_gpu = waits});

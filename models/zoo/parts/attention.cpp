@@ -97,14 +97,29 @@ TensorId gelu_by_tanh(GraphBuilder& b, const std::string& name, TensorId x, Tens
   return b.mul(name + ".mul", half, inner);
 }
 
-TensorId rms_norm(GraphBuilder& b, const std::string& name, TensorId x, TensorId constant) {
+TensorId rms_scaled(GraphBuilder& b, const std::string& name, const std::string& result, TensorId x,
+                    TensorId constant, WideNorm wide) {
   constexpr std::array<std::int64_t, 1> kLast{-1};
-  TensorId scale = b.activation(name + ".pow", x, "pow");
+  const TensorId squared = wide == WideNorm::None ? x : b.widen(name + ".float", x);
+  TensorId scale = b.activation(name + ".pow", squared, "pow");
   scale = b.reduce(name + ".mean", scale, kLast, true, "mean");
   scale = b.add(name + ".epsilon", scale, constant);
   scale = b.activation(name + ".rsqrt", scale, "rsqrt");
-  const TensorId weight = b.weight(name + ".weight", {b.shape(x).back()});
-  return b.mul(name, b.mul(name + ".normalize", x, scale), weight);
+  if (wide == WideNorm::None) return b.mul(result, x, scale);
+  const TensorId y = b.mul(name + ".scaled", wide == WideNorm::All ? squared : x, scale);
+  return b.narrow(result, y);
+}
+
+TensorId rms_norm(GraphBuilder& b, const std::string& name, TensorId x, TensorId constant,
+                  WideNorm wide) {
+  const TensorId y = rms_scaled(b, name, name + ".normalize", x, constant, wide);
+  return b.mul(name, y, b.weight(name + ".weight", {b.shape(x).back()}));
+}
+
+TensorId softmax_in(GraphBuilder& b, const std::string& name, TensorId x, bool wide) {
+  if (!wide) return b.softmax(name + ".softmax", x);
+  x = b.softmax(name + ".softmax", b.widen(name + ".float", x));
+  return b.narrow(name + ".probabilities", x);
 }
 
 TensorId attend(GraphBuilder& b, const std::string& name, TensorId query, TensorId key,
@@ -117,9 +132,54 @@ TensorId attend(GraphBuilder& b, const std::string& name, TensorId query, Tensor
   } else if (options.mask) {
     x = b.add(name + ".mask", x, *options.mask);
   }
-  x = b.softmax(name + ".softmax", x);
+  x = softmax_in(b, name, x, options.wide_softmax);
   if (options.dropout) x = b.dropout(name + ".dropout", x);
   return b.matmul(name + ".context", x, value);
+}
+
+TensorId view_heads(GraphBuilder& b, const std::string& name, TensorId x, const Heads& heads) {
+  const Shape shape = b.shape(x);
+  return b.append({.name = name + ".view", .kind = OpKind::Reshape, .inputs = {x}},
+                  {shape[0], heads.count, shape[1], heads.width});
+}
+
+TensorId attend_composed(GraphBuilder& b, const std::string& name, TensorId query, TensorId key,
+                         TensorId value, const ComposedOptions& options) {
+  const auto operand = [&](const std::string& part, TensorId x, bool scaled) {
+    if (options.widens) x = b.widen(name + part + ".float", x);
+    if (scaled) x = b.mul(name + part + ".scale", x, options.constant);
+    return b.slice(name + part + ".contiguous", x, b.shape(x));
+  };
+  TensorId x = b.matmul(name + ".scores", operand(".query", query, true),
+                        operand(".key", key, true), false, true);
+  const TensorId scores = b.add(name + ".mask", x, options.mask, true);
+  x = b.softmax(name + ".softmax", scores);
+  Shape rows = b.shape(scores);
+  const std::int64_t keys = rows.back();
+  rows.back() = 1;
+  const auto flags = [&](const char* of, Shape shape) {
+    return b.tensor(
+        {.name = name + of, .shape = std::move(shape), .is_integer = true, .integer_bytes = 1});
+  };
+  const TensorId hidden = flags(".hidden", b.shape(scores)), empty = flags(".empty", rows);
+  b.graph().add_op({.name = name + ".hidden",
+                    .kind = OpKind::Activation,
+                    .attributes = ElementwiseAttributes{.name = "eq"},
+                    .inputs = {scores},
+                    .outputs = {hidden}});
+  b.graph().add_op({.name = name + ".empty",
+                    .kind = OpKind::Reduce,
+                    .attributes = ReduceAttributes{.rows = element_count(rows), .cols = keys},
+                    .inputs = {hidden},
+                    .outputs = {empty},
+                    .note = "all"});
+  // "add" for where(empty, 0, x): the same bytes, and the gradient passes unchanged.
+  x = b.add(name + ".safe", x, empty);
+  if (options.dropout) x = b.dropout(name + ".dropout", x);
+  TensorId y = b.matmul(name + ".context", x, operand(".value", value, false));
+  if (!options.widens) return y;
+  (void)b.narrow(name + ".weights", x);  // given back, read by nobody
+  return b.narrow(name + ".narrow", y);
 }
 
 TensorId attend_fused(GraphBuilder& b, const std::string& name, TensorId packed,

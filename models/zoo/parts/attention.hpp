@@ -23,6 +23,7 @@ struct ScoreOptions {
   bool mask_selects = false;       ///< where(mask, scores, lowest) rather than scores + mask
   bool scale_query = false;        ///< the query was scaled already: the scores are not
   bool dropout = false;            ///< on the probabilities
+  bool wide_softmax = false;       ///< in 32 bits where the network runs in 16
 };
 
 /// A number fixed when the network is written, kept as a tensor without dimensions.
@@ -67,6 +68,25 @@ struct ScoreOptions {
                                     std::vector<TensorId> query_key_value,
                                     const AttentionAttributes& attributes);
 
+/// What PyTorch's composed attention does besides.
+struct ComposedOptions {
+  TensorId constant;     ///< a scalar
+  TensorId mask;         ///< is added; broadcasts to batch x heads x queries x keys
+  bool widens = false;   ///< operands of 16 bits: all between is in 32
+  bool dropout = false;  ///< on the probabilities
+};
+
+/// AttentionKernels::Composed of heads as views: batch x heads x tokens x width each, as many heads of keys as of queries. Halves of
+/// the scale go to queries and keys; results for rows without any key are set to zero, which softmax's own gradient passes over. The
+/// making of a causal mask, one per call, is left out.
+[[nodiscard]] TensorId attend_composed(GraphBuilder& b, const std::string& name, TensorId query,
+                                       TensorId key, TensorId value,
+                                       const ComposedOptions& options);
+
+/// batch x tokens x (heads * width) as batch x heads x tokens x width without a copy.
+[[nodiscard]] TensorId view_heads(GraphBuilder& b, const std::string& name, TensorId x,
+                                  const Heads& heads);
+
 /// A mixture of experts in place of a feed-forward.
 struct MixtureOptions {
   std::int64_t experts = 1, per_token = 1;
@@ -87,9 +107,23 @@ struct MixtureOptions {
 [[nodiscard]] TensorId gelu_by_tanh(GraphBuilder& b, const std::string& name, TensorId x,
                                     TensorId constant);
 
+/// What of a root mean square norm runs in 32 bits where the network runs in 16.
+enum class WideNorm {
+  None,
+  All,      ///< all but the weight's product (modeling_llama.py, LlamaRMSNorm)
+  Squares,  ///< the same, but x itself meets the wide scale as it is (modeling_t5.py, T5LayerNorm)
+};
+
 /// Root mean square norm of T5 and Llama as transformers runs it, step by step: x * rsqrt(mean(x^2) + epsilon) *
 /// weight. `constant`: a scalar.
 [[nodiscard]] TensorId rms_norm(GraphBuilder& b, const std::string& name, TensorId x,
-                                TensorId constant);
+                                TensorId constant, WideNorm wide = WideNorm::None);
+/// The same without the weight; the product is named `result`.
+[[nodiscard]] TensorId rms_scaled(GraphBuilder& b, const std::string& name,
+                                  const std::string& result, TensorId x, TensorId constant,
+                                  WideNorm wide = WideNorm::None);
+
+/// Softmax over the last dimension, NAME.softmax; `wide`: in 32 bits between two casts.
+[[nodiscard]] TensorId softmax_in(GraphBuilder& b, const std::string& name, TensorId x, bool wide);
 
 }  // namespace tracecast::zoo_builders

@@ -19,9 +19,12 @@ LanguageNetwork describe() {
 }
 template <auto family, auto layout>
 NetworkGraph build_language(const BuildOptions& options) {
-  return language_graph(
-      family(layout),
-      {.batch = options.batch, .tokens = *options.seq_len, .attention = options.attention});
+  return language_graph(family(layout), {.batch = options.batch,
+                                         .tokens = *options.seq_len,
+                                         .attention = options.attention,
+                                         .grouped_attention = options.grouped_attention,
+                                         .casts_as_written = options.casts_as_written,
+                                         .training = options.training});
 }
 
 struct LanguageTitle {

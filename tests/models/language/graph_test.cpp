@@ -141,6 +141,44 @@ TEST_CASE("every network trains with attention in one kernel, and has its parame
   }
 }
 
+TEST_CASE(
+    "32-bit operands whose heads share keys go through PyTorch's own steps where it says so") {
+  const auto graph_of = [](const char* name, std::optional<AttentionKernels> grouped) {
+    return language_graph(network_of(name), {.batch = 1,
+                                             .tokens = 64,
+                                             .attention = AttentionKernels::Fused,
+                                             .grouped_attention = grouped});
+  };
+  // llama3_8b: 32 layers, 32 heads on 8 of keys. Of each layer all scores stand in memory.
+  const NetworkGraph composed = graph_of("llama3_8b", AttentionKernels::Composed);
+  CHECK(count(composed, OpKind::Attention) == 0);
+  CHECK(count(composed, OpKind::Softmax) == 32);
+  const auto scores =
+      std::count_if(composed.tensors().begin(), composed.tensors().end(), [](const Tensor& t) {
+        return t.shape == Shape{1, 32, 64, 64} && !t.is_integer;
+      });
+  CHECK(scores == 32 * 4);  // products, the mask added in place, softmax, zeros for empty rows
+  CHECK(composed.parameter_count() == graph_of("llama3_8b", {}).parameter_count());
+  CHECK(count(graph_of("llama3_8b", {}), OpKind::Attention) == 32);
+  // One head of keys per head of queries: any kernel takes it.
+  CHECK(count(graph_of("llama2_7b", AttentionKernels::Composed), OpKind::Attention) == 32);
+}
+
+TEST_CASE("norms and logits are cast to 32 bits where the network runs as written in 16") {
+  const LanguageNetwork network = network_of("llama3_8b");
+  const auto wide = [&](bool casts, bool training) {
+    const NetworkGraph graph = language_graph(network, {.tokens = 16,
+                                                        .attention = AttentionKernels::Fused,
+                                                        .casts_as_written = casts,
+                                                        .training = training});
+    return count(graph, OpKind::Cast);
+  };
+  CHECK(wide(false, true) == 0);
+  // 65 norms, there and back; the logits of a training step.
+  CHECK(wide(true, false) == 2 * 65);
+  CHECK(wide(true, true) == 2 * 65 + 1);
+}
+
 TEST_CASE("sinks and linear positions keep to steps where PyTorch runs them") {
   const auto fused = [](const char* name) {
     return count(

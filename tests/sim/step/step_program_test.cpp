@@ -2,6 +2,7 @@
 
 #include "hwspecs/loaders/gpu_loader.hpp"
 #include "models/lowering/lower.hpp"
+#include "models/ops.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/step/step_program.hpp"
@@ -98,6 +99,30 @@ TEST_CASE("the framework says after how many ops the host waits, and how long wa
             doctest::Approx(waits ? 7.0 : 0.0));
     }
   }
+}
+
+TEST_CASE("a view has no kernel and holds up the next op on the host, forward and backward") {
+  const GpuCatalog catalog = GpuCatalog::embedded();
+  const GpuSpec& gpu = catalog.find("h200");
+  FrameworkProfile framework = find_framework("pytorch_2");
+  GraphBuilder b("views", 2);
+  TensorId x = b.linear_layer("in", b.input("x", {2, 8, 64}), 64, false);
+  x = b.reshape("second", b.reshape("first", x, {16, 64}), {2, 512});
+  b.graph().outputs = {b.linear_layer("out", x, 10, false)};
+  const NetworkGraph graph = make_training_graph(std::move(b).take(), {});
+  const auto host_time = [&] {
+    const PricedStep priced = price(lower(graph, framework, gpu, {}), gpu, default_cost_profile());
+    Seconds sum{};
+    for (const auto& op : build_step_program(graph, priced, framework, Seconds()).ops) {
+      sum += op.dispatch;
+    }
+    return sum;
+  };
+  framework.host.view = framework.host.backward_view = Seconds();
+  const Seconds without = host_time();
+  framework.host.view = Seconds(3e-6);
+  framework.host.backward_view = Seconds(2e-6);
+  CHECK((host_time() - without).in_us() == doctest::Approx(2 * 3 + 2 * 2));
 }
 
 TEST_CASE("an op that the host computes waits for the GPU and holds up what follows") {
