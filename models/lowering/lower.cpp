@@ -478,6 +478,8 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_t
     case OpKind::Attention:
     case OpKind::Scan:
       return time + call;
+    case OpKind::Transpose:  // the view, then the copy
+      return time + view_time(op, framework);
     case OpKind::Routine:
       return time * static_cast<double>(std::get<RoutineAttributes>(op.attributes).ops);
     case OpKind::LayerNorm:
@@ -492,7 +494,9 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_t
 }
 
 Seconds view_time(const Op& op, const FrameworkProfile& framework) {
-  if (op.kind != OpKind::Reshape) return {};
+  if (op.kind != OpKind::Reshape && op.kind != OpKind::Slice && op.kind != OpKind::Transpose) {
+    return {};
+  }
   return op.pass == Pass::Forward ? framework.host.view : framework.host.backward_view;
 }
 

@@ -45,7 +45,7 @@ struct LoweringOptions {
 [[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework,
                                     bool is_training, bool spares_library = false);
 
-/// Host time of an op without kernels: another view of a tensor costs, what is fused into another op does not.
+/// Host time of another view of a tensor, which has no kernel; zero of other ops, such as what is fused into another one.
 [[nodiscard]] Seconds view_time(const Op& op, const FrameworkProfile& framework);
 
 /// Whether the framework leaves this pooling, or its gradient, to the host (HostPooling).

@@ -216,6 +216,15 @@ std::vector<Kernel> lower_slice_gradient(const Context& context, const Op& op) {
                                          context.elements(part)))};
 }
 
+/// Rows of the outermost dimension, which lie in one piece: what PyTorch gives is a view, which no reader needs to copy.
+bool is_view(const Context& context, const Op& op) {
+  if (op.pass != Pass::Forward || !context.framework.kernels.composed_gradients) return false;
+  const Shape& whole = context.graph.tensor(op.inputs.front()).shape;
+  const Shape& part = context.graph.tensor(op.outputs.front()).shape;
+  return !part.empty() && part.front() < whole.front() &&
+         std::equal(part.begin() + 1, part.end(), whole.begin() + 1, whole.end());
+}
+
 /// An operator without a cost model: every operand through memory three times, as an unfused
 /// sequence of a few simple kernels would. Guess; marked as such.
 std::vector<Kernel> lower_unknown(const Context& context, const Op& op) {
@@ -285,6 +294,7 @@ std::vector<Kernel> lower_streaming(const Context& context, const Op& op) {
                           context.framework.kernels.composed_gradients &&
                           context.output_elements(op) > context.elements(op.inputs.front());
       if (clears) return lower_slice_gradient(context, op);
+      if (op.kind == OpKind::Slice && is_view(context, op)) return {};
       return lower_copy(context, op, "copy", KernelClass::Copy);
     }
     case OpKind::Transpose:

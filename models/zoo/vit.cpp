@@ -22,42 +22,65 @@ struct Vit {
   bool is_fused, training;
   TensorId scale;
 
-  /// torch.nn.functional.multi_head_attention_forward: the product's three parts are brought one behind the other, each is a view of
-  /// that. Without gradients torch._native_multi_head_attention leaves them where they are (nn.MultiheadAttention's fast path;
+  /// The same tensor by so many views, as code that turns axes one by one makes them.
+  TensorId seen(const std::string& name, TensorId x, int views) const {
+    for (int i = 0; i < views; ++i) {
+      x = b.reshape(name + ".view_" + std::to_string(i), x, b.shape(x));
+    }
+    return x;
+  }
+
+  /// torch.nn.functional.multi_head_attention_forward, batch first, step by step: tokens go before samples (a copy for the product, whose
+  /// bias is then a sum of its own), the product's three parts are brought one behind the other, each is a view of that. Without gradients
+  /// torch._native_multi_head_attention leaves them where they are (nn.MultiheadAttention's fast path;
   /// aten/src/ATen/native/transformers/cuda/attention.cu).
-  TensorId fused_attention(const std::string& name, TensorId packed) const {
+  TensorId fused_attention(const std::string& name, TensorId x) const {
     constexpr std::array<std::int64_t, 4> kPartsFirst{2, 0, 1, 3};
-    const Shape shape = b.shape(packed), part = {1, shape[0], shape[1], layout.width};
+    const std::int64_t width = layout.width;
+    const Shape shape = b.shape(x), part = {1, shape[0], shape[1], width};
     const AttentionAttributes attributes{.batch = shape[0],
                                          .heads = layout.heads,
                                          .kv_heads = layout.heads,
                                          .queries = shape[1],
                                          .keys = shape[1],
-                                         .width = layout.width / layout.heads};
-    if (!training) return attend_fused(b, name, packed, attributes);
-    TensorId x = b.reshape(name + ".in_proj.view", packed, {shape[0], shape[1], 3, layout.width});
-    x = b.transpose(name + ".in_proj.parts", x, kPartsFirst);
-    return attend_fused(b, name,
-                        {b.slice(name + ".query", x, part), b.slice(name + ".key", x, part),
-                         b.slice(name + ".value", x, part)},
-                        attributes);
+                                         .width = width / layout.heads};
+    if (!training) {
+      x = attend_fused(b, name, b.linear_layer(name + ".in_proj", x, 3 * width, true), attributes);
+      return b.linear_layer(name + ".out_proj", x, width, true);
+    }
+    x = b.slice(name + ".tokens_first", seen(name, x, 1), shape);
+    x = b.linear_layer(name + ".in_proj", x, 3 * width, false);
+    x = b.add(name + ".in_proj.add", x, b.weight(name + ".in_proj.bias", {3 * width}));
+    x = b.reshape(name + ".in_proj.unflatten", x, {shape[0], shape[1], 3, width});
+    x = b.transpose(name + ".in_proj.parts", seen(name + ".in_proj", x, 2), kPartsFirst);
+    const auto taken = [&](const std::string& of) {  // select; then heads: view, transpose, view
+      return seen(of, b.slice(of, x, part), 3);
+    };
+    x = attend_fused(b, name,
+                     {taken(name + ".query"), taken(name + ".key"), taken(name + ".value")},
+                     attributes);
+    x = b.linear_layer(name + ".out_proj", seen(name + ".context", x, 2), width, true);
+    return seen(name + ".samples_first", x, 2);
   }
 
   TensorId attention(const std::string& name, TensorId x) const {
+    if (is_fused) return fused_attention(name, x);
     const Heads heads{layout.heads, layout.width / layout.heads};
     x = b.linear_layer(name + ".in_proj", x, 3 * layout.width, true);
-    if (is_fused) {
-      return b.linear_layer(name + ".out_proj", fused_attention(name, x), layout.width, true);
-    }
     const auto [query, key, value] = split_heads(b, name, x, heads);
     const TensorId context = attend(b, name, b.mul(name + ".scale", query, scale), key, value,
                                     {.scale = scale, .scale_query = true}, true);
     return b.linear_layer(name + ".out_proj", from_heads(b, name, context), layout.width, true);
   }
-  TensorId layer(const std::string& name, TensorId x) const {
-    TensorId y = attention(name + ".self_attention", b.layer_norm_layer(name + ".ln_1", x));
+  /// After the first attention whose tokens go before samples residuals lie so, too, and norms copy them.
+  TensorId norm(const std::string& name, TensorId x, bool is_first) const {
+    if (is_fused && training && !is_first) x = b.slice(name + ".contiguous", x, b.shape(x));
+    return b.layer_norm_layer(name, x);
+  }
+  TensorId layer(const std::string& name, TensorId x, bool is_first) const {
+    TensorId y = attention(name + ".self_attention", norm(name + ".ln_1", x, is_first));
     x = b.add(name + ".add_attention", y, x);
-    y = b.layer_norm_layer(name + ".ln_2", x);
+    y = norm(name + ".ln_2", x, false);
     y = b.activation(name + ".mlp.gelu", b.linear_layer(name + ".mlp.0", y, layout.hidden, true),
                      "gelu");
     return b.add(name + ".add_mlp", x, b.linear_layer(name + ".mlp.3", y, layout.width, true));
@@ -85,8 +108,10 @@ NetworkGraph vit(const BuildOptions& options, const VitLayout& layout) {
   x = b.add("add_position", x, b.weight("pos_embedding", {1, b.shape(x)[1], width}));
   const Vit blocks{b, layout, options.attention != AttentionKernels::Steps, options.training,
                    scalar(b, "scale")};
-  for (int i = 0; i < layout.layers; ++i) x = blocks.layer("encoder_layer_" + std::to_string(i), x);
-  x = b.layer_norm_layer("ln", x);
+  for (int i = 0; i < layout.layers; ++i) {
+    x = blocks.layer("encoder_layer_" + std::to_string(i), x, i == 0);
+  }
+  x = blocks.norm("ln", x, false);
   x = b.reshape("class.view", b.slice("class", x, {batch, 1, width}), {batch, width});
   b.graph().outputs = {b.linear_layer("head", x, *options.classes, true)};
   return std::move(b).take();

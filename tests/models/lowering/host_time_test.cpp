@@ -62,6 +62,18 @@ TEST_SUITE("models/lowering/host_time") {
     CHECK(dispatch_time(norm, p, false, true) == p.host.dispatch_per_op);
   }
 
+  TEST_CASE("another view costs the host where the framework says so, before a copy too") {
+    const FrameworkProfile& p = find_framework("pytorch_2");
+    const Op view{.kind = OpKind::Reshape},
+        gradient{.kind = OpKind::Reshape, .pass = Pass::Backward};
+    CHECK(view_time(view, p) == p.host.view);
+    CHECK(view_time(gradient, p) == p.host.backward_view);
+    CHECK(view_time({.kind = OpKind::Activation}, p) == Seconds());
+    CHECK(dispatch_time({.kind = OpKind::Transpose}, p, true).in_us() ==
+          doctest::Approx((p.host.dispatch_per_op + p.host.view).in_us()));
+    CHECK(view_time(view, find_compiled_framework("pytorch", "inductor")) == Seconds());
+  }
+
   TEST_CASE("PyTorch counts the batches of a batch norm with an op of its own, in training only") {
     const Op forward{.kind = OpKind::BatchNorm};
     const Op backward{.kind = OpKind::BatchNorm, .pass = Pass::Backward};

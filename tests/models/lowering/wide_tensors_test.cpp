@@ -115,6 +115,19 @@ TEST_SUITE("models/lowering/wide_tensors") {
     CHECK(names(whole.at("part bwd")) == Names{"copy"});
   }
 
+  TEST_CASE("rows of a tensor are a view of it where frameworks give views") {
+    GraphBuilder b("rows", 1);
+    TensorId x = b.linear_layer("in", b.input("x", {8, 64}), 64, false);
+    x = b.slice("whole", b.slice("rows", x, {2, 64}), {2, 64});
+    b.graph().outputs = {b.linear_layer("out", b.slice("columns", x, {2, 16}), 10, false)};
+    const NetworkGraph graph = std::move(b).take();
+    const auto eager = kernels_in(graph, "pytorch", PrecisionMode::Fp32);
+    CHECK(eager.at("rows").empty());
+    CHECK(names(eager.at("whole")) == Names{"copy"});
+    CHECK(names(eager.at("columns")) == Names{"copy"});
+    CHECK(names(kernels_in(graph, "tensorflow", PrecisionMode::Fp32).at("rows")) == Names{"copy"});
+  }
+
   TEST_CASE("a depthwise convolution of an image that lies channels last needs no other layout") {
     const auto kernels_of = [](bool channels_last, const char* framework) {
       GraphBuilder b("depthwise", 2);
