@@ -44,7 +44,7 @@ if [ "$(id -u)" -ne 0 ]; then
   command -v sudo >/dev/null || { echo "setup: need root or sudo to install:$missing" >&2; exit 1; }
   as_root="sudo"
 fi
-echo "setup: installing$missing" >&2
+echo "setup: installing, which takes minutes:$missing" >&2
 $as_root apt-get -qq update </dev/null
 # shellcheck disable=SC2086  # a list of words
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing \

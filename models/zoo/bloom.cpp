@@ -77,7 +77,7 @@ constexpr TransformerLayout transformer_of(const BloomLayout& layout) {
 
 /// The same network as engines serve it. Its context is the length of the sequences it was trained on (table 3).
 template <BloomLayout layout>
-LanguageNetwork language() {
+LanguageNetwork bloom_language() {
   LanguageNetwork network{.family = "bloom",
                           .width = layout.width,
                           .vocabulary = kVocabulary,
@@ -109,7 +109,7 @@ ZooEntry entry(std::string_view name, std::string_view title, std::int64_t param
           .seq_len = 2048,
           .build = build<bloom, layout>,
           .transformer = transformer_of(layout),
-          .language = language<layout>};
+          .language = bloom_language<layout>};
 }
 
 }  // namespace

@@ -33,12 +33,13 @@ timed() {
   return "$status"
 }
 
-# inside COMMAND...: in the root, with /proc, in a clean environment; the mount goes with the process.
+# inside COMMAND...: in the root, with /proc and terminals, in a clean environment; the mounts go with the process.
 inside() {
   unshare --mount --propagation private sh -c '
     root=$1
     shift
     mount -t proc proc "$root/proc"
+    mount -t devpts devpts "$root/dev/pts"
     exec chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 ${CI_INSIDE:+CI=1} "$@"' \
     inside "$root" sh -c 'cd /root/tracecast && exec "$@"' run "$@" </dev/null
 }

@@ -305,6 +305,21 @@ TEST_CASE("each figure of a served run is a row, predicted as `serve` answers") 
   CHECK(counts == std::map<std::string, int>{{"prompt_ms", 2}, {"token_ms", 2}, {"e2e_ms", 1}});
 }
 
+TEST_CASE("a row that is not predicted may lack what the others have") {
+  const Table table(
+      "gpu,backend,model,tp,batch,prompt_tokens_total,output,prefill_ms,decode_ms,total_ms\n"
+      "a100_sxm4_80gb,sglang,Qwen2.5-14B,1,3,1000,10,50,20,230\n"
+      "a100_sxm4_80gb,vllm,Qwen2.5-14B,1,3,,,,,230\n");
+  const Json rows = table.json()["rows"];
+  REQUIRE(rows.size() == 6);
+  // 1000 / 3 tokens, rounded.
+  CHECK(rows[1]["predicted"] ==
+        served({"qwen2.5_14b", "--gpu", "a100_sxm4_80gb", "--engine", "sglang", "--input", "333",
+                "--batch", "3", "--output", "10"},
+               "tpot_ms", "p50"));
+  for (std::size_t i = 3; i < 6; ++i) CHECK(holds(rows[i]["skipped"], "are not recorded"));
+}
+
 TEST_CASE("what a closed loop's columns do not say stands in a text, with formulas of columns") {
   const std::string header =
       "gpu,backend,version,model,precision,mode,isl,osl,concurrency,gpus,tp,pp,dp,moe_ep,date,"

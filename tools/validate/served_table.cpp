@@ -116,14 +116,17 @@ struct ServedQuestion {
 
 ServedQuestion question_behind(const ServedTableText& table, const RowFields& row) {
   ServedQuestion question;
+  std::vector<const proto::ServedTables::Program*> programs;
   for (const auto& program : table.program()) {
     if (!std::all_of(program.where().begin(), program.where().end(),
                      [&](const auto& where) { return applies(where, row); }))
       continue;
-    if (program.has_skip()) {
-      question.skip = program.skip();
-      return question;
-    }
+    if (program.has_skip() && question.skip.empty()) question.skip = program.skip();
+    programs.push_back(&program);
+  }
+  if (!question.skip.empty()) return question;
+  for (const auto* each : programs) {
+    const auto& program = *each;
     if (program.has_network()) question.network = program.network();
     for (const std::string& line : program.words()) {
       std::istringstream words(line);
