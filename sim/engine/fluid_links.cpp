@@ -26,6 +26,7 @@ LinkId FluidLinks::add_link(BytesPerSecond capacity) {
   TRACECAST_CHECK(capacity.in_si() > 0 && is_finite(capacity), "a link carries something");
   TRACECAST_CHECK(links_.size() < kOwnEvent, "link ids have 31 bits");
   links_.emplace_back().capacity = per_picosecond(capacity);
+  named_by_.push_back(kNone);
   return LinkId{static_cast<std::uint32_t>(links_.size() - 1)};
 }
 
@@ -42,22 +43,16 @@ RouteId FluidLinks::add_route(std::span<const LinkUse> uses,
   for (const LinkUse& use : uses) {
     TRACECAST_CHECK(use.link.index < links_.size(), "a flow's links exist");
     TRACECAST_CHECK(use.weight > 0 && std::isfinite(use.weight), "a weight is positive");
-    std::uint32_t& named_by = links_[use.link.index].named_by;
+    std::uint32_t& named_by = named_by_[use.link.index];
     if (named_by != kNone && named_by >= route.first_use) {
       uses_[named_by].weight += use.weight;
       continue;
     }
     named_by = static_cast<std::uint32_t>(uses_.size());
-    uses_.push_back({use.link.index, 0, use.weight});
+    uses_.push_back({use.link.index, 0, use.weight, 0});
   }
   route.num_uses = static_cast<std::uint32_t>(uses_.size()) - route.first_use;
   return RouteId{static_cast<std::uint32_t>(routes_.size() - 1)};
-}
-
-void FluidLinks::advance(Clock& clock) const {
-  const Picoseconds now = queue_.now();
-  clock.work += clock.rate * static_cast<double>((now - clock.since).count());
-  clock.since = now;
 }
 
 double FluidLinks::work_now(std::uint32_t index) const {
@@ -82,45 +77,78 @@ bool FluidLinks::has_reached(const Clock& clock, double target, Picoseconds now)
   return time_to(clock, target) <= now - clock.since;
 }
 
+/// Its first flow begins.
 void FluidLinks::join_links(std::uint32_t index) {
-  const Route& route = routes_[index];
+  Route& route = routes_[index];
+  route.num_flows = 1;
   for (std::uint32_t i = route.first_use; i < route.first_use + route.num_uses; ++i) {
-    Link& link = links_[uses_[i].link];
-    uses_[i].place = static_cast<std::uint32_t>(link.senders.size());
-    link.senders.push_back({index, i});
-    if (!uses_[i].is_whole()) ++link.loads.num_broken;
+    Use& use = uses_[i];
+    Link& link = links_[use.link];
+    use.place = static_cast<std::uint32_t>(link.senders.size());
+    link.senders.push_back({index, i, use.weight});
+    link.sum_of_loads += use.weight;
+    if (!use.is_whole()) ++link.num_broken;
+    if (link.is_known) {
+      link.weight += use.weight;
+      ++link.num_sharers;
+      ++link.num_new;
+      link.lowest_cap = std::min(link.lowest_cap, route.cap);
+    }
+    add_to_region(use.link);
   }
 }
 
-void FluidLinks::leave_links(std::uint32_t index) {
+/// Its last flow has ended, which had this rate.
+void FluidLinks::leave_links(std::uint32_t index, std::uint32_t bottleneck, double rate) {
   for (const Use& use : uses(routes_[index])) {
     Link& link = links_[use.link];
     std::vector<Sender>& senders = link.senders;
-    link.loads.sum -= senders[use.place].load;
-    const bool was_last_broken = !use.is_whole() && --link.loads.num_broken == 0;
+    const double load = senders[use.place].load;
+    link.sum_of_loads -= load;
+    const bool was_last_broken = !use.is_whole() && --link.num_broken == 0;
     senders[use.place] = senders.back();
     uses_[senders.back().use].place = use.place;
     senders.pop_back();
-    if (was_last_broken) link.loads.sum = add_up(senders);
+    if (was_last_broken) link.sum_of_loads = add_up(senders);
+    if (link.is_known) {
+      if (use.link != bottleneck) {
+        link.rest += load * rate;
+      } else {
+        link.weight = --link.num_sharers > 0 ? link.weight - load : 0;
+      }
+    }
     add_to_region(use.link);
   }
 }
 
 /// The number of its flows is another.
 void FluidLinks::change_loads(std::uint32_t index) {
-  const auto num_flows = static_cast<double>(flows_[index].heap.size());
-  for (const Use& use : uses(routes_[index])) {
+  Route& route = routes_[index];
+  route.num_flows = static_cast<double>(flows_[index].heap.size());
+  const double rate = rate_now(route);
+  for (const Use& use : uses(route)) {
     Link& link = links_[use.link];
     double& load = link.senders[use.place].load;
-    link.loads.sum -= load;
-    load = use.weight * num_flows;
-    link.loads.sum += load;
+    const double before = load;
+    load = use.weight * route.num_flows;
+    link.sum_of_loads += load - before;
+    if (route.bottleneck < links_.size() && route.bottleneck != use.link &&
+        links_[route.bottleneck].has_shares) {
+      links_[route.bottleneck].shares[use.share].load = load;
+    }
+    if (link.is_known) {
+      if (route.bottleneck == use.link || route.bottleneck == kNone) {
+        link.weight += load - before;
+      } else {
+        link.rest -= (load - before) * rate;
+      }
+    }
     add_to_region(use.link);
   }
 }
 
-double FluidLinks::sum_of_loads(const Link& link) {
-  return link.loads.num_broken == 0 ? link.loads.sum : add_up(link.senders);
+double FluidLinks::added_loads(const Link& link) {
+  return link.num_broken == 0 ? link.sum_of_loads : add_up(link.senders);
 }
 
 void FluidLinks::start(RouteId id, Bytes bytes, std::uint32_t tag) {
@@ -132,10 +160,12 @@ void FluidLinks::start(RouteId id, Bytes bytes, std::uint32_t tag) {
     flows.own.work = 0;
     join_links(id.index);
     if (route.num_uses > 0) fresh_.push_back(id.index);
+    flows.heap.push_back({work_now(id.index) + bytes.in_bytes(), tag});
+  } else {
+    flows.heap.push_back({work_now(id.index) + bytes.in_bytes(), tag});
+    std::push_heap(flows.heap.begin(), flows.heap.end(), ends_later);
+    change_loads(id.index);
   }
-  flows.heap.push_back({work_now(id.index) + bytes.in_bytes(), tag});
-  std::push_heap(flows.heap.begin(), flows.heap.end(), ends_later);
-  change_loads(id.index);
   if (route.num_uses == 0 && route.bottleneck == kNone) {
     set_bottleneck(id.index, kOwn);
   } else {
@@ -148,7 +178,11 @@ void FluidLinks::set_bottleneck(std::uint32_t index, std::uint32_t bottleneck) {
   Route& route = routes_[index];
   Flows& flows = flows_[index];
   const double work = work_now(index);
-  if (route.bottleneck < links_.size()) remove_member(links_[route.bottleneck], flows.place);
+  if (route.bottleneck < links_.size()) {
+    Link& link = links_[route.bottleneck];
+    remove_member(link, flows.place);
+    if (link.has_shares) remove_shares(index, route.bottleneck);
+  }
   route.bottleneck = bottleneck;
   if (bottleneck >= links_.size()) {
     flows.own.work = work;
@@ -163,6 +197,7 @@ void FluidLinks::set_bottleneck(std::uint32_t index, std::uint32_t bottleneck) {
   if (link.members.empty()) link.clock.work = 0;
   flows.offset = work - link.clock.work;
   insert_member(link, {flows.heap.front().target - flows.offset, index});
+  if (link.has_shares) add_shares(index, bottleneck);
 }
 
 void FluidLinks::schedule(Clock& clock, double target, std::uint32_t event_id) {
@@ -191,10 +226,12 @@ void FluidLinks::take_ended(const Event<Picoseconds>& event, std::vector<std::ui
     if (routes_[index].bottleneck == kOwn) schedule(clock, heap.front().target, event.id);
   } else {
     const std::vector<Member>& members = links_[index].members;
+    const std::size_t before = ended.size();
     while (!members.empty() && has_reached(clock, members.front().key, event.time)) {
       end_first_flow(members.front().route, ended);
     }
-    if (!members.empty()) schedule(clock, members.front().key, event.id);
+    // Where some have ended, settle() does it.
+    if (!members.empty() && ended.size() == before) schedule(clock, members.front().key, event.id);
   }
 }
 
@@ -204,8 +241,10 @@ void FluidLinks::end_first_flow(std::uint32_t index, std::vector<std::uint32_t>&
   std::pop_heap(heap.begin(), heap.end(), ends_later);
   heap.pop_back();
   if (heap.empty()) {
+    const std::uint32_t bottleneck = routes_[index].bottleneck;
+    const double rate = rate_now(routes_[index]);
     set_bottleneck(index, kNone);
-    leave_links(index);
+    leave_links(index, bottleneck, rate);
   } else {
     change_loads(index);
     update_key(index);
@@ -227,6 +266,27 @@ void FluidLinks::update_key(std::uint32_t index) {
   Link& link = links_[bottleneck];
   link.members[flows.place].key = flows.heap.front().target - flows.offset;
   sift(link, flows.place);
+}
+
+/// What a member of the bottleneck takes of other links.
+void FluidLinks::add_shares(std::uint32_t index, std::uint32_t bottleneck) {
+  const Route& route = routes_[index];
+  std::vector<Share>& shares = links_[bottleneck].shares;
+  for (std::uint32_t i = route.first_use; i < route.first_use + route.num_uses; ++i) {
+    if (uses_[i].link == bottleneck) continue;
+    uses_[i].share = static_cast<std::uint32_t>(shares.size());
+    shares.push_back({uses_[i].link, i, uses_[i].weight * route.num_flows});
+  }
+}
+
+void FluidLinks::remove_shares(std::uint32_t index, std::uint32_t bottleneck) {
+  std::vector<Share>& shares = links_[bottleneck].shares;
+  for (const Use& use : uses(routes_[index])) {
+    if (use.link == bottleneck) continue;
+    shares[use.share] = shares.back();
+    uses_[shares.back().use].share = use.share;
+    shares.pop_back();
+  }
 }
 
 void FluidLinks::insert_member(Link& link, Member member) {

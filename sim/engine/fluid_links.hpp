@@ -90,54 +90,60 @@ class FluidLinks {
     std::uint32_t route = 0, use = 0;
     double load = 0;  ///< weight times its flows: what they take of the link per unit of rate
   };
-  /// A sum of loads that come and go. Whole numbers add up exactly in any order; others are added anew when asked for.
-  struct Loads {
-    double sum = 0;                ///< while all are whole
-    std::uint32_t num_broken = 0;  ///< those that are not
+  /// What a member of a link takes of another one, per unit of rate.
+  struct Share {
+    std::uint32_t link = 0, use = 0;
+    double load = 0;
   };
-  struct Link {
-    // While solving:
-    bool in_region = false;   ///< gets a new level
-    bool is_entered = false;  ///< and is being filled
-    bool is_risen =
-        false;  ///< its members get more than before, and the other full links of those are in the region
+  /// What solving looks at most often lies in one line of the cache.
+  struct alignas(64) Link {
+    Clock clock;         ///< of its members, whose rate is its level
+    double rest = 0;     ///< capacity less what senders limited elsewhere take
+    double weight = 0;   ///< loads of those that share the rest: members, and routes without a rate
+    double fastest = 0;  ///< where some share, no other sender gets more
+    /// Whether rest, weight, lowest_cap and the numbers of sharers are kept; then `safe_level` of all bottlenecks of its
+    /// senders is zero.
+    bool is_known = false;
+    bool has_shares = false;                       ///< whether `shares` is kept
+    bool is_waiting = false;                       ///< to be solved, in `waiting_`
+    bool in_region = false;                        ///< in `region_`
     bool is_checked = false, is_carrying = false;  ///< whether it has room for the new rates
-    std::uint32_t joining = 0;  ///< routes that begin to send, with this as their bottleneck
-    double level = 0;           ///< new rate of those it is the bottleneck of
-    // Always:
-    double capacity = 0;  ///< bytes per picosecond
-    Loads loads;          ///< of `senders`
+    std::uint8_t num_solved = 0;                   ///< times, since rest was added up
+
+    double capacity = 0;                         ///< bytes per picosecond
+    double lowest_cap = 0;                       ///< no cap of a sharer is lower
+    std::uint32_t num_sharers = 0, num_new = 0;  ///< members and routes without a rate; the latter
+    std::uint32_t joining = 0;     ///< routes that begin to send, with this as their bottleneck
+    std::uint32_t num_broken = 0;  ///< loads that are not whole
+    double level = 0;              ///< new rate of those it is the bottleneck of
+    std::vector<Share> shares;     ///< of its members in other links
+
+    /// Of `senders`. Whole numbers add up exactly in any order; while there are others, loads are added when asked for.
+    double sum_of_loads = 0;
     /// All senders are members, no other link of theirs has members, and up to this level none of those is overloaded and
     /// no cap reached; zero where that is not known.
     double safe_level = 0;
     std::vector<Sender> senders;  ///< all routes that send over it now
     std::vector<Member> members;  ///< heap of the routes whose bottleneck it is
-    Clock clock;                  ///< of its members
-    // While it is being filled:
-    double weight = 0;               ///< loads of the senders that have no new rate yet
-    double left = 0;                 ///< capacity not given away
-    double key = 0;                  ///< of its place in `shares_`
-    std::uint32_t open = 0;          ///< senders that have no new rate yet
-    std::uint32_t named_by = kNone;  ///< the last use of the route being added
   };
   struct Use {
     std::uint32_t link = 0;
     std::uint32_t place = 0;  ///< in the link's `senders`
     double weight = 1;
+    std::uint32_t share = 0;  ///< place in the bottleneck's `shares`, where it keeps them
     [[nodiscard]] bool is_whole() const {
       return weight < 0x1p31 && weight == static_cast<double>(static_cast<std::int32_t>(weight));
     }
   };
   /// What solving looks at; the rest is in `Flows`.
   struct Route {
-    double cap = 0;  ///< bytes per picosecond; infinite: none
+    double cap = 0;        ///< bytes per picosecond; infinite: none
+    double num_flows = 0;  ///< that send now
     std::uint32_t first_use = 0, num_uses = 0;
     std::uint32_t bottleneck = kNone;  ///< a link, kOwn, or kNone while it has no rate
-    // While solving:
+    // While it begins to send:
     std::uint32_t new_bottleneck = kNone;
     double new_rate = 0;
-    bool in_region = false;
-    bool is_fixed = false;  ///< has its new rate
   };
   struct Flows {
     std::vector<Flow> heap;   ///< next end first
@@ -145,17 +151,22 @@ class FluidLinks {
     Clock own;                ///< while it runs at its cap; else only `work`, while it has no rate
     std::uint32_t place = 0;  ///< in the bottleneck's `members`
   };
-  /// The rate at which a link, or a limit of a route, stops further rises.
-  struct Share {
+  /// A rate, and the link that could give it or the place of the sender that gets it.
+  struct Rate {
     double rate = 0;
-    std::uint32_t index = 0;  ///< a link, or kOwnEvent + a route
+    std::uint32_t index = 0;
   };
 
   [[nodiscard]] std::span<Use> uses(const Route& route) {
     return {uses_.data() + route.first_use, route.num_uses};
   }
   // Progress: fluid_links.cpp.
-  void advance(Clock& clock) const;
+  void advance(Clock& clock) const {
+    const Picoseconds now = queue_.now();
+    if (clock.since == now) return;
+    clock.work += clock.rate * static_cast<double>((now - clock.since).count());
+    clock.since = now;
+  }
   [[nodiscard]] double work_now(std::uint32_t route) const;
   [[nodiscard]] double rate_now(const Route& route) const {
     if (route.bottleneck == kNone) return 0;
@@ -166,17 +177,20 @@ class FluidLinks {
   void schedule(Clock& clock, double target, std::uint32_t event_id);
   void end_first_flow(std::uint32_t route, std::vector<std::uint32_t>& ended);
   void join_links(std::uint32_t route);
-  void leave_links(std::uint32_t route);
+  void leave_links(std::uint32_t route, std::uint32_t bottleneck, double rate);
   void change_loads(std::uint32_t route);
-  [[nodiscard]] static double sum_of_loads(const Link& link);
+  [[nodiscard]] static double added_loads(const Link& link);
   void set_bottleneck(std::uint32_t route, std::uint32_t bottleneck);
   void sift(Link& link, std::size_t place);
   void insert_member(Link& link, Member member);
   void remove_member(Link& link, std::size_t place);
   void update_key(std::uint32_t route);
+  void add_shares(std::uint32_t route, std::uint32_t bottleneck);
+  void remove_shares(std::uint32_t route, std::uint32_t bottleneck);
   // Solving where links limit all or none: fluid_sole_limits.cpp.
   [[nodiscard]] bool settle_sole_limits();
   void find_bottleneck(Route& route);
+  [[nodiscard]] bool carries(std::uint32_t link);
   [[nodiscard]] bool carries_safely(std::uint32_t link);
   [[nodiscard]] bool limits_all(std::uint32_t link);
   [[nodiscard]] double safe_level(std::uint32_t link, std::uint32_t bottleneck) const;
@@ -187,7 +201,7 @@ class FluidLinks {
   // Solving in general: fluid_solver.cpp.
   /// Of a route that gets a rate anew, or whose bottleneck does.
   [[nodiscard]] double new_rate(const Route& route) const {
-    if (route.in_region || route.bottleneck == kNone) return route.new_rate;
+    if (route.bottleneck == kNone) return route.new_rate;
     if (route.bottleneck == kOwn) return route.cap;
     const Link& link = links_[route.bottleneck];
     return link.in_region ? link.level : link.clock.rate;
@@ -197,22 +211,19 @@ class FluidLinks {
     links_[link].in_region = true;
     region_.push_back(link);
   }
-  void collect_component();
-  [[nodiscard]] double limit_outside(const Route& route) const;
-  void push_share(Share share);
-  void fill();
-  void open(std::uint32_t route);
-  void enter(std::uint32_t link);
-  [[nodiscard]] static double share_of(const Link& link);
-  void push_link(std::uint32_t link);
-  void take_in_full_links(const Route& route);
-  void stop_route(std::uint32_t route, double rate);
-  void stop_link(std::uint32_t link);
-  void fix(std::uint32_t route, std::uint32_t bottleneck, double rate);
-  [[nodiscard]] bool add_overloaded();
-  [[nodiscard]] bool carries(std::uint32_t link);
-  void take_over();
-  void start_clocks();
+  [[nodiscard]] bool is_solved_best() const;
+  void know(std::uint32_t link);
+  void let_wait(std::uint32_t link);
+  [[nodiscard]] std::uint32_t take_waiting();
+  void take_from(std::uint32_t link, double load, double change, double rate);
+  [[nodiscard]] bool solve_waiting(std::size_t most);
+  void solve(std::uint32_t link);
+  [[nodiscard]] double gather(std::uint32_t link);
+  void release_capped(std::uint32_t link, double level);
+  void set_level(std::uint32_t link, double level);
+  void move(std::uint32_t route, std::uint32_t bottleneck, double rate);
+  void forget_rates();
+  void queue_ends();
 
   EventQueue<Picoseconds>& queue_;
   std::uint16_t event_kind_;
@@ -221,15 +232,17 @@ class FluidLinks {
   std::vector<Route> routes_;
   std::vector<Flows> flows_;  ///< by route
   std::vector<Use> uses_;
-  std::vector<std::uint32_t> fresh_;  ///< routes that began to send since settle()
-  /// Links whose flows changed since settle(); while solving, all whose flows get a rate anew.
+  std::vector<std::uint32_t> named_by_;  ///< by link: the last use that names it
+  std::vector<std::uint32_t> fresh_;     ///< routes that began to send since settle()
+  /// Links whose flows changed since settle(); while solving, also those whose level does.
   std::vector<std::uint32_t> region_;
-  std::vector<std::uint32_t> region_routes_;  ///< the routes over them
-  std::vector<std::uint32_t> limiting_;       ///< links of region_ that are bottlenecks
-  std::vector<std::uint32_t> checked_;        ///< links that are
-  std::size_t num_open_ = 0;                  ///< of region_routes_: have no new rate yet
-  double filled_ = 0;                         ///< level reached while filling
-  std::vector<Share> shares_;                 ///< heap while solving
+  std::vector<std::uint32_t> limiting_;  ///< links of region_ that are bottlenecks
+  std::vector<std::uint32_t> checked_;   ///< links that are
+  std::vector<Rate> waiting_;            ///< links to be solved
+  bool is_heap_ = false;                 ///< how they are kept
+  std::vector<Rate> faster_;             ///< senders that get more than the link being solved gives
+  std::vector<std::uint32_t> joining_;   ///< routes that it becomes the bottleneck of
+  std::vector<std::uint32_t> leaving_;   ///< routes that reach their cap there
 };
 
 }  // namespace tracecast::engine

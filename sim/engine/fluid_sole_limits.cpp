@@ -12,9 +12,15 @@ namespace tracecast::engine {
 /// who send to it. False, and nothing changed, when it is not so or does not stay so.
 bool FluidLinks::settle_sole_limits() {
   for (const std::uint32_t index : region_) {
+    const Link& link = links_[index];
+    if (!link.members.empty() && link.members.size() + fresh_.size() < link.senders.size()) {
+      return false;
+    }
+  }
+  for (const std::uint32_t index : region_) {
     Link& link = links_[index];
     link.joining = 0;
-    link.level = link.capacity / sum_of_loads(link);
+    link.level = link.capacity / added_loads(link);
   }
   for (const std::uint32_t index : fresh_) find_bottleneck(routes_[index]);
   checked_.clear();
@@ -98,7 +104,8 @@ bool FluidLinks::limits_all(std::uint32_t index) {
     safe = std::min(safe, route.cap);
     for (const Use& use : uses(route)) {
       if (use.link == index) continue;
-      const Link& other = links_[use.link];
+      Link& other = links_[use.link];
+      other.is_known = false;  // as its senders' rates now change without a look at it
       if (!other.members.empty() || (other.in_region && other.joining > 0)) return false;
       if (rises && !carries(use.link)) return false;
       if (safe > 0) safe = std::min(safe, safe_level(use.link, index));
@@ -109,9 +116,28 @@ bool FluidLinks::limits_all(std::uint32_t index) {
 }
 
 void FluidLinks::take_over_sole_limits() {
-  for (const std::uint32_t index : region_) advance(links_[index].clock);
+  for (const std::uint32_t index : region_) {
+    Link& link = links_[index];
+    link.is_known = link.has_shares = false;
+    advance(link.clock);
+  }
   for (const std::uint32_t index : fresh_) set_bottleneck(index, routes_[index].new_bottleneck);
-  start_clocks();
+  for (const std::uint32_t index : region_) {
+    Link& link = links_[index];
+    if (!link.members.empty()) link.clock.rate = link.level;
+  }
+  queue_ends();
+}
+
+/// Whether a link has room for what the new rates put on it. Looks at it once.
+bool FluidLinks::carries(std::uint32_t index) {
+  Link& link = links_[index];
+  if (link.is_checked) return link.is_carrying;
+  link.is_checked = true;
+  checked_.push_back(index);
+  double load = 0;
+  for (const Sender& sender : link.senders) load += sender.load * new_rate(routes_[sender.route]);
+  return link.is_carrying = load <= link.capacity * (1 + kSame);
 }
 
 }  // namespace tracecast::engine

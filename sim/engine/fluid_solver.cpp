@@ -9,264 +9,270 @@
 namespace tracecast::engine {
 namespace {
 
-/// So often the region may grow step by step; then it takes in all that hangs together.
-constexpr int kMostSteps = 10;
+/// Solves per link of the region before all that hangs together begins anew.
+constexpr std::size_t kMostSolves = 32;
+/// Solves of a link before its rest is added up anew: what its changes have rounded adds up.
+constexpr int kMostKept = 64;
 
-constexpr auto kStopsLater = [](const auto& a, const auto& b) {
-  return a.rate > b.rate || (a.rate == b.rate && a.index > b.index);
-};
+/// Waiting links that are kept sorted.
+constexpr std::size_t kMostSorted = 64;
+
+constexpr auto kIsHigher = [](const auto& a, const auto& b) { return a.rate > b.rate; };
 
 }  // namespace
 
 void FluidLinks::settle() {
-  if (region_.empty() || settle_sole_limits()) return;
-  int steps = 0;
-  do {
-    if (steps == kMostSteps) collect_component();
-    fill();
-  } while (steps++ < kMostSteps && add_overloaded());
-  take_over();
+  if (region_.empty() || (!is_solved_best() && settle_sole_limits())) return;
+  for (const std::uint32_t index : region_) {
+    Link& link = links_[index];
+    link.safe_level = 0;
+    if (!link.is_known) know(index);
+    if (link.weight > 0 || link.rest < 0) let_wait(index);
+  }
+  if (!solve_waiting(kMostSolves)) {
+    forget_rates();
+    TRACECAST_CHECK(solve_waiting(kMostSolves * kMostSolves), "rates are found");
+  }
+  queue_ends();
 }
 
-/// Takes in all that hangs together.
-void FluidLinks::collect_component() {
+/// Whether the links have been solved before and have few members: looking at them costs as much as solving them.
+bool FluidLinks::is_solved_best() const {
+  constexpr std::size_t kFew = 8;
+  return std::all_of(region_.begin(), region_.end(), [&](std::uint32_t index) {
+    return links_[index].is_known && links_[index].num_sharers <= kFew;
+  });
+}
+
+/// Adds up what its senders take.
+void FluidLinks::know(std::uint32_t index) {
+  Link& link = links_[index];
+  link.is_known = true;
+  link.rest = link.capacity;
+  link.weight = link.fastest = 0;
+  link.lowest_cap = std::numeric_limits<double>::infinity();
+  link.num_sharers = link.num_new = 0;
+  link.num_solved = 0;
+  for (const Sender& sender : link.senders) {
+    const Route& route = routes_[sender.route];
+    if (route.bottleneck < links_.size()) links_[route.bottleneck].safe_level = 0;
+    if (route.bottleneck == index || route.bottleneck == kNone) {
+      link.weight += sender.load;
+      link.lowest_cap = std::min(link.lowest_cap, route.cap);
+      ++link.num_sharers;
+      if (route.bottleneck == kNone) ++link.num_new;
+      continue;
+    }
+    const double rate = rate_now(route);
+    link.rest -= sender.load * rate;
+    link.fastest = std::max(link.fastest, rate);
+  }
+}
+
+/// Those that could give the least are solved first: what they give lasts. Few are kept sorted, the lowest last; many as a
+/// heap, the lowest first.
+void FluidLinks::let_wait(std::uint32_t index) {
+  Link& link = links_[index];
+  if (link.is_waiting) return;
+  link.is_waiting = true;
+  const Rate given{link.weight > 0 ? link.rest / link.weight : 0, index};
+  waiting_.push_back(given);
+  if (is_heap_) return std::push_heap(waiting_.begin(), waiting_.end(), kIsHigher);
+  if (waiting_.size() > kMostSorted) {
+    is_heap_ = true;
+    return std::make_heap(waiting_.begin(), waiting_.end(), kIsHigher);
+  }
+  std::size_t place = waiting_.size() - 1;
+  for (; place > 0 && waiting_[place - 1].rate < given.rate; --place) {
+    waiting_[place] = waiting_[place - 1];
+  }
+  waiting_[place] = given;
+}
+
+inline std::uint32_t FluidLinks::take_waiting() {
+  if (is_heap_) {
+    std::pop_heap(waiting_.begin(), waiting_.end(), kIsHigher);
+    if (waiting_.size() < kMostSorted / 2) {
+      is_heap_ = false;
+      std::sort(waiting_.begin(), waiting_.end() - 1, kIsHigher);
+    }
+  }
+  const std::uint32_t index = waiting_.back().index;
+  waiting_.pop_back();
+  links_[index].is_waiting = false;
+  return index;
+}
+
+/// Those limited elsewhere, now at `rate`, take more.
+inline void FluidLinks::take_from(std::uint32_t index, double load, double change, double rate) {
+  Link& link = links_[index];
+  link.rest -= load * change;
+  if (link.weight > 0) {
+    link.fastest = std::max(link.fastest, rate);
+  } else if (link.rest >= 0) {
+    return;
+  }
+  if (!link.is_waiting) let_wait(index);
+}
+
+/// The level of a link with those that join it: routes without a rate, and those who get more elsewhere, the fastest
+/// first.
+double FluidLinks::gather(std::uint32_t index) {
+  Link& link = links_[index];
+  double rest = link.capacity, weight = link.weight;
+  faster_.clear();
+  for (std::size_t i = 0; i < link.senders.size(); ++i) {
+    const Route& route = routes_[link.senders[i].route];
+    if (route.bottleneck == index) continue;
+    if (route.bottleneck == kNone) {
+      joining_.push_back(link.senders[i].route);
+      continue;
+    }
+    const double rate = rate_now(route);
+    rest -= link.senders[i].load * rate;
+    faster_.push_back({rate, static_cast<std::uint32_t>(i)});
+  }
+  link.rest = rest;
+  link.num_solved = 0;
+  link.fastest = 0;
+  if (weight == 0 && rest >= -kSame * link.capacity) return 0;
+  double level = rest / weight;
+  std::sort(faster_.begin(), faster_.end(), kIsHigher);
+  for (const Rate& one : faster_) {
+    if (one.rate <= level * (1 + kSame)) {
+      link.fastest = one.rate;
+      break;
+    }
+    const Sender& sender = link.senders[one.index];
+    rest += sender.load * one.rate;
+    weight += sender.load;
+    level = rest / weight;
+    joining_.push_back(sender.route);
+  }
+  return level;
+}
+
+/// A route gets another bottleneck and its rate.
+void FluidLinks::move(std::uint32_t index, std::uint32_t bottleneck, double rate) {
+  const Route& route = routes_[index];
+  const double before = rate_now(route);
+  const bool is_new = route.bottleneck == kNone;
+  for (const Use& use : uses(route)) {
+    Link& link = links_[use.link];
+    if (!link.is_known) know(use.link);
+    if (is_new) --link.num_new;
+    const bool shared = is_new || use.link == route.bottleneck, shares = use.link == bottleneck;
+    if (shared && shares) continue;
+    const double load = use.weight * route.num_flows;
+    if (shared) link.weight = --link.num_sharers > 0 ? link.weight - load : 0;
+    if (shares) {
+      link.rest += load * before;
+      link.weight += load;
+      ++link.num_sharers;
+      link.lowest_cap = std::min(link.lowest_cap, route.cap);
+    } else {
+      take_from(use.link, load, shared ? rate : rate - before, rate);
+    }
+  }
+  set_bottleneck(index, bottleneck);
+}
+
+/// Those that share a link's rest leave it for their caps where these are below its level.
+void FluidLinks::release_capped(std::uint32_t index, double level) {
+  Link& link = links_[index];
+  leaving_.clear();
+  link.lowest_cap = std::numeric_limits<double>::infinity();
+  for (const Sender& sender : link.senders) {
+    const Route& route = routes_[sender.route];
+    if (route.bottleneck != index && route.bottleneck != kNone) continue;
+    if (route.cap < level) {
+      leaving_.push_back(sender.route);
+    } else {
+      link.lowest_cap = std::min(link.lowest_cap, route.cap);
+    }
+  }
+  for (const std::uint32_t route : leaving_) move(route, kOwn, routes_[route].cap);
+}
+
+/// Its members get another rate.
+inline void FluidLinks::set_level(std::uint32_t index, double level) {
+  Link& link = links_[index];
+  add_to_region(index);
+  advance(link.clock);
+  link.safe_level = 0;
+  const double change = level - link.clock.rate;
+  if (!link.has_shares) {
+    link.has_shares = true;
+    link.shares.clear();
+    for (const Member& member : link.members) add_shares(member.route, index);
+  }
+  for (const Share& share : link.shares) {
+    if (!links_[share.link].is_known) know(share.link);
+    take_from(share.link, share.load, change, level);
+  }
+  link.clock.rate = level;
+}
+
+/// Gives a link the level at which it is full: its members share what the others leave, and those that get more
+/// elsewhere become members. What others get on their links changes by that.
+inline void FluidLinks::solve(std::uint32_t index) {
+  Link& link = links_[index];
+  if (++link.num_solved > kMostKept || link.num_broken > 0) know(index);
+  double level = 0;
+  for (;;) {
+    if (link.weight == 0 && link.rest >= -kSame * link.capacity) return;
+    joining_.clear();
+    level = link.rest / link.weight;
+    const double fastest = link.fastest;
+    if (link.num_new > 0 || link.weight == 0 || fastest > level * (1 + kSame)) {
+      level = gather(index);
+      if (link.weight == 0 && joining_.empty()) return;  // no overload but for rounding
+    }
+    if (link.lowest_cap >= level) break;
+    link.fastest = fastest;
+    release_capped(index, level);
+  }
+  const double before = link.clock.rate;
+  if (joining_.empty() && std::fabs(level - before) <= kSame * before) return;
+  set_level(index, level);
+  for (const std::uint32_t route : joining_) move(route, index, level);
+}
+
+/// False when that takes more than `most` for each link.
+bool FluidLinks::solve_waiting(std::size_t most) {
+  for (std::size_t solved = 0; !waiting_.empty(); ++solved) {
+    if (solved / most > region_.size()) return false;
+    solve(take_waiting());
+  }
+  return true;
+}
+
+/// No route of what hangs together with the region has a rate any more: solving is filling from nothing.
+void FluidLinks::forget_rates() {
+  while (!waiting_.empty()) (void)take_waiting();
   for (std::size_t done = 0; done < region_.size(); ++done) {
     for (const Sender& sender : links_[region_[done]].senders) {
       for (const Use& use : uses(routes_[sender.route])) add_to_region(use.link);
+      if (routes_[sender.route].bottleneck != kNone) set_bottleneck(sender.route, kNone);
     }
   }
-}
-
-/// What keeps a route from getting more than this, whatever the region does: its cap, or the level
-/// of its bottleneck when that lies outside.
-double FluidLinks::limit_outside(const Route& route) const {
-  if (route.bottleneck >= links_.size() || links_[route.bottleneck].in_region) return route.cap;
-  return std::min(route.cap, links_[route.bottleneck].clock.rate);
-}
-
-void FluidLinks::push_share(Share share) {
-  shares_.push_back(share);
-  std::push_heap(shares_.begin(), shares_.end(), kStopsLater);
-}
-
-/// Progressive filling: all rates rise together; the link, or limit of a route, that stops first fixes those concerned.
-/// Routes whose bottleneck lies outside count as they are until a link of the region gives less. The region grows while it
-/// is filled, by links whose levels, old and new, are not below the level reached.
-void FluidLinks::fill() {
-  shares_.clear();
-  num_open_ = 0;
-  filled_ = 0;
-  for (const std::uint32_t index : region_routes_) routes_[index].in_region = false;
-  for (const std::uint32_t index : region_) links_[index].is_entered = false;
-  region_routes_.clear();
-  for (const std::uint32_t index : fresh_) open(index);
-  for (std::size_t i = 0, count = region_.size(); i < count; ++i) enter(region_[i]);
-  while (num_open_ > 0) {
-    std::pop_heap(shares_.begin(), shares_.end(), kStopsLater);
-    const Share share = shares_.back();
-    shares_.pop_back();
-    if (share.index >= kOwnEvent) {
-      stop_route(share.index - kOwnEvent, share.rate);
-    } else if (Link& link = links_[share.index]; share.rate == link.key && link.open > 0) {
-      stop_link(share.index);
-    }
+  for (const std::uint32_t index : region_) {
+    links_[index].safe_level = 0;
+    know(index);
+    if (links_[index].weight > 0) let_wait(index);
   }
 }
 
-/// A route gets a rate anew.
-void FluidLinks::open(std::uint32_t index) {
-  Route& route = routes_[index];
-  route.in_region = true;
-  route.is_fixed = false;
-  region_routes_.push_back(index);
-  ++num_open_;
-  const double limit = limit_outside(route);
-  if (limit < std::numeric_limits<double>::infinity()) push_share({limit, kOwnEvent + index});
-  const double rate = rate_now(route);
-  for (const Use& use : uses(route)) {
-    Link& link = links_[use.link];
-    if (!link.is_entered) continue;
-    const double load = link.senders[use.place].load;
-    link.left += load * rate;
-    link.weight += load;
-    ++link.open;
-    if (share_of(link) < link.key || link.open == 1) push_link(use.link);
-  }
-}
-
-/// What it could give those that have no new rate yet, at least; or, when that is more than its members had, this.
-double FluidLinks::share_of(const Link& link) {
-  const double share = link.left / link.weight;
-  return link.is_risen ? share : std::min(share, link.clock.rate * (1 + kSame));
-}
-
-void FluidLinks::push_link(std::uint32_t index) {
-  Link& link = links_[index];
-  link.key = share_of(link);
-  push_share({link.key, index});
-}
-
-/// A link of the region, whose members get rates anew, begins to be filled at the level reached.
-void FluidLinks::enter(std::uint32_t index) {
-  Link& link = links_[index];
-  link.left = link.capacity;
-  link.open = 0;
-  link.weight = 0;
-  link.level = link.clock.rate;
-  link.safe_level = 0;
-  link.is_risen = link.members.empty();
-  for (const Sender& sender : link.senders) {
-    const Route& route = routes_[sender.route];
-    if (!route.in_region && route.bottleneck != index) {
-      if (route.bottleneck != kOwn) links_[route.bottleneck].safe_level = 0;
-      link.left -= sender.load * rate_now(route);
-      continue;
-    }
-    if (!route.in_region) open(sender.route);
-    if (route.is_fixed) {
-      link.left -= sender.load * route.new_rate;
-    } else {
-      ++link.open;
-      link.weight += sender.load;
-    }
-  }
-  link.is_entered = true;
-  if (link.open > 0) return push_link(index);
-  if (link.left >= -kSame * link.capacity) return;
-  for (std::size_t i = 0; i < link.senders.size(); ++i) {  // more flows at their caps than before
-    if (!routes_[link.senders[i].route].in_region) open(link.senders[i].route);
-  }
-}
-
-/// The links outside that are full: what changes on them changes what others get.
-void FluidLinks::take_in_full_links(const Route& route) {
-  for (const Use& use : uses(route)) {
-    const Link& link = links_[use.link];
-    if (link.in_region || link.members.empty()) continue;
-    add_to_region(use.link);
-    enter(use.link);
-  }
-}
-
-void FluidLinks::stop_route(std::uint32_t index, double rate) {
-  const Route& route = routes_[index];
-  if (route.is_fixed) return;
-  if (const double limit = limit_outside(route);
-      rate != limit) {  // its bottleneck has joined the region
-    if (std::isfinite(limit)) push_share({limit, kOwnEvent + index});
-    return;
-  }
-  filled_ = std::max(filled_, rate);
-  fix(index, rate == route.cap ? kOwn : route.bottleneck, rate);
-}
-
-void FluidLinks::stop_link(std::uint32_t index) {
-  Link& link = links_[index];
-  if (share_of(link) > link.key)
-    return push_link(index);  // some of its flows were fixed below its share
-  const double share = link.left / link.weight;
-  if (!link.is_risen && share > link.key) {
-    link.is_risen = true;
-    for (std::size_t i = 0; i < link.members.size(); ++i) {
-      const Route& route = routes_[link.members[i].route];
-      if (!route.is_fixed) take_in_full_links(route);
-    }
-    return push_link(index);
-  }
-  const double bound = std::max(filled_, share) * (1 + kSame);
-  bool is_above = false;  // whether some that are limited elsewhere get less here
-  for (std::size_t i = 0; i < link.senders.size(); ++i) {
-    const std::uint32_t route = link.senders[i].route;
-    if (routes_[route].in_region || rate_now(routes_[route]) <= bound) continue;
-    open(route);
-    is_above = true;
-  }
-  if (is_above) return push_link(index);
-  link.level = filled_ = std::max(filled_, share);
-  for (std::size_t i = 0; i < link.senders.size(); ++i) {
-    const std::uint32_t route = link.senders[i].route;
-    if (routes_[route].in_region && !routes_[route].is_fixed) fix(route, index, link.level);
-  }
-}
-
-void FluidLinks::fix(std::uint32_t index, std::uint32_t bottleneck, double rate) {
-  Route& route = routes_[index];
-  route.is_fixed = true;
-  --num_open_;
-  route.new_rate = rate;
-  route.new_bottleneck = bottleneck;
-  bool is_all_inside = true;
-  for (const Use& use : uses(route)) {
-    Link& link = links_[use.link];
-    is_all_inside = is_all_inside && link.in_region;
-    if (!link.is_entered) continue;
-    const double load = link.senders[use.place].load;
-    link.left -= load * rate;
-    link.weight -= load;
-    --link.open;
-  }
-  // Where it rises, they have been taken in before.
-  if (!is_all_inside && rate < rate_now(route) * (1 - kSame)) take_in_full_links(route);
-}
-
-/// Takes in the links outside that the rises would overload. False when there are none.
-bool FluidLinks::add_overloaded() {
-  const std::size_t before = region_.size();
-  checked_.clear();
-  for (const std::uint32_t index : region_routes_) {
-    const Route& route = routes_[index];
-    if (route.new_rate - rate_now(route) <= kSame * route.new_rate) continue;
-    for (const Use& use : uses(route)) {
-      const Link& link = links_[use.link];
-      if (link.in_region) continue;
-      if (link.senders.size() == 1) {
-        if (link.senders[0].load * route.new_rate > link.capacity * (1 + kSame))
-          add_to_region(use.link);
-      } else if (!carries(use.link)) {
-        add_to_region(use.link);
-      }
-    }
-  }
-  for (const std::uint32_t index : checked_) links_[index].is_checked = false;
-  return region_.size() > before;
-}
-
-/// Whether a link has room for what the new rates put on it. Looks at it once.
-bool FluidLinks::carries(std::uint32_t index) {
-  Link& link = links_[index];
-  if (link.is_checked) return link.is_carrying;
-  link.is_checked = true;
-  checked_.push_back(index);
-  double load = 0;
-  for (const Sender& sender : link.senders) load += sender.load * new_rate(routes_[sender.route]);
-  return link.is_carrying = load <= link.capacity * (1 + kSame);
-}
-
-/// The new rates hold from now on.
-void FluidLinks::take_over() {
-  for (const std::uint32_t index : region_) advance(links_[index].clock);
-  for (const std::uint32_t index : region_routes_) {
-    const Route& route = routes_[index];
-    if (route.bottleneck < links_.size()) links_[route.bottleneck].safe_level = 0;
-    if (route.new_bottleneck != route.bottleneck) set_bottleneck(index, route.new_bottleneck);
-    if (route.bottleneck < links_.size()) links_[route.bottleneck].safe_level = 0;
-  }
-  start_clocks();
-}
-
-/// Every link of the region serves its members at its level from now on.
-void FluidLinks::start_clocks() {
+/// The queue gets the ends that follow, and the region is empty again.
+void FluidLinks::queue_ends() {
   for (const std::uint32_t index : region_) {
     Link& link = links_[index];
+    link.in_region = false;
     if (link.members.empty()) continue;
-    link.clock.rate = link.level;
+    advance(link.clock);
     schedule(link.clock, link.members.front().key, index);
   }
-  for (const std::uint32_t index : region_)
-    links_[index].in_region = links_[index].is_entered = false;
-  for (const std::uint32_t index : region_routes_) routes_[index].in_region = false;
   region_.clear();
-  region_routes_.clear();
   fresh_.clear();
 }
 

@@ -211,15 +211,19 @@ function(tracecast_test name)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake)
 endfunction()
 
-# tracecast_bench(<name> SOURCES ... DEPS <box>...): a plain program; its one-repeat smoke run is a ctest test.
+# tracecast_bench(<name> [OPTIMIZE fast] SOURCES ... DEPS <box>...): a plain program; its one-repeat smoke run is a ctest
+# test. One that times templates of a box is compiled as that box is.
 function(tracecast_bench name)
   if(NOT TRACECAST_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "OPTIMIZE" "SOURCES;DEPS;LIBS" ${ARGN})
   set(target ${name}_bench)
   add_executable(${target} ${ARG_SOURCES})
   target_compile_options(${target} PRIVATE ${TRACECAST_COMPILE_OPTIONS})
+  if(ARG_OPTIMIZE)
+    tracecast_optimize(${target} ${ARG_OPTIMIZE})
+  endif()
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE ${ARG_LIBS})
   foreach(dep IN LISTS ARG_DEPS)

@@ -87,7 +87,8 @@ Plan random_chain(Random& random) {
   return plan;
 }
 
-/// Hosts on leaves and spines, ports and uplinks alike: flows meet on several full links at once, with ties.
+/// Hosts on leaves and spines, ports and uplinks alike: flows meet on several full links at once, with ties. Every other
+/// fabric has flows of other weights and loads that are not whole.
 Plan random_fabric(Random& random) {
   constexpr std::uint32_t kLeaves = 4, kPerLeaf = 4, kSpines = 2, kHosts = kLeaves * kPerLeaf;
   const double port = 1e9, uplink = port * static_cast<double>(1 + random.below(3));
@@ -101,6 +102,7 @@ Plan random_fabric(Random& random) {
   const std::uint32_t to_spine = add_links(kLeaves * kSpines, uplink);
   const std::uint32_t from_spine = add_links(kLeaves * kSpines, uplink);
   const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random.below(n)); };
+  const bool plain = below(2) == 0;
   for (std::uint32_t i = 0; i < 80; ++i) {
     const std::uint32_t from = below(kHosts), to = below(kHosts), spine = below(kSpines);
     PlannedRoute route{{{LinkId{up + from}}, {LinkId{down + to}}}, kNever};
@@ -109,6 +111,9 @@ Plan random_fabric(Random& random) {
       route.uses.push_back({LinkId{from_spine + to / kPerLeaf * kSpines + spine}});
     }
     if (below(8) == 0) route.cap = port / 3;
+    if (!plain && below(3) == 0) {
+      for (LinkUse& use : route.uses) use.weight = below(2) == 0 ? 2 : 0.3 + random.uniform();
+    }
     plan.routes.push_back(route);
     PlannedFlow flow{i, 1e6 * (0.1 + random.uniform()), 0, std::nullopt};
     if (i >= 40) flow.after = i - 40;
@@ -137,6 +142,51 @@ Plan random_core(Random& random) {
     plan.flows.push_back(flow);
   }
   return plan;
+}
+
+/// Rings over one switch, each in steps: host i sends when it has sent and its neighbour before it has. Rings share
+/// ports, begin at different times, and jump over hosts; a port is narrow.
+Plan random_ring(Random& random) {
+  const auto hosts = static_cast<std::uint32_t>(3 + random.below(8));
+  Plan plan;
+  for (std::uint32_t i = 0; i < 2 * hosts; ++i) plan.capacity.push_back(2e9);
+  if (random.below(2) == 0) plan.capacity[random.below(hosts)] = 7e8;
+  for (std::uint32_t ring = 0, rings = static_cast<std::uint32_t>(1 + random.below(3));
+       ring < rings; ++ring) {
+    const auto first_route = static_cast<std::uint32_t>(plan.routes.size());
+    const auto jump = static_cast<std::uint32_t>(1 + random.below(hosts - 1));
+    for (std::uint32_t i = 0; i < hosts; ++i) {
+      plan.routes.push_back({{{LinkId{i}}, {LinkId{hosts + (i + jump) % hosts}}}, kNever});
+    }
+    const double bytes = random.below(2) == 0 ? 1e6 : 1e6 * (0.1 + random.uniform());
+    for (std::uint32_t step = 0; step < 6; ++step) {
+      for (std::uint32_t i = 0; i < hosts; ++i) {
+        PlannedFlow flow{first_route + i, bytes, 1'000'000, std::nullopt};
+        const auto index = static_cast<std::uint32_t>(plan.flows.size());
+        if (step == 0) flow.wait_ps += static_cast<std::int64_t>(100'000'000 * random.below(9));
+        if (step > 0) flow.after = index - (random.below(2) == 0 || i == 0 ? hosts : hosts + 1);
+        plan.flows.push_back(flow);
+      }
+    }
+  }
+  return plan;
+}
+
+/// One of each kind in turn.
+Plan any_plan(Random& random, int i) {
+  switch (i % 8) {
+    case 0:
+      return random_chain(random);
+    case 1:
+    case 2:
+      return random_fabric(random);
+    case 3:
+      return random_core(random);
+    case 4:
+      return random_ring(random);
+    default:
+      return random_plan(random);
+  }
 }
 
 /// Rates in bytes per second of flows on the given routes: raise all together; when a link is full or
@@ -266,12 +316,9 @@ TEST_SUITE_BEGIN("sim/engine/fluid_links");
 
 TEST_CASE("every flow ends when progressive filling from scratch says") {
   Random random(1);
-  for (int i = 0; i < 600; ++i) {
+  for (int i = 0; i < 800; ++i) {
     CAPTURE(i);
-    const Plan plan = i % 6 == 0   ? random_chain(random)
-                      : i % 6 == 1 ? random_fabric(random)
-                      : i % 6 == 2 ? random_core(random)
-                                   : random_plan(random);
+    const Plan plan = any_plan(random, i);
     const std::vector<double> expected = end_by_reference(plan), got = run(plan);
     for (std::size_t flow = 0; flow < expected.size(); ++flow) {
       CAPTURE(flow);
@@ -318,9 +365,9 @@ TEST_CASE("transfers of a task graph end when the flows of the same network do")
 
 TEST_CASE("no link carries more than it can, and every flow has its cap or a bottleneck") {
   Random random(2);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 400; ++i) {
     CAPTURE(i);
-    const Plan plan = random_plan(random);
+    const Plan plan = any_plan(random, i);
     run(plan, [&](const FluidLinks& links, const std::vector<std::uint32_t>& sending, Picoseconds) {
       std::vector<double> load(plan.capacity.size(), 0), fastest(plan.capacity.size(), 0);
       const auto rate = [&](std::uint32_t flow) {
