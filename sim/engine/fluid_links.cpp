@@ -49,7 +49,8 @@ RouteId FluidLinks::add_route(std::span<const LinkUse> uses,
       continue;
     }
     named_by = static_cast<std::uint32_t>(uses_.size());
-    uses_.push_back({use.link.index, 0, use.weight, 0});
+    uses_.push_back({use.link.index, 0, use.weight});
+    share_places_.push_back(0);
   }
   route.num_uses = static_cast<std::uint32_t>(uses_.size()) - route.first_use;
   return RouteId{static_cast<std::uint32_t>(routes_.size() - 1)};
@@ -132,10 +133,6 @@ void FluidLinks::change_loads(std::uint32_t index) {
     const double before = load;
     load = use.weight * route.num_flows;
     link.sum_of_loads += load - before;
-    if (route.bottleneck < links_.size() && route.bottleneck != use.link &&
-        links_[route.bottleneck].has_shares) {
-      links_[route.bottleneck].shares[use.share].load = load;
-    }
     if (link.is_known) {
       if (route.bottleneck == use.link || route.bottleneck == kNone) {
         link.weight += load - before;
@@ -144,6 +141,11 @@ void FluidLinks::change_loads(std::uint32_t index) {
       }
     }
     add_to_region(use.link);
+  }
+  if (route.bottleneck >= links_.size() || !links_[route.bottleneck].has_shares) return;
+  for (std::uint32_t i = route.first_use; i < route.first_use + route.num_uses; ++i) {
+    if (uses_[i].link == route.bottleneck) continue;
+    links_[route.bottleneck].shares[share_places_[i]].load = uses_[i].weight * route.num_flows;
   }
 }
 
@@ -274,17 +276,18 @@ void FluidLinks::add_shares(std::uint32_t index, std::uint32_t bottleneck) {
   std::vector<Share>& shares = links_[bottleneck].shares;
   for (std::uint32_t i = route.first_use; i < route.first_use + route.num_uses; ++i) {
     if (uses_[i].link == bottleneck) continue;
-    uses_[i].share = static_cast<std::uint32_t>(shares.size());
+    share_places_[i] = static_cast<std::uint32_t>(shares.size());
     shares.push_back({uses_[i].link, i, uses_[i].weight * route.num_flows});
   }
 }
 
 void FluidLinks::remove_shares(std::uint32_t index, std::uint32_t bottleneck) {
   std::vector<Share>& shares = links_[bottleneck].shares;
-  for (const Use& use : uses(routes_[index])) {
-    if (use.link == bottleneck) continue;
-    shares[use.share] = shares.back();
-    uses_[shares.back().use].share = use.share;
+  const Route& route = routes_[index];
+  for (std::uint32_t i = route.first_use; i < route.first_use + route.num_uses; ++i) {
+    if (uses_[i].link == bottleneck) continue;
+    shares[share_places_[i]] = shares.back();
+    share_places_[shares.back().use] = share_places_[i];
     shares.pop_back();
   }
 }

@@ -130,7 +130,6 @@ class FluidLinks {
     std::uint32_t link = 0;
     std::uint32_t place = 0;  ///< in the link's `senders`
     double weight = 1;
-    std::uint32_t share = 0;  ///< place in the bottleneck's `shares`, where it keeps them
     [[nodiscard]] bool is_whole() const {
       return weight < 0x1p31 && weight == static_cast<double>(static_cast<std::int32_t>(weight));
     }
@@ -232,6 +231,8 @@ class FluidLinks {
   std::vector<Route> routes_;
   std::vector<Flows> flows_;  ///< by route
   std::vector<Use> uses_;
+  std::vector<std::uint32_t>
+      share_places_;  ///< by use: in the bottleneck's `shares`, where it keeps them
   std::vector<std::uint32_t> named_by_;  ///< by link: the last use that names it
   std::vector<std::uint32_t> fresh_;     ///< routes that began to send since settle()
   /// Links whose flows changed since settle(); while solving, also those whose level does.

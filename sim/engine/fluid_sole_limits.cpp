@@ -105,7 +105,8 @@ bool FluidLinks::limits_all(std::uint32_t index) {
     for (const Use& use : uses(route)) {
       if (use.link == index) continue;
       Link& other = links_[use.link];
-      other.is_known = false;  // as its senders' rates now change without a look at it
+      if (other.is_known)
+        other.is_known = false;  // as its senders' rates now change without a look at it
       if (!other.members.empty() || (other.in_region && other.joining > 0)) return false;
       if (rises && !carries(use.link)) return false;
       if (safe > 0) safe = std::min(safe, safe_level(use.link, index));
