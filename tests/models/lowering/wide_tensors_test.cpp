@@ -140,7 +140,7 @@ TEST_SUITE("models/lowering/wide_tensors") {
     CHECK(names(kernels_of(true, "pytorch_2")) == Names{"conv"});
     CHECK(names(kernels_of(false, "pytorch_2")) == Names{"conv"});
     const auto library = [&](bool channels_last) {
-      const auto& work = std::get<ConvWork>(kernels_of(channels_last, "pytorch_2").front().work);
+      const ConvWork work = std::get<ConvWork>(kernels_of(channels_last, "pytorch_2").front().work);
       return is_library_depthwise(work.shape, work.cudnn_version);
     };
     CHECK(library(true));
