@@ -90,7 +90,7 @@ CachingAllocator::Handle CachingAllocator::allocate(std::int64_t size) {
 
   Handle handle = kNone;
   if (const auto fit = blocks.free.find(wanted)) {
-    handle = fit->second;
+    handle = fit->handle;
     if (is_segment(handle)) blocks.segments.erase(*fit);
     blocks.free.erase(*fit);
   } else {

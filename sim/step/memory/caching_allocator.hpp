@@ -1,9 +1,9 @@
 #pragma once
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace tracecast {
@@ -49,10 +49,15 @@ class CachingAllocator {
     Handle previous = kNone, next = kNone;  ///< neighbours in the same segment
   };
   static constexpr Handle kNone = static_cast<Handle>(-1);
-  /// Free blocks by size, then handle. They are few, and a sorted vector takes no memory for each.
+  /// Free blocks by size, then handle. They are few, and a sorted vector takes no memory for each; entries are moved as bytes, which a
+  /// std::pair is not.
   class FreeBlocks {
    public:
-    using Entry = std::pair<std::int64_t, Handle>;
+    struct Entry {
+      std::int64_t size;
+      Handle handle;
+      friend auto operator<=>(const Entry&, const Entry&) = default;
+    };
     void insert(const Entry& entry) { entries_.insert(position(entry), entry); }
     void erase(const Entry& entry) {
       const auto at = position(entry);
@@ -64,7 +69,7 @@ class CachingAllocator {
       return at == entries_.end() ? std::nullopt : std::optional(*at);
     }
     [[nodiscard]] std::int64_t largest() const {
-      return entries_.empty() ? 0 : entries_.back().first;
+      return entries_.empty() ? 0 : entries_.back().size;
     }
     [[nodiscard]] const std::vector<Entry>& all() const { return entries_; }
     void clear() { entries_.clear(); }
