@@ -56,25 +56,28 @@ TensorId GraphBuilder::dropout(std::string name, TensorId x, bool in_place) {
                 std::move(out));
 }
 
+namespace {
+
+TensorId append_cast(NetworkGraph& graph, std::string name, TensorId x, TensorId output) {
+  graph.add_op({.name = std::move(name),
+                .kind = OpKind::Cast,
+                .attributes = ElementwiseAttributes{.name = "cast"},
+                .inputs = {x},
+                .outputs = {output}});
+  return output;
+}
+
+}  // namespace
+
 TensorId GraphBuilder::cast(std::string name, TensorId x, bool to_integer, int integer_bytes) {
   const TensorId output = tensor(
       {.name = name, .shape = shape(x), .is_integer = to_integer, .integer_bytes = integer_bytes});
-  graph_.add_op({.name = std::move(name),
-                 .kind = OpKind::Cast,
-                 .attributes = ElementwiseAttributes{.name = "cast"},
-                 .inputs = {x},
-                 .outputs = {output}});
-  return output;
+  return append_cast(graph_, std::move(name), x, output);
 }
 
 TensorId GraphBuilder::to_width(std::string name, TensorId x, bool is_wide) {
   const TensorId output = tensor({.name = name, .shape = shape(x), .is_wide = is_wide});
-  graph_.add_op({.name = std::move(name),
-                 .kind = OpKind::Cast,
-                 .attributes = ElementwiseAttributes{.name = "cast"},
-                 .inputs = {x},
-                 .outputs = {output}});
-  return output;
+  return append_cast(graph_, std::move(name), x, output);
 }
 
 TensorId GraphBuilder::widen(std::string name, TensorId x) {
