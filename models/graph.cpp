@@ -292,7 +292,7 @@ void NetworkGraph::set_untrained(TensorId id) {
 std::int64_t NetworkGraph::parameter_count() const {
   // Each tensor has at most 2^62 elements, so no addition overflows before the cap is seen.
   constexpr std::int64_t kMost = (std::int64_t{1} << 62) - 1;
-  std::int64_t count = 0;
+  std::int64_t count = std::min(kMost, frozen_parameters);
   for (const Tensor& tensor : tensors_) {
     if (tensor.role != TensorRole::Weight) continue;
     count = std::min(kMost, count + element_count(tensor.shape));

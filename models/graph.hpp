@@ -259,6 +259,8 @@ class NetworkGraph {
   std::int64_t batch = 1;  ///< samples in one step on one GPU
   /// Runs as while training, backward ops or not: batch norm takes the batch's statistics.
   bool training_mode = false;
+  /// Of weights that stay as they are while adapters beside them are trained (models/adapters.hpp); tensors of the role Buffer.
+  std::int64_t frozen_parameters = 0;
 
   /// Room for this many; a matter of speed only.
   void reserve(std::size_t num_tensors, std::size_t num_ops);
@@ -280,7 +282,7 @@ class NetworkGraph {
   /// The network's results (logits, auxiliary logits); where the loss attaches.
   std::vector<TensorId> outputs;
 
-  /// Elements of all Weight tensors: the published "parameters".
+  /// Elements of all Weight tensors, and of frozen ones: the published "parameters".
   [[nodiscard]] std::int64_t parameter_count() const;
   /// Multiply-adds of Conv, ConvTranspose, Linear, MatMul, Attention and Recurrent ops of the forward pass, whole batch.
   [[nodiscard]] double forward_macs() const;

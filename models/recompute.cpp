@@ -204,6 +204,7 @@ class Rerun {
     const NetworkGraph& old = forward_.graph;
     step_.name = old.name;
     step_.batch = old.batch;
+    step_.frozen_parameters = old.frozen_parameters;
     step_.reserve(old.tensors().size() * 2, old.ops().size() * 2);
     for (const Tensor& tensor : old.tensors()) step_.add_tensor(tensor);
     step_.outputs = old.outputs;

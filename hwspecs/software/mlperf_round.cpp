@@ -32,6 +32,25 @@ std::vector<RoundMessage::Benchmark> merged(const RoundMessage& message) {
   return result;
 }
 
+MlperfDivision read_division(const RoundMessage::Benchmark& b, std::string_view where) {
+  const RoundMessage::Division& d = b.division();
+  if (d.software().empty()) {
+    throw InputError(where, fmt::format("benchmark {}: a division without software", b.name()),
+                     "the id of a training software");
+  }
+  if ((d.has_chunks() && (d.chunks() < 1 || d.chunks() > 1000)) || d.lora_rank() < 0 ||
+      d.lora_rank() > 65536) {
+    throw InputError(
+        where,
+        fmt::format("benchmark {}: chunks {}, lora_rank {}", b.name(), d.chunks(), d.lora_rank()),
+        "1 to 1000 chunks, a rank of at most 65536");
+  }
+  MlperfDivision division{.software = d.software(), .lora_rank = d.lora_rank()};
+  if (d.has_chunks()) division.chunks = d.chunks();
+  if (d.has_dropout()) division.dropout = d.dropout();
+  return division;
+}
+
 MlperfBenchmark read_benchmark(const RoundMessage::Benchmark& b, std::string_view where,
                                const std::vector<SpecSource>& sources) {
   if (b.name().empty()) throw InputError(where, "a benchmark without name", "one such as resnet");
@@ -62,6 +81,7 @@ MlperfBenchmark read_benchmark(const RoundMessage::Benchmark& b, std::string_vie
   if (b.has_share_of_tokens()) result.share_of_tokens = b.share_of_tokens();
   result.fused_network = b.fused_network();
   result.fused_on.assign(b.fused_on().begin(), b.fused_on().end());
+  if (b.has_division()) result.division = read_division(b, where);
   return result;
 }
 

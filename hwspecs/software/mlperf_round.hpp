@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,14 @@
 #include "hwspecs/loaders/spec_text.hpp"
 
 namespace tracecast {
+
+/// How the programs of a round divide a network among GPUs, beyond what results state.
+struct MlperfDivision {
+  std::string software;           ///< id of a TrainingSoftware
+  std::int64_t chunks = 1;        ///< of layers on every rank, where a result does not state them
+  std::optional<bool> dropout{};  ///< nothing: as the network has it
+  std::int64_t lora_rank = 0;     ///< of adapters beside the attention's products; 0: none
+};
 
 /// A benchmark of MLPerf Training as submissions of a round ran it.
 struct MlperfBenchmark {
@@ -23,6 +32,7 @@ struct MlperfBenchmark {
   double share_of_tokens = 1;  ///< that are words: padding is left out
   std::string fused_network;   ///< on GPUs for which attention in one kernel was written
   std::vector<int> fused_on;   ///< their compute capabilities, 80
+  std::optional<MlperfDivision> division;  ///< nothing: data parallelism alone
 
   [[nodiscard]] const std::string& network_on(const GpuSpec* gpu) const;
   [[nodiscard]] std::string precision_on(const GpuSpec* gpu) const;

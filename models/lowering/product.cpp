@@ -57,6 +57,14 @@ Kernel cast(Pass pass, Precision from, Precision to, double elements) {
                        element_size(from) * elements, element_size(to) * elements, elements);
 }
 
+/// A weight that is not trained is kept in the format of products, written once; the backward product, which reads it
+/// transposed, has it turned before. Source: Transformer Engine, pytorch/module/linear.py, weights without a cached
+/// transpose.
+bool reads_frozen_weight(const Context& context, const Op& op) {
+  return op.kind == OpKind::Linear && op.inputs.size() > 1 &&
+         context.graph.tensor(op.inputs[1]).role == TensorRole::Buffer;
+}
+
 std::vector<Kernel> lower_product(const Context& context, const Op& op) {
   const auto& a = std::get<MatMulAttributes>(op.attributes);
   const double m = static_cast<double>(a.m), n = static_cast<double>(a.n),
@@ -69,8 +77,14 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
     // the backward ones; in training each is written a second time, transposed.
     const double copies = context.is_training ? 2 : 1;
     const double batches = static_cast<double>(a.batch);
-    if (op.pass == Pass::Forward && !context.formats.weights_are_ready)
+    const bool is_frozen = reads_frozen_weight(context, op);
+    if (op.pass == Pass::Forward && !context.formats.weights_are_ready && !is_frozen)
       kernels.push_back(operand_cast(context, op.pass, batches * n * k, copies));
+    if (op.pass == Pass::BackwardData && is_frozen) {
+      const Bytes weight = element_size(context.formats.math) * (n * k);
+      kernels.push_back(stream_kernel("weight_transpose", KernelClass::Elementwise, op.pass,
+                                      context.formats.math, weight, weight, n * k));
+    }
     if (op.pass != Pass::BackwardWeights)
       kernels.push_back(operand_cast(context, op.pass, batches * m * k, copies));
   }

@@ -61,19 +61,37 @@ double TransformerLayout::parameters() const {
   return sum;
 }
 
-double TransformerLayout::forward_macs(std::int64_t tokens) const {
-  double per_token = num(width) * num(vocabulary);
-  const double attention = 2 * num(tokens) * num(heads) * num(width_of_head());
+double TransformerLayout::weight_macs() const {
+  double sum = num(width) * num(vocabulary);
   for (int layer = 0; layer < layers; ++layer) {
-    per_token += attention_weights(*this) + attention;
+    sum += attention_weights(*this);
     if (has_experts(layer)) {
-      per_token += num(experts->per_token) * feed_forward_weights(*this, experts->feed_forward) +
-                   router_parameters();
+      sum += num(experts->per_token) * feed_forward_weights(*this, experts->feed_forward) +
+             router_parameters();
     } else {
-      per_token += feed_forward_weights(*this, feed_forward);
+      sum += feed_forward_weights(*this, feed_forward);
     }
   }
-  return per_token * num(tokens);
+  return sum;
+}
+
+double TransformerLayout::forward_macs(std::int64_t tokens) const {
+  const double attention =
+      2 * num(tokens) * num(heads) * num(width_of_head()) * static_cast<double>(layers);
+  return (weight_macs() + attention) * num(tokens);
+}
+
+double TransformerLayout::adapter_parameters(const LowRankAdapters& adapters) const {
+  double sides = 0;  // inputs and outputs of the products that have one
+  const double attended = num(heads) * num(width_of_head());
+  const double packed = attended + 2 * num(kv_heads) * num(width_of_head());
+  for (int layer = 0; layer < layers; ++layer) {
+    sides += num(width) + packed + attended + num(width);
+    if (adapters.targets == AdapterTargets::Linear && !has_experts(layer)) {
+      sides += 2 * num(width) + (gated ? 3.0 : 2.0) * num(feed_forward);
+    }
+  }
+  return sides * num(adapters.rank);
 }
 
 }  // namespace tracecast

@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "models/adapters.hpp"
+
 namespace tracecast {
 
 enum class TransformerNorm { LayerNorm, RootMeanSquare };
@@ -55,6 +57,10 @@ struct TransformerLayout {
   /// Multiply-adds of one sequence's forward pass: products with weights, attention (half of it when causal is not
   /// taken off: published model FLOPs count all of it), head.
   [[nodiscard]] double forward_macs(std::int64_t tokens) const;
+  /// Of these, the products with weights, for one token.
+  [[nodiscard]] double weight_macs() const;
+  /// Elements of A and B beside all of a layer's products that have adapters, all layers; packed products have one.
+  [[nodiscard]] double adapter_parameters(const LowRankAdapters& adapters) const;
 };
 
 }  // namespace tracecast

@@ -44,16 +44,60 @@ struct LayerBuilder {
     return std::max<std::int64_t>(1, layout.kv_heads / shard.tensor);
   }
 
+  /// Tokens in norms and residuals, and all of this rank's.
+  struct Gathered {
+    TensorId here, all;
+  };
+  [[nodiscard]] Gathered gathered(const std::string& name, TensorId x) const {
+    return {x, all_tokens(name, x)};
+  }
   /// Residual tokens to all of this rank's tokens: a gather of others' parts, no kernel of ours.
   TensorId all_tokens(const std::string& name, TensorId x) const {
     if (!shard.sequence_parallel) return x;
     Op op{.name = name + ".gather", .kind = OpKind::Reshape, .inputs = {x}};
-    return b.append(std::move(op), {shard.micro_batch, shard.tokens_here(), layout.width});
+    const std::int64_t width = b.shape(x).back();
+    return b.append(std::move(op), {shard.micro_batch, shard.tokens_here(), width});
   }
   TensorId residual_tokens(const std::string& name, TensorId x) const {
     if (!shard.sequence_parallel) return x;
     Op op{.name = name + ".scatter", .kind = OpKind::Reshape, .inputs = {x}};
-    return b.append(std::move(op), {shard.micro_batch, shard.residual_tokens(), layout.width});
+    const std::int64_t width = b.shape(x).back();
+    return b.append(std::move(op), {shard.micro_batch, shard.residual_tokens(), width});
+  }
+  [[nodiscard]] bool is_adapted(const std::string& name) const {
+    return shard.adapters.any() &&
+           (name.starts_with("attn.") ||
+            (name.starts_with("mlp.") && shard.adapters.targets == AdapterTargets::Linear));
+  }
+  /// A x of one adapter, after dropout.
+  TensorId narrowed(const std::string& name, TensorId x) const {
+    const std::string adapter = name + std::string(kAdapterMark);
+    return b.linear_layer(adapter + "A", b.dropout(adapter + "dropout", x), shard.adapters.rank,
+                          false);
+  }
+  /// y + s B (A x).
+  TensorId add_adapter(const std::string& name, TensorId y, TensorId narrow) const {
+    const std::string adapter = name + std::string(kAdapterMark);
+    const TensorId scale =
+        b.tensor({.name = adapter + "s", .shape = {1}, .role = TensorRole::Buffer});
+    const TensorId wide = b.linear_layer(adapter + "B", narrow, b.shape(y).back(), false);
+    return b.add(adapter + "add", y, b.mul(adapter + "scaled", wide, scale));
+  }
+  /// A product of columns of residual tokens: every rank gathers all of them and gives some outputs.
+  TensorId columns(const std::string& name, const Gathered& x, std::int64_t outputs,
+                   bool biases) const {
+    const TensorId y = b.linear_layer(name, x.all, outputs, biases);
+    if (!is_adapted(name)) return y;
+    const TensorId narrow = narrowed(name, x.here);
+    return add_adapter(name, y, all_tokens(name + std::string(kAdapterMark), narrow));
+  }
+  /// A product of rows: the ranks' results are summed, to this rank's residual tokens.
+  TensorId rows(const std::string& name, const std::string& exchange, TensorId x,
+                bool biases) const {
+    const TensorId y = residual_tokens(exchange, b.linear_layer(name, x, layout.width, biases));
+    if (!is_adapted(name)) return y;
+    return add_adapter(name, y,
+                       residual_tokens(name + std::string(kAdapterMark), narrowed(name, x)));
   }
   /// Root mean square norms run as one kernel here too; their weight alone is learned.
   TensorId norm(const std::string& name, TensorId x) const { return b.layer_norm_layer(name, x); }
@@ -83,35 +127,38 @@ struct LayerBuilder {
                                        .width = layout.width_of_head(),
                                        .causal = layout.causal});
   }
-  TensorId attention(TensorId x) const {
+  TensorId attention(const Gathered& x) const {
     const std::int64_t width = layout.width_of_head();
-    TensorId packed =
-        b.linear_layer("attn.qkv", x, (heads() + 2 * kv_heads()) * width, layout.biases);
+    TensorId packed = columns("attn.qkv", x, (heads() + 2 * kv_heads()) * width, layout.biases);
     if (layout.rotary) packed = b.activation("attn.rotary", packed, "rotary");
     const TensorId core = shard.flash_attention ? flash_core(packed) : unfused_core("attn", packed);
-    return b.linear_layer("attn.out", core, layout.width, layout.biases);
+    return rows("attn.out", "attn", core, layout.biases);
   }
-  TensorId feed_forward(const std::string& name, TensorId x, std::int64_t hidden,
-                        bool biases) const {
+  /// Its last product of rows, summed where `exchange` names how.
+  TensorId feed_forward(const std::string& name, const std::string& exchange, const Gathered& x,
+                        std::int64_t hidden, bool biases) const {
+    TensorId inner{};
     if (layout.gated && shard.separate_gate) {
-      const TensorId gate = b.linear_layer(name + ".gate", x, hidden, biases);
-      const TensorId up = b.linear_layer(name + ".up", x, hidden, biases);
-      x = b.mul(name + ".product", b.activation(name + ".silu", gate, "silu"), up);
-      return b.linear_layer(name + ".out", x, layout.width, biases);
-    }
-    x = b.linear_layer(name + ".in", x, layout.gated ? 2 * hidden : hidden, biases);
-    if (layout.gated) {
-      Shape shape = b.shape(x);
-      shape.back() = hidden;
-      x = b.append({.name = name + ".gate",
-                    .kind = OpKind::Activation,
-                    .attributes = ElementwiseAttributes{.name = "silu"},
-                    .inputs = {x}},
-                   std::move(shape));
+      const TensorId gate = columns(name + ".gate", x, hidden, biases);
+      const TensorId up = columns(name + ".up", x, hidden, biases);
+      inner = b.mul(name + ".product", b.activation(name + ".silu", gate, "silu"), up);
     } else {
-      x = b.activation(name + ".gelu", x, "gelu");
+      inner =
+          gated(name, columns(name + ".in", x, layout.gated ? 2 * hidden : hidden, biases), hidden);
     }
-    return b.linear_layer(name + ".out", x, layout.width, biases);
+    return exchange.empty() ? b.linear_layer(name + ".out", inner, layout.width, biases)
+                            : rows(name + ".out", exchange, inner, biases);
+  }
+  /// The feed-forward's activation, of two halves where it is gated.
+  TensorId gated(const std::string& name, TensorId x, std::int64_t hidden) const {
+    if (!layout.gated) return b.activation(name + ".gelu", x, "gelu");
+    Shape shape = b.shape(x);
+    shape.back() = hidden;
+    return b.append({.name = name + ".gate",
+                     .kind = OpKind::Activation,
+                     .attributes = ElementwiseAttributes{.name = "silu"},
+                     .inputs = {x}},
+                    std::move(shape));
   }
   /// Probabilities of experts, tokens sorted by expert, one product in and out per expert, tokens sorted back.
   TensorId experts(TensorId x) const {
@@ -137,7 +184,7 @@ struct LayerBuilder {
     TensorId y = b.append(std::move(back), shape);
     if (e.shared_feed_forward > 0) {
       const TensorId shared =
-          feed_forward("shared", x, e.shared_feed_forward / shard.tensor, false);
+          feed_forward("shared", "", {x, x}, e.shared_feed_forward / shard.tensor, false);
       y = b.add("experts.add_shared", y, shared);
     }
     return y;
@@ -170,10 +217,17 @@ double residual_elements(const TransformerLayout& layout, const TransformerShard
          static_cast<double>(layout.width);
 }
 
+constexpr std::string_view kInput = "input";
+
 /// A source of gradients: a weight seen as an activation.
 TensorId layer_input(GraphBuilder& b, Shape shape) {
-  const TensorId source = b.weight("input", shape);
+  const TensorId source = b.weight(std::string(kInput), shape);
   return b.reshape("input.view", source, std::move(shape));
+}
+
+NetworkGraph with_frozen_weights(NetworkGraph graph, const TransformerShard& shard) {
+  if (shard.adapters.any()) freeze_all_but_adapters(graph, kInput);
+  return graph;
 }
 
 }  // namespace
@@ -189,19 +243,17 @@ NetworkGraph sharded_layer(const TransformerLayout& layout, const TransformerSha
   GraphBuilder b("layer", shard.micro_batch);
   const LayerBuilder l{b, layout, shard};
   TensorId x = layer_input(b, {shard.micro_batch, shard.residual_tokens(), layout.width});
-  TensorId y = l.all_tokens("attn", l.norm("norm1", x));
-  y = l.residual_tokens("attn", l.attention(y));
+  TensorId y = l.attention(l.gathered("attn", l.norm("norm1", x)));
   x = l.add_residual("attn", y, x);
   y = l.norm("norm2", x);
   if (with_experts) {
     y = l.experts(y);  // routes the tokens that a rank has
   } else {
-    y = l.all_tokens("mlp", y);
-    y = l.feed_forward("mlp", y, layout.feed_forward / shard.tensor, layout.biases);
-    y = l.residual_tokens("mlp", y);
+    y = l.feed_forward("mlp", "mlp", l.gathered("mlp", y), layout.feed_forward / shard.tensor,
+                       layout.biases);
   }
   b.graph().outputs = {l.add_residual("mlp", y, x)};
-  return std::move(b).take();
+  return with_frozen_weights(std::move(b).take(), shard);
 }
 
 NetworkGraph sharded_embedding(const TransformerLayout& layout, const TransformerShard& shard) {
@@ -220,7 +272,7 @@ NetworkGraph sharded_embedding(const TransformerLayout& layout, const Transforme
   x = l.residual_tokens("embedding", x);
   if (layout.dropout) x = b.dropout("embedding.dropout", x);
   b.graph().outputs = {x};
-  return std::move(b).take();
+  return with_frozen_weights(std::move(b).take(), shard);
 }
 
 NetworkGraph sharded_head(const TransformerLayout& layout, const TransformerShard& shard) {
@@ -230,7 +282,7 @@ NetworkGraph sharded_head(const TransformerLayout& layout, const TransformerShar
   x = l.all_tokens("head", l.norm("last_norm", x));
   const std::int64_t columns = padded_vocabulary(layout.vocabulary, shard.tensor) / shard.tensor;
   b.graph().outputs = {b.linear_layer("logits", x, columns, false)};
-  return std::move(b).take();
+  return with_frozen_weights(std::move(b).take(), shard);
 }
 
 ShardCollectives layer_collectives(const TransformerLayout& layout, const TransformerShard& shard,
@@ -248,8 +300,19 @@ ShardCollectives layer_collectives(const TransformerLayout& layout, const Transf
       result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
       result.forward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
       result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
-      result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+      if (!shard.adapters.any())
+        result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
       result.backward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
+    }
+  }
+  if (shard.tensor > 1 && shard.adapters.any()) {
+    const double narrow = static_cast<double>(shard.micro_batch) *
+                          static_cast<double>(shard.tokens_here()) *
+                          static_cast<double>(shard.adapters.rank);
+    const bool all = shard.adapters.targets == AdapterTargets::Linear && !with_experts;
+    for (int pair = 0; pair < (all ? 2 : 1); ++pair) {
+      result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, narrow});
+      result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, narrow});
     }
   }
   if (shard.context > 1) {
@@ -279,7 +342,8 @@ ShardCollectives embedding_collectives(const TransformerLayout& layout,
   const double whole = residual_elements(layout, shard);
   if (shard.sequence_parallel) {
     result.forward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
-    result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+    if (!shard.adapters.any())
+      result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
   } else {
     result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, whole});
   }
@@ -294,7 +358,8 @@ ShardCollectives head_collectives(const TransformerLayout& layout, const Transfo
       static_cast<double>(shard.micro_batch) * static_cast<double>(shard.tokens_here());
   if (shard.sequence_parallel) {
     result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
-    result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+    if (!shard.adapters.any())
+      result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
     result.backward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
   } else {
     result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, whole});

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "hwspecs/software/training_software.hpp"
+#include "models/adapters.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
 #include "models/transformer/layout.hpp"
@@ -23,6 +24,7 @@ struct TransformerShard {
   std::int64_t expert = 1;   ///< ranks that share the experts
   bool flash_attention = true;
   bool separate_gate = false;  ///< gate and feed-forward are two products, then two kernels
+  LowRankAdapters adapters{};  ///< beside the layers' products, whose weights are constants then
 
   [[nodiscard]] std::int64_t tokens_here() const { return tokens / context; }
   /// Tokens in norms and residuals.
@@ -38,6 +40,8 @@ struct TransformerShard {
 /// experts, residual. Ops of the attention between its products are named "core.*". Input and output are residual
 /// tokens x width; the input is a view of a weight of that shape, so that gradients reach it (its bytes are the
 /// caller's to count). Biases stand with their products.
+/// With adapters A is whole beside products of columns, and reads residual tokens; beside products of rows it is divided
+/// as they are, and what it gives is summed over the ranks before B. Experts, shared ones too, and routers have none.
 /// Throws InputError where heads, feed-forward, tokens or experts do not divide.
 [[nodiscard]] NetworkGraph sharded_layer(const TransformerLayout& layout,
                                          const TransformerShard& shard, bool with_experts);
@@ -62,8 +66,9 @@ struct ShardCollectives {
   std::vector<ShardCollective> forward, backward;
 };
 /// Tensor: two all-reduces each way, or all-gather and reduce-scatter pairs in their place (backward gathers the inputs
-/// of both products once more, for the weights' gradients). Experts: tokens out and back. Context: keys and values pass
+/// of both products once more, for the weights' gradients, if these are trained). Experts: tokens out and back. Context: keys and values pass
 /// round, backward with their gradients.
+/// Adapters: what A gives beside a pair of products is gathered and summed, as are its gradients.
 [[nodiscard]] ShardCollectives layer_collectives(const TransformerLayout& layout,
                                                  const TransformerShard& shard, bool with_experts);
 [[nodiscard]] ShardCollectives embedding_collectives(const TransformerLayout& layout,

@@ -10,6 +10,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/base/file.hpp"
 #include "sim/job/network_file.hpp"
+#include "sim/job/resolved_job.hpp"
 #include "sim/job/sha256.hpp"
 
 namespace tracecast {
@@ -27,10 +28,11 @@ const Value& remember(std::map<std::string, Value>& known, const std::string& ke
 std::string key_of(const Job& job, std::string_view network, bool training,
                    const NetworkCode& code) {
   const auto number = [](const std::optional<std::int64_t>& size) { return size.value_or(-1); };
-  return fmt::format(
-      "{}|{}|{}|{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size), number(job.seq_len),
-      number(job.classes), training, static_cast<int>(code.attention),
-      static_cast<int>(code.grouped_attention.value_or(code.attention)), code.casts_as_written);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size),
+                     number(job.seq_len), number(job.classes), training,
+                     static_cast<int>(code.attention),
+                     static_cast<int>(code.grouped_attention.value_or(code.attention)),
+                     code.casts_as_written, job.lora_rank, job.lora_targets);
 }
 
 BuildOptions options_of(const Job& job, bool training, const NetworkCode& code) {
@@ -81,6 +83,8 @@ ForwardGraph GraphStore::forward(const Job& job, Phase phase, const NetworkCode&
   }
   ForwardGraph built = is_file ? import(job, training, code, bytes, std::move(record))
                                : build_zoo(job, training, code);
+  if (const LowRankAdapters adapters = adapters_of(job); adapters.any())
+    built.graph = std::make_shared<const NetworkGraph>(add_adapters(*built.graph, adapters));
   const std::lock_guard lock(mutex_);
   return remember(forwards_, key, std::move(built));
 }

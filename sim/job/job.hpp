@@ -30,9 +30,11 @@ struct Job {
   Software software{};
   std::string optimizer{};  ///< empty: momentum; of sharded transformers adam
   std::string recompute = "none";
-  std::int64_t accumulate = 1;            ///< micro-batches of `batch` samples per update
-  std::string data = "synthetic";         ///< "memory", "real", or a data set's id
-  std::string pipeline{};                 ///< that loads it; empty: the framework's
+  std::int64_t lora_rank = 0;      ///< of low-rank adapters, which alone are trained; 0: none
+  std::string lora_targets{};      ///< "attention" or "linear"; empty: attention
+  std::int64_t accumulate = 1;     ///< micro-batches of `batch` samples per update
+  std::string data = "synthetic";  ///< "memory", "real", or a data set's id
+  std::string pipeline{};          ///< that loads it; empty: the framework's
   std::optional<std::int64_t> workers{};  ///< of the loader
   std::optional<std::int64_t> epoch_samples{};
   std::optional<std::int64_t> image_size{}, seq_len{}, classes{};

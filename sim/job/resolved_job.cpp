@@ -136,6 +136,10 @@ void check_training_options(const PlacedJob& o, Phase phase) {
     throw InputError("--recompute", o.recompute + " in phase " + o.phase,
                      "none: without a backward pass nothing is kept");
   }
+  if (adapters_of(o).any() && !has_backward) {
+    throw InputError("--lora", std::to_string(o.lora_rank) + " in phase " + o.phase,
+                     "a phase with a backward pass: merged adapters cost nothing");
+  }
   if (o.accumulate < 1 || o.accumulate > kMostAccumulated) {
     throw InputError("--accumulate", std::to_string(o.accumulate), "1 to 100000 micro-batches");
   }
@@ -278,6 +282,32 @@ std::optional<PrecisionMode> find_precision(std::string_view name) {
   return std::nullopt;
 }
 
+LowRankAdapters adapters_of(const Job& job) {
+  constexpr std::int64_t kMostRank = 65536;
+  if (job.lora_rank < 0 || job.lora_rank > kMostRank) {
+    throw InputError("--lora", std::to_string(job.lora_rank), "a rank of 1 to 65536");
+  }
+  if (job.lora_rank == 0 && !job.lora_targets.empty()) {
+    throw InputError("--lora-targets", job.lora_targets, "--lora beside it: a rank");
+  }
+  LowRankAdapters adapters{.rank = job.lora_rank};
+  if (job.lora_targets.empty()) return adapters;
+  const auto targets = find_adapter_targets(job.lora_targets);
+  if (!targets) {
+    const std::vector<std::string> names{"attention", "linear"};
+    throw InputError("--lora-targets", '"' + job.lora_targets + '"',
+                     describe_choices(job.lora_targets, names));
+  }
+  adapters.targets = *targets;
+  return adapters;
+}
+
+std::string describe(const LowRankAdapters& adapters) {
+  return fmt::format(
+      "LoRA of rank {} beside the products of {}, dropout before each; all other weights frozen",
+      adapters.rank, adapters.targets == AdapterTargets::Attention ? "attention" : "all layers");
+}
+
 ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware) {
   GraphStore graphs;
   return make_job(options, hardware, graphs);
@@ -358,6 +388,8 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   }
   ForwardGraph forward = graphs.forward(o, job.phase, code_of(job.framework, job.precision));
   job.forward = std::move(forward.graph);
+  if (const LowRankAdapters adapters = adapters_of(o); adapters.any())
+    job.assumptions.push_back(describe(adapters));
   job.from_file = forward.from_file;
   job.inputs.push_back(std::move(forward.record));
   for (std::string& warning : forward.warnings) job.warnings.push_back(std::move(warning));

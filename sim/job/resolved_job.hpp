@@ -11,6 +11,7 @@
 #include "hwspecs/machine_spec.hpp"
 #include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/software/job_spec.hpp"
+#include "models/adapters.hpp"
 #include "models/graph.hpp"
 #include "sim/job/graph_store.hpp"
 #include "sim/job/hardware.hpp"
@@ -67,5 +68,9 @@ void warn_of_power_limit(const PowerRange& power, std::string_view gpu, Resolved
 /// Samples of one epoch: as asked for, else those of the data set that is loaded; nothing when none is.
 [[nodiscard]] std::optional<std::int64_t> epoch_samples(const ResolvedJob& job);
 [[nodiscard]] std::optional<PrecisionMode> find_precision(std::string_view name);
+/// The adapters that a job's words ask for. Throws InputError naming the flag.
+[[nodiscard]] LowRankAdapters adapters_of(const Job& job);
+/// What is assumed of them, one line.
+[[nodiscard]] std::string describe(const LowRankAdapters& adapters);
 
 }  // namespace tracecast

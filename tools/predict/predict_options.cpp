@@ -142,6 +142,14 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
                    "Activations computed again, not kept: none, selective or full")
       ->type_name("R")
       ->capture_default_str();
+  verb->add_option("--lora", job.lora_rank,
+                   "Train low-rank adapters of this rank; the network's weights stay as they are")
+      ->type_name("RANK")
+      ->check(whole_number(1, 65536));
+  verb->add_option("--lora-targets", job.lora_targets,
+                   "Products that have adapters: attention or linear (all of the layers) "
+                   "[attention]")
+      ->type_name("T");
   verb->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update [1]")
       ->type_name("N")
       ->check(whole_number(1, kMostAccumulated));

@@ -92,8 +92,12 @@ std::string report_sharded_text(const ShardedStep& job, bool explains) {
   const TransformerPrediction& p = job.prediction;
   std::string page;
   add_line(page, "Network",
-           fmt::format("{}: {} parameters, {} layers of width {}", job.network,
-                       short_count(p.parameters), job.layout.layers, job.layout.width));
+           fmt::format("{}: {} parameters{}, {} layers of width {}", job.network,
+                       short_count(p.parameters),
+                       p.trained_parameters < p.parameters
+                           ? fmt::format(", {} trained", short_count(p.trained_parameters))
+                           : "",
+                       job.layout.layers, job.layout.width));
   add_line(page, "GPUs", fmt::format("{} = {}", job.gpu, job.gpu_name));
   add_line(page, "Job",
            fmt::format("train, {}, {}, {}", job.precision, job.optimizer, job.software.name));

@@ -70,12 +70,16 @@ namespace {
 
 void add_job(Page& page, const ResolvedJob& job) {
   const PlacedJob& o = job.options;
-  page.line("Network", "{}{}: {} parameters, {} multiply-adds per sample", job.forward->name,
-            !job.from_file              ? ""
-            : is_config_path(o.network) ? " (config.json)"
-                                        : " (ONNX file)",
-            short_count(static_cast<double>(job.forward->parameter_count())),
-            short_count(job.forward->forward_macs() / static_cast<double>(job.forward->batch)));
+  const std::int64_t all = job.forward->parameter_count();
+  const std::int64_t trained = all - job.forward->frozen_parameters;
+  page.line(
+      "Network", "{}{}: {} parameters{}, {} multiply-adds per sample", job.forward->name,
+      !job.from_file              ? ""
+      : is_config_path(o.network) ? " (config.json)"
+                                  : " (ONNX file)",
+      short_count(static_cast<double>(all)),
+      trained < all ? fmt::format(", {} trained", short_count(static_cast<double>(trained))) : "",
+      short_count(job.forward->forward_macs() / static_cast<double>(job.forward->batch)));
   page.line(job.cpu ? "CPU" : "GPU", "{} = {}{}", job.gpu.id, job.gpu.name,
             chosen_for(o.gpu, job.gpu));
   page.line("Job", "{}, batch {}{}{}, {}, {}{}, {}", o.phase, o.batch,

@@ -9,17 +9,19 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/job/many_gpus.hpp"
+#include "tools/validate/mlperf_divided.hpp"
 #include "tools/validate/published_cluster.hpp"
 #include "tools/validate/validation.hpp"
 
 namespace tracecast {
 namespace {
 
-/// Rows of published/mlperf.csv: steady throughput of data-parallel training in 16 bits, the input at hand.
+/// Rows of published/mlperf.csv: steady throughput of training in 16 bits, the input at hand. Networks whose layers and
+/// tensors are divided: mlperf_divided.hpp.
 class MlperfTable final : public RowPredictor {
  public:
   MlperfTable(const CsvReader& reader, const Hardware& hardware)
-      : hardware_(hardware), records_(hardware.specs(), reader) {}
+      : hardware_(hardware), records_(hardware.specs(), reader), divided_(hardware) {}
   std::string_view table() const override { return "MLPerf training"; }
   std::string_view unit() const override { return "samples_per_s"; }
   std::string_view convention() const override {
@@ -41,6 +43,7 @@ class MlperfTable final : public RowPredictor {
     const PublishedProgram program = records_.program_of(reader);
     if (!program.unpredicted.empty()) return skip(program.unpredicted);
     if (row.text("throughput").empty()) return skip("no steady throughput: time to train alone");
+    if (benchmark->division) return divided_.predict(row, *benchmark, round);
     if (row.text("batch_per_gpu").empty()) return skip("the batch is not stated");
     double batch = row.positive("batch_per_gpu");
     if (row.text_or_empty("batch_unit") == "tokens") batch /= round.tokens_per_sentence;
@@ -119,6 +122,7 @@ class MlperfTable final : public RowPredictor {
 
   const Hardware& hardware_;
   PublishedRows records_;
+  DividedMlperf divided_;
   std::map<std::string, RowAnswer> answers_;
 };
 

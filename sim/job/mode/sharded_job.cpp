@@ -17,6 +17,7 @@
 #include "sim/base/text.hpp"
 #include "sim/job/largest_batch.hpp"
 #include "sim/job/network_file.hpp"
+#include "sim/job/resolved_job.hpp"
 #include "sim/job/sha256.hpp"
 #include "sim/step/captured_step.hpp"
 
@@ -185,6 +186,8 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
   result.precision = to_string(precision);
   const OptimizerKind optimizer = settle_optimizer(job.optimizer);
   result.optimizer = to_string(optimizer);
+  const LowRankAdapters adapters = adapters_of(job);
+  if (adapters.any()) result.assumptions.push_back(describe(adapters));
   const FrameworkProfile framework = settle_framework(job.software, result.software, hardware);
   result.framework = framework.id;
   const CollectiveLibrary library = hardware.specs().find_collective_library("nccl");
@@ -200,6 +203,7 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
          .precision = precision,
          .fold = division.fold,
          .optimizer = optimizer,
+         .adapters = adapters,
          .gpu = &gpu,
          .power_limit = place.board.power_limit_w ? std::optional(Watts(*place.board.power_limit_w))
                                                   : std::nullopt});

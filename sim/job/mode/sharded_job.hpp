@@ -23,7 +23,7 @@ struct ShardedStep {
   std::vector<InputRecord> inputs{};
 };
 /// Of the job counts: network, batch (sequences of a pass), accumulate, precision, optimizer, framework, sequence length,
-/// recompute, CUDA graphs; empty words: what such jobs usually do. Throws InputError naming the flag.
+/// recompute, adapters, CUDA graphs; empty words: what such jobs usually do. Throws InputError naming the flag.
 [[nodiscard]] ShardedStep predict_sharded(const Job& job, const Place& place,
                                           const Sharded& division, const Hardware& hardware);
 

@@ -75,6 +75,7 @@ class PiecePricer {
   }
 
   void count_weights(const NetworkGraph& step) {
+    piece_.frozen_parameters = static_cast<double>(step.frozen_parameters);
     for (const Tensor& tensor : step.tensors()) {
       if (!is_weight(tensor)) continue;
       const double count = static_cast<double>(element_count(tensor.shape));
@@ -235,7 +236,23 @@ void recompute_all(PieceCost& piece, Bytes input) {
 TransformerShard PassContext::shard() const {
   TransformerShard shard = plan.shard();
   shard.separate_gate = software.separate_gate;
+  shard.adapters = adapters;
   return shard;
+}
+
+Precision PassContext::product_format() const {
+  switch (precision) {
+    case PrecisionMode::Fp8:
+      return Precision::Fp8;
+    case PrecisionMode::Tf32:
+      return Precision::Tf32;
+    case PrecisionMode::Fp32:
+      return Precision::Fp32;
+    case PrecisionMode::Bf16:
+      return Precision::Bf16;
+    default:
+      return Precision::Fp16;
+  }
 }
 
 Bytes PassContext::element() const {

@@ -6,6 +6,7 @@
 #include "hwspecs/gpu_spec.hpp"
 #include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/software/training_software.hpp"
+#include "models/adapters.hpp"
 #include "models/transformer/layout.hpp"
 #include "models/transformer/shard.hpp"
 #include "sim/parallel/transformer/plan.hpp"
@@ -31,8 +32,9 @@ struct PassCost {
 /// A layer, the embedding or the head on one rank, for one micro-batch.
 struct PieceCost {
   PassCost forward, backward;    ///< backward with whatever is computed again
-  double parameters = 0;         ///< on this rank, all weights gathered
+  double parameters = 0;         ///< that are trained, on this rank, all weights gathered
   double expert_parameters = 0;  ///< of these, those of experts
+  double frozen_parameters = 0;  ///< beside these
   Bytes kept{};                  ///< activations from forward to backward, its input counted
   Bytes working{};   ///< what a layer that keeps only its input holds while it runs backward
   double flops = 0;  ///< executed, both passes
@@ -49,7 +51,9 @@ struct PassContext {
   const CostProfile& cost;
   const RankGrid& grid;
   PrecisionMode precision = PrecisionMode::Bf16;
+  LowRankAdapters adapters{};           ///< that alone are trained
   [[nodiscard]] Bytes element() const;  ///< of activations
+  [[nodiscard]] Precision product_format() const;
   [[nodiscard]] TransformerShard shard()
       const;  ///< of the plan, as the program divides its products
 };

@@ -44,7 +44,8 @@ class StepPredictor {
                 .gpu = gpu_,
                 .cost = job.cost,
                 .grid = grid_,
-                .precision = job.precision},
+                .precision = job.precision,
+                .adapters = job.adapters},
         power_(hold_power()),
         embedding_(price_embedding(passes_)),
         head_(price_head(passes_)) {
@@ -56,7 +57,9 @@ class StepPredictor {
 
   TransformerPrediction predict() {
     TransformerPrediction result;
-    result.parameters = job_.layout.parameters();
+    const double adapters = job_.layout.adapter_parameters(job_.adapters);
+    result.parameters = job_.layout.parameters() + adapters;
+    result.trained_parameters = job_.adapters.any() ? adapters : result.parameters;
     if (job_.plan.zero == 3) {
       run_fully_sharded(result.shares);
     } else {
@@ -87,6 +90,10 @@ class StepPredictor {
   }
 
   [[nodiscard]] bool is_fp32() const { return passes_.element() > Bytes(2); }
+  /// Weights that are not trained stay as products read them.
+  [[nodiscard]] Bytes frozen_element() const {
+    return job_.precision == PrecisionMode::Fp8 ? Bytes(1) : passes_.element();
+  }
 
   // The network on ranks.
 
@@ -98,7 +105,7 @@ class StepPredictor {
                       .forward = piece.forward.kernels,
                       .backward = piece.backward.kernels,
                       .exchanges = piece.forward.exchanges() + piece.backward.exchanges(),
-                      .parameters = piece.parameters,
+                      .parameters = piece.parameters + piece.frozen_parameters,
                       .kept = piece.kept});
     };
     const int with_experts =
@@ -141,9 +148,10 @@ class StepPredictor {
       const Part& part = parts_[static_cast<std::size_t>(stage * job_.plan.chunks + chunk)];
       for_each_piece(part, [&](const PieceCost& piece, int times) {
         if (&piece == &head_ && job_.layout.tied && job_.plan.pipeline == 1) {
-          weights.dense += job_.layout.head_parameters();
+          if (!job_.adapters.any()) weights.dense += job_.layout.head_parameters();
           return;
         }
+        weights.frozen += frozen_element() * (piece.frozen_parameters * times);
         weights.expert += piece.expert_parameters * times;
         weights.dense += (piece.parameters - piece.expert_parameters) * times;
       });
@@ -314,7 +322,7 @@ class StepPredictor {
     }
     shares.bubble = max(done[slowest] - passes, Seconds());
     shares.data = exposed + gather;
-    if (job_.layout.tied && plan.pipeline > 1) {
+    if (job_.layout.tied && plan.pipeline > 1 && !job_.adapters.any()) {
       shares.data += grid_.tie_embeddings(gradient_bytes() * embedding_.parameters).time;
     }
     shares.update = update.time();
@@ -396,13 +404,14 @@ class StepPredictor {
     const auto time = [](const PassCost& pass) {
       return max(pass.kernels + pass.exchanges(), host_time(pass.program));
     };
-    const RankWeights weights{piece.parameters - piece.expert_parameters, piece.expert_parameters};
+    const RankWeights weights{piece.parameters - piece.expert_parameters, piece.expert_parameters,
+                              frozen_element() * piece.frozen_parameters};
     const std::int64_t sharing = job_.plan.sharing_ranks();
     ShardedUnit unit{.forward = time(piece.forward), .backward = time(piece.backward)};
     if (sharing == 1) return unit;
     const double elements = weights.dense + weights.expert / static_cast<double>(job_.plan.expert);
-    const GroupExchange gather =
-        grid_.reduce_gradients(Collective::AllGather, passes_.element() * elements, sharing);
+    const GroupExchange gather = grid_.reduce_gradients(
+        Collective::AllGather, passes_.element() * elements + weights.frozen, sharing);
     const GroupExchange scatter =
         grid_.reduce_gradients(Collective::ReduceScatter, gradient_bytes() * elements, sharing);
     channels = std::max({channels, gather.channels, scatter.channels});
@@ -507,7 +516,7 @@ class StepPredictor {
     const std::int64_t flights =
         most_in_flight(plan.schedule, plan.pipeline - stage, plan.chunks, plan.micro_batches());
     Bytes kept{}, working{};
-    double largest = 0;
+    Bytes largest{};
     for (std::int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
       const Part& part = parts_[static_cast<std::size_t>(stage * plan.chunks + chunk)];
       for_each_piece(part, [&](const PieceCost& piece, int times) {
@@ -516,12 +525,13 @@ class StepPredictor {
                                 : static_cast<double>(flights) / static_cast<double>(plan.chunks);
         kept += piece.kept * (held * times);
         working = max(working, piece.working);
-        largest = std::max(largest, piece.parameters);
+        largest = max(largest, passes_.element() * piece.parameters +
+                                   frozen_element() * piece.frozen_parameters);
       });
     }
     memory.activations = kept;
     memory.buffers = working;
-    if (plan.zero == 3) memory.buffers += passes_.element() * (2 * largest);
+    if (plan.zero == 3) memory.buffers += largest * 2.0;
     memory.context = device_context(gpu_, job_.cost) + job_.framework.memory.context;
     memory.capacity = gpu_.memory;
     return memory;
@@ -551,20 +561,16 @@ class StepPredictor {
     result.step_time_s = interval90(step.in_s(), result.log_sd);
     const double tokens = static_cast<double>(plan.global_batch) * static_cast<double>(plan.tokens);
     result.tokens_per_s = interval90(tokens / step.in_s(), result.log_sd);
+    const double frozen = job_.adapters.any() ? job_.layout.weight_macs() : 0;
     result.model_flops_per_token =
-        6 * job_.layout.forward_macs(plan.tokens) / static_cast<double>(plan.tokens);
+        6 * job_.layout.forward_macs(plan.tokens) / static_cast<double>(plan.tokens) - 2 * frozen;
     const double gpus = static_cast<double>(plan.ranks());
     const double per_gpu = tokens / step.in_s() / gpus;
     result.tflops_per_gpu = result.model_flops_per_token * per_gpu * 1e-12;
     const double again = plan.recompute == Recompute::Full ? 8.0 / 6 : 1.0;
     result.hardware_tflops_per_gpu = result.tflops_per_gpu * again;
-    const Precision format = job_.precision == PrecisionMode::Fp8    ? Precision::Fp8
-                             : job_.precision == PrecisionMode::Tf32 ? Precision::Tf32
-                             : job_.precision == PrecisionMode::Fp32 ? Precision::Fp32
-                             : job_.precision == PrecisionMode::Bf16 ? Precision::Bf16
-                                                                     : Precision::Fp16;
-    auto peak = gpu_.find_peak(format, MathUnit::TensorCore);
-    if (!peak && format != Precision::Fp32)
+    auto peak = gpu_.find_peak(passes_.product_format(), MathUnit::TensorCore);
+    if (!peak && job_.precision != PrecisionMode::Fp32)
       peak = gpu_.find_peak(Precision::Fp16, MathUnit::TensorCore);
     result.mfu = result.tflops_per_gpu * 1e12 / peak.value_or(gpu_.peak_fp32()).in_si();
   }

@@ -7,6 +7,7 @@
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/software/framework_profile.hpp"
 #include "hwspecs/software/training_software.hpp"
+#include "models/adapters.hpp"
 #include "models/training.hpp"
 #include "models/transformer/layout.hpp"
 #include "sim/network/fabric.hpp"
@@ -28,6 +29,7 @@ struct TransformerRequest {
   PrecisionMode precision = PrecisionMode::Bf16;
   bool fold = true;  ///< ranks that do the same are simulated once; false: each pipeline by itself
   OptimizerKind optimizer = OptimizerKind::Adam;
+  LowRankAdapters adapters{};  ///< any: they are trained, the network's weights are not
   const GpuSpec* gpu =
       nullptr;  ///< the fabric's, at the clocks it is held at; nothing: as the fabric has it
   std::optional<Watts> power_limit{};  ///< nothing: the board's own
@@ -73,19 +75,21 @@ struct PieceTimes {
   int count = 1;                  ///< in the network
   Seconds forward{}, backward{};  ///< kernels; backward with what is computed again
   Seconds exchanges{};            ///< inside the piece, both passes
-  double parameters = 0;          ///< on this rank, all weights gathered
+  double parameters = 0;          ///< on this rank, all weights gathered, trained or not
   Bytes kept{};                   ///< activations from forward to backward
 };
 
 struct TransformerPrediction {
   Interval step_time_s;
   double log_sd = 0;
-  Interval tokens_per_s;               ///< all GPUs
-  double model_flops_per_token = 0;    ///< 6 per multiply-add of the forward pass, attention whole
+  Interval tokens_per_s;  ///< all GPUs
+  /// 6 per multiply-add of the forward pass, attention whole; 4 for products with weights that are not trained.
+  double model_flops_per_token = 0;
   double tflops_per_gpu = 0;           ///< model FLOPs
   double hardware_tflops_per_gpu = 0;  ///< with what recomputation repeats
   double mfu = 0;                      ///< of the peak in the job's format
-  double parameters = 0;
+  double parameters = 0;               ///< of the network, and of adapters
+  double trained_parameters = 0;       ///< of these
   TransformerShares shares;
   TransformerMemory memory;
   std::vector<PieceTimes> pieces;

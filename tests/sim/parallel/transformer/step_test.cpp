@@ -156,6 +156,40 @@ TEST_CASE("an update takes as long as its states are many, and a lower power lim
   CHECK(free.step_time_s.value == run(OptimizerKind::Adam, std::nullopt).step_time_s.value);
 }
 
+TEST_CASE("adapters leave their own gradients and states alone, and a third of the products") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.nodes(1);
+  const ParallelPlan plan = resolve_plan({.tensor = 2, .micro_batch = 8, .tokens = 1024, .zero = 1},
+                                         kSmall, fabric.num_ranks());
+  const TrainingSoftware& program = find_training_software("megatron");
+  const auto with = [&](const LowRankAdapters& adapters) {
+    return predict_transformer({.layout = kSmall,
+                                .plan = plan,
+                                .software = program,
+                                .framework = find_framework(program.framework),
+                                .fabric = fabric,
+                                .library = find_collective_library("nccl"),
+                                .cost = default_cost_profile(),
+                                .precision = PrecisionMode::Bf16,
+                                .adapters = adapters});
+  };
+  const TransformerPrediction all = with({}), some = with({.rank = 8});
+  const double adapters = 8.0 * 8 * (1024 + 3072 + 1024 + 1024);
+  CHECK(all.trained_parameters == all.parameters);
+  CHECK(some.trained_parameters == adapters);
+  CHECK(some.parameters == all.parameters + adapters);
+  CHECK(some.memory.gradients < all.memory.gradients * 0.02);
+  CHECK(some.memory.optimizer < all.memory.optimizer * 0.02);
+  CHECK(some.memory.weights > all.memory.weights);
+  CHECK(some.memory.weights < all.memory.weights * 1.02);
+  CHECK(some.memory.activations < all.memory.activations);
+  CHECK(some.shares.update < all.shares.update * 0.1);
+  CHECK(some.step_time_s.value < all.step_time_s.value * 0.9);
+  CHECK(some.step_time_s.value > all.step_time_s.value * 0.5);
+  CHECK(some.model_flops_per_token < all.model_flops_per_token);
+  CHECK(some.model_flops_per_token > all.model_flops_per_token * 4 / 6);
+}
+
 TEST_CASE("more micro-batches shrink the bubble's share, more recomputation the memory") {
   const Hardware hardware;
   const Fabric fabric = hardware.nodes(1);

@@ -1,0 +1,257 @@
+#include "models/adapters.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/error.hpp"
+
+namespace tracecast {
+namespace {
+
+bool is_trained_product(const NetworkGraph& graph, const Op& op) {
+  return op.kind == OpKind::Linear && op.inputs.size() > 1 &&
+         graph.tensor(op.inputs[1]).role == TensorRole::Weight;
+}
+
+bool is_product_of_activations(const NetworkGraph& graph, const Op& op) {
+  if (op.kind == OpKind::Attention) return true;
+  if (op.kind != OpKind::MatMul) return false;
+  return std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
+    return graph.tensor(input).role == TensorRole::Activation;
+  });
+}
+
+/// Ops between the products of a layer and its attention: they rearrange, turn or scale what they read.
+bool leads_on(const Op& op) {
+  switch (op.kind) {
+    case OpKind::Reshape:
+    case OpKind::Transpose:
+    case OpKind::Split:
+    case OpKind::Slice:
+    case OpKind::Concat:
+    case OpKind::Cast:
+    case OpKind::Activation:
+    case OpKind::Gather:
+    case OpKind::LayerNorm:  // of queries and keys
+    case OpKind::Softmax:
+    case OpKind::Dropout:
+      return true;
+    case OpKind::Binary:  // a product with tables of angles, a sum with a mask
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Which ops are products of attention.
+class AttentionProducts {
+ public:
+  explicit AttentionProducts(const NetworkGraph& graph)
+      : graph_(graph),
+        readers_(graph.tensors().size()),
+        seen_before_(graph.ops().size(), 0),
+        seen_behind_(graph.ops().size(), 0),
+        found_(graph.ops().size(), 0) {
+    for (std::uint32_t i = 0; i < graph.ops().size(); ++i) {
+      for (const TensorId input : graph.op(OpId{i}).inputs) readers_[input.index].push_back(i);
+    }
+    // Every path ends at a product with weights: residual sums stand behind these, and before them.
+    for (std::uint32_t i = 0; i < graph.ops().size(); ++i) {
+      if (!is_product_of_activations(graph, graph.op(OpId{i}))) continue;
+      for (const TensorId input : graph.op(OpId{i}).inputs) mark_before(input);
+      for (const TensorId output : graph.op(OpId{i}).outputs) mark_behind(output);
+    }
+  }
+  [[nodiscard]] bool contains(std::uint32_t op) const { return found_[op] != 0; }
+
+ private:
+  void mark_before(TensorId from) {
+    std::vector<TensorId> open{from};
+    while (!open.empty()) {
+      const std::optional<OpId> producer = graph_.producer(open.back());
+      open.pop_back();
+      if (!producer || std::exchange(seen_before_[producer->index], 1) != 0) continue;
+      const Op& op = graph_.op(*producer);
+      if (is_trained_product(graph_, op)) {
+        found_[producer->index] = 1;
+      } else if (leads_on(op)) {
+        open.insert(open.end(), op.inputs.begin(), op.inputs.end());
+      }
+    }
+  }
+
+  void mark_behind(TensorId from) {
+    std::vector<TensorId> open{from};
+    while (!open.empty()) {
+      const TensorId tensor = open.back();
+      open.pop_back();
+      for (const std::uint32_t reader : readers_[tensor.index]) {
+        if (std::exchange(seen_behind_[reader], 1) != 0) continue;
+        const Op& op = graph_.op(OpId{reader});
+        if (is_trained_product(graph_, op)) {
+          found_[reader] = 1;
+        } else if (leads_on(op)) {
+          open.insert(open.end(), op.outputs.begin(), op.outputs.end());
+        }
+      }
+    }
+  }
+
+  const NetworkGraph& graph_;
+  std::vector<std::vector<std::uint32_t>> readers_;
+  std::vector<char> seen_before_, seen_behind_, found_;
+};
+
+std::vector<char> targets_of(const NetworkGraph& graph, AdapterTargets targets) {
+  std::vector<char> is_target(graph.ops().size(), 0);
+  if (targets == AdapterTargets::Attention) {
+    const AttentionProducts attention(graph);
+    for (std::uint32_t i = 0; i < is_target.size(); ++i) {
+      is_target[i] = attention.contains(i) ? 1 : 0;
+    }
+    return is_target;
+  }
+  std::optional<std::uint32_t> last;
+  for (std::uint32_t i = 0; i < is_target.size(); ++i) {
+    if (!is_trained_product(graph, graph.op(OpId{i}))) continue;
+    is_target[i] = 1;
+    last = i;
+  }
+  if (last) is_target[*last] = 0;
+  return is_target;
+}
+
+/// Copies a graph op by op and puts adapters beside its targets.
+class Adapting {
+ public:
+  Adapting(const NetworkGraph& from, const LowRankAdapters& adapters)
+      : from_(from), rank_(adapters.rank) {
+    graph_.name = from.name;
+    graph_.batch = from.batch;
+    graph_.training_mode = from.training_mode;
+    graph_.frozen_parameters = from.frozen_parameters;
+    graph_.outputs = from.outputs;
+    for (const Tensor& tensor : from.tensors()) graph_.add_tensor(tensor);
+  }
+
+  NetworkGraph build(const std::vector<char>& is_target) {
+    for (std::uint32_t i = 0; i < from_.ops().size(); ++i) {
+      const Op& op = from_.op(OpId{i});
+      if (is_target[i] != 0) {
+        adapt(op);
+      } else {
+        graph_.add_op(op);
+      }
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  TensorId activation_like(TensorId like, std::string name, std::int64_t columns) {
+    Tensor tensor{.name = std::move(name), .shape = from_.tensor(like).shape};
+    tensor.shape.back() = columns;
+    return graph_.add_tensor(std::move(tensor));
+  }
+
+  TensorId product(const std::string& name, TensorId x, TensorId like, std::int64_t rows,
+                   std::int64_t inputs, std::int64_t outputs) {
+    const TensorId weight = graph_.add_tensor(
+        {.name = name + ".weight", .shape = {outputs, inputs}, .role = TensorRole::Weight});
+    const TensorId y = activation_like(like, name, outputs);
+    graph_.add_op(
+        {.name = name,
+         .kind = OpKind::Linear,
+         .attributes = MatMulAttributes{.m = rows, .n = outputs, .k = inputs, .transpose_b = true},
+         .inputs = {x, weight},
+         .outputs = {y}});
+    return y;
+  }
+
+  /// One number for all.
+  TensorId scale() {
+    if (!scale_) {
+      scale_ = graph_.add_tensor({.name = "lora_scale", .shape = {1}, .role = TensorRole::Buffer});
+    }
+    return *scale_;
+  }
+
+  void adapt(const Op& op) {
+    const auto& a = std::get<MatMulAttributes>(op.attributes);
+    const TensorId x = op.inputs.front(), y = op.outputs.front();
+    const std::string name = op.name + std::string(kAdapterMark);
+    Op frozen = op;
+    frozen.outputs.front() = activation_like(y, op.name + ".frozen", a.n);
+    graph_.add_op(frozen);
+
+    const TensorId dropped = activation_like(x, name + "dropout", a.k);
+    const TensorId mask = graph_.add_tensor({.name = name + "dropout.mask",
+                                             .shape = from_.tensor(x).shape,
+                                             .is_integer = true,
+                                             .integer_bytes = 1});
+    graph_.add_op({.name = name + "dropout",
+                   .kind = OpKind::Dropout,
+                   .attributes = ElementwiseAttributes{.name = "dropout"},
+                   .inputs = {x},
+                   .outputs = {dropped, mask}});
+    const TensorId narrow = product(name + "A", dropped, x, a.m, a.k, rank_);
+    const TensorId wide = product(name + "B", narrow, y, a.m, rank_, a.n);
+    const TensorId scaled = activation_like(y, name + "scaled", a.n);
+    graph_.add_op({.name = name + "scale",
+                   .kind = OpKind::Binary,
+                   .attributes = ElementwiseAttributes{.name = "mul"},
+                   .inputs = {wide, scale()},
+                   .outputs = {scaled}});
+    graph_.add_op({.name = name + "add",
+                   .kind = OpKind::Binary,
+                   .attributes = ElementwiseAttributes{.name = "add"},
+                   .inputs = {frozen.outputs.front(), scaled},
+                   .outputs = {y}});
+  }
+
+  const NetworkGraph& from_;
+  std::int64_t rank_;
+  std::optional<TensorId> scale_;
+  NetworkGraph graph_;
+};
+
+}  // namespace
+
+std::string_view to_string(AdapterTargets targets) {
+  return targets == AdapterTargets::Attention ? "attention" : "linear";
+}
+
+std::optional<AdapterTargets> find_adapter_targets(std::string_view name) {
+  for (const AdapterTargets targets : {AdapterTargets::Attention, AdapterTargets::Linear}) {
+    if (name == to_string(targets)) return targets;
+  }
+  return std::nullopt;
+}
+
+NetworkGraph add_adapters(const NetworkGraph& forward, const LowRankAdapters& adapters) {
+  if (adapters.rank < 1 || adapters.rank > 65536) {
+    throw InputError("rank of adapters", std::to_string(adapters.rank), "1 to 65536");
+  }
+  const std::vector<char> is_target = targets_of(forward, adapters.targets);
+  if (std::find(is_target.begin(), is_target.end(), 1) == is_target.end()) {
+    throw InputError("adapters of " + forward.name,
+                     "no product with weights among " + std::string(to_string(adapters.targets)),
+                     "a network that has some");
+  }
+  NetworkGraph graph = Adapting(forward, adapters).build(is_target);
+  freeze_all_but_adapters(graph, "");
+  return graph;
+}
+
+void freeze_all_but_adapters(NetworkGraph& graph, std::string_view source) {
+  for (std::uint32_t i = 0; i < graph.tensors().size(); ++i) {
+    const Tensor& tensor = graph.tensors()[i];
+    if (tensor.role != TensorRole::Weight || tensor.name == source) continue;
+    if (tensor.name.find(kAdapterMark) != std::string::npos) continue;
+    graph.frozen_parameters += element_count(tensor.shape);
+    graph.set_untrained(TensorId{i});
+  }
+}
+
+}  // namespace tracecast
