@@ -231,13 +231,16 @@ std::optional<AdapterTargets> find_adapter_targets(std::string_view name) {
 
 NetworkGraph add_adapters(const NetworkGraph& forward, const LowRankAdapters& adapters) {
   if (adapters.rank < 1 || adapters.rank > 65536) {
-    throw InputError("rank of adapters", std::to_string(adapters.rank), "1 to 65536");
+    throw InputError("--lora", std::to_string(adapters.rank), "1 to 65536");
   }
   const std::vector<char> is_target = targets_of(forward, adapters.targets);
   if (std::find(is_target.begin(), is_target.end(), 1) == is_target.end()) {
-    throw InputError("adapters of " + forward.name,
-                     "no product with weights among " + std::string(to_string(adapters.targets)),
-                     "a network that has some");
+    throw InputError("--lora",
+                     forward.name + ", no product of which is a target: " +
+                         std::string(to_string(adapters.targets)),
+                     adapters.targets == AdapterTargets::Attention
+                         ? "a network with attention, or --lora-targets linear"
+                         : "a network with products of weights in its layers");
   }
   NetworkGraph graph = Adapting(forward, adapters).build(is_target);
   freeze_all_but_adapters(graph, "");

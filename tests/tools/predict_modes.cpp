@@ -160,7 +160,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--recompute", {"full"}},
       {"--lora", {"8"}},
       {"--lora-targets", {"linear"}, {"--lora", "8"}, "divided"},
-      {"--lora-targets", {"linear"}, {"--lora", "8"}},
+      {"--lora-targets", {"linear"}},  // without a rank
       {"--accumulate", {"4"}},
       {"--data", {"cifar10"}, {}, "training program"},
       {"--data", {"imagenet32"}, {}, "one GPU, loaded input"},
