@@ -14,7 +14,7 @@ struct DefaultMachine {
 };
 
 /// Reads such a file; `where` names it in errors. Throws InputError: syntax, a machine that is not known, no host from
-/// year 0, years that do not ascend.
+/// year 0, years that descend.
 [[nodiscard]] DefaultMachine parse_default_machine(std::string_view text, std::string_view where,
                                                    const GpuSpec& gpu, int gpus,
                                                    const MachineCatalog& machines);

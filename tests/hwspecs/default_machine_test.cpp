@@ -71,6 +71,17 @@ TEST_CASE("a list of machines without a host for every year is refused") {
   }
 }
 
+TEST_CASE("of one year's hosts the first with room is taken, without any the first") {
+  const GpuCatalog gpus = GpuCatalog::embedded();
+  const auto machine = [&](const char* gpu, int number) {
+    return SpecLibrary::embedded().default_machine(gpus.find(gpu), number).machine;
+  };
+  CHECK(machine("a40", 8) == "pcie_host_2020");
+  CHECK(machine("a40", 10) == "pcie_host_2020_ten");
+  CHECK(machine("a40", 16) == "pcie_host_2020");
+  CHECK(machine("l40", 10) == "pcie_host_2022_ten");
+}
+
 TEST_CASE("what cards reach follows from product line and generation") {
   const GpuCatalog gpus = GpuCatalog::embedded();
   struct Row {
