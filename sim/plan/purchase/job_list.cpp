@@ -53,6 +53,8 @@ void read_network(const Message& m, const std::string& place, PlanJob& job) {
   j.software.framework = m.framework();
   j.optimizer = m.optimizer();
   if (m.has_recompute()) j.recompute = m.recompute();
+  if (m.has_lora()) j.lora_rank = whole(m.lora(), place, "lora", 65536);
+  j.lora_targets = m.lora_targets();
   if (m.has_image_size()) j.image_size = whole(m.image_size(), place, "image_size", 1'000'000);
   if (m.has_seq_len()) j.seq_len = whole(m.seq_len(), place, "seq_len", 100'000'000);
   if (m.has_global_batch()) {

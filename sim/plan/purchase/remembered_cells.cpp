@@ -42,6 +42,7 @@ std::string key_of(const std::string& fingerprint, const CellQuestion& question)
                       word(p.nodes), p.host_cpu, p.disk, word(p.cpu_threads),
                       word(p.board.power_limit_w), word(p.board.clock_mhz),
                       word(p.board.memory_clock_mhz));
+  if (j.lora_rank > 0) text += fmt::format("\nlora {} {}", j.lora_rank, j.lora_targets);
   if (question.serving) {
     const ServingDemand& d = *question.serving;
     text += fmt::format("\nserves {} {} {} {} {} {} {}", d.requests_per_s, d.input, d.output,
