@@ -314,7 +314,7 @@ void add_compare_command(CLI::App& app, int& exit_code) {
   verb->add_option("--framework", job.software.framework, "As `predict` has it")->type_name("F");
   verb->add_option("--optimizer", job.optimizer, "As `predict` has it")->type_name("O");
   verb->add_option("--lora", job.lora_rank, "Train adapters of this rank alone")
-      ->check(whole_number(1, 65536))
+      ->check(whole_number(1, 65536) & CLI::Range(std::int64_t{1}, std::int64_t{65536}))
       ->type_name("RANK");
   verb->add_option("--lora-targets", job.lora_targets, "As `predict` has it")->type_name("T");
   verb->add_option("--image-size", job.image_size, "Side of square images, pixels")

@@ -145,7 +145,7 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
   verb->add_option("--lora", job.lora_rank,
                    "Train low-rank adapters of this rank; the network's weights stay as they are")
       ->type_name("RANK")
-      ->check(whole_number(1, 65536));
+      ->check(whole_number(1, 65536) & CLI::Range(std::int64_t{1}, std::int64_t{65536}));
   verb->add_option("--lora-targets", job.lora_targets,
                    "Products that have adapters: attention or linear (all of the layers) "
                    "[attention]")
