@@ -34,19 +34,19 @@ struct ParameterSlot {
   std::function<double&(CostProfile&)> find;
   double low, high;
   bool is_factor = false;  ///< may be missing: what it multiplies stays as it is
+  bool is_prior = false;   ///< may be missing: no fit moves it, the prior holds
 };
 
 std::vector<ParameterSlot> make_slots() {
   std::vector<ParameterSlot> slots;
   const auto add = [&](std::string name, double low, double high, auto member) {
-    slots.push_back({std::move(name), member, low, high, false});
+    slots.push_back({std::move(name), member, low, high});
   };
   const auto add_by_architecture = [&](const std::string& name, double low, double high,
                                        auto member) {
     for (std::size_t i = 0; i < ByArchitecture::kCount; ++i) {
       slots.push_back({fmt::format("{}.{}", name, to_string(static_cast<Architecture>(i))),
-                       [=](CostProfile& p) -> double& { return member(p).values[i]; }, low, high,
-                       false});
+                       [=](CostProfile& p) -> double& { return member(p).values[i]; }, low, high});
     }
   };
   add("clock.consumer_boost", 1.0, 1.3,
@@ -214,6 +214,12 @@ std::vector<ParameterSlot> make_slots() {
          [find = std::move(slot.find)](CostProfile& p) -> double& { return find(p.mixture); },
          slot.low, slot.high, slot.is_factor});
   }
+  for (RecordedSlot& slot : recorded_slots()) {
+    slots.push_back(
+        {std::move(slot.name),
+         [find = std::move(slot.find)](CostProfile& p) -> double& { return find(p.recorded); },
+         slot.low, slot.high, false, true});
+  }
   for (std::size_t i = 0; i < kCostFormCount; ++i) {
     add(fmt::format("error.{}.measured", kForms[i]), 0.01, 2,
         [=](CostProfile& p) -> double& { return p.error[i].measured; });
@@ -301,8 +307,8 @@ std::vector<std::string> parameter_names() {
 
 namespace {
 
-/// What a file must name: all, or all but what came after profiles of users were first saved.
-enum class Completeness { All, Older };
+/// What a file must name: all; all but what no fit moves; all but that and what came after profiles of users were first saved.
+enum class Completeness { All, Fitted, Older };
 
 /// Came after profiles were first saved.
 bool came_later(std::string_view name) {
@@ -328,6 +334,16 @@ void fill_in(CostProfile& profile, const ParameterSlot& slot) {
   TRACECAST_CHECK(known != from.parameters.end(), "embedded profiles name every parameter");
   slot.find(profile) = known->value;
   profile.parameters.push_back({known->name, known->value, known->log_sd, kOlderFile});
+}
+
+/// Fills in what no fit moves.
+void take_prior(CostProfile& profile, const ParameterSlot& slot) {
+  const std::vector<ProfileParameter>& priors = prior_cost_profile().parameters;
+  const auto known = std::find_if(priors.begin(), priors.end(),
+                                  [&](const ProfileParameter& p) { return p.name == slot.name; });
+  TRACECAST_CHECK(known != priors.end(), "the priors name every parameter");
+  slot.find(profile) = known->value;
+  profile.parameters.push_back(*known);
 }
 
 /// Says in the profile what its file lacked and what of it is no more.
@@ -392,6 +408,10 @@ CostProfile read_profile(const proto::CostProfile& message, std::string_view whe
   }
   for (const ParameterSlot& slot : slots()) {
     if (!slot.is_factor && !given.contains(slot.name)) {
+      if (slot.is_prior && complete != Completeness::All) {
+        take_prior(profile, slot);
+        continue;
+      }
       if (complete == Completeness::Older && came_later(slot.name)) {
         fill_in(profile, slot);
         ++(slot.name.starts_with("error.") ? num_errors : num_others);
@@ -427,13 +447,13 @@ const EmbeddedFile& embedded_file(std::string_view name) {
 }
 
 /// A profile in the binary, from its wire format: parsing its text costs as much as a whole prediction.
-CostProfile read_embedded(std::string_view name) {
+CostProfile read_embedded(std::string_view name, Completeness complete) {
   const EmbeddedFile& file = embedded_file(name);
   proto::CostProfile message;
   TRACECAST_CHECK(
       message.ParseFromArray(file.encoded.data(), static_cast<int>(file.encoded.size())),
       "the build encodes the cost profiles");
-  return read_profile(message, file.path, Completeness::All);
+  return read_profile(message, file.path, complete);
 }
 
 void check_prior(const proto::CostProfile::Parameter& p, std::string_view where) {
@@ -466,12 +486,12 @@ std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,
 }
 
 const CostProfile& default_cost_profile() {
-  static const CostProfile profile = read_embedded("cost/default.textproto");
+  static const CostProfile profile = read_embedded("cost/default.textproto", Completeness::Fitted);
   return profile;
 }
 
 const CostProfile& prior_cost_profile() {
-  static const CostProfile profile = read_embedded("cost/prior.textproto");
+  static const CostProfile profile = read_embedded("cost/prior.textproto", Completeness::All);
   return profile;
 }
 

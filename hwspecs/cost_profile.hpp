@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hwspecs/attention_parameters.hpp"
+#include "hwspecs/cost/recorded_parameters.hpp"
 #include "hwspecs/expert_parameters.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "hwspecs/product_parameters.hpp"
@@ -250,6 +251,7 @@ struct CostProfile {
   MemoryParameters memory;
   RecurrentParameters recurrent;
   KernelParameters kernel;
+  RecordedParameters recorded;
   PowerParameters power;
   ContextParameters context;
   CpuParameters cpu;

@@ -246,6 +246,8 @@ struct Op {
   std::optional<OpId> forward{};    ///< of backward and update ops: the forward op they belong to
   std::string note{};               ///< of Unknown ops: the operator's name in its file
 };
+/// Note of a slice that all its readers take as it lies.
+inline constexpr std::string_view kViewNote = "view";
 /// Multiply-adds of an op whose attributes are those of a convolution, product, attention, scan or recurrent layer,
 /// whatever its pass; else 0.
 [[nodiscard]] double macs(const Op& op);

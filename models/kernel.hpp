@@ -88,6 +88,8 @@ struct StreamWork {
   double access_efficiency = 1;  ///< share of each memory transaction that is used; 1 = coalesced
   /// Instructions of any kind besides arithmetic and what every kernel spends: addresses from strides, loops, branches.
   double instructions_per_element = 0;
+  /// Atomic additions to what is written, by all threads; neighbours among them add to neighbours there.
+  double additions = 0;
   friend bool operator==(const StreamWork&, const StreamWork&) = default;
 };
 /// `rows` independent reductions over `cols` elements, the data read `passes` times in all (writes included).

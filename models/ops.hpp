@@ -206,6 +206,8 @@ class GraphBuilder {
                               std::span<const std::int64_t> sizes);
   /// Any box or strided selection: no dimension of `output_shape` exceeds that of x.
   TensorId slice(std::string name, TensorId x, Shape output_shape);
+  /// The same where all readers take it as it lies: where a framework's slices are views, no data moves.
+  TensorId slice_view(std::string name, TensorId x, Shape output_shape);
   TensorId pad(std::string name, TensorId x, std::span<const std::int64_t> before,
                std::span<const std::int64_t> after);
   TensorId transpose(std::string name, TensorId x, std::span<const std::int64_t> permutation);

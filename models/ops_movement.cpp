@@ -58,17 +58,30 @@ std::vector<TensorId> GraphBuilder::split(std::string name, TensorId x, std::int
   return outputs;
 }
 
-TensorId GraphBuilder::slice(std::string name, TensorId x, Shape output_shape) {
-  const Shape& in = shape(x);
-  bool fits = output_shape.size() == in.size();
-  for (std::size_t i = 0; fits && i < in.size(); ++i) {
-    fits = output_shape[i] >= 0 && output_shape[i] <= in[i];
-  }
+namespace {
+
+void check_slice(const std::string& name, const Shape& in, const Shape& part) {
+  bool fits = part.size() == in.size();
+  for (std::size_t i = 0; fits && i < in.size(); ++i) fits = part[i] >= 0 && part[i] <= in[i];
   if (!fits) {
-    throw InputError(name, "a part of shape " + to_string(output_shape),
-                     "a part of " + to_string(in));
+    throw InputError(name, "a part of shape " + to_string(part), "a part of " + to_string(in));
   }
+}
+
+}  // namespace
+
+TensorId GraphBuilder::slice(std::string name, TensorId x, Shape output_shape) {
+  check_slice(name, shape(x), output_shape);
   return append({.name = std::move(name), .kind = OpKind::Slice, .inputs = {x}},
+                std::move(output_shape));
+}
+
+TensorId GraphBuilder::slice_view(std::string name, TensorId x, Shape output_shape) {
+  check_slice(name, shape(x), output_shape);
+  return append({.name = std::move(name),
+                 .kind = OpKind::Slice,
+                 .inputs = {x},
+                 .note = std::string(kViewNote)},
                 std::move(output_shape));
 }
 

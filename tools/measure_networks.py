@@ -81,6 +81,8 @@ RELATIVES = [
     ("convnext_base", "torchvision", IMAGE_BATCHES, 224),
 ]
 LISTS = [(NETWORKS, "eager"), (MORE_NETWORKS, "default"), (EAGER_RELATIVES, "eager"), (RELATIVES, "default")]
+# Built without a head and trained on their states: what the zoo trains by their names has one, a quarter or more of a step.
+ENCODERS = ("bert_large", "roberta_base", "albert_base", "distilbert_base")
 PRECISIONS, PHASES = (("bf16", "tf32"), ("fp32",)), ("train", "infer")
 
 
@@ -92,7 +94,9 @@ def jobs():
                 for network, maker, batches, size in listed:
                     for precision in precisions:
                         for phase in PHASES:
-                            yield {"network": network, "maker": maker, "batch": batches[batch_index], "size": size,
+                            alone = "_encoder" if phase == "train" and network in ENCODERS else ""
+                            yield {"network": network + alone, "builds": network, "maker": maker,
+                                   "batch": batches[batch_index], "size": size,
                                    "precision": precision, "phase": phase, "attention": attention}
 
 
@@ -114,7 +118,7 @@ def seconds(text):
 def build_image(job, torch):
     """As `build`, of torchvision."""
     import torchvision
-    batch, side, name = job["batch"], job["size"], job["network"]
+    batch, side, name = job["batch"], job["size"], job["builds"]
     name = {"shufflenet_v2": "shufflenet_v2_x1_0", "googlenet_bn": "googlenet"}.get(name, name)  # where torchvision's differ
     images, entropy = torch.randn(batch, 3, side, side, device="cuda"), torch.nn.functional.cross_entropy
     if hasattr(torchvision.models.segmentation, name):
@@ -162,7 +166,7 @@ def build(job, torch):
         "phi_2": (t.PhiForCausalLM, t.PhiConfig(vocab_size=51200, hidden_size=2560, intermediate_size=10240, num_hidden_layers=32,
                                                 num_attention_heads=32, partial_rotary_factor=0.4)),
         "mistral_7b": (t.MistralForCausalLM, t.MistralConfig()),
-    }[job["network"]]
+    }[job["builds"]]
     if job["attention"] == "eager":
         config._attn_implementation = "eager"
     if hasattr(config, "use_cache"):

@@ -143,6 +143,8 @@ SoftwareDefaults SpecLibrary::defaults_of(const FrameworkProfile& framework,
   defaults.tf32_spares_products = holds(&FrameworkProfile::tf32_spares_products);
   defaults.fuses_product_bias =
       framework.fusion.product_bias || holds(&FrameworkProfile::product_bias);
+  defaults.groups_attention =
+      !framework.grouped_attention || holds(&FrameworkProfile::grouped_attention);
   const std::optional<double> stated = find_cudnn_version(words.version);
   defaults.states_cudnn = stated.has_value();
   defaults.cudnn_version = stated.value_or(framework.convolutions.cudnn_version);

@@ -211,6 +211,12 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   if (message.has_composed_gradients()) {
     p.kernels.composed_gradients = read.flag(TRACECAST_FIELD(composed_gradients));
   }
+  if (message.has_slices_are_views()) {
+    p.kernels.slices_are_views = read.flag(TRACECAST_FIELD(slices_are_views));
+  }
+  if (message.has_sorts_row_gradients()) {
+    p.kernels.sorts_row_gradients = read.flag(TRACECAST_FIELD(sorts_row_gradients));
+  }
 
   const std::array<std::string, 2> recurrences{"library", "unrolled"};
   p.recurrence.kind = static_cast<Recurrence>(read.word(TRACECAST_FIELD(recurrence), recurrences));
@@ -366,6 +372,8 @@ void read_eras_and_names(const proto::FrameworkProfile& message, std::string_vie
   take("tf32_spares_products", message.has_tf32_spares_products(), message.tf32_spares_products(),
        p.tf32_spares_products);
   take("product_bias", message.has_product_bias(), message.product_bias(), p.product_bias);
+  take("grouped_attention", message.has_grouped_attention(), message.grouped_attention(),
+       p.grouped_attention);
   for (const auto& meaning : message.network_meaning()) {
     p.network_meanings.push_back(
         {meaning.name(), meaning.zoo(), meaning.source(), meaning.spares_input_gradient()});
@@ -425,6 +433,7 @@ FrameworkProfile parse_framework_profile(std::string_view text, std::string_view
                         if (own.has_tf32()) base.clear_tf32();
                         if (own.has_tf32_spares_products()) base.clear_tf32_spares_products();
                         if (own.has_product_bias()) base.clear_product_bias();
+                        if (own.has_grouped_attention()) base.clear_grouped_attention();
                       });
   FrameworkProfile profile;
   profile.id = message.id();

@@ -228,8 +228,12 @@ struct FrameworkKernels {
   std::optional<AttentionKernels> wide_grouped_attention;
   /// Where a network's code casts to 32 bits in 16-bit networks, that is an op, and so is all that follows.
   bool casts_as_written = false;
-  /// Gradients of softmax, powers and slices take kernels before the last: y * dy, x^(n - 1) and n times that, zeros.
+  /// Gradients of softmax and powers take kernels before the last: y * dy; x^(n - 1) and n times that.
   bool composed_gradients = false;
+  /// A slice of the outermost dimension is a view, and the gradient of any slice is zeros with a copy in them.
+  bool slices_are_views = false;
+  /// Gradients of rows that were looked up are summed row by row: the ids are sorted first, in many small kernels.
+  bool sorts_row_gradients = false;
 
   friend bool operator==(const FrameworkKernels&, const FrameworkKernels&) = default;
 };
@@ -332,6 +336,8 @@ struct FrameworkProfile {
   std::optional<SinceVersion> tf32;  ///< fp32 code computes convolutions as TF32, products too
   std::optional<SinceVersion> tf32_spares_products;  ///< convolutions alone
   std::optional<SinceVersion> product_bias;          ///< fuses_product_bias whatever it says
+  /// FrameworkKernels::wide_grouped_attention; nothing: in all versions.
+  std::optional<SinceVersion> grouped_attention;
   std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema
 };

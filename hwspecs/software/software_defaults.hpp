@@ -17,6 +17,7 @@ struct SoftwareDefaults {
   bool tf32_spares_products = false;  ///< that TF32 is the convolutions' alone
   /// The bias of a matrix product goes to the library's epilogue, as the profile or the version has it.
   bool fuses_product_bias = false;
+  bool groups_attention = false;  ///< FrameworkKernels::wide_grouped_attention holds
   /// As the version says; else the profile's, but none newer than the end of the date.
   double cudnn_version = 0;
   bool states_cudnn = false;  ///< the version says it

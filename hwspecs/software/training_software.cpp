@@ -42,7 +42,9 @@ TrainingSoftware parse_training_software(std::string_view text, std::string_view
   software.training_metrics = read.count(TRACECAST_FIELD(training_metrics), 0, 100);
   software.metric_passes = read.number(TRACECAST_FIELD(metric_passes), 0, 100);
   software.separate_gate = read.flag(TRACECAST_FIELD(separate_gate));
-  software.wide_norms = read.flag(TRACECAST_FIELD(wide_norms));
+  if (message.has_casts_as_written()) {
+    software.casts_as_written = read.flag(TRACECAST_FIELD(casts_as_written));
+  }
   software.gradient_copy_bytes = read.number(TRACECAST_FIELD(gradient_copy_bytes), 0, 100);
   software.mixture_log_sd = read.number(TRACECAST_FIELD(mixture_log_sd), 0, 1);
   const std::array<std::string, 2> selective{"attention", "other_products"};

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,7 +52,8 @@ struct TrainingSoftware {
   double metric_passes = 0;  ///< further reads or writes of every batch's logits, in 16 bits
   /// Gate and feed-forward are two products, their activation and their product two kernels.
   bool separate_gate = false;
-  bool wide_norms = false;  ///< norms read an fp32 copy of 16-bit activations
+  /// In place of its framework's (FrameworkKernels); nothing: as that says.
+  std::optional<bool> casts_as_written;
   /// Bytes that copies of a rank's gradients move, per weight and step, besides the update.
   double gradient_copy_bytes = 0;
   SelectiveRecompute selective = SelectiveRecompute::AttentionCore;

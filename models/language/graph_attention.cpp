@@ -206,6 +206,12 @@ TensorId chosen_keys(const GraphParts& parts, const std::string& name, TensorId 
   return chosen;
 }
 
+/// Whether transformers makes a mask for the window: it leaves the mask out where there are fewer tokens than the window has
+/// (masking_utils.py, _ignore_causal_mask_sdpa: kv_length < local_attention_size).
+bool is_windowed(const GraphParts& parts, const GroupedQueryAttention& a) {
+  return a.window > 0 && a.window <= parts.tokens;
+}
+
 /// Queries see keys up to their own, within a window or a block of the sequence where there is one.
 TensorId fused_group_attention(const GraphParts& parts, const std::string& name,
                                const QueriesKeysValues& in, const GroupedQueryAttention& a) {
@@ -219,13 +225,13 @@ TensorId fused_group_attention(const GraphParts& parts, const std::string& name,
                                  .width = a.head_width,
                                  .causal = true};
   // A mask goes with keys that stand there once per head; all scores are computed.
-  if (window > 0 && parts.attention == AttentionKernels::Fused) {
+  if (is_windowed(parts, a) && parts.attention == AttentionKernels::Fused) {
     attributes.kv_heads = a.heads;
     attributes.causal = false;
     return attend_fused(
         b, name,
         {in.query, repeat(b, name + ".k_proj", in.key, a.heads),
-         repeat(b, name + ".v_proj", in.value, a.heads), parts.mask(window, a.is_chunk)},
+         repeat(b, name + ".v_proj", in.value, a.heads), parts.mask(a.window, a.is_chunk)},
         attributes);
   }
   // Queries of a block see half of it on average.
@@ -248,7 +254,7 @@ TensorId composed_group_attention(const GraphParts& parts, const std::string& na
 
 /// Whether heads share keys and PyTorch's kernels do not take that (NetworkCode::grouped_attention).
 bool is_composed(const GraphParts& parts, const GroupedQueryAttention& a) {
-  const bool masked = a.sinks || parts.alibi || (a.window > 0 && a.window < parts.tokens);
+  const bool masked = a.sinks || parts.alibi || is_windowed(parts, a);
   return parts.grouped_attention == AttentionKernels::Composed && a.kv_heads < a.heads && !masked;
 }
 

@@ -13,6 +13,7 @@ constexpr std::int64_t kVocabulary = 30000, kPositions = 512, kTypes = 2, kEmbed
 struct AlbertLayout {
   int layers;
   std::int64_t width, heads;
+  bool encoder_alone = false;  ///< trained on its states and its pooled token
 };
 
 /// A product's weight and bias.
@@ -96,6 +97,10 @@ NetworkGraph albert(const BuildOptions& options, const AlbertLayout& layout) {
   pooled = b.activation("pooler.tanh", pooled, "tanh");
   b.graph().outputs = {pooled};
   if (!options.training) return std::move(b).take();
+  if (layout.encoder_alone) {
+    b.graph().outputs = {x, pooled};
+    return std::move(b).take();
+  }
   x = b.linear_layer("predictions.dense", x, kEmbedding, true);
   x = gelu_by_tanh(b, "predictions.gelu", x, net.constant);
   x = b.layer_norm_layer("predictions.LayerNorm", x);
@@ -121,6 +126,8 @@ ZooEntry entry(std::string_view name, std::string_view title, std::int64_t param
 std::vector<ZooEntry> albert_networks() {
   return {
       entry<AlbertLayout{12, 768, 12}>("albert_base", "ALBERT base", 11'683'584),
+      entry<AlbertLayout{12, 768, 12, true}>("albert_base_encoder",
+                                             "ALBERT base, trained without a head", 11'683'584),
       entry<AlbertLayout{24, 1024, 16}>("albert_large", "ALBERT large", 17'683'968),
       entry<AlbertLayout{24, 2048, 16}>("albert_xlarge", "ALBERT xlarge", 58'724'864),
       entry<AlbertLayout{12, 4096, 64}>("albert_xxlarge", "ALBERT xxlarge", 222'595'584),

@@ -28,6 +28,7 @@ enum class Variant {
   Masked,     ///< as Bert, but predicts the masked words alone
   Judges,     ///< whether each word was replaced (ELECTRA's discriminator), no pooled token
   Answers,  ///< fine-tuned instead: where in the text an answer begins and ends (SQuAD), no pooled token
+  Encoder,  ///< nothing: the encoder alone, trained on its states and its pooled token
 };
 
 /// BERT and its relatives; heads of width / heads.
@@ -39,6 +40,8 @@ struct BertLayout {
   std::int64_t position_rows = 512, types = 2;
   std::int64_t embedding_width = 0;  ///< 0: the network's; else a product widens it
   bool fuses_attention = false;      ///< scores stay on the chip; Variant::Masked alone
+  bool is_distilled = false;         ///< Variant::Encoder of DistilBERT
+  [[nodiscard]] bool distilled() const { return is_distilled || variant == Variant::Distilled; }
 };
 
 struct Bert {
@@ -81,7 +84,7 @@ struct Bert {
       return layout.fuses_attention ? fused_attention(name, x) : strided_attention(name, x);
     }
     const Heads heads{layout.heads, layout.width / layout.heads};
-    const bool scales_query = layout.variant == Variant::Distilled;
+    const bool scales_query = layout.distilled();
     TensorId query = b.linear_layer(name + ".self.query", x, layout.width, true);
     if (scales_query) query = b.mul(name + ".self.scale", query, scale);
     const TensorId key = b.linear_layer(name + ".self.key", x, layout.width, true);
@@ -146,7 +149,7 @@ NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
   GraphBuilder b("bert", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;
   TensorId mask = b.input("attention_mask", {batch, 1, 1, tokens});
-  if (layout.variant != Variant::Distilled && layout.variant != Variant::Masked) {
+  if (!layout.distilled() && layout.variant != Variant::Masked) {
     mask = b.mul("extended_mask", mask, scalar(b, "lowest"));
   }
   const bool widens = layout.embedding_width > 0;
@@ -163,8 +166,13 @@ NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
     return std::move(b).take();
   }
   if (!options.training) {
-    const bool pools = layout.variant != Variant::Distilled && layout.variant != Variant::Judges;
+    const bool pools = !layout.distilled() && layout.variant != Variant::Judges;
     b.graph().outputs = {pools ? pooled_token(b, x) : x};
+    return std::move(b).take();
+  }
+  if (layout.variant == Variant::Encoder) {
+    b.graph().outputs = {x};
+    if (!layout.distilled()) b.graph().outputs.push_back(pooled_token(b, x));
     return std::move(b).take();
   }
   if (layout.variant == Variant::Judges) {
@@ -208,6 +216,13 @@ std::vector<ZooEntry> bert_networks() {
        .seq_len = 512,
        .most_tokens = 512,
        .build = build<bert, BertLayout{24, 1024, 16}>},
+      {.name = "bert_large_encoder",
+       .title = "BERT large, trained without a head",
+       .source = kBert,
+       .parameters = exact(335'141'888, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{24, 1024, 16, Variant::Encoder}>},
       {.name = "bert_large_mlperf",
        .title = "BERT large, MLPerf's: masked words, fused attention",
        .source = kMlperf,
@@ -248,6 +263,18 @@ std::vector<ZooEntry> bert_networks() {
        .seq_len = 512,
        .most_tokens = 512,
        .build = build<bert, BertLayout{6, 768, 12, Variant::Distilled, 30522, 512, 0}>},
+      {.name = "distilbert_base_encoder",
+       .title = "DistilBERT base, trained without a head",
+       .source = kDistilBert,
+       .parameters = exact(66'362'880, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{.layers = 6,
+                                       .width = 768,
+                                       .heads = 12,
+                                       .variant = Variant::Encoder,
+                                       .types = 0,
+                                       .is_distilled = true}>},
       {.name = "electra_small",
        .title = "ELECTRA small, discriminator",
        .source = kElectra,
@@ -276,6 +303,13 @@ std::vector<ZooEntry> bert_networks() {
        .seq_len = 512,
        .most_tokens = 512,
        .build = build<bert, BertLayout{12, 768, 12, Variant::Roberta, 50265, 514, 1}>},
+      {.name = "roberta_base_encoder",
+       .title = "RoBERTa base, trained without a head",
+       .source = kRoberta,
+       .parameters = exact(124'645'632, kCheckpoint),
+       .seq_len = 512,
+       .most_tokens = 512,
+       .build = build<bert, BertLayout{12, 768, 12, Variant::Encoder, 50265, 514, 1}>},
       {.name = "roberta_large",
        .title = "RoBERTa large",
        .source = kRoberta,

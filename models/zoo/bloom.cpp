@@ -60,8 +60,7 @@ NetworkGraph bloom(const BuildOptions& options, const BloomLayout& layout) {
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("h." + std::to_string(i), x);
   x = b.layer_norm_layer("ln_f", x);
   x = b.linear("lm_head", x, words, std::nullopt);
-  b.graph().outputs = {options.training && options.casts_as_written ? b.widen("logits.float", x)
-                                                                    : x};
+  b.graph().outputs = {loss_logits(b, x, options.training, options.casts_as_written)};
   return std::move(b).take();
 }
 

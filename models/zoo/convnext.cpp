@@ -2,6 +2,7 @@
 #include <string>
 
 #include "models/ops.hpp"
+#include "models/zoo/parts/blocks.hpp"
 #include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
@@ -27,7 +28,8 @@ TensorId image_norm(GraphBuilder& b, const std::string& name, TensorId x, bool t
   return permuted(b, name + ".first", x, false);
 }
 
-TensorId block(GraphBuilder& b, const std::string& name, TensorId x, bool training) {
+/// `drops`: whole samples.
+TensorId block(GraphBuilder& b, const std::string& name, TensorId x, bool drops) {
   const std::int64_t width = b.shape(x)[1];
   TensorId y = b.conv_layer(name + ".0", x, width, Window::square(7, 1, 3), true, width);
   b.lay_channels_last(y);
@@ -38,10 +40,7 @@ TensorId block(GraphBuilder& b, const std::string& name, TensorId x, bool traini
   y = b.linear_layer(name + ".5", y, width, true);
   y = permuted(b, name + ".6", y, false);
   y = b.mul(name + ".scaled", y, b.weight(name + ".layer_scale", {width, 1, 1}));
-  if (training) {  // whole samples are dropped
-    const TensorId kept = b.buffer(name + ".kept", {b.shape(y)[0], 1, 1, 1});
-    y = b.mul(name + ".stochastic_depth", y, kept);
-  }
+  if (drops) y = stochastic_depth(b, name, y);
   return b.add(name + ".add", y, x);
 }
 
@@ -59,7 +58,7 @@ NetworkGraph convnext(const BuildOptions& options, const ConvNextLayout& layout)
     if (stage == 0) x = image_norm(b, name + ".2", x, true);
     for (int i = 0; i < layout.depths[stage]; ++i) {
       x = block(b, "features." + std::to_string(2 * stage + 1) + "." + std::to_string(i), x,
-                options.training);
+                options.training && (stage > 0 || i > 0));
     }
   }
   x = b.global_avg_pool("avgpool", x);

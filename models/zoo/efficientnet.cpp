@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "models/zoo/parts/blocks.hpp"
 #include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
@@ -75,8 +76,7 @@ struct EfficientNet {
         row.fused ? fused(name, x, row, wide, window) : inverted(name, x, row, wide, window);
     if (stride != 1 || in != row.channels) return y;
     if (!training) return b.add(name + ".add", y, x, true);
-    const TensorId kept = b.buffer(name + ".kept", {b.shape(y)[0], 1, 1, 1});
-    return b.add(name + ".add", b.mul(name + ".stochastic_depth", y, kept), x, true);
+    return b.add(name + ".add", stochastic_depth(b, name, y), x, true);
   }
 };
 

@@ -81,7 +81,8 @@ NetworkGraph gpt(const BuildOptions& options, const GptLayout& layout) {
   x = blocks.dropout("drop", x);
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("h." + std::to_string(i), x);
   x = b.layer_norm_layer("ln_f", x);
-  b.graph().outputs = {b.linear("lm_head", x, words, std::nullopt)};
+  b.graph().outputs = {loss_logits(b, b.linear("lm_head", x, words, std::nullopt), options.training,
+                                   options.casts_as_written)};
   return std::move(b).take();
 }
 

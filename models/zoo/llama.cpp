@@ -26,6 +26,7 @@ struct LlamaLayout {
   bool biased = false;          ///< products for queries, keys and values have biases (Qwen2)
   std::int64_t experts = 1;     ///< every token takes two of them (Mixtral), where there are any
   std::int64_t head_width = 0;  ///< 0: width / heads
+  std::int64_t window = 0;      ///< tokens that a query sees; 0: all before it
 };
 constexpr std::int64_t kExpertsPerToken = 2;
 
@@ -41,6 +42,7 @@ LanguageNetwork llama(const LlamaLayout& layout) {
                                                      .kv_heads = layout.kv_heads,
                                                      .head_width = width,
                                                      .rotary_width = width,
+                                                     .window = layout.window,
                                                      .input_biases = layout.biased},
                       .feed_forward = DenseFeedForward{.width = layout.hidden}};
   if (layout.experts > 1) {
@@ -89,8 +91,14 @@ std::vector<ZooEntry> llama_networks() {
                                                                   kLlama3, 70'553'706'496, 8192),
       entry<LlamaLayout{32, 4096, 32, 8, 14336, 128256}, 131'072>("llama3_8b", "Llama 3 8B",
                                                                   kLlama3, 8'030'261'248, 8192),
-      entry<LlamaLayout{32, 4096, 32, 8, 14336, 32000}, 32'768>("mistral_7b", "Mistral 7B",
-                                                                kMistral, 7'241'732'096, 4096),
+      entry<LlamaLayout{.layers = 32,
+                        .width = 4096,
+                        .heads = 32,
+                        .kv_heads = 8,
+                        .hidden = 14336,
+                        .vocabulary = 32000,
+                        .window = 4096},
+            32'768>("mistral_7b", "Mistral 7B", kMistral, 7'241'732'096, 4096),
       entry<LlamaLayout{32, 4096, 32, 8, 14336, 32000, false, false, 8}, 32'768>(
           "mixtral_8x7b", "Mixtral 8x7B", kMixtral, 46'702'792'704, 4096),
       entry<LlamaLayout{56, 6144, 48, 8, 16384, 32768, false, false, 8}, 65'536>(

@@ -104,7 +104,8 @@ NetworkGraph opt(const BuildOptions& options, const OptLayout& layout) {
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layers." + std::to_string(i), x);
   if (!layout.norm_after) x = b.layer_norm_layer("final_layer_norm", x);
   if (projects) x = b.linear_layer("project_out", x, embedding_width, false);
-  b.graph().outputs = {b.linear("lm_head", x, words, std::nullopt)};
+  b.graph().outputs = {loss_logits(b, b.linear("lm_head", x, words, std::nullopt), options.training,
+                                   options.casts_as_written)};
   return std::move(b).take();
 }
 

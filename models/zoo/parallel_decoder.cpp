@@ -72,7 +72,8 @@ NetworkGraph gptj(const BuildOptions& options, const GptjLayout& layout) {
                        integer_table(b, "causal_mask", {1, 1, tokens, tokens}, 1)};
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layers." + std::to_string(i), x);
   x = b.layer_norm_layer("final_layer_norm", x);
-  b.graph().outputs = {b.linear_layer("embed_out", x, layout.vocabulary, true)};
+  b.graph().outputs = {loss_logits(b, b.linear_layer("embed_out", x, layout.vocabulary, true),
+                                   options.training, options.casts_as_written)};
   return std::move(b).take();
 }
 

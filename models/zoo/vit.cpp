@@ -2,6 +2,7 @@
 #include <string>
 
 #include "models/zoo/parts/attention.hpp"
+#include "models/zoo/parts/blocks.hpp"
 #include "models/zoo/parts/family.hpp"
 
 namespace tracecast::zoo_builders {
@@ -22,14 +23,6 @@ struct Vit {
   bool is_fused, training;
   TensorId scale;
 
-  /// The same tensor by so many views, as code that turns axes one by one makes them.
-  TensorId seen(const std::string& name, TensorId x, int views) const {
-    for (int i = 0; i < views; ++i) {
-      x = b.reshape(name + ".view_" + std::to_string(i), x, b.shape(x));
-    }
-    return x;
-  }
-
   /// torch.nn.functional.multi_head_attention_forward, batch first, step by step: tokens go before samples (a copy for the product, whose
   /// bias is then a sum of its own), the product's three parts are brought one behind the other, each is a view of that. Without gradients
   /// torch._native_multi_head_attention leaves them where they are (nn.MultiheadAttention's fast path;
@@ -48,19 +41,19 @@ struct Vit {
       x = attend_fused(b, name, b.linear_layer(name + ".in_proj", x, 3 * width, true), attributes);
       return b.linear_layer(name + ".out_proj", x, width, true);
     }
-    x = b.slice(name + ".tokens_first", seen(name, x, 1), shape);
+    x = b.slice(name + ".tokens_first", viewed(b, name, x, 1), shape);
     x = b.linear_layer(name + ".in_proj", x, 3 * width, false);
     x = b.add(name + ".in_proj.add", x, b.weight(name + ".in_proj.bias", {3 * width}));
     x = b.reshape(name + ".in_proj.unflatten", x, {shape[0], shape[1], 3, width});
-    x = b.transpose(name + ".in_proj.parts", seen(name + ".in_proj", x, 2), kPartsFirst);
+    x = b.transpose(name + ".in_proj.parts", viewed(b, name + ".in_proj", x, 2), kPartsFirst);
     const auto taken = [&](const std::string& of) {  // select; then heads: view, transpose, view
-      return seen(of, b.slice(of, x, part), 3);
+      return viewed(b, of, b.slice(of, x, part), 3);
     };
     x = attend_fused(b, name,
                      {taken(name + ".query"), taken(name + ".key"), taken(name + ".value")},
                      attributes);
-    x = b.linear_layer(name + ".out_proj", seen(name + ".context", x, 2), width, true);
-    return seen(name + ".samples_first", x, 2);
+    x = b.linear_layer(name + ".out_proj", viewed(b, name + ".context", x, 2), width, true);
+    return viewed(b, name + ".samples_first", x, 2);
   }
 
   TensorId attention(const std::string& name, TensorId x) const {

@@ -13,10 +13,7 @@ constexpr double kQueriesPerBlock = 128;
 constexpr double kKeysPerTile = 64;
 constexpr double kForwardInstructions = 6, kBackwardInstructions = 12;
 constexpr double kSpecialUnitsPerSm = 16;
-/// 32-bit operands: products for one, and what their kernels reach of the tf32 rate, splitting operands and with little to
-/// hide latency behind. Source: traces/recordings, ViT-B/16 on H200 and OPT 1.3B on H100, forward and backward each:
-/// 0.30, 0.33, 0.25, 0.26 by this formula.
-constexpr double kSplitProducts = 3, kSplitEfficiency = 0.28;
+constexpr double kSplitProducts = 3;  ///< for one of 32-bit operands
 constexpr double kSplitTile = 64;
 /// Share of Hopper's tensor-core peak that instructions of the generation before reach.
 constexpr double kOldInstructionsOnHopper = 0.62;
@@ -44,7 +41,7 @@ Roofs estimate_attention(const Kernel& kernel, const AttentionWork& work,
   } else if (splits) {
     scores *= whole_tiles(a.queries) * whole_tiles(a.keys);
   }
-  const double efficiency = splits            ? kSplitEfficiency / kSplitProducts
+  const double efficiency = splits            ? profile.recorded.split_attention / kSplitProducts
                             : on_tensor_cores ? product_efficiency(gpu, profile)
                                               : library_efficiency(gpu, profile);
   const double issue =

@@ -19,7 +19,8 @@ namespace tracecast::cost {
 /// (scale, maximum, subtract, sum, convert, rescaling of the result), backward 12 (scale, subtract, dP - delta, times P,
 /// two conversions, scale, and the atomic sums of dQ). From Hopper on its instructions, those of Ampere, reach 0.62 of the
 /// peak (Luo et al., arXiv 2402.13499, mma against wgmma); FlashAttention-3, written for Hopper, is faster than this.
-/// Operands of 32 bits are split into two tf32 values each, three products for one; scores fill whole tiles of 64.
+/// Operands of 32 bits are split into two tf32 values each, three products for one, at attention.split_efficiency of the tf32 rate; scores
+/// fill whole tiles of 64.
 /// Source of the form: Dao, arXiv 2307.08691, section 3.1 ("non-matmul FLOPs"); Shah et al., arXiv 2407.08608, section 3.
 [[nodiscard]] Roofs estimate_attention(const Kernel& kernel, const AttentionWork& work,
                                        const SustainedGpu& machine, const GpuSpec& gpu,

@@ -159,40 +159,37 @@ Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
           std::min(per_sm, 1.0)};
 }
 
-/// A tap in cuDNN's kernels for images that lie channels last, in those of the frameworks' own. Gradients of 32-bit weights run
-/// as products of groups filled up, on tensor cores: eight times as long. Source: ConvNeXt's 7 x 7 filters, batch 32, in bfloat16 on
-/// H100 (traces/recordings) and in TF32 on H200, 18 layers each, their sums over 0.163 cycles of an SM per tap: forward 0.058 and
-/// 0.115, data 0.096 and 0.109, weights 0.046 and 1.29; images of 7 x 7 take 1.3 to 2 times that. Other filters: a guess.
-double library_share(const Kernel& kernel) {
-  const bool is_narrow = element_size(kernel.data) < element_size(Precision::Fp32);
-  switch (kernel.pass) {
+double of_pass(const RecordedParameters::DepthwisePasses& passes, Pass pass) {
+  switch (pass) {
     case Pass::BackwardData:
-      return is_narrow ? 0.59 : 0.67;
+      return passes.backward_data;
     case Pass::BackwardWeights:
-      return is_narrow ? 0.28 : 7.9;
+      return passes.backward_weights;
     default:
-      return is_narrow ? 0.36 : 0.71;
+      return passes.forward;
   }
 }
 
 /// Taps of a depthwise pass, in those of a forward pass of stride 1. Frameworks run gradients in kernels of their own:
 /// for the data every cell of the image looks at every tap, whatever the stride, and divides to find its output; for the
 /// weights a block sums one tap over all outputs, each found by division and loaded again for each tap.
-/// Source: PyTorch 1.8, aten/src/ATen/native/cuda/DepthwiseConv2d.cu, for what is counted; the two factors from these
-/// kernels' times in one training step of MobileNet-v2, batch 32, V100 (data/traces/profiles/orion), 34 layers each.
-double direct_taps(const Kernel& kernel, const ConvWork& work) {
-  constexpr double kDataGradient = 2.35, kWeightGradient = 3.2;
+/// cuDNN has kernels of its own for images that lie channels last; gradients of 32-bit weights run there as products of groups filled up,
+/// on tensor cores. Source: PyTorch 1.8, aten/src/ATen/native/cuda/DepthwiseConv2d.cu, for what is counted.
+double direct_taps(const Kernel& kernel, const ConvWork& work, const RecordedParameters& p) {
   const ConvAttributes& s = work.shape;
   const double taps = kernel.flops.in_flop() / 2;
-  if (is_library_depthwise(s, work.cudnn_version)) return taps * library_share(kernel);
+  if (is_library_depthwise(s, work.cudnn_version)) {
+    const bool is_narrow = element_size(kernel.data) < element_size(Precision::Fp32);
+    return taps * of_pass(is_narrow ? p.library_depthwise : p.wide_library_depthwise, kernel.pass);
+  }
   switch (kernel.pass) {
     case Pass::BackwardData: {
       const double outputs = static_cast<double>(s.p) * static_cast<double>(s.q);
       const double cells = static_cast<double>(s.h) * static_cast<double>(s.w);
-      return taps * (cells / outputs) * kDataGradient;
+      return taps * (cells / outputs) * p.own_depthwise.backward_data;
     }
     case Pass::BackwardWeights:
-      return taps * kWeightGradient;
+      return taps * p.own_depthwise.backward_weights;
     default:
       return taps * std::clamp(static_cast<double>(s.stride_w), 1.0, 32.0);
   }
@@ -212,7 +209,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
     case Algorithm::WinogradFused:
       return estimate_winograd_fused(work, kernel.pass, memory, machine, gpu, profile);
     case Algorithm::Direct: {
-      return {Seconds(direct_taps(kernel, work) * p.direct_cycles /
+      return {Seconds(direct_taps(kernel, work, profile.recorded) * p.direct_cycles /
                       (machine.sm_count * machine.clock.in_si())),
               memory, false,
               share_with_blocks(kernel.written.in_bytes() / element, machine.sm_count)};

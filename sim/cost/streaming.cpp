@@ -27,6 +27,22 @@ double cycles_per_element(const Kernel& kernel, const StreamWork& work, const Gp
   return fixed + work.operations_per_element / lanes;
 }
 
+/// How long slices of L2 take for atomic additions.
+Seconds addition_time(const Kernel& kernel, const StreamWork& work, const SustainedGpu& machine,
+                      const GpuSpec& gpu, const CostProfile& profile) {
+  if (!(work.additions > 0)) return Seconds(0);
+  constexpr double kLine = 128;
+  const double slice = (gpu.architecture >= Architecture::Ampere ? 512.0 : 96.0) * 1024;
+  const double slices = std::max(1.0, gpu.l2.in_bytes() / slice);
+  const double threads = static_cast<double>(gpu.sm_count) * gpu.max_threads_per_sm;
+  const double at_once = kernel.written.in_bytes() * std::min(1.0, threads / work.elements);
+  const double lines = std::max(1.0, at_once / kLine);
+  const double mean = lines / slices;
+  const double fullest = std::max(1.0, mean + std::sqrt(2 * mean * std::log(slices)));
+  return Seconds(work.additions * fullest / lines * profile.recorded.addition_cycles /
+                 machine.free_clock.in_si());
+}
+
 }  // namespace
 
 Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const SustainedGpu& machine,
@@ -43,7 +59,8 @@ Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work, const Sus
   parts.compute = Seconds(bytes * miss_share(bytes, machine.l2_bytes, p.l2_share) / bandwidth);
   parts.memory = Seconds(bytes / machine.l2.in_si());
   Roofs roofs;
-  roofs.memory = combine(parts);
+  roofs.memory = combine(
+      {.compute = addition_time(kernel, work, machine, gpu, profile), .memory = combine(parts)});
   roofs.compute =
       Seconds(work.elements * slowdown * cycles_per_element(kernel, work, gpu, profile) /
               (machine.sm_count * machine.free_clock.in_si()));

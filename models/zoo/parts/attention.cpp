@@ -116,6 +116,10 @@ TensorId rms_norm(GraphBuilder& b, const std::string& name, TensorId x, TensorId
   return b.mul(name, y, b.weight(name + ".weight", {b.shape(x).back()}));
 }
 
+TensorId loss_logits(GraphBuilder& b, TensorId logits, bool training, bool casts) {
+  return training && casts ? b.widen("logits.float", logits) : logits;
+}
+
 TensorId softmax_in(GraphBuilder& b, const std::string& name, TensorId x, bool wide) {
   if (!wide) return b.softmax(name + ".softmax", x);
   x = b.softmax(name + ".softmax", b.widen(name + ".float", x));

@@ -123,6 +123,9 @@ enum class WideNorm {
                                   const std::string& result, TensorId x, TensorId constant,
                                   WideNorm wide = WideNorm::None);
 
+/// What the loss of a network of next words reads: logits, which transformers casts to 32 bits in training (loss_utils.py, ForCausalLMLoss).
+[[nodiscard]] TensorId loss_logits(GraphBuilder& b, TensorId logits, bool training, bool casts);
+
 /// Softmax over the last dimension, NAME.softmax; `wide`: in 32 bits between two casts.
 [[nodiscard]] TensorId softmax_in(GraphBuilder& b, const std::string& name, TensorId x, bool wide);
 

@@ -33,6 +33,21 @@ inline TensorId conv_relu(GraphBuilder& b, const std::string& name, TensorId x,
   return b.activation(name + ".relu", x, "relu", true);
 }
 
+/// torchvision.ops.stochastic_depth by rows: whole samples are dropped when training, numbers drawn for them in each pass.
+inline TensorId stochastic_depth(GraphBuilder& b, const std::string& name, TensorId x) {
+  TensorId kept = b.buffer(name + ".kept", {b.shape(x)[0], 1, 1, 1});
+  kept = b.activation(name + ".bernoulli", kept, "bernoulli");
+  return b.mul(name + ".stochastic_depth", x, b.activation(name + ".survival", kept, "div"));
+}
+
+/// The same tensor by so many views, as code that turns axes one by one makes them: ops of the host alone.
+inline TensorId viewed(GraphBuilder& b, const std::string& name, TensorId x, int views) {
+  for (int i = 0; i < views; ++i) {
+    x = b.reshape(name + ".view_" + std::to_string(i), x, b.shape(x));
+  }
+  return x;
+}
+
 /// Names of a hidden layer's three ops.
 struct HiddenNames {
   const char *product, *relu, *dropout;

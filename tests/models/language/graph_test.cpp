@@ -209,6 +209,28 @@ TEST_CASE("a window spares scores only where kernels skip what it hides") {
   CHECK(scores[1] == 4. * 4096 * (4 * 2048. + 22 * 480.));
 }
 
+TEST_CASE("a sequence as long as the window has a mask, a shorter one has none") {
+  // mistral_7b: 32 layers, a window of 4096; transformers leaves the mask out below it.
+  const LanguageNetwork network = network_of("mistral_7b");
+  struct Row {
+    std::int64_t tokens;
+    bool is_causal;
+    std::int64_t kv_heads;
+  };
+  const Row rows[] = {{2048, true, 8}, {4096, false, 32}};
+  for (const Row& row : rows) {
+    CAPTURE(row.tokens);
+    const NetworkGraph graph =
+        language_graph(network, {.tokens = row.tokens, .attention = AttentionKernels::Fused});
+    for (const Op& op : graph.ops()) {
+      if (op.kind != OpKind::Attention) continue;
+      const auto& a = std::get<AttentionAttributes>(op.attributes);
+      CHECK(a.causal == row.is_causal);
+      CHECK(a.kv_heads == row.kv_heads);
+    }
+  }
+}
+
 TEST_CASE("sparse attention reads the latents that an indexer chose, for the same weights") {
   // GLM-5: 78 layers, 64 heads, latents of 512 + 64, 2048 keys chosen.
   const LanguageNetwork network = network_of("glm_5");

@@ -128,6 +128,52 @@ TEST_SUITE("models/lowering/wide_tensors") {
     CHECK(names(kernels_in(graph, "tensorflow", PrecisionMode::Fp32).at("rows")) == Names{"copy"});
   }
 
+  TEST_CASE("a slice that readers take as it lies is a view where frameworks give views") {
+    GraphBuilder b("views", 1);
+    const TensorId x = b.linear_layer("in", b.input("x", {8, 64}), 64, false);
+    b.graph().outputs = {b.linear_layer("out", b.slice_view("columns", x, {8, 16}), 10, false)};
+    const NetworkGraph graph = training(std::move(b).take());
+    const auto eager = kernels_in(graph, "pytorch", PrecisionMode::Fp32);
+    CHECK(eager.at("columns").empty());
+    CHECK(names(eager.at("columns bwd")) == Names{"clear", "copy"});
+    CHECK(names(kernels_in(graph, "tensorflow", PrecisionMode::Fp32).at("columns")) ==
+          Names{"copy"});
+  }
+
+  TEST_CASE("the gradient of a resize between pixels is added up by atomic additions") {
+    const auto gradient = [](const char* mode) {
+      GraphBuilder b("resize", 2);
+      const TensorId x =
+          b.conv_layer("conv", b.input("x", {2, 3, 8, 8}), 4, Window::square(1), false);
+      b.graph().outputs = {b.resize("grown", x, {2, 4, 32, 32}, mode)};
+      return kernels_in(training(std::move(b).take()), "pytorch", PrecisionMode::Bf16)
+          .at("grown bwd");
+    };
+    const auto linear = gradient("linear");
+    CHECK(names(linear) == Names{"clear", "resize_add"});
+    // Each of 2 x 4 x 32 x 32 gradients goes to four of 2 x 4 x 8 x 8.
+    CHECK(std::get<StreamWork>(linear.back().work).additions == 4 * 8192);
+    CHECK(linear.back().written == Bytes(2 * 512));
+    CHECK(std::get<StreamWork>(gradient("cubic").back().work).additions == 16 * 8192);
+    CHECK(std::get<StreamWork>(gradient("nearest").back().work).additions == 0);
+  }
+
+  TEST_CASE(
+      "ids of many rows are sorted before their gradients are summed, where the framework sorts") {
+    const auto launches = [](std::int64_t ids, const char* framework) {
+      GraphBuilder b("rows", 1);
+      const TensorId x = b.embedding_layer("table", b.input("ids", {1, ids}, true), 100, 16);
+      b.graph().outputs = {b.linear_layer("out", x, 10, false)};
+      return kernels_in(training(std::move(b).take()), framework, PrecisionMode::Fp32)
+          .at("table bwd")
+          .back()
+          .more_launches;
+    };
+    CHECK(launches(3072, "pytorch") == 0);
+    CHECK(launches(3073, "pytorch") == 29);
+    CHECK(launches(3073, "tensorflow") == 0);
+  }
+
   TEST_CASE("a depthwise convolution of an image that lies channels last needs no other layout") {
     const auto kernels_of = [](bool channels_last, const char* framework) {
       GraphBuilder b("depthwise", 2);

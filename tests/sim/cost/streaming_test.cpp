@@ -45,6 +45,39 @@ TEST_SUITE("sim/cost/streaming") {
     CHECK(compute_us(kernel, simple_profile()) - plain == doctest::Approx(100000.0));
   }
 
+  TEST_CASE(
+      "a slice of L2 takes atomic additions one by one, and threads that run at once meet on few "
+      "lines") {
+    CostProfile profile = simple_profile();
+    profile = with_parameter(std::move(profile), "memory.addition_cycles", 2);
+    // 10 SMs x 2048 threads at once; 1e6 bytes of L2 in slices of 96 KiB: 10.17 of them.
+    struct Row {
+      const char* what;
+      double written, elements, additions, ms;
+    };
+    const double sixteenth = 16 * 20480;
+    const Row rows[] = {
+        // A sixteenth of 2048 bytes is one line: 1e9 additions of 2 ns.
+        {"one line at a time", 2048, sixteenth, 1e9, 2000},
+        // 8 lines: 0.786 a slice, sqrt(2 x 0.786 x ln 10.17) = 1.910 more on the fullest, of 8.
+        {"eight lines at a time", 8 * 2048, sixteenth, 1e9, 2000 * (0.7864 + 1.9099) / 8},
+        // Fewer threads than the GPU has meet on all of the result.
+        {"all lines at once", 8 * 128, 20480, 1e9, 2000 * (0.7864 + 1.9099) / 8},
+    };
+    for (const Row& row : rows) {
+      CAPTURE(row.what);
+      Kernel kernel = stream(0, row.written, row.elements);
+      std::get<StreamWork>(kernel.work).additions = row.additions;
+      const double ms = estimate(kernel, simple_gpu(), profile).memory_time.in_us() / 1000;
+      CHECK(ms == doctest::Approx(row.ms).epsilon(1e-3));
+    }
+    // Twice as wide numbers lie on twice as many lines, which are never slower.
+    Kernel narrow = stream(0, 4096, sixteenth), wide = stream(0, 8192, sixteenth);
+    for (Kernel* kernel : {&narrow, &wide}) std::get<StreamWork>(kernel->work).additions = 1e9;
+    CHECK(estimate(wide, simple_gpu(), profile).duration <=
+          estimate(narrow, simple_gpu(), profile).duration);
+  }
+
   TEST_CASE("a kernel that streams keeps its clock where arithmetic would throttle") {
     GpuSpec gpu = simple_gpu();
     const CostProfile profile = simple_profile();
