@@ -24,6 +24,8 @@ namespace {
 constexpr double kShare = 0.8, kZ90 = 1.2815515655446004;
 /// A board's common error is told from its rows' when a cell has as many.
 constexpr std::size_t kFewestOfCell = 10;
+/// Of engines' calls, a fold keeps about as many rows.
+constexpr std::size_t kRowsOfFold = 4000;
 
 using Cell = std::tuple<std::string, std::string, std::string, std::string>;
 
@@ -383,10 +385,11 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
   for (const Measurement& row : sample.rows) all.push_back(&row);
   fit.profile = with_coverage(std::move(fit.profile), all);
   FitOptions quick = options;
-  // Calls' parameters are many, and a fold of few rows errs by more than the fit does.
+  // Of calls with few rows, folds keep more of them: few, and few steps, err by more than the fit does.
   const bool are_calls = !sample.rows.empty() && !call_family(sample.rows.front()).empty();
-  const std::size_t step = are_calls ? 2 : 4;
-  if (!are_calls) quick.most_iterations = std::max(2, options.most_iterations / 2);
+  const std::size_t step =
+      are_calls ? std::clamp<std::size_t>(sample.rows.size() / kRowsOfFold, 1, 4) : 4;
+  if (step == 4) quick.most_iterations = std::max(2, options.most_iterations / 2);
   quick.progress = nullptr;
 
   std::vector<Judged> transferred, spec;

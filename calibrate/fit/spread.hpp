@@ -20,7 +20,7 @@ namespace tracecast {
 ///   engines' calls: the spread of what surrounds the main kernel, of that kernel, and factors by whose kernels run, on narrow and on rare
 ///                calls (cost::CallDoubt), of generations left out
 /// Where no row tells, the value stays as it was; no basis is surer than the one before it. Each fold is a refit with a quarter
-/// of the rows and half the iterations, of calls with half of the rows. Also sets which generations a form was fitted on.
+/// of the rows and half the iterations; of calls with some 4,000 rows or all of them. Also sets which generations a form was fitted on.
 void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostProfile& start,
                      std::span<const ProfileParameter> prior, const FitOptions& options,
                      const std::function<void(std::string_view left_out)>& progress);
