@@ -260,8 +260,10 @@ enum CallUnknown : std::size_t {
 };
 constexpr std::size_t kCallUnknowns = Rare + 1;
 
-std::vector<std::size_t> call_factors(const cost::CallDoubt& doubt) {
+/// None of latent attention: few rows, and on each board another kernel of an engine.
+std::vector<std::size_t> call_factors(CostForm form, const cost::CallDoubt& doubt) {
   std::vector<std::size_t> factors;
+  if (form == CostForm::LatentPrefill || form == CostForm::LatentDecode) return factors;
   if (doubt.engine) factors.push_back(Engine + static_cast<std::size_t>(*doubt.engine));
   if (doubt.is_narrow) factors.push_back(Narrow);
   if (doubt.is_rare) factors.push_back(Rare);
@@ -292,10 +294,10 @@ void set_call_errors(FitResult& fit, const std::vector<Judged>& left_out,
                   .factors = {}};
       if (known.empty()) {
         r.parts = {{Around, 1}, {Body, share2}};
-        r.factors = call_factors(row.doubt);
+        r.factors = call_factors(form, row.doubt);
       } else {
         double part = 1 + known[Body] * known[Body] / (known[Around] * known[Around]) * share2;
-        for (const std::size_t factor : call_factors(row.doubt))
+        for (const std::size_t factor : call_factors(form, row.doubt))
           part *= known[factor] * known[factor];
         r.parts = {{Around, part}};
       }
