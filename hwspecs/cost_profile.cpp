@@ -230,6 +230,16 @@ std::vector<ParameterSlot> make_slots() {
     if (i > static_cast<std::size_t>(CostForm::Product)) {
       add(fmt::format("error.{}.body", kForms[i]), 0, 20,
           [=](CostProfile& p) -> double& { return p.error[i].body; });
+      const auto add_factor = [&](std::string_view name, auto find) {
+        add(fmt::format("error.{}.{}", kForms[i], name), 0.2, 5, find);
+        slots.back().is_factor = true;
+      };
+      for (std::size_t e = 0; e < kProductEngineCount; ++e) {
+        add_factor(to_string(static_cast<ProductEngine>(e)),
+                   [=](CostProfile& p) -> double& { return p.error[i].engine[e]; });
+      }
+      add_factor("narrow", [=](CostProfile& p) -> double& { return p.error[i].narrow; });
+      add_factor("rare", [=](CostProfile& p) -> double& { return p.error[i].rare; });
     }
   }
   add("error.board", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.board; });

@@ -103,6 +103,11 @@ void add_experts(std::vector<MixtureSlot>& all) {
   s.add_array("expert", 500, true, &P::expert);
   s.add_array("pair", 500, true, &P::pair);
   s.add_array("passed", 5, true, &P::passed);
+  all.push_back({"experts.passed_whole", 0.001, 5,
+                 [](MixtureParameters& p) -> double& { return p.experts.passed_whole; }, true});
+  all.push_back({"experts.alone", 0.02, 5,
+                 [](MixtureParameters& p) -> double& { return p.experts.alone; }, true});
+  s.add_pairs("stray_of", &P::stray_of);
   s.add_pairs("expert_of", &P::expert_of);
   s.add_triples("call_of", &P::call_of);
   s.add_triples("efficiency_at", &P::efficiency_at);

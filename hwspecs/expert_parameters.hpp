@@ -52,8 +52,8 @@ struct ExpertParameters {
   double operand_edge = 5;     ///< as ProductParameters::operand_edge
   double block_cycles = 1500;  ///< to start and end a block
   double clock_exponent = 1;   ///< calls take (2 GHz / clock)^this as long
-  /// Share of other ranks' tokens that an engine computes with weight 0 in kernels of its own (SGLang).
-  double stray = 0.3;
+  /// Share of ExpertsWork::perhaps_strays that figures of several campaigns hold.
+  double stray = 0.8;
   std::array<double, kExpertFormatCount> efficiency_by = ones<kExpertFormatCount>();
   std::array<double, kExpertFormatCount> stream_by = ones<kExpertFormatCount>();
   std::array<double, kEngineKindCount> efficiency_of = ones<kEngineKindCount>();
@@ -69,6 +69,10 @@ struct ExpertParameters {
       ones<kProductEngineCount>();  ///< 100 cycles of an SM per token's expert
   /// Share of other ranks' rows that an engine's kernels around the products pass over all the same.
   std::array<double, kProductEngineCount> passed{0.05, 1, 1};
+  double passed_whole =
+      0.1;  ///< the same of kernels for 4-bit floats, which treat other ranks' tokens as absent
+  double alone = 0.7;      ///< of a call, what surrounds products that are called alone
+  ByEngineKind stray_of;   ///< on `stray`
   ByEngineKind expert_of;  ///< on `expert` and `pair`
   ByEngineKindExperts call_of, efficiency_at, stream_at;
 };

@@ -13,24 +13,51 @@ namespace {
 
 constexpr int kOrders = 4;
 
-std::vector<double> round_robin(const Routing& r, std::int64_t own) {
+/// Tokens of one rank's experts, and how many tokens have an expert there.
+struct RankLoad {
+  std::vector<double> of_expert;
+  double tokens = 0;
+};
+
+RankLoad round_robin(const Routing& r, std::int64_t own) {
   const std::int64_t stride = (r.experts + r.per_token - 1) / r.per_token;
-  std::vector<double> load(static_cast<std::size_t>(own), 0.0);
-  if (r.tokens >= stride) {
-    const double each =
-        static_cast<double>(r.tokens * r.per_token) / static_cast<double>(r.experts);
-    const auto more = static_cast<std::size_t>(
-        std::llround((each - std::floor(each)) * static_cast<double>(own)));
-    for (std::size_t i = 0; i < load.size(); ++i) load[i] = std::floor(each) + (i < more ? 1 : 0);
-    return load;
-  }
-  for (std::int64_t t = 0; t < r.tokens; ++t) {
-    for (std::int64_t i = 0; i < r.per_token; ++i) {
-      const std::int64_t expert = (t * stride / r.tokens + i * stride) % r.experts;
-      if (expert < own) load[static_cast<std::size_t>(expert)] += 1;
+  RankLoad load{std::vector<double>(static_cast<std::size_t>(own), 0.0)};
+  // Tokens repeat after as many as there are experts.
+  const std::int64_t round = r.tokens >= stride ? std::min(r.tokens, r.experts) : r.tokens;
+  const auto add = [&](std::int64_t first, std::int64_t last, double times) {
+    for (std::int64_t t = first; t < last; ++t) {
+      const std::int64_t begin = r.tokens >= stride ? t : t * stride / r.tokens;
+      bool is_here = false;
+      for (std::int64_t i = 0; i < r.per_token; ++i) {
+        const std::int64_t expert = (begin + i * stride) % r.experts;
+        if (expert >= own) continue;
+        load.of_expert[static_cast<std::size_t>(expert)] += times;
+        is_here = true;
+      }
+      if (is_here) load.tokens += times;
+    }
+  };
+  add(0, round, static_cast<double>(r.tokens / round));
+  add(0, r.tokens % round, 1);
+  return load;
+}
+
+/// Adds `left` pairs, or takes as many away, one from each rank in turn: onto its emptiest expert, off its fullest.
+void spread_over_ranks(std::vector<double>& load, const Routing& r, double left) {
+  const auto own = static_cast<std::ptrdiff_t>(load.size()) / static_cast<std::ptrdiff_t>(r.ranks);
+  const double most = static_cast<double>(r.tokens), step = left > 0 ? 1 : -1;
+  for (bool has_moved = true; std::abs(left) >= 1 && has_moved;) {
+    has_moved = false;
+    for (auto first = load.begin(); load.end() - first >= own && std::abs(left) >= 1;
+         first += own) {
+      const auto at =
+          step > 0 ? std::min_element(first, first + own) : std::max_element(first, first + own);
+      if (step > 0 ? *at >= most : *at <= 0) continue;
+      *at += step;
+      left -= step;
+      has_moved = true;
     }
   }
-  return load;
 }
 
 /// Tokens of every expert, in the order of `quantiles`.
@@ -48,48 +75,79 @@ std::vector<double> drawn(const Routing& r, const std::vector<double>& quantiles
   const double sum = std::accumulate(load.begin(), load.end(), 0.0);
   double left = pairs;
   for (double& x : load) {
-    x = std::round(x / sum * pairs);
+    x = std::min(std::round(x / sum * pairs), static_cast<double>(r.tokens));
     left -= x;
   }
+  spread_over_ranks(load, r, left);
+  return load;
+}
+
+/// Tokens with an expert among those of one rank, `first` to `last` of all: experts from the fullest on fill the tokens' first choices,
+/// then the second, ...
+double tokens_of_rank(const std::vector<double>& load, std::int64_t tokens, std::size_t first,
+                      std::size_t last) {
   std::vector<std::size_t> order(load.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t x, std::size_t y) { return load[x] > load[y]; });
-  for (std::size_t i = 0; std::abs(left) >= 1; ++i) {
-    double& x = load[order[i % order.size()]];
-    const double step = left > 0 ? 1 : -1;
-    if (x + step >= 0) {
-      x += step;
+  std::vector<bool> is_here(static_cast<std::size_t>(tokens));
+  std::int64_t at = 0;
+  for (const std::size_t expert : order) {
+    const auto count = static_cast<std::int64_t>(load[expert]);
+    if (expert >= first && expert < last) {
+      for (std::int64_t i = at; i < at + count; ++i)
+        is_here[static_cast<std::size_t>(i % tokens)] = true;
     }
-    left -= step;
+    at += count;
   }
-  for (double& x : load) x = std::min(x, static_cast<double>(r.tokens));
+  return static_cast<double>(std::count(is_here.begin(), is_here.end(), true));
+}
+
+/// What a rank of those loads computes; at least one tile.
+ExpertLoad load_of(const RankLoad& rank) {
+  ExpertLoad load{.experts = 0, .rows = 0, .tokens = rank.tokens};
+  for (const double rows : rank.of_expert) {
+    if (!(rows > 0)) continue;
+    load.experts += 1;
+    load.rows += rows;
+    for (std::size_t i = 0; i < kExpertTileRows.size(); ++i)
+      load.tiles[i] += std::ceil(rows / kExpertTileRows[i]);
+  }
+  if (load.experts == 0) {
+    load.experts = load.rows = load.tokens = 1;
+    load.tiles.fill(1);
+  }
   return load;
 }
 
-std::vector<double> power_law(const Routing& r, std::int64_t own) {
+ExpertLoad power_law(const Routing& r, std::int64_t own) {
   std::vector<double> quantiles(static_cast<std::size_t>(r.experts));
   for (std::size_t i = 0; i < quantiles.size(); ++i) {
     quantiles[i] = (static_cast<double>(i) + 0.5) / static_cast<double>(quantiles.size());
   }
   Random random(7);
   const auto size = static_cast<std::size_t>(own);
-  std::vector<double> mean(size, 0.0);
+  ExpertLoad mean{.experts = 0, .rows = 0, .tokens = 0};
   for (int n = 0; n < kOrders; ++n) {
     for (std::size_t i = quantiles.size() - 1; i > 0; --i)
       std::swap(quantiles[i], quantiles[random.below(i + 1)]);
     const std::vector<double> load = drawn(r, quantiles);
-    std::vector<double> fullest;
+    std::size_t fullest = 0;
     double most = -1;
-    for (std::size_t rank = 0; (rank + 1) * size <= load.size(); ++rank) {
-      const auto first = load.begin() + static_cast<std::ptrdiff_t>(rank * size);
-      const double sum = std::accumulate(first, first + own, 0.0);
+    for (std::size_t first = 0; first + size <= load.size(); first += size) {
+      const auto begin = load.begin() + static_cast<std::ptrdiff_t>(first);
+      const double sum = std::accumulate(begin, begin + own, 0.0);
       if (sum <= most) continue;
       most = sum;
-      fullest.assign(first, first + own);
+      fullest = first;
     }
-    std::sort(fullest.rbegin(), fullest.rend());
-    for (std::size_t i = 0; i < size; ++i) mean[i] += fullest[i] / kOrders;
+    const auto begin = load.begin() + static_cast<std::ptrdiff_t>(fullest);
+    const ExpertLoad one = load_of({std::vector<double>(begin, begin + own),
+                                    tokens_of_rank(load, r.tokens, fullest, fullest + size)});
+    mean.experts += one.experts / kOrders;
+    mean.rows += one.rows / kOrders;
+    mean.tokens += one.tokens / kOrders;
+    for (std::size_t i = 0; i < mean.tiles.size(); ++i) mean.tiles[i] += one.tiles[i] / kOrders;
   }
   return mean;
 }
@@ -98,24 +156,11 @@ std::vector<double> power_law(const Routing& r, std::int64_t own) {
 
 ExpertLoad expert_load(const Routing& routing) {
   const std::int64_t own = std::max<std::int64_t>(1, routing.experts / routing.ranks);
-  const std::vector<double> loads =
-      routing.exponent > 0 ? power_law(routing, own) : round_robin(routing, own);
-  ExpertLoad all{.experts = 0, .rows = 0};
-  for (const double load : loads) {
-    if (!(load > 0)) continue;
-    all.experts += 1;
-    all.rows += load;
-    for (std::size_t i = 0; i < kExpertTileRows.size(); ++i) {
-      all.tiles[i] += std::ceil(load / kExpertTileRows[i]);
-    }
-  }
-  if (all.experts == 0) {  // the rank computes at least one tile
-    all.experts = all.rows = 1;
-    all.tiles.fill(1);
-  }
+  ExpertLoad load =
+      routing.exponent > 0 ? power_law(routing, own) : load_of(round_robin(routing, own));
   const double pairs = static_cast<double>(routing.tokens * routing.per_token);
-  all.others = routing.ranks > 1 ? std::max(0.0, pairs - all.rows) : 0;
-  return all;
+  load.others = routing.ranks > 1 ? std::max(0.0, pairs - load.rows) : 0;
+  return load;
 }
 
 }  // namespace tracecast

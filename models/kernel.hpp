@@ -163,6 +163,10 @@ struct ExpertsWork {
   double hidden = 1, width = 1;  ///< of a token; of an expert on this rank
   bool gated = true;             ///< two products in, one out; else one and one
   ExpertFormat format = ExpertFormat::Half;
+  /// Rows of other ranks' experts that a measured call multiplies as well, with weight 0, as if they were one expert's; and rows that it
+  /// multiplied in some of the campaigns which a figure is the median of.
+  double strays = 0, perhaps_strays = 0;
+  bool products_alone = false;  ///< a measured call without routing, permutation and weighted sum
   std::optional<ProductEngine> engine;
   friend bool operator==(const ExpertsWork&, const ExpertsWork&) = default;
 };

@@ -24,12 +24,15 @@ namespace {
 constexpr double kShare = 0.8, kZ90 = 1.2815515655446004;
 /// A board's common error is told from its rows' when a cell has as many.
 constexpr std::size_t kFewestOfCell = 10;
+/// Of engines' calls, a fold keeps about as many rows.
+constexpr std::size_t kRowsOfFold = 4000;
 
 using Cell = std::tuple<std::string, std::string, std::string, std::string>;
 
 struct Judged {
   double error = 0;       ///< ln(measured / predicted)
   double body_share = 0;  ///< of an engine's call, what is its main kernel
+  cost::CallDoubt doubt = {};
   Cell cell;
   std::optional<CostForm> form;
   std::vector<double>
@@ -70,7 +73,7 @@ CostProfile without_spreads(CostProfile profile) {
 class Judge {
  public:
   explicit Judge(const CostProfile& profile) : none_(without_spreads(profile)), base_(none_) {
-    for (ErrorSpread& spread : base_.error) spread = {1, 1, 1, 0};
+    for (ErrorSpread& spread : base_.error) spread = {.measured = 1, .transferred = 1, .spec = 1};
     for (const char* cause : kCauses) {
       causes_.push_back(with_parameter(none_, cause, 1));
     }
@@ -89,6 +92,7 @@ class Judge {
     const double rest = estimate->log_sd * estimate->log_sd;
     Judged judged{.error = std::log(row.time / estimate->time),
                   .body_share = estimate->body_share,
+                  .doubt = estimate->doubt,
                   .cell = {row.gpu, row.source, row.group, row.split},
                   .form = estimate->form,
                   .parts = {}};
@@ -246,16 +250,39 @@ void set_error(FitResult& fit, const std::string& name, double value) {
   }
 }
 
-/// Expected errors of an engine's calls: of rows left out, the spread of what surrounds the main kernel and that of the kernel; of rows
-/// fitted, the same at another size.
+/// Unknowns of calls' spreads: of what surrounds the main kernel, of that, then factors by engine, on narrow calls and on rare ones.
+enum CallUnknown : std::size_t {
+  Around,
+  Body,
+  Engine,
+  Narrow = Engine + kProductEngineCount,
+  Rare
+};
+constexpr std::size_t kCallUnknowns = Rare + 1;
+
+/// None of latent attention: few rows, and on each board another kernel of an engine.
+std::vector<std::size_t> call_factors(CostForm form, const cost::CallDoubt& doubt) {
+  std::vector<std::size_t> factors;
+  if (form == CostForm::LatentPrefill || form == CostForm::LatentDecode) return factors;
+  if (doubt.engine) factors.push_back(Engine + static_cast<std::size_t>(*doubt.engine));
+  if (doubt.is_narrow) factors.push_back(Narrow);
+  if (doubt.is_rare) factors.push_back(Rare);
+  return factors;
+}
+
+/// Expected errors of an engine's calls: of rows left out, the spreads of what surrounds the main kernel and of the kernel, and by what
+/// these differ; of rows fitted, the same at another size.
 void set_call_errors(FitResult& fit, const std::vector<Judged>& left_out,
                      const std::vector<Judged>& measured, double rows_per_cell) {
   constexpr double kPrior = 0.25;
   const CostForm form = *left_out.front().form;
-  const auto problem_of = [&](const std::vector<Judged>& rows, std::optional<double> body) {
+  const auto fitted = [&](const std::vector<Judged>& rows, const std::vector<double>& known) {
     SpreadProblem problem;
     problem.priors = {kPrior};
-    if (!body) problem.priors.push_back(kPrior);
+    if (known.empty()) {
+      problem.priors.push_back(kPrior);
+      problem.priors.resize(kCallUnknowns, 1);
+    }
     std::map<Cell, std::size_t> counts;
     for (const Judged& row : rows) ++counts[row.cell];
     for (const Judged& row : rows) {
@@ -263,20 +290,32 @@ void set_call_errors(FitResult& fit, const std::vector<Judged>& left_out,
       SpreadRow r{.error = row.error,
                   .weight = std::min(1.0, rows_per_cell / static_cast<double>(counts[row.cell])),
                   .constant = 0,
-                  .parts = {{0, body ? 1 + *body * *body * share2 : 1}}};
-      if (!body) r.parts.emplace_back(1, share2);
+                  .parts = {},
+                  .factors = {}};
+      if (known.empty()) {
+        r.parts = {{Around, 1}, {Body, share2}};
+        r.factors = call_factors(form, row.doubt);
+      } else {
+        double part = 1 + known[Body] * known[Body] / (known[Around] * known[Around]) * share2;
+        for (const std::size_t factor : call_factors(form, row.doubt))
+          part *= known[factor] * known[factor];
+        r.parts = {{Around, part}};
+      }
       problem.rows.push_back(std::move(r));
     }
-    return problem;
+    return fit_spread_problem(problem);
   };
-  const std::vector<double> spec = fit_spread_problem(problem_of(left_out, std::nullopt));
-  const double body = spec[1] / spec[0];
-  set_error(fit, base_name(form, "spec"), spec[0]);
+  const std::vector<double> spec = fitted(left_out, {});
+  set_error(fit, base_name(form, "spec"), spec[Around]);
   // Where each generation has one board, no row tells what another board of it is worth: as if its generation were unknown.
-  set_error(fit, base_name(form, "transferred"), spec[0]);
-  set_error(fit, base_name(form, "body"), body);
-  const double known = fit_spread_problem(problem_of(measured, body)).front();
-  set_error(fit, base_name(form, "measured"), std::min(known, spec[0]));
+  set_error(fit, base_name(form, "transferred"), spec[Around]);
+  set_error(fit, base_name(form, "body"), spec[Body] / spec[Around]);
+  for (std::size_t e = 0; e < kProductEngineCount; ++e)
+    set_error(fit, base_name(form, to_string(static_cast<ProductEngine>(e))), spec[Engine + e]);
+  set_error(fit, base_name(form, "narrow"), spec[Narrow]);
+  set_error(fit, base_name(form, "rare"), spec[Rare]);
+  const double known = fitted(measured, spec).front();
+  set_error(fit, base_name(form, "measured"), std::min(known, spec[Around]));
 }
 
 /// What leaves a fit together, and whether its generation leaves with it.
@@ -348,7 +387,11 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
   for (const Measurement& row : sample.rows) all.push_back(&row);
   fit.profile = with_coverage(std::move(fit.profile), all);
   FitOptions quick = options;
-  quick.most_iterations = std::max(2, options.most_iterations / 2);
+  // Of calls with few rows, folds keep more of them: few, and few steps, err by more than the fit does.
+  const bool are_calls = !sample.rows.empty() && !call_family(sample.rows.front()).empty();
+  const std::size_t step =
+      are_calls ? std::clamp<std::size_t>(sample.rows.size() / kRowsOfFold, 1, 4) : 4;
+  if (step == 4) quick.most_iterations = std::max(2, options.most_iterations / 2);
   quick.progress = nullptr;
 
   std::vector<Judged> transferred, spec;
@@ -356,7 +399,7 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
     progress(fold.name);
     std::vector<const Measurement*> rows;
     for (std::size_t i = 0; i < sample.rows.size(); ++i) {
-      if (i % 4 == 0 && !fold.is_out(sample.rows[i])) rows.push_back(&sample.rows[i]);
+      if (i % step == 0 && !fold.is_out(sample.rows[i])) rows.push_back(&sample.rows[i]);
     }
     if (rows.empty()) continue;
     const FitResult without = fit_profile(rows, start, prior, quick);

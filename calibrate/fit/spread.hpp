@@ -17,8 +17,10 @@ namespace tracecast {
 ///   starved, library_rules, narrow_*, power_limit, beyond, product_warp, product_beyond: all rows left out, together with the two above
 ///   product_format.*: rows left out of products below 16 bits, by whose kernels run, on top of the 16-bit products' error
 ///   board: cells' medians, 80 % of which lie within 1.28 of it; cells are as in the fit, and weigh as there
+///   engines' calls: the spread of what surrounds the main kernel, of that kernel, and factors by whose kernels run, on narrow and on rare
+///                calls (cost::CallDoubt), of generations left out
 /// Where no row tells, the value stays as it was; no basis is surer than the one before it. Each fold is a refit with a quarter
-/// of the rows and half the iterations. Also sets which generations a form was fitted on.
+/// of the rows and half the iterations; of calls with some 4,000 rows or all of them. Also sets which generations a form was fitted on.
 void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostProfile& start,
                      std::span<const ProfileParameter> prior, const FitOptions& options,
                      const std::function<void(std::string_view left_out)>& progress);

@@ -238,14 +238,31 @@ class ExpertRows final : public EngineReader {
     w.width = number(row, "inter_size") / number(row, "moe_tp_size");
     w.gated = row.integer("gated", 0, 1) == 1;
     w.format = word(reader, "moe_dtype", row.text("moe_dtype"), kExperts);
-    return [w](std::optional<ProductEngine> engine) mutable {
-      ExpertsWork own = w;
-      own.engine = engine;
-      return Work(own);
+    const bool is_divided = routing.ranks > 1;
+    return [w, is_divided](std::optional<ProductEngine> engine) mutable {
+      return Work(as_timed(w, engine, is_divided));
     };
   }
 
  private:
+  /// What the collectors' calls hold that an engine's do not. Source: collector/sglang and collector/vllm, collect_moe.py, of the repository that
+  /// data/modern/README.md names. Both give every mixture the weights of a gated one. SGLang's calls on a divided group begin with the tokens
+  /// that have an expert on the rank; its own kernels then multiply their other experts' rows as expert 0's, in older campaigns not all of them;
+  /// in 4-bit floats they are the products alone.
+  static ExpertsWork as_timed(ExpertsWork w, std::optional<ProductEngine> engine, bool is_divided) {
+    w.engine = engine;
+    if (engine == ProductEngine::SgLang || engine == ProductEngine::Vllm) w.gated = true;
+    if (engine != ProductEngine::SgLang || !is_divided) return w;
+    w.products_alone = w.format == ExpertFormat::Fp4;
+    const bool is_marlin = w.format == ExpertFormat::Int4Weights;
+    const bool is_triton = w.format == ExpertFormat::Half || w.format == ExpertFormat::Fp8Block;
+    if (!w.products_alone && !is_marlin && !is_triton) return w;
+    w.tokens = w.load.tokens;
+    if (w.products_alone) return w;
+    const double rows = std::max(0.0, w.load.tokens * w.per_token - w.load.rows);
+    (is_triton ? w.perhaps_strays : w.strays) = rows;
+    return w;
+  }
   /// "balanced", "power_law_1.2".
   static double exponent_of(const CsvReader& reader, std::string_view text) {
     constexpr std::string_view kPower = "power_law_";

@@ -90,6 +90,7 @@ struct MeasurementEstimate {
   std::optional<CostForm> form;  ///< of the longest kernel; nothing for whole steps
   double body_share =
       0;  ///< of an engine's call, what is not the fixed time around its main kernel
+  cost::CallDoubt doubt = {};  ///< of an engine's call; of several the last
 };
 /// The host's part in an op's time, by the framework's profile: its way to the first kernel, or one launch for library calls.
 [[nodiscard]] Seconds expected_host_floor(const IsolatedOp& op);

@@ -17,9 +17,17 @@ constexpr double kCycles = 100;  ///< in which expert and pair count
 double cubes(double a, double b, double c) { return std::cbrt(a * a * a + b * b * b + c * c * c); }
 
 /// Kernels for 4-bit floats of whole engines treat other ranks' tokens as absent.
-bool is_own_kernel(ExpertFormat format) {
-  return format == ExpertFormat::Half || format == ExpertFormat::Fp8Block ||
-         format == ExpertFormat::Int4Weights;
+bool is_whole(ExpertFormat format) {
+  return format == ExpertFormat::Fp4 || format == ExpertFormat::Fp4Weights ||
+         format == ExpertFormat::Fp4WeightsFp8;
+}
+
+/// Bytes of a weight as an engine keeps it: SGLang widens mxfp4 to 16 bits when it loads a network where it has no kernel for it.
+/// Source: SGLang's quantization/mxfp4.py, process_weights_after_loading; its kernels begin with Hopper.
+double kept_weight_bytes(const ExpertsWork& work, MmaKind kind) {
+  const bool is_widened = work.engine == ProductEngine::SgLang &&
+                          work.format == ExpertFormat::Fp4Weights && kind < MmaKind::WarpGroup;
+  return expert_weight_bytes(is_widened ? ExpertFormat::Half : work.format);
 }
 
 struct Grouped {
@@ -45,10 +53,10 @@ class Experts {
     bandwidth_ = board.bandwidth * std::min(0.97, p_.dram_efficiency);
     l2_rate_ = board.sms * board.clock * p_.l2_bytes_per_clock;
     a_ = expert_activation_bytes(work.format);
-    b_ = expert_weight_bytes(work.format);
-    strays_ = work.engine == ProductEngine::SgLang && is_own_kernel(work.format)
-                  ? p_.stray * work.load.others
-                  : 0;
+    b_ = kept_weight_bytes(work, board.kind);
+    const double stray_of =
+        work.engine ? p_.stray_of.values[static_cast<std::size_t>(*work.engine)][k] : 1;
+    strays_ = work.strays + std::min(1.0, p_.stray * stray_of) * work.perhaps_strays;
     rows_ = work.load.rows + strays_;
     call_ = at(p_.call_of);
   }
@@ -86,16 +94,17 @@ class Experts {
   /// Permutation, activation and sum: rows in and out at 16 bits, but what products read.
   [[nodiscard]] double moves() const {
     const double halves = w_.gated ? 2 : 1;
-    const double passing = w_.engine ? factor(p_.passed) : 0;
-    const double rows = w_.load.rows + std::max(strays_, passing * w_.load.others);
+    const double rows = w_.load.rows + (strays_ > 0 ? strays_ : passing() * w_.load.others);
     const double passed = 2 * w_.tokens * w_.hidden * 2 + rows * w_.hidden * (a_ + 2) +
                           rows * w_.width * (2 * halves + a_);
     const double kept = board_.l2 * p_.l2_share /
                         (2 * (rows * (3 * w_.hidden + 4 * w_.width) + 2 * w_.tokens * w_.hidden));
     const double miss = 1 / (1 + kept * kept);
-    return factor(p_.traffic) * passed * (miss / bandwidth_ + 1 / l2_rate_);
+    const double alone = w_.products_alone ? p_.alone : 1;
+    return alone * factor(p_.traffic) * passed * (miss / bandwidth_ + 1 / l2_rate_);
   }
   [[nodiscard]] double routes() const {
+    if (w_.products_alone) return 0;
     const double sm_clock = board_.sms * board_.clock;
     const double kind =
         w_.engine
@@ -114,6 +123,12 @@ class Experts {
   }
 
  private:
+  /// Share of other ranks' rows that kernels around the products pass over.
+  [[nodiscard]] double passing() const {
+    if (!w_.engine || w_.products_alone) return 0;
+    const bool is_others = *w_.engine != ProductEngine::TensorRtLlm;
+    return is_others && is_whole(w_.format) ? p_.passed_whole : factor(p_.passed);
+  }
   /// Of the work's engine, or 1 without one.
   [[nodiscard]] double factor(const std::array<double, kProductEngineCount>& by_engine) const {
     return w_.engine ? by_engine[static_cast<std::size_t>(*w_.engine)] : 1.0;

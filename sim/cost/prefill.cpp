@@ -21,13 +21,24 @@ struct Tiling {
   double heads, rows, blocks, tiles, most, filled;
 };
 
+/// Whether a block takes queries of several heads that share keys. TensorRT-LLM's kernels do not, and SGLang runs those from Blackwell on;
+/// vLLM's do where they are of Hopper's (FlashAttention 3), else for a lone token alone.
+bool packs_groups(const PrefillWork& w, MmaKind kind) {
+  if (w.engine == ProductEngine::TensorRtLlm) return false;
+  if (w.engine == ProductEngine::SgLang) return kind != MmaKind::TensorMemory;
+  if (w.engine == ProductEngine::Vllm) return kind == MmaKind::WarpGroup || w.tokens == 1;
+  return true;
+}
+
+/// Heads that a block of its own takes, or packs of them, where packs are fewer.
 Tiling tile(const PrefillWork& w, bool packs, double window_tiles) {
   const double group = w.heads / w.kv_heads;
-  const bool is_packed = w.tokens == 1 || (packs && w.tokens * group <= kTile);
-  Tiling t{};
-  t.heads = is_packed ? w.kv_heads : w.heads;
   const double n = std::ceil(w.tokens / kTile);
+  const double packed = std::ceil(w.tokens * group / kTile);
+  const bool is_packed = packs && n == 1 && packed < group;
   const double padded = std::ceil(w.tokens / kLeastRows) * kLeastRows;
+  Tiling t{};
+  t.heads = is_packed ? w.kv_heads * packed : w.heads;
   const double rows = is_packed ? std::ceil(w.tokens * group / kLeastRows) * kLeastRows : padded;
   t.rows = n == 1 ? std::min(rows, kTile) : kTile;
   t.filled = n == 1 ? t.rows * padded / (kTile * kTile) : 1;
@@ -63,7 +74,7 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
                                                  : 3;
   const double pace =
       of_engine(w.engine, [&](std::size_t e) { return p.pace.values[e][k][f][width]; });
-  const bool packs = w.engine != ProductEngine::TensorRtLlm;
+  const bool packs = packs_groups(w, board.kind);
   const double clock = board.clock;
   const ProductFormat math =
       w.format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half;

@@ -16,7 +16,7 @@ struct CallEstimate {
 };
 
 /// Attention of new tokens on tensor cores. A block holds 128 queries of a head (16 at least) and passes over the keys in tiles
-/// of 128; with up to 128 queries of a group of heads, engines that pack put them into one block. With one SM's `rate` = peak
+/// of 128; of up to 128 tokens, engines that pack fill blocks with queries of a group of heads. With one SM's `rate` = peak
 /// efficiency pace / SMs and n = ceil(tokens / 128):
 ///   tiles    = n (n+1) / 2, or with a window of w: d = ceil((w-1)/128) + 1 + window, d (d+1)/2 + (n-d) d, no more than without; not causal: n ceil(keys / 128)
 ///   products = 2 * 128 * 128 (key_width + value_width) / rate * (1 + wide max(0, key_width/128 - 1))

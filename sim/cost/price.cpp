@@ -255,6 +255,20 @@ CallEstimate estimate_call(const Work& work, const TensorBoard& board, const Cos
 
 }  // namespace
 
+CallDoubt doubt_of(const Work& work) {
+  const auto is_common = [](double width) { return width == 64 || width == 128; };
+  if (const auto* w = std::get_if<PrefillWork>(&work)) {
+    const bool is_rare = w->latent ? w->absorbed : !is_common(w->key_width) || w->window > 0;
+    return {w->engine, w->format != AttentionFormat::Half, is_rare};
+  }
+  if (const auto* w = std::get_if<DecodeWork>(&work))
+    return {w->engine, w->fp8_cache, !w->latent && (!is_common(w->width) || w->window > 0)};
+  if (const auto* w = std::get_if<ExpertsWork>(&work))
+    return {w->engine, w->format != ExpertFormat::Half, w->load.others > 0};
+  if (const auto* w = std::get_if<QuantizationWork>(&work)) return {w->engine, false, false};
+  return {};
+}
+
 std::optional<CallPrice> price_call(const Work& work, const GpuSpec& gpu,
                                     const CostProfile& profile) {
   const auto form = call_form(work);
@@ -266,7 +280,10 @@ std::optional<CallPrice> price_call(const Work& work, const GpuSpec& gpu,
   price.log_sd = price.basis == Basis::Measured      ? e.measured
                  : price.basis == Basis::Transferred ? std::max(e.transferred, e.spec)
                                                      : e.spec;
-  price.log_sd *= std::hypot(1.0, e.body * price.estimate.body_share);
+  const CallDoubt doubt = doubt_of(work);
+  price.log_sd *= std::hypot(1.0, e.body * price.estimate.body_share) *
+                  (doubt.engine ? e.engine[static_cast<std::size_t>(*doubt.engine)] : 1) *
+                  (doubt.is_narrow ? e.narrow : 1) * (doubt.is_rare ? e.rare : 1);
   return price;
 }
 

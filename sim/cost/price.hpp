@@ -49,6 +49,16 @@ struct PricedCandidate {
 [[nodiscard]] double product_log_sd(const TensorProduct& product, const GpuSpec& gpu,
                                     const CostProfile& profile);
 
+/// What an estimate of a call knows of its own error: whose kernels run, whether they read or multiply values below 16 bits, and whether few
+/// of them were written for it: heads of other widths than 64 and 128 or windows, latent attention over the cache's vectors for new
+/// tokens, experts of a divided group.
+struct CallDoubt {
+  std::optional<ProductEngine> engine;
+  bool is_narrow = false, is_rare = false;
+};
+/// Nothing is in doubt of other kinds of work.
+[[nodiscard]] CallDoubt doubt_of(const Work& work);
+
 /// Price of a call of an inference engine (PrefillWork, DecodeWork, ExpertsWork, QuantizationWork), the kernels around it included.
 struct CallPrice {
   CallEstimate estimate;

@@ -30,6 +30,25 @@ TEST_CASE("a rank computes a tile even where no token comes") {
   CHECK(load.tiles[3] == 1);
 }
 
+TEST_CASE("tokens of a rank are those with an expert there") {
+  // Stride 16: token t takes t, t + 16, ... of 128. A rank with 16 experts holds one of every token's, one with 8 every other token's.
+  CHECK(expert_load({.tokens = 64, .per_token = 8, .experts = 128, .ranks = 8}).tokens == 64);
+  CHECK(expert_load({.tokens = 64, .per_token = 8, .experts = 128, .ranks = 16}).tokens == 32);
+  // 32 experts: two of each token's.
+  const ExpertLoad load = expert_load({.tokens = 64, .per_token = 8, .experts = 128, .ranks = 4});
+  CHECK(load.tokens == 64);
+  CHECK(load.rows == 128);
+}
+
+TEST_CASE("what rounding leaves of few pairs goes to ranks in turn") {
+  // 64 pairs on 896 experts: 0.07 each, nearly all of them rounded away and dealt out again; the fullest of 16 ranks gets few more than 4.
+  const ExpertLoad load =
+      expert_load({.tokens = 4, .per_token = 16, .experts = 896, .ranks = 16, .exponent = 1.2});
+  CHECK(load.rows >= 4);
+  CHECK(load.rows <= 10);
+  CHECK(load.tokens <= 4);
+}
+
 TEST_CASE("a power law fills the fullest rank beyond its share, and no expert beyond the tokens") {
   for (const double exponent : {1.01, 1.2}) {
     const Routing routing{

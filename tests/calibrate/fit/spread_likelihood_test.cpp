@@ -46,6 +46,21 @@ TEST_CASE("spreads are found, whether errors have tails or not, and cover nine o
   }
 }
 
+TEST_CASE("a factor on the spread of some rows is found") {
+  SpreadProblem problem{.rows = {}, .priors = {0.15, 1}};
+  std::mt19937 random(11);
+  std::normal_distribution<double> normal;
+  for (int i = 0; i < 4000; ++i) {
+    const bool wide = i % 2 == 1;
+    SpreadRow row{.error = normal(random) * (wide ? 0.36 : 0.2), .parts = {{0, 1}}};
+    if (wide) row.factors = {1};
+    problem.rows.push_back(row);
+  }
+  const std::vector<double> spreads = fit_spread_problem(problem);
+  CHECK(spreads[0] == doctest::Approx(0.2).epsilon(0.1));
+  CHECK(spreads[1] == doctest::Approx(1.8).epsilon(0.1));
+}
+
 TEST_CASE("without tails a spread is the standard deviation") {
   const std::vector<double> spreads = fit_spread_problem(problem_of(0.1, 0.4, 1000, 4000));
   CHECK(spreads[0] == doctest::Approx(0.1).epsilon(0.1));

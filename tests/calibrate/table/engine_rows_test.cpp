@@ -104,6 +104,27 @@ TEST_CASE("a rank owns its part of the experts and of their width") {
   CHECK(work.format == ExpertFormat::Fp4);
 }
 
+TEST_CASE("mixtures are read as the collectors timed them") {
+  const std::string shape = ",64,4096,1536,8,128,1,16,balanced,0,30,30,30,3,31,30,29,,,";
+  const auto work = [&](const char* format, ProductEngine engine) {
+    const auto row = first_row(kExperts, std::string("b200,") + format + shape, engine);
+    return std::get<ExpertsWork>(call_of(row).calls[0]);
+  };
+  // 8 of 128 experts: every other token has one of its 8 there. SGLang's calls begin with those 32 and multiply their 256 - 32 others.
+  const ExpertsWork sglang = work("bfloat16", ProductEngine::SgLang);
+  CHECK(sglang.tokens == 32);
+  CHECK(sglang.perhaps_strays == 224);
+  CHECK(sglang.gated);
+  CHECK(work("int4_wo", ProductEngine::SgLang).strays == 224);
+  CHECK(work("nvfp4", ProductEngine::SgLang).products_alone);
+  CHECK(work("w4a16_mxfp4", ProductEngine::SgLang).tokens == 64);
+  const ExpertsWork trtllm = work("bfloat16", ProductEngine::TensorRtLlm);
+  CHECK(trtllm.tokens == 64);
+  CHECK(trtllm.perhaps_strays == 0);
+  CHECK(!trtllm.gated);
+  CHECK(work("bfloat16", ProductEngine::Vllm).gated);
+}
+
 TEST_CASE("latent attention has one engine a row, absorbed or projected") {
   const auto absorbed = first_row(
       kLatentPrefill, "h100_sxm5_80gb,bfloat16,1,256,16,sglang,absorbed,40,40,40,1,flash,,,");

@@ -238,6 +238,21 @@ TEST_CASE("a causal mask skips tiles above the diagonal, a window those before i
   CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + 64 * tile).epsilon(2e-3));
 }
 
+TEST_CASE("blocks are filled with heads of a group where an engine packs them") {
+  // 16 tokens of 24 heads over one head of keys: 384 rows in 3 blocks, or 24 blocks of 16 rows. Tiles have 16 of 128 keys.
+  PrefillWork w = prefill(100, 16, 24);
+  w.kv_heads = 1;
+  const double row = (8.359 + 1.024) / 128 * 16 / 128;  // microseconds of a row with 16 keys
+  CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + 10 * 24 * 16 * row).epsilon(0.02));
+  w.engine = ProductEngine::SgLang;
+  CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + 10 * 3 * 128 * row).epsilon(0.02));
+  // One token each: 24 rows of a pack, padded to 32, or 24 times 16.
+  w.tokens = 1;
+  CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + 10 * 32 * row).epsilon(0.02));
+  w.engine = ProductEngine::TensorRtLlm;
+  CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + 10 * 24 * 16 * row).epsilon(0.02));
+}
+
 TEST_CASE("a lone block draws its keys slowly, parts of them faster") {
   // One sequence and head, 2560 keys of 256 values in 2 bytes: 10 parts of 256 keys. A part is 131072 bytes at 96 bytes a clock and
   // 16 rows x 256 keys x 256 multiply-adds at 0.9 of 1.024 TFLOP/s.
@@ -306,6 +321,46 @@ TEST_CASE("experts that get tokens multiply whole tiles") {
   const double rate = 0.97 * 1.024e6;  // FLOP a microsecond and SM
   const double in = 2.0 * 128 * 256 * 1024 / rate, out = 2.0 * 128 * 1024 * 128 / rate;
   CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + in + out).epsilon(0.01));
+}
+
+TEST_CASE("rows of other ranks are multiplied as one expert's, where a measured call has them") {
+  ExpertsWork w = experts({.tokens = 1280, .per_token = 1, .experts = 10}, 1024, 128);
+  const double own = us(w, ampere(), bare()) - 5;
+  w.strays = 1280;  // ten more tiles of 128 rows
+  CHECK(us(w, ampere(), bare()) - 5 == doctest::Approx(2 * own).epsilon(0.01));
+  w.strays = 0;
+  w.perhaps_strays = 1280;
+  CostProfile profile = bare();
+  profile.mixture.experts.stray = 0.5;
+  CHECK(us(w, ampere(), profile) - 5 == doctest::Approx(1.5 * own).epsilon(0.01));
+}
+
+TEST_CASE("SGLang keeps mxfp4 in 16 bits where it has no kernel for it") {
+  GpuSpec gpu = ampere();
+  gpu.dram_bandwidth = BytesPerSecond(1e9);  // weights take all the time
+  ExpertsWork w =
+      experts({.tokens = 8, .per_token = 1, .experts = 8}, 1024, 1024, ExpertFormat::Fp4Weights);
+  w.engine = ProductEngine::Vllm;
+  const double narrow = us(w, gpu, bare());
+  w.engine = ProductEngine::SgLang;
+  CHECK(us(w, gpu, bare()) / narrow == doctest::Approx(2 / 0.531).epsilon(0.02));
+}
+
+TEST_CASE("a call is the surer the more its kernel is like others") {
+  CostProfile profile = bare();
+  ErrorSpread& error = profile.error[static_cast<std::size_t>(CostForm::Prefill)];
+  error = {.measured = 0.1, .transferred = 0.2, .spec = 0.3};
+  error.engine = {0.9, 1, 1.5};
+  error.narrow = 1.2;
+  error.rare = 2;
+  PrefillWork w = prefill(1, 1024, 10);
+  const auto sd = [&] { return price_call(w, ampere(), profile)->log_sd; };
+  CHECK(sd() == doctest::Approx(0.3 * 0.9));
+  w.engine = ProductEngine::Vllm;
+  w.format = AttentionFormat::HalfOver8;
+  CHECK(sd() == doctest::Approx(0.3 * 1.5 * 1.2));
+  w.key_width = 192;
+  CHECK(sd() == doctest::Approx(0.3 * 1.5 * 1.2 * 2));
 }
 
 // The power limit is found to a thousandth of the clock.
