@@ -62,6 +62,7 @@ MlperfBenchmark read_benchmark(const RoundMessage::Benchmark& b, std::string_vie
   if (b.has_share_of_tokens()) result.share_of_tokens = b.share_of_tokens();
   result.fused_network = b.fused_network();
   result.fused_on.assign(b.fused_on().begin(), b.fused_on().end());
+  result.strategy = b.strategy();
   return result;
 }
 
