@@ -113,7 +113,8 @@ class Backward {
         op.inputs.push_back(graph_.add_tensor(
             {.name = graph_.tensors()[i].name + (state == 0 ? ".moment1" : ".moment2"),
              .shape = graph_.tensors()[i].shape,
-             .role = TensorRole::OptimizerState}));
+             .role = TensorRole::OptimizerState,
+             .is_wide = graph_.tensors()[i].is_wide}));
       }
       graph_.add_op(std::move(op));
     }

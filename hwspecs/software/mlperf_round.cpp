@@ -82,6 +82,7 @@ MlperfBenchmark read_benchmark(const RoundMessage::Benchmark& b, std::string_vie
   result.fused_network = b.fused_network();
   result.fused_on.assign(b.fused_on().begin(), b.fused_on().end());
   if (b.has_division()) result.division = read_division(b, where);
+  result.strategy = b.strategy();
   return result;
 }
 

@@ -52,6 +52,7 @@ void for_each_fact(A& a, B& b, const Each& each) {
   each(a.box, b.box);
   each(a.link, b.link);
   each(a.network, b.network);
+  each(a.strategy, b.strategy);
   each(a.unpredicted, b.unpredicted);
   each(a.layout.heads, b.layout.heads);
   each(a.layout.vocabulary, b.layout.vocabulary);
@@ -137,6 +138,7 @@ PublishedProgram read_program(const SourceMessage::Program& p, std::string_view 
   TRACECAST_WORD(program, p, box);
   TRACECAST_WORD(program, p, link);
   TRACECAST_WORD(program, p, network);
+  TRACECAST_WORD(program, p, strategy);
   TRACECAST_WORD(program, p, unpredicted);
   program.layout = read_layout(p.layout());
   program.division = read_division(p.division());

@@ -67,8 +67,9 @@ struct PublishedProgram {
   std::optional<bool> cudnn_benchmark;
   std::optional<bool> mps;  ///< programs that share a GPU do so through MPS
   std::string gpu, machine, link;
-  std::string box;      ///< the machine of several GPUs in one, where `machine` is that of one GPU
-  std::string network;  ///< in the zoo, or a layout of models/transformer
+  std::string box;       ///< the machine of several GPUs in one, where `machine` is that of one GPU
+  std::string network;   ///< in the zoo, or a layout of models/transformer
+  std::string strategy;  ///< of several GPUs, whatever the benchmark's is
   std::string unpredicted;  ///< why such rows are not predicted
   LayoutFacts layout;
   DivisionFacts division;

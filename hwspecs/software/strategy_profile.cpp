@@ -49,6 +49,25 @@ void read_host(const StrategyMessage& message, SourcedReader& read, StrategyProf
   p.replicate_per_op = Seconds(1e-6 * read.number(TRACECAST_FIELD(replicate_us_per_op), 0, 1e5));
 }
 
+void read_tables(const StrategyMessage::Tables& message, SourcedReader& read,
+                 std::string_view where, StrategyProfile& p) {
+  if (p.exchange != Exchange::AllReduce || p.overlaps_next_forward) {
+    throw InputError(where,
+                     "tables beside another exchange than all_reduce, or updates in the next step",
+                     "exchange \"all_reduce\", overlaps_next_forward false");
+  }
+  TableStrategy tables;
+  const std::array<std::string, 3> divisions{"whole", "rows", "balanced"};
+  tables.division = static_cast<TableDivision>(read.choice(TRACECAST_FIELD(division), divisions));
+  tables.replicated = Bytes(1048576.0 * read.number(TRACECAST_FIELD(replicated_mib), 0, 1e6));
+  tables.repeat_probability = read.number(TRACECAST_FIELD(repeat_probability), 0, 1);
+  tables.vector_cost = read.number(TRACECAST_FIELD(vector_cost), 0, 1e4);
+  tables.prefetches_ids = read.flag(TRACECAST_FIELD(prefetches_ids));
+  const std::array<std::string, 2> storages{"network", "fp32"};
+  tables.keeps_wide = read.choice(TRACECAST_FIELD(storage), storages) == 1;
+  p.tables = tables;
+}
+
 }  // namespace
 
 StrategyProfile parse_strategy(std::string_view text, std::string_view where) {
@@ -69,6 +88,7 @@ StrategyProfile parse_strategy(std::string_view text, std::string_view where) {
   SourcedReader read(message.source(), where, profile.sources, profile.values);
   read_exchange(message, read, profile);
   read_host(message, read, profile);
+  if (message.has_tables()) read_tables(message.tables(), read, where, profile);
   return profile;
 }
 

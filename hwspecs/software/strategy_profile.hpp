@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,24 @@ enum class Replicas {
   Processes,  ///< one per GPU
   Threads,    ///< of one process, without a common lock
   Python,     ///< of one process, under the interpreter's lock
+};
+
+/// How tables are divided among GPUs.
+enum class TableDivision {
+  Whole,     ///< as many on every GPU, the largest first to the one with the fewest rows
+  Rows,      ///< each over all GPUs
+  Balanced,  ///< whole, but those that are more than a GPU's share of the work are cut by rows
+};
+
+/// Embedding tables that lie on one GPU each, or in parts on several, and are looked up there for all.
+struct TableStrategy {
+  TableDivision division{};
+  Bytes replicated{};  ///< tables up to this size, of 4-byte numbers, are on every GPU
+  double repeat_probability =
+      1;  ///< so are those of whose rows an average one is looked up twice in a GPU's batch with more
+  double vector_cost = 1;       ///< of sending one, in rows read
+  bool prefetches_ids = false;  ///< of the next batch while this one is computed
+  bool keeps_wide = false;      ///< rows of 4-byte numbers whatever the network runs in
 };
 
 /// When a strategy is what a framework's users take.
@@ -56,6 +75,8 @@ struct StrategyProfile {
   Seconds host_per_bucket{};
   BytesPerSecond host_add{};      ///< while the host adds and applies; 0 = it does not
   BytesPerSecond message_rate{};  ///< of one copy or message at most; 0 = as the links
+
+  std::optional<TableStrategy> tables;  ///< nothing: every replica has all tables
 
   /// Rate of one thread that hands the input to all replicas; 0 = no such thread.
   BytesPerSecond feed_rate{};

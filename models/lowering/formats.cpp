@@ -98,7 +98,8 @@ Bytes element_bytes(const Tensor& tensor, const Formats& formats) {
     case TensorRole::Buffer:
     case TensorRole::WeightGradient:
     case TensorRole::OptimizerState:
-      return element_size(formats.weights);
+      return tensor.is_wide ? max(element_size(formats.weights), element_size(Precision::Fp32))
+                            : element_size(formats.weights);
     case TensorRole::Input:
     case TensorRole::Activation:
     case TensorRole::Gradient:

@@ -375,7 +375,7 @@ class Lowering {
     scaling_done_ = true;
     std::vector<const Op*> updates;
     for (const Op& other : context_.graph.ops()) {
-      if (other.kind == OpKind::Optimizer) updates.push_back(&other);
+      if (other.kind == OpKind::Optimizer && other.pass == Pass::Update) updates.push_back(&other);
     }
     std::vector<Kernel> kernels = lower_loss_scaling(context_, updates);
     if (kernels.empty()) return;
@@ -385,8 +385,9 @@ class Lowering {
 
   void lower_optimizer(OpId id, const Op& op) {
     const bool updates = std::get<OptimizerAttributes>(op.attributes).name != "none";
-    if (updates) scale_gradients(id);
-    if (!context_.framework.optimizer.multi_tensor) {
+    if (updates && op.pass == Pass::Update) scale_gradients(id);
+    // What is updated within the backward pass runs there.
+    if (!context_.framework.optimizer.multi_tensor || op.pass != Pass::Update) {
       const Op* one = &op;
       return append(id, lower_update(context_, {&one, 1}));
     }
@@ -395,7 +396,9 @@ class Lowering {
     updates_done_ = true;
     std::vector<const Op*> together;
     for (const Op& other : context_.graph.ops()) {
-      if (other.kind == OpKind::Optimizer) together.push_back(&other);
+      if (other.kind == OpKind::Optimizer && other.pass == Pass::Update) {
+        together.push_back(&other);
+      }
     }
     append(id, lower_update(context_, together));
   }

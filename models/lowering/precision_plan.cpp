@@ -129,11 +129,12 @@ class Planner {
       const bool wide = is_image_or_gradient(graph_.tensors()[t]) && wide_tensor_[t];
       plan_.kept[t] = wide ? plan_.wide.storage : plan_.narrow.storage;
     }
-    // Weights are kept as the op that reads them wants them.
+    // Weights are kept as the op that reads them wants them, or wide where the graph says so.
     for (std::uint32_t i = 0; i < graph_.ops().size(); ++i) {
       for (const TensorId input : graph_.ops()[i].inputs) {
-        if (!is_image_or_gradient(graph_.tensor(input)))
-          plan_.kept[input.index] = plan_.formats(OpId{i}).weights;
+        if (is_image_or_gradient(graph_.tensor(input))) continue;
+        plan_.kept[input.index] =
+            graph_.tensor(input).is_wide ? Precision::Fp32 : plan_.formats(OpId{i}).weights;
       }
       for (const TensorId output : graph_.ops()[i].outputs) {
         if (graph_.tensor(output).role == TensorRole::WeightGradient)

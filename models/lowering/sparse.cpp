@@ -18,7 +18,8 @@ std::vector<Kernel> lower_bag(const Context& context, const Op& op) {
   }
   const double width = context.elements(op.inputs[1]) /
                        static_cast<double>(context.graph.tensor(op.inputs[1]).shape[0]);
-  const Bytes rows = e * (ids * width);
+  const bool is_wide = context.graph.tensor(op.inputs[1]).is_wide;  // kept in 32 bits
+  const Bytes rows = (is_wide ? max(e, element_size(Precision::Fp32)) : e) * (ids * width);
   return {stream_kernel("bag", KernelClass::Embedding, op.pass, context.formats.storage,
                         rows + context.bytes(op.inputs.front()), context.output_bytes(op), out,
                         out > 0 ? ids * width / out : 1)};

@@ -197,7 +197,8 @@ std::vector<Kernel> lower_update(const Context& context, std::span<const Op* con
   double elements = 0;
   for (const Op* op : ops) elements += updated_elements(context, *op);
   const auto& attributes = std::get<OptimizerAttributes>(ops.front()->attributes);
-  const Precision data = context.formats.weights;
+  const bool is_wide = context.graph.tensor(ops.front()->inputs.front()).is_wide;
+  const Precision data = is_wide && ops.size() == 1 ? Precision::Fp32 : context.formats.weights;
   std::vector<Kernel> kernels;
   for (const Term& term : terms_of(attributes, context.framework)) {
     const int launches = ops.size() > 1 ? count_launches(term, context, ops) : 1;

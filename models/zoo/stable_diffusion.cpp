@@ -12,6 +12,7 @@ namespace {
 struct DenoiserLayout {
   std::int64_t heads;       ///< of every attention; 0: of 64 channels each
   std::int64_t text_width;  ///< of the words that images attend to
+  bool captions;            ///< words come as ids and are encoded on the way
   bool linear;  ///< products lead into transformers and out of them, else 1 x 1 convolutions
 };
 
@@ -145,19 +146,85 @@ struct Denoiser {
   }
 };
 
+constexpr std::int64_t kWords = 49408;
+constexpr int kTextLayers = 23;  ///< of OpenCLIP's ViT-H-14: the last of 24 is left out
+constexpr std::int64_t kTextHeads = 16;
+
+/// Ops of github.com/mlfoundations/open_clip, open_clip/transformer.py: what FrozenOpenCLIPEmbedder runs of it.
+struct TextEncoder {
+  GraphBuilder& b;
+  std::int64_t width;
+  bool fused;  ///< attention runs in one kernel
+  TensorId scale, mask;
+
+  TensorId attention(const std::string& name, TensorId x) const {
+    const std::int64_t batch = b.shape(x)[0], each = width / kTextHeads;
+    const TensorId packed = b.linear_layer(name + ".in_proj", x, 3 * width, true);
+    TensorId y;
+    if (fused) {
+      y = attend_fused(b, name, packed,
+                       {.batch = batch,
+                        .heads = kTextHeads,
+                        .kv_heads = kTextHeads,
+                        .queries = kTextTokens,
+                        .keys = kTextTokens,
+                        .width = each,
+                        .causal = true});
+    } else {
+      const auto parts = split_heads(b, name, packed, {kTextHeads, each});
+      y = from_heads(
+          b, name,
+          attend(b, name, parts[0], parts[1], parts[2], {.scale = scale, .mask = mask}, true));
+    }
+    return b.linear_layer(name + ".out_proj", y, width, true);
+  }
+  TensorId layer(const std::string& name, TensorId x) const {
+    x = b.add(name + ".add1", x, attention(name + ".attn", b.layer_norm_layer(name + ".ln_1", x)));
+    TensorId y =
+        b.linear_layer(name + ".c_fc", b.layer_norm_layer(name + ".ln_2", x), 4 * width, true);
+    y = b.linear_layer(name + ".c_proj", b.activation(name + ".gelu", y, "gelu"), width, true);
+    return b.add(name + ".add2", x, y);
+  }
+  TensorId run(TensorId ids) const {
+    TensorId x = b.embedding("text.words", ids, b.weight("text.words.weight", {kWords, width}));
+    x = b.add("text.add_positions", x, b.weight("text.positions", {kTextTokens, width}));
+    for (int i = 0; i < kTextLayers; ++i) x = layer("text." + std::to_string(i), x);
+    return b.layer_norm_layer("text.ln_final", x);
+  }
+};
+
+/// Captions encoded by a network that is not trained.
+TensorId encoded_captions(GraphBuilder& b, std::int64_t width, bool fused) {
+  const TensorId ids = b.input("captions", {b.graph().batch, kTextTokens}, true);
+  const auto first = static_cast<std::uint32_t>(b.graph().tensors().size());
+  const TextEncoder encoder{.b = b,
+                            .width = width,
+                            .fused = fused,
+                            .scale = scalar(b, "text.scale"),
+                            .mask = integer_table(b, "text.mask", {kTextTokens, kTextTokens}, 4)};
+  const TensorId text = encoder.run(ids);
+  for (std::uint32_t t = first; t < b.graph().tensors().size(); ++t) {
+    if (b.graph().tensors()[t].role == TensorRole::Weight) b.graph().set_untrained(TensorId{t});
+  }
+  return text;
+}
+
 /// One step of noise taken away: latents, step numbers and encoded words in; text encoder and decoder of images are networks of
 /// their own. Latents have an eighth of the image's sides.
 NetworkGraph denoiser(const BuildOptions& options, const DenoiserLayout& layout) {
   GraphBuilder b("stable_diffusion", options.batch);
   const std::int64_t side = *options.image_size / kPixelsPerLatent;
   const TensorId latents = b.input("latents", {options.batch, kLatentChannels, side, side});
-  const TensorId text = b.input("text", {options.batch, kTextTokens, layout.text_width});
+  const bool fused = options.attention != AttentionKernels::Steps;
+  const TensorId text = layout.captions
+                            ? encoded_captions(b, layout.text_width, fused)
+                            : b.input("text", {options.batch, kTextTokens, layout.text_width});
   TensorId time = b.input("time", {options.batch, kChannels});
   time = b.activation("time.silu", b.linear_layer("time.0", time, kTimeWidth, true), "silu");
   time = b.linear_layer("time.2", time, kTimeWidth, true);
   const Denoiser net{.b = b,
                      .layout = layout,
-                     .fused = options.attention != AttentionKernels::Steps,
+                     .fused = fused,
                      .time = time,
                      .text = text,
                      .scale = scalar(b, "scale")};
@@ -165,8 +232,12 @@ NetworkGraph denoiser(const BuildOptions& options, const DenoiserLayout& layout)
   return std::move(b).take();
 }
 
-constexpr DenoiserLayout kVersion1{.heads = 8, .text_width = 768, .linear = false};
-constexpr DenoiserLayout kVersion2{.heads = 0, .text_width = 1024, .linear = true};
+constexpr DenoiserLayout kVersion1{
+    .heads = 8, .text_width = 768, .captions = false, .linear = false};
+constexpr DenoiserLayout kVersion2{
+    .heads = 0, .text_width = 1024, .captions = false, .linear = true};
+constexpr DenoiserLayout kVersion2Captions{
+    .heads = 0, .text_width = 1024, .captions = true, .linear = true};
 constexpr std::string_view kCount = "Hugging Face diffusers, checkpoint's unet";
 
 }  // namespace
@@ -187,7 +258,14 @@ std::vector<ZooEntry> stable_diffusion_networks() {
        .parameters = exact(865'910'724, kCount),
        .image_size = 512,
        .classes = 1,
-       .build = build<denoiser, kVersion2>}};
+       .build = build<denoiser, kVersion2>},
+      {.name = "stable_diffusion_v2_captions",
+       .title = "Stable Diffusion 2.x, U-Net behind its text encoder, which is not trained",
+       .source = "Rombach et al., arXiv 2112.10752; MLPerf training v3.1, stable_diffusion",
+       .parameters = exact(865'910'724, kCount),
+       .image_size = 512,
+       .classes = 1,
+       .build = build<denoiser, kVersion2Captions>}};
 }
 
 }  // namespace tracecast::zoo_builders

@@ -9,6 +9,7 @@
 
 #include "models/lowering/lower.hpp"
 #include "sim/base/error.hpp"
+#include "sim/job/mode/divided_job.hpp"
 
 namespace tracecast {
 namespace {
@@ -170,6 +171,8 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
     job.assumptions.push_back(fmt::format("strategy {}: {}, usual with {}", strategy.id,
                                           strategy.name, job.framework.name));
   }
+  const bool divides = strategy.tables && fabric.num_ranks() > 1;
+  if (divides) divide_tables_of(job, strategy, fabric.num_ranks());
   std::deque<Kind> kinds;  // stays where it is: requests refer to it
   std::vector<std::uint32_t> kind_of;
   std::uint32_t most_in_host = 1;
@@ -183,6 +186,7 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
     });
     if (kind == kinds.end()) {
       ResolvedJob own = gpu == job.gpu.id ? job : on_gpu(job, gpu, hardware);
+      if (divides && !own.tables) divide_tables_of(own, strategy, fabric.num_ranks());
       Prediction alone = predict_without_input(own, hardware);
       warn_of_power_limit(alone.power, gpu, job);
       kinds.push_back({{gpu, factor, 0}, std::move(own), std::move(alone)});
@@ -217,6 +221,9 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
                              .element_bytes = element_sizes(*kind.job.step, kind.job.framework,
                                                             kind.job.gpu, kind.job.precision),
                              .compute_time_factor = kind.group.compute_time_factor});
+    TableCrossings crossings = crossings_of(kind.job, strategy, kind.alone);
+    request.kinds.back().crossings = std::move(crossings.by_kernels);
+    if (request.crossings.empty()) request.crossings = std::move(crossings.most);
     const Seconds step = kind.job.input ? predict(kind.job, hardware).timeline.step_time
                                         : kind.alone.timeline.step_time;
     alone_per_s += kind.group.count * batch / step.in_s();

@@ -21,6 +21,8 @@
 
 namespace tracecast {
 
+struct DividedNetwork;
+
 /// A job with everything looked up.
 struct ResolvedJob {
   PlacedJob options;
@@ -41,6 +43,8 @@ struct ResolvedJob {
   /// What is predicted; with several micro-batches, the last one and the update.
   std::shared_ptr<const NetworkGraph> step;
   std::shared_ptr<const NetworkGraph> micro_batch;  ///< one of those before it; nothing: none
+  std::shared_ptr<const DividedNetwork>
+      tables;  ///< the step is that of a rank with a part of them; nothing: all of it
   std::shared_ptr<PreparedSteps> prepared;  ///< what is known of their kernels; nothing: nothing
   std::vector<InputRecord> inputs;
   std::vector<std::string> assumptions;  ///< what was chosen for the user, one line each

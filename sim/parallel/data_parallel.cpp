@@ -234,15 +234,22 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
   const std::vector<BucketExchange> exchanges =
       plan_exchange(ranks.buckets, wire_share, request.strategy, request.fabric, request.date);
 
+  const std::vector<ExchangeStage> crossings =
+      plan_crossings(request.crossings, request.strategy, request.fabric, request.date);
+  std::vector<BucketExchange> all = exchanges;  // with what crosses in the midst of the step
+  for (const ExchangeStage& stage : crossings) {
+    all.push_back({.fetch = {}, .push = {stage}, .bytes = stage.transfer.bytes});
+  }
+
   const std::vector<RankStream> streams = simulated_ranks(request);
 
   // Collectives and kernels slow each other; what overlaps what follows from the schedule.
-  const std::vector<double> sm_shares = shares_of_sms(request, exchanges);
+  const std::vector<double> sm_shares = shares_of_sms(request, all);
   std::vector<std::vector<Seconds>> extra;
   for (const RankProgram& program : ranks.programs) extra.emplace_back(program.segments.size());
   constexpr int kRounds = 3;
   for (int round = 0;; ++round) {
-    const RunBuilder run(request, streams, ranks.programs, exchanges, extra);
+    const RunBuilder run(request, streams, ranks.programs, exchanges, crossings, extra);
     const LastStep last(run);
     if (round + 1 < kRounds) {
       extra = last.overlaps(ranks.programs);
@@ -260,7 +267,7 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
     for (const TickSpan& span : last.exchange(false)) {
       step.exchange_busy += (span.end - span.start).in_seconds();
     }
-    add_accounts(request, ranks, streams, exchanges, extra, last, straggling, step);
+    add_accounts(request, ranks, streams, all, extra, last, straggling, step);
     if (request.input_supply > step.step_time) {
       const Seconds more = request.input_supply - step.step_time;
       step.parts.input = more;
@@ -277,7 +284,7 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
                                                 step.timeline, collectives, last.begin(),
                                                 step.step_time));
     }
-    step.busiest = busiest_links(request.fabric, exchanges, step.step_time);
+    step.busiest = busiest_links(request.fabric, all, step.step_time);
     return step;
   }
 }

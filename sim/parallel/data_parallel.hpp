@@ -15,13 +15,21 @@
 
 namespace tracecast {
 
+/// What all ranks send each other in the midst of a step, by kernels of the rank's program.
+struct Crossing {
+  std::optional<std::uint32_t>
+      ready_after;  ///< the last one that makes it; nothing: the step's begin
+  std::optional<std::uint32_t> first_use;  ///< the first one that reads it; nothing: the step's end
+};
+
 /// Ranks that compute alike: one GPU with the whole network and a batch of its own.
 struct RankKind {
   const Prediction& one_gpu;  ///< of one of them alone, its input at hand
   const NetworkGraph& graph;  ///< of the step; the same network for all kinds
   const GpuSpec& gpu;
-  std::vector<Bytes> element_bytes;  ///< of the graph's tensors (element_sizes)
-  double compute_time_factor = 1;    ///< every kernel takes so many times its time
+  std::vector<Bytes> element_bytes;   ///< of the graph's tensors (element_sizes)
+  double compute_time_factor = 1;     ///< every kernel takes so many times its time
+  std::vector<Crossing> crossings{};  ///< one for each of the request's
 };
 
 struct DataParallelRequest {
@@ -36,6 +44,7 @@ struct DataParallelRequest {
   Seconds input_supply{};             ///< no step of a rank is shorter; zero: input at hand
   std::string date{};                 ///< of the collective library, "2017-08"; empty: today
   const CostProfile* cost = nullptr;  ///< what collectives draw; nothing: as if GPUs waited awake
+  std::vector<Bytes> crossings{};     ///< all-to-alls of a step: the most that a rank sends or gets
   /// One stream of kernels for ranks of a kind that are provably alike (sim/network/fold.hpp) instead of one per rank:
   /// they do the same at the same times, so that the result is the same.
   bool fold = true;
@@ -102,6 +111,7 @@ void add_input_wait(DataParallelStep& step, Seconds more);
 ///   - a bucket starts when the last of its gradients is there on every rank, and travels as the strategy's exchange
 ///   - updates follow as the strategy says, and the next step begins when all have ended, or with a strategy that
 ///     overlaps it, layer by layer
+///   - of each crossing an all-to-all begins when all ranks have made theirs; what reads it waits
 /// Without updates (inference, forward and backward) nothing is exchanged, except weights that lie on the first GPU.
 /// Not for one process under the interpreter's lock (nn.DataParallel): run_replicated, sim/parallel/replicas.hpp.
 [[nodiscard]] DataParallelStep simulate_data_parallel(const DataParallelRequest& request);

@@ -29,8 +29,12 @@ class RunBuilder {
  public:
   RunBuilder(const DataParallelRequest& request, std::span<const RankStream> ranks,
              std::span<const RankProgram> programs, std::span<const BucketExchange> exchanges,
-             std::span<const std::vector<Seconds>> extra)
-      : request_(request), programs_(programs), exchanges_(exchanges), extra_(extra) {
+             std::span<const ExchangeStage> crossings, std::span<const std::vector<Seconds>> extra)
+      : request_(request),
+        programs_(programs),
+        exchanges_(exchanges),
+        crossings_(crossings),
+        extra_(extra) {
     program_.set_fabric(request.fabric);
     program_.link(staging_link(request.fabric),
                   request.fabric.specs().rank_variation().staged_copies);
@@ -112,7 +116,26 @@ class RunBuilder {
     return fetched;
   }
 
+  /// Of each all-to-all of the step: where ranks that have made theirs meet, and the transfer.
+  std::vector<std::pair<Task, Task>> add_crossings(int step) {
+    std::vector<std::pair<Task, Task>> crossed;
+    for (std::uint32_t c = 0; c < crossings_.size(); ++c) {
+      const Task made = join();
+      if (barrier_) program_.after(*barrier_, made);
+      const ExchangeStage& stage = crossings_[c];
+      const auto index = static_cast<std::uint32_t>(exchanges_.size()) + c;
+      const Action action = stage.on_sms ? Action::Collective : Action::Transfer;
+      const Task sent = program_.add_transfer(info(action, step, index),
+                                              streams_[static_cast<std::size_t>(stage.stream)],
+                                              stage.transfer, stage.host);
+      program_.after(made, sent);
+      crossed.emplace_back(made, sent);
+    }
+    return crossed;
+  }
+
   void add_step(int step) {
+    crossed_ = add_crossings(step);
     const auto fetched = add_fetches(step);
     std::vector<Task> ready;  // joins over ranks, by bucket
     for (std::size_t b = 0; b < exchanges_.size(); ++b) ready.push_back(join());
@@ -137,6 +160,7 @@ class RunBuilder {
     for (const auto& task : pushed) {
       if (task) program_.after(*task, end);
     }
+    for (const auto& [made, sent] : crossed_) program_.after(sent, end);
     for (const Stream& stream : streams_of_ranks_) add_updates(stream, pushed, order, end, step);
     const bool overlaps = request_.strategy.overlaps_next_forward;
     program_.end_step(overlaps ? last_segments.front() : end);
@@ -158,6 +182,10 @@ class RunBuilder {
         if (!barrier_ && !before.empty()) program_.after(before[b], last);
       }
       for (const std::uint32_t b : program.completes[s]) program_.after(last, ready[b]);
+      for (std::size_t c = 0; c < program.crossings.size(); ++c) {
+        if (program.crossings[c].completed_by == s) program_.after(last, crossed_[c].first);
+        if (program.crossings[c].needed_by == s) program_.after(crossed_[c].second, last);
+      }
     }
     return last;
   }
@@ -202,12 +230,14 @@ class RunBuilder {
   const DataParallelRequest& request_;
   std::span<const RankProgram> programs_;
   std::span<const BucketExchange> exchanges_;
+  std::span<const ExchangeStage> crossings_;
   std::span<const std::vector<Seconds>> extra_;
   MultiRankProgram program_;
   std::vector<MultiRankProgram::Lane> streams_;
   std::vector<Stream> streams_of_ranks_;
   std::optional<Task> barrier_;
   std::vector<Task> updated_;  ///< by bucket, of the step before
+  std::vector<std::pair<Task, Task>> crossed_;
 };
 
 /// The last step of a run.

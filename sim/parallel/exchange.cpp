@@ -103,6 +103,12 @@ class Planner {
     return exchange;
   }
 
+  [[nodiscard]] ExchangeStage plan_crossing(Bytes most) const {
+    ExchangeStage stage = collective(Collective::AllToAll, most);
+    stage.stream = ExchangeStream::Crossing;
+    return stage;
+  }
+
  private:
   template <class Visit>
   void for_each_node(Visit visit) const {
@@ -292,6 +298,17 @@ std::vector<BucketExchange> plan_exchange(std::span<const GradientBucket> bucket
     if (bucket.weights_only) exchanges.back().push.clear();
   }
   return exchanges;
+}
+
+std::vector<ExchangeStage> plan_crossings(std::span<const Bytes> most,
+                                          const StrategyProfile& strategy, const Fabric& fabric,
+                                          std::string_view date) {
+  std::vector<ExchangeStage> stages;
+  if (most.empty()) return stages;
+  const Planner planner(strategy, fabric, date);
+  stages.reserve(most.size());
+  for (const Bytes bytes : most) stages.push_back(planner.plan_crossing(bytes));
+  return stages;
 }
 
 }  // namespace tracecast

@@ -17,8 +17,9 @@ enum class ExchangeStream : std::uint8_t {
   Out,         ///< copies of sums and weights to the GPUs
   Network,     ///< between hosts
   Host,        ///< additions and updates on the CPU
+  Crossing,    ///< all-to-alls of a communicator of their own
 };
-inline constexpr std::size_t kExchangeStreamCount = 4;
+inline constexpr std::size_t kExchangeStreamCount = 5;
 
 /// One part of the exchange of a bucket: a coupled transfer, or work of the host.
 struct ExchangeStage {
@@ -48,6 +49,12 @@ struct BucketExchange {
 /// Copies and Scattered give the next bucket to the GPU of the node that has the fewest bytes so far.
 [[nodiscard]] std::vector<BucketExchange> plan_exchange(std::span<const GradientBucket> buckets,
                                                         double wire_share,
+                                                        const StrategyProfile& strategy,
+                                                        const Fabric& fabric,
+                                                        std::string_view date);
+
+/// All-to-alls in which no rank sends or gets more than so many bytes, by the strategy's library.
+[[nodiscard]] std::vector<ExchangeStage> plan_crossings(std::span<const Bytes> most,
                                                         const StrategyProfile& strategy,
                                                         const Fabric& fabric,
                                                         std::string_view date);

@@ -5,43 +5,10 @@
 #include <numeric>
 #include <optional>
 
+#include "sim/parallel/kernels_of_ops.hpp"
+
 namespace tracecast {
 namespace {
-
-/// Which kernels of a program an op of the graph has.
-class KernelsOfOps {
- public:
-  KernelsOfOps(const NetworkGraph& graph, const PricedStep& priced, const StepProgram& program)
-      : first_(graph.ops().size()), last_(graph.ops().size()) {
-    for (std::uint32_t k = 0; k < program.kernels.size(); ++k) {
-      const std::uint32_t op = priced.lowered->ops[program.kernels[k].op].op.index;
-      if (!first_[op]) first_[op] = k;
-      last_[op] = k;
-    }
-    num_kernels_ = static_cast<std::uint32_t>(program.kernels.size());
-    fill_gaps();
-  }
-  /// Of the op, or the next op that has any.
-  [[nodiscard]] std::uint32_t first(OpId op) const { return *first_[op.index]; }
-  [[nodiscard]] std::uint32_t last(OpId op) const { return *last_[op.index]; }
-
- private:
-  void fill_gaps() {
-    const std::uint32_t end = num_kernels_ == 0 ? 0 : num_kernels_ - 1;
-    std::uint32_t next_first = end, next_last = end;
-    for (std::size_t op = first_.size(); op-- > 0;) {
-      if (first_[op]) {
-        next_first = *first_[op];
-        next_last = *last_[op];
-      } else {
-        first_[op] = next_first;
-        last_[op] = next_last;
-      }
-    }
-  }
-  std::vector<std::optional<std::uint32_t>> first_, last_;
-  std::uint32_t num_kernels_ = 0;
-};
 
 Pass pass_of(const NetworkGraph& graph, const PricedStep& priced, const ProgramKernel& kernel) {
   return graph.op(priced.lowered->ops[kernel.op].op).pass;
@@ -75,7 +42,8 @@ GradientSchedule find_gradients(const NetworkGraph& graph, const PricedStep& pri
   std::optional<OpId> first_update;
   for (std::uint32_t i = 0; i < graph.ops().size(); ++i) {
     const Op& op = graph.op(OpId{i});
-    if (op.kind != OpKind::Optimizer || op.inputs.size() < 2) continue;
+    // What is updated within the backward pass is this rank's alone.
+    if (op.kind != OpKind::Optimizer || op.inputs.size() < 2 || op.pass != Pass::Update) continue;
     if (!first_update) first_update = OpId{i};
     const TensorId weight = op.inputs[0], gradient = op.inputs[1];
     const auto producer = graph.producer(gradient);

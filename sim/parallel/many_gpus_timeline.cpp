@@ -63,12 +63,14 @@ class Drawer {
   void draw_exchange(bool on_gpus) {
     for (const RankSpan& span : step_.timeline) {
       if (span.kind || span.on_gpus != on_gpus) continue;
-      const std::string bucket = std::to_string(span.index + 1);
+      const bool crosses = span.index >= step_.num_buckets;
+      const std::string bucket = (crosses ? "tables " : "gradients ") +
+                                 std::to_string(span.index + 1 - (crosses ? step_.num_buckets : 0));
       // Named so that readers take it for what it is.
       if (on_gpus)
-        add(SliceKind::Kernel, KernelClass::Collective, "nccl: gradients " + bucket, span);
+        add(SliceKind::Kernel, KernelClass::Collective, "nccl: " + bucket, span);
       else
-        add(SliceKind::Transfer, KernelClass::Other, "gradients " + bucket, span);
+        add(SliceKind::Transfer, KernelClass::Other, bucket, span);
     }
   }
 

@@ -58,8 +58,12 @@ KernelTimes times_of(const StepTimeline& timeline, double factor) {
 
 /// Where segments begin: sorted kernel indices, 0 first, `end` last.
 std::vector<std::uint32_t> cuts_of(std::span<const GradientBucket> buckets, std::uint32_t end,
-                                   bool cuts_forward) {
+                                   bool cuts_forward, std::span<const Crossing> crossings) {
   std::set<std::uint32_t> cuts{0, end};
+  for (const Crossing& crossing : crossings) {
+    if (crossing.ready_after) cuts.insert(std::min(*crossing.ready_after + 1, end));
+    if (crossing.first_use) cuts.insert(std::min(*crossing.first_use, end));
+  }
   for (const GradientBucket& bucket : buckets) {
     cuts.insert(std::min(bucket.ready_after + 1, end));
     if (cuts_forward) cuts.insert(std::min(bucket.first_use, end));
@@ -79,7 +83,7 @@ class ProgramBuilder {
     const bool cuts_forward = strategy.exchange == Exchange::OnHost ||
                               strategy.exchange == Exchange::Scattered ||
                               strategy.overlaps_next_forward;
-    add_segments(cuts_of(buckets_, schedule_.updates_begin, cuts_forward));
+    add_segments(cuts_of(buckets_, schedule_.updates_begin, cuts_forward, rank_.crossings));
     program_.updates.resize(buckets_.size());
     for (const GradientBucket& bucket : buckets_) program_.delay.push_back(bucket.delay);
     // Variables on the host are updated there; with one GPU as well, whose step has the update on the GPU: it stays.
@@ -116,6 +120,16 @@ class ProgramBuilder {
       program_.first_segment.push_back(static_cast<std::uint32_t>(first));
       program_.needs[first].push_back(b);
       program_.completes[segment_of(buckets_[b].ready_after)].push_back(b);
+    }
+    for (const Crossing& crossing : rank_.crossings) {
+      SegmentCrossing cut{.completed_by = {}, .needed_by = static_cast<std::uint32_t>(count)};
+      if (crossing.ready_after) {
+        cut.completed_by = static_cast<std::uint32_t>(segment_of(*crossing.ready_after));
+      }
+      if (crossing.first_use && *crossing.first_use < cuts.back()) {
+        cut.needed_by = static_cast<std::uint32_t>(segment_of(*crossing.first_use));
+      }
+      program_.crossings.push_back(cut);
     }
   }
 
@@ -175,6 +189,15 @@ class ProgramBuilder {
   RankProgram program_;
 };
 
+/// Of a table that every rank has, each row's gradient travels once, however often the batch looks it up.
+void count_rows_once(const RankKind& rank, GradientSchedule& schedule) {
+  for (Gradient& gradient : schedule.gradients) {
+    const double elements =
+        static_cast<double>(element_count(rank.graph.tensor(gradient.weight).shape));
+    gradient.bytes = min(gradient.bytes, rank.element_bytes[gradient.weight.index] * elements);
+  }
+}
+
 /// Weights that are copied though nothing trains them: one bucket without a gradient.
 GradientBucket weights_of(const RankKind& rank) {
   GradientBucket bucket{.gradients = {}, .weights_only = true};
@@ -223,6 +246,7 @@ RankPrograms make_rank_programs(const DataParallelRequest& request, double strag
         times_of(timeline_of(rank, request), straggling * board * rank.compute_time_factor);
     GradientSchedule schedule =
         find_gradients(rank.graph, rank.one_gpu.priced, rank.one_gpu.program, rank.element_bytes);
+    if (request.strategy.tables) count_rows_once(rank, schedule);
     const bool is_first = result.programs.empty();
     if (is_first) {
       result.buckets = make_buckets(schedule, request.strategy, times.ends);

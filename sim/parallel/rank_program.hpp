@@ -1,11 +1,18 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/parallel/data_parallel.hpp"
 #include "sim/step/step_account.hpp"
 
 namespace tracecast {
+
+/// A crossing by segments: after which its data are there, and which waits for them.
+struct SegmentCrossing {
+  std::optional<std::uint32_t> completed_by;  ///< nothing: there at the step's begin
+  std::uint32_t needed_by = 0;                ///< as many as there are segments: by the step's end
+};
 
 /// What a rank computes in one step, cut where gradients become ready and where weights are needed.
 struct RankProgram {
@@ -18,6 +25,7 @@ struct RankProgram {
   Seconds other_updates{};                            ///< kernels of no single bucket
   std::vector<std::uint32_t> first_segment;           ///< by bucket: that needs it
   std::vector<Seconds> delay;                         ///< by bucket: from ready to looked at
+  std::vector<SegmentCrossing> crossings;
 };
 
 struct RankPrograms {

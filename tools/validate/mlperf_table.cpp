@@ -63,13 +63,15 @@ class MlperfTable final : public RowPredictor {
     job.precision = benchmark->precision_on(gpu);
     job.network = benchmark->network_on(gpu);
     if (known_round != nullptr) job.software.date = round.month;
-    job.software.framework = benchmark->framework;
-    job.software.cuda_graphs = benchmark->cuda_graphs;
+    const bool is_own = program.framework.empty();  // the benchmark's usual program
+    job.software.framework = is_own ? benchmark->framework : program.framework;
+    job.software.cuda_graphs = is_own && benchmark->cuda_graphs;
     if (!row.text_or_empty("seq_len").empty()) {
       job.seq_len = std::llround(benchmark->share_of_tokens * row.positive("seq_len"));
     }
     if (benchmark->sentences) job.seq_len = std::llround(round.tokens_per_sentence);
-    const DataParallel parallel{.strategy = round.strategy,
+    const std::string& usual = benchmark->strategy.empty() ? round.strategy : benchmark->strategy;
+    const DataParallel parallel{.strategy = program.strategy.empty() ? usual : program.strategy,
                                 .sample_sd = benchmark->samples_differ ? round.sample_sd : 0.0};
     const PublishedCluster cluster{.gpu = job.gpu,
                                    .gpus = std::llround(gpus),
