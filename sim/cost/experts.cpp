@@ -127,7 +127,7 @@ class Experts {
   [[nodiscard]] double passing() const {
     if (!w_.engine || w_.products_alone) return 0;
     const bool is_others = *w_.engine != ProductEngine::TensorRtLlm;
-    return is_others && is_whole(w_.format) ? p_.passed_whole : factor(p_.passed);
+    return factor(p_.passed) * (is_others && is_whole(w_.format) ? p_.passed_whole : 1);
   }
   /// Of the work's engine, or 1 without one.
   [[nodiscard]] double factor(const std::array<double, kProductEngineCount>& by_engine) const {
