@@ -70,8 +70,8 @@ struct ExpertParameters {
   /// Share of other ranks' rows that an engine's kernels around the products pass over all the same.
   std::array<double, kProductEngineCount> passed{0.05, 1, 1};
   double passed_whole =
-      0.1;  ///< the same of kernels for 4-bit floats, which treat other ranks' tokens as absent
-  double alone = 0.7;      ///< of a call, what surrounds products that are called alone
+      1;  ///< on that, of kernels for 4-bit floats, which treat other ranks' tokens as absent
+  double alone = 1;  ///< of the traffic around products, what is left where they are called alone
   ByEngineKind stray_of;   ///< on `stray`
   ByEngineKind expert_of;  ///< on `expert` and `pair`
   ByEngineKindExperts call_of, efficiency_at, stream_at;

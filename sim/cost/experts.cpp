@@ -22,8 +22,8 @@ bool is_whole(ExpertFormat format) {
          format == ExpertFormat::Fp4WeightsFp8;
 }
 
-/// Bytes of a weight as an engine keeps it: SGLang widens mxfp4 to 16 bits when it loads a network where it has no kernel for it.
-/// Source: SGLang's quantization/mxfp4.py, process_weights_after_loading; its kernels begin with Hopper.
+/// Bytes of a weight as an engine keeps it: SGLang widens mxfp4 to 16 bits when it loads a network where neither of its kernels for it runs.
+/// Source: its quantization/mxfp4.py, process_weights_after_loading. CHOICE: that this is so before Hopper, by rows of L40S (notes/0016).
 double kept_weight_bytes(const ExpertsWork& work, MmaKind kind) {
   const bool is_widened = work.engine == ProductEngine::SgLang &&
                           work.format == ExpertFormat::Fp4Weights && kind < MmaKind::WarpGroup;
@@ -127,7 +127,7 @@ class Experts {
   [[nodiscard]] double passing() const {
     if (!w_.engine || w_.products_alone) return 0;
     const bool is_others = *w_.engine != ProductEngine::TensorRtLlm;
-    return is_others && is_whole(w_.format) ? p_.passed_whole : factor(p_.passed);
+    return factor(p_.passed) * (is_others && is_whole(w_.format) ? p_.passed_whole : 1);
   }
   /// Of the work's engine, or 1 without one.
   [[nodiscard]] double factor(const std::array<double, kProductEngineCount>& by_engine) const {

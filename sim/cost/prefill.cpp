@@ -22,7 +22,7 @@ struct Tiling {
 };
 
 /// Whether a block takes queries of several heads that share keys. TensorRT-LLM's kernels do not, and SGLang runs those from Blackwell on;
-/// vLLM's do where they are of Hopper's (FlashAttention 3), else for a lone token alone.
+/// vLLM's do where they are of Hopper's (FlashAttention 3), else for a lone token alone. CHOICE by rows of four boards: notes/0016.
 bool packs_groups(const PrefillWork& w, MmaKind kind) {
   if (w.engine == ProductEngine::TensorRtLlm) return false;
   if (w.engine == ProductEngine::SgLang) return kind != MmaKind::TensorMemory;
