@@ -211,11 +211,16 @@ TEST_SUITE("models/lowering/convolution") {
 
   TEST_CASE("cuDNN 7 launches the kernels of a grouped convolution once per group") {
     const ConvAttributes a = square(8, 64, 28, 64, 3, 1, 4);
-    const struct { double version, more_launches; } rows[] = {{7.6, 3}, {8.0, 0}};
+    const struct {
+      double version;
+      ImageLayout layout;
+      double more_launches;
+    } rows[] = {
+        {7.6, ImageLayout::Nchw, 3}, {8.0, ImageLayout::Nchw, 0}, {7.6, ImageLayout::Nhwc, 0}};
     for (const auto& row : rows) {
       CAPTURE(row.version);
-      const auto list = convolution_candidates(a, Pass::Forward, PrecisionMode::Fp32,
-                                               ImageLayout::Nchw, test::kepler(), row.version);
+      const auto list = convolution_candidates(a, Pass::Forward, PrecisionMode::Fp32, row.layout,
+                                               test::kepler(), row.version);
       for (const Kernel& kernel : find(list, Algorithm::ImplicitPrecomputedGemm).kernels) {
         CHECK(kernel.more_launches == row.more_launches);
       }
