@@ -156,6 +156,10 @@ SoftwareDefaults SpecLibrary::defaults_of(const FrameworkProfile& framework,
     defaults.cudnn_version = parse_version(words.version).is_container
                                  ? newest
                                  : std::min(framework.convolutions.cudnn_version, newest);
+  } else if (!stated && gpu.architecture >= Architecture::Ampere) {
+    // What runs there today was built after the release that the profile knows.
+    defaults.cudnn_version =
+        std::max(framework.convolutions.cudnn_version, find_releases("cudnn").newest("9999"));
   }
   return defaults;
 }

@@ -446,11 +446,14 @@ class CandidateBuilder {
     const std::int64_t across =
         ceil_divide(a_.w + a_.pad_left + a_.pad_right - a_.s + 1, 33 - a_.s);
     const std::int64_t down = ceil_divide(a_.h + a_.pad_top + a_.pad_bottom - a_.r + 1, 33 - a_.r);
-    // Filters of one row are transformed along it alone. The workspace holds two tiles: tile after tile here too.
+    // Filters of one row are transformed along it alone, two tiles at a time, as the workspace holds them.
     if (a_.r == 1 && a_.stride_h == 1 && a_.stride_w == 1) {
-      (void)append_fft(
-          candidate,
-          {.image = number(17 * a_.h), .filter = 17, .batch = 17, .rows = a_.h, .tiles = across});
+      const std::int64_t passes = ceil_divide(across, 2);
+      (void)append_fft(candidate, {.image = number(17 * a_.h * across) / number(passes),
+                                   .filter = 17,
+                                   .batch = 17,
+                                   .rows = a_.h * std::min<std::int64_t>(across, 2),
+                                   .tiles = passes});
       const double kept = number(a_.h * std::min<std::int64_t>(across, 2));
       candidate.workspace += Bytes(8 * 17 * (filters + images * kept));
       return;

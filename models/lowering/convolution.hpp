@@ -33,7 +33,7 @@ namespace tracecast::lowering {
 ///                      each with its own transforms and products;
 ///                      workspace 8 S (ck + n(c+k) min(tiles, 2)).
 ///                      Filters of one row, stride 1: transforms along rows only, 17 values for
-///                      every 32 of a row, 17 products over n h rows for each of the ceil(q/(33-s)) tiles;
+///                      every 32 of a row, 17 products over the n h rows of two of the ceil(q/(33-s)) tiles at a time;
 ///                      workspace 8 * 17 (ck + n(c+k) h min(ceil(q/(33-s)), 2))
 ///   WinogradFused      3x3, stride 1, dilation 1, forward and backward data: F(2x2,3x3), 2.25
 ///                      times fewer multiplications; workspace 100 (c/groups) k + 4 k B

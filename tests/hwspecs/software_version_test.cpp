@@ -118,6 +118,11 @@ TEST_CASE("a container ships the cuDNN of its month, binaries what they were bui
   CHECK(pytorch("1.4", "2021-01") == doctest::Approx(7.6));
   CHECK(pytorch("1.7", "2020-12") == 8);
   CHECK(pytorch("NGC 20.10", "2021-01") == 8);
+  // Nothing says when: what runs on Ampere was built lately.
+  GpuSpec ampere;
+  ampere.architecture = Architecture::Ampere;
+  CHECK(defaults("mxnet", "", "", ampere).cudnn_version == 9);
+  CHECK(defaults("mxnet", "", "2020-09", ampere).cudnn_version == 7);
 }
 
 TEST_CASE("FP32 code means TF32 on Ampere where the framework says so") {

@@ -227,6 +227,25 @@ TEST_SUITE("models/lowering/convolution") {
     }
   }
 
+  TEST_CASE("tiled FFT transforms filters of one row two tiles at a time") {
+    // 100 outputs of 5 taps: 28 a tile of 32, four tiles. Products over two tiles of 8 images of one row.
+    ConvAttributes a = square(8, 64, 100, 96, 5);
+    a.h = a.p = a.r = 1;
+    a.pad_top = a.pad_bottom = 0;
+    const auto list = convolution_candidates(a, Pass::Forward, PrecisionMode::Fp32,
+                                             ImageLayout::Nchw, test::kepler(), 7.6);
+    const Candidate& tiled = find(list, Algorithm::FftTiling);
+    const auto product = std::find_if(tiled.kernels.begin(), tiled.kernels.end(),
+                                      [](const Kernel& k) { return k.name == "products"; });
+    REQUIRE(product != tiled.kernels.end());
+    CHECK(product->launches == 2);
+    const auto& work = std::get<MatrixWork>(product->work);
+    CHECK(work.batch == 17);
+    CHECK(work.m == 8 * 2);
+    CHECK(work.n == 96);
+    CHECK(work.k == 4 * 64);
+  }
+
   TEST_CASE("int8 has one way, with channels in whole vectors") {
     struct Row {
       const char* what;
