@@ -148,12 +148,20 @@ SoftwareDefaults SpecLibrary::defaults_of(const FrameworkProfile& framework,
   const std::optional<double> stated = find_cudnn_version(words.version);
   defaults.states_cudnn = stated.has_value();
   defaults.cudnn_version = stated.value_or(framework.convolutions.cudnn_version);
-  if (!stated && !words.date.empty()) {
-    const std::size_t range = words.date.find("..");
-    const std::string_view last =
-        range == std::string_view::npos ? words.date : words.date.substr(range + 2);
+  const std::size_t range = words.date.find("..");
+  const std::string last(range == std::string_view::npos ? words.date
+                                                         : words.date.substr(range + 2));
+  const std::string month = month_of_container(words.version).value_or(last);
+  if (!stated && !month.empty()) {
+    // A container ships the library of its month, whatever the framework's own binaries link.
+    const double newest = find_releases("cudnn").newest(month);
+    defaults.cudnn_version = parse_version(words.version).is_container
+                                 ? newest
+                                 : std::min(framework.convolutions.cudnn_version, newest);
+  } else if (!stated && gpu.architecture >= Architecture::Ampere) {
+    // What runs there today was built after the release that the profile knows.
     defaults.cudnn_version =
-        std::min(framework.convolutions.cudnn_version, find_releases("cudnn").newest(last));
+        std::max(framework.convolutions.cudnn_version, find_releases("cudnn").newest("9999"));
   }
   return defaults;
 }

@@ -46,6 +46,9 @@ void for_each_fact(A& a, B& b, const Each& each) {
   each(a.data, b.data);
   each(a.optimizer, b.optimizer);
   each(a.cudnn_benchmark, b.cudnn_benchmark);
+  each(a.channels_last, b.channels_last);
+  each(a.pipeline, b.pipeline);
+  each(a.precision, b.precision);
   each(a.mps, b.mps);
   each(a.gpu, b.gpu);
   each(a.machine, b.machine);
@@ -132,6 +135,9 @@ PublishedProgram read_program(const SourceMessage::Program& p, std::string_view 
   TRACECAST_WORD(program, p, data);
   TRACECAST_WORD(program, p, optimizer);
   TRACECAST_FACT(program, p, cudnn_benchmark);
+  TRACECAST_FACT(program, p, channels_last);
+  TRACECAST_WORD(program, p, pipeline);
+  TRACECAST_WORD(program, p, precision);
   TRACECAST_FACT(program, p, mps);
   TRACECAST_WORD(program, p, gpu);
   TRACECAST_WORD(program, p, machine);

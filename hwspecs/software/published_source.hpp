@@ -65,7 +65,10 @@ struct PublishedProgram {
   std::string data;       ///< as Job::data
   std::string optimizer;  ///< of training
   std::optional<bool> cudnn_benchmark;
-  std::optional<bool> mps;  ///< programs that share a GPU do so through MPS
+  std::optional<bool> channels_last;  ///< images lie so in memory
+  std::string pipeline;               ///< that loads real data
+  std::string precision;              ///< whatever the row says
+  std::optional<bool> mps;            ///< programs that share a GPU do so through MPS
   std::string gpu, machine, link;
   std::string box;       ///< the machine of several GPUs in one, where `machine` is that of one GPU
   std::string network;   ///< in the zoo, or a layout of models/transformer

@@ -108,7 +108,7 @@ class CandidateBuilder {
       if (!is_strided || pass_ == Pass::Forward) add_fft_tiling();
     }
     if (!is_strided && a_.dilation_h == 1 && a_.dilation_w == 1) {
-      if (!is_depthwise()) {
+      if (!is_depthwise() && !lacks_grouped()) {
         if (a_.r == 3 && a_.s == 3) {
           if (pass_ != Pass::BackwardWeights) add_winograd_fused();
           add_winograd_nonfused(kNonfused3x3);
@@ -127,7 +127,11 @@ class CandidateBuilder {
     return element_size(formats_.storage) * elements;
   }
 
+  [[nodiscard]] bool lacks_grouped() const {
+    return a_.groups > 1 && lacks_grouped_kernels(architecture_, cudnn_version_);
+  }
   [[nodiscard]] bool suits_tensor_cores() const {
+    if (lacks_grouped()) return false;
     if (element_size(formats_.storage) != Bytes(2) || cudnn_version_ >= 8) return true;
     if (layout_ == ImageLayout::Nchw && cudnn_version_ >= 7.3) return true;
     return (a_.c / a_.groups) % 8 == 0 && (a_.k / a_.groups) % 8 == 0;
@@ -442,11 +446,14 @@ class CandidateBuilder {
     const std::int64_t across =
         ceil_divide(a_.w + a_.pad_left + a_.pad_right - a_.s + 1, 33 - a_.s);
     const std::int64_t down = ceil_divide(a_.h + a_.pad_top + a_.pad_bottom - a_.r + 1, 33 - a_.r);
-    // Filters of one row are transformed along it alone, whole images at a time.
+    // Filters of one row are transformed along it alone, two tiles at a time, as the workspace holds them.
     if (a_.r == 1 && a_.stride_h == 1 && a_.stride_w == 1) {
-      const std::int64_t rows = a_.h * across;
-      (void)append_fft(candidate,
-                       {.image = number(17 * rows), .filter = 17, .batch = 17, .rows = rows});
+      const std::int64_t passes = ceil_divide(across, 2);
+      (void)append_fft(candidate, {.image = number(17 * a_.h * across) / number(passes),
+                                   .filter = 17,
+                                   .batch = 17,
+                                   .rows = a_.h * std::min<std::int64_t>(across, 2),
+                                   .tiles = passes});
       const double kept = number(a_.h * std::min<std::int64_t>(across, 2));
       candidate.workspace += Bytes(8 * 17 * (filters + images * kept));
       return;
@@ -537,20 +544,6 @@ void repeat_kernels(Candidate& candidate, std::int64_t times) {
   }
 }
 
-/// cuDNN 7 launches every kernel of a grouped convolution once per group, and the groups overlap on the GPU. Source:
-/// data/kernels/conv_cudnn_algos.csv.gz: 4 groups of one image take 4 times two launches, 5.9 us each; 2 groups that fill
-/// the GPU take no longer than one product over both.
-void launch_by_group(std::vector<Candidate>& candidates, std::int64_t groups) {
-  for (Candidate& candidate : candidates) {
-    if (candidate.algorithm == Algorithm::Direct) continue;
-    for (Kernel& kernel : candidate.kernels) {
-      if (kernel.unit == MathUnit::CudaCore && kernel.kernel_class == KernelClass::Convolution) {
-        kernel.more_launches = static_cast<double>(groups - 1);
-      }
-    }
-  }
-}
-
 }  // namespace
 
 bool nonfused_winograd_saves_multiplications(const ConvAttributes& shape, Pass pass) {
@@ -589,7 +582,7 @@ std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass 
   keep_known_algorithms(candidates, pass, version);
   if (by_group) {
     for (Candidate& candidate : candidates) repeat_kernels(candidate, shape.groups);
-  } else if (shape.groups > 1 && version >= 7 && version < 8) {
+  } else if (shape.groups > 1 && version >= 7 && version < 8 && layout == ImageLayout::Nchw) {
     launch_by_group(candidates, shape.groups);
   }
   return candidates;

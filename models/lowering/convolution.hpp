@@ -33,7 +33,7 @@ namespace tracecast::lowering {
 ///                      each with its own transforms and products;
 ///                      workspace 8 S (ck + n(c+k) min(tiles, 2)).
 ///                      Filters of one row, stride 1: transforms along rows only, 17 values for
-///                      every 32 of a row, 17 products over n h ceil(q/(33-s)) rows at a time;
+///                      every 32 of a row, 17 products over the n h rows of two of the ceil(q/(33-s)) tiles at a time;
 ///                      workspace 8 * 17 (ck + n(c+k) h min(ceil(q/(33-s)), 2))
 ///   WinogradFused      3x3, stride 1, dilation 1, forward and backward data: F(2x2,3x3), 2.25
 ///                      times fewer multiplications; workspace 100 (c/groups) k + 4 k B
@@ -63,7 +63,7 @@ namespace tracecast::lowering {
 /// which shapes are legal on 16-bit tensor cores (release notes 7.0, 7.3 and 8.0; Developer Guide, Tensor Core
 /// Operations): channels in and out per group multiples of 8; from 7.3 on any in NCHW, where the transposes pad them;
 /// from 8.0 on any. Before 7 there are no groups: a framework calls the library group by group. cuDNN 7 launches its
-/// kernels on CUDA cores group by group.
+/// kernels on CUDA cores group by group where images are NCHW.
 [[nodiscard]] std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
                                                             const Formats& formats,
                                                             ImageLayout layout,

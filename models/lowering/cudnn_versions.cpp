@@ -37,6 +37,22 @@ void keep_known_algorithms(std::vector<Candidate>& candidates, Pass pass, double
   }
 }
 
+void launch_by_group(std::vector<Candidate>& candidates, std::int64_t groups) {
+  for (Candidate& candidate : candidates) {
+    if (candidate.algorithm == Algorithm::Direct) continue;
+    for (Kernel& kernel : candidate.kernels) {
+      if (kernel.unit == MathUnit::CudaCore && kernel.kernel_class == KernelClass::Convolution) {
+        kernel.more_launches = static_cast<double>(groups - 1);
+      }
+    }
+  }
+}
+
+bool lacks_grouped_kernels(Architecture architecture, double cudnn_version) {
+  constexpr double kFirst = 8.0, kAfter = 8.1;
+  return architecture == Architecture::Turing && cudnn_version >= kFirst && cudnn_version < kAfter;
+}
+
 double first_cudnn_version(Architecture architecture) {
   switch (architecture) {
     case Architecture::Kepler:

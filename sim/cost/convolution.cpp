@@ -121,6 +121,25 @@ double age_factor(const ConvWork& work, const ConvolutionParameters& p) {
   return work.cudnn_version < kNewKernels ? p.old_kernels : 1.0;
 }
 
+/// Columns of a group's product in cuDNN 8.0 on Turing: its kernels for groups are the plain ones, whose tiles are this wide
+/// however few channels a group has. Source: published/e2e.csv, ResNeXt-101 and SE-ResNeXt-101 on T4 in TensorFlow 20.06, which
+/// take 3.6 ms an image more than in 20.03 in FP32 and 2.6 in half width (models/lowering/notes/0009).
+constexpr double kPlainColumns = 128, kPlainSince = 8.0, kPlainUntil = 8.1;
+bool has_plain_groups(const ConvWork& work, const GpuSpec& gpu) {
+  return work.shape.groups > 1 && gpu.architecture == Architecture::Turing &&
+         work.cudnn_version >= kPlainSince && work.cudnn_version < kPlainUntil;
+}
+
+/// What the tensor cores of Ampere give in the first library that had kernels for them, cuDNN 8.0. Source: published/core.csv,
+/// ResNet-50 and SSD by the same scripts on the same boards in a container of 2020 and in one of 2022: steps 1.05 to 1.18
+/// times as long on A100, A6000 and RTX 3090, 1.00 on V100; over the shares of convolutions 1.3, geometric mean of twelve pairs.
+constexpr double kFirstOfAmpere = 0.77, kAfterFirst = 8.1;
+double first_of_generation(const ConvWork& work, const GpuSpec& gpu) {
+  const bool is_first =
+      gpu.architecture == Architecture::Ampere && work.cudnn_version < kAfterFirst;
+  return is_first ? kFirstOfAmpere : 1.0;
+}
+
 Roofs estimate_winograd_fused(const ConvWork& work, Pass pass, Seconds memory,
                               const SustainedGpu& machine, const GpuSpec& gpu,
                               const CostProfile& profile) {
@@ -242,6 +261,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   }
 
   TileProblem t = as_product(s, kernel.pass, scatters(kernel));
+  if (has_plain_groups(work, gpu)) t.n = std::max(t.n, kPlainColumns);
   const bool tensor_core = kernel.unit == MathUnit::TensorCore;
   const bool weights = kernel.pass == Pass::BackwardWeights;
   t.tiles = tensor_core ? TileSet::TensorCore : weights ? TileSet::Gemm : TileSet::Convolution;
@@ -253,9 +273,10 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   const bool is_compiled = !weights && (kernel.algorithm == Algorithm::ImplicitGemm ||
                                         kernel.algorithm == Algorithm::ExplicitGemm);
   const double issue = is_compiled ? p.compiled_issue : best_issue_cycles(gpu, profile);
-  t.efficiency = pass_factor(kernel, s, profile) * age_factor(work, p) *
-                 (tensor_core ? profile.tensor.convolution[gpu.architecture]
-                              : issue_efficiency(gpu, issue, profile));
+  t.efficiency =
+      pass_factor(kernel, s, profile) * age_factor(work, p) *
+      (tensor_core ? profile.tensor.convolution[gpu.architecture] * first_of_generation(work, gpu)
+                   : issue_efficiency(gpu, issue, profile));
   t.traffic_bytes = kernel.bytes().in_bytes();
   t.result_bytes = kernel.pass != Pass::BackwardData ? t.batch * t.m * t.n * 4.0 : 0.0;
   if (tensor_core && kernel.pass == Pass::Forward) t.most_slices = kMostSlices;

@@ -18,6 +18,8 @@ struct Software {
   bool cuda_graphs = false;  ///< a step was captured and is launched whole
   /// Whether convolution algorithms are tried out (torch.backends.cudnn.benchmark); nothing: as the framework does.
   std::optional<bool> cudnn_benchmark{};
+  /// Whether images lie channels last (torch.channels_last); nothing: as the framework does.
+  std::optional<bool> channels_last{};
 };
 
 /// What is to be computed: owns all, names no hardware. Words are those of the command line.

@@ -350,6 +350,10 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   job.framework = hardware.framework(o.software);
   if (o.software.cudnn_benchmark)
     job.framework.convolutions.autotunes = *o.software.cudnn_benchmark;
+  if (o.software.channels_last) {
+    job.framework.convolutions.image_layout = job.framework.convolutions.tensor_core_image_layout =
+        *o.software.channels_last ? ImageLayout::Nhwc : ImageLayout::Nchw;
+  }
   place_job(job, hardware);
   if (o.software.cuda_graphs && job.cpu) {
     throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");

@@ -114,6 +114,33 @@ TEST_CASE("no measurement used a cuDNN of later months") {
         SpecLibrary::embedded().find_framework("tensorflow").convolutions.cudnn_version);
 }
 
+TEST_CASE("a container ships the cuDNN of its month, binaries what they were built with") {
+  const SpecLibrary& specs = SpecLibrary::embedded();
+  const GpuSpec gpu;
+  const auto of_container = [&](std::string_view version, std::string_view date) {
+    return defaults("tensorflow", version, date, gpu).cudnn_version;
+  };
+  CHECK(of_container("NGC 20.03", "2023-04") == doctest::Approx(7.6));
+  CHECK(of_container("NGC TensorFlow 20.06-tf1-py3", "2023-04") == 8);
+  CHECK(of_container("NGC 21.03", "") == doctest::Approx(8.1));
+  CHECK(of_container("NGC", "2018-01..2020-07") ==
+        8);  // no month of its own: that of the measurement
+  CHECK(of_container("1.15", "2020-07") == doctest::Approx(7.6));
+  CHECK(of_container("NGC 20.06, cuDNN 7.0", "") == 7);  // stated
+  const auto pytorch = [&](std::string_view version, std::string_view date) {
+    const SoftwareWords words{.version = version, .date = date};
+    return specs.defaults_of(specs.find_framework("pytorch", words), words, gpu).cudnn_version;
+  };
+  CHECK(pytorch("1.4", "2021-01") == doctest::Approx(7.6));
+  CHECK(pytorch("1.7", "2020-12") == 8);
+  CHECK(pytorch("NGC 20.10", "2021-01") == 8);
+  // Nothing says when: what runs on Ampere was built lately.
+  GpuSpec ampere;
+  ampere.architecture = Architecture::Ampere;
+  CHECK(defaults("mxnet", "", "", ampere).cudnn_version == 9);
+  CHECK(defaults("mxnet", "", "2020-09", ampere).cudnn_version == 7);
+}
+
 TEST_CASE("FP32 code means TF32 on Ampere where the framework says so") {
   GpuSpec volta, ampere;
   ampere.peaks = {{Precision::Tf32, MathUnit::TensorCore, 156.0_TFLOPps}};

@@ -81,6 +81,7 @@ class ComponentTable final : public RowPredictor {
     job.data = program.data.empty() ? PlacedJob{}.data : program.data;
     if (!program.data.empty() || row.text_or_empty("dataset") != "real") return;
     job.data = "real";
+    job.pipeline = program.pipeline;
     if (const std::string cpu = find_cpu_in(row.text_or_empty("notes"), hardware_.cpus());
         !cpu.empty()) {
       job.host_cpu = "2x" + cpu;  // servers with data-centre GPUs have two sockets
@@ -128,10 +129,12 @@ class ComponentTable final : public RowPredictor {
     const std::string key =
         o.network + '|' + o.gpu + '|' + o.software.framework + '|' + o.precision + '|' + o.phase +
         '|' + o.software.version + (o.software.xla ? "|xla|" : "|") +
-        (o.software.cudnn_benchmark.value_or(false) ? "tried|" : "|") + o.software.date + '|' +
-        o.optimizer + '|' + o.data + '|' + o.host_cpu + '|' + std::to_string(o.batch) + 'x' +
-        std::to_string(o.seq_len.value_or(0)) + '|' + text(o.board.power_limit_w) + '|' +
-        text(o.board.clock_mhz) + '|' + text(o.board.memory_clock_mhz);
+        (o.software.cudnn_benchmark.value_or(false) ? "tried|" : "|") +
+        (o.software.channels_last.value_or(false) ? "last|" : "|") + o.pipeline + '|' +
+        o.software.date + '|' + o.optimizer + '|' + o.data + '|' + o.host_cpu + '|' +
+        std::to_string(o.batch) + 'x' + std::to_string(o.seq_len.value_or(0)) + '|' +
+        text(o.board.power_limit_w) + '|' + text(o.board.clock_mhz) + '|' +
+        text(o.board.memory_clock_mhz);
     const auto known = figures_.find(key);
     if (known != figures_.end()) return known->second;
     return figures_.emplace(key, o.batch > 0 ? predict_job(o) : predict_largest(o)).first->second;

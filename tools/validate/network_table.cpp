@@ -85,6 +85,7 @@ class NetworkTable final : public RowPredictor {
     job.software.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
     job.software.version = row.text_or_empty("framework_version");
     if (program.cudnn_benchmark) job.software.cudnn_benchmark = program.cudnn_benchmark;
+    job.software.channels_last = program.channels_last;
     if (*phase == Phase::Train && !program.optimizer.empty()) job.optimizer = program.optimizer;
     if (job.software.version.empty()) job.software.version = program.version;
     const std::string_view notes = row.text_or_empty("notes");
@@ -94,11 +95,12 @@ class NetworkTable final : public RowPredictor {
     job.data = program.data.empty() ? "synthetic" : program.data;
     if (row.text_or_empty("data") == "real") {
       job.data = "real";
+      job.pipeline = program.pipeline;
       if (const std::string cpu = find_cpu_in(notes, hardware_.cpus()); !cpu.empty()) {
         job.host_cpu = "2x" + cpu;  // servers with data-centre GPUs have two sockets
       }
     }
-    job.precision = to_lower(row.text("precision"));
+    job.precision = program.precision.empty() ? to_lower(row.text("precision")) : program.precision;
 
     const auto frameworks = hardware_.specs().framework_ids();
     if (std::find(frameworks.begin(), frameworks.end(), job.software.framework) ==
@@ -155,11 +157,12 @@ class NetworkTable final : public RowPredictor {
         (options.software.xla ? "+xla|" : "|") + options.precision + '|' + options.phase + '|' +
         options.data + '|' + options.optimizer +
         (options.software.cudnn_benchmark.value_or(false) ? "|tried|" : "|") +
+        (options.software.channels_last.value_or(false) ? "last|" : "|") +
         std::to_string(options.batch) + '|' + std::to_string(defaults.cudnn_version) + '|' + month +
         (defaults.fp32_runs_as_tf32 ? "|tf32" : "|") +
         (defaults.tf32_spares_products ? "|spared|" : "|") + framework.id + '|' + options.host_cpu +
         '|' + (defaults.fuses_product_bias ? "bias|" : "|") +
-        (options.data == "real"
+        (options.data == "real" && options.pipeline.empty()
              ? hardware_.specs()
                    .input_pipeline_of(options.software.framework, options.software.version)
                    .id

@@ -174,7 +174,8 @@ PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs,
   add_cudnn_of(o.software.version, {notes, row.text("framework")});
   o.software.xla = says_xla(notes);
   o.software.cudnn_benchmark = program.cudnn_benchmark;
-  o.precision = precision_of(row.text("precision"));
+  o.software.channels_last = program.channels_last;
+  o.precision = program.precision.empty() ? precision_of(row.text("precision")) : program.precision;
   if (!find_precision(o.precision)) return unknown("precision " + o.precision + " is not known");
   o.phase = row.text("phase");
   if (!find_phase(o.phase)) return unknown("phase " + o.phase + " is not known");

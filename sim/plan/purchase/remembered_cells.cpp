@@ -32,9 +32,9 @@ std::string key_of(const std::string& fingerprint, const CellQuestion& question)
   std::string cluster = p.cluster;
   if (!cluster.empty()) cluster += '\n' + sha256_of_file(cluster);
   std::string text = "cell\n" + fingerprint + '\n' + network + '\n' + cluster + '\n';
-  text +=
-      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", j.batch, j.phase, j.precision,
-                  s.framework, s.version, s.date, s.xla, s.cuda_graphs, word(s.cudnn_benchmark));
+  text += fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", j.batch, j.phase, j.precision,
+                      s.framework, s.version, s.date, s.xla, s.cuda_graphs, word(s.cudnn_benchmark),
+                      word(s.channels_last));
   text += fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", j.optimizer, j.recompute,
                       j.accumulate, j.data, j.pipeline, word(j.workers), word(j.epoch_samples),
                       word(j.image_size), word(j.seq_len), word(j.classes));

@@ -211,15 +211,39 @@ TEST_SUITE("models/lowering/convolution") {
 
   TEST_CASE("cuDNN 7 launches the kernels of a grouped convolution once per group") {
     const ConvAttributes a = square(8, 64, 28, 64, 3, 1, 4);
-    const struct { double version, more_launches; } rows[] = {{7.6, 3}, {8.0, 0}};
+    const struct {
+      double version;
+      ImageLayout layout;
+      double more_launches;
+    } rows[] = {
+        {7.6, ImageLayout::Nchw, 3}, {8.0, ImageLayout::Nchw, 0}, {7.6, ImageLayout::Nhwc, 0}};
     for (const auto& row : rows) {
       CAPTURE(row.version);
-      const auto list = convolution_candidates(a, Pass::Forward, PrecisionMode::Fp32,
-                                               ImageLayout::Nchw, test::kepler(), row.version);
+      const auto list = convolution_candidates(a, Pass::Forward, PrecisionMode::Fp32, row.layout,
+                                               test::kepler(), row.version);
       for (const Kernel& kernel : find(list, Algorithm::ImplicitPrecomputedGemm).kernels) {
         CHECK(kernel.more_launches == row.more_launches);
       }
     }
+  }
+
+  TEST_CASE("tiled FFT transforms filters of one row two tiles at a time") {
+    // 100 outputs of 5 taps: 28 a tile of 32, four tiles. Products over two tiles of 8 images of one row.
+    ConvAttributes a = square(8, 64, 100, 96, 5);
+    a.h = a.p = a.r = 1;
+    a.pad_top = a.pad_bottom = 0;
+    const auto list = convolution_candidates(a, Pass::Forward, PrecisionMode::Fp32,
+                                             ImageLayout::Nchw, test::kepler(), 7.6);
+    const Candidate& tiled = find(list, Algorithm::FftTiling);
+    const auto product = std::find_if(tiled.kernels.begin(), tiled.kernels.end(),
+                                      [](const Kernel& k) { return k.name == "products"; });
+    REQUIRE(product != tiled.kernels.end());
+    CHECK(product->launches == 2);
+    const auto& work = std::get<MatrixWork>(product->work);
+    CHECK(work.batch == 17);
+    CHECK(work.m == 8 * 2);
+    CHECK(work.n == 96);
+    CHECK(work.k == 4 * 64);
   }
 
   TEST_CASE("int8 has one way, with channels in whole vectors") {

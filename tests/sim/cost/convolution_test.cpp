@@ -117,6 +117,41 @@ TEST_CASE("tensor cores have backward factors of their own, one for all filters"
   CHECK(tensor_core_us(Pass::BackwardWeights, 1, 1, profile) == doctest::Approx(4 * weights));
 }
 
+TEST_CASE("the first library for Ampere has slower kernels on its tensor cores") {
+  // Efficiency 1 and 0.77 of it, where nothing but arithmetic counts.
+  GpuSpec ampere = simple_gpu(), volta = simple_gpu();
+  ampere.architecture = Architecture::Ampere;
+  volta.architecture = Architecture::Volta;
+  const auto us = [](const GpuSpec& gpu, double version) {
+    Kernel kernel = convolution(same_size(64, 256, 28, 256, 3), Algorithm::ImplicitPrecomputedGemm,
+                                Pass::Forward);
+    kernel.unit = MathUnit::TensorCore;
+    kernel.data = kernel.math = Precision::Fp16;
+    std::get<ConvWork>(kernel.work).cudnn_version = version;
+    return compute_us(kernel, gpu, simple_profile());
+  };
+  CHECK(us(ampere, 8.0) / us(ampere, 8.1) == doctest::Approx(1 / 0.77).epsilon(0.02));
+  CHECK(us(ampere, 99) == us(ampere, 8.1));
+  CHECK(us(volta, 8.0) == us(volta, 8.1));
+}
+
+TEST_CASE("cuDNN 8.0 fills up the columns of groups on Turing") {
+  GpuSpec turing = simple_gpu(), volta = simple_gpu();
+  turing.architecture = Architecture::Turing;
+  volta.architecture = Architecture::Volta;
+  const auto us = [](const GpuSpec& gpu, std::int64_t groups, double version) {
+    ConvAttributes shape = same_size(64, 128, 28, 128, 3);
+    shape.groups = groups;
+    Kernel kernel = convolution(shape, Algorithm::ImplicitPrecomputedGemm, Pass::Forward);
+    std::get<ConvWork>(kernel.work).cudnn_version = version;
+    return compute_us(kernel, gpu, simple_profile());
+  };
+  CHECK(us(turing, 32, 8.0) > 1.5 * us(turing, 32, 7.6));
+  CHECK(us(turing, 32, 8.1) == us(turing, 32, 7.6));
+  CHECK(us(turing, 1, 8.0) == us(turing, 1, 7.6));
+  CHECK(us(volta, 32, 8.0) == us(volta, 32, 7.6));
+}
+
 TEST_CASE("a depthwise output costs the loads of its filter's taps") {
   // 10 images of 100 channels of 10x10 outputs, 9 taps: 900 thousand taps at 0.5 cycles on 10 SMs of 1 GHz = 45 us. A
   // stride of 2 loads twice as many transactions for each.
