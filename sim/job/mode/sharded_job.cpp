@@ -61,8 +61,6 @@ FrameworkProfile settle_framework(const Software& asked, const TrainingSoftware&
                      fmt::format("pytorch: {} is one of its programs (--software)", software.name));
   }
   FrameworkProfile framework = hardware.framework(software.framework);
-  framework.kernels.casts_as_written =
-      software.casts_as_written.value_or(framework.kernels.casts_as_written);
   return asked.cuda_graphs ? with_captured_step(std::move(framework)) : framework;
 }
 

@@ -41,7 +41,9 @@ class PiecePricer {
     }
     count_weights(step);
     add_kernels(step);
-    if (c_.framework.kernels.casts_as_written) add_wide_copies(step);
+    if (c_.software.casts_as_written.value_or(c_.framework.kernels.casts_as_written)) {
+      add_wide_copies(step);
+    }
     add_loss(loss.forward, piece_.forward);
     add_loss(loss.backward, piece_.backward);
     add_exchanges(collectives.forward, piece_.forward);
