@@ -325,7 +325,7 @@ TEST_CASE("what a training script does besides the network can be told") {
     REQUIRE(result.exit_code == 0);
     return Json::parse(result.out)["step_time_s"]["value"].get<double>();
   };
-  const std::vector<std::string> old = {"--framework-version", "1.4"};
+  const std::vector<std::string> old = {"--framework-version", "1.8"};
   const double usual = step_s(old);
   CHECK(step_s(with(old, {"--no-cudnn-benchmark"})) == usual);  // PyTorch's default
   // Small images of 7x7: the fastest kernel is one that cuDNN does not name.
