@@ -202,18 +202,15 @@ std::vector<ParameterSlot> make_slots() {
     add(slot.name, slot.low, slot.high,
         [slot](CostProfile& p) -> double& { return slot.find(p.product, slot.i, slot.j); });
   }
-  for (AttentionSlot& slot : attention_slots()) {
-    slots.push_back(
-        {std::move(slot.name),
-         [find = std::move(slot.find)](CostProfile& p) -> double& { return find(p.attention); },
-         slot.low, slot.high, slot.is_factor});
-  }
-  for (MixtureSlot& slot : mixture_slots()) {
-    slots.push_back(
-        {std::move(slot.name),
-         [find = std::move(slot.find)](CostProfile& p) -> double& { return find(p.mixture); },
-         slot.low, slot.high, slot.is_factor});
-  }
+  const auto add_all = [&slots](auto own, auto part) {
+    for (auto& slot : own)
+      slots.push_back(
+          {std::move(slot.name),
+           [find = std::move(slot.find), part](CostProfile& p) -> double& { return find(p.*part); },
+           slot.low, slot.high, slot.is_factor});
+  };
+  add_all(attention_slots(), &CostProfile::attention);
+  add_all(mixture_slots(), &CostProfile::mixture);
   for (RecordedSlot& slot : recorded_slots()) {
     slots.push_back(
         {std::move(slot.name),
