@@ -67,9 +67,12 @@ std::string describe_choices(std::string_view word, std::span<const std::string>
     if (!family.empty() && family.size() <= kMostShown) return list(family);
   }
   const std::optional<std::string> nearest = find_nearest_word(word, candidates);
-  std::string text = candidates.size() <= kShortList
-                         ? list(candidates)
-                         : "one of " + std::to_string(candidates.size()) + " known names";
+  constexpr std::size_t kLongestList =
+      260;  // an error shows 300 characters: the nearest among them
+  std::string text = list(candidates);
+  if (candidates.size() > kShortList || text.size() > kLongestList) {
+    text = "one of " + std::to_string(candidates.size()) + " known names";
+  }
   if (nearest) text += " (nearest: " + *nearest + ")";
   return text;
 }
