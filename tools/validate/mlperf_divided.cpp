@@ -16,14 +16,6 @@
 namespace tracecast {
 namespace {
 
-/// Columns hold "4.0".
-std::optional<std::int64_t> whole(const RowFields& row, std::string_view column) {
-  if (row.text_or_empty(column).empty()) return std::nullopt;
-  const double value = row.positive(column);
-  if (value != std::floor(value) || value > 1e9) return std::nullopt;
-  return static_cast<std::int64_t>(value);
-}
-
 /// What a row says of its division; without degrees of tensors and stages nothing.
 std::optional<PlanOptions> plan_of(const RowFields& row, const MlperfDivision& division) {
   PlanOptions plan{.tensor = whole(row, "tp"),

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -132,13 +131,6 @@ class IterationTable final : public RowPredictor {
   const Hardware& hardware_;
   PublishedRows records_;
 };
-
-std::optional<std::int64_t> whole(const RowFields& row, std::string_view column) {
-  if (row.text_or_empty(column).empty()) return std::nullopt;
-  const double value = row.positive(column);
-  if (value != std::floor(value) || value > 1e9) return std::nullopt;
-  return static_cast<std::int64_t>(value);
-}
 
 bool holds(std::string_view text, std::string_view word) {
   return text.find(word) != std::string_view::npos;

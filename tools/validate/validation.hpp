@@ -1,5 +1,7 @@
 #pragma once
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -61,6 +63,15 @@ struct RowAnswer {
       RowUse::None;  ///< what the predictor knows of it beside the records of published sources
   std::optional<double> plain_roofline{}, three_roofline{};  ///< as ValidatedRow has them
 };
+/// A column that may hold "4.0"; nothing: empty, missing, no whole number, or above 10^9. Throws InputError: not a positive number.
+[[nodiscard]] inline std::optional<std::int64_t> whole(const RowFields& row,
+                                                       std::string_view column) {
+  if (row.text_or_empty(column).empty()) return std::nullopt;
+  const double value = row.positive(column);
+  if (value != std::floor(value) || value > 1e9) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
 [[nodiscard]] inline RowAnswer skip(std::string reason) {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};
 }
