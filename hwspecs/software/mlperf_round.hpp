@@ -33,7 +33,7 @@ struct MlperfBenchmark {
   std::string fused_network;   ///< on GPUs for which attention in one kernel was written
   std::vector<int> fused_on;   ///< their compute capabilities, 80
   std::optional<MlperfDivision> division;  ///< nothing: data parallelism alone
-  std::string strategy;        ///< id of a StrategyProfile; empty: the round's
+  std::string strategy;                    ///< id of a StrategyProfile; empty: the round's
 
   [[nodiscard]] const std::string& network_on(const GpuSpec* gpu) const;
   [[nodiscard]] std::string precision_on(const GpuSpec* gpu) const;
