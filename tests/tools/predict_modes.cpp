@@ -151,6 +151,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--cudnn-benchmark", {}, {}, "servers", "--no-cudnn-benchmark"},
       {"--cudnn-benchmark", {}},
       {"--framework-version", {"0.11, cuDNN 4"}, {}, "servers"},
+      {"--framework-version", {"1.8"}, {}, "training program"},  // of 2020: cuDNN 7 anyway
       {"--framework-version", {"1.6, cuDNN 6.0"}},
       {"--optimizer", {"sgd"}, {}, "divided"},
       {"--optimizer", {"adam"}},
@@ -239,6 +240,7 @@ const std::vector<Excuse>& predict_excuses() {
       {"several GPUs, csv", "--host-cpu", "the GPUs set the pace, and no column tells of the CPU"},
       {"several GPUs, text", "--cuda-graphs",
        "the host runs ahead of the GPU: json tells of its rest"},
+      {"servers, text", "--cuda-graphs", "the host runs ahead of the GPU: json tells of its rest"},
       {"several GPUs, csv", "--cuda-graphs",
        "the host runs ahead of the GPU: json tells of its rest"},
       {"several GPUs, csv", "--machine", "the same NVLink wiring; json tells of the host"},
