@@ -57,22 +57,20 @@ std::optional<std::string> find_nearest_word(std::string_view word,
 
 std::string describe_choices(std::string_view word, std::span<const std::string> candidates) {
   constexpr std::size_t kShortList = 30, kMostShown = 10;
+  constexpr std::size_t kLongestText =
+      260;  // an error shows 300 characters, the nearest name among them
   const auto list = [](std::span<const std::string> names) {
     std::string text = "one of ";
     for (std::size_t i = 0; i < names.size(); ++i) text += (i ? ", " : "") + names[i];
     return text;
   };
-  if (candidates.size() > kShortList) {
+  std::string text = list(candidates);
+  if (candidates.size() > kShortList || text.size() > kLongestText) {
     const std::vector<std::string> family = find_family(word, candidates);
     if (!family.empty() && family.size() <= kMostShown) return list(family);
-  }
-  const std::optional<std::string> nearest = find_nearest_word(word, candidates);
-  constexpr std::size_t kLongestList =
-      260;  // an error shows 300 characters: the nearest among them
-  std::string text = list(candidates);
-  if (candidates.size() > kShortList || text.size() > kLongestList) {
     text = "one of " + std::to_string(candidates.size()) + " known names";
   }
+  const std::optional<std::string> nearest = find_nearest_word(word, candidates);
   if (nearest) text += " (nearest: " + *nearest + ")";
   return text;
 }
