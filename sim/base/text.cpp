@@ -55,6 +55,22 @@ std::optional<std::string> find_nearest_word(std::string_view word,
   return nearest;
 }
 
+namespace {
+
+/// Names that do not continue another with an underscore: "pytorch", not "pytorch_2".
+std::vector<std::string> without_variants(std::span<const std::string> names) {
+  std::vector<std::string> stems;
+  for (const std::string& name : names) {
+    const bool continues = std::any_of(names.begin(), names.end(), [&](const std::string& other) {
+      return name.size() > other.size() && name[other.size()] == '_' && name.starts_with(other);
+    });
+    if (!continues) stems.push_back(name);
+  }
+  return stems;
+}
+
+}  // namespace
+
 std::string describe_choices(std::string_view word, std::span<const std::string> candidates) {
   constexpr std::size_t kShortList = 30, kMostShown = 10;
   constexpr std::size_t kLongestText =
@@ -69,6 +85,9 @@ std::string describe_choices(std::string_view word, std::span<const std::string>
     const std::vector<std::string> family = find_family(word, candidates);
     if (!family.empty() && family.size() <= kMostShown) return list(family);
     text = "one of " + std::to_string(candidates.size()) + " known names";
+    const std::string stems = list(without_variants(candidates));
+    if (candidates.size() <= kShortList && stems.size() <= kLongestText)
+      text = stems + " or a variant";
   }
   const std::optional<std::string> nearest = find_nearest_word(word, candidates);
   if (nearest) text += " (nearest: " + *nearest + ")";

@@ -159,11 +159,15 @@ TEST_CASE("an update takes as long as its states are many, and a lower power lim
 TEST_CASE("adapters leave their own gradients and states alone, and a third of the products") {
   const Hardware hardware;
   const Fabric fabric = hardware.nodes(1);
+  TransformerLayout wide = kSmall;  // kernels outlast the host
+  wide.width = 4096;
+  wide.heads = wide.kv_heads = 32;
+  wide.feed_forward = 16384;
   const ParallelPlan plan = resolve_plan({.tensor = 2, .micro_batch = 8, .tokens = 1024, .zero = 1},
-                                         kSmall, fabric.num_ranks());
+                                         wide, fabric.num_ranks());
   const TrainingSoftware& program = find_training_software("megatron");
   const auto with = [&](const LowRankAdapters& adapters) {
-    return predict_transformer({.layout = kSmall,
+    return predict_transformer({.layout = wide,
                                 .plan = plan,
                                 .software = program,
                                 .framework = find_framework(program.framework),
@@ -174,7 +178,7 @@ TEST_CASE("adapters leave their own gradients and states alone, and a third of t
                                 .adapters = adapters});
   };
   const TransformerPrediction all = with({}), some = with({.rank = 8});
-  const double adapters = 8.0 * 8 * (1024 + 3072 + 1024 + 1024);
+  const double adapters = 8.0 * 8 * (4096 + 3 * 4096 + 4096 + 4096);
   CHECK(all.trained_parameters == all.parameters);
   CHECK(some.trained_parameters == adapters);
   CHECK(some.parameters == all.parameters + adapters);
