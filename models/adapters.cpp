@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/adapter_ops.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {
@@ -127,13 +128,11 @@ std::vector<char> targets_of(const NetworkGraph& graph, AdapterTargets targets) 
 class Adapting {
  public:
   Adapting(const NetworkGraph& from, const LowRankAdapters& adapters)
-      : from_(from), rank_(adapters.rank) {
-    graph_.name = from.name;
-    graph_.batch = from.batch;
-    graph_.training_mode = from.training_mode;
-    graph_.frozen_parameters = from.frozen_parameters;
-    graph_.outputs = from.outputs;
-    for (const Tensor& tensor : from.tensors()) graph_.add_tensor(tensor);
+      : from_(from), rank_(adapters.rank), b_(from.name, from.batch) {
+    b_.graph().training_mode = from.training_mode;
+    b_.graph().frozen_parameters = from.frozen_parameters;
+    b_.graph().outputs = from.outputs;
+    for (const Tensor& tensor : from.tensors()) b_.graph().add_tensor(tensor);
   }
 
   NetworkGraph build(const std::vector<char>& is_target) {
@@ -142,81 +141,48 @@ class Adapting {
       if (is_target[i] != 0) {
         adapt(op);
       } else {
-        graph_.add_op(op);
+        b_.graph().add_op(op);
       }
     }
-    return std::move(graph_);
+    return std::move(b_).take();
   }
 
  private:
-  TensorId activation_like(TensorId like, std::string name, std::int64_t columns) {
-    Tensor tensor{.name = std::move(name), .shape = from_.tensor(like).shape};
-    tensor.shape.back() = columns;
-    return graph_.add_tensor(std::move(tensor));
-  }
-
-  TensorId product(const std::string& name, TensorId x, TensorId like, std::int64_t rows,
-                   std::int64_t inputs, std::int64_t outputs) {
-    const TensorId weight = graph_.add_tensor(
-        {.name = name + ".weight", .shape = {outputs, inputs}, .role = TensorRole::Weight});
-    const TensorId y = activation_like(like, name, outputs);
-    graph_.add_op(
-        {.name = name,
-         .kind = OpKind::Linear,
-         .attributes = MatMulAttributes{.m = rows, .n = outputs, .k = inputs, .transpose_b = true},
-         .inputs = {x, weight},
-         .outputs = {y}});
-    return y;
-  }
-
-  /// One number for all.
-  TensorId scale() {
-    if (!scale_) {
-      scale_ = graph_.add_tensor({.name = "lora_scale", .shape = {1}, .role = TensorRole::Buffer});
-    }
-    return *scale_;
-  }
-
   void adapt(const Op& op) {
-    const auto& a = std::get<MatMulAttributes>(op.attributes);
     const TensorId x = op.inputs.front(), y = op.outputs.front();
-    const std::string name = op.name + std::string(kAdapterMark);
+    const Shape shape = from_.tensor(y).shape;
     Op frozen = op;
-    frozen.outputs.front() = activation_like(y, op.name + ".frozen", a.n);
-    graph_.add_op(frozen);
-
-    const TensorId dropped = activation_like(x, name + "dropout", a.k);
-    const TensorId mask = graph_.add_tensor({.name = name + "dropout.mask",
-                                             .shape = from_.tensor(x).shape,
-                                             .is_integer = true,
-                                             .integer_bytes = 1});
-    graph_.add_op({.name = name + "dropout",
-                   .kind = OpKind::Dropout,
-                   .attributes = ElementwiseAttributes{.name = "dropout"},
-                   .inputs = {x},
-                   .outputs = {dropped, mask}});
-    const TensorId narrow = product(name + "A", dropped, x, a.m, a.k, rank_);
-    const TensorId wide = product(name + "B", narrow, y, a.m, rank_, a.n);
-    const TensorId scaled = activation_like(y, name + "scaled", a.n);
-    graph_.add_op({.name = name + "scale",
-                   .kind = OpKind::Binary,
-                   .attributes = ElementwiseAttributes{.name = "mul"},
-                   .inputs = {wide, scale()},
-                   .outputs = {scaled}});
-    graph_.add_op({.name = name + "add",
-                   .kind = OpKind::Binary,
-                   .attributes = ElementwiseAttributes{.name = "add"},
-                   .inputs = {frozen.outputs.front(), scaled},
-                   .outputs = {y}});
+    frozen.outputs.front() = b_.tensor({.name = op.name + ".frozen", .shape = shape});
+    const TensorId result = frozen.outputs.front();
+    b_.graph().add_op(std::move(frozen));
+    const TensorId narrow = adapter_narrowed(b_, op.name, x, rank_);
+    const TensorId wide = adapter_widened(b_, op.name, narrow, shape.back());
+    b_.graph().add_op({.name = op.name + std::string(kAdapterMark) + "add",
+                       .kind = OpKind::Binary,
+                       .attributes = ElementwiseAttributes{.name = "add"},
+                       .inputs = {result, wide},
+                       .outputs = {y}});
   }
 
   const NetworkGraph& from_;
   std::int64_t rank_;
-  std::optional<TensorId> scale_;
-  NetworkGraph graph_;
+  GraphBuilder b_;
 };
 
 }  // namespace
+
+TensorId adapter_narrowed(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t rank) {
+  const std::string adapter = name + std::string(kAdapterMark);
+  return b.linear_layer(adapter + "A", b.dropout(adapter + "dropout", x), rank, false);
+}
+
+TensorId adapter_widened(GraphBuilder& b, const std::string& name, TensorId narrow,
+                         std::int64_t columns) {
+  const std::string adapter = name + std::string(kAdapterMark);
+  const TensorId scale =
+      b.tensor({.name = adapter + "s", .shape = {1}, .role = TensorRole::Buffer});
+  return b.mul(adapter + "scaled", b.linear_layer(adapter + "B", narrow, columns, false), scale);
+}
 
 std::string_view to_string(AdapterTargets targets) {
   return targets == AdapterTargets::Attention ? "attention" : "linear";

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "models/adapter_ops.hpp"
 #include "models/lowering/kernels.hpp"
 #include "models/ops.hpp"
 #include "models/zoo/parts/attention.hpp"
@@ -69,19 +70,12 @@ struct LayerBuilder {
            (name.starts_with("attn.") ||
             (name.starts_with("mlp.") && shard.adapters.targets == AdapterTargets::Linear));
   }
-  /// A x of one adapter, after dropout.
   TensorId narrowed(const std::string& name, TensorId x) const {
-    const std::string adapter = name + std::string(kAdapterMark);
-    return b.linear_layer(adapter + "A", b.dropout(adapter + "dropout", x), shard.adapters.rank,
-                          false);
+    return adapter_narrowed(b, name, x, shard.adapters.rank);
   }
-  /// y + s B (A x).
   TensorId add_adapter(const std::string& name, TensorId y, TensorId narrow) const {
-    const std::string adapter = name + std::string(kAdapterMark);
-    const TensorId scale =
-        b.tensor({.name = adapter + "s", .shape = {1}, .role = TensorRole::Buffer});
-    const TensorId wide = b.linear_layer(adapter + "B", narrow, b.shape(y).back(), false);
-    return b.add(adapter + "add", y, b.mul(adapter + "scaled", wide, scale));
+    const TensorId wide = adapter_widened(b, name, narrow, b.shape(y).back());
+    return b.add(name + std::string(kAdapterMark) + "add", y, wide);
   }
   /// A product of columns of residual tokens: every rank gathers all of them and gives some outputs.
   TensorId columns(const std::string& name, const Gathered& x, std::int64_t outputs,
