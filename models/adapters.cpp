@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/adapter_ops.hpp"
+#include "models/zoo/parts/adapter.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "models/adapter_ops.hpp"
 #include "models/lowering/kernels.hpp"
 #include "models/ops.hpp"
+#include "models/zoo/parts/adapter.hpp"
 #include "models/zoo/parts/attention.hpp"
 #include "sim/base/error.hpp"
 
