@@ -93,9 +93,8 @@ std::string bare(std::string_view word) {
 }
 
 /// The word, then what follows each of the makers that it begins with: "nvidia_tesla_t4", "tesla_t4", "t4".
-template <std::size_t n>
 std::vector<std::string> without_makers(std::string word,
-                                        const std::array<std::string_view, n>& makers) {
+                                        std::span<const std::string_view> makers) {
   std::vector<std::string> words{std::move(word)};
   for (bool found = true; found;) {
     found = false;
@@ -171,10 +170,8 @@ std::optional<SpecText> find_embedded(std::string_view id) {
   return std::nullopt;
 }
 
-}  // namespace
-
-template <class Spec>
-struct Catalog<Spec>::State {
+/// What is known of specs that are not read yet, whatever their kind: compiled once, not once a kind.
+struct CatalogIndex {
   struct Entry {
     Spellings spellings;
     std::string_view text;
@@ -183,26 +180,21 @@ struct Catalog<Spec>::State {
     bool is_parsed = false;
   };
   std::vector<Entry> entries;                ///< sorted by id
-  std::vector<Spec> specs;                   ///< one per entry; blank until parsed
   std::map<std::string, std::size_t> words;  ///< normalized spelling to entry
   /// Bare spelling to entry; nothing where it would name several ("titanx_p" is not "titanxp").
   std::map<std::string, std::optional<std::size_t>> bares;
-  std::vector<std::function<Spec(Spec)>> changes;  ///< of what is still to be parsed
-  std::mutex mutex;                                ///< find() on one catalog from several threads
-  std::once_flag scanned;
 
-  /// Those in the binary, unless there are entries already; every door of the catalog begins with it.
-  void scan_embedded() {
-    std::call_once(scanned, [this] {
-      if (!entries.empty()) return;
-      for (const EmbeddedFile& file : Kind<Spec>::files()) {
-        entries.push_back({scan_spellings(file.content), file.content, std::string(file.path)});
-      }
-      std::sort(entries.begin(), entries.end(),
-                [](const auto& a, const auto& b) { return a.spellings.id < b.spellings.id; });
-      specs.resize(entries.size());
-      index();
-    });
+  void sort_entries() {
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) { return a.spellings.id < b.spellings.id; });
+  }
+
+  void scan(std::span<const EmbeddedFile> files) {
+    for (const EmbeddedFile& file : files) {
+      entries.push_back({scan_spellings(file.content), file.content, std::string(file.path)});
+    }
+    sort_entries();
+    index();
   }
 
   /// Throws InputError when one spelling names two specs.
@@ -252,25 +244,13 @@ struct Catalog<Spec>::State {
   }
 
   /// What the user may have meant by a word that names no spec.
-  [[nodiscard]] std::string choices(std::string_view word) const {
+  [[nodiscard]] std::string choices(std::string_view word, std::string_view listing) const {
     std::vector<CatalogueEntry> known;
     for (const Entry& entry : entries) {
       known.push_back({entry.spellings.id, entry.spellings.aliases});
       known.back().others.push_back(entry.spellings.name);
     }
-    return describe_entries(word, known, words_like(word), Kind<Spec>::kListing);
-  }
-
-  const Spec& get(std::size_t i) {
-    const std::lock_guard lock(mutex);
-    if (!entries[i].is_parsed) {
-      specs[i] = load_spec<Spec>(entries[i].text, entries[i].where, [&](std::string_view id) {
-        return entries[i].file ? find_text(id) : find_embedded<Spec>(id);
-      });
-      entries[i].is_parsed = true;
-      for (const auto& change : changes) specs[i] = change(std::move(specs[i]));
-    }
-    return specs[i];
+    return describe_entries(word, known, words_like(word), listing);
   }
 
   [[nodiscard]] std::optional<SpecText> find_text(std::string_view id) const {
@@ -286,6 +266,62 @@ struct Catalog<Spec>::State {
         [](const Entry& entry, std::string_view wanted) { return entry.spellings.id < wanted; });
     if (at == entries.end() || at->spellings.id != id) return std::nullopt;
     return static_cast<std::size_t>(at - entries.begin());
+  }
+
+  /// Of the entry that `word` means; nothing: none, or several.
+  [[nodiscard]] std::optional<std::size_t> place_called(
+      std::string_view word, std::span<const std::string_view> makers) const {
+    const std::vector<std::string> spellings = without_makers(normalize(word), makers);
+    for (const std::string& spelling : spellings) {
+      if (const auto it = words.find(spelling); it != words.end()) return it->second;
+      if (const auto it = bares.find(bare(spelling)); it != bares.end() && it->second)
+        return it->second;
+    }
+    const std::string& normal = spellings.back();
+    std::vector<std::size_t> longer;  // ids of which the word is the beginning
+    for (std::size_t i = 0; i < entries.size() && !normal.empty(); ++i) {
+      if (entries[i].spellings.id.starts_with(normal + "_")) longer.push_back(i);
+    }
+    return longer.size() == 1 ? std::optional(longer.front()) : std::nullopt;
+  }
+
+  /// Throws InputError: the word names nothing.
+  [[noreturn]] void refuse(std::string_view word, std::span<const std::string_view> makers,
+                           std::string_view place, std::string_view noun,
+                           std::string_view listing) const {
+    throw InputError(place, fmt::format("{} \"{}\"", noun, word),
+                     choices(without_makers(normalize(word), makers).back(), listing));
+  }
+};
+
+}  // namespace
+
+template <class Spec>
+struct Catalog<Spec>::State : CatalogIndex {
+  std::vector<Spec> specs;                         ///< one per entry; blank until parsed
+  std::vector<std::function<Spec(Spec)>> changes;  ///< of what is still to be parsed
+  std::mutex mutex;                                ///< find() on one catalog from several threads
+  std::once_flag scanned;
+
+  /// Those in the binary, unless there are entries already; every door of the catalog begins with it.
+  void scan_embedded() {
+    std::call_once(scanned, [this] {
+      if (!entries.empty()) return;
+      scan(Kind<Spec>::files());
+      specs.resize(entries.size());
+    });
+  }
+
+  const Spec& get(std::size_t i) {
+    const std::lock_guard lock(mutex);
+    if (!entries[i].is_parsed) {
+      specs[i] = load_spec<Spec>(entries[i].text, entries[i].where, [&](std::string_view id) {
+        return entries[i].file ? find_text(id) : find_embedded<Spec>(id);
+      });
+      entries[i].is_parsed = true;
+      for (const auto& change : changes) specs[i] = change(std::move(specs[i]));
+    }
+    return specs[i];
   }
 };
 
@@ -326,8 +362,7 @@ void Catalog<Spec>::add_folder(const std::filesystem::path& folder) {
   // Files in name order first: the first one that is wrong is the one to tell of.
   std::vector<std::string> added_ids;
   for (std::size_t i = 0; i < num_added; ++i) added_ids.push_back(next->entries[i].spellings.id);
-  std::sort(next->entries.begin(), next->entries.end(),
-            [](const Entry& a, const Entry& b) { return a.spellings.id < b.spellings.id; });
+  next->sort_entries();
   next->specs.resize(next->entries.size());
   for (const std::string& id : added_ids) next->get(*next->place_of(id));
   for (std::size_t i = 0; i < state_->entries.size(); ++i) {
@@ -360,26 +395,10 @@ void Catalog<Spec>::change_all(std::function<Spec(Spec)> change) {
 
 template <class Spec>
 const Spec& Catalog<Spec>::find(std::string_view word) const {
+  using K = Kind<Spec>;
   state_->scan_embedded();
-  const std::vector<std::string> words = without_makers(normalize(word), Kind<Spec>::kMakers);
-  for (const std::string& spelling : words) {
-    if (const auto it = state_->words.find(spelling); it != state_->words.end()) {
-      return state_->get(it->second);
-    }
-    if (const auto it = state_->bares.find(bare(spelling));
-        it != state_->bares.end() && it->second) {
-      return state_->get(*it->second);
-    }
-  }
-  const std::string& normal = words.back();
-  std::vector<std::size_t> longer;  // ids of which the word is the beginning
-  for (std::size_t i = 0; i < state_->entries.size() && !normal.empty(); ++i) {
-    if (!state_->entries[i].spellings.id.starts_with(normal + "_")) continue;
-    longer.push_back(i);
-  }
-  if (longer.size() == 1) return state_->get(longer.front());
-  const std::string found = fmt::format("{} \"{}\"", Kind<Spec>::kNoun, word);
-  throw InputError(Kind<Spec>::kPlace, found, state_->choices(normal));
+  if (const auto place = state_->place_called(word, K::kMakers)) return state_->get(*place);
+  state_->refuse(word, K::kMakers, K::kPlace, K::kNoun, K::kListing);
 }
 
 template <class Spec>

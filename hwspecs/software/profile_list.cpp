@@ -113,81 +113,197 @@ template <>
 struct Kind<ReleaseHistory>
     : Standalone<ReleaseHistory, parse_release_history, embedded::release_histories> {};
 
-template <class Profile>
-std::optional<SpecText> find_embedded_text(std::string_view id) {
-  for (const EmbeddedFile& file : Kind<Profile>::files()) {
+/// What a list does whatever its profiles are, which it knows by their places: compiled once, not once a kind.
+class AnyList {
+ public:
+  explicit AnyList(std::span<const EmbeddedFile> binary) : binary_(binary) {}
+  virtual ~AnyList() = default;
+
+  /// Sorted. The first call finds the files, and every door of a list begins with it.
+  [[nodiscard]] const std::vector<std::string>& ids();
+  /// After it the profile at `i` is there.
+  void parse(std::size_t i);
+  [[nodiscard]] std::optional<std::size_t> find(std::string_view id);
+  [[nodiscard]] std::vector<std::size_t> naming(std::string_view id);
+  /// Makes this one, which is new, `before` and the files of `folder`.
+  void extend(AnyList& before, const std::filesystem::path& folder);
+
+ protected:
+  virtual void resize(std::size_t size) = 0;
+  virtual void parse_at(std::size_t i, std::string_view text, std::string_view where,
+                        const FindSpecText& find) = 0;
+  /// The profile at `i` becomes the one that `other`, of the same kind, has there.
+  virtual void copy_at(std::size_t i, const AnyList& other) = 0;
+  /// Its id, then its aliases.
+  [[nodiscard]] virtual std::vector<std::string> spellings_at(std::size_t i) const = 0;
+  /// Leaves the profiles at these places, in this order.
+  virtual void keep(std::span<const std::size_t> places) = 0;
+
+ private:
+  [[nodiscard]] std::optional<SpecText> find_in_binary(std::string_view id) const;
+  [[nodiscard]] std::optional<SpecText> find_text(std::string_view id) const;
+  [[nodiscard]] bool names(std::string_view text, std::string_view id, int most_bases) const;
+  void refuse_shared_spellings(const std::map<std::string, std::size_t>& places,
+                               const std::map<std::string, std::string>& files,
+                               const std::filesystem::path& folder) const;
+
+  std::span<const EmbeddedFile> binary_;
+  std::vector<FolderFile> files_;  ///< that folders added; the last one of an id counts
+  std::once_flag indexed_;
+  std::vector<std::string> ids_;              ///< sorted
+  std::vector<const EmbeddedFile*> sources_;  ///< one per id; empty: all are parsed
+  std::vector<std::once_flag> parsed_;
+  std::mutex mutex_;                                                     ///< of:
+  std::map<std::string, std::vector<std::size_t>, std::less<>> naming_;  ///< what was found, by id
+};
+
+const std::vector<std::string>& AnyList::ids() {
+  std::call_once(indexed_, [this] {
+    if (!ids_.empty()) return;
+    std::map<std::string, const EmbeddedFile*> files;
+    for (const EmbeddedFile& file : binary_) {
+      files.emplace(scan_string(file.content, "id"), &file);
+    }
+    for (const auto& [id, file] : files) {
+      ids_.push_back(id);
+      sources_.push_back(file);
+    }
+    parsed_ = std::vector<std::once_flag>(ids_.size());
+    resize(ids_.size());
+  });
+  return ids_;
+}
+
+void AnyList::parse(std::size_t i) {
+  if (sources_.empty()) return;
+  std::call_once(parsed_[i], [&] {
+    const EmbeddedFile& file = *sources_[i];
+    parse_at(i, file.content, file.path,
+             [this](std::string_view id) { return find_in_binary(id); });
+  });
+}
+
+std::optional<std::size_t> AnyList::find(std::string_view id) {
+  const std::vector<std::string>& known = ids();
+  const auto at = std::lower_bound(known.begin(), known.end(), id);
+  if (at == known.end() || *at != id) return std::nullopt;
+  return static_cast<std::size_t>(at - known.begin());
+}
+
+std::vector<std::size_t> AnyList::naming(std::string_view id) {
+  constexpr std::size_t kMostRemembered = 256;
+  const std::size_t size = ids().size();
+  const std::lock_guard lock(mutex_);
+  if (const auto known = naming_.find(id); known != naming_.end()) return known->second;
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (sources_.empty() || names(sources_[i]->content, id, kMostBases)) found.push_back(i);
+  }
+  if (naming_.size() >= kMostRemembered) naming_.clear();
+  return naming_.emplace(id, found).first->second;
+}
+
+std::optional<SpecText> AnyList::find_in_binary(std::string_view id) const {
+  for (const EmbeddedFile& file : binary_) {
     if (scan_string(file.content, "id") == id)
       return SpecText{file.content, std::string(file.path)};
   }
   return std::nullopt;
 }
 
+std::optional<SpecText> AnyList::find_text(std::string_view id) const {
+  for (auto file = files_.rbegin(); file != files_.rend(); ++file) {
+    if (scan_string(*file->text, "id") == id) return SpecText{*file->text, file->where};
+  }
+  return find_in_binary(id);
+}
+
 /// Whether `id` stands between quotation marks in `text` or in a file of the binary that it builds on.
-template <class Profile>
-bool names(std::string_view text, std::string_view id, int most_bases) {
+bool AnyList::names(std::string_view text, std::string_view id, int most_bases) const {
   if (names_quoted(text, id)) return true;
   const std::string_view base = scan_string(text, "based_on");
   if (base.empty() || most_bases == 0) return false;
-  const std::optional<SpecText> found = find_embedded_text<Profile>(base);
-  return found && names<Profile>(found->text, id, most_bases - 1);
+  const std::optional<SpecText> found = find_in_binary(base);
+  return found && names(found->text, id, most_bases - 1);
 }
 
-template <class Profile>
-std::vector<std::string> spellings_of(const Profile& profile) {
-  std::vector<std::string> words{profile.id};
-  if constexpr (requires { profile.aliases; }) {
-    words.insert(words.end(), profile.aliases.begin(), profile.aliases.end());
+void AnyList::extend(AnyList& before, const std::filesystem::path& folder) {
+  const std::vector<FolderFile> added = read_folder_files(folder);
+  files_ = before.files_;
+  files_.insert(files_.end(), added.begin(), added.end());
+  const std::size_t num_known = before.ids().size();
+  resize(num_known + added.size());
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < num_known; ++i) {
+    before.parse(i);
+    copy_at(i, before);
+    places.emplace(before.ids_[i], i);
   }
-  return words;
+  std::map<std::string, std::string> seen;  // id to the folder's file
+  std::size_t place = num_known;
+  for (const FolderFile& file : added) {
+    parse_at(place, *file.text, file.where, [this](std::string_view id) { return find_text(id); });
+    const std::string id = spellings_at(place).front();
+    const auto [same, is_new] = seen.emplace(id, file.where);
+    if (!is_new) {
+      throw InputError(file.where, fmt::format("id \"{}\", which {} has", id, same->second),
+                       "each id once in a folder");
+    }
+    places.insert_or_assign(id, place++);
+  }
+  refuse_shared_spellings(places, seen, folder);
+  std::vector<std::size_t> kept;
+  for (const auto& [id, at] : places) {
+    ids_.push_back(id);
+    kept.push_back(at);
+  }
+  keep(kept);
+}
+
+void AnyList::refuse_shared_spellings(const std::map<std::string, std::size_t>& places,
+                                      const std::map<std::string, std::string>& files,
+                                      const std::filesystem::path& folder) const {
+  std::map<std::string, std::string> owners;  // spelling to id
+  for (const auto& [id, place] : places) {
+    for (const std::string& word : spellings_at(place)) {
+      const auto [owner, is_new] = owners.emplace(word, id);
+      if (is_new || owner->second == id) continue;
+      const auto file = files.find(files.contains(id) ? id : owner->second);
+      throw InputError(file == files.end() ? folder.string() : file->second,
+                       fmt::format("\"{}\", which names {} already", word, owner->second),
+                       "a spelling of this one alone");
+    }
+  }
 }
 
 }  // namespace
 
-/// Either the files in the binary, found when the first is asked for and each parsed then, or, where a folder added
-/// some, profiles that all are parsed.
 template <class Profile>
-struct ProfileList<Profile>::State {
-  struct Entry {
-    std::string_view id;
-    const EmbeddedFile* file;
-    std::once_flag* parsed;
-  };
-  std::vector<FolderFile> files;  ///< that folders added; the last one of an id counts
-  std::once_flag indexed;
-  std::vector<Entry> entries;  ///< sorted by id; empty: all are parsed
-  std::vector<std::once_flag> flags;
-  std::vector<Profile> profiles;  ///< sorted by id; those of `entries` blank until parsed
-  std::mutex mutex;               ///< of:
-  std::map<std::string, std::vector<const Profile*>, std::less<>>
-      naming;  ///< what was found, by id
+struct ProfileList<Profile>::State : AnyList {
+  State() : AnyList(Kind<Profile>::files()) {}
 
-  /// Finds the files; every door below begins with it.
-  void index() {
-    std::call_once(indexed, [this] {
-      if (!profiles.empty()) return;
-      const std::span<const EmbeddedFile> embedded = Kind<Profile>::files();
-      flags = std::vector<std::once_flag>(embedded.size());
-      for (const EmbeddedFile& file : embedded) {
-        entries.push_back({scan_string(file.content, "id"), &file, &flags[entries.size()]});
-      }
-      std::sort(entries.begin(), entries.end(),
-                [](const Entry& a, const Entry& b) { return a.id < b.id; });
-      profiles.resize(entries.size());
-    });
+  void resize(std::size_t size) override { profiles.resize(size); }
+  void parse_at(std::size_t i, std::string_view text, std::string_view where,
+                const FindSpecText& find_other) override {
+    profiles[i] = Kind<Profile>::parse(text, where, find_other);
+  }
+  void copy_at(std::size_t i, const AnyList& other) override {
+    profiles[i] = static_cast<const State&>(other).profiles[i];
+  }
+  [[nodiscard]] std::vector<std::string> spellings_at(std::size_t i) const override {
+    std::vector<std::string> words{profiles[i].id};
+    if constexpr (requires { profiles[i].aliases; }) {
+      words.insert(words.end(), profiles[i].aliases.begin(), profiles[i].aliases.end());
+    }
+    return words;
+  }
+  void keep(std::span<const std::size_t> places) override {
+    std::vector<Profile> kept;
+    for (const std::size_t place : places) kept.push_back(std::move(profiles[place]));
+    profiles = std::move(kept);
   }
 
-  const Profile& get(std::size_t i) {
-    if (entries.empty()) return profiles[i];
-    std::call_once(*entries[i].parsed, [&] {
-      const EmbeddedFile& file = *entries[i].file;
-      profiles[i] = Kind<Profile>::parse(file.content, file.path, find_embedded_text<Profile>);
-    });
-    return profiles[i];
-  }
-
-  [[nodiscard]] std::string_view id_of(std::size_t i) const {
-    return entries.empty() ? std::string_view(profiles[i].id) : entries[i].id;
-  }
+  std::vector<Profile> profiles;  ///< those in the binary blank until parsed
 };
 
 template <class Profile>
@@ -200,83 +316,38 @@ ProfileList<Profile> ProfileList<Profile>::embedded() {
 
 template <class Profile>
 std::span<const Profile> ProfileList<Profile>::all() const {
-  state_->index();
-  for (std::size_t i = 0; i < state_->entries.size(); ++i) (void)state_->get(i);
+  const std::size_t size = state_->ids().size();
+  for (std::size_t i = 0; i < size; ++i) state_->parse(i);
   return state_->profiles;
 }
 
 template <class Profile>
 std::vector<std::string> ProfileList<Profile>::ids() const {
-  state_->index();
-  std::vector<std::string> ids;
-  for (std::size_t i = 0; i < state_->profiles.size(); ++i) ids.emplace_back(state_->id_of(i));
-  return ids;
+  return state_->ids();
 }
 
 template <class Profile>
 const Profile* ProfileList<Profile>::find(std::string_view id) const {
-  state_->index();
-  for (std::size_t i = 0; i < state_->profiles.size(); ++i) {
-    if (state_->id_of(i) == id) return &state_->get(i);
-  }
-  return nullptr;
+  const std::optional<std::size_t> at = state_->find(id);
+  if (!at) return nullptr;
+  state_->parse(*at);
+  return &state_->profiles[*at];
 }
 
 template <class Profile>
 std::vector<const Profile*> ProfileList<Profile>::naming(std::string_view id) const {
-  constexpr std::size_t kMostRemembered = 256;
-  state_->index();
-  const std::lock_guard lock(state_->mutex);
-  if (const auto known = state_->naming.find(id); known != state_->naming.end()) {
-    return known->second;
-  }
   std::vector<const Profile*> found;
-  for (std::size_t i = 0; i < state_->profiles.size(); ++i) {
-    if (state_->entries.empty() ||
-        names<Profile>(state_->entries[i].file->content, id, kMostBases)) {
-      found.push_back(&state_->get(i));
-    }
+  for (const std::size_t at : state_->naming(id)) {
+    state_->parse(at);
+    found.push_back(&state_->profiles[at]);
   }
-  if (state_->naming.size() >= kMostRemembered) state_->naming.clear();
-  return state_->naming.emplace(id, found).first->second;
+  return found;
 }
 
 template <class Profile>
 ProfileList<Profile> ProfileList<Profile>::with_folder(const std::filesystem::path& folder) const {
-  const std::vector<FolderFile> added = read_folder_files(folder);
   auto next = std::make_shared<State>();
-  next->files = state_->files;
-  next->files.insert(next->files.end(), added.begin(), added.end());
-  const FindSpecText find = [&next](std::string_view id) -> std::optional<SpecText> {
-    for (auto file = next->files.rbegin(); file != next->files.rend(); ++file) {
-      if (scan_string(*file->text, "id") == id) return SpecText{*file->text, file->where};
-    }
-    return find_embedded_text<Profile>(id);
-  };
-  std::map<std::string, Profile> profiles;
-  for (const Profile& known : all()) profiles.emplace(known.id, known);
-  std::map<std::string, std::string> seen;  // id to the folder's file
-  for (const FolderFile& file : added) {
-    Profile profile = Kind<Profile>::parse(*file.text, file.where, find);
-    const auto [same, is_new] = seen.emplace(profile.id, file.where);
-    if (!is_new) {
-      throw InputError(file.where, fmt::format("id \"{}\", which {} has", profile.id, same->second),
-                       "each id once in a folder");
-    }
-    profiles.insert_or_assign(profile.id, std::move(profile));
-  }
-  std::map<std::string, std::string> owners;  // spelling to id
-  for (const auto& [id, profile] : profiles) {
-    for (const std::string& word : spellings_of(profile)) {
-      const auto [owner, is_new] = owners.emplace(word, id);
-      if (is_new || owner->second == id) continue;
-      const auto file = seen.find(seen.contains(id) ? id : owner->second);
-      throw InputError(file == seen.end() ? folder.string() : file->second,
-                       fmt::format("\"{}\", which names {} already", word, owner->second),
-                       "a spelling of this one alone");
-    }
-  }
-  for (auto& [id, profile] : profiles) next->profiles.push_back(std::move(profile));
+  next->extend(*state_, folder);
   return ProfileList(std::move(next));
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <Eigen/Cholesky>
-#include <Eigen/Dense>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <map>
