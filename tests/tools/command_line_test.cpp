@@ -333,6 +333,10 @@ TEST_CASE("what a training script does besides the network can be told") {
   CHECK(step_s(with(small, {"--cudnn-benchmark"})) < step_s(small));
   const std::vector<std::string> tries = with(small, {"--framework", "mxnet"});
   CHECK(step_s(with(tries, {"--cudnn-benchmark"})) == step_s(tries));  // MXNet's default
+  CHECK(step_s(with(old, {"--no-channels-last"})) == usual);           // PyTorch's default
+  // Tensor cores read channels last: cuDNN need not turn images before and after.
+  const std::vector<std::string> half = {"--precision", "amp"};
+  CHECK(step_s(with(half, {"--channels-last"})) < step_s(half));
   CHECK(step_s(with(old, {"--optimizer", "none"})) < usual);
   // Today's PyTorch takes gradients over as they are: without an optimizer it runs forward and backward.
   CHECK(step_s({"--optimizer", "none"}) < step_s({"--optimizer", "sgd"}));

@@ -150,6 +150,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--cuda-graphs", {}},
       {"--cudnn-benchmark", {}, {}, "servers", "--no-cudnn-benchmark"},
       {"--cudnn-benchmark", {}},
+      {"--channels-last", {}},
       {"--framework-version", {"0.11, cuDNN 4"}, {}, "servers"},
       {"--framework-version", {"1.8"}, {}, "training program"},  // of 2020: cuDNN 7 anyway
       {"--framework-version", {"1.6, cuDNN 6.0"}},

@@ -124,6 +124,10 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
       "--cudnn-benchmark,!--no-cudnn-benchmark",
       [&job](std::int64_t times) { job.software.cudnn_benchmark = times > 0; },
       "Convolution algorithms are tried out, or named by cuDNN; default: as the framework does");
+  verb->add_flag_function(
+      "--channels-last,!--no-channels-last",
+      [&job](std::int64_t times) { job.software.channels_last = times > 0; },
+      "Images lie channels last in memory, or first; default: as the framework does");
   verb->add_option("--framework-version", job.software.version,
                    "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")
       ->type_name("V");

@@ -62,8 +62,8 @@ void add_words(const std::string& field, const std::string& text, bool is_switch
     words.push_back(flag_of(field) + '=' + text);
   } else if (text == "1") {
     words.push_back(flag_of(field));
-  } else if (field == "cudnn_benchmark") {  // the one that differs from being left out
-    words.emplace_back("--no-cudnn-benchmark");
+  } else if (field == "cudnn_benchmark" || field == "channels_last") {
+    words.push_back("--no-" + flag_of(field).substr(2));  // differs from being left out
   }
 }
 

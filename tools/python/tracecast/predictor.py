@@ -15,7 +15,7 @@ from tracecast.results import (Division, Forecast, Interval, Matrix, Plan, Servi
 
 Flag = Union[str, int, float, bool, None, "os.PathLike[str]"]
 #: Flags that say yes or no, and what says no where that is not the same as nothing.
-_NO = {"cudnn_benchmark": "--no-cudnn-benchmark"}
+_NO = {"cudnn_benchmark": "--no-cudnn-benchmark", "channels_last": "--no-channels-last"}
 
 
 def _words(flags: Mapping[str, Flag], *positional: Flag) -> list[str]:
