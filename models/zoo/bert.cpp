@@ -20,28 +20,32 @@ constexpr std::string_view kDistilBert = "Sanh et al., arXiv 1910.01108; transfo
 /// Words of a sample that are predicted. Source: Devlin et al., arXiv 1810.04805, section 3.1.
 constexpr double kMaskedShare = 0.15;
 
-/// What BERT is trained with, besides predicting words.
-enum class Variant {
-  Bert,       ///< whether two sentences follow each other, from the pooled first token
-  Roberta,    ///< nothing more; the pooled token is there in inference
-  Distilled,  ///< no pooled token, no types of tokens; the query is scaled, not the scores
-  Masked,     ///< as Bert, but predicts the masked words alone
-  Judges,     ///< whether each word was replaced (ELECTRA's discriminator), no pooled token
-  Answers,  ///< fine-tuned instead: where in the text an answer begins and ends (SQuAD), no pooled token
-  Encoder,  ///< nothing: the encoder alone, trained on its states and its pooled token
+/// What it is trained for. Inference is the network without the head, but for answers.
+enum class Task {
+  WordsAndNext,        ///< words, and whether two sentences follow each other
+  Words,               ///< words, for every token
+  MaskedWordsAndNext,  ///< the masked words alone, and whether two sentences follow each other
+  Judging,             ///< whether each word was replaced
+  Answers,             ///< fine-tuned: where in the text an answer begins and ends (SQuAD)
+  None,                ///< the encoder alone, trained on its states and its pooled token
+};
+enum class Attention {
+  StepByStep,  ///< as transformers' eager code
+  Strided,     ///< kernels that read the projections where they lie, but keep the scores
+  Fused,       ///< scores stay on the chip
 };
 
 /// BERT and its relatives; heads of width / heads.
 struct BertLayout {
   int layers;
   std::int64_t width, heads;
-  Variant variant = Variant::Bert;
+  Task task = Task::WordsAndNext;
   std::int64_t vocabulary = 30522;  ///< bert-base-uncased's
   std::int64_t position_rows = 512, types = 2;
   std::int64_t embedding_width = 0;  ///< 0: the network's; else a product widens it
-  bool fuses_attention = false;      ///< scores stay on the chip; Variant::Masked alone
-  bool is_distilled = false;         ///< Variant::Encoder of DistilBERT
-  [[nodiscard]] bool distilled() const { return is_distilled || variant == Variant::Distilled; }
+  Attention attention = Attention::StepByStep;
+  bool pools = true;          ///< there is a pooled first token
+  bool scales_query = false;  ///< and not the scores, which the mask selects (DistilBERT)
 };
 
 struct Bert {
@@ -80,13 +84,11 @@ struct Bert {
     return b.reshape(name + ".self.merge", context, {shape[0], shape[1], layout.width});
   }
   TensorId self_attention(const std::string& name, TensorId x) const {
-    if (layout.variant == Variant::Masked) {
-      return layout.fuses_attention ? fused_attention(name, x) : strided_attention(name, x);
-    }
+    if (layout.attention == Attention::Fused) return fused_attention(name, x);
+    if (layout.attention == Attention::Strided) return strided_attention(name, x);
     const Heads heads{layout.heads, layout.width / layout.heads};
-    const bool scales_query = layout.distilled();
     TensorId query = b.linear_layer(name + ".self.query", x, layout.width, true);
-    if (scales_query) query = b.mul(name + ".self.scale", query, scale);
+    if (layout.scales_query) query = b.mul(name + ".self.scale", query, scale);
     const TensorId key = b.linear_layer(name + ".self.key", x, layout.width, true);
     const TensorId value = b.linear_layer(name + ".self.value", x, layout.width, true);
     const TensorId context =
@@ -95,8 +97,8 @@ struct Bert {
                to_heads(b, name + ".self.value", value, heads),
                {.scale = scale,
                 .mask = mask,
-                .mask_selects = scales_query,
-                .scale_query = scales_query,
+                .mask_selects = layout.scales_query,
+                .scale_query = layout.scales_query,
                 .dropout = training});
     return from_heads(b, name + ".self", context);
   }
@@ -143,13 +145,12 @@ TensorId pooled_token(GraphBuilder& b, TensorId x) {
 
 // Hugging Face transformers 4.30, modeling_bert.py, modeling_roberta.py, modeling_distilbert.py and modeling_electra.py (eager
 // attention).
-// Inference is the network without a task's head; training predicts words, for every token, and what else the variant
-// does. BertForQuestionAnswering has its own head in both.
+// BertForQuestionAnswering has its head in inference too.
 NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
   GraphBuilder b("bert", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;
   TensorId mask = b.input("attention_mask", {batch, 1, 1, tokens});
-  if (!layout.distilled() && layout.variant != Variant::Masked) {
+  if (!layout.scales_query && layout.attention == Attention::StepByStep) {
     mask = b.mul("extended_mask", mask, scalar(b, "lowest"));
   }
   const bool widens = layout.embedding_width > 0;
@@ -161,31 +162,30 @@ NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
   if (widens) x = b.linear_layer("embeddings_project", x, layout.width, true);
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layer." + std::to_string(i), x);
 
-  if (layout.variant == Variant::Answers) {
+  if (layout.task == Task::Answers) {
     b.graph().outputs = {b.linear_layer("qa_outputs", x, 2, true)};
     return std::move(b).take();
   }
   if (!options.training) {
-    const bool pools = !layout.distilled() && layout.variant != Variant::Judges;
-    b.graph().outputs = {pools ? pooled_token(b, x) : x};
+    b.graph().outputs = {layout.pools ? pooled_token(b, x) : x};
     return std::move(b).take();
   }
-  if (layout.variant == Variant::Encoder) {
+  if (layout.task == Task::None) {
     b.graph().outputs = {x};
-    if (!layout.distilled()) b.graph().outputs.push_back(pooled_token(b, x));
+    if (layout.pools) b.graph().outputs.push_back(pooled_token(b, x));
     return std::move(b).take();
   }
-  if (layout.variant == Variant::Judges) {
+  if (layout.task == Task::Judging) {
     x = b.linear_layer("discriminator_predictions.dense", x, layout.width, true);
     x = b.activation("discriminator_predictions.gelu", x, "gelu");
     b.graph().outputs = {b.linear_layer("discriminator_predictions.logit", x, 1, true)};
     return std::move(b).take();
   }
   std::optional<TensorId> next;
-  if (layout.variant == Variant::Bert || layout.variant == Variant::Masked) {
+  if (layout.task == Task::WordsAndNext || layout.task == Task::MaskedWordsAndNext) {
     next = b.linear_layer("cls.seq_relationship", pooled_token(b, x), 2, true);
   }
-  if (layout.variant == Variant::Masked) {
+  if (layout.task == Task::MaskedWordsAndNext) {
     const auto masked = static_cast<std::int64_t>(kMaskedShare * static_cast<double>(tokens));
     x = b.slice("cls.masked", x, {batch, std::max<std::int64_t>(masked, 1), layout.width});
   }
@@ -222,7 +222,7 @@ std::vector<ZooEntry> bert_networks() {
        .parameters = exact(335'141'888, kCheckpoint),
        .seq_len = 512,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{24, 1024, 16, Variant::Encoder}>},
+       .build = build<bert, BertLayout{24, 1024, 16, Task::None}>},
       {.name = "bert_large_mlperf",
        .title = "BERT large, MLPerf's: masked words, fused attention",
        .source = kMlperf,
@@ -232,29 +232,33 @@ std::vector<ZooEntry> bert_networks() {
        .build = build<bert, BertLayout{.layers = 24,
                                        .width = 1024,
                                        .heads = 16,
-                                       .variant = Variant::Masked,
-                                       .fuses_attention = true}>},
+                                       .task = Task::MaskedWordsAndNext,
+                                       .attention = Attention::Fused}>},
       {.name = "bert_large_mlperf_unfused",
        .title = "BERT large, MLPerf's without fused attention",
        .source = kMlperfUnfused,
        .parameters = exact(335'141'888, kCheckpoint),
        .seq_len = 512,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{24, 1024, 16, Variant::Masked}>},
+       .build = build<bert, BertLayout{.layers = 24,
+                                       .width = 1024,
+                                       .heads = 16,
+                                       .task = Task::MaskedWordsAndNext,
+                                       .attention = Attention::Strided}>},
       {.name = "bert_base_squad",
        .title = "BERT base, answers questions",
        .source = kBert,
        .parameters = exact(108'893'186, kCheckpoint),
        .seq_len = 384,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{12, 768, 12, Variant::Answers}>},
+       .build = build<bert, BertLayout{12, 768, 12, Task::Answers}>},
       {.name = "bert_large_squad",
        .title = "BERT large, answers questions",
        .source = kBert,
        .parameters = exact(334'094'338, kCheckpoint),
        .seq_len = 384,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{24, 1024, 16, Variant::Answers}>},
+       .build = build<bert, BertLayout{24, 1024, 16, Task::Answers}>},
       {.name = "distilbert_base",
        .aliases = {"distilbert"},
        .title = "DistilBERT base",
@@ -262,7 +266,13 @@ std::vector<ZooEntry> bert_networks() {
        .parameters = exact(66'362'880, kCheckpoint),
        .seq_len = 512,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{6, 768, 12, Variant::Distilled, 30522, 512, 0}>},
+       .build = build<bert, BertLayout{.layers = 6,
+                                       .width = 768,
+                                       .heads = 12,
+                                       .task = Task::Words,
+                                       .types = 0,
+                                       .pools = false,
+                                       .scales_query = true}>},
       {.name = "distilbert_base_encoder",
        .title = "DistilBERT base, trained without a head",
        .source = kDistilBert,
@@ -272,51 +282,63 @@ std::vector<ZooEntry> bert_networks() {
        .build = build<bert, BertLayout{.layers = 6,
                                        .width = 768,
                                        .heads = 12,
-                                       .variant = Variant::Encoder,
+                                       .task = Task::None,
                                        .types = 0,
-                                       .is_distilled = true}>},
+                                       .pools = false,
+                                       .scales_query = true}>},
       {.name = "electra_small",
        .title = "ELECTRA small, discriminator",
        .source = kElectra,
        .parameters = rounded(14e6, 1e6, "Clark et al., arXiv 2003.10555, table 1"),
        .seq_len = 512,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{12, 256, 4, Variant::Judges, 30522, 512, 2, 128}>},
+       .build = build<bert, BertLayout{.layers = 12,
+                                       .width = 256,
+                                       .heads = 4,
+                                       .task = Task::Judging,
+                                       .embedding_width = 128,
+                                       .pools = false}>},
       {.name = "electra_base",
        .title = "ELECTRA base, discriminator",
        .source = kElectra,
        .parameters = exact(108'891'648, kCheckpoint),
        .seq_len = 512,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{12, 768, 12, Variant::Judges}>},
+       .build = build<
+           bert,
+           BertLayout{
+               .layers = 12, .width = 768, .heads = 12, .task = Task::Judging, .pools = false}>},
       {.name = "electra_large",
        .title = "ELECTRA large, discriminator",
        .source = kElectra,
        .parameters = exact(334'092'288, kCheckpoint),
        .seq_len = 512,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{24, 1024, 16, Variant::Judges}>},
+       .build = build<
+           bert,
+           BertLayout{
+               .layers = 24, .width = 1024, .heads = 16, .task = Task::Judging, .pools = false}>},
       {.name = "roberta_base",
        .title = "RoBERTa base",
        .source = kRoberta,
        .parameters = exact(124'645'632, kCheckpoint),
        .seq_len = 512,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{12, 768, 12, Variant::Roberta, 50265, 514, 1}>},
+       .build = build<bert, BertLayout{12, 768, 12, Task::Words, 50265, 514, 1}>},
       {.name = "roberta_base_encoder",
        .title = "RoBERTa base, trained without a head",
        .source = kRoberta,
        .parameters = exact(124'645'632, kCheckpoint),
        .seq_len = 512,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{12, 768, 12, Variant::Encoder, 50265, 514, 1}>},
+       .build = build<bert, BertLayout{12, 768, 12, Task::None, 50265, 514, 1}>},
       {.name = "roberta_large",
        .title = "RoBERTa large",
        .source = kRoberta,
        .parameters = exact(355'359'744, kCheckpoint),
        .seq_len = 512,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{24, 1024, 16, Variant::Roberta, 50265, 514, 1}>},
+       .build = build<bert, BertLayout{24, 1024, 16, Task::Words, 50265, 514, 1}>},
   };
 }
 
