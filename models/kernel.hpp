@@ -239,6 +239,7 @@ struct LoweredOp {
   ChoicePolicy policy = ChoicePolicy::Autotuned;
   Bytes workspace_limit{};      ///< candidates that need more are not eligible (unless none is)
   bool host_waits = false;      ///< the host reads a result of these kernels before it goes on
+  bool keeps_kernels = false;   ///< they are of several ops already: a graph compiler leaves them
   bool spares_library = false;  ///< kernels of the framework, where it usually calls a library
   bool runs_on_host =
       false;  ///< with what earlier kernels left; its kernel is the result's way back

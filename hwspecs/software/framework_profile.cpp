@@ -174,6 +174,12 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.fusion.batch_norm_residual = read.flag(TRACECAST_FIELD(fuses_batch_norm_residual));
   p.fusion.activations = read.flag(TRACECAST_FIELD(fuses_activations));
   p.fusion.folds_inference_batch_norm = read.flag(TRACECAST_FIELD(folds_inference_batch_norm));
+  if (message.has_fuses_bias_gradients()) {
+    p.fusion.bias_gradients = read.flag(TRACECAST_FIELD(fuses_bias_gradients));
+  }
+  if (message.has_fuses_pair_products()) {
+    p.fusion.pair_products = read.flag(TRACECAST_FIELD(fuses_pair_products));
+  }
   p.batch_norm.forward_passes = read.number(TRACECAST_FIELD(batch_norm_forward_passes), 3, 100);
   p.batch_norm.backward_passes = read.number(TRACECAST_FIELD(batch_norm_backward_passes), 5, 100);
   p.batch_norm.update_kernels = read.count(TRACECAST_FIELD(batch_norm_update_kernels), 0, 20);

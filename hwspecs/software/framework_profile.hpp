@@ -192,6 +192,9 @@ struct FrameworkFusion {
       false;                 ///< the sum with a residual and the activation after it, in its kernel
   bool activations = false;  ///< after any op that has a kernel, at no cost
   bool folds_inference_batch_norm = false;  ///< into the weights of the convolution before it
+  bool bias_gradients = false;              ///< of products, in the epilogue of a backward product
+  /// Products of every pair of a sample's vectors, with the joins and gathers around them: a kernel each way.
+  bool pair_products = false;
 
   friend bool operator==(const FrameworkFusion&, const FrameworkFusion&) = default;
 };

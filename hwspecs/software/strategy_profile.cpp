@@ -62,7 +62,11 @@ void read_tables(const StrategyMessage::Tables& message, SourcedReader& read,
   tables.replicated = Bytes(1048576.0 * read.number(TRACECAST_FIELD(replicated_mib), 0, 1e6));
   tables.repeat_probability = read.number(TRACECAST_FIELD(repeat_probability), 0, 1);
   tables.vector_cost = read.number(TRACECAST_FIELD(vector_cost), 0, 1e4);
+  tables.memory_share = read.number(TRACECAST_FIELD(memory_share), 0.01, 1);
   tables.prefetches_ids = read.flag(TRACECAST_FIELD(prefetches_ids));
+  if (message.has_adds_remotely()) {
+    tables.adds_remotely = read.flag(TRACECAST_FIELD(adds_remotely));
+  }
   const std::array<std::string, 2> storages{"network", "fp32"};
   tables.keeps_wide = read.choice(TRACECAST_FIELD(storage), storages) == 1;
   p.tables = tables;

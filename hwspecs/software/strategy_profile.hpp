@@ -39,9 +39,13 @@ struct TableStrategy {
   Bytes replicated{};  ///< tables up to this size, of 4-byte numbers, are on every GPU
   double repeat_probability =
       1;  ///< so are those of whose rows an average one is looked up twice in a GPU's batch with more
-  double vector_cost = 1;       ///< of sending one, in rows read
+  double vector_cost = 1;  ///< of sending one, in rows read
+  double memory_share =
+      1;  ///< of a GPU's memory, what tables and their optimizer's states may fill
   bool prefetches_ids = false;  ///< of the next batch while this one is computed
   bool keeps_wide = false;      ///< rows of 4-byte numbers whatever the network runs in
+  /// Of rows that all GPUs of one node have, each adds its gradients number by number to the copy of the row's owner.
+  bool adds_remotely = false;
 };
 
 /// When a strategy is what a framework's users take.

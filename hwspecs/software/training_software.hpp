@@ -27,6 +27,32 @@ enum class SelectiveRecompute {
   OtherProducts,
 };
 
+/// What of a layer the host launches as CUDA graphs.
+enum class LayerGraphs {
+  None,
+  AllButExperts,  ///< whose products take as many rows as the router sends them
+  Step,           ///< the whole step
+};
+
+/// What a training program does for mixtures of experts.
+struct MixtureProgram {
+  /// Ops that the host dispatches besides the layer's own, forward and backward: the router's choice, and what counts,
+  /// sorts, pads and sends tokens. Each passes over a number per token and expert.
+  double router_ops = 0, router_backward_ops = 0;
+  double exchange_ops = 0, exchange_backward_ops = 0;
+  /// The host reads how many tokens go where before it launches the experts.
+  bool reads_counts = false;
+  /// Launches of every product of experts, for each of a rank's; 0: one for all. In 8 bits twice as many: each quantizes.
+  double launches_per_expert = 0;
+  bool sorts_twice =
+      false;  ///< tokens are sorted by rank before they are sent, and by expert when they are there
+  bool sends_once = false;  ///< a token goes to a rank once, however many of its experts are there
+  /// Exchanges of tokens run beside the kernels of another micro-batch, on so many SMs; 0: nothing hides them.
+  double hidden_exchange_sms = 0;
+  bool fuses_activation =
+      false;  ///< and the cast of its result, in the products before it, both ways
+};
+
 /// What a training program does around a divided transformer, by its documentation and source;
 /// hwspecs/training_software/*.textproto. One that exists is valid.
 struct TrainingSoftware {
@@ -57,6 +83,8 @@ struct TrainingSoftware {
   /// Bytes that copies of a rank's gradients move, per weight and step, besides the update.
   double gradient_copy_bytes = 0;
   SelectiveRecompute selective = SelectiveRecompute::AttentionCore;
+  LayerGraphs graphs = LayerGraphs::None;
+  MixtureProgram mixture;
   /// Standard deviation of ln(step time) among releases of the program that train the same mixture of experts by the same plan.
   double mixture_log_sd = 0;
   std::vector<SpecSource> sources;

@@ -59,7 +59,7 @@ class Builder {
   void add(const Op& op) {
     graph_.keeps_kernels[entry_] = false;
     if (op.kind == OpKind::Reshape) return rename(op);
-    if (lowered_kernels().empty()) return add_library(op);
+    if (lowered_kernels().empty() || step_.ops[entry_].keeps_kernels) return add_library(op);
     switch (op.kind) {
       case OpKind::Conv:
       case OpKind::ConvTranspose:
@@ -222,7 +222,8 @@ class Builder {
                       1);
     }
     add_node(std::move(node));
-    if (op.pass == Pass::BackwardWeights && has_bias && op.outputs.size() > 1) {
+    if (op.pass == Pass::BackwardWeights && has_bias && op.outputs.size() > 1 &&
+        !context_.framework.fusion.bias_gradients) {
       add_bias_gradient(op);
     }
   }

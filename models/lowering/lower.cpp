@@ -13,6 +13,7 @@
 #include "models/lowering/kernels.hpp"
 #include "models/lowering/layers.hpp"
 #include "models/lowering/normalization_fusion.hpp"
+#include "models/lowering/pair_fusion.hpp"
 #include "models/lowering/precision_plan.hpp"
 #include "models/lowering/recurrent.hpp"
 #include "sim/base/error.hpp"
@@ -42,6 +43,9 @@ class Lowering {
     if (context_.framework.backward.adds_gradients_in_convolutions && context_.is_training) {
       gradient_fusion_ = lowering::fuse_gradient_sums(context_.graph);
     }
+    if (context_.framework.fusion.pair_products) {
+      pair_fusion_ = lowering::fuse_pair_products(context_.graph);
+    }
     step_.ops.reserve(ops.size());
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
       context_.formats = plan_.formats(OpId{i});
@@ -55,6 +59,7 @@ class Lowering {
  private:
   void lower_op(OpId id, const Op& op) {
     if (op.kind == OpKind::Optimizer) return lower_optimizer(id, op);
+    if (pair_fusion_ && pair_fusion_->is_part[id.index]) return lower_pairs(id);
     if (is_empty(op) || op.kind == OpKind::Reshape) return append(id, std::vector<Kernel>{});
     switch (op.kind) {
       case OpKind::Conv:
@@ -110,6 +115,14 @@ class Lowering {
       default:
         return append(id, lower_streaming(context_, op));
     }
+  }
+
+  void lower_pairs(OpId id) {
+    append(id, std::vector<Kernel>{});
+    const auto& pairs = pair_fusion_->kernels[id.index];
+    if (!pairs) return;
+    step_.ops.back().candidates.front().kernels = {lower_pair_products(context_, *pairs)};
+    step_.ops.back().keeps_kernels = true;
   }
 
   [[nodiscard]] bool is_empty(const Op& op) const {
@@ -411,6 +424,7 @@ class Lowering {
   std::vector<bool> fused_;
   std::optional<lowering::NormalizationFusion> norm_fusion_;
   std::optional<lowering::GradientFusion> gradient_fusion_;
+  std::optional<lowering::PairFusion> pair_fusion_;
   bool updates_done_ = false, scaling_done_ = false;
 };
 

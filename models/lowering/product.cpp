@@ -113,7 +113,7 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
   }
   if (op.pass == Pass::BackwardWeights) {
     // The product is the weight's gradient; its inner dimension runs over the rows of dy.
-    if (a.has_bias) {
+    if (a.has_bias && !context.framework.fusion.bias_gradients) {
       const std::int64_t channels = element_count(context.graph.tensor(op.outputs.back()).shape);
       kernels.push_back(bias_gradient(context, k * static_cast<double>(channels), channels));
     }

@@ -223,7 +223,7 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
                              .compute_time_factor = kind.group.compute_time_factor});
     TableCrossings crossings = crossings_of(kind.job, strategy, kind.alone);
     request.kinds.back().crossings = std::move(crossings.by_kernels);
-    if (request.crossings.empty()) request.crossings = std::move(crossings.most);
+    if (request.crossings.empty()) request.crossings = std::move(crossings.works);
     const Seconds step = kind.job.input ? predict(kind.job, hardware).timeline.step_time
                                         : kind.alone.timeline.step_time;
     alone_per_s += kind.group.count * batch / step.in_s();

@@ -44,7 +44,7 @@ struct DataParallelRequest {
   Seconds input_supply{};             ///< no step of a rank is shorter; zero: input at hand
   std::string date{};                 ///< of the collective library, "2017-08"; empty: today
   const CostProfile* cost = nullptr;  ///< what collectives draw; nothing: as if GPUs waited awake
-  std::vector<Bytes> crossings{};     ///< all-to-alls of a step: the most that a rank sends or gets
+  std::vector<CrossingWork> crossings{};  ///< of a step
   /// One stream of kernels for ranks of a kind that are provably alike (sim/network/fold.hpp) instead of one per rank:
   /// they do the same at the same times, so that the result is the same.
   bool fold = true;
@@ -111,7 +111,7 @@ void add_input_wait(DataParallelStep& step, Seconds more);
 ///   - a bucket starts when the last of its gradients is there on every rank, and travels as the strategy's exchange
 ///   - updates follow as the strategy says, and the next step begins when all have ended, or with a strategy that
 ///     overlaps it, layer by layer
-///   - of each crossing an all-to-all begins when all ranks have made theirs; what reads it waits
+///   - a crossing begins when all ranks have made theirs; what reads it waits
 /// Without updates (inference, forward and backward) nothing is exchanged, except weights that lie on the first GPU.
 /// Not for one process under the interpreter's lock (nn.DataParallel): run_replicated, sim/parallel/replicas.hpp.
 [[nodiscard]] DataParallelStep simulate_data_parallel(const DataParallelRequest& request);

@@ -239,6 +239,7 @@ class TableDivider {
       const TensorId sums = add_sums("replicated", batch * static_cast<double>(replicated_ids),
                                      static_cast<double>(replicated_rows),
                                      batch * static_cast<double>(replicated), ids);
+      network_.replicated = sums;
       const TensorId view =
           g.add_tensor({.name = "replicated.view", .shape = {forward_.batch, replicated * width}});
       g.add_op({.name = "replicated.view",
@@ -367,9 +368,26 @@ NetworkGraph with_tables_updated_at_once(const NetworkGraph& step, const Divided
   return moved;
 }
 
+namespace {
+
+/// Numbers of the rows that a rank's samples look up in tables that all ranks have.
+double numbers_looked_up(const DividedNetwork& network, double batch) {
+  double numbers = 0;
+  for (std::size_t t = 0; t < network.tables.size(); ++t) {
+    if (network.placement.shards[t] > 0) continue;
+    const EmbeddingTable& table = network.tables[t];
+    const double rows = static_cast<double>(table.rows);
+    const double lookups = batch * static_cast<double>(table.bag);
+    numbers += rows * (1 - std::exp(-lookups / rows)) * static_cast<double>(table.width);
+  }
+  return numbers;
+}
+
+}  // namespace
+
 TableCrossings find_crossings(const DividedNetwork& network, const NetworkGraph& step,
                               const PricedStep& priced, const StepProgram& program,
-                              std::span<const Bytes> element_bytes, bool prefetches_ids) {
+                              std::span<const Bytes> element_bytes, const TableStrategy& strategy) {
   TableCrossings crossings;
   if (!network.exchange) return crossings;
   const KernelsOfOps kernels(step, priced, program);
@@ -378,10 +396,10 @@ TableCrossings find_crossings(const DividedNetwork& network, const NetworkGraph&
            static_cast<double>(element_count(step.tensor(tensor).shape));
   };
   const OpId lookup = *step.producer(network.sent);
-  crossings.most.push_back(bytes(network.ids));
+  crossings.works.push_back({.most = bytes(network.ids)});
   crossings.by_kernels.push_back(
       {.ready_after = {},
-       .first_use = prefetches_ids ? std::nullopt : std::optional(kernels.first(lookup))});
+       .first_use = strategy.prefetches_ids ? std::nullopt : std::optional(kernels.first(lookup))});
   const auto divided =
       std::count_if(network.placement.shards.begin(), network.placement.shards.end(),
                     [](std::uint32_t shards) { return shards > 0; });
@@ -390,7 +408,7 @@ TableCrossings find_crossings(const DividedNetwork& network, const NetworkGraph&
   const auto add = [&](OpId producer, std::optional<OpId> reader) {
     Crossing crossing{.ready_after = kernels.last(producer), .first_use = {}};
     if (reader) crossing.first_use = std::max(kernels.first(*reader), *crossing.ready_after + 1);
-    crossings.most.push_back(vectors);
+    crossings.works.push_back({.most = vectors});
     crossings.by_kernels.push_back(crossing);
   };
   add(lookup, reader_of(step, network.received, network.exchange->index + 1));
@@ -400,6 +418,15 @@ TableCrossings find_crossings(const DividedNetwork& network, const NetworkGraph&
     if (const auto producer = step.producer(op.inputs.front())) {
       add(*producer, reader_of(step, op.outputs.front(), i + 1));
     }
+  }
+  if (!strategy.adds_remotely || !network.replicated) return crossings;
+  const OpId rows = *step.producer(*network.replicated);
+  for (std::uint32_t i = 0; i < step.ops().size(); ++i) {
+    const Op& op = step.op(OpId{i});
+    if (op.kind != OpKind::EmbeddingBag || op.forward != rows) continue;
+    crossings.works.push_back(
+        {.additions = numbers_looked_up(network, static_cast<double>(step.batch))});
+    crossings.by_kernels.push_back({.ready_after = kernels.last(OpId{i}), .first_use = {}});
   }
   return crossings;
 }

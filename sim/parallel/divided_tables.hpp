@@ -56,6 +56,7 @@ struct DividedNetwork {
   std::optional<OpId>
       exchange;  ///< what its sums go through on their way to the samples' ranks; nothing: all tables are replicated
   TensorId sent{}, received{}, ids{};  ///< of the exchange
+  std::optional<TensorId> replicated;  ///< sums of tables that all ranks have
   TablePlacement placement;
   std::vector<EmbeddingTable> tables;  ///< of the whole network
 };
@@ -71,14 +72,16 @@ struct DividedNetwork {
 [[nodiscard]] NetworkGraph with_tables_updated_at_once(const NetworkGraph& step,
                                                        const DividedNetwork& network);
 
-/// All-to-alls of a step: ids to the tables' ranks, sums of rows to the samples' ranks, in training their gradients back.
+/// All-to-alls of a step: ids to the tables' ranks, sums of rows to the samples' ranks, in training their gradients back; and
+/// what is added remotely: every number of the rows that a rank's samples look up in the tables which all have,
+///   rows * (1 - exp(-lookups / rows)) * width
 struct TableCrossings {
-  std::vector<Bytes> most;           ///< that a rank sends or gets
+  std::vector<CrossingWork> works;
   std::vector<Crossing> by_kernels;  ///< of the rank's program
 };
 [[nodiscard]] TableCrossings find_crossings(const DividedNetwork& network, const NetworkGraph& step,
                                             const PricedStep& priced, const StepProgram& program,
                                             std::span<const Bytes> element_bytes,
-                                            bool prefetches_ids);
+                                            const TableStrategy& strategy);
 
 }  // namespace tracecast

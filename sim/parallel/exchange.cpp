@@ -109,6 +109,24 @@ class Planner {
     return stage;
   }
 
+  [[nodiscard]] ExchangeStage plan_additions(double additions) const {
+    constexpr double kTags = 256, kTrips = 2 * 2;  // there and back, to read and to swap
+    ExchangeStage stage{.stream = ExchangeStream::Crossing, .on_sms = true};
+    if (fabric_.num_nodes() > 1) return stage;
+    Seconds way{};
+    bool is_native = true;
+    for (std::size_t r = 1; r < ranks_.size(); ++r) {
+      const Route route = fabric_.route(ranks_.front(), ranks_[r]);
+      way = max(way, route.latency);
+      is_native = is_native && route.kind == RouteKind::Nvlink;
+    }
+    if (is_native) return plan_crossing(Bytes(4 * additions));
+    const double away = 1 - 1 / static_cast<double>(ranks_.size());
+    stage.transfer.algorithm = CollectiveAlgorithm::Direct;
+    stage.transfer.latency = way * (kTrips * additions * away / kTags);
+    return stage;
+  }
+
  private:
   template <class Visit>
   void for_each_node(Visit visit) const {
@@ -300,14 +318,17 @@ std::vector<BucketExchange> plan_exchange(std::span<const GradientBucket> bucket
   return exchanges;
 }
 
-std::vector<ExchangeStage> plan_crossings(std::span<const Bytes> most,
+std::vector<ExchangeStage> plan_crossings(std::span<const CrossingWork> works,
                                           const StrategyProfile& strategy, const Fabric& fabric,
                                           std::string_view date) {
   std::vector<ExchangeStage> stages;
-  if (most.empty()) return stages;
+  if (works.empty()) return stages;
   const Planner planner(strategy, fabric, date);
-  stages.reserve(most.size());
-  for (const Bytes bytes : most) stages.push_back(planner.plan_crossing(bytes));
+  stages.reserve(works.size());
+  for (const CrossingWork& work : works) {
+    stages.push_back(work.additions > 0 ? planner.plan_additions(work.additions)
+                                        : planner.plan_crossing(work.most));
+  }
   return stages;
 }
 

@@ -53,8 +53,21 @@ struct BucketExchange {
                                                         const Fabric& fabric,
                                                         std::string_view date);
 
-/// All-to-alls in which no rank sends or gets more than so many bytes, by the strategy's library.
-[[nodiscard]] std::vector<ExchangeStage> plan_crossings(std::span<const Bytes> most,
+/// What all ranks send each other in the midst of a step: an all-to-all, or single numbers added to what others hold.
+struct CrossingWork {
+  Bytes most{};  ///< that a rank sends or gets
+  double additions =
+      0;  ///< by one rank, 4 bytes each, to the memory of all alike; no all-to-all then
+};
+
+/// All-to-alls by the strategy's library. Additions: over NVLink, which adds at the far end, as an all-to-all of them. PCI
+/// Express has no addition of floating-point numbers (Base Specification, AtomicOps: integer FetchAdd, Swap, CAS), so that
+/// each is a read and a compare-and-swap at least, one after the other, and a device has so many requests on their way as
+/// there are tags:
+///   additions * (ranks - 1) / ranks * 2 round trips / tags
+/// Tags: 256, the Base Specification's 8 bits. CHOICE: that the additions are what two boxes of mlperf.csv wait for was found with them in
+/// view; no number of it was set by them. Between nodes nothing is added in this way.
+[[nodiscard]] std::vector<ExchangeStage> plan_crossings(std::span<const CrossingWork> works,
                                                         const StrategyProfile& strategy,
                                                         const Fabric& fabric,
                                                         std::string_view date);

@@ -13,9 +13,6 @@
 namespace tracecast {
 namespace {
 
-/// Of its memory, what a GPU may fill with tables. HugeCTR's planner: 60 of 80 GB unless told otherwise.
-constexpr double kShareForTables = 0.75;
-
 std::string_view name_of(TableDivision division) {
   switch (division) {
     case TableDivision::Whole:
@@ -40,7 +37,7 @@ void divide_tables_of(ResolvedJob& job, const StrategyProfile& strategy, std::ui
   const std::vector<EmbeddingTable> tables = find_tables(*job.forward);
   const double row_bytes =
       tables.empty() ? 4.0 : 4.0 * static_cast<double>(tables.front().width) * (1 + states);
-  const double row_limit = kShareForTables * job.gpu.memory.in_bytes() / row_bytes;
+  const double row_limit = strategy.tables->memory_share * job.gpu.memory.in_bytes() / row_bytes;
   auto network = std::make_shared<const DividedNetwork>(
       divide_tables(*job.forward, ranks, *strategy.tables, row_limit));
   const StepOptions options{.optimizer = o.optimizer,
@@ -64,7 +61,7 @@ TableCrossings crossings_of(const ResolvedJob& job, const StrategyProfile& strat
   if (!job.tables) return {};
   return find_crossings(*job.tables, *job.step, one_gpu.priced, one_gpu.program,
                         element_sizes(*job.step, job.framework, job.gpu, job.precision),
-                        strategy.tables->prefetches_ids);
+                        *strategy.tables);
 }
 
 }  // namespace tracecast

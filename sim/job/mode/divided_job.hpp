@@ -7,7 +7,7 @@
 namespace tracecast {
 
 /// Gives the job the step of one of `ranks` GPUs among which the strategy divides the tables: that of the fullest. Adds to the
-/// job's assumptions where they lie. A rank has three quarters of its memory for tables and what the optimizer keeps of them.
+/// job's assumptions where they lie. A rank has the strategy's share of its memory for tables and what the optimizer keeps of them.
 /// Throws InputError: as divide_tables; a phase other than training and inference, micro-batches, recomputing.
 void divide_tables_of(ResolvedJob& job, const StrategyProfile& strategy, std::uint32_t ranks);
 

@@ -1,6 +1,7 @@
 #include "sim/parallel/transformer/passes.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -96,13 +97,30 @@ class PiecePricer {
       const Op& network_op = step.op(priced.lowered->ops[index].op);
       backward = backward || network_op.pass != Pass::Forward || network_op.forward.has_value();
       PassCost& pass = backward ? piece_.backward : piece_.forward;
-      pass.program.launch = whole.launch;
+      pass.program.launch = launch();
+      if (is_sorting(network_op)) add_routing(step, backward, pass);
       ProgramOp copy = op;
+      copy.dispatch = dispatch(op.dispatch, network_op.name.starts_with("experts."));
+      copy.waits_for_gpu = copy.waits_for_gpu || (!backward && is_sorting(network_op) &&
+                                                  c_.software.mixture.reads_counts);
       copy.first_kernel = static_cast<std::uint32_t>(pass.program.kernels.size());
-      pass.program.ops.push_back(copy);
+      copy.num_kernels = 0;
       for (std::uint32_t k = 0; k < op.num_kernels; ++k) {
         ProgramKernel kernel = whole.kernels[op.first_kernel + k];
         if (network_op.kind == OpKind::Attention) kernel.duration *= c_.software.attention_time;
+        if (is_fused_away(network_op,
+                          priced.choices[kernel.op].candidate->kernels[kernel.kernel])) {
+          continue;
+        }
+        if (is_sorting(network_op) && c_.software.mixture.sorts_twice && c_.plan.expert > 1) {
+          kernel.duration *= 2.0;
+        }
+        // Weights are cast in a step's first micro-batch alone.
+        const bool casts_weight = !backward && op.num_kernels == 3 && k == 0;
+        if (network_op.kind == OpKind::MatMul && !is_core(network_op) && !casts_weight) {
+          kernel.more_launch += launches_of_experts();
+        }
+        ++copy.num_kernels;
         pass.program.kernels.push_back(kernel);
         pass.kernels += kernel.duration;
         if (is_core(network_op)) pass.attention += kernel.duration;
@@ -113,6 +131,58 @@ class PiecePricer {
         if (what.kernel_class == KernelClass::Gemm || what.kernel_class == KernelClass::BatchedGemm)
           piece_.flops += what.flops.in_flop();
       }
+      if (copy.num_kernels > 0) pass.program.ops.push_back(copy);
+    }
+  }
+
+  // What the host launches.
+
+  [[nodiscard]] bool whole_step_is_graph() const { return c_.software.graphs == LayerGraphs::Step; }
+  [[nodiscard]] Seconds launch() const {
+    return whole_step_is_graph() ? Seconds() : c_.framework.host.launch_per_kernel;
+  }
+  [[nodiscard]] Seconds dispatch(Seconds time, bool of_experts) const {
+    const bool is_graph =
+        whole_step_is_graph() || (c_.software.graphs == LayerGraphs::AllButExperts && !of_experts);
+    return is_graph ? Seconds() : time;
+  }
+
+  // Mixtures.
+
+  /// Where tokens are sorted by expert, or their gradients back.
+  [[nodiscard]] static bool is_sorting(const Op& op) {
+    return op.name == "experts.permute" || op.name == "experts.permute bwd";
+  }
+  /// An activation that runs in the products around it, or the cast of what it gives.
+  [[nodiscard]] bool is_fused_away(const Op& op, const Kernel& kernel) const {
+    if (!c_.software.mixture.fuses_activation) return false;
+    if (op.name.starts_with("experts.act")) return true;
+    return kernel.name == "operand_cast" &&
+           (op.name == "experts.out" || op.name.starts_with("experts.in dgrad"));
+  }
+  /// Beyond the one launch of a product that stands for all.
+  [[nodiscard]] Seconds launches_of_experts() const {
+    const double each = c_.software.mixture.launches_per_expert;
+    if (each <= 0 || !c_.layout.experts || whole_step_is_graph()) return {};
+    const double here = static_cast<double>(c_.layout.experts->count / c_.plan.expert);
+    return c_.framework.host.launch_per_kernel * (each * here - 1);
+  }
+  /// The router's choice and what gets the tokens on their way, a number per token and expert.
+  void add_routing(const NetworkGraph& step, bool backward, PassCost& pass) {
+    const MixtureProgram& m = c_.software.mixture;
+    const double ops = backward ? m.router_backward_ops : m.router_ops;
+    const double exchange =
+        c_.plan.expert > 1 ? (backward ? m.exchange_backward_ops : m.exchange_ops) : 0.0;
+    const auto gates = std::find_if(step.ops().begin(), step.ops().end(),
+                                    [](const Op& op) { return op.name == "router.softmax"; });
+    if (gates == step.ops().end()) return;
+    const double elements =
+        static_cast<double>(element_count(step.tensor(gates->outputs.front()).shape));
+    const auto& host = c_.framework.host;
+    const Seconds each = backward ? host.dispatch_per_backward_op : host.dispatch_per_op;
+    const Pass when = backward ? Pass::Backward : Pass::Forward;
+    for (int i = 0; i < static_cast<int>(ops + exchange); ++i) {
+      add_elementwise(pass, when, dispatch(each, false), elements, Bytes(4), Bytes(4));
     }
   }
 
@@ -125,7 +195,7 @@ class PiecePricer {
   }
 
   void add_op(PassCost& pass, Seconds dispatch, Seconds duration) {
-    pass.program.launch = c_.framework.host.launch_per_kernel;
+    pass.program.launch = launch();
     pass.program.ops.push_back(
         {.dispatch = dispatch,
          .first_kernel = static_cast<std::uint32_t>(pass.program.kernels.size()),
@@ -136,7 +206,7 @@ class PiecePricer {
   void add_loss(const std::vector<Kernel>& kernels, PassCost& pass) {
     for (const Kernel& kernel : kernels) {
       const cost::KernelEstimate estimate = cost::estimate(kernel, c_.gpu, c_.cost);
-      add_op(pass, c_.framework.host.dispatch_per_op, estimate.duration);
+      add_op(pass, dispatch(c_.framework.host.dispatch_per_op, false), estimate.duration);
       pass.kernels += estimate.duration;
       pass.mix.add(kernel.kernel_class, estimate.basis, estimate.duration,
                    energy(kernel, estimate));
@@ -151,12 +221,32 @@ class PiecePricer {
     return exchange * first + max(exchange * (1 - first) - products, Seconds());
   }
 
+  /// Of a token's copies for its experts those that go anywhere, where each rank gets one: of R ranks and k experts
+  ///   R (1 - (1 - 1 / R)^k) / k
+  /// Source: DeepEP, README: a token is dispatched to ranks, which copy it to their experts.
+  [[nodiscard]] double share_sent() const {
+    if (!c_.software.mixture.sends_once || !c_.layout.experts) return 1;
+    const double ranks = static_cast<double>(c_.plan.expert);
+    const double experts = static_cast<double>(c_.layout.experts->per_token);
+    return ranks * (1 - std::pow(1 - 1 / ranks, experts)) / experts;
+  }
+  /// What the kernels of another micro-batch, of the same pass, do not hide of an exchange, and what they take longer
+  /// for its SMs. The exchanges of a pass share its kernels evenly.
+  [[nodiscard]] Seconds exposed_beside_kernels(Seconds exchange, const PassCost& pass) const {
+    constexpr double kExchanges = 2;  // out and back
+    const double sms = c_.software.mixture.hidden_exchange_sms;
+    if (sms <= 0 || c_.plan.micro_batches() < 2) return exchange;
+    const Seconds hidden = min(exchange, pass.kernels / kExchanges);
+    return exchange - hidden + hidden * std::min(1.0, sms / c_.gpu.sm_count);
+  }
+
   void add_exchanges(const std::vector<ShardCollective>& collectives, PassCost& pass) {
     const bool hides = c_.software.overlaps_tensor && c_.plan.sequence_parallel;
     const Seconds products = (pass.kernels - pass.attention) /
                              static_cast<double>(std::max<std::size_t>(1, collectives.size()));
     for (const ShardCollective& one : collectives) {
-      const Bytes whole = (one.is_wide ? Bytes(4) : c_.element()) * one.elements;
+      const double sent = one.group == ShardGroup::Expert ? share_sent() : 1.0;
+      const Bytes whole = (one.is_wide ? Bytes(4) : c_.element()) * (one.elements * sent);
       const GroupExchange exchange = c_.grid.exchange(one.group, one.exchange, whole);
       pass.mix.active += exchange.energy(c_.gpu, c_.cost);
       Seconds time = exchange.time;
@@ -165,10 +255,14 @@ class PiecePricer {
                                                         : pass.expert;
       if (hides && one.group == ShardGroup::Tensor && !one.is_wide) time = exposed(time, products);
       if (one.exchange == ShardExchange::Ring) time = max(time - pass.attention, Seconds());
+      if (one.group == ShardGroup::Expert) time = exposed_beside_kernels(time, pass);
       if (!(time > Seconds())) continue;
       sum += time;
-      add_op(pass, c_.framework.host.dispatch_per_op + c_.framework.host.dispatch_per_library_call,
-             time);
+      add_op(
+          pass,
+          dispatch(c_.framework.host.dispatch_per_op + c_.framework.host.dispatch_per_library_call,
+                   one.group == ShardGroup::Expert),
+          time);
     }
   }
 

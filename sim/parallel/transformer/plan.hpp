@@ -42,6 +42,8 @@ struct ParallelPlan {
   [[nodiscard]] std::int64_t sharing_ranks() const {
     return zero_ranks > 0 ? zero_ranks : data * context;
   }
+  /// Ranks that hold the same experts.
+  [[nodiscard]] std::int64_t expert_copies() const { return data / expert * context; }
   [[nodiscard]] TransformerShard shard() const;
 };
 

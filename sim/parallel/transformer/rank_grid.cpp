@@ -128,6 +128,22 @@ GroupExchange RankGrid::reduce_gradients(Collective what, Bytes whole, std::int6
   return together(groups, what, whole);
 }
 
+GroupExchange RankGrid::reduce_experts(Collective what, Bytes whole) const {
+  if (plan_.expert_copies() == 1) return {};
+  const Groups groups = groups_on_first_node([&](Place place) {
+    std::vector<Rank> group;
+    for (std::int64_t d = place.data % plan_.expert; d < plan_.data; d += plan_.expert) {
+      place.data = d;
+      for (std::int64_t c = 0; c < plan_.context; ++c) {
+        place.context = c;
+        group.push_back(rank_at(place));
+      }
+    }
+    return group;
+  });
+  return together(groups, what, whole);
+}
+
 GroupExchange RankGrid::reduce_over_copies(Bytes part, std::int64_t sharing) const {
   const std::int64_t all = plan_.data * plan_.context;
   if (sharing >= all) return {};

@@ -38,6 +38,8 @@ class RankGrid {
                                                std::int64_t ranks) const;
   /// Among copies of sharing groups: every `sharing`-th of the data-parallel ranks.
   [[nodiscard]] GroupExchange reduce_over_copies(Bytes part, std::int64_t sharing) const;
+  /// Gradients of a rank's experts, or their weights back, among the ranks that hold the same ones.
+  [[nodiscard]] GroupExchange reduce_experts(Collective what, Bytes whole) const;
   /// First and last stage add up the gradients of the table they share.
   [[nodiscard]] GroupExchange tie_embeddings(Bytes whole) const;
 

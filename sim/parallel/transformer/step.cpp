@@ -229,27 +229,26 @@ class StepPredictor {
     Shared shared;
     const std::int64_t sharing = job_.plan.sharing_ranks();
     const std::int64_t all = job_.plan.data * job_.plan.context;
-    const Bytes whole =
-        gradient_bytes() * (weights.dense + weights.expert / static_cast<double>(job_.plan.expert));
+    const Bytes whole = gradient_bytes() * weights.dense,
+                experts = gradient_bytes() * weights.expert;
     if (all == 1) return {};
     if (job_.plan.zero == 0) {
+      add(shared, grid_.reduce_experts(Collective::AllReduce, experts));
       return add(shared, grid_.reduce_gradients(Collective::AllReduce, whole, all));
     }
-    const Bytes part = whole / static_cast<double>(sharing);
+    add(shared, grid_.reduce_experts(Collective::ReduceScatter, experts));
     add(shared, grid_.reduce_gradients(Collective::ReduceScatter, whole, sharing));
-    return add(shared, grid_.reduce_over_copies(part, sharing));
+    return add(shared, grid_.reduce_over_copies(whole / static_cast<double>(sharing), sharing));
   }
 
   /// Updated weights back to all ranks.
   [[nodiscard]] Shared gather_time(const RankWeights& weights) const {
     if (job_.plan.zero == 0 || job_.plan.sharing_ranks() == 1) return {};
     Shared shared;
+    add(shared, grid_.reduce_experts(Collective::AllGather, passes_.element() * weights.expert));
     return add(shared,
-               grid_.reduce_gradients(
-                   Collective::AllGather,
-                   passes_.element() *
-                       (weights.dense + weights.expert / static_cast<double>(job_.plan.expert)),
-                   job_.plan.sharing_ranks()));
+               grid_.reduce_gradients(Collective::AllGather, passes_.element() * weights.dense,
+                                      job_.plan.sharing_ranks()));
   }
 
   struct Update {
@@ -258,10 +257,11 @@ class StepPredictor {
     [[nodiscard]] Seconds time() const { return kernels + host; }
   };
   [[nodiscard]] Update update_of(const RankWeights& weights) const {
-    const double sharing =
-        job_.plan.zero > 0 ? static_cast<double>(job_.plan.sharing_ranks()) : 1.0;
+    const bool shares = job_.plan.zero > 0;
+    const double sharing = shares ? static_cast<double>(job_.plan.sharing_ranks()) : 1.0;
+    const double copies = shares ? static_cast<double>(job_.plan.expert_copies()) : 1.0;
     if (job_.optimizer == OptimizerKind::None) return {.host = job_.framework.host.step_overhead};
-    const double elements = (weights.dense + weights.expert) / sharing;
+    const double elements = weights.dense / sharing + weights.expert / copies;
     const double bytes = job_.software.update_bytes + 4 * (update_accesses(job_.optimizer) -
                                                            update_accesses(OptimizerKind::Adam));
     Kernel kernel;

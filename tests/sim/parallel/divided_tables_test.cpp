@@ -169,10 +169,10 @@ TEST_CASE("what crosses in the midst of a step is waited for unless kernels hide
         .fabric = fabric, .strategy = strategy, .kinds = {}, .kind_of = {0, 0}, .host = {}};
     request.kinds.push_back(network.kind(fabric.gpu_of(Rank{0})));
     request.kinds.back().crossings = crossings;
-    request.crossings.assign(crossings.size(), Bytes(4e6));
+    request.crossings.assign(crossings.size(), {.most = Bytes(4e6)});
     return simulate_data_parallel(request).step_time;
   };
-  const std::vector<Bytes> sizes{Bytes(4e6)};
+  const std::vector<CrossingWork> sizes{{.most = Bytes(4e6)}};
   const Seconds alone =
       time_alone(plan_crossings(sizes, strategy, fabric, "").front().transfer, fabric);
   REQUIRE(alone > 50.0_us);
@@ -186,6 +186,26 @@ TEST_CASE("what crosses in the midst of a step is waited for unless kernels hide
   CHECK(more({.ready_after = {}, .first_use = 0}).in_us() ==
         doctest::Approx(alone.in_us()).epsilon(1e-3));
   CHECK(more({}) < alone * 0.6);
+}
+
+TEST_CASE("additions at the far end go number by number where the links cannot add") {
+  const test::Hardware hardware;
+  StrategyProfile strategy;
+  strategy.exchange = Exchange::AllReduce;
+  strategy.library = "nccl";
+  const std::vector<CrossingWork> additions{{.additions = 1e6}};
+  const auto alone = [&](const Fabric& fabric) {
+    return time_alone(plan_crossings(additions, strategy, fabric, "").front().transfer, fabric);
+  };
+  // Seven eighths of a million numbers on other GPUs, the farthest 1.1 us away: twice there and back, 256 at a time.
+  const Fabric pcie = hardware.build("pcie_host_2020", 8, 1, "a100_pcie_40gb");
+  const Seconds way = pcie.route(Rank{0}, Rank{7}).latency;
+  CHECK(alone(pcie).in_us() == doctest::Approx(1e6 * 7 / 8 * 4 * way.in_us() / 256));
+  const std::vector<CrossingWork> bytes{{.most = Bytes(4e6)}};
+  const Fabric nvlink = hardware.build("dgx2", 8);
+  CHECK(alone(nvlink) ==
+        time_alone(plan_crossings(bytes, strategy, nvlink, "").front().transfer, nvlink));
+  CHECK(alone(hardware.build("dgx2", 8, 2)) == Seconds(0));
 }
 
 TEST_SUITE_END();

@@ -250,6 +250,65 @@ TEST_CASE("contradictions are one line that names the flag") {
   }
 }
 
+const TransformerLayout kMixture = [] {
+  TransformerLayout layout = kSmall;
+  layout.experts = ExpertLayout{.count = 16, .per_token = 2, .feed_forward = 4096};
+  return layout;
+}();
+
+TransformerShares shares_of_mixture(const Fabric& fabric, std::int64_t expert,
+                                    const TrainingSoftware& program) {
+  const ParallelPlan plan = resolve_plan({.expert = expert,
+                                          .micro_batch = 1,
+                                          .global_batch = 4 * fabric.num_ranks(),
+                                          .tokens = 1024,
+                                          .zero = 0},
+                                         kMixture, fabric.num_ranks());
+  return predict_transformer({.layout = kMixture,
+                              .plan = plan,
+                              .software = program,
+                              .framework = find_framework(program.framework),
+                              .fabric = fabric,
+                              .library = find_collective_library("nccl"),
+                              .cost = default_cost_profile()})
+      .shares;
+}
+
+TEST_CASE("gradients of experts travel among the ranks that hold the same ones") {
+  const Fabric fabric = Hardware().nodes(2);
+  TrainingSoftware program = find_training_software("megatron_2021");
+  program.overlaps_gradients = false;
+  const auto data = [&](std::int64_t expert) {
+    return shares_of_mixture(fabric, expert, program).data;
+  };
+  // Among 16 ranks nobody holds the same. Among 8, two experts of a rank and layer are on the other node as well; each
+  // of its numbers passes the rank's adapter of 25 GB/s once each way.
+  const double numbers = 8 * 2 * 2 * 1024.0 * 4096.0;
+  const double bytes = numbers * (program.wide_gradients ? 4 : 2);
+  CHECK((data(8) - data(16)).in_s() > 0.8 * bytes / 25e9);
+}
+
+TEST_CASE("what a program does for mixtures is in the host's share or in that of exchanges") {
+  const Fabric fabric = Hardware().nodes(1);
+  const TrainingSoftware& plain = find_training_software("megatron");
+  const TransformerShares before = shares_of_mixture(fabric, 8, plain);
+  const auto with = [&](const MixtureProgram& mixture, LayerGraphs graphs = LayerGraphs::None) {
+    TrainingSoftware program = plain;
+    program.mixture = mixture;
+    program.graphs = graphs;
+    return shares_of_mixture(fabric, 8, program);
+  };
+  CHECK(with({.router_ops = 50, .exchange_ops = 50}).host > before.host);
+  CHECK(with({.launches_per_expert = 100}).host > before.host);
+  CHECK(with({.reads_counts = true}).host > before.host);
+  CHECK(with({}, LayerGraphs::AllButExperts).host < before.host);
+  CHECK(with({}, LayerGraphs::Step).host == Seconds(0));
+  CHECK(with({.sends_once = true}).expert < before.expert);
+  CHECK(with({.hidden_exchange_sms = 1}).expert < before.expert * 0.5);
+  CHECK(with({.sorts_twice = true}).compute > before.compute);
+  CHECK(with({.fuses_activation = true}).compute < before.compute);
+}
+
 TEST_CASE("layers are spread evenly, ends last") {
   CHECK(balance_layers(8, 4, 1) == std::vector<int>{2, 2, 2, 2});
   CHECK(balance_layers(10, 4, 1) == std::vector<int>{2, 3, 3, 2});
