@@ -46,7 +46,8 @@ RowAnswer predict_division(const PlanOptions& options, const MlperfBenchmark& be
     const bool eight = gpu.find_peak(Precision::Fp8, MathUnit::TensorCore).has_value();
     const ParallelPlan plan = resolve_plan(options, layout, fabric.num_ranks());
     const TrainingSoftware& software = hardware.specs().find_training_software(division.software);
-    const FrameworkProfile framework = hardware.framework(software.framework);
+    const FrameworkProfile framework =
+        hardware.framework_of(software, {.version = {}, .date = round.month}, gpu);
     const TransformerPrediction p =
         predict_transformer({.layout = layout,
                              .plan = plan,
