@@ -218,7 +218,8 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
           : nullptr;
   const auto [kernels, pace] = kernels_for(product.alignment);
   const bool may_stay = kernels.kind >= MmaKind::WarpGroup;
-  const bool is_early = may_stay && product.by_early_library && format_ == ProductFormat::Half;
+  const bool is_early = kernels.kind == MmaKind::WarpGroup && product.by_early_library &&
+                        format_ == ProductFormat::Half;
   const double q = is_early ? 1 : may_stay ? p.resident_quantization : p.wave_quantization;
   const double stream =
       pace * kernels.stream * (engine ? engine->stream : 1) * (is_early ? p.early_stream : 1);
