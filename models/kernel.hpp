@@ -67,6 +67,7 @@ struct MatrixWork {
   bool transpose_a = false, transpose_b = false;
   WeightFormat weights = WeightFormat::AsOperands;
   bool by_cublas_lt = false;  ///< which adds the bias in the epilogue and picks tiles of its own
+  bool by_early_library = false;  ///< FrameworkKernels::early_products
   friend bool operator==(const MatrixWork&, const MatrixWork&) = default;
 };
 /// A convolution as one kernel on the tiles of the convolution library; `pass` of the kernel says which of the
@@ -122,7 +123,8 @@ struct RecurrentWork {
 /// Attention in one kernel: blocks of queries pass over the keys, scores stay on the SM.
 struct AttentionWork {
   AttentionAttributes shape;
-  int products = 2;  ///< per score and unit of width: 2 forward, 5 backward
+  int products = 2;       ///< per score and unit of width: 2 forward, 5 backward
+  bool by_warps = false;  ///< FrameworkKernels::early_attention
   friend bool operator==(const AttentionWork&, const AttentionWork&) = default;
 };
 /// Attention of new tokens in one kernel: blocks of queries pass over the keys, scores stay on the SM. With an engine, the kernels that its
@@ -138,6 +140,8 @@ struct PrefillWork {
   AttentionFormat format = AttentionFormat::Half;
   bool latent = false;    ///< keys and values come from one latent vector a token (MLA)
   bool absorbed = false;  ///< of it: all heads read the latent vector itself
+  /// A kernel of Ampere's instructions, whatever the board has.
+  bool by_warps = false;
   std::optional<ProductEngine> engine;  ///< whose kernels; nothing: what engines have in common
   friend bool operator==(const PrefillWork&, const PrefillWork&) = default;
 };

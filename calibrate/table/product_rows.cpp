@@ -171,14 +171,11 @@ class EngineProducts final : public ProductReader {
   }
 };
 
-/// Year of the tables of PyTorch's layers: their repository is of November 2024 and its libraries no younger. Source:
-/// data/modern/README.md, section 1.
-constexpr double kLayersYear = 2024;
-
 /// vidur_linear.csv of data/modern: kernels of one transformer layer in PyTorch, duration on the GPU alone.
 class LayerProducts final : public ProductReader {
  public:
-  using ProductReader::ProductReader;
+  explicit LayerProducts(const MeasurementContext& context)
+      : ProductReader(context), library_(context.library) {}
   std::string_view table() const override { return "PyTorch's linear layers"; }
   std::string_view convention() const override {
     return "Kernels of a transformer layer, their time on the GPU in whole microseconds; weights "
@@ -197,12 +194,20 @@ class LayerProducts final : public ProductReader {
     const double activations = product.m * product.k * 2, results = product.m * product.n * 2;
     product.reuse.activations = 2 * activations;  // the kernel before wrote them
     product.reuse.results = activations + results;
-    product.library_year = kLayersYear;
+    product.by_early_library = library_
+                                   .defaults_of(library_.find_framework("pytorch"),
+                                                {.version = {}, .date = kDate}, *m.spec)
+                                   .early_products;
     ProductCall call;
     call.products.push_back(product);
     m.work = std::move(call);
     return m;
   }
+
+ private:
+  /// Of their repository; its libraries are no younger. Source: data/modern/README.md, section 1.
+  static constexpr std::string_view kDate = "2024-11";
+  SpecLibrary library_;
 };
 
 /// v100_gemm_fp16.csv and fp8_gemm_pipeweave.csv of data/modern: one header, the number format in the file's name; else 16 bits

@@ -145,6 +145,9 @@ SoftwareDefaults SpecLibrary::defaults_of(const FrameworkProfile& framework,
       framework.fusion.product_bias || holds(&FrameworkProfile::product_bias);
   defaults.groups_attention =
       !framework.grouped_attention || holds(&FrameworkProfile::grouped_attention);
+  defaults.early_products = !holds(&FrameworkProfile::resident_products);
+  defaults.early_attention =
+      framework.warp_group_attention.has_value() && !holds(&FrameworkProfile::warp_group_attention);
   const std::optional<double> stated = find_cudnn_version(words.version);
   defaults.states_cudnn = stated.has_value();
   defaults.cudnn_version = stated.value_or(framework.convolutions.cudnn_version);

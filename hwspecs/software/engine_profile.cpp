@@ -130,6 +130,7 @@ EngineProfile parse_engine_profile(std::string_view text, std::string_view where
   const std::size_t whose = read.choice(TRACECAST_FIELD(kernels), kernels);
   if (whose < kProductEngineCount) p.kernels = static_cast<ProductEngine>(whose);
   p.fuses_sums = read.flag(TRACECAST_FIELD(fuses_sums));
+  if (message.has_early_products()) p.early_products = read.flag(TRACECAST_FIELD(early_products));
   p.collectives = read.word(TRACECAST_FIELD(collectives));
   const std::array<std::string, 2> batchings = {"mixed", "prefill_first"};
   p.batching = static_cast<EngineBatching>(read.choice(TRACECAST_FIELD(batching), batchings));

@@ -30,7 +30,8 @@ struct EngineProfile : SpecIdentity {
   std::string engine, from_version;
   std::optional<ProductEngine> kernels;
   std::string collectives;
-  bool fuses_sums = true;  ///< norms add the residual
+  bool fuses_sums = true;       ///< norms add the residual
+  bool early_products = false;  ///< as FrameworkKernels::early_products
 
   EngineBatching batching{};
   bool chunks_prompts = false;

@@ -380,6 +380,10 @@ void read_eras_and_names(const proto::FrameworkProfile& message, std::string_vie
   take("product_bias", message.has_product_bias(), message.product_bias(), p.product_bias);
   take("grouped_attention", message.has_grouped_attention(), message.grouped_attention(),
        p.grouped_attention);
+  take("resident_products", message.has_resident_products(), message.resident_products(),
+       p.resident_products);
+  take("warp_group_attention", message.has_warp_group_attention(), message.warp_group_attention(),
+       p.warp_group_attention);
   for (const auto& meaning : message.network_meaning()) {
     p.network_meanings.push_back(
         {meaning.name(), meaning.zoo(), meaning.source(), meaning.spares_input_gradient()});
@@ -440,6 +444,8 @@ FrameworkProfile parse_framework_profile(std::string_view text, std::string_view
                         if (own.has_tf32_spares_products()) base.clear_tf32_spares_products();
                         if (own.has_product_bias()) base.clear_product_bias();
                         if (own.has_grouped_attention()) base.clear_grouped_attention();
+                        if (own.has_resident_products()) base.clear_resident_products();
+                        if (own.has_warp_group_attention()) base.clear_warp_group_attention();
                       });
   FrameworkProfile profile;
   profile.id = message.id();

@@ -237,6 +237,11 @@ struct FrameworkKernels {
   bool slices_are_views = false;
   /// Gradients of rows that were looked up are summed row by row: the ids are sorted first, in many small kernels.
   bool sorts_row_gradients = false;
+  /// The vendor's matrix library has no kernels for Hopper yet that stay on their SMs; settled by the job (resident_products).
+  bool early_products = false;
+  /// Attention in one kernel runs one that was written for Ampere's instructions (FlashAttention 1 and 2); settled by the job
+  /// (warp_group_attention).
+  bool early_attention = false;
 
   friend bool operator==(const FrameworkKernels&, const FrameworkKernels&) = default;
 };
@@ -341,6 +346,10 @@ struct FrameworkProfile {
   std::optional<SinceVersion> product_bias;          ///< fuses_product_bias whatever it says
   /// FrameworkKernels::wide_grouped_attention; nothing: in all versions.
   std::optional<SinceVersion> grouped_attention;
+  /// From when on the vendor's matrix library has kernels for Hopper that stay on their SMs.
+  std::optional<SinceVersion> resident_products;
+  /// From when on attention in one kernel runs one written for Hopper there; nothing: always.
+  std::optional<SinceVersion> warp_group_attention;
   std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema
 };

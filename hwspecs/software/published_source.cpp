@@ -43,6 +43,7 @@ template <class A, class B, class Each>
 void for_each_fact(A& a, B& b, const Each& each) {
   each(a.framework, b.framework);
   each(a.version, b.version);
+  each(a.date, b.date);
   each(a.data, b.data);
   each(a.optimizer, b.optimizer);
   each(a.cudnn_benchmark, b.cudnn_benchmark);
@@ -132,6 +133,7 @@ PublishedProgram read_program(const SourceMessage::Program& p, std::string_view 
   PublishedProgram program;
   TRACECAST_WORD(program, p, framework);
   TRACECAST_WORD(program, p, version);
+  TRACECAST_WORD(program, p, date);
   TRACECAST_WORD(program, p, data);
   TRACECAST_WORD(program, p, optimizer);
   TRACECAST_FACT(program, p, cudnn_benchmark);

@@ -62,6 +62,7 @@ struct CallFacts {
 struct PublishedProgram {
   std::string framework;  ///< whatever the row calls it
   std::string version;    ///< where the row states none
+  std::string date;       ///< the same; as Software::date
   std::string data;       ///< as Job::data
   std::string optimizer;  ///< of training
   std::optional<bool> cudnn_benchmark;

@@ -18,6 +18,8 @@ struct SoftwareDefaults {
   /// The bias of a matrix product goes to the library's epilogue, as the profile or the version has it.
   bool fuses_product_bias = false;
   bool groups_attention = false;  ///< FrameworkKernels::wide_grouped_attention holds
+  bool early_products = false;    ///< FrameworkKernels::early_products
+  bool early_attention = false;   ///< FrameworkKernels::early_attention
   /// As the version says; else the profile's, but none newer than the end of the date.
   double cudnn_version = 0;
   bool states_cudnn = false;  ///< the version says it

@@ -17,8 +17,9 @@ struct WorkPrinter {
                    w.operations_per_element);
   }
   void operator()(const MatrixWork& w) const {
-    fmt::format_to(out, "product batch={} m={} n={} k={} {}{}", w.batch, w.m, w.n, w.k,
-                   w.transpose_a ? 't' : 'n', w.transpose_b ? 't' : 'n');
+    fmt::format_to(out, "product batch={} m={} n={} k={} {}{}{}", w.batch, w.m, w.n, w.k,
+                   w.transpose_a ? 't' : 'n', w.transpose_b ? 't' : 'n',
+                   w.by_early_library ? " early" : "");
   }
   void operator()(const ConvWork& w) const {
     const ConvAttributes& a = w.shape;
@@ -38,6 +39,7 @@ struct WorkPrinter {
     if (a.value_width > 0) fmt::format_to(out, " value_width={}", a.value_width);
     if (a.window > 0) fmt::format_to(out, " window={}", a.window);
     if (a.chosen > 0) fmt::format_to(out, " chosen={}", a.chosen);
+    if (w.by_warps) fmt::format_to(out, " early");
   }
   void operator()(const PrefillWork& w) const {
     fmt::format_to(

@@ -100,7 +100,8 @@ std::vector<Kernel> lower_product(const Context& context, const Op& op) {
        .transpose_b = a.transpose_b,
        .weights = context.formats.product_weights,
        .by_cublas_lt = op.pass == Pass::Forward && a.has_bias &&
-                       context.framework.fusion.product_bias && !context.framework.fusion.bias}));
+                       context.framework.fusion.product_bias && !context.framework.fusion.bias,
+       .by_early_library = context.framework.kernels.early_products}));
   if (op.pass == Pass::BackwardWeights &&
       context.framework.backward.adds_weight_gradients_in_place) {
     kernels.back().read += element_size(context.formats.storage) * m * n;
@@ -141,7 +142,9 @@ std::vector<Kernel> lower_attention(const Context& context, const Op& op) {
   const bool splits = context.formats.splits_attention;
   kernel.math = splits ? Precision::Tf32 : product_formats(context.formats).math;
   kernel.unit = splits ? MathUnit::TensorCore : context.formats.unit;
-  const AttentionWork work{.shape = a, .products = is_forward ? 2 : 5};
+  const AttentionWork work{.shape = a,
+                           .products = is_forward ? 2 : 5,
+                           .by_warps = context.framework.kernels.early_attention};
   kernel.flops = Flops(work.products * a.macs());
   kernel.read = context.input_bytes(op);
   kernel.written = context.output_bytes(op);

@@ -23,11 +23,18 @@ struct Tiling {
 
 /// Whether a block takes queries of several heads that share keys. TensorRT-LLM's kernels do not, and SGLang runs those from Blackwell on;
 /// vLLM's do where they are of Hopper's (FlashAttention 3), else for a lone token alone. CHOICE by rows of four boards: notes/0016.
-bool packs_groups(const PrefillWork& w, MmaKind kind) {
-  if (w.engine == ProductEngine::TensorRtLlm) return false;
-  if (w.engine == ProductEngine::SgLang) return kind != MmaKind::TensorMemory;
-  if (w.engine == ProductEngine::Vllm) return kind == MmaKind::WarpGroup || w.tokens == 1;
+bool packs_groups(const PrefillWork& w, std::optional<ProductEngine> engine, MmaKind kind) {
+  if (engine == ProductEngine::TensorRtLlm) return false;
+  if (engine == ProductEngine::SgLang) return kind != MmaKind::TensorMemory;
+  if (engine == ProductEngine::Vllm) return kind == MmaKind::WarpGroup || w.tokens == 1;
   return true;
+}
+
+/// Whose kernel runs without an engine's call around it. Ampere's instructions: FlashAttention 2, which PyTorch and training programs run
+/// and vLLM on Ampere (vllm-flash-attn). Later ones: what engines have in common. CHOICE in view of llm-foundry's rows: notes/0017.
+std::optional<ProductEngine> kernels_of(const PrefillWork& w, MmaKind kind) {
+  if (w.engine || w.latent || kind != MmaKind::AsyncWarp) return w.engine;
+  return ProductEngine::Vllm;
 }
 
 /// Heads that a block of its own takes, or packs of them, where packs are fewer.
@@ -65,7 +72,9 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
                               const CostProfile& profile) {
   const PrefillParameters& p =
       w.latent ? profile.attention.latent_prefill : profile.attention.prefill;
-  const std::size_t k = engine_kind(board.kind);
+  const MmaKind kind = w.by_warps ? std::min(board.kind, MmaKind::AsyncWarp) : board.kind;
+  const std::size_t k = engine_kind(kind);
+  const std::optional<ProductEngine> kernels = kernels_of(w, kind);
   const auto f = static_cast<std::size_t>(w.format);
   const std::size_t width = w.latent             ? (w.absorbed ? 1 : 0)
                             : w.key_width <= 64  ? 0
@@ -73,32 +82,33 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
                             : w.key_width <= 192 ? 2
                                                  : 3;
   const double pace =
-      of_engine(w.engine, [&](std::size_t e) { return p.pace.values[e][k][f][width]; });
-  const bool packs = packs_groups(w, board.kind);
+      of_engine(kernels, [&](std::size_t e) { return p.pace.values[e][k][f][width]; });
+  const bool packs = packs_groups(w, kernels, kind);
   const double clock = board.clock;
   const ProductFormat math =
       w.format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half;
-  const double peak = board.peak(math) / board.sms;
+  const double generations = static_cast<double>(board.kind) - static_cast<double>(kind);
+  const double peak =
+      board.peak(math) / board.sms * std::pow(profile.product.warp_share, generations);
   // Over an 8-bit cache some kernels compute in 8 bits.
   const double top =
       w.format == AttentionFormat::HalfOver8 ? board.peak(ProductFormat::Fp8) / board.sms : peak;
   const double rate = std::min(0.98 * top, peak * p.efficiency * p.efficiency_of[k] * pace);
 
   const Tiling t =
-      tile(w, packs, of_engine(w.engine, [&](std::size_t e) { return p.window.values[e][k]; }));
+      tile(w, packs, of_engine(kernels, [&](std::size_t e) { return p.window.values[e][k]; }));
   const double score = kTile * kTile;
   const double widths = w.key_width + w.value_width;
   const double products =
       2 * score * widths / rate * (1 + p.wide * std::max(0.0, w.key_width / kTile - 1));
   const double softmax = score * p.softmax * p.softmax_of[k] *
-                         of_engine(w.engine, [&](std::size_t e) { return p.softmax_by[e]; }) /
+                         of_engine(kernels, [&](std::size_t e) { return p.softmax_by[e]; }) /
                          (kSpecialUnitsPerSm * clock);
   const double tile =
       std::pow(std::pow(products, p.overlap) + std::pow(softmax, p.overlap), 1 / p.overlap) *
       t.filled;
   const double block =
-      (p.block_cycles *
-           of_engine(w.engine, [&](std::size_t e) { return p.block_of.values[e][k]; }) +
+      (p.block_cycles * of_engine(kernels, [&](std::size_t e) { return p.block_of.values[e][k]; }) +
        p.tile_cycles * t.rows / kTile * w.key_width / kTile) /
       clock;
   const double columns = w.batch * t.heads;

@@ -28,6 +28,9 @@ struct CallEstimate {
 ///   body     = slowed by the power limit (TensorBoard::slowdown), then (body^3 + memory^3)^(1/3)
 ///   call     = call_us (2 GHz / clock)^clock_exponent + body + traffic of the kernels around it
 /// Gradients (5 products): body and memory 2.5 times.
+/// Without an engine: the kernel of vLLM where instructions are Ampere's (FlashAttention 2, which libraries have), else what engines have in
+/// common. A kernel of Ampere's instructions on a later board (`by_warps`): its generation's factors, at warp_share^(generations since) of the peak, as
+/// products have it (product.hpp).
 /// Bytes come from memory as far as the footprint misses L2, 1 / (1 + (L2/footprint)^2), and pass L2 in any case; calls are repeated on the same
 /// data in benchmarks and follow their own producers in engines.
 /// Source of the form: Dao, arXiv 2307.08691, section 3; Shah et al., arXiv 2407.08608, section 3 (overlap of products and softmax);

@@ -113,6 +113,7 @@ TensorProduct product_of(const MatrixWork& work, ProductFormat format) {
   product.n = static_cast<double>(work.n);
   product.k = static_cast<double>(work.k);
   product.format = format;
+  product.by_early_library = work.by_early_library;
   product.alignment =
       product_alignment(product, work.transpose_a, work.transpose_b, result_bytes(format));
   return product;
@@ -152,6 +153,7 @@ std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, con
   call.keys = static_cast<double>(a.keys);
   call.causal = a.causal && a.queries == a.keys;
   call.products = work.products;
+  call.by_warps = work.by_warps;
   call.heads = static_cast<double>(a.heads);
   call.kv_heads = static_cast<double>(a.kv_heads);
   call.key_width = static_cast<double>(a.width);

@@ -62,9 +62,7 @@ constexpr std::array<Tile, 13> kTensorMemoryTiles = {{{256, 256},
                                                       {64, 64},
                                                       {32, 128},
                                                       {32, 64}}};
-/// Years from which the vendor's library has kernels that stay on their SMs: PyTorch's layers of 2024 on H100 step with every whole
-/// wave of 128x256 tiles, engines' rows of 2025 on do not (notes/0015).
-constexpr double kResidentSince = 2025;
+/// Of tiles that the vendor's library has not before its kernels stay on their SMs (notes/0015).
 constexpr int kLateTileEdge = 192;
 
 std::span<const Tile> tiles_of(MmaKind kind) {
@@ -220,7 +218,8 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
           : nullptr;
   const auto [kernels, pace] = kernels_for(product.alignment);
   const bool may_stay = kernels.kind >= MmaKind::WarpGroup;
-  const bool is_early = may_stay && product.library_year < kResidentSince;
+  const bool is_early = kernels.kind == MmaKind::WarpGroup && product.by_early_library &&
+                        format_ == ProductFormat::Half;
   const double q = is_early ? 1 : may_stay ? p.resident_quantization : p.wave_quantization;
   const double stream =
       pace * kernels.stream * (engine ? engine->stream : 1) * (is_early ? p.early_stream : 1);

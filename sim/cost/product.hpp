@@ -30,8 +30,8 @@ struct TensorProduct {
   OperandReuse reuse;
   /// Bytes at whose multiples all rows of operands and results begin: 16, 8, 4, 2 or 1.
   double alignment = 16;
-  /// Year of the vendor's library; infinite: one of today.
-  double library_year = std::numeric_limits<double>::infinity();
+  /// The vendor's library has no kernels of 16 bits yet that stay on their SMs, nor tiles of 192; other formats: no row tells.
+  bool by_early_library = false;
 };
 
 /// Largest of 16, 8, 4, 2, 1 that divides a row of `values` of `bytes` each; half bytes count as whole ones.
@@ -65,7 +65,7 @@ class ProductMachine {
   /// Time of the best tile and number of slices. With `rate` = peak * efficiency of one SM, `stream` what one block draws:
   ///   blocks = batch ceil(m/tm) ceil(n/tn) slices,   waves = blocks <= SMs ? 1 : q ceil(blocks/SMs) + (1-q) blocks/SMs
   ///   q      = wave_quantization, blocks of a warp-level kernel share an SM; from wgmma on resident_quantization, since kernels stay on
-  ///            their SMs and take tile after tile; 1 in libraries before those, which lack tiles of 192 too and run at early_rate,
+  ///            their SMs and take tile after tile; 1 in libraries before those (16 bits alone), which lack tiles of 192 too and run at early_rate,
   ///            early_stream
   ///   depth  = step ceil(k / slices / step)      (step: 32 bytes of k, as one instruction takes; block_depth is in values of 16 bits)
   ///   mma    = waves 2 tm tn (depth + block_depth) / (rate r/(r + operand_edge)),   r = 2 tm tn / (tm + tn)

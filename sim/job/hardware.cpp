@@ -219,6 +219,15 @@ FrameworkProfile Hardware::framework(const Software& software) const {
       software.framework, {.version = software.version, .date = software.date}));
 }
 
+FrameworkProfile Hardware::framework_of(const TrainingSoftware& program, const SoftwareWords& words,
+                                        const GpuSpec& gpu) const {
+  FrameworkProfile profile = framework(program.framework);
+  const SoftwareDefaults defaults = state_->specs.defaults_of(profile, words, gpu);
+  profile.kernels.early_products = defaults.early_products;
+  profile.kernels.early_attention = defaults.early_attention;
+  return profile;
+}
+
 Hardware load_hardware(const SourceOptions& options) {
   Hardware::Recipe recipe{
       .folders = {}, .profile = options.profile, .given = {}, .settings = options.sets};

@@ -49,6 +49,9 @@ class Hardware {
   [[nodiscard]] FrameworkProfile with_settings(FrameworkProfile framework) const;
   /// The same for the version or date that `software` names, or compiled by XLA (find_framework). Throws InputError.
   [[nodiscard]] FrameworkProfile framework(const Software& software) const;
+  /// That of a training program, whose version or date decide which kernels its matrix library has on `gpu`. Throws InputError.
+  [[nodiscard]] FrameworkProfile framework_of(const TrainingSoftware& program,
+                                              const SoftwareWords& words, const GpuSpec& gpu) const;
 
  private:
   friend Hardware load_hardware(const struct SourceOptions& options);

@@ -386,6 +386,12 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   job.framework.convolutions.cudnn_version = defaults.cudnn_version;
   job.framework.fusion.product_bias = defaults.fuses_product_bias;
   if (!defaults.groups_attention) job.framework.kernels.wide_grouped_attention.reset();
+  job.framework.kernels.early_products = defaults.early_products;
+  job.framework.kernels.early_attention = defaults.early_attention;
+  if (defaults.early_products && job.gpu.architecture == Architecture::Hopper) {
+    job.assumptions.push_back(
+        "products of 16 bits run kernels that the matrix library had for Hopper before CUDA 12.8");
+  }
   if (!o.software.version.empty()) {
     job.assumptions.push_back("version " + o.software.version + " decides " +
                               (defaults.states_cudnn ? "the convolution algorithms, " : "") +

@@ -82,7 +82,12 @@ void StepBatch::add_prompt(std::int64_t tokens, std::int64_t cached) {
 struct StepPrice::Board {
   Board(const ServedNetwork& served, const EngineProfile& engine, const GpuSpec& board,
         const CostProfile& costs, const Fabric& wiring)
-      : spec(board), profile(costs), fabric(wiring), rates(board, costs), kernels(served.engine) {
+      : spec(board),
+        profile(costs),
+        fabric(wiring),
+        rates(board, costs),
+        kernels(served.engine),
+        early_products(engine.early_products) {
     const ModelSharing& s = served.sharing;
     const CollectiveLibrary& library = fabric.specs().find_collective_library(engine.collectives);
     const auto ranks = [](std::int64_t count) {
@@ -105,6 +110,7 @@ struct StepPrice::Board {
     product.n = w.n;
     product.k = w.k;
     product.format = w.format;
+    product.by_early_library = early_products;
     // Products of 16 bits, and of 8 with scales given beforehand or one per row, are those of the vendor's library: norms and
     // activations before them write their results in 8 bits at once. Others have kernels of the engine before them.
     if (w.format != ProductFormat::Half && w.format != ProductFormat::Fp8) product.engine = kernels;
@@ -197,6 +203,7 @@ struct StepPrice::Board {
   const Fabric& fabric;
   cost::SustainedBoard rates;
   std::optional<ProductEngine> kernels;
+  bool early_products;  ///< EngineProfile::early_products
   std::optional<Communicator> tensor, experts, stage;
 };
 

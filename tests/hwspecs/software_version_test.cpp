@@ -100,6 +100,31 @@ TEST_CASE(
   CHECK_FALSE(groups("NGC pytorch-24.03-py3", ""));
 }
 
+TEST_CASE("kernels written for Hopper come with the library of a version, container or month") {
+  GpuSpec hopper;
+  hopper.architecture = Architecture::Hopper;
+  struct Row {
+    const char *framework, *version, *date;
+    bool early_products, early_attention;
+  };
+  const Row rows[] = {
+      {"pytorch_2", "", "", false, false},          {"pytorch_2", "2.4.1", "", true, true},
+      {"pytorch_2", "2.7", "", false, true},        {"pytorch_2", "2.11", "", false, false},
+      {"pytorch_2", "", "2024-11", true, true},     {"pytorch_2", "", "2025-06", false, true},
+      {"pytorch_fsdp", "", "2023", true, true},     {"megatron", "", "2024-08", true, false},
+      {"megatron", "NGC 24.03", "", true, false},   {"megatron", "NGC 25.09", "", false, false},
+      {"mxnet_nvidia", "", "2023-06", true, false}, {"tensorflow", "", "", false, false},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.framework);
+    CAPTURE(row.version);
+    CAPTURE(row.date);
+    const SoftwareDefaults settled = defaults(row.framework, row.version, row.date, hopper);
+    CHECK(settled.early_products == row.early_products);
+    CHECK(settled.early_attention == row.early_attention);
+  }
+}
+
 TEST_CASE("no measurement used a cuDNN of later months") {
   const ReleaseHistory& cudnn = SpecLibrary::embedded().find_releases("cudnn");
   CHECK(cudnn.newest("2014-01") == 1);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "hwspecs/collective_library.hpp"
@@ -33,7 +34,8 @@ std::optional<PlanOptions> plan_of(const RowFields& row, const MlperfDivision& d
 }
 
 RowAnswer predict_division(const PlanOptions& options, const MlperfBenchmark& benchmark,
-                           const PublishedCluster& place, const Hardware& hardware) {
+                           std::string_view month, const PublishedCluster& place,
+                           const Hardware& hardware) {
   const MlperfDivision& division = *benchmark.division;
   const ZooEntry* network = find_network(benchmark.network);
   if (network == nullptr || !network->transformer)
@@ -46,7 +48,8 @@ RowAnswer predict_division(const PlanOptions& options, const MlperfBenchmark& be
     const bool eight = gpu.find_peak(Precision::Fp8, MathUnit::TensorCore).has_value();
     const ParallelPlan plan = resolve_plan(options, layout, fabric.num_ranks());
     const TrainingSoftware& software = hardware.specs().find_training_software(division.software);
-    const FrameworkProfile framework = hardware.framework(software.framework);
+    const FrameworkProfile framework =
+        hardware.framework_of(software, {.version = {}, .date = month}, gpu);
     const TransformerPrediction p =
         predict_transformer({.layout = layout,
                              .plan = plan,
@@ -87,7 +90,8 @@ RowAnswer DividedMlperf::predict(const RowFields& row, const MlperfBenchmark& be
                   *plan->global_batch, *plan->tokens);
   auto known = answers_.find(key);
   if (known == answers_.end()) {
-    known = answers_.emplace(key, predict_division(*plan, benchmark, place, hardware_)).first;
+    known = answers_.emplace(key, predict_division(*plan, benchmark, round.month, place, hardware_))
+                .first;
   }
   RowAnswer answer = known->second;
   answer.measured = row.positive("throughput");

@@ -162,6 +162,7 @@ class NetworkTable final : public RowPredictor {
         (defaults.fp32_runs_as_tf32 ? "|tf32" : "|") +
         (defaults.tf32_spares_products ? "|spared|" : "|") + framework.id + '|' + options.host_cpu +
         '|' + (defaults.fuses_product_bias ? "bias|" : "|") +
+        (defaults.early_products ? "early|" : "|") + (defaults.early_attention ? "warps|" : "|") +
         (options.data == "real" && options.pipeline.empty()
              ? hardware_.specs()
                    .input_pipeline_of(options.software.framework, options.software.version)

@@ -22,6 +22,7 @@ struct ScalingRow {
   TransformerLayout layout{};
   PlanOptions plan{};
   std::string software, precision = "bf16";
+  std::string version, date;  ///< of the program; empty: not known
   std::string gpu, machine;
   std::string nic;  ///< id of a LinkSpec; empty: the machine's own
   std::int64_t gpus = 1, gpus_per_node = 8;
@@ -50,7 +51,8 @@ TransformerPrediction predict_job(const ScalingRow& job, const Hardware& hardwar
   const Fabric fabric = build_fabric(cluster_of(job, hardware), hardware.specs());
   plan = resolve_plan(job.plan, job.layout, job.gpus);
   const TrainingSoftware& software = hardware.specs().find_training_software(job.software);
-  const FrameworkProfile framework = hardware.framework(software.framework);
+  const FrameworkProfile framework = hardware.framework_of(
+      software, {.version = job.version, .date = job.date}, fabric.gpu_of(Rank{0}));
   const CollectiveLibrary library = hardware.specs().find_collective_library("nccl");
   return predict_transformer({.layout = job.layout,
                               .plan = plan,
@@ -92,6 +94,8 @@ class IterationTable final : public RowPredictor {
     if (division.software.empty()) return skip("no record says what program ran");
     ScalingRow job{.software = division.software,
                    .precision = division.precision,
+                   .version = program.version,
+                   .date = program.date,
                    .gpu = program.gpu,
                    .machine = program.machine,
                    .nic = program.link};
@@ -186,6 +190,8 @@ class ScalingTable final : public RowPredictor {
     if (const std::string reason = read_plan(row, program.division, job); !reason.empty())
       return reason;
     read_place(row, gpu, program, job);
+    job.version = program.version;
+    job.date = program.date;
     return read_software(row, program.division, job);
   }
 

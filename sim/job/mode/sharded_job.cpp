@@ -54,13 +54,14 @@ OptimizerKind settle_optimizer(const std::string& asked) {
 
 /// Sharded training is a PyTorch program's.
 FrameworkProfile settle_framework(const Software& asked, const TrainingSoftware& software,
-                                  const Hardware& hardware) {
+                                  const GpuSpec& gpu, const Hardware& hardware) {
   if (!asked.framework.empty() && asked.framework != "pytorch" &&
       asked.framework != software.framework) {
     throw InputError("--framework", asked.framework + " with --tp, --pp, --zero",
                      fmt::format("pytorch: {} is one of its programs (--software)", software.name));
   }
-  FrameworkProfile framework = hardware.framework(software.framework);
+  FrameworkProfile framework =
+      hardware.framework_of(software, {.version = asked.version, .date = asked.date}, gpu);
   return asked.cuda_graphs ? with_captured_step(std::move(framework)) : framework;
 }
 
@@ -188,7 +189,7 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
   result.optimizer = to_string(optimizer);
   const LowRankAdapters adapters = adapters_of(job);
   if (adapters.any()) result.assumptions.push_back(describe(adapters));
-  const FrameworkProfile framework = settle_framework(job.software, result.software, hardware);
+  const FrameworkProfile framework = settle_framework(job.software, result.software, gpu, hardware);
   result.framework = framework.id;
   const CollectiveLibrary library = hardware.specs().find_collective_library("nccl");
   const auto predict_with = [&](const ParallelPlan& parallel) {

@@ -321,6 +321,19 @@ TEST_SUITE("models/lowering/lower") {
     }
   }
 
+  TEST_CASE("products carry the age of the framework's matrix library") {
+    GraphBuilder b("aged", 2);
+    TensorId x = b.linear_layer("hidden", b.input("x", {2, 8}), 4, false);
+    b.graph().outputs = {x};
+    const NetworkGraph graph = std::move(b).take();
+    FrameworkProfile framework = find_framework("pytorch");
+    for (const bool is_early : {false, true}) {
+      framework.kernels.early_products = is_early;
+      const auto kernels = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
+      CHECK(std::get<MatrixWork>(kernels.at("hidden").back().work).by_early_library == is_early);
+    }
+  }
+
   TEST_CASE("a bias goes into the product's epilogue where the framework's version does that") {
     const NetworkGraph graph = varied_network();
     FrameworkProfile framework = find_framework("pytorch");

@@ -238,6 +238,22 @@ TEST_CASE("a causal mask skips tiles above the diagonal, a window those before i
   CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + 64 * tile).epsilon(2e-3));
 }
 
+TEST_CASE("a kernel of Ampere's instructions runs at their share of the peak of later boards") {
+  GpuSpec hopper = ampere();
+  hopper.architecture = Architecture::Hopper;
+  hopper.compute_capability = 90;
+  CostProfile profile = bare();
+  profile.product.warp_share = 0.5;
+  // 10 heads of 128 queries on 10 SMs, as above: products take 8.359 us at the peak, 16.718 at half of it.
+  PrefillWork w = prefill(1, 128, 10);
+  CHECK(us(w, hopper, profile) == doctest::Approx(5 + 8.359 + 1.024).epsilon(2e-3));
+  w.by_warps = true;
+  CHECK(us(w, hopper, profile) == doctest::Approx(5 + 2 * 8.359 + 1.024).epsilon(2e-3));
+  CHECK(us(w, ampere(), profile) == doctest::Approx(5 + 8.359 + 1.024).epsilon(2e-3));
+  hopper.compute_capability = 100;  // two generations later
+  CHECK(us(w, hopper, profile) == doctest::Approx(5 + 4 * 8.359 + 1.024).epsilon(2e-3));
+}
+
 TEST_CASE("blocks are filled with heads of a group where an engine packs them") {
   // 16 tokens of 24 heads over one head of keys: 384 rows in 3 blocks, or 24 blocks of 16 rows. Tiles have 16 of 128 keys.
   PrefillWork w = prefill(100, 16, 24);

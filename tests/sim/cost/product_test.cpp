@@ -180,14 +180,14 @@ TEST_CASE("an early library steps with every wave of large tiles, kernels that s
   CHECK(price(product, gpu, profile).duration.in_us() ==
         doctest::Approx(1.2 * 65.536).epsilon(0.02));
   // Whole waves, at 0.8 of the rate: 96 tiles of 64 x 64 make 10 of 8.192 us. Two waves of whole tiles take 131.
-  product.library_year = 2024;
+  product.by_early_library = true;
   CHECK(price(product, gpu, profile).duration.in_us() ==
         doctest::Approx(10 * 8.192 / 0.8).epsilon(0.02));
   // A generation whose kernels share SMs knows no such libraries.
   gpu.compute_capability = 80;
-  const double late = price(product, gpu, profile).duration.in_us();
-  product.library_year = 2030;
-  CHECK(price(product, gpu, profile).duration.in_us() == late);
+  const double early = price(product, gpu, profile).duration.in_us();
+  product.by_early_library = false;
+  CHECK(price(product, gpu, profile).duration.in_us() == early);
 }
 
 TEST_CASE("an engine quantises row by row, however few values a row has") {
