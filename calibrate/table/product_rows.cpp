@@ -168,6 +168,8 @@ class EngineProducts final : public ProductReader {
                             (format == ProductFormat::Fp8Block || format == ProductFormat::Fp4);
       repeat_product(product, one_copy ? 1 : 5);
       if (engine == ProductEngine::SgLang) as_sglang_was_timed(product, kind);
+      // Its collector calls the layer without a tuning run before (collector/trtllm/collect_gemm.py).
+      product.is_untuned = engine == ProductEngine::TensorRtLlm;
       call.products.push_back(product);
     };
     // 16-bit products all call the vendor's library: one price for all.

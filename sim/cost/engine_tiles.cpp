@@ -13,7 +13,8 @@ constexpr int kAda = 89, kWorkstationBlackwell = 120;
 constexpr std::array<ProductTile, 5> kWeightOnlyTiles = {
     {{128, 128}, {64, 128}, {32, 128}, {16, 256}, {16, 128}}};
 
-/// Source: the same repository, fp4_gemm/nvfp4_nvfp4_gemm_template_sm100.h: 128 tokens an SM at least.
+/// Source: the same repository, fp4_gemm/nvfp4_nvfp4_gemm_template_sm100.h: 128 tokens an SM at least; the first is the
+/// default (thop/fp4Gemm.cpp, getDefaultGemmConfig).
 constexpr std::array<ProductTile, 3> kFoursTiles = {{{128, 256}, {128, 128}, {128, 64}}};
 
 /// A tile that a span may point to.
@@ -74,7 +75,8 @@ std::span<const ProductTile> engine_tiles(const TensorProduct& product, MmaKind 
   switch (*product.engine) {
     case ProductEngine::TensorRtLlm:
       if (is_weight_only && kind == MmaKind::AsyncWarp) return kWeightOnlyTiles;
-      if (product.format == ProductFormat::Fp4 && kind == MmaKind::TensorMemory) return kFoursTiles;
+      if (product.format == ProductFormat::Fp4 && kind == MmaKind::TensorMemory)
+        return std::span(kFoursTiles).first(product.is_untuned ? 1 : kFoursTiles.size());
       return {};
     case ProductEngine::SgLang:
       if (!is_scaled_fp8(product.format)) return {};

@@ -35,6 +35,8 @@ struct TensorProduct {
   double alignment = 16;
   /// Scales of the weights come as fp32 in 128x128 and are laid out for tensor memory in every call, not once beforehand.
   bool packs_scales = false;
+  /// The engine did not time its kernels beforehand: its default tile, where it has one.
+  bool is_untuned = false;
   /// Year of the vendor's library; infinite: one of today.
   double library_year = std::numeric_limits<double>::infinity();
 };

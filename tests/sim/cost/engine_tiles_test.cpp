@@ -91,6 +91,16 @@ TEST_CASE("engines take the tile that their sources name") {
   }
 }
 
+TEST_CASE("4-bit floats take the default tile where nothing was tuned") {
+  TensorProduct product = engine_product(ProductEngine::TensorRtLlm, 8, 64, 64, ProductFormat::Fp4);
+  CHECK(engine_tiles(product, MmaKind::TensorMemory, 100).size() == 3);
+  product.is_untuned = true;
+  const auto tiles = engine_tiles(product, MmaKind::TensorMemory, 100);
+  REQUIRE(tiles.size() == 1);
+  CHECK(tiles[0].m == 128);
+  CHECK(tiles[0].n == 256);
+}
+
 TEST_CASE("weight-only products take tiles of 128 tokens at most, and slices that k divides into") {
   const GpuSpec gpu = ada_gpu();
   CostProfile profile = bare_engines();
