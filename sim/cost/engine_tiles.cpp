@@ -12,6 +12,11 @@ constexpr int kAda = 89, kWorkstationBlackwell = 120;
 /// 8-bit and 4-bit weights times all of them.
 constexpr std::array<ProductTile, 5> kWeightOnlyTiles = {
     {{128, 128}, {64, 128}, {32, 128}, {16, 256}, {16, 128}}};
+/// Up to four tokens its SmoothQuant plug-in takes a kernel of vectors on CUDA cores, whose blocks hold a few features and divide k among their
+/// threads. Source: the same, kernels/weightOnlyBatchedGemv, int8SQ. Eight features: a guess. The plug-in of narrow weights has such kernels, too,
+/// which the tables contradict (A100's 4-bit weights 15.0 % for 12.5).
+constexpr double kMostVectorTokens = 4;
+constexpr std::array<ProductTile, 1> kVectorTile = {{{4, 8}}};
 
 /// Source: the same repository, fp4_gemm/nvfp4_nvfp4_gemm_template_sm100.h: 128 tokens an SM at least; the first is the
 /// default (thop/fp4Gemm.cpp, getDefaultGemmConfig).
@@ -75,6 +80,8 @@ std::span<const ProductTile> engine_tiles(const TensorProduct& product, MmaKind 
   switch (*product.engine) {
     case ProductEngine::TensorRtLlm:
       if (is_weight_only && kind == MmaKind::AsyncWarp) return kWeightOnlyTiles;
+      if (product.format == ProductFormat::Int8 && product.m <= kMostVectorTokens)
+        return kVectorTile;
       if (product.format == ProductFormat::Fp4 && kind == MmaKind::TensorMemory)
         return std::span(kFoursTiles).first(product.is_untuned ? 1 : kFoursTiles.size());
       return {};

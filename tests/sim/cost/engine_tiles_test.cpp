@@ -91,6 +91,16 @@ TEST_CASE("engines take the tile that their sources name") {
   }
 }
 
+TEST_CASE("few tokens in 8-bit integers are vectors, so that few features fill the board") {
+  const auto tiles = [](double m) {
+    return engine_tiles(engine_product(ProductEngine::TensorRtLlm, m, 64, 64, ProductFormat::Int8),
+                        MmaKind::AsyncWarp, 80);
+  };
+  REQUIRE(tiles(4).size() == 1);
+  CHECK(tiles(4)[0].n == 8);
+  CHECK(tiles(5).empty());
+}
+
 TEST_CASE("4-bit floats take the default tile where nothing was tuned") {
   TensorProduct product = engine_product(ProductEngine::TensorRtLlm, 8, 64, 64, ProductFormat::Fp4);
   CHECK(engine_tiles(product, MmaKind::TensorMemory, 100).size() == 3);
@@ -112,7 +122,7 @@ TEST_CASE("weight-only products take tiles of 128 tokens at most, and slices tha
   };
   CHECK(estimate(8192, 8192, 4096).tile_m <= 128);
   CHECK(
-      engine_tiles(engine_product(ProductEngine::TensorRtLlm, 1, 1, 64, ProductFormat::Int4Weights),
+      engine_tiles(engine_product(ProductEngine::TensorRtLlm, 5, 1, 64, ProductFormat::Int4Weights),
                    MmaKind::AsyncWarp, 89)
           .size() == 5);
   // 65 steps of 64: of two to seven slices only five are whole.
