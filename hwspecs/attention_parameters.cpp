@@ -27,6 +27,10 @@ class AttentionSlots {
     push(std::string(name), low, high, false,
          [part = part_, member](AttentionParameters& p) -> double& { return part(p).*member; });
   }
+  void add_factor(std::string_view name, double low, double high, double Parameters::*member) {
+    push(std::string(name), low, high, true,
+         [part = part_, member](AttentionParameters& p) -> double& { return part(p).*member; });
+  }
   void add_by_kind(std::string_view name,
                    std::array<double, kEngineKindCount> Parameters::*member) {
     for (std::size_t k = 0; k < kEngineKindCount; ++k) {
@@ -96,7 +100,7 @@ class AttentionSlots {
 };
 
 void add_prefill(std::vector<AttentionSlot>& all, const std::string& prefix,
-                 AttentionSlots<PrefillParameters>::Part part) {
+                 AttentionSlots<PrefillParameters>::Part part, bool has_windows) {
   using P = PrefillParameters;
   AttentionSlots<P> s(all, prefix, part);
   s.add("efficiency", 0.05, 1.5, &P::efficiency);
@@ -115,6 +119,7 @@ void add_prefill(std::vector<AttentionSlot>& all, const std::string& prefix,
   s.add("clock_exponent", 0, 2, &P::clock_exponent);
   s.add_by_kind("efficiency_of", &P::efficiency_of);
   s.add_by_kind("softmax_of", &P::softmax_of);
+  if (has_windows) s.add_factor("triton", 0.01, 5, &P::triton);
   s.add_by_engine("call_us", 1000, false, &P::call_us);
   s.add_by_engine("traffic", 50, true, &P::traffic);
   s.add_by_engine("softmax_by", 10, true, &P::softmax_by);
@@ -170,10 +175,12 @@ std::string_view to_string(AttentionFormat format) {
 std::vector<AttentionSlot> attention_slots() {
   std::vector<AttentionSlot> all;
   using A = AttentionParameters;
-  add_prefill(all, "attention.prefill", [](A& p) -> PrefillParameters& { return p.prefill; });
+  add_prefill(
+      all, "attention.prefill", [](A& p) -> PrefillParameters& { return p.prefill; }, true);
   add_decode(
       all, "attention.decode", [](A& p) -> DecodeParameters& { return p.decode; }, true);
-  add_prefill(all, "latent.prefill", [](A& p) -> PrefillParameters& { return p.latent_prefill; });
+  add_prefill(
+      all, "latent.prefill", [](A& p) -> PrefillParameters& { return p.latent_prefill; }, false);
   add_decode(
       all, "latent.decode", [](A& p) -> DecodeParameters& { return p.latent_decode; }, false);
   return all;

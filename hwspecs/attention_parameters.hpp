@@ -76,6 +76,7 @@ struct PrefillParameters {
   double l2_share = 1;             ///< share of L2 that keeps data from one repetition to the next
   double dram_efficiency = 0.8;    ///< of the bandwidth
   double l2_bytes_per_clock = 50;  ///< per SM
+  double triton = 1;               ///< pace of Triton's kernels over an engine's usual ones
   double clock_exponent = 0.5;     ///< calls take (2 GHz / clock)^this as long
   std::array<double, kEngineKindCount> efficiency_of = ones<kEngineKindCount>();
   std::array<double, kEngineKindCount> softmax_of = ones<kEngineKindCount>();

@@ -156,7 +156,6 @@ std::vector<ParameterSlot> make_slots() {
   add("kernel.fill_us", 0, 50, [](CostProfile& p) -> double& { return p.kernel.fill_us; });
   add("kernel.fill_latencies", 0, 10000,
       [](CostProfile& p) -> double& { return p.kernel.fill_latencies; });
-
   add("power.node_exponent", 0, 3, [](CostProfile& p) -> double& { return p.power.node_exponent; });
   add("power.clocked_pj", 0, 100, [](CostProfile& p) -> double& { return p.power.clocked_pj; });
   add("power.flop_pj", 0, 1000, [](CostProfile& p) -> double& { return p.power.flop_pj; });
@@ -174,7 +173,6 @@ std::vector<ParameterSlot> make_slots() {
   add("power.min_clock", 0, 1, [](CostProfile& p) -> double& { return p.power.min_clock; });
   add("context.bytes_per_thread", 0, 65536,
       [](CostProfile& p) -> double& { return p.context.bytes_per_thread; });
-
   add("cpu.eigen_efficiency", 0.05, 1,
       [](CostProfile& p) -> double& { return p.cpu.eigen_efficiency; });
   add("cpu.library_efficiency", 0.05, 1,
@@ -197,10 +195,10 @@ std::vector<ParameterSlot> make_slots() {
       [](CostProfile& p) -> double& { return p.cpu.cache_bytes_per_clock; });
   add("cpu.parallel_us", 0, 500, [](CostProfile& p) -> double& { return p.cpu.parallel_us; });
   add("cpu.error", 0.01, 2, [](CostProfile& p) -> double& { return p.cpu.error; });
-
   for (const ProductSlot& slot : product_slots()) {
     add(slot.name, slot.low, slot.high,
         [slot](CostProfile& p) -> double& { return slot.find(p.product, slot.i, slot.j); });
+    slots.back().is_factor = slot.is_factor;
   }
   const auto add_all = [&slots](auto own, auto part) {
     for (auto& slot : own)
@@ -239,27 +237,29 @@ std::vector<ParameterSlot> make_slots() {
       add_factor("rare", [=](CostProfile& p) -> double& { return p.error[i].rare; });
     }
   }
-  add("error.board", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.board; });
-  add("error.starved", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.starved; });
-  add("error.library_rules", 0, 2,
-      [](CostProfile& p) -> double& { return p.error_causes.library_rules; });
-  add("error.narrow_arithmetic", 0, 2,
-      [](CostProfile& p) -> double& { return p.error_causes.narrow_arithmetic; });
-  add("error.narrow_stream", 0, 2,
-      [](CostProfile& p) -> double& { return p.error_causes.narrow_stream; });
-  add("error.power_limit", 0, 2,
-      [](CostProfile& p) -> double& { return p.error_causes.power_limit; });
-  add("error.product_format.library", 0, 2,
-      [](CostProfile& p) -> double& { return p.error_causes.product_format[0]; });
-  for (std::size_t e = 0; e < kProductEngineCount; ++e) {
-    add(fmt::format("error.product_format.{}", to_string(static_cast<ProductEngine>(e))), 0, 2,
-        [=](CostProfile& p) -> double& { return p.error_causes.product_format[1 + e]; });
+  const auto add_cause = [&](std::string_view name, double ErrorCauses::*cause) {
+    add(fmt::format("error.{}", name), 0, 2,
+        [=](CostProfile& p) -> double& { return p.error_causes.*cause; });
+  };
+  add_cause("board", &ErrorCauses::board);
+  add_cause("starved", &ErrorCauses::starved);
+  add_cause("library_rules", &ErrorCauses::library_rules);
+  add_cause("narrow_arithmetic", &ErrorCauses::narrow_arithmetic);
+  add_cause("narrow_stream", &ErrorCauses::narrow_stream);
+  add_cause("power_limit", &ErrorCauses::power_limit);
+  for (std::size_t i = 0; i <= kProductEngineCount; ++i) {
+    const auto whose = i == 0 ? "library" : to_string(static_cast<ProductEngine>(i - 1));
+    add(fmt::format("error.product_format.{}", whose), 0, 2,
+        [=](CostProfile& p) -> double& { return p.error_causes.product_format[i]; });
   }
-  add("error.product_warp", 0, 2,
-      [](CostProfile& p) -> double& { return p.error_causes.product_warp; });
-  add("error.product_beyond", 0, 2,
-      [](CostProfile& p) -> double& { return p.error_causes.product_beyond; });
-  add("error.beyond", 0, 2, [](CostProfile& p) -> double& { return p.error_causes.beyond; });
+  for (std::size_t f = 0; f < kFormatFamilyCount; ++f) {
+    add(fmt::format("error.product_family.{}", to_string(static_cast<FormatFamily>(f))), 0, 2,
+        [=](CostProfile& p) -> double& { return p.error_causes.product_family[f]; });
+    slots.back().is_factor = true;
+  }
+  add_cause("product_warp", &ErrorCauses::product_warp);
+  add_cause("product_beyond", &ErrorCauses::product_beyond);
+  add_cause("beyond", &ErrorCauses::beyond);
   return slots;
 }
 

@@ -212,6 +212,8 @@ struct ErrorCauses {
   double power_limit = 0;
   /// Products in other formats than 16 bits: of the vendor's library, then of each engine's kernels (ProductEngine).
   std::array<double, 1 + kProductEngineCount> product_format{};
+  /// On top of that, by what the format asks of kernels (FormatFamily).
+  std::array<double, kFormatFamilyCount> product_family{};
   double product_warp =
       0;  ///< products on tensor cores without asynchronous copies (Volta, Turing)
   /// Boards faster than any of the fit: per unit of ln(peak or bandwidth / the greatest there), the greater of the two; products on

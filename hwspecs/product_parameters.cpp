@@ -9,6 +9,8 @@ constexpr std::array<std::string_view, kMmaKindCount> kProductKinds = {
     "warp", "async_warp", "warp_group", "tensor_memory"};
 constexpr std::array<std::string_view, kProductFormatCount> kProductFormats = {
     "half", "tf32", "fp8", "fp8_static", "fp8_block", "fp4", "int8", "int8_wo", "int4_wo"};
+constexpr std::array<std::string_view, kFormatFamilyCount> kFormatFamilies = {
+    "scaled", "blocks", "fours", "int8", "weights"};
 constexpr std::array<std::string_view, kProductEngineCount> kEngines = {"trtllm", "sglang", "vllm"};
 
 /// Activations of fewer bytes are quantised before.
@@ -30,6 +32,26 @@ std::string_view to_string(ProductFormat format) {
 }
 std::string_view to_string(ProductEngine engine) {
   return kEngines[static_cast<std::size_t>(engine)];
+}
+
+std::string_view to_string(FormatFamily family) {
+  return kFormatFamilies[static_cast<std::size_t>(family)];
+}
+
+FormatFamily family_of(ProductFormat format) {
+  switch (format) {
+    case ProductFormat::Fp8Block:
+      return FormatFamily::Blocks;
+    case ProductFormat::Fp4:
+      return FormatFamily::Fours;
+    case ProductFormat::Int8:
+      return FormatFamily::Int8;
+    case ProductFormat::Int8Weights:
+    case ProductFormat::Int4Weights:
+      return FormatFamily::Weights;
+    default:
+      return FormatFamily::Scaled;
+  }
 }
 
 MmaKind mma_kind(const GpuSpec& gpu) {
@@ -95,13 +117,22 @@ std::vector<ProductSlot> product_slots() {
   std::vector<ProductSlot> slots;
   const auto add = [&](std::string name, double low, double high, Find find, std::size_t i = 0,
                        std::size_t j = 0) {
-    slots.push_back({"product." + std::move(name), low, high, find, i, j});
+    slots.push_back({"product." + std::move(name), low, high, find, i, j, false});
   };
   using P = ProductParameters;
   using I = std::size_t;
   add("start_us", 0, 50, [](P& p, I, I) -> double& { return p.start_us; });
   add("graph_gap_us", 0, 20, [](P& p, I, I) -> double& { return p.graph_gap_us; });
   add("block_cycles", 0, 50000, [](P& p, I, I) -> double& { return p.block_cycles; });
+  add("engine.lone_block_cycles", 0, 500000,
+      [](P& p, I, I) -> double& { return p.lone_block_cycles; });
+  slots.back().is_factor = true;
+  add("engine.lone_block_spill", 0.1, 50, [](P& p, I, I) -> double& { return p.lone_block_spill; });
+  slots.back().is_factor = true;
+  add("engine.serial_slice_us", 0, 100, [](P& p, I, I) -> double& { return p.serial_slice_us; });
+  slots.back().is_factor = true;
+  add("engine.packed_scales_us", 0, 100, [](P& p, I, I) -> double& { return p.packed_scales_us; });
+  slots.back().is_factor = true;
   add("block_depth", 0, 5000, [](P& p, I, I) -> double& { return p.block_depth; });
   add("operand_edge", 0, 500, [](P& p, I, I) -> double& { return p.operand_edge; });
   add("wave_quantization", 0, 1, [](P& p, I, I) -> double& { return p.wave_quantization; });
@@ -173,6 +204,24 @@ std::vector<ProductSlot> product_slots() {
       of("efficiency", 0.05, 5,
          [](P& p, I i, I j) -> double& { return p.engines[i][j].efficiency; });
       of("stream", 0.02, 20, [](P& p, I i, I j) -> double& { return p.engines[i][j].stream; });
+    }
+  }
+  for (const FormatFamily family : {FormatFamily::Scaled, FormatFamily::Blocks}) {
+    for (I e = 0; e < kProductEngineCount; ++e) {
+      for (I k = static_cast<I>(MmaKind::AsyncWarp); k < kMmaKindCount; ++k) {
+        const auto of = [&](std::string_view what, Find find) {
+          add(fmt::format("engine.{}.{}.{}.{}", to_string(family), what, kEngines[e],
+                          kProductKinds[k]),
+              0.1, 10, find, static_cast<I>(family) * kProductEngineCount + e, k);
+          slots.back().is_factor = true;
+        };
+        of("pace_of", [](P& p, I i, I j) -> double& {
+          return p.generations[i / kProductEngineCount][i % kProductEngineCount][j].pace;
+        });
+        of("call_of", [](P& p, I i, I j) -> double& {
+          return p.generations[i / kProductEngineCount][i % kProductEngineCount][j].call;
+        });
+      }
     }
   }
   return slots;

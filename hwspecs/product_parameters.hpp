@@ -36,6 +36,18 @@ enum class ProductFormat {
 };
 inline constexpr std::size_t kProductFormatCount = 9;
 [[nodiscard]] std::string_view to_string(ProductFormat format);
+/// What formats below 16 bits ask of kernels, and so how alike engines' are.
+enum class FormatFamily {
+  Scaled,   ///< one scale a row or a tensor, after the product
+  Blocks,   ///< 8-bit floats, scales along k
+  Fours,    ///< 4-bit floats, scales along k that the instruction takes
+  Int8,     ///< both operands in 8-bit integers
+  Weights,  ///< 16-bit products of narrow weights
+};
+inline constexpr std::size_t kFormatFamilyCount = 5;
+[[nodiscard]] std::string_view to_string(FormatFamily family);
+/// Of formats other than 16 bits and TF32.
+[[nodiscard]] FormatFamily family_of(ProductFormat format);
 /// Number format whose tensor-core peak bounds the product.
 [[nodiscard]] Precision math_of(ProductFormat format);
 /// Bytes of one value of the activations and of the weights, scales included.
@@ -72,13 +84,22 @@ struct EngineParameters {
   double stream = 1;      ///< bytes that a block draws per clock
 };
 
+/// How an engine's kernels of one generation differ from its others: which tiles and stages they have is their authors' choice.
+struct EngineGeneration {
+  double pace = 1;  ///< further factor on the efficiency
+  double call = 1;  ///< on what it does before
+};
+
 /// Matrix products on tensor cores; formulas in sim/cost/product.hpp.
 struct ProductParameters {
   double start_us =
       0;  ///< launch of the grid to the first block, and the last block's end, at 2 GHz
   double graph_gap_us = 0;  ///< from one kernel of a captured graph to the next
   double block_cycles = 0;  ///< to start and end a block
-  double block_depth = 0;   ///< elements of k whose time a block needs to fill its pipeline
+  /// Engines' kernels that hold an SM by one block (sim/cost/engine_tiles.cpp): cycles of its end that no other block hides, and times
+  /// that where registers do not hold its results.
+  double lone_block_cycles = 0, lone_block_spill = 1;
+  double block_depth = 0;  ///< elements of k whose time a block needs to fill its pipeline
   double operand_edge =
       0;  ///< edge of the square tile whose operands take as long as its arithmetic
   double wave_quantization = 0;  ///< 1 = a partial wave costs a whole one, 0 = not at all
@@ -86,7 +107,10 @@ struct ProductParameters {
       0;                    ///< the same of kernels that stay on their SMs and take tile after tile
   double early_rate = 1;    ///< rate of libraries without such kernels, over that of later ones
   double early_stream = 1;  ///< the same of what a block draws
-  double split_us = 0;      ///< to add up slices of k, whatever the size
+  double serial_slice_us = 0;  ///< of slices of k that add to the results in turn: each at 2 GHz
+  double packed_scales_us =
+      0;                ///< to lay out fp32 scales of weights for tensor memory in every call
+  double split_us = 0;  ///< to add up slices of k, whatever the size
   double split_bytes_per_clock = 0;   ///< per SM, of partial results written and read again
   double stream_bytes_per_clock = 0;  ///< that a block draws, per KiB of its SM's shared memory
   double stream_growth = 0;           ///< of that from one instruction generation to the next
@@ -112,6 +136,10 @@ struct ProductParameters {
   ByMmaKind sustained_of;
   std::array<FormatParameters, kProductFormatCount> formats;
   std::array<std::array<EngineParameters, kProductFormatCount>, kProductEngineCount> engines;
+  /// By family of formats, engine and MmaKind; of families that several generations have.
+  std::array<std::array<std::array<EngineGeneration, kMmaKindCount>, kProductEngineCount>,
+             kFormatFamilyCount>
+      generations;
 
   /// Fp8Static is Fp8 but for the engine's call.
   [[nodiscard]] const FormatParameters& format(ProductFormat f) const {
@@ -121,6 +149,11 @@ struct ProductParameters {
   [[nodiscard]] const EngineParameters& engine(ProductEngine e, ProductFormat f) const {
     return engines[static_cast<std::size_t>(e)][static_cast<std::size_t>(f)];
   }
+  [[nodiscard]] const EngineGeneration& generation(ProductEngine e, ProductFormat f,
+                                                   MmaKind k) const {
+    return generations[static_cast<std::size_t>(family_of(f))][static_cast<std::size_t>(e)]
+                      [static_cast<std::size_t>(k)];
+  }
 };
 
 /// A parameter of the struct by name, "product.format.fp8.energy", and what values make sense.
@@ -129,6 +162,7 @@ struct ProductSlot {
   double low = 0, high = 0;
   double& (*find)(ProductParameters&, std::size_t, std::size_t);
   std::size_t i = 0, j = 0;  ///< handed to `find`
+  bool is_factor = false;    ///< may be missing from a profile: without effect
 };
 [[nodiscard]] std::vector<ProductSlot> product_slots();
 

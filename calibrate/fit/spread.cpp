@@ -39,7 +39,7 @@ struct Judged {
       parts;  ///< of the variance: one per square of a spread, then what no spread decides
 };
 
-constexpr std::array<const char*, 12> kCauses = {"error.starved",
+constexpr std::array<const char*, 17> kCauses = {"error.starved",
                                                  "error.library_rules",
                                                  "error.narrow_arithmetic",
                                                  "error.narrow_stream",
@@ -50,12 +50,18 @@ constexpr std::array<const char*, 12> kCauses = {"error.starved",
                                                  "error.product_format.library",
                                                  "error.product_format.trtllm",
                                                  "error.product_format.sglang",
-                                                 "error.product_format.vllm"};
+                                                 "error.product_format.vllm",
+                                                 "error.product_family.scaled",
+                                                 "error.product_family.blocks",
+                                                 "error.product_family.fours",
+                                                 "error.product_family.int8",
+                                                 "error.product_family.weights"};
 /// From here on of products on tensor cores alone, before of other forms alone.
 constexpr std::size_t kProductCauses = 6;
 constexpr std::size_t kProductWarp = 6;
-/// From here on: products in other formats, by whose kernels run.
+/// From here on: products in other formats, by whose kernels run, then by what the format asks of them.
 constexpr std::size_t kProductFormat = 8;
+constexpr std::size_t kProductFamily = kProductFormat + 1 + kProductEngineCount;
 
 std::string base_name(CostForm form, std::string_view basis) {
   return "error." + std::string(to_string(form)) + "." + std::string(basis);
@@ -196,15 +202,16 @@ std::vector<Judged> telling(const std::vector<Judged>& rows) {
   return told.empty() ? rows : told;
 }
 
-/// What products of other formats add to the error of 16-bit ones, which the stage before found; one for the library and each engine,
-/// nothing where no row tells.
+/// What products of other formats add to the error of 16-bit ones, which the stage before found; one for the library and each engine, and
+/// one for each family of formats, nothing where no row tells.
 std::array<std::optional<double>, kCauses.size() - kProductFormat> format_spreads(
     const std::vector<Judged>& transferred, const std::vector<Judged>& spec,
     const CostProfile& profile) {
   constexpr std::size_t kCount = kCauses.size() - kProductFormat;
   const ErrorSpread& base = profile.error[static_cast<std::size_t>(CostForm::Product)];
   SpreadProblem problem;
-  problem.priors.assign(kCount, 0.2);
+  problem.priors.assign(kProductFamily - kProductFormat, 0.2);
+  problem.priors.resize(kCount, 0.1);
   std::array<std::optional<double>, kCount> spreads;
   for (const auto& [rows, sd] :
        {std::pair{&transferred, base.transferred}, std::pair{&spec, base.spec}}) {
@@ -394,6 +401,10 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
   if (step == 4) quick.most_iterations = std::max(2, options.most_iterations / 2);
   quick.progress = nullptr;
 
+  // Generations that have rows of a source and group.
+  std::map<std::pair<std::string, std::string>, std::set<Architecture>> generations;
+  for (const Measurement& row : sample.rows)
+    generations[{row.source, row.group}].insert(row.spec->architecture);
   std::vector<Judged> transferred, spec;
   for (const Fold& fold : folds_of(sample)) {
     progress(fold.name);
@@ -407,6 +418,8 @@ void estimate_spread(FitResult& fit, const MeasurementSet& sample, const CostPro
     for (const Measurement& row : sample.rows) {
       if (!fold.is_out(row)) continue;
       if (auto one = judge.judge(row, expected_floor(without, row))) {
+        if (fold.is_generation && *one->form >= CostForm::Product)
+          one->error *= for_one_more_group(generations[{row.source, row.group}].size());
         (fold.is_generation ? spec : transferred).push_back(std::move(*one));
       }
     }

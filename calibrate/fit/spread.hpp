@@ -15,7 +15,10 @@ namespace tracecast {
 ///   spec: the same where the whole generation was left out
 ///   measured: rows of the fit with their GPU's own factors
 ///   starved, library_rules, narrow_*, power_limit, beyond, product_warp, product_beyond: all rows left out, together with the two above
-///   product_format.*: rows left out of products below 16 bits, by whose kernels run, on top of the 16-bit products' error
+///   product_format.*, product_family.*: rows left out of products below 16 bits, by whose kernels run and what the format asks of them, on
+///                top of the 16-bit products' error
+/// Of products on tensor cores and calls, errors of a generation left out are those of a fit with one generation fewer than the fit itself has, of
+/// the n that have such rows: times sqrt((1 + 1/n) / (1 + 1/(n-1))).
 ///   board: cells' medians, 80 % of which lie within 1.28 of it; cells are as in the fit, and weigh as there
 ///   engines' calls: the spread of what surrounds the main kernel, of that kernel, and factors by whose kernels run, on narrow and on rare
 ///                calls (cost::CallDoubt), of generations left out

@@ -33,6 +33,11 @@ double cost_of(const SpreadProblem& problem, const std::vector<double>& spreads)
 
 }  // namespace
 
+double for_one_more_group(std::size_t groups) {
+  const auto n = static_cast<double>(groups);
+  return groups < 2 ? 1 : std::sqrt((1 + 1 / n) / (1 + 1 / (n - 1)));
+}
+
 std::vector<double> fit_spread_problem(const SpreadProblem& problem) {
   std::vector<double> best = problem.priors;
   double least = cost_of(problem, best);

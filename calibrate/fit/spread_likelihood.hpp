@@ -29,4 +29,10 @@ struct SpreadProblem {
 /// statistical modeling using the t distribution, JASA 84, 1989.
 [[nodiscard]] std::vector<double> fit_spread_problem(const SpreadProblem& problem);
 
+/// What errors of a group left out are multiplied by, for a fit that has that group, too: a group is predicted from n others with a variance
+/// that goes as 1 + 1/n (a mean of n, and the group's own), and while one of n is left out there are n - 1.
+///   sqrt((1 + 1/n) / (1 + 1/(n-1))),   1 below two groups
+/// A prior beside the groups' mean makes it nearer 1. Source: the variance of a new group in a one-way random-effects model.
+[[nodiscard]] double for_one_more_group(std::size_t groups);
+
 }  // namespace tracecast

@@ -128,7 +128,7 @@ class EngineProducts final : public ProductReader {
     if (m.flag.empty() && engine_ == ProductEngine::Vllm && *format == ProductFormat::Fp8Block) {
       m.flag = "eager";
     }
-    m.work = call_of(row, *format);
+    m.work = call_of(row, *format, mma_kind(*m.spec));
     return m;
   }
 
@@ -144,7 +144,20 @@ class EngineProducts final : public ProductReader {
     }
     return rest;
   }
-  ProductCall call_of(const RowFields& row, ProductFormat format) const {
+  /// SGLang's calls as they were timed. Source: ai-dynamo/aiconfigurator, collector/sglang/collect_gemm.py: each of six copies has activations
+  /// of its own, and scales of weights are fp32, which DeepGEMM lays out anew in each call on data-centre Blackwell (csrc/apis/layout.hpp).
+  /// With static scales, which that file does not have, the copies share theirs: CHOICE by rows of L40S (sim/cost/notes/0018).
+  static void as_sglang_was_timed(TensorProduct& product, MmaKind kind) {
+    constexpr double kCopies = 6;
+    const double activations = product.m * product.k * (2 + activation_bytes(product.format));
+    const double weights = product.n * product.k * weight_bytes(product.format);
+    const double results = product.m * product.n * cost::result_bytes(product.format);
+    if (product.format != ProductFormat::Fp8Static)
+      product.reuse.inputs = kCopies * (activations + weights) + results;
+    product.packs_scales =
+        product.format == ProductFormat::Fp8Block && kind == MmaKind::TensorMemory;
+  }
+  ProductCall call_of(const RowFields& row, ProductFormat format, MmaKind kind) const {
     ProductCall call;
     call.in_graph = true;
     call.is_power = power_;
@@ -154,6 +167,9 @@ class EngineProducts final : public ProductReader {
       const bool one_copy = engine == ProductEngine::Vllm &&
                             (format == ProductFormat::Fp8Block || format == ProductFormat::Fp4);
       repeat_product(product, one_copy ? 1 : 5);
+      if (engine == ProductEngine::SgLang) as_sglang_was_timed(product, kind);
+      // Its collector calls the layer without a tuning run before (collector/trtllm/collect_gemm.py).
+      product.is_untuned = engine == ProductEngine::TensorRtLlm;
       call.products.push_back(product);
     };
     // 16-bit products all call the vendor's library: one price for all.

@@ -37,8 +37,17 @@ std::optional<ProductEngine> kernels_of(const PrefillWork& w, MmaKind kind) {
   return ProductEngine::Vllm;
 }
 
+/// Whether a kernel passes over all keys, whatever the window, and masks them: SGLang's in Triton do. It runs them for heads of 192 on
+/// data-centre Blackwell, for which the kernels of TensorRT-LLM it takes there have none (its trtllm_mha_backend); that windows of narrow heads
+/// before Hopper and of wide ones on Hopper are Triton's, too, is a CHOICE by rows: they take as long with a window of 128 as without (notes/0018).
+bool masks_windows(const PrefillWork& w, MmaKind kind) {
+  if (w.engine != ProductEngine::SgLang || !(w.window > 0)) return false;
+  if (kind == MmaKind::TensorMemory) return w.key_width > 128 && w.key_width <= 192;
+  return kind == MmaKind::WarpGroup ? w.key_width > 192 : w.key_width <= 64;
+}
+
 /// Heads that a block of its own takes, or packs of them, where packs are fewer.
-Tiling tile(const PrefillWork& w, bool packs, double window_tiles) {
+Tiling tile(const PrefillWork& w, bool packs, bool masks, double window_tiles) {
   const double group = w.heads / w.kv_heads;
   const double n = std::ceil(w.tokens / kTile);
   const double packed = std::ceil(w.tokens * group / kTile);
@@ -58,7 +67,7 @@ Tiling tile(const PrefillWork& w, bool packs, double window_tiles) {
     t.tiles = n * t.most;
     return t;
   }
-  if (w.window > 0 && w.window < w.tokens) {
+  if (w.window > 0 && w.window < w.tokens && !masks) {
     const double depth = std::min(n, std::ceil((w.window - 1) / kTile) + 1);
     t.tiles = std::min(t.tiles, depth * (depth + 1) / 2 + (n - depth) * depth + window_tiles * n);
     t.most = std::min(n, depth + window_tiles);
@@ -81,8 +90,11 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
                             : w.key_width <= 128 ? 1
                             : w.key_width <= 192 ? 2
                                                  : 3;
+  const bool masks = masks_windows(w, kind);
+  // Where only windows are Triton's, the pace is that of the kernel without them.
   const double pace =
-      of_engine(kernels, [&](std::size_t e) { return p.pace.values[e][k][f][width]; });
+      of_engine(kernels, [&](std::size_t e) { return p.pace.values[e][k][f][width]; }) *
+      (masks && kind == MmaKind::WarpGroup ? p.triton : 1);
   const bool packs = packs_groups(w, kernels, kind);
   const double clock = board.clock;
   const ProductFormat math =
@@ -95,8 +107,8 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
       w.format == AttentionFormat::HalfOver8 ? board.peak(ProductFormat::Fp8) / board.sms : peak;
   const double rate = std::min(0.98 * top, peak * p.efficiency * p.efficiency_of[k] * pace);
 
-  const Tiling t =
-      tile(w, packs, of_engine(kernels, [&](std::size_t e) { return p.window.values[e][k]; }));
+  const Tiling t = tile(w, packs, masks,
+                        of_engine(kernels, [&](std::size_t e) { return p.window.values[e][k]; }));
   const double score = kTile * kTile;
   const double widths = w.key_width + w.value_width;
   const double products =

@@ -18,7 +18,7 @@ struct CallEstimate {
 /// Attention of new tokens on tensor cores. A block holds 128 queries of a head (16 at least) and passes over the keys in tiles
 /// of 128; of up to 128 tokens, engines that pack fill blocks with queries of a group of heads. With one SM's `rate` = peak
 /// efficiency pace / SMs and n = ceil(tokens / 128):
-///   tiles    = n (n+1) / 2, or with a window of w: d = ceil((w-1)/128) + 1 + window, d (d+1)/2 + (n-d) d, no more than without; not causal: n ceil(keys / 128)
+///   tiles    = n (n+1) / 2, or with a window of w: d = ceil((w-1)/128) + 1 + window, d (d+1)/2 + (n-d) d, no more than without, and as many where a kernel masks all keys (SGLang's in Triton, `triton` of the pace where others have none); not causal: n ceil(keys / 128)
 ///   products = 2 * 128 * 128 (key_width + value_width) / rate * (1 + wide max(0, key_width/128 - 1))
 ///   softmax  = 128 * 128 softmax / (16 clock)                   (16 special function units an SM: notes/0012)
 ///   tile     = (products^overlap + softmax^overlap)^(1/overlap) * share of it that is filled

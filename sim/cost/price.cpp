@@ -229,8 +229,10 @@ double product_log_sd(const TensorProduct& product, const GpuSpec& gpu,
   const bool is_plain =
       product.format == ProductFormat::Half || product.format == ProductFormat::Tf32;
   const std::size_t whose = product.engine ? 1 + static_cast<std::size_t>(*product.engine) : 0;
-  return std::hypot(std::hypot(base, is_plain ? 0 : causes.product_format[whose]),
-                    product_board_spread(gpu, profile));
+  const auto family = static_cast<std::size_t>(family_of(product.format));
+  const double format =
+      is_plain ? 0 : std::hypot(causes.product_format[whose], causes.product_family[family]);
+  return std::hypot(std::hypot(base, format), product_board_spread(gpu, profile));
 }
 
 namespace {

@@ -17,13 +17,15 @@ constexpr double kPartialBytes = 4;
 constexpr double kShortestSlice = 128;
 /// Most slices of k that TensorRT-LLM's weight-only kernels offer. Source: TensorRT-LLM, cutlass_kernels/fpA_intB_gemm, SPLIT_K_LIMIT.
 constexpr double kMostWeightOnlySlices = 7;
+/// Values of k that their slices are multiples of. Source: the same, is_valid_split_k_factor; slices add up one after the other (serial split-k).
+constexpr double kWeightOnlyDepth = 64;
 /// Depth of one instruction's step: 16 values of 16 bits, 8 of 32, 32 of 8.
 constexpr double kStepBytes = 32;
 constexpr double kHalfBytes = 2;
+/// Results of a block whose registers hold them beside operands and scales, where they are fp32 and a warp has 64 by 64.
+constexpr double kLargestWithoutSpill = 128 * 128;
 
-struct Tile {
-  int m, n;
-};
+using Tile = ProductTile;
 // Tokens by features, 32 by 64 and more: a library may compute the transposed product, but names no narrower tile for 16 bits.
 // Warp-level: names of cuBLAS's and CUTLASS's s884, s1688 and s16816 kernels.
 constexpr std::array<Tile, 10> kWarpTiles = {{{256, 128},
@@ -78,21 +80,6 @@ std::span<const Tile> tiles_of(MmaKind kind) {
   return kTensorMemoryTiles;
 }
 
-/// The tile that vLLM's fp8 kernels on CUTLASS 2 and 3 take for so many rows; none where the fastest is looked for. Source: vLLM,
-/// csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh, c3x/scaled_mm_sm90_fp8_dispatch.cuh and its like for sm100,
-/// whose tiles of 128 and 256 rows lie over two SMs.
-std::optional<Tile> tile_by_rows(const TensorProduct& product, MmaKind kind) {
-  const bool is_fp8 =
-      product.format == ProductFormat::Fp8 || product.format == ProductFormat::Fp8Static;
-  if (!is_fp8 || kind == MmaKind::Warp || product.engine != ProductEngine::Vllm)
-    return std::nullopt;
-  const double few = kind == MmaKind::TensorMemory ? 256 : 128;
-  if (product.m <= 32 && kind == MmaKind::AsyncWarp) return Tile{32, 64};
-  if (product.m <= 64) return Tile{64, 64};
-  if (product.m <= few) return Tile{64, 128};
-  return Tile{128, 128};
-}
-
 /// Steps from the first generation that copies asynchronously.
 double generation_steps(MmaKind kind) {
   return std::max(0.0, static_cast<double>(kind) - static_cast<double>(MmaKind::AsyncWarp));
@@ -104,12 +91,14 @@ FlopsPerSecond peak_of(const GpuSpec& gpu, Precision math) {
   return gpu.peak_fp32();
 }
 
-/// Share of a use that misses L2: sharper than that of kernels one after the other, since repetitions of one product
-/// turn over the same data in the same order.
-double miss(double reuse_bytes, double kept_bytes) {
+/// Share of a use that misses L2. Repetitions of one product turn over the same data in the same order: what fits is found, and what does not
+/// is driven out just before it comes again, so the step is steep (L40S: of 89 MB nothing misses, of 126 MB everything; notes/0018), and less so
+/// where halves keep some of the data twice.
+double miss(double reuse_bytes, double kept_bytes, bool halves) {
   if (!(reuse_bytes > 0)) return 0;
   const double z = kept_bytes / reuse_bytes;
-  return 1 / (1 + z * z * z * z);
+  const double z4 = z * z * z * z;
+  return 1 / (1 + (halves ? z4 : z4 * z4));
 }
 
 }  // namespace
@@ -136,6 +125,7 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
     : p_(&profile.product),
       kind_(mma_kind(gpu)),
       format_(format),
+      capability_(gpu.compute_capability),
       power_(gpu, profile.product.format(format).energy * energy, profile) {
   const ProductParameters& p = *p_;
   const FormatParameters& f = p.format(format);
@@ -152,9 +142,9 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
                std::min(0.97, p.dram_efficiency * (gddr ? p.gddr : 1)) * board.bandwidth;
   // Two halves that keep data twice: A100, H100; data-centre Blackwell's two dies alike. Source: NVIDIA A100 whitepaper, "L2
   // cache"; Blackwell's is a guess that fits (notes/0011).
-  const bool halves = gpu.compute_capability / 10 == 9 || gpu.compute_capability / 10 == 10 ||
-                      gpu.compute_capability == 80;
-  l2_ = gpu.l2.in_bytes() * p.l2_share * (halves ? 0.5 : 1);
+  has_halves_ = gpu.compute_capability / 10 == 9 || gpu.compute_capability / 10 == 10 ||
+                gpu.compute_capability == 80;
+  l2_ = gpu.l2.in_bytes() * p.l2_share * (has_halves_ ? 0.5 : 1);
   block_ = p.block_cycles / clock_;
   a_bytes_ = activation_bytes(format);
   b_bytes_ = weight_bytes(format);
@@ -194,13 +184,18 @@ struct ProductMachine::Grid {
 double ProductMachine::call_seconds(const TensorProduct& product) const {
   if (!product.engine || format_ == ProductFormat::Half || format_ == ProductFormat::Tf32) return 0;
   const EngineParameters& e = p_->engine(*product.engine, format_);
-  double seconds = e.call_us * 1e-6 * p_->format(format_).call_of[kind_];
+  double seconds = e.call_us * 1e-6 * (kStartClock / clock_) * p_->format(format_).call_of[kind_] *
+                   p_->generation(*product.engine, format_, kind_).call;
   if (a_bytes_ < 2) {
     const double values = product.batch * product.m * product.k;
     const double passed = values * (2 + a_bytes_);
-    seconds +=
-        e.traffic * passed * miss(passed + product.n * product.k * b_bytes_, l2_) / bandwidth_;
+    const double between = passed + product.batch * product.n * product.k * b_bytes_;
+    const double again = product.reuse.inputs > 0 ? product.reuse.inputs : between;
+    seconds += e.traffic * values *
+               (2 * miss(again, l2_, has_halves_) + a_bytes_ * miss(between, l2_, has_halves_)) /
+               bandwidth_;
     seconds += e.row_cycles * product.batch * product.m / (sms_ * clock_);
+    if (product.packs_scales) seconds += p_->packed_scales_us * 1e-6;
   }
   return seconds;
 }
@@ -216,24 +211,33 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
       product.engine && format_ != ProductFormat::Half && format_ != ProductFormat::Tf32
           ? &p.engine(*product.engine, format_)
           : nullptr;
+  const double own_rate =
+      engine ? engine->efficiency * p.generation(*product.engine, format_, kind_).pace : 1;
+  const double own_stream = engine ? engine->stream : 1;
   const auto [kernels, pace] = kernels_for(product.alignment);
   const bool may_stay = kernels.kind >= MmaKind::WarpGroup;
   const bool is_early = kernels.kind == MmaKind::WarpGroup && product.by_early_library &&
                         format_ == ProductFormat::Half;
   const double q = is_early ? 1 : may_stay ? p.resident_quantization : p.wave_quantization;
-  const double stream =
-      pace * kernels.stream * (engine ? engine->stream : 1) * (is_early ? p.early_stream : 1);
+  const double stream = pace * kernels.stream * own_stream * (is_early ? p.early_stream : 1);
   const double rate =
-      std::min(kernels.peak, pace * kernels.rate * (engine ? engine->efficiency : 1) *
-                                 (is_early ? p.early_rate : 1));
+      std::min(kernels.peak, pace * kernels.rate * own_rate * (is_early ? p.early_rate : 1));
   const double a = product.batch * m * k * a_bytes_, b = product.batch * n * k * b_bytes_;
   const double c = product.batch * m * n * c_bytes_;
-  const double dram_bytes = a * miss(product.reuse.activations, l2_) +
-                            b * miss(product.reuse.weights, l2_) +
-                            c * miss(product.reuse.results, l2_);
+  const bool quantises = engine && a_bytes_ < kHalfBytes;
+  const double written = product.batch * m * k * (kHalfBytes + a_bytes_);
+  const double a_reuse =
+      quantises ? std::min(product.reuse.activations, written) : product.reuse.activations;
+  const double dram_bytes = a * miss(a_reuse, l2_, has_halves_) +
+                            b * miss(product.reuse.weights, l2_, has_halves_) +
+                            c * miss(product.reuse.results, l2_, has_halves_);
   const double dram = dram_bytes / (bandwidth_ * pace);
   const double inverse_sms = 1 / sms_;
+  const bool is_alone = holds_sm_alone(product, capability_);
 
+  const std::span<const Tile> own = engine_tiles(product, kind_, capability_);
+  const bool is_weight_only = product.engine && a_bytes_ == kHalfBytes && b_bytes_ < kHalfBytes;
+  const bool adds_serially = is_weight_only && !own.empty();
   Grid best;
   double best_time = std::numeric_limits<double>::infinity();
   const auto consider = [&](const Tile& tile, double grid, double slices) {
@@ -244,8 +248,12 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     const double slowdown = 1 + p.operand_edge * edge / (2 * area);
     const double mma = waves * 2 * area * (depth + kernels.depth) * slowdown / rate;
     const double load = waves * (tile.m * a_bytes_ + tile.n * b_bytes_) * depth / stream;
-    double fixed = kernels.start + block_ * waves;
-    if (slices > 1) {
+    const double spill = area > kLargestWithoutSpill ? p.lone_block_spill : 1;
+    const double end = is_alone ? p.lone_block_cycles * spill / clock_ : 0;
+    double fixed = kernels.start + block_ * waves + end * per_sm;
+    if (slices > 1 && adds_serially) {
+      fixed += (slices - 1) * p.serial_slice_us * 1e-6 * (kStartClock / clock_);
+    } else if (slices > 1) {
       fixed += p.split_us * 1e-6 + 2 * kPartialBytes * product.batch * m * n * slices /
                                        (p.split_bytes_per_clock * sms_ * clock_);
     }
@@ -255,15 +263,19 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     best_time = time;
     best = {mma, load, fixed, std::min(1.0, per_sm), tile.m, tile.n, static_cast<int>(slices)};
   };
-  const bool is_weight_only = product.engine && a_bytes_ == kHalfBytes && b_bytes_ < kHalfBytes;
   const double most_slices = own_kernels ? 1
                                          : std::min(is_weight_only ? kMostWeightOnlySlices : k,
                                                     std::max(1.0, std::floor(k / kShortestSlice)));
-  const std::optional<Tile> only = tile_by_rows(product, kind_);
-  for (const Tile& tile : only ? std::span<const Tile>(&*only, 1) : tiles_of(kernels.kind)) {
+  for (const Tile& tile : own.empty() ? tiles_of(kernels.kind) : own) {
     if (is_early && std::max(tile.m, tile.n) == kLateTileEdge) continue;
     const double grid = product.batch * std::ceil(m / tile.m) * std::ceil(n / tile.n);
     consider(tile, grid, 1);
+    if (adds_serially) {
+      for (double slices = 2; slices <= kMostWeightOnlySlices; ++slices) {
+        if (std::fmod(k, slices * kWeightOnlyDepth) == 0) consider(tile, grid, slices);
+      }
+      continue;
+    }
     const double filling = std::min(most_slices, std::floor(sms_ / grid));
     if (filling < 2) continue;
     consider(tile, grid, filling);

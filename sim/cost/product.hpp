@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "hwspecs/cost_profile.hpp"
@@ -19,6 +20,8 @@ struct OperandReuse {
   double activations = std::numeric_limits<double>::infinity();
   double weights = std::numeric_limits<double>::infinity();
   double results = std::numeric_limits<double>::infinity();
+  /// Of 16-bit activations that an engine quantises; 0: the kernel before wrote them, and the weights pass between.
+  double inputs = 0;
 };
 
 /// out[b, m, n] = activations[b, m, k] weights[b, k, n] on tensor cores.
@@ -32,6 +35,10 @@ struct TensorProduct {
   double alignment = 16;
   /// The vendor's library has no kernels of 16 bits yet that stay on their SMs, nor tiles of 192; other formats: no row tells.
   bool by_early_library = false;
+  /// Scales of the weights come as fp32 in 128x128 and are laid out for tensor memory in every call, not once beforehand.
+  bool packs_scales = false;
+  /// The engine did not time its kernels beforehand: its default tile, where it has one.
+  bool is_untuned = false;
 };
 
 /// Largest of 16, 8, 4, 2, 1 that divides a row of `values` of `bytes` each; half bytes count as whole ones.
@@ -43,6 +50,20 @@ struct TensorProduct {
 /// transposed, results of `result` bytes as [m, n].
 [[nodiscard]] double product_alignment(const TensorProduct& product, bool transpose_a,
                                        bool transpose_b, double result);
+
+/// Tokens by features that one block computes.
+struct ProductTile {
+  int m = 0, n = 0;
+};
+
+/// Tiles of kernels that an inference engine compiled itself: one where its sources name the tile for so many tokens and features, several
+/// where it times what it has; none where it calls the vendor's library or the fastest of all is as good a guess.
+/// `compute_capability` as GpuSpec has it (89: 8.9).
+[[nodiscard]] std::span<const ProductTile> engine_tiles(const TensorProduct& product, MmaKind kind,
+                                                        int compute_capability);
+
+/// Whether its kernels hold an SM by one block, whose end nothing hides: CUTLASS 2's of vLLM, five stages of 16 KiB and more in flight.
+[[nodiscard]] bool holds_sm_alone(const TensorProduct& product, int compute_capability);
 
 /// What a product takes, and how.
 struct ProductEstimate {
@@ -71,18 +92,22 @@ class ProductMachine {
   ///   mma    = waves 2 tm tn (depth + block_depth) / (rate r/(r + operand_edge)),   r = 2 tm tn / (tm + tn)
   ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
   ///   dram   = sum of operands and results, each by its share that misses L2, / bandwidth
-  ///   time   = start 2 GHz/clock + waves block_cycles/clock + split + (mma^3 + load^3 + dram^3)^(1/3)
-  ///   split  = split_us + 8 m n slices / (split_bytes_per_clock SMs clock)           (slices > 1)
+  ///   time   = start 2 GHz/clock + waves block_cycles/clock + lone + split + (mma^3 + load^3 + dram^3)^(1/3)
+  ///   split  = split_us + 8 m n slices / (split_bytes_per_clock SMs clock)           (slices > 1), or
+  ///            (slices - 1) serial_slice_us 2 GHz/clock of weight-only kernels, whose slices add to the results in turn
+  ///   lone   = lone_block_cycles blocks / SMs / clock of kernels that hold an SM by one block (engine_tiles.cpp), times lone_block_spill beyond
+  ///            128x128 results; by blocks, since all SMs together wait for it: few blocks take less
   /// A small grid streams weights no faster than its blocks draw them, which is what products of few rows are made of.
   /// Then the clock that the power limit leaves to this kernel: TensorPower.
-  /// What an engine does before: call_us * call_of the generation + traffic * bytes of reading 16-bit activations and writing narrow ones / bandwidth
-  /// + m row_cycles / (SMs clock): a block quantises a row, and few values do not shorten it.
+  /// What an engine does before: call_us * call_of the generation, and of the engine's on it + traffic * bytes of reading 16-bit activations and writing narrow ones / bandwidth
+  /// + m row_cycles / (SMs clock): a block quantises a row, and few values do not shorten it; + packed_scales_us where it packs_scales. The product
+  /// finds what was written just before in L2, as far as it stays.
   /// Rows that do not begin at multiples of 16 bytes: bulk and 16-byte copies need those (CUDA Programming Guide, "Asynchronous data
   /// copies"), so the library falls back to kernels of warp-level instructions, whose peak is warp_share^(generations since) of the chip's;
   /// below 4 bytes to those that stage operands in registers. Rate, stream and bandwidth are `unaligned` of theirs, there
   /// `unaligned_staged`.
   /// Tiles by instruction generation, as the vendor's libraries have them; product.cpp. Inference engines' own kernels do
-  /// not slice k; vLLM's fp8 ones on CUTLASS take their tile by m alone. Leaves out: clusters, order of tiles, shared memory that limits stages.
+  /// not slice k, and have tiles of their own: engine_tiles.cpp. Leaves out: clusters, order of tiles, shared memory that limits stages.
   /// Source: tiles, waves and split-k as NVIDIA, Matrix Multiplication Background, tells them; the rest from tables, notes/0011.
   [[nodiscard]] ProductEstimate estimate(const TensorProduct& product) const;
 
@@ -100,6 +125,8 @@ class ProductMachine {
   const ProductParameters* p_;
   MmaKind kind_;  ///< of the chip
   ProductFormat format_;
+  int capability_;
+  bool has_halves_ = false;  ///< of L2
   TensorPower power_;
   std::array<Kernels, kMmaKindCount> kernels_;  ///< of its own generation and those before
   double sms_, clock_, peak_, bandwidth_, l2_, block_, step_;

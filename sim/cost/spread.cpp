@@ -74,8 +74,16 @@ Spread error_spread(const KernelEstimate& estimate, const Kernel& kernel, double
   const double board = is_product  ? product_board_spread(gpu, profile)
                        : by_itself ? 0
                                    : causes.beyond * beyond_fit(form, gpu, profile);
-  const double common = std::hypot(std::hypot(narrow_of(kernel, form, causes), limit),
-                                   std::hypot(is_narrow ? causes.product_format[0] : 0, board));
+  // By what is kept, the families differ; by operands alone, only these are told apart.
+  const FormatFamily family = element_size(kernel.math) < Bytes(1) ? FormatFamily::Fours
+                              : kernel.math == Precision::Int8     ? FormatFamily::Int8
+                                                                   : FormatFamily::Scaled;
+  const double format = is_narrow
+                            ? std::hypot(causes.product_format[0],
+                                         causes.product_family[static_cast<std::size_t>(family)])
+                            : 0;
+  const double common =
+      std::hypot(std::hypot(narrow_of(kernel, form, causes), limit), std::hypot(format, board));
   return {.log_sd = std::hypot(std::hypot(base, common), std::hypot(starved, rules)),
           .shared_log_sd = std::hypot(std::min(causes.board, base), common)};
 }

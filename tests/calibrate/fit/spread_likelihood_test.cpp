@@ -87,6 +87,26 @@ TEST_CASE("what is known of a row's variance is not explained again, and no row 
   CHECK(spreads[1] == doctest::Approx(0.3).epsilon(0.02));
 }
 
+TEST_CASE("a group left out errs by more than one that all others predict") {
+  CHECK(for_one_more_group(1) == 1);
+  CHECK(for_one_more_group(2) == doctest::Approx(std::sqrt(1.5 / 2)));
+  CHECK(for_one_more_group(4) == doctest::Approx(std::sqrt(1.25 / (4.0 / 3))));
+  // Groups with means of spread 1, each predicted by the mean of some others: as wide as the formula says.
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  const auto spread_with = [&](int others) {
+    double sum = 0;
+    constexpr int kTrials = 40000;
+    for (int t = 0; t < kTrials; ++t) {
+      double mean = 0;
+      for (int i = 0; i < others; ++i) mean += normal(random) / others;
+      sum += std::pow(normal(random) - mean, 2);
+    }
+    return std::sqrt(sum / kTrials);
+  };
+  CHECK(spread_with(3) / spread_with(2) == doctest::Approx(for_one_more_group(3)).epsilon(0.03));
+}
+
 }  // namespace tracecast
 
 TEST_SUITE_END();

@@ -74,6 +74,24 @@ TEST_CASE("below 16 bits the figure over all is the median of the engines that h
   CHECK(std::holds_alternative<std::string>(first_row("g.csv", text, ProductEngine::Vllm)));
 }
 
+TEST_CASE(
+    "SGLang's copies have activations of their own, and lay out scales on data-centre Blackwell") {
+  const auto product = [](const std::string& row, ProductEngine engine) {
+    return call_of(first_row("g.csv", kEngines + row, engine)).products.at(0);
+  };
+  // x: 8 x 32 in 2 bytes and again in 1, w: 64 x 32 in 1, six times; out: 8 x 64 in 2.
+  const std::string fp8 = "b200,fp8,8,64,32,3,3,3,2,3.1,2.9,,,,\n";
+  CHECK(product(fp8, ProductEngine::SgLang).reuse.inputs == 6 * (512 + 256 + 2048) + 1024);
+  CHECK(product(fp8, ProductEngine::TensorRtLlm).reuse.inputs == 0);
+  CHECK_FALSE(product(fp8, ProductEngine::SgLang).packs_scales);
+  const std::string fixed = "l40s,fp8_static,8,64,32,3,3,3,2,3.1,2.9,,,,\n";
+  CHECK(product(fixed, ProductEngine::SgLang).reuse.inputs == 0);
+  const std::string blocks = ",fp8_block,8,128,128,3,3,3,2,3.1,2.9,,,,\n";
+  CHECK(product("b200" + blocks, ProductEngine::SgLang).packs_scales);
+  CHECK_FALSE(product("b200" + blocks, ProductEngine::TensorRtLlm).packs_scales);
+  CHECK_FALSE(product("h100_sxm5_80gb" + blocks, ProductEngine::SgLang).packs_scales);
+}
+
 TEST_CASE("flags, formats that a GPU lacks, and words that nobody knows") {
   const auto flagged =
       first_row("g.csv", kEngines + "l40s,fp8,8,64,32,3,3,3,2,3.1,,,,,spread;l2\n");

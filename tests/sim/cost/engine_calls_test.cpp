@@ -215,6 +215,21 @@ constexpr std::array kGpus = {"a100_sxm4_80gb", "l40s", "h100_sxm5_80gb", "b200"
 
 }  // namespace
 
+TEST_CASE("kernels that mask a window pass over all keys") {
+  GpuSpec gpu = ampere();
+  const CostProfile profile = bare();
+  PrefillWork w = prefill(4, 8192, 16);
+  w.key_width = w.value_width = 64;
+  w.engine = ProductEngine::SgLang;
+  const double all = us(w, gpu, profile);
+  w.window = 128;
+  CHECK(us(w, gpu, profile) == all);
+  w.key_width = w.value_width = 128;
+  const double wider = us(w, gpu, profile);
+  w.window = 0;
+  CHECK(wider < 0.2 * us(w, gpu, profile));
+}
+
 TEST_CASE("products and softmax of a tile of attention take turns where nothing overlaps them") {
   // 10 heads of 128 queries on 10 SMs, one tile each: 2 * 128 * 128 * 256 / (0.98 * 1.024e12) = 8.359 us of products,
   // 128 * 128 / (16 * 1 GHz) = 1.024 us of softmax, 5 us of call.

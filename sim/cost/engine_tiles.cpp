@@ -1,0 +1,103 @@
+#include "sim/cost/product.hpp"
+
+#include <array>
+#include <span>
+
+namespace tracecast::cost {
+namespace {
+
+constexpr int kAda = 89, kWorkstationBlackwell = 120;
+
+/// Source: NVIDIA/TensorRT-LLM, cutlass_kernels/cutlass_heuristic.cpp, get_candidate_tiles: WeightOnly of Turing and later. The plug-in of
+/// 8-bit and 4-bit weights times all of them.
+constexpr std::array<ProductTile, 5> kWeightOnlyTiles = {
+    {{128, 128}, {64, 128}, {32, 128}, {16, 256}, {16, 128}}};
+/// Up to four tokens its SmoothQuant plug-in takes a kernel of vectors on CUDA cores, whose blocks hold a few features and divide k among their
+/// threads. Source: the same, kernels/weightOnlyBatchedGemv, int8SQ. Eight features: a guess. The plug-in of narrow weights has such kernels, too,
+/// which the tables contradict (A100's 4-bit weights 15.0 % for 12.5).
+constexpr double kMostVectorTokens = 4;
+constexpr std::array<ProductTile, 1> kVectorTile = {{{4, 8}}};
+
+/// Source: the same repository, fp4_gemm/nvfp4_nvfp4_gemm_template_sm100.h: 128 tokens an SM at least; the first is the
+/// default (thop/fp4Gemm.cpp, getDefaultGemmConfig).
+constexpr std::array<ProductTile, 3> kFoursTiles = {{{128, 256}, {128, 128}, {128, 64}}};
+
+/// A tile that a span may point to.
+template <int kM, int kN>
+constexpr std::array<ProductTile, 1> kOnly = {{{kM, kN}}};
+
+/// Source: vLLM, csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh; powers of two of features and tokens, from 32 on.
+std::span<const ProductTile> vllm_on_ada(double m, double n) {
+  if (m <= 32) return n > 8192 && n <= 16384 ? kOnly<32, 128> : kOnly<32, 64>;
+  if (m <= 64) return n > 8192 && n <= 16384 ? kOnly<64, 128> : kOnly<64, 64>;
+  if (m <= 128) return n <= 8192 ? kOnly<64, 128> : n <= 16384 ? kOnly<128, 128> : kOnly<128, 64>;
+  if (m <= 256) return n <= 4096 ? kOnly<64, 128> : kOnly<128, 128>;
+  return n > 4096 && n <= 8192 ? kOnly<256, 128> : kOnly<128, 128>;
+}
+
+/// Source: vLLM, csrc/quantization/cutlass_w8a8/c3x, scaled_mm_sm90_fp8_dispatch.cuh and its like for sm100, whose tiles of 128 and 256
+/// rows lie over two SMs, and sm120.
+std::span<const ProductTile> vllm_tiles(double m, double n, MmaKind kind, int compute_capability) {
+  if (compute_capability >= kWorkstationBlackwell) return kOnly<256, 128>;
+  if (kind == MmaKind::AsyncWarp) return vllm_on_ada(m, n);
+  if (m <= 64) return kOnly<64, 64>;
+  if (m <= (kind == MmaKind::TensorMemory ? 256 : 128)) return kOnly<64, 128>;
+  return kOnly<128, 128>;
+}
+
+/// Source: sgl-project/sglang, sgl-kernel/csrc/gemm/fp8_gemm_kernel.cu, sm89_fp8_dispatch_shape.
+std::span<const ProductTile> sglang_on_ada(double m, double n) {
+  if (m <= 1) return n <= 8192 ? kOnly<16, 64> : kOnly<32, 64>;
+  if (m <= 16) return n > 8192 && n <= 16384 ? kOnly<32, 64> : kOnly<16, 64>;
+  if (m <= 64) return n <= 16384 ? kOnly<32, 64> : kOnly<16, 64>;
+  if (m <= 128) return n <= 16384 ? kOnly<64, 64> : kOnly<32, 64>;
+  if (m <= 256) return n > 8192 && n <= 16384 ? kOnly<64, 128> : kOnly<128, 64>;
+  return kOnly<128, 128>;
+}
+
+/// Source: the same file, sm90_fp8_dispatch_shape, sm100_fp8_dispatch_bias and sm120_fp8_dispatch_bias.
+std::span<const ProductTile> sglang_tiles(double m, double n, MmaKind kind,
+                                          int compute_capability) {
+  if (compute_capability >= kWorkstationBlackwell)
+    return m > 128 ? kOnly<256, 128> : n <= 64 ? kOnly<128, 64> : kOnly<128, 128>;
+  if (kind == MmaKind::AsyncWarp) return sglang_on_ada(m, n);
+  if (kind == MmaKind::WarpGroup) return m <= 256 ? kOnly<64, 64> : kOnly<128, 128>;
+  if (m <= 64) return kOnly<64, 64>;
+  return m <= 256 ? kOnly<64, 128> : kOnly<128, 128>;
+}
+
+bool is_scaled_fp8(ProductFormat format) {
+  return format == ProductFormat::Fp8 || format == ProductFormat::Fp8Static;
+}
+
+}  // namespace
+
+std::span<const ProductTile> engine_tiles(const TensorProduct& product, MmaKind kind,
+                                          int compute_capability) {
+  if (!product.engine || kind == MmaKind::Warp) return {};
+  const bool is_weight_only =
+      product.format == ProductFormat::Int8Weights || product.format == ProductFormat::Int4Weights;
+  switch (*product.engine) {
+    case ProductEngine::TensorRtLlm:
+      if (is_weight_only && kind == MmaKind::AsyncWarp) return kWeightOnlyTiles;
+      if (product.format == ProductFormat::Int8 && product.m <= kMostVectorTokens)
+        return kVectorTile;
+      if (product.format == ProductFormat::Fp4 && kind == MmaKind::TensorMemory)
+        return std::span(kFoursTiles).first(product.is_untuned ? 1 : kFoursTiles.size());
+      return {};
+    case ProductEngine::SgLang:
+      if (!is_scaled_fp8(product.format)) return {};
+      return sglang_tiles(product.m, product.n, kind, compute_capability);
+    case ProductEngine::Vllm:
+      if (!is_scaled_fp8(product.format)) return {};
+      return vllm_tiles(product.m, product.n, kind, compute_capability);
+  }
+  return {};
+}
+
+bool holds_sm_alone(const TensorProduct& product, int compute_capability) {
+  return product.engine == ProductEngine::Vllm && is_scaled_fp8(product.format) &&
+         compute_capability == kAda;
+}
+
+}  // namespace tracecast::cost

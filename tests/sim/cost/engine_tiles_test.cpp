@@ -1,0 +1,199 @@
+#include "sim/cost/product.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+
+#include "sim/cost/price.hpp"
+#include "tests/sim/cost/simple_machine.hpp"
+
+TEST_SUITE_BEGIN("sim/cost/engine_tiles");
+
+namespace tracecast::cost {
+namespace {
+
+TensorProduct engine_product(ProductEngine engine, double m, double n, double k,
+                             ProductFormat format = ProductFormat::Fp8) {
+  TensorProduct product;
+  product.m = m;
+  product.n = n;
+  product.k = k;
+  product.format = format;
+  product.engine = engine;
+  return product;
+}
+
+/// The simple GPU with Ada's instructions: 1.024 TFLOP/s an SM in any format, memory that nothing waits for.
+GpuSpec ada_gpu() {
+  GpuSpec gpu = simple_gpu();
+  gpu.architecture = Architecture::Ada;
+  gpu.compute_capability = 89;
+  gpu.dram_bandwidth = BytesPerSecond(1e15);
+  gpu.peaks.push_back({Precision::Fp8, MathUnit::TensorCore, 10.24_TFLOPps});
+  gpu.peaks.push_back({Precision::Int8, MathUnit::TensorCore, 10.24_TFLOPps});
+  return gpu;
+}
+
+/// Engines' calls free, generations and formats as their common values say.
+CostProfile bare_engines() {
+  CostProfile profile = simple_profile();
+  profile.product.efficiency_of = profile.product.stream_of = profile.product.energy_of = {};
+  profile.product.depth_of = profile.product.start_of = {};
+  profile.product.formats = {};
+  profile.product.engines = {};
+  for (auto& engine : profile.product.engines)
+    for (EngineParameters& e : engine) e.call_us = e.traffic = 0;
+  profile.product.lone_block_cycles = profile.product.packed_scales_us = 0;
+  profile.product.lone_block_spill = 1;
+  return profile;
+}
+
+double call_us(const TensorProduct& product, const GpuSpec& gpu, const CostProfile& profile) {
+  return ProductMachine(gpu, product.format, profile).estimate(product).duration.in_us();
+}
+
+}  // namespace
+
+TEST_CASE("engines take the tile that their sources name") {
+  using enum ProductEngine;
+  using enum MmaKind;
+  struct Row {
+    const char* what;
+    ProductEngine engine;
+    MmaKind kind;
+    int capability;
+    double m, n;
+    int tile_m, tile_n;  // 0: any
+  };
+  const Row rows[] = {
+      {"vLLM, Ada, many tokens", Vllm, AsyncWarp, 89, 512, 4096, 128, 128},
+      {"vLLM, Ada, features up to 8192", Vllm, AsyncWarp, 89, 512, 4097, 256, 128},
+      {"vLLM, Ada, 20 tokens are 32", Vllm, AsyncWarp, 89, 20, 12288, 32, 128},
+      {"vLLM, Hopper", Vllm, WarpGroup, 90, 100, 4096, 64, 128},
+      {"vLLM, data-centre Blackwell", Vllm, TensorMemory, 100, 200, 4096, 64, 128},
+      {"vLLM, workstation Blackwell", Vllm, AsyncWarp, 120, 1, 4096, 256, 128},
+      {"SGLang, Ada, a lone token", SgLang, AsyncWarp, 89, 1, 4096, 16, 64},
+      {"SGLang, Ada, many features", SgLang, AsyncWarp, 89, 100, 32768, 32, 64},
+      {"SGLang, Hopper", SgLang, WarpGroup, 90, 257, 64, 128, 128},
+      {"SGLang, data-centre Blackwell", SgLang, TensorMemory, 100, 257, 64, 128, 128},
+      {"TensorRT-LLM calls the library", TensorRtLlm, AsyncWarp, 89, 257, 64, 0, 0},
+      {"so does everyone before Ampere", Vllm, Warp, 75, 257, 64, 0, 0},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.what));
+    const auto tiles =
+        engine_tiles(engine_product(row.engine, row.m, row.n, 4096), row.kind, row.capability);
+    REQUIRE(tiles.size() == (row.tile_m > 0 ? 1 : 0));
+    if (tiles.empty()) continue;
+    CHECK(tiles[0].m == row.tile_m);
+    CHECK(tiles[0].n == row.tile_n);
+  }
+}
+
+TEST_CASE("few tokens in 8-bit integers are vectors, so that few features fill the board") {
+  const auto tiles = [](double m) {
+    return engine_tiles(engine_product(ProductEngine::TensorRtLlm, m, 64, 64, ProductFormat::Int8),
+                        MmaKind::AsyncWarp, 80);
+  };
+  REQUIRE(tiles(4).size() == 1);
+  CHECK(tiles(4)[0].n == 8);
+  CHECK(tiles(5).empty());
+}
+
+TEST_CASE("4-bit floats take the default tile where nothing was tuned") {
+  TensorProduct product = engine_product(ProductEngine::TensorRtLlm, 8, 64, 64, ProductFormat::Fp4);
+  CHECK(engine_tiles(product, MmaKind::TensorMemory, 100).size() == 3);
+  product.is_untuned = true;
+  const auto tiles = engine_tiles(product, MmaKind::TensorMemory, 100);
+  REQUIRE(tiles.size() == 1);
+  CHECK(tiles[0].m == 128);
+  CHECK(tiles[0].n == 256);
+}
+
+TEST_CASE("weight-only products take tiles of 128 tokens at most, and slices that k divides into") {
+  const GpuSpec gpu = ada_gpu();
+  CostProfile profile = bare_engines();
+  profile.product.serial_slice_us = 0;
+  const auto estimate = [&](double m, double n, double k) {
+    const TensorProduct product =
+        engine_product(ProductEngine::TensorRtLlm, m, n, k, ProductFormat::Int8Weights);
+    return ProductMachine(gpu, product.format, profile).estimate(product);
+  };
+  CHECK(estimate(8192, 8192, 4096).tile_m <= 128);
+  CHECK(
+      engine_tiles(engine_product(ProductEngine::TensorRtLlm, 5, 1, 64, ProductFormat::Int4Weights),
+                   MmaKind::AsyncWarp, 89)
+          .size() == 5);
+  // 65 steps of 64: of two to seven slices only five are whole.
+  CHECK(estimate(16, 128, 65 * 64).split_k == 5);
+  CHECK(estimate(16, 128, 60 * 64).split_k == 6);
+  // Slices add up in turn: where that takes longer than k, there is one.
+  profile.product.serial_slice_us = 1000;
+  CHECK(estimate(16, 128, 65 * 64).split_k == 1);
+}
+
+TEST_CASE("a block alone on its SM ends unhidden") {
+  const GpuSpec gpu = ada_gpu();
+  CostProfile profile = bare_engines();
+  profile.product.lone_block_cycles = 20000;  // 20 us at 1 GHz
+  profile.product.lone_block_spill = 3;
+  const CostProfile without = bare_engines();
+  // 4096 x 4096 in 1024 tiles of 128 x 128: 102.4 on each of 10 SMs.
+  const TensorProduct square = engine_product(ProductEngine::Vllm, 4096, 4096, 64);
+  CHECK(call_us(square, gpu, profile) - call_us(square, gpu, without) ==
+        doctest::Approx(102.4 * 20));
+  // 4096 x 8192 in 1024 tiles of 256 x 128, whose results spill.
+  const TensorProduct wide = engine_product(ProductEngine::Vllm, 4096, 8192, 64);
+  CHECK(call_us(wide, gpu, profile) - call_us(wide, gpu, without) == doctest::Approx(102.4 * 60));
+  // Others' kernels share their SMs.
+  const TensorProduct other = engine_product(ProductEngine::SgLang, 4096, 4096, 64);
+  CHECK(call_us(other, gpu, profile) == call_us(other, gpu, without));
+}
+
+TEST_CASE("scales that are laid out in every call take their kernels' time") {
+  CostProfile profile = bare_engines();
+  profile.product.packed_scales_us = 7;
+  TensorProduct product =
+      engine_product(ProductEngine::SgLang, 64, 4096, 4096, ProductFormat::Fp8Block);
+  const double once = call_us(product, ada_gpu(), profile);
+  product.packs_scales = true;
+  CHECK(call_us(product, ada_gpu(), profile) == doctest::Approx(once + 7));
+}
+
+TEST_CASE("errors of a format are those of its kernels' owner and of what it asks of them") {
+  CostProfile profile = bare_engines();
+  profile.error_causes = {};
+  profile.error[static_cast<std::size_t>(CostForm::Product)] = {0.1, 0.1, 0.1};
+  profile.error_causes.product_format[1 + static_cast<std::size_t>(ProductEngine::SgLang)] = 0.24;
+  profile.error_causes.product_family[static_cast<std::size_t>(FormatFamily::Blocks)] = 0.32;
+  const auto log_sd = [&](ProductFormat format) {
+    return product_log_sd(engine_product(ProductEngine::SgLang, 1, 1, 1, format), ada_gpu(),
+                          profile);
+  };
+  CHECK(log_sd(ProductFormat::Half) == doctest::Approx(0.1));
+  CHECK(log_sd(ProductFormat::Fp8) == doctest::Approx(0.26));
+  CHECK(log_sd(ProductFormat::Fp8Block) == doctest::Approx(std::hypot(0.1, 0.4)));
+}
+
+TEST_CASE("activations of its own make each copy of a call read memory") {
+  GpuSpec gpu = ada_gpu();
+  gpu.dram_bandwidth = 100.0_GBps;
+  gpu.l2 = Bytes(100e6);
+  CostProfile profile = bare_engines();
+  profile.product
+      .engines[static_cast<std::size_t>(ProductEngine::SgLang)]
+              [static_cast<std::size_t>(ProductFormat::Fp8)]
+      .traffic = 1;
+  TensorProduct product = engine_product(ProductEngine::SgLang, 1024, 1024, 4096);
+  product.reuse = {.activations = 1, .weights = 1, .results = 1};
+  const double same = call_us(product, gpu, profile);
+  product.reuse.inputs = 1e12;
+  // 1024 x 4096 values of 2 bytes at 97 GB/s of 100: 86.5 us more.
+  CHECK(call_us(product, gpu, profile) - same ==
+        doctest::Approx(1024.0 * 4096 * 2 / 97e3).epsilon(0.02));
+}
+
+}  // namespace tracecast::cost
+
+TEST_SUITE_END();
