@@ -151,7 +151,8 @@ LanguageNetwork read_gpt_oss(const ConfigObject& config, std::string_view family
       .experts = experts,
       .per_token = config.size_of_either("num_experts_per_tok", "experts_per_token"),
       .width = config.size("intermediate_size"),
-      .biases = true};
+      .biases = true,
+      .clamped = true};
   const std::int64_t window = config.size_or("sliding_window", 128);
   const std::vector<bool> windowed =
       windowed_layers(config, sizes.layers, [](std::size_t i) { return i % 2 == 0; });

@@ -45,7 +45,9 @@ void add_experts(TransformerLayout& layout, const LanguageNetwork& network,
                                .per_token = e->per_token,
                                .feed_forward = e->width,
                                .shared_feed_forward = e->shared_width,
-                               .dense_layers = static_cast<int>(i)};
+                               .dense_layers = static_cast<int>(i),
+                               .biases = e->biases,
+                               .clamped = e->clamped};
     if (!layout.experts) layout.experts = experts;
     if (experts.count != layout.experts->count ||
         experts.feed_forward != layout.experts->feed_forward) {

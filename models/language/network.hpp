@@ -112,6 +112,7 @@ struct ExpertFeedForward {
   std::int64_t width = 1;         ///< of one expert
   std::int64_t shared_width = 0;  ///< of the shared ones together; 0: none
   bool gated = true, biases = false;
+  bool clamped = false;          ///< what goes into the activation
   bool shared_gate = false;      ///< the shared experts' result times a sigmoid of its own
   bool sigmoid_scores = false;   ///< scores by sigmoid rather than softmax
   bool correction_bias = false;  ///< a number per expert that is added to scores for the choice

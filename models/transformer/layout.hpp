@@ -17,6 +17,8 @@ struct ExpertLayout {
   int dense_layers = 0;                  ///< the first layers have no experts
   double capacity_factor =
       1;  ///< tokens an expert takes at most, over its even share; 1: dropless, evenly routed
+  bool biases = false;   ///< of experts' products
+  bool clamped = false;  ///< what goes into their activation
 };
 
 /// What a decoder or encoder of alike layers is made of: all that its sharded graphs, parameters and bytes follow from.

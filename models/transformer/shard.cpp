@@ -190,6 +190,7 @@ struct LayerBuilder {
     const std::int64_t inner = layout.gated ? 2 * hidden : hidden;
     x = b.reshape("experts.view", x, {count, each, layout.width});
     x = b.matmul("experts.in", x, b.weight("experts.in.weight", {count, layout.width, inner}));
+    if (layout.experts->clamped) x = clamped(x);
     Shape shape = b.shape(x);
     shape.back() = hidden;
     x = b.append({.name = "experts.act",
@@ -197,8 +198,29 @@ struct LayerBuilder {
                   .attributes = ElementwiseAttributes{.name = layout.gated ? "silu" : "gelu"},
                   .inputs = {x}},
                  std::move(shape));
-    return b.matmul("experts.out", x,
-                    b.weight("experts.out.weight", {count, hidden, layout.width}));
+    x = b.matmul("experts.out", x, b.weight("experts.out.weight", {count, hidden, layout.width}));
+    return layout.experts->biases ? with_weighted_bias(x, count, each) : x;
+  }
+  /// Gate and feed-forward within their bounds: a pass over each half, and one that joins them. Source: Megatron-LM,
+  /// core/fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl.
+  TensorId clamped(TensorId x) const {
+    x = b.activation("experts.clamp", x, "clamp");
+    return joined("experts.clamp.join", x);
+  }
+  /// A token's probability times its expert's bias, added, and the experts' results joined: t + b * p. The bias of the
+  /// first product is the product's. Source: Megatron-LM, core/transformer/moe/experts.py, TEGroupedMLP._apply_bias.
+  TensorId with_weighted_bias(TensorId x, std::int64_t count, std::int64_t each) const {
+    const Shape shape = b.shape(x);
+    const TensorId probabilities = b.tensor({.name = "experts.bias.probabilities",
+                                             .shape = {count, each, 1},
+                                             .role = TensorRole::Buffer});
+    const TensorId bias = b.weight("experts.bias", {count, 1, shape.back()});
+    x = b.add("experts.bias.add", x, b.mul("experts.bias.mul", probabilities, bias));
+    return joined("experts.bias.join", x);
+  }
+  TensorId joined(const std::string& name, TensorId x) const {
+    const TensorId parts[] = {x};
+    return b.concat(name, parts, 0);
   }
   TensorId add_residual(const std::string& name, TensorId branch, TensorId x) const {
     if (layout.dropout) branch = b.dropout(name + ".dropout", branch);

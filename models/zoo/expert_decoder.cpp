@@ -19,17 +19,19 @@ struct OssLayout {
 LanguageNetwork gpt_oss(const OssLayout& layout) {
   LanguageNetwork network{.family = "gpt_oss", .width = 2880, .vocabulary = 201088};
   for (int i = 0; i < layout.layers; ++i) {
-    add_layer(network,
-              {.mixer = GroupedQueryAttention{.heads = 64,
-                                              .kv_heads = 8,
-                                              .head_width = 64,
-                                              .rotary_width = 64,
-                                              .window = i % 2 == 0 ? 128 : 0,
-                                              .input_biases = true,
-                                              .output_bias = true,
-                                              .sinks = true},
-               .feed_forward = ExpertFeedForward{
-                   .experts = layout.experts, .per_token = 4, .width = 2880, .biases = true}});
+    add_layer(network, {.mixer = GroupedQueryAttention{.heads = 64,
+                                                       .kv_heads = 8,
+                                                       .head_width = 64,
+                                                       .rotary_width = 64,
+                                                       .window = i % 2 == 0 ? 128 : 0,
+                                                       .input_biases = true,
+                                                       .output_bias = true,
+                                                       .sinks = true},
+                        .feed_forward = ExpertFeedForward{.experts = layout.experts,
+                                                          .per_token = 4,
+                                                          .width = 2880,
+                                                          .biases = true,
+                                                          .clamped = true}});
   }
   return network;
 }

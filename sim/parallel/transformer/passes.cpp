@@ -101,6 +101,7 @@ class PiecePricer {
       if (is_sorting(network_op)) add_routing(step, backward, pass);
       ProgramOp copy = op;
       copy.dispatch = dispatch(op.dispatch, network_op.name.starts_with("experts."));
+      if (is_bias_of_experts(network_op)) copy.dispatch *= launched_experts();
       copy.waits_for_gpu = copy.waits_for_gpu || (!backward && is_sorting(network_op) &&
                                                   c_.software.mixture.reads_counts);
       copy.first_kernel = static_cast<std::uint32_t>(pass.program.kernels.size());
@@ -117,7 +118,8 @@ class PiecePricer {
         }
         // Weights are cast in a step's first micro-batch alone.
         const bool casts_weight = !backward && op.num_kernels == 3 && k == 0;
-        if (network_op.kind == OpKind::MatMul && !is_core(network_op) && !casts_weight) {
+        const bool is_product = network_op.kind == OpKind::MatMul && !is_core(network_op);
+        if ((is_product && !casts_weight) || is_bias_of_experts(network_op)) {
           kernel.more_launch += launches_of_experts();
         }
         ++copy.num_kernels;
@@ -156,16 +158,25 @@ class PiecePricer {
   /// An activation that runs in the products around it, or the cast of what it gives.
   [[nodiscard]] bool is_fused_away(const Op& op, const Kernel& kernel) const {
     if (!c_.software.mixture.fuses_activation) return false;
-    if (op.name.starts_with("experts.act")) return true;
+    for (const std::string_view part : {"experts.act", "experts.clamp", "experts.bias"}) {
+      if (op.name.starts_with(part)) return true;
+    }
     return kernel.name == "operand_cast" &&
            (op.name == "experts.out" || op.name.starts_with("experts.in dgrad"));
   }
-  /// Beyond the one launch of a product that stands for all.
-  [[nodiscard]] Seconds launches_of_experts() const {
+  /// Experts of a rank, where each is launched by itself.
+  [[nodiscard]] double launched_experts() const {
     const double each = c_.software.mixture.launches_per_expert;
-    if (each <= 0 || !c_.layout.experts || whole_step_is_graph()) return {};
-    const double here = static_cast<double>(c_.layout.experts->count / c_.plan.expert);
-    return c_.framework.host.launch_per_kernel * (each * here - 1);
+    if (each <= 0 || !c_.layout.experts || whole_step_is_graph()) return 1;
+    return each * static_cast<double>(c_.layout.experts->count / c_.plan.expert);
+  }
+  /// Beyond the one launch of a kernel that stands for all.
+  [[nodiscard]] Seconds launches_of_experts() const {
+    return c_.framework.host.launch_per_kernel * (launched_experts() - 1);
+  }
+  /// What a program's loop over experts adds, op by op.
+  [[nodiscard]] static bool is_bias_of_experts(const Op& op) {
+    return op.name.starts_with("experts.bias.add") || op.name.starts_with("experts.bias.mul");
   }
   /// The router's choice and what gets the tokens on their way, a number per token and expert.
   void add_routing(const NetworkGraph& step, bool backward, PassCost& pass) {
