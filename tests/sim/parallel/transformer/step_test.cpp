@@ -302,7 +302,7 @@ TEST_CASE("what a program does for mixtures is in the host's share or in that of
   CHECK(with({.launches_per_expert = 100}).host > before.host);
   CHECK(with({.reads_counts = true}).host > before.host);
   CHECK(with({}, LayerGraphs::AllButExperts).host < before.host);
-  CHECK(with({}, LayerGraphs::Step).host == Seconds(0));
+  CHECK(with({}, LayerGraphs::Step).host < Seconds(1e-9));  // the simulation counts picoseconds
   CHECK(with({.sends_once = true}).expert < before.expert);
   CHECK(with({.hidden_exchange_sms = 1}).expert < before.expert * 0.5);
   CHECK(with({.sorts_twice = true}).compute > before.compute);
