@@ -31,8 +31,8 @@ NetworkGraph pairs(bool is_read_elsewhere = false) {
   return std::move(b).take();
 }
 
-std::vector<std::pair<std::string, Kernel>> kernels_of(const NetworkGraph& graph,
-                                                       std::string_view framework) {
+std::vector<std::pair<std::string, Kernel>> names_and_kernels(const NetworkGraph& graph,
+                                                              std::string_view framework) {
   std::vector<std::pair<std::string, Kernel>> all;
   const LoweredStep step =
       lower(graph, find_framework(framework), test::volta(), {.precision = PrecisionMode::Fp16});
@@ -46,7 +46,7 @@ std::vector<std::pair<std::string, Kernel>> kernels_of(const NetworkGraph& graph
 
 std::vector<Kernel> pair_kernels(const NetworkGraph& graph, std::string_view framework) {
   std::vector<Kernel> found;
-  for (const auto& [name, kernel] : kernels_of(graph, framework)) {
+  for (const auto& [name, kernel] : names_and_kernels(graph, framework)) {
     if (kernel.name == "pair_products") found.push_back(kernel);
   }
   return found;
@@ -73,8 +73,9 @@ TEST_CASE(
 TEST_CASE("nothing of the pairs has another kernel, and nothing else changes") {
   const NetworkGraph step = make_training_graph(pairs(), {.optimizer = OptimizerKind::Sgd});
   std::vector<std::string> alone, fused;
-  for (const auto& [name, kernel] : kernels_of(step, "pytorch")) alone.push_back(name);
-  for (const auto& [name, kernel] : kernels_of(step, "pytorch_nvidia")) fused.push_back(name);
+  for (const auto& [name, kernel] : names_and_kernels(step, "pytorch")) alone.push_back(name);
+  for (const auto& [name, kernel] : names_and_kernels(step, "pytorch_nvidia"))
+    fused.push_back(name);
   const auto has = [](const std::vector<std::string>& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
