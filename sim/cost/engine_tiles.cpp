@@ -35,14 +35,26 @@ std::span<const ProductTile> vllm_on_ada(double m, double n) {
   return n > 4096 && n <= 8192 ? kOnly<256, 128> : kOnly<128, 128>;
 }
 
-/// Source: vLLM, csrc/quantization/cutlass_w8a8/c3x, scaled_mm_sm90_fp8_dispatch.cuh and its like for sm100, whose tiles of 128 and 256
-/// rows lie over two SMs, and sm120.
+/// Source: the same, c3x/scaled_mm_sm120_fp8_dispatch.cuh.
+std::span<const ProductTile> vllm_on_workstations(double m) {
+  if (m <= 16) return kOnly<16, 64>;
+  if (m <= 32) return kOnly<32, 64>;
+  return m <= 256 ? kOnly<64, 64> : kOnly<128, 128>;
+}
+
+/// Source: the same, scaled_mm_sm90_fp8_dispatch.cuh and its like for sm100, whose tiles of 128 and 256 rows lie over two SMs; up to 64
+/// tokens the rows are features.
 std::span<const ProductTile> vllm_tiles(double m, double n, MmaKind kind, int compute_capability) {
-  if (compute_capability >= kWorkstationBlackwell) return kOnly<256, 128>;
+  if (compute_capability >= kWorkstationBlackwell) return vllm_on_workstations(m);
   if (kind == MmaKind::AsyncWarp) return vllm_on_ada(m, n);
-  if (m <= 64) return kOnly<64, 64>;
-  if (m <= (kind == MmaKind::TensorMemory ? 256 : 128)) return kOnly<64, 128>;
-  return kOnly<128, 128>;
+  if (kind == MmaKind::TensorMemory) {
+    if (m <= 16) return kOnly<32, 64>;
+    if (m <= 64) return kOnly<64, 64>;
+    return m <= 256 ? kOnly<64, 128> : kOnly<128, 128>;
+  }
+  if (m <= 16) return kOnly<16, 64>;
+  if (m <= 64) return n <= 1280 ? kOnly<16, 64> : kOnly<64, 64>;
+  return m <= 128 ? kOnly<64, 128> : kOnly<128, 128>;
 }
 
 /// Source: sgl-project/sglang, sgl-kernel/csrc/gemm/fp8_gemm_kernel.cu, sm89_fp8_dispatch_shape.
@@ -58,8 +70,7 @@ std::span<const ProductTile> sglang_on_ada(double m, double n) {
 /// Source: the same file, sm90_fp8_dispatch_shape, sm100_fp8_dispatch_bias and sm120_fp8_dispatch_bias.
 std::span<const ProductTile> sglang_tiles(double m, double n, MmaKind kind,
                                           int compute_capability) {
-  if (compute_capability >= kWorkstationBlackwell)
-    return m > 128 ? kOnly<256, 128> : n <= 64 ? kOnly<128, 64> : kOnly<128, 128>;
+  if (compute_capability >= kWorkstationBlackwell) return kOnly<128, 128>;
   if (kind == MmaKind::AsyncWarp) return sglang_on_ada(m, n);
   if (kind == MmaKind::WarpGroup) return m <= 256 ? kOnly<64, 64> : kOnly<128, 128>;
   if (m <= 64) return kOnly<64, 64>;

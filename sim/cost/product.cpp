@@ -7,6 +7,7 @@
 #include <span>
 
 #include "sim/cost/sustained_clock.hpp"
+#include "sim/cost/tensor_board.hpp"
 
 namespace tracecast::cost {
 namespace {
@@ -26,8 +27,7 @@ constexpr double kHalfBytes = 2;
 constexpr double kLargestWithoutSpill = 128 * 128;
 
 using Tile = ProductTile;
-// Tokens by features, 32 by 64 and more: a library may compute the transposed product, but names no narrower tile for 16 bits.
-// Warp-level: names of cuBLAS's and CUTLASS's s884, s1688 and s16816 kernels.
+// Tokens by features. Warp-level: 32 by 64 and more, names of cuBLAS's and CUTLASS's s884, s1688 and s16816 kernels.
 constexpr std::array<Tile, 10> kWarpTiles = {{{256, 128},
                                               {128, 256},
                                               {128, 128},
@@ -38,7 +38,8 @@ constexpr std::array<Tile, 10> kWarpTiles = {{{256, 128},
                                               {64, 64},
                                               {32, 128},
                                               {32, 64}}};
-// wgmma: 64 rows an instruction and warp group, 8 to 256 columns.
+// wgmma: 64 rows an instruction and warp group, 8 to 256 columns. The library computes the transposed product of few tokens, in tiles from 8x64
+// on by the names of its nvjet kernels; they take as long as those of least_tokens().
 constexpr std::array<Tile, 11> kWarpGroupTiles = {{{128, 256},
                                                    {256, 128},
                                                    {128, 192},
@@ -66,6 +67,12 @@ constexpr std::array<Tile, 13> kTensorMemoryTiles = {{{256, 256},
                                                       {32, 64}}};
 /// Of tiles that the vendor's library has not before its kernels stay on their SMs (notes/0015).
 constexpr int kLateTileEdge = 192;
+/// Tokens below which an instruction takes as long, from wgmma on, where it finds both operands in shared memory: 128 bytes a clock give four of its
+/// rows of weights, 32 bytes each, which Hopper's tensor cores meanwhile multiply by 32 tokens and Blackwell's by 64.
+int least_tokens(MmaKind kind) {
+  if (kind < MmaKind::WarpGroup) return 1;
+  return kind == MmaKind::WarpGroup ? 32 : 64;
+}
 
 std::span<const Tile> tiles_of(MmaKind kind) {
   switch (kind) {
@@ -155,9 +162,10 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
     const double steps = generation_steps(kind_) - generation_steps(kind);
     Kernels& k = kernels_[i];
     k.kind = kind;
-    k.peak = peak_ * std::pow(p.warp_share, steps);
-    k.rate = k.peak * p.efficiency * p.efficiency_of[kind] * f.efficiency * f.efficiency_of[kind] *
-             board.arithmetic;
+    k.whole = peak_ * tensor_cut(gpu, format) * std::pow(p.warp_share, steps);
+    k.peak = std::min(peak_, k.whole);
+    k.share = p.efficiency * p.efficiency_of[kind] * f.efficiency * f.efficiency_of[kind] *
+              board.arithmetic;
     k.stream = p.stream_bytes_per_clock * std::pow(p.stream_growth, generation_steps(kind)) *
                p.stream_of[kind] * f.stream * shared_kib * clock_;
     k.start = p.start_us * p.start_of[kind] * 1e-6 * (kStartClock / clock_);
@@ -220,8 +228,10 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
                         format_ == ProductFormat::Half;
   const double q = is_early ? 1 : may_stay ? p.resident_quantization : p.wave_quantization;
   const double stream = pace * kernels.stream * own_stream * (is_early ? p.early_stream : 1);
-  const double rate =
-      std::min(kernels.peak, pace * kernels.rate * own_rate * (is_early ? p.early_rate : 1));
+  const double share =
+      std::min(1.0, pace * kernels.share * own_rate * (is_early ? p.early_rate : 1));
+  const double uncut = 1 / (share * kernels.whole);
+  const double lost_to_cut = 1 / kernels.peak - 1 / kernels.whole;
   const double a = product.batch * m * k * a_bytes_, b = product.batch * n * k * b_bytes_;
   const double c = product.batch * m * n * c_bytes_;
   const bool quantises = engine && a_bytes_ < kHalfBytes;
@@ -238,6 +248,7 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const std::span<const Tile> own = engine_tiles(product, kind_, capability_);
   const bool is_weight_only = product.engine && a_bytes_ == kHalfBytes && b_bytes_ < kHalfBytes;
   const bool adds_serially = is_weight_only && !own.empty();
+  const int least = least_tokens(kernels.kind);
   Grid best;
   double best_time = std::numeric_limits<double>::infinity();
   const auto consider = [&](const Tile& tile, double grid, double slices) {
@@ -246,7 +257,9 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     const double depth = step_ * std::ceil(k / (slices * step_));
     const double area = static_cast<double>(tile.m) * tile.n, edge = tile.m + tile.n;
     const double slowdown = 1 + p.operand_edge * edge / (2 * area);
-    const double mma = waves * 2 * area * (depth + kernels.depth) * slowdown / rate;
+    const double computed = std::max(tile.m, least) * tile.n;
+    const double mma =
+        waves * 2 * computed * (depth * lost_to_cut + (depth + kernels.depth) * slowdown * uncut);
     const double load = waves * (tile.m * a_bytes_ + tile.n * b_bytes_) * depth / stream;
     const double spill = area > kLargestWithoutSpill ? p.lone_block_spill : 1;
     const double end = is_alone ? p.lone_block_cycles * spill / clock_ : 0;

@@ -83,13 +83,14 @@ class ProductMachine {
   ProductMachine(const GpuSpec& gpu, ProductFormat format, const CostProfile& profile,
                  double energy = 1);
 
-  /// Time of the best tile and number of slices. With `rate` = peak * efficiency of one SM, `stream` what one block draws:
+  /// Time of the best tile and number of slices. With `peak` of one SM, `whole` the same of silicon of which nothing is cut (tensor_cut), `share`
+  /// what kernels reach of it, `stream` what one block draws:
   ///   blocks = batch ceil(m/tm) ceil(n/tn) slices,   waves = blocks <= SMs ? 1 : q ceil(blocks/SMs) + (1-q) blocks/SMs
   ///   q      = wave_quantization, blocks of a warp-level kernel share an SM; from wgmma on resident_quantization, since kernels stay on
   ///            their SMs and take tile after tile; 1 in libraries before those (16 bits alone), which lack tiles of 192 too and run at early_rate,
   ///            early_stream
   ///   depth  = step ceil(k / slices / step)      (step: 32 bytes of k, as one instruction takes; block_depth is in values of 16 bits)
-  ///   mma    = waves 2 tm tn (depth + block_depth) / (rate r/(r + operand_edge)),   r = 2 tm tn / (tm + tn)
+  ///   mma    = waves 2 tm tn (depth (1/peak - 1/whole) + (depth + block_depth) (1 + operand_edge/r) / (share whole)),   r = 2 tm tn / (tm + tn)
   ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
   ///   dram   = sum of operands and results, each by its share that misses L2, / bandwidth
   ///   time   = start 2 GHz/clock + waves block_cycles/clock + lone + split + (mma^3 + load^3 + dram^3)^(1/3)
@@ -116,7 +117,10 @@ class ProductMachine {
   /// Rates of the kernels of one instruction generation.
   struct Kernels {
     MmaKind kind = MmaKind::Warp;
-    double peak = 0, rate = 0, stream = 0, start = 0, depth = 0;
+    double peak = 0;   ///< of the tensor cores
+    double whole = 0;  ///< the same where nothing is cut (tensor_cut)
+    double share = 0;  ///< of `whole` that kernels reach
+    double stream = 0, start = 0, depth = 0;
   };
   [[nodiscard]] double call_seconds(const TensorProduct& product) const;
   /// Of rows that are aligned so, and what unaligned rows leave of them.

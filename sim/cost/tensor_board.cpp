@@ -13,7 +13,44 @@ bool has_l2_halves(const GpuSpec& gpu) {
          gpu.compute_capability == 80;
 }
 
+/// FLOP a clock and SM of 16-bit products, of the whole silicon.
+double half_rate_of(int compute_capability) {
+  const int major = compute_capability / 10;
+  if (major <= 7 || major == 12) return 1024;
+  if (major == 8) return compute_capability == 80 ? 2048 : 1024;
+  return major == 9 ? 4096 : 8192;
+}
+
+/// Operations for one of 16 bits.
+double per_half(Precision math) {
+  switch (math) {
+    case Precision::Tf32:
+      return 0.5;
+    case Precision::Fp8:
+    case Precision::Int8:
+      return 2;
+    case Precision::Fp4:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
 }  // namespace
+
+double tensor_cut(const GpuSpec& gpu, ProductFormat format) {
+  constexpr double kStatedBelow = 1.1;  // what the highest clock gives
+  Precision math = math_of(format);
+  auto peak = gpu.find_peak(math, MathUnit::TensorCore);
+  if (!peak) {
+    math = Precision::Fp16;
+    peak = gpu.find_peak(math, MathUnit::TensorCore);
+  }
+  if (!peak) return 1;
+  const double whole = half_rate_of(gpu.compute_capability) * per_half(math) *
+                       std::max(gpu.sm_count, 1) * gpu.boost_clock.in_si();
+  return std::max(1.0, whole / (kStatedBelow * peak->in_si()));
+}
 
 TensorBoard::TensorBoard(const GpuSpec& gpu, const CostProfile& profile)
     : kind(mma_kind(gpu)), gpu_(&gpu), profile_(&profile) {

@@ -4,6 +4,13 @@
 
 namespace tracecast::cost {
 
+/// How many times the rate that a board's peak grants for products in this format its silicon has; 1: not cut. GeForce and some server
+/// boards add fp32 at half the rate, H20 keeps a quarter, B300 a thirtieth in integers. What waits for registers, shared memory and CUDA cores
+/// is not cut with it. Of 16 bits an SM has per clock 1,024 FLOP (compute capability 7.x, 8.6, 8.9, 12.x), 2,048 (8.0), 4,096 (9.x) or
+/// 8,192 (10.x), of others as their width goes. Source: NVIDIA's whitepapers of V100, A100, GA102, Ada, H100 and RTX Blackwell;
+/// Blackwell's follows from its peak. Peaks are stated up to a tenth below the highest clock, which is no cut.
+[[nodiscard]] double tensor_cut(const GpuSpec& gpu, ProductFormat format);
+
 /// What calls of engines, which choose their own clock, need to know of a board.
 struct TensorBoard {
   TensorBoard(const GpuSpec& gpu, const CostProfile& profile);

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "sim/cost/issue.hpp"
+#include "sim/cost/tensor_board.hpp"
 
 namespace tracecast::cost {
 namespace {
@@ -117,7 +118,8 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
                             const GpuSpec& gpu, const CostProfile& profile) {
   const GemmParameters& p = profile.gemm;
   const double sms = machine.sm_count;
-  const double sm_rate = machine.arithmetic.in_si() / sms * problem.efficiency;
+  const double sm_rate = machine.arithmetic.in_si() / sms;
+  const double best_rate = sm_rate * problem.efficiency;
   const double bandwidth = machine.stream.in_si();
   const bool tensor_core = problem.tiles == TileSet::TensorCore;
   const double reference = tensor_core ? 128.0 : problem.tiles == TileSet::Spectra ? 32.0 : 64.0;
@@ -130,6 +132,9 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
   const double step_latency =
       (tensor_core ? profile.tensor.step_cycles : lone_step_cycles(gpu.architecture, profile)) /
       machine.clock.in_si();
+  // What keeps tensor cores waiting is not held back with them.
+  const double cut = tensor_core ? tensor_cut(gpu, ProductFormat::Half) : 1,
+               lost_to_cut = 1 - 1 / cut;
   const double registers = std::max(gpu.registers_per_sm, 1);
   const double base_memory = problem.traffic_bytes / bandwidth;
 
@@ -144,7 +149,8 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
         1.0 + overhead * std::max(reference / tile.n + reference / tile.m - 1.0, 0.0);
     const double walks = page_walks(problem, gpu.architecture) / machine.clock.in_si();
     const double busy =
-        problem.depth_per_step * waves * (2.0 * tile.n * tile.m * shape / sm_rate + walks);
+        problem.depth_per_step * waves *
+        (2.0 * tile.n * tile.m * (lost_to_cut / sm_rate + shape / (cut * best_rate)) + walks);
     const double resident = std::max(1.0, registers / (kRegistersPerThread * tile.threads));
     const double waiting = step_latency * std::max(per_sm / resident, 1.0);
     const double steps = std::ceil(problem.k / (split * problem.depth_per_step));

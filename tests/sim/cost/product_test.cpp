@@ -10,6 +10,7 @@
 #include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/base/random.hpp"
 #include "sim/cost/price.hpp"
+#include "sim/cost/tensor_board.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
 TEST_SUITE_BEGIN("sim/cost/product");
@@ -144,9 +145,10 @@ TEST_CASE(
   profile.product.unaligned = 0.5;
   profile.product.unaligned_staged = 0.25;
   profile.product.warp_share = 0.6;
-  GpuSpec gpu = fast_memory();
   const auto seconds = [&](int capability, double alignment) {
+    GpuSpec gpu = fast_memory();
     gpu.compute_capability = capability;
+    for (PeakRate& peak : gpu.peaks) peak.rate = peak.rate * tensor_cut(gpu, ProductFormat::Half);
     TensorProduct product = shape(8192, 8192, 8192);
     product.alignment = alignment;
     return price(product, gpu, profile).duration.in_s();
@@ -167,6 +169,7 @@ TEST_CASE("an early library steps with every wave of large tiles, kernels that s
   GpuSpec gpu = fast_memory();
   gpu.architecture = Architecture::Hopper;
   gpu.compute_capability = 90;
+  gpu.base_clock = gpu.boost_clock = Hertz(0.25e9);  // 1.024 TFLOP/s an SM are all that it has
   CostProfile profile = simple_profile();
   for (const char* name :
        {"product.stream_growth", "product.efficiency_of.warp_group", "product.stream_of.warp_group",
@@ -209,7 +212,8 @@ TEST_CASE("tiles that an engine takes by rows alone, and slices that it does not
     double m;
     int tile_m, tile_n;
   };
-  for (const Row& row : {Row{16, 64, 64}, {128, 64, 128}, {129, 128, 128}, {8192, 128, 128}}) {
+  for (const Row& row :
+       {Row{16, 16, 64}, {64, 64, 64}, {128, 64, 128}, {129, 128, 128}, {8192, 128, 128}}) {
     CAPTURE(row.m);
     TensorProduct product = shape(row.m, 8192, 4096, ProductFormat::Fp8);
     product.engine = ProductEngine::Vllm;
@@ -221,6 +225,56 @@ TEST_CASE("tiles that an engine takes by rows alone, and slices that it does not
   CHECK(price(weights, gpu, profile).split_k > 7);
   weights.engine = ProductEngine::TensorRtLlm;
   CHECK(price(weights, gpu, profile).split_k <= 7);
+}
+
+TEST_CASE("a board keeps of its silicon's tensor rate what its data sheet says") {
+  const GpuCatalog& gpus = GpuCatalog::embedded();
+  struct Row {
+    const char* gpu;
+    double least, most;
+  };
+  for (const Row& row : {Row{"v100_sxm2_16gb", 1, 1},
+                         {"a100_sxm4_80gb", 1, 1},
+                         {"l40s", 1, 1},
+                         {"h100_sxm5_80gb", 1, 1},
+                         {"b200", 1, 1},
+                         {"rtx_pro_6000", 1, 1},
+                         {"rtx4090", 1.7, 2},
+                         {"l20", 1.7, 2},
+                         {"h20_96gb", 3.5, 4.3}}) {
+    CAPTURE(row.gpu);
+    const double cut = tensor_cut(gpus.find(row.gpu), ProductFormat::Half);
+    CHECK(cut >= row.least);
+    CHECK(cut <= row.most);
+  }
+  CHECK(tensor_cut(gpus.find("b300"), ProductFormat::Int8) > 10);
+  CHECK(tensor_cut(gpus.find("b300"), ProductFormat::Fp4) == 1);
+}
+
+TEST_CASE("a cut tensor rate costs no more than the cut, and nothing where memory limits") {
+  const CostProfile& profile = default_cost_profile();
+  for (const char* id : {"l40s", "h100_sxm5_80gb"}) {
+    CAPTURE(id);
+    GpuSpec whole = GpuCatalog::embedded().find(id);
+    whole.tdp = whole.tdp * 10.0;
+    GpuSpec cut = whole;
+    for (PeakRate& peak : cut.peaks) {
+      if (peak.unit == MathUnit::TensorCore) peak.rate = peak.rate / 4.0;
+    }
+    for (const ProductFormat format :
+         {ProductFormat::Half, ProductFormat::Fp8, ProductFormat::Fp8Block}) {
+      CAPTURE(to_string(format));
+      const auto slower = [&](const TensorProduct& product) {
+        return price(product, cut, profile).duration / price(product, whole, profile).duration;
+      };
+      CHECK(slower(shape(8192, 8192, 8192, format)) < 3.9);
+      CHECK(slower(shape(8192, 8192, 8192, format)) > 2.0);
+      CHECK(slower(shape(1, 8192, 8192, format)) < 1.03);
+    }
+    // What does not follow the tensor cores is the greater part of a product that reaches less of their rate.
+    CHECK(price(shape(8192, 8192, 8192, ProductFormat::Fp8Block), cut, profile).duration <
+          3.5 * price(shape(8192, 8192, 8192, ProductFormat::Fp8Block), whole, profile).duration);
+  }
 }
 
 TEST_CASE("a GPU of twice everything is faster in everything, above its roofs, and less certain") {
