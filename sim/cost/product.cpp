@@ -226,7 +226,9 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const bool may_stay = kernels.kind >= MmaKind::WarpGroup;
   const bool is_early = kernels.kind == MmaKind::WarpGroup && product.by_early_library &&
                         format_ == ProductFormat::Half;
-  const double q = is_early ? 1 : may_stay ? p.resident_quantization : p.wave_quantization;
+  const std::span<const Tile> own = engine_tiles(product, kind_, capability_);
+  const bool is_given = own.size() == 1;
+  const double q = is_early || is_given ? 1 : may_stay ? p.resident_quantization : p.wave_quantization;
   const double stream = pace * kernels.stream * own_stream * (is_early ? p.early_stream : 1);
   const double share =
       std::min(1.0, pace * kernels.share * own_rate * (is_early ? p.early_rate : 1));
@@ -245,7 +247,6 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const double inverse_sms = 1 / sms_;
   const bool is_alone = holds_sm_alone(product, capability_);
 
-  const std::span<const Tile> own = engine_tiles(product, kind_, capability_);
   const bool is_weight_only = product.engine && a_bytes_ == kHalfBytes && b_bytes_ < kHalfBytes;
   const bool adds_serially = is_weight_only && !own.empty();
   const int least = least_tokens(kernels.kind);

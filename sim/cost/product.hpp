@@ -87,7 +87,8 @@ class ProductMachine {
   /// what kernels reach of it, `stream` what one block draws:
   ///   blocks = batch ceil(m/tm) ceil(n/tn) slices,   waves = blocks <= SMs ? 1 : q ceil(blocks/SMs) + (1-q) blocks/SMs
   ///   q      = wave_quantization, blocks of a warp-level kernel share an SM; from wgmma on resident_quantization, since kernels stay on
-  ///            their SMs and take tile after tile; 1 in libraries before those (16 bits alone), which lack tiles of 192 too and run at early_rate,
+  ///            their SMs and take tile after tile, of the size that wastes least; 1 where an engine has one size, and in libraries before
+  ///            those (16 bits alone), which lack tiles of 192 too and run at early_rate,
   ///            early_stream
   ///   depth  = step ceil(k / slices / step)      (step: 32 bytes of k, as one instruction takes; block_depth is in values of 16 bits)
   ///   mma    = waves 2 tm tn (depth (1/peak - 1/whole) + (depth + block_depth) (1 + operand_edge/r) / (share whole)),   r = 2 tm tn / (tm + tn)

@@ -55,6 +55,18 @@ double call_us(const TensorProduct& product, const GpuSpec& gpu, const CostProfi
 
 }  // namespace
 
+TEST_CASE("tiles of one size take whole waves") {
+  GpuSpec gpu = ada_gpu();
+  const CostProfile profile = bare_engines();
+  // SGLang's 128 x 128 beyond 256 tokens, on ten SMs: ten tiles take as long as six, eleven as twenty.
+  const auto us = [&](double tiles) {
+    return call_us(engine_product(ProductEngine::SgLang, 128 * tiles, 64, 65536), gpu, profile);
+  };
+  CHECK(us(6) == doctest::Approx(us(10)).epsilon(0.01));
+  CHECK(us(11) == doctest::Approx(us(20)).epsilon(0.01));
+  CHECK(us(20) > 1.9 * us(10));
+}
+
 TEST_CASE("engines take the tile that their sources name") {
   using enum ProductEngine;
   using enum MmaKind;
