@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -78,14 +79,14 @@ class ProductReader : public MeasurementReader {
   bool power_ = false;
 };
 
-/// gemm.csv.gz of data/modern: out[m,n] = x[m,k] w[n,k]^T by TensorRT-LLM, SGLang and vLLM in a captured graph, five or six
-/// copies of the weights in turn (vLLM's block-scaled and fp4 kernels: one).
+/// gemm.csv.gz of data/modern: out[m,n] = x[m,k] w[n,k]^T by TensorRT-LLM, SGLang and vLLM in a captured graph, copies of
+/// the weights in turn.
 class EngineProducts final : public ProductReader {
  public:
   using ProductReader::ProductReader;
   std::string_view table() const override { return "products of inference engines"; }
   std::string_view convention() const override {
-    return "One product in a captured graph, five copies of its weights in turn, the same "
+    return "One product in a captured graph, one to six copies of its weights in turn, the same "
            "activations each time: what fits "
            "into L2 stays there. Formats below 16 bits hold the quantisation of the activations. "
            "time_us: median over "
@@ -128,7 +129,7 @@ class EngineProducts final : public ProductReader {
     if (m.flag.empty() && engine_ == ProductEngine::Vllm && *format == ProductFormat::Fp8Block) {
       m.flag = "eager";
     }
-    m.work = call_of(row, *format, mma_kind(*m.spec));
+    m.work = call_of(row, *format, *m.spec);
     return m;
   }
 
@@ -157,17 +158,33 @@ class EngineProducts final : public ProductReader {
     product.packs_scales =
         product.format == ProductFormat::Fp8Block && kind == MmaKind::TensorMemory;
   }
-  ProductCall call_of(const RowFields& row, ProductFormat format, MmaKind kind) const {
+  /// Weights in turn. Source: ai-dynamo/aiconfigurator, collector/{trtllm,sglang,vllm}/collect_gemm.py: TensorRT-LLM's as many as fill L2, five at
+  /// most, and those of its plug-in of 2025 five; the others six, vLLM's kernels of blocks and 4-bit floats one.
+  static double weight_copies(std::optional<ProductEngine> engine, const TensorProduct& product,
+                              const GpuSpec& gpu) {
+    constexpr double kMost = 5, kOthers = 6;
+    if (engine == ProductEngine::TensorRtLlm) {
+      const bool is_plug_in = product.format == ProductFormat::Int8 ||
+                              product.format == ProductFormat::Int8Weights ||
+                              product.format == ProductFormat::Int4Weights;
+      if (is_plug_in) return kMost;
+      const double weights = product.n * product.k * weight_bytes(product.format);
+      return std::clamp(std::ceil(gpu.l2.in_bytes() / weights), 1.0, kMost);
+    }
+    const bool is_one =
+        engine == ProductEngine::Vllm &&
+        (product.format == ProductFormat::Fp8Block || product.format == ProductFormat::Fp4);
+    return is_one ? 1 : kOthers;
+  }
+  ProductCall call_of(const RowFields& row, ProductFormat format, const GpuSpec& gpu) const {
     ProductCall call;
     call.in_graph = true;
     call.is_power = power_;
     const auto add = [&](std::optional<ProductEngine> engine) {
       TensorProduct product = read_product(row, format);
       product.engine = engine;
-      const bool one_copy = engine == ProductEngine::Vllm &&
-                            (format == ProductFormat::Fp8Block || format == ProductFormat::Fp4);
-      repeat_product(product, one_copy ? 1 : 5);
-      if (engine == ProductEngine::SgLang) as_sglang_was_timed(product, kind);
+      repeat_product(product, weight_copies(engine ? engine : engine_, product, gpu));
+      if (engine == ProductEngine::SgLang) as_sglang_was_timed(product, mma_kind(gpu));
       // Its collector calls the layer without a tuning run before (collector/trtllm/collect_gemm.py).
       product.is_untuned = engine == ProductEngine::TensorRtLlm;
       call.products.push_back(product);

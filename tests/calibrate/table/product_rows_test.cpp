@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -58,9 +59,9 @@ TEST_CASE("16-bit products call one library, whoever the engine is") {
   CHECK(call_of(row).products.size() == 1);
   CHECK_FALSE(call_of(row).products[0].engine.has_value());
   CHECK(std::get<Measurement>(row).time.in_us() == doctest::Approx(3.0));
-  // x: 8 x 32, w: 64 x 32, out: 8 x 64 in 2 bytes; five copies of w in turn.
+  // x: 8 x 32, w: 64 x 32, out: 8 x 64 in 2 bytes; six copies of w in turn.
   CHECK(call_of(row).products[0].reuse.activations == 512 + 4096 + 1024);
-  CHECK(call_of(row).products[0].reuse.weights == 512 + 5 * 4096 + 1024);
+  CHECK(call_of(row).products[0].reuse.weights == 512 + 6 * 4096 + 1024);
 }
 
 TEST_CASE("below 16 bits the figure over all is the median of the engines that have one") {
@@ -90,6 +91,24 @@ TEST_CASE(
   CHECK(product("b200" + blocks, ProductEngine::SgLang).packs_scales);
   CHECK_FALSE(product("b200" + blocks, ProductEngine::TensorRtLlm).packs_scales);
   CHECK_FALSE(product("h100_sxm5_80gb" + blocks, ProductEngine::SgLang).packs_scales);
+}
+
+TEST_CASE("TensorRT-LLM's weights in turn are as many as fill L2, one to five") {
+  const auto copies = [](const std::string& nk, ProductEngine engine,
+                         const std::string& format = "fp8") {
+    const auto product =
+        call_of(first_row("g.csv", kEngines + "l40s," + format + ",1," + nk + ",9,9,9,2,9,9,9,,,\n",
+                          engine))
+            .products.at(0);
+    return std::round(product.reuse.weights / (product.n * product.k));
+  };
+  // L2 of 100.7 MB; weights of 1, 33.6, 41.9 and 134 MB.
+  CHECK(copies("1024,1024", ProductEngine::TensorRtLlm) == 5);
+  CHECK(copies("4096,8192", ProductEngine::TensorRtLlm) == 3);
+  CHECK(copies("5120,8192", ProductEngine::TensorRtLlm) == 3);
+  CHECK(copies("8192,16384", ProductEngine::TensorRtLlm) == 1);
+  CHECK(copies("8192,16384", ProductEngine::TensorRtLlm, "sq") == 5);  // a plug-in of 2025
+  CHECK(copies("8192,16384", ProductEngine::SgLang) == 6);
 }
 
 TEST_CASE("flags, formats that a GPU lacks, and words that nobody knows") {
