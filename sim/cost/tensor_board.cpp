@@ -1,6 +1,7 @@
 #include "sim/cost/tensor_board.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/cost/tensor_power.hpp"
 
@@ -13,13 +14,60 @@ bool has_l2_halves(const GpuSpec& gpu) {
          gpu.compute_capability == 80;
 }
 
+/// Operations of 16 bits that whole tensor cores of an SM do in a clock; 0: not known. Sources: NVIDIA's architecture whitepapers: V100 and
+/// T4 8 tensor cores of 64 multiply-adds, A100 4 of 256, GA102 and AD102 4 of 128, H100 4 of 512; Blackwell's brief: B200 4 of 1,024;
+/// RTX Blackwell's: 4 of 128.
+double whole_operations(int compute_capability) {
+  switch (compute_capability / 10) {
+    case 7:
+    case 12:
+      return 1024;
+    case 8:
+      return compute_capability == 80 ? 2048 : 1024;
+    case 9:
+      return 4096;
+    case 10:
+      return 8192;
+    default:
+      return 0;
+  }
+}
+
+/// Operations in a format over those of 16 bits, by the width of its operands.
+double by_width(Precision math) {
+  switch (math) {
+    case Precision::Tf32:
+      return 0.5;
+    case Precision::Fp8:
+    case Precision::Int8:
+      return 2;
+    case Precision::Fp4:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+/// Share of its peak that the best kernel reaches.
+constexpr double kFullShare = 0.97;
+
+double cubed(double x) { return x * x * x; }
+
 }  // namespace
+
+double TensorRates::at(double efficiency) const {
+  if (efficiency >= kFullShare || !(efficiency > 0)) return peak * efficiency;
+  const double at_peak = cubed(1 / (kFullShare * peak));
+  const double rest = (cubed(1 / efficiency) - cubed(1 / kFullShare)) / cubed(whole);
+  return 1 / std::cbrt(at_peak + rest);
+}
 
 TensorBoard::TensorBoard(const GpuSpec& gpu, const CostProfile& profile)
     : kind(mma_kind(gpu)), gpu_(&gpu), profile_(&profile) {
   sms = std::max(gpu.sm_count, 1);
   clock = starting_clock(gpu, profile).in_si();
   shared_kib = gpu.shared_memory_per_sm.in_bytes() / 1024;
+  compute_capability = gpu.compute_capability;
   const double ecc_loss = has_gddr(gpu) && gpu.ecc_default_on ? 1 - gpu.ecc_bandwidth_fraction : 0;
   bandwidth = gpu.dram_bandwidth.in_si() *
               (1 - std::min(1.0, profile.product.ecc_cost) * ecc_loss) *
@@ -32,6 +80,23 @@ double TensorBoard::peak(ProductFormat format) const {
   if (!peak) peak = gpu_->find_peak(Precision::Fp16, MathUnit::TensorCore);
   return peak.value_or(gpu_->peak_fp32()).in_si() * clock / gpu_->boost_clock.in_si() *
          board_factors(*profile_, *gpu_).arithmetic;
+}
+
+TensorRates TensorBoard::rates(ProductFormat format) const {
+  const Precision math = math_of(format);
+  const bool has_format = gpu_->find_peak(math, MathUnit::TensorCore).has_value();
+  const double own = peak(format) / sms;
+  const double whole = whole_operations(compute_capability) * (has_format ? by_width(math) : 1) *
+                       clock * board_factors(*profile_, *gpu_).arithmetic;
+  return {.peak = own, .whole = whole > 0 ? whole : own};
+}
+
+double TensorBoard::softmax_cycles(double softmax) const {
+  // CUDA C++ Programming Guide, Throughput of Native Arithmetic Instructions: 16 from 7.5 on. NVIDIA's technical blog, Inside NVIDIA
+  // Blackwell Ultra: twice the exponentials.
+  constexpr double kUnits = 16;
+  const double exponentials = compute_capability == 103 ? 2 * kUnits : kUnits;
+  return std::min(softmax, 1.0) / exponentials + std::max(softmax - 1, 0.0) / kUnits;
 }
 
 double TensorBoard::slowdown(ProductFormat format, double energy, double flops,
