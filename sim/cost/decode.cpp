@@ -8,7 +8,8 @@ namespace tracecast::cost {
 namespace {
 
 constexpr double kLeastRows = 16, kKeyTile = 64, kWindowTile = 128;
-constexpr double kSpecialUnitsPerSm = 16;
+/// Rows of the least instruction of a warp group. Source: PTX ISA, wgmma.mma_async: m64.
+constexpr double kGroupRows = 64;
 constexpr double kCallClock = 2e9;
 /// Queries of a group that TensorRT-LLM's grouped kernels hold. Source: data/modern/README.md, factors for some head ratios.
 constexpr double kLargestGroup = 32;
@@ -31,6 +32,14 @@ bool by_lone_kernels(const DecodeWork& w) {
 /// rows of a block, copied there and back, unless there is a window.
 bool is_flash_attention_2(const DecodeWork& w, std::size_t kind) {
   return w.engine == ProductEngine::Vllm && kind == 0 && !w.fp8_cache && !w.latent;
+}
+
+/// Whether queries are the rows of warp groups' instructions: in FlashAttention 3, which vLLM and SGLang run on Hopper, and FlashMLA, which
+/// TensorRT-LLM runs there too. Others take instructions of warps, or exchange operands. Over an 8-bit cache these compute in 8 bits.
+/// Sources: flash-attention, hopper/tile_size.h and flash_api.cpp (types of queries and keys are one); FlashMLA, blocks of 64 rows.
+bool is_by_warp_groups(const DecodeWork& w, MmaKind kind) {
+  return kind == MmaKind::WarpGroup && w.engine &&
+         (w.latent || w.engine != ProductEngine::TensorRtLlm);
 }
 
 Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k,
@@ -91,14 +100,17 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
       std::max(1.0, std::min(read / p.keys_per_split, std::max(1.0, p.splits * x.splits)));
   const double wanted = std::max(1.0, sms * p.fill / columns);
   const double stream = p.stream_bytes_per_clock * p.stream_of[k] * x.pace * buffers * clock;
-  const double peak = board.peak(ProductFormat::Half) / sms;
   // Over an 8-bit cache some kernels compute in 8 bits.
-  const double top = w.fp8_cache ? board.peak(ProductFormat::Fp8) / sms : peak;
+  const ProductFormat narrow = w.fp8_cache ? ProductFormat::Fp8 : ProductFormat::Half;
+  const bool by_groups = is_by_warp_groups(w, board.kind);
+  const double top = board.peak(narrow) / sms;
+  const TensorRates rates = board.rates(by_groups ? narrow : ProductFormat::Half);
   const double rate =
-      std::min(0.9 * top, peak * p.efficiency * p.efficiency_of[k] * x.efficiency * x.pace);
+      std::min(0.9 * top, rates.at(p.efficiency * p.efficiency_of[k] * x.efficiency * x.pace));
+  const double least = by_groups ? kGroupRows : kLeastRows;
   const double rows = lone    ? p.ungrouped_rows
                       : apart ? kLeastRows
-                              : std::ceil(group / kLeastRows) * kLeastRows;
+                              : std::ceil(group / least) * least;
   const double alone = lone ? p.ungrouped * x.lone : 1;
   const double block = p.block_cycles * x.block * alone / residents / kCallClock * slower;
   const double l2_rate = sms * clock * p.l2_bytes_per_clock;
@@ -107,7 +119,7 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const double kept = board.l2 * p.l2_share / footprint;
   const double miss = 1 / (1 + std::pow(kept, 4));
   const double dram = footprint * miss / (board.bandwidth * std::min(0.97, p.dram_efficiency));
-  const double least = 2 * w.batch * w.heads * seen * w.products / (top * sms);
+  const double roof = 2 * w.batch * w.heads * seen * w.products / (top * sms);
 
   Parts best;
   for (const double parts : {1.0, lone ? 1.0 : std::min(most, wanted)}) {
@@ -119,9 +131,9 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
     const double load =
         waves * w.key_values * cache_bytes * (keys + p.padding * (padded - keys)) / stream * alone;
     const double math =
-        waves * rows * padded * (2 * w.products / rate + p.softmax / (kSpecialUnitsPerSm * clock));
-    const double body = std::cbrt(load * load * load + math * math * math + dram * dram * dram);
-    double seconds = block * waves + std::max(body, least);
+        waves * rows * padded * (2 * w.products / rate + board.softmax_cycles(p.softmax) / clock);
+    const double body = cube_root_sum(slower_of(load, dram), math, 0);
+    double seconds = block * waves + std::max(body, roof);
     if (parts > 1) {
       // As many parts as tiles of keys leave.
       const double added = std::max(1.0, read / padded);
@@ -138,7 +150,7 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const double call = (x.call_us * x.call * lone_call + copies) * 1e-6 * slower;
   CallEstimate result;
   result.duration = Seconds(call + around + best.seconds);
-  result.roofs = {.compute = Seconds(std::max(least, best.math)),
+  result.roofs = {.compute = Seconds(std::max(roof, best.math)),
                   .memory = Seconds(std::max(best.load, dram)),
                   .starved = best.share < 1 || call > best.seconds,
                   .sm_share = best.share};

@@ -24,9 +24,10 @@ bool is_whole(ExpertFormat format) {
 
 /// Bytes of a weight as an engine keeps it: SGLang widens mxfp4 to 16 bits when it loads a network where neither of its kernels for it runs.
 /// Source: its quantization/mxfp4.py, process_weights_after_loading. CHOICE: that this is so before Hopper, by rows of L40S (notes/0016).
-double kept_weight_bytes(const ExpertsWork& work, MmaKind kind) {
+/// Blackwell's workstation boards run Triton's or Marlin's kernels over 4 bits: arg_groups, moe_runner_backend of GPT-OSS.
+double kept_weight_bytes(const ExpertsWork& work, int compute_capability) {
   const bool is_widened = work.engine == ProductEngine::SgLang &&
-                          work.format == ExpertFormat::Fp4Weights && kind < MmaKind::WarpGroup;
+                          work.format == ExpertFormat::Fp4Weights && compute_capability < 90;
   return expert_weight_bytes(is_widened ? ExpertFormat::Half : work.format);
 }
 
@@ -46,14 +47,15 @@ class Experts {
     };
     format_ = products_of(work.format);
     peak_ = board.peak(format_) / board.sms;
-    rate_ = peak_ * std::min(0.97, p_.efficiency * p_.efficiency_by[f] * p_.efficiency_of[k] *
-                                       at(p_.efficiency_at));
+    efficiency_ = std::min(
+        0.97, p_.efficiency * p_.efficiency_by[f] * p_.efficiency_of[k] * at(p_.efficiency_at));
+    rates_ = board.rates(format_);
     stream_ = p_.stream_bytes_per_clock * p_.stream_by[f] * p_.stream_of[k] * at(p_.stream_at) *
               board.shared_kib * board.clock;
     bandwidth_ = board.bandwidth * std::min(0.97, p_.dram_efficiency);
     l2_rate_ = board.sms * board.clock * p_.l2_bytes_per_clock;
     a_ = expert_activation_bytes(work.format);
-    b_ = kept_weight_bytes(work, board.kind);
+    b_ = kept_weight_bytes(work, board.compute_capability);
     const double stray_of =
         work.engine ? p_.stray_of.values[static_cast<std::size_t>(*work.engine)][k] : 1;
     strays_ = work.strays + std::min(1.0, p_.stray * stray_of) * work.perhaps_strays;
@@ -76,12 +78,15 @@ class Experts {
         const double per_sm = row_tiles * std::ceil(n / tn) / board_.sms;
         const double waves = per_sm <= 1 ? 1 : q * std::ceil(per_sm) + (1 - q) * per_sm;
         const double edge = 1 + p_.operand_edge * (tm + tn) / (2 * tm * tn);
-        const double mma =
-            waves * 2 * std::max(tm, kLeastRows) * tn * (k + p_.block_depth) * edge / rate_;
+        const double operations = 2 * std::max(tm, kLeastRows) * tn;
+        // A pipeline fills as fast where tensor cores are held back.
+        const double mma = waves * operations *
+                           (k / rates_.at(efficiency_ / edge) +
+                            p_.block_depth * edge / (rates_.whole * efficiency_));
         const double load = waves * (tm * a_ + tn * b_) * k / stream_;
         const double fixed = p_.block_cycles * waves / board_.clock;
         if (fixed + std::max({mma, load, dram}) >= best.seconds) continue;
-        const double seconds = fixed + cubes(mma, load, dram);
+        const double seconds = fixed + cubes(mma, slower_of(load, dram), 0);
         if (seconds < best.seconds) best = {seconds, mma, dram, std::min(1.0, per_sm)};
       }
     }
@@ -137,7 +142,8 @@ class Experts {
   const TensorBoard& board_;
   const ExpertParameters& p_;
   ProductFormat format_;
-  double peak_, rate_, stream_, bandwidth_, l2_rate_, a_, b_, strays_, rows_, call_;
+  TensorRates rates_;
+  double peak_, efficiency_, stream_, bandwidth_, l2_rate_, a_, b_, strays_, rows_, call_;
 };
 
 }  // namespace

@@ -7,7 +7,6 @@ namespace tracecast::cost {
 namespace {
 
 constexpr double kTile = 128, kLeastRows = 16;
-constexpr double kSpecialUnitsPerSm = 16;
 constexpr double kCallClock = 2e9;
 
 /// Factors of an engine, or 1 without one.
@@ -100,22 +99,24 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
   const ProductFormat math =
       w.format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half;
   const double generations = static_cast<double>(board.kind) - static_cast<double>(kind);
-  const double peak =
-      board.peak(math) / board.sms * std::pow(profile.product.warp_share, generations);
+  const TensorRates rates = board.rates(math);
+  const double older = std::pow(profile.product.warp_share, generations);
   // Over an 8-bit cache some kernels compute in 8 bits.
-  const double top =
-      w.format == AttentionFormat::HalfOver8 ? board.peak(ProductFormat::Fp8) / board.sms : peak;
-  const double rate = std::min(0.98 * top, peak * p.efficiency * p.efficiency_of[k] * pace);
+  const double top = w.format == AttentionFormat::HalfOver8
+                         ? board.peak(ProductFormat::Fp8) / board.sms
+                         : std::min(rates.peak, older * rates.whole);
+  const double wide = 1 + p.wide * std::max(0.0, w.key_width / kTile - 1);
+  const double efficiency = older * p.efficiency * p.efficiency_of[k] * pace;
+  const double rate = std::min(0.98 * top, rates.at(efficiency / wide));
 
   const Tiling t = tile(w, packs, masks,
                         of_engine(kernels, [&](std::size_t e) { return p.window.values[e][k]; }));
   const double score = kTile * kTile;
   const double widths = w.key_width + w.value_width;
-  const double products =
-      2 * score * widths / rate * (1 + p.wide * std::max(0.0, w.key_width / kTile - 1));
-  const double softmax = score * p.softmax * p.softmax_of[k] *
-                         of_engine(kernels, [&](std::size_t e) { return p.softmax_by[e]; }) /
-                         (kSpecialUnitsPerSm * clock);
+  const double products = 2 * score * widths / rate;
+  const double per_score = p.softmax * p.softmax_of[k] *
+                           of_engine(kernels, [&](std::size_t e) { return p.softmax_by[e]; });
+  const double softmax = score * board.softmax_cycles(per_score) / clock;
   const double tile =
       std::pow(std::pow(products, p.overlap) + std::pow(softmax, p.overlap), 1 / p.overlap) *
       t.filled;

@@ -164,8 +164,9 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
     const double steps = generation_steps(kind_) - generation_steps(kind);
     Kernels& k = kernels_[i];
     k.kind = kind;
-    k.whole = peak_ * tensor_cut(gpu, format) * std::pow(p.warp_share, steps);
-    k.peak = std::min(peak_, k.whole);
+    const double cut = tensor_cut(gpu, format), older = std::pow(p.warp_share, steps);
+    k.whole = peak_ * cut * older;
+    k.peak = peak_ * std::min(1.0, std::max(1.0, cut) * older);
     k.share = p.efficiency * p.efficiency_of[kind] * f.efficiency * f.efficiency_of[kind] *
               board.arithmetic;
     k.stream = p.stream_bytes_per_clock * std::pow(p.stream_growth, generation_steps(kind)) *

@@ -22,6 +22,16 @@ struct Roofs {
   return high * std::cbrt(x * x * x + y * y * y + z * z * z);
 }
 
+/// Two limits of one path, which bytes pass one after the other - what blocks draw and what memory gives: the slower sets the pace,
+/// and little is lost where they meet. (a^8 + b^8)^(1/8), of what is not negative.
+[[nodiscard]] inline double slower_of(double a, double b) {
+  const double high = std::max(a, b);
+  if (high <= 0) return 0;
+  const double ratio = std::min(a, b) / high;
+  const double fourth = ratio * ratio * ratio * ratio;
+  return high * std::sqrt(std::sqrt(std::sqrt(1 + fourth * fourth)));
+}
+
 /// Both roofs together: (compute^3 + memory^3)^(1/3), a soft maximum that charges 26 % where they meet.
 /// Guess: exponent 3; fits of it on data gave 2.8 (COST_MODEL.md 2.2), too flat to tell from 3.
 [[nodiscard]] inline Seconds combine(const Roofs& roofs) {

@@ -1,6 +1,7 @@
 #include "sim/cost/tensor_board.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/cost/tensor_power.hpp"
 
@@ -13,16 +14,27 @@ bool has_l2_halves(const GpuSpec& gpu) {
          gpu.compute_capability == 80;
 }
 
-/// FLOP a clock and SM of 16-bit products, of the whole silicon.
-double half_rate_of(int compute_capability) {
-  const int major = compute_capability / 10;
-  if (major <= 7 || major == 12) return 1024;
-  if (major == 8) return compute_capability == 80 ? 2048 : 1024;
-  return major == 9 ? 4096 : 8192;
+/// Operations of 16 bits that whole tensor cores of an SM do in a clock; 0: not known. Sources: NVIDIA's architecture whitepapers: V100 and
+/// T4 8 tensor cores of 64 multiply-adds, A100 4 of 256, GA102 and AD102 4 of 128, H100 4 of 512; Blackwell's brief: B200 4 of 1,024;
+/// RTX Blackwell's: 4 of 128.
+double whole_operations(int compute_capability) {
+  switch (compute_capability / 10) {
+    case 7:
+    case 12:
+      return 1024;
+    case 8:
+      return compute_capability == 80 ? 2048 : 1024;
+    case 9:
+      return 4096;
+    case 10:
+      return 8192;
+    default:
+      return 0;
+  }
 }
 
-/// Operations for one of 16 bits.
-double per_half(Precision math) {
+/// Operations in a format over those of 16 bits, by the width of its operands.
+double by_width(Precision math) {
   switch (math) {
     case Precision::Tf32:
       return 0.5;
@@ -36,20 +48,34 @@ double per_half(Precision math) {
   }
 }
 
+/// Share of its peak that the best kernel reaches.
+constexpr double kFullShare = 0.97;
+
+double cubed(double x) { return x * x * x; }
+
 }  // namespace
 
 double tensor_cut(const GpuSpec& gpu, ProductFormat format) {
-  constexpr double kStatedBelow = 1.1;  // what the highest clock gives
+  constexpr double kStatedBelow = 1.1, kStatedAbove = 0.9;
   Precision math = math_of(format);
   auto peak = gpu.find_peak(math, MathUnit::TensorCore);
   if (!peak) {
     math = Precision::Fp16;
     peak = gpu.find_peak(math, MathUnit::TensorCore);
   }
-  if (!peak) return 1;
-  const double whole = half_rate_of(gpu.compute_capability) * per_half(math) *
-                       std::max(gpu.sm_count, 1) * gpu.boost_clock.in_si();
-  return std::max(1.0, whole / (kStatedBelow * peak->in_si()));
+  const double operations = whole_operations(gpu.compute_capability);
+  if (!peak || !(operations > 0)) return 1;
+  const double whole =
+      operations * by_width(math) * std::max(gpu.sm_count, 1) * gpu.boost_clock.in_si();
+  const double ratio = whole / peak->in_si();
+  return ratio > kStatedBelow ? ratio / kStatedBelow : std::min(1.0, ratio / kStatedAbove);
+}
+
+double TensorRates::at(double efficiency) const {
+  if (efficiency >= kFullShare || !(efficiency > 0)) return peak * efficiency;
+  const double at_peak = cubed(1 / (kFullShare * peak));
+  const double rest = (cubed(1 / efficiency) - cubed(1 / kFullShare)) / cubed(whole);
+  return 1 / std::cbrt(at_peak + rest);
 }
 
 TensorBoard::TensorBoard(const GpuSpec& gpu, const CostProfile& profile)
@@ -57,6 +83,7 @@ TensorBoard::TensorBoard(const GpuSpec& gpu, const CostProfile& profile)
   sms = std::max(gpu.sm_count, 1);
   clock = starting_clock(gpu, profile).in_si();
   shared_kib = gpu.shared_memory_per_sm.in_bytes() / 1024;
+  compute_capability = gpu.compute_capability;
   const double ecc_loss = has_gddr(gpu) && gpu.ecc_default_on ? 1 - gpu.ecc_bandwidth_fraction : 0;
   bandwidth = gpu.dram_bandwidth.in_si() *
               (1 - std::min(1.0, profile.product.ecc_cost) * ecc_loss) *
@@ -69,6 +96,19 @@ double TensorBoard::peak(ProductFormat format) const {
   if (!peak) peak = gpu_->find_peak(Precision::Fp16, MathUnit::TensorCore);
   return peak.value_or(gpu_->peak_fp32()).in_si() * clock / gpu_->boost_clock.in_si() *
          board_factors(*profile_, *gpu_).arithmetic;
+}
+
+TensorRates TensorBoard::rates(ProductFormat format) const {
+  const double own = peak(format) / sms;
+  return {.peak = own, .whole = own * tensor_cut(*gpu_, format)};
+}
+
+double TensorBoard::softmax_cycles(double softmax) const {
+  // CUDA C++ Programming Guide, Throughput of Native Arithmetic Instructions: 16 from 7.5 on. NVIDIA's technical blog, Inside NVIDIA
+  // Blackwell Ultra: twice the exponentials.
+  constexpr double kUnits = 16;
+  const double exponentials = compute_capability == 103 ? 2 * kUnits : kUnits;
+  return std::min(softmax, 1.0) / exponentials + std::max(softmax - 1, 0.0) / kUnits;
 }
 
 double TensorBoard::slowdown(ProductFormat format, double energy, double flops,

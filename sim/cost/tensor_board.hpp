@@ -4,23 +4,37 @@
 
 namespace tracecast::cost {
 
-/// How many times the rate that a board's peak grants for products in this format its silicon has; 1: not cut. GeForce and some server
-/// boards add fp32 at half the rate, H20 keeps a quarter, B300 a thirtieth in integers. What waits for registers, shared memory and CUDA cores
-/// is not cut with it. Of 16 bits an SM has per clock 1,024 FLOP (compute capability 7.x, 8.6, 8.9, 12.x), 2,048 (8.0), 4,096 (9.x) or
-/// 8,192 (10.x), of others as their width goes. Source: NVIDIA's whitepapers of V100, A100, GA102, Ada, H100 and RTX Blackwell;
-/// Blackwell's follows from its peak. Peaks are stated up to a tenth below the highest clock, which is no cut.
+/// How many times the rate that a board's peak grants for products in this format its generation's tensor cores have; 1: neither cut nor widened.
+/// Makers hold tensor cores back (to a half on GeForce, L40 and L20, to a quarter on H20, to a thirtieth in B300's integers) or widen one
+/// format (B300's fp4); what else a kernel does on its SM - issue, operands, conversions - takes as long as before. Peaks are stated a tenth below
+/// or above those of the highest clock, which is neither.
 [[nodiscard]] double tensor_cut(const GpuSpec& gpu, ProductFormat format);
+
+/// FLOP/s of one SM in one format; tensor_cut().
+struct TensorRates {
+  double peak = 0;   ///< of this board
+  double whole = 0;  ///< what the generation's tensor cores do where nothing holds them back
+  /// Rate of a kernel that reaches `efficiency` of whole tensor cores. Of one operation,
+  ///   at_peak = 1 / (0.97 peak),   rest^3 = (1/efficiency^3 - 1/0.97^3) / whole^3
+  ///   rate    = 1 / (at_peak^3 + rest^3)^(1/3): efficiency * peak where peak = whole
+  [[nodiscard]] double at(double efficiency) const;
+};
 
 /// What calls of engines, which choose their own clock, need to know of a board.
 struct TensorBoard {
   TensorBoard(const GpuSpec& gpu, const CostProfile& profile);
   MmaKind kind;
-  double sms, clock;  ///< Hz, before the power limit
-  double shared_kib;  ///< of an SM
-  double bandwidth;   ///< bytes/s in the board's ECC state, before what is achieved of it
-  double l2;          ///< bytes that hold distinct data
+  double sms, clock;       ///< Hz, before the power limit
+  double shared_kib;       ///< of an SM
+  int compute_capability;  ///< as GpuSpec has it
+  double bandwidth;        ///< bytes/s in the board's ECC state, before what is achieved of it
+  double l2;               ///< bytes that hold distinct data
   /// FLOP/s at `clock`.
   [[nodiscard]] double peak(ProductFormat format) const;
+  [[nodiscard]] TensorRates rates(ProductFormat format) const;
+  /// Cycles of an SM for the softmax of one score that takes `softmax` times the 1/16 of one exponential: up to one goes with the
+  /// units for exponentials, which Blackwell Ultra has twice, the rest with other lanes.
+  [[nodiscard]] double softmax_cycles(double softmax) const;
   /// How much longer arithmetic of `seconds` at `clock` takes under the board's power limit (TensorPower); `energy` of an
   /// operation over that of products in this format.
   [[nodiscard]] double slowdown(ProductFormat format, double energy, double flops,

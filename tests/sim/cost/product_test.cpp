@@ -248,7 +248,7 @@ TEST_CASE("a board keeps of its silicon's tensor rate what its data sheet says")
     CHECK(cut <= row.most);
   }
   CHECK(tensor_cut(gpus.find("b300"), ProductFormat::Int8) > 10);
-  CHECK(tensor_cut(gpus.find("b300"), ProductFormat::Fp4) == 1);
+  CHECK(tensor_cut(gpus.find("b300"), ProductFormat::Fp4) < 0.8);
 }
 
 TEST_CASE("a cut tensor rate costs no more than the cut, and nothing where memory limits") {
