@@ -3,7 +3,7 @@
 
 namespace tracecast::cost {
 
-/// Attention of one new token a sequence over its cache. A block holds the queries of one head of keys (padded to 16) and a part of the
+/// Attention of one new token a sequence over its cache. A block holds the queries of one head of keys (padded to 16, to 64 as rows of warp groups) and a part of the
 /// keys; lone heads and groups beyond 32 heads run in TensorRT-LLM's kernel for lone heads, which reads a group's
 /// keys for each head and then splits nothing; FlashAttention 2 (vLLM before Hopper) reads them for each head where there is a window,
 /// and copies queries and results into groups and back where there is none.
@@ -12,11 +12,11 @@ namespace tracecast::cost {
 ///   parts  = 1, or min(keys'/keys_per_split, splits), no more than fill `fill` blocks on each SM, whichever takes less
 ///   waves  = blocks <= SMs ? 1 : q blocks/SMs rounded up + (1-q) blocks/SMs
 ///   load   = waves * values of a part in bytes (keys padded to 64 at the cost of `padding`) / (stream_bytes_per_clock pace buffers clock)
-///   math   = waves * rows * padded keys (2 products / rate + softmax / (16 clock))
+///   math   = waves * rows * padded keys (2 products / rate + softmax_cycles / clock),   rate = TensorRates::at(efficiency)
 ///   dram   = cache and queries as far as they miss L2, 1/(1 + (L2/footprint)^4), / bandwidth
 ///   slower = (2 GHz / clock)^clock_exponent: what chains of latencies take
 ///   time   = slower (call + copy_us + block_cycles waves / residents / 2 GHz + combine_us (1 - 1/parts))
-///            + (load^3 + math^3 + dram^3)^(1/3) + traffic of the parts that tiles of 64 keys leave + traffic around
+///            + (slower_of(load, dram)^3 + math^3)^(1/3) + traffic of the parts that tiles of 64 keys leave + traffic around
 /// Latent attention: one block, all of the SM's shared memory.
 /// Source: Dao et al., Flash-Decoding (PyTorch blog, 2023) for the parts; figures from tables, notes/0012.
 [[nodiscard]] CallEstimate estimate_decode(const DecodeWork& work, const TensorBoard& board,

@@ -86,7 +86,7 @@ class Experts {
         const double load = waves * (tm * a_ + tn * b_) * k / stream_;
         const double fixed = p_.block_cycles * waves / board_.clock;
         if (fixed + std::max({mma, load, dram}) >= best.seconds) continue;
-        const double seconds = fixed + cubes(mma, slower_of(load, dram), 0);
+        const double seconds = fixed + cubes(mma, load, dram);
         if (seconds < best.seconds) best = {seconds, mma, dram, std::min(1.0, per_sm)};
       }
     }

@@ -4,9 +4,10 @@
 namespace tracecast::cost {
 
 /// A mixture of experts on one rank: two grouped products, each with the tile that takes least, and the kernels around them.
-/// Grouped product of n columns and depth k over experts that have tokens, tile tm x tn, one SM's `rate` = peak efficiency / SMs:
+/// Grouped product of n columns and depth k over experts that have tokens, tile tm x tn, one SM's `rate` = TensorRates::at(efficiency / edge),
+/// `fill` = whole efficiency, edge = 1 + operand_edge (tm + tn) / (2 tm tn):
 ///   blocks = sum over experts of ceil(rows / tm) * ceil(n / tn),   waves as for products (product.hpp)
-///   mma    = waves 2 max(tm, 16) tn (k + block_depth) (1 + operand_edge (tm + tn) / (2 tm tn)) / rate
+///   mma    = waves 2 max(tm, 16) tn (k / rate + block_depth edge / fill)
 ///   load   = waves (tm a + tn b) k / stream                         (a, b: bytes of a value of activations and weights)
 ///   dram   = weights of the experts that have tokens, rows in and out, as far as they miss L2, 1/(1 + (L2/footprint)^4), / bandwidth
 ///   time   = block_cycles waves / clock + (mma^3 + load^3 + dram^3)^(1/3), slowed by the power limit

@@ -16,11 +16,11 @@ struct CallEstimate {
 };
 
 /// Attention of new tokens on tensor cores. A block holds 128 queries of a head (16 at least) and passes over the keys in tiles
-/// of 128; of up to 128 tokens, engines that pack fill blocks with queries of a group of heads. With one SM's `rate` = peak
-/// efficiency pace / SMs and n = ceil(tokens / 128):
+/// of 128; of up to 128 tokens, engines that pack fill blocks with queries of a group of heads. With one SM's `rate` =
+/// TensorRates::at(efficiency pace / (1 + wide max(0, key_width/128 - 1))) and n = ceil(tokens / 128):
 ///   tiles    = n (n+1) / 2, or with a window of w: d = ceil((w-1)/128) + 1 + window, d (d+1)/2 + (n-d) d, no more than without, and as many where a kernel masks all keys (SGLang's in Triton, `triton` of the pace where others have none); not causal: n ceil(keys / 128)
-///   products = 2 * 128 * 128 (key_width + value_width) / rate * (1 + wide max(0, key_width/128 - 1))
-///   softmax  = 128 * 128 softmax / (16 clock)                   (16 special function units an SM: notes/0012)
+///   products = 2 * 128 * 128 (key_width + value_width) / rate
+///   softmax  = 128 * 128 TensorBoard::softmax_cycles / clock    (16 special function units an SM: notes/0012)
 ///   tile     = (products^overlap + softmax^overlap)^(1/overlap) * share of it that is filled
 ///   block    = (block_cycles + tile_cycles rows/128 width/128) / clock
 ///   body     = max(longest, (blocks block + batch heads tiles tile) / SMs + tail longest)
@@ -29,7 +29,7 @@ struct CallEstimate {
 ///   call     = call_us (2 GHz / clock)^clock_exponent + body + traffic of the kernels around it
 /// Gradients (5 products): body and memory 2.5 times.
 /// Without an engine: the kernel of vLLM where instructions are Ampere's (FlashAttention 2, which libraries have), else what engines have in
-/// common. A kernel of Ampere's instructions on a later board (`by_warps`): its generation's factors, at warp_share^(generations since) of the peak, as
+/// common. A kernel of Ampere's instructions on a later board (`by_warps`): its generation's factors, at warp_share^(generations since) of whole tensor cores, as
 /// products have it (product.hpp).
 /// Bytes come from memory as far as the footprint misses L2, 1 / (1 + (L2/footprint)^2), and pass L2 in any case; calls are repeated on the same
 /// data in benchmarks and follow their own producers in engines.
