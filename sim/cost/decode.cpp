@@ -8,8 +8,6 @@ namespace tracecast::cost {
 namespace {
 
 constexpr double kLeastRows = 16, kKeyTile = 64, kWindowTile = 128;
-/// Rows of the least instruction of a warp group. Source: PTX ISA, wgmma.mma_async: m64.
-constexpr double kGroupRows = 64;
 constexpr double kCallClock = 2e9;
 /// Queries of a group that TensorRT-LLM's grouped kernels hold. Source: data/modern/README.md, factors for some head ratios.
 constexpr double kLargestGroup = 32;
@@ -40,6 +38,13 @@ bool is_flash_attention_2(const DecodeWork& w, std::size_t kind) {
 bool is_by_warp_groups(const DecodeWork& w, MmaKind kind) {
   return kind == MmaKind::WarpGroup && w.engine &&
          (w.latent || w.engine != ProductEngine::TensorRtLlm);
+}
+
+/// Rows that queries of a head of keys fill there. Sources: flash-attention, hopper/tile_size.h, tile_size_fwd_sm90: 192 where heads are 64 wide,
+/// else 128, 64 over latent caches; FlashMLA, csrc: 64.
+double rows_of_warp_groups(const DecodeWork& w) {
+  if (w.latent) return 64;
+  return w.width <= 64 ? 192 : 128;
 }
 
 Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k,
@@ -107,7 +112,7 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const TensorRates rates = board.rates(by_groups ? narrow : ProductFormat::Half);
   const double rate =
       std::min(0.9 * top, rates.at(p.efficiency * p.efficiency_of[k] * x.efficiency * x.pace));
-  const double least = by_groups ? kGroupRows : kLeastRows;
+  const double least = by_groups ? rows_of_warp_groups(w) : kLeastRows;
   const double rows = lone    ? p.ungrouped_rows
                       : apart ? kLeastRows
                               : std::ceil(group / least) * least;
