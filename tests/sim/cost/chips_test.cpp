@@ -189,15 +189,15 @@ TEST_CASE("more bandwidth alone speeds what memory limits") {
     for (const ProductEngine engine : {ProductEngine::TensorRtLlm, ProductEngine::Vllm}) {
       CAPTURE(id);
       const Work work = cache(engine, 64, 16384);
-      // Blocks of HBM's boards draw little more than what their memory gives.
+      // Blocks of HBM's boards draw little more than what their memory gives, and FlashAttention 3's 128 rows are near its arithmetic.
       const bool is_gddr =
           gpu.memory_type < MemoryType::Hbm2 || gpu.memory_type == MemoryType::Gddr7;
-      CHECK(us(work, with_bandwidth(gpu, 1.4)) < us(work, gpu) / (is_gddr ? 1.2 : 1.05));
+      CHECK(us(work, with_bandwidth(gpu, 1.4)) < us(work, gpu) / (is_gddr ? 1.2 : 1.03));
     }
   }
 }
 
-TEST_CASE("wgmma fills 64 rows: a chip with little arithmetic for its bandwidth decodes by it") {
+TEST_CASE("wgmma fills rows: a chip with little arithmetic for its bandwidth decodes by it") {
   const GpuSpec& h20 = chips().find("h20_96gb");
   // 16 heads of a latent cache make 64 rows on Hopper: 2 * 64 * 1088 operations for 1,152 bytes, 121 a byte, of which H20 has 37.
   const double rows = 64, sequences = 256, keys = 8192;
