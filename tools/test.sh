@@ -71,35 +71,7 @@ need() {
   [ "$failed" -eq 0 ] || finish
 }
 
-# count_runs CTEST_LOG LAST_TEST_LOG: of tests that run many cases in one process (tools/cmake/discover_tests.cmake) how many
-# there are, how many of these failed, and how many of their cases passed, were skipped, and did neither. Such a test that fails
-# though each case passed (memory that leaked) has one failure.
-count_runs() {
-  awk '
-    FNR == 1 { ++file }
-    file == 1 && / Test +#[0-9]+: .*: cases [0-9]+ to [0-9]+ \.*/ {
-      match($0, /: cases [0-9]+ to [0-9]+/)
-      split(substr($0, RSTART + 8, RLENGTH - 8), range, " to ")
-      ++runs
-      cases += range[2] - range[1] + 1
-      if (/\*\*\*/) ++bad
-    }
-    file == 1 { next }
-    /^[0-9]+\/[0-9]+ Testing: / {
-      many = / cases [0-9]+ to [0-9]+$/
-      size = $NF - $(NF - 2) + 1
-      here = 0
-    }
-    !many { next }
-    /^\[begins\] / { skips = 0 }
-    /^\[skipped\]/ { skips = 1 }
-    /^\[passed\] / { ++here; if (skips) ++skipped; else ++passed }
-    /^Test Failed\.$/ && here == size { --passed }
-    END { print runs + 0, bad + 0, passed + 0, skipped + 0, cases - passed - skipped }
-  ' "$@"
-}
-
-# run_tests PRESET [CTEST OPTION...]: counts each test case; a skipped one is neither passed nor failed.
+# run_tests PRESET [CTEST OPTION...]: counts each test; a skipped one is neither passed nor failed.
 run_tests() {
   preset=$1
   shift
@@ -111,10 +83,9 @@ run_tests() {
     return
   fi
   skipped=$(grep -c '\*\*\*Skipped' "$log" || true)
-  set -- $(count_runs "$log" "build/$preset/Testing/Temporary/LastTest.log")
-  bad=$((${summary% *} - $2))
-  passed=$((passed + ${summary#* } - $1 - bad - skipped + $3))
-  failed=$((failed + bad + $5))
+  bad=${summary% *}
+  failed=$((failed + bad))
+  passed=$((passed + ${summary#* } - bad - skipped))
 }
 
 # Names the tracked files that `clang-format -i` would change.

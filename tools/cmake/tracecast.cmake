@@ -178,8 +178,7 @@ function(tracecast_program target)
 endfunction()
 
 # tracecast_test(<name> SOURCES ... DEPS <box>... [LIBS <target>...] [LABELS ...] [COST <seconds>])
-# One doctest program; every test case becomes one ctest test, or TRACECAST_TEST_CASES of them do where that is set and no
-# COST is. A case that prints "[skipped]" counts as skipped.
+# One doctest program; every test case becomes one ctest test. A case that prints "[skipped]" counts as skipped.
 # COST: about what its longest case takes. Such begin first, lest one runs alone at the end.
 # Without TRACECAST_BUILD_UNIT_TESTS a program without a label is a target that nobody builds and no test of ctest's.
 function(tracecast_test name)
@@ -202,14 +201,10 @@ function(tracecast_test name)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
-  set(cases ${TRACECAST_TEST_CASES})
-  if(ARG_COST)
-    set(cases 0)
-  endif()
   set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_list.cmake)
   add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS ${list}
     COMMAND ${CMAKE_COMMAND} -DEXECUTABLE=$<TARGET_FILE:${target}> -DNAME=${name} -DOUTPUT=${list}
-            -DWORKING_DIRECTORY=${PROJECT_SOURCE_DIR} "-DLABELS=${ARG_LABELS}" "-DCOST=${ARG_COST}" "-DCASES=${cases}"
+            -DWORKING_DIRECTORY=${PROJECT_SOURCE_DIR} "-DLABELS=${ARG_LABELS}" "-DCOST=${ARG_COST}"
             -P ${PROJECT_SOURCE_DIR}/tools/cmake/discover_tests.cmake VERBATIM)
   file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake CONTENT
     "if(EXISTS \"${list}\")\n  include(\"${list}\")\nelse()\n  add_test(${target}_NOT_BUILT ${target}_NOT_BUILT)\nendif()\n")
