@@ -3,8 +3,8 @@
 
 namespace tracecast::cost {
 
-/// Attention of one new token a sequence over its cache. A block holds the queries of one head of keys (padded to 16, to 64 as rows of warp groups) and a part of the
-/// keys; lone heads and groups beyond 32 heads run in TensorRT-LLM's kernel for lone heads, which reads a group's
+/// Attention of one new token a sequence over its cache. A block holds the queries of one head of keys (padded to 16, as rows of
+/// warp groups to 64, 128 or 192: decode.cpp) and a part of the keys; lone heads and groups beyond 32 heads run in TensorRT-LLM's kernel for lone heads, which reads a group's
 /// keys for each head and then splits nothing; FlashAttention 2 (vLLM before Hopper) reads them for each head where there is a window,
 /// and copies queries and results into groups and back where there is none.
 /// With keys' = keys seen, or window + 128 `window`:

@@ -46,7 +46,6 @@ class Experts {
       return work.engine ? factors.values[static_cast<std::size_t>(*work.engine)][k][f] : 1.0;
     };
     format_ = products_of(work.format);
-    peak_ = board.peak(format_) / board.sms;
     efficiency_ = std::min(
         0.97, p_.efficiency * p_.efficiency_by[f] * p_.efficiency_of[k] * at(p_.efficiency_at));
     rates_ = board.rates(format_);
@@ -92,7 +91,7 @@ class Experts {
     }
     const double flops = 2 * rows_ * n * k;
     best.seconds *= board_.slowdown(format_, 1, flops, best.seconds);
-    best.seconds = std::max(best.seconds, 2 * w_.load.rows * n * k / (peak_ * board_.sms));
+    best.seconds = std::max(best.seconds, 2 * w_.load.rows * n * k / (rates_.peak * board_.sms));
     return best;
   }
 
@@ -143,7 +142,7 @@ class Experts {
   const ExpertParameters& p_;
   ProductFormat format_;
   TensorRates rates_;
-  double peak_, efficiency_, stream_, bandwidth_, l2_rate_, a_, b_, strays_, rows_, call_;
+  double efficiency_, stream_, bandwidth_, l2_rate_, a_, b_, strays_, rows_, call_;
 };
 
 }  // namespace

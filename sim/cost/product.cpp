@@ -149,10 +149,7 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
   const double ecc_loss = gddr && gpu.ecc_default_on ? 1 - gpu.ecc_bandwidth_fraction : 0;
   bandwidth_ = gpu.dram_bandwidth.in_si() * (1 - std::min(1.0, p.ecc_cost) * ecc_loss) *
                std::min(0.97, p.dram_efficiency * (gddr ? p.gddr : 1)) * board.bandwidth;
-  // Two halves that keep data twice: A100, H100; data-centre Blackwell's two dies alike. Source: NVIDIA A100 whitepaper, "L2
-  // cache"; Blackwell's is a guess that fits (notes/0011).
-  has_halves_ = gpu.compute_capability / 10 == 9 || gpu.compute_capability / 10 == 10 ||
-                gpu.compute_capability == 80;
+  has_halves_ = has_l2_halves(gpu);
   l2_ = gpu.l2.in_bytes() * (has_halves_ ? 0.5 * p.l2_share : 1);
   block_ = p.block_cycles / clock_;
   a_bytes_ = activation_bytes(format);

@@ -91,7 +91,8 @@ class ProductMachine {
   ///            those (16 bits alone), which lack tiles of 192 too and run at early_rate,
   ///            early_stream
   ///   depth  = step ceil(k / slices / step)      (step: 32 bytes of k, as one instruction takes; block_depth is in values of 16 bits)
-  ///   mma    = waves 2 tm tn (depth (1/peak - 1/whole) + (depth + block_depth) (1 + operand_edge/r) / (share whole)),   r = 2 tm tn / (tm + tn)
+  ///   mma    = waves 2 max(tm, least) tn (depth (1/peak - 1/whole) + (depth + block_depth) (1 + operand_edge/r) / (share whole)),   r = 2 tm tn / (tm + tn),
+  ///            least tokens 32 of wgmma, 64 of tcgen05, whose rows pass through shared memory
   ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
   ///   dram   = sum of operands and results, each by its share that misses L2, / bandwidth
   ///   time   = start 2 GHz/clock + waves block_cycles/clock + lone + split + (mma^3 + load^3 + dram^3)^(1/3)

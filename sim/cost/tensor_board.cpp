@@ -8,12 +8,6 @@
 namespace tracecast::cost {
 namespace {
 
-/// Two halves that keep data twice: as in product.cpp.
-bool has_l2_halves(const GpuSpec& gpu) {
-  return gpu.compute_capability / 10 == 9 || gpu.compute_capability / 10 == 10 ||
-         gpu.compute_capability == 80;
-}
-
 /// Operations of 16 bits that whole tensor cores of an SM do in a clock; 0: not known. Sources: NVIDIA's architecture whitepapers: V100 and
 /// T4 8 tensor cores of 64 multiply-adds, A100 4 of 256, GA102 and AD102 4 of 128, H100 4 of 512; Blackwell's brief: B200 4 of 1,024;
 /// RTX Blackwell's: 4 of 128.
@@ -54,6 +48,11 @@ constexpr double kFullShare = 0.97;
 double cubed(double x) { return x * x * x; }
 
 }  // namespace
+
+bool has_l2_halves(const GpuSpec& gpu) {
+  return gpu.compute_capability / 10 == 9 || gpu.compute_capability / 10 == 10 ||
+         gpu.compute_capability == 80;
+}
 
 double tensor_cut(const GpuSpec& gpu, ProductFormat format) {
   constexpr double kStatedBelow = 1.1, kStatedAbove = 0.9;

@@ -4,6 +4,10 @@
 
 namespace tracecast::cost {
 
+/// L2 of two halves that keep data twice: A100, H100; data-centre Blackwell's two dies alike. Source: NVIDIA A100 whitepaper, "L2
+/// cache"; Blackwell's is a guess that fits (notes/0011).
+[[nodiscard]] bool has_l2_halves(const GpuSpec& gpu);
+
 /// How many times the rate that a board's peak grants for products in this format its generation's tensor cores have; 1: neither cut nor widened.
 /// Makers hold tensor cores back (to a half on GeForce, L40 and L20, to a quarter on H20, to a thirtieth in B300's integers) or widen one
 /// format (B300's fp4); what else a kernel does on its SM - issue, operands, conversions - takes as long as before. Peaks are stated a tenth below
