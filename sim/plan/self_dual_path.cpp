@@ -18,27 +18,31 @@ constexpr int kMostSteps = 100, kScalings = 3, kMostRefinements = 4;
 
 using Vector = std::vector<double>;
 
+/// How many types of GPU there are, where a program is compiled for any number. Loops over the types are the innermost.
+constexpr std::size_t kAny = 0, kThree = 3;
+
 /// The matrix G and the vectors h and c after scaling. Variables: x of row k and type j at k J + j, then z. Constraints:
 /// per row k and at k (J + 2): J of x >= 0, then sum x <= 1, then weight z - rates x <= 0; behind all rows J capacities.
 /// Sums over a row's constraints and variables count its copies.
+template <std::size_t kTypes>
 class ScaledProgram {
  public:
   ScaledProgram(const FairProgram& program, std::optional<double> fixed_level)
       : rows_(program.rows.size()), types_(program.capacity.size()) {
     for (const FairRow& row : program.rows) copies_.push_back(row.copies);
-    keep_.assign(rows_ * types_, -1);
-    sum_.assign(rows_ * types_, 1);
+    keep_.assign(rows_ * types(), -1);
+    sum_.assign(rows_ * types(), 1);
     for (const FairRow& row : program.rows) {
       for (const double rate : row.rates) rate_.push_back(-rate);
       level_.push_back(fixed_level ? 0 : row.weight);
-      held_.insert(held_.end(), types_, row.gpus);
+      held_.insert(held_.end(), types(), row.gpus);
     }
     h_.assign(constraints(), 0);
-    for (std::size_t k = 0; k < rows_; ++k) h_[at(k) + types_] = 1;
+    for (std::size_t k = 0; k < rows_; ++k) h_[at(k) + types()] = 1;
     for (std::size_t k = 0; fixed_level && k < rows_; ++k)
-      h_[at(k) + types_ + 1] = -program.rows[k].weight * *fixed_level;
+      h_[at(k) + types() + 1] = -program.rows[k].weight * *fixed_level;
     std::copy(program.capacity.begin(), program.capacity.end(),
-              h_.end() - static_cast<std::ptrdiff_t>(types_));
+              h_.end() - static_cast<std::ptrdiff_t>(types()));
     column_scale_.assign(variables(), 1);
     for (int i = 0; i < kScalings; ++i) scale();
     is_fixed_ = fixed_level.has_value();
@@ -48,11 +52,11 @@ class ScaledProgram {
   /// z does not occur.
   [[nodiscard]] bool is_fixed() const { return is_fixed_; }
   [[nodiscard]] std::size_t rows() const { return rows_; }
-  [[nodiscard]] std::size_t types() const { return types_; }
-  [[nodiscard]] std::size_t variables() const { return rows_ * types_ + 1; }
-  [[nodiscard]] std::size_t constraints() const { return rows_ * (types_ + 2) + types_; }
-  [[nodiscard]] std::size_t at(std::size_t k) const { return k * (types_ + 2); }
-  [[nodiscard]] std::size_t capacities() const { return rows_ * (types_ + 2); }
+  [[nodiscard]] std::size_t types() const { return kTypes == kAny ? types_ : kTypes; }
+  [[nodiscard]] std::size_t variables() const { return rows_ * types() + 1; }
+  [[nodiscard]] std::size_t constraints() const { return rows_ * (types() + 2) + types(); }
+  [[nodiscard]] std::size_t at(std::size_t k) const { return k * (types() + 2); }
+  [[nodiscard]] std::size_t capacities() const { return rows_ * (types() + 2); }
   [[nodiscard]] double copies(std::size_t k) const { return copies_[k]; }
   [[nodiscard]] const Vector& h() const { return h_; }
   /// Of z; that of x is 0.
@@ -66,8 +70,8 @@ class ScaledProgram {
 
   /// Logarithms of the barrier, all copies.
   [[nodiscard]] double degree() const {
-    double degree = static_cast<double>(types_);
-    for (const double n : copies_) degree += n * static_cast<double>(types_ + 2);
+    double degree = static_cast<double>(types());
+    for (const double n : copies_) degree += n * static_cast<double>(types() + 2);
     return degree;
   }
   /// u'v over constraints.
@@ -75,7 +79,7 @@ class ScaledProgram {
     double all = 0;
     for (std::size_t k = 0; k < rows_; ++k) {
       double part = 0;
-      for (std::size_t i = at(k); i < at(k) + types_ + 2; ++i) part += u[i] * v[i];
+      for (std::size_t i = at(k); i < at(k) + types() + 2; ++i) part += u[i] * v[i];
       all += copies_[k] * part;
     }
     for (std::size_t i = capacities(); i < constraints(); ++i) all += u[i] * v[i];
@@ -84,7 +88,7 @@ class ScaledProgram {
   /// The norm over variables.
   [[nodiscard]] double norm_of_x(const Vector& x) const {
     double all = x.back() * x.back();
-    for (std::size_t i = 0; i + 1 < x.size(); ++i) all += copies_[i / types_] * x[i] * x[i];
+    for (std::size_t i = 0; i + 1 < x.size(); ++i) all += copies_[i / types()] * x[i] * x[i];
     return std::sqrt(all);
   }
   /// G x.
@@ -92,15 +96,15 @@ class ScaledProgram {
     Vector v(constraints());
     for (std::size_t k = 0; k < rows_; ++k) {
       double all = 0, got = 0;
-      for (std::size_t j = 0; j < types_; ++j) {
-        const std::size_t i = k * types_ + j;
+      for (std::size_t j = 0; j < types(); ++j) {
+        const std::size_t i = k * types() + j;
         v[at(k) + j] = keep_[i] * x[i];
         all += sum_[i] * x[i];
         got += rate_[i] * x[i];
         v[capacities() + j] += copies_[k] * held_[i] * x[i];
       }
-      v[at(k) + types_] = all;
-      v[at(k) + types_ + 1] = got + level_[k] * x.back();
+      v[at(k) + types()] = all;
+      v[at(k) + types() + 1] = got + level_[k] * x.back();
     }
     return v;
   }
@@ -108,12 +112,12 @@ class ScaledProgram {
   [[nodiscard]] Vector transposed_times(const Vector& v) const {
     Vector x(variables());
     for (std::size_t k = 0; k < rows_; ++k) {
-      for (std::size_t j = 0; j < types_; ++j) {
-        const std::size_t i = k * types_ + j;
-        x[i] = keep_[i] * v[at(k) + j] + sum_[i] * v[at(k) + types_] +
-               rate_[i] * v[at(k) + types_ + 1] + held_[i] * v[capacities() + j];
+      for (std::size_t j = 0; j < types(); ++j) {
+        const std::size_t i = k * types() + j;
+        x[i] = keep_[i] * v[at(k) + j] + sum_[i] * v[at(k) + types()] +
+               rate_[i] * v[at(k) + types() + 1] + held_[i] * v[capacities() + j];
       }
-      x.back() += copies_[k] * level_[k] * v[at(k) + types_ + 1];
+      x.back() += copies_[k] * level_[k] * v[at(k) + types() + 1];
     }
     return x;
   }
@@ -138,14 +142,14 @@ class ScaledProgram {
   void each_entry(Visit visit) {
     const std::size_t last = variables() - 1;
     for (std::size_t k = 0; k < rows_; ++k) {
-      for (std::size_t j = 0; j < types_; ++j) {
-        const std::size_t i = k * types_ + j;
+      for (std::size_t j = 0; j < types(); ++j) {
+        const std::size_t i = k * types() + j;
         visit(at(k) + j, i, keep_[i]);
-        visit(at(k) + types_, i, sum_[i]);
-        visit(at(k) + types_ + 1, i, rate_[i]);
+        visit(at(k) + types(), i, sum_[i]);
+        visit(at(k) + types() + 1, i, rate_[i]);
         visit(capacities() + j, i, held_[i]);
       }
-      visit(at(k) + types_ + 1, last, level_[k]);
+      visit(at(k) + types() + 1, last, level_[k]);
     }
   }
 
@@ -159,16 +163,16 @@ class ScaledProgram {
 /// Solves the quasi-definite system G' w = r, G x - w / D = q for diagonal D > 0, where q is zero but for its rows of levels:
 /// x of a row by its diagonal, then its two multipliers, then the capacities and z together. Nothing of very different
 /// size is subtracted on the way, as it would be in G' D G.
+template <std::size_t kTypes>
 class NormalEquations {
  public:
-  explicit NormalEquations(const ScaledProgram& program)
+  explicit NormalEquations(const ScaledProgram<kTypes>& program)
       : p_(program),
-        width_(program.types() + 1),
         inverse_(program.rows() * program.types()),
         small_(program.rows()),
-        columns_(program.rows() * program.types() * width_),
-        multipliers_(program.rows() * width_),
-        schur_(width_ * width_) {}
+        columns_(program.rows() * program.types() * width()),
+        multipliers_(program.rows() * width()),
+        schur_(width() * width()) {}
 
   void factor(const Vector& d) {
     const std::size_t n = p_.types();
@@ -185,26 +189,26 @@ class NormalEquations {
       }
       small_[k] = m;
       // What x and the level's multiplier become for each capacity's price, and for z.
-      for (std::size_t c = 0; c < width_; ++c) {
+      for (std::size_t c = 0; c < width(); ++c) {
         std::fill(column.begin(), column.end(), 0.0);
         if (c < n) column[c] = p_.held(k * n + c);
-        multipliers_[k * width_ + c] = eliminate(k, column.data(), c == n ? p_.level(k) : 0);
-        for (std::size_t j = 0; j < n; ++j) columns_[(k * n + j) * width_ + c] = column[j];
+        multipliers_[k * width() + c] = eliminate(k, column.data(), c == n ? p_.level(k) : 0);
+        for (std::size_t j = 0; j < n; ++j) columns_[(k * n + j) * width() + c] = column[j];
       }
-      for (std::size_t c = 0; c < width_; ++c) {
+      for (std::size_t c = 0; c < width(); ++c) {
         for (std::size_t j = 0; j < n; ++j)
-          schur_[j * width_ + c] -=
-              p_.copies(k) * p_.held(k * n + j) * columns_[(k * n + j) * width_ + c];
-        schur_[n * width_ + c] -= p_.copies(k) * p_.level(k) * multipliers_[k * width_ + c];
+          schur_[j * width() + c] -=
+              p_.copies(k) * p_.held(k * n + j) * columns_[(k * n + j) * width() + c];
+        schur_[n * width() + c] -= p_.copies(k) * p_.level(k) * multipliers_[k * width() + c];
       }
     }
-    for (std::size_t j = 0; j < n; ++j) schur_[j * width_ + j] -= 1 / d[p_.capacities() + j];
-    if (p_.is_fixed()) schur_[n * width_ + n] = 1;
+    for (std::size_t j = 0; j < n; ++j) schur_[j * width() + j] -= 1 / d[p_.capacities() + j];
+    if (p_.is_fixed()) schur_[n * width() + n] = 1;
   }
 
   [[nodiscard]] Vector solve(const Vector& r) const {
     const std::size_t n = p_.types();
-    Vector x = r, right(width_), matrix = schur_;
+    Vector x = r, right(width()), matrix = schur_;
     right[n] = r.back();
     for (std::size_t k = 0; k < p_.rows(); ++k) {
       const double multiplier = eliminate(k, &x[k * n], 0);
@@ -214,7 +218,7 @@ class NormalEquations {
     }
     solve_small(matrix, right);
     for (std::size_t i = 0; i + 1 < x.size(); ++i) {
-      for (std::size_t c = 0; c < width_; ++c) x[i] -= columns_[i * width_ + c] * right[c];
+      for (std::size_t c = 0; c < width(); ++c) x[i] -= columns_[i * width() + c] * right[c];
     }
     x.back() = right[n];
     return x;
@@ -224,6 +228,7 @@ class NormalEquations {
   struct Small {
     double aa = 0, ab = 0, bb = 0;
   };
+  [[nodiscard]] std::size_t width() const { return p_.types() + 1; }
   /// Solves row k for the right side `r`, which becomes x, and `q` of its level; returns the level's multiplier.
   double eliminate(std::size_t k, double* r, double q) const {
     const std::size_t n = p_.types();
@@ -252,7 +257,7 @@ class NormalEquations {
   }
   /// Indefinite: Gauss with partial pivoting on rows scaled to one.
   void solve_small(Vector& a, Vector& b) const {
-    const std::size_t n = width_;
+    const std::size_t n = width();
     for (std::size_t i = 0; i < n; ++i) {
       double largest = 0;
       for (std::size_t j = 0; j < n; ++j) largest = std::max(largest, std::abs(a[i * n + j]));
@@ -278,14 +283,14 @@ class NormalEquations {
     }
   }
 
-  const ScaledProgram& p_;
-  std::size_t width_;
+  const ScaledProgram<kTypes>& p_;
   Vector inverse_;
   std::vector<Small> small_;
   Vector columns_, multipliers_, schur_;
 };
 
 /// The iterate and its steps.
+template <std::size_t kTypes>
 class SelfDualPath {
  public:
   SelfDualPath(const FairProgram& program, std::optional<double> fixed_level)
@@ -464,8 +469,8 @@ class SelfDualPath {
     return inverse > 1 / kLongestStep ? 1 / inverse : kLongestStep;
   }
 
-  ScaledProgram p_;
-  NormalEquations equations_;
+  ScaledProgram<kTypes> p_;
+  NormalEquations<kTypes> equations_;
   Vector x_, s_, z_, rx_, rz_;
   Direction along_tau_;
   double tau_ = 1, kappa_ = 1, rt_ = 0, mu_ = 0;
@@ -476,7 +481,9 @@ class SelfDualPath {
 FairShares follow_self_dual_path(const FairProgram& program, std::optional<double> fixed_level) {
   TRACECAST_CHECK(program.goal == FairGoal::LargestRate, "a linear program");
   if (program.rows.empty()) return {};
-  FairShares shares = SelfDualPath(program, fixed_level).run();
+  FairShares shares = program.capacity.size() == kThree
+                          ? SelfDualPath<kThree>(program, fixed_level).run()
+                          : SelfDualPath<kAny>(program, fixed_level).run();
   if (fixed_level) shares.level = *fixed_level;
   // Where rounding broke the path off too early, the other way ends in the middle of the best shares.
   const bool is_sound =
