@@ -102,14 +102,14 @@ const FrameworkProfile& SpecLibrary::find_framework(std::string_view id,
                                                     std::string_view date,
                                                     bool in_container) const {
   const FrameworkProfile& current = find_framework(id);
-  const std::vector<const FrameworkProfile*> naming = state_->frameworks.naming(current.id);
   if (in_container) {
-    for (const FrameworkProfile* profile : naming) {
+    for (const FrameworkProfile* profile : state_->frameworks.naming(current.id)) {
       if (profile->container_of == current.id) return *profile;
     }
   }
   const FrameworkProfile* best = &current;
-  for (const FrameworkProfile* profile : naming) {
+  // A profile has an era of its own or none, never that of the one it is based on.
+  for (const FrameworkProfile* profile : state_->frameworks.naming(current.id, "era")) {
     if (!profile->era || profile->era->framework != current.id) continue;
     const bool is_before = version ? *version < version_of(profile->era->version)
                                    : !date.empty() && date < profile->era->date;

@@ -13,10 +13,10 @@ std::size_t end_of_string(std::string_view text, std::size_t open) {
   return std::min(at, text.size());
 }
 
-}  // namespace
-
-std::string_view scan_string(std::string_view text, std::string_view field) {
-  if (text.find(field) == text.npos) return {};
+/// Calls `see(word, string)` for words outside of braces, strings and comments: for each with an empty string, and for the last
+/// one before a string with that, as written. Ends where `see` is true.
+template <class See>
+void scan_words(std::string_view text, See see) {
   int depth = 0;
   std::string_view word;  // the last one
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -25,7 +25,7 @@ std::string_view scan_string(std::string_view text, std::string_view field) {
       at = std::min(text.find('\n', at), text.size());
     } else if (c == '"' || c == '\'') {
       const std::size_t end = end_of_string(text, at);
-      if (depth == 0 && word == field) return text.substr(at + 1, end - at - 1);
+      if (depth == 0 && see(word, text.substr(at, end - at))) return;
       at = end;
     } else if (c == '{' || c == '}') {
       depth += c == '{' ? 1 : -1;
@@ -36,10 +36,33 @@ std::string_view scan_string(std::string_view text, std::string_view field) {
         ++end;
       }
       word = text.substr(at, end - at);
+      if (depth == 0 && see(word, std::string_view())) return;
       at = end - 1;
     }
   }
-  return {};
+}
+
+}  // namespace
+
+std::string_view scan_string(std::string_view text, std::string_view field) {
+  if (text.find(field) == text.npos) return {};
+  std::string_view found;
+  scan_words(text, [&](std::string_view word, std::string_view string) {
+    if (string.empty() || word != field) return false;
+    found = string.substr(1);
+    return true;
+  });
+  return found;
+}
+
+bool states_field(std::string_view text, std::string_view field) {
+  if (text.find(field) == text.npos) return false;
+  bool found = false;
+  scan_words(text, [&](std::string_view word, std::string_view) {
+    found = word == field;
+    return found;
+  });
+  return found;
 }
 
 bool names_quoted(std::string_view text, std::string_view word) {

@@ -124,7 +124,7 @@ class AnyList {
   /// After it the profile at `i` is there.
   void parse(std::size_t i);
   [[nodiscard]] std::optional<std::size_t> find(std::string_view id);
-  [[nodiscard]] std::vector<std::size_t> naming(std::string_view id);
+  [[nodiscard]] std::vector<std::size_t> naming(std::string_view id, std::string_view stating);
   /// Makes this one, which is new, `before` and the files of `folder`.
   void extend(AnyList& before, const std::filesystem::path& folder);
 
@@ -153,8 +153,9 @@ class AnyList {
   std::vector<std::string> ids_;              ///< sorted
   std::vector<const EmbeddedFile*> sources_;  ///< one per id; empty: all are parsed
   std::vector<std::once_flag> parsed_;
-  std::mutex mutex_;                                                     ///< of:
-  std::map<std::string, std::vector<std::size_t>, std::less<>> naming_;  ///< what was found, by id
+  std::mutex mutex_;  ///< of:
+  std::map<std::string, std::vector<std::size_t>, std::less<>>
+      naming_;  ///< what was found, by id and what is stated
 };
 
 const std::vector<std::string>& AnyList::ids() {
@@ -190,17 +191,21 @@ std::optional<std::size_t> AnyList::find(std::string_view id) {
   return static_cast<std::size_t>(at - known.begin());
 }
 
-std::vector<std::size_t> AnyList::naming(std::string_view id) {
+std::vector<std::size_t> AnyList::naming(std::string_view id, std::string_view stating) {
   constexpr std::size_t kMostRemembered = 256;
   const std::size_t size = ids().size();
   const std::lock_guard lock(mutex_);
-  if (const auto known = naming_.find(id); known != naming_.end()) return known->second;
+  const std::string key = fmt::format("{}\n{}", id, stating);
+  if (const auto known = naming_.find(key); known != naming_.end()) return known->second;
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < size; ++i) {
-    if (sources_.empty() || names(sources_[i]->content, id, kMostBases)) found.push_back(i);
+    const bool may_speak =
+        sources_.empty() || ((stating.empty() || states_field(sources_[i]->content, stating)) &&
+                             names(sources_[i]->content, id, kMostBases));
+    if (may_speak) found.push_back(i);
   }
   if (naming_.size() >= kMostRemembered) naming_.clear();
-  return naming_.emplace(id, found).first->second;
+  return naming_.emplace(key, found).first->second;
 }
 
 std::optional<SpecText> AnyList::find_in_binary(std::string_view id) const {
@@ -335,9 +340,10 @@ const Profile* ProfileList<Profile>::find(std::string_view id) const {
 }
 
 template <class Profile>
-std::vector<const Profile*> ProfileList<Profile>::naming(std::string_view id) const {
+std::vector<const Profile*> ProfileList<Profile>::naming(std::string_view id,
+                                                         std::string_view stating) const {
   std::vector<const Profile*> found;
-  for (const std::size_t at : state_->naming(id)) {
+  for (const std::size_t at : state_->naming(id, stating)) {
     state_->parse(at);
     found.push_back(&state_->profiles[at]);
   }

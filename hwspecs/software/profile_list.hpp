@@ -27,8 +27,9 @@ class ProfileList {
   /// The one of exactly that id; nullptr: none.
   [[nodiscard]] const Profile* find(std::string_view id) const;
   /// Those that can speak of another file by the word `id`: of the binary's, those where it stands between quotation marks
-  /// in the file or in one that it builds on. Sorted by id.
-  [[nodiscard]] std::vector<const Profile*> naming(std::string_view id) const;
+  /// in the file or in one that it builds on; where `stating` is a field, those that state it themselves. Sorted by id.
+  [[nodiscard]] std::vector<const Profile*> naming(std::string_view id,
+                                                   std::string_view stating = {}) const;
 
  private:
   struct State;

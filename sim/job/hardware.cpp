@@ -109,11 +109,17 @@ struct Hardware::State {
   void load_profile() {
     if (recipe.profile.empty()) {
       cost = recipe.given ? *recipe.given : specs.cost();
-      std::string text;
-      for (const ProfileParameter& p : cost.parameters) {
-        text += p.name + '=' + std::to_string(p.value) + '@' + p.data_set + '\n';
-      }
-      cost_record = {"cost_profile", cost.id, sha256(text)};
+      const auto hash = [](const CostProfile& profile) {
+        std::string text;
+        for (const ProfileParameter& p : profile.parameters) {
+          text += p.name + '=' + std::to_string(p.value) + '@' + p.data_set + '\n';
+        }
+        return sha256(text);
+      };
+      // Of the one in the binary only where it is asked for.
+      cost_record = {"cost_profile", cost.id,
+                     recipe.given ? Hash(hash(cost))
+                                  : Hash([library = specs, hash] { return hash(library.cost()); })};
       return;
     }
     const std::string text = read_file(recipe.profile, 1 << 20);
