@@ -37,6 +37,8 @@ void read_exchange(const StrategyMessage& message, SourcedReader& read, Strategy
   p.overlaps_next_forward = read.flag(TRACECAST_FIELD(overlaps_next_forward));
   p.gradient_element = Bytes(read.number(TRACECAST_FIELD(gradient_bytes), 0, 8));
   p.packing_copies = read.number(TRACECAST_FIELD(packing_copies), 0, 10);
+  if (message.has_divides_updates())
+    p.divides_updates = read.flag(TRACECAST_FIELD(divides_updates));
 }
 
 void read_host(const StrategyMessage& message, SourcedReader& read, StrategyProfile& p) {

@@ -75,6 +75,8 @@ struct StrategyProfile {
   bool overlaps_next_forward = false;  ///< a layer of the next step waits for its own weights only
   Bytes gradient_element{};            ///< on its way; 0 = as computed
   double packing_copies = 0;           ///< kernels that copy a gradient into its bucket and back
+  /// Each GPU of a node updates its part of the weights; gradients are packed all by one kernel.
+  bool divides_updates = false;
 
   Seconds host_per_bucket{};
   BytesPerSecond host_add{};      ///< while the host adds and applies; 0 = it does not

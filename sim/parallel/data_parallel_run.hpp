@@ -65,13 +65,15 @@ class RunBuilder {
     std::uint32_t kind = 0;
     MultiRankProgram::Lane compute{}, update{};
     std::optional<Task> start;  ///< its first step waits for it
+    std::vector<Task> updated;  ///< by bucket, of the step before
   };
 
   void add_rank(const RankStream& rank) {
     Stream stream{.kind = rank.kind,
                   .compute = program_.add_stream(),
                   .update = program_.add_pool(),
-                  .start = {}};
+                  .start = {},
+                  .updated = {}};
     if (rank.start > Seconds(0)) stream.start = program_.add({}, rank.start);
     streams_of_ranks_.push_back(stream);
   }
@@ -155,13 +157,13 @@ class RunBuilder {
       pushed[b] = add_stages(exchanges_[b].push, b, from, programs_[0].delay[b], step);
     }
     const Task end = join();
-    updated_.assign(exchanges_.size(), end);
+    for (Stream& stream : streams_of_ranks_) stream.updated.assign(exchanges_.size(), end);
     for (const Task task : last_segments) program_.after(task, end);
     for (const auto& task : pushed) {
       if (task) program_.after(*task, end);
     }
     for (const auto& [made, sent] : crossed_) program_.after(sent, end);
-    for (const Stream& stream : streams_of_ranks_) add_updates(stream, pushed, order, end, step);
+    for (Stream& stream : streams_of_ranks_) add_updates(stream, pushed, order, end, step);
     const bool overlaps = request_.strategy.overlaps_next_forward;
     program_.end_step(overlaps ? last_segments.front() : end);
     barrier_ = overlaps ? std::nullopt : std::optional(end);
@@ -170,7 +172,6 @@ class RunBuilder {
   Task add_segments(const Stream& stream, std::span<const std::optional<Task>> fetched,
                     std::span<const Task> ready, int step) {
     const RankProgram& program = programs_[stream.kind];
-    const std::vector<Task> before = updated_;
     Task last{};
     for (std::uint32_t s = 0; s < program.segments.size(); ++s) {
       const Seconds duration = program.segments[s] + extra_[stream.kind][s];
@@ -179,7 +180,7 @@ class RunBuilder {
       if (s == 0 && step == 0 && stream.start) program_.after(*stream.start, last);
       for (const std::uint32_t b : program.needs[s]) {
         if (fetched[b]) program_.after(*fetched[b], last);
-        if (!barrier_ && !before.empty()) program_.after(before[b], last);
+        if (!barrier_ && !stream.updated.empty()) program_.after(stream.updated[b], last);
       }
       for (const std::uint32_t b : program.completes[s]) program_.after(last, ready[b]);
       for (std::size_t c = 0; c < program.crossings.size(); ++c) {
@@ -190,7 +191,7 @@ class RunBuilder {
     return last;
   }
 
-  void add_updates(const Stream& stream, std::span<const std::optional<Task>> pushed,
+  void add_updates(Stream& stream, std::span<const std::optional<Task>> pushed,
                    std::span<const std::uint32_t> order, Task end, int step) {
     const RankProgram& program = programs_[stream.kind];
     const auto index = static_cast<std::uint32_t>(program.segments.size());
@@ -206,7 +207,7 @@ class RunBuilder {
       for (const std::uint32_t b : order) {
         const Task task = add(program.updates[b]);
         if (pushed[b]) program_.after(*pushed[b], task);
-        if (request_.strategy.overlaps_next_forward) updated_[b] = task;
+        if (request_.strategy.overlaps_next_forward) stream.updated[b] = task;
       }
     }
     Seconds rest = program.other_updates;
@@ -236,7 +237,6 @@ class RunBuilder {
   std::vector<MultiRankProgram::Lane> streams_;
   std::vector<Stream> streams_of_ranks_;
   std::optional<Task> barrier_;
-  std::vector<Task> updated_;  ///< by bucket, of the step before
   std::vector<std::pair<Task, Task>> crossed_;
 };
 

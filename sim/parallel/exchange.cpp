@@ -72,6 +72,7 @@ class Planner {
           fabric.specs().find_collective_library(strategy.library, "", date);
       on_sms_ = library.kind == LibraryKind::Channels;
       communicator_.emplace(fabric, ranks_, library, PlanLinks::FewOfAlike);
+      if (strategy.divides_updates && fabric.num_nodes() > 1) connect_by_node(library);
     }
   }
 
@@ -79,7 +80,11 @@ class Planner {
     BucketExchange exchange{.fetch = {}, .push = {}, .bytes = bytes};
     switch (strategy_.exchange) {
       case Exchange::AllReduce:
-        exchange.push.push_back(collective(Collective::AllReduce, bytes));
+        if (in_node_) {
+          plan_by_node(bytes, exchange);
+        } else {
+          exchange.push.push_back(collective(Collective::AllReduce, bytes));
+        }
         break;
       case Exchange::OnHost:
         plan_on_host(bytes, exchange);
@@ -128,6 +133,49 @@ class Planner {
   }
 
  private:
+  /// Groups of one node's GPUs, and of those with the same number in all nodes.
+  void connect_by_node(const CollectiveLibrary& library) {
+    const std::uint32_t slots = fabric_.ranks_of(FabricNodeId{0});
+    bool are_alike = slots > 1;
+    for_each_node([&](FabricNodeId node) { are_alike &= fabric_.ranks_of(node) == slots; });
+    if (!are_alike) return;
+    std::vector<Rank> node, across;
+    for (std::uint32_t slot = 0; slot < slots; ++slot) node.push_back(rank_of({0}, slot));
+    in_node_.emplace(fabric_, node, library, PlanLinks::FewOfAlike);
+    for (std::uint32_t slot = 0; slot < slots; ++slot) {
+      across.clear();
+      for_each_node([&](FabricNodeId at) { across.push_back(rank_of(at, slot)); });
+      across_nodes_.emplace_back(fabric_, across, library, PlanLinks::FewOfAlike);
+    }
+  }
+
+  /// Scattered in each node, each part summed between nodes, gathered in each node: one after the other for a bucket, each on
+  /// a stream of its own.
+  void plan_by_node(Bytes bytes, BucketExchange& exchange) const {
+    exchange.push.push_back(
+        of_group(ExchangeStream::Collective, in_node_->plan(Collective::ReduceScatter, bytes)));
+    // All parts at once, over links that they may share.
+    const Bytes part = bytes / static_cast<double>(across_nodes_.size());
+    CollectivePlan sum = across_nodes_.front().plan(Collective::AllReduce, part);
+    std::map<FabricLinkId, double> weights;
+    for (const Communicator& group : across_nodes_) {
+      for (const FabricUse& use : group.plan(Collective::AllReduce, part).uses) {
+        weights[use.link] += use.weight;
+      }
+    }
+    sum.uses.clear();
+    for (const auto& [link, weight] : weights) sum.uses.push_back({link, weight});
+    exchange.push.push_back(of_group(ExchangeStream::Network, std::move(sum)));
+    exchange.push.push_back(
+        of_group(ExchangeStream::Out, in_node_->plan(Collective::AllGather, bytes)));
+  }
+  [[nodiscard]] ExchangeStage of_group(ExchangeStream stream, CollectivePlan plan) const {
+    return {.stream = stream,
+            .transfer = at_most(std::move(plan)),
+            .host = strategy_.host_per_bucket,
+            .on_sms = on_sms_};
+  }
+
   template <class Visit>
   void for_each_node(Visit visit) const {
     for (std::uint32_t node = 0; node < fabric_.num_nodes(); ++node) visit(FabricNodeId{node});
@@ -297,6 +345,8 @@ class Planner {
   std::vector<Bytes> owned_;   ///< by slot: bytes that this GPU of a node adds
   std::vector<Bytes> served_;  ///< by node: bytes of the variables on its server
   std::optional<Communicator> communicator_;
+  std::optional<Communicator> in_node_;     ///< of the first node: where updates are divided
+  std::vector<Communicator> across_nodes_;  ///< of GPUs with the same number
   bool on_sms_ = false;
   bool no_peers_ = false;
 };

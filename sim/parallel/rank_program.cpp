@@ -142,22 +142,29 @@ class ProgramBuilder {
     mix += early;
   }
 
+  /// Of the update's kernels that this rank runs.
+  [[nodiscard]] double share_of_updates() const {
+    if (!request_.strategy.divides_updates) return 1;
+    return 1 / static_cast<double>(std::max(request_.fabric.ranks_of(FabricNodeId{0}), 1U));
+  }
+
   void add_updates() {
+    const double share = share_of_updates();
     WorkMix& mix = program_.mixes.back();
     for (std::uint32_t k = schedule_.updates_begin; k < times_.whole.size(); ++k) {
-      add_kernel(mix, rank_.one_gpu, k, times_.busy[k], times_.whole[k]);
+      add_kernel(mix, rank_.one_gpu, k, times_.busy[k] * share, times_.whole[k] * share);
     }
     std::vector<char> taken(times_.whole.size());
     for (std::uint32_t b = 0; b < buckets_.size(); ++b) {
       for (const std::uint32_t g : buckets_[b].gradients) {
         for (const std::uint32_t k : schedule_.gradients[g].updates) {
-          program_.updates[b] += times_.whole[k];
+          program_.updates[b] += times_.whole[k] * share;
           taken[k] = 1;
         }
       }
     }
     for (std::uint32_t k = schedule_.updates_begin; k < times_.whole.size(); ++k) {
-      if (!taken[k]) program_.other_updates += times_.whole[k];
+      if (!taken[k]) program_.other_updates += times_.whole[k] * share;
     }
   }
 
@@ -167,9 +174,12 @@ class ProgramBuilder {
     if (copies <= 0 || request_.fabric.num_ranks() < 2) return;
     for (std::uint32_t b = 0; b < buckets_.size(); ++b) {
       Seconds time{};
+      Bytes all{};
       for (const std::uint32_t g : buckets_[b].gradients) {
+        all += schedule_.gradients[g].bytes;
         time += bucket_copy_time(schedule_.gradients[g].bytes, rank_.gpu) * copies;
       }
+      if (request_.strategy.divides_updates) time = bucket_copy_time(all, rank_.gpu) * copies;
       program_.updates[b] += time;
       program_.mixes.back().add(KernelClass::Copy, cost::Basis::Spec, time);
       for (std::size_t s = 0; s < program_.completes.size(); ++s) {

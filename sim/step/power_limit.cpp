@@ -135,21 +135,32 @@ class Governor {
     result_.average = left_by(limit_, demand);
     const Watts own_average = left_by(gpu_.tdp, demand);
     scale_ = own_average / total(own_);
+    own_excess_ = std::max(1.0, range_of(own_, own_average).max / gpu_.tdp.in_w());
 
     if (limit_ > gpu_.tdp) {
       set_.tdp = limit_;
       draw = run_(set_);
     } else if (result_.average < own_average * 0.999) {
-      if (!stays_below(result_.average) && at_lowest_clock()) return finish_at_lowest_clock();
+      if (!stays_below(result_.average) && lowest_average() >= result_.average) {
+        return finish_at_lowest_clock();
+      }
       draw = lower_clock(total(own_) * (result_.average / own_average));
     } else if (!is_own) {
       draw = run_(gpu_);
     }
-    if (exceeds(range_of(draw, result_.average).max) && !stays_below(limit_) && !lowest_holds()) {
-      return finish_at_lowest_clock();
+    std::optional<double>
+        unheld;  // the fullest window, where even the lowest clock leaves it above the limit
+    if (exceeds(range_of(draw, result_.average).max / own_excess_) && !stays_below(limit_) &&
+        !lowest_holds()) {
+      unheld = fullest_at_lowest_clock();
     }
     if (ran_lowest_last_) draw = run_(set_);
-    return finish(draw, cut(draw));
+    Range power = cut(draw);
+    if (unheld) {
+      power.max = *unheld;
+      result_.holds_limit = false;
+    }
+    return finish(draw, power);
   }
 
  private:
@@ -224,14 +235,11 @@ class Governor {
     return *lowest_;
   }
   [[nodiscard]] Watts lowest_average() { return max(awake_, total(lowest()) * scale_); }
-  [[nodiscard]] bool lowest_holds() {
+  [[nodiscard]] double fullest_at_lowest_clock() {
     const Watts average = lowest_average();
-    return !exceeds(range_of(lowest(), average).max);
+    return range_of(lowest(), average).max / own_excess_;
   }
-  /// No clock in between does what the limit asks.
-  [[nodiscard]] bool at_lowest_clock() {
-    return lowest_average() >= result_.average || !lowest_holds();
-  }
+  [[nodiscard]] bool lowest_holds() { return !exceeds(fullest_at_lowest_clock()); }
 
   /// Power rises with the clock, so halving the interval finds it; 8 steps leave 0.3 % of the clock.
   StepDraw lower_clock(Watts target) {
@@ -253,7 +261,8 @@ class Governor {
     if (!ran_lowest_last_) (void)run_(set_);
     result_.average = lowest_average();
     result_.holds_limit = lowest_holds();
-    return finish(lowest(), range_of(lowest(), result_.average));
+    return finish(lowest(),
+                  result_.holds_limit ? cut(lowest()) : range_of(lowest(), result_.average));
   }
 
   LimitedStep finish(const StepDraw& draw, const Range& power) {
@@ -279,6 +288,8 @@ class Governor {
   Hertz top_;
   GpuSpec set_;
   double scale_ = 1;  ///< of what is shown to what causes say
+  /// Of the fullest window under the board's own limit to that limit. A board holds its own: what is beyond is our error.
+  double own_excess_ = 1;
   std::optional<StepDraw> lowest_;
   bool ran_lowest_last_ = false;
   LimitedStep result_;

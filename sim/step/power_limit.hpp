@@ -42,8 +42,7 @@ struct LimitedStep {
   Hertz clock{};                ///< of the SMs, averaged over the time that kernels run
   Hertz lowest_clock{};         ///< that a limit can set
   bool throttles = false;       ///< the limit lowers the clock of some kernel by more than 2 %
-  bool holds_limit =
-      true;  ///< false: the clock is the lowest, and some window is above the limit all the same
+  bool holds_limit = true;      ///< false: some window is above the limit at the lowest clock, too
   std::vector<double>
       kernel_w{};  ///< over the awake power, of each kernel while it runs; none: not told
 };
@@ -59,7 +58,9 @@ struct LimitedStep {
 /// The driver holds every window at the limit ("the upper boundary for the card's power draw", NVML API Reference,
 /// nvmlDeviceGetPowerManagementLimit): windows above it are cut to it, the others draw what that leaves of the average.
 /// All it can do is lower the clock of the SMs, to power.min_clock of the free clock. A limit that some window exceeds
-/// there is not held: the step runs at that clock and draws what it draws. notes/0010-limits-that-cannot-be-held.md.
+/// there is not held: that window draws what it draws; a step whose average exceeds it runs at that clock. Windows that
+/// exceed the board's own limit under that limit are our error, and as much is taken off what they draw under others.
+/// notes/0010-limits-that-cannot-be-held.md.
 /// `most_at_lowest`: what no window can exceed over the awake power at the lowest clock; spares most steps that run.
 [[nodiscard]] LimitedStep hold_power_limit(const GpuSpec& gpu, Watts limit,
                                            const CostProfile& profile, const StepDraw& own,
