@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, kAttentionFormatCount> kAttentionFormats 
 constexpr std::array<std::string_view, kEngineKindCount> kAttentionKinds = {
     "async_warp", "warp_group", "tensor_memory"};
 constexpr std::array<std::string_view, kHeadWidthCount> kAttentionWidths = {"64", "128", "192",
-                                                                            "256"};
+                                                                            "256", "512"};
 
 /// Adds the slots of one struct below a prefix.
 template <class Parameters>
@@ -119,7 +119,17 @@ void add_prefill(std::vector<AttentionSlot>& all, const std::string& prefix,
   s.add("clock_exponent", 0, 2, &P::clock_exponent);
   s.add_by_kind("efficiency_of", &P::efficiency_of);
   s.add_by_kind("softmax_of", &P::softmax_of);
-  if (has_windows) s.add_factor("triton", 0.01, 5, &P::triton);
+  s.add_factor("triton", 0.01, 5, &P::triton);
+  if (has_windows) {
+    s.add_factor("write_us", 0, 100, &P::write_us);
+    s.add_factor("cast_us", 0, 100, &P::cast_us);
+    s.add_pairs("narrow_call", &P::narrow_call);
+    s.add_pairs("late_call", &P::late_call);
+  } else {
+    s.add_factor("host_us", 1, 5000, &P::host_us);
+    s.add_factor("widened_per_clock", 0.05, 50, &P::widened_per_clock);
+    s.add_by_kind("host_of", &P::host_of);
+  }
   s.add_by_engine("call_us", 1000, false, &P::call_us);
   s.add_by_engine("traffic", 50, true, &P::traffic);
   s.add_by_engine("softmax_by", 10, true, &P::softmax_by);
@@ -142,12 +152,22 @@ void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
   s.add("block_cycles", 0, 100000, &P::block_cycles);
   s.add("padding", 0, 1, &P::padding);
   s.add("splits", 1, 1000, &P::splits);
+  s.add_factor("triton", 0.01, 5, &P::triton);
   if (has_groups) {
     s.add("ungrouped", 0.01, 50, &P::ungrouped);
     s.add("ungrouped_rows", 0.1, 64, &P::ungrouped_rows);
     s.add_triples("lone_call", &P::lone_call);
     s.add_triples("lone_of", &P::lone_of);
     s.add("copy_us", 0, 100, &P::copy_us);
+    s.add_factor("cast_us", 0, 100, &P::cast_us);
+    s.add_triples("late_call", &P::late_call);
+    s.add_pairs("late_block", &P::late_block);
+  } else {
+    s.add_factor("host_us", 1, 5000, &P::host_us);
+    s.add_factor("widened_per_clock", 0.05, 50, &P::widened_per_clock);
+    s.add_factor("widen_us", 0, 100, &P::widen_us);
+    s.add_by_kind("host_of", &P::host_of);
+    s.add_by_engine("triton_lone", 20, true, &P::triton_lone);
   }
   s.add("l2_share", 0.01, 3, &P::l2_share);
   s.add("dram_efficiency", 0.2, 1, &P::dram_efficiency);

@@ -18,8 +18,11 @@ enum class AttentionFormat {
 inline constexpr std::size_t kAttentionFormatCount = 3;
 [[nodiscard]] std::string_view to_string(AttentionFormat format);
 
-/// Widths of heads that libraries build kernels for: up to 64, 128, 192, and beyond. Latent attention: projected, absorbed.
-inline constexpr std::size_t kHeadWidthCount = 4;
+/// Widths of heads that libraries build kernels for: up to 64, 128, 192, 256, and beyond. Latent attention: projected, absorbed.
+inline constexpr std::size_t kHeadWidthCount = 5;
+[[nodiscard]] constexpr std::size_t head_width_class(double width) {
+  return width <= 64 ? 0 : width <= 128 ? 1 : width <= 192 ? 2 : width <= 256 ? 3 : 4;
+}
 
 /// Engines write kernels for each generation of the MMA instruction from asynchronous copies on; older GPUs run the first's.
 inline constexpr std::size_t kEngineKindCount = 3;
@@ -78,12 +81,19 @@ struct PrefillParameters {
   double l2_bytes_per_clock = 50;  ///< per SM
   double triton = 1;               ///< pace of Triton's kernels over an engine's usual ones
   double clock_exponent = 0.5;     ///< calls take (2 GHz / clock)^this as long
+  double write_us = 0;             ///< of the call, what writes the cache
+  double cast_us = 0;              ///< more, where a call narrows what it gets
+  double host_us = 0;              ///< of a call that the host launches kernel by kernel
+  double widened_per_clock = 1;    ///< 8-bit values of a cache made 16-bit ones, per SM
+  std::array<double, kEngineKindCount> host_of = ones<kEngineKindCount>();
   std::array<double, kEngineKindCount> efficiency_of = ones<kEngineKindCount>();
   std::array<double, kEngineKindCount> softmax_of = ones<kEngineKindCount>();
   std::array<double, kProductEngineCount> call_us{10, 10, 10};  ///< kernels before and after
   std::array<double, kProductEngineCount> traffic = ones<kProductEngineCount>();  ///< of those
   std::array<double, kProductEngineCount> softmax_by = ones<kProductEngineCount>();
   ByEngineKind call_of;
+  ByEngineKind narrow_call;  ///< on it, where products are of 8 bits
+  ByEngineKind late_call;    ///< on it, in versions of mid-2026
   ByEngineKind block_of;
   ByEngineKind window;  ///< tiles of keys that a block reads beyond its window
   AttentionPace pace;
@@ -106,6 +116,13 @@ struct DecodeParameters {
   double dram_efficiency = 0.9;
   double l2_bytes_per_clock = 30;
   double clock_exponent = 0.7;
+  double cast_us = 0, host_us = 0;  ///< as PrefillParameters has them
+  double widened_per_clock = 1;     ///< the same
+  double triton = 1;                ///< pace of Triton's kernels, as PrefillParameters has it
+  double widen_us = 0;              ///< the kernel that does so, before its values
+  std::array<double, kEngineKindCount> host_of = ones<kEngineKindCount>();
+  /// Time of Triton's kernel for a lone head of a latent cache over that for groups.
+  std::array<double, kProductEngineCount> triton_lone = ones<kProductEngineCount>();
   double copy_us = 4;  ///< to regroup queries and results, where a kernel wants a group as rows
   std::array<double, kEngineKindCount> efficiency_of = ones<kEngineKindCount>();
   std::array<double, kEngineKindCount> stream_of = ones<kEngineKindCount>();
@@ -116,6 +133,8 @@ struct DecodeParameters {
       ones<kProductEngineCount>();  ///< of its kernels around
   ByEngineKind block_of;
   ByEngineKindFormat call_of;
+  ByEngineKindFormat late_call;  ///< as PrefillParameters has it
+  ByEngineKind late_block;       ///< on a block's start and end, in those versions
   ByEngineKindFormat splits_of;
   ByEngineKindFormat lone_call;  ///< on the call, of a lone head's kernel; TensorRT-LLM alone
   ByEngineKindFormat lone_of;    ///< on `ungrouped`; the same
@@ -134,7 +153,7 @@ struct AttentionSlot {
   std::string name;
   double low = 0, high = 0;
   std::function<double&(AttentionParameters&)> find;
-  bool is_factor = false;  ///< may be missing from a profile: 1
+  bool is_factor = false;  ///< may be missing from a profile: 1, or 0 of times that no row told
 };
 [[nodiscard]] std::vector<AttentionSlot> attention_slots();
 

@@ -584,17 +584,17 @@ CostProfile ParameterFactor::apply(CostProfile profile, std::span<const Paramete
 }
 
 CostProfile with_parameter(CostProfile profile, std::string_view name, double value) {
-  const ParameterSlot& slot = slot_or_throw(name, "cost profile");
-  assign(profile, slot, value, "cost profile");
+  assign(profile, slot_or_throw(name, "cost profile"), value, "cost profile");
+  bool is_named = profile.parameters.empty();  // of a fit's own copy, none is
   for (ProfileParameter& p : profile.parameters) {
-    if (p.name == name) p.value = value;
+    if (p.name == name) p.value = value, is_named = true;
   }
+  if (!is_named) profile.parameters.push_back({std::string(name), value, 0, "prior"});
   return profile;
 }
 
 double get_parameter(const CostProfile& profile, std::string_view name) {
-  const ParameterSlot& slot = slot_or_throw(name, "cost profile");
-  return slot.find(const_cast<CostProfile&>(profile));  // read only; a slot writes nothing itself
+  return slot_or_throw(name, "cost profile").find(const_cast<CostProfile&>(profile));  // reads
 }
 
 }  // namespace tracecast

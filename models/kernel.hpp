@@ -142,6 +142,14 @@ struct PrefillWork {
   bool absorbed = false;  ///< of it: all heads read the latent vector itself
   /// A kernel of Ampere's instructions, whatever the board has.
   bool by_warps = false;
+  bool writes_cache = true;  ///< the engine's call writes keys and values into the cache
+  bool casts = true;         ///< the call narrows what it gets for an 8-bit cache
+  bool late =
+      false;  ///< the engine's version of mid-2026, where most of what is known is of earlier ones
+  /// Launched call by call from the host, whose time shows where kernels are shorter.
+  bool eager = false;
+  double expands =
+      0;  ///< width of the latent vector that the call expands to keys and values; 0: given
   std::optional<ProductEngine> engine;  ///< whose kernels; nothing: what engines have in common
   friend bool operator==(const PrefillWork&, const PrefillWork&) = default;
 };
@@ -155,6 +163,11 @@ struct DecodeWork {
   double window = 0;        ///< tokens that the query sees; 0: all
   bool fp8_cache = false;
   bool latent = false;  ///< the cache holds one latent vector a token (MLA, absorbed)
+  bool casts = true;    ///< as PrefillWork has it
+  bool late = false;    ///< the same
+  bool eager = false;   ///< the same
+  double absorbs =
+      0;  ///< width of a head that the call brings to the latent's and back; 0: given so
   std::optional<ProductEngine> engine;
   friend bool operator==(const DecodeWork&, const DecodeWork&) = default;
 };

@@ -139,6 +139,36 @@ std::pair<double, double> heads_of(const CsvReader& reader, const RowFields& row
   return {heads, keys};
 }
 
+/// Whether only the collectors of mid-2026 had the shape: earlier ones had heads of 128 and, late, of 256 without windows; vLLM's those of 64
+/// and windows of 128, too. SGLang's then narrow what comes in for an 8-bit cache within the call, as it is in service, not beforehand; and
+/// vLLM's kernels no longer write the cache, which a kernel outside the call does (vllm, pull request 25954).
+/// Source: aiconfigurator, collector/cases/base_ops/attention_context.yaml and collector/sglang/collect_attn.py beside their earlier versions.
+bool is_late_shape(double width, double window, std::optional<ProductEngine> engine) {
+  const bool is_early = width == 128 || width == 256;
+  if (engine == ProductEngine::Vllm)
+    return !(is_early || width == 64) || (window > 0 && (window != 128 || width == 256));
+  return !is_early || window > 0;
+}
+
+/// Whether an engine's figure is of one table, its newest, as far as the row tells: of `tables` one at least is of each other engine that has a figure.
+bool is_of_one_table(const RowFields& row, ProductEngine engine) {
+  if (row.text_or_empty("tables").empty()) return false;
+  std::int64_t own = row.integer("tables", 0);
+  for (std::size_t e = 0; e < kProductEngineCount; ++e) {
+    const bool is_other = static_cast<ProductEngine>(e) != engine;
+    if (is_other && !row.text_or_empty(kEngineColumns[e]).empty()) --own;
+  }
+  return own <= 1;
+}
+
+/// By engine.
+std::array<bool, kProductEngineCount> of_one_table(const RowFields& row) {
+  std::array<bool, kProductEngineCount> all{};
+  for (std::size_t e = 0; e < kProductEngineCount; ++e)
+    all[e] = is_of_one_table(row, static_cast<ProductEngine>(e));
+  return all;
+}
+
 class PrefillRows final : public EngineReader {
  public:
   using EngineReader::EngineReader;
@@ -165,11 +195,17 @@ class PrefillRows final : public EngineReader {
     w.format = row.text("attn_dtype") == "fp8"       ? AttentionFormat::Fp8
                : row.text("kv_cache_dtype") == "fp8" ? AttentionFormat::HalfOver8
                                                      : AttentionFormat::Half;
-    return [w](std::optional<ProductEngine> engine) mutable {
+    const auto is_newest = of_one_table(row);
+    return [w, is_newest](std::optional<ProductEngine> engine) mutable {
       PrefillWork own = w;
       own.engine = engine;
       // Source: data/modern/README.md, attention_prefill.
       if (engine == ProductEngine::SgLang && w.key_width == 192) own.value_width = 128;
+      if (engine && engine != ProductEngine::TensorRtLlm) {
+        own.late = own.casts = is_late_shape(w.key_width, w.window, engine) ||
+                               is_newest[static_cast<std::size_t>(*engine)];
+        own.writes_cache = !own.late || engine != ProductEngine::Vllm;
+      }
       return Work(own);
     };
   }
@@ -199,9 +235,14 @@ class DecodeRows final : public EngineReader {
     w.key_values = w.products = 2 * w.width;
     w.window = number(row, "window_size", 0);
     w.fp8_cache = row.text("kv_cache_dtype") == "fp8";
-    return [w](std::optional<ProductEngine> engine) mutable {
+    const auto is_newest = of_one_table(row);
+    return [w, is_newest](std::optional<ProductEngine> engine) mutable {
       DecodeWork own = w;
       own.engine = engine;
+      if (engine && engine != ProductEngine::TensorRtLlm) {
+        own.late = own.casts = is_late_shape(w.width, w.window, engine) ||
+                               is_newest[static_cast<std::size_t>(*engine)];
+      }
       return Work(own);
     };
   }
@@ -371,6 +412,10 @@ class LatentPrefillRows final : public LatentRows {
     w.value_width = w.absorbed ? kRank : kHead;
     w.format = is_fp8 ? AttentionFormat::HalfOver8 : AttentionFormat::Half;
     w.engine = engine;
+    // vLLM's collector times the layer's implementation in a plain loop: the product that makes keys and values of the latent is in it.
+    // Source: aiconfigurator, collector/vllm/collect_mla.py; vllm, v1/attention/backends/mla/common.py, _forward_prefill.
+    w.eager = engine == ProductEngine::Vllm;
+    if (w.eager) w.expands = kRank;
     return w;
   }
 };
@@ -400,6 +445,9 @@ class LatentDecodeRows final : public LatentRows {
     w.products = 2 * kRank + kPositions;
     w.fp8_cache = is_fp8;
     w.engine = engine;
+    // As in LatentPrefillRows: queries and results pass through products of the latent's width within the call.
+    w.eager = engine == ProductEngine::Vllm;
+    if (w.eager) w.absorbs = kHead;
     return w;
   }
 };

@@ -1,9 +1,12 @@
 #pragma once
+#include <optional>
+
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "models/kernel.hpp"
 #include "sim/cost/roofs.hpp"
 #include "sim/cost/sustained_clock.hpp"
+#include "sim/cost/tensor_board.hpp"
 
 namespace tracecast::cost {
 
@@ -25,5 +28,31 @@ namespace tracecast::cost {
 [[nodiscard]] Roofs estimate_attention(const Kernel& kernel, const AttentionWork& work,
                                        const SustainedGpu& machine, const GpuSpec& gpu,
                                        const CostProfile& profile);
+
+/// Which kernel an inference engine runs for attention on a board, by the engines' sources; the sources stand at each rule.
+
+/// How the keys of a sequence are shared out over a latent cache or by Triton's kernels.
+struct DecodeGrid {
+  double rows = 16;  ///< queries that a block holds; heads beyond them are further blocks
+  std::optional<double>
+      parts;  ///< of a sequence's keys, whatever the batch; nothing: as many as fill the board
+};
+
+/// Whether the kernel is one of Triton's.
+[[nodiscard]] bool is_triton(const PrefillWork& work, const TensorBoard& board);
+[[nodiscard]] bool is_triton(const DecodeWork& work, const TensorBoard& board);
+
+/// What its source says of the grid; nothing: a block holds all queries of a head of keys.
+[[nodiscard]] std::optional<DecodeGrid> find_grid(const DecodeWork& work, const TensorBoard& board);
+
+/// Whether an 8-bit latent cache is made a 16-bit one in every call: SGLang's FlashAttention backend does, since that kernel wants keys of
+/// the queries' type and latent queries are never narrowed.
+/// Source: sglang, layers/attention/flashattention_backend.py, get_key_buffer(...).to(q.dtype).
+[[nodiscard]] bool widens_cache(const PrefillWork& work, const TensorBoard& board);
+[[nodiscard]] bool widens_cache(const DecodeWork& work, const TensorBoard& board);
+
+/// Whether a call narrows queries, keys and values by kernels of its own for the kernel of TensorRT-LLM that SGLang runs on data-centre Blackwell.
+[[nodiscard]] bool casts_inputs(const PrefillWork& work, const TensorBoard& board);
+[[nodiscard]] bool casts_inputs(const DecodeWork& work, const TensorBoard& board);
 
 }  // namespace tracecast::cost

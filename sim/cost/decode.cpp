@@ -4,11 +4,15 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/cost/attention.hpp"
+
 namespace tracecast::cost {
 namespace {
 
 constexpr double kLeastRows = 16, kKeyTile = 64, kWindowTile = 128;
 constexpr double kCallClock = 2e9;
+/// Bytes that an SM gets of L2 in a clock. Source: NVIDIA A100 whitepaper, "L2 cache": 5,120 bytes a clock for 80 SMs.
+constexpr double kFromL2 = 64;
 /// Queries of a group that TensorRT-LLM's grouped kernels hold. Source: data/modern/README.md, factors for some head ratios.
 constexpr double kLargestGroup = 32;
 /// Shared memory of a block that holds 64 queries and two pairs of tiles of 64 keys and values, of width 128 in 16 bits.
@@ -35,8 +39,8 @@ bool is_flash_attention_2(const DecodeWork& w, std::size_t kind) {
 /// Whether queries are the rows of warp groups' instructions: in FlashAttention 3, which vLLM and SGLang run on Hopper, and FlashMLA, which
 /// TensorRT-LLM runs there too. Others take instructions of warps, or exchange operands. Over an 8-bit cache these compute in 8 bits.
 /// Sources: flash-attention, hopper/tile_size.h and flash_api.cpp (types of queries and keys are one); FlashMLA, blocks of 64 rows.
-bool is_by_warp_groups(const DecodeWork& w, MmaKind kind) {
-  return kind == MmaKind::WarpGroup && w.engine &&
+bool is_by_warp_groups(const DecodeWork& w, const TensorBoard& board) {
+  return board.kind == MmaKind::WarpGroup && w.engine && !is_triton(w, board) &&
          (w.latent || w.engine != ProductEngine::TensorRtLlm);
 }
 
@@ -47,24 +51,20 @@ double rows_of_warp_groups(const DecodeWork& w) {
   return w.width <= 64 ? 192 : 128;
 }
 
-Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k,
+Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k, bool is_narrow,
                    const CostProfile& profile) {
-  const std::size_t f = w.fp8_cache ? 2 : 0;
-  const std::size_t width = w.latent         ? 0
-                            : w.width <= 64  ? 0
-                            : w.width <= 128 ? 1
-                            : w.width <= 192 ? 2
-                                             : 3;
+  const std::size_t f = is_narrow ? 2 : 0;
+  const std::size_t width = w.latent ? 0 : head_width_class(w.width);
   if (!w.engine) {
     return {
         .window = 0, .call_us = profile.product.start_us, .combine_us = profile.product.split_us};
   }
   const auto e = static_cast<std::size_t>(*w.engine);
   return {.pace = p.pace.values[e][k][f][width],
-          .call = p.call_of.values[e][k][f],
+          .call = p.call_of.values[e][k][f] * (w.late ? p.late_call.values[e][k][f] : 1),
           .splits = by_lone_kernels(w) && w.heads == w.kv_heads ? 1 : p.splits_of.values[e][k][f],
           .window = p.window.values[e][k][f],
-          .block = p.block_of.values[e][k],
+          .block = p.block_of.values[e][k] * (w.late && !is_narrow ? p.late_block.values[e][k] : 1),
           .efficiency = p.efficiency_by[e],
           .traffic = p.traffic[e],
           .call_us = p.call_us[e],
@@ -85,29 +85,40 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
                              const CostProfile& profile) {
   const DecodeParameters& p = w.latent ? profile.attention.latent_decode : profile.attention.decode;
   const std::size_t k = engine_kind(board.kind);
-  const Factors x = factors_of(w, p, k, profile);
+  const bool widens = widens_cache(w, board);
+  const bool is_narrow = w.fp8_cache && !widens;
+  Factors x = factors_of(w, p, k, is_narrow, profile);
+  if (is_triton(w, board)) x.pace *= p.triton;
   const double clock = board.clock, sms = board.sms;
-  const double cache_bytes = w.fp8_cache ? 1 : 2;
+  const double cache_bytes = is_narrow ? 1 : 2;
   const double group = w.heads / w.kv_heads;
   const bool lone = by_lone_kernels(w) && group > kLargestGroup;
   const bool swaps = is_flash_attention_2(w, k) && group > 1;
   const bool apart = swaps && w.window > 0;
+  const std::optional<DecodeGrid> grid = find_grid(w, board);
+  const bool triton_lone = w.latent && group == 1 && is_triton(w, board);
   const double slower = std::pow(kCallClock / clock, p.clock_exponent);
   // Blocks that an SM holds at once, and the buffers that it fills: of two blocks, or as much as there is.
   const double residents = w.latent ? 1 : std::max(1.0, std::floor(board.shared_kib / kBlockKib));
-  const double buffers = w.latent ? board.shared_kib : std::min(board.shared_kib, 2 * kBlockKib);
+  const double buffers = std::min(board.shared_kib, grid       ? kBlockKib
+                                                    : w.latent ? board.shared_kib
+                                                               : 2 * kBlockKib);
 
   const bool has_window = w.window > 0 && w.window < w.keys;
   const double seen = has_window ? w.window : w.keys;
   const double read = has_window ? std::min(w.keys, seen + kWindowTile * x.window) : seen;
-  const double columns = w.batch * w.kv_heads * (lone || apart ? group : 1);
-  const double most =
-      std::max(1.0, std::min(read / p.keys_per_split, std::max(1.0, p.splits * x.splits)));
-  const double wanted = std::max(1.0, sms * p.fill / columns);
+  const double columns = w.batch * w.kv_heads *
+                         (lone || apart ? group
+                          : grid        ? std::ceil(group / grid->rows)
+                                        : 1);
+  const double most = std::max(
+      1.0, std::min(read / p.keys_per_split,
+                    grid && grid->parts ? *grid->parts : std::max(1.0, p.splits * x.splits)));
+  const double wanted = grid && grid->parts ? most : std::max(1.0, sms * p.fill / columns);
   const double stream = p.stream_bytes_per_clock * p.stream_of[k] * x.pace * buffers * clock;
   // Over an 8-bit cache some kernels compute in 8 bits.
-  const ProductFormat narrow = w.fp8_cache ? ProductFormat::Fp8 : ProductFormat::Half;
-  const bool by_groups = is_by_warp_groups(w, board.kind);
+  const ProductFormat narrow = is_narrow ? ProductFormat::Fp8 : ProductFormat::Half;
+  const bool by_groups = is_by_warp_groups(w, board);
   const double top = board.peak(narrow) / sms;
   const TensorRates rates = board.rates(by_groups ? narrow : ProductFormat::Half);
   const double rate =
@@ -115,9 +126,12 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const double least = by_groups ? rows_of_warp_groups(w) : kLeastRows;
   const double rows = lone    ? p.ungrouped_rows
                       : apart ? kLeastRows
+                      : grid  ? grid->rows
                               : std::ceil(group / least) * least;
-  const double alone = lone ? p.ungrouped * x.lone : 1;
-  const double block = p.block_cycles * x.block * alone / residents / kCallClock * slower;
+  // The kernel for lone heads multiplies as it reads, without buffers: values a clock, and blocks as many as an SM's threads allow.
+  const double lone_stream = kFromL2 * clock * cache_bytes / 2 / (p.ungrouped * x.lone);
+  const double alone = triton_lone ? p.triton_lone[static_cast<std::size_t>(*w.engine)] : 1;
+  const double block = p.block_cycles * (lone ? x.lone : x.block / residents) / kCallClock * slower;
   const double l2_rate = sms * clock * p.l2_bytes_per_clock;
   const double cache = w.batch * seen * w.kv_heads * w.key_values * cache_bytes;
   const double footprint = cache + w.batch * w.heads * w.width * 4;
@@ -127,14 +141,15 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const double roof = 2 * w.batch * w.heads * seen * w.products / (top * sms);
 
   Parts best;
-  for (const double parts : {1.0, lone ? 1.0 : std::min(most, wanted)}) {
+  const double divided = lone ? 1.0 : std::min(most, wanted);
+  for (const double parts : {grid && grid->parts ? divided : 1.0, divided}) {
     const double blocks = columns * parts, keys = read / parts;
     const double padded = std::ceil(keys / kKeyTile) * kKeyTile;
     const double per_sm = blocks / sms;
     const double q = p.wave_quantization;
     const double waves = per_sm <= 1 ? 1 : q * std::ceil(per_sm) + (1 - q) * per_sm;
-    const double load =
-        waves * w.key_values * cache_bytes * (keys + p.padding * (padded - keys)) / stream * alone;
+    const double load = waves * w.key_values * cache_bytes * (keys + p.padding * (padded - keys)) /
+                        (lone ? lone_stream : stream) * alone;
     const double math =
         waves * rows * padded * (2 * w.products / rate + board.softmax_cycles(p.softmax) / clock);
     const double body = cube_root_sum(slower_of(load, dram), math, 0);
@@ -152,14 +167,29 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const double lone_call = by_lone_kernels(w) && (lone || group == 1) ? x.lone_call : 1;
   // One sequence, or one head of keys, is regrouped without a copy.
   const double copies = swaps && !apart && w.batch > 1 && w.kv_heads > 1 ? p.copy_us : 0;
-  const double call = (x.call_us * x.call * lone_call + copies) * 1e-6 * slower;
+  const double casts = casts_inputs(w, board) ? p.cast_us : 0;
+  const double call = (x.call_us * x.call * lone_call + copies + casts) * 1e-6 * slower;
+  double others = around;
+  if (widens) {
+    const double values = w.batch * w.keys * w.key_values;
+    others += p.widen_us * 1e-6 * slower + values / (sms * clock * p.widened_per_clock);
+  }
+  if (w.absorbs > 0) {
+    // Queries to the latent's width and results back, a product of each head.
+    const double latent = w.products - w.key_values;
+    others += board.library_product(w.heads, w.batch, latent, w.absorbs).in_s() +
+              board.library_product(w.heads, w.batch, w.absorbs, latent).in_s();
+  }
   CallEstimate result;
-  result.duration = Seconds(call + around + best.seconds);
+  result.duration = Seconds(call + others + best.seconds);
+  if (w.eager)
+    result.duration = Seconds(beside_host(p.host_us * p.host_of[k] * 1e-6, result.duration.in_s()));
   result.roofs = {.compute = Seconds(std::max(roof, best.math)),
                   .memory = Seconds(std::max(best.load, dram)),
                   .starved = best.share < 1 || call > best.seconds,
                   .sm_share = best.share};
-  result.body_share = 1 - Seconds(call) / result.duration;
+  result.body_share = w.eager ? (others + best.seconds) / result.duration.in_s()
+                              : 1 - Seconds(call) / result.duration;
   return result;
 }
 

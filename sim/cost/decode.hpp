@@ -9,6 +9,7 @@ namespace tracecast::cost {
 /// and copies queries and results into groups and back where there is none.
 /// With keys' = keys seen, or window + 128 `window`:
 ///   residents = blocks of 80 KiB that an SM's shared memory holds, 1 at least; buffers = 160 KiB, or what there is
+///   TensorRT-LLM's kernel for lone heads: load = waves values ungrouped / (32 values a clock of L2), blocks without regard to residents
 ///   parts  = 1, or min(keys'/keys_per_split, splits), no more than fill `fill` blocks on each SM, whichever takes less
 ///   waves  = blocks <= SMs ? 1 : q blocks/SMs rounded up + (1-q) blocks/SMs
 ///   load   = waves * values of a part in bytes (keys padded to 64 at the cost of `padding`) / (stream_bytes_per_clock pace buffers clock)
@@ -17,7 +18,9 @@ namespace tracecast::cost {
 ///   slower = (2 GHz / clock)^clock_exponent: what chains of latencies take
 ///   time   = slower (call + copy_us + block_cycles waves / residents / 2 GHz + combine_us (1 - 1/parts))
 ///            + (slower_of(load, dram)^3 + math^3)^(1/3) + traffic of the parts that tiles of 64 keys leave + traffic around
-/// Latent attention: one block, all of the SM's shared memory.
+/// Latent attention: one block, all of the SM's shared memory; grids that sources give (find_grid in attention.hpp) have their rows, parts and one
+/// tile's buffers, Triton's `triton` of the pace. A cache that is widened adds widen_us and values / (SMs clock widened_per_clock); products that
+/// bring queries to the latent's width and back, and eager calls, as in prefill.hpp.
 /// Source: Dao et al., Flash-Decoding (PyTorch blog, 2023) for the parts; figures from tables, notes/0012.
 [[nodiscard]] CallEstimate estimate_decode(const DecodeWork& work, const TensorBoard& board,
                                            const CostProfile& profile);

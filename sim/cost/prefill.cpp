@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/cost/attention.hpp"
+
 namespace tracecast::cost {
 namespace {
 
@@ -13,6 +15,17 @@ constexpr double kCallClock = 2e9;
 template <class Values>
 double of_engine(const std::optional<ProductEngine>& engine, const Values& value_of) {
   return engine ? value_of(static_cast<std::size_t>(*engine)) : 1.0;
+}
+
+/// Kernels before and after attention, microseconds at 2 GHz.
+double call_us(const PrefillWork& w, const PrefillParameters& p, std::size_t k,
+               const CostProfile& profile) {
+  if (!w.engine) return profile.product.start_us;
+  const auto e = static_cast<std::size_t>(*w.engine);
+  const double narrow = w.format == AttentionFormat::Fp8 ? p.narrow_call.values[e][k] : 1;
+  const double late = w.late ? p.late_call.values[e][k] : 1;
+  const double all = p.call_us[e] * p.call_of.values[e][k] * narrow * late;
+  return w.writes_cache ? all : std::max(0.5 * all, all - p.write_us);
 }
 
 /// Blocks of queries and the tiles of keys they pass over.
@@ -29,11 +42,14 @@ bool packs_groups(const PrefillWork& w, std::optional<ProductEngine> engine, Mma
   return true;
 }
 
-/// Whose kernel runs without an engine's call around it. Ampere's instructions: FlashAttention 2, which PyTorch and training programs run
-/// and vLLM on Ampere (vllm-flash-attn). Later ones: what engines have in common. CHOICE in view of llm-foundry's rows: notes/0017.
-std::optional<ProductEngine> kernels_of(const PrefillWork& w, MmaKind kind) {
+/// Whose rows FlashAttention 2 was fitted to: vLLM runs it on Ampere (vllm-flash-attn).
+constexpr ProductEngine kFlashAttention2 = ProductEngine::Vllm;
+
+/// Whose figures the kernel has. Without an engine's call around it, Ampere's instructions: FlashAttention 2, which PyTorch and training programs
+/// run. Later ones: what engines have in common. CHOICE in view of llm-foundry's rows: notes/0017.
+std::optional<ProductEngine> figures_of(const PrefillWork& w, MmaKind kind) {
   if (w.engine || w.latent || kind != MmaKind::AsyncWarp) return w.engine;
-  return ProductEngine::Vllm;
+  return kFlashAttention2;
 }
 
 /// Whether a kernel passes over all keys, whatever the window, and masks them: SGLang's in Triton do. It runs them for heads of 192 on
@@ -76,33 +92,40 @@ Tiling tile(const PrefillWork& w, bool packs, bool masks, double window_tiles) {
 
 }  // namespace
 
+double beside_host(double host, double gpu) {
+  if (!(host > 0)) return gpu;
+  return host * std::pow(1 + std::pow(gpu / host, 6), 1.0 / 6);
+}
+
 CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
                               const CostProfile& profile) {
   const PrefillParameters& p =
       w.latent ? profile.attention.latent_prefill : profile.attention.prefill;
   const MmaKind kind = w.by_warps ? std::min(board.kind, MmaKind::AsyncWarp) : board.kind;
   const std::size_t k = engine_kind(kind);
-  const std::optional<ProductEngine> kernels = kernels_of(w, kind);
-  const auto f = static_cast<std::size_t>(w.format);
-  const std::size_t width = w.latent             ? (w.absorbed ? 1 : 0)
-                            : w.key_width <= 64  ? 0
-                            : w.key_width <= 128 ? 1
-                            : w.key_width <= 192 ? 2
-                                                 : 3;
+  const std::optional<ProductEngine> kernels = figures_of(w, kind);
+  const bool widens = widens_cache(w, board);
+  const AttentionFormat format = widens ? AttentionFormat::Half : w.format;
+  const auto f = static_cast<std::size_t>(format);
+  const std::size_t width = w.latent ? (w.absorbed ? 1 : 0) : head_width_class(w.key_width);
+  // FlashAttention 2 wants values as wide as keys; vLLM pads them.
+  const bool pads_values =
+      w.latent && w.engine == ProductEngine::Vllm && kind == MmaKind::AsyncWarp;
+  const double value_width = pads_values ? w.key_width : w.value_width;
   const bool masks = masks_windows(w, kind);
   // Where only windows are Triton's, the pace is that of the kernel without them.
   const double pace =
       of_engine(kernels, [&](std::size_t e) { return p.pace.values[e][k][f][width]; }) *
-      (masks && kind == MmaKind::WarpGroup ? p.triton : 1);
+      ((masks && kind == MmaKind::WarpGroup) || is_triton(w, board) ? p.triton : 1);
   const bool packs = packs_groups(w, kernels, kind);
   const double clock = board.clock;
   const ProductFormat math =
-      w.format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half;
+      format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half;
   const double generations = static_cast<double>(board.kind) - static_cast<double>(kind);
   const TensorRates rates = board.rates(math);
   const double older = std::pow(profile.product.warp_share, generations);
   // Over an 8-bit cache some kernels compute in 8 bits.
-  const double top = w.format == AttentionFormat::HalfOver8
+  const double top = format == AttentionFormat::HalfOver8
                          ? board.peak(ProductFormat::Fp8) / board.sms
                          : std::min(rates.peak, older * rates.whole);
   const double wide = 1 + p.wide * std::max(0.0, w.key_width / kTile - 1);
@@ -112,7 +135,7 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
   const Tiling t = tile(w, packs, masks,
                         of_engine(kernels, [&](std::size_t e) { return p.window.values[e][k]; }));
   const double score = kTile * kTile;
-  const double widths = w.key_width + w.value_width;
+  const double widths = w.key_width + value_width;
   const double products = 2 * score * widths / rate;
   const double per_score = p.softmax * p.softmax_of[k] *
                            of_engine(kernels, [&](std::size_t e) { return p.softmax_by[e]; });
@@ -137,7 +160,8 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
                       : w.window > 0 && w.window < w.tokens
                           ? w.window * w.tokens - w.window * (w.window - 1) / 2
                           : w.tokens * (w.tokens + 1) / 2;
-  compute = std::max(compute, w.products * w.batch * w.heads * seen * widths / (top * board.sms));
+  compute = std::max(compute, w.products * w.batch * w.heads * seen *
+                                  (w.key_width + w.value_width) / (top * board.sms));
 
   const double cache_bytes = w.format == AttentionFormat::Half ? 2 : 1;
   const double tokens = w.batch * w.tokens;
@@ -154,25 +178,37 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
   const double body = std::cbrt(compute * compute * compute + memory * memory * memory);
 
   // TensorRT-LLM embeds positions in a kernel of its own, which passes over queries, too.
-  const double copied =
+  double copied =
       w.engine == ProductEngine::TensorRtLlm
           ? 2 * tokens *
                 (w.heads * 2 * w.key_width + w.kv_heads * 2 * w.key_width * (2 + cache_bytes) / 2)
           : keys * (2 + cache_bytes);
-  const double around =
-      w.engine ? p.traffic[static_cast<std::size_t>(*w.engine)] * seconds(copied) : 0;
-  const double call = (w.engine ? p.call_us[static_cast<std::size_t>(*w.engine)] *
-                                      p.call_of.values[static_cast<std::size_t>(*w.engine)][k]
-                                : profile.product.start_us) *
-                      1e-6 * std::pow(kCallClock / clock, p.clock_exponent);
+  if (!w.writes_cache) copied = 0;
+  // Keys are put together from what the latent gives and the position's part; values padded.
+  if (w.expands > 0) {
+    copied = tokens * (w.expands + w.key_width - w.value_width) * (2 + cache_bytes) +
+             2 * cached * w.heads * (w.value_width + w.key_width) * (pads_values ? 3 : 1);
+  }
+  double around = w.engine ? p.traffic[static_cast<std::size_t>(*w.engine)] * seconds(copied) : 0;
+  if (widens) around += cached * w.key_width / (board.sms * clock * p.widened_per_clock);
+  if (w.expands > 0) {
+    const double features = w.heads * (2 * w.value_width);
+    around += board.library_product(1, cached, features, w.expands).in_s();
+  }
+  const double slower = std::pow(kCallClock / clock, p.clock_exponent);
+  const double call = call_us(w, p, k, profile) * 1e-6 * slower +
+                      (casts_inputs(w, board) ? p.cast_us * 1e-6 * slower : 0);
   CallEstimate result;
   result.duration = Seconds(call + body + around);
+  if (w.eager)
+    result.duration = Seconds(beside_host(p.host_us * p.host_of[k] * 1e-6, result.duration.in_s()));
   const double share = std::min(1.0, columns * t.blocks / board.sms);
   result.roofs = {.compute = Seconds(compute),
                   .memory = Seconds(memory),
                   .starved = share < 1 || call > body,
                   .sm_share = share};
-  result.body_share = 1 - Seconds(call) / result.duration;
+  result.body_share =
+      w.eager ? (body + around) / result.duration.in_s() : 1 - Seconds(call) / result.duration;
   return result;
 }
 

@@ -15,6 +15,9 @@ struct CallEstimate {
   double body_share = 1;  ///< of the duration, what is not the call's fixed time
 };
 
+/// Time of a call that the host launches kernel by kernel while the GPU works on the one before: (host^6 + gpu^6)^(1/6).
+[[nodiscard]] double beside_host(double host, double gpu);
+
 /// Attention of new tokens on tensor cores. A block holds 128 queries of a head (16 at least) and passes over the keys in tiles
 /// of 128; of up to 128 tokens, engines that pack fill blocks with queries of a group of heads. With one SM's `rate` =
 /// TensorRates::at(efficiency pace / (1 + wide max(0, key_width/128 - 1))) and n = ceil(tokens / 128):
@@ -27,8 +30,10 @@ struct CallEstimate {
 ///   longest  = block + latency + most tiles of a block (tile + key_cycles/clock)
 ///   body     = slowed by the power limit (TensorBoard::slowdown), then (body^3 + memory^3)^(1/3)
 ///   call     = call_us (2 GHz / clock)^clock_exponent + body + traffic of the kernels around it
+/// Of the call, what a work says of it: less write_us and the cache's traffic where it leaves that to others, more cast_us where it narrows its
+/// inputs, the library's product where it expands a latent vector, widened values; an eager one takes beside_host() (notes/0021).
 /// Gradients (5 products): body and memory 2.5 times.
-/// Without an engine: the kernel of vLLM where instructions are Ampere's (FlashAttention 2, which libraries have), else what engines have in
+/// Without an engine: FlashAttention 2 where instructions are Ampere's, whose figures are those of vLLM's rows there, else what engines have in
 /// common. A kernel of Ampere's instructions on a later board (`by_warps`): its generation's factors, at warp_share^(generations since) of whole tensor cores, as
 /// products have it (product.hpp).
 /// Bytes come from memory as far as the footprint misses L2, 1 / (1 + (L2/footprint)^2), and pass L2 in any case; calls are repeated on the same

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/cost/product.hpp"
 #include "sim/cost/tensor_power.hpp"
 
 namespace tracecast::cost {
@@ -100,6 +101,16 @@ double TensorBoard::peak(ProductFormat format) const {
 TensorRates TensorBoard::rates(ProductFormat format) const {
   const double own = peak(format) / sms;
   return {.peak = own, .whole = own * tensor_cut(*gpu_, format)};
+}
+
+Seconds TensorBoard::library_product(double batch, double m, double n, double k) const {
+  const ProductMachine machine(*gpu_, ProductFormat::Half, *profile_);
+  TensorProduct product;
+  product.batch = batch;
+  product.m = m;
+  product.n = n;
+  product.k = k;
+  return machine.estimate(product).duration;
 }
 
 double TensorBoard::softmax_cycles(double softmax) const {

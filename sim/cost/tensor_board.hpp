@@ -36,6 +36,8 @@ struct TensorBoard {
   /// FLOP/s at `clock`.
   [[nodiscard]] double peak(ProductFormat format) const;
   [[nodiscard]] TensorRates rates(ProductFormat format) const;
+  /// Products of 16 bits by the vendor's library: out[b, m, n] += [b, m, k] [b, k, n].
+  [[nodiscard]] Seconds library_product(double batch, double m, double n, double k) const;
   /// Cycles of an SM for the softmax of one score that takes `softmax` times the 1/16 of one exponential: up to one goes with the
   /// units for exponentials, which Blackwell Ultra has twice, the rest with other lanes.
   [[nodiscard]] double softmax_cycles(double softmax) const;

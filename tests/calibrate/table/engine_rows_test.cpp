@@ -141,6 +141,53 @@ TEST_CASE("latent attention has one engine a row, absorbed or projected") {
   CHECK(cached.fp8_cache);
 }
 
+TEST_CASE("vLLM's calls over latent caches hold the products around them and wait for the host") {
+  const auto prompt = [](const char* engine, const char* form) {
+    const auto row = first_row(kLatentPrefill, std::string("h100_sxm5_80gb,bfloat16,1,256,16,") +
+                                                   engine + "," + form + ",40,40,40,1,flash,,,");
+    return std::get<PrefillWork>(call_of(row).calls[0]);
+  };
+  CHECK(prompt("vllm", "projected").eager);
+  CHECK(prompt("vllm", "projected").expands == 512);
+  CHECK(!prompt("trtllm", "projected").eager);
+  CHECK(prompt("trtllm", "projected").expands == 0);
+  const auto row =
+      first_row(kLatentDecode, "h100_sxm5_80gb,bfloat16,8,255,128,vllm,40,40,40,1,flash,,,");
+  CHECK(std::get<DecodeWork>(call_of(row).calls[0]).eager);
+  CHECK(std::get<DecodeWork>(call_of(row).calls[0]).absorbs == 128);
+}
+
+TEST_CASE("shapes that only late collectors had are known as such") {
+  struct Row {
+    const char* what;
+    const char* shape;  ///< heads, heads of keys, width, window
+    int tables;
+    ProductEngine engine;
+    bool is_late;
+  };
+  const Row rows[] = {{"a shape of all collectors", "32,8,128,0", 6, ProductEngine::SgLang, false},
+                      {"of three tables one each", "32,8,128,0", 3, ProductEngine::SgLang, true},
+                      {"a window", "32,8,128,8192", 4, ProductEngine::SgLang, true},
+                      {"vLLM's early window", "32,8,128,128", 4, ProductEngine::Vllm, false},
+                      {"and a late one", "32,8,256,1024", 4, ProductEngine::Vllm, true},
+                      {"wide heads of many tables", "32,8,256,0", 6, ProductEngine::SgLang, false}};
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const std::string text = std::string("l40s,bfloat16,bfloat16,4,1023,") + row.shape +
+                             ",12,11,13," + std::to_string(row.tables) + ",12,12,12,,,";
+    const auto work =
+        std::get<DecodeWork>(call_of(first_row(kDecode, text, row.engine)).calls.front());
+    CHECK(work.late == row.is_late);
+    CHECK(work.casts == row.is_late);
+  }
+  const auto prompt = [](ProductEngine engine) {
+    const std::string text = "b200,bfloat16,bfloat16,2,512,32,8,256,1024,20,18,25,3,21,19,20,,,";
+    return std::get<PrefillWork>(call_of(first_row(kPrefill, text, engine)).calls.front());
+  };
+  CHECK(!prompt(ProductEngine::Vllm).writes_cache);
+  CHECK(prompt(ProductEngine::SgLang).writes_cache);
+}
+
 TEST_CASE("quantisation is told by its header") {
   const auto row = first_row(kQuantization, "l40s,fp8,128,4096,3,3,3,2,3,,3,,,");
   CHECK(std::get<QuantizationWork>(call_of(row).calls[0]).cols == 4096);

@@ -1,0 +1,151 @@
+#include "sim/cost/attention.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <optional>
+
+#include "sim/cost/decode.hpp"
+#include "sim/cost/prefill.hpp"
+#include "sim/cost/price.hpp"
+#include "tests/sim/cost/simple_machine.hpp"
+
+TEST_SUITE_BEGIN("sim/cost/attention");
+
+namespace tracecast::cost {
+namespace {
+
+GpuSpec of_capability(int capability) {
+  GpuSpec gpu = simple_gpu();
+  gpu.compute_capability = capability;
+  gpu.architecture = capability >= 100  ? Architecture::Blackwell
+                     : capability == 90 ? Architecture::Hopper
+                     : capability == 89 ? Architecture::Ada
+                                        : Architecture::Ampere;
+  return gpu;
+}
+
+DecodeWork latent(double batch, double keys, double heads, ProductEngine engine) {
+  DecodeWork w;
+  w.latent = true;
+  w.batch = batch;
+  w.keys = keys;
+  w.heads = heads;
+  w.width = w.key_values = 576;
+  w.products = 1088;
+  w.engine = engine;
+  return w;
+}
+
+double us_of(const Work& work, const GpuSpec& gpu, const CostProfile& profile) {
+  return price_call(work, gpu, profile)->estimate.duration.in_us();
+}
+
+}  // namespace
+
+TEST_CASE("an engine's sources say whose kernel a head's width and a board get") {
+  const CostProfile profile = simple_profile();
+  struct Row {
+    const char* what;
+    int capability;
+    ProductEngine engine;
+    double width;
+    bool is_triton;
+  };
+  const Row rows[] = {
+      {"FlashAttention on Hopper", 90, ProductEngine::SgLang, 256, false},
+      {"TensorRT-LLM's kernels on data-centre Blackwell", 100, ProductEngine::SgLang, 128, false},
+      {"which have no head of 192", 100, ProductEngine::SgLang, 192, true},
+      {"the same by vLLM", 100, ProductEngine::Vllm, 192, true},
+      {"TensorRT-LLM runs none of Triton's", 100, ProductEngine::TensorRtLlm, 192, false},
+      {"workstation Blackwell", 120, ProductEngine::SgLang, 128, true},
+      {"and vLLM's FlashAttention 2 there", 120, ProductEngine::Vllm, 128, false}};
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const TensorBoard board(of_capability(row.capability), profile);
+    DecodeWork decode;
+    decode.engine = row.engine;
+    decode.width = row.width;
+    CHECK(is_triton(decode, board) == row.is_triton);
+    PrefillWork prefill;
+    prefill.engine = row.engine;
+    prefill.key_width = row.width;
+    CHECK(is_triton(prefill, board) == row.is_triton);
+  }
+}
+
+TEST_CASE("blocks over a latent cache hold as many heads as their kernel has rows") {
+  const CostProfile profile = simple_profile();
+  const GpuSpec ada = of_capability(89), hopper = of_capability(90);
+  const auto grid = [&](const DecodeWork& w, const GpuSpec& gpu) {
+    return find_grid(w, TensorBoard(gpu, profile));
+  };
+  CHECK(grid(latent(1, 4096, 128, ProductEngine::TensorRtLlm), ada)->rows == 64);
+  CHECK(grid(latent(1, 4096, 128, ProductEngine::TensorRtLlm), ada)->parts == 1);
+  CHECK(grid(latent(1, 4096, 128, ProductEngine::Vllm), ada)->rows == 16);
+  CHECK(grid(latent(1, 4096, 128, ProductEngine::Vllm), ada)->parts == 4);
+  // 10 SMs times log2(4096 / 64) = 6 over 8 blocks of 16 heads: 7.5 parts; of eight sequences 0.94, so one.
+  CHECK(*grid(latent(1, 4096, 128, ProductEngine::SgLang), ada)->parts == doctest::Approx(7.5));
+  CHECK(*grid(latent(8, 4096, 128, ProductEngine::SgLang), ada)->parts == doctest::Approx(1));
+  CHECK_FALSE(grid(latent(1, 4096, 128, ProductEngine::Vllm), hopper));
+}
+
+TEST_CASE("SGLang makes an 8-bit latent cache a 16-bit one in every call on Hopper") {
+  const GpuSpec hopper = of_capability(90);
+  CostProfile profile = simple_profile();
+  DecodeParameters& p = profile.attention.latent_decode;
+  p.widen_us = 3;
+  p.widened_per_clock = 2;
+  p.clock_exponent = 0;
+  DecodeWork w = latent(4, 8192, 16, ProductEngine::SgLang);
+  const double halves = us_of(w, hopper, profile);
+  w.fp8_cache = true;
+  // 4 x 8192 x 576 values at 2 a clock on 10 SMs of 1 GHz.
+  CHECK(us_of(w, hopper, profile) ==
+        doctest::Approx(halves + 3 + 4.0 * 8192 * 576 / 20e3).epsilon(1e-3));
+  w.engine = ProductEngine::TensorRtLlm;
+  CHECK_FALSE(widens_cache(w, TensorBoard(hopper, profile)));
+}
+
+TEST_CASE("calls that a host launches take its time, or the GPU's where that is longer") {
+  CHECK(beside_host(200, 10) == doctest::Approx(200).epsilon(1e-6));
+  CHECK(beside_host(200, 4000) == doctest::Approx(4000).epsilon(1e-6));
+  CHECK(beside_host(200, 200) == doctest::Approx(200 * std::pow(2.0, 1.0 / 6)));
+  CostProfile profile = simple_profile();
+  profile.attention.latent_decode.host_us = 1e5;
+  DecodeWork w = latent(1, 64, 1, ProductEngine::Vllm);
+  w.eager = true;
+  CHECK(us_of(w, of_capability(90), profile) == doctest::Approx(1e5).epsilon(1e-6));
+}
+
+TEST_CASE("products around a latent cache are in a call that holds them") {
+  const GpuSpec gpu = of_capability(80);
+  const CostProfile profile = simple_profile();
+  const TensorBoard board(gpu, profile);
+  DecodeWork w = latent(64, 1024, 32, ProductEngine::TensorRtLlm);
+  const double without = us_of(w, gpu, profile);
+  w.absorbs = 128;
+  const double products = board.library_product(32, 64, 512, 128).in_us() +
+                          board.library_product(32, 64, 128, 512).in_us();
+  CHECK(us_of(w, gpu, profile) == doctest::Approx(without + products));
+}
+
+TEST_CASE("a prompt's call that leaves the cache to others is shorter") {
+  const GpuSpec gpu = of_capability(80);
+  CostProfile profile = simple_profile();
+  profile.attention.prefill.call_us = {10, 10, 10};
+  profile.attention.prefill.clock_exponent = 0;
+  profile.attention.prefill.write_us = 2;
+  profile.attention.prefill.traffic = {0, 0, 0};
+  PrefillWork w;
+  w.batch = 4, w.tokens = 512, w.heads = w.kv_heads = 8;
+  w.engine = ProductEngine::Vllm;
+  const double both = us_of(w, gpu, profile);
+  w.writes_cache = false;
+  const double factor =
+      profile.attention.prefill.call_of.values[static_cast<std::size_t>(ProductEngine::Vllm)][0];
+  CHECK(us_of(w, gpu, profile) == doctest::Approx(both - std::min(2.0, 5 * factor)).epsilon(1e-3));
+}
+
+}  // namespace tracecast::cost
+TEST_SUITE_END();
