@@ -23,23 +23,19 @@ constexpr std::array<ProductTile, 1> kVectorTile = {{{4, 8}}};
 constexpr std::array<ProductTile, 3> kFoursTiles = {{{128, 256}, {128, 128}, {128, 64}}};
 
 /// A tile that a span may point to.
-template <int kM, int kN, int kTensorCores = 4>
-constexpr std::array<ProductTile, 1> kOnly = {{{.m = kM, .n = kN, .tensor_cores = kTensorCores}}};
+template <int kM, int kN>
+constexpr std::array<ProductTile, 1> kOnly = {{{.m = kM, .n = kN}}};
 /// The same in clusters.
 template <int kM, int kN, int kClusterM, int kClusterN>
 constexpr std::array<ProductTile, 1> kClusters = {
     {{.m = kM, .n = kN, .cluster_m = kClusterM, .cluster_n = kClusterN}}};
 
-/// Source: vLLM, csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh; powers of two of features and tokens. Warps of 16 x 64, 32 x 64
-/// and 64 x 64 results; three to five stages of shared memory leave an SM one block, two of 16 x 128.
+/// Source: vLLM, csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh; powers of two of features and tokens, from 32 on.
 std::span<const ProductTile> vllm_on_ada(double m, double n) {
-  const bool is_wide = n > 8192 && n <= 16384;
-  if (m <= 16) return is_wide ? kOnly<16, 128, 4> : n <= 8192 ? kOnly<16, 64, 1> : kOnly<32, 64, 2>;
-  if (m <= 32) return is_wide ? kOnly<32, 128, 2> : kOnly<32, 64, 2>;
-  if (m <= 64) return is_wide ? kOnly<64, 128, 2> : kOnly<64, 64, 2>;
-  if (m <= 128)
-    return is_wide ? kOnly<128, 128> : n <= 8192 ? kOnly<64, 128, 2> : kOnly<128, 64, 2>;
-  if (m <= 256) return n <= 4096 ? kOnly<64, 128, 2> : kOnly<128, 128>;
+  if (m <= 32) return n > 8192 && n <= 16384 ? kOnly<32, 128> : kOnly<32, 64>;
+  if (m <= 64) return n > 8192 && n <= 16384 ? kOnly<64, 128> : kOnly<64, 64>;
+  if (m <= 128) return n <= 8192 ? kOnly<64, 128> : n <= 16384 ? kOnly<128, 128> : kOnly<128, 64>;
+  if (m <= 256) return n <= 4096 ? kOnly<64, 128> : kOnly<128, 128>;
   return n > 4096 && n <= 8192 ? kOnly<256, 128> : kOnly<128, 128>;
 }
 
@@ -65,15 +61,13 @@ std::span<const ProductTile> vllm_tiles(double m, double n, MmaKind kind, int co
   return m <= 128 ? kClusters<64, 128, 2, 1> : kClusters<128, 128, 2, 1>;
 }
 
-/// Source: sgl-project/sglang, sgl-kernel/csrc/gemm/fp8_gemm_kernel.cu, sm89_fp8_dispatch_shape. Warps of 16 x 64, 32 x 64 and 64 x 32 results;
-/// stages leave an SM one block, two of 2 to 16 tokens.
+/// Source: sgl-project/sglang, sgl-kernel/csrc/gemm/fp8_gemm_kernel.cu, sm89_fp8_dispatch_shape.
 std::span<const ProductTile> sglang_on_ada(double m, double n) {
-  const bool is_wide = n > 8192 && n <= 16384;
-  if (m <= 1) return n <= 8192 ? kOnly<16, 64, 1> : kOnly<32, 64, 2>;
-  if (m <= 16) return is_wide ? kOnly<32, 64, 2> : n <= 8192 ? kOnly<16, 64, 2> : kOnly<16, 64, 1>;
-  if (m <= 64) return n <= 16384 ? kOnly<32, 64, 2> : kOnly<16, 64, 1>;
-  if (m <= 128) return n <= 16384 ? kOnly<64, 64, 2> : kOnly<32, 64, 2>;
-  if (m <= 256) return is_wide ? kOnly<64, 128> : kOnly<128, 64>;
+  if (m <= 1) return n <= 8192 ? kOnly<16, 64> : kOnly<32, 64>;
+  if (m <= 16) return n > 8192 && n <= 16384 ? kOnly<32, 64> : kOnly<16, 64>;
+  if (m <= 64) return n <= 16384 ? kOnly<32, 64> : kOnly<16, 64>;
+  if (m <= 128) return n <= 16384 ? kOnly<64, 64> : kOnly<32, 64>;
+  if (m <= 256) return n > 8192 && n <= 16384 ? kOnly<64, 128> : kOnly<128, 64>;
   return kOnly<128, 128>;
 }
 
@@ -93,8 +87,8 @@ std::span<const ProductTile> sglang_tiles(double m, double n, MmaKind kind,
   return m <= 256 ? kClusters<64, 128, 2, 1> : kClusters<128, 128, 2, 2>;
 }
 
-/// DeepGEMM's on Hopper, which SGLang and TensorRT-LLM call for floats with scales by block: as many features as waste least of the last wave.
-/// Source: deepseek-ai/DeepGEMM, deep_gemm/jit_kernels/gemm.py, get_best_configs.
+/// DeepGEMM's of early 2025 on Hopper, from which TensorRT-LLM has its kernels of floats with scales by block: as many features as waste least of
+/// the last wave. Source: deepseek-ai/DeepGEMM, deep_gemm/jit_kernels/gemm.py, get_best_configs. SGLang's later ones choose tokens freely.
 constexpr std::array<ProductTile, 4> kFewTokensByBlocks = {
     {{64, 128}, {64, 96}, {64, 64}, {64, 32}}};
 constexpr std::array<ProductTile, 5> kTokensByBlocks = {
@@ -116,7 +110,7 @@ std::span<const ProductTile> engine_tiles(const TensorProduct& product, MmaKind 
   const bool is_weight_only =
       product.format == ProductFormat::Int8Weights || product.format == ProductFormat::Int4Weights;
   if (product.format == ProductFormat::Fp8Block && kind == MmaKind::WarpGroup &&
-      *product.engine != ProductEngine::Vllm) {
+      *product.engine == ProductEngine::TensorRtLlm) {
     return block_tiles(product.m);
   }
   switch (*product.engine) {

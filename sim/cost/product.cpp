@@ -23,8 +23,6 @@ constexpr double kWeightOnlyDepth = 64;
 /// Depth of one instruction's step: 16 values of 16 bits, 8 of 32, 32 of 8.
 constexpr double kStepBytes = 32;
 constexpr double kHalfBytes = 2;
-/// Of an SM, each fed by the warps of one scheduler.
-constexpr double kTensorCores = 4;
 /// Results of a block whose registers hold them beside operands and scales, where they are fp32 and a warp has 64 by 64.
 constexpr double kLargestWithoutSpill = 128 * 128;
 
@@ -265,8 +263,7 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     const double area = static_cast<double>(tile.m) * tile.n, edge = tile.m + tile.n;
     const double slowdown = 1 + p.operand_edge * edge / (2 * area);
     const double computed = std::max(tile.m, least) * tile.n;
-    const double idle = overhang * kTensorCores / tile.tensor_cores;
-    const double mma = idle * waves * 2 * computed *
+    const double mma = overhang * waves * 2 * computed *
                        (depth * lost_to_cut + (depth + kernels.depth) * slowdown * uncut);
     const double load = overhang * waves * (tile.m * a_bytes_ + tile.n * b_bytes_) * depth / stream;
     const double spill = area > kLargestWithoutSpill ? p.lone_block_spill : 1;

@@ -56,7 +56,6 @@ struct ProductTile {
   int m = 0, n = 0;
   /// Blocks of a cluster, along tokens and features: a grid has whole clusters.
   int cluster_m = 1, cluster_n = 1;
-  int tensor_cores = 4;  ///< of an SM's four that the warps of the blocks it holds multiply on
 };
 
 /// Tiles of kernels that an inference engine compiled itself: one where its sources name the tile for so many tokens and features, several
@@ -95,7 +94,7 @@ class ProductMachine {
   ///            early_stream
   ///   depth  = step ceil(k / slices / step)      (step: 32 bytes of k, as one instruction takes; block_depth is in values of 16 bits)
   ///   mma    = waves 2 max(tm, least) tn (depth (1/peak - 1/whole) + (depth + block_depth) (1 + operand_edge/r) / (share whole)),   r = 2 tm tn / (tm + tn),
-  ///            least tokens 32 of wgmma, 64 of tcgen05, whose rows pass through shared memory; times 4/tensor_cores of the tile
+  ///            least tokens 32 of wgmma, 64 of tcgen05, whose rows pass through shared memory
   ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
   ///            mma and load of tiles that an engine's TMA kernels fill on Hopper: times 1 + overhang void, the share of computed tokens past
   ///            the last one; of the last cluster alone where the grid's order leaves an SM at the same tokens from tile to tile

@@ -108,7 +108,7 @@ TEST_CASE("engines take the tile that their sources name") {
   }
 }
 
-TEST_CASE("grids have whole clusters, and the tensor cores that warps of a block reach") {
+TEST_CASE("grids have whole clusters") {
   using enum ProductEngine;
   const auto tile = [](ProductEngine engine, MmaKind kind, int capability, double m, double n,
                        ProductFormat format = ProductFormat::Fp8) {
@@ -118,23 +118,8 @@ TEST_CASE("grids have whole clusters, and the tensor cores that warps of a block
   CHECK(tile(Vllm, MmaKind::TensorMemory, 100, 8, 4096).cluster_n == 4);
   CHECK(tile(SgLang, MmaKind::WarpGroup, 90, 1024, 4096).cluster_m == 1);
   CHECK(tile(SgLang, MmaKind::WarpGroup, 90, 1025, 4096).cluster_m == 2);
-  CHECK(tile(Vllm, MmaKind::AsyncWarp, 89, 16, 4096).tensor_cores == 1);
-  CHECK(tile(SgLang, MmaKind::AsyncWarp, 89, 64, 4096).tensor_cores == 2);
-  // DeepGEMM, whoever calls it.
-  for (const ProductEngine engine : {TensorRtLlm, SgLang}) {
-    CHECK(tile(engine, MmaKind::WarpGroup, 90, 64, 4096, ProductFormat::Fp8Block).m == 64);
-    CHECK(tile(engine, MmaKind::WarpGroup, 90, 65, 4096, ProductFormat::Fp8Block).m == 128);
-  }
-}
-
-TEST_CASE("an SM multiplies on the tensor cores that its warps reach") {
-  GpuSpec gpu = ada_gpu();
-  const CostProfile profile = bare_engines();
-  // SGLang's 64 x 64 of two warps up to 128 tokens, 128 x 64 of four from there on: ten tiles of a quarter the work each at half the rate.
-  const auto us = [&](double m, double n) {
-    return call_us(engine_product(ProductEngine::SgLang, m, n, 65536), gpu, profile);
-  };
-  CHECK(us(128, 320) == doctest::Approx(us(256, 320)).epsilon(0.05));
+  CHECK(tile(TensorRtLlm, MmaKind::WarpGroup, 90, 64, 4096, ProductFormat::Fp8Block).m == 64);
+  CHECK(tile(TensorRtLlm, MmaKind::WarpGroup, 90, 65, 4096, ProductFormat::Fp8Block).m == 128);
 }
 
 TEST_CASE("Hopper's tiles past the last token take longer than others") {
