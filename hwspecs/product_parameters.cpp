@@ -129,6 +129,8 @@ std::vector<ProductSlot> product_slots() {
   slots.back().is_factor = true;
   add("engine.lone_block_spill", 0.1, 50, [](P& p, I, I) -> double& { return p.lone_block_spill; });
   slots.back().is_factor = true;
+  add("engine.overhang", 0, 10, [](P& p, I, I) -> double& { return p.overhang; });
+  slots.back().is_factor = true;
   add("engine.serial_slice_us", 0, 100, [](P& p, I, I) -> double& { return p.serial_slice_us; });
   slots.back().is_factor = true;
   add("engine.packed_scales_us", 0, 100, [](P& p, I, I) -> double& { return p.packed_scales_us; });

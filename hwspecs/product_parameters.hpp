@@ -80,8 +80,8 @@ struct EngineParameters {
   double call_us = 1;  ///< of kernels before the product, whatever the size
   double traffic = 1;  ///< of their memory traffic, over one pass that reads and writes activations
   double row_cycles = 0;  ///< of one SM, to quantise a row of activations, whatever its length
-  double efficiency = 1;  ///< of the product's kernels
-  double stream = 1;      ///< bytes that a block draws per clock
+  double efficiency = 1;  ///< of the product's kernels; of Fp8Static over Fp8's
+  double stream = 1;      ///< bytes that a block draws per clock; the same
 };
 
 /// How an engine's kernels of one generation differ from its others: which tiles and stages they have is their authors' choice.
@@ -99,6 +99,8 @@ struct ProductParameters {
   /// Engines' kernels that hold an SM by one block (sim/cost/engine_tiles.cpp): cycles of its end that no other block hides, and times
   /// that where registers do not hold its results.
   double lone_block_cycles = 0, lone_block_spill = 1;
+  /// Engines' kernels on Hopper: further time of a tile past the last token, which bulk copies fill with zeros, over that of a tile.
+  double overhang = 0;
   double block_depth = 0;  ///< elements of k whose time a block needs to fill its pipeline
   double operand_edge =
       0;  ///< edge of the square tile whose operands take as long as its arithmetic

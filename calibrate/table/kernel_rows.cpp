@@ -58,12 +58,25 @@ NetworkGraph finish(GraphBuilder&& builder, TensorId output) {
   return std::move(builder).take();
 }
 
+/// The least multiple of what the program pads to.
+std::int64_t padded(std::int64_t value, const CallFacts& facts) {
+  const std::int64_t multiple = facts.multiple.value_or(1);
+  return (value + multiple - 1) / multiple * multiple;
+}
+
 std::optional<Layer> lower_product(const Lowering& in, std::string&) {
-  const auto batch = in.row.integer("batch", 1), k = in.row.integer("k", 1);
-  auto m = in.row.integer("m", 1), n = in.row.integer("n", 1);
+  const auto batch = in.row.integer("batch", 1);
+  auto k = in.row.integer("k", 1), m = in.row.integer("m", 1), n = in.row.integer("n", 1);
   const std::string_view op = in.row.text("op");
-  if (in.row.text("layout") == "col")
+  if (in.row.text("layout") == "col") {
+    // The leading dimensions are those along which columns lie.
+    const bool transpose_a = in.row.text_or_empty("transa") == "T";
+    const bool transpose_b = in.row.text_or_empty("transb") == "T";
+    m = padded(m, in.facts);
+    if (transpose_a || !transpose_b) k = padded(k, in.facts);
+    if (transpose_b) n = padded(n, in.facts);
     std::swap(m, n);  // a column-major product is the transposed one
+  }
   GraphBuilder builder("row", 1);
   if (op == "bmm") {
     const TensorId a = builder.input("a", {batch, m, k}), b = builder.input("b", {batch, k, n});
@@ -207,8 +220,12 @@ void append_scattered_bias(const ConvAttributes& a, const LibraryCalls& calls, L
 }
 
 std::optional<Layer> lower_convolution(const Lowering& in, std::string& reason) {
-  const auto shape = read_convolution(in.row, reason);
+  auto shape = read_convolution(in.row, reason);
   if (!shape) return std::nullopt;
+  if (shape->groups == 1) {
+    shape->c = padded(shape->c, in.facts);
+    shape->k = padded(shape->k, in.facts);
+  }
   const std::string_view algo = in.row.text("algo");
   const bool is_tensor_core = in.row.text("dtype") == "fp16_tensor_core";
   const std::string_view layout = in.facts.image_layout.empty()
@@ -244,6 +261,10 @@ std::optional<Layer> lower_convolution(const Lowering& in, std::string& reason) 
   // Only tables of single algorithms say what cuDNN would have picked instead.
   const bool is_depthwise = shape->groups > 1 && shape->groups == shape->c;
   if (!in.row.text("heur_algo").empty() && !keep_algorithm(algo, is_depthwise, layer, reason)) {
+    return std::nullopt;
+  }
+  if (!in.facts.algorithm.empty() &&
+      !keep_algorithm(in.facts.algorithm, is_depthwise, layer, reason)) {
     return std::nullopt;
   }
   if (is_tensor_core && layout == "NCHW" && in.row.text("op").starts_with("conv2d_bias")) {

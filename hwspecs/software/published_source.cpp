@@ -83,6 +83,8 @@ void for_each_fact(A& a, B& b, const Each& each) {
   each(a.calls.ecc, b.calls.ecc);
   each(a.calls.cublas_lt, b.calls.cublas_lt);
   each(a.calls.unrolled, b.calls.unrolled);
+  each(a.calls.multiple, b.calls.multiple);
+  each(a.calls.algorithm, b.calls.algorithm);
 }
 
 #define TRACECAST_WORD(to, from, field) to.field = from.field()
@@ -126,6 +128,8 @@ CallFacts read_calls(const SourceMessage::Calls& c) {
   TRACECAST_FACT(facts, c, ecc);
   TRACECAST_FACT(facts, c, cublas_lt);
   TRACECAST_FACT(facts, c, unrolled);
+  TRACECAST_FACT(facts, c, multiple);
+  TRACECAST_WORD(facts, c, algorithm);
   return facts;
 }
 

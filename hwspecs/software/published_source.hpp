@@ -57,6 +57,9 @@ struct CallFacts {
   /// False: linear layers ran in another library than the framework's version has.
   std::optional<bool> cublas_lt;
   std::optional<bool> unrolled;  ///< recurrent layers are modules of their own for every step
+  /// Channels, and the dimensions of products along which operands and results lie, are rounded up to multiples of it.
+  std::optional<int> multiple;
+  std::string algorithm;  ///< of convolutions, as cuDNN names it for forward, whatever is fastest
 };
 /// What a program does that its tables' columns do not say; empty: as the row says, or as usual.
 struct PublishedProgram {

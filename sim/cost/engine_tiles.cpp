@@ -24,7 +24,11 @@ constexpr std::array<ProductTile, 3> kFoursTiles = {{{128, 256}, {128, 128}, {12
 
 /// A tile that a span may point to.
 template <int kM, int kN>
-constexpr std::array<ProductTile, 1> kOnly = {{{kM, kN}}};
+constexpr std::array<ProductTile, 1> kOnly = {{{.m = kM, .n = kN}}};
+/// The same in clusters.
+template <int kM, int kN, int kClusterM, int kClusterN>
+constexpr std::array<ProductTile, 1> kClusters = {
+    {{.m = kM, .n = kN, .cluster_m = kClusterM, .cluster_n = kClusterN}}};
 
 /// Source: vLLM, csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh; powers of two of features and tokens, from 32 on.
 std::span<const ProductTile> vllm_on_ada(double m, double n) {
@@ -48,13 +52,13 @@ std::span<const ProductTile> vllm_tiles(double m, double n, MmaKind kind, int co
   if (compute_capability >= kWorkstationBlackwell) return vllm_on_workstations(m);
   if (kind == MmaKind::AsyncWarp) return vllm_on_ada(m, n);
   if (kind == MmaKind::TensorMemory) {
-    if (m <= 16) return kOnly<32, 64>;
-    if (m <= 64) return kOnly<64, 64>;
-    return m <= 256 ? kOnly<64, 128> : kOnly<128, 128>;
+    if (m <= 16) return kClusters<32, 64, 1, 4>;
+    if (m <= 64) return kClusters<64, 64, 1, 4>;
+    return m <= 256 ? kClusters<64, 128, 2, 1> : kClusters<128, 128, 2, 2>;
   }
-  if (m <= 16) return kOnly<16, 64>;
-  if (m <= 64) return n <= 1280 ? kOnly<16, 64> : kOnly<64, 64>;
-  return m <= 128 ? kOnly<64, 128> : kOnly<128, 128>;
+  if (m <= 16) return n <= 1280 ? kClusters<16, 64, 2, 1> : kOnly<16, 64>;
+  if (m <= 64) return n <= 1280 ? kClusters<16, 64, 4, 1> : kOnly<64, 64>;
+  return m <= 128 ? kClusters<64, 128, 2, 1> : kClusters<128, 128, 2, 1>;
 }
 
 /// Source: sgl-project/sglang, sgl-kernel/csrc/gemm/fp8_gemm_kernel.cu, sm89_fp8_dispatch_shape.
@@ -72,9 +76,26 @@ std::span<const ProductTile> sglang_tiles(double m, double n, MmaKind kind,
                                           int compute_capability) {
   if (compute_capability >= kWorkstationBlackwell) return kOnly<128, 128>;
   if (kind == MmaKind::AsyncWarp) return sglang_on_ada(m, n);
-  if (kind == MmaKind::WarpGroup) return m <= 256 ? kOnly<64, 64> : kOnly<128, 128>;
+  if (kind == MmaKind::WarpGroup) {
+    if (m <= 1) return kClusters<64, 64, 1, 8>;
+    if (m <= 64) return kClusters<64, 64, 1, 4>;
+    if (m <= 256) return kOnly<64, 64>;
+    return m <= 1024 ? kOnly<128, 128> : kClusters<128, 128, 2, 1>;
+  }
+  if (m <= 16) return kClusters<64, 64, 1, 4>;
   if (m <= 64) return kOnly<64, 64>;
-  return m <= 256 ? kOnly<64, 128> : kOnly<128, 128>;
+  return m <= 256 ? kClusters<64, 128, 2, 1> : kClusters<128, 128, 2, 2>;
+}
+
+/// DeepGEMM's of early 2025 on Hopper, from which TensorRT-LLM has its kernels of floats with scales by block: as many features as waste least of
+/// the last wave. Source: deepseek-ai/DeepGEMM, deep_gemm/jit_kernels/gemm.py, get_best_configs. SGLang's later ones choose tokens freely.
+constexpr std::array<ProductTile, 4> kFewTokensByBlocks = {
+    {{64, 128}, {64, 96}, {64, 64}, {64, 32}}};
+constexpr std::array<ProductTile, 5> kTokensByBlocks = {
+    {{128, 160}, {128, 128}, {128, 96}, {128, 64}, {128, 32}}};
+std::span<const ProductTile> block_tiles(double m) {
+  if (m <= 64) return kFewTokensByBlocks;
+  return kTokensByBlocks;
 }
 
 bool is_scaled_fp8(ProductFormat format) {
@@ -88,6 +109,10 @@ std::span<const ProductTile> engine_tiles(const TensorProduct& product, MmaKind 
   if (!product.engine || kind == MmaKind::Warp) return {};
   const bool is_weight_only =
       product.format == ProductFormat::Int8Weights || product.format == ProductFormat::Int4Weights;
+  if (product.format == ProductFormat::Fp8Block && kind == MmaKind::WarpGroup &&
+      *product.engine == ProductEngine::TensorRtLlm) {
+    return block_tiles(product.m);
+  }
   switch (*product.engine) {
     case ProductEngine::TensorRtLlm:
       if (is_weight_only && kind == MmaKind::AsyncWarp) return kWeightOnlyTiles;

@@ -92,10 +92,14 @@ double generation_steps(MmaKind kind) {
   return std::max(0.0, static_cast<double>(kind) - static_cast<double>(MmaKind::AsyncWarp));
 }
 
-FlopsPerSecond peak_of(const GpuSpec& gpu, Precision math) {
-  if (const auto peak = gpu.find_peak(math, MathUnit::TensorCore)) return *peak;
-  if (const auto peak = gpu.find_peak(Precision::Fp16, MathUnit::TensorCore)) return *peak;
-  return gpu.peak_fp32();
+/// Steepness of what misses an L2 as data outgrow it: of two halves as A100's, H100's and B200's rows have it, of one as L40S's.
+/// CHOICE: the least power that parts L40S's totals of 100 and 110 MB (notes/0020).
+constexpr int kMissOfHalves = 4, kMissOfOne = 32;
+
+/// x to the power 2^j that `exponent` is: the inner loop of a price, where std::pow is not cheap.
+double power_of(double x, int exponent) {
+  for (; exponent > 1; exponent /= 2) x *= x;
+  return x;
 }
 
 /// Share of a use that misses L2. Repetitions of one product turn over the same data in the same order: what fits is found, and what does not
@@ -103,11 +107,7 @@ FlopsPerSecond peak_of(const GpuSpec& gpu, Precision math) {
 /// notes/0020), and less so where halves keep some of the data twice.
 double miss(double reuse_bytes, double kept_bytes, bool halves) {
   if (!(reuse_bytes > 0)) return 0;
-  const double z = kept_bytes / reuse_bytes;
-  const double z4 = z * z * z * z;
-  if (halves) return 1 / (1 + z4);
-  const double z8 = z4 * z4, z16 = z8 * z8;
-  return 1 / (1 + z16 * z16);
+  return 1 / (1 + power_of(kept_bytes / reuse_bytes, halves ? kMissOfHalves : kMissOfOne));
 }
 
 }  // namespace
@@ -142,7 +142,7 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
   sms_ = std::max(gpu.sm_count, 1);
   clock_ = starting_clock(gpu, profile).in_si();
   const double scale = clock_ / gpu.boost_clock.in_si();
-  peak_ = peak_of(gpu, math_of(format)).in_si() * scale / sms_;
+  peak_ = stated_peak(gpu, format).rate.in_si() * scale / sms_;
   const double shared_kib = gpu.shared_memory_per_sm.in_bytes() / 1024;
   const double operand_bytes = element_size(math_of(format)).in_bytes();
   const bool gddr = has_gddr(gpu);
@@ -219,9 +219,15 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
       product.engine && format_ != ProductFormat::Half && format_ != ProductFormat::Tf32
           ? &p.engine(*product.engine, format_)
           : nullptr;
-  const double own_rate =
+  double own_rate =
       engine ? engine->efficiency * p.generation(*product.engine, format_, kind_).pace : 1;
-  const double own_stream = engine ? engine->stream : 1;
+  double own_stream = engine ? engine->stream : 1;
+  if (engine && format_ == ProductFormat::Fp8Static) {
+    // The same kernels: what rows of this call say is a factor on what those of the other say.
+    const EngineParameters& other = p.engine(*product.engine, ProductFormat::Fp8);
+    own_rate *= other.efficiency;
+    own_stream *= other.stream;
+  }
   const auto [kernels, pace] = kernels_for(product.alignment);
   const bool may_stay = kernels.kind >= MmaKind::WarpGroup;
   const bool is_early = kernels.kind == MmaKind::WarpGroup && product.by_early_library &&
@@ -252,6 +258,8 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const bool is_weight_only = product.engine && a_bytes_ == kHalfBytes && b_bytes_ < kHalfBytes;
   const bool adds_serially = is_weight_only && !own.empty();
   const int least = least_tokens(kernels.kind);
+  const bool fills_void = kernels.kind == MmaKind::WarpGroup && own_kernels;
+  double overhang = 1;
   Grid best;
   double best_time = std::numeric_limits<double>::infinity();
   const auto consider = [&](const Tile& tile, double grid, double slices) {
@@ -261,9 +269,9 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     const double area = static_cast<double>(tile.m) * tile.n, edge = tile.m + tile.n;
     const double slowdown = 1 + p.operand_edge * edge / (2 * area);
     const double computed = std::max(tile.m, least) * tile.n;
-    const double mma =
-        waves * 2 * computed * (depth * lost_to_cut + (depth + kernels.depth) * slowdown * uncut);
-    const double load = waves * (tile.m * a_bytes_ + tile.n * b_bytes_) * depth / stream;
+    const double mma = overhang * waves * 2 * computed *
+                       (depth * lost_to_cut + (depth + kernels.depth) * slowdown * uncut);
+    const double load = overhang * waves * (tile.m * a_bytes_ + tile.n * b_bytes_) * depth / stream;
     const double spill = area > kLargestWithoutSpill ? p.lone_block_spill : 1;
     const double end = is_alone ? p.lone_block_cycles * spill / clock_ : 0;
     double fixed = kernels.start + block_ * waves + end * per_sm;
@@ -284,7 +292,16 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
                                                     std::max(1.0, std::floor(k / kShortestSlice)));
   for (const Tile& tile : own.empty() ? tiles_of(kernels.kind) : own) {
     if (is_early && std::max(tile.m, tile.n) == kLateTileEdge) continue;
-    const double grid = product.batch * std::ceil(m / tile.m) * std::ceil(n / tile.n);
+    const double clusters_m = std::ceil(m / (tile.m * tile.cluster_m));
+    const double clusters_n = std::ceil(n / (tile.n * tile.cluster_n));
+    const double cluster = static_cast<double>(tile.cluster_m) * tile.cluster_n;
+    const double grid = product.batch * clusters_m * clusters_n * cluster;
+    overhang = 1;
+    if (fills_void) {
+      const double empty = 1 - m / (clusters_m * tile.cluster_m * tile.m);
+      const bool is_fixed = std::fmod(std::floor(sms_ / cluster), clusters_m) == 0;
+      overhang += p.overhang * empty * (is_fixed ? clusters_m : 1);
+    }
     consider(tile, grid, 1);
     if (adds_serially) {
       for (double slices = 2; slices <= kMostWeightOnlySlices; ++slices) {

@@ -54,6 +54,8 @@ struct TensorProduct {
 /// Tokens by features that one block computes.
 struct ProductTile {
   int m = 0, n = 0;
+  /// Blocks of a cluster, along tokens and features: a grid has whole clusters.
+  int cluster_m = 1, cluster_n = 1;
 };
 
 /// Tiles of kernels that an inference engine compiled itself: one where its sources name the tile for so many tokens and features, several
@@ -85,7 +87,7 @@ class ProductMachine {
 
   /// Time of the best tile and number of slices. With `peak` of one SM, `whole` the same of silicon of which nothing is cut (tensor_cut), `share`
   /// what kernels reach of it, `stream` what one block draws:
-  ///   blocks = batch ceil(m/tm) ceil(n/tn) slices,   waves = blocks <= SMs ? 1 : q ceil(blocks/SMs) + (1-q) blocks/SMs
+  ///   blocks = batch ceil(m/tm) ceil(n/tn) slices, in whole clusters,   waves = blocks <= SMs ? 1 : q ceil(blocks/SMs) + (1-q) blocks/SMs
   ///   q      = wave_quantization, blocks of a warp-level kernel share an SM; from wgmma on resident_quantization, since kernels stay on
   ///            their SMs and take tile after tile, of the size that wastes least; 1 where an engine has one size, and in libraries before
   ///            those (16 bits alone), which lack tiles of 192 too and run at early_rate,
@@ -94,6 +96,8 @@ class ProductMachine {
   ///   mma    = waves 2 max(tm, least) tn (depth (1/peak - 1/whole) + (depth + block_depth) (1 + operand_edge/r) / (share whole)),   r = 2 tm tn / (tm + tn),
   ///            least tokens 32 of wgmma, 64 of tcgen05, whose rows pass through shared memory
   ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
+  ///            mma and load of tiles that an engine's TMA kernels fill on Hopper: times 1 + overhang void, the share of computed tokens past
+  ///            the last one; of the last cluster alone where the grid's order leaves an SM at the same tokens from tile to tile
   ///   dram   = sum of operands and results, each by its share that misses L2, / bandwidth
   ///   time   = start 2 GHz/clock + waves block_cycles/clock + lone + split + (mma^3 + load^3 + dram^3)^(1/3)
   ///   split  = split_us + 8 m n slices / (split_bytes_per_clock SMs clock)           (slices > 1), or

@@ -43,6 +43,9 @@ double by_width(Precision math) {
   }
 }
 
+/// Whole tensor cores over what a spec states, as far as its clock explains it: data sheets print peaks at clocks of their own, from a tenth below the
+/// boost clock of a spec to a tenth above.
+constexpr double kStatedBelow = 1.1, kStatedAbove = 0.9;
 /// Share of its peak that the best kernel reaches.
 constexpr double kFullShare = 0.97;
 
@@ -55,19 +58,20 @@ bool has_l2_halves(const GpuSpec& gpu) {
          gpu.compute_capability == 80;
 }
 
-double tensor_cut(const GpuSpec& gpu, ProductFormat format) {
-  constexpr double kStatedBelow = 1.1, kStatedAbove = 0.9;
-  Precision math = math_of(format);
-  auto peak = gpu.find_peak(math, MathUnit::TensorCore);
-  if (!peak) {
-    math = Precision::Fp16;
-    peak = gpu.find_peak(math, MathUnit::TensorCore);
+StatedPeak stated_peak(const GpuSpec& gpu, ProductFormat format) {
+  for (const Precision math : {math_of(format), Precision::Fp16}) {
+    if (const auto peak = gpu.find_peak(math, MathUnit::TensorCore)) return {*peak, math};
   }
+  return {gpu.peak_fp32(), std::nullopt};
+}
+
+double tensor_cut(const GpuSpec& gpu, ProductFormat format) {
+  const StatedPeak peak = stated_peak(gpu, format);
   const double operations = whole_operations(gpu.compute_capability);
-  if (!peak || !(operations > 0)) return 1;
+  if (!peak.math || !(operations > 0)) return 1;
   const double whole =
-      operations * by_width(math) * std::max(gpu.sm_count, 1) * gpu.boost_clock.in_si();
-  const double ratio = whole / peak->in_si();
+      operations * by_width(*peak.math) * std::max(gpu.sm_count, 1) * gpu.boost_clock.in_si();
+  const double ratio = whole / peak.rate.in_si();
   return ratio > kStatedBelow ? ratio / kStatedBelow : std::min(1.0, ratio / kStatedAbove);
 }
 
@@ -92,9 +96,7 @@ TensorBoard::TensorBoard(const GpuSpec& gpu, const CostProfile& profile)
 }
 
 double TensorBoard::peak(ProductFormat format) const {
-  auto peak = gpu_->find_peak(math_of(format), MathUnit::TensorCore);
-  if (!peak) peak = gpu_->find_peak(Precision::Fp16, MathUnit::TensorCore);
-  return peak.value_or(gpu_->peak_fp32()).in_si() * clock / gpu_->boost_clock.in_si() *
+  return stated_peak(*gpu_, format).rate.in_si() * clock / gpu_->boost_clock.in_si() *
          board_factors(*profile_, *gpu_).arithmetic;
 }
 

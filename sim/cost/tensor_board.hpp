@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 
@@ -7,6 +9,14 @@ namespace tracecast::cost {
 /// L2 of two halves that keep data twice: A100, H100; data-centre Blackwell's two dies alike. Source: NVIDIA A100 whitepaper, "L2
 /// cache"; Blackwell's is a guess that fits (notes/0011).
 [[nodiscard]] bool has_l2_halves(const GpuSpec& gpu);
+
+/// Rate at the boost clock that a spec states for products in a format.
+struct StatedPeak {
+  FlopsPerSecond rate;
+  std::optional<Precision> math;  ///< whose it is; nothing: of fp32 on CUDA cores
+};
+/// Its own, else that of 16 bits, else of a board without tensor cores.
+[[nodiscard]] StatedPeak stated_peak(const GpuSpec& gpu, ProductFormat format);
 
 /// How many times the rate that a board's peak grants for products in this format its generation's tensor cores have; 1: neither cut nor widened.
 /// Makers hold tensor cores back (to a half on GeForce, L40 and L20, to a quarter on H20, to a thirtieth in B300's integers) or widen one

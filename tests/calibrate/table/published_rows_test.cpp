@@ -77,6 +77,8 @@ TEST_CASE("records are asked with a reader's row, whatever columns the table has
   const PublishedRows rows(SpecLibrary::embedded(), reader);
   REQUIRE(reader.next());
   CHECK(rows.program_of(reader).calls.image_layout == "NHWC");
+  CHECK(rows.program_of(reader).calls.multiple == 8);
+  CHECK(rows.program_of(reader).calls.algorithm == "IMPLICIT_PRECOMP_GEMM");
   CHECK(rows.program_of(reader).link == "infiniband_fdr");
   CHECK_FALSE(rows.program_of(reader).calls.ecc);
   REQUIRE(reader.next());

@@ -108,6 +108,36 @@ TEST_CASE("engines take the tile that their sources name") {
   }
 }
 
+TEST_CASE("grids have whole clusters") {
+  using enum ProductEngine;
+  const auto tile = [](ProductEngine engine, MmaKind kind, int capability, double m, double n,
+                       ProductFormat format = ProductFormat::Fp8) {
+    return engine_tiles(engine_product(engine, m, n, 4096, format), kind, capability)[0];
+  };
+  CHECK(tile(Vllm, MmaKind::WarpGroup, 90, 257, 4096).cluster_m == 2);
+  CHECK(tile(Vllm, MmaKind::TensorMemory, 100, 8, 4096).cluster_n == 4);
+  CHECK(tile(SgLang, MmaKind::WarpGroup, 90, 1024, 4096).cluster_m == 1);
+  CHECK(tile(SgLang, MmaKind::WarpGroup, 90, 1025, 4096).cluster_m == 2);
+  CHECK(tile(TensorRtLlm, MmaKind::WarpGroup, 90, 64, 4096, ProductFormat::Fp8Block).m == 64);
+  CHECK(tile(TensorRtLlm, MmaKind::WarpGroup, 90, 65, 4096, ProductFormat::Fp8Block).m == 128);
+}
+
+TEST_CASE("Hopper's tiles past the last token take longer than others") {
+  GpuSpec gpu = ada_gpu();
+  gpu.architecture = Architecture::Hopper;
+  gpu.compute_capability = 90;
+  CostProfile profile = bare_engines();
+  // vLLM's pairs of 128 tokens, ten SMs: 257 tokens are two pairs, of which the second is all but empty.
+  const auto us = [&](double m) {
+    return call_us(engine_product(ProductEngine::Vllm, m, 128 * 10, 65536), gpu, profile);
+  };
+  CHECK(us(257) == doctest::Approx(us(512)).epsilon(0.01));
+  profile.product.overhang = 0.5;
+  // Five pairs a wave: no SM stays with one pair of tokens, so the mean counts.
+  CHECK(us(257) == doctest::Approx((1 + 0.5 * 255 / 512) * us(512)).epsilon(0.01));
+  CHECK(us(384) == doctest::Approx((1 + 0.5 * 128 / 512) * us(512)).epsilon(0.01));
+}
+
 TEST_CASE("few tokens in 8-bit integers are vectors, so that few features fill the board") {
   const auto tiles = [](double m) {
     return engine_tiles(engine_product(ProductEngine::TensorRtLlm, m, 64, 64, ProductFormat::Int8),
