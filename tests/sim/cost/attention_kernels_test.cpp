@@ -113,6 +113,7 @@ TEST_CASE("calls that a host launches take its time, or the GPU's where that is 
   CHECK(beside_host(200, 200) == doctest::Approx(200 * std::pow(2.0, 1.0 / 6)));
   CostProfile profile = simple_profile();
   profile.attention.latent_decode.host_us = 1e5;
+  for (double& factor : profile.attention.latent_decode.host_of) factor = 1;
   DecodeWork w = latent(1, 64, 1, ProductEngine::Vllm);
   w.eager = true;
   CHECK(us_of(w, of_capability(90), profile) == doctest::Approx(1e5).epsilon(1e-6));

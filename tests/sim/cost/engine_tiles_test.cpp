@@ -127,6 +127,7 @@ TEST_CASE("Hopper's tiles past the last token take longer than others") {
   gpu.architecture = Architecture::Hopper;
   gpu.compute_capability = 90;
   CostProfile profile = bare_engines();
+  profile.product.overhang = 0;
   // vLLM's pairs of 128 tokens, ten SMs: 257 tokens are two pairs, of which the second is all but empty.
   const auto us = [&](double m) {
     return call_us(engine_product(ProductEngine::Vllm, m, 128 * 10, 65536), gpu, profile);
