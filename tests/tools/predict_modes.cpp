@@ -241,7 +241,6 @@ const std::vector<Excuse>& predict_excuses() {
       {"several GPUs, csv", "--host-cpu", "the GPUs set the pace, and no column tells of the CPU"},
       {"several GPUs, text", "--cuda-graphs",
        "the host runs ahead of the GPU: json tells of its rest"},
-      {"servers, text", "--cuda-graphs", "the host runs ahead of the GPU: json tells of its rest"},
       {"several GPUs, csv", "--cuda-graphs",
        "the host runs ahead of the GPU: json tells of its rest"},
       {"several GPUs, csv", "--machine", "the same NVLink wiring; json tells of the host"},

@@ -302,13 +302,14 @@ bool scales(const Forecast& once, const Forecast& twice) {
   const auto* many = std::get_if<ManyGpusDetails>(twice.details.get());
   if (few == nullptr || many == nullptr) return true;
   const StrategyProfile& strategy = *few->prediction.strategy;
-  // What users take on several nodes may be another strategy; every further node serves a part of the weights; what is
+  // What users take on several nodes may be another strategy; every further node serves a part of the weights or sums; what is
   // looked at every few milliseconds falls into one bucket or the next; a board that waits longer for others may run
   // faster under its limit.
   const bool is_other = strategy.id != many->prediction.strategy->id;
   const bool waits_faster = few->prediction.process && once.power->board.throttles;
-  return !is_other && strategy.exchange != Exchange::Served && !(strategy.cycle > Seconds(0)) &&
-         !waits_faster;
+  const bool is_served =
+      strategy.exchange == Exchange::Served || strategy.exchange == Exchange::Copies;
+  return !is_other && !is_served && !(strategy.cycle > Seconds(0)) && !waits_faster;
 }
 
 /// Twice the GPUs, the work of each as before; nothing: there is no such job.
