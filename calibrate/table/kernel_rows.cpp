@@ -19,6 +19,7 @@
 #include "models/ops.hpp"
 #include "models/training.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/round_up.hpp"
 
 namespace tracecast {
 namespace {
@@ -60,8 +61,7 @@ NetworkGraph finish(GraphBuilder&& builder, TensorId output) {
 
 /// The least multiple of what the program pads to.
 std::int64_t padded(std::int64_t value, const CallFacts& facts) {
-  const std::int64_t multiple = facts.multiple.value_or(1);
-  return (value + multiple - 1) / multiple * multiple;
+  return round_up(value, facts.multiple.value_or(1));
 }
 
 std::optional<Layer> lower_product(const Lowering& in, std::string&) {

@@ -24,7 +24,6 @@ double whole_tiles(std::int64_t count) {
   return std::ceil(exact / kSplitTile) * kSplitTile / exact;
 }
 
-constexpr int kWorkstationMajor = 12;
 /// Heads that no kernel but Triton's takes: TensorRT-LLM's for data-centre Blackwell lack those of 192, which both engines then leave to
 /// Triton. Sources: aiconfigurator, collector/sglang/collect_attn.py (use_triton_attention); vllm, v1/attention/backends/flashinfer.py,
 /// get_supported_head_sizes (64, 128, 256).
@@ -38,7 +37,7 @@ bool is_triton_engine(std::optional<ProductEngine> engine) {
 
 /// SGLang runs Triton's on workstation boards of Blackwell throughout: collect_attn.py, sm_version >= 110.
 bool is_triton_board(std::optional<ProductEngine> engine, const TensorBoard& board) {
-  return engine == ProductEngine::SgLang && board.compute_capability / 10 == kWorkstationMajor;
+  return engine == ProductEngine::SgLang && board.compute_capability >= kWorkstationBlackwell;
 }
 
 }  // namespace

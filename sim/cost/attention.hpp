@@ -34,8 +34,7 @@ namespace tracecast::cost {
 /// How the keys of a sequence are shared out over a latent cache or by Triton's kernels.
 struct DecodeGrid {
   double rows = 16;  ///< queries that a block holds; heads beyond them are further blocks
-  std::optional<double>
-      parts;  ///< of a sequence's keys, whatever the batch; nothing: as many as fill the board
+  double parts = 1;  ///< of a sequence's keys
 };
 
 /// Whether the kernel is one of Triton's.

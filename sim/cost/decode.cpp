@@ -112,9 +112,9 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
                           : grid        ? std::ceil(group / grid->rows)
                                         : 1);
   const double most = std::max(
-      1.0, std::min(read / p.keys_per_split,
-                    grid && grid->parts ? *grid->parts : std::max(1.0, p.splits * x.splits)));
-  const double wanted = grid && grid->parts ? most : std::max(1.0, sms * p.fill / columns);
+      1.0,
+      std::min(read / p.keys_per_split, grid ? grid->parts : std::max(1.0, p.splits * x.splits)));
+  const double wanted = grid ? most : std::max(1.0, sms * p.fill / columns);
   const double stream = p.stream_bytes_per_clock * p.stream_of[k] * x.pace * buffers * clock;
   // Over an 8-bit cache some kernels compute in 8 bits.
   const ProductFormat narrow = is_narrow ? ProductFormat::Fp8 : ProductFormat::Half;
@@ -142,7 +142,7 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
 
   Parts best;
   const double divided = lone ? 1.0 : std::min(most, wanted);
-  for (const double parts : {grid && grid->parts ? divided : 1.0, divided}) {
+  for (const double parts : {grid ? divided : 1.0, divided}) {
     const double blocks = columns * parts, keys = read / parts;
     const double padded = std::ceil(keys / kKeyTile) * kKeyTile;
     const double per_sm = blocks / sms;

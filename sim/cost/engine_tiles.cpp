@@ -3,10 +3,12 @@
 #include <array>
 #include <span>
 
+#include "sim/cost/tensor_board.hpp"
+
 namespace tracecast::cost {
 namespace {
 
-constexpr int kAda = 89, kWorkstationBlackwell = 120;
+constexpr int kAda = 89;
 
 /// Source: NVIDIA/TensorRT-LLM, cutlass_kernels/cutlass_heuristic.cpp, get_candidate_tiles: WeightOnly of Turing and later. The plug-in of
 /// 8-bit and 4-bit weights times all of them.

@@ -52,13 +52,13 @@ std::optional<ProductEngine> figures_of(const PrefillWork& w, MmaKind kind) {
   return kFlashAttention2;
 }
 
-/// Whether a kernel passes over all keys, whatever the window, and masks them: SGLang's in Triton do. It runs them for heads of 192 on
-/// data-centre Blackwell, for which the kernels of TensorRT-LLM it takes there have none (its trtllm_mha_backend); that windows of narrow heads
+/// Whether a kernel passes over all keys, whatever the window, and masks them: SGLang's in Triton do (is_triton). That windows of narrow heads
 /// before Hopper and of wide ones on Hopper are Triton's, too, is a CHOICE by rows: they take as long with a window of 128 as without (notes/0018).
-bool masks_windows(const PrefillWork& w, MmaKind kind) {
+bool masks_windows(const PrefillWork& w, const TensorBoard& board) {
   if (w.engine != ProductEngine::SgLang || !(w.window > 0)) return false;
-  if (kind == MmaKind::TensorMemory) return w.key_width > 128 && w.key_width <= 192;
-  return kind == MmaKind::WarpGroup ? w.key_width > 192 : w.key_width <= 64;
+  if (is_triton(w, board)) return true;
+  if (board.kind == MmaKind::WarpGroup) return w.key_width > 192;
+  return board.kind < MmaKind::WarpGroup && w.key_width <= 64;
 }
 
 /// Heads that a block of its own takes, or packs of them, where packs are fewer.
@@ -112,7 +112,7 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
   const bool pads_values =
       w.latent && w.engine == ProductEngine::Vllm && kind == MmaKind::AsyncWarp;
   const double value_width = pads_values ? w.key_width : w.value_width;
-  const bool masks = masks_windows(w, kind);
+  const bool masks = masks_windows(w, board);
   // Where only windows are Triton's, the pace is that of the kernel without them.
   const double pace =
       of_engine(kernels, [&](std::size_t e) { return p.pace.values[e][k][f][width]; }) *

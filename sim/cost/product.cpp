@@ -259,10 +259,9 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const bool adds_serially = is_weight_only && !own.empty();
   const int least = least_tokens(kernels.kind);
   const bool fills_void = kernels.kind == MmaKind::WarpGroup && own_kernels;
-  double overhang = 1;
   Grid best;
   double best_time = std::numeric_limits<double>::infinity();
-  const auto consider = [&](const Tile& tile, double grid, double slices) {
+  const auto consider = [&](const Tile& tile, double grid, double slices, double overhang) {
     const double per_sm = grid * slices * inverse_sms;
     const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
     const double depth = step_ * std::ceil(k / (slices * step_));
@@ -296,24 +295,24 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     const double clusters_n = std::ceil(n / (tile.n * tile.cluster_n));
     const double cluster = static_cast<double>(tile.cluster_m) * tile.cluster_n;
     const double grid = product.batch * clusters_m * clusters_n * cluster;
-    overhang = 1;
+    double overhang = 1;
     if (fills_void) {
       const double empty = 1 - m / (clusters_m * tile.cluster_m * tile.m);
       const bool is_fixed = std::fmod(std::floor(sms_ / cluster), clusters_m) == 0;
       overhang += p.overhang * empty * (is_fixed ? clusters_m : 1);
     }
-    consider(tile, grid, 1);
+    consider(tile, grid, 1, overhang);
     if (adds_serially) {
       for (double slices = 2; slices <= kMostWeightOnlySlices; ++slices) {
-        if (std::fmod(k, slices * kWeightOnlyDepth) == 0) consider(tile, grid, slices);
+        if (std::fmod(k, slices * kWeightOnlyDepth) == 0) consider(tile, grid, slices, overhang);
       }
       continue;
     }
     const double filling = std::min(most_slices, std::floor(sms_ / grid));
     if (filling < 2) continue;
-    consider(tile, grid, filling);
-    if (filling >= 4) consider(tile, grid, std::floor(filling / 2));
-    if (2 * filling <= most_slices) consider(tile, grid, 2 * filling);
+    consider(tile, grid, filling, overhang);
+    if (filling >= 4) consider(tile, grid, std::floor(filling / 2), overhang);
+    if (2 * filling <= most_slices) consider(tile, grid, 2 * filling, overhang);
   }
 
   ProductEstimate result;

@@ -6,6 +6,9 @@
 
 namespace tracecast::cost {
 
+/// Compute capability of GeForce and RTX PRO boards of Blackwell, whose instructions are Ampere's.
+inline constexpr int kWorkstationBlackwell = 120;
+
 /// L2 of two halves that keep data twice: A100, H100; data-centre Blackwell's two dies alike. Source: NVIDIA A100 whitepaper, "L2
 /// cache"; Blackwell's is a guess that fits (notes/0011).
 [[nodiscard]] bool has_l2_halves(const GpuSpec& gpu);

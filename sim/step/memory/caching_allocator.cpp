@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/error.hpp"
+#include "sim/base/round_up.hpp"
 
 namespace tracecast {
 namespace {
@@ -11,10 +12,6 @@ constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kSmallRequest = kMiB;
 constexpr std::int64_t kSmallSegment = 2 * kMiB;
 constexpr std::int64_t kLargeMultiple = 2 * kMiB;
-
-std::int64_t round_up(std::int64_t size, std::int64_t multiple) {
-  return (size + multiple - 1) / multiple * multiple;
-}
 
 }  // namespace
 

@@ -7,16 +7,13 @@
 
 #include "models/lowering/lower.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/round_up.hpp"
 #include "sim/step/driver_calls.hpp"
 #include "sim/step/memory/caching_allocator.hpp"
 #include "sim/step/memory/tensor_lives.hpp"
 
 namespace tracecast {
 namespace {
-
-std::int64_t round_up(std::int64_t size, std::int64_t multiple) {
-  return (size + multiple - 1) / multiple * multiple;
-}
 
 std::int64_t as_integer(Bytes bytes) {
   return static_cast<std::int64_t>(std::clamp(bytes.in_bytes(), 0.0, 0x1p60));
