@@ -3,9 +3,9 @@
 #   tools/test.sh          release build: include table, READMEs, format, headers alone, tests
 #   tools/test.sh --asan   also the tests under address and undefined-behaviour sanitizers: not those that judge accuracy or
 #                          run scripts, and not the checks that address sanitizer makes anyway (they double the compiler's
-#                          time). CI does so as well, and spares what this runs in the release build, golden files apart,
-#                          and uses after a scope (a quarter of the compiler's time; the warnings of the release build
-#                          find many of them).
+#                          time).
+# CI is the second, with each test once, golden files apart, and without sanitizers for the planner, the commands (the program
+# that is shown broken files has those of the release build) and uses after a scope: see tools/cmake/README.md.
 set -eu
 cd "$(dirname "$0")/.."
 exec </dev/null
@@ -53,7 +53,13 @@ build_release() {
 }
 
 # Beside all else, and where both want a core after it: whenever the rest waits for a disk, a browser or its last test.
-build_asan() { configure asan ${CI:+-DTRACECAST_SANITIZE_SCOPES=OFF} && exec nice -n 19 ninja -C build/asan; }
+build_asan() {
+  configure asan ${CI:+-DTRACECAST_SANITIZE_SCOPES=OFF -DTRACECAST_UPPER_FROM=build/release} &&
+    exec nice -n 19 ninja -C build/asan ${CI:+library_tests}
+}
+
+# What needs the commands of the release build, too.
+finish_asan() { ended asan && cmake --build --preset asan; }
 
 # begin NAME COMMAND...: beside what follows. The command ends in `exec`, so that it ends with this script.
 begin() {
@@ -108,7 +114,7 @@ check "format" format_is_clean
 check "each public header compiles alone" tools/check_headers
 run_tests release
 if [ -n "$sanitize" ]; then
-  need "asan preset builds" ended asan
+  need "asan preset builds" finish_asan
   # Of where memory was taken a line, not thirty: a tenth of these tests' time.
   ASAN_OPTIONS=${ASAN_OPTIONS-malloc_context_size=1}
   export ASAN_OPTIONS
