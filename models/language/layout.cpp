@@ -11,12 +11,11 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view where, const std::string& what) {
   throw InputError(where, what,
-                   "layers of grouped-query attention and a feed-forward, alike but for leading "
-                   "dense ones, to be shared among GPUs");
+                   "layers of grouped-query or latent attention and a feed-forward, alike but for "
+                   "leading dense ones, to be shared among GPUs");
 }
 
 std::string_view name_of(const LanguageMixer& mixer) {
-  if (std::holds_alternative<LatentAttention>(mixer)) return "latent attention";
   if (std::holds_alternative<GatedDeltaNet>(mixer)) return "a gated delta net";
   if (std::holds_alternative<Mamba2>(mixer)) return "a Mamba 2 layer";
   return "a layer without attention";
@@ -27,10 +26,60 @@ void leave_out(ShardableNetwork& result, bool has, std::string_view what) {
   if (has && known == result.left_out.end()) result.left_out.emplace_back(what);
 }
 
-/// Whether all layers have the same heads.
-bool same_heads(const GroupedQueryAttention& a, const GroupedQueryAttention& b) {
-  return a.heads == b.heads && a.kv_heads == b.kv_heads && a.head_width == b.head_width;
+/// Whether the heads are those of the layout.
+bool same_heads(const TransformerLayout& a, const TransformerLayout& b) {
+  return a.heads == b.heads && a.kv_heads == b.kv_heads && a.head_width == b.head_width &&
+         a.latent.has_value() == b.latent.has_value() &&
+         (!a.latent ||
+          (a.latent->query_rank == b.latent->query_rank && a.latent->kv_rank == b.latent->kv_rank &&
+           a.latent->key_width() == b.latent->key_width() &&
+           a.latent->value_width == b.latent->value_width));
 }
+
+/// The heads of a layer, and what of its attention is left out.
+class Heads {
+ public:
+  Heads(ShardableNetwork& result, std::int64_t width, std::string_view where)
+      : result_(result), width_(width), where_(where) {}
+
+  TransformerLayout of(const LanguageMixer& mixer) {
+    if (const auto* a = std::get_if<GroupedQueryAttention>(&mixer)) return of(*a);
+    if (const auto* a = std::get_if<LatentAttention>(&mixer)) return of(*a);
+    refuse(where_, std::string(name_of(mixer)));
+  }
+  [[nodiscard]] bool all_biases() const { return all_biases_; }
+  [[nodiscard]] bool some_biases() const { return some_biases_; }
+
+ private:
+  TransformerLayout of(const GroupedQueryAttention& a) {
+    leave_out(result_, a.window > 0, "windows of attention");
+    leave_out(result_, a.sinks, "sinks of attention");
+    leave_out(result_, a.head_norm != HeadNorm::None, "norms of queries and keys");
+    leave_out(result_, a.output_gate, "gates of attention's results");
+    all_biases_ = all_biases_ && a.input_biases && a.output_bias;
+    some_biases_ = some_biases_ || a.input_biases || a.output_bias;
+    return {.heads = a.heads,
+            .kv_heads = a.kv_heads,
+            .head_width = a.heads * a.head_width == width_ ? 0 : a.head_width};
+  }
+  TransformerLayout of(const LatentAttention& a) {
+    if (a.indexer) refuse(where_, "keys chosen by an indexer");
+    all_biases_ = false;
+    some_biases_ = some_biases_ || a.biases;
+    return {.heads = a.heads,
+            .kv_heads = a.heads,
+            .latent = LatentHeads{.query_rank = a.query_rank,
+                                  .kv_rank = a.kv_rank,
+                                  .nope_width = a.nope_width,
+                                  .rope_width = a.rope_width,
+                                  .value_width = a.value_width}};
+  }
+
+  ShardableNetwork& result_;
+  std::int64_t width_;
+  std::string_view where_;
+  bool all_biases_ = true, some_biases_ = false;
+};
 
 void add_experts(TransformerLayout& layout, const LanguageNetwork& network,
                  std::string_view where) {
@@ -59,51 +108,45 @@ void add_experts(TransformerLayout& layout, const LanguageNetwork& network,
 }  // namespace
 
 ShardableNetwork shardable(const LanguageNetwork& network, std::string_view where) {
-  const auto* first = std::get_if<GroupedQueryAttention>(&network.layer(0).mixer);
   const auto* dense = std::get_if<DenseFeedForward>(&network.layer(0).feed_forward);
   const auto* experts = std::get_if<ExpertFeedForward>(&network.layer(0).feed_forward);
   ShardableNetwork result;
-  bool all_biases = network.norm_biases, gated = true;
+  Heads heads(result, network.width, where);
+  const TransformerLayout first = heads.of(network.layer(0).mixer);
+  bool all_biases = network.norm_biases, some_biases = false, gated = true;
   for (const LanguageLayer& layer : network.kinds) {
-    const auto* a = std::get_if<GroupedQueryAttention>(&layer.mixer);
-    if (a == nullptr) refuse(where, std::string(name_of(layer.mixer)));
+    if (!same_heads(heads.of(layer.mixer), first)) refuse(where, "layers with unlike heads");
     if (layer.feed_forward.index() == 0) refuse(where, "a layer without a feed-forward");
-    if (!same_heads(*a, *first)) refuse(where, "layers with unlike heads");
     const auto* d = std::get_if<DenseFeedForward>(&layer.feed_forward);
+    const auto* e = std::get_if<ExpertFeedForward>(&layer.feed_forward);
     if (d != nullptr && dense != nullptr && d->width != dense->width) {
       refuse(where, "dense feed-forwards of several widths");
     }
-    all_biases = all_biases && a->input_biases && a->output_bias && d != nullptr && d->biases;
-    gated = d != nullptr ? d->gated : std::get<ExpertFeedForward>(layer.feed_forward).gated;
-    leave_out(result, a->window > 0, "windows of attention");
-    leave_out(result, a->sinks, "sinks of attention");
-    leave_out(result, a->head_norm != HeadNorm::None, "norms of queries and keys");
-    leave_out(result, a->output_gate, "gates of attention's results");
+    all_biases = all_biases && d != nullptr && d->biases;
+    some_biases = some_biases || (e != nullptr && e->biases);
+    gated = d != nullptr ? d->gated : e->gated;
     leave_out(result, layer.norms_after, "norms of results");
     leave_out(result, layer.parallel, "attention and feed-forward side by side");
   }
-  result.layout = {
-      .layers = static_cast<int>(network.layers()),
-      .width = network.width,
-      .heads = first->heads,
-      .kv_heads = first->kv_heads,
-      .head_width = first->heads * first->head_width == network.width ? 0 : first->head_width,
-      .feed_forward = dense != nullptr ? dense->width : experts->width,
-      .vocabulary = network.vocabulary,
-      .positions = network.position_rows,
-      .norm = network.norm == LanguageNorm::Layer ? TransformerNorm::LayerNorm
-                                                  : TransformerNorm::RootMeanSquare,
-      .rotary = network.positions == LanguagePositions::Rotary,
-      .gated = gated,
-      .biases = all_biases,
-      .tied = network.tied};
+  all_biases = all_biases && heads.all_biases();
+  leave_out(result, (some_biases || heads.some_biases()) && !all_biases, "biases of products");
+  leave_out(result, network.prediction_layers > 0, "layers that predict further tokens");
+  result.layout = {.layers = static_cast<int>(network.layers()),
+                   .width = network.width,
+                   .heads = first.heads,
+                   .kv_heads = first.kv_heads,
+                   .head_width = first.head_width,
+                   .feed_forward = dense != nullptr ? dense->width : experts->width,
+                   .vocabulary = network.vocabulary,
+                   .positions = network.position_rows,
+                   .norm = network.norm == LanguageNorm::Layer ? TransformerNorm::LayerNorm
+                                                               : TransformerNorm::RootMeanSquare,
+                   .rotary = network.positions == LanguagePositions::Rotary,
+                   .gated = gated,
+                   .biases = all_biases,
+                   .tied = network.tied,
+                   .latent = first.latent};
   add_experts(result.layout, network, where);
-  for (const LanguageLayer& layer : network.kinds) {
-    const auto& a = std::get<GroupedQueryAttention>(layer.mixer);
-    const auto* e = std::get_if<ExpertFeedForward>(&layer.feed_forward);
-    const bool some = a.input_biases || a.output_bias || (e != nullptr && e->biases);
-    leave_out(result, some && !all_biases, "biases of products");
-  }
   return result;
 }
 

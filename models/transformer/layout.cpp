@@ -15,7 +15,17 @@ double norm_parameters(const TransformerLayout& layout) {
   return num(layout.width) * (shifts ? 2.0 : 1.0);
 }
 
+double latent_weights(const TransformerLayout& layout, const LatentHeads& a) {
+  const double queries = num(layout.heads) * num(a.key_width());
+  const double query = a.query_rank > 0 ? num(a.query_rank) * (num(layout.width) + queries)
+                                        : num(layout.width) * queries;
+  const double down = num(layout.width) * num(a.kv_rank + a.rope_width);
+  const double up = num(a.kv_rank) * num(layout.heads) * num(a.nope_width + a.value_width);
+  return query + down + up + num(layout.heads) * num(a.value_width) * num(layout.width);
+}
+
 double attention_weights(const TransformerLayout& layout) {
+  if (layout.latent) return latent_weights(layout, *layout.latent);
   const double head = num(layout.width_of_head());
   const double packed = (num(layout.heads) + 2 * num(layout.kv_heads)) * head;
   return num(layout.width) * (packed + num(layout.heads) * head);
@@ -24,6 +34,10 @@ double attention_weights(const TransformerLayout& layout) {
 }  // namespace
 
 double TransformerLayout::attention_parameters() const {
+  if (latent) {
+    return attention_weights(*this) + num(latent->query_rank + latent->kv_rank) +
+           2 * norm_parameters(*this);
+  }
   const double head = num(width_of_head());
   const double shift = biases ? (num(heads) + 2 * num(kv_heads)) * head + num(width) : 0.0;
   return attention_weights(*this) + shift + 2 * norm_parameters(*this);
@@ -77,7 +91,7 @@ double TransformerLayout::weight_macs() const {
 
 double TransformerLayout::forward_macs(std::int64_t tokens) const {
   const double attention =
-      2 * num(tokens) * num(heads) * num(width_of_head()) * static_cast<double>(layers);
+      num(tokens) * num(heads) * num(width_of_head() + width_of_value()) * num(layers);
   return (weight_macs() + attention) * num(tokens);
 }
 

@@ -21,6 +21,20 @@ struct ExpertLayout {
   bool clamped = false;  ///< what goes into their activation
 };
 
+/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries come from a vector of query_rank per
+/// token, keys and values of all heads from one of kv_rank; rope_width channels of a key carry its position, alike in
+/// all heads.
+struct LatentHeads {
+  std::int64_t query_rank = 0;  ///< 0: queries by one product
+  std::int64_t kv_rank = 1, nope_width = 1, rope_width = 1, value_width = 1;
+
+  [[nodiscard]] std::int64_t key_width() const { return nope_width + rope_width; }
+  /// Elements a token leaves between the products down and up, which every tensor-parallel rank needs.
+  [[nodiscard]] std::int64_t ranks(std::int64_t width) const {
+    return (query_rank > 0 ? query_rank : width) + kv_rank + rope_width;
+  }
+};
+
 /// What a decoder or encoder of alike layers is made of: all that its sharded graphs, parameters and bytes follow from.
 struct TransformerLayout {
   int layers = 1;
@@ -37,12 +51,20 @@ struct TransformerLayout {
   bool causal = true;    ///< queries see earlier positions only
   bool dropout = false;  ///< in training: embeddings, attention, residuals
   std::optional<ExpertLayout> experts{};
+  std::optional<LatentHeads>
+      latent{};  ///< then kv_heads = heads, and nothing of attention has biases
 
+  /// Of queries and keys.
   [[nodiscard]] std::int64_t width_of_head() const {
+    if (latent) return latent->key_width();
     return head_width > 0 ? head_width : width / heads;
   }
+  [[nodiscard]] std::int64_t width_of_value() const {
+    return latent ? latent->value_width : width_of_head();
+  }
   /// Parameters of attention and norms of one layer: products
-  ///   width x (heads + 2 kv_heads) head_width + heads head_width x width, biases, two norms.
+  ///   width x (heads + 2 kv_heads) head_width + heads head_width x width, biases, two norms;
+  /// of latent attention products down and up with a norm between, and the product out.
   [[nodiscard]] double attention_parameters() const;
   /// Parameters of one dense feed-forward: (gated ? 3 : 2) width x feed_forward, biases.
   [[nodiscard]] double feed_forward_parameters() const;

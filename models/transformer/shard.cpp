@@ -30,6 +30,12 @@ void check(const TransformerLayout& layout, const TransformerShard& shard, bool 
   if (shard.sequence_parallel) {
     must_divide("tokens", shard.tokens_here(), "tensor-parallel ranks", shard.tensor);
   }
+  if (layout.latent && shard.adapters.any()) {
+    throw InputError("--lora", "latent attention", "a network of grouped-query attention");
+  }
+  if (layout.latent && !shard.flash_attention) {
+    throw InputError("--attention", "unfused", "flash for latent attention");
+  }
   if (with_experts) {
     must_divide("experts", layout.experts->count, "expert-parallel ranks", shard.expert);
   }
@@ -112,16 +118,55 @@ struct LayerBuilder {
     return zoo_builders::from_heads(b, name, context);
   }
   TensorId flash_core(TensorId packed) const {
-    return zoo_builders::attend_fused(b, "core", packed,
-                                      {.batch = shard.micro_batch,
-                                       .heads = heads(),
-                                       .kv_heads = kv_heads(),
-                                       .queries = shard.tokens_here(),
-                                       .keys = shard.tokens,
-                                       .width = layout.width_of_head(),
-                                       .causal = layout.causal});
+    return zoo_builders::attend_fused(
+        b, "core", packed,
+        {.batch = shard.micro_batch,
+         .heads = heads(),
+         .kv_heads = kv_heads(),
+         .queries = shard.tokens_here(),
+         .keys = shard.tokens,
+         .width = layout.width_of_head(),
+         .causal = layout.causal,
+         .value_width = layout.latent ? layout.latent->value_width : 0});
+  }
+  /// Products down are whole on every rank, on its residual tokens; ranks gather what they give, and their products up
+  /// are of their heads. One kernel turns queries and keys and writes keys of all heads beside their values. Sources:
+  /// Megatron-LM, core/transformer/multi_latent_attention.py and core/fusions/fused_mla_yarn_rope_apply.py.
+  TensorId latent_attention(const Gathered& x, const LatentHeads& a) const {
+    TensorId query = x.all;
+    if (a.query_rank > 0) {
+      query = b.linear_layer("attn.q_down", x.here, a.query_rank, false);
+      query = all_tokens("attn.q", norm("attn.q_norm", query));
+    }
+    query = b.linear_layer("attn.q_up", query, heads() * a.key_width(), false);
+    const auto [latent, rope] = latent_and_rope(x.here, a);
+    const TensorId kept = all_tokens("attn.kv", norm("attn.kv_norm", latent));
+    const TensorId pair =
+        b.linear_layer("attn.kv_up", kept, heads() * (a.nope_width + a.value_width), false);
+    const TensorId packed = b.append(
+        {.name = "attn.rotary",
+         .kind = OpKind::Concat,
+         .inputs = {query, pair, all_tokens("attn.rope", rope)}},
+        {shard.micro_batch, shard.tokens_here(), heads() * (2 * a.key_width() + a.value_width)});
+    return rows("attn.out", "attn", flash_core(packed), false);
+  }
+  struct LatentAndRope {
+    TensorId latent, rope;
+  };
+  [[nodiscard]] LatentAndRope latent_and_rope(TensorId x, const LatentHeads& a) const {
+    const TensorId down = b.linear_layer("attn.kv_down", x, a.kv_rank + a.rope_width, false);
+    const std::int64_t tokens = b.shape(x)[1];
+    const LatentAndRope parts{
+        b.tensor({.name = "attn.latent", .shape = {shard.micro_batch, tokens, a.kv_rank}}),
+        b.tensor({.name = "attn.rope", .shape = {shard.micro_batch, tokens, a.rope_width}})};
+    b.graph().add_op({.name = "attn.kv_split",
+                      .kind = OpKind::Split,
+                      .inputs = {down},
+                      .outputs = {parts.latent, parts.rope}});
+    return parts;
   }
   TensorId attention(const Gathered& x) const {
+    if (layout.latent) return latent_attention(x, *layout.latent);
     const std::int64_t width = layout.width_of_head();
     TensorId packed = columns("attn.qkv", x, (heads() + 2 * kv_heads()) * width, layout.biases);
     if (layout.rotary) packed = b.activation("attn.rotary", packed, "rotary");
@@ -308,17 +353,22 @@ ShardCollectives layer_collectives(const TransformerLayout& layout, const Transf
   const int products = with_experts ? 1 : 2;  // of columns and rows; experts are whole
   if (shard.tensor > 1) {
     for (int i = 0; i < products; ++i) {
+      // What goes into the products of columns: of latent attention what its products down give.
+      const double entering = i == 0 && layout.latent
+                                  ? whole / static_cast<double>(layout.width) *
+                                        static_cast<double>(layout.latent->ranks(layout.width))
+                                  : whole;
       if (!shard.sequence_parallel) {
         result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, whole});
-        result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, whole});
+        result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, entering});
         continue;
       }
-      result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+      result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, entering});
       result.forward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
       result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
       if (!shard.adapters.any())
-        result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
-      result.backward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
+        result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, entering});
+      result.backward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, entering});
     }
   }
   if (shard.tensor > 1 && shard.adapters.any()) {
@@ -333,8 +383,8 @@ ShardCollectives layer_collectives(const TransformerLayout& layout, const Transf
   }
   if (shard.context > 1) {
     const double keys =
-        2.0 * static_cast<double>(shard.micro_batch) * static_cast<double>(shard.tokens) *
-        static_cast<double>(layout.width_of_head()) *
+        static_cast<double>(shard.micro_batch) * static_cast<double>(shard.tokens) *
+        static_cast<double>(layout.width_of_head() + layout.width_of_value()) *
         static_cast<double>(std::max<std::int64_t>(1, layout.kv_heads / shard.tensor));
     result.forward.push_back({ShardGroup::Context, ShardExchange::Ring, keys});
     result.backward.push_back({ShardGroup::Context, ShardExchange::Ring, 2 * keys});

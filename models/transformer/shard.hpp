@@ -42,7 +42,8 @@ struct TransformerShard {
 /// caller's to count). Biases stand with their products.
 /// With adapters A is whole beside products of columns, and reads residual tokens; beside products of rows it is divided
 /// as they are, and what it gives is summed over the ranks before B. Experts, shared ones too, and routers have none.
-/// Throws InputError where heads, feed-forward, tokens or experts do not divide.
+/// Throws InputError where heads, feed-forward, tokens or experts do not divide, and for latent attention with adapters
+/// or step by step.
 [[nodiscard]] NetworkGraph sharded_layer(const TransformerLayout& layout,
                                          const TransformerShard& shard, bool with_experts);
 /// Table of tokens (one part of the vocabulary), positions, dropout.
@@ -66,7 +67,8 @@ struct ShardCollectives {
   std::vector<ShardCollective> forward, backward;
 };
 /// Tensor: two all-reduces each way, or all-gather and reduce-scatter pairs in their place (backward gathers the inputs
-/// of both products once more, for the weights' gradients, if these are trained). Experts: tokens out and back. Context: keys and values pass
+/// of both products once more, for the weights' gradients, if these are trained); into latent attention go what its
+/// products down give, not the residuals. Experts: tokens out and back. Context: keys and values pass
 /// round, backward with their gradients.
 /// Adapters: what A gives beside a pair of products is gathered and summed, as are its gradients.
 [[nodiscard]] ShardCollectives layer_collectives(const TransformerLayout& layout,

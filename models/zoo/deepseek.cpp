@@ -65,15 +65,15 @@ LanguageNetwork latent(const LatentLayout& layout) {
 std::vector<ZooEntry> deepseek_networks() {
   using enum LatentFamily;
   return {
-      language_entry<
+      shardable_entry<
           latent, LatentLayout{DeepSeekV3, 61, 3, 7168, 128, 1536, 128, 128, 18432, 256, 129280, 1},
           163'840>({"deepseek_v3", "DeepSeek-V3, DeepSeek-R1", kDeepSeek, {"deepseek_r1"}},
                    rounded(671e9, 1e9, "model card, main network"), 4096),
       // The card prints "1T".
-      language_entry<latent,
-                     LatentLayout{KimiK2, 61, 1, 7168, 64, 1536, 128, 128, 18432, 384, 163840},
-                     262'144>({"kimi_k2", "Kimi K2, text of Kimi K2.5", kKimi, {"kimi_k2.5"}},
-                              rounded(1.026e12, 1e9, "checkpoint as llama.cpp counts it"), 4096),
+      shardable_entry<latent,
+                      LatentLayout{KimiK2, 61, 1, 7168, 64, 1536, 128, 128, 18432, 384, 163840},
+                      262'144>({"kimi_k2", "Kimi K2, text of Kimi K2.5", kKimi, {"kimi_k2.5"}},
+                               rounded(1.026e12, 1e9, "checkpoint as llama.cpp counts it"), 4096),
       language_entry<
           latent, LatentLayout{Glm5, 78, 3, 6144, 64, 2048, 192, 256, 12288, 256, 154880, 1, true},
           202'752>({"glm_5", "GLM-5", kGlm}, rounded(744e9, 1e9, "transformers' documentation"),

@@ -60,11 +60,27 @@ TEST_CASE("a file's network is divided among GPUs as one of the zoo") {
   file.insert(file.end(), flags.begin(), flags.end());
   zoo.insert(zoo.end(), flags.begin(), flags.end());
   CHECK(answer(file)["throughput_tokens_per_s"] == answer(zoo)["throughput_tokens_per_s"]);
-  Words latent{"predict", config_path("deepseek_v3")};
-  latent.insert(latent.end(), flags.begin(), flags.end());
-  const ProcessResult refused = tracecast(latent);
+  Words hybrid{"predict", config_path("qwen3.5_397b_a17b")};
+  hybrid.insert(hybrid.end(), flags.begin(), flags.end());
+  const ProcessResult refused = tracecast(hybrid);
   CHECK(refused.exit_code == 2);
-  CHECK(refused.err.find("latent attention") != std::string::npos);
+  CHECK(refused.err.find("a gated delta net") != std::string::npos);
+}
+
+TEST_CASE("latent attention is divided among GPUs, and the step counts what a token takes") {
+  const Words flags{"--gpu",     "gb200", "--gpus",      "256",  "--pp",           "4",
+                    "--ep",      "64",    "--precision", "bf16", "--global-batch", "256",
+                    "--seq-len", "4096"};
+  Words file{"predict", config_path("deepseek_v3")}, zoo{"predict", "deepseek_v3"};
+  file.insert(file.end(), flags.begin(), flags.end());
+  zoo.insert(zoo.end(), flags.begin(), flags.end());
+  const Json one = answer(file);
+  CHECK(one["throughput_tokens_per_s"] == answer(zoo)["throughput_tokens_per_s"]);
+  // 37e9 of the parameters take part in a token's products: six operations each, and attention's.
+  const double flops = one["model_tflop_per_s_per_gpu"].get<double>() * 1e12 * 256 /
+                       one["throughput_tokens_per_s"]["value"].get<double>();
+  CHECK(flops > 6 * 36e9);
+  CHECK(flops < 6 * 50e9);
 }
 
 TEST_CASE("a broken or contradictory file is one line and exit code 2") {

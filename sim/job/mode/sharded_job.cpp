@@ -72,6 +72,11 @@ std::string describe_layout(const TransformerLayout& l) {
       l.layers, l.width, l.heads, l.kv_heads, l.head_width, l.feed_forward, l.vocabulary,
       l.positions, static_cast<int>(l.norm), l.rotary, l.gated, l.biases, l.tied, l.causal,
       l.dropout);
+  if (l.latent) {
+    text += fmt::format(" query_rank {} kv_rank {} nope {} rope {} value {}", l.latent->query_rank,
+                        l.latent->kv_rank, l.latent->nope_width, l.latent->rope_width,
+                        l.latent->value_width);
+  }
   if (l.experts) {
     text += fmt::format(" experts {} per_token {} of {} shared {} dense_layers {} capacity {}",
                         l.experts->count, l.experts->per_token, l.experts->feed_forward,

@@ -147,6 +147,66 @@ TEST_CASE("sequence parallelism turns all-reduces into gathers and scatters of t
   CHECK(split.backward.size() == 6);  // inputs of both products are gathered again
 }
 
+/// DeepSeek's attention: keys of 32 + 16, values of 24, by way of 96 and 64.
+const TransformerLayout kLatent{
+    .layers = 1,
+    .width = 512,
+    .heads = 8,
+    .kv_heads = 8,
+    .feed_forward = 1024,
+    .vocabulary = 1000,
+    .norm = TransformerNorm::RootMeanSquare,
+    .rotary = true,
+    .gated = true,
+    .biases = false,
+    .tied = false,
+    .causal = false,
+    .latent = LatentHeads{
+        .query_rank = 96, .kv_rank = 64, .nope_width = 32, .rope_width = 16, .value_width = 24}};
+constexpr double kDown = 512 * 96 + 512 * (64 + 16);
+constexpr double kOthers =
+    96 * 8 * 48 + 64 * 8 * (32 + 24) + 8 * 24 * 512 + 3 * 512 * 1024;  // of heads and feed-forward
+constexpr double kScores = 2 * 8 * 128 * 128 * (48 + 24);
+
+TEST_CASE("latent attention goes down whole and up by heads") {
+  TransformerShard shard = kWhole;
+  shard.flash_attention = true;
+  const double whole = sharded_layer(kLatent, shard, false).forward_macs();
+  CHECK(whole == 256 * (kDown + kOthers) + kScores);
+  CHECK(kLatent.forward_macs(128) * 2 == whole + 256 * 512 * 1000);
+  CHECK(kLatent.parameters() ==
+        kDown + kOthers + (96 + 64) + 2 * 512 + 2 * 512 * 1000 + 512);  // norms, tables, last norm
+  shard.tensor = 4;
+  CHECK(sharded_layer(kLatent, shard, false).forward_macs() * 4 ==
+        256 * (4 * kDown + kOthers) + kScores);
+  shard.sequence_parallel = true;  // each its part of the tokens
+  CHECK(sharded_layer(kLatent, shard, false).forward_macs() * 4 == whole);
+}
+
+TEST_CASE("ranks of latent attention gather what its products down give") {
+  TransformerShard shard = kWhole;
+  shard.flash_attention = true;
+  shard.tensor = 4;
+  shard.sequence_parallel = true;
+  const ShardCollectives sent = layer_collectives(kLatent, shard, false);
+  REQUIRE(sent.forward.size() == 4);
+  CHECK(sent.forward[0].elements == 256 * (96 + 64 + 16));
+  CHECK(sent.forward[1].elements == 256 * 512);
+  CHECK(sent.forward[2].elements == 256 * 512);  // into the feed-forward
+  double back = 0;
+  for (const ShardCollective& c : sent.backward) back += c.elements;
+  CHECK(back == 256 * (2 * (96 + 64 + 16) + 4 * 512));
+}
+
+TEST_CASE("latent attention has neither adapters nor steps when divided") {
+  TransformerShard steps = kWhole;
+  CHECK_THROWS_AS((void)sharded_layer(kLatent, steps, false), InputError);
+  TransformerShard adapted = kWhole;
+  adapted.flash_attention = true;
+  adapted.adapters.rank = 8;
+  CHECK_THROWS_AS((void)sharded_layer(kLatent, adapted, false), InputError);
+}
+
 TEST_SUITE_END();
 
 }  // namespace
