@@ -173,9 +173,8 @@ struct LayerBuilder {
     const TensorId core = shard.flash_attention ? flash_core(packed) : unfused_core("attn", packed);
     return rows("attn.out", "attn", core, layout.biases);
   }
-  /// Its last product of rows, summed where `exchange` names how.
-  TensorId feed_forward(const std::string& name, const std::string& exchange, const Gathered& x,
-                        std::int64_t hidden, bool biases) const {
+  TensorId feed_forward(const std::string& name, const Gathered& x, std::int64_t hidden,
+                        bool biases) const {
     TensorId inner{};
     if (layout.gated && shard.separate_gate) {
       const TensorId gate = columns(name + ".gate", x, hidden, biases);
@@ -185,8 +184,7 @@ struct LayerBuilder {
       inner =
           gated(name, columns(name + ".in", x, layout.gated ? 2 * hidden : hidden, biases), hidden);
     }
-    return exchange.empty() ? b.linear_layer(name + ".out", inner, layout.width, biases)
-                            : rows(name + ".out", exchange, inner, biases);
+    return rows(name + ".out", name, inner, biases);
   }
   /// The feed-forward's activation, of two halves where it is gated.
   TensorId gated(const std::string& name, TensorId x, std::int64_t hidden) const {
@@ -222,8 +220,8 @@ struct LayerBuilder {
             .inputs = {sorted, gates}};
     TensorId y = b.append(std::move(back), shape);
     if (e.shared_feed_forward > 0) {
-      const TensorId shared =
-          feed_forward("shared", "", {x, x}, e.shared_feed_forward / shard.tensor, false);
+      const TensorId shared = feed_forward("shared", gathered("shared", x),
+                                           e.shared_feed_forward / shard.tensor, false);
       y = b.add("experts.add_shared", y, shared);
     }
     return y;
@@ -310,7 +308,7 @@ NetworkGraph sharded_layer(const TransformerLayout& layout, const TransformerSha
   if (with_experts) {
     y = l.experts(y);  // routes the tokens that a rank has
   } else {
-    y = l.feed_forward("mlp", "mlp", l.gathered("mlp", y), layout.feed_forward / shard.tensor,
+    y = l.feed_forward("mlp", l.gathered("mlp", y), layout.feed_forward / shard.tensor,
                        layout.biases);
   }
   b.graph().outputs = {l.add_residual("mlp", y, x)};
@@ -350,7 +348,8 @@ ShardCollectives layer_collectives(const TransformerLayout& layout, const Transf
                                    bool with_experts) {
   ShardCollectives result;
   const double whole = residual_elements(layout, shard);
-  const int products = with_experts ? 1 : 2;  // of columns and rows; experts are whole
+  // Pairs of products of columns and rows; experts are whole, but for the shared ones.
+  const int products = with_experts && layout.experts->shared_feed_forward == 0 ? 1 : 2;
   if (shard.tensor > 1) {
     for (int i = 0; i < products; ++i) {
       // What goes into the products of columns: of latent attention what its products down give.

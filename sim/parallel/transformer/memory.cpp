@@ -9,7 +9,8 @@ TransformerMemory model_states(const RankWeights& weights, const ParallelPlan& p
                                OptimizerKind optimizer) {
   const double all = static_cast<double>(plan.sharing_ranks());
   // Experts have copies on as many ranks fewer as share them.
-  const double expert_ranks = std::max(1.0, all / static_cast<double>(plan.expert));
+  const double with_tokens = all * (plan.sequence_parallel ? static_cast<double>(plan.tensor) : 1);
+  const double expert_ranks = std::max(1.0, with_tokens / static_cast<double>(plan.expert));
   const auto shared_from = [&](int stage) {
     return plan.zero >= stage ? weights.dense / all + weights.expert / expert_ranks
                               : weights.dense + weights.expert;

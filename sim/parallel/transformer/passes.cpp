@@ -232,14 +232,12 @@ class PiecePricer {
     return exchange * first + max(exchange * (1 - first) - products, Seconds());
   }
 
-  /// Of a token's copies for its experts those that go anywhere, where each rank gets one: of R ranks and k experts
-  ///   R (1 - (1 - 1 / R)^k) / k
-  /// Source: DeepEP, README: a token is dispatched to ranks, which copy it to their experts.
-  [[nodiscard]] double share_sent() const {
-    if (!c_.software.mixture.sends_once || !c_.layout.experts) return 1;
-    const double ranks = static_cast<double>(c_.plan.expert);
-    const double experts = static_cast<double>(c_.layout.experts->per_token);
-    return ranks * (1 - std::pow(1 - 1 / ranks, experts)) / experts;
+  [[nodiscard]] GroupExchange exchange(const ShardCollective& one) const {
+    const Bytes whole = (one.is_wide ? Bytes(4) : c_.element()) * one.elements;
+    if (one.group != ShardGroup::Expert || !c_.software.mixture.sends_once) {
+      return c_.grid.exchange(one.group, one.exchange, whole);
+    }
+    return c_.grid.exchange_tokens(whole, static_cast<double>(c_.layout.experts->per_token));
   }
   /// What the kernels of another micro-batch, of the same pass, do not hide of an exchange, and what they take longer
   /// for its SMs. The exchanges of a pass share its kernels evenly.
@@ -256,11 +254,9 @@ class PiecePricer {
     const Seconds products = (pass.kernels - pass.attention) /
                              static_cast<double>(std::max<std::size_t>(1, collectives.size()));
     for (const ShardCollective& one : collectives) {
-      const double sent = one.group == ShardGroup::Expert ? share_sent() : 1.0;
-      const Bytes whole = (one.is_wide ? Bytes(4) : c_.element()) * (one.elements * sent);
-      const GroupExchange exchange = c_.grid.exchange(one.group, one.exchange, whole);
-      pass.mix.active += exchange.energy(c_.gpu, c_.cost);
-      Seconds time = exchange.time;
+      const GroupExchange exchanged = exchange(one);
+      pass.mix.active += exchanged.energy(c_.gpu, c_.cost);
+      Seconds time = exchanged.time;
       Seconds& sum = one.group == ShardGroup::Tensor    ? pass.tensor
                      : one.group == ShardGroup::Context ? pass.context
                                                         : pass.expert;

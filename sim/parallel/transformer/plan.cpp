@@ -73,8 +73,9 @@ void check_sharing(const ParallelPlan& plan, const TransformerLayout& layout) {
   if (plan.expert > 1 && !layout.experts) {
     throw InputError("--ep", std::to_string(plan.expert), "1: the network has no experts");
   }
-  if (plan.data % plan.expert != 0) {
-    throw InputError("--ep", std::to_string(plan.expert), "a divisor of the data-parallel ranks");
+  if (plan.ranks_with_tokens() % plan.expert != 0) {
+    throw InputError("--ep", std::to_string(plan.expert),
+                     "a divisor of a stage's ranks that have tokens of their own");
   }
 }
 

@@ -23,7 +23,9 @@ enum class PipelineSchedule {
 ///   rank = t + tensor * (c + context * (d + data * p))
 struct ParallelPlan {
   std::int64_t tensor = 1, context = 1, data = 1, pipeline = 1;
-  std::int64_t expert = 1;  ///< of the data-parallel ranks, those that share the experts
+  /// Ranks that share the experts: of a stage's ranks that have other tokens as many as follow each other, tensor-parallel
+  /// ones too where these are sequence parallel. Source: Megatron-LM, core/parallel_state.py, expert_tensor_parallel_size 1.
+  std::int64_t expert = 1;
   PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
   std::int64_t chunks = 1;                         ///< of layers on every rank
   std::int64_t micro_batch = 1, global_batch = 1;  ///< sequences
@@ -43,7 +45,11 @@ struct ParallelPlan {
     return zero_ranks > 0 ? zero_ranks : data * context;
   }
   /// Ranks that hold the same experts.
-  [[nodiscard]] std::int64_t expert_copies() const { return data / expert * context; }
+  [[nodiscard]] std::int64_t expert_copies() const { return ranks_with_tokens() / expert; }
+  /// Of a stage, those with tokens of their own.
+  [[nodiscard]] std::int64_t ranks_with_tokens() const {
+    return (sequence_parallel ? tensor : 1) * context * data;
+  }
   [[nodiscard]] TransformerShard shard() const;
 };
 

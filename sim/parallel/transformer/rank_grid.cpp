@@ -1,6 +1,7 @@
 #include "sim/parallel/transformer/rank_grid.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -26,6 +27,21 @@ RankGrid::Place RankGrid::place_of(std::int64_t rank) const {
 Rank RankGrid::rank_at(const Place& p) const {
   return Rank{static_cast<std::uint32_t>(
       p.tensor + plan_.tensor * (p.context + plan_.context * (p.data + plan_.data * p.pipeline)))};
+}
+
+std::int64_t RankGrid::token_index(const Place& p) const {
+  const std::int64_t index = p.context + plan_.context * p.data;
+  return plan_.sequence_parallel ? p.tensor + plan_.tensor * index : index;
+}
+
+Rank RankGrid::with_tokens(Place place, std::int64_t index) const {
+  if (plan_.sequence_parallel) {
+    place.tensor = index % plan_.tensor;
+    index /= plan_.tensor;
+  }
+  place.context = index % plan_.context;
+  place.data = index / plan_.context;
+  return rank_at(place);
 }
 
 template <class Members>
@@ -63,28 +79,60 @@ GroupExchange RankGrid::together(const Groups& groups, Collective what, Bytes by
   return result;
 }
 
-GroupExchange RankGrid::exchange(ShardGroup group, ShardExchange what, Bytes whole) const {
-  const Groups groups = groups_on_first_node([&](Place place) {
-    std::vector<Rank> ranks;
-    const auto add = [&](std::int64_t& coordinate, std::int64_t first, std::int64_t count) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        coordinate = first + i;
-        ranks.push_back(rank_at(place));
-      }
-    };
-    switch (group) {
-      case ShardGroup::Tensor:
-        add(place.tensor, 0, plan_.tensor);
-        break;
-      case ShardGroup::Context:
-        add(place.context, 0, plan_.context);
-        break;
-      case ShardGroup::Expert:
-        add(place.data, place.data / plan_.expert * plan_.expert, plan_.expert);
-        break;
+std::vector<Rank> RankGrid::group_of(ShardGroup group, Place place) const {
+  std::vector<Rank> ranks;
+  const auto add = [&](std::int64_t& coordinate, std::int64_t first, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      coordinate = first + i;
+      ranks.push_back(rank_at(place));
     }
+  };
+  switch (group) {
+    case ShardGroup::Tensor:
+      add(place.tensor, 0, plan_.tensor);
+      break;
+    case ShardGroup::Context:
+      add(place.context, 0, plan_.context);
+      break;
+    case ShardGroup::Expert: {
+      const std::int64_t first = token_index(place) / plan_.expert * plan_.expert;
+      for (std::int64_t i = 0; i < plan_.expert; ++i)
+        ranks.push_back(with_tokens(place, first + i));
+      break;
+    }
+  }
+  return ranks;
+}
+
+GroupExchange RankGrid::exchange_tokens(Bytes whole, double per_token) const {
+  const auto share = [&](double parts) {
+    return parts * (1 - std::pow(1 - 1 / parts, per_token)) / per_token;
+  };
+  const Bytes to_ranks = whole * share(static_cast<double>(plan_.expert));
+  std::set<std::uint32_t> nodes;
+  for (const Rank rank : group_of(ShardGroup::Expert, place_of(0))) {
+    nodes.insert(fabric_.node_of(rank).index);
+  }
+  if (nodes.size() == 1) return exchange(ShardGroup::Expert, ShardExchange::AllToAll, to_ranks);
+  const Groups within = groups_on_first_node([&](Place place) {
+    std::vector<Rank> ranks = group_of(ShardGroup::Expert, place);
+    std::erase_if(ranks, [&](Rank rank) { return fabric_.node_of(rank) != FabricNodeId{0}; });
     return ranks;
   });
+  const Groups across = groups_on_first_node([&](Place place) {
+    const std::uint32_t here = fabric_.ranks_of(FabricNodeId{0}), slot = rank_at(place).index;
+    std::vector<Rank> ranks = group_of(ShardGroup::Expert, place);
+    std::erase_if(ranks, [&](Rank rank) { return rank.index % here != slot; });
+    return ranks;
+  });
+  const GroupExchange inside = together(within, Collective::AllToAll, to_ranks);
+  const GroupExchange outside =
+      together(across, Collective::AllToAll, whole * share(static_cast<double>(nodes.size())));
+  return inside.time < outside.time ? outside : inside;
+}
+
+GroupExchange RankGrid::exchange(ShardGroup group, ShardExchange what, Bytes whole) const {
+  const Groups groups = groups_on_first_node([&](Place place) { return group_of(group, place); });
   switch (what) {
     case ShardExchange::AllReduce:
       return together(groups, Collective::AllReduce, whole);
@@ -132,12 +180,9 @@ GroupExchange RankGrid::reduce_experts(Collective what, Bytes whole) const {
   if (plan_.expert_copies() == 1) return {};
   const Groups groups = groups_on_first_node([&](Place place) {
     std::vector<Rank> group;
-    for (std::int64_t d = place.data % plan_.expert; d < plan_.data; d += plan_.expert) {
-      place.data = d;
-      for (std::int64_t c = 0; c < plan_.context; ++c) {
-        place.context = c;
-        group.push_back(rank_at(place));
-      }
+    for (std::int64_t i = token_index(place) % plan_.expert; i < plan_.ranks_with_tokens();
+         i += plan_.expert) {
+      group.push_back(with_tokens(place, i));
     }
     return group;
   });

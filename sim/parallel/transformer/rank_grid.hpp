@@ -31,6 +31,12 @@ class RankGrid {
 
   /// Of `whole` bytes (one rank's gathered buffer) inside a layer.
   [[nodiscard]] GroupExchange exchange(ShardGroup group, ShardExchange what, Bytes whole) const;
+  /// Tokens to their experts or back, `whole` with a copy for each of a token's `per_token` experts. A rank gets one, and
+  /// copies it to its experts; a node gets one, at the rank of the same place there, which hands it on while others
+  /// arrive: of P parts and k experts those that get any are, routed evenly,
+  ///   P (1 - (1 - 1 / P)^k)
+  /// and the longer of both ways counts. Source: DeepEP, README (normal kernels, NVLink and RDMA).
+  [[nodiscard]] GroupExchange exchange_tokens(Bytes whole, double per_token) const;
   /// Activations of a micro-batch from a stage to the next, all ranks of a node at once.
   [[nodiscard]] GroupExchange send(Bytes message) const;
   /// Among the ranks that hold the same part of the network (data and context parallel), or the first `ranks` of them.
@@ -49,6 +55,10 @@ class RankGrid {
   };
   [[nodiscard]] Place place_of(std::int64_t rank) const;
   [[nodiscard]] Rank rank_at(const Place& place) const;
+  /// Of the ranks of a stage that have tokens of their own (`ParallelPlan::ranks_with_tokens`), with this place's others.
+  [[nodiscard]] std::int64_t token_index(const Place& place) const;
+  [[nodiscard]] Rank with_tokens(Place place, std::int64_t index) const;
+  [[nodiscard]] std::vector<Rank> group_of(ShardGroup group, Place place) const;
   using Groups = std::vector<std::vector<Rank>>;
   /// Groups, as `members` names that of a place, of all ranks on the first node.
   template <class Members>

@@ -309,6 +309,31 @@ TEST_CASE("what a program does for mixtures is in the host's share or in that of
   CHECK(with({.fuses_activation = true}).compute < before.compute);
 }
 
+TEST_CASE(
+    "a token that goes once crosses to each other node once, and to its ranks there beside that") {
+  const Fabric fabric = Hardware().nodes(2);
+  const TrainingSoftware& plain = find_training_software("megatron");
+  TrainingSoftware program = plain;
+  program.mixture.sends_once = true;
+  // Of two copies of a token one crosses on average; once, it does unless both stay: three quarters.
+  const Seconds each = shares_of_mixture(fabric, 16, plain).expert;
+  const Seconds once = shares_of_mixture(fabric, 16, program).expert;
+  CHECK(once / each == doctest::Approx(0.75).epsilon(0.05));
+}
+
+TEST_CASE("experts are shared by all ranks with tokens of their own, tensor-parallel ones too") {
+  PlanOptions options{.tensor = 2,
+                      .expert = 16,
+                      .micro_batch = 1,
+                      .global_batch = 32,
+                      .tokens = 1024,
+                      .sequence_parallel = true};
+  CHECK(resolve_plan(options, kMixture, 16).expert_copies() == 1);
+  CHECK(resolve_plan(options, kMixture, 64).expert_copies() == 4);
+  options.sequence_parallel = false;  // both of a pair have the same tokens
+  CHECK_THROWS_AS((void)resolve_plan(options, kMixture, 16), InputError);
+}
+
 TEST_CASE("layers are spread evenly, ends last") {
   CHECK(balance_layers(8, 4, 1) == std::vector<int>{2, 2, 2, 2});
   CHECK(balance_layers(10, 4, 1) == std::vector<int>{2, 3, 3, 2});
