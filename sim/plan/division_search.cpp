@@ -15,6 +15,8 @@ namespace tracecast::plan {
 namespace {
 
 constexpr std::int64_t kMostMicroBatch = 16;
+/// Ranks that share experts: none, a box of eight, or a large part of a rack of NVLink.
+const std::vector<std::int64_t> kExpertRanks{1, 8, 32};
 const char* const kRecompute[] = {"none", "selective", "full"};
 
 /// Divisions that differ in micro-batch and recomputation alone: the unit of work of a thread.
@@ -57,7 +59,7 @@ class Searcher {
         if (tensor * pipeline > gpus || gpus % (tensor * pipeline) != 0) continue;
         const std::int64_t data = gpus / (tensor * pipeline);
         if (batch % data != 0 || (base_.plan.data && *base_.plan.data != data)) continue;
-        for (const std::int64_t expert : given_or(base_.plan.expert, {1, 8}))
+        for (const std::int64_t expert : given_or(base_.plan.expert, kExpertRanks))
           add_families(tensor, pipeline, data, expert, batch / data, all);
       }
     }
@@ -68,19 +70,20 @@ class Searcher {
            std::size_t& left_out) const {
     bool is_full = false;  // not even the least of memory fits: larger micro-batches do not, either
     for (const std::int64_t micro_batch : family.micro_batches) {
-      bool fits = false;
+      bool fits = false, counts_up = false;
       for (const std::string& recompute : family.recompute) {
         if (!exhaustive_ && (fits || is_full)) {
           ++left_out;
           continue;
         }
         const auto division = predict(family.plan, micro_batch, recompute);
-        if (!division) continue;  // the plan does not count up
+        if (!division) break;
+        counts_up = true;
         ++predicted;
         fits = division->fits;
         found.push_back(*division);
       }
-      is_full = !fits;
+      is_full = is_full || (counts_up && !fits);
     }
   }
 
