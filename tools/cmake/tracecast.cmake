@@ -124,7 +124,8 @@ function(tracecast_proto target)
     # Many in one: each alone would parse Protobuf's headers again, which is most of what it costs.
     add_library(${target}_proto OBJECT)
     target_compile_features(${target}_proto PRIVATE cxx_std_20)
-    target_compile_options(${target}_proto PRIVATE -w ${TRACECAST_SMALL_OPTIONS})
+    # What sanitizers would look for in it is Protobuf's.
+    target_compile_options(${target}_proto PRIVATE -w ${TRACECAST_SMALL_OPTIONS} -fno-sanitize=all)
     target_include_directories(${target}_proto SYSTEM PRIVATE ${generated})
     target_link_libraries(${target}_proto PRIVATE protobuf::libprotobuf)
     set_target_properties(${target}_proto PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16
