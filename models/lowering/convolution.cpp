@@ -233,10 +233,8 @@ class CandidateBuilder {
   void add_tensor_core() {
     const bool is_plain_product = a_.r == 1 && a_.s == 1 && a_.stride_h == 1 && a_.stride_w == 1 &&
                                   a_.groups == 1 && a_.p == a_.h && a_.q == a_.w;
-    // Products on the images as they lie: seen in TF32 (A100, cuDNN 8); in 16 bits they are turned first, as before Ampere.
-    const bool multiplies_nchw =
-        architecture_ >= Architecture::Ampere && element_size(formats_.storage) == Bytes(4);
-    if (is_plain_product && layout_ == ImageLayout::Nchw && multiplies_nchw) {
+    if (is_plain_product && layout_ == ImageLayout::Nchw &&
+        multiplies_images_as_they_lie(architecture_, formats_.storage, cudnn_version_)) {
       const std::int64_t pixels = a_.p * a_.q;
       Candidate& candidate = add(Algorithm::ExplicitGemm, 1);
       switch (pass_) {

@@ -53,6 +53,13 @@ bool lacks_grouped_kernels(Architecture architecture, double cudnn_version) {
   return architecture == Architecture::Turing && cudnn_version >= kFirst && cudnn_version < kAfter;
 }
 
+bool multiplies_images_as_they_lie(Architecture architecture, Precision storage,
+                                   double cudnn_version) {
+  constexpr double kFirst = 8.1;
+  return architecture >= Architecture::Ampere && element_size(storage) == Bytes(4) &&
+         cudnn_version >= kFirst;
+}
+
 double first_cudnn_version(Architecture architecture) {
   switch (architecture) {
     case Architecture::Kepler:

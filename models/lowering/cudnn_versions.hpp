@@ -20,4 +20,10 @@ void launch_by_group(std::vector<Candidate>& candidates, std::int64_t groups);
 /// rest.
 [[nodiscard]] bool lacks_grouped_kernels(Architecture architecture, double cudnn_version);
 
+/// Whether 1x1 filters on tensor cores are products of NCHW images as they lie. So in 32 bits in a recorded step on A100 (TF32, cuDNN 8,
+/// HolisticTraceAnalysis); tensor cores else want NHWC, and cuDNN turns the images before and the results after (NVIDIA's
+/// Convolutional Layers User's Guide, "Tensor Layouts In Memory"), in 16 bits and, CHOICE by rows (notes/0010), with 8.0 in 32.
+[[nodiscard]] bool multiplies_images_as_they_lie(Architecture architecture, Precision storage,
+                                                 double cudnn_version);
+
 }  // namespace tracecast::lowering

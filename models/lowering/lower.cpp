@@ -510,6 +510,17 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_t
   }
 }
 
+Seconds cast_time(const Op& op, std::span<const Kernel> kernels,
+                  const FrameworkProfile& framework) {
+  if (framework.precision.reuses_casts || framework.compiler || op.kind == OpKind::Cast) return {};
+  const auto casts = std::count_if(kernels.begin(), kernels.end(), [](const Kernel& kernel) {
+    return kernel.name == "weight_cast" || kernel.name == "cast";
+  });
+  const Seconds each = op.pass == Pass::Forward ? framework.host.dispatch_per_op
+                                                : framework.host.dispatch_per_backward_op;
+  return each * static_cast<double>(casts);
+}
+
 Seconds view_time(const Op& op, const FrameworkProfile& framework) {
   if (op.kind != OpKind::Reshape && op.kind != OpKind::Slice && op.kind != OpKind::Transpose) {
     return {};

@@ -1,4 +1,5 @@
 #pragma once
+#include <span>
 #include <vector>
 
 #include "hwspecs/software/framework_profile.hpp"
@@ -44,6 +45,12 @@ struct LoweringOptions {
 /// Launches come on top. `spares_library`: as LoweredOp says.
 [[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework,
                                     bool is_training, bool spares_library = false);
+
+/// Host time of the casts among an op's kernels. Eager mixed precision calls `to` for each weight and input before the op: an op like any
+/// other. Where a graph is rewritten (`reuses_casts`), a weight's cast waits for nothing and other threads of the executor issue it.
+/// Source: PyTorch, aten/src/ATen/autocast_mode.cpp, cached_cast, and its gradient, ToCopyBackward; Apex patches functions so, too.
+[[nodiscard]] Seconds cast_time(const Op& op, std::span<const Kernel> kernels,
+                                const FrameworkProfile& framework);
 
 /// Host time of another view of a tensor, which has no kernel; zero of other ops, such as what is fused into another one.
 [[nodiscard]] Seconds view_time(const Op& op, const FrameworkProfile& framework);

@@ -96,8 +96,9 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
     const Seconds gathering =
         updates_all ? framework.host.update_per_parameter * parameters : Seconds();
     program.ops.push_back(
-        {.dispatch = dispatch_time(op, framework, is_training, lowered.spares_library) + waking +
-                     host_work + gathering + std::exchange(views, Seconds()),
+        {.dispatch = dispatch_time(op, framework, is_training, lowered.spares_library) +
+                     cast_time(op, choice.candidate->kernels, framework) + waking + host_work +
+                     gathering + std::exchange(views, Seconds()),
          .first_kernel = static_cast<std::uint32_t>(program.kernels.size()),
          .num_kernels = static_cast<std::uint32_t>(choice.estimates.size()),
          .waits_for_gpu = waits});

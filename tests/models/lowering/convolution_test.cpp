@@ -496,6 +496,16 @@ TEST_SUITE("models/lowering/convolution") {
       CHECK(product.kernels.size() == 1);
       CHECK(flops(product, true) == 2 * a.macs());
       CHECK(product.workspace.in_bytes() == 0);
+      // Its first library turned images and results.
+      const auto before_8_1 = convolution_candidates(a, pass, PrecisionMode::Tf32,
+                                                     ImageLayout::Nchw, test::ampere(), 8.0);
+      const Candidate& turned = find(before_8_1, Algorithm::ImplicitPrecomputedGemm);
+      CHECK(std::count_if(turned.kernels.begin(), turned.kernels.end(), [](const Kernel& k) {
+              return k.kernel_class == KernelClass::Transpose;
+            }) == 3);
+      CHECK(std::none_of(before_8_1.begin(), before_8_1.end(), [](const Candidate& c) {
+        return c.algorithm == Algorithm::ExplicitGemm && c.kernels.size() == 1;
+      }));
     }
   }
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "models/lowering/lower.hpp"
 #include "models/ops.hpp"
@@ -60,6 +61,22 @@ TEST_SUITE("models/lowering/host_time") {
     CHECK(dispatch_time(relu, p, true) == dispatch_time(relu, p, false));
     const Op norm{.kind = OpKind::BatchNorm};
     CHECK(dispatch_time(norm, p, false, true) == p.host.dispatch_per_op);
+  }
+
+  TEST_CASE("eager casts are ops of their own, those of a rewritten graph or a compiler are not") {
+    std::vector<Kernel> kernels(3);
+    kernels[0].name = "cast", kernels[1].name = "weight_cast", kernels[2].name = "conv";
+    const FrameworkProfile& p = find_framework("pytorch");
+    const Op forward{.kind = OpKind::Conv},
+        gradient{.kind = OpKind::Conv, .pass = Pass::BackwardWeights};
+    CHECK(cast_time(forward, kernels, p) == 2.0 * p.host.dispatch_per_op);
+    CHECK(cast_time(gradient, kernels, p) == 2.0 * p.host.dispatch_per_backward_op);
+    CHECK(cast_time({.kind = OpKind::Cast}, kernels, p) == Seconds());
+    for (const FrameworkProfile& other :
+         {find_framework("tensorflow"), find_framework("pytorch_1_6"),
+          find_compiled_framework("pytorch", "inductor")}) {
+      CHECK(cast_time(forward, kernels, other) == Seconds());
+    }
   }
 
   TEST_CASE("another view costs the host where the framework says so, before a copy too") {
