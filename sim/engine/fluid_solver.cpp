@@ -14,8 +14,8 @@ constexpr std::size_t kMostSolves = 32;
 /// Solves of a link before its rest is added up anew: what its changes have rounded adds up.
 constexpr int kMostKept = 64;
 
-/// Waiting links that are kept sorted.
-constexpr std::size_t kMostSorted = 64;
+/// Waiting links that are a list.
+constexpr std::size_t kMostListed = 32;
 
 constexpr auto kIsHigher = [](const auto& a, const auto& b) { return a.rate > b.rate; };
 
@@ -72,33 +72,33 @@ void FluidLinks::know(std::uint32_t index) {
   }
 }
 
-/// Those that could give the least are solved first: what they give lasts. Few are kept sorted, the lowest last; many as a
-/// heap, the lowest first.
+/// Those that could give the least are solved first: what they give lasts. Few are a list to be looked through, which foresees
+/// nothing wrongly; many a heap.
 void FluidLinks::let_wait(std::uint32_t index) {
   Rest& rest = rests_[index];
   if (rest.is_waiting) return;
   rest.is_waiting = true;
-  const Rate given{rest.weight > 0 ? rest.left / rest.weight : 0, index};
-  waiting_.push_back(given);
-  if (is_heap_) return std::push_heap(waiting_.begin(), waiting_.end(), kIsHigher);
-  if (waiting_.size() > kMostSorted) {
+  waiting_.push_back({rest.weight > 0 ? rest.left / rest.weight : 0, index});
+  if (is_heap_) {
+    std::push_heap(waiting_.begin(), waiting_.end(), kIsHigher);
+  } else if (waiting_.size() > kMostListed) {
     is_heap_ = true;
-    return std::make_heap(waiting_.begin(), waiting_.end(), kIsHigher);
+    std::make_heap(waiting_.begin(), waiting_.end(), kIsHigher);
   }
-  std::size_t place = waiting_.size() - 1;
-  for (; place > 0 && waiting_[place - 1].rate < given.rate; --place) {
-    waiting_[place] = waiting_[place - 1];
-  }
-  waiting_[place] = given;
 }
 
 inline std::uint32_t FluidLinks::take_waiting() {
   if (is_heap_) {
     std::pop_heap(waiting_.begin(), waiting_.end(), kIsHigher);
-    if (waiting_.size() < kMostSorted / 2) {
-      is_heap_ = false;
-      std::sort(waiting_.begin(), waiting_.end() - 1, kIsHigher);
+    is_heap_ = waiting_.size() > kMostListed / 2;
+  } else {
+    std::size_t lowest = 0;
+    double rate = waiting_[0].rate;
+    for (std::size_t i = 1; i < waiting_.size(); ++i) {
+      lowest += (i - lowest) * (waiting_[i].rate < rate);
+      rate = std::min(rate, waiting_[i].rate);
     }
+    std::swap(waiting_[lowest], waiting_.back());
   }
   const std::uint32_t index = waiting_.back().index;
   waiting_.pop_back();
@@ -122,25 +122,41 @@ double FluidLinks::gather(std::uint32_t index) {
   const Link& link = links_[index];
   Rest& rest = rests_[index];
   double left = link.capacity, weight = rest.weight;
-  faster_.clear();
-  for (std::size_t i = 0; i < link.senders.size(); ++i) {
-    const Route& route = routes_[link.senders[i].route];
-    if (route.bottleneck == index) continue;
+  // Who is a member and who is faster is hard to foresee: no branches, all are written down and some kept.
+  if (faster_.size() < link.senders.size()) faster_.resize(link.senders.size());
+  std::size_t num_others = 0;
+  for (const Sender& sender : link.senders) {
+    const Route& route = routes_[sender.route];
     if (route.bottleneck == kNone) {
-      joining_.push_back(link.senders[i].route);
+      joining_.push_back(sender.route);
       continue;
     }
+    const bool is_other = route.bottleneck != index;
     const double rate = rate_now(route);
-    left -= link.senders[i].load * rate;
-    faster_.push_back({rate, static_cast<std::uint32_t>(i)});
+    left -= sender.load * rate * is_other;
+    faster_[num_others] = {rate, static_cast<std::uint32_t>(&sender - link.senders.data())};
+    num_others += is_other;
   }
   rest.left = left;
   rest.num_solved = 0;
   rest.fastest = 0;
   if (weight == 0 && left >= -kSame * link.capacity) return 0;
-  double level = left / weight;
-  std::sort(faster_.begin(), faster_.end(), kIsHigher);
-  for (const Rate& one : faster_) {
+  double level = left / weight, fastest = 0;
+  std::size_t num_faster = 0;
+  const double least = level * (1 + kSame);  // those that join only raise it
+  for (std::size_t i = 0; i < num_others; ++i) {
+    const Rate one = faster_[i];
+    const bool is_faster = one.rate > least;
+    faster_[num_faster] = one;
+    num_faster += is_faster;
+    fastest = std::max(fastest, one.rate * !is_faster);
+  }
+  rest.fastest = fastest;
+  if (num_faster > 1) {
+    std::sort(faster_.begin(), faster_.begin() + static_cast<long>(num_faster), kIsHigher);
+  }
+  for (std::size_t i = 0; i < num_faster; ++i) {
+    const Rate one = faster_[i];
     if (one.rate <= level * (1 + kSame)) {
       rest.fastest = one.rate;
       break;
