@@ -228,6 +228,7 @@ class FluidLinks {
     region_.push_back(link);
   }
   [[nodiscard]] bool is_solved_best() const;
+  [[nodiscard]] std::uint32_t lowest_link(const Route& route);
   void know(std::uint32_t link);
   void let_wait(std::uint32_t link);
   [[nodiscard]] std::uint32_t take_waiting();
@@ -258,6 +259,7 @@ class FluidLinks {
   std::vector<std::uint32_t> region_;
   std::vector<std::uint32_t> limiting_;  ///< links of region_ that are bottlenecks
   std::vector<std::uint32_t> checked_;   ///< links that are
+  std::vector<std::uint32_t> forgotten_; ///< known links whose senders' rates change without a look at them
   std::vector<Rate> waiting_;            ///< links to be solved
   bool is_heap_ = false;                 ///< how they are kept
   std::vector<Rate> faster_;             ///< senders that get more than the link being solved gives

@@ -25,6 +25,7 @@ bool FluidLinks::settle_sole_limits() {
   for (Fresh& fresh : fresh_) find_bottleneck(fresh);
   checked_.clear();
   limiting_.clear();
+  forgotten_.clear();
   // Those that limit none come first: they bound the levels of the others.
   bool holds = true;
   for (std::size_t i = 0; holds && i < region_.size(); ++i) {
@@ -107,8 +108,7 @@ bool FluidLinks::limits_all(std::uint32_t index) {
       if (use.link == index) continue;
       Link& other = links_[use.link];
       Rest& rest = rests_[use.link];
-      if (rest.is_known)
-        rest.is_known = false;  // as its senders' rates change without a look at it
+      if (rest.is_known) forgotten_.push_back(use.link);
       if (!other.members.empty() || (rest.in_region && other.joining > 0)) return false;
       if (rises && !carries(use.link)) return false;
       if (safe > 0) safe = std::min(safe, safe_level(use.link, index));
@@ -124,6 +124,7 @@ void FluidLinks::take_over_sole_limits() {
     rests_[index].is_known = link.has_shares = false;
     advance(link.clock);
   }
+  for (const std::uint32_t index : forgotten_) rests_[index].is_known = false;
   for (const Fresh& fresh : fresh_) set_bottleneck(fresh.route, fresh.bottleneck);
   for (const std::uint32_t index : region_) {
     Link& link = links_[index];

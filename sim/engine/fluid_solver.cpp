@@ -27,13 +27,25 @@ void FluidLinks::settle() {
     links_[index].safe_level = 0;
     const Rest& rest = rests_[index];
     if (!rest.is_known) know(index);
-    if (rest.weight > 0 || rest.left < 0) let_wait(index);
+    // Where routes begin to send, move() sees to it.
+    if (rest.num_new == 0 && (rest.weight > 0 || rest.left < 0)) let_wait(index);
   }
+  for (const Fresh& fresh : fresh_) let_wait(lowest_link(routes_[fresh.route]));
   if (!solve_waiting(kMostSolves)) {
     forget_rates();
     TRACECAST_CHECK(solve_waiting(kMostSolves * kMostSolves), "rates are found");
   }
   queue_ends();
+}
+
+/// Where a route that begins to send gets least if others stay as they are.
+std::uint32_t FluidLinks::lowest_link(const Route& route) {
+  Rate lowest{std::numeric_limits<double>::infinity(), kNone};
+  for (const Use& use : uses(route)) {
+    const Rest& rest = rests_[use.link];
+    if (const double rate = rest.left / rest.weight; rate < lowest.rate) lowest = {rate, use.link};
+  }
+  return lowest.index;
 }
 
 /// Whether the links have been solved before and have few members: looking at them costs as much as solving them.
