@@ -220,12 +220,15 @@ void FluidLinks::set_bottleneck(std::uint32_t index, std::uint32_t bottleneck) {
 }
 
 void FluidLinks::schedule(Clock& clock, double target, std::uint32_t event_id) {
+  // Mostly the event queued comes first, and will look again: seen without a division.
+  const auto until = static_cast<double>((clock.queued - clock.since).count());
+  if (clock.queued != Picoseconds::most() && target - clock.work > clock.rate * (until + 1)) return;
   const Picoseconds wait = time_to(clock, target);
   if (wait > last_ - clock.since) {
     fail_too_long((clock.since.in_seconds() + wait.in_seconds()), last_.in_seconds());
   }
   const Picoseconds end = clock.since + wait;
-  if (end >= clock.queued) return;  // the event queued comes first and will look again
+  if (end >= clock.queued) return;
   clock.queued = end;
   queue_.push(end, event_id, event_kind_);
 }
@@ -293,10 +296,12 @@ void FluidLinks::update_key(std::uint32_t index) {
 void FluidLinks::add_shares(std::uint32_t index, std::uint32_t bottleneck) {
   const Route& route = routes_[index];
   std::vector<Share>& shares = links_[bottleneck].shares;
+  auto place = static_cast<std::uint32_t>(shares.size());
+  shares.resize(place + route.num_uses - 1);
   for (std::uint32_t i = route.first_use; i < route.first_use + route.num_uses; ++i) {
     if (uses_[i].link == bottleneck) continue;
-    share_places_[i] = static_cast<std::uint32_t>(shares.size());
-    shares.push_back({uses_[i].link, i, uses_[i].weight * route.num_flows});
+    share_places_[i] = place;
+    shares[place++] = {uses_[i].link, i, uses_[i].weight * route.num_flows};
   }
 }
 

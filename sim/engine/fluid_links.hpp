@@ -109,7 +109,7 @@ class FluidLinks {
     bool is_waiting = false;  ///< to be solved, in `waiting_`
     bool in_region = false;   ///< in `region_`
   };
-  /// Its first line of the cache is what solving changes, with its rest.
+  /// In the first line of the cache what solving changes besides the rest.
   struct alignas(64) Link {
     Clock clock;                                   ///< of its members, whose rate is its level
     std::vector<Share> shares;                     ///< of its members in other links
@@ -150,10 +150,11 @@ class FluidLinks {
   struct Flows {
     Flow first;         ///< the next to end
     double offset = 0;  ///< its work minus that of its clock; its work, while it has no rate
-    std::uint32_t place =
-        0;  ///< in the bottleneck's `members`; while it begins to send: in `fresh_`
+    /// In the bottleneck's `members`; where it begins to send, in `fresh_`.
+    std::uint32_t place = 0;
     std::uint32_t more = kNone;  ///< in `more_`
   };
+  /// Of a route with a cap, or that has had several flows at a time.
   struct More {
     Clock own;                 ///< while it runs at its cap
     std::vector<Flow> others;  ///< heap, next end first
@@ -259,12 +260,13 @@ class FluidLinks {
   std::vector<std::uint32_t> region_;
   std::vector<std::uint32_t> limiting_;  ///< links of region_ that are bottlenecks
   std::vector<std::uint32_t> checked_;   ///< links that are
-  std::vector<std::uint32_t> forgotten_; ///< known links whose senders' rates change without a look at them
-  std::vector<Rate> waiting_;            ///< links to be solved
-  bool is_heap_ = false;                 ///< how they are kept
-  std::vector<Rate> faster_;             ///< senders that get more than the link being solved gives
-  std::vector<std::uint32_t> joining_;   ///< routes that it becomes the bottleneck of
-  std::vector<std::uint32_t> leaving_;   ///< routes that reach their cap there
+  std::vector<std::uint32_t>
+      forgotten_;              ///< known links whose senders' rates change without a look at them
+  std::vector<Rate> waiting_;  ///< links to be solved
+  bool is_heap_ = false;       ///< how they are kept
+  std::vector<Rate> faster_;   ///< senders that get more than the link being solved gives
+  std::vector<std::uint32_t> joining_;  ///< routes that it becomes the bottleneck of
+  std::vector<std::uint32_t> leaving_;  ///< routes that reach their cap there
 };
 
 }  // namespace tracecast::engine

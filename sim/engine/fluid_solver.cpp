@@ -27,7 +27,7 @@ void FluidLinks::settle() {
     links_[index].safe_level = 0;
     const Rest& rest = rests_[index];
     if (!rest.is_known) know(index);
-    // Where routes begin to send, move() sees to it.
+    // Where routes begin to send, move() lets it wait if need be.
     if (rest.num_new == 0 && (rest.weight > 0 || rest.left < 0)) let_wait(index);
   }
   for (const Fresh& fresh : fresh_) let_wait(lowest_link(routes_[fresh.route]));
@@ -84,8 +84,8 @@ void FluidLinks::know(std::uint32_t index) {
   }
 }
 
-/// Those that could give the least are solved first: what they give lasts. Few are a list to be looked through, which foresees
-/// nothing wrongly; many a heap.
+/// Those that could give the least are solved first: what they give lasts. Few are a list, looked through without branches;
+/// many are a heap.
 void FluidLinks::let_wait(std::uint32_t index) {
   Rest& rest = rests_[index];
   if (rest.is_waiting) return;
