@@ -109,27 +109,27 @@ class FluidLinks {
     bool is_waiting = false;  ///< to be solved, in `waiting_`
     bool in_region = false;   ///< in `region_`
   };
-  /// In the first line of the cache what solving changes besides the rest.
+  /// Line by line of the cache: what ends of flows look at, what their starts do, and what solving does besides the first.
   struct alignas(64) Link {
     Clock clock;                                   ///< of its members, whose rate is its level
-    std::vector<Share> shares;                     ///< of its members in other links
-    std::uint32_t num_sharers = 0;                 ///< members and routes without a rate
+    std::vector<Member> members;                   ///< heap of the routes whose bottleneck it is
+    std::uint32_t num_broken = 0;                  ///< loads that are not whole
     bool has_shares = false;                       ///< whether `shares` is kept
     bool is_checked = false, is_carrying = false;  ///< whether it has room for the new rates
 
-    double capacity = 0;    ///< bytes per picosecond
-    double lowest_cap = 0;  ///< no cap of a sharer is lower
-    double level = 0;       ///< new rate of those it is the bottleneck of
+    std::vector<Sender> senders;  ///< all routes that send over it now
+    /// Of `senders`. Whole numbers add up exactly in any order; while there are others, loads are added when asked for.
+    double sum_of_loads = 0;
+    double capacity = 0;  ///< bytes per picosecond
+    double level = 0;     ///< new rate of those it is the bottleneck of
     /// All senders are members, no other link of theirs has members, and up to this level none of those is overloaded and
     /// no cap reached; zero where that is not known.
     double safe_level = 0;
-    std::vector<Member> members;   ///< heap of the routes whose bottleneck it is
-    std::uint32_t joining = 0;     ///< routes that begin to send, with this as their bottleneck
-    std::uint32_t num_broken = 0;  ///< loads that are not whole
+    std::uint32_t num_sharers = 0;  ///< members and routes without a rate
+    std::uint32_t joining = 0;      ///< routes that begin to send, with this as their bottleneck
 
-    /// Of `senders`. Whole numbers add up exactly in any order; while there are others, loads are added when asked for.
-    double sum_of_loads = 0;
-    std::vector<Sender> senders;  ///< all routes that send over it now
+    std::vector<Share> shares;  ///< of its members in other links
+    double lowest_cap = 0;      ///< no cap of a sharer is lower
   };
   struct Use {
     std::uint32_t link = 0;
