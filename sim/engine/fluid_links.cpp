@@ -26,6 +26,7 @@ LinkId FluidLinks::add_link(BytesPerSecond capacity) {
   TRACECAST_CHECK(capacity.in_si() > 0 && is_finite(capacity), "a link carries something");
   TRACECAST_CHECK(links_.size() < kOwnEvent, "link ids have 31 bits");
   links_.emplace_back().capacity = per_picosecond(capacity);
+  rests_.emplace_back();
   named_by_.push_back(kNone);
   return LinkId{static_cast<std::uint32_t>(links_.size() - 1)};
 }
@@ -36,8 +37,10 @@ RouteId FluidLinks::add_route(std::span<const LinkUse> uses,
   TRACECAST_CHECK(!rate_cap || (rate_cap->in_si() > 0 && is_finite(*rate_cap)),
                   "a rate cap lets something through");
   TRACECAST_CHECK(routes_.size() < kOwnEvent, "route ids have 31 bits");
+  const auto index = static_cast<std::uint32_t>(routes_.size());
   Route& route = routes_.emplace_back();
   flows_.emplace_back();
+  if (rate_cap) (void)more(index);
   route.cap = rate_cap ? per_picosecond(*rate_cap) : std::numeric_limits<double>::infinity();
   route.first_use = static_cast<std::uint32_t>(uses_.size());
   for (const LinkUse& use : uses) {
@@ -53,14 +56,23 @@ RouteId FluidLinks::add_route(std::span<const LinkUse> uses,
     share_places_.push_back(0);
   }
   route.num_uses = static_cast<std::uint32_t>(uses_.size()) - route.first_use;
-  return RouteId{static_cast<std::uint32_t>(routes_.size() - 1)};
+  return RouteId{index};
+}
+
+FluidLinks::More& FluidLinks::more(std::uint32_t index) {
+  Flows& flows = flows_[index];
+  if (flows.more == kNone) {
+    flows.more = static_cast<std::uint32_t>(more_.size());
+    more_.emplace_back();
+  }
+  return more_[flows.more];
 }
 
 double FluidLinks::work_now(std::uint32_t index) const {
   const std::uint32_t bottleneck = routes_[index].bottleneck;
   const Flows& flows = flows_[index];
-  if (bottleneck == kNone) return flows.own.work;
-  const Clock& clock = bottleneck == kOwn ? flows.own : links_[bottleneck].clock;
+  if (bottleneck == kNone) return flows.offset;
+  const Clock& clock = bottleneck == kOwn ? more_[flows.more].own : links_[bottleneck].clock;
   return clock.work + clock.rate * static_cast<double>((queue_.now() - clock.since).count()) +
          flows.offset;
 }
@@ -89,10 +101,10 @@ void FluidLinks::join_links(std::uint32_t index) {
     link.senders.push_back({index, i, use.weight});
     link.sum_of_loads += use.weight;
     if (!use.is_whole()) ++link.num_broken;
-    if (link.is_known) {
-      link.weight += use.weight;
+    if (Rest& rest = rests_[use.link]; rest.is_known) {
+      rest.weight += use.weight;
+      ++rest.num_new;
       ++link.num_sharers;
-      ++link.num_new;
       link.lowest_cap = std::min(link.lowest_cap, route.cap);
     }
     add_to_region(use.link);
@@ -111,11 +123,11 @@ void FluidLinks::leave_links(std::uint32_t index, std::uint32_t bottleneck, doub
     uses_[senders.back().use].place = use.place;
     senders.pop_back();
     if (was_last_broken) link.sum_of_loads = add_up(senders);
-    if (link.is_known) {
+    if (Rest& rest = rests_[use.link]; rest.is_known) {
       if (use.link != bottleneck) {
-        link.rest += load * rate;
+        rest.left += load * rate;
       } else {
-        link.weight = --link.num_sharers > 0 ? link.weight - load : 0;
+        rest.weight = --link.num_sharers > 0 ? rest.weight - load : 0;
       }
     }
     add_to_region(use.link);
@@ -123,21 +135,21 @@ void FluidLinks::leave_links(std::uint32_t index, std::uint32_t bottleneck, doub
 }
 
 /// The number of its flows is another.
-void FluidLinks::change_loads(std::uint32_t index) {
+void FluidLinks::change_loads(std::uint32_t index, std::uint32_t num_flows) {
   Route& route = routes_[index];
-  route.num_flows = static_cast<double>(flows_[index].heap.size());
+  route.num_flows = num_flows;
   const double rate = rate_now(route);
   for (const Use& use : uses(route)) {
     Link& link = links_[use.link];
     double& load = link.senders[use.place].load;
     const double before = load;
-    load = use.weight * route.num_flows;
+    load = use.weight * num_flows;
     link.sum_of_loads += load - before;
-    if (link.is_known) {
+    if (Rest& rest = rests_[use.link]; rest.is_known) {
       if (route.bottleneck == use.link || route.bottleneck == kNone) {
-        link.weight += load - before;
+        rest.weight += load - before;
       } else {
-        link.rest -= (load - before) * rate;
+        rest.left -= (load - before) * rate;
       }
     }
     add_to_region(use.link);
@@ -145,7 +157,7 @@ void FluidLinks::change_loads(std::uint32_t index) {
   if (route.bottleneck >= links_.size() || !links_[route.bottleneck].has_shares) return;
   for (std::uint32_t i = route.first_use; i < route.first_use + route.num_uses; ++i) {
     if (uses_[i].link == route.bottleneck) continue;
-    links_[route.bottleneck].shares[share_places_[i]].load = uses_[i].weight * route.num_flows;
+    links_[route.bottleneck].shares[share_places_[i]].load = uses_[i].weight * num_flows;
   }
 }
 
@@ -158,21 +170,22 @@ void FluidLinks::start(RouteId id, Bytes bytes, std::uint32_t tag) {
   TRACECAST_CHECK(bytes.in_bytes() > 0 && is_finite(bytes), "a flow sends something");
   const Route& route = routes_[id.index];
   Flows& flows = flows_[id.index];
-  if (flows.heap.empty()) {
-    flows.own.work = 0;
+  if (route.num_flows == 0) {
+    flows.offset = 0;
+    flows.first = {bytes.in_bytes(), tag};
     join_links(id.index);
-    if (route.num_uses > 0) fresh_.push_back(id.index);
-    flows.heap.push_back({work_now(id.index) + bytes.in_bytes(), tag});
-  } else {
-    flows.heap.push_back({work_now(id.index) + bytes.in_bytes(), tag});
-    std::push_heap(flows.heap.begin(), flows.heap.end(), ends_later);
-    change_loads(id.index);
+    if (route.num_uses == 0) return set_bottleneck(id.index, kOwn);
+    flows.place = static_cast<std::uint32_t>(fresh_.size());
+    fresh_.push_back({id.index});
+    return;
   }
-  if (route.num_uses == 0 && route.bottleneck == kNone) {
-    set_bottleneck(id.index, kOwn);
-  } else {
-    update_key(id.index);
-  }
+  Flow later{work_now(id.index) + bytes.in_bytes(), tag};
+  if (ends_later(flows.first, later)) std::swap(flows.first, later);
+  std::vector<Flow>& others = more(id.index).others;
+  others.push_back(later);
+  std::push_heap(others.begin(), others.end(), ends_later);
+  change_loads(id.index, route.num_flows + 1);
+  update_key(id.index);
 }
 
 /// Moves a route with its work to another clock.
@@ -186,29 +199,36 @@ void FluidLinks::set_bottleneck(std::uint32_t index, std::uint32_t bottleneck) {
     if (link.has_shares) remove_shares(index, route.bottleneck);
   }
   route.bottleneck = bottleneck;
-  if (bottleneck >= links_.size()) {
-    flows.own.work = work;
-    flows.own.rate = bottleneck == kOwn ? route.cap : 0;
-    flows.own.since = queue_.now();
-    flows.offset = 0;
-    if (bottleneck == kOwn) update_key(index);
+  if (bottleneck == kNone) {
+    flows.offset = work;
     return;
+  }
+  if (bottleneck == kOwn) {
+    Clock& own = own_clock(index);
+    own.work = work;
+    own.rate = route.cap;
+    own.since = queue_.now();
+    flows.offset = 0;
+    return update_key(index);
   }
   Link& link = links_[bottleneck];
   advance(link.clock);
   if (link.members.empty()) link.clock.work = 0;
   flows.offset = work - link.clock.work;
-  insert_member(link, {flows.heap.front().target - flows.offset, index});
+  insert_member(link, {flows.first.target - flows.offset, index});
   if (link.has_shares) add_shares(index, bottleneck);
 }
 
 void FluidLinks::schedule(Clock& clock, double target, std::uint32_t event_id) {
+  // Mostly the event queued comes first, and will look again: seen without a division.
+  const auto until = static_cast<double>((clock.queued - clock.since).count());
+  if (clock.queued != Picoseconds::most() && target - clock.work > clock.rate * (until + 1)) return;
   const Picoseconds wait = time_to(clock, target);
   if (wait > last_ - clock.since) {
     fail_too_long((clock.since.in_seconds() + wait.in_seconds()), last_.in_seconds());
   }
   const Picoseconds end = clock.since + wait;
-  if (end >= clock.queued) return;  // the event queued comes first and will look again
+  if (end >= clock.queued) return;
   clock.queued = end;
   queue_.push(end, event_id, event_kind_);
 }
@@ -216,16 +236,15 @@ void FluidLinks::schedule(Clock& clock, double target, std::uint32_t event_id) {
 void FluidLinks::take_ended(const Event<Picoseconds>& event, std::vector<std::uint32_t>& ended) {
   const bool own = event.id >= kOwnEvent;
   const std::uint32_t index = own ? event.id - kOwnEvent : event.id;
-  Clock& clock = own ? flows_[index].own : links_[index].clock;
+  Clock& clock = own ? own_clock(index) : links_[index].clock;
   if (event.time != clock.queued) return;  // an earlier one has taken its place
   clock.queued = Picoseconds::most();
   if (own) {
-    const std::vector<Flow>& heap = flows_[index].heap;
-    while (routes_[index].bottleneck == kOwn &&
-           has_reached(clock, heap.front().target, event.time)) {
+    const Flow& first = flows_[index].first;
+    while (routes_[index].bottleneck == kOwn && has_reached(clock, first.target, event.time)) {
       end_first_flow(index, ended);
     }
-    if (routes_[index].bottleneck == kOwn) schedule(clock, heap.front().target, event.id);
+    if (routes_[index].bottleneck == kOwn) schedule(clock, first.target, event.id);
   } else {
     const std::vector<Member>& members = links_[index].members;
     const std::size_t before = ended.size();
@@ -238,18 +257,21 @@ void FluidLinks::take_ended(const Event<Picoseconds>& event, std::vector<std::ui
 }
 
 void FluidLinks::end_first_flow(std::uint32_t index, std::vector<std::uint32_t>& ended) {
-  std::vector<Flow>& heap = flows_[index].heap;
-  ended.push_back(heap.front().tag);
-  std::pop_heap(heap.begin(), heap.end(), ends_later);
-  heap.pop_back();
-  if (heap.empty()) {
+  Flows& flows = flows_[index];
+  ended.push_back(flows.first.tag);
+  if (const std::uint32_t left = routes_[index].num_flows - 1; left > 0) {
+    std::vector<Flow>& others = more_[flows.more].others;
+    flows.first = others.front();
+    std::pop_heap(others.begin(), others.end(), ends_later);
+    others.pop_back();
+    change_loads(index, left);
+    update_key(index);
+  } else {
     const std::uint32_t bottleneck = routes_[index].bottleneck;
     const double rate = rate_now(routes_[index]);
     set_bottleneck(index, kNone);
     leave_links(index, bottleneck, rate);
-  } else {
-    change_loads(index);
-    update_key(index);
+    routes_[index].num_flows = 0;
   }
 }
 
@@ -263,10 +285,10 @@ void FluidLinks::update_key(std::uint32_t index) {
   if (bottleneck == kNone) return;
   Flows& flows = flows_[index];
   if (bottleneck == kOwn) {
-    return schedule(flows.own, flows.heap.front().target, kOwnEvent + index);
+    return schedule(own_clock(index), flows.first.target, kOwnEvent + index);
   }
   Link& link = links_[bottleneck];
-  link.members[flows.place].key = flows.heap.front().target - flows.offset;
+  link.members[flows.place].key = flows.first.target - flows.offset;
   sift(link, flows.place);
 }
 
@@ -274,10 +296,12 @@ void FluidLinks::update_key(std::uint32_t index) {
 void FluidLinks::add_shares(std::uint32_t index, std::uint32_t bottleneck) {
   const Route& route = routes_[index];
   std::vector<Share>& shares = links_[bottleneck].shares;
+  auto place = static_cast<std::uint32_t>(shares.size());
+  shares.resize(place + route.num_uses - 1);
   for (std::uint32_t i = route.first_use; i < route.first_use + route.num_uses; ++i) {
     if (uses_[i].link == bottleneck) continue;
-    share_places_[i] = static_cast<std::uint32_t>(shares.size());
-    shares.push_back({uses_[i].link, i, uses_[i].weight * route.num_flows});
+    share_places_[i] = place;
+    shares[place++] = {uses_[i].link, i, uses_[i].weight * route.num_flows};
   }
 }
 

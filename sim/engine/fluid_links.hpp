@@ -59,7 +59,7 @@ class FluidLinks {
   /// What each flow on this route gets since the last settle(); zero without flows.
   [[nodiscard]] BytesPerSecond rate(RouteId route) const;
   [[nodiscard]] std::size_t num_flows(RouteId route) const {
-    return flows_[route.index].heap.size();
+    return routes_[route.index].num_flows;
   }
   [[nodiscard]] std::size_t num_links() const { return links_.size(); }
 
@@ -95,36 +95,41 @@ class FluidLinks {
     std::uint32_t link = 0, use = 0;
     double load = 0;
   };
-  /// What solving looks at most often lies in one line of the cache.
-  struct alignas(64) Link {
-    Clock clock;         ///< of its members, whose rate is its level
-    double rest = 0;     ///< capacity less what senders limited elsewhere take
-    double weight = 0;   ///< loads of those that share the rest: members, and routes without a rate
+  /// What the senders of a link leave of it: all that a change of a rate looks at on the links it is passed on to, two of
+  /// them in a line of the cache.
+  struct alignas(32) Rest {
+    double left = 0;     ///< capacity less what senders limited elsewhere take
+    double weight = 0;   ///< loads of those that share it: members, and routes without a rate
     double fastest = 0;  ///< where some share, no other sender gets more
-    /// Whether rest, weight, lowest_cap and the numbers of sharers are kept; then `safe_level` of all bottlenecks of its
-    /// senders is zero.
+    std::uint32_t num_new = 0;    ///< those without a rate
+    std::uint8_t num_solved = 0;  ///< times, since it was added up
+    /// Whether this, `lowest_cap` and the number of sharers are kept; then `safe_level` of the link and of all bottlenecks of
+    /// its senders is zero.
     bool is_known = false;
+    bool is_waiting = false;  ///< to be solved, in `waiting_`
+    bool in_region = false;   ///< in `region_`
+  };
+  /// Line by line of the cache: what ends of flows look at, what their starts do, and what solving does besides the first.
+  struct alignas(64) Link {
+    Clock clock;                                   ///< of its members, whose rate is its level
+    std::vector<Member> members;                   ///< heap of the routes whose bottleneck it is
+    std::uint32_t num_broken = 0;                  ///< loads that are not whole
     bool has_shares = false;                       ///< whether `shares` is kept
-    bool is_waiting = false;                       ///< to be solved, in `waiting_`
-    bool in_region = false;                        ///< in `region_`
     bool is_checked = false, is_carrying = false;  ///< whether it has room for the new rates
-    std::uint8_t num_solved = 0;                   ///< times, since rest was added up
 
-    double capacity = 0;                         ///< bytes per picosecond
-    double lowest_cap = 0;                       ///< no cap of a sharer is lower
-    std::uint32_t num_sharers = 0, num_new = 0;  ///< members and routes without a rate; the latter
-    std::uint32_t joining = 0;     ///< routes that begin to send, with this as their bottleneck
-    std::uint32_t num_broken = 0;  ///< loads that are not whole
-    double level = 0;              ///< new rate of those it is the bottleneck of
-    std::vector<Share> shares;     ///< of its members in other links
-
+    std::vector<Sender> senders;  ///< all routes that send over it now
     /// Of `senders`. Whole numbers add up exactly in any order; while there are others, loads are added when asked for.
     double sum_of_loads = 0;
+    double capacity = 0;  ///< bytes per picosecond
+    double level = 0;     ///< new rate of those it is the bottleneck of
     /// All senders are members, no other link of theirs has members, and up to this level none of those is overloaded and
     /// no cap reached; zero where that is not known.
     double safe_level = 0;
-    std::vector<Sender> senders;  ///< all routes that send over it now
-    std::vector<Member> members;  ///< heap of the routes whose bottleneck it is
+    std::uint32_t num_sharers = 0;  ///< members and routes without a rate
+    std::uint32_t joining = 0;      ///< routes that begin to send, with this as their bottleneck
+
+    std::vector<Share> shares;  ///< of its members in other links
+    double lowest_cap = 0;      ///< no cap of a sharer is lower
   };
   struct Use {
     std::uint32_t link = 0;
@@ -134,21 +139,30 @@ class FluidLinks {
       return weight < 0x1p31 && weight == static_cast<double>(static_cast<std::int32_t>(weight));
     }
   };
-  /// What solving looks at; the rest is in `Flows`.
+  /// What solving looks at; more is in `Flows`.
   struct Route {
-    double cap = 0;        ///< bytes per picosecond; infinite: none
-    double num_flows = 0;  ///< that send now
+    double cap = 0;               ///< bytes per picosecond; infinite: none
+    std::uint32_t num_flows = 0;  ///< that send now
     std::uint32_t first_use = 0, num_uses = 0;
     std::uint32_t bottleneck = kNone;  ///< a link, kOwn, or kNone while it has no rate
-    // While it begins to send:
-    std::uint32_t new_bottleneck = kNone;
-    double new_rate = 0;
   };
+  /// The flows of a route: the next to end, and what most routes do without.
   struct Flows {
-    std::vector<Flow> heap;   ///< next end first
-    double offset = 0;        ///< its work minus that of the bottleneck
-    Clock own;                ///< while it runs at its cap; else only `work`, while it has no rate
-    std::uint32_t place = 0;  ///< in the bottleneck's `members`
+    Flow first;         ///< the next to end
+    double offset = 0;  ///< its work minus that of its clock; its work, while it has no rate
+    /// In the bottleneck's `members`; where it begins to send, in `fresh_`.
+    std::uint32_t place = 0;
+    std::uint32_t more = kNone;  ///< in `more_`
+  };
+  /// Of a route with a cap, or that has had several flows at a time.
+  struct More {
+    Clock own;                 ///< while it runs at its cap
+    std::vector<Flow> others;  ///< heap, next end first
+  };
+  /// A route that begins to send, and where it would get least.
+  struct Fresh {
+    std::uint32_t route = 0, bottleneck = kNone;
+    double rate = 0;
   };
   /// A rate, and the link that could give it or the place of the sender that gets it.
   struct Rate {
@@ -174,10 +188,12 @@ class FluidLinks {
   [[nodiscard]] static Picoseconds time_to(const Clock& clock, double target);
   [[nodiscard]] static bool has_reached(const Clock& clock, double target, Picoseconds now);
   void schedule(Clock& clock, double target, std::uint32_t event_id);
+  [[nodiscard]] Clock& own_clock(std::uint32_t route) { return more_[flows_[route].more].own; }
+  [[nodiscard]] More& more(std::uint32_t route);
   void end_first_flow(std::uint32_t route, std::vector<std::uint32_t>& ended);
   void join_links(std::uint32_t route);
   void leave_links(std::uint32_t route, std::uint32_t bottleneck, double rate);
-  void change_loads(std::uint32_t route);
+  void change_loads(std::uint32_t route, std::uint32_t num_flows);
   [[nodiscard]] static double added_loads(const Link& link);
   void set_bottleneck(std::uint32_t route, std::uint32_t bottleneck);
   void sift(Link& link, std::size_t place);
@@ -188,29 +204,32 @@ class FluidLinks {
   void remove_shares(std::uint32_t route, std::uint32_t bottleneck);
   // Solving where links limit all or none: fluid_sole_limits.cpp.
   [[nodiscard]] bool settle_sole_limits();
-  void find_bottleneck(Route& route);
+  void find_bottleneck(Fresh& fresh);
   [[nodiscard]] bool carries(std::uint32_t link);
   [[nodiscard]] bool carries_safely(std::uint32_t link);
   [[nodiscard]] bool limits_all(std::uint32_t link);
   [[nodiscard]] double safe_level(std::uint32_t link, std::uint32_t bottleneck) const;
-  [[nodiscard]] static std::uint32_t next_bottleneck(const Route& route) {
-    return route.bottleneck == kNone ? route.new_bottleneck : route.bottleneck;
+  [[nodiscard]] std::uint32_t next_bottleneck(std::uint32_t route) const {
+    const std::uint32_t bottleneck = routes_[route].bottleneck;
+    return bottleneck == kNone ? fresh_[flows_[route].place].bottleneck : bottleneck;
   }
   void take_over_sole_limits();
   // Solving in general: fluid_solver.cpp.
   /// Of a route that gets a rate anew, or whose bottleneck does.
-  [[nodiscard]] double new_rate(const Route& route) const {
-    if (route.bottleneck == kNone) return route.new_rate;
+  [[nodiscard]] double new_rate(std::uint32_t index) const {
+    const Route& route = routes_[index];
+    if (route.bottleneck == kNone) return fresh_[flows_[index].place].rate;
     if (route.bottleneck == kOwn) return route.cap;
     const Link& link = links_[route.bottleneck];
-    return link.in_region ? link.level : link.clock.rate;
+    return rests_[route.bottleneck].in_region ? link.level : link.clock.rate;
   }
   void add_to_region(std::uint32_t link) {
-    if (links_[link].in_region) return;
-    links_[link].in_region = true;
+    if (rests_[link].in_region) return;
+    rests_[link].in_region = true;
     region_.push_back(link);
   }
   [[nodiscard]] bool is_solved_best() const;
+  [[nodiscard]] std::uint32_t lowest_link(const Route& route);
   void know(std::uint32_t link);
   void let_wait(std::uint32_t link);
   [[nodiscard]] std::uint32_t take_waiting();
@@ -228,22 +247,26 @@ class FluidLinks {
   std::uint16_t event_kind_;
   Picoseconds last_;
   std::vector<Link> links_;
+  std::vector<Rest> rests_;  ///< by link
   std::vector<Route> routes_;
   std::vector<Flows> flows_;  ///< by route
+  std::vector<More> more_;
   std::vector<Use> uses_;
   std::vector<std::uint32_t>
       share_places_;  ///< by use: in the bottleneck's `shares`, where it keeps them
   std::vector<std::uint32_t> named_by_;  ///< by link: the last use that names it
-  std::vector<std::uint32_t> fresh_;     ///< routes that began to send since settle()
+  std::vector<Fresh> fresh_;             ///< routes that began to send since settle()
   /// Links whose flows changed since settle(); while solving, also those whose level does.
   std::vector<std::uint32_t> region_;
   std::vector<std::uint32_t> limiting_;  ///< links of region_ that are bottlenecks
   std::vector<std::uint32_t> checked_;   ///< links that are
-  std::vector<Rate> waiting_;            ///< links to be solved
-  bool is_heap_ = false;                 ///< how they are kept
-  std::vector<Rate> faster_;             ///< senders that get more than the link being solved gives
-  std::vector<std::uint32_t> joining_;   ///< routes that it becomes the bottleneck of
-  std::vector<std::uint32_t> leaving_;   ///< routes that reach their cap there
+  std::vector<std::uint32_t>
+      forgotten_;              ///< known links whose senders' rates change without a look at them
+  std::vector<Rate> waiting_;  ///< links to be solved
+  bool is_heap_ = false;       ///< how they are kept
+  std::vector<Rate> faster_;   ///< senders that get more than the link being solved gives
+  std::vector<std::uint32_t> joining_;  ///< routes that it becomes the bottleneck of
+  std::vector<std::uint32_t> leaving_;  ///< routes that reach their cap there
 };
 
 }  // namespace tracecast::engine

@@ -22,9 +22,10 @@ bool FluidLinks::settle_sole_limits() {
     link.joining = 0;
     link.level = link.capacity / added_loads(link);
   }
-  for (const std::uint32_t index : fresh_) find_bottleneck(routes_[index]);
+  for (Fresh& fresh : fresh_) find_bottleneck(fresh);
   checked_.clear();
   limiting_.clear();
+  forgotten_.clear();
   // Those that limit none come first: they bound the levels of the others.
   bool holds = true;
   for (std::size_t i = 0; holds && i < region_.size(); ++i) {
@@ -42,17 +43,18 @@ bool FluidLinks::settle_sole_limits() {
 }
 
 /// Where a route that begins to send would get least.
-void FluidLinks::find_bottleneck(Route& route) {
-  route.new_rate = route.cap;
-  route.new_bottleneck = kOwn;
+void FluidLinks::find_bottleneck(Fresh& fresh) {
+  const Route& route = routes_[fresh.route];
+  fresh.rate = route.cap;
+  fresh.bottleneck = kOwn;
   for (const Use& use : uses(route)) {
     const Link& link = links_[use.link];
-    if (link.level >= route.new_rate) continue;
-    route.new_rate = link.level;
-    route.new_bottleneck = use.link;
+    if (link.level >= fresh.rate) continue;
+    fresh.rate = link.level;
+    fresh.bottleneck = use.link;
   }
-  if (route.new_bottleneck == kOwn) return;
-  Link& link = links_[route.new_bottleneck];
+  if (fresh.bottleneck == kOwn) return;
+  Link& link = links_[fresh.bottleneck];
   // Where all senders are new, nothing is known that bounds them but their caps.
   if (link.joining++ == 0 && link.members.empty()) {
     link.safe_level = std::numeric_limits<double>::infinity();
@@ -66,11 +68,11 @@ bool FluidLinks::carries_safely(std::uint32_t index) {
   if (link.senders.size() != 1) {
     if (!carries(index)) return false;
   } else if (const Sender& only = link.senders.front();
-             only.load * new_rate(routes_[only.route]) > link.capacity * (1 + kSame)) {
+             only.load * new_rate(only.route) > link.capacity * (1 + kSame)) {
     return false;
   }
   for (const Sender& sender : link.senders) {
-    const std::uint32_t bottleneck = next_bottleneck(routes_[sender.route]);
+    const std::uint32_t bottleneck = next_bottleneck(sender.route);
     if (bottleneck == kOwn) continue;
     double& safe = links_[bottleneck].safe_level;
     safe = std::min(safe, safe_level(index, bottleneck));
@@ -85,7 +87,7 @@ double FluidLinks::safe_level(std::uint32_t index, std::uint32_t bottleneck) con
   if (link.senders.size() > kMostLookedAt) return 0;
   double load = 0;
   for (const Sender& sender : link.senders) {
-    if (next_bottleneck(routes_[sender.route]) != bottleneck) return 0;
+    if (next_bottleneck(sender.route) != bottleneck) return 0;
     load += sender.load;
   }
   return load == 1 ? link.capacity : link.capacity / load;
@@ -105,9 +107,9 @@ bool FluidLinks::limits_all(std::uint32_t index) {
     for (const Use& use : uses(route)) {
       if (use.link == index) continue;
       Link& other = links_[use.link];
-      if (other.is_known)
-        other.is_known = false;  // as its senders' rates now change without a look at it
-      if (!other.members.empty() || (other.in_region && other.joining > 0)) return false;
+      Rest& rest = rests_[use.link];
+      if (rest.is_known) forgotten_.push_back(use.link);
+      if (!other.members.empty() || (rest.in_region && other.joining > 0)) return false;
       if (rises && !carries(use.link)) return false;
       if (safe > 0) safe = std::min(safe, safe_level(use.link, index));
     }
@@ -119,10 +121,11 @@ bool FluidLinks::limits_all(std::uint32_t index) {
 void FluidLinks::take_over_sole_limits() {
   for (const std::uint32_t index : region_) {
     Link& link = links_[index];
-    link.is_known = link.has_shares = false;
+    rests_[index].is_known = link.has_shares = false;
     advance(link.clock);
   }
-  for (const std::uint32_t index : fresh_) set_bottleneck(index, routes_[index].new_bottleneck);
+  for (const std::uint32_t index : forgotten_) rests_[index].is_known = false;
+  for (const Fresh& fresh : fresh_) set_bottleneck(fresh.route, fresh.bottleneck);
   for (const std::uint32_t index : region_) {
     Link& link = links_[index];
     if (!link.members.empty()) link.clock.rate = link.level;
@@ -137,7 +140,7 @@ bool FluidLinks::carries(std::uint32_t index) {
   link.is_checked = true;
   checked_.push_back(index);
   double load = 0;
-  for (const Sender& sender : link.senders) load += sender.load * new_rate(routes_[sender.route]);
+  for (const Sender& sender : link.senders) load += sender.load * new_rate(sender.route);
   return link.is_carrying = load <= link.capacity * (1 + kSame);
 }
 

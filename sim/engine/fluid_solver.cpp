@@ -14,8 +14,8 @@ constexpr std::size_t kMostSolves = 32;
 /// Solves of a link before its rest is added up anew: what its changes have rounded adds up.
 constexpr int kMostKept = 64;
 
-/// Waiting links that are kept sorted.
-constexpr std::size_t kMostSorted = 64;
+/// Waiting links that are a list.
+constexpr std::size_t kMostListed = 32;
 
 constexpr auto kIsHigher = [](const auto& a, const auto& b) { return a.rate > b.rate; };
 
@@ -24,11 +24,13 @@ constexpr auto kIsHigher = [](const auto& a, const auto& b) { return a.rate > b.
 void FluidLinks::settle() {
   if (region_.empty() || (!is_solved_best() && settle_sole_limits())) return;
   for (const std::uint32_t index : region_) {
-    Link& link = links_[index];
-    link.safe_level = 0;
-    if (!link.is_known) know(index);
-    if (link.weight > 0 || link.rest < 0) let_wait(index);
+    links_[index].safe_level = 0;
+    const Rest& rest = rests_[index];
+    if (!rest.is_known) know(index);
+    // Where routes begin to send, move() lets it wait if need be.
+    if (rest.num_new == 0 && (rest.weight > 0 || rest.left < 0)) let_wait(index);
   }
+  for (const Fresh& fresh : fresh_) let_wait(lowest_link(routes_[fresh.route]));
   if (!solve_waiting(kMostSolves)) {
     forget_rates();
     TRACECAST_CHECK(solve_waiting(kMostSolves * kMostSolves), "rates are found");
@@ -36,117 +38,145 @@ void FluidLinks::settle() {
   queue_ends();
 }
 
+/// Where a route that begins to send gets least if others stay as they are.
+std::uint32_t FluidLinks::lowest_link(const Route& route) {
+  Rate lowest{std::numeric_limits<double>::infinity(), kNone};
+  for (const Use& use : uses(route)) {
+    const Rest& rest = rests_[use.link];
+    if (const double rate = rest.left / rest.weight; rate < lowest.rate) lowest = {rate, use.link};
+  }
+  return lowest.index;
+}
+
 /// Whether the links have been solved before and have few members: looking at them costs as much as solving them.
 bool FluidLinks::is_solved_best() const {
   constexpr std::size_t kFew = 8;
   return std::all_of(region_.begin(), region_.end(), [&](std::uint32_t index) {
-    return links_[index].is_known && links_[index].num_sharers <= kFew;
+    return rests_[index].is_known && links_[index].num_sharers <= kFew;
   });
 }
 
 /// Adds up what its senders take.
 void FluidLinks::know(std::uint32_t index) {
   Link& link = links_[index];
-  link.is_known = true;
-  link.rest = link.capacity;
-  link.weight = link.fastest = 0;
+  link.safe_level = 0;
   link.lowest_cap = std::numeric_limits<double>::infinity();
-  link.num_sharers = link.num_new = 0;
-  link.num_solved = 0;
+  link.num_sharers = 0;
+  Rest& rest = rests_[index];
+  rest.is_known = true;
+  rest.left = link.capacity;
+  rest.weight = rest.fastest = 0;
+  rest.num_new = 0;
+  rest.num_solved = 0;
   for (const Sender& sender : link.senders) {
     const Route& route = routes_[sender.route];
     if (route.bottleneck < links_.size()) links_[route.bottleneck].safe_level = 0;
     if (route.bottleneck == index || route.bottleneck == kNone) {
-      link.weight += sender.load;
+      rest.weight += sender.load;
       link.lowest_cap = std::min(link.lowest_cap, route.cap);
       ++link.num_sharers;
-      if (route.bottleneck == kNone) ++link.num_new;
+      if (route.bottleneck == kNone) ++rest.num_new;
       continue;
     }
     const double rate = rate_now(route);
-    link.rest -= sender.load * rate;
-    link.fastest = std::max(link.fastest, rate);
+    rest.left -= sender.load * rate;
+    rest.fastest = std::max(rest.fastest, rate);
   }
 }
 
-/// Those that could give the least are solved first: what they give lasts. Few are kept sorted, the lowest last; many as a
-/// heap, the lowest first.
+/// Those that could give the least are solved first: what they give lasts. Few are a list, looked through without branches;
+/// many are a heap.
 void FluidLinks::let_wait(std::uint32_t index) {
-  Link& link = links_[index];
-  if (link.is_waiting) return;
-  link.is_waiting = true;
-  const Rate given{link.weight > 0 ? link.rest / link.weight : 0, index};
-  waiting_.push_back(given);
-  if (is_heap_) return std::push_heap(waiting_.begin(), waiting_.end(), kIsHigher);
-  if (waiting_.size() > kMostSorted) {
+  Rest& rest = rests_[index];
+  if (rest.is_waiting) return;
+  rest.is_waiting = true;
+  waiting_.push_back({rest.weight > 0 ? rest.left / rest.weight : 0, index});
+  if (is_heap_) {
+    std::push_heap(waiting_.begin(), waiting_.end(), kIsHigher);
+  } else if (waiting_.size() > kMostListed) {
     is_heap_ = true;
-    return std::make_heap(waiting_.begin(), waiting_.end(), kIsHigher);
+    std::make_heap(waiting_.begin(), waiting_.end(), kIsHigher);
   }
-  std::size_t place = waiting_.size() - 1;
-  for (; place > 0 && waiting_[place - 1].rate < given.rate; --place) {
-    waiting_[place] = waiting_[place - 1];
-  }
-  waiting_[place] = given;
 }
 
 inline std::uint32_t FluidLinks::take_waiting() {
   if (is_heap_) {
     std::pop_heap(waiting_.begin(), waiting_.end(), kIsHigher);
-    if (waiting_.size() < kMostSorted / 2) {
-      is_heap_ = false;
-      std::sort(waiting_.begin(), waiting_.end() - 1, kIsHigher);
+    is_heap_ = waiting_.size() > kMostListed / 2;
+  } else {
+    std::size_t lowest = 0;
+    double rate = waiting_[0].rate;
+    for (std::size_t i = 1; i < waiting_.size(); ++i) {
+      lowest += (i - lowest) * (waiting_[i].rate < rate);
+      rate = std::min(rate, waiting_[i].rate);
     }
+    std::swap(waiting_[lowest], waiting_.back());
   }
   const std::uint32_t index = waiting_.back().index;
   waiting_.pop_back();
-  links_[index].is_waiting = false;
+  rests_[index].is_waiting = false;
   return index;
 }
 
 /// Those limited elsewhere, now at `rate`, take more.
 inline void FluidLinks::take_from(std::uint32_t index, double load, double change, double rate) {
-  Link& link = links_[index];
-  link.rest -= load * change;
-  if (link.weight > 0) {
-    link.fastest = std::max(link.fastest, rate);
-  } else if (link.rest >= 0) {
-    return;
-  }
-  if (!link.is_waiting) let_wait(index);
+  Rest& rest = rests_[index];
+  rest.left -= load * change;
+  rest.fastest = std::max(rest.fastest, rate);
+  // One branch, as it is seldom taken and hard to foresee.
+  const bool matters = (rest.weight > 0) | (rest.left < 0);
+  if (matters & !rest.is_waiting) let_wait(index);
 }
 
 /// The level of a link with those that join it: routes without a rate, and those who get more elsewhere, the fastest
 /// first.
 double FluidLinks::gather(std::uint32_t index) {
-  Link& link = links_[index];
-  double rest = link.capacity, weight = link.weight;
-  faster_.clear();
-  for (std::size_t i = 0; i < link.senders.size(); ++i) {
-    const Route& route = routes_[link.senders[i].route];
-    if (route.bottleneck == index) continue;
+  const Link& link = links_[index];
+  Rest& rest = rests_[index];
+  double left = link.capacity, weight = rest.weight;
+  // Who is a member and who is faster is hard to foresee: no branches, all are written down and some kept.
+  if (faster_.size() < link.senders.size()) faster_.resize(link.senders.size());
+  std::size_t num_others = 0;
+  for (const Sender& sender : link.senders) {
+    const Route& route = routes_[sender.route];
     if (route.bottleneck == kNone) {
-      joining_.push_back(link.senders[i].route);
+      joining_.push_back(sender.route);
       continue;
     }
+    const bool is_other = route.bottleneck != index;
     const double rate = rate_now(route);
-    rest -= link.senders[i].load * rate;
-    faster_.push_back({rate, static_cast<std::uint32_t>(i)});
+    left -= sender.load * rate * is_other;
+    faster_[num_others] = {rate, static_cast<std::uint32_t>(&sender - link.senders.data())};
+    num_others += is_other;
   }
-  link.rest = rest;
-  link.num_solved = 0;
-  link.fastest = 0;
-  if (weight == 0 && rest >= -kSame * link.capacity) return 0;
-  double level = rest / weight;
-  std::sort(faster_.begin(), faster_.end(), kIsHigher);
-  for (const Rate& one : faster_) {
+  rest.left = left;
+  rest.num_solved = 0;
+  rest.fastest = 0;
+  if (weight == 0 && left >= -kSame * link.capacity) return 0;
+  double level = left / weight, fastest = 0;
+  std::size_t num_faster = 0;
+  const double least = level * (1 + kSame);  // those that join only raise it
+  for (std::size_t i = 0; i < num_others; ++i) {
+    const Rate one = faster_[i];
+    const bool is_faster = one.rate > least;
+    faster_[num_faster] = one;
+    num_faster += is_faster;
+    fastest = std::max(fastest, one.rate * !is_faster);
+  }
+  rest.fastest = fastest;
+  if (num_faster > 1) {
+    std::sort(faster_.begin(), faster_.begin() + static_cast<long>(num_faster), kIsHigher);
+  }
+  for (std::size_t i = 0; i < num_faster; ++i) {
+    const Rate one = faster_[i];
     if (one.rate <= level * (1 + kSame)) {
-      link.fastest = one.rate;
+      rest.fastest = one.rate;
       break;
     }
     const Sender& sender = link.senders[one.index];
-    rest += sender.load * one.rate;
+    left += sender.load * one.rate;
     weight += sender.load;
-    level = rest / weight;
+    level = left / weight;
     joining_.push_back(sender.route);
   }
   return level;
@@ -158,16 +188,17 @@ void FluidLinks::move(std::uint32_t index, std::uint32_t bottleneck, double rate
   const double before = rate_now(route);
   const bool is_new = route.bottleneck == kNone;
   for (const Use& use : uses(route)) {
-    Link& link = links_[use.link];
-    if (!link.is_known) know(use.link);
-    if (is_new) --link.num_new;
+    Rest& rest = rests_[use.link];
+    if (!rest.is_known) know(use.link);
+    if (is_new) --rest.num_new;
     const bool shared = is_new || use.link == route.bottleneck, shares = use.link == bottleneck;
     if (shared && shares) continue;
     const double load = use.weight * route.num_flows;
-    if (shared) link.weight = --link.num_sharers > 0 ? link.weight - load : 0;
+    if (shared) rest.weight = --links_[use.link].num_sharers > 0 ? rest.weight - load : 0;
     if (shares) {
-      link.rest += load * before;
-      link.weight += load;
+      rest.left += load * before;
+      rest.weight += load;
+      Link& link = links_[use.link];
       ++link.num_sharers;
       link.lowest_cap = std::min(link.lowest_cap, route.cap);
     } else {
@@ -199,7 +230,6 @@ inline void FluidLinks::set_level(std::uint32_t index, double level) {
   Link& link = links_[index];
   add_to_region(index);
   advance(link.clock);
-  link.safe_level = 0;
   const double change = level - link.clock.rate;
   if (!link.has_shares) {
     link.has_shares = true;
@@ -207,7 +237,7 @@ inline void FluidLinks::set_level(std::uint32_t index, double level) {
     for (const Member& member : link.members) add_shares(member.route, index);
   }
   for (const Share& share : link.shares) {
-    if (!links_[share.link].is_known) know(share.link);
+    if (!rests_[share.link].is_known) know(share.link);
     take_from(share.link, share.load, change, level);
   }
   link.clock.rate = level;
@@ -216,20 +246,21 @@ inline void FluidLinks::set_level(std::uint32_t index, double level) {
 /// Gives a link the level at which it is full: its members share what the others leave, and those that get more
 /// elsewhere become members. What others get on their links changes by that.
 inline void FluidLinks::solve(std::uint32_t index) {
-  Link& link = links_[index];
-  if (++link.num_solved > kMostKept || link.num_broken > 0) know(index);
+  const Link& link = links_[index];
+  Rest& rest = rests_[index];
+  if (++rest.num_solved > kMostKept || link.num_broken > 0) know(index);
   double level = 0;
   for (;;) {
-    if (link.weight == 0 && link.rest >= -kSame * link.capacity) return;
+    if (rest.weight == 0 && rest.left >= -kSame * link.capacity) return;
     joining_.clear();
-    level = link.rest / link.weight;
-    const double fastest = link.fastest;
-    if (link.num_new > 0 || link.weight == 0 || fastest > level * (1 + kSame)) {
+    level = rest.left / rest.weight;
+    const double fastest = rest.fastest;
+    if (rest.num_new > 0 || rest.weight == 0 || fastest > level * (1 + kSame)) {
       level = gather(index);
-      if (link.weight == 0 && joining_.empty()) return;  // no overload but for rounding
+      if (rest.weight == 0 && joining_.empty()) return;  // no overload but for rounding
     }
     if (link.lowest_cap >= level) break;
-    link.fastest = fastest;
+    rest.fastest = fastest;
     release_capped(index, level);
   }
   const double before = link.clock.rate;
@@ -241,7 +272,7 @@ inline void FluidLinks::solve(std::uint32_t index) {
 /// False when that takes more than `most` for each link.
 bool FluidLinks::solve_waiting(std::size_t most) {
   for (std::size_t solved = 0; !waiting_.empty(); ++solved) {
-    if (solved / most > region_.size()) return false;
+    if (solved >= most * (region_.size() + 1)) return false;
     solve(take_waiting());
   }
   return true;
@@ -257,9 +288,8 @@ void FluidLinks::forget_rates() {
     }
   }
   for (const std::uint32_t index : region_) {
-    links_[index].safe_level = 0;
     know(index);
-    if (links_[index].weight > 0) let_wait(index);
+    if (rests_[index].weight > 0) let_wait(index);
   }
 }
 
@@ -267,7 +297,7 @@ void FluidLinks::forget_rates() {
 void FluidLinks::queue_ends() {
   for (const std::uint32_t index : region_) {
     Link& link = links_[index];
-    link.in_region = false;
+    rests_[index].in_region = false;
     if (link.members.empty()) continue;
     advance(link.clock);
     schedule(link.clock, link.members.front().key, index);
