@@ -180,6 +180,9 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   if (message.has_fuses_pair_products()) {
     p.fusion.pair_products = read.flag(TRACECAST_FIELD(fuses_pair_products));
   }
+  if (message.has_fuses_operand_casts()) {
+    p.fusion.operand_casts = read.flag(TRACECAST_FIELD(fuses_operand_casts));
+  }
   p.batch_norm.forward_passes = read.number(TRACECAST_FIELD(batch_norm_forward_passes), 3, 100);
   p.batch_norm.backward_passes = read.number(TRACECAST_FIELD(batch_norm_backward_passes), 5, 100);
   p.batch_norm.update_kernels = read.count(TRACECAST_FIELD(batch_norm_update_kernels), 0, 20);

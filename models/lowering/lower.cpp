@@ -12,6 +12,7 @@
 #include "models/lowering/gradient_fusion.hpp"
 #include "models/lowering/kernels.hpp"
 #include "models/lowering/layers.hpp"
+#include "models/lowering/narrow_operands.hpp"
 #include "models/lowering/normalization_fusion.hpp"
 #include "models/lowering/pair_fusion.hpp"
 #include "models/lowering/precision_plan.hpp"
@@ -445,6 +446,8 @@ LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework,
   const Context context = make_context(graph, framework, plan);
   LoweredStep step = Lowering(context, plan, gpu).run();
   if (framework.compiler) step = lowering::fuse(context, std::move(step));
+  if (framework.fusion.operand_casts && plan.narrow.casts_operands() && context.is_training)
+    lowering::join_operand_casts(context, step);
   step.first_alike = lowering::find_alike(step.ops);
   return step;
 }

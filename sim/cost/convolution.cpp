@@ -83,6 +83,24 @@ void fit_to_tensor_cores(TileProblem& t, const ConvAttributes& s, const Kernel& 
   if (data) t.m *= reached_share(s.r, s.stride_h) * reached_share(s.s, s.stride_w);
 }
 
+/// Groups whose channels together fill a tile's edge are computed by one block, as a kernel for groups on tensor cores does; of an
+/// instruction, 16 rows by 8 columns by 16 deep, what lies between groups is lost. Source: names of cuDNN's kernels for
+/// groups of 8 channels, sm80_xmma_{fprop,dgrad,wgrad}_implicit_gemm_..._tilesize64x64x64_..._g8_tensor16x8x16.
+void share_tiles(TileProblem& t, const ConvAttributes& s, Pass pass) {
+  constexpr double kEdge = 64, kRows = 16;
+  const double groups = static_cast<double>(s.groups);
+  const double in = static_cast<double>(s.c) / groups, out = static_cast<double>(s.k) / groups;
+  const double together = std::min(groups, std::floor(kEdge / std::max(in, out)));
+  if (s.groups == 1 || together < 2) return;
+  t.batch = std::ceil(groups / together);
+  if (pass == Pass::BackwardWeights) {
+    t.m *= together;
+    t.n *= std::clamp(kRows / out, 1.0, together);
+  } else {
+    t.n *= together;
+  }
+}
+
 double pass_factor(const Kernel& kernel, const ConvAttributes& s, const CostProfile& profile) {
   const ConvolutionParameters& p = profile.convolution;
   const bool tensor_core = kernel.unit == MathUnit::TensorCore;
@@ -264,7 +282,9 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   if (has_plain_groups(work, gpu)) t.n = std::max(t.n, kPlainColumns);
   const bool tensor_core = kernel.unit == MathUnit::TensorCore;
   const bool weights = kernel.pass == Pass::BackwardWeights;
-  t.tiles = tensor_core ? TileSet::TensorCore : weights ? TileSet::Gemm : TileSet::Convolution;
+  const bool is_late = work.cudnn_version >= kAfterFirst;
+  const TileSet wide_or_narrow = is_late ? TileSet::NarrowTensorCore : TileSet::TensorCore;
+  t.tiles = tensor_core ? wide_or_narrow : weights ? TileSet::Gemm : TileSet::Convolution;
   if (weights && !tensor_core && s.r * s.s == 1) {
     // maxwell_scudnn_128x64_stridedB_splitK and its like: sums of slices pass through memory however few would do.
     t.tiles = TileSet::Convolution;
@@ -280,7 +300,10 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   t.traffic_bytes = kernel.bytes().in_bytes();
   t.result_bytes = kernel.pass != Pass::BackwardData ? t.batch * t.m * t.n * 4.0 : 0.0;
   if (tensor_core && kernel.pass == Pass::Forward) t.most_slices = kMostSlices;
-  if (tensor_core) fit_to_tensor_cores(t, s, kernel);
+  if (tensor_core) {
+    fit_to_tensor_cores(t, s, kernel);
+    if (is_late && element_size(kernel.math) <= Bytes(2)) share_tiles(t, s, kernel.pass);
+  }
   t.depth_per_step = depth_per_step(kernel);
   Roofs roofs = estimate_tiles(t, machine, gpu, profile).roofs;
   if (scatters(kernel)) {

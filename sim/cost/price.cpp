@@ -153,6 +153,7 @@ std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, con
   call.keys = static_cast<double>(a.keys);
   call.causal = a.causal && a.queries == a.keys;
   call.products = work.products;
+  if (kernel.math == Precision::Fp8) call.format = AttentionFormat::Fp8;
   call.by_warps = work.by_warps;
   call.heads = static_cast<double>(a.heads);
   call.kv_heads = static_cast<double>(a.kv_heads);

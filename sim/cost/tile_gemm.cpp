@@ -27,9 +27,19 @@ constexpr std::array<Tile, 8> kCudaCoreTiles = {{{128, 128, 256},
                                                  {128, 32, 256},
                                                  {64, 32, 256},
                                                  {32, 32, 128}}};
-// Tiles of cuBLAS's and cuDNN's tensor-core kernels (h884, s1688, s16816 and later kernel names).
-constexpr std::array<Tile, 5> kTensorTiles = {
-    {{256, 128, 256}, {128, 256, 256}, {128, 128, 256}, {64, 128, 128}, {64, 64, 128}}};
+// Tiles of cuBLAS's and cuDNN's tensor-core kernels (h884, s1688, s16816 and later kernel names), and those for 32 channels:
+// sm80_xmma_fprop_implicit_gemm_..._tilesize128x32x32 and 256x32x32, sm75_..._tilesize128x32x64, sm80_xmma_wgrad_..._tilesize32x256x32,
+// each of four warps.
+constexpr std::array<Tile, 9> kTensorTiles = {{{256, 128, 256},
+                                               {128, 256, 256},
+                                               {128, 128, 256},
+                                               {64, 128, 128},
+                                               {64, 64, 128},
+                                               {32, 256, 128},
+                                               {256, 32, 128},
+                                               {32, 128, 128},
+                                               {128, 32, 128}}};
+constexpr std::size_t kWideTensorTiles = 5;
 constexpr std::array<int, 9> kSplits = {2, 3, 4, 8, 16, 32, 64, 128, 256};
 
 // What cublasLt picks for products with a bias before Volta, whatever their size. Source: data/kernels/gemm.csv.gz, all
@@ -58,6 +68,8 @@ std::span<const Tile> tiles_of(TileSet set, Architecture architecture) {
     case TileSet::Spectra:
       return kSpectraTiles;
     case TileSet::TensorCore:
+      return std::span(kTensorTiles).first(kWideTensorTiles);
+    case TileSet::NarrowTensorCore:
       return kTensorTiles;
     case TileSet::Batched:
       // The one tile cuBLAS takes in a family (more than 99 % of recorded launches); others search.
@@ -121,7 +133,8 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
   const double sm_rate = machine.arithmetic.in_si() / sms;
   const double best_rate = sm_rate * problem.efficiency;
   const double bandwidth = machine.stream.in_si();
-  const bool tensor_core = problem.tiles == TileSet::TensorCore;
+  const bool tensor_core =
+      problem.tiles == TileSet::TensorCore || problem.tiles == TileSet::NarrowTensorCore;
   const double reference = tensor_core ? 128.0 : problem.tiles == TileSet::Spectra ? 32.0 : 64.0;
   const double overhead = tensor_core                 ? profile.tensor.tile_overhead
                           : problem.by_matrix_library ? library_tile_overhead(gpu, p)

@@ -15,6 +15,7 @@ enum class TileSet {
   Convolution,  ///< 128 pixels by 128, 64 or 32 channels, however small the grid
   Spectra,      ///< of complex numbers
   TensorCore,
+  NarrowTensorCore,  ///< the same and some of 32 rows or columns: cuDNN's since version 8
 };
 /// The most slices of k that a matrix library takes.
 inline constexpr int kMostSlices = 64;

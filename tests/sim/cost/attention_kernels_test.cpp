@@ -43,6 +43,34 @@ double us_of(const Work& work, const GpuSpec& gpu, const CostProfile& profile) {
 
 }  // namespace
 
+TEST_CASE(
+    "attention of a network whose products are in 8 bits is priced as a call of 8-bit products") {
+  const CostProfile profile = simple_profile();
+  GpuSpec gpu = of_capability(90);
+  gpu.peaks.push_back({Precision::Fp8, MathUnit::TensorCore, 20.48_TFLOPps});
+  AttentionWork work;
+  work.shape = {.batch = 96, .heads = 16, .kv_heads = 16, .queries = 256, .keys = 512, .width = 64};
+  Kernel kernel;
+  kernel.kernel_class = KernelClass::BatchedGemm;
+  kernel.unit = MathUnit::TensorCore;
+  kernel.data = kernel.math = Precision::Bf16;
+  kernel.work = work;
+  PrefillWork call;
+  call.batch = 96;
+  call.tokens = 256;
+  call.keys = 512;
+  call.causal = false;
+  call.heads = call.kv_heads = 16;
+  call.key_width = call.value_width = 64;
+  PrefillWork narrow = call;
+  narrow.format = AttentionFormat::Fp8;
+  CHECK(estimate(kernel, gpu, profile).duration.in_us() ==
+        doctest::Approx(us_of(call, gpu, profile)));
+  kernel.math = Precision::Fp8;
+  CHECK(estimate(kernel, gpu, profile).duration.in_us() ==
+        doctest::Approx(us_of(narrow, gpu, profile)));
+}
+
 TEST_CASE("an engine's sources say whose kernel a head's width and a board get") {
   const CostProfile profile = simple_profile();
   struct Row {
