@@ -19,7 +19,7 @@ void add_transformer_options(CLI::App& verb, TransformerOptions& options) {
   count("--pp", plan.pipeline, "Stages of layers");
   count("--dp", plan.data, "Ranks with other samples; follows from the rest");
   count("--cp", plan.context, "Ranks that share each sequence");
-  count("--ep", plan.expert, "Data-parallel ranks that share the experts");
+  count("--ep", plan.expert, "Ranks of a stage that share the experts");
   count("--micro-batch", plan.micro_batch, "Sequences per pass and rank");
   count("--global-batch", plan.global_batch, "Sequences per step, all GPUs");
   asked(verb.add_option("--schedule", plan.schedule, "Of the stages: gpipe, 1f1b or interleaved:V")
