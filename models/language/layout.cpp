@@ -26,14 +26,9 @@ void leave_out(ShardableNetwork& result, bool has, std::string_view what) {
   if (has && known == result.left_out.end()) result.left_out.emplace_back(what);
 }
 
-/// Whether the heads are those of the layout.
 bool same_heads(const TransformerLayout& a, const TransformerLayout& b) {
   return a.heads == b.heads && a.kv_heads == b.kv_heads && a.head_width == b.head_width &&
-         a.latent.has_value() == b.latent.has_value() &&
-         (!a.latent ||
-          (a.latent->query_rank == b.latent->query_rank && a.latent->kv_rank == b.latent->kv_rank &&
-           a.latent->key_width() == b.latent->key_width() &&
-           a.latent->value_width == b.latent->value_width));
+         a.latent == b.latent;
 }
 
 /// The heads of a layer, and what of its attention is left out.

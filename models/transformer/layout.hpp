@@ -33,6 +33,7 @@ struct LatentHeads {
   [[nodiscard]] std::int64_t ranks(std::int64_t width) const {
     return (query_rank > 0 ? query_rank : width) + kv_rank + rope_width;
   }
+  friend bool operator==(const LatentHeads&, const LatentHeads&) = default;
 };
 
 /// What a decoder or encoder of alike layers is made of: all that its sharded graphs, parameters and bytes follow from.

@@ -1,7 +1,6 @@
 #include "sim/parallel/transformer/passes.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
 #include <utility>
 
