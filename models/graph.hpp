@@ -246,7 +246,7 @@ struct Op {
   std::optional<OpId> forward{};    ///< of backward and update ops: the forward op they belong to
   std::string note{};               ///< of Unknown ops: the operator's name in its file
 };
-/// Note of a slice that all its readers take as it lies.
+/// Note of a slice that all its readers take as it lies, and of a split whose parts they do, whatever the framework.
 inline constexpr std::string_view kViewNote = "view";
 /// Multiply-adds of an op whose attributes are those of a convolution, product, attention, scan or recurrent layer,
 /// whatever its pass; else 0.

@@ -565,12 +565,16 @@ class Backward {
                                 : new_gradient(in[i]);
         emit(id, OpKind::Binary, Pass::Backward, std::move(reads), {gradient});
       }
-      if (is_stretched) {
-        sum_over_copies(in[i], y, gradient, id);
-      } else {
-        deliver(in[i], gradient, id);
-      }
+      if (is_stretched) sum_over_copies(in[i], y, gradient, id);
+      if (!is_stretched) deliver(in[i], as_wide_as(in[i], gradient, id), id);
     }
+  }
+  /// What was added to a wide tensor gets a gradient of its own width, cast by the framework.
+  TensorId as_wide_as(TensorId of, TensorId gradient, OpId id) {
+    if (graph_.tensor(of).is_wide || !graph_.tensor(gradient).is_wide) return gradient;
+    const TensorId narrow = new_gradient(of);
+    emit(id, OpKind::Cast, Pass::Backward, {gradient}, {narrow});
+    return narrow;
   }
 
   NetworkGraph graph_;

@@ -79,7 +79,8 @@ TrainingSoftware parse_training_software(std::string_view text, std::string_view
   if (message.has_mixture()) software.mixture = read_mixture(message.mixture(), read);
   software.gradient_copy_bytes = read.number(TRACECAST_FIELD(gradient_copy_bytes), 0, 100);
   software.mixture_log_sd = read.number(TRACECAST_FIELD(mixture_log_sd), 0, 1);
-  const std::array<std::string, 2> selective{"attention", "other_products"};
+  const std::array<std::string, 3> selective{"attention", "other_products",
+                                             "norms_and_activations"};
   software.selective =
       static_cast<SelectiveRecompute>(read.choice(TRACECAST_FIELD(selective), selective));
   return software;

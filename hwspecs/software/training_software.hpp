@@ -25,6 +25,9 @@ enum class SelectiveRecompute {
   AttentionCore,  ///< the attention between its products (Korthikanti et al., arXiv 2205.05198, section 5)
   /// All of a layer but attention and every other product. Source: torchtitan, parallelize_llama.py, _save_list.
   OtherProducts,
+  /// Norms, and what lies between the two products of experts (recompute_modules layernorm, moe_act). Source: Megatron-LM,
+  /// core/transformer/transformer_config.py.
+  NormsAndActivations,
 };
 
 /// What of a layer the host launches as CUDA graphs.

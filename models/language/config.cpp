@@ -119,6 +119,7 @@ LanguageNetwork read_config_json(std::string_view bytes, std::string_view where)
       }
     }
   }
+  network.scales_rotation = language::scales_rotation(config);
   check(network, where);
   return network;
 }

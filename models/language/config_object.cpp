@@ -95,6 +95,14 @@ double ConfigObject::share_or(std::string_view key, double otherwise) const {
   return number;
 }
 
+double ConfigObject::number_or(std::string_view key, double otherwise) const {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return otherwise;
+  const double number = value->is_number() ? value->get<double>() : -1;
+  if (!(number >= 0 && number <= kMost)) fail(key, shown(*value), "a number from 0 to 2^24");
+  return number;
+}
+
 std::string ConfigObject::text(std::string_view key) const {
   const nlohmann::json& value = get(key, "a text");
   if (!value.is_string()) fail(key, shown(value), "a text");
@@ -163,6 +171,16 @@ std::int64_t rotary_width(const ConfigObject& config, std::int64_t head_width, d
     share = rope->share_or("partial_rotary_factor", share);
   }
   return static_cast<std::int64_t>(std::llround(share * static_cast<double>(head_width)));
+}
+
+bool scales_rotation(const ConfigObject& config) {
+  auto rope = config.child("rope_scaling");
+  if (!rope) rope = config.child("rope_parameters");
+  if (!rope || rope->text_or("rope_type", rope->text_or("type", "default")) != "yarn") return false;
+  if (rope->has("attention_factor")) return rope->number_or("attention_factor", 1) != 1;
+  const bool cancels = rope->has("mscale") && rope->has("mscale_all_dim") &&
+                       rope->number_or("mscale", 1) == rope->number_or("mscale_all_dim", 1);
+  return !cancels && rope->number_or("factor", 1) > 1;
 }
 
 LanguageActivation activation_of(const ConfigObject& config, std::string_view key,

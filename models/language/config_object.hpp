@@ -27,6 +27,8 @@ class ConfigObject {
   [[nodiscard]] bool flag_or(std::string_view key, bool otherwise) const;
   /// A share from 0 to 1.
   [[nodiscard]] double share_or(std::string_view key, double otherwise) const;
+  /// A number from 0 to 2^24.
+  [[nodiscard]] double number_or(std::string_view key, double otherwise) const;
   [[nodiscard]] std::string text(std::string_view key) const;
   [[nodiscard]] std::string text_or(std::string_view key, std::string_view otherwise) const;
   [[nodiscard]] std::vector<std::string> texts(std::string_view key) const;
@@ -59,6 +61,9 @@ struct CommonSizes {
 /// Channels of a head that rotary positions turn: partial_rotary_factor, here or in rope_parameters.
 [[nodiscard]] std::int64_t rotary_width(const ConfigObject& config, std::int64_t head_width,
                                         double usual_share = 1);
+/// Whether rotary positions are scaled besides: YaRN by more than 1, unless attention_factor is 1 or mscale equals
+/// mscale_all_dim, in rope_scaling or rope_parameters. Source: transformers, modeling_rope_utils.py.
+[[nodiscard]] bool scales_rotation(const ConfigObject& config);
 /// An activation by its name in hidden_act and the like.
 [[nodiscard]] LanguageActivation activation_of(const ConfigObject& config, std::string_view key,
                                                std::string_view usual);

@@ -137,6 +137,7 @@ ShardableNetwork shardable(const LanguageNetwork& network, std::string_view wher
                    .norm = network.norm == LanguageNorm::Layer ? TransformerNorm::LayerNorm
                                                                : TransformerNorm::RootMeanSquare,
                    .rotary = network.positions == LanguagePositions::Rotary,
+                   .scales_rotation = network.scales_rotation,
                    .gated = gated,
                    .biases = all_biases,
                    .tied = network.tied,

@@ -163,7 +163,9 @@ struct LanguageNetwork {
       0;  ///< of the table, where products lead from it and to it; 0: width
   LanguagePositions positions = LanguagePositions::Rotary;
   std::int64_t position_rows = 0;  ///< of the learned table
-  std::int64_t context = 0;        ///< tokens it was made for; 0: not known
+  /// Cosines and sines of rotary positions carry a factor besides (YaRN, arXiv 2309.00071, section 3.4).
+  bool scales_rotation = false;
+  std::int64_t context = 0;  ///< tokens it was made for; 0: not known
   LanguageNorm norm = LanguageNorm::RootMeanSquare;
   bool norm_biases = false;
   bool embedding_norm = false;  ///< words are normalised before the first layer

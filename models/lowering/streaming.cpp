@@ -335,6 +335,7 @@ std::vector<Kernel> lower_streaming(const Context& context, const Op& op) {
                           context.output_elements(op) > context.elements(op.inputs.front());
       if (clears) return lower_slice_gradient(context, op);
       if (op.kind == OpKind::Slice && is_view(context, op)) return {};
+      if (op.kind == OpKind::Split && op.note == kViewNote && op.pass == Pass::Forward) return {};
       return lower_copy(context, op, "copy", KernelClass::Copy);
     }
     case OpKind::Transpose:

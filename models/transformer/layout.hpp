@@ -46,11 +46,12 @@ struct TransformerLayout {
   std::int64_t positions = 0;  ///< rows of a learned table; 0: rotary or none
   TransformerNorm norm = TransformerNorm::LayerNorm;
   bool rotary = false;
-  bool gated = false;    ///< feed-forward of two products in, their gated product, one out
-  bool biases = true;    ///< of products and norms
-  bool tied = true;      ///< the head is the embedding's table
-  bool causal = true;    ///< queries see earlier positions only
-  bool dropout = false;  ///< in training: embeddings, attention, residuals
+  bool scales_rotation = false;  ///< cosines and sines carry a factor (LanguageNetwork)
+  bool gated = false;            ///< feed-forward of two products in, their gated product, one out
+  bool biases = true;            ///< of products and norms
+  bool tied = true;              ///< the head is the embedding's table
+  bool causal = true;            ///< queries see earlier positions only
+  bool dropout = false;          ///< in training: embeddings, attention, residuals
   std::optional<ExpertLayout> experts{};
   std::optional<LatentHeads>
       latent{};  ///< then kv_heads = heads, and nothing of attention has biases

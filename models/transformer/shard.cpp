@@ -117,17 +117,55 @@ struct LayerBuilder {
                              {.scale = query, .scale_query = true, .dropout = layout.dropout});
     return zoo_builders::from_heads(b, name, context);
   }
+  [[nodiscard]] AttentionAttributes core_attributes() const {
+    return {.batch = shard.micro_batch,
+            .heads = heads(),
+            .kv_heads = kv_heads(),
+            .queries = shard.tokens_here(),
+            .keys = shard.tokens,
+            .width = layout.width_of_head(),
+            .causal = layout.causal,
+            .value_width = layout.latent ? layout.latent->value_width : 0};
+  }
   TensorId flash_core(TensorId packed) const {
-    return zoo_builders::attend_fused(
-        b, "core", packed,
-        {.batch = shard.micro_batch,
-         .heads = heads(),
-         .kv_heads = kv_heads(),
-         .queries = shard.tokens_here(),
-         .keys = shard.tokens,
-         .width = layout.width_of_head(),
-         .causal = layout.causal,
-         .value_width = layout.latent ? layout.latent->value_width : 0});
+    return zoo_builders::attend_fused(b, "core", packed, core_attributes());
+  }
+  /// Queries, keys and values of a packed product, as views.
+  std::vector<TensorId> heads_of(TensorId packed) const {
+    const std::int64_t width = layout.width_of_head();
+    std::vector<TensorId> parts;
+    for (const auto& [name, count] :
+         {std::pair{"attn.query", heads()}, std::pair{"attn.key", kv_heads()},
+          std::pair{"attn.value", kv_heads()}}) {
+      parts.push_back(b.tensor(
+          {.name = name, .shape = {shard.micro_batch, shard.tokens_here(), count, width}}));
+    }
+    b.graph().add_op({.name = "attn.heads",
+                      .kind = OpKind::Split,
+                      .inputs = {packed},
+                      .outputs = parts,
+                      .note = std::string(kViewNote)});
+    return parts;
+  }
+  /// Rotary positions step by step, as where cosines and sines carry a factor, which fused kernels do not take:
+  /// x cos + rotate_half(x) sin, and a copy that joins it to the channels that are not turned. Sources: Megatron-LM,
+  /// core/models/common/embeddings/rope_utils.py, apply_rotary_pos_emb (mscale) and _apply_rotary_pos_emb_bshd.
+  TensorId turned(const std::string& name, TensorId x) const {
+    const auto table = [&](const char* part) {
+      return b.tensor({.name = name + part,
+                       .shape = {1, shard.tokens_here(), 1, layout.width_of_head()},
+                       .role = TensorRole::Buffer});
+    };
+    const TensorId along = b.mul(name + ".rotary.cos", x, table(".cosine"));
+    const TensorId half = b.activation(name + ".rotary.half", x, "rotate_half");
+    const TensorId across = b.mul(name + ".rotary.sin", half, table(".sine"));
+    return joined(name + ".rotary.join", b.add(name + ".rotary.add", along, across));
+  }
+  TensorId turned_core(TensorId packed) const {
+    std::vector<TensorId> parts = heads_of(packed);
+    parts[0] = turned("attn.query", parts[0]);
+    parts[1] = turned("attn.key", parts[1]);
+    return zoo_builders::attend_fused(b, "core", std::move(parts), core_attributes());
   }
   /// Products down are whole on every rank, on its residual tokens; ranks gather what they give, and their products up
   /// are of their heads. One kernel turns queries and keys and writes keys of all heads beside their values. Sources:
@@ -169,6 +207,9 @@ struct LayerBuilder {
     if (layout.latent) return latent_attention(x, *layout.latent);
     const std::int64_t width = layout.width_of_head();
     TensorId packed = columns("attn.qkv", x, (heads() + 2 * kv_heads()) * width, layout.biases);
+    if (layout.scales_rotation && shard.flash_attention) {
+      return rows("attn.out", "attn", turned_core(packed), layout.biases);
+    }
     if (layout.rotary) packed = b.activation("attn.rotary", packed, "rotary");
     const TensorId core = shard.flash_attention ? flash_core(packed) : unfused_core("attn", packed);
     return rows("attn.out", "attn", core, layout.biases);
@@ -213,7 +254,7 @@ struct LayerBuilder {
                                 .attributes = ElementwiseAttributes{.name = "expand"},
                                 .inputs = {x}},
                                {1, each * here, layout.width});
-    sorted = grouped_feed_forward(sorted, here, each, e.feed_forward / shard_of_experts());
+    sorted = grouped_feed_forward(sorted, gates, here, each);
     Op back{.name = "experts.unpermute",
             .kind = OpKind::Binary,
             .attributes = ElementwiseAttributes{.name = "combine"},
@@ -227,9 +268,9 @@ struct LayerBuilder {
     return y;
   }
   /// Experts are divided among expert-parallel ranks, and each expert is whole.
-  [[nodiscard]] std::int64_t shard_of_experts() const { return 1; }
-  TensorId grouped_feed_forward(TensorId x, std::int64_t count, std::int64_t each,
-                                std::int64_t hidden) const {
+  TensorId grouped_feed_forward(TensorId x, TensorId gates, std::int64_t count,
+                                std::int64_t each) const {
+    const std::int64_t hidden = layout.experts->feed_forward;
     const std::int64_t inner = layout.gated ? 2 * hidden : hidden;
     x = b.reshape("experts.view", x, {count, each, layout.width});
     x = b.matmul("experts.in", x, b.weight("experts.in.weight", {count, layout.width, inner}));
@@ -242,7 +283,7 @@ struct LayerBuilder {
                   .inputs = {x}},
                  std::move(shape));
     x = b.matmul("experts.out", x, b.weight("experts.out.weight", {count, hidden, layout.width}));
-    return layout.experts->biases ? with_weighted_bias(x, count, each) : x;
+    return layout.experts->biases ? with_weighted_bias(x, gates, count, each) : x;
   }
   /// Gate and feed-forward within their bounds: a pass over each half, and one that joins them. Source: Megatron-LM,
   /// core/fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl.
@@ -250,16 +291,21 @@ struct LayerBuilder {
     x = b.activation("experts.clamp", x, "clamp");
     return joined("experts.clamp.join", x);
   }
-  /// A token's probability times its expert's bias, added, and the experts' results joined: t + b * p. The bias of the
-  /// first product is the product's. Source: Megatron-LM, core/transformer/moe/experts.py, TEGroupedMLP._apply_bias.
-  TensorId with_weighted_bias(TensorId x, std::int64_t count, std::int64_t each) const {
+  /// A token's probability, which is fp32, times its expert's bias, added, the experts' results joined and cast back:
+  /// t + b * p. The bias of the first product is the product's. Source: Megatron-LM, core/transformer/moe/experts.py,
+  /// TEGroupedMLP._apply_bias.
+  TensorId with_weighted_bias(TensorId x, TensorId gates, std::int64_t count,
+                              std::int64_t each) const {
     const Shape shape = b.shape(x);
-    const TensorId probabilities = b.tensor({.name = "experts.bias.probabilities",
-                                             .shape = {count, each, 1},
-                                             .role = TensorRole::Buffer});
+    const TensorId probabilities = b.tensor(
+        {.name = "experts.bias.probabilities", .shape = {count, each, 1}, .is_wide = true});
+    b.graph().add_op({.name = "experts.bias.sort",
+                      .kind = OpKind::Reshape,
+                      .inputs = {gates},
+                      .outputs = {probabilities}});
     const TensorId bias = b.weight("experts.bias", {count, 1, shape.back()});
     x = b.add("experts.bias.add", x, b.mul("experts.bias.mul", probabilities, bias));
-    return joined("experts.bias.join", x);
+    return b.narrow("experts.bias.cast", joined("experts.bias.join", x));
   }
   TensorId joined(const std::string& name, TensorId x) const {
     const TensorId parts[] = {x};

@@ -17,7 +17,8 @@ struct OssLayout {
 };
 /// gpt-oss: biases everywhere, a sink per head, every second layer sees a window.
 LanguageNetwork gpt_oss(const OssLayout& layout) {
-  LanguageNetwork network{.family = "gpt_oss", .width = 2880, .vocabulary = 201088};
+  LanguageNetwork network{
+      .family = "gpt_oss", .width = 2880, .vocabulary = 201088, .scales_rotation = true};
   for (int i = 0; i < layout.layers; ++i) {
     add_layer(network, {.mixer = GroupedQueryAttention{.heads = 64,
                                                        .kv_heads = 8,

@@ -23,6 +23,24 @@ bool is_cheap_or_second(const Op& op) {
   return op.name == "attn.out" || op.name == "mlp.up";
 }
 
+/// Norms, and what lies between the products of experts.
+bool is_norm_or_activation(const Op& op) {
+  return op.kind == OpKind::LayerNorm || op.name.starts_with("experts.act") ||
+         op.name.starts_with("experts.clamp");
+}
+
+[[nodiscard]] bool runs_again(const Op& op, SelectiveRecompute selective) {
+  switch (selective) {
+    case SelectiveRecompute::AttentionCore:
+      return is_core(op);
+    case SelectiveRecompute::OtherProducts:
+      return is_cheap_or_second(op);
+    case SelectiveRecompute::NormsAndActivations:
+      return is_norm_or_activation(op);
+  }
+  return false;
+}
+
 /// Prices one piece and adds up what its passes take.
 class PiecePricer {
  public:
@@ -33,10 +51,8 @@ class PiecePricer {
         make_training_graph(std::move(forward), {.with_loss = false, .with_optimizer = false});
     piece_.kept = kept_bytes(step);
     if (c_.plan.recompute == Recompute::Selective) {
-      step =
-          recompute_ops(std::move(step), c_.software.selective == SelectiveRecompute::OtherProducts
-                                             ? is_cheap_or_second
-                                             : is_core);
+      step = recompute_ops(std::move(step),
+                           [&](const Op& op) { return runs_again(op, c_.software.selective); });
       piece_.kept = kept_bytes(step);
     }
     count_weights(step);

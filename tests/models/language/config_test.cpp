@@ -102,6 +102,36 @@ TEST_CASE("every family's file gives its published parameters") {
   }
 }
 
+TEST_CASE("rotary positions are scaled where YaRN's factor is not undone") {
+  struct Row {
+    const char* rope;
+    bool scales;
+  };
+  const Row rows[] = {
+      {R"({"rope_type": "yarn", "factor": 32.0})", true},
+      {R"({"type": "yarn", "factor": 4})", true},
+      {R"({"rope_type": "yarn", "factor": 1.0})", false},
+      {R"({"rope_type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0})", false},
+      {R"({"rope_type": "yarn", "factor": 40, "mscale": 0.7, "mscale_all_dim": 1.0})", true},
+      {R"({"rope_type": "yarn", "factor": 4, "attention_factor": 1.0})", false},
+      {R"({"rope_type": "llama3", "factor": 8.0})", false},
+      {R"({"factor": 8.0})", false},
+  };
+  const std::string text = config_text("llama3_8b");
+  for (const Row& row : rows) {
+    CAPTURE(row.rope);
+    std::string with = text;
+    with.insert(with.find('{') + 1, std::string("\"rope_scaling\": ") + row.rope + ",");
+    CHECK(read_config_json(with, "").scales_rotation == row.scales);
+  }
+  std::string broken = text;
+  broken.insert(broken.find('{') + 1,
+                R"("rope_scaling": {"rope_type": "yarn", "factor": "many"},)");
+  CHECK_THROWS_WITH_AS((void)read_config_json(broken, "c.json"),
+                       doctest::Contains("rope_scaling.factor"), InputError);
+  CHECK(read_config_json(config_text("gpt_oss_20b"), "").scales_rotation);
+}
+
 TEST_CASE("layers are what the files say, one by one") {
   const LanguageNetwork oss = read_config_json(config_text("gpt_oss_20b"), "");
   const auto window = [&](std::size_t i) {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -196,6 +198,77 @@ TEST_CASE("ranks of latent attention gather what its products down give") {
   double back = 0;
   for (const ShardCollective& c : sent.backward) back += c.elements;
   CHECK(back == 256 * (2 * (96 + 64 + 16) + 4 * 512));
+}
+
+/// gpt-oss's kind of layer: 8 experts of 64, two a token, with biases and clamped operands.
+const TransformerLayout kBiasedExperts{
+    .layers = 1,
+    .width = 512,
+    .heads = 8,
+    .kv_heads = 2,
+    .feed_forward = 64,
+    .vocabulary = 1000,
+    .norm = TransformerNorm::RootMeanSquare,
+    .rotary = true,
+    .gated = true,
+    .biases = false,
+    .tied = false,
+    .experts = ExpertLayout{
+        .count = 8, .per_token = 2, .feed_forward = 64, .biases = true, .clamped = true}};
+
+const Op* op_named(const NetworkGraph& graph, std::string_view name) {
+  for (const Op& op : graph.ops()) {
+    if (op.name == name) return &op;
+  }
+  return nullptr;
+}
+
+TEST_CASE("scaled rotary positions are turned step by step, queries and keys by themselves") {
+  TransformerShard shard = kWhole;
+  shard.flash_attention = true;
+  TransformerLayout layout = kBiasedExperts;
+  CHECK(op_named(sharded_layer(layout, shard, true), "attn.rotary") != nullptr);
+  layout.scales_rotation = true;
+  const NetworkGraph graph = sharded_layer(layout, shard, true);
+  CHECK(op_named(graph, "attn.rotary") == nullptr);
+  for (const auto& [part, heads] : {std::pair{"attn.query", 8}, std::pair{"attn.key", 2}}) {
+    for (const char* step :
+         {".rotary.cos", ".rotary.half", ".rotary.sin", ".rotary.add", ".rotary.join"}) {
+      const Op* op = op_named(graph, part + std::string(step));
+      REQUIRE(op != nullptr);
+      CHECK(element_count(graph.tensor(op->outputs.front()).shape) == 2 * 128 * heads * 64);
+    }
+  }
+  CHECK(op_named(graph, "attn.value.rotary.cos") == nullptr);
+  CHECK(graph.forward_macs() == sharded_layer(kBiasedExperts, shard, true).forward_macs());
+}
+
+TEST_CASE("biases of experts are weighed in 32 bits, and their gradients are narrow again") {
+  TransformerShard shard = kWhole;
+  shard.flash_attention = true;
+  const NetworkGraph step = make_training_graph(sharded_layer(kBiasedExperts, shard, true),
+                                                {.with_loss = false, .with_optimizer = false});
+  const auto is_wide = [&](std::string_view name) {
+    const Op* op = op_named(step, name);
+    REQUIRE(op != nullptr);
+    return step.tensor(op->outputs.front()).is_wide;
+  };
+  CHECK(is_wide("experts.bias.mul"));
+  CHECK(is_wide("experts.bias.add"));
+  CHECK(is_wide("experts.bias.join"));
+  CHECK_FALSE(is_wide("experts.bias.cast"));
+  int casts = 0, of_probabilities = 0;
+  for (const Op& op : step.ops()) {
+    if (op.name == "experts.bias.add bwd" && op.kind == OpKind::Cast) {
+      ++casts;
+      CHECK_FALSE(step.tensor(op.outputs.front()).is_wide);
+    }
+    // Of a bias and of a probability, each summed over what the other one has.
+    if (op.name.starts_with("experts.bias.mul bwd") && op.kind == OpKind::Reduce)
+      ++of_probabilities;
+  }
+  CHECK(casts == 1);
+  CHECK(of_probabilities == 2);
 }
 
 TEST_CASE("latent attention has neither adapters nor steps when divided") {

@@ -33,10 +33,11 @@ const TransformerLayout kSmall{.layers = 8,
                                .dropout = true};
 
 TransformerPrediction predict(const PlanOptions& options, const Fabric& fabric, bool fold = true,
-                              const char* software = "megatron_2021") {
-  const ParallelPlan plan = resolve_plan(options, kSmall, fabric.num_ranks());
+                              const char* software = "megatron_2021",
+                              const TransformerLayout& layout = kSmall) {
+  const ParallelPlan plan = resolve_plan(options, layout, fabric.num_ranks());
   const TrainingSoftware& program = find_training_software(software);
-  return predict_transformer({.layout = kSmall,
+  return predict_transformer({.layout = layout,
                               .plan = plan,
                               .software = program,
                               .framework = find_framework(program.framework),
@@ -116,6 +117,27 @@ TEST_CASE("torchtitan's selective recomputation repeats products, Megatron's att
   CHECK(attention > 1);
   CHECK(products > attention);
   CHECK(products < backward("torchtitan", "full") / backward("torchtitan", "none"));
+}
+
+TEST_CASE("Megatron Bridge repeats norms and what experts' products hold between them") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.nodes(1);
+  TransformerLayout layout = kSmall;
+  layout.gated = true;
+  layout.experts = ExpertLayout{
+      .count = 8, .per_token = 2, .feed_forward = 2048, .biases = true, .clamped = true};
+  const auto predicted = [&](const char* software, const char* recompute) {
+    return predict({.micro_batch = 4, .tokens = 1024, .zero = 1, .recompute = recompute}, fabric,
+                   true, software, layout);
+  };
+  const auto backward = [](const TransformerPrediction& p) { return p.pieces[1].backward; };
+  const auto none = predicted("megatron_bridge", "none");
+  const auto selective = predicted("megatron_bridge", "selective");
+  const auto full = predicted("megatron_bridge", "full");
+  CHECK(backward(selective) > backward(none));
+  CHECK(backward(selective) < backward(full));
+  CHECK(selective.memory.activations < none.memory.activations);
+  CHECK(full.memory.activations < selective.memory.activations);
 }
 
 TEST_CASE("an update takes as long as its states are many, and a lower power limit longer steps") {
