@@ -47,7 +47,6 @@ class Heads {
 
  private:
   TransformerLayout of(const GroupedQueryAttention& a) {
-    leave_out(result_, a.window > 0, "windows of attention");
     leave_out(result_, a.sinks, "sinks of attention");
     leave_out(result_, a.head_norm != HeadNorm::None, "norms of queries and keys");
     leave_out(result_, a.output_gate, "gates of attention's results");
@@ -75,6 +74,19 @@ class Heads {
   std::string_view where_;
   bool all_biases_ = true, some_biases_ = false;
 };
+
+/// Of layers that see blocks of keys, half a block on average.
+void add_windows(ShardableNetwork& result, const LanguageNetwork& network) {
+  TransformerLayout& layout = result.layout;
+  for (std::size_t i = 0; i < network.order.size(); ++i) {
+    const auto* a = std::get_if<GroupedQueryAttention>(&network.layer(i).mixer);
+    if (a == nullptr || a->window == 0) continue;
+    const std::int64_t window = a->is_chunk ? a->window / 2 : a->window;
+    if (layout.windowed_layers == 0) layout.window = window;
+    leave_out(result, window != layout.window, "windows unlike the first layer's");
+    if (window == layout.window) ++layout.windowed_layers;
+  }
+}
 
 void add_experts(TransformerLayout& layout, const LanguageNetwork& network,
                  std::string_view where) {
@@ -142,6 +154,7 @@ ShardableNetwork shardable(const LanguageNetwork& network, std::string_view wher
                    .biases = all_biases,
                    .tied = network.tied,
                    .latent = first.latent};
+  add_windows(result, network);
   add_experts(result.layout, network, where);
   return result;
 }

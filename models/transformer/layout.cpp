@@ -1,5 +1,8 @@
 #include "models/transformer/layout.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace tracecast {
 namespace {
 
@@ -87,6 +90,14 @@ double TransformerLayout::weight_macs() const {
     }
   }
   return sum;
+}
+
+std::int64_t TransformerLayout::mean_window(std::int64_t tokens) const {
+  if (!causal || windowed_layers == 0 || window >= tokens) return 0;
+  const double all = num(tokens), seen = num(window) - num(window) * num(window) / (2 * all);
+  const double share = num(windowed_layers) / num(layers);
+  const double mean = share * seen + (1 - share) * all / 2;
+  return std::max<std::int64_t>(1, std::llround(all * (1 - std::sqrt(1 - 2 * mean / all))));
 }
 
 double TransformerLayout::forward_macs(std::int64_t tokens) const {

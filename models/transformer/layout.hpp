@@ -51,7 +51,9 @@ struct TransformerLayout {
   bool biases = true;            ///< of products and norms
   bool tied = true;              ///< the head is the embedding's table
   bool causal = true;            ///< queries see earlier positions only
-  bool dropout = false;          ///< in training: embeddings, attention, residuals
+  std::int64_t window = 0;  ///< keys that a query of `windowed_layers` of the layers sees at most
+  int windowed_layers = 0;
+  bool dropout = false;  ///< in training: embeddings, attention, residuals
   std::optional<ExpertLayout> experts{};
   std::optional<LatentHeads>
       latent{};  ///< then kv_heads = heads, and nothing of attention has biases
@@ -64,6 +66,9 @@ struct TransformerLayout {
   [[nodiscard]] std::int64_t width_of_value() const {
     return latent ? latent->value_width : width_of_head();
   }
+  /// The window of layers that are alike and see as many of `tokens` keys together, by AttentionAttributes'
+  /// window - window^2 / (2 keys) a query; 0: all.
+  [[nodiscard]] std::int64_t mean_window(std::int64_t tokens) const;
   /// Parameters of attention and norms of one layer: products
   ///   width x (heads + 2 kv_heads) head_width + heads head_width x width, biases, two norms;
   /// of latent attention products down and up with a norm between, and the product out.

@@ -125,7 +125,8 @@ struct LayerBuilder {
             .keys = shard.tokens,
             .width = layout.width_of_head(),
             .causal = layout.causal,
-            .value_width = layout.latent ? layout.latent->value_width : 0};
+            .value_width = layout.latent ? layout.latent->value_width : 0,
+            .window = layout.mean_window(shard.tokens)};
   }
   TensorId flash_core(TensorId packed) const {
     return zoo_builders::attend_fused(b, "core", packed, core_attributes());

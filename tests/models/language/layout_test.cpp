@@ -28,7 +28,7 @@ TEST_CASE("a shared network has the parameters of the whole one but for what it 
   const Row rows[] = {
       {"llama3_8b", 0},     {"llama2_70b", 0},   {"mixtral_8x7b", 0},
       {"opt_1.3b", 0},      {"qwen2.5_7b", 1},   {"qwen3_14b", 1},
-      {"qwen3_30b_a3b", 1}, {"gpt_oss_120b", 3}, {"deepseek_v3", 1},
+      {"qwen3_30b_a3b", 1}, {"gpt_oss_120b", 2}, {"deepseek_v3", 1},
   };
   for (const Row& row : rows) {
     CAPTURE(row.file);
@@ -43,6 +43,21 @@ TEST_CASE("a shared network has the parameters of the whole one but for what it 
       CHECK(whole.layout.parameters() > 0.998 * all);
     }
   }
+}
+
+TEST_CASE("windows of some layers are told by the keys that all see together") {
+  const TransformerLayout oss = shardable(network_of("gpt_oss_120b"), "").layout;
+  CHECK(oss.window == 128);
+  CHECK(oss.windowed_layers == 18);
+  // Half of 36 layers see 126 of 4096 keys, half 2048: 1087, as a window of 1290 does.
+  CHECK(oss.mean_window(4096) == 1290);
+  CHECK(oss.mean_window(128) == 0);
+  CHECK(shardable(network_of("llama3_8b"), "").layout.mean_window(4096) == 0);
+  const AttentionAttributes mean{.queries = 4096, .keys = 4096, .causal = true, .window = 1290};
+  CHECK(mean.keys_per_query() == doctest::Approx(0.5 * (128 - 2.0) + 0.5 * 2048).epsilon(0.001));
+  const TransformerLayout scout = shardable(network_of("llama4_scout"), "").layout;
+  CHECK(scout.window == 4096);
+  CHECK(scout.windowed_layers == 36);
 }
 
 TEST_CASE("what has no sharded form is refused by its name") {
