@@ -28,7 +28,7 @@ void leave_out(ShardableNetwork& result, bool has, std::string_view what) {
 
 bool same_heads(const TransformerLayout& a, const TransformerLayout& b) {
   return a.heads == b.heads && a.kv_heads == b.kv_heads && a.head_width == b.head_width &&
-         a.latent == b.latent;
+         a.norms_heads == b.norms_heads && a.latent == b.latent;
 }
 
 /// The heads of a layer, and what of its attention is left out.
@@ -48,13 +48,15 @@ class Heads {
  private:
   TransformerLayout of(const GroupedQueryAttention& a) {
     leave_out(result_, a.sinks, "sinks of attention");
-    leave_out(result_, a.head_norm != HeadNorm::None, "norms of queries and keys");
+    const bool by_head = a.head_norm == HeadNorm::PerHead && a.head_norm_learned;
+    leave_out(result_, a.head_norm != HeadNorm::None && !by_head, "norms of queries and keys");
     leave_out(result_, a.output_gate, "gates of attention's results");
     all_biases_ = all_biases_ && a.input_biases && a.output_bias;
     some_biases_ = some_biases_ || a.input_biases || a.output_bias;
     return {.heads = a.heads,
             .kv_heads = a.kv_heads,
-            .head_width = a.heads * a.head_width == width_ ? 0 : a.head_width};
+            .head_width = a.heads * a.head_width == width_ ? 0 : a.head_width,
+            .norms_heads = by_head};
   }
   TransformerLayout of(const LatentAttention& a) {
     if (a.indexer) refuse(where_, "keys chosen by an indexer");
@@ -149,6 +151,7 @@ ShardableNetwork shardable(const LanguageNetwork& network, std::string_view wher
                    .norm = network.norm == LanguageNorm::Layer ? TransformerNorm::LayerNorm
                                                                : TransformerNorm::RootMeanSquare,
                    .rotary = network.positions == LanguagePositions::Rotary,
+                   .norms_heads = first.norms_heads,
                    .scales_rotation = network.scales_rotation,
                    .gated = gated,
                    .biases = all_biases,

@@ -43,7 +43,8 @@ double TransformerLayout::attention_parameters() const {
   }
   const double head = num(width_of_head());
   const double shift = biases ? (num(heads) + 2 * num(kv_heads)) * head + num(width) : 0.0;
-  return attention_weights(*this) + shift + 2 * norm_parameters(*this);
+  return attention_weights(*this) + shift + 2 * norm_parameters(*this) +
+         (norms_heads ? 2 * head : 0.0);
 }
 
 double TransformerLayout::feed_forward_parameters() const {

@@ -46,6 +46,8 @@ struct TransformerLayout {
   std::int64_t positions = 0;  ///< rows of a learned table; 0: rotary or none
   TransformerNorm norm = TransformerNorm::LayerNorm;
   bool rotary = false;
+  bool norms_heads =
+      false;  ///< queries and keys are normalised, head by head, before they are turned
   bool scales_rotation = false;  ///< cosines and sines carry a factor (LanguageNetwork)
   bool gated = false;            ///< feed-forward of two products in, their gated product, one out
   bool biases = true;            ///< of products and norms
@@ -71,7 +73,7 @@ struct TransformerLayout {
   [[nodiscard]] std::int64_t mean_window(std::int64_t tokens) const;
   /// Parameters of attention and norms of one layer: products
   ///   width x (heads + 2 kv_heads) head_width + heads head_width x width, biases, two norms;
-  /// of latent attention products down and up with a norm between, and the product out.
+  /// of latent attention products down and up with a norm between, and the product out. Norms of heads: two of head_width.
   [[nodiscard]] double attention_parameters() const;
   /// Parameters of one dense feed-forward: (gated ? 3 : 2) width x feed_forward, biases.
   [[nodiscard]] double feed_forward_parameters() const;

@@ -162,10 +162,21 @@ struct LayerBuilder {
     const TensorId across = b.mul(name + ".rotary.sin", half, table(".sine"));
     return joined(name + ".rotary.join", b.add(name + ".rotary.add", along, across));
   }
-  TensorId turned_core(TensorId packed) const {
+  /// Where queries and keys go their own ways: normalised head by head, turned step by step. Rows of a head are short: a
+  /// warp has each and adds up its weight's gradient on the way, so that either pass reads and writes once. Source:
+  /// TransformerEngine, common/normalization/rmsnorm.
+  TensorId core_of_parts(TensorId packed) const {
     std::vector<TensorId> parts = heads_of(packed);
-    parts[0] = turned("attn.query", parts[0]);
-    parts[1] = turned("attn.key", parts[1]);
+    for (const auto& [name, x] :
+         {std::pair{"attn.query", &parts[0]}, std::pair{"attn.key", &parts[1]}}) {
+      const std::string part = name;
+      if (layout.norms_heads) *x = b.activation(part + ".norm", *x, "rms_norm");
+      if (layout.scales_rotation) {
+        *x = turned(part, *x);
+      } else if (layout.rotary) {
+        *x = b.activation(part + ".rotary", *x, "rotary");
+      }
+    }
     return zoo_builders::attend_fused(b, "core", std::move(parts), core_attributes());
   }
   /// Products down are whole on every rank, on its residual tokens; ranks gather what they give, and their products up
@@ -208,8 +219,8 @@ struct LayerBuilder {
     if (layout.latent) return latent_attention(x, *layout.latent);
     const std::int64_t width = layout.width_of_head();
     TensorId packed = columns("attn.qkv", x, (heads() + 2 * kv_heads()) * width, layout.biases);
-    if (layout.scales_rotation && shard.flash_attention) {
-      return rows("attn.out", "attn", turned_core(packed), layout.biases);
+    if ((layout.scales_rotation || layout.norms_heads) && shard.flash_attention) {
+      return rows("attn.out", "attn", core_of_parts(packed), layout.biases);
     }
     if (layout.rotary) packed = b.activation("attn.rotary", packed, "rotary");
     const TensorId core = shard.flash_attention ? flash_core(packed) : unfused_core("attn", packed);

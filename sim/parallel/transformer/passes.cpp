@@ -23,7 +23,7 @@ bool is_cheap_or_second(const Op& op) {
   return op.name == "attn.out" || op.name == "mlp.up";
 }
 
-/// Norms, and what lies between the products of experts.
+/// A layer's own norms, and what lies between the products of experts.
 bool is_norm_or_activation(const Op& op) {
   return op.kind == OpKind::LayerNorm || op.name.starts_with("experts.act") ||
          op.name.starts_with("experts.clamp");

@@ -243,6 +243,23 @@ TEST_CASE("scaled rotary positions are turned step by step, queries and keys by 
   CHECK(graph.forward_macs() == sharded_layer(kBiasedExperts, shard, true).forward_macs());
 }
 
+TEST_CASE("heads are normalised before they are turned, queries and keys by themselves") {
+  TransformerShard shard = kWhole;
+  shard.flash_attention = true;
+  TransformerLayout layout = kBiasedExperts;
+  layout.norms_heads = true;
+  const NetworkGraph graph = sharded_layer(layout, shard, true);
+  for (const char* part : {"attn.query", "attn.key"}) {
+    const Op* norm = op_named(graph, part + std::string(".norm"));
+    const Op* rotary = op_named(graph, part + std::string(".rotary"));
+    REQUIRE(norm != nullptr);
+    REQUIRE(rotary != nullptr);
+    CHECK(norm->kind == OpKind::Activation);
+    CHECK(rotary->inputs.front() == norm->outputs.front());
+  }
+  CHECK(layout.attention_parameters() == kBiasedExperts.attention_parameters() + 2 * 64);
+}
+
 TEST_CASE("biases of experts are weighed in 32 bits, and their gradients are narrow again") {
   TransformerShard shard = kWhole;
   shard.flash_attention = true;
