@@ -75,7 +75,7 @@ struct ServingAnswer {
   double recomputed_share = 0;  ///< of prompt tokens computed, those computed again
   double cache_use = 0;         ///< of the pages, while busy
   double utilization = 0;       ///< share of the time in which a step runs
-  double mfu = 0;               ///< arithmetic of products and attention over the 16-bit peak
+  double mfu = 0;               ///< of that time, what arithmetic takes at the peaks of its formats
   double power_w = 0, idle_power_w = 0, energy_j_per_token = 0;
   std::vector<std::pair<std::string, double>> shares{};  ///< of busy time, by part
   double guessed_share = 0;
