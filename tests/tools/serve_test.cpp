@@ -155,6 +155,31 @@ TEST_CASE("the load that is found stays within its limits, and a tenth more does
   CHECK(serve(with(kSmall, {"--find", "rate", "--tpot", "0.1ms"})).exit_code == 1);
 }
 
+TEST_CASE("a rate that is found is none that only a thousand requests bear") {
+  // Where all wait, the GPU completes what a closed loop of many requests does; 10 seconds' limit is longer than the simulated load.
+  const Json full = answer(with(kSmall, {"--concurrency", "512", "--no-intervals"}));
+  const double most = full.at("tokens_per_s").get<double>() / 50;
+  for (const Words& limit : {Words{"--ttft", "10s"}, Words{"--tpot", "500ms"}}) {
+    CAPTURE(limit.front());
+    const Json found = answer(with(with(kSmall, {"--find", "rate", "--no-intervals"}), limit));
+    CHECK(found.at("rate_per_s").get<double>() < 1.04 * most);
+    CHECK(found.at("rate_per_s").get<double>() > 0.9 * most);
+  }
+}
+
+TEST_CASE("a closed loop is asked for long enough that its start does not weigh in") {
+  const Words many = with(kSmall, {"--concurrency", "512", "--no-intervals"});
+  const Json usual = answer(many), longer = answer(with(many, {"--requests", "40000"}));
+  for (const char* latency : {"ttft_ms", "tpot_ms"}) {
+    CHECK(value(usual, latency) == doctest::Approx(value(longer, latency)).epsilon(0.05));
+    CHECK(value(usual, latency, "p90") ==
+          doctest::Approx(value(longer, latency, "p90")).epsilon(0.05));
+  }
+  const Json brief = answer(with(many, {"--requests", "1000"}));
+  CHECK(brief.at("assumptions").dump().find("the start weighs in") != std::string::npos);
+  CHECK(usual.at("assumptions").dump().find("the start weighs in") == std::string::npos);
+}
+
 TEST_CASE("a sweep's front: no point of it is beaten in both figures") {
   const Json doc = answer(
       {"llama3_8b", "--gpu", "h100", "--gpus", "2", "--input", "500", "--output", "50", "--sweep"});

@@ -28,7 +28,7 @@ struct ServeOptions {
   ServingJob job;
   ServingLoad load;
   Place place;
-  std::int64_t gpus = 1, batch = 0, concurrency = 0, requests = 1000, seed = 1;
+  std::int64_t gpus = 1, batch = 0, concurrency = 0, requests = 0, seed = 1;
   std::int64_t tokens_per_step = 0, sequences = 0, graph_tokens = -1, context = 0;
   double memory_share = 0, price_per_hour = 0;
   std::string rate, trace, find, ttft, tpot, per_request, report, measured;
@@ -160,7 +160,9 @@ void read_load(ServeOptions& o, ServeQuestion& question) {
       load.output = std::max(load.output, r.output);
     }
   }
-  load.requests = static_cast<std::uint64_t>(o.requests);
+  load.requests = o.requests > 0      ? static_cast<std::uint64_t>(o.requests)
+                  : o.concurrency > 0 ? steady_requests(o.concurrency)
+                                      : ServingLoad{}.requests;
   load.seed = static_cast<std::uint64_t>(o.seed);
   load.intervals = !o.no_intervals;
   if (!o.find.empty()) {
@@ -194,7 +196,7 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
     }
     for (std::int64_t load = 1; load <= kMostInFlight; load *= 2) {
       q.load.concurrency = load;
-      q.load.requests = static_cast<std::uint64_t>(std::max<std::int64_t>(32, 4 * load));
+      q.load.requests = steady_requests(load);
       q.load.intervals = false;
       points.push_back({o.gpus, tensor, load, served->answer(q.load)});
       say_progress(fmt::format("tp {} in flight {}", tensor, load));
@@ -347,7 +349,8 @@ void add_load(CLI::App& verb, ServeOptions& o) {
   verb.add_option("--disaggregate", o.load.disaggregate,
                   "Phases on their own GPUs: prefill=2xh100,decode=4xh200")
       ->type_name("SPEC");
-  count("--requests", o.requests, "Requests that are simulated", 1'000'000'000);
+  count("--requests", o.requests,
+        "Requests that are simulated; else 1000, and 20 times those in flight", 1'000'000'000);
   verb.add_option("--warm-up", o.load.warm_up, "Share of them that is not measured")
       ->type_name("SHARE")
       ->check(number_within(0, 0.9));

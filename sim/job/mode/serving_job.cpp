@@ -291,6 +291,10 @@ ServingAnswer Served::State::begin_answer(const ServingLoad& load) const {
   a.experts = s.experts;
   a.data = s.data;
   a.assumptions = assumptions;
+  if (load.concurrency && load.requests < 10 * static_cast<std::uint64_t>(*load.concurrency))
+    a.assumptions.push_back(
+        fmt::format("{} requests, {:.2g} of each in flight: the start weighs in", load.requests,
+                    static_cast<double>(load.requests) / static_cast<double>(*load.concurrency)));
   a.inputs = inputs;
   std::int64_t longest = load.input + load.output;
   if (load.trace) {

@@ -52,6 +52,10 @@ struct ServingLoad {
   std::string disaggregate{};
 };
 
+/// Requests that show what so many in flight meet: twenty rounds of them and a thousand at least. Fewer are mostly the start, when
+/// all prompts stand in one queue.
+[[nodiscard]] std::uint64_t steady_requests(std::int64_t in_flight);
+
 /// A latency in ms: value and interval of the cost model, and half the 90 % confidence interval of the simulated figure.
 struct ServedFigure {
   Interval interval;
@@ -116,7 +120,8 @@ class Served {
 
   /// What fits, and what the load meets. Throws InputError: lengths over the network's context, contradictions.
   [[nodiscard]] ServingAnswer answer(const ServingLoad& load, bool keeps_requests = false);
-  /// The highest rate whose p90... `share` quantile of times stays within both limits (ms; nothing: no limit), to 2 %; an answer at that rate. Rate 0: none does.
+  /// The highest rate whose p90 of times stays within both limits (ms; nothing: no limit), to 2 %, and which the GPUs complete where
+  /// all requests wait; an answer at that rate. Rate 0: none does.
   struct Found {
     double per_second = 0;
     ServingAnswer answer;
