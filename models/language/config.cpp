@@ -97,6 +97,41 @@ std::vector<std::string> language_families() {
   return names;
 }
 
+std::string stored_precision(std::string_view bytes, std::string_view where) {
+  const nlohmann::json document = parse(bytes, where);
+  const ConfigObject whole(document, std::string(where));
+  auto quantized = whole.child("quantization_config");
+  if (!quantized) {
+    if (const auto text = whole.child("text_config"))
+      quantized = text->child("quantization_config");
+  }
+  if (!quantized) return {};
+  const std::string method = to_lower(quantized->text_or("quant_method", "an unnamed method"));
+  if (method == "fp8") return quantized->has("weight_block_size") ? "fp8_block" : "fp8";
+  if (method == "fbgemm_fp8") return "fp8";
+  if (method == "mxfp4") return method;
+  const auto weights_alone = [&](std::int64_t bits) {
+    return bits == 4 ? "int4_wo" : bits == 8 ? "int8_wo" : method;
+  };
+  if (method == "gptq" || method == "awq") return weights_alone(quantized->count_or("bits", 4));
+  if (method == "modelopt") {
+    const std::string algorithm = to_lower(quantized->text_or("quant_algo", ""));
+    return algorithm == "fp8" || algorithm == "nvfp4" ? algorithm : method;
+  }
+  if (method != "compressed-tensors") return method;
+  const auto groups = quantized->child("config_groups");
+  const auto group = groups ? groups->child("group_0") : std::nullopt;
+  const auto weights = group ? group->child("weights") : std::nullopt;
+  if (!weights) return method;
+  const std::int64_t bits = weights->count_or("num_bits", 0);
+  if (weights->text_or("type", "") == "float") {
+    if (bits == 4) return "nvfp4";
+    return weights->text_or("strategy", "") == "block" ? "fp8_block" : "fp8";
+  }
+  if (bits == 8 && group->has("input_activations")) return "int8";
+  return weights_alone(bits);
+}
+
 LanguageNetwork read_config_json(std::string_view bytes, std::string_view where) {
   const nlohmann::json document = parse(bytes, where);
   const ConfigObject config(document, std::string(where));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "sim/base/error.hpp"
 
@@ -31,6 +32,35 @@ double widest(const ServedNetwork& served) {
     }
   }
   return most;
+}
+
+/// More ranks, or 4-bit weights, in words.
+std::string wider(const ServedNetwork& served,
+                  const std::function<bool(const ServedNetwork&)>& fits) {
+  for (std::int64_t more = 2; more <= 64; more *= 2) {
+    ServedNetwork wider = served;
+    wider.sharing.tensor = served.sharing.tensor * more;
+    try {
+      check_sharing(wider);
+    } catch (const InputError&) {
+      break;
+    }
+    if (fits(wider)) return fmt::format("--tp {}", wider.sharing.tensor);
+    ServedNetwork narrow = wider;
+    narrow.formats = {ProductFormat::Fp8, ExpertFormat::Fp8, false};
+    if (served.formats.products == ProductFormat::Half && fits(narrow))
+      return fmt::format("--tp {} --precision fp8", wider.sharing.tensor);
+  }
+  for (std::int64_t stages = 2; stages <= served.network.layers() && stages <= 64; stages *= 2) {
+    ServedNetwork longer = served;
+    longer.sharing.pipeline = served.sharing.pipeline * stages;
+    if (longer.sharing.pipeline > served.network.layers()) break;
+    if (fits(longer)) return fmt::format("--pp {}", longer.sharing.pipeline);
+  }
+  ServedNetwork narrow = served;
+  narrow.formats = {ProductFormat::Int4Weights, ExpertFormat::Int4Weights, true};
+  if (fits(narrow)) return "--precision int4_wo --kv-precision fp8";
+  return "GPUs with more memory";
 }
 
 }  // namespace
@@ -73,33 +103,15 @@ ServedMemory served_memory(const ServedNetwork& served, const EngineProfile& eng
 std::string smallest_change(const ServedNetwork& served, const EngineProfile& engine,
                             const GpuSpec& gpu, const MemoryOptions& options,
                             std::int64_t least_tokens) {
-  const auto fits = [&](const ServedNetwork& s) {
+  const std::function<bool(const ServedNetwork&)> fits = [&](const ServedNetwork& s) {
     return served_memory(s, engine, gpu, options, least_tokens).cache_tokens >= least_tokens;
   };
-  for (std::int64_t more = 2; more <= 64; more *= 2) {
-    ServedNetwork wider = served;
-    wider.sharing.tensor = served.sharing.tensor * more;
-    try {
-      check_sharing(wider);
-    } catch (const InputError&) {
-      break;
-    }
-    if (fits(wider)) return fmt::format("--tp {}", wider.sharing.tensor);
-    ServedNetwork narrow = wider;
-    narrow.formats = {ProductFormat::Fp8, ExpertFormat::Fp8, false};
-    if (served.formats.products == ProductFormat::Half && fits(narrow))
-      return fmt::format("--tp {} --precision fp8", wider.sharing.tensor);
-  }
-  for (std::int64_t stages = 2; stages <= served.network.layers() && stages <= 64; stages *= 2) {
-    ServedNetwork longer = served;
-    longer.sharing.pipeline = served.sharing.pipeline * stages;
-    if (longer.sharing.pipeline > served.network.layers()) break;
-    if (fits(longer)) return fmt::format("--pp {}", longer.sharing.pipeline);
-  }
+  // Weights of 8 bits on as many GPUs cost none.
   ServedNetwork narrow = served;
-  narrow.formats = {ProductFormat::Int4Weights, ExpertFormat::Int4Weights, true};
-  if (fits(narrow)) return "--precision int4_wo --kv-precision fp8";
-  return "GPUs with more memory";
+  narrow.formats.products = ProductFormat::Fp8;
+  if (narrow.formats.experts == ExpertFormat::Half) narrow.formats.experts = ExpertFormat::Fp8;
+  const bool narrow_fits = served.formats.products == ProductFormat::Half && fits(narrow);
+  return (narrow_fits ? "--precision fp8, or " : "") + wider(served, fits);
 }
 
 }  // namespace tracecast::serve

@@ -35,7 +35,7 @@ struct ServedMemory {
                                          const GpuSpec& gpu, const MemoryOptions& options,
                                          std::int64_t usual_tokens);
 
-/// The smallest change that would make it fit, in words: more tensor ranks, 8-bit or 4-bit weights.
+/// The smallest changes that would make it fit, in words: 8-bit weights on as many GPUs, and more tensor ranks or stages.
 [[nodiscard]] std::string smallest_change(const ServedNetwork& served, const EngineProfile& engine,
                                           const GpuSpec& gpu, const MemoryOptions& options,
                                           std::int64_t least_tokens);

@@ -27,7 +27,6 @@ void add(WorkerTotals& to, const WorkerTotals& t) {
   to.prompt_tokens += t.prompt_tokens;
   to.computed_again += t.computed_again;
   to.output_tokens += t.output_tokens;
-  to.flops += t.flops;
   to.spread_us += t.spread_us;
   to.guessed_us += t.guessed_us;
   to.parts.add(t.parts, 1);

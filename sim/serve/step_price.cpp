@@ -6,6 +6,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/cost/price.hpp"
+#include "sim/cost/tensor_board.hpp"
 #include "sim/network/collective.hpp"
 
 namespace tracecast::serve {
@@ -16,8 +17,9 @@ constexpr std::size_t index(StepPart part) { return static_cast<std::size_t>(par
 /// One kernel's time and what is known of it.
 struct OneKernel {
   StepPart part{};
-  double seconds = 0, log_sd = 0, flops = 0, bytes = 0;
-  double watts = 0;  ///< of the board where its price says so; 0: from bytes
+  double seconds = 0, log_sd = 0, bytes = 0;
+  double roof_seconds = 0;  ///< of its arithmetic
+  double watts = 0;         ///< of the board where its price says so; 0: from bytes
 };
 
 /// The grid's points around `x`: whole numbers to 16, then eighths of an octave.
@@ -67,7 +69,7 @@ void PartTimes::add(const PartTimes& other, double factor) {
   sums += factor * other.sums;
   exchanged += factor * other.exchanged;
   guessed += factor * other.guessed;
-  flops += factor * other.flops;
+  roof_seconds += factor * other.roof_seconds;
 }
 
 void StepBatch::add_prompt(std::int64_t tokens, std::int64_t cached) {
@@ -118,14 +120,14 @@ struct StepPrice::Board {
     return {StepPart::Products,
             e.duration.in_s(),
             cost::product_log_sd(product, spec, profile),
-            2 * w.batch * w.m * w.n * w.k,
             w.batch * (w.m * w.k * activation_bytes(w.format) + w.k * w.n * weight_bytes(w.format) +
                        w.m * w.n * 2),
+            at_peak(2 * w.batch * w.m * w.n * w.k, w.format),
             e.power.in_w()};
   }
   [[nodiscard]] OneKernel of(const Kernel& kernel) const {
     const cost::KernelEstimate e = cost::estimate(kernel, rates);
-    return {StepPart::Streams, e.duration.in_s(), e.log_sd, 0, kernel.bytes().in_bytes(), 0};
+    return {StepPart::Streams, e.duration.in_s(), e.log_sd, kernel.bytes().in_bytes(), 0, 0};
   }
   [[nodiscard]] OneKernel price(const ForwardPass& w) const {
     Kernel kernel;
@@ -154,25 +156,34 @@ struct StepPrice::Board {
     kernel.flops = Flops(w.rows * w.cols * 4);
     return of(kernel);
   }
-  [[nodiscard]] OneKernel call(const Work& work, StepPart part, double flops, double bytes) const {
+  /// Seconds of so many operations at the peak that the board's spec states for them.
+  [[nodiscard]] double at_peak(double flops, ProductFormat format) const {
+    return flops / cost::stated_peak(spec, format).rate.in_si();
+  }
+  [[nodiscard]] OneKernel call(const Work& work, StepPart part, double roof_seconds,
+                               double bytes) const {
     const std::optional<cost::CallPrice> p = cost::price_call(work, spec, profile);
     TRACECAST_CHECK(p.has_value(), "calls of engines have prices");
-    return {part, p->estimate.duration.in_s(), p->log_sd, flops, bytes, 0};
+    return {part, p->estimate.duration.in_s(), p->log_sd, bytes, roof_seconds, 0};
   }
   [[nodiscard]] OneKernel price(const PrefillWork& w) const {
     const double keys = w.causal ? w.tokens / 2 : w.keys;
-    return call(w, StepPart::PromptAttention,
-                2 * w.batch * w.tokens * keys * w.heads * (w.key_width + w.value_width),
-                2 * w.batch * (w.tokens * w.heads + 2 * keys * w.kv_heads) * w.key_width);
+    return call(
+        w, StepPart::PromptAttention,
+        at_peak(2 * w.batch * w.tokens * keys * w.heads * (w.key_width + w.value_width),
+                w.format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half),
+        2 * w.batch * (w.tokens * w.heads + 2 * keys * w.kv_heads) * w.key_width);
   }
   [[nodiscard]] OneKernel price(const DecodeWork& w) const {
     const double keys = w.window > 0 ? std::min(w.keys, w.window) : w.keys;
-    return call(w, StepPart::TokenAttention, 2 * w.batch * keys * w.heads * w.products,
+    return call(w, StepPart::TokenAttention,
+                at_peak(2 * w.batch * keys * w.heads * w.products,
+                        w.fp8_cache ? ProductFormat::Fp8 : ProductFormat::Half),
                 w.batch * keys * w.kv_heads * w.key_values * (w.fp8_cache ? 1 : 2));
   }
   [[nodiscard]] OneKernel price(const ExpertsWork& w) const {
     const double weights = w.hidden * w.width * (w.gated ? 3 : 2);
-    return call(w, StepPart::Experts, 2 * w.load.rows * weights,
+    return call(w, StepPart::Experts, at_peak(2 * w.load.rows * weights, products_of(w.format)),
                 w.load.experts * weights * expert_weight_bytes(w.format));
   }
   [[nodiscard]] OneKernel price(const ForwardExchange& w) const {
@@ -181,9 +192,12 @@ struct StepPrice::Board {
                                                                                   : stage;
     if (!among || !(w.bytes > 0)) return {StepPart::Exchanges, 0, 0, 0, 0, 0};
     const Bytes bytes(w.bytes);
-    return {StepPart::Exchanges,  time_alone(among->plan(w.collective, bytes), fabric).in_s(),
-            among->log_sd(bytes), 0,
-            2 * w.bytes,          0};
+    return {StepPart::Exchanges,
+            time_alone(among->plan(w.collective, bytes), fabric).in_s(),
+            among->log_sd(bytes),
+            2 * w.bytes,
+            0,
+            0};
   }
 
   /// Beyond what the board draws awake: what its price says, else a base share of the power to the limit and the memory's.
@@ -236,7 +250,7 @@ PartTimes StepPrice::sum(const std::vector<ForwardKernel>& kernels) const {
       out.sums += kernel.times;
       out.exchanged += kernel.times * exchange->bytes;
     }
-    out.flops += kernel.times * one.flops;
+    out.roof_seconds += kernel.times * one.roof_seconds;
     if (kernel.is_guess) out.guessed += kernel.times * one.seconds;
   }
   return out;

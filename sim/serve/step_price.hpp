@@ -43,7 +43,7 @@ struct PartTimes {
   double sums = 0;           ///< over ranks
   double exchanged = 0;      ///< bytes of those tensors
   double guessed = 0;        ///< seconds without a cost model
-  double flops = 0;          ///< of one GPU
+  double roof_seconds = 0;   ///< what its arithmetic takes at the stated peaks of its formats
   [[nodiscard]] double total() const;
   void add(const PartTimes& other, double factor);
 };

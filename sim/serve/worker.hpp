@@ -35,7 +35,6 @@ struct WorkerTotals {
   double joules = 0;        ///< of one GPU beyond awake
   double in_system_us = 0;  ///< requests in it, integrated over time
   double prompt_tokens = 0, computed_again = 0, output_tokens = 0;
-  double flops = 0;
   double spread_us = 0;  ///< step times times their log_sd
   double guessed_us = 0;
   PartTimes parts;

@@ -92,7 +92,7 @@ TEST_CASE(
       {with(kJob, {"--format", "xml"}),
        "tracecast predict: found --format: xml; expected one of text,json,csv"},
       {with(kJob, {"--sample-sd", "9"}),
-       "tracecast predict: found --sample-sd: Value 9; expected 0 to 2"},
+       "tracecast predict: found --sample-sd: \"9\"; expected a number from 0 to 2"},
       {with(kJob, {"--trace"}),
        "tracecast predict: found --trace without its value; expected a value (see tracecast "
        "predict --help)"},
@@ -239,6 +239,33 @@ TEST_CASE("every precision is answered on every GPU, with a line where another o
   CHECK(run("k40m", "int8")["precision"] == "fp32");
   CHECK(run("t4", "int8")["framework"] == "tensorrt");
   CHECK(run("k40m", "int8")["framework"] == "pytorch_2");
+}
+
+TEST_CASE("a number that is none and a value that is empty are refused in one short line") {
+  const std::vector<std::vector<std::string>> commands = {
+      {"predict", "resnet50", "--gpu", "v100", "--gpus", "4", "--sample-sd", "nan"},
+      {"plan", "tools/manual/jobs.textproto", "--deadline", "30d", "--budget", "nan"},
+      {"plan", "tools/manual/jobs.textproto", "--deadline", "30d", "--power-kw", "NaN"},
+      {"plan", "tools/manual/jobs.textproto", "--deadline", "30d", "--time-limit", "nan"},
+      {"plan", "tools/manual/jobs.textproto", "--deadline", "30d", "--catalogue", ""},
+      {"compare", "llama3_8b", "--gpu", "h100", "--serve", "--ttft-ms", "nan"},
+      {"compare", "llama3_8b", "--gpu", "h100", "--serve", "--ttft-ms", "inf"},
+      {"schedule", "jobs.csv", "--gpus", "8", "--round", "nan"},
+      {"validate", "tools/manual/measurements.csv", "--min-us", "nan"},
+      {"predict", "resnet50", "--gpu", "v100", "--report", ""},
+      {"predict", "resnet50", "--gpu", "v100", "--report="},
+      {"predict", "resnet50", "--gpu", "v100", "--hwspecs", ""},
+      {"predict", "resnet50", "--gpu", "v100", "--batch", ""},
+  };
+  for (const auto& command : commands) {
+    CAPTURE(line_of(command));
+    const ProcessResult result = tracecast(command);
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    CHECK(result.err.size() < 160);
+    CHECK(result.out.empty());
+  }
 }
 
 TEST_CASE("a misspelt flag or verb is answered with the nearest one") {

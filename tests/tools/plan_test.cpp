@@ -193,6 +193,13 @@ TEST_CASE("GPUs are compared by what a million tokens of answers costs") {
           few["owned_usd_per_million_tokens"].get<double>());
     CHECK(many["tpot_ms"]["value"].get<double>() > few["tpot_ms"]["value"].get<double>());
   }
+  // The same question, to the last digit.
+  const Json served = Json::parse(
+      tracecast({"serve", "llama3_8b", "--gpu", "h100", "--precision", "bf16", "--concurrency",
+                 "64", "--input", "500", "--output", "100", "--format", "json"})
+          .out);
+  CHECK(doc["rows"][3]["tokens_per_s"]["value"] == served["tokens_per_s"]);
+  CHECK(doc["rows"][3]["ttft_ms"]["value"] == served["ttft_ms"]["mean"]["value"]);
   CHECK(tracecast({"compare", "llama3_8b", "--gpu", "h100", "--serve"}).exit_code == 2);
   CHECK(tracecast({"compare", "llama3_8b", "--gpu", "h100", "--concurrency", "8"}).exit_code == 2);
   const ProcessResult text =

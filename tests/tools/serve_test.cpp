@@ -99,6 +99,19 @@ TEST_CASE(
         doctest::Approx(1e3 / priced.at("tokens_per_s").get<double>()));
 }
 
+TEST_CASE("no format's arithmetic is above its own roof") {
+  for (const char* gpu : {"rtx5090", "l40s", "a100", "h100", "b300"}) {
+    for (const char* precision : {"bf16", "fp8", "nvfp4", "int8", "int4_wo"}) {
+      CAPTURE(gpu);
+      CAPTURE(precision);
+      const Json a = answer({"llama3_1b", "--gpu", gpu, "--precision", precision, "--concurrency",
+                             "128", "--input", "1000", "--output", "20", "--no-intervals"});
+      CHECK(a.at("model_flops_utilization") > 0.05);
+      CHECK(a.at("model_flops_utilization") < 1);
+    }
+  }
+}
+
 TEST_CASE("a recorded load is replayed, row by row") {
   const TemporaryFolder folder;
   const std::string trace = (folder.path() / "requests.csv").string(),
@@ -111,12 +124,27 @@ TEST_CASE("a recorded load is replayed, row by row") {
   while (rows.next()) ++count;
   CHECK(count == 3);
   CHECK(a.at("inputs").at(0).at("kind") == "requests");
+  // A clock that counts from 1970 is no idle time before the first request.
+  write_file(trace,
+             "arrival_s,input_tokens,output_tokens\n1.7e9,100,20\n1700000000.5,2000,1\n"
+             "1700000000.5,300,40\n");
+  const Json dated = answer({"llama3_8b", "--gpu", "h100", "--trace", trace});
+  for (const char* figure : {"tokens_per_s", "utilization", "energy_j_per_token"})
+    CHECK(dated.at(figure).get<double>() == doctest::Approx(a.at(figure).get<double>()));
 }
 
 TEST_CASE("the load that is found stays within its limits, and a tenth more does not") {
   const Json found = answer(with(kSmall, {"--find", "rate", "--ttft", "200ms", "--tpot", "20ms"}));
   const double rate = found.at("rate_per_s").get<double>();
   REQUIRE(rate > 0);
+  const TemporaryFolder folder;
+  const std::string out = (folder.path() / "out.csv").string();
+  answer(with(kSmall,
+              {"--find", "rate", "--ttft", "200ms", "--requests", "60", "--per-request", out}));
+  CsvReader rows{out};
+  std::size_t count = 0;
+  while (rows.next()) ++count;
+  CHECK(count == 60);
   const auto meets = [&](double at) {
     const Json a = answer(with(kSmall, {"--rate", std::to_string(at), "--no-intervals"}));
     return value(a, "ttft_ms", "p90") <= 200 && value(a, "tpot_ms", "p90") <= 20;
@@ -125,6 +153,31 @@ TEST_CASE("the load that is found stays within its limits, and a tenth more does
   CHECK_FALSE(meets(rate * 1.1));
   // What nothing meets is answered with no.
   CHECK(serve(with(kSmall, {"--find", "rate", "--tpot", "0.1ms"})).exit_code == 1);
+}
+
+TEST_CASE("a rate that is found is none that only a thousand requests bear") {
+  // Where all wait, the GPU completes what a closed loop of many requests does; 10 seconds' limit is longer than the simulated load.
+  const Json full = answer(with(kSmall, {"--concurrency", "512", "--no-intervals"}));
+  const double most = full.at("tokens_per_s").get<double>() / 50;
+  for (const Words& limit : {Words{"--ttft", "10s"}, Words{"--tpot", "500ms"}}) {
+    CAPTURE(limit.front());
+    const Json found = answer(with(with(kSmall, {"--find", "rate", "--no-intervals"}), limit));
+    CHECK(found.at("rate_per_s").get<double>() < 1.04 * most);
+    CHECK(found.at("rate_per_s").get<double>() > 0.9 * most);
+  }
+}
+
+TEST_CASE("a closed loop is asked for long enough that its start does not weigh in") {
+  const Words many = with(kSmall, {"--concurrency", "512", "--no-intervals"});
+  const Json usual = answer(many), longer = answer(with(many, {"--requests", "40000"}));
+  for (const char* latency : {"ttft_ms", "tpot_ms"}) {
+    CHECK(value(usual, latency) == doctest::Approx(value(longer, latency)).epsilon(0.05));
+    CHECK(value(usual, latency, "p90") ==
+          doctest::Approx(value(longer, latency, "p90")).epsilon(0.05));
+  }
+  const Json brief = answer(with(many, {"--requests", "1000"}));
+  CHECK(brief.at("assumptions").dump().find("the start weighs in") != std::string::npos);
+  CHECK(usual.at("assumptions").dump().find("the start weighs in") == std::string::npos);
 }
 
 TEST_CASE("a sweep's front: no point of it is beaten in both figures") {
@@ -150,6 +203,20 @@ TEST_CASE("what does not fit is answered with no and the smallest change") {
   CHECK(text.out.find("--tp 2") != std::string::npos);
 }
 
+TEST_CASE("a checkpoint stored in 8 bits is not called 16 without a word") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "config.json").string();
+  Json config = Json::parse(read_file("tests/models/language/configs/llama3_8b.json", 1 << 20));
+  config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  write_file(path, config.dump());
+  const auto says = [&](const Words& more) {
+    const Words words = with({path, "--gpu", "h100", "--batch", "1"}, more);
+    return serve(words).out.find("--precision fp8_block") != std::string::npos;
+  };
+  CHECK(says({}));
+  CHECK_FALSE(says({"--precision", "fp8_block"}));
+}
+
 TEST_CASE("phases on GPUs of two kinds") {
   const Json a =
       answer(with(kSmall, {"--rate", "5", "--disaggregate", "prefill=1xh100,decode=2xh200"}));
@@ -162,8 +229,10 @@ TEST_CASE("input that cannot be is refused in one line") {
   const std::string backwards = (folder.path() / "backwards.csv").string(),
                     headless = (folder.path() / "headless.csv").string(),
                     negative = (folder.path() / "negative.csv").string(),
+                    late = (folder.path() / "late.csv").string(),
                     lengthy = (folder.path() / "lengthy.csv").string();
   write_file(backwards, "arrival_s,input_tokens,output_tokens\n1,10,10\n0.5,10,10\n");
+  write_file(late, "arrival_s,input_tokens,output_tokens\n1.7e18,10,10\n");
   write_file(headless, "time,in,out\n1,10,10\n");
   write_file(lengthy, "arrival_s,input_tokens,output_tokens\n1,10,10\n2,4000,97\n");
   write_file(negative, "arrival_s,input_tokens,output_tokens\n1,-10,10\n");
@@ -190,11 +259,12 @@ TEST_CASE("input that cannot be is refused in one line") {
        "multiple"},
       {"experts of none", with(base, {"--batch", "1", "--gpus", "2", "--ep", "2"}), "experts"},
       {"arrivals out of order", with(base, {"--trace", backwards}), "backwards.csv:3"},
+      {"arrivals in nanoseconds", with(base, {"--trace", late}), "late.csv:2"},
       {"columns missing", with(base, {"--trace", headless}), "arrival_s"},
       {"negative lengths", with(base, {"--trace", negative}), "negative.csv:2"},
       {"find without limits", with(base, {"--find", "rate"}), "--ttft"},
       {"a limit that is none", with(base, {"--find", "rate", "--ttft", "soon"}), "--ttft"},
-      {"a preemption of no kind", with(base, {"--batch", "1", "--preemption", "swop"}), "swap"},
+      {"a preemption of no kind", with(base, {"--rate", "1", "--preemption", "swop"}), "swap"},
       {"a router of no kind", with(base, {"--batch", "1", "--router", "prefx"}), "prefix"},
       {"lengths over the context",
        {"llama2_7b", "--gpu", "h100", "--batch", "1", "--input", "4000", "--output", "97"},
@@ -217,6 +287,29 @@ TEST_CASE("input that cannot be is refused in one line") {
       {"phases in a closed loop",
        with(base, {"--concurrency", "2", "--disaggregate", "prefill=1xh100,decode=1xh100"}),
        "--disaggregate"},
+      {"phases of one batch",
+       with(base, {"--batch", "2", "--disaggregate", "prefill=1xh100,decode=1xh100"}),
+       "--disaggregate"},
+      {"limits of a load that is given", with(base, {"--rate", "1", "--ttft", "300ms"}), "--ttft"},
+      {"a draft of one batch", with(base, {"--batch", "2", "--draft-tokens", "3"}),
+       "--draft-tokens"},
+      {"a draft's acceptance alone", with(base, {"--rate", "1", "--draft-acceptance", "0.7"}),
+       "--draft-tokens"},
+      {"lengths beside recorded ones", with(base, {"--trace", lengthy, "--input", "10"}),
+       "--input"},
+      {"ranks of a sweep over ranks", with(base, {"--sweep", "--tp", "1"}), "--tp"},
+      {"a price that no line of a sweep has", with(base, {"--sweep", "--price-per-hour", "2"}),
+       "--price-per-hour"},
+      {"arrivals in a closed loop", with(base, {"--concurrency", "2", "--arrivals", "even"}),
+       "--arrivals"},
+      {"room for what is not swapped", with(base, {"--rate", "1", "--swap-gib", "8"}),
+       "--preemption swap"},
+      {"the place of no measured run", with(base, {"--rate", "1", "--measured-gpu", "l40s"}),
+       "--measured"},
+      {"a share that is no number", with(base, {"--rate", "1", "--memory-share", "nan"}),
+       "--memory-share"},
+      {"an endless price", with(base, {"--rate", "1", "--price-per-hour", "inf"}),
+       "a number above 0"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);

@@ -69,7 +69,7 @@ void OnlyRows::check(bool any) const {
       say(std::string("warning: ") + absent.what());
     }
   }
-  if (any) return;
+  if (any || wanted_.empty()) return;
   std::string together;
   for (const Wanted& w : wanted_) {
     for (const std::string& value : w.values) {

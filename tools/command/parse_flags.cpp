@@ -58,6 +58,19 @@ InputError explain(const CLI::ParseError& error, const CLI::App& app) {
   return {place, complaint.found, complaint.expected};
 }
 
+void refuse_empty_values(const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const std::size_t equals = word.find('=');
+    const bool has_none = word.starts_with("--") && equals + 1 == word.size() && equals > 2;
+    const bool is_none = word.empty() && i > 0 && words[i - 1].starts_with("--") &&
+                         words[i - 1].find('=') == std::string::npos;
+    if (!has_none && !is_none) continue;
+    throw InputError(has_none ? word.substr(0, equals) : words[i - 1], "an empty value",
+                     "a value, or no such flag");
+  }
+}
+
 std::string version_text() { return std::string("tracecast ") + kVersion + "\n"; }
 
 void add_version_flag(CLI::App& app) {

@@ -134,6 +134,7 @@ int run_command(std::vector<std::string> words) {
     return kExitDone;
   }
 
+  refuse_empty_values(words);
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 takes them
     app.parse(words);

@@ -16,4 +16,24 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
       "");
 }
 
+CLI::Validator number_within(double least, double most) {
+  return CLI::Validator(
+      [least, most](const std::string& text) {
+        const auto value = parse_double(text);
+        if (value && *value >= least && *value <= most) return std::string();
+        return fmt::format("\"{}\" not in range a number from {:g} to {:g}", text, least, most);
+      },
+      fmt::format("FLOAT in [{:g} - {:g}]", least, most));
+}
+
+CLI::Validator positive_number() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        const auto value = parse_double(text);
+        if (value && *value > 0) return std::string();
+        return fmt::format("\"{}\" not in range a number above 0", text);
+      },
+      "POSITIVE");
+}
+
 }  // namespace tracecast

@@ -276,7 +276,7 @@ void add_serving(CLI::App& verb, Options& options) {
       ->check(whole_number(1, 1'000'000) & CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->type_name("N,M");
   const auto limit = [&](const char* flag, double& value, const char* text) {
-    verb.add_option(flag, value, text)->needs(serve)->check(CLI::PositiveNumber)->type_name("MS");
+    verb.add_option(flag, value, text)->needs(serve)->check(positive_number())->type_name("MS");
   };
   limit("--ttft-ms", options.ttft_ms, "Limit to the first token of nine requests in ten");
   limit("--tpot-ms", options.tpot_ms, "Limit per output token of nine requests in ten");

@@ -74,7 +74,7 @@ void add_rows(std::vector<ServingRow>& rows, const ServingComparison& asked, con
   }
   for (const std::int64_t in_flight : asked.in_flight) {
     load.concurrency = in_flight;
-    load.requests = static_cast<std::uint64_t>(std::max<std::int64_t>(64, 8 * in_flight));
+    load.requests = steady_requests(in_flight);
     add(served.answer(load), in_flight, std::nullopt);
   }
 }

@@ -9,10 +9,13 @@
 namespace tracecast {
 namespace {
 
+constexpr double kMostMeasured = 1e12;  // of what is timed: far above any GPU's
+
 double above_zero(const std::string& text, const std::string& place, const char* column) {
   const auto value = parse_double(text);
-  if (!value || *value <= 0)
-    throw InputError(place, fmt::format("{} \"{}\"", column, text), "a number above zero");
+  if (!value || *value <= 0 || *value > kMostMeasured)
+    throw InputError(place, fmt::format("{} \"{}\"", column, text),
+                     fmt::format("a number above zero, at most {:g}", kMostMeasured));
   return *value;
 }
 

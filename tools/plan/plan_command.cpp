@@ -199,10 +199,10 @@ void add_limits(CLI::App& verb, Options& options) {
   verb.add_option("--budget", options.budget_usd,
                   "USD for purchases, rent, energy and hosting until the deadline")
       ->type_name("USD")
-      ->check(CLI::Range(0.0, 1e12));
+      ->check(number_within(0, 1e12));
   verb.add_option("--power-kw", options.power_kw, "Of machines and switches at work")
       ->type_name("KW")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(number_within(0, 1e6));
   verb.add_option("--rack-units", options.rack_units, "Room")
       ->type_name("U")
       ->check(whole_number(0, 1'000'000) & CLI::Range(0, 1'000'000));
@@ -242,7 +242,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->check(whole_number(0, 1024) & CLI::Range(0, 1024));
   verb->add_option("--time-limit", options->time_limit_s, "Of one search, s; the gap is told")
       ->type_name("S")
-      ->check(CLI::Range(0.1, 86400.0));
+      ->check(number_within(0.1, 86400));
   verb->add_option("--worlds", options->worlds, "Drawn from the intervals")
       ->type_name("N")
       ->check(whole_number(10, 1'000'000) & CLI::Range(10, 1'000'000));

@@ -219,7 +219,7 @@ void add_setting(CLI::App& verb, Options& options) {
       ->type_name("FILE");
   verb.add_option("--round", options.round_s, "Decide every so many seconds; 0: as the rules say")
       ->type_name("S")
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(number_within(0, 1e9));
   verb.add_option("--start-costs", options.start_costs, "Table model, num_gpu, start_s")
       ->type_name("FILE");
   verb.add_option("--throughputs", options.throughputs,
@@ -248,7 +248,7 @@ void add_schedule_command(CLI::App& app, int& exit_code) {
                  "Two jobs share their GPUs where the throughputs say that gains");
   verb->add_option("--jobs-per-hour", options->jobs_per_hour, "Where arrivals are in mean gaps")
       ->type_name("R")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   verb->add_option("--measure", options->measure, "Answer for these jobs; end with the last")
       ->type_name("FIRST:LAST");
   verb->add_option("--only", options->only, "Rows of the trace with COLUMN=VALUE; several times")

@@ -208,7 +208,7 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
                    "Several GPUs: spread of a sample's time relative to its mean; sentences or "
                    "images of differing sizes about 0.25")
       ->type_name("SD")
-      ->check(CLI::Range(0.0, 2.0));
+      ->check(number_within(0, 2));
   verb->add_flag("--no-fold", options.no_fold, "Simulate GPUs that are alike one by one");
   verb->option_defaults()->group("Transformers divided among GPUs");
   add_transformer_options(*verb, options.sharded);

@@ -16,6 +16,7 @@
 #include "tools/command/subcommand.hpp"
 #include "tools/command/whole_number.hpp"
 #include "tools/report/page.hpp"
+#include "tools/serve/idle_flags.hpp"
 #include "tools/serve/serve_flags.hpp"
 #include "tools/serve/serve_page.hpp"
 #include "tools/serve/serve_report.hpp"
@@ -27,7 +28,7 @@ struct ServeOptions {
   ServingJob job;
   ServingLoad load;
   Place place;
-  std::int64_t gpus = 1, batch = 0, concurrency = 0, requests = 1000, seed = 1;
+  std::int64_t gpus = 1, batch = 0, concurrency = 0, requests = 0, seed = 1;
   std::int64_t tokens_per_step = 0, sequences = 0, graph_tokens = -1, context = 0;
   double memory_share = 0, price_per_hour = 0;
   std::string rate, trace, find, ttft, tpot, per_request, report, measured;
@@ -106,16 +107,41 @@ void compare_measured(const ServeOptions& o, ServeQuestion& question, const Hard
   served.correct(run.correction, run.is_same_place);
 }
 
+/// The flag that says the load; none where the measured one is asked for. Throws InputError: none, or several.
+std::string load_flag(const ServeOptions& o) {
+  const std::pair<bool, const char*> loads[] = {
+      {o.batch > 0, "--batch"},    {o.concurrency > 0, "--concurrency"},
+      {!o.rate.empty(), "--rate"}, {!o.trace.empty(), "--trace"},
+      {!o.find.empty(), "--find"}, {o.sweep, "--sweep"}};
+  std::string found;
+  for (const auto& [is_given, flag] : loads) {
+    if (!is_given) continue;
+    if (!found.empty())
+      throw InputError("tracecast serve", "several loads: " + found + " and " + flag,
+                       "one of --batch, --concurrency, --rate, --trace, --find, --sweep");
+    found = flag;
+  }
+  if (found.empty() && o.measured.empty())
+    throw InputError("tracecast serve", "no load",
+                     "one of --batch, --concurrency, --rate, --trace, --find, --sweep");
+  return found;
+}
+
+/// Refuses what was given and could change nothing.
+void refuse_idle(const ServeOptions& o, const CLI::App& verb) {
+  const ServeContext context{.load = load_flag(o),
+                             .drafts = o.job.drafted > 0,
+                             .swaps = to_lower(o.job.preemption) == "swap",
+                             .shares_prefix = o.load.shared_prefix > 0,
+                             .is_measured = !o.measured.empty()};
+  refuse_idle_serve_flags(context,
+                          [&](std::string_view flag) { return verb.count(std::string(flag)) > 0; });
+}
+
 void read_load(ServeOptions& o, ServeQuestion& question) {
-  const int given = (o.batch > 0) + (o.concurrency > 0) + !o.rate.empty() + !o.trace.empty() +
-                    !o.find.empty() + o.sweep;
   ServingLoad& load = o.load;
   if (!o.measured.empty()) read_measured(o, question);
-  const bool is_measured_load = given == 0 && question.measured;
-  if (given != 1 && !is_measured_load)
-    throw InputError("tracecast serve", given == 0 ? "no load" : "several loads",
-                     "one of --batch, --concurrency, --rate, --trace, --find, --sweep");
-  if (is_measured_load) {
+  if (load_flag(o).empty()) {
     load = question.measured->load;
     load.intervals = !o.no_intervals;
     load.seed = static_cast<std::uint64_t>(o.seed);
@@ -134,7 +160,9 @@ void read_load(ServeOptions& o, ServeQuestion& question) {
       load.output = std::max(load.output, r.output);
     }
   }
-  load.requests = static_cast<std::uint64_t>(o.requests);
+  load.requests = o.requests > 0      ? static_cast<std::uint64_t>(o.requests)
+                  : o.concurrency > 0 ? steady_requests(o.concurrency)
+                                      : ServingLoad{}.requests;
   load.seed = static_cast<std::uint64_t>(o.seed);
   load.intervals = !o.no_intervals;
   if (!o.find.empty()) {
@@ -168,7 +196,7 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
     }
     for (std::int64_t load = 1; load <= kMostInFlight; load *= 2) {
       q.load.concurrency = load;
-      q.load.requests = static_cast<std::uint64_t>(std::max<std::int64_t>(32, 4 * load));
+      q.load.requests = steady_requests(load);
       q.load.intervals = false;
       points.push_back({o.gpus, tensor, load, served->answer(q.load)});
       say_progress(fmt::format("tp {} in flight {}", tensor, load));
@@ -186,8 +214,9 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
              : kExitNo;
 }
 
-ServeQuestion question_of(ServeOptions& o) {
+ServeQuestion question_of(ServeOptions& o, const CLI::App& verb) {
   ServeQuestion question;
+  refuse_idle(o, verb);
   read_load(o, question);
   o.place.gpus = o.gpus;
   if (o.tokens_per_step > 0) o.job.tokens_per_step = o.tokens_per_step;
@@ -201,9 +230,9 @@ ServeQuestion question_of(ServeOptions& o) {
   return question;
 }
 
-int serve_command(ServeOptions& o) {
+int serve_command(ServeOptions& o, const CLI::App& verb) {
   check_report(o.report);
-  ServeQuestion question = question_of(o);
+  ServeQuestion question = question_of(o, verb);
   const Hardware hardware = load_hardware(o.sources);
   if (o.sweep) return sweep(o, question, hardware);
   Served served(o.job, o.place, hardware);
@@ -214,7 +243,8 @@ int serve_command(ServeOptions& o) {
     question.found_rate = found.per_second;
     question.load.per_second = found.per_second;
     answer = std::move(found.answer);
-    if (!o.report.empty() && found.per_second > 0) answer = served.answer(question.load, true);
+    if ((!o.report.empty() || !o.per_request.empty()) && found.per_second > 0)
+      answer = served.answer(question.load, true);
   } else {
     const bool keeps = !o.per_request.empty() || !o.report.empty();
     if (keeps && !o.load.trace && o.load.requests > kMostKept)
@@ -255,7 +285,7 @@ void add_sharing(CLI::App& verb, ServeOptions& o) {
       ->check(whole_number(1, 1 << 25) & CLI::Range(1, 1 << 25));
   verb.add_option("--memory-share", o.memory_share, "Of the board that the engine takes")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.01, 1.0));
+      ->check(number_within(0.01, 1));
   verb.add_option("--engine", o.job.engine, "vllm, sglang, tensorrt_llm, ideal, or a profile's id")
       ->type_name("E")
       ->capture_default_str();
@@ -272,7 +302,7 @@ void add_sharing(CLI::App& verb, ServeOptions& o) {
       ->capture_default_str();
   verb.add_option("--swap-gib", o.job.swap_gib, "Of the host for that, per GPU")
       ->type_name("GIB")
-      ->check(CLI::Range(0.0, 1e5))
+      ->check(number_within(0, 1e5))
       ->capture_default_str();
   verb.add_option("--router", o.job.router, "round_robin, least_loaded, prefix_aware or prefix")
       ->type_name("R")
@@ -282,7 +312,7 @@ void add_sharing(CLI::App& verb, ServeOptions& o) {
       ->check(whole_number(0, 64) & CLI::Range(0, 64));
   verb.add_option("--draft-acceptance", o.job.accepted, "Share of them that is kept")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_within(0, 1));
   verb.add_option("--draft-network", o.job.draft_network, "What proposes them; else at no cost")
       ->type_name("NETWORK");
 }
@@ -299,7 +329,7 @@ void add_load(CLI::App& verb, ServeOptions& o) {
   verb.add_option("--least-share", o.load.least_share,
                   "Lengths are drawn evenly between this share of them and the whole")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_within(0, 1));
   verb.add_option("--shared-prefix", o.load.shared_prefix, "Tokens that all prompts begin with")
       ->type_name("T")
       ->check(whole_number(0, 1 << 24) & CLI::Range(0, 1 << 24));
@@ -319,10 +349,11 @@ void add_load(CLI::App& verb, ServeOptions& o) {
   verb.add_option("--disaggregate", o.load.disaggregate,
                   "Phases on their own GPUs: prefill=2xh100,decode=4xh200")
       ->type_name("SPEC");
-  count("--requests", o.requests, "Requests that are simulated", 1'000'000'000);
+  count("--requests", o.requests,
+        "Requests that are simulated; else 1000, and 20 times those in flight", 1'000'000'000);
   verb.add_option("--warm-up", o.load.warm_up, "Share of them that is not measured")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 0.9));
+      ->check(number_within(0, 0.9));
   verb.add_option("--seed", o.seed, "Of arrivals and lengths")
       ->type_name("SEED")
       ->check(whole_number(0, 1'000'000'000) & CLI::Range(0, 1'000'000'000));
@@ -362,7 +393,7 @@ CLI::App* add_serve_verb(CLI::App& app, ServeOptions& options) {
   add_load(*verb, *o);
   verb->add_option("--price-per-hour", o->price_per_hour, "USD of a GPU: cost per million tokens")
       ->type_name("USD")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   add_measured_options(*verb, *o);
   verb->add_option("--per-request", o->per_request, "Write one row per request to this CSV file")
       ->type_name("FILE");
@@ -380,7 +411,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
   verb->footer(
       "Example: tracecast serve llama3_70b --gpu h100 --gpus 8 --precision fp8 --input 2000 "
       "--output 300 --rate 4/s");
-  verb->callback([o, &exit_code] { exit_code = serve_command(*o); });
+  verb->callback([o, verb, &exit_code] { exit_code = serve_command(*o, *verb); });
 }
 
 struct ServeFlags::Parser {
@@ -405,7 +436,7 @@ ServedPlace ServeFlags::read(const std::vector<std::string>& words) {
   parse_words(p.app, std::move(all));
   if (p.options.sweep)
     throw InputError("--sweep", "one answer asked for", "tracecast serve, or a grid of loads");
-  return {question_of(p.options), p.options.place};
+  return {question_of(p.options, *p.verb), p.options.place};
 }
 
 }  // namespace tracecast

@@ -243,6 +243,7 @@ std::string serve_text(const ServeQuestion& q, const ServingAnswer& a) {
   page += heading(q, a);
   if (!a.fits) {
     add_line(page, "fits", "no; " + a.change + " would");
+    for (const std::string& line : a.assumptions) add_line(page, "assumed", line);
     return page;
   }
   if (q.found_rate)

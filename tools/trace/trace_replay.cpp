@@ -17,6 +17,7 @@
 #include "tools/command/standard_input.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/version.hpp"
+#include "tools/command/whole_number.hpp"
 #include "tools/report/page.hpp"
 #include "tools/trace/replay_page.hpp"
 #include "tools/trace/trace_gpu.hpp"
@@ -463,7 +464,7 @@ void add_trace_replay(CLI::App& trace, int& exit_code) {
   verb->add_option("--host-speed", command->host_speed,
                    "Speed of the host's own work, relative to the recorded one")
       ->type_name("X")
-      ->check(CLI::Range(0.01, 100.0));
+      ->check(number_within(0.01, 100));
   add_job_change_options(*verb, command->job);
   add_source_options(*verb, command->sources);
   verb->add_flag("--without-input", command->without_input, "Loading of data takes no time");

@@ -18,6 +18,7 @@
 #include "tools/command/output.hpp"
 #include "tools/command/standard_input.hpp"
 #include "tools/command/subcommand.hpp"
+#include "tools/command/whole_number.hpp"
 #include "tools/report/page.hpp"
 #include "tools/validate/validation_page.hpp"
 
@@ -277,7 +278,8 @@ void add_validate_command(CLI::App& app, int& exit_code) {
       ->type_name("COLUMN=VALUE")
       ->allow_extra_args(false);
   verb->add_option("--min-us", options->min_us, "Kernel rows of at least this time only")
-      ->type_name("US");
+      ->type_name("US")
+      ->check(number_within(0, 1e12));
   verb->add_option("--engine", options->engine,
                    "Figures of this inference engine, in tables that have several")
       ->check(CLI::IsMember({"trtllm", "sglang", "vllm"}));

@@ -13,6 +13,12 @@
 #include "sim/base/text.hpp"
 
 namespace tracecast {
+namespace {
+
+/// Seconds, 3000 years: the clock of microseconds goes on to ninety times that.
+constexpr double kLatestArrival = 1e11;
+
+}  // namespace
 
 std::vector<serve::Request> read_requests(const std::string& text, const std::string& where) {
   std::vector<serve::Request> requests;
@@ -64,6 +70,9 @@ std::vector<serve::Request> read_requests(const std::string& text, const std::st
     if (!arrival || !(*arrival >= last))
       throw InputError(place, "arrival_s " + fields[columns[0]],
                        "seconds, no less than those of the row before");
+    if (*arrival > kLatestArrival)
+      throw InputError(place, "arrival_s " + fields[columns[0]],
+                       fmt::format("seconds, at most {:g}", kLatestArrival));
     if (!input || *input < 1 || !output || *output < 1)
       throw InputError(place, fields[columns[1]] + " and " + fields[columns[2]] + " tokens",
                        "whole numbers, 1 or more");

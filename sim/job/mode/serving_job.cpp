@@ -59,6 +59,17 @@ ServedFormats formats_of(const ServingJob& job) {
                    describe_choices(job.precision, words));
 }
 
+/// What `--precision` leaves out of how the configuration says that weights are stored; none: nothing.
+std::string precision_note(const ServingJob& job) {
+  if (!is_network_path(job.network) || to_lower(job.precision) != "bf16") return {};
+  const std::string stored = stored_precision(read_file(job.network, kMostConfig), job.network);
+  if (stored.empty()) return {};
+  const bool is_word = std::any_of(kPrecisions.begin(), kPrecisions.end(),
+                                   [&](const PrecisionWord& p) { return p.word == stored; });
+  return "weights of 16 bits; its configuration stores them as " + stored +
+         (is_word ? ": --precision " + stored : ", which is not predicted");
+}
+
 LanguageNetwork network_of(const std::string& word, std::vector<InputRecord>& inputs) {
   if (is_network_path(word)) {
     const std::string bytes = read_file(word, kMostConfig);
@@ -280,6 +291,10 @@ ServingAnswer Served::State::begin_answer(const ServingLoad& load) const {
   a.experts = s.experts;
   a.data = s.data;
   a.assumptions = assumptions;
+  if (load.concurrency && load.requests < 10 * static_cast<std::uint64_t>(*load.concurrency))
+    a.assumptions.push_back(
+        fmt::format("{} requests, {:.2g} of each in flight: the start weighs in", load.requests,
+                    static_cast<double>(load.requests) / static_cast<double>(*load.concurrency)));
   a.inputs = inputs;
   std::int64_t longest = load.input + load.output;
   if (load.trace) {
@@ -338,8 +353,7 @@ void Served::State::add_static(ServingAnswer& a, const ServingLoad& load) {
       a.power_w * static_cast<double>(main.served.sharing.gpus()) * busy / tokens;
   a.limited_by =
       load.output == 1 || r.first_ms > r.whole_ms / 2 ? "prefill compute" : "decode bandwidth";
-  const auto peak = main.price->gpu().find_peak(Precision::Fp16, MathUnit::TensorCore);
-  if (peak) a.mfu = parts.flops / busy / peak->in_si();
+  a.mfu = parts.roof_seconds / busy;
 }
 
 serve::RunResult Served::State::simulate(const ServingLoad& load, double factor,
@@ -420,7 +434,11 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
   a.recomputed_share = t.prompt_tokens > 0 ? t.computed_again / t.prompt_tokens : 0;
   const double workers =
       static_cast<double>(main.replicas * main.served.sharing.data * main.served.sharing.pipeline);
-  const double span = std::max(r.span_s, 1e-9);
+  // A recording counts from its first request: its clock may be of any origin.
+  const double began = load.trace && !load.trace->empty()
+                           ? static_cast<double>(load.trace->front().arrival) * 1e-6
+                           : 0;
+  const double span = std::max(r.span_s - began, 1e-9);
   a.tokens_per_s = r.output_tokens / span;
   a.tokens_per_s_per_gpu = a.tokens_per_s / static_cast<double>(a.gpus);
   a.tokens_per_s_per_user = r.token_ms.mean() > 0 ? 1e3 / r.token_ms.mean() : 0;
@@ -446,8 +464,7 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
       (awake * span * static_cast<double>(a.gpus) +
        (t.joules + r.prefill_totals.joules) * static_cast<double>(main.served.sharing.tensor)) /
       std::max(1.0, r.output_tokens);
-  const auto peak = main.price->gpu().find_peak(Precision::Fp16, MathUnit::TensorCore);
-  if (peak && busy > 0) a.mfu = parts.flops / busy / peak->in_si();
+  if (busy > 0) a.mfu = parts.roof_seconds / busy;
   const auto share = [&](serve::StepPart p) {
     return parts.seconds[static_cast<std::size_t>(p)] / total;
   };
@@ -477,6 +494,8 @@ Served::Served(const ServingJob& job, const Place& place, const Hardware& hardwa
         static_cast<int>(std::clamp<std::int64_t>(*job.graph_tokens, 0, 1 << 30));
   s.network = network_of(job.network, s.inputs);
   if (job.context) use_context(*job.context, s.network, s.assumptions);
+  if (std::string note = precision_note(job); !note.empty())
+    s.assumptions.push_back(std::move(note));
   (void)router_of(job.router);
   (void)swaps(job);
   if (place.gpu.empty()) throw InputError("tracecast serve", "no GPU", "--gpu ID");

@@ -52,6 +52,10 @@ struct ServingLoad {
   std::string disaggregate{};
 };
 
+/// Requests that show what so many in flight meet: twenty rounds of them and a thousand at least. Fewer are mostly the start, when
+/// all prompts stand in one queue.
+[[nodiscard]] std::uint64_t steady_requests(std::int64_t in_flight);
+
 /// A latency in ms: value and interval of the cost model, and half the 90 % confidence interval of the simulated figure.
 struct ServedFigure {
   Interval interval;
@@ -75,7 +79,7 @@ struct ServingAnswer {
   double recomputed_share = 0;  ///< of prompt tokens computed, those computed again
   double cache_use = 0;         ///< of the pages, while busy
   double utilization = 0;       ///< share of the time in which a step runs
-  double mfu = 0;               ///< arithmetic of products and attention over the 16-bit peak
+  double mfu = 0;               ///< of that time, what arithmetic takes at the peaks of its formats
   double power_w = 0, idle_power_w = 0, energy_j_per_token = 0;
   std::vector<std::pair<std::string, double>> shares{};  ///< of busy time, by part
   double guessed_share = 0;
@@ -116,7 +120,8 @@ class Served {
 
   /// What fits, and what the load meets. Throws InputError: lengths over the network's context, contradictions.
   [[nodiscard]] ServingAnswer answer(const ServingLoad& load, bool keeps_requests = false);
-  /// The highest rate whose p90... `share` quantile of times stays within both limits (ms; nothing: no limit), to 2 %; an answer at that rate. Rate 0: none does.
+  /// The highest rate whose p90 of times stays within both limits (ms; nothing: no limit), to 2 %, and which the GPUs complete where
+  /// all requests wait; an answer at that rate. Rate 0: none does.
   struct Found {
     double per_second = 0;
     ServingAnswer answer;

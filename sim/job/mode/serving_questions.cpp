@@ -26,6 +26,34 @@ class Restored {
 
 }  // namespace
 
+std::uint64_t steady_requests(std::int64_t in_flight) {
+  constexpr std::uint64_t kRounds = 20, kLeast = 1000;
+  return std::max(kLeast,
+                  kRounds * static_cast<std::uint64_t>(std::max<std::int64_t>(1, in_flight)));
+}
+
+double Served::State::saturated_rate(ServingLoad load) const {
+  constexpr std::int64_t kRounds = 10;
+  const serve::Pool pool = pool_of(main, memory_of(main, load.input + load.output), 1);
+  const std::int64_t held =
+      pool.limits.cache_blocks * engine.block_tokens / std::max<std::int64_t>(1, load.input) + 1;
+  const std::int64_t at_once = pool.workers * std::min<std::int64_t>(pool.limits.sequences, held);
+  load.requests = static_cast<std::uint64_t>(std::max<std::int64_t>(200, kRounds * at_once));
+  load.per_second = 1e6;
+  load.arrivals = "even";
+  std::vector<serve::Request> kept;
+  kept.reserve(load.requests);
+  (void)simulate(load, 1, &kept);
+  if (kept.size() < 10) return 0;
+  std::sort(kept.begin(), kept.end(),
+            [](const serve::Request& a, const serve::Request& b) { return a.last < b.last; });
+  const serve::Request& from = kept[kept.size() / 10];
+  const serve::Request& to = kept[kept.size() * 9 / 10];
+  const auto between = static_cast<double>(to.last - from.last) * 1e-6;
+  const auto completed = static_cast<double>(kept.size() * 9 / 10 - kept.size() / 10);
+  return completed / std::max(between, 1e-6);
+}
+
 double Served::rate_within(ServingLoad load, std::optional<double> first_ms,
                            std::optional<double> token_ms, double ln_factor) {
   const Restored<double> slower(state_->fixed_ln_factor);
@@ -41,11 +69,11 @@ double Served::rate_within(ServingLoad load, std::optional<double> first_ms,
            (!token_ms || a.token_ms.p90.interval.value <= *token_ms);
   };
   double low = 0, high = 0.01;
-  while (high < 1e6 && meets(high)) {
-    low = high;
-    high *= 2;
+  if (!meets(high)) return 0;
+  const double most = state_->saturated_rate(load);
+  for (low = high; (high = std::min(2 * low, most)) > low && meets(high); low = high) {
   }
-  while (low > 0 && high / low > 1.02) {
+  while (high / low > 1.02) {
     const double middle = std::sqrt(low * high);
     (meets(middle) ? low : high) = middle;
   }

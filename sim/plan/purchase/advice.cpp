@@ -93,7 +93,7 @@ std::string describe(const std::vector<BindingLimit>& limits) {
     if (!text.empty()) text += ", or ";
     text += limit.needed ? fmt::format("{} {:.4g} instead of {:.4g}", limit.limit, *limit.needed,
                                        limit.given)
-                         : std::string("jobs that run on none of these");
+                         : std::string("jobs that run on none of these by their own deadlines");
   }
   return "no plan: would take " + text;
 }

@@ -12,7 +12,6 @@ namespace tracecast::plan {
 namespace {
 
 constexpr double kNinety = 1.645;  // standard deviations to either end of a 90 % interval
-constexpr std::uint64_t kRequests = 600;
 
 std::string limits_of(const ServingDemand& demand) {
   std::string text;
@@ -33,7 +32,6 @@ Cell answer(const Job& job, const ServingDemand& demand, const Place& place,
   ServingLoad load;
   load.input = demand.input;
   load.output = demand.output;
-  load.requests = kRequests;
   const Served::Found found = served.find_rate(load, demand.ttft_ms, demand.tpot_ms);
   const ServingAnswer& a = found.answer;
   Cell cell;

@@ -37,6 +37,42 @@ Json llama() { return Json::parse(config_text("llama3_8b")); }
 
 TEST_SUITE_BEGIN("models/language/config");
 
+TEST_CASE("how weights are stored is read from quantization_config, in the words of serve") {
+  const Json eight_bits = {{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}};
+  const auto groups = [](const Json& weights, const Json& activations) {
+    return Json{{"quant_method", "compressed-tensors"},
+                {"config_groups",
+                 {{"group_0", {{"weights", weights}, {"input_activations", activations}}}}}};
+  };
+  struct Row {
+    const char* what;
+    Json quantization;
+    const char* word;
+  };
+  const Row rows[] = {
+      {"none", nullptr, ""},
+      {"DeepSeek-V3", {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}}, "fp8_block"},
+      {"fp8 by tensor", {{"quant_method", "fp8"}}, "fp8"},
+      {"gpt-oss", {{"quant_method", "mxfp4"}}, "mxfp4"},
+      {"AWQ", {{"quant_method", "awq"}, {"bits", 4}}, "int4_wo"},
+      {"GPTQ of 8 bits", {{"quant_method", "gptq"}, {"bits", 8}}, "int8_wo"},
+      {"GPTQ of 3 bits", {{"quant_method", "gptq"}, {"bits", 3}}, "gptq"},
+      {"ModelOpt", {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}, "nvfp4"},
+      {"groups of floats", groups(eight_bits, eight_bits), "fp8"},
+      {"groups of 8-bit integers", groups({{"num_bits", 8}, {"type", "int"}}, eight_bits), "int8"},
+      {"groups of 4-bit weights", groups({{"num_bits", 4}, {"type", "int"}}, nullptr), "int4_wo"},
+      {"another", {{"quant_method", "HQQ"}}, "hqq"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    Json config = llama();
+    config["quantization_config"] = row.quantization;
+    CHECK(stored_precision(config.dump(), "config.json") == row.word);
+  }
+  CHECK_THROWS_AS((void)stored_precision(R"({"quantization_config": 8})", "config.json"),
+                  InputError);
+}
+
 TEST_CASE("every family's file gives its published parameters") {
   struct Row {
     const char* file;
