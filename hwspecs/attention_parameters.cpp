@@ -159,6 +159,7 @@ void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
     s.add_triples("lone_call", &P::lone_call);
     s.add_triples("lone_of", &P::lone_of);
     s.add("copy_us", 0, 100, &P::copy_us);
+    s.add_factor("embed_us", 0, 100, &P::embed_us);
     s.add_factor("cast_us", 0, 100, &P::cast_us);
     s.add_triples("late_call", &P::late_call);
     s.add_pairs("late_block", &P::late_block);

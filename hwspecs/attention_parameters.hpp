@@ -123,6 +123,8 @@ struct DecodeParameters {
   std::array<double, kEngineKindCount> host_of = ones<kEngineKindCount>();
   /// Time of Triton's kernel for a lone head of a latent cache over that for groups.
   std::array<double, kProductEngineCount> triton_lone = ones<kProductEngineCount>();
+  double embed_us =
+      0;  ///< saved where TensorRT-LLM's kernel embeds positions and writes the cache itself
   double copy_us = 4;  ///< to regroup queries and results, where a kernel wants a group as rows
   std::array<double, kEngineKindCount> efficiency_of = ones<kEngineKindCount>();
   std::array<double, kEngineKindCount> stream_of = ones<kEngineKindCount>();

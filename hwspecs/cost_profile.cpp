@@ -229,12 +229,13 @@ std::vector<ParameterSlot> make_slots() {
         add(fmt::format("error.{}.{}", kForms[i], name), 0.2, 5, find);
         slots.back().is_factor = true;
       };
-      for (std::size_t e = 0; e < kProductEngineCount; ++e) {
+      for (std::size_t e = 0; e < kProductEngineCount; ++e)
         add_factor(to_string(static_cast<ProductEngine>(e)),
                    [=](CostProfile& p) -> double& { return p.error[i].engine[e]; });
-      }
       add_factor("narrow", [=](CostProfile& p) -> double& { return p.error[i].narrow; });
       add_factor("rare", [=](CostProfile& p) -> double& { return p.error[i].rare; });
+      add_factor("window", [=](CostProfile& p) -> double& { return p.error[i].window; });
+      add_factor("roof", [=](CostProfile& p) -> double& { return p.error[i].roof; });
     }
   }
   const auto add_cause = [&](std::string_view name, double ErrorCauses::*cause) {
@@ -447,9 +448,8 @@ CostProfile read_profile(const proto::CostProfile& message, std::string_view whe
 }
 
 const EmbeddedFile& embedded_file(std::string_view name) {
-  for (const EmbeddedFile& known : embedded::cost_profiles()) {
+  for (const EmbeddedFile& known : embedded::cost_profiles())
     if (known.path.ends_with(name)) return known;
-  }
   TRACECAST_CHECK(false, "the build embeds the cost profiles");
 }
 

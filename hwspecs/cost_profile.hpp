@@ -192,10 +192,10 @@ struct ErrorSpread {
   /// Calls of engines alone: spread of the main kernel over that of the kernels around it, so that the call's is that of the basis
   /// times sqrt(1 + (body * share of the main kernel)^2).
   double body = 0;
-  /// The same alone: factors on that spread, by whose kernels run (ProductEngine), of calls below 16 bits, and of those that few kernels
-  /// were written for (CallDoubt).
+  /// The same alone: factors on that spread, by whose kernels run (ProductEngine), of calls below 16 bits, of those that few kernels
+  /// were written for, and of windows (CallDoubt); and of a call that is as fast as the board's roofs allow, by the share of it that they are.
   std::array<double, kProductEngineCount> engine{1, 1, 1};
-  double narrow = 1, rare = 1;
+  double narrow = 1, rare = 1, window = 1, roof = 1;
 };
 
 /// What adds to a form's error for reasons that an estimate knows beforehand: standard deviations of

@@ -32,8 +32,8 @@ bool is_narrow_parameter(std::string_view name) {
 }
 
 constexpr std::array<std::pair<CostForm, std::string_view>, 6> kFamilies = {
-    {{CostForm::Prefill, "attention.prefill."},
-     {CostForm::Decode, "attention.decode."},
+    {{CostForm::Decode, "attention.decode."},
+     {CostForm::Prefill, "attention.prefill."},
      {CostForm::LatentPrefill, "latent.prefill."},
      {CostForm::LatentDecode, "latent.decode."},
      {CostForm::Experts, "experts."},

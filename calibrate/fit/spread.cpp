@@ -257,23 +257,29 @@ void set_error(FitResult& fit, const std::string& name, double value) {
   }
 }
 
-/// Unknowns of calls' spreads: of what surrounds the main kernel, of that, then factors by engine, on narrow calls and on rare ones.
+/// Unknowns of calls' spreads: of what surrounds the main kernel, of that, then factors by engine, on narrow calls, on rare ones, on windows
+/// and by the share of a call that its roofs explain.
 enum CallUnknown : std::size_t {
   Around,
   Body,
   Engine,
   Narrow = Engine + kProductEngineCount,
-  Rare
+  Rare,
+  Window,
+  Roof
 };
-constexpr std::size_t kCallUnknowns = Rare + 1;
+constexpr std::size_t kCallUnknowns = Roof + 1;
 
 /// None of latent attention: few rows, and on each board another kernel of an engine.
-std::vector<std::size_t> call_factors(CostForm form, const cost::CallDoubt& doubt) {
-  std::vector<std::size_t> factors;
+std::vector<std::pair<std::size_t, double>> call_factors(CostForm form,
+                                                         const cost::CallDoubt& doubt) {
+  std::vector<std::pair<std::size_t, double>> factors;
   if (form == CostForm::LatentPrefill || form == CostForm::LatentDecode) return factors;
-  if (doubt.engine) factors.push_back(Engine + static_cast<std::size_t>(*doubt.engine));
-  if (doubt.is_narrow) factors.push_back(Narrow);
-  if (doubt.is_rare) factors.push_back(Rare);
+  if (doubt.engine) factors.emplace_back(Engine + static_cast<std::size_t>(*doubt.engine), 1);
+  if (doubt.is_narrow) factors.emplace_back(Narrow, 1);
+  if (doubt.is_rare) factors.emplace_back(Rare, 1);
+  if (doubt.has_window) factors.emplace_back(Window, 1);
+  factors.emplace_back(Roof, doubt.roof_share);
   return factors;
 }
 
@@ -304,8 +310,8 @@ void set_call_errors(FitResult& fit, const std::vector<Judged>& left_out,
         r.factors = call_factors(form, row.doubt);
       } else {
         double part = 1 + known[Body] * known[Body] / (known[Around] * known[Around]) * share2;
-        for (const std::size_t factor : call_factors(form, row.doubt))
-          part *= known[factor] * known[factor];
+        for (const auto& [factor, power] : call_factors(form, row.doubt))
+          part *= std::pow(known[factor], 2 * power);
         r.parts = {{Around, part}};
       }
       problem.rows.push_back(std::move(r));
@@ -321,6 +327,8 @@ void set_call_errors(FitResult& fit, const std::vector<Judged>& left_out,
     set_error(fit, base_name(form, to_string(static_cast<ProductEngine>(e))), spec[Engine + e]);
   set_error(fit, base_name(form, "narrow"), spec[Narrow]);
   set_error(fit, base_name(form, "rare"), spec[Rare]);
+  set_error(fit, base_name(form, "window"), spec[Window]);
+  set_error(fit, base_name(form, "roof"), spec[Roof]);
   const double known = fitted(measured, spec).front();
   set_error(fit, base_name(form, "measured"), std::min(known, spec[Around]));
 }

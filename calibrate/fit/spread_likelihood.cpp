@@ -19,7 +19,10 @@ double cost_of(const SpreadProblem& problem, const std::vector<double>& spreads)
     for (const auto& [unknown, part] : row.parts) {
       variance += part * spreads[unknown] * spreads[unknown];
     }
-    for (const std::size_t unknown : row.factors) variance *= spreads[unknown] * spreads[unknown];
+    for (const auto& [unknown, power] : row.factors) {
+      const double squared = spreads[unknown] * spreads[unknown];
+      variance *= power == 1 ? squared : std::pow(squared, power);
+    }
     const double scale2 = kScale * kScale * std::max(variance, kLeast * kLeast);
     const double tail = std::log1p(row.error * row.error / (kDegrees * scale2));
     cost += row.weight * 0.5 * (std::log(scale2) + (kDegrees + 1) * tail);

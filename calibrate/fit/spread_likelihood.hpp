@@ -11,7 +11,8 @@ struct SpreadRow {
   double weight = 1;
   double constant = 0;                                ///< of the variance, what no unknown decides
   std::vector<std::pair<std::size_t, double>> parts;  ///< (unknown, coefficient of its square)
-  std::vector<std::size_t> factors = {};              ///< unknowns that multiply the spread
+  /// (unknown that multiplies the spread, power to which it does)
+  std::vector<std::pair<std::size_t, double>> factors = {};
 };
 /// Unknown spreads with their priors' centres.
 struct SpreadProblem {
@@ -21,7 +22,7 @@ struct SpreadProblem {
 
 /// Spreads s that make the errors most likely:
 ///   maximise  sum over rows w ln t(e / (c v)) / (c v)  -  1/2 sum over unknowns ln(s_j / prior_j)^2
-///   v^2 = (constant + sum_j part_j s_j^2) product of the factors' squares
+///   v^2 = (constant + sum_j part_j s_j^2) product of the factors' squares, each to its power
 /// t is Student's density with 6 degrees of freedom, and c = 1.645 / 1.943 the ratio of the normal's and its 95 % quantile:
 /// v is the standard deviation of that normal distribution whose central 90 % are t's. Kernels that nobody foresaw make tails
 /// that a normal density would pay for with the width of every interval. Priors are a factor of e wide.

@@ -121,7 +121,7 @@ std::optional<MeasurementEstimate> estimate_engine(const EngineCall& call, const
     result.basis = cost::to_string(price->basis);
     result.form = price->form;
     result.body_share = price->estimate.body_share;
-    result.doubt = cost::doubt_of(work);
+    result.doubt = price->doubt;
   }
   if (times.empty()) return std::nullopt;
   std::sort(times.begin(), times.end());

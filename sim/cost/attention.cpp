@@ -118,6 +118,25 @@ bool widens_cache(const DecodeWork& w, const TensorBoard& board) {
          board.kind == MmaKind::WarpGroup;
 }
 
+std::optional<DecodeWork> as_decode(const PrefillWork& w) {
+  if (w.engine != ProductEngine::Vllm) return std::nullopt;
+  if (w.latent || w.tokens > 1 || !w.causal || w.products > 2 || w.by_warps) return std::nullopt;
+  DecodeWork decode;
+  decode.batch = w.batch;
+  decode.keys = w.keys > 0 ? w.keys : 1;
+  decode.heads = w.heads;
+  decode.kv_heads = w.kv_heads;
+  decode.width = w.key_width;
+  decode.key_values = decode.products = w.key_width + w.value_width;
+  decode.window = w.window;
+  decode.fp8_cache = w.format != AttentionFormat::Half;
+  decode.casts = w.casts;
+  decode.late = w.late;
+  decode.eager = w.eager;
+  decode.engine = w.engine;
+  return decode;
+}
+
 bool casts_inputs(const PrefillWork& w, const TensorBoard& board) {
   return w.casts && !w.latent && w.format == AttentionFormat::Fp8 &&
          w.engine == ProductEngine::SgLang && board.kind == MmaKind::TensorMemory &&

@@ -50,6 +50,11 @@ struct DecodeGrid {
 [[nodiscard]] bool widens_cache(const PrefillWork& work, const TensorBoard& board);
 [[nodiscard]] bool widens_cache(const DecodeWork& work, const TensorBoard& board);
 
+/// A prompt of one token where the engine's kernels go by the lengths of queries alone: the call that decodes.
+/// Source: vllm, v1/attention/backends (decode_threshold of split_decodes_and_prefills in FlashInfer's; FlashAttention's has one kernel for
+/// both). Not SGLang's on data-centre Blackwell nor TensorRT-LLM's, which have a context phase.
+[[nodiscard]] std::optional<DecodeWork> as_decode(const PrefillWork& work);
+
 /// Whether a call narrows queries, keys and values by kernels of its own for the kernel of TensorRT-LLM that SGLang runs on data-centre Blackwell.
 [[nodiscard]] bool casts_inputs(const PrefillWork& work, const TensorBoard& board);
 [[nodiscard]] bool casts_inputs(const DecodeWork& work, const TensorBoard& board);

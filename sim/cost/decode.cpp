@@ -51,6 +51,19 @@ double rows_of_warp_groups(const DecodeWork& w) {
   return w.width <= 64 ? 192 : 128;
 }
 
+/// TensorRT-LLM's kernels before data-centre Blackwell. By lanes: its old one, a block for each head of queries. By warps: XQA with Ampere's
+/// instructions, 256 threads of 251 to 255 registers, so one block on an SM, of 79,488 bytes. By groups: XQA with Hopper's, over 8-bit caches.
+/// Sources: TensorRT-LLM, decoderXQAImplJIT/kernelUtils.cpp (supportConfigCommon: no XQA for lone heads; groups of 32 at most; supportConfigQGMMA);
+/// kernels/xqa/mha.cu, its launch bounds.
+enum class XqaKernel { None, ByLanes, ByWarps, ByGroups };
+
+XqaKernel xqa_kernel(const DecodeWork& w, const TensorBoard& board) {
+  if (!by_lone_kernels(w) || board.kind == MmaKind::TensorMemory) return XqaKernel::None;
+  const double group = w.heads / w.kv_heads;
+  if (group <= 1 || group > kLargestGroup) return XqaKernel::ByLanes;
+  return board.kind == MmaKind::WarpGroup && w.fp8_cache ? XqaKernel::ByGroups : XqaKernel::ByWarps;
+}
+
 Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k, bool is_narrow,
                    const CostProfile& profile) {
   const std::size_t f = is_narrow ? 2 : 0;
@@ -93,16 +106,26 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const double cache_bytes = is_narrow ? 1 : 2;
   const double group = w.heads / w.kv_heads;
   const bool lone = by_lone_kernels(w) && group > kLargestGroup;
+  const bool by_groups = is_by_warp_groups(w, board);
+  const XqaKernel xqa = xqa_kernel(w, board);
+  const bool by_lanes = lone || xqa == XqaKernel::ByLanes;
+  const bool by_warps = xqa == XqaKernel::ByWarps;
+  // CHOICE by rows of L40S: over an 8-bit cache that kernel leaves all keys of a sequence to one block, and takes 62 keys of 128 values a us
+  // however many blocks there are. That TensorRT-LLM does not split some: data/modern/README.md.
+  const bool one_part = by_warps && w.fp8_cache;
   const bool swaps = is_flash_attention_2(w, k) && group > 1;
   const bool apart = swaps && w.window > 0;
   const std::optional<DecodeGrid> grid = find_grid(w, board);
   const bool triton_lone = w.latent && group == 1 && is_triton(w, board);
   const double slower = std::pow(kCallClock / clock, p.clock_exponent);
-  // Blocks that an SM holds at once, and the buffers that it fills: of two blocks, or as much as there is.
-  const double residents = w.latent ? 1 : std::max(1.0, std::floor(board.shared_kib / kBlockKib));
-  const double buffers = std::min(board.shared_kib, grid       ? kBlockKib
-                                                    : w.latent ? board.shared_kib
-                                                               : 2 * kBlockKib);
+  // Blocks that an SM holds at once, and the buffers that it fills: of two blocks, or as much as there is. FlashAttention 3 takes the whole SM: 64,512
+  // of its 65,536 registers (128 threads of 24, 256 of 240), 160 KiB and more of tiles. Source: flash-attention, hopper/flash_fwd_kernel_sm90.h.
+  const bool whole = w.latent || by_groups;
+  const double residents =
+      whole || by_warps ? 1 : std::max(1.0, std::floor(board.shared_kib / kBlockKib));
+  const double buffers = std::min(board.shared_kib, grid || by_warps ? kBlockKib
+                                                    : whole          ? board.shared_kib
+                                                                     : 2 * kBlockKib);
 
   const bool has_window = w.window > 0 && w.window < w.keys;
   const double seen = has_window ? w.window : w.keys;
@@ -114,11 +137,10 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const double most = std::max(
       1.0,
       std::min(read / p.keys_per_split, grid ? grid->parts : std::max(1.0, p.splits * x.splits)));
-  const double wanted = grid ? most : std::max(1.0, sms * p.fill / columns);
+  const double wanted = one_part ? 1 : grid ? most : std::max(1.0, sms * p.fill / columns);
   const double stream = p.stream_bytes_per_clock * p.stream_of[k] * x.pace * buffers * clock;
   // Over an 8-bit cache some kernels compute in 8 bits.
   const ProductFormat narrow = is_narrow ? ProductFormat::Fp8 : ProductFormat::Half;
-  const bool by_groups = is_by_warp_groups(w, board);
   const double top = board.peak(narrow) / sms;
   const TensorRates rates = board.rates(by_groups ? narrow : ProductFormat::Half);
   const double rate =
@@ -131,7 +153,8 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   // The kernel for lone heads multiplies as it reads, without buffers: values a clock, and blocks as many as an SM's threads allow.
   const double lone_stream = kFromL2 * clock * cache_bytes / 2 / (p.ungrouped * x.lone);
   const double alone = triton_lone ? p.triton_lone[static_cast<std::size_t>(*w.engine)] : 1;
-  const double block = p.block_cycles * (lone ? x.lone : x.block / residents) / kCallClock * slower;
+  const double block =
+      p.block_cycles * (by_lanes ? x.lone : x.block / residents) / kCallClock * slower;
   const double l2_rate = sms * clock * p.l2_bytes_per_clock;
   const double cache = w.batch * seen * w.kv_heads * w.key_values * cache_bytes;
   const double footprint = cache + w.batch * w.heads * w.width * 4;
@@ -168,7 +191,12 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   // One sequence, or one head of keys, is regrouped without a copy.
   const double copies = swaps && !apart && w.batch > 1 && w.kv_heads > 1 ? p.copy_us : 0;
   const double casts = casts_inputs(w, board) ? p.cast_us : 0;
-  const double call = (x.call_us * x.call * lone_call + copies + casts) * 1e-6 * slower;
+  // XQA of Hopper's instructions embeds positions and writes the cache, for which the others have a kernel before them.
+  // Source: TensorRT-LLM, decoderXQAImplJIT.cpp, applyRoPEInXqaKernel.
+  const double embedded = xqa == XqaKernel::ByGroups ? p.embed_us : 0;
+  const double kernels = x.call_us * x.call * lone_call;
+  const double call =
+      (std::max(0.5 * kernels, kernels - embedded) + copies + casts) * 1e-6 * slower;
   double others = around;
   if (widens) {
     const double values = w.batch * w.keys * w.key_values;

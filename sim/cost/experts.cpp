@@ -31,6 +31,13 @@ double kept_weight_bytes(const ExpertsWork& work, int compute_capability) {
   return expert_weight_bytes(is_widened ? ExpertFormat::Half : work.format);
 }
 
+/// Marlin's kernels for 4-bit integers, which SGLang and vLLM run on every board, are of Ampere's instructions (mma.sync, cp.async).
+/// Source: vllm, csrc/moe/marlin_moe_wna16; sglang, sgl-kernel/csrc/moe/marlin_moe_wna16, the same.
+bool is_marlin(const ExpertsWork& work) {
+  return work.format == ExpertFormat::Int4Weights &&
+         (work.engine == ProductEngine::SgLang || work.engine == ProductEngine::Vllm);
+}
+
 struct Grouped {
   double seconds = 0, mma = 0, memory = 0, share = 1;
 };
@@ -45,11 +52,16 @@ class Experts {
     const auto at = [&](const ByEngineKindExperts& factors) {
       return work.engine ? factors.values[static_cast<std::size_t>(*work.engine)][k][f] : 1.0;
     };
+    // Of the instructions, where these are older than the board: their generation's factors, and their share of its tensor cores.
+    const MmaKind kind = is_marlin(work) ? std::min(board.kind, MmaKind::AsyncWarp) : board.kind;
+    const std::size_t own = engine_kind(kind);
+    const double older = std::pow(profile.product.warp_share,
+                                  static_cast<double>(board.kind) - static_cast<double>(kind));
     format_ = products_of(work.format);
-    efficiency_ = std::min(
-        0.97, p_.efficiency * p_.efficiency_by[f] * p_.efficiency_of[k] * at(p_.efficiency_at));
+    efficiency_ = older * std::min(0.97, p_.efficiency * p_.efficiency_by[f] *
+                                             p_.efficiency_of[own] * at(p_.efficiency_at));
     rates_ = board.rates(format_);
-    stream_ = p_.stream_bytes_per_clock * p_.stream_by[f] * p_.stream_of[k] * at(p_.stream_at) *
+    stream_ = p_.stream_bytes_per_clock * p_.stream_by[f] * p_.stream_of[own] * at(p_.stream_at) *
               board.shared_kib * board.clock;
     bandwidth_ = board.bandwidth * std::min(0.97, p_.dram_efficiency);
     l2_rate_ = board.sms * board.clock * p_.l2_bytes_per_clock;

@@ -34,11 +34,11 @@ struct Tiling {
 };
 
 /// Whether a block takes queries of several heads that share keys. TensorRT-LLM's kernels do not, and SGLang runs those from Blackwell on;
-/// vLLM's do where they are of Hopper's (FlashAttention 3), else for a lone token alone. CHOICE by rows of four boards: notes/0016.
-bool packs_groups(const PrefillWork& w, std::optional<ProductEngine> engine, MmaKind kind) {
+/// vLLM's do where they are of Hopper's (FlashAttention 3); its lone tokens are decoded. CHOICE by rows of four boards: notes/0016.
+bool packs_groups(std::optional<ProductEngine> engine, MmaKind kind) {
   if (engine == ProductEngine::TensorRtLlm) return false;
   if (engine == ProductEngine::SgLang) return kind != MmaKind::TensorMemory;
-  if (engine == ProductEngine::Vllm) return kind == MmaKind::WarpGroup || w.tokens == 1;
+  if (engine == ProductEngine::Vllm) return kind == MmaKind::WarpGroup;
   return true;
 }
 
@@ -117,7 +117,7 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
   const double pace =
       of_engine(kernels, [&](std::size_t e) { return p.pace.values[e][k][f][width]; }) *
       ((masks && kind == MmaKind::WarpGroup) || is_triton(w, board) ? p.triton : 1);
-  const bool packs = packs_groups(w, kernels, kind);
+  const bool packs = packs_groups(kernels, kind);
   const double clock = board.clock;
   const ProductFormat math =
       format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half;

@@ -249,8 +249,11 @@ std::optional<CostForm> call_form(const Work& work) {
 }
 
 CallEstimate estimate_call(const Work& work, const TensorBoard& board, const CostProfile& profile) {
-  if (const auto* prefill = std::get_if<PrefillWork>(&work))
-    return estimate_prefill(*prefill, board, profile);
+  if (const auto* prefill = std::get_if<PrefillWork>(&work)) {
+    const auto decode = as_decode(*prefill);
+    return decode ? estimate_decode(*decode, board, profile)
+                  : estimate_prefill(*prefill, board, profile);
+  }
   if (const auto* decode = std::get_if<DecodeWork>(&work))
     return estimate_decode(*decode, board, profile);
   if (const auto* experts = std::get_if<ExpertsWork>(&work))
@@ -260,18 +263,31 @@ CallEstimate estimate_call(const Work& work, const TensorBoard& board, const Cos
 
 }  // namespace
 
-CallDoubt doubt_of(const Work& work) {
+CallDoubt doubt_of(const Work& work, const CallEstimate& estimate) {
+  CallDoubt doubt;
+  if (estimate.duration > Seconds(0)) {
+    const Seconds roof = std::max(estimate.roofs.compute, estimate.roofs.memory);
+    doubt.roof_share = std::min(1.0, roof / estimate.duration);
+  }
   const auto is_common = [](double width) { return width == 64 || width == 128; };
   if (const auto* w = std::get_if<PrefillWork>(&work)) {
-    const bool is_rare = w->latent ? w->absorbed : !is_common(w->key_width) || w->window > 0;
-    return {w->engine, w->format != AttentionFormat::Half, is_rare};
+    doubt.engine = w->engine;
+    doubt.is_narrow = w->format != AttentionFormat::Half;
+    doubt.is_rare = w->latent ? w->absorbed : !is_common(w->key_width);
+    doubt.has_window = w->window > 0;
+  } else if (const auto* d = std::get_if<DecodeWork>(&work)) {
+    doubt.engine = d->engine;
+    doubt.is_narrow = d->fp8_cache;
+    doubt.is_rare = !d->latent && !is_common(d->width);
+    doubt.has_window = d->window > 0;
+  } else if (const auto* x = std::get_if<ExpertsWork>(&work)) {
+    doubt.engine = x->engine;
+    doubt.is_narrow = x->format != ExpertFormat::Half;
+    doubt.is_rare = x->load.others > 0;
+  } else if (const auto* q = std::get_if<QuantizationWork>(&work)) {
+    doubt.engine = q->engine;
   }
-  if (const auto* w = std::get_if<DecodeWork>(&work))
-    return {w->engine, w->fp8_cache, !w->latent && (!is_common(w->width) || w->window > 0)};
-  if (const auto* w = std::get_if<ExpertsWork>(&work))
-    return {w->engine, w->format != ExpertFormat::Half, w->load.others > 0};
-  if (const auto* w = std::get_if<QuantizationWork>(&work)) return {w->engine, false, false};
-  return {};
+  return doubt;
 }
 
 std::optional<CallPrice> price_call(const Work& work, const GpuSpec& gpu,
@@ -285,10 +301,12 @@ std::optional<CallPrice> price_call(const Work& work, const GpuSpec& gpu,
   price.log_sd = price.basis == Basis::Measured      ? e.measured
                  : price.basis == Basis::Transferred ? std::max(e.transferred, e.spec)
                                                      : e.spec;
-  const CallDoubt doubt = doubt_of(work);
+  price.doubt = doubt_of(work, price.estimate);
+  const CallDoubt& doubt = price.doubt;
   price.log_sd *= std::hypot(1.0, e.body * price.estimate.body_share) *
                   (doubt.engine ? e.engine[static_cast<std::size_t>(*doubt.engine)] : 1) *
-                  (doubt.is_narrow ? e.narrow : 1) * (doubt.is_rare ? e.rare : 1);
+                  (doubt.is_narrow ? e.narrow : 1) * (doubt.is_rare ? e.rare : 1) *
+                  (doubt.has_window ? e.window : 1) * std::pow(e.roof, doubt.roof_share);
   return price;
 }
 

@@ -49,21 +49,24 @@ struct PricedCandidate {
 [[nodiscard]] double product_log_sd(const TensorProduct& product, const GpuSpec& gpu,
                                     const CostProfile& profile);
 
-/// What an estimate of a call knows of its own error: whose kernels run, whether they read or multiply values below 16 bits, and whether few
-/// of them were written for it: heads of other widths than 64 and 128 or windows, latent attention over the cache's vectors for new
-/// tokens, experts of a divided group.
+/// What an estimate of a call knows of its own error: whose kernels run, whether they read or multiply values below 16 bits, whether few
+/// of them were written for it (heads of other widths than 64 and 128, latent attention over the cache's vectors for new
+/// tokens, experts of a divided group), and whether it has a window.
 struct CallDoubt {
   std::optional<ProductEngine> engine;
-  bool is_narrow = false, is_rare = false;
+  bool is_narrow = false, is_rare = false, has_window = false;
+  double roof_share =
+      0;  ///< of its duration, what the greater of its arithmetic and its traffic takes
 };
 /// Nothing is in doubt of other kinds of work.
-[[nodiscard]] CallDoubt doubt_of(const Work& work);
+[[nodiscard]] CallDoubt doubt_of(const Work& work, const CallEstimate& estimate);
 
 /// Price of a call of an inference engine (PrefillWork, DecodeWork, ExpertsWork, QuantizationWork), the kernels around it included.
 struct CallPrice {
   CallEstimate estimate;
   CostForm form = CostForm::Prefill;
   Basis basis = Basis::Spec;
+  CallDoubt doubt = {};
   double log_sd = 0;  ///< standard deviation of ln(measured / predicted)
 };
 /// Nothing for other kinds of work.

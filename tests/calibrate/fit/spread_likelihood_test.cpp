@@ -53,7 +53,7 @@ TEST_CASE("a factor on the spread of some rows is found") {
   for (int i = 0; i < 4000; ++i) {
     const bool wide = i % 2 == 1;
     SpreadRow row{.error = normal(random) * (wide ? 0.36 : 0.2), .parts = {{0, 1}}};
-    if (wide) row.factors = {1};
+    if (wide) row.factors = {{1, 1}};
     problem.rows.push_back(row);
   }
   const std::vector<double> spreads = fit_spread_problem(problem);

@@ -194,5 +194,77 @@ TEST_CASE("a prompt's call that leaves the cache to others is shorter") {
   CHECK(us_of(w, gpu, profile) == doctest::Approx(both - std::min(2.0, 5 * factor)).epsilon(1e-3));
 }
 
+TEST_CASE("a lone token of vLLM's is decoded, of engines with a context phase not") {
+  PrefillWork prompt;
+  prompt.batch = 8;
+  prompt.tokens = 1;
+  prompt.heads = 16;
+  prompt.kv_heads = 4;
+  prompt.format = AttentionFormat::HalfOver8;
+  prompt.engine = ProductEngine::Vllm;
+  const auto decode = as_decode(prompt);
+  REQUIRE(decode);
+  CHECK(decode->keys == 1);
+  CHECK(decode->batch == 8);
+  CHECK(decode->fp8_cache);
+  CHECK(decode->key_values == 256);
+  const CostProfile profile = default_cost_profile();
+  CHECK(us_of(prompt, of_capability(90), profile) ==
+        doctest::Approx(us_of(*decode, of_capability(90), profile)));
+  prompt.tokens = 2;
+  CHECK_FALSE(as_decode(prompt));
+  prompt.tokens = 1;
+  prompt.engine = ProductEngine::TensorRtLlm;
+  CHECK_FALSE(as_decode(prompt));
+}
+
+TEST_CASE("XQA's kernel of Ampere's instructions leaves an 8-bit cache to one block a sequence") {
+  CostProfile profile = simple_profile();
+  profile.attention.decode.fill = 1;
+  profile.attention.decode.block_cycles = 0;
+  profile.attention.decode.call_us = {0, 0, 0};
+  profile.attention.decode.combine_us = {0, 0, 0};
+  DecodeWork w;
+  w.keys = 65536;
+  w.heads = 8;
+  w.kv_heads = 1;
+  w.engine = ProductEngine::TensorRtLlm;
+  const auto of_parts = [&](int capability) {
+    const GpuSpec gpu = of_capability(capability);
+    w.batch = gpu.sm_count;  // all SMs are busy with whole sequences
+    const double full = us_of(w, gpu, profile);
+    w.batch = 1;
+    return full / us_of(w, gpu, profile);
+  };
+  CHECK(of_parts(89) > 2);
+  w.fp8_cache = true;
+  CHECK(of_parts(89) == doctest::Approx(1).epsilon(0.05));
+  CHECK(of_parts(90) > 2);
+}
+
+TEST_CASE("XQA's kernel of Hopper's instructions embeds positions itself") {
+  CostProfile profile = simple_profile();
+  profile.attention.decode.clock_exponent = 0;
+  DecodeWork w;
+  w.heads = 8;
+  w.kv_heads = 1;
+  w.fp8_cache = true;
+  w.engine = ProductEngine::TensorRtLlm;
+  const auto saved = [&](int capability) {
+    profile.attention.decode.embed_us = 0;
+    const double before = us_of(w, of_capability(capability), profile);
+    profile.attention.decode.embed_us = 2;
+    return before - us_of(w, of_capability(capability), profile);
+  };
+  CHECK(saved(90) == doctest::Approx(2));
+  CHECK(saved(89) == doctest::Approx(0));
+  CHECK(saved(100) == doctest::Approx(0));
+  w.kv_heads = 8;  // lone heads have the old kernel
+  CHECK(saved(90) == doctest::Approx(0));
+  w.kv_heads = 1;
+  w.fp8_cache = false;
+  CHECK(saved(90) == doctest::Approx(0));
+}
+
 }  // namespace tracecast::cost
 TEST_SUITE_END();

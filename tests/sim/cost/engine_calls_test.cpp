@@ -390,6 +390,7 @@ TEST_CASE("a call is the surer the more its kernel is like others") {
   error.engine = {0.9, 1, 1.5};
   error.narrow = 1.2;
   error.rare = 2;
+  error.window = 1.25;
   PrefillWork w = prefill(1, 1024, 10);
   const auto sd = [&] { return price_call(w, ampere(), profile)->log_sd; };
   CHECK(sd() == doctest::Approx(0.3 * 0.9));
@@ -398,6 +399,29 @@ TEST_CASE("a call is the surer the more its kernel is like others") {
   CHECK(sd() == doctest::Approx(0.3 * 1.5 * 1.2));
   w.key_width = 192;
   CHECK(sd() == doctest::Approx(0.3 * 1.5 * 1.2 * 2));
+  w.window = 512;
+  CHECK(sd() == doctest::Approx(0.3 * 1.5 * 1.2 * 2 * 1.25));
+  // The nearer its roofs, the surer: by the share of the call that they take.
+  error.roof = 0.5;
+  const CallPrice price = *price_call(w, ampere(), profile);
+  const double share = price.estimate.roofs.compute / price.estimate.duration;
+  CHECK(share > 0.5);
+  CHECK(price.log_sd == doctest::Approx(0.3 * 1.5 * 1.2 * 2 * 1.25 * std::pow(0.5, share)));
+}
+
+TEST_CASE("Marlin's kernels run at their instructions' share of the peak of later boards") {
+  GpuSpec hopper = ampere();
+  hopper.architecture = Architecture::Hopper;
+  hopper.compute_capability = 90;
+  for (PeakRate& peak : hopper.peaks) peak.rate = peak.rate * 4.0;
+  CostProfile profile = bare();
+  profile.product.warp_share = 0.5;
+  ExpertsWork w = experts({.tokens = 4096, .per_token = 1, .experts = 4}, 4096, 4096,
+                          ExpertFormat::Int4Weights);
+  const double library = us(w, hopper, profile) - 5;
+  w.engine = ProductEngine::Vllm;
+  CHECK(us(w, hopper, profile) - 5 == doctest::Approx(2 * library).epsilon(0.05));
+  CHECK(us(w, ampere(), profile) - 5 == doctest::Approx(4 * library).epsilon(0.05));
 }
 
 // The power limit is found to a thousandth of the clock.
