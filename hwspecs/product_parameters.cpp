@@ -135,6 +135,13 @@ std::vector<ProductSlot> product_slots() {
   slots.back().is_factor = true;
   add("engine.packed_scales_us", 0, 100, [](P& p, I, I) -> double& { return p.packed_scales_us; });
   slots.back().is_factor = true;
+  add("engine.pass_cycles_per_kib", 0, 5000,
+      [](P& p, I, I) -> double& { return p.pass_cycles_per_kib; });
+  slots.back().is_factor = true;
+  add("engine.scalar_round_us", 0, 20, [](P& p, I, I) -> double& { return p.scalar_round_us; });
+  slots.back().is_factor = true;
+  add("engine.event_gap", 0.01, 5, [](P& p, I, I) -> double& { return p.event_gap; });
+  slots.back().is_factor = true;
   add("block_depth", 0, 5000, [](P& p, I, I) -> double& { return p.block_depth; });
   add("operand_edge", 0, 500, [](P& p, I, I) -> double& { return p.operand_edge; });
   add("wave_quantization", 0, 1, [](P& p, I, I) -> double& { return p.wave_quantization; });

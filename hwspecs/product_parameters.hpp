@@ -79,7 +79,8 @@ struct FormatParameters {
 struct EngineParameters {
   double call_us = 1;  ///< of kernels before the product, whatever the size
   double traffic = 1;  ///< of their memory traffic, over one pass that reads and writes activations
-  double row_cycles = 0;  ///< of one SM, to quantise a row of activations, whatever its length
+  double row_cycles =
+      0;  ///< at 2 GHz, of an SM that holds 2,048 threads: to quantise a row of activations, whatever its length
   double efficiency = 1;  ///< of the product's kernels; of Fp8Static over Fp8's
   double stream = 1;      ///< bytes that a block draws per clock; the same
 };
@@ -101,6 +102,12 @@ struct ProductParameters {
   double lone_block_cycles = 0, lone_block_spill = 1;
   /// Engines' kernels on Hopper: further time of a tile past the last token, which bulk copies fill with zeros, over that of a tile.
   double overhang = 0;
+  /// Engines' passes over activations before a product: SM cycles for each KiB that comes from L2 or goes there, beside what misses it.
+  double pass_cycles_per_kib = 0;
+  /// TensorRT-LLM's pass with static scales: from one value of a thread to its next, which waits for memory.
+  double scalar_round_us = 0;
+  /// What a single call between two events adds, over the host's launch.
+  double event_gap = 1;
   double block_depth = 0;  ///< elements of k whose time a block needs to fill its pipeline
   double operand_edge =
       0;  ///< edge of the square tile whose operands take as long as its arithmetic

@@ -93,7 +93,9 @@ std::optional<MeasurementEstimate> estimate_call(const ProductCall& call, const 
   for (const cost::TensorProduct& product : call.products) {
     const cost::ProductEstimate estimate =
         cost::ProductMachine(gpu, product.format, profile).estimate(product);
-    const Seconds gap = call.in_graph ? Seconds(profile.product.graph_gap_us * 1e-6) : call.gap;
+    const Seconds gap = call.in_graph   ? Seconds(profile.product.graph_gap_us * 1e-6)
+                        : call.is_alone ? profile.product.event_gap * call.gap
+                                        : call.gap;
     times.push_back(call.is_power ? Seconds(estimate.power.in_w())
                                   : max(estimate.duration + gap, call.floor));
     result.log_sd =

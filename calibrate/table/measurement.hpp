@@ -54,6 +54,7 @@ struct ProductCall {
   Seconds gap{};          ///< between kernels, in the figure
   Seconds floor{};        ///< of the host that launches it
   bool in_graph = false;  ///< captured: the gap is the profile's
+  bool is_alone = false;  ///< between two events: the gap times the profile's event_gap
   bool is_power = false;  ///< the figure is the mean board power in watts, not a time
 };
 

@@ -147,14 +147,15 @@ class EngineProducts final : public ProductReader {
   }
   /// SGLang's calls as they were timed. Source: ai-dynamo/aiconfigurator, collector/sglang/collect_gemm.py: each of six copies has activations
   /// of its own, and scales of weights are fp32, which DeepGEMM lays out anew in each call on data-centre Blackwell (csrc/apis/layout.hpp).
-  /// With static scales, which that file does not have, the copies share theirs: CHOICE by rows of L40S (sim/cost/notes/0018).
+  /// With static scales, which that file does not have, activations are quantised beforehand: CHOICE by rows of L40S, of which 4,096 x 65,536 take
+  /// 516 us where their 16-bit activations alone take 620 to come from memory (sim/cost/notes/0025).
   static void as_sglang_was_timed(TensorProduct& product, MmaKind kind) {
     constexpr double kCopies = 6;
     const double activations = product.m * product.k * (2 + activation_bytes(product.format));
     const double weights = product.n * product.k * weight_bytes(product.format);
     const double results = product.m * product.n * cost::result_bytes(product.format);
-    if (product.format != ProductFormat::Fp8Static)
-      product.reuse.inputs = kCopies * (activations + weights) + results;
+    product.is_quantised = product.format == ProductFormat::Fp8Static;
+    if (!product.is_quantised) product.reuse.inputs = kCopies * (activations + weights) + results;
     product.packs_scales =
         product.format == ProductFormat::Fp8Block && kind == MmaKind::TensorMemory;
   }
@@ -252,7 +253,8 @@ class PlainProducts final : public ProductReader {
     convention_ = fmt::format(
         "fp16: PyTorch products back to back, host clock, at least {:.3g} us each, cut to whole "
         "microseconds, operands the "
-        "same each time. fp8: one call between two events, {:.3g} us more.",
+        "same each time. fp8: a kernel of one tile; one call between two events, a fitted share of "
+        "{:.3g} us more.",
         kFloor.in_us(), framework_.host.launch_per_kernel.in_us());
   }
   std::string_view table() const override { return "products"; }
@@ -273,6 +275,8 @@ class PlainProducts final : public ProductReader {
     ProductCall call;
     if (is_fp8) {
       call.gap = framework_.host.launch_per_kernel;  // one call between two events
+      call.is_alone = true;
+      product.is_untuned = true;  // one tile; which library, the table does not state
     } else {
       call.floor = kFloor;
     }

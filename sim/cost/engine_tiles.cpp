@@ -32,8 +32,14 @@ template <int kM, int kN, int kClusterM, int kClusterN>
 constexpr std::array<ProductTile, 1> kClusters = {
     {{.m = kM, .n = kN, .cluster_m = kClusterM, .cluster_n = kClusterN}}};
 
-/// Source: vLLM, csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh; powers of two of features and tokens, from 32 on.
+/// Up to so many tokens and features vLLM has tiles of 16 tokens on Ada.
+constexpr double kFewTokensOnAda = 16, kFewFeaturesOnAda = 16384;
+
+/// Source: vLLM, csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh; powers of two of features and tokens, from 16 on, in earlier
+/// versions from 32 on.
 std::span<const ProductTile> vllm_on_ada(double m, double n) {
+  if (m <= kFewTokensOnAda && n <= kFewFeaturesOnAda)
+    return n <= 8192 ? kOnly<16, 64> : kOnly<16, 128>;
   if (m <= 32) return n > 8192 && n <= 16384 ? kOnly<32, 128> : kOnly<32, 64>;
   if (m <= 64) return n > 8192 && n <= 16384 ? kOnly<64, 128> : kOnly<64, 64>;
   if (m <= 128) return n <= 8192 ? kOnly<64, 128> : n <= 16384 ? kOnly<128, 128> : kOnly<128, 64>;
@@ -108,6 +114,11 @@ bool is_scaled_fp8(ProductFormat format) {
 
 std::span<const ProductTile> engine_tiles(const TensorProduct& product, MmaKind kind,
                                           int compute_capability) {
+  // CHOICE by PipeWeave's rows of H100: up to 132 tiles of 128 x 128 take as long as one, whatever m and n, and go with k alone.
+  if (!product.engine && product.is_untuned && is_scaled_fp8(product.format) &&
+      kind == MmaKind::WarpGroup) {
+    return kOnly<128, 128>;
+  }
   if (!product.engine || kind == MmaKind::Warp) return {};
   const bool is_weight_only =
       product.format == ProductFormat::Int8Weights || product.format == ProductFormat::Int4Weights;
@@ -133,8 +144,10 @@ std::span<const ProductTile> engine_tiles(const TensorProduct& product, MmaKind 
   return {};
 }
 
+// CHOICE by rows of L40S: tiles of 16 tokens end at once.
 bool holds_sm_alone(const TensorProduct& product, int compute_capability) {
-  return product.engine == ProductEngine::Vllm && is_scaled_fp8(product.format) &&
+  const bool ends_at_once = product.m <= kFewTokensOnAda && product.n <= kFewFeaturesOnAda;
+  return !ends_at_once && product.engine == ProductEngine::Vllm && is_scaled_fp8(product.format) &&
          compute_capability == kAda;
 }
 

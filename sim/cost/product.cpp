@@ -26,6 +26,15 @@ constexpr double kHalfBytes = 2;
 /// Results of a block whose registers hold them beside operands and scales, where they are fp32 and a warp has 64 by 64.
 constexpr double kLargestWithoutSpill = 128 * 128;
 
+/// Threads of TensorRT-LLM's pass with static scales, each of which takes value after value: 1,024 blocks of 256. Source: TensorRT-LLM,
+/// cpp/tensorrt_llm/common/cudaFp8Utils.cu, invokeQuantizeMatrix before it took eight values at a time.
+constexpr double kScalarThreads = 1024 * 256;
+
+constexpr double kKib = 1024;
+/// Threads that an SM holds of row_cycles.
+constexpr double kRowThreads = 2048;
+constexpr int kFewestThreads = 256;
+
 using Tile = ProductTile;
 // Tokens by features. Warp-level: 32 by 64 and more, names of cuBLAS's and CUTLASS's s884, s1688 and s16816 kernels.
 constexpr std::array<Tile, 10> kWarpTiles = {{{256, 128},
@@ -141,6 +150,7 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
   const BoardFactors board = board_factors(profile, gpu);
   sms_ = std::max(gpu.sm_count, 1);
   clock_ = starting_clock(gpu, profile).in_si();
+  resident_ = sms_ * std::max(gpu.max_threads_per_sm, kFewestThreads) / kRowThreads;
   const double scale = clock_ / gpu.boost_clock.in_si();
   peak_ = stated_peak(gpu, format).rate.in_si() * scale / sms_;
   const double shared_kib = gpu.shared_memory_per_sm.in_bytes() / 1024;
@@ -191,6 +201,7 @@ struct ProductMachine::Grid {
 
 double ProductMachine::call_seconds(const TensorProduct& product) const {
   if (!product.engine || format_ == ProductFormat::Half || format_ == ProductFormat::Tf32) return 0;
+  if (product.is_quantised) return 0;
   const EngineParameters& e = p_->engine(*product.engine, format_);
   double seconds = e.call_us * 1e-6 * (kStartClock / clock_) * p_->format(format_).call_of[kind_] *
                    p_->generation(*product.engine, format_, kind_).call;
@@ -199,10 +210,14 @@ double ProductMachine::call_seconds(const TensorProduct& product) const {
     const double passed = values * (2 + a_bytes_);
     const double between = passed + product.batch * product.n * product.k * b_bytes_;
     const double again = product.reuse.inputs > 0 ? product.reuse.inputs : between;
-    seconds += e.traffic * values *
-               (2 * miss(again, l2_, has_halves_) + a_bytes_ * miss(between, l2_, has_halves_)) /
-               bandwidth_;
-    seconds += e.row_cycles * product.batch * product.m / (sms_ * clock_);
+    const double missed =
+        values * (2 * miss(again, l2_, has_halves_) + a_bytes_ * miss(between, l2_, has_halves_));
+    double pass = e.traffic * (missed / bandwidth_ + (passed - missed) / kKib *
+                                                         p_->pass_cycles_per_kib / (sms_ * clock_));
+    if (*product.engine == ProductEngine::TensorRtLlm && format_ == ProductFormat::Fp8Static)
+      pass = std::max(pass, std::ceil(values / kScalarThreads) * p_->scalar_round_us * 1e-6);
+    seconds += pass;
+    seconds += e.row_cycles * product.batch * product.m / (resident_ * kStartClock);
     if (product.packs_scales) seconds += p_->packed_scales_us * 1e-6;
   }
   return seconds;
@@ -244,7 +259,7 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const double lost_to_cut = 1 / kernels.peak - 1 / kernels.whole;
   const double a = product.batch * m * k * a_bytes_, b = product.batch * n * k * b_bytes_;
   const double c = product.batch * m * n * c_bytes_;
-  const bool quantises = engine && a_bytes_ < kHalfBytes;
+  const bool quantises = engine && a_bytes_ < kHalfBytes && !product.is_quantised;
   const double written = product.batch * m * k * (kHalfBytes + a_bytes_);
   const double a_reuse =
       quantises ? std::min(product.reuse.activations, written) : product.reuse.activations;
@@ -286,9 +301,10 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     best_time = time;
     best = {mma, load, fixed, std::min(1.0, per_sm), tile.m, tile.n, static_cast<int>(slices)};
   };
-  const double most_slices = own_kernels ? 1
-                                         : std::min(is_weight_only ? kMostWeightOnlySlices : k,
-                                                    std::max(1.0, std::floor(k / kShortestSlice)));
+  const double most_slices = own_kernels || (is_given && !product.engine)
+                                 ? 1
+                                 : std::min(is_weight_only ? kMostWeightOnlySlices : k,
+                                            std::max(1.0, std::floor(k / kShortestSlice)));
   for (const Tile& tile : own.empty() ? tiles_of(kernels.kind) : own) {
     if (is_early && std::max(tile.m, tile.n) == kLateTileEdge) continue;
     const double clusters_m = std::ceil(m / (tile.m * tile.cluster_m));

@@ -37,8 +37,10 @@ struct TensorProduct {
   bool by_early_library = false;
   /// Scales of the weights come as fp32 in 128x128 and are laid out for tensor memory in every call, not once beforehand.
   bool packs_scales = false;
-  /// The engine did not time its kernels beforehand: its default tile, where it has one.
+  /// The engine did not time its kernels beforehand: its default tile, where it has one; without an engine a kernel of one tile, no slices.
   bool is_untuned = false;
+  /// Activations come in the engine's format: nothing runs before the product.
+  bool is_quantised = false;
 };
 
 /// Largest of 16, 8, 4, 2, 1 that divides a row of `values` of `bytes` each; half bytes count as whole ones.
@@ -106,8 +108,10 @@ class ProductMachine {
   ///            128x128 results; by blocks, since all SMs together wait for it: few blocks take less
   /// A small grid streams weights no faster than its blocks draw them, which is what products of few rows are made of.
   /// Then the clock that the power limit leaves to this kernel: TensorPower.
-  /// What an engine does before: call_us * call_of the generation, and of the engine's on it + traffic * bytes of reading 16-bit activations and writing narrow ones / bandwidth
-  /// + m row_cycles / (SMs clock): a block quantises a row, and few values do not shorten it; + packed_scales_us where it packs_scales. The product
+  /// What an engine does before: call_us * call_of the generation, and of the engine's on it + traffic * (bytes of reading 16-bit activations and writing narrow ones that miss L2 / bandwidth + those that do not,
+  /// at pass_cycles_per_kib of an SM) + m row_cycles / (2 GHz SMs threads of one / 2048): a block quantises a row, few values do not shorten it, and
+  /// it waits for times, not for cycles; + packed_scales_us where it packs_scales. TensorRT-LLM's pass with static scales takes scalar_round_us at
+  /// least for every 262,144 values. Nothing of it where activations are quantised already. The product
   /// finds what was written just before in L2, as far as it stays.
   /// Rows that do not begin at multiples of 16 bytes: bulk and 16-byte copies need those (CUDA Programming Guide, "Asynchronous data
   /// copies"), so the library falls back to kernels of warp-level instructions, whose peak is warp_share^(generations since) of the chip's;
@@ -139,7 +143,7 @@ class ProductMachine {
   bool has_halves_ = false;  ///< of L2
   TensorPower power_;
   std::array<Kernels, kMmaKindCount> kernels_;  ///< of its own generation and those before
-  double sms_, clock_, peak_, bandwidth_, l2_, block_, step_;
+  double sms_, resident_, clock_, peak_, bandwidth_, l2_, block_, step_;
   double a_bytes_, b_bytes_, c_bytes_;
 };
 

@@ -87,6 +87,9 @@ TEST_CASE(
   CHECK_FALSE(product(fp8, ProductEngine::SgLang).packs_scales);
   const std::string fixed = "l40s,fp8_static,8,64,32,3,3,3,2,3.1,2.9,,,,\n";
   CHECK(product(fixed, ProductEngine::SgLang).reuse.inputs == 0);
+  CHECK(product(fixed, ProductEngine::SgLang).is_quantised);
+  CHECK_FALSE(product(fixed, ProductEngine::TensorRtLlm).is_quantised);
+  CHECK_FALSE(product(fp8, ProductEngine::SgLang).is_quantised);
   const std::string blocks = ",fp8_block,8,128,128,3,3,3,2,3.1,2.9,,,,\n";
   CHECK(product("b200" + blocks, ProductEngine::SgLang).packs_scales);
   CHECK_FALSE(product("b200" + blocks, ProductEngine::TensorRtLlm).packs_scales);

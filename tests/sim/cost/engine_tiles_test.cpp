@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/cost/price.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
@@ -81,6 +82,9 @@ TEST_CASE("engines take the tile that their sources name") {
   const Row rows[] = {
       {"vLLM, Ada, many tokens", Vllm, AsyncWarp, 89, 512, 4096, 128, 128},
       {"vLLM, Ada, features up to 8192", Vllm, AsyncWarp, 89, 512, 4097, 256, 128},
+      {"vLLM, Ada, few tokens", Vllm, AsyncWarp, 89, 16, 8192, 16, 64},
+      {"vLLM, Ada, few tokens, more features", Vllm, AsyncWarp, 89, 1, 16384, 16, 128},
+      {"vLLM, Ada, few tokens, most features", Vllm, AsyncWarp, 89, 16, 16385, 32, 64},
       {"vLLM, Ada, 20 tokens are 32", Vllm, AsyncWarp, 89, 20, 12288, 32, 128},
       {"vLLM, Hopper", Vllm, WarpGroup, 90, 100, 4096, 64, 128},
       {"vLLM, data-centre Blackwell", Vllm, TensorMemory, 100, 200, 4096, 64, 128},
@@ -194,6 +198,9 @@ TEST_CASE("a block alone on its SM ends unhidden") {
   // 4096 x 8192 in 1024 tiles of 256 x 128, whose results spill.
   const TensorProduct wide = engine_product(ProductEngine::Vllm, 4096, 8192, 64);
   CHECK(call_us(wide, gpu, profile) - call_us(wide, gpu, without) == doctest::Approx(102.4 * 60));
+  // Tiles of 16 tokens end at once.
+  const TensorProduct few = engine_product(ProductEngine::Vllm, 16, 4096, 64);
+  CHECK(call_us(few, gpu, profile) == call_us(few, gpu, without));
   // Others' kernels share their SMs.
   const TensorProduct other = engine_product(ProductEngine::SgLang, 4096, 4096, 64);
   CHECK(call_us(other, gpu, profile) == call_us(other, gpu, without));
@@ -207,6 +214,57 @@ TEST_CASE("scales that are laid out in every call take their kernels' time") {
   const double once = call_us(product, ada_gpu(), profile);
   product.packs_scales = true;
   CHECK(call_us(product, ada_gpu(), profile) == doctest::Approx(once + 7));
+}
+
+TEST_CASE("a pass that finds its values in L2 takes SM cycles, and none where it ran before") {
+  GpuSpec gpu = ada_gpu();
+  gpu.l2 = Bytes(1e9);
+  CostProfile profile = bare_engines();
+  TensorProduct product = engine_product(ProductEngine::SgLang, 1024, 4096, 1024);
+  product.reuse = {.activations = 1e6, .weights = 1e6, .results = 1e6};
+  const double without = call_us(product, gpu, profile);
+  profile.product.pass_cycles_per_kib = 100;
+  profile.product
+      .engines[static_cast<std::size_t>(ProductEngine::SgLang)]
+              [static_cast<std::size_t>(ProductFormat::Fp8)]
+      .traffic = 1;
+  // 1 Mi values, 2 bytes read and 1 written, 100 cycles a KiB: 3072 times 100 on 10 SMs of 1 GHz.
+  CHECK(call_us(product, gpu, profile) - without == doctest::Approx(30.72));
+  product.is_quantised = true;
+  CHECK(call_us(product, gpu, profile) == doctest::Approx(without));
+}
+
+TEST_CASE("TensorRT-LLM's pass with static scales takes a round for 262,144 values") {
+  GpuSpec gpu = ada_gpu();
+  CostProfile profile = bare_engines();
+  TensorProduct product =
+      engine_product(ProductEngine::TensorRtLlm, 1024, 64, 1024, ProductFormat::Fp8Static);
+  const double without = call_us(product, gpu, profile);
+  profile.product.scalar_round_us = 0.5;
+  CHECK(call_us(product, gpu, profile) - without == doctest::Approx(4 * 0.5));
+  product.format = ProductFormat::Fp8;
+  CHECK(call_us(product, gpu, profile) < without + 2);
+}
+
+TEST_CASE(
+    "without an engine an untuned product in 8-bit floats has one tile on Hopper, and no slices") {
+  const GpuSpec gpu = GpuCatalog::embedded().find("h100_sxm5_80gb");
+  TensorProduct product;
+  product.m = 4;
+  product.n = 512;
+  product.k = 16384;
+  product.format = ProductFormat::Fp8;
+  const auto estimate = [&] {
+    return ProductMachine(gpu, product.format, default_cost_profile()).estimate(product);
+  };
+  CHECK(estimate().split_k > 1);
+  product.is_untuned = true;
+  CHECK(estimate().tile_m == 128);
+  CHECK(estimate().tile_n == 128);
+  CHECK(estimate().split_k == 1);
+  const double few = estimate().duration.in_us();
+  product.m = 128;
+  CHECK(estimate().duration.in_us() == doctest::Approx(few).epsilon(0.05));
 }
 
 TEST_CASE("errors of a format are those of its kernels' owner and of what it asks of them") {

@@ -200,9 +200,13 @@ TEST_CASE("an engine quantises row by row, however few values a row has") {
   product.engine = ProductEngine::Vllm;
   profile = with_parameter(std::move(profile), "product.engine.vllm.fp8.row_cycles", 0);
   const double free = price(product, gpu, profile).duration.in_us();
-  profile = with_parameter(std::move(profile), "product.engine.vllm.fp8.row_cycles", 1980);
-  // 4096 rows of 1980 cycles on 132 SMs of 1.98 GHz: 4096 / 132 us.
+  profile = with_parameter(std::move(profile), "product.engine.vllm.fp8.row_cycles", 2000);
+  // 4096 rows of 2000 cycles at 2 GHz on 132 SMs of 2048 threads: 4096 / 132 us. Of 1536 threads an SM holds three quarters of the blocks.
   CHECK(price(product, gpu, profile).duration.in_us() - free == doctest::Approx(4096.0 / 132));
+  GpuSpec fewer = gpu;
+  fewer.max_threads_per_sm = 1536;
+  CHECK(price(product, fewer, profile).duration.in_us() - free ==
+        doctest::Approx(4096.0 / 132 / 0.75));
 }
 
 TEST_CASE("tiles that an engine takes by rows alone, and slices that it does not have") {
