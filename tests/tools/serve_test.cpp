@@ -167,6 +167,20 @@ TEST_CASE("a rate that is found is none that only a thousand requests bear") {
   }
 }
 
+TEST_CASE("a rate above what is completed is called so") {
+  const Json found = answer(with(kSmall, {"--find", "rate", "--tpot", "500ms", "--no-intervals"}));
+  const double most = found.at("rate_per_s").get<double>();
+  const auto at = [&](double rate) {
+    return answer(with(kSmall, {"--rate", std::to_string(rate), "--no-intervals"}));
+  };
+  CHECK(at(0.8 * most).at("overloaded_at_requests_per_s").is_null());
+  const Json over = at(1.2 * most);
+  CHECK(over.at("limited_by") == "queue");
+  CHECK(over.at("overloaded_at_requests_per_s").get<double>() ==
+        doctest::Approx(most).epsilon(0.05));
+  CHECK(serve(with(kSmall, {"--rate", "100000"})).out.find("overloaded ") != std::string::npos);
+}
+
 TEST_CASE("a closed loop is asked for long enough that its start does not weigh in") {
   const Words many = with(kSmall, {"--concurrency", "512", "--no-intervals"});
   const Json usual = answer(many), longer = answer(with(many, {"--requests", "40000"}));

@@ -91,6 +91,7 @@ Json answer_json(const ServeQuestion& q, const ServingAnswer& a) {
   const auto cost = cost_per_million(q, a);
   doc["cost_usd_per_million_tokens"] = cost ? Json(*cost) : Json();
   doc["limited_by"] = a.limited_by;
+  doc["overloaded_at_requests_per_s"] = a.overloaded_at ? Json(*a.overloaded_at) : Json();
   doc["steps"] = a.steps;
   doc["step_log_sd"] = a.log_sd;
   doc["unknown_share"] = a.guessed_share;
@@ -279,6 +280,11 @@ std::string serve_text(const ServeQuestion& q, const ServingAnswer& a) {
       shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ", part, percent(share));
   add_line(page, "time goes to", shares);
   add_line(page, "limited by", a.limited_by);
+  if (a.overloaded_at)
+    add_line(page, "overloaded",
+             fmt::format("at most {} requests/s are completed: times are those of the first {} "
+                         "requests and grow for as long as more come",
+                         three_digits(*a.overloaded_at), q.load.requests));
   if (a.guessed_share > 0)
     add_line(page, "no cost model", percent(a.guessed_share) + " of the time: a bound by bytes");
   if (a.turned_away > 0)

@@ -477,6 +477,14 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
   else
     a.limited_by =
         r.first_ms.mean() > 0.5 * r.whole_ms.mean() ? "prefill compute" : "decode bandwidth";
+  // A queue that never ends shows in a thousand requests as some waiting.
+  const bool may_overflow = a.utilization > 0.9 || r.queue_ms.mean() > 0.1 * r.whole_ms.mean();
+  if (!load.per_second || is_searching || !may_overflow) return;
+  const double most = saturated_rate(load);
+  if (most > 0 && *load.per_second > most) {
+    a.overloaded_at = most;
+    a.limited_by = a.cache_use > 0.85 ? "KV memory" : "queue";
+  }
 }
 
 void check_served_lengths(const std::string& network, std::int64_t input, std::int64_t output,

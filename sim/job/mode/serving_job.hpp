@@ -86,6 +86,8 @@ struct ServingAnswer {
   double log_sd = 0;
   double frontend_ms = 0;  ///< in times to the first token and to the end of simulated loads
   std::string limited_by;
+  /// Requests a second that are completed at most, where more come: latencies are those of the requests simulated and grow on.
+  std::optional<double> overloaded_at{};
   std::vector<std::string> assumptions{};
   std::vector<InputRecord> inputs{};
   std::vector<serve::Request> served{};  ///< where asked for

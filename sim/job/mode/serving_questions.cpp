@@ -58,6 +58,8 @@ double Served::rate_within(ServingLoad load, std::optional<double> first_ms,
                            std::optional<double> token_ms, double ln_factor) {
   const Restored<double> slower(state_->fixed_ln_factor);
   state_->fixed_ln_factor = ln_factor;
+  const Restored<bool> searching(state_->is_searching);
+  state_->is_searching = true;
   load.intervals = false;
   load.batch.reset();
   load.concurrency.reset();

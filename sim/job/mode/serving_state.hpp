@@ -36,6 +36,7 @@ struct Served::State {
   std::optional<ServedCorrection> correction;
   double correction_share = 0;  ///< of errors there, what is the same here
   double fixed_ln_factor = 0;   ///< on all steps
+  bool is_searching = false;    ///< for a rate: answers are not looked at further
   serve::WorkerLimits factors;  ///< of steps; its other fields are not read
 
   /// Spread of ln(measured / predicted) after the correction, and the factors that go with it.
