@@ -128,7 +128,7 @@ std::string load_flag(const ServeOptions& o) {
 }
 
 /// Refuses what was given and could change nothing.
-void refuse_idle(const ServeOptions& o, const CLI::App& verb) {
+void refuse_unused(const ServeOptions& o, const CLI::App& verb) {
   const ServeContext context{.load = load_flag(o),
                              .drafts = o.job.drafted > 0,
                              .swaps = to_lower(o.job.preemption) == "swap",
@@ -216,7 +216,7 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
 
 ServeQuestion question_of(ServeOptions& o, const CLI::App& verb) {
   ServeQuestion question;
-  refuse_idle(o, verb);
+  refuse_unused(o, verb);
   read_load(o, question);
   o.place.gpus = o.gpus;
   if (o.tokens_per_step > 0) o.job.tokens_per_step = o.tokens_per_step;
