@@ -61,7 +61,7 @@ Roofs estimate_attention(const Kernel& kernel, const AttentionWork& work,
                             : on_tensor_cores ? product_efficiency(gpu, profile)
                                               : library_efficiency(gpu, profile);
   const double issue =
-      on_tensor_cores && gpu.architecture >= Architecture::Hopper ? kOldInstructionsOnHopper : 1.0;
+      on_tensor_cores && mma_kind(gpu) >= MmaKind::WarpGroup ? kOldInstructionsOnHopper : 1.0;
   const double sms = machine.sm_count;
   const double products = work.products * scores *
                           static_cast<double>(a.width + a.width_of_values()) /

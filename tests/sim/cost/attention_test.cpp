@@ -116,6 +116,25 @@ TEST_CASE("attention of 32-bit operands multiplies three times on tensor cores, 
   CHECK(compute(exact) > products);
 }
 
+TEST_CASE("workstation Blackwell has no other instructions than Ampere, Hopper has") {
+  const CostProfile profile = simple_profile();
+  const AttentionAttributes shape{
+      .batch = 8, .heads = 128, .kv_heads = 128, .queries = 1024, .keys = 1024, .width = 64};
+  const Kernel kernel = attention(shape, 2);
+  const auto compute = [&](Architecture architecture, int capability) {
+    GpuSpec gpu = simple_gpu();
+    const SustainedGpu machine = sustain(gpu, kernel.math, kernel.unit, profile);
+    gpu.architecture = architecture;
+    gpu.compute_capability = capability;
+    return estimate_attention(kernel, std::get<AttentionWork>(kernel.work), machine, gpu, profile)
+        .compute.in_s();
+  };
+  const double ampere = compute(Architecture::Ampere, 80);
+  CHECK(compute(Architecture::Blackwell, 120) == ampere);
+  CHECK(compute(Architecture::Hopper, 90) > 1.1 * ampere);
+  CHECK(compute(Architecture::Blackwell, 100) > 1.1 * ampere);
+}
+
 TEST_CASE(
     "attention of 32-bit operands is on tensor cores that take tf32, in any mode of products") {
   GraphBuilder b("one", 2);
