@@ -46,6 +46,7 @@ CostProfile bare_engines() {
   for (auto& engine : profile.product.engines)
     for (EngineParameters& e : engine) e.call_us = e.traffic = 0;
   profile.product.lone_block_cycles = profile.product.packed_scales_us = 0;
+  profile.product.pass_cycles_per_kib = profile.product.scalar_round_us = 0;
   profile.product.lone_block_spill = 1;
   return profile;
 }
