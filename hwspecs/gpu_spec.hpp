@@ -91,6 +91,8 @@ struct GpuSpec : SpecIdentity {
   BytesPerSecond nvlink_bandwidth{};  ///< one direction, all links; zero without NVLink
 
   Watts tdp{};
+  /// The limit that it is sold with, where `tdp` has been set to another; 0: `tdp`.
+  Watts rated_power{};
   Watts idle_power{};
   /// Limits that nvidia-smi accepts; absent where no log is known.
   std::optional<Watts> min_power_limit, max_power_limit;

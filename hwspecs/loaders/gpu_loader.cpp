@@ -144,7 +144,7 @@ class GpuLoader {
     spec_.ecc_bandwidth_fraction = m.ecc_bandwidth_fraction().value();
     spec_.pcie_bandwidth = from_gb_per_s(m.pcie_gb_per_s());
     spec_.nvlink_bandwidth = from_gb_per_s(m.nvlink_gb_per_s());
-    spec_.tdp = from_w(m.tdp_w());
+    spec_.tdp = spec_.rated_power = from_w(m.tdp_w());
     spec_.idle_power = from_w(m.idle_w());
     if (m.has_power_limit_min_w()) spec_.min_power_limit = from_w(m.power_limit_min_w());
     if (m.has_power_limit_max_w()) spec_.max_power_limit = from_w(m.power_limit_max_w());

@@ -324,16 +324,18 @@ CostForm form_of(const Kernel& kernel) {
 
 namespace {
 
-/// Slows a kernel on tensor cores to the clock that the board's limit leaves it; gives the share of the clock.
-double limit_power(Roofs& roofs, const Kernel& kernel, Seconds fill, const TensorPower& power) {
-  const double share = power.clock_share({.flops = kernel.flops.in_si(),
-                                          .dram_bytes = kernel.bytes().in_bytes(),
-                                          .fixed = fill,
-                                          .arithmetic = roofs.compute,
-                                          .operands = {},
-                                          .memory = roofs.memory});
-  roofs.compute = roofs.compute / share;
-  return share;
+/// Slows a kernel on tensor cores to the clock that the board's limit leaves it: the share of the clock, and the power.
+void limit_power(KernelEstimate& result, Roofs& roofs, const Kernel& kernel, Seconds fill,
+                 const TensorPower& power) {
+  const TensorLoad load{.flops = kernel.flops.in_si(),
+                        .dram_bytes = kernel.bytes().in_bytes(),
+                        .fixed = fill,
+                        .arithmetic = roofs.compute,
+                        .operands = {},
+                        .memory = roofs.memory};
+  result.throttle = power.clock_share(load);
+  result.power = power.power(load, result.throttle);
+  roofs.compute = roofs.compute / result.throttle;
 }
 
 KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, const GpuSpec& gpu,
@@ -370,6 +372,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
     roofs = product.roofs;
     duration = product.duration - fill_time(machine, gpu, profile);  // its start is in it
     result.throttle = product.throttle;
+    result.power = product.power;
   } else if (matrix) {
     roofs = estimate_matrix(kernel, *matrix, machine, gpu, profile);
   } else if (const auto* conv = std::get_if<ConvWork>(&kernel.work)) {
@@ -395,7 +398,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   const Seconds fill = fill_time(machine, gpu, profile);
   if (machine.tensor_power && form_of(kernel) != CostForm::Product) {
     const Seconds at_full_clock = combine(roofs);
-    result.throttle = limit_power(roofs, kernel, fill, *machine.tensor_power);
+    limit_power(result, roofs, kernel, fill, *machine.tensor_power);
     if (duration && at_full_clock > Seconds(0)) {
       duration = *duration * (combine(roofs) / at_full_clock);
     }
@@ -408,6 +411,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   result.bound = roofs.starved || fill > busy   ? Bound::Latency
                  : roofs.compute > roofs.memory ? Bound::Compute
                                                 : Bound::Memory;
+  if (mma_kind(gpu) == MmaKind::Warp) result.power = {};  // no reading has told its energy
   const CostForm form = form_of(kernel);
   result.basis = basis_of(kernel, form, gpu, profile);
   const Spread spread = error_spread(result, kernel, result.throttle, gpu, profile);

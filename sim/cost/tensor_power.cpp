@@ -27,12 +27,17 @@ double joule_per_flop(const GpuSpec& gpu, double clock, const ProductParameters&
          std::pow(clock / kReferenceClock, p.clock_exponent - 1);
 }
 
+/// Watts, the limit that the board is sold with where a greater one is set.
+double usual_limit(const GpuSpec& gpu) {
+  return gpu.rated_power > Watts() ? min(gpu.tdp, gpu.rated_power).in_w() : gpu.tdp.in_w();
+}
+
 }  // namespace
 
 TensorPower::TensorPower(const GpuSpec& gpu, double energy, const CostProfile& profile)
     : awake_w_(awake_power(gpu, profile).in_w()),
       limit_w_(gpu.tdp.in_w()),
-      base_w_(profile.product.base_share * std::max(0.0, limit_w_ - awake_w_)),
+      base_w_(profile.product.base_share * std::max(0.0, usual_limit(gpu) - awake_w_)),
       joule_per_flop_(energy *
                       joule_per_flop(gpu, starting_clock(gpu, profile).in_si(), profile.product)),
       joule_per_byte_(kPico * (has_gddr(gpu) ? profile.product.gddr_pj_per_byte

@@ -34,6 +34,7 @@ PowerCauses& PowerCauses::operator+=(const PowerCauses& other) {
   flops += other.flops;
   tensor_flops += other.tensor_flops;
   dram_bytes += other.dram_bytes;
+  told_w += other.told_w;
   return *this;
 }
 
@@ -42,6 +43,7 @@ PowerCauses operator*(PowerCauses causes, double factor) {
   causes.flops *= factor;
   causes.tensor_flops *= factor;
   causes.dram_bytes *= factor;
+  causes.told_w *= factor;
   return causes;
 }
 
@@ -91,9 +93,21 @@ PowerCauses power_causes(const Kernel& kernel, Seconds duration, double sm_share
                    scales.of(kernel), board.gpu(), board.profile());
 }
 
+PowerCauses power_causes(const Kernel& kernel, const cost::KernelEstimate& estimate,
+                         const cost::SustainedBoard& board, const PowerScales& scales) {
+  if (!(estimate.power > Watts())) {
+    return power_causes(kernel, estimate.duration, estimate.sm_share, board, scales);
+  }
+  const double awake = awake_power(board.gpu(), board.profile()).in_w();
+  PowerCauses causes;
+  causes.told_w = std::max(0.0, estimate.power.in_w() - awake);
+  return causes;
+}
+
 Watts active_power(const PowerCauses& causes, const GpuSpec& gpu, const CostProfile& profile) {
   const PowerParameters& p = profile.power;
   return Watts(
+      causes.told_w +
       kPico * (p.clocked_pj * causes.lanes + p.flop_pj * causes.flops +
                p.tensor_flop_pj * causes.tensor_flops +
                (cost::has_gddr(gpu) ? p.gddr_pj_per_byte : p.hbm_pj_per_byte) * causes.dram_bytes));

@@ -5,6 +5,7 @@
 #include "hwspecs/gpu_spec.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
+#include "sim/cost/price.hpp"
 #include "sim/cost/sustained_clock.hpp"
 
 namespace tracecast {
@@ -27,6 +28,7 @@ struct PowerCauses {
   double tensor_flops =
       0;  ///< operations on tensor cores, in units of two bytes; node and voltage included
   double dram_bytes = 0;
+  double told_w = 0;  ///< over the awake power, of kernels whose price tells it
   PowerCauses& operator+=(const PowerCauses& other);
   friend PowerCauses operator*(PowerCauses causes, double factor);
 };
@@ -54,6 +56,11 @@ class PowerScales {
 };
 /// The same as above for one of many kernels on a board.
 [[nodiscard]] PowerCauses power_causes(const Kernel& kernel, Seconds duration, double sm_share,
+                                       const cost::SustainedBoard& board,
+                                       const PowerScales& scales);
+
+/// The same of a priced kernel: the power that its price tells, at most the board's limit, and else its causes.
+[[nodiscard]] PowerCauses power_causes(const Kernel& kernel, const cost::KernelEstimate& estimate,
                                        const cost::SustainedBoard& board,
                                        const PowerScales& scales);
 

@@ -32,8 +32,8 @@ Watts most_at_lowest_clock(const PricedStep& priced, const GpuSpec& gpu,
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
       const cost::KernelEstimate& estimate = choice.estimates[k];
       if (!(estimate.duration > Seconds(0))) continue;
-      const PowerCauses causes = power_causes(choice.candidate->kernels[k], estimate.duration,
-                                              estimate.sm_share, board, scales);
+      const PowerCauses causes =
+          power_causes(choice.candidate->kernels[k], estimate, board, scales);
       most = max(most, active_power(causes, lowest, profile));
     }
   }
@@ -321,8 +321,7 @@ StepDraw draw_of(const PricedStep& priced, const StepProgram& program, const Ste
       if (first == op) {
         Draw& one = draws.emplace_back();
         if (works) {
-          one.causes = power_causes(choice.candidate->kernels[k], estimate.duration,
-                                    estimate.sm_share, board, scales);
+          one.causes = power_causes(choice.candidate->kernels[k], estimate, board, scales);
           one.watts = active_power(one.causes, gpu, profile).in_w();
         }
       }

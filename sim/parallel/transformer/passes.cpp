@@ -44,7 +44,8 @@ bool is_norm_or_activation(const Op& op) {
 /// Prices one piece and adds up what its passes take.
 class PiecePricer {
  public:
-  explicit PiecePricer(const PassContext& context) : c_(context) {}
+  explicit PiecePricer(const PassContext& context)
+      : c_(context), board_(context.gpu, context.cost), scales_(board_) {}
 
   PieceCost price(NetworkGraph forward, const ShardCollectives& collectives, LossWork loss = {}) {
     NetworkGraph step =
@@ -215,8 +216,7 @@ class PiecePricer {
   /// Of the board, over its awake power.
   [[nodiscard]] Joules energy(const Kernel& kernel, const cost::KernelEstimate& estimate) const {
     if (!(estimate.duration > Seconds(0))) return {};
-    return active_power(power_causes(kernel, estimate.duration, estimate.sm_share, c_.gpu, c_.cost),
-                        c_.gpu, c_.cost) *
+    return active_power(power_causes(kernel, estimate, board_, scales_), c_.gpu, c_.cost) *
            estimate.duration;
   }
 
@@ -329,6 +329,8 @@ class PiecePricer {
   }
 
   const PassContext& c_;
+  const cost::SustainedBoard board_;
+  const PowerScales scales_;
   PieceCost piece_;
 };
 

@@ -124,6 +124,24 @@ TEST_CASE("a limit cuts a demand near it softly and one far above it to itself")
   CHECK(limited_power(1000.0_W, 100.0_W).in_w() == doctest::Approx(100).epsilon(1e-5));
 }
 
+TEST_CASE("a kernel whose price tells the board's power draws that, others by their causes") {
+  const GpuSpec gpu = simple_gpu();
+  const CostProfile profile = round_numbers();
+  const cost::SustainedBoard board(gpu, profile);
+  const PowerScales scales(board);
+  cost::KernelEstimate estimate;
+  estimate.duration = 1.0_ms;
+  const auto drawn = [&] {
+    const PowerCauses causes = power_causes(one_ms_kernel(), estimate, board, scales);
+    return (awake_power(gpu, profile) + active_power(causes, gpu, profile)).in_w();
+  };
+  CHECK(drawn() == doctest::Approx(watts(one_ms_kernel(), gpu)));
+  estimate.power = 200.0_W;
+  CHECK(drawn() == doctest::Approx(200));
+  estimate.power = 1.0_W;  // no less than awake
+  CHECK(drawn() == doctest::Approx(awake_power(gpu, profile).in_w()));
+}
+
 TEST_SUITE_END();
 
 }  // namespace
