@@ -411,7 +411,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   result.bound = roofs.starved || fill > busy   ? Bound::Latency
                  : roofs.compute > roofs.memory ? Bound::Compute
                                                 : Bound::Memory;
-  if (mma_kind(gpu) == MmaKind::Warp) result.power = {};  // no reading has told its energy
+  if (mma_kind(gpu) < MmaKind::WarpGroup) result.power = {};  // causes are fitted to such boards
   const CostForm form = form_of(kernel);
   result.basis = basis_of(kernel, form, gpu, profile);
   const Spread spread = error_spread(result, kernel, result.throttle, gpu, profile);
