@@ -140,6 +140,7 @@ LanguageNetwork read_config_json(std::string_view bytes, std::string_view where)
   LanguageNetwork network;
   if (outer.read != nullptr) {
     network = outer.read(config, outer.model_type);
+    network.scales_rotation = language::scales_rotation(config);
   } else {
     const auto text = config.child("text_config");
     if (!text) config.fail("text_config", "nothing", "the sizes of the text's layers");
@@ -148,13 +149,13 @@ LanguageNetwork read_config_json(std::string_view bytes, std::string_view where)
       text->fail("model_type", "\"" + std::string(inner.model_type) + "\"", "a family of text");
     }
     network = inner.read(*text, inner.model_type);
+    network.scales_rotation = language::scales_rotation(*text);
     if (model_type == "llama4") {
       if (const auto vision = config.child("vision_config")) {
         network.encoder_parameters = language::llama4_encoder_parameters(*vision, network.width);
       }
     }
   }
-  network.scales_rotation = language::scales_rotation(config);
   check(network, where);
   return network;
 }

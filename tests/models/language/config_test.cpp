@@ -166,6 +166,12 @@ TEST_CASE("rotary positions are scaled where YaRN's factor is not undone") {
   CHECK_THROWS_WITH_AS((void)read_config_json(broken, "c.json"),
                        doctest::Contains("rope_scaling.factor"), InputError);
   CHECK(read_config_json(config_text("gpt_oss_20b"), "").scales_rotation);
+  // Of a network with an encoder, what its text says.
+  std::string inside = config_text("llama4_scout");
+  const std::size_t inner = inside.find('{', inside.find("\"text_config\""));
+  REQUIRE(inner != std::string::npos);
+  inside.insert(inner + 1, R"("rope_scaling": {"rope_type": "yarn", "factor": 4},)");
+  CHECK(read_config_json(inside, "").scales_rotation);
 }
 
 TEST_CASE("layers are what the files say, one by one") {
