@@ -156,45 +156,44 @@ std::vector<ParameterSlot> make_slots() {
   add("kernel.fill_us", 0, 50, [](CostProfile& p) -> double& { return p.kernel.fill_us; });
   add("kernel.fill_latencies", 0, 10000,
       [](CostProfile& p) -> double& { return p.kernel.fill_latencies; });
-  add("power.node_exponent", 0, 3, [](CostProfile& p) -> double& { return p.power.node_exponent; });
-  add("power.clocked_pj", 0, 100, [](CostProfile& p) -> double& { return p.power.clocked_pj; });
-  add("power.flop_pj", 0, 1000, [](CostProfile& p) -> double& { return p.power.flop_pj; });
-  add("power.tensor_flop_pj", 0, 1000,
-      [](CostProfile& p) -> double& { return p.power.tensor_flop_pj; });
-  add("power.hbm_pj_per_byte", 0, 10000,
-      [](CostProfile& p) -> double& { return p.power.hbm_pj_per_byte; });
-  add("power.gddr_pj_per_byte", 0, 10000,
-      [](CostProfile& p) -> double& { return p.power.gddr_pj_per_byte; });
-  add("power.gddr_awake_pj_per_byte", 0, 10000,
-      [](CostProfile& p) -> double& { return p.power.gddr_awake_pj_per_byte; });
-  add("power.voltage_knee", 0, 1, [](CostProfile& p) -> double& { return p.power.voltage_knee; });
-  add("power.voltage_floor", 0, 1, [](CostProfile& p) -> double& { return p.power.voltage_floor; });
+  const auto add_power = [&](const char* name, double high, double PowerParameters::*member,
+                             bool is_prior = false) {
+    add(name, 0, high, [=](CostProfile& p) -> double& { return p.power.*member; });
+    slots.back().is_prior = is_prior;
+  };
+  add_power("power.node_exponent", 3, &PowerParameters::node_exponent);
+  add_power("power.clocked_pj", 100, &PowerParameters::clocked_pj);
+  add_power("power.flop_pj", 1000, &PowerParameters::flop_pj);
+  add_power("power.tensor_flop_pj", 1000, &PowerParameters::tensor_flop_pj);
+  add_power("power.hbm_pj_per_byte", 10000, &PowerParameters::hbm_pj_per_byte);
+  add_power("power.gddr_pj_per_byte", 10000, &PowerParameters::gddr_pj_per_byte);
+  add_power("power.gddr_awake_pj_per_byte", 10000, &PowerParameters::gddr_awake_pj_per_byte);
+  add_power("power.hbm_awake_pj_per_byte", 10000, &PowerParameters::hbm_awake_pj_per_byte, true);
+  add_power("power.pass_pj_per_byte", 10000, &PowerParameters::pass_pj_per_byte, true);
+  add_power("power.busy_cycle_pj", 100000, &PowerParameters::busy_cycle_pj, true);
+  add_power("power.voltage_knee", 1, &PowerParameters::voltage_knee);
+  add_power("power.voltage_floor", 1, &PowerParameters::voltage_floor);
   add("power.log_sd", 0.001, 3, [](CostProfile& p) -> double& { return p.power.log_sd; });
-  add("power.min_clock", 0, 1, [](CostProfile& p) -> double& { return p.power.min_clock; });
+  add_power("power.min_clock", 1, &PowerParameters::min_clock);
   add("context.bytes_per_thread", 0, 65536,
       [](CostProfile& p) -> double& { return p.context.bytes_per_thread; });
-  add("cpu.eigen_efficiency", 0.05, 1,
-      [](CostProfile& p) -> double& { return p.cpu.eigen_efficiency; });
-  add("cpu.library_efficiency", 0.05, 1,
-      [](CostProfile& p) -> double& { return p.cpu.library_efficiency; });
-  add("cpu.convolution_factor", 0.1, 1.5,
-      [](CostProfile& p) -> double& { return p.cpu.convolution_factor; });
-  add("cpu.backward_factor", 0.1, 1.5,
-      [](CostProfile& p) -> double& { return p.cpu.backward_factor; });
-  add("cpu.stream_efficiency", 0.01, 1,
-      [](CostProfile& p) -> double& { return p.cpu.stream_efficiency; });
-  add("cpu.eigen_core_loss", 0, 1, [](CostProfile& p) -> double& { return p.cpu.eigen_core_loss; });
-  add("cpu.library_core_loss", 0, 1,
-      [](CostProfile& p) -> double& { return p.cpu.library_core_loss; });
-  add("cpu.memory_efficiency", 0.1, 1,
-      [](CostProfile& p) -> double& { return p.cpu.memory_efficiency; });
-  add("cpu.remote_efficiency", 0, 1,
-      [](CostProfile& p) -> double& { return p.cpu.remote_efficiency; });
-  add("cpu.core_gb_per_s", 1, 200, [](CostProfile& p) -> double& { return p.cpu.core_gb_per_s; });
-  add("cpu.cache_bytes_per_clock", 0.5, 64,
-      [](CostProfile& p) -> double& { return p.cpu.cache_bytes_per_clock; });
-  add("cpu.parallel_us", 0, 500, [](CostProfile& p) -> double& { return p.cpu.parallel_us; });
-  add("cpu.error", 0.01, 2, [](CostProfile& p) -> double& { return p.cpu.error; });
+  const auto add_cpu = [&](const char* name, double low, double high,
+                           double CpuParameters::*member) {
+    add(name, low, high, [=](CostProfile& p) -> double& { return p.cpu.*member; });
+  };
+  add_cpu("cpu.eigen_efficiency", 0.05, 1, &CpuParameters::eigen_efficiency);
+  add_cpu("cpu.library_efficiency", 0.05, 1, &CpuParameters::library_efficiency);
+  add_cpu("cpu.convolution_factor", 0.1, 1.5, &CpuParameters::convolution_factor);
+  add_cpu("cpu.backward_factor", 0.1, 1.5, &CpuParameters::backward_factor);
+  add_cpu("cpu.stream_efficiency", 0.01, 1, &CpuParameters::stream_efficiency);
+  add_cpu("cpu.eigen_core_loss", 0, 1, &CpuParameters::eigen_core_loss);
+  add_cpu("cpu.library_core_loss", 0, 1, &CpuParameters::library_core_loss);
+  add_cpu("cpu.memory_efficiency", 0.1, 1, &CpuParameters::memory_efficiency);
+  add_cpu("cpu.remote_efficiency", 0, 1, &CpuParameters::remote_efficiency);
+  add_cpu("cpu.core_gb_per_s", 1, 200, &CpuParameters::core_gb_per_s);
+  add_cpu("cpu.cache_bytes_per_clock", 0.5, 64, &CpuParameters::cache_bytes_per_clock);
+  add_cpu("cpu.parallel_us", 0, 500, &CpuParameters::parallel_us);
+  add_cpu("cpu.error", 0.01, 2, &CpuParameters::error);
   for (const ProductSlot& slot : product_slots()) {
     add(slot.name, slot.low, slot.high,
         [slot](CostProfile& p) -> double& { return slot.find(p.product, slot.i, slot.j); });

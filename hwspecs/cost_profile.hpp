@@ -148,7 +148,12 @@ struct PowerParameters {
   double hbm_pj_per_byte = 0;   ///< per byte moved
   double gddr_pj_per_byte = 0;  ///< per byte moved
   double gddr_awake_pj_per_byte =
-      0;                     ///< per byte that GDDR could move once its clock is up, moved or not
+      0;  ///< per byte that GDDR could move once its clock is up, moved or not
+  double hbm_awake_pj_per_byte = 0;  ///< the same of HBM, from wgmma on, with the chip's clocks
+  double pass_pj_per_byte =
+      0;  ///< from wgmma on, per byte that passes between L2 and SMs, with what lanes do with it
+  double busy_cycle_pj =
+      0;  ///< from wgmma on, per clock of an SM that works but not on tensor cores at their peak
   double voltage_knee = 0;   ///< share of the free clock below which the voltage stays at its floor
   double voltage_floor = 0;  ///< lowest voltage over that of the free clock
   double log_sd = 0;         ///< of ln(measured / predicted) of a board's average power

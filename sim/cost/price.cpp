@@ -324,7 +324,7 @@ CostForm form_of(const Kernel& kernel) {
 
 namespace {
 
-/// Slows a kernel on tensor cores to the clock that the board's limit leaves it: the share of the clock, and the power.
+/// Slows a kernel on tensor cores to the clock that the board's limit leaves it.
 void limit_power(KernelEstimate& result, Roofs& roofs, const Kernel& kernel, Seconds fill,
                  const TensorPower& power) {
   const TensorLoad load{.flops = kernel.flops.in_si(),
@@ -334,8 +334,23 @@ void limit_power(KernelEstimate& result, Roofs& roofs, const Kernel& kernel, Sec
                         .operands = {},
                         .memory = roofs.memory};
   result.throttle = power.clock_share(load);
-  result.power = power.power(load, result.throttle);
   roofs.compute = roofs.compute / result.throttle;
+}
+
+Watts power_of(const KernelEstimate& estimate, const Kernel& kernel, const Roofs& roofs,
+               const SustainedGpu& machine, const CostProfile& profile) {
+  const bool on_tensor_cores = machine.tensor_power.has_value();
+  const double bytes = kernel.bytes().in_bytes();
+  const double throttle = on_tensor_cores ? estimate.throttle : 1;
+  return machine.kernel_power->of(
+      {.flops = on_tensor_cores ? kernel.flops.in_si() : 0,
+       .dram_bytes = bytes * miss_share(bytes, machine.l2_bytes, profile.memory.l2_share),
+       .passed_bytes = bytes,
+       .working = roofs.compute,
+       .at_peak = on_tensor_cores ? kernel.flops / (machine.arithmetic * throttle) : Seconds(),
+       .duration = estimate.duration,
+       .sm_share = estimate.sm_share,
+       .throttle = throttle});
 }
 
 KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, const GpuSpec& gpu,
@@ -411,8 +426,12 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   result.bound = roofs.starved || fill > busy   ? Bound::Latency
                  : roofs.compute > roofs.memory ? Bound::Compute
                                                 : Bound::Memory;
-  if (mma_kind(gpu) < MmaKind::WarpGroup) result.power = {};  // causes are fitted to such boards
   const CostForm form = form_of(kernel);
+  if (!machine.kernel_power) {
+    result.power = {};  // causes are fitted to such boards
+  } else if (form != CostForm::Product) {
+    result.power = power_of(result, kernel, roofs, machine, profile);
+  }
   result.basis = basis_of(kernel, form, gpu, profile);
   const Spread spread = error_spread(result, kernel, result.throttle, gpu, profile);
   result.log_sd = spread.log_sd;

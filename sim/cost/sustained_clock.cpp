@@ -46,6 +46,13 @@ Watts awake_power(const GpuSpec& gpu, const CostProfile& profile) {
   return gpu.idle_power + Watts(clocked);
 }
 
+Watts waiting_power(const GpuSpec& gpu, const CostProfile& profile) {
+  const bool is_clocked = mma_kind(gpu) >= MmaKind::WarpGroup && !has_gddr(gpu);
+  return awake_power(gpu, profile) +
+         Watts(is_clocked ? 1e-12 * profile.power.hbm_awake_pj_per_byte * gpu.dram_bandwidth.in_si()
+                          : 0.0);
+}
+
 double dram_efficiency(const GpuSpec& gpu, const CostProfile& profile) {
   return gpu.architecture >= Architecture::Volta ? profile.memory.efficiency
                                                  : profile.memory.old_efficiency;
@@ -76,6 +83,8 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   SustainedGpu result;
   if (on_tensor_cores)
     result.tensor_power.emplace(gpu, energy_by_width(gpu, precision) * energy, profile);
+  if (mma_kind(gpu) >= MmaKind::WarpGroup)
+    result.kernel_power.emplace(gpu, energy_by_width(gpu, precision) * energy, profile);
   result.sm_count = std::max(gpu.sm_count, 1);
   result.throttle = throttle;
   result.clock_share = start * throttle;

@@ -25,6 +25,7 @@ struct SustainedGpu {
   double l2_bytes = 0;          ///< that one SM's data can fill
   std::optional<TensorPower>
       tensor_power;  ///< on tensor cores, which the limit slows by what a kernel does
+  std::optional<KernelPower> kernel_power;  ///< from wgmma on
 };
 
 /// Share of the theoretical bandwidth, in the board's ECC state, that kernels draw which only stream: one figure for
@@ -45,6 +46,12 @@ struct SustainedGpu {
 ///   awake = idle + gddr_awake_pj_per_byte * pin rate   (GDDR; its clock sleeps on an idle board)
 ///   awake = idle                                       (HBM keeps its clock)
 [[nodiscard]] Watts awake_power(const GpuSpec& gpu, const CostProfile& profile);
+
+/// What such a board draws as its sensor shows it, which clocks do not follow: they were fitted to awake_power().
+///   waiting = awake + hbm_awake_pj_per_byte * pin rate, with HBM from wgmma on, else awake
+/// Why: the least of 27,000 readings of a B200 is 242 W, those of an H200 that copies from its host 128 W, above 140 and
+/// 76 W of idle boards (sim/step/notes/0015).
+[[nodiscard]] Watts waiting_power(const GpuSpec& gpu, const CostProfile& profile);
 
 /// Sustained rates of arithmetic in (precision, unit) under the board's power limit.
 ///   start  = set_clock of the spec where it is set, else the free clock

@@ -27,9 +27,10 @@ double joule_per_flop(const GpuSpec& gpu, double clock, const ProductParameters&
          std::pow(clock / kReferenceClock, p.clock_exponent - 1);
 }
 
-/// Watts, the limit that the board is sold with where a greater one is set.
-double usual_limit(const GpuSpec& gpu) {
-  return gpu.rated_power > Watts() ? min(gpu.tdp, gpu.rated_power).in_w() : gpu.tdp.in_w();
+/// Watts that a busy board draws beside arithmetic and memory, by the limit that it is sold with where a greater one is set.
+double base_power(const GpuSpec& gpu, const CostProfile& profile) {
+  const Watts limit = gpu.rated_power > Watts() ? min(gpu.tdp, gpu.rated_power) : gpu.tdp;
+  return profile.product.base_share * std::max(0.0, (limit - awake_power(gpu, profile)).in_w());
 }
 
 }  // namespace
@@ -37,7 +38,7 @@ double usual_limit(const GpuSpec& gpu) {
 TensorPower::TensorPower(const GpuSpec& gpu, double energy, const CostProfile& profile)
     : awake_w_(awake_power(gpu, profile).in_w()),
       limit_w_(gpu.tdp.in_w()),
-      base_w_(profile.product.base_share * std::max(0.0, usual_limit(gpu) - awake_w_)),
+      base_w_(base_power(gpu, profile)),
       joule_per_flop_(energy *
                       joule_per_flop(gpu, starting_clock(gpu, profile).in_si(), profile.product)),
       joule_per_byte_(kPico * (has_gddr(gpu) ? profile.product.gddr_pj_per_byte
@@ -69,6 +70,38 @@ Watts TensorPower::power(const TensorLoad& load, double share) const {
   const double energy = joule_per_byte_ * load.dram_bytes +
                         std::pow(share, voltage_exponent_) * joule_per_flop_ * load.flops;
   return Watts(std::min(limit_w_, awake_w_ + base_w_ + energy / busy));
+}
+
+KernelPower::KernelPower(const GpuSpec& gpu, double energy, const CostProfile& profile)
+    : waiting_w_(waiting_power(gpu, profile).in_w()),
+      full_w_(std::max(waiting_w_, awake_power(gpu, profile).in_w() + base_power(gpu, profile))),
+      limit_w_(gpu.tdp.in_w()),
+      clock_share_(starting_clock(gpu, profile) / free_clock(gpu, profile)),
+      joule_per_byte_(kPico * (has_gddr(gpu) ? profile.product.gddr_pj_per_byte
+                                             : profile.product.hbm_pj_per_byte)),
+      voltage_exponent_(profile.product.clock_exponent - 1) {
+  const double voltage = std::pow(clock_share_, voltage_exponent_);
+  joule_per_passed_ = kPico * voltage * profile.power.pass_pj_per_byte;
+  joule_per_flop_ =
+      energy * joule_per_flop(gpu, starting_clock(gpu, profile).in_si(), profile.product);
+  busy_w_ = kPico * voltage * profile.power.busy_cycle_pj * std::max(gpu.sm_count, 1) *
+            starting_clock(gpu, profile).in_si();
+}
+
+Watts KernelPower::of(const KernelLoad& load) const {
+  const double seconds = load.duration.in_s();
+  if (!(seconds > 0)) return Watts(waiting_w_);
+  const double voltage = std::pow(load.throttle, voltage_exponent_);
+  const double working = std::min(load.duration.in_s(), load.working.in_s());
+  const double below_peak = std::max(0.0, working - load.at_peak.in_s());
+  const double joules =
+      joule_per_byte_ * load.dram_bytes +
+      voltage * (joule_per_passed_ * load.passed_bytes + joule_per_flop_ * load.flops +
+                 busy_w_ * load.throttle * load.sm_share * below_peak);
+  const double clocked =
+      load.sm_share * std::pow(clock_share_ * load.throttle, voltage_exponent_ + 1);
+  return Watts(
+      std::min(limit_w_, waiting_w_ + clocked * (full_w_ - waiting_w_) + joules / seconds));
 }
 
 Seconds duration_at(const TensorLoad& load, double share) {

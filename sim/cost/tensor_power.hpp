@@ -36,6 +36,41 @@ class TensorPower {
   bool is_pinned_;
 };
 
+/// What a kernel that is no library's product does while it runs.
+struct KernelLoad {
+  double flops = 0;  ///< on tensor cores
+  double dram_bytes = 0;
+  double passed_bytes = 0;  ///< between L2 and the SMs
+  Seconds working{};        ///< of SMs with a block: issue, lanes, tensor cores
+  Seconds at_peak{};        ///< of it, what tensor cores would take at their peak
+  Seconds duration{};
+  double sm_share = 1;  ///< that has a block, averaged over the duration
+  double throttle = 1;  ///< share of the clock
+};
+
+/// Power of a board while it runs such a kernel, from wgmma on. At the clock that it has,
+///   waiting  = waiting_power(),   full = awake + base_share (limit - awake), as products have it (TensorPower)
+///   voltage  = (clock / free clock)^(g-1),   busy = busy_cycle_pj SMs clock
+///   power    = waiting + sm_share voltage clock/free (full - waiting) + (hbm_pj_per_byte dram_bytes
+///              + voltage (pass_pj_per_byte passed_bytes + pj_per_flop flops + busy (working - at_peak))) / duration
+/// and at most the limit. Figures from readings of one B200: pass_pj_per_byte from kernels that stream, busy_cycle_pj from attention, which stands for all
+/// kernels whose SMs work below the peak of their tensor cores; sim/step/notes/0015.
+class KernelPower {
+ public:
+  /// Energy of operations of 16 bits on tensor cores times `energy`.
+  KernelPower(const GpuSpec& gpu, double energy, const CostProfile& profile);
+  [[nodiscard]] Watts of(const KernelLoad& load) const;
+
+ private:
+  double waiting_w_, full_w_, limit_w_, clock_share_, joule_per_byte_, joule_per_passed_,
+      joule_per_flop_, busy_w_, voltage_exponent_;
+};
+
+/// What is told over what a board draws that waits, at most what its limit leaves.
+[[nodiscard]] inline Watts told_over(Watts told, Watts waiting, Watts limit) {
+  return max(Watts(), min(told, limit) - waiting);
+}
+
 /// Time of a load at a share of the clock.
 [[nodiscard]] Seconds duration_at(const TensorLoad& load, double share);
 

@@ -127,7 +127,8 @@ struct StepPrice::Board {
   }
   [[nodiscard]] OneKernel of(const Kernel& kernel) const {
     const cost::KernelEstimate e = cost::estimate(kernel, rates);
-    return {StepPart::Streams, e.duration.in_s(), e.log_sd, kernel.bytes().in_bytes(), 0, 0};
+    return {StepPart::Streams, e.duration.in_s(), e.log_sd, kernel.bytes().in_bytes(), 0,
+            e.power.in_w()};
   }
   [[nodiscard]] OneKernel price(const ForwardPass& w) const {
     Kernel kernel;
@@ -160,30 +161,44 @@ struct StepPrice::Board {
   [[nodiscard]] double at_peak(double flops, ProductFormat format) const {
     return flops / cost::stated_peak(spec, format).rate.in_si();
   }
-  [[nodiscard]] OneKernel call(const Work& work, StepPart part, double roof_seconds,
+  [[nodiscard]] OneKernel call(const Work& work, StepPart part, double flops, ProductFormat format,
                                double bytes) const {
     const std::optional<cost::CallPrice> p = cost::price_call(work, spec, profile);
     TRACECAST_CHECK(p.has_value(), "calls of engines have prices");
-    return {part, p->estimate.duration.in_s(), p->log_sd, bytes, roof_seconds, 0};
+    const double roof = at_peak(flops, format);
+    double watts = 0;
+    const cost::SustainedGpu& board = rates.at(Precision::Fp16, MathUnit::TensorCore);
+    if (board.kernel_power) {
+      const cost::CallEstimate& e = p->estimate;
+      const Seconds body = e.duration * std::clamp(e.body_share, 0.0, 1.0);
+      watts = board.kernel_power
+                  ->of({.flops = flops * profile.product.format(format).energy,
+                        .dram_bytes = bytes,
+                        .passed_bytes = bytes,
+                        .working = min(e.roofs.compute, body),
+                        .at_peak = Seconds(roof),
+                        .duration = e.duration,
+                        .sm_share = e.roofs.sm_share * (body / e.duration)})
+                  .in_w();
+    }
+    return {part, p->estimate.duration.in_s(), p->log_sd, bytes, roof, watts};
   }
   [[nodiscard]] OneKernel price(const PrefillWork& w) const {
     const double keys = w.causal ? w.tokens / 2 : w.keys;
-    return call(
-        w, StepPart::PromptAttention,
-        at_peak(2 * w.batch * w.tokens * keys * w.heads * (w.key_width + w.value_width),
-                w.format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half),
-        2 * w.batch * (w.tokens * w.heads + 2 * keys * w.kv_heads) * w.key_width);
+    return call(w, StepPart::PromptAttention,
+                2 * w.batch * w.tokens * keys * w.heads * (w.key_width + w.value_width),
+                w.format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half,
+                2 * w.batch * (w.tokens * w.heads + 2 * keys * w.kv_heads) * w.key_width);
   }
   [[nodiscard]] OneKernel price(const DecodeWork& w) const {
     const double keys = w.window > 0 ? std::min(w.keys, w.window) : w.keys;
-    return call(w, StepPart::TokenAttention,
-                at_peak(2 * w.batch * keys * w.heads * w.products,
-                        w.fp8_cache ? ProductFormat::Fp8 : ProductFormat::Half),
+    return call(w, StepPart::TokenAttention, 2 * w.batch * keys * w.heads * w.products,
+                w.fp8_cache ? ProductFormat::Fp8 : ProductFormat::Half,
                 w.batch * keys * w.kv_heads * w.key_values * (w.fp8_cache ? 1 : 2));
   }
   [[nodiscard]] OneKernel price(const ExpertsWork& w) const {
     const double weights = w.hidden * w.width * (w.gated ? 3 : 2);
-    return call(w, StepPart::Experts, at_peak(2 * w.load.rows * weights, products_of(w.format)),
+    return call(w, StepPart::Experts, 2 * w.load.rows * weights, products_of(w.format),
                 w.load.experts * weights * expert_weight_bytes(w.format));
   }
   [[nodiscard]] OneKernel price(const ForwardExchange& w) const {
@@ -203,9 +218,9 @@ struct StepPrice::Board {
   /// Beyond what the board draws awake: what its price says, else a base share of the power to the limit and the memory's.
   [[nodiscard]] double joules(const OneKernel& k) const {
     const ProductParameters& p = profile.product;
-    const double awake = cost::awake_power(spec, profile).in_w();
-    const double limit = std::max(0.0, spec.tdp.in_w() - awake);
-    if (k.watts > 0) return std::clamp(k.watts - awake, 0.0, limit) * k.seconds;
+    const Watts waiting = cost::waiting_power(spec, profile);
+    if (k.watts > 0) return cost::told_over(Watts(k.watts), waiting, spec.tdp).in_w() * k.seconds;
+    const double limit = std::max(0.0, (spec.tdp - waiting).in_w());
     const bool is_hbm =
         spec.memory_type >= MemoryType::Hbm2 && spec.memory_type != MemoryType::Gddr7;
     const double memory = k.bytes * (is_hbm ? p.hbm_pj_per_byte : p.gddr_pj_per_byte) * 1e-12;
@@ -229,7 +244,7 @@ StepPrice::StepPrice(ServedNetwork served, EngineProfile engine, const GpuSpec& 
       board_(std::make_unique<const Board>(served_, engine_, gpu, profile, fabric)) {}
 StepPrice::~StepPrice() = default;
 
-Watts StepPrice::awake() const { return cost::awake_power(gpu_, board_->profile); }
+Watts StepPrice::awake() const { return cost::waiting_power(gpu_, board_->profile); }
 
 PartTimes StepPrice::sum(const std::vector<ForwardKernel>& kernels) const {
   PartTimes out;

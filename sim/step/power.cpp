@@ -98,9 +98,10 @@ PowerCauses power_causes(const Kernel& kernel, const cost::KernelEstimate& estim
   if (!(estimate.power > Watts())) {
     return power_causes(kernel, estimate.duration, estimate.sm_share, board, scales);
   }
-  const double awake = awake_power(board.gpu(), board.profile()).in_w();
+  const GpuSpec& gpu = board.gpu();
   PowerCauses causes;
-  causes.told_w = std::max(0.0, estimate.power.in_w() - awake);
+  causes.told_w =
+      cost::told_over(estimate.power, waiting_power(gpu, board.profile()), gpu.tdp).in_w();
   return causes;
 }
 

@@ -12,6 +12,7 @@ namespace tracecast {
 
 using cost::awake_power;
 using cost::free_clock;
+using cost::waiting_power;
 
 /// Voltage over that of the free clock, for a clock given as a share of the free clock: constant up to voltage_knee, from
 /// there linear through (1, 1), and further on the same line.
@@ -64,7 +65,7 @@ class PowerScales {
                                        const cost::SustainedBoard& board,
                                        const PowerScales& scales);
 
-/// What the causes draw on top of `awake_power`: sum of cause * its parameter.
+/// What the causes draw on top of `waiting_power`: sum of cause * its parameter.
 /// Sources: the parts and their order of size after Horowitz, "Computing's energy problem", ISSCC 2014 (an
 /// instruction costs far more than its arithmetic), and O'Connor et al., "Fine-Grained DRAM", MICRO 2017 (HBM2
 /// about 4 pJ/bit inside the stack); the numbers are fitted to boards, sim/step/notes/0001-power-and-memory.md.

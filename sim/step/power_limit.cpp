@@ -114,7 +114,7 @@ class Governor {
         own_(own),
         run_(run),
         most_at_lowest_(most_at_lowest),
-        awake_(cost::awake_power(gpu, profile)),
+        awake_(cost::waiting_power(gpu, profile)),
         top_(gpu.set_clock > Hertz(0) ? gpu.set_clock : cost::free_clock(gpu, profile)) {
     set_ = gpu;
     result_.lowest_clock = lowest_clock(gpu, profile);
@@ -181,7 +181,9 @@ class Governor {
     }
     if (above > 0) above /= static_cast<double>(means(demand).size());
     const Watts mean = total(demand);
-    return min(min(limited_power(mean, limit), limit), mean - Watts(above));
+    // Prices that tell power hold the limit, kernel by kernel.
+    const Watts left = demand.causes.told_w > 0 ? mean : limited_power(mean, limit);
+    return min(min(left, limit), mean - Watts(above));
   }
 
   /// Power of the windows at this mean, each in proportion to what it asks.

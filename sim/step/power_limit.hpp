@@ -51,6 +51,7 @@ struct LimitedStep {
 /// needed. Algorithms stay: libraries choose them before the board is warm.
 ///   average = min(limited_power(demand, limit), mean over windows of min(demand in it, limit)),
 ///     demand: the step's power at the clocks it has without a limit
+///     where prices tell power, min(demand, limit) for limited_power(): each kernel's holds the limit already
 /// The clocks of the cost profile contain the board's own limit (sim/cost/sustained_clock.hpp), so that limit changes no
 /// time. Under a lower one every kernel runs at the one clock for which power falls as the average does:
 ///   power(clock) / power(own limit's clocks) = average(limit) / average(own limit)

@@ -26,7 +26,7 @@ double computing_share(const ReplicatedTimeline& run) {
 ///   awake + (limit - awake) / computing
 /// Guess: it averages over a step or more, and a collective's kernel that spins draws no more than an awake board.
 Watts power_budget(Watts limit, const GpuSpec& gpu, double computing, const CostProfile& profile) {
-  const Watts awake = cost::awake_power(gpu, profile);
+  const Watts awake = cost::waiting_power(gpu, profile);
   return awake + (limit - awake) / computing;
 }
 

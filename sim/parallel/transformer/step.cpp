@@ -479,7 +479,7 @@ class StepPredictor {
     }
     PowerRange& board = result.board;
     board.idle = gpu_.idle_power;
-    board.awake = awake_power(gpu_, job_.cost);
+    board.awake = waiting_power(gpu_, job_.cost);
     board.limit = job_.power_limit.value_or(gpu_.tdp);
     const double stages = static_cast<double>(job_.plan.pipeline);
     board.demand = board.awake + active_ / (step * stages);

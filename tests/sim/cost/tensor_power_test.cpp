@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "sim/cost/price.hpp"
 #include "sim/cost/sustained_clock.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
@@ -50,6 +51,52 @@ TEST_SUITE("sim/cost/tensor_power") {
     CHECK(power.clock_share({.flops = 10e12, .arithmetic = Seconds(2.1)}) == 1);
     CHECK(power.clock_share({.flops = 10e12, .arithmetic = Seconds(1), .memory = Seconds(3)}) == 1);
     CHECK(power.clock_share({.flops = 10e12, .fixed = Seconds(2), .arithmetic = Seconds(1)}) == 1);
+  }
+
+  TEST_CASE("a kernel that is no product draws by its bytes, operations and busy SMs") {
+    GpuSpec gpu = simple_gpu();
+    gpu.architecture = Architecture::Hopper;
+    gpu.compute_capability = 90;
+    gpu.idle_power = 30.0_W;
+    gpu.tdp = 130.0_W;
+    CostProfile profile = one_picojoule(gpu);
+    profile.power.hbm_awake_pj_per_byte = 100;  // of 100 GB/s: 10 W
+    profile.power.pass_pj_per_byte = 5;
+    profile.power.busy_cycle_pj = 2000;  // 10 SMs at 1 GHz: 20 W
+    const auto watts = [&](const KernelLoad& load) {
+      return KernelPower(gpu, 1, profile).of(load).in_w();
+    };
+    const Seconds second(1);
+    CHECK(waiting_power(gpu, profile).in_w() == doctest::Approx(40));
+    CHECK(watts({.duration = second}) == doctest::Approx(40));
+    CHECK(watts({.dram_bytes = 1e12, .passed_bytes = 2e12, .duration = second}) ==
+          doctest::Approx(40 + 10 + 10));
+    KernelLoad products{
+        .flops = 5e12, .working = Seconds(0.5), .at_peak = Seconds(0.25), .duration = second};
+    CHECK(watts(products) == doctest::Approx(40 + 5 + 5));
+    products.sm_share = 0.5;  // of SMs without a block none is busy
+    CHECK(watts(products) == doctest::Approx(40 + 5 + 2.5));
+    CHECK(watts({.flops = 1e15, .duration = second}) == doctest::Approx(130));
+    // Half of what the limit leaves over 30 W goes to SMs with a block: 40 W over those that wait.
+    profile.product.base_share = 0.5;
+    CHECK(watts({.duration = second, .sm_share = 0.25}) == doctest::Approx(40 + 10));
+    CHECK(watts({.passed_bytes = 2e12, .duration = second, .throttle = 0.5}) ==
+          doctest::Approx(40 + 40 * 0.25 + 10 * 0.5));
+  }
+
+  TEST_CASE("from wgmma on every kernel tells power, before none does") {
+    Kernel kernel;
+    kernel.read = kernel.written = Bytes(1e9);
+    StreamWork work;
+    work.elements = 5e8;
+    kernel.work = work;
+    GpuSpec gpu = simple_gpu();
+    const CostProfile profile = simple_profile();
+    CHECK(estimate(kernel, gpu, profile).power == Watts());
+    CHECK(waiting_power(gpu, profile) == awake_power(gpu, profile));
+    gpu.architecture = Architecture::Hopper;
+    gpu.compute_capability = 90;
+    CHECK(estimate(kernel, gpu, profile).power > waiting_power(gpu, profile));
   }
 
   TEST_CASE("in a long run products take the energy of long runs, a lone one that of short ones") {

@@ -247,6 +247,20 @@ struct Board {
   }
 };
 
+TEST_CASE("a step whose prices tell power is held at the limit, and not cut below it") {
+  const Board board;
+  const DrawStep run = [&](const GpuSpec& set) {
+    const double clock = set.set_clock > Hertz(0) ? set.set_clock / board.gpu.boost_clock : 1.0;
+    return StepDraw{.causes = {.told_w = 140 * clock}, .clock = board.gpu.boost_clock * clock};
+  };
+  const auto held = [&](Watts limit) {
+    return hold_power_limit(board.gpu, limit, board.profile, run(board.gpu), run);
+  };
+  CHECK(held(200.0_W).average.in_w() == doctest::Approx(190));
+  CHECK(held(150.0_W).average.in_w() == doctest::Approx(150));
+  CHECK(held(150.0_W).clock < board.gpu.boost_clock * 0.75);
+}
+
 TEST_CASE("the driver cuts windows above the limit, and the others make up for them") {
   const Board board;
   // 100 W on average: 50 idle, windows of 75 and 25 more. Their mean under 110 W: (110 + 75) / 2 = 92.5, and
