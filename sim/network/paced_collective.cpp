@@ -9,6 +9,10 @@ namespace {
 constexpr Bytes kKib(1024);
 /// A buffer of this size has work for several blocks.
 constexpr Bytes kSpread = kKib * 64;
+/// GPUs that reduce in a switch, of however many: NCCL_MAX_NVLS_ARITY (NVIDIA NCCL 2.23 to 2.28, src/include/device.h).
+constexpr double kMostHeads = 32;
+/// Guess, of the logarithm of time per factor of e in GPUs beyond those that were measured together.
+constexpr double kBeyondMeasured = 0.2, kMostMeasured = 8;
 
 PaceLink link_of(const RingWays& rings) {
   return rings.farthest <= RouteKind::Nvlink ? PaceLink::Nvlink : PaceLink::Pcie;
@@ -73,13 +77,14 @@ bool PacedNode::set_ring(CollectivePlan& plan, Collective collective, Bytes byte
 
 void PacedNode::set_switch(CollectivePlan& plan, Bytes bytes, int channels) const {
   const SwitchPace& pace = pace_->nvls;
-  const double n = rings_->num_ranks, at_once = channels * n;
+  const double heads = std::min<double>(rings_->num_ranks, kMostHeads), at_once = channels * heads;
   const Bytes chunk = switch_chunk(bytes, at_once);
   const double rounds = std::max(1.0, bytes / (chunk * at_once));
   const BytesPerSecond rate = rings_->bandwidth * pace.link_fraction;
-  const Seconds round = pace.round_hops * std::pow(n / 8, pace.gpus_exponent) * hop_ +
-                        min(bytes, chunk * at_once) * (1 + 1 / n) / rate;
-  set(plan, (rounds + pace.fill_rounds) * round, bytes * (1 + 1 / n), pace.link_fraction);
+  const double copied = 1 + 1 / heads;
+  const Seconds round = pace.round_hops * std::pow(heads / 8, pace.gpus_exponent) * hop_ +
+                        min(bytes, chunk * at_once) * copied / rate;
+  set(plan, (rounds + pace.fill_rounds) * round, bytes * copied, pace.link_fraction);
 }
 
 bool PacedNode::set_messages(CollectivePlan& plan, Collective collective,
@@ -142,7 +147,9 @@ std::optional<CollectivePlan> PacedNode::find_kernel(Bytes bytes) const {
 }
 
 double PacedNode::log_sd(Bytes bytes, bool is_kernel) const {
-  return pace_->log_sd(generation_.link, bytes, is_kernel);
+  const double measured = pace_->log_sd(generation_.link, bytes, is_kernel);
+  return std::hypot(measured,
+                    kBeyondMeasured * std::log(std::max(1.0, rings_->num_ranks / kMostMeasured)));
 }
 
 }  // namespace tracecast

@@ -13,8 +13,8 @@ namespace tracecast {
 /// share of it that the protocol reaches; c = S / N: the chunk that goes around, in k slices.
 ///   ring      start + P (N - 1) max(c / B + k o u, c / (k B) + h u) + local c / B + spread
 ///             a slice goes on while the next one comes: a step waits for its links, or for a hop and one slice
-///   switch    (S / (C g) + fill) (r u + C g (1 + 1 / N) / B), C = channels x N chunks g at a time;
-///             g = 128 KiB, halved to 64, 32, 16 below 64, 8, 2 rounds, as NCCL halves it
+///   switch    (S / (C g) + fill) (r u + C g (1 + 1 / H) / B), C = channels x H chunks g at a time, H: GPUs that reduce, at most 32;
+///             g = 128 KiB, halved to 64, 32, 16 below 64, 8, 2 rounds, as NCCL halves it; r grows with H
 ///   messages  start + u (p (N - 2) + w c / (c + c0)) + (N - 1 + local) c / B; of a single pair the square root of the
 ///             squares of u w c / (c + c0) and c / B in place of their sum
 ///             over PCIe in rounds, each as slow as the slowest edge of the ring

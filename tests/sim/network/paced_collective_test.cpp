@@ -104,6 +104,20 @@ TEST_CASE("a switch reduces in rounds of as many chunks as there are channels an
   CHECK(time(mib) == doctest::Approx(3 * (5 + mib * 1.125 / 200e9 * 1e6)));
 }
 
+TEST_CASE("of many GPUs 32 reduce in the switch") {
+  // 16 channels x 32 chunks of 64 KiB: 1 GiB is 32 rounds of them, 40 hops each; of every byte 1/32 is sent again.
+  const double mib = 1024 * 1024, round = 40 * 0.5 + 32 * mib * (1 + 1.0 / 32) / 200e9 * 1e6;
+  for (const std::uint32_t ranks : {32U, 72U, 576U}) {
+    CAPTURE(ranks);
+    const Box box(ranks, 90);
+    CollectivePlan plan;
+    box.node()->set_switch(plan, Bytes(1024 * mib), 16);
+    CHECK(box.us(plan, 1) == doctest::Approx((32 + 2) * round));
+    CHECK(box.node()->log_sd(Bytes(1024 * mib), false) ==
+          doctest::Approx(std::hypot(0.1, 0.2 * std::log(ranks / 8.0))));
+  }
+}
+
 TEST_CASE("messages pay for peers, for their size and for the share that stays") {
   const Hardware hardware;
   const Fabric fabric = hardware.build("dgx_a100", 8);

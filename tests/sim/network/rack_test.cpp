@@ -1,6 +1,8 @@
 // Racks and superchips: one NVLink domain over compute trays that have their own processors and NICs.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "sim/base/error.hpp"
 #include "sim/network/collective.hpp"
 #include "tests/sim/hardware.hpp"
@@ -73,11 +75,34 @@ TEST_CASE("a rack's GPUs exchange at the rate of eight in a box of the same NVLi
   const double box = seconds(hardware.build("dgx_b200", 8));
   // Its boards' clock is higher by a twentieth, and with it what a round costs beside its bytes.
   CHECK(seconds(hardware.build("gb200_nvl72", 8)) == doctest::Approx(box).epsilon(0.02));
-  // The switch adds and sends to all: of every byte a GPU gives its own and takes the sum of its n-th part, 1 + 1 / n. Rounds of
-  // 72 GPUs hold nine times the bytes: they are cheaper by the byte, and one and a half of them fill the pipeline.
+  // The switch adds and sends to all: of every byte a GPU gives its own and takes the sum of its n-th part, 1 + 1 / n. Rounds among
+  // 32 of 72 GPUs hold four times the bytes: they are cheaper by the byte, and one and a half of them fill the pipeline.
   const double rack = seconds(hardware.build("gb200_nvl72", 72)) / box;
-  CHECK(rack > 0.8 * (1 + 1.0 / 72) / (1 + 1.0 / 8));
-  CHECK(rack < 1.2 * (1 + 1.0 / 72) / (1 + 1.0 / 8));
+  CHECK(rack > 0.8 * (1 + 1.0 / 32) / (1 + 1.0 / 8));
+  CHECK(rack < 1.2 * (1 + 1.0 / 32) / (1 + 1.0 / 8));
+}
+
+TEST_CASE("in a domain of many GPUs 32 of them reduce in the switch") {
+  // Hops of a round grow from 8 heads to 32 by the pace's exponent, and no further; 4 KiB take no time on the links.
+  const Hardware hardware;
+  const auto library = find_collective_library("nccl", "2.26");
+  const auto time_on = [&](int gpus, double bytes) {
+    const Fabric fabric = hardware.build("gb200_nvl72", gpus);
+    const auto plan =
+        plan_collective(fabric, all_ranks(fabric), Collective::AllReduce, Bytes(bytes), library);
+    CHECK(plan.algorithm == CollectiveAlgorithm::Nvls);
+    return time_alone(plan, fabric).in_us();
+  };
+  const CollectivePace& pace = binary().collective_pace();
+  const SwitchPace& nvls = pace.nvls;
+  const double hop_us = pace.find_generation(PaceLink::Nvlink, 100)->hop_kilocycles * 1e3 /
+                        hardware.gpus.find("gb200").boost_clock.in_mhz();
+  const double of_32 = nvls.round_hops * std::pow(4, nvls.gpus_exponent);
+  CHECK(time_on(72, 4096) ==
+        doctest::Approx((1 + nvls.fill_rounds) * of_32 * hop_us).epsilon(0.01));
+  CHECK(time_on(72, 4096) == doctest::Approx(time_on(36, 4096)).epsilon(0.01));
+  // Large ones are the links': nearly as fast among 72 as among 8.
+  CHECK(time_on(72, 4e9) == doctest::Approx(time_on(8, 4e9)).epsilon(0.15));
 }
 
 TEST_CASE("superchips of a node have NVLinks among each other beside NVLink-C2C") {
