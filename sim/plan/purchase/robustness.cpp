@@ -141,6 +141,13 @@ class WorldProgram {
   std::vector<std::vector<Term>> filled_;
 };
 
+/// Share of the planned replicas that are held. Spare ones, planned to be certain, stay: only a world that needs more than all of them has
+/// more, only one that needs fewer than were expected to do has fewer.
+double held_share(const ServedGangs& served, double error) {
+  const double needed = served.needed_share(error);
+  return needed > 1 ? needed : std::min(1.0, needed / served.needed_share(0));
+}
+
 /// Times of all modes when rates are off by `errors`, ln(true / predicted about the corrected mean).
 std::vector<double> times_in(const PurchaseProblem& problem, const PlanMatrix& matrix,
                              const std::vector<std::size_t>& cell_of_mode,
@@ -151,10 +158,10 @@ std::vector<double> times_in(const PurchaseProblem& problem, const PlanMatrix& m
     double error = errors[cell] - matrix.field.mean[cell];
     if (const auto& reference = matrix.reference[problem.modes[k].job])
       error -= errors[*reference] - matrix.field.mean[*reference];
-    // Who serves takes as long as it takes: more replicas, on more of the GPUs that are there.
+    // Who serves takes as long as it takes, on more or fewer of the GPUs that are there.
     const auto& served = problem.modes[k].served;
     times.push_back(problem.modes[k].time.in_s() *
-                    (served ? served->needed_share(error) : std::exp(-error)));
+                    (served ? held_share(*served, error) : std::exp(-error)));
   }
   return times;
 }
@@ -200,6 +207,15 @@ Robustness judge_plans(const PurchaseProblem& problem, PurchaseGoal goal,
   const auto errors = draw_worlds(matrix.field, worlds, seed);
   std::vector<std::vector<double>> values(plans.size());
   std::vector<double> leads;
+  // A world's program lays jobs in parts: it tells what errors change, relative to its own answer without any. So the plan's figure is
+  // that of the world without errors.
+  std::vector<double> as_planned;
+  for (const Mode& mode : problem.modes) as_planned.push_back(mode.time.in_s());
+  std::vector<double> in_whole;
+  for (const Purchase& plan : plans) {
+    const auto in_parts = objective_in_world(problem, goal, plan, as_planned);
+    in_whole.push_back(in_parts && *in_parts > 0 ? plan.objective / *in_parts : 1);
+  }
   for (const std::vector<double>& world : errors) {
     const std::vector<double> times = times_in(problem, matrix, cell_of_mode, world);
     std::optional<std::size_t> best;
@@ -207,6 +223,7 @@ Robustness judge_plans(const PurchaseProblem& problem, PurchaseGoal goal,
     for (std::size_t p = 0; p < plans.size(); ++p) {
       here.push_back(objective_in_world(problem, goal, plans[p], times));
       if (!here[p]) continue;
+      *here[p] *= in_whole[p];
       result.plans[p].holds += 1;
       values[p].push_back(*here[p]);
       if (!best || *here[p] < *here[*best] * (1 - 1e-9)) best = p;

@@ -119,6 +119,55 @@ TEST_CASE("a plan in a world where all is half as fast takes twice as long") {
   CHECK_FALSE(objective_in_world(problem, PurchaseGoal::Makespan, plan, {7200}));
 }
 
+TEST_CASE("what a plan costs lies among the worlds that its intervals leave") {
+  struct Row {
+    const char* what;
+    int gpus;              ///< of a rented machine, 2 USD an hour
+    bool serves;           ///< beside a job of 50 hours on one GPU
+    double machine_hours;  ///< by hand
+  };
+  const Row rows[] = {
+      {"replicas held to be certain: 4 for 100 h where 3 are expected to do", 1, true, 450},
+      {"a whole machine for a job that has one of its GPUs", 8, false, 50},
+      {"both on machines of one GPU, without the spare replica's errors", 1, false, 50},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    PurchaseProblem problem;
+    problem.offers.resize(1);
+    problem.offers[0].tenure = Tenure::Rented;
+    problem.offers[0].gpus = row.gpus;
+    problem.offers[0].usd_per_hour = 2;
+    problem.limits.deadline = Seconds(200 * 3600.0);
+    problem.jobs.resize(row.serves ? 2 : 1);
+    problem.modes = {
+        {.job = 0, .offer = 0, .gang = 1, .time = Seconds(50 * 3600.0), .extra_energy = {}}};
+    PlanMatrix matrix;
+    matrix.field = error_field({{0, 0, 0.2}, {1, 0, 0.2}}, {.job = 0.5, .gpu = 0.1});
+    matrix.cells.resize(2);
+    matrix.reference.resize(2);
+    std::vector<std::size_t> cell_of_mode = {0};
+    if (row.serves) {
+      problem.modes.push_back({.job = 1,
+                               .offer = 0,
+                               .gang = 4,
+                               .time = Seconds(100 * 3600.0),
+                               .extra_energy = {},
+                               .served = ServedGangs{30, 10, 4, 4}});
+      cell_of_mode.push_back(1);
+    }
+    Purchase plan;
+    plan.machines = {5};
+    plan.rented_hours = {row.machine_hours};
+    plan.objective = 2 * row.machine_hours;
+    const Robustness judged =
+        judge_plans(problem, PurchaseGoal::Cost, {plan}, matrix, cell_of_mode, 400, 1);
+    CHECK(judged.plans[0].objective_low < plan.objective);
+    CHECK(judged.plans[0].objective_high > plan.objective);
+    CHECK(judged.plans[0].objective_low > 0.6 * plan.objective);
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace
