@@ -104,6 +104,8 @@ ResolvedJob Predictor::resolve(const Job& job, const Place& place) const {
   return make_job(PlacedJob{job, place}, hardware_, memory_->graphs);
 }
 
+void Predictor::check(const Job& job) const { check_words(job, hardware_, memory_->graphs); }
+
 Forecast Predictor::predict(const Job& job, const Place& place,
                             const Parallelism& parallelism) const {
   if (const auto* division = std::get_if<Sharded>(&parallelism)) {

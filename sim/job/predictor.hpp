@@ -48,6 +48,9 @@ class Predictor {
   /// Every job at every place as `Usual` has it. What cannot be predicted is a cell with its reason.
   [[nodiscard]] Matrix throughput(std::span<const Job> jobs, std::span<const Place> places) const;
 
+  /// Throws InputError, naming the flag, where a job is wrong whatever the place: what throughput() refuses everywhere.
+  void check(const Job& job) const;
+
   /// The largest batch per GPU that fits the device of a forecast; of sharded transformers nothing is told.
   [[nodiscard]] MemoryAdvice advise_on_batch(const Forecast& forecast) const;
   /// For a job on one GPU that does not fit: what a person can do.

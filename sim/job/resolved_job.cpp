@@ -37,10 +37,17 @@ constexpr std::array<std::pair<const char*, PrecisionMode>, 12> kPrecisions{{
     {"int4_wo", PrecisionMode::Int4Weights},
 }};
 
+bool has_backward(Phase phase) { return phase == Phase::Train || phase == Phase::ForwardBackward; }
+
+void check_trains(const ResolvedJob& job) {
+  if (job.framework.trains || !has_backward(job.phase)) return;
+  throw InputError("--framework", job.framework.id + " with --phase " + job.options.phase,
+                   "--phase infer: it does not train");
+}
+
 /// Replaces a mode that this GPU lacks, and hands integers to the engine that has kernels for them.
 void settle_precision(ResolvedJob& job, const Hardware& hardware) {
-  const bool trains = job.phase == Phase::Train || job.phase == Phase::ForwardBackward;
-  const PrecisionChoice choice = choose_precision(job.precision, trains, job.gpu);
+  const PrecisionChoice choice = choose_precision(job.precision, has_backward(job.phase), job.gpu);
   job.precision = choice.mode;
   if (!choice.fallback.empty()) job.warnings.push_back(choice.fallback);
   if (!choice.note.empty()) job.assumptions.push_back(choice.note);
@@ -53,10 +60,7 @@ void settle_precision(ResolvedJob& job, const Hardware& hardware) {
     job.assumptions.push_back(name + " has no 8-bit kernels on GPUs: its network runs in " +
                               job.framework.name);
   }
-  if (!job.framework.trains && trains) {
-    throw InputError("--framework", job.framework.id + " with --phase " + job.options.phase,
-                     "--phase infer: it does not train");
-  }
+  check_trains(job);
 }
 
 /// What the framework makes of a network's code in a mode. Autocast and 8-bit modes cast by rules of their own.
@@ -126,17 +130,17 @@ void enter_loop(ResolvedJob& job) {
 }
 
 void check_training_options(const PlacedJob& o, Phase phase) {
-  const bool has_backward = phase == Phase::Train || phase == Phase::ForwardBackward;
+  const bool goes_back = has_backward(phase);
   if (!find_recompute(o.recompute)) {
     const std::vector<std::string> names{"none", "selective", "full"};
     throw InputError("--recompute", "\"" + o.recompute + "\"",
                      describe_choices(o.recompute, names));
   }
-  if (o.recompute != "none" && !has_backward) {
+  if (o.recompute != "none" && !goes_back) {
     throw InputError("--recompute", o.recompute + " in phase " + o.phase,
                      "none: without a backward pass nothing is kept");
   }
-  if (adapters_of(o).any() && !has_backward) {
+  if (adapters_of(o).any() && !goes_back) {
     throw InputError("--lora", std::to_string(o.lora_rank) + " in phase " + o.phase,
                      "a phase with a backward pass: merged adapters cost nothing");
   }
@@ -198,6 +202,47 @@ PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
           .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0,
           .prepared =
               job.prepared ? job.prepared->of(job.step, job.framework, job.gpu, options) : nullptr};
+}
+
+/// What the job's words mean wherever it runs.
+void settle_words(ResolvedJob& job, const Hardware& hardware) {
+  fill_in_usual(job.options);
+  const PlacedJob& o = job.options;
+  if (o.network.starts_with(kJobPrefix)) take_program(job, hardware);
+  if (o.software.date.empty())
+    job.options.software.date = month_of_container(o.software.version).value_or("");
+  if (o.batch < 1 || o.batch > kMostBatch) {
+    throw InputError("--batch", std::to_string(o.batch), "1 to 1000000 samples");
+  }
+  if (o.epoch_samples && (*o.epoch_samples < 1 || *o.epoch_samples > 1'000'000'000'000)) {
+    throw InputError("--epoch-samples", std::to_string(*o.epoch_samples), "1 to 10^12 samples");
+  }
+  const auto phase = find_phase(o.phase);
+  if (!phase) {
+    const std::vector<std::string> names{"train", "infer", "forward", "forward_backward"};
+    throw InputError("--phase", "\"" + o.phase + "\"", describe_choices(o.phase, names));
+  }
+  job.phase = *phase;
+  if (!find_optimizer(o.optimizer)) {
+    throw InputError("--optimizer", "\"" + o.optimizer + "\"",
+                     describe_choices(o.optimizer, optimizer_names()));
+  }
+  check_training_options(o, job.phase);
+  const auto precision = find_precision(o.precision);
+  if (!precision) {
+    std::vector<std::string> names;
+    for (const auto& [name, mode] : kPrecisions) names.emplace_back(name);
+    throw InputError("--precision", "\"" + o.precision + "\"",
+                     describe_choices(o.precision, names));
+  }
+  job.precision = *precision;
+  job.framework = hardware.framework(o.software);
+  if (o.software.cudnn_benchmark)
+    job.framework.convolutions.autotunes = *o.software.cudnn_benchmark;
+  if (o.software.channels_last) {
+    job.framework.convolutions.image_layout = job.framework.convolutions.tensor_core_image_layout =
+        *o.software.channels_last ? ImageLayout::Nhwc : ImageLayout::Nchw;
+  }
 }
 
 }  // namespace
@@ -308,6 +353,14 @@ std::string describe(const LowRankAdapters& adapters) {
       adapters.rank, adapters.targets == AdapterTargets::Attention ? "attention" : "all layers");
 }
 
+void check_words(const Job& asked, const Hardware& hardware, GraphStore& graphs) {
+  ResolvedJob job;
+  job.options = PlacedJob{asked, {}};
+  settle_words(job, hardware);
+  if (job.precision != PrecisionMode::Int8) check_trains(job);  // else another engine's kernels
+  (void)graphs.forward(job.options, job.phase, code_of(job.framework, job.precision));
+}
+
 ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware) {
   GraphStore graphs;
   return make_job(options, hardware, graphs);
@@ -317,43 +370,8 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   ResolvedJob job;
   job.options = options;
   job.assumptions = hardware.factors();
-  fill_in_usual(job.options);
+  settle_words(job, hardware);
   const PlacedJob& o = job.options;
-  if (o.network.starts_with(kJobPrefix)) take_program(job, hardware);
-  if (o.software.date.empty())
-    job.options.software.date = month_of_container(o.software.version).value_or("");
-  if (o.batch < 1 || o.batch > kMostBatch) {
-    throw InputError("--batch", std::to_string(o.batch), "1 to 1000000 samples");
-  }
-  if (o.epoch_samples && (*o.epoch_samples < 1 || *o.epoch_samples > 1'000'000'000'000)) {
-    throw InputError("--epoch-samples", std::to_string(*o.epoch_samples), "1 to 10^12 samples");
-  }
-  const auto phase = find_phase(o.phase);
-  if (!phase) {
-    const std::vector<std::string> names{"train", "infer", "forward", "forward_backward"};
-    throw InputError("--phase", "\"" + o.phase + "\"", describe_choices(o.phase, names));
-  }
-  job.phase = *phase;
-  if (!find_optimizer(o.optimizer)) {
-    throw InputError("--optimizer", "\"" + o.optimizer + "\"",
-                     describe_choices(o.optimizer, optimizer_names()));
-  }
-  check_training_options(o, job.phase);
-  const auto precision = find_precision(o.precision);
-  if (!precision) {
-    std::vector<std::string> names;
-    for (const auto& [name, mode] : kPrecisions) names.emplace_back(name);
-    throw InputError("--precision", "\"" + o.precision + "\"",
-                     describe_choices(o.precision, names));
-  }
-  job.precision = *precision;
-  job.framework = hardware.framework(o.software);
-  if (o.software.cudnn_benchmark)
-    job.framework.convolutions.autotunes = *o.software.cudnn_benchmark;
-  if (o.software.channels_last) {
-    job.framework.convolutions.image_layout = job.framework.convolutions.tensor_core_image_layout =
-        *o.software.channels_last ? ImageLayout::Nhwc : ImageLayout::Nchw;
-  }
   place_job(job, hardware);
   if (o.software.cuda_graphs && job.cpu) {
     throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");

@@ -57,6 +57,8 @@ struct ResolvedJob {
 /// The same with graphs from the store.
 [[nodiscard]] ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware,
                                    GraphStore& graphs);
+/// Throws InputError where the job is wrong wherever it runs: a word, a size, its network.
+void check_words(const Job& job, const Hardware& hardware, GraphStore& graphs);
 
 /// Lowers, prices and simulates the job's step. Pure.
 [[nodiscard]] Prediction predict(const ResolvedJob& job, const Hardware& hardware);

@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "sim/base/file.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -180,6 +182,37 @@ TEST_CASE("a transformer with a global batch is divided over its gang as --searc
   CHECK(doc["plan"]["assignment"][0]["gpus"].get<int>() >= 8);
 }
 
+TEST_CASE("what is wrong wherever a job runs is no answer of no") {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "jobs.textproto").string();
+  write_file(file, "job { id: \"a\" network: \"resnet50\" phase: \"nan\" samples: 1e6 gpus: 1 }");
+  const std::vector<Words> wrong = {
+      {"compare", "resnet50", "--gpu", "v100,a100", "--phase", "nan"},
+      {"compare", "resnet50", "--gpu", "v100", "--precision", "inf"},
+      {"compare", "resnet50", "--gpu", "v100", "--framework", "nan"},
+      {"compare", "resnet50", "--gpu", "v100", "--framework", "tensorrt"},
+      {"compare", "resnet50", "--gpu", "v100", "--optimizer", "-1"},
+      {"compare", "resnet50", "--gpu", "v100", "--image-size", "-1"},
+      {"compare", "resnet50", "--gpu", "v100", "--epoch-samples", "-1"},
+      {"compare", "resnet5000", "--gpu", "v100"},
+      {"compare", "bert_base", "--gpu", "v100", "--seq-len", "100000"},
+      {"compare", "llama3_8b", "--gpu", "h100", "--serve", "--concurrency", "8", "--phase",
+       "infer"},
+      {"compare", "llama3_8b", "--gpu", "h100", "--serve", "--concurrency", "8", "--seq-len", "9"},
+      {"plan", file, "--deadline", "30d"},
+  };
+  for (const Words& words : wrong) {
+    CAPTURE(line_of(words));
+    const ProcessResult result = tracecast(words);
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    CHECK(result.out.empty());
+  }
+  // Too large for the GPU is an answer.
+  CHECK(tracecast({"compare", "llama3_70b", "--gpu", "t4"}).exit_code == 1);
+}
+
 TEST_CASE("GPUs are compared by what a million tokens of answers costs") {
   const Words words{"compare",       "llama3_8b", "--gpu",   "l40s,h100", "--serve",
                     "--concurrency", "8,64",      "--input", "500",       "--output",
@@ -206,6 +239,13 @@ TEST_CASE("GPUs are compared by what a million tokens of answers costs") {
       tracecast({"compare", "llama3_8b", "--gpu", "l40s,h100", "--serve", "--tpot-ms", "30"});
   CHECK(text.exit_code == 0);
   CHECK(text.out.find("USD per million tokens") != std::string::npos);
+  // A rate that was found is as unsure as the steps that bear it.
+  const Json found = Json::parse(tracecast({"compare", "llama3_8b", "--gpu", "h100", "--serve",
+                                            "--tpot-ms", "30", "--format", "json"})
+                                     .out);
+  const Json& tokens = found["rows"][0]["tokens_per_s"];
+  CHECK(tokens["low"].get<double>() < tokens["value"].get<double>());
+  CHECK(tokens["high"].get<double>() > tokens["value"].get<double>());
   for (std::size_t at = 0; at < text.out.size();) {
     const std::size_t end = std::min(text.out.find('\n', at), text.out.size());
     CHECK(end - at <= 80);

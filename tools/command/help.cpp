@@ -1,5 +1,7 @@
 #include "tools/command/help.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -86,6 +88,9 @@ Complaint reword(const CLI::ParseError& error, const std::string& place) {
     for (std::size_t at; (at = limits.find(kZeros)) != std::string::npos;)
       limits.erase(at, kZeros.size());
     return {std::string(before(text, " not in range ")), limits};
+  }
+  if (const auto other = after(text, " excludes "); !other.empty()) {
+    return {fmt::format("{} beside {}", before(text, " excludes "), other), "one of the two"};
   }
   if (text.find(" required but received ") != std::string::npos) {
     return {std::string(before(text, ":")) + " more than once", "it once"};

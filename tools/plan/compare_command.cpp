@@ -93,9 +93,15 @@ std::vector<Row> rows_of(const Options& options, const Hardware& hardware,
     places.push_back(std::move(place));
   }
   const std::vector<plan::PlanJob> jobs = jobs_of(options, hardware);
-  const plan::RememberedCells cells(Predictor(hardware), "", "");
+  const Predictor predictor(hardware);
+  const plan::RememberedCells cells(predictor, "", "");
   const plan::PlanMatrix matrix =
       plan::make_matrix(jobs, places, std::cref(cells), plan::fitted_error_shares());
+  // Refused everywhere: a word that is wrong is no answer of "no".
+  if (std::none_of(matrix.cells.begin(), matrix.cells.end(),
+                   [](const plan::MatrixCell& cell) { return cell.refused.empty(); })) {
+    for (const plan::PlanJob& job : jobs) predictor.check(job.job);
+  }
   const double samples = work_of(options.job).samples;
   std::vector<Row> rows;
   for (const plan::Offer& place : places) {
@@ -261,6 +267,10 @@ void add_serving(CLI::App& verb, Options& options) {
   CLI::Option* serve =
       verb.add_flag("--serve", options.serves,
                     "Requests that are answered: tokens/s, latency, USD per million tokens");
+  for (const char* of_steps :
+       {"--batch", "--phase", "--framework", "--optimizer", "--lora", "--lora-targets",
+        "--image-size", "--seq-len", "--epoch-samples", "--measured"})
+    serve->excludes(verb.get_option(of_steps));
   const auto tokens = [&](const char* flag, std::int64_t& value, const char* text) {
     verb.add_option(flag, value, text)
         ->needs(serve)
@@ -318,13 +328,14 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       ->type_name("RANK");
   verb->add_option("--lora-targets", job.lora_targets, "As `predict` has it")->type_name("T");
   verb->add_option("--image-size", job.image_size, "Side of square images, pixels")
-      ->check(whole_number(1, 1'000'000))
+      ->check(whole_number(1, 1'000'000) & CLI::Range(1, 1'000'000))
       ->type_name("S");
   verb->add_option("--seq-len", job.seq_len, "Tokens per sample; money per million tokens then")
-      ->check(whole_number(1, 100'000'000))
+      ->check(whole_number(1, 100'000'000) & CLI::Range(1, 100'000'000))
       ->type_name("L");
   verb->add_option("--epoch-samples", job.epoch_samples, "Samples of an epoch, for its money")
-      ->check(whole_number(1, 1'000'000'000'000))
+      ->check(whole_number(1, 1'000'000'000'000) &
+              CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}))
       ->type_name("N");
   verb->add_option("--catalogue", options->catalogue,
                    "Prices; default: the dated ones in the program")

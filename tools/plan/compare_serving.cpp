@@ -29,20 +29,22 @@ void add_money(ServingRow& row, const ServingComparison& asked, const plan::Cata
 }
 
 /// Tokens/s move with a token's time where requests are in flight, and with the rate where one is found.
-Interval tokens_of(const ServingAnswer& a, bool is_found) {
-  if (is_found) return {a.tokens_per_s, a.tokens_per_s, a.tokens_per_s};
+Interval tokens_of(const ServingAnswer& a, const std::optional<Interval>& rate) {
+  if (rate) {
+    return {a.tokens_per_s, a.tokens_per_s * rate->low / rate->value,
+            a.tokens_per_s * rate->high / rate->value};
+  }
   const Interval& whole = a.whole_ms.mean.interval;
   return {a.tokens_per_s, a.tokens_per_s * whole.value / whole.high,
           a.tokens_per_s * whole.value / whole.low};
 }
 
-void fill(ServingRow& row, const ServingAnswer& a, bool is_found) {
-  row.cache_tokens = a.replica_cache_tokens;
+void fill(ServingRow& row, const ServingAnswer& a, const std::optional<Interval>& rate) {
   if (!a.fits) {
     row.refused = "does not fit; " + a.change + " would";
     return;
   }
-  row.tokens_per_s = tokens_of(a, is_found);
+  row.tokens_per_s = tokens_of(a, rate);
   row.first_ms = a.first_ms.mean.interval;
   row.token_ms = a.token_ms.mean.interval;
   row.power_w = a.power_w * static_cast<double>(a.gpus);
@@ -57,19 +59,26 @@ void add_rows(std::vector<ServingRow>& rows, const ServingComparison& asked, con
   ServingLoad load;
   load.input = asked.input;
   load.output = asked.output;
-  const auto add = [&](const ServingAnswer& a, std::int64_t in_flight, std::optional<double> rate) {
+  const auto add = [&](const ServingAnswer& a, std::int64_t in_flight,
+                       const std::optional<Interval>& rate) {
     ServingRow row;
     row.gpu = gpu;
     row.in_flight = in_flight;
-    row.rate = rate;
-    fill(row, a, rate.has_value());
-    if (row.refused.empty() && rate && !(*rate > 0)) row.refused = "no load keeps to the limits";
+    row.cache_tokens = a.replica_cache_tokens;
+    if (rate) row.rate = rate->value;
+    if (a.fits && rate && !(rate->value > 0))
+      row.refused = "no load keeps to the limits";
+    else
+      fill(row, a, rate);
     if (row.refused.empty()) add_money(row, asked, catalogue);
     rows.push_back(std::move(row));
   };
   if (asked.in_flight.empty()) {
     const Served::Found found = served.find_rate(load, asked.ttft_ms, asked.tpot_ms);
-    add(found.answer, 0, found.per_second);
+    const bool is_borne = found.answer.fits && found.per_second > 0;
+    add(found.answer, 0,
+        is_borne ? served.rate_interval(load, asked.ttft_ms, asked.tpot_ms, found)
+                 : Interval{found.per_second, found.per_second, found.per_second});
     return;
   }
   for (const std::int64_t in_flight : asked.in_flight) {

@@ -91,21 +91,31 @@ void set_limits(const Options& options, plan::PurchaseLimits& limits) {
   if (!options.deadline.empty()) limits.deadline = time_of(options.deadline);
 }
 
-/// Jobs without a way to run, and the nearest that there is: memory that lacks least, or why there is no prediction.
-void find_nowhere(PlanAnswer& answer) {
+/// Jobs without a way to run, and the nearest that there is: memory that lacks least, or why there is no prediction. Throws InputError
+/// where the job itself is wrong.
+void find_nowhere(const Options& options, const Predictor& predictor, PlanAnswer& answer) {
   for (std::size_t j = 0; j < answer.jobs.size(); ++j) {
     const bool runs = std::any_of(answer.problem.modes.begin(), answer.problem.modes.end(),
                                   [j](const plan::Mode& mode) { return mode.job == j; });
     if (runs) continue;
     const plan::MatrixCell* nearest = nullptr;
     std::string refused = "no offer that its constraints allow";
+    bool is_refused = false;
     for (const plan::MatrixCell& cell : answer.matrix.cells) {
       if (cell.job != j || cell.only_known) continue;
       if (!cell.refused.empty()) {
         refused = cell.refused;
+        is_refused = true;
       } else if (nearest == nullptr ||
                  cell.needed - cell.capacity < nearest->needed - nearest->capacity) {
         nearest = &cell;
+      }
+    }
+    if (nearest == nullptr && is_refused && !answer.jobs[j].serving) {
+      try {
+        predictor.check(answer.jobs[j].job);
+      } catch (const InputError& error) {
+        throw InputError(fmt::format("{}, job \"{}\"", options.jobs, answer.jobs[j].id), error);
       }
     }
     answer.nowhere.push_back(
@@ -132,7 +142,7 @@ void judge(const Options& options, const plan::PurchaseSearch& search, PlanAnswe
                         static_cast<std::size_t>(options.worlds), answer.seed);
 }
 
-void add_inputs(const Options& options, PlanAnswer& answer) {
+void add_inputs(const Options& options, const Hardware& hardware, PlanAnswer& answer) {
   const auto add = [&](std::string_view kind, const std::string& file) {
     if (file.empty()) return;
     answer.inputs.push_back(
@@ -142,6 +152,7 @@ void add_inputs(const Options& options, PlanAnswer& answer) {
   add("catalogue", options.catalogue);
   add("fleet", options.fleet);
   add("measured", options.measured);
+  answer.inputs.push_back(hardware.cost_record());
 }
 
 int run(const Options& options) {
@@ -162,8 +173,9 @@ int run(const Options& options) {
     if (add_runs(runs, answer.jobs) == 0) say("warning: no run of --measured is of any job");
   }
   add_catalogue(options, hardware, answer);
+  const Predictor predictor(hardware);
   const plan::RememberedCells cells(
-      Predictor(hardware), options.store.empty() ? std::string() : fingerprint_of(options.sources),
+      predictor, options.store.empty() ? std::string() : fingerprint_of(options.sources),
       options.store, static_cast<unsigned>(options.threads));
   answer.matrix = plan::make_matrix(answer.jobs, answer.catalogue.offers, std::cref(cells),
                                     plan::fitted_error_shares());
@@ -173,8 +185,8 @@ int run(const Options& options) {
   answer.problem = plan::make_problem(answer.jobs, answer.catalogue, answer.matrix, hardware.gpus(),
                                       answer.cell_of_mode);
   set_limits(options, answer.problem.limits);
-  add_inputs(options, answer);
-  find_nowhere(answer);
+  add_inputs(options, hardware, answer);
+  find_nowhere(options, predictor, answer);
   const plan::PurchaseSearch search{.goal = answer.goal, .most_seconds = options.time_limit_s};
   if (answer.nowhere.empty()) {
     plan::ConfirmedPurchase found = plan::find_confirmed(answer.problem, answer.jobs, search);

@@ -134,6 +134,10 @@ class Served {
   [[nodiscard]] double rate_within(ServingLoad load, std::optional<double> first_ms,
                                    std::optional<double> token_ms, double ln_factor);
 
+  /// The rate that was found, with the 90 % interval that the error of its steps leaves.
+  [[nodiscard]] Interval rate_interval(const ServingLoad& load, std::optional<double> first_ms,
+                                       std::optional<double> token_ms, const Found& found);
+
   /// Factors that make the means of an answer the measured ones. Throws InputError as `answer` does, and where it does not fit.
   [[nodiscard]] ServedCorrection fit(const ServedMeasurement& measured);
   /// Answers from now on are corrected by what was measured of the same network and engine, here (other loads) or elsewhere:

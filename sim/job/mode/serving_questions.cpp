@@ -10,6 +10,8 @@
 namespace tracecast {
 namespace {
 
+constexpr double kNinety = 1.645;  // standard deviations to either end of a 90 % interval
+
 /// Puts a value back at the end of its scope.
 template <class T>
 class Restored {
@@ -93,6 +95,15 @@ Served::Found Served::find_rate(ServingLoad load, std::optional<double> first_ms
   load.intervals = true;
   found.answer = answer(load);
   return found;
+}
+
+Interval Served::rate_interval(const ServingLoad& load, std::optional<double> first_ms,
+                               std::optional<double> token_ms, const Found& found) {
+  const double rate = found.per_second, spread = kNinety * found.answer.log_sd;
+  const double slow = rate_within(load, first_ms, token_ms, spread);
+  const double fast = rate_within(load, first_ms, token_ms, -spread);
+  const double least = rate / 1e3;  // where slower steps leave none
+  return {rate, std::max(least, std::min(slow, rate)), std::max(fast, rate)};
 }
 
 void Served::correct(const ServedCorrection& correction, bool is_same_place) {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
 
 #include "sim/base/error.hpp"
@@ -10,8 +9,6 @@
 
 namespace tracecast::plan {
 namespace {
-
-constexpr double kNinety = 1.645;  // standard deviations to either end of a 90 % interval
 
 std::string limits_of(const ServingDemand& demand) {
   std::string text;
@@ -44,12 +41,7 @@ Cell answer(const Job& job, const ServingDemand& demand, const Place& place,
     cell.refused = "no load keeps to " + limits_of(demand);
     return cell;
   }
-  const double spread = kNinety * a.log_sd;
-  const double slow = served.rate_within(load, demand.ttft_ms, demand.tpot_ms, spread);
-  const double fast = served.rate_within(load, demand.ttft_ms, demand.tpot_ms, -spread);
-  const double least = found.per_second / 1e3;  // where slower steps leave none
-  cell.samples_per_s = {found.per_second, std::max(least, std::min(slow, found.per_second)),
-                        std::max(fast, found.per_second)};
+  cell.samples_per_s = served.rate_interval(load, demand.ttft_ms, demand.tpot_ms, found);
   cell.step_time_s = {1 / cell.samples_per_s.value, 1 / cell.samples_per_s.high,
                       1 / cell.samples_per_s.low};
   cell.power = Watts(a.power_w * static_cast<double>(a.gpus));
