@@ -112,6 +112,18 @@ TEST_CASE("no format's arithmetic is above its own roof") {
   }
 }
 
+TEST_CASE("what an answer rests on is told, of a named network, too") {
+  const Json a = answer(with(kSmall, {"--rate", "1/s", "--requests", "20"}));
+  std::vector<std::string> seen;
+  for (const Json& input : a.at("inputs")) {
+    seen.push_back(input.at("kind").get<std::string>() + ' ' + input.at("name").get<std::string>());
+    CHECK(input.at("sha256").get<std::string>().size() == 64);
+  }
+  CHECK(seen == std::vector<std::string>{"network zoo:llama3_8b", "gpu h100_sxm5_80gb",
+                                         "engine " + a.at("engine").get<std::string>(),
+                                         "cost_profile default"});
+}
+
 TEST_CASE("a recorded load is replayed, row by row") {
   const TemporaryFolder folder;
   const std::string trace = (folder.path() / "requests.csv").string(),

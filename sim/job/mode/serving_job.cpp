@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "models/graph_text.hpp"
 #include "models/language/config.hpp"
 #include "models/language/graph.hpp"
 #include "models/zoo/zoo.hpp"
@@ -85,6 +86,9 @@ LanguageNetwork network_of(const std::string& word, std::vector<InputRecord>& in
       if (e.language != nullptr) names.emplace_back(e.name);
     throw InputError("network", '"' + word + '"', describe_choices(word, names));
   }
+  inputs.push_back({"network", fmt::format("zoo:{}", entry->name), Hash([name = entry->name] {
+                      return sha256(graph_text(build_network(name, {})));
+                    })});
   return entry->language();
 }
 
@@ -277,6 +281,17 @@ void Served::State::check_load(const ServingLoad& load) const {
     throw InputError("--rate", fmt::format("{}", *load.per_second), "requests per second above 0");
 }
 
+/// Boards, clusters, engine and costs that an answer rests on.
+void Served::State::add_hardware(std::vector<InputRecord>& records, const ServingLoad& load) const {
+  for (const Side* side : {&main, load.disaggregate.empty() ? nullptr : &prefill}) {
+    if (side == nullptr || (side == &prefill && prefill.gpu == main.gpu)) continue;
+    records.push_back({"gpu", side->gpu, hash_of(side->price->gpu().values)});
+    if (side->cluster->file) records.push_back(*side->cluster->file);
+  }
+  records.push_back({"engine", engine.id, hash_of(engine.values)});
+  records.push_back(hardware.cost_record());
+}
+
 ServingAnswer Served::State::begin_answer(const ServingLoad& load) const {
   ServingAnswer a;
   const ModelSharing& s = main.served.sharing;
@@ -296,6 +311,7 @@ ServingAnswer Served::State::begin_answer(const ServingLoad& load) const {
         fmt::format("{} requests, {:.2g} of each in flight: the start weighs in", load.requests,
                     static_cast<double>(load.requests) / static_cast<double>(*load.concurrency)));
   a.inputs = inputs;
+  add_hardware(a.inputs, load);
   std::int64_t longest = load.input + load.output;
   if (load.trace) {
     longest = 2;
@@ -510,8 +526,7 @@ Served::Served(const ServingJob& job, const Place& place, const Hardware& hardwa
   s.main = s.make_side(place.gpu, place.gpus.value_or(1));
   if (!job.draft_network.empty()) {
     // The draft runs on one GPU of the replica, a token at a time.
-    std::vector<InputRecord> ignored;
-    ServedNetwork draft{network_of(job.draft_network, ignored),
+    ServedNetwork draft{network_of(job.draft_network, s.inputs),
                         formats_of(job),
                         {},
                         s.engine.kernels,

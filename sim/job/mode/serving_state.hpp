@@ -69,6 +69,7 @@ struct Served::State {
   [[nodiscard]] serve::Pool pool_of(const Side& side, const serve::ServedMemory& memory,
                                     double time_factor) const;
   void check_load(const ServingLoad& load) const;
+  void add_hardware(std::vector<InputRecord>& records, const ServingLoad& load) const;
   ServingAnswer begin_answer(const ServingLoad& load) const;
   void add_static(ServingAnswer& answer, const ServingLoad& load);
   void add_simulated(ServingAnswer& answer, const ServingLoad& load, bool keeps);
