@@ -252,6 +252,7 @@ TEST_CASE("a number that is none and a value that is empty are refused in one sh
       {"compare", "llama3_8b", "--gpu", "h100", "--serve", "--ttft-ms", "inf"},
       {"schedule", "jobs.csv", "--gpus", "8", "--round", "nan"},
       {"validate", "tools/manual/measurements.csv", "--min-us", "nan"},
+      {"predict", "resnet50", "--gpu", "v100", "--framework-version", "nan"},
       {"predict", "resnet50", "--gpu", "v100", "--report", ""},
       {"predict", "resnet50", "--gpu", "v100", "--report="},
       {"predict", "resnet50", "--gpu", "v100", "--hwspecs", ""},

@@ -52,6 +52,32 @@ TEST_CASE("formats differ as their units do") {
   CHECK(wide["optimizer"].get<double>() == doctest::Approx(2 * wide["weights"].get<double>()));
 }
 
+TEST_CASE(
+    "divisions that were searched keep to 80 columns; slower ones that do not fit are left out") {
+  const auto searched = [](const char* format) {
+    const ProcessResult result =
+        run_process({TRACECAST_PROGRAM, "predict", "gpt3_13b", "--gpu", "h100", "--gpus", "16",
+                     "--global-batch", "64", "--search", "--format", format});
+    REQUIRE(result.exit_code == 0);
+    return result.out;
+  };
+  const std::string text = searched("text");
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    CHECK(end - at <= 80);
+    CHECK((end == at || text[end - 1] != ' '));
+    at = end + 1;
+  }
+  const Json divisions = Json::parse(searched("json"))["divisions"];
+  const double best = divisions[0]["throughput"]["value"].get<double>();
+  const auto faster = std::count_if(divisions.begin(), divisions.end(), [&](const Json& d) {
+    return d["fits"] == false && d["throughput"]["value"].get<double>() > best;
+  });
+  std::ptrdiff_t shown = 0;
+  for (std::size_t at = 0; (at = text.find(" GiB over", at)) != std::string::npos; ++at) ++shown;
+  CHECK(shown == std::min<std::ptrdiff_t>(faster, 5));
+}
+
 TEST_CASE("the document has what every document has") {
   const Json document = answer({});
   CHECK(document["schema"].get<std::string>().starts_with("tracecast.predict"));

@@ -18,15 +18,21 @@ using plan::Division;
 using plan::DivisionSearch;
 constexpr std::size_t kShown = 12;
 
+/// 80 columns with `why` of 14.
 std::string row(const Division& d, const std::string& why) {
-  return fmt::format("{:>3} {:>3} {:>5} {:>3} {:>4} {:>5} {:<9} {:<13} {:>8} {:>5}  {}\n", d.tensor,
-                     d.pipeline, d.data, d.expert, d.zero, d.micro_batch, d.recompute, d.schedule,
-                     narrow(d.samples_per_s.value, 8), narrow(d.memory.in_gib(), 5), why);
+  std::string line = fmt::format("{:>3} {:>3} {:>5} {:>3} {:>4} {:>5} {:<9} {:<13} {:>7} {:>4} {}",
+                                 d.tensor, d.pipeline, d.data, d.expert, d.zero, d.micro_batch,
+                                 d.recompute, d.schedule, narrow(d.samples_per_s.value, 7),
+                                 narrow(d.memory.in_gib(), 4), cut_text(why, 14));
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + '\n';
 }
 
-/// In words of at most 16 letters.
+/// "tensor 7 %", of tensor_parallel.
 std::string why_slower(const Division& d) {
-  return fmt::format("{} {}", cut_text(d.bottleneck, 16), percent(d.bottleneck_share));
+  const std::string_view name = d.bottleneck;
+  return fmt::format("{} {}", cut_text(std::string(name.substr(0, name.find('_'))), 10),
+                     percent(d.bottleneck_share));
 }
 
 Json division_json(const Division& d) {
@@ -56,7 +62,7 @@ std::string divisions_text(const DivisionSearch& search, const Job& job) {
            fmt::format("{} divisions predicted, {} left out that cannot be better",
                        search.predicted, search.left_out));
   const std::string head = fmt::format(
-      "{:>3} {:>3} {:>5} {:>3} {:>4} {:>5} {:<9} {:<13} {:>8} {:>5}  {}\n", "tp", "pp", "dp", "ep",
+      "{:>3} {:>3} {:>5} {:>3} {:>4} {:>5} {:<9} {:<13} {:>7} {:>4} {}\n", "tp", "pp", "dp", "ep",
       "zero", "micro", "recompute", "schedule", "seq/s", "GiB", "waits most for");
   page += "\nFastest that fit\n" + head;
   std::size_t shown = 0;
@@ -70,8 +76,11 @@ std::string divisions_text(const DivisionSearch& search, const Job& job) {
     page += row(search.divisions[search.front[f]], "");
   std::size_t over = 0;
   for (const Division& d : search.divisions) {
+    const Division& best = search.divisions.front();
     if (d.fits || over == 5) continue;
-    if (over++ == 0) page += "\nFaster ones that do not fit, if any\n" + head;
+    if (best.fits && d.samples_per_s.value <= best.samples_per_s.value) continue;
+    if (over++ == 0)
+      page += (best.fits ? "\nFaster ones that do not fit\n" : "\nNone fits\n") + head;
     page += row(d, fmt::format("{:.1f} GiB over", (d.memory - d.capacity).in_gib()));
   }
   return page;

@@ -130,6 +130,13 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
       "Images lie channels last in memory, or first; default: as the framework does");
   verb->add_option("--framework-version", job.software.version,
                    "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const bool has_number = text.find_first_of("0123456789") != std::string::npos;
+            return has_number ? std::string()
+                              : '"' + text + "\" not in range a number, such as 2.1";
+          },
+          ""))
       ->type_name("V");
   verb->add_option(
           "--optimizer", job.optimizer,

@@ -61,12 +61,16 @@ Cell divided_cell(const Predictor& predictor, const CellQuestion& question) {
     // Cells are asked in threads of their own.
     const DivisionSearch found =
         search_divisions(predictor, question.job, question.place, base, false, 1);
-    const Division& best = found.divisions.front();
-    cell.samples_per_s = best.samples_per_s;
-    cell.step_time_s = best.step_time_s;
-    cell.memory_needed = best.memory;
-    cell.memory_capacity = best.capacity;
-    cell.fits = best.fits;
+    const Division* best = &found.divisions.front();
+    for (const Division& other : found.divisions) {
+      if (best->fits) break;
+      if (other.memory - other.capacity < best->memory - best->capacity) best = &other;
+    }
+    cell.samples_per_s = best->samples_per_s;
+    cell.step_time_s = best->step_time_s;
+    cell.memory_needed = best->memory;
+    cell.memory_capacity = best->capacity;
+    cell.fits = best->fits;
   } catch (const InputError& error) {
     cell.fits = false;
     cell.refused = error.what();
