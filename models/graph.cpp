@@ -12,7 +12,7 @@ namespace {
 /// Roles of tensors that exist before the step starts.
 bool needs_no_producer(TensorRole role) {
   return role == TensorRole::Input || role == TensorRole::Weight || role == TensorRole::Buffer ||
-         role == TensorRole::OptimizerState;
+         role == TensorRole::Store || role == TensorRole::OptimizerState;
 }
 
 }  // namespace
@@ -89,6 +89,10 @@ std::string_view to_string(OpKind kind) {
       return "EmbeddingBag";
     case OpKind::Gather:
       return "Gather";
+    case OpKind::EdgeAttention:
+      return "EdgeAttention";
+    case OpKind::Sample:
+      return "Sample";
     case OpKind::Routine:
       return "Routine";
     case OpKind::Route:
@@ -155,6 +159,8 @@ std::string_view to_string(TensorRole role) {
       return "weight";
     case TensorRole::Buffer:
       return "buffer";
+    case TensorRole::Store:
+      return "store";
     case TensorRole::Activation:
       return "activation";
     case TensorRole::Gradient:
@@ -234,6 +240,21 @@ double macs(const Op& op) {
   return 0;
 }
 
+Bytes bytes_from_stores(const NetworkGraph& step) {
+  Bytes sum{};
+  for (const Op& op : step.ops()) {
+    const bool takes = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
+      return step.tensor(input).role == TensorRole::Store;
+    });
+    if (!takes) continue;
+    for (const TensorId output : op.outputs) {
+      const Tensor& rows = step.tensor(output);
+      sum += Bytes(static_cast<double>(element_count(rows.shape)) * rows.integer_bytes);
+    }
+  }
+  return sum;
+}
+
 void NetworkGraph::reserve(std::size_t num_tensors, std::size_t num_ops) {
   tensors_.reserve(num_tensors);
   producers_.reserve(num_tensors);
@@ -281,6 +302,13 @@ void NetworkGraph::set_channels_last(OpId id) {
   TRACECAST_CHECK(id.index < ops_.size() && ops_[id.index].kind == OpKind::Conv,
                   "the op is a convolution of this graph");
   std::get<ConvAttributes>(ops_[id.index].attributes).channels_last = true;
+}
+
+void NetworkGraph::place_store(TensorId id, std::int64_t rows) {
+  TRACECAST_CHECK(id.index < tensors_.size() && tensors_[id.index].role == TensorRole::Store,
+                  "the tensor is a store of this graph");
+  tensors_[id.index].role = TensorRole::Buffer;
+  tensors_[id.index].shape.front() = rows;
 }
 
 void NetworkGraph::set_untrained(TensorId id) {

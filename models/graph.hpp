@@ -26,9 +26,10 @@ using Shape = std::vector<std::int64_t>;
 
 /// What a tensor holds; memory classes follow from it.
 enum class TensorRole {
-  Input,           ///< fed from outside: images, token ids, labels
-  Weight,          ///< trainable parameter
-  Buffer,          ///< kept but not trained: running statistics, constant tables
+  Input,   ///< fed from outside: images, token ids, labels
+  Weight,  ///< trainable parameter
+  Buffer,  ///< kept but not trained: running statistics, constant tables
+  Store,  ///< a data set's rows or edges, more than a GPU holds; where they lie is the job's affair
   Activation,      ///< produced by an op
   Gradient,        ///< gradient of an activation
   WeightGradient,  ///< gradient of a weight
@@ -78,6 +79,10 @@ enum class OpKind {
   EmbeddingBag,  ///< sums of rows of a table; inputs: ids (batch x bag), table; gradient: rows, not a table
   Gather,
   Route,  ///< which tokens each expert of a mixture gets; outputs: gate, then ids of tokens per expert
+  /// Attention over the edges of a graph from sources to destinations, as in graph attention networks; inputs: values of sources, of
+  /// destinations, two vectors that score them, edges; outputs: y, a weight per edge and head
+  EdgeAttention,
+  Sample,  ///< in-neighbours drawn for given nodes; inputs: a Store of edges, nodes; output: an id per edge; no gradient
   Scatter,    ///< rows written over those of the first input; inputs: rows replaced, ids, new rows
   Recurrent,  ///< a stack of recurrent layers over all time steps: y, what backward needs, states
   Routine,  ///< small ops of the program, one after the other, on few values: choosing and matching boxes
@@ -217,6 +222,13 @@ struct ScanAttributes {
   [[nodiscard]] double macs() const;
   friend bool operator==(const ScanAttributes&, const ScanAttributes&) = default;
 };
+/// Every destination adds up the values of its edges' sources, each times a softmax over its edges of
+/// leaky_relu(a . source + b . destination), head by head.
+struct EdgeAttributes {
+  std::int64_t sources = 1, destinations = 1, edges = 1;
+  std::int64_t heads = 1, width = 1;  ///< of a head
+  friend bool operator==(const EdgeAttributes&, const EdgeAttributes&) = default;
+};
 /// The `chosen` greatest of each row.
 struct TopKeysAttributes {
   std::int64_t rows = 1, cols = 1, chosen = 1;
@@ -230,10 +242,11 @@ struct RoutineAttributes {
   std::int64_t fed_bytes = 0, fetched_bytes = 0;
 };
 struct NoAttributes {};
-using Attributes = std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes,
-                                ElementwiseAttributes, NormAttributes, ReduceAttributes,
-                                OptimizerAttributes, RecurrentAttributes, AttentionAttributes,
-                                RoutineAttributes, ScanAttributes, TopKeysAttributes>;
+using Attributes =
+    std::variant<NoAttributes, ConvAttributes, PoolAttributes, MatMulAttributes,
+                 ElementwiseAttributes, NormAttributes, ReduceAttributes, OptimizerAttributes,
+                 RecurrentAttributes, AttentionAttributes, RoutineAttributes, ScanAttributes,
+                 TopKeysAttributes, EdgeAttributes>;
 
 /// A node of the network graph.
 struct Op {
@@ -248,6 +261,9 @@ struct Op {
 };
 /// Note of a slice that all its readers take as it lies, and of a split whose parts they do, whatever the framework.
 inline constexpr std::string_view kViewNote = "view";
+class NetworkGraph;
+/// What a step's ops take out of stores that no GPU's memory holds: their results.
+[[nodiscard]] Bytes bytes_from_stores(const NetworkGraph& step);
 /// Multiply-adds of an op whose attributes are those of a convolution, product, attention, scan or recurrent layer,
 /// whatever its pass; else 0.
 [[nodiscard]] double macs(const Op& op);
@@ -273,6 +289,8 @@ class NetworkGraph {
   void set_integer(TensorId id, int bytes);
   /// States of a convolution that its image lies channels last (ConvAttributes).
   void set_channels_last(OpId id);
+  /// States that `rows` of a store lie in the GPU's memory.
+  void place_store(TensorId id, std::int64_t rows);
   /// States that a weight is a constant which training leaves alone, for builders that learn it afterwards.
   void set_untrained(TensorId id);
 

@@ -69,6 +69,7 @@ struct Window {
 /// - Recurrent: RecurrentAttributes
 /// - Reduce: ReduceAttributes
 /// - Routine: RoutineAttributes
+/// - EdgeAttention, Sample: EdgeAttributes
 /// - Optimizer: OptimizerAttributes
 /// - the others: NoAttributes
 ///
@@ -232,6 +233,15 @@ class GraphBuilder {
   };
   Routing route(std::string name, TensorId probabilities, std::int64_t capacity,
                 std::int64_t per_token = 1);
+  /// Rows of a data set, or edges of its graph, each of integers of so many bytes: more than a GPU holds.
+  TensorId store(std::string name, Shape shape, int bytes);
+  /// Rows of a store by their ids, as they are stored.
+  TensorId stored_rows(std::string name, TensorId store, TensorId ids);
+  /// `count` in-neighbours of `nodes` destinations, drawn from a store of edges.
+  TensorId sample(std::string name, TensorId edges, std::int64_t nodes, std::int64_t count);
+  /// sources, destinations: nodes x (heads * width); scores: two vectors of that width; edges: an id each.
+  TensorId edge_attention(std::string name, TensorId sources, TensorId destinations,
+                          TensorId scores, TensorId edges, std::int64_t heads);
   /// Small ops of the program on `inputs`, without a gradient; what they give is left out.
   void routine(std::string name, std::span<const TensorId> inputs,
                const RoutineAttributes& attributes);

@@ -53,6 +53,61 @@ void GraphBuilder::routine(std::string name, std::span<const TensorId> inputs,
          {1});
 }
 
+TensorId GraphBuilder::store(std::string name, Shape shape, int bytes) {
+  return tensor({.name = std::move(name),
+                 .shape = std::move(shape),
+                 .role = TensorRole::Store,
+                 .is_integer = true,
+                 .integer_bytes = bytes});
+}
+
+TensorId GraphBuilder::stored_rows(std::string name, TensorId store, TensorId ids) {
+  const int bytes = graph_.tensor(store).integer_bytes;
+  const TensorId rows = gather(std::move(name), store, ids, 0);
+  graph_.set_integer(rows, bytes);
+  return rows;
+}
+
+TensorId GraphBuilder::sample(std::string name, TensorId edges, std::int64_t nodes,
+                              std::int64_t count) {
+  require_range(name, "nodes", nodes, 1, kMostExtent);
+  require_range(name, "edges", count, 1, kMostExtent);
+  const int bytes = graph_.tensor(edges).integer_bytes;
+  const TensorId ids = append({.name = std::move(name),
+                               .kind = OpKind::Sample,
+                               .attributes = EdgeAttributes{.destinations = nodes, .edges = count},
+                               .inputs = {edges}},
+                              {count});
+  graph_.set_integer(ids, bytes);
+  return ids;
+}
+
+TensorId GraphBuilder::edge_attention(std::string name, TensorId sources, TensorId destinations,
+                                      TensorId scores, TensorId edges, std::int64_t heads) {
+  const Shape &from = shape(sources), &to = shape(destinations), &vectors = shape(scores);
+  require_range(name, "heads", heads, 1, kMostExtent);
+  const bool fits = from.size() == 2 && to.size() == 2 && vectors.size() == 2 && to[1] == from[1] &&
+                    vectors[0] == 2 && vectors[1] == from[1] && from[1] % heads == 0 &&
+                    shape(edges).size() == 1;
+  if (!fits) {
+    throw InputError(name,
+                     to_string(from) + " to " + to_string(to) + ", scores " + to_string(vectors),
+                     "nodes of one width, a multiple of the heads, and two vectors of it");
+  }
+  const EdgeAttributes attributes{.sources = from[0],
+                                  .destinations = to[0],
+                                  .edges = shape(edges)[0],
+                                  .heads = heads,
+                                  .width = from[1] / heads};
+  const TensorId weights = tensor({.name = name + ".weights", .shape = {attributes.edges, heads}});
+  return append({.name = std::move(name),
+                 .kind = OpKind::EdgeAttention,
+                 .attributes = attributes,
+                 .inputs = {sources, destinations, scores, edges},
+                 .outputs = {weights}},
+                to);
+}
+
 TensorId GraphBuilder::scatter_rows(std::string name, TensorId data, TensorId ids, TensorId rows) {
   const Shape& whole = shape(data);
   const Shape& part = shape(rows);

@@ -306,15 +306,11 @@ class Backward {
       case OpKind::MatMul:
         matmul(id, in, dy);
         break;
-      case OpKind::Attention: {
-        std::vector<TensorId> reads = in;
-        reads.insert(reads.end(), out.begin(), out.end());
-        reads.push_back(dy);
-        emit_for_all(in, id, Pass::Backward, std::move(reads));
-        break;
-      }
+      case OpKind::Attention:
+      case OpKind::EdgeAttention:
       case OpKind::Scan: {
         std::vector<TensorId> reads = in;
+        if (kind != OpKind::Scan) reads.insert(reads.end(), out.begin(), out.end());
         reads.push_back(dy);
         emit_for_all(in, id, Pass::Backward, std::move(reads));
         break;
@@ -396,6 +392,7 @@ class Backward {
       case OpKind::Recurrent:
       case OpKind::Routine:
       case OpKind::TopKeys:
+      case OpKind::Sample:
       case OpKind::Unknown:
         break;
     }

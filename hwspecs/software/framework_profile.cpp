@@ -180,6 +180,9 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   if (message.has_fuses_pair_products()) {
     p.fusion.pair_products = read.flag(TRACECAST_FIELD(fuses_pair_products));
   }
+  if (message.has_fuses_edge_attention()) {
+    p.fusion.edge_attention = read.flag(TRACECAST_FIELD(fuses_edge_attention));
+  }
   if (message.has_fuses_operand_casts()) {
     p.fusion.operand_casts = read.flag(TRACECAST_FIELD(fuses_operand_casts));
   }

@@ -195,6 +195,7 @@ struct FrameworkFusion {
   bool bias_gradients = false;              ///< of products, in the epilogue of a backward product
   /// Products of every pair of a sample's vectors, with the joins and gathers around them: a kernel each way.
   bool pair_products = false;
+  bool edge_attention = false;  ///< attention over a graph's edges, in a kernel each way
   /// Casts of 8-bit operands, in what makes or reads them (models/lowering/narrow_operands.hpp).
   bool operand_casts = false;
 

@@ -96,6 +96,7 @@ Bytes element_bytes(const Tensor& tensor, const Formats& formats) {
   switch (tensor.role) {
     case TensorRole::Weight:
     case TensorRole::Buffer:
+    case TensorRole::Store:
     case TensorRole::WeightGradient:
     case TensorRole::OptimizerState:
       return tensor.is_wide ? max(element_size(formats.weights), element_size(Precision::Fp32))

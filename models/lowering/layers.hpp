@@ -65,8 +65,17 @@ struct Context {
 /// reductions, unknown ops.
 [[nodiscard]] std::vector<Kernel> lower_streaming(const Context& context, const Op& op);
 
-/// Tables whose rows are looked up and summed, a mixture's routing, rows scattered back (sparse.cpp).
+/// Tables whose rows are looked up and summed, a mixture's routing, rows scattered back; attention over edges and the
+/// drawing of edges (sparse.cpp).
+/// Edge attention in one kernel each way (FrameworkFusion::edge_attention): every edge reads its source's values; backward it adds to
+/// the source's gradient, in 32 bits, which are cleared before and cast afterwards. Else op by op, as DGL's GATConv runs it: vectors
+/// times values, sums per head, one score per edge, leaky ReLU, a softmax of five kernels, sums of rows; backward likewise.
+/// Sources: NVIDIA's RGAT of mlcommons/training_results_v4.0, dgl/model/dgl_model.py (pylibcugraphops mha_gat_n2n, high_precision_dgrad);
+/// DGL 2.1, python/dgl/nn/pytorch/conv/gatconv.py and backend/pytorch/sparse.py.
 [[nodiscard]] std::vector<Kernel> lower_sparse(const Context& context, const Op& op);
+
+/// Ops of the framework in an edge attention that is not one kernel.
+inline constexpr double kEdgeAttentionOps = 8;
 
 /// What dynamic loss scaling runs over all gradients before the updates; nothing without it.
 [[nodiscard]] std::vector<Kernel> lower_loss_scaling(const Context& context,

@@ -99,7 +99,9 @@ class Lowering {
         append(id, lower_streaming(context_, op));
         step_.ops.back().runs_on_host = pools_on_host(op, context_.framework);
         return;
+      case OpKind::EdgeAttention:
       case OpKind::EmbeddingBag:
+      case OpKind::Sample:
       case OpKind::Route:
       case OpKind::Scatter:
         return append(id, lower_sparse(context_, op));
@@ -502,6 +504,8 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_t
       return time + view_time(op, framework);
     case OpKind::Routine:
       return time * static_cast<double>(std::get<RoutineAttributes>(op.attributes).ops);
+    case OpKind::EdgeAttention:
+      return framework.fusion.edge_attention ? time + call : time * lowering::kEdgeAttentionOps;
     case OpKind::LayerNorm:
     case OpKind::GroupNorm:
       // Three results and two weights cost the host as much as a library's descriptors. Source: smallest times of

@@ -60,7 +60,8 @@ class Planner {
     widen_inputs();
     for_each_op([&](const Op& op) {
       if (is_convolution(op) || op.kind == OpKind::Linear || op.kind == OpKind::MatMul ||
-          op.kind == OpKind::Attention || op.kind == OpKind::Scan || op.kind == OpKind::Recurrent)
+          op.kind == OpKind::Attention || op.kind == OpKind::EdgeAttention ||
+          op.kind == OpKind::Scan || op.kind == OpKind::Recurrent)
         return false;
       const std::string_view word = word_of(op);
       if (std::find(wide_words.begin(), wide_words.end(), word) != wide_words.end()) return true;

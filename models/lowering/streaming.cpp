@@ -139,10 +139,12 @@ std::vector<Kernel> lower_embedding(const Context& context, const Op& op) {
   if (op.pass == Pass::Forward) {
     // Rows looked up, not the whole table.
     Bytes ids{};
-    for (const TensorId input : op.inputs) {
-      if (context.graph.tensor(input).is_integer) ids += context.bytes(input);
-    }
     const Bytes out = context.output_bytes(op);
+    for (const TensorId input : op.inputs) {
+      const bool is_table =
+          op.kind == OpKind::Gather && input == op.inputs.front() && context.bytes(input) > out;
+      if (context.graph.tensor(input).is_integer && !is_table) ids += context.bytes(input);
+    }
     return {stream_kernel("gather", KernelClass::Embedding, op.pass, formats.storage, out + ids,
                           out, context.output_elements(op))};
   }

@@ -53,7 +53,7 @@ TEST_SUITE("hwspecs/software/framework_profile") {
           (profile.batch_norm.own_half ? 6 : 0) +  // PyTorch and what is based on it
           (profile.host.update_per_parameter > Seconds(0) ? 6 : 0) +
           (profile.fusion.pair_products ? 1 : 0) + (profile.fusion.bias_gradients ? 1 : 0) +
-          (profile.fusion.operand_casts ? 1 : 0) +
+          (profile.fusion.operand_casts ? 1 : 0) + (profile.fusion.edge_attention ? 1 : 0) +
           (profile.kernels.attention != AttentionKernels::Steps ? 1 : 0);
       CHECK(profile.values.size() == 63 + parts);
       for (const SpecValue& value : profile.values) {

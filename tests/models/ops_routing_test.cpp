@@ -92,4 +92,35 @@ TEST_CASE("impossible bags, routes and rows are refused") {
   CHECK_THROWS_AS((void)b.scatter_rows("put", table, flat, table), InputError);
 }
 
+TEST_CASE(
+    "attention over edges has a gradient for both ends and its scores, none for what is stored") {
+  GraphBuilder b("edges", 4);
+  const TensorId features = b.store("features", {1000, 8}, 1);
+  const TensorId rows = b.stored_rows("rows", features, b.input("ids", {10}, true));
+  CHECK(b.graph().tensor(rows).is_integer);
+  CHECK(b.graph().tensor(rows).integer_bytes == 1);
+  const TensorId x = b.cast("x", rows, false);
+  const TensorId edges = b.sample("draw", b.store("edges", {5000}, 8), 4, 12);
+  const TensorId from = b.linear_layer("src", x, 6, false);
+  const TensorId to = b.linear_layer("dst", b.slice_view("own", x, {4, 8}), 6, false);
+  const TensorId y = b.edge_attention("attention", from, to, b.weight("scores", {2, 6}), edges, 2);
+  CHECK(b.shape(y) == Shape{4, 6});
+  CHECK_THROWS_AS((void)b.edge_attention("odd", from, to, b.weight("more", {2, 6}), edges, 4),
+                  InputError);
+  b.graph().outputs = {y};
+  const NetworkGraph graph = std::move(b).take();
+  CHECK(bytes_from_stores(graph) == Bytes(10 * 8 + 12 * 8));
+  const NetworkGraph step = make_training_graph(graph, {});
+  const Op* gradient = find(step, "attention bwd");
+  REQUIRE(gradient != nullptr);
+  CHECK(gradient->outputs.size() == 3);
+  std::size_t updates = 0;
+  for (const Op& op : step.ops()) updates += op.kind == OpKind::Optimizer;
+  CHECK(updates == 3);  // src, dst, scores
+  NetworkGraph placed = graph;
+  placed.place_store(features, 125);
+  CHECK(placed.tensor(features).shape == Shape{125, 8});
+  CHECK(bytes_from_stores(placed) == Bytes(12 * 8));
+}
+
 TEST_SUITE_END();

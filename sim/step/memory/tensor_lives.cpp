@@ -28,6 +28,7 @@ MemoryClass class_of(TensorRole role) {
       return MemoryClass::Gradients;
     case TensorRole::OptimizerState:
       return MemoryClass::Optimizer;
+    case TensorRole::Store:
     case TensorRole::Input:
     case TensorRole::Activation:
     case TensorRole::Gradient:

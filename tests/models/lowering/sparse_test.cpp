@@ -75,4 +75,55 @@ TEST_CASE("rows are written in place: the rest of the tensor is not touched") {
   CHECK(kernels[0].written.in_bytes() == 3 * 8 * 4);
 }
 
+namespace {
+
+/// 50 edges from 20 nodes to 10, two heads of 8.
+NetworkGraph edges() {
+  GraphBuilder b("edges", 1);
+  const TensorId drawn = b.sample("draw", b.store("store", {1000}, 8), 10, 50);
+  const TensorId from = b.linear_layer("src", b.input("x", {20, 4}), 16, false);
+  const TensorId to = b.linear_layer("dst", b.input("own", {10, 4}), 16, false);
+  b.graph().outputs = {
+      b.edge_attention("attention", from, to, b.weight("scores", {2, 16}), drawn, 2)};
+  return std::move(b).take();
+}
+
+}  // namespace
+
+TEST_CASE(
+    "attention over edges is a kernel where the framework has one, else some twelve small ones") {
+  const auto run = [](const NetworkGraph& graph, std::string_view framework,
+                      std::string_view name) {
+    const LoweredStep step =
+        lower(graph, find_framework(framework), test::volta(), {.precision = PrecisionMode::Fp16});
+    for (const LoweredOp& op : step.ops) {
+      if (graph.op(op.op).name == name) return op.candidates.front().kernels;
+    }
+    return std::vector<Kernel>{};
+  };
+  const NetworkGraph graph = edges();
+  const std::vector<Kernel> joined = run(graph, "pytorch_nvidia", "attention");
+  REQUIRE(joined.size() == 1);
+  // A row of 16 halves for every edge and every destination, an id an edge; the sums and two weights an edge.
+  CHECK(joined[0].read.in_bytes() == (50 + 10) * 16 * 2 + 50 * 8);
+  CHECK(joined[0].written.in_bytes() == 10 * 16 * 2 + 50 * 2 * 2);
+  const std::vector<Kernel> steps = run(graph, "pytorch", "attention");
+  CHECK(steps.size() == 12);
+  const NetworkGraph step = make_training_graph(graph, {});
+  const std::vector<Kernel> back = run(step, "pytorch_nvidia", "attention bwd");
+  REQUIRE(back.size() == 3);  // cleared, added in 32 bits, cast
+  CHECK(back[0].written.in_bytes() == (20 + 10) * 16 * 4);
+  CHECK(std::get<StreamWork>(back[1].work).additions == 50 * 16);
+  CHECK(back[2].written.in_bytes() == (20 + 10) * 16 * 2);
+  for (const std::string_view framework : {"pytorch", "pytorch_nvidia"}) {
+    for (const std::string_view op : {"attention", "attention bwd", "draw"}) {
+      for (const Kernel& kernel : run(step, framework, op)) {
+        CAPTURE(kernel.name);
+        CHECK(kernel.name.size() <= 15);
+        CHECK(kernel.bytes().in_bytes() > 0);
+      }
+    }
+  }
+}
+
 TEST_SUITE_END();
