@@ -39,6 +39,7 @@ void read_exchange(const StrategyMessage& message, SourcedReader& read, Strategy
   p.packing_copies = read.number(TRACECAST_FIELD(packing_copies), 0, 10);
   if (message.has_divides_updates())
     p.divides_updates = read.flag(TRACECAST_FIELD(divides_updates));
+  if (message.has_divides_stores()) p.divides_stores = read.flag(TRACECAST_FIELD(divides_stores));
 }
 
 void read_host(const StrategyMessage& message, SourcedReader& read, StrategyProfile& p) {

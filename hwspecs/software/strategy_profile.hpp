@@ -78,6 +78,9 @@ struct StrategyProfile {
   /// Each GPU of a node updates its part of the weights; gradients are packed all by one kernel.
   bool divides_updates = false;
 
+  /// A data set's rows and edges lie in parts in the memory of all GPUs, where they fit; else in host memory.
+  bool divides_stores = false;
+
   Seconds host_per_bucket{};
   BytesPerSecond host_add{};      ///< while the host adds and applies; 0 = it does not
   BytesPerSecond message_rate{};  ///< of one copy or message at most; 0 = as the links

@@ -19,6 +19,8 @@ struct BuildOptions {
   std::optional<std::int64_t> seq_len{};     ///< tokens per sample; nothing = the usual number
   bool training = false;                     ///< with dropout and auxiliary heads
   std::optional<std::int64_t> classes{};     ///< nothing = the usual number
+  /// Of networks of sampled graphs: in-neighbours that a node draws of each relation, hop by hop from the seeds; empty: the usual ones.
+  std::vector<std::int64_t> fan_out{};
   AttentionKernels attention = AttentionKernels::Steps;  ///< of language models and denoisers
   /// Of language models whose heads share keys; nothing: as `attention`.
   std::optional<AttentionKernels> grouped_attention{};
@@ -44,11 +46,12 @@ struct ZooEntry {
   std::optional<Published> parameters{};
   /// Published multiply-adds of one sample's forward pass at the usual size; nothing = none.
   std::optional<Published> macs{};
-  std::int64_t image_size = 0;      ///< usual side of the image; 0 = reads no images
-  std::int64_t seq_len = 0;         ///< usual tokens per sample; 0 = reads no sequences
-  std::int64_t most_tokens = 0;     ///< learned positions; 0 = any length
-  std::int64_t classes = 1000;      ///< usual number of classes; 1 = does not classify
-  bool rates_count_tokens = false;  ///< published rates count tokens, not sequences of seq_len
+  std::int64_t image_size = 0;          ///< usual side of the image; 0 = reads no images
+  std::int64_t seq_len = 0;             ///< usual tokens per sample; 0 = reads no sequences
+  std::int64_t most_tokens = 0;         ///< learned positions; 0 = any length
+  std::int64_t classes = 1000;          ///< usual number of classes; 1 = does not classify
+  bool rates_count_tokens = false;      ///< published rates count tokens, not sequences of seq_len
+  std::vector<std::int64_t> fan_out{};  ///< usual, by hop; empty = samples no graph
   /// Usual data set, an id of hwspecs/dataset; empty: follows from what the network reads.
   std::string_view data_set{};
   /// `options` have batch and classes, and image_size or seq_len, set and in range.

@@ -28,11 +28,11 @@ const Value& remember(std::map<std::string, Value>& known, const std::string& ke
 std::string key_of(const Job& job, std::string_view network, bool training,
                    const NetworkCode& code) {
   const auto number = [](const std::optional<std::int64_t>& size) { return size.value_or(-1); };
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size),
-                     number(job.seq_len), number(job.classes), training,
-                     static_cast<int>(code.attention),
-                     static_cast<int>(code.grouped_attention.value_or(code.attention)),
-                     code.casts_as_written, job.lora_rank, job.lora_targets);
+  return fmt::format(
+      "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size),
+      number(job.seq_len), number(job.classes), training, static_cast<int>(code.attention),
+      static_cast<int>(code.grouped_attention.value_or(code.attention)), code.casts_as_written,
+      job.lora_rank, job.lora_targets, fmt::join(job.fan_out, ","));
 }
 
 BuildOptions options_of(const Job& job, bool training, const NetworkCode& code) {
@@ -48,6 +48,7 @@ BuildOptions options_of(const Job& job, bool training, const NetworkCode& code) 
 ForwardGraph build_zoo(const Job& job, bool training, const NetworkCode& code) {
   BuildOptions options = options_of(job, training, code);
   options.classes = job.classes;
+  options.fan_out = job.fan_out;
   auto graph = std::make_shared<const NetworkGraph>(build_network(job.network, options));
   InputRecord record{"network", "zoo:" + graph->name,
                      Hash([graph] { return sha256(graph_text(*graph)); })};

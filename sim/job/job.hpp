@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tracecast {
 
@@ -40,6 +41,7 @@ struct Job {
   std::optional<std::int64_t> workers{};  ///< of the loader
   std::optional<std::int64_t> epoch_samples{};
   std::optional<std::int64_t> image_size{}, seq_len{}, classes{};
+  std::vector<std::int64_t> fan_out{};  ///< of sampled graphs, hop by hop; empty: the usual one
 };
 
 /// What a board is set to; nothing: its own.

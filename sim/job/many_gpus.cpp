@@ -173,6 +173,7 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
   }
   const bool divides = strategy.tables && fabric.num_ranks() > 1;
   if (divides) divide_tables_of(job, strategy, fabric.num_ranks());
+  place_stores_of(job, strategy, fabric.num_ranks(), hardware);
   std::deque<Kind> kinds;  // stays where it is: requests refer to it
   std::vector<std::uint32_t> kind_of;
   std::uint32_t most_in_host = 1;
@@ -187,6 +188,7 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
     if (kind == kinds.end()) {
       ResolvedJob own = gpu == job.gpu.id ? job : on_gpu(job, gpu, hardware);
       if (divides && !own.tables) divide_tables_of(own, strategy, fabric.num_ranks());
+      if (gpu != job.gpu.id) place_stores_of(own, strategy, fabric.num_ranks(), hardware);
       Prediction alone = predict_without_input(own, hardware);
       warn_of_power_limit(alone.power, gpu, job);
       kinds.push_back({{gpu, factor, 0}, std::move(own), std::move(alone)});

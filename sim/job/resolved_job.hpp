@@ -44,7 +44,8 @@ struct ResolvedJob {
   std::shared_ptr<const NetworkGraph> step;
   std::shared_ptr<const NetworkGraph> micro_batch;  ///< one of those before it; nothing: none
   std::shared_ptr<const DividedNetwork>
-      tables;  ///< the step is that of a rank with a part of them; nothing: all of it
+      tables;                ///< the step is that of a rank with a part of them; nothing: all of it
+  Bytes read_from_stores{};  ///< by each step, out of stores that lie in parts on all GPUs
   std::shared_ptr<PreparedSteps> prepared;  ///< what is known of their kernels; nothing: nothing
   std::vector<InputRecord> inputs;
   std::vector<std::string> assumptions;  ///< what was chosen for the user, one line each

@@ -60,7 +60,7 @@ bool needs_no_gradient(const NetworkGraph& graph, TensorId id) {
     }
   }
   const TensorRole role = graph.tensor(id).role;
-  return role == TensorRole::Input || role == TensorRole::Buffer;
+  return role == TensorRole::Input || role == TensorRole::Buffer || role == TensorRole::Store;
 }
 
 /// Nothing reads a tensor after an op has been done in place on it.

@@ -149,6 +149,10 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
   verb->add_option("--seq-len", job.seq_len, "Tokens per sample")
       ->type_name("L")
       ->check(whole_number(1, 100'000'000));
+  verb->add_option("--fan-out", job.fan_out,
+                   "In-neighbours drawn of each relation, hop by hop from the seeds: 15,10,5")
+      ->delimiter(',')
+      ->type_name("N,N,...");
   verb->add_option("--recompute", job.recompute,
                    "Activations computed again, not kept: none, selective or full")
       ->type_name("R")

@@ -85,6 +85,19 @@ NetworkGraph build_image(const ZooEntry& entry, const BuildOptions& options) {
   }
 }
 
+/// A layer follows from each hop, so their number is the network's.
+void check_fan_out(const ZooEntry& entry, const std::vector<std::int64_t>& fan_out) {
+  constexpr std::int64_t kMostDrawn = 1000;
+  const auto is_drawn = [](std::int64_t n) { return n >= 1 && n <= kMostDrawn; };
+  if (fan_out.size() == entry.fan_out.size() && std::ranges::all_of(fan_out, is_drawn)) return;
+  std::string text;
+  for (const std::int64_t n : fan_out) text += (text.empty() ? "" : ",") + std::to_string(n);
+  throw InputError("network " + std::string(entry.name), "fan-out " + text,
+                   entry.fan_out.empty()
+                       ? "none: it samples no graph"
+                       : std::to_string(entry.fan_out.size()) + " hops of 1 to 1000 neighbours");
+}
+
 }  // namespace
 
 std::span<const ZooEntry> zoo() {
@@ -145,6 +158,8 @@ NetworkGraph build_network(std::string_view name, const BuildOptions& options) {
   }
   BuildOptions sized = options;
   sized.classes = classes;
+  if (!sized.fan_out.empty()) check_fan_out(*entry, sized.fan_out);
+  if (sized.fan_out.empty()) sized.fan_out = entry->fan_out;
   if (!sized.seq_len && find_exact(name) == nullptr) sized.seq_len = split_length(name).seq_len;
   NetworkGraph graph = entry->seq_len > 0      ? build_sequence(*entry, sized)
                        : entry->image_size > 0 ? build_image(*entry, sized)

@@ -25,6 +25,15 @@ std::string_view name_of(TableDivision division) {
   return "by work, the costliest cut by rows";
 }
 
+NetworkGraph with_stores_divided(NetworkGraph step, std::uint32_t ranks) {
+  for (std::uint32_t t = 0; t < step.tensors().size(); ++t) {
+    const Tensor& tensor = step.tensors()[t];
+    if (tensor.role != TensorRole::Store) continue;
+    step.place_store(TensorId{t}, (tensor.shape.front() + ranks - 1) / ranks);
+  }
+  return step;
+}
+
 }  // namespace
 
 void divide_tables_of(ResolvedJob& job, const StrategyProfile& strategy, std::uint32_t ranks) {
@@ -56,9 +65,39 @@ void divide_tables_of(ResolvedJob& job, const StrategyProfile& strategy, std::ui
   job.tables = std::move(network);
 }
 
+void place_stores_of(ResolvedJob& job, const StrategyProfile& strategy, std::uint32_t ranks,
+                     const Hardware& hardware) {
+  const Bytes read = bytes_from_stores(*job.forward);
+  if (!(read > Bytes(0))) return;
+  Bytes all{};
+  for (const Tensor& tensor : job.forward->tensors()) {
+    if (tensor.role != TensorRole::Store) continue;
+    all += Bytes(static_cast<double>(element_count(tensor.shape)) * tensor.integer_bytes);
+  }
+  bool fits = false;
+  if (strategy.divides_stores && ranks > 1) {
+    ResolvedJob placed = job;
+    placed.step = std::make_shared<const NetworkGraph>(with_stores_divided(*job.step, ranks));
+    fits = fits_in_memory(placed, hardware);
+    if (fits) job.step = placed.step;
+  }
+  if (fits) job.read_from_stores = read;
+  job.assumptions.push_back(fmt::format(
+      "{:.0f} GB of the data set's rows and edges in {}, {:.2f} GB of them read for each step "
+      "ahead of it",
+      1e-9 * all.in_bytes(),
+      fits ? fmt::format("the memory of all {} GPUs", ranks) : std::string("pinned host memory"),
+      1e-9 * read.in_bytes()));
+}
+
 TableCrossings crossings_of(const ResolvedJob& job, const StrategyProfile& strategy,
                             const Prediction& one_gpu) {
-  if (!job.tables) return {};
+  TableCrossings stores;
+  if (job.read_from_stores > Bytes(0)) {
+    stores.works.push_back({.most = job.read_from_stores});
+    stores.by_kernels.emplace_back();  // for the next step, beside all of this one
+  }
+  if (!job.tables) return stores;
   return find_crossings(*job.tables, *job.step, one_gpu.priced, one_gpu.program,
                         element_sizes(*job.step, job.framework, job.gpu, job.precision),
                         *strategy.tables);

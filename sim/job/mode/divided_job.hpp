@@ -11,6 +11,11 @@ namespace tracecast {
 /// Throws InputError: as divide_tables; a phase other than training and inference, micro-batches, recomputing.
 void divide_tables_of(ResolvedJob& job, const StrategyProfile& strategy, std::uint32_t ranks);
 
+/// Where the rows and edges of a job's data set lie, added to its assumptions: with a strategy that divides them, in parts on all GPUs
+/// if every GPU has room for its part beside the step; else in pinned host memory, as they do on one GPU.
+void place_stores_of(ResolvedJob& job, const StrategyProfile& strategy, std::uint32_t ranks,
+                     const Hardware& hardware);
+
 /// Of a job that was divided: what its ranks send each other. `one_gpu`: its prediction.
 [[nodiscard]] TableCrossings crossings_of(const ResolvedJob& job, const StrategyProfile& strategy,
                                           const Prediction& one_gpu);

@@ -130,6 +130,26 @@ TEST_CASE("a graph can be had without running it") {
   CHECK(job.step->ops().size() > job.forward->ops().size());
 }
 
+TEST_CASE(
+    "a data set's rows are read from the GPUs where all of them hold it, else from the host, and "
+    "are paid for") {
+  const Job job{
+      .network = "rgat_fp8_features", .batch = 512, .precision = "amp", .optimizer = "adam"};
+  const auto run = [&](const char* gpu, std::int64_t gpus, const char* strategy) {
+    return predictor().predict(job, {.gpu = gpu, .gpus = gpus}, DataParallel{.strategy = strategy});
+  };
+  const Forecast divided = run("b200", 8, "wholegraph"), host = run("b200", 8, "ddp");
+  // Features of 547 million nodes and twice as many edges as are published, of eight bytes: at least 80 GB of each of eight.
+  CHECK(divided.memory.needed > host.memory.needed + Bytes(80e9));
+  CHECK(divided.memory.fits);
+  CHECK(divided.throughput_samples_per_s.value > host.throughput_samples_per_s.value);
+  // Four H100 hold no more than half of it.
+  const Forecast few = run("h100", 4, "wholegraph"), few_host = run("h100", 4, "ddp");
+  CHECK(few.memory.needed == few_host.memory.needed);
+  CHECK(few.memory.fits);
+  CHECK(few.step_time_s.value > 1.2e9 / 64e9);  // features of a step over 16 lanes of PCI Express 5
+}
+
 TEST_SUITE_END();
 
 }  // namespace
