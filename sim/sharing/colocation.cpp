@@ -408,8 +408,8 @@ struct Settled {
 };
 
 Settled settle(std::span<const ColocatedJob> jobs, const SharedBox& box) {
-  constexpr int kMostRounds = 6;
-  constexpr double kSteady = 0.01;
+  constexpr int kMostRounds = 12;
+  constexpr double kSteady = 0.001;
   Settled settled;
   for (int i = 0; i < kMostRounds; ++i) {
     settled.round = run_round(jobs, box, settled.speed);
