@@ -159,6 +159,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--image-size", {"64"}, {}, "ONNX file"},
       {"--image-size", {"160"}},
       {"--seq-len", {"256"}},
+      {"--fan-out", {"10,5,5"}},
       {"--recompute", {"full"}},
       {"--lora", {"8"}},
       {"--lora-targets", {"linear"}, {"--lora", "8"}, "divided"},

@@ -178,7 +178,7 @@ TEST_CASE("a recording's step on other GPUs is no shorter than they are busy, an
       const MovedStep moved = moved_step(*folder / file, gpu);
       MESSAGE(std::string(file) << " on " << gpu << ": step " << moved.step << " ms, busy "
                                 << moved.busy << " ms");
-      CHECK(moved.step >= moved.busy);
+      CHECK(moved.step >= moved.busy * (1 - 1e-12));  // a quotient of decimals, rounded
       CHECK(moved.busy <= before.busy);
       CHECK(moved.step <= before.step);
       before = moved;

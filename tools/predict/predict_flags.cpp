@@ -168,8 +168,10 @@ void refuse_idle_flags(const FlagContext& context,
   std::string network = context.job.network;
   if (network.starts_with(kJobPrefix))
     network = context.specs.find_job_spec(network.substr(kJobPrefix.size())).network;
-  if (const ZooEntry* entry = find_network(network))
-    check_sizes_apply(*entry, context.job.image_size, context.job.seq_len);
+  const ZooEntry* entry = find_network(network);
+  if (entry) check_sizes_apply(*entry, context.job.image_size, context.job.seq_len);
+  if (given("--fan-out") && (!entry || entry->fan_out.empty()))
+    throw InputError("--fan-out", network, "a network that samples a graph, such as rgat");
 }
 
 }  // namespace tracecast

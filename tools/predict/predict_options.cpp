@@ -133,8 +133,9 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
       ->check(CLI::Validator(
           [](const std::string& text) {
             const bool has_number = text.find_first_of("0123456789") != std::string::npos;
-            return has_number ? std::string()
-                              : '"' + text + "\" not in range a number, such as 2.1";
+            return has_number || text == "NGC"
+                       ? std::string()
+                       : '"' + text + "\" not in range a number, such as 2.1";
           },
           ""))
       ->type_name("V");
