@@ -129,11 +129,22 @@ std::vector<ProductSlot> product_slots() {
   slots.back().is_factor = true;
   add("engine.lone_block_spill", 0.1, 50, [](P& p, I, I) -> double& { return p.lone_block_spill; });
   slots.back().is_factor = true;
+  add("engine.overlap", 1, 10, [](P& p, I, I) -> double& { return p.own_overlap; });
+  slots.back().is_factor = true;
+  for (I k = static_cast<I>(MmaKind::AsyncWarp); k < kMmaKindCount; ++k) {
+    add(
+        fmt::format("engine.step_cycles.{}", kProductKinds[k]), 0, 5000,
+        [](P& p, I i, I) -> double& { return p.step_cycles.values[i]; }, k);
+    slots.back().is_factor = true;
+  }
   add("engine.overhang", 0, 10, [](P& p, I, I) -> double& { return p.overhang; });
   slots.back().is_factor = true;
   add("engine.serial_slice_us", 0, 100, [](P& p, I, I) -> double& { return p.serial_slice_us; });
   slots.back().is_factor = true;
   add("engine.packed_scales_us", 0, 100, [](P& p, I, I) -> double& { return p.packed_scales_us; });
+  slots.back().is_factor = true;
+  add("engine.packed_scales_us_per_million", 0, 1000,
+      [](P& p, I, I) -> double& { return p.packed_scales_us_per_million; });
   slots.back().is_factor = true;
   add("engine.pass_cycles_per_kib", 0, 5000,
       [](P& p, I, I) -> double& { return p.pass_cycles_per_kib; });

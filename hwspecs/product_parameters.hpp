@@ -100,6 +100,10 @@ struct ProductParameters {
   /// Engines' kernels that hold an SM by one block (sim/cost/engine_tiles.cpp): cycles of its end that no other block hides, and times
   /// that where registers do not hold its results.
   double lone_block_cycles = 0, lone_block_spill = 1;
+  /// Engines' kernels: exponent at which memory hides behind the rest; 1 = one after the other, 3 = as in the vendor's.
+  double own_overlap = 3;
+  /// Engines' kernels: SM cycles from one stage of 128 bytes of k to the next, however small the tile. By MmaKind.
+  ByMmaKind step_cycles{{0, 0, 0, 0}};
   /// Engines' kernels on Hopper: further time of a tile past the last token, which bulk copies fill with zeros, over that of a tile.
   double overhang = 0;
   /// Engines' passes over activations before a product: SM cycles for each KiB that comes from L2 or goes there, beside what misses it.
@@ -118,8 +122,10 @@ struct ProductParameters {
   double early_stream = 1;  ///< the same of what a block draws
   double serial_slice_us = 0;  ///< of slices of k that add to the results in turn: each at 2 GHz
   double packed_scales_us =
-      0;                ///< to lay out fp32 scales of weights for tensor memory in every call
-  double split_us = 0;  ///< to add up slices of k, whatever the size
+      0;  ///< to lay out fp32 scales of weights for tensor memory in every call
+  /// The same for each million of those scales, of which every feature has one for 128 values of k by then.
+  double packed_scales_us_per_million = 0;
+  double split_us = 0;                ///< to add up slices of k, whatever the size
   double split_bytes_per_clock = 0;   ///< per SM, of partial results written and read again
   double stream_bytes_per_clock = 0;  ///< that a block draws, per KiB of its SM's shared memory
   double stream_growth = 0;           ///< of that from one instruction generation to the next

@@ -251,11 +251,13 @@ class PlainProducts final : public ProductReader {
   explicit PlainProducts(const MeasurementContext& context)
       : ProductReader(context), framework_(context.framework("pytorch")) {
     convention_ = fmt::format(
-        "fp16: PyTorch products back to back, host clock, at least {:.3g} us each, cut to whole "
-        "microseconds, operands the "
-        "same each time. fp8: a kernel of one tile; one call between two events, a fitted share of "
-        "{:.3g} us more.",
-        kFloor.in_us(), framework_.host.launch_per_kernel.in_us());
+        "fp16: PyTorch products back to back, host clock, at least {:.3g} us each, of more than "
+        "{:.0f} "
+        "multiply-adds {:.3g} us, cut to whole microseconds, operands the same each time. fp8: a "
+        "kernel of "
+        "one tile; one call between two events, a fitted share of {:.3g} us more.",
+        kFloor.in_us(), kSmallProduct, kLargeFloor.in_us(),
+        framework_.host.launch_per_kernel.in_us());
   }
   std::string_view table() const override { return "products"; }
   std::string_view convention() const override { return convention_; }
@@ -278,7 +280,8 @@ class PlainProducts final : public ProductReader {
       call.is_alone = true;
       product.is_untuned = true;  // one tile; which library, the table does not state
     } else {
-      call.floor = kFloor;
+      const double multiply_adds = product.batch * product.m * product.n * product.k;
+      call.floor = multiply_adds > kSmallProduct ? kLargeFloor : kFloor;
     }
     repeat_product(product, 1);
     call.products.push_back(product);
@@ -287,9 +290,10 @@ class PlainProducts final : public ProductReader {
   }
 
  private:
-  /// What its host takes for each product. Source: data/modern/README.md, "launch-bound floor 11 to 20 us (a fifth of the rows)";
-  /// most of those rows say 13 and 14.
-  static constexpr Seconds kFloor = Seconds(13e-6);
+  /// What its host takes for each product: medians of the rows whose roofs are below 6 us (sim/cost/notes/0026). At 2^21 multiply-adds,
+  /// whatever the shape, its library goes another way. Source: data/modern/v100_gemm_fp16.csv, 1,083 and 852 rows.
+  static constexpr Seconds kFloor = Seconds(14e-6), kLargeFloor = Seconds(22e-6);
+  static constexpr double kSmallProduct = 2097152;
   FrameworkProfile framework_;
   std::string convention_;
 };

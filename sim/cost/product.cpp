@@ -23,6 +23,12 @@ constexpr double kWeightOnlyDepth = 64;
 /// Depth of one instruction's step: 16 values of 16 bits, 8 of 32, 32 of 8.
 constexpr double kStepBytes = 32;
 constexpr double kHalfBytes = 2;
+/// Of k in a stage of an engine's kernel, one swizzled row of shared memory. Source: CUTLASS, sm90 and sm100 collective builders.
+constexpr double kStageBytes = 128;
+/// Exponent at which arithmetic, operands and memory of the vendor's kernels overlap: cube_root_sum().
+constexpr double kLibraryOverlap = 3;
+/// Alignment of rows that 16-byte copies and stores need.
+constexpr double kWholeVector = 16;
 /// Results of a block whose registers hold them beside operands and scales, where they are fp32 and a warp has 64 by 64.
 constexpr double kLargestWithoutSpill = 128 * 128;
 
@@ -30,6 +36,8 @@ constexpr double kLargestWithoutSpill = 128 * 128;
 /// cpp/tensorrt_llm/common/cudaFp8Utils.cu, invokeQuantizeMatrix before it took eight values at a time.
 constexpr double kScalarThreads = 1024 * 256;
 
+/// Values of k that share a scale, where scales are by block.
+constexpr double kScaledValues = 128;
 constexpr double kKib = 1024;
 /// Threads that an SM holds of row_cycles.
 constexpr double kRowThreads = 2048;
@@ -162,6 +170,7 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
   has_halves_ = has_l2_halves(gpu);
   l2_ = gpu.l2.in_bytes() * (has_halves_ ? 0.5 * p.l2_share : 1);
   block_ = p.block_cycles / clock_;
+  stage_ = p.step_cycles[kind_] / clock_;
   a_bytes_ = activation_bytes(format);
   b_bytes_ = weight_bytes(format);
   c_bytes_ = result_bytes(format);
@@ -185,7 +194,7 @@ ProductMachine::ProductMachine(const GpuSpec& gpu, ProductFormat format, const C
 
 std::pair<const ProductMachine::Kernels&, double> ProductMachine::kernels_for(
     double alignment) const {
-  constexpr double kWholeVector = 16, kLeastAsyncCopy = 4;
+  constexpr double kLeastAsyncCopy = 4;
   const auto of = [&](MmaKind kind) -> const Kernels& {
     return kernels_[static_cast<std::size_t>(std::min(kind, kind_))];
   };
@@ -218,7 +227,10 @@ double ProductMachine::call_seconds(const TensorProduct& product) const {
       pass = std::max(pass, std::ceil(values / kScalarThreads) * p_->scalar_round_us * 1e-6);
     seconds += pass;
     seconds += e.row_cycles * product.batch * product.m / (resident_ * kStartClock);
-    if (product.packs_scales) seconds += p_->packed_scales_us * 1e-6;
+    if (product.packs_scales) {
+      const double scales = product.batch * product.n * std::ceil(product.k / kScaledValues);
+      seconds += (p_->packed_scales_us + p_->packed_scales_us_per_million * scales * 1e-6) * 1e-6;
+    }
   }
   return seconds;
 }
@@ -243,7 +255,7 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     own_rate *= other.efficiency;
     own_stream *= other.stream;
   }
-  const auto [kernels, pace] = kernels_for(product.alignment);
+  const auto [kernels, pace] = kernels_for(k > 1 ? product.alignment : kWholeVector);
   const bool may_stay = kernels.kind >= MmaKind::WarpGroup;
   const bool is_early = kernels.kind == MmaKind::WarpGroup && product.by_early_library &&
                         format_ == ProductFormat::Half;
@@ -263,12 +275,16 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const double written = product.batch * m * k * (kHalfBytes + a_bytes_);
   const double a_reuse =
       quantises ? std::min(product.reuse.activations, written) : product.reuse.activations;
-  const double dram_bytes = a * miss(a_reuse, l2_, has_halves_) +
-                            b * miss(product.reuse.weights, l2_, has_halves_) +
-                            c * miss(product.reuse.results, l2_, has_halves_);
-  const double dram = dram_bytes / (bandwidth_ * pace);
+  const double read =
+      a * miss(a_reuse, l2_, has_halves_) + b * miss(product.reuse.weights, l2_, has_halves_);
+  const double results = c * miss(product.reuse.results, l2_, has_halves_);
+  const double dram_bytes = read + results;
+  const bool aligned_results = pace < 1 && row_alignment(n, c_bytes_) >= kWholeVector;
+  const double dram = (read / pace + results / (aligned_results ? 1 : pace)) / bandwidth_;
   const double inverse_sms = 1 / sms_;
   const bool is_alone = holds_sm_alone(product, capability_);
+
+  const double overlap = own_kernels ? p.own_overlap : kLibraryOverlap;
 
   const bool is_weight_only = product.engine && a_bytes_ == kHalfBytes && b_bytes_ < kHalfBytes;
   const bool adds_serially = is_weight_only && !own.empty();
@@ -285,7 +301,9 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
     const double computed = std::max(tile.m, least) * tile.n;
     const double mma = overhang * waves * 2 * computed *
                        (depth * lost_to_cut + (depth + kernels.depth) * slowdown * uncut);
-    const double load = overhang * waves * (tile.m * a_bytes_ + tile.n * b_bytes_) * depth / stream;
+    const double drawn = (tile.m * a_bytes_ + tile.n * b_bytes_) * depth / stream;
+    const double stages = own_kernels ? std::ceil(depth * a_bytes_ / kStageBytes) * stage_ : 0;
+    const double load = overhang * waves * cube_root_sum(drawn, stages, 0);
     const double spill = area > kLargestWithoutSpill ? p.lone_block_spill : 1;
     const double end = is_alone ? p.lone_block_cycles * spill / clock_ : 0;
     double fixed = kernels.start + block_ * waves + end * per_sm;
@@ -296,7 +314,7 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
                                        (p.split_bytes_per_clock * sms_ * clock_);
     }
     if (fixed + std::max({mma, load, dram}) >= best_time) return;  // the roofs together take longer
-    const double time = fixed + cube_root_sum(mma, load, dram);
+    const double time = fixed + overlapped(mma, load, dram, overlap);
     if (time >= best_time) return;
     best_time = time;
     best = {mma, load, fixed, std::min(1.0, per_sm), tile.m, tile.n, static_cast<int>(slices)};
@@ -341,7 +359,8 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
                         .fixed = Seconds(best.fixed),
                         .arithmetic = Seconds(mma),
                         .operands = Seconds(best.load),
-                        .memory = Seconds(dram)};
+                        .memory = Seconds(dram),
+                        .overlap = overlap};
   result.throttle = power_.clock_share(load);
   const double busy = duration_at(load, result.throttle).in_s();
   result.duration = Seconds(busy + call_seconds(product));

@@ -98,10 +98,12 @@ class ProductMachine {
   ///   mma    = waves 2 max(tm, least) tn (depth (1/peak - 1/whole) + (depth + block_depth) (1 + operand_edge/r) / (share whole)),   r = 2 tm tn / (tm + tn),
   ///            least tokens 32 of wgmma, 64 of tcgen05, whose rows pass through shared memory
   ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
+  ///            engines' own kernels: with waves stages step_cycles/clock, stages = ceil(depth a / 128), in cube root sum
   ///            mma and load of tiles that an engine's TMA kernels fill on Hopper: times 1 + overhang void, the share of computed tokens past
   ///            the last one; of the last cluster alone where the grid's order leaves an SM at the same tokens from tile to tile
   ///   dram   = sum of operands and results, each by its share that misses L2, / bandwidth
-  ///   time   = start 2 GHz/clock + waves block_cycles/clock + lone + split + (mma^3 + load^3 + dram^3)^(1/3)
+  ///   time   = start 2 GHz/clock + waves block_cycles/clock + lone + split + ((mma^3 + load^3)^(o/3) + dram^o)^(1/o)
+  ///            o: 3 of the vendor's kernels, engine.overlap of engines' own, whose blocks wait for the start of every tile's data
   ///   split  = split_us + 8 m n slices / (split_bytes_per_clock SMs clock)           (slices > 1), or
   ///            (slices - 1) serial_slice_us 2 GHz/clock of weight-only kernels, whose slices add to the results in turn
   ///   lone   = lone_block_cycles blocks / SMs / clock of kernels that hold an SM by one block (engine_tiles.cpp), times lone_block_spill beyond
@@ -110,13 +112,13 @@ class ProductMachine {
   /// Then the clock that the power limit leaves to this kernel: TensorPower.
   /// What an engine does before: call_us * call_of the generation, and of the engine's on it + traffic * (bytes of reading 16-bit activations and writing narrow ones that miss L2 / bandwidth + those that do not,
   /// at pass_cycles_per_kib of an SM) + m row_cycles / (2 GHz SMs threads of one / 2048): a block quantises a row, few values do not shorten it, and
-  /// it waits for times, not for cycles; + packed_scales_us where it packs_scales. TensorRT-LLM's pass with static scales takes scalar_round_us at
+  /// it waits for times, not for cycles; + packed_scales_us + packed_scales_us_per_million n ceil(k / 128) / 10^6 where it packs_scales. TensorRT-LLM's pass with static scales takes scalar_round_us at
   /// least for every 262,144 values. Nothing of it where activations are quantised already. The product
   /// finds what was written just before in L2, as far as it stays.
   /// Rows that do not begin at multiples of 16 bytes: bulk and 16-byte copies need those (CUDA Programming Guide, "Asynchronous data
   /// copies"), so the library falls back to kernels of warp-level instructions, whose peak is warp_share^(generations since) of the chip's;
   /// below 4 bytes to those that stage operands in registers. Rate, stream and bandwidth are `unaligned` of theirs, there
-  /// `unaligned_staged`.
+  /// `unaligned_staged`; rows of results that are aligned are written at the whole bandwidth.
   /// Tiles by instruction generation, as the vendor's libraries have them; product.cpp. Inference engines' own kernels do
   /// not slice k, and have tiles of their own: engine_tiles.cpp. Leaves out: clusters, order of tiles, shared memory that limits stages.
   /// Source: tiles, waves and split-k as NVIDIA, Matrix Multiplication Background, tells them; the rest from tables, notes/0011.
@@ -143,7 +145,7 @@ class ProductMachine {
   bool has_halves_ = false;  ///< of L2
   TensorPower power_;
   std::array<Kernels, kMmaKindCount> kernels_;  ///< of its own generation and those before
-  double sms_, resident_, clock_, peak_, bandwidth_, l2_, block_, step_;
+  double sms_, resident_, clock_, peak_, bandwidth_, l2_, block_, stage_, step_;
   double a_bytes_, b_bytes_, c_bytes_;
 };
 

@@ -22,6 +22,16 @@ struct Roofs {
   return high * std::cbrt(x * x * x + y * y * y + z * z * z);
 }
 
+/// ((a^3 + b^3)^(p/3) + c^p)^(1/p), of what is not negative and p of at least 1: c hides behind a and b the better, the greater p. At 3
+/// cube_root_sum().
+[[nodiscard]] inline double overlapped(double a, double b, double c, double p) {
+  if (p == 3) return cube_root_sum(a, b, c);
+  const double body = cube_root_sum(a, b, 0);
+  const double high = std::max(body, c);
+  if (high <= 0) return 0;
+  return high * std::pow(1 + std::pow(std::min(body, c) / high, p), 1 / p);
+}
+
 /// Two limits of one path, which bytes pass one after the other - what blocks draw and what memory gives: the slower sets the pace,
 /// and little is lost where they meet. (a^8 + b^8)^(1/8), of what is not negative.
 [[nodiscard]] inline double slower_of(double a, double b) {

@@ -105,8 +105,9 @@ Watts KernelPower::of(const KernelLoad& load) const {
 }
 
 Seconds duration_at(const TensorLoad& load, double share) {
-  return load.fixed + Seconds(cube_root_sum(load.arithmetic.in_s() / share,
-                                            load.operands.in_s() / share, load.memory.in_s()));
+  return load.fixed +
+         Seconds(overlapped(load.arithmetic.in_s() / share, load.operands.in_s() / share,
+                            load.memory.in_s(), load.overlap));
 }
 
 double energy_by_width(const GpuSpec& gpu, Precision precision) {

@@ -13,6 +13,7 @@ struct TensorLoad {
   Seconds arithmetic{};  ///< at full clock
   Seconds operands{};    ///< loads from L2 and shared memory, at full clock
   Seconds memory{};      ///< keeps its time
+  double overlap = 3;    ///< exponent at which memory hides behind the two before
 };
 
 /// Power limit of a board under kernels on tensor cores, each by what it does.
@@ -23,7 +24,8 @@ class TensorPower {
 
   /// Greatest share of the clock, at most 1, at which
   ///   bytes pj_per_byte + flops pj_per_flop share^(g-1) <= (limit - awake) (1 - base_share) time(share)
-  ///   time(share) = fixed + ((arithmetic/share)^3 + (operands/share)^3 + memory^3)^(1/3),   g = product.clock_exponent
+  ///   time(share) = fixed + (((arithmetic/share)^3 + (operands/share)^3)^(overlap/3) + memory^overlap)^(1/overlap)
+  ///   g = product.clock_exponent
   ///   pj_per_flop = flop_pj energy_step^kind energy_of(kind) (process_nm/7)^node_exponent (clock/1.41 GHz)^(g-1) energy
   /// A kernel that waits for memory, or fills the tensor cores badly, keeps its clock. 1 on a pinned board.
   /// Form: dynamic power goes with clock and voltage squared; fitted to products, notes/0011.

@@ -143,4 +143,17 @@ TEST_CASE("tables that share a header are told by the format in their name, else
   CHECK(format("rows.csv", "h100_sxm5_80gb") == ProductFormat::Fp8);
 }
 
+TEST_CASE(
+    "a host takes longer for products of more than 2^21 multiply-adds, whatever their shape") {
+  const std::string header = "gpu,m,n,k,time_us\n";
+  const auto floor_us = [&](const char* shape) {
+    return call_of(first_row("v100_gemm_fp16.csv", header + "v100_pcie_16gb," + shape + ",20\n"))
+        .floor.in_us();
+  };
+  CHECK(floor_us("32,8192,8") == doctest::Approx(14));
+  CHECK(floor_us("8192,8,32") == doctest::Approx(14));
+  CHECK(floor_us("32,8192,9") == doctest::Approx(22));
+  CHECK(floor_us("64,512,128") == doctest::Approx(22));
+}
+
 }  // namespace tracecast

@@ -46,6 +46,8 @@ CostProfile bare_engines() {
   for (auto& engine : profile.product.engines)
     for (EngineParameters& e : engine) e.call_us = e.traffic = 0;
   profile.product.lone_block_cycles = profile.product.packed_scales_us = 0;
+  profile.product.packed_scales_us_per_million = 0;
+  profile.product.step_cycles = {{0, 0, 0, 0}};
   profile.product.pass_cycles_per_kib = profile.product.scalar_round_us = 0;
   profile.product.lone_block_spill = 1;
   return profile;
@@ -215,6 +217,41 @@ TEST_CASE("scales that are laid out in every call take their kernels' time") {
   const double once = call_us(product, ada_gpu(), profile);
   product.packs_scales = true;
   CHECK(call_us(product, ada_gpu(), profile) == doctest::Approx(once + 7));
+}
+
+TEST_CASE("scales that are laid out in every call take longer the more there are") {
+  CostProfile profile = bare_engines();
+  profile.product.packed_scales_us_per_million = 50;
+  TensorProduct product =
+      engine_product(ProductEngine::SgLang, 64, 65536, 2000, ProductFormat::Fp8Block);
+  const double once = call_us(product, ada_gpu(), profile);
+  product.packs_scales = true;
+  // A feature has one for 128 values of k, the last for what is left: 16.
+  CHECK(call_us(product, ada_gpu(), profile) - once == doctest::Approx(1.048576 * 50));
+}
+
+TEST_CASE("memory hides behind an engine's own kernels as far as their exponent tells") {
+  GpuSpec gpu = ada_gpu();
+  gpu.dram_bandwidth = BytesPerSecond(1e10);
+  CostProfile profile = bare_engines();
+  const TensorProduct product = engine_product(ProductEngine::SgLang, 64, 8192, 8192);
+  const auto us = [&](double exponent, ProductEngine engine) {
+    profile.product.own_overlap = exponent;
+    TensorProduct p = product;
+    p.engine = engine;
+    return call_us(p, gpu, profile);
+  };
+  using enum ProductEngine;
+  CHECK(us(1, SgLang) > us(2, SgLang));
+  CHECK(us(2, SgLang) > us(3, SgLang));
+  // TensorRT-LLM's are the vendor's.
+  CHECK(us(1, TensorRtLlm) == us(3, TensorRtLlm));
+  // One after the other: what is slowest, and all of the rest.
+  gpu.dram_bandwidth = BytesPerSecond(1e18);
+  const double rest = us(1, SgLang);
+  gpu.dram_bandwidth = BytesPerSecond(1e10);
+  const double memory = us(1, SgLang) - rest;
+  CHECK(memory > 0.9 * 8192.0 * 8192 / 1e10 * 1e6);
 }
 
 TEST_CASE("a pass that finds its values in L2 takes SM cycles, and none where it ran before") {

@@ -165,6 +165,24 @@ TEST_CASE(
   CHECK(seconds(100, 8) / seconds(100, 16) > 2 / 0.36 * 0.9);
 }
 
+TEST_CASE(
+    "unaligned operands leave aligned results their bandwidth, and one value of k is no row") {
+  CostProfile profile = simple_profile();
+  profile.product.unaligned = profile.product.unaligned_staged = 0.5;
+  const GpuSpec gpu = simple_gpu();
+  const auto seconds = [&](double m, double n, double k, double alignment) {
+    TensorProduct product = shape(m, n, k);
+    product.alignment = alignment;
+    return price(product, gpu, profile).duration.in_s();
+  };
+  // Results alone: 2 x 10^8 values written, whatever the operands' rows.
+  CHECK(seconds(16384, 16384, 2, 4) < 1.1 * seconds(16384, 16384, 8, 16));
+  CHECK(seconds(16384, 16383, 2, 4) > 1.8 * seconds(16384, 16384, 8, 16));
+  CHECK(seconds(16384, 16384, 1, 2) <= seconds(16384, 16384, 8, 16));
+  // Operands alone: weights of few rows.
+  CHECK(seconds(1, 16384, 16384, 4) > 1.8 * seconds(1, 16384, 16384, 16));
+}
+
 TEST_CASE("an early library steps with every wave of large tiles, kernels that stay do not") {
   GpuSpec gpu = fast_memory();
   gpu.architecture = Architecture::Hopper;
