@@ -5,7 +5,7 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-constexpr std::int64_t kVocabulary = 5147, kWidth = 1024;
+constexpr std::int64_t kWordVectors = 5147, kWidth = 1024;
 
 /// Paddle's sequence_conv_pool: every word with its neighbours in one row, a product, ELU, the greatest over the words.
 TensorId convolve(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t words) {
@@ -29,7 +29,7 @@ TensorId convolve(GraphBuilder& b, const std::string& name, TensorId x, std::int
 NetworkGraph seq2_bown_cnn(const BuildOptions& options) {
   GraphBuilder b("seq2_bown_cnn", options.batch);
   const TensorId ids = b.input("words", {options.batch, *options.seq_len}, true);
-  const TensorId x = b.embedding_layer("embedding", ids, kVocabulary, kWidth);
+  const TensorId x = b.embedding_layer("embedding", ids, kWordVectors, kWidth);
   const TensorId three = convolve(b, "conv_3", x, 3), four = convolve(b, "conv_4", x, 4);
   TensorId y = b.add("prediction", b.linear_layer("fc_3", three, *options.classes, false),
                      b.linear_layer("fc_4", four, *options.classes, true));
