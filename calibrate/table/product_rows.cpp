@@ -252,10 +252,8 @@ class PlainProducts final : public ProductReader {
       : ProductReader(context), framework_(context.framework("pytorch")) {
     convention_ = fmt::format(
         "fp16: PyTorch products back to back, host clock, at least {:.3g} us each, of more than "
-        "{:.0f} "
-        "multiply-adds {:.3g} us, cut to whole microseconds, operands the same each time. fp8: a "
-        "kernel of "
-        "one tile; one call between two events, a fitted share of {:.3g} us more.",
+        "{:.0f} multiply-adds {:.3g} us, cut to whole microseconds, operands the same each time. "
+        "fp8: a kernel of one tile; one call between two events, a fitted share of {:.3g} us more.",
         kFloor.in_us(), kSmallProduct, kLargeFloor.in_us(),
         framework_.host.launch_per_kernel.in_us());
   }

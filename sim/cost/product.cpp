@@ -283,9 +283,7 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const double dram = (read / pace + results / (aligned_results ? 1 : pace)) / bandwidth_;
   const double inverse_sms = 1 / sms_;
   const bool is_alone = holds_sm_alone(product, capability_);
-
   const double overlap = own_kernels ? p.own_overlap : kLibraryOverlap;
-
   const bool is_weight_only = product.engine && a_bytes_ == kHalfBytes && b_bytes_ < kHalfBytes;
   const bool adds_serially = is_weight_only && !own.empty();
   const int least = least_tokens(kernels.kind);

@@ -118,7 +118,8 @@ class ProductMachine {
   /// Rows that do not begin at multiples of 16 bytes: bulk and 16-byte copies need those (CUDA Programming Guide, "Asynchronous data
   /// copies"), so the library falls back to kernels of warp-level instructions, whose peak is warp_share^(generations since) of the chip's;
   /// below 4 bytes to those that stage operands in registers. Rate, stream and bandwidth are `unaligned` of theirs, there
-  /// `unaligned_staged`; rows of results that are aligned are written at the whole bandwidth.
+  /// `unaligned_staged`; rows of results that are aligned are written at the whole bandwidth. One value of k is no row: cuBLAS
+  /// has a kernel for it (gemmk1).
   /// Tiles by instruction generation, as the vendor's libraries have them; product.cpp. Inference engines' own kernels do
   /// not slice k, and have tiles of their own: engine_tiles.cpp. Leaves out: clusters, order of tiles, shared memory that limits stages.
   /// Source: tiles, waves and split-k as NVIDIA, Matrix Multiplication Background, tells them; the rest from tables, notes/0011.
