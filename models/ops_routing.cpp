@@ -99,13 +99,14 @@ TensorId GraphBuilder::edge_attention(std::string name, TensorId sources, Tensor
                                   .edges = shape(edges)[0],
                                   .heads = heads,
                                   .width = from[1] / heads};
+  Shape result = to;  // a new tensor may move the others
   const TensorId weights = tensor({.name = name + ".weights", .shape = {attributes.edges, heads}});
   return append({.name = std::move(name),
                  .kind = OpKind::EdgeAttention,
                  .attributes = attributes,
                  .inputs = {sources, destinations, scores, edges},
                  .outputs = {weights}},
-                to);
+                std::move(result));
 }
 
 TensorId GraphBuilder::scatter_rows(std::string name, TensorId data, TensorId ids, TensorId rows) {
