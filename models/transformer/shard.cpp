@@ -113,9 +113,33 @@ struct LayerBuilder {
     split.outputs = {query, key, value};
     b.graph().add_op(std::move(split));
     const TensorId context =
-        zoo_builders::attend(b, "core", query, key, value,
-                             {.scale = query, .scale_query = true, .dropout = layout.dropout});
+        has_fused_softmax()
+            ? zoo_builders::attend(b, "core", query, key, value,
+                                   {.scale = query, .scale_query = true, .dropout = layout.dropout})
+            : attend_without_fused_softmax(query, key, value);
     return zoo_builders::from_heads(b, name, context);
+  }
+  /// Whether Megatron-LM's kernel of scale, mask and softmax takes these scores: a block has four rows of them, each of one token and head.
+  /// Source: Megatron-LM, megatron/model/fused_softmax.py, is_kernel_available; the most tokens, 2,048 to 16,384 by version, are left out.
+  [[nodiscard]] bool has_fused_softmax() const {
+    constexpr std::int64_t kRowsOfBlock = 4, kLongestUnfused = 16;
+    return shard.tokens > kLongestUnfused && shard.tokens % kRowsOfBlock == 0 &&
+           shard.tokens_here() % kRowsOfBlock == 0 &&
+           shard.micro_batch * heads() % kRowsOfBlock == 0;
+  }
+  /// Other scores are widened, scaled, masked and narrowed again by kernels of PyTorch. Source: the same, forward_torch_softmax; 32 bits and a
+  /// scale are what scaling by layer asks for, its default until the middle of 2023.
+  TensorId attend_without_fused_softmax(TensorId query, TensorId key, TensorId value) const {
+    const TensorId number = zoo_builders::scalar(b, "core.layer");
+    const TensorId mask =
+        zoo_builders::integer_table(b, "core.hidden", {1, 1, shard.tokens_here(), shard.tokens}, 1);
+    TensorId x = b.widen("core.float", b.matmul("core.scores", query, key));
+    x = b.mul("core.scale", x, number);
+    const TensorId operands[] = {mask, x, number};
+    x = b.binary("core.mask", "where", operands);
+    x = b.narrow("core.probabilities", b.softmax("core.softmax", x));
+    if (layout.dropout) x = b.dropout("core.dropout", x);
+    return b.matmul("core.context", x, value);
   }
   [[nodiscard]] AttentionAttributes core_attributes() const {
     return {.batch = shard.micro_batch,

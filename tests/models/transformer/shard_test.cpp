@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -241,6 +242,39 @@ TEST_CASE("scaled rotary positions are turned step by step, queries and keys by 
   }
   CHECK(op_named(graph, "attn.value.rotary.cos") == nullptr);
   CHECK(graph.forward_macs() == sharded_layer(kBiasedExperts, shard, true).forward_macs());
+}
+
+TEST_CASE("a softmax is one kernel where heads times sequences of a rank divide by four") {
+  constexpr TransformerLayout kLayout{.layers = 1,
+                                      .width = 512,
+                                      .heads = 16,
+                                      .kv_heads = 16,
+                                      .feed_forward = 2048,
+                                      .vocabulary = 1000};
+  TransformerShard shard = kWhole;
+  shard.tensor = 8;  // two heads
+  for (const auto& [sequences, tokens, is_fused] :
+       {std::tuple{1, 128, false}, std::tuple{2, 128, true}, std::tuple{3, 128, false},
+        std::tuple{2, 126, false}, std::tuple{2, 16, false}, std::tuple{4, 1024, true}}) {
+    CAPTURE(sequences);
+    CAPTURE(tokens);
+    shard.micro_batch = sequences;
+    shard.tokens = tokens;
+    const NetworkGraph graph = sharded_layer(kLayout, shard, true);
+    for (const char* step : {"core.float", "core.scale", "core.mask", "core.probabilities"}) {
+      CHECK((op_named(graph, step) == nullptr) == is_fused);
+    }
+    REQUIRE(op_named(graph, "core.softmax") != nullptr);
+    CHECK(graph.parameter_count() == sharded_layer(
+                                         kLayout,
+                                         [&] {
+                                           TransformerShard flash = shard;
+                                           flash.flash_attention = true;
+                                           return flash;
+                                         }(),
+                                         true)
+                                         .parameter_count());
+  }
 }
 
 TEST_CASE("heads are normalised before they are turned, queries and keys by themselves") {
