@@ -146,6 +146,13 @@ std::vector<ProductSlot> product_slots() {
   add("engine.packed_scales_us_per_million", 0, 1000,
       [](P& p, I, I) -> double& { return p.packed_scales_us_per_million; });
   slots.back().is_factor = true;
+  add("engine.uneven_tokens_us", 0, 100, [](P& p, I, I) -> double& { return p.uneven_tokens_us; });
+  slots.back().is_factor = true;
+  add("engine.uneven_tokens_us_per_million", 0, 1000,
+      [](P& p, I, I) -> double& { return p.uneven_tokens_us_per_million; });
+  slots.back().is_factor = true;
+  add("engine.lone_token_us", 0, 100, [](P& p, I, I) -> double& { return p.lone_token_us; });
+  slots.back().is_factor = true;
   add("engine.pass_cycles_per_kib", 0, 5000,
       [](P& p, I, I) -> double& { return p.pass_cycles_per_kib; });
   slots.back().is_factor = true;
@@ -157,6 +164,7 @@ std::vector<ProductSlot> product_slots() {
   add("operand_edge", 0, 500, [](P& p, I, I) -> double& { return p.operand_edge; });
   add("wave_quantization", 0, 1, [](P& p, I, I) -> double& { return p.wave_quantization; });
   add("resident_quantization", 0, 1, [](P& p, I, I) -> double& { return p.resident_quantization; });
+  add("band_tiles", 1, 1000, [](P& p, I, I) -> double& { return p.band_tiles; });
   add("early_rate", 0.1, 2, [](P& p, I, I) -> double& { return p.early_rate; });
   add("early_stream", 0.1, 2, [](P& p, I, I) -> double& { return p.early_stream; });
   add("split_us", 0, 50, [](P& p, I, I) -> double& { return p.split_us; });
@@ -220,6 +228,8 @@ std::vector<ProductSlot> product_slots() {
       if (activation_bytes(static_cast<ProductFormat>(f)) < kHalfBytes) {
         of("row_cycles", 0, 50000,
            [](P& p, I i, I j) -> double& { return p.engines[i][j].row_cycles; });
+        of("value_cycles", 0, 50000,
+           [](P& p, I i, I j) -> double& { return p.engines[i][j].value_cycles; });
       }
       of("efficiency", 0.05, 5,
          [](P& p, I i, I j) -> double& { return p.engines[i][j].efficiency; });

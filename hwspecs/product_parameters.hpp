@@ -81,8 +81,9 @@ struct EngineParameters {
   double traffic = 1;  ///< of their memory traffic, over one pass that reads and writes activations
   double row_cycles =
       0;  ///< at 2 GHz, of an SM that holds 2,048 threads: to quantise a row of activations, whatever its length
-  double efficiency = 1;  ///< of the product's kernels; of Fp8Static over Fp8's
-  double stream = 1;      ///< bytes that a block draws per clock; the same
+  double value_cycles = 0;  ///< the same for each 1,024 values of the row, hidden behind memory
+  double efficiency = 1;    ///< of the product's kernels; of Fp8Static over Fp8's
+  double stream = 1;        ///< bytes that a block draws per clock; the same
 };
 
 /// How an engine's kernels of one generation differ from its others: which tiles and stages they have is their authors' choice.
@@ -117,14 +118,20 @@ struct ProductParameters {
       0;  ///< edge of the square tile whose operands take as long as its arithmetic
   double wave_quantization = 0;  ///< 1 = a partial wave costs a whole one, 0 = not at all
   double resident_quantization =
-      0;                    ///< the same of kernels that stay on their SMs and take tile after tile
-  double early_rate = 1;    ///< rate of libraries without such kernels, over that of later ones
-  double early_stream = 1;  ///< the same of what a block draws
+      0;  ///< the same of kernels that stay on their SMs and take tile after tile
+  /// Tiles of the vendor's kernels that one sweep of the grid is wide; 1 of engines' own, which sweep tile by tile.
+  double band_tiles = 1;
+  double early_rate = 1;       ///< rate of libraries without such kernels, over that of later ones
+  double early_stream = 1;     ///< the same of what a block draws
   double serial_slice_us = 0;  ///< of slices of k that add to the results in turn: each at 2 GHz
   double packed_scales_us =
       0;  ///< to lay out fp32 scales of weights for tensor memory in every call
   /// The same for each million of those scales, of which every feature has one for 128 values of k by then.
   double packed_scales_us_per_million = 0;
+  /// TensorRT-LLM's scales by block on data-centre Blackwell: to lay out those of tokens that are no multiple of four, and for a million of them.
+  double uneven_tokens_us = 0, uneven_tokens_us_per_million = 0;
+  /// vLLM's fp8 on data-centre Blackwell: what one token takes more, whose only scale goes by the way of tensors'.
+  double lone_token_us = 0;
   double split_us = 0;                ///< to add up slices of k, whatever the size
   double split_bytes_per_clock = 0;   ///< per SM, of partial results written and read again
   double stream_bytes_per_clock = 0;  ///< that a block draws, per KiB of its SM's shared memory

@@ -31,6 +31,15 @@ constexpr std::array<ProductTile, 1> kOnly = {{{.m = kM, .n = kN}}};
 template <int kM, int kN, int kClusterM, int kClusterN>
 constexpr std::array<ProductTile, 1> kClusters = {
     {{.m = kM, .n = kN, .cluster_m = kClusterM, .cluster_n = kClusterN}}};
+/// The same where an instruction lies over two of the cluster's SMs, each with its own rows and half of the columns: rows are tokens where the
+/// cluster is even along them, else features. Source: CUTLASS, sm100 collective builder, and PTX ISA, tcgen05.mma.cta_group::2.
+template <int kM, int kN, int kClusterM, int kClusterN>
+constexpr std::array<ProductTile, 1> kPairs = {{{.m = kM,
+                                                 .n = kN,
+                                                 .cluster_m = kClusterM,
+                                                 .cluster_n = kClusterN,
+                                                 .share_m = kClusterM % 2 == 0 ? 1 : 2,
+                                                 .share_n = kClusterM % 2 == 0 ? 2 : 1}}};
 
 /// Up to so many tokens and features vLLM has tiles of 16 tokens on Ada.
 constexpr double kFewTokensOnAda = 16, kFewFeaturesOnAda = 16384;
@@ -60,9 +69,9 @@ std::span<const ProductTile> vllm_tiles(double m, double n, MmaKind kind, int co
   if (compute_capability >= kWorkstationBlackwell) return vllm_on_workstations(m);
   if (kind == MmaKind::AsyncWarp) return vllm_on_ada(m, n);
   if (kind == MmaKind::TensorMemory) {
-    if (m <= 16) return kClusters<32, 64, 1, 4>;
-    if (m <= 64) return kClusters<64, 64, 1, 4>;
-    return m <= 256 ? kClusters<64, 128, 2, 1> : kClusters<128, 128, 2, 2>;
+    if (m <= 16) return kPairs<32, 64, 1, 4>;
+    if (m <= 64) return kPairs<64, 64, 1, 4>;
+    return m <= 256 ? kPairs<64, 128, 2, 1> : kPairs<128, 128, 2, 2>;
   }
   if (m <= 16) return n <= 1280 ? kClusters<16, 64, 2, 1> : kOnly<16, 64>;
   if (m <= 64) return n <= 1280 ? kClusters<16, 64, 4, 1> : kOnly<64, 64>;
@@ -92,7 +101,7 @@ std::span<const ProductTile> sglang_tiles(double m, double n, MmaKind kind,
   }
   if (m <= 16) return kClusters<64, 64, 1, 4>;
   if (m <= 64) return kOnly<64, 64>;
-  return m <= 256 ? kClusters<64, 128, 2, 1> : kClusters<128, 128, 2, 2>;
+  return m <= 256 ? kPairs<64, 128, 2, 1> : kPairs<128, 128, 2, 2>;
 }
 
 /// DeepGEMM's of early 2025 on Hopper, from which TensorRT-LLM has its kernels of floats with scales by block: as many features as waste least of
@@ -138,10 +147,17 @@ std::span<const ProductTile> engine_tiles(const TensorProduct& product, MmaKind 
       if (!is_scaled_fp8(product.format)) return {};
       return sglang_tiles(product.m, product.n, kind, compute_capability);
     case ProductEngine::Vllm:
+      if (is_lone_token(product, kind, compute_capability)) return {};
       if (!is_scaled_fp8(product.format)) return {};
       return vllm_tiles(product.m, product.n, kind, compute_capability);
   }
   return {};
+}
+
+bool is_lone_token(const TensorProduct& product, MmaKind kind, int compute_capability) {
+  return product.engine == ProductEngine::Vllm && product.format == ProductFormat::Fp8 &&
+         kind == MmaKind::TensorMemory && compute_capability < kWorkstationBlackwell &&
+         product.batch * product.m == 1;
 }
 
 // CHOICE by rows of L40S: tiles of 16 tokens end at once.

@@ -23,6 +23,8 @@ constexpr double kWeightOnlyDepth = 64;
 /// Depth of one instruction's step: 16 values of 16 bits, 8 of 32, 32 of 8.
 constexpr double kStepBytes = 32;
 constexpr double kHalfBytes = 2;
+/// Of L2: an operand smaller than this stays there from sweep to sweep.
+constexpr double kLeastDrivenOut = 0.5;
 /// Of k in a stage of an engine's kernel, one swizzled row of shared memory. Source: CUTLASS, sm90 and sm100 collective builders.
 constexpr double kStageBytes = 128;
 /// Exponent at which arithmetic, operands and memory of the vendor's kernels overlap: cube_root_sum().
@@ -113,6 +115,10 @@ double generation_steps(MmaKind kind) {
 /// CHOICE: the least power that parts L40S's totals of 100 and 110 MB (notes/0020).
 constexpr int kMissOfHalves = 4, kMissOfOne = 32;
 
+/// Share of a started wave that early libraries' blocks wait for. One block an SM: a second wave starts and ends with the first one's blocks, those
+/// after it ever more apart, since each block starts where one ends. CHOICE by rows: PyTorch's linear layers on H100 (notes/0027).
+double whole_waves(double started) { return 1 / std::max(1.0, started - 1); }
+
 /// x to the power 2^j that `exponent` is: the inner loop of a price, where std::pow is not cheap.
 double power_of(double x, int exponent) {
   for (; exponent > 1; exponent /= 2) x *= x;
@@ -125,6 +131,26 @@ double power_of(double x, int exponent) {
 double miss(double reuse_bytes, double kept_bytes, bool halves) {
   if (!(reuse_bytes > 0)) return 0;
   return 1 / (1 + power_of(kept_bytes / reuse_bytes, halves ? kMissOfHalves : kMissOfOne));
+}
+
+/// Whether a row of TensorRT-LLM's scales, one of each token for 128 values, begins where bulk copies cannot: fp32, 16 bytes. Of one row all begin.
+/// Source: CUDA Programming Guide, tensor maps; that it pays for it: CHOICE by B200's rows, whose time steps by 4 to 10 us (notes/0027).
+bool has_uneven_scales(const TensorProduct& product, MmaKind kind) {
+  constexpr double kEven = 4;
+  return product.engine == ProductEngine::TensorRtLlm &&
+         product.format == ProductFormat::Fp8Block && kind == MmaKind::TensorMemory &&
+         product.k > kScaledValues && std::fmod(product.m, kEven) != 0;
+}
+
+/// Whether blocks take tiles along the tokens first, whatever the grid: engines' kernels by CUTLASS 2 with GemmIdentityThreadblockSwizzle of one. Source:
+/// sgl-project/sglang, sgl-kernel/csrc/gemm/fp8_gemm_kernel.cu, DeviceGemmFp8RowwiseSm89; NVIDIA/TensorRT-LLM,
+/// cutlass_kernels/int8_gemm/int8_gemm_template.h. vLLM's for Ada (csrc/quantization/cutlass_w8a8) take them by ThreadblockSwizzleStreamK, as bands.
+bool goes_along_tokens(const TensorProduct& product, MmaKind kind, int compute_capability) {
+  if (kind != MmaKind::AsyncWarp || compute_capability >= kWorkstationBlackwell) return false;
+  const ProductFormat format = product.format;
+  if (product.engine == ProductEngine::SgLang)
+    return format == ProductFormat::Fp8 || format == ProductFormat::Fp8Static;
+  return product.engine == ProductEngine::TensorRtLlm && format == ProductFormat::Int8;
 }
 
 }  // namespace
@@ -204,7 +230,7 @@ std::pair<const ProductMachine::Kernels&, double> ProductMachine::kernels_for(
 }
 
 struct ProductMachine::Grid {
-  double mma = 0, load = 0, fixed = 0, share = 1;
+  double mma = 0, load = 0, dram = 0, again = 0, fixed = 0, share = 1;
   int tile_m = 0, tile_n = 0, slices = 1;
 };
 
@@ -225,12 +251,18 @@ double ProductMachine::call_seconds(const TensorProduct& product) const {
                                                          p_->pass_cycles_per_kib / (sms_ * clock_));
     if (*product.engine == ProductEngine::TensorRtLlm && format_ == ProductFormat::Fp8Static)
       pass = std::max(pass, std::ceil(values / kScalarThreads) * p_->scalar_round_us * 1e-6);
-    seconds += pass;
-    seconds += e.row_cycles * product.batch * product.m / (resident_ * kStartClock);
+    const double row_slots = resident_ * kStartClock;
+    seconds += cube_root_sum(pass, e.value_cycles * values / (kKib * row_slots), 0);
+    seconds += e.row_cycles * product.batch * product.m / row_slots;
     if (product.packs_scales) {
       const double scales = product.batch * product.n * std::ceil(product.k / kScaledValues);
       seconds += (p_->packed_scales_us + p_->packed_scales_us_per_million * scales * 1e-6) * 1e-6;
     }
+    if (has_uneven_scales(product, kind_)) {
+      const double scales = product.batch * product.m * std::ceil(product.k / kScaledValues);
+      seconds += (p_->uneven_tokens_us + p_->uneven_tokens_us_per_million * scales * 1e-6) * 1e-6;
+    }
+    if (is_lone_token(product, kind_, capability_)) seconds += p_->lone_token_us * 1e-6;
   }
   return seconds;
 }
@@ -261,9 +293,7 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
                         format_ == ProductFormat::Half;
   const std::span<const Tile> own = engine_tiles(product, kind_, capability_);
   const bool is_given = own.size() == 1;
-  const double q = is_early || is_given ? 1
-                   : may_stay           ? p.resident_quantization
-                                        : p.wave_quantization;
+  const double q = is_given ? 1 : may_stay ? p.resident_quantization : p.wave_quantization;
   const double stream = pace * kernels.stream * own_stream * (is_early ? p.early_stream : 1);
   const double share =
       std::min(1.0, pace * kernels.share * own_rate * (is_early ? p.early_rate : 1));
@@ -288,18 +318,41 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const bool adds_serially = is_weight_only && !own.empty();
   const int least = least_tokens(kernels.kind);
   const bool fills_void = kernels.kind == MmaKind::WarpGroup && own_kernels;
+  const bool along_tokens = goes_along_tokens(product, kind_, capability_);
+  // DeepGEMM's grids have bands, too.
+  const bool sweeps_tiles = along_tokens || (own_kernels && kernels.kind >= MmaKind::WarpGroup &&
+                                             format_ != ProductFormat::Fp8Block);
+  const double band = sweeps_tiles ? 1 : p.band_tiles;
+  const double swept_least =
+      k * (along_tokens ? m * a_bytes_ : std::min(m * a_bytes_, n * b_bytes_));
+  const bool may_drive_out = swept_least > kLeastDrivenOut * l2_;
+  /// Bytes of the operand that a grid sweeps which come from memory again: between two sweeps it and a band of the other pass.
+  const auto swept_again = [&](const Tile& tile, double tiles_m, double tiles_n) {
+    const bool along_m = along_tokens || tiles_m <= tiles_n;
+    const double swept = k * (along_m ? m * a_bytes_ : n * b_bytes_);
+    const double other = k * (along_m ? n * b_bytes_ : m * a_bytes_);
+    const double across = along_m ? tiles_n : tiles_m, along = along_m ? tiles_m : tiles_n;
+    const double widest = std::max(
+        {band, sms_ / along, static_cast<double>(along_m ? tile.cluster_n : tile.cluster_m)});
+    const double width = std::min(across, widest);
+    const double between = swept + other * width / across;
+    return product.batch * swept * (across / width - 1) * miss(between, l2_, has_halves_);
+  };
   Grid best;
   double best_time = std::numeric_limits<double>::infinity();
-  const auto consider = [&](const Tile& tile, double grid, double slices, double overhang) {
+  const auto consider = [&](const Tile& tile, double grid, double slices, double overhang,
+                            double again) {
     const double per_sm = grid * slices * inverse_sms;
-    const double waves = per_sm <= 1 ? 1.0 : q * std::ceil(per_sm) + (1 - q) * per_sm;
+    const double started = std::ceil(per_sm), in_step = is_early ? whole_waves(started) : q;
+    const double waves = per_sm <= 1 ? 1.0 : in_step * started + (1 - in_step) * per_sm;
     const double depth = step_ * std::ceil(k / (slices * step_));
     const double area = static_cast<double>(tile.m) * tile.n, edge = tile.m + tile.n;
     const double slowdown = 1 + p.operand_edge * edge / (2 * area);
     const double computed = std::max(tile.m, least) * tile.n;
     const double mma = overhang * waves * 2 * computed *
                        (depth * lost_to_cut + (depth + kernels.depth) * slowdown * uncut);
-    const double drawn = (tile.m * a_bytes_ + tile.n * b_bytes_) * depth / stream;
+    const double drawn =
+        (tile.m * a_bytes_ / tile.share_m + tile.n * b_bytes_ / tile.share_n) * depth / stream;
     const double stages = own_kernels ? std::ceil(depth * a_bytes_ / kStageBytes) * stage_ : 0;
     const double load = overhang * waves * cube_root_sum(drawn, stages, 0);
     const double spill = area > kLargestWithoutSpill ? p.lone_block_spill : 1;
@@ -311,11 +364,15 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
       fixed += p.split_us * 1e-6 + 2 * kPartialBytes * product.batch * m * n * slices /
                                        (p.split_bytes_per_clock * sms_ * clock_);
     }
-    if (fixed + std::max({mma, load, dram}) >= best_time) return;  // the roofs together take longer
-    const double time = fixed + overlapped(mma, load, dram, overlap);
+    const double memory = dram + again / bandwidth_;
+    if (fixed + std::max({mma, load, memory}) >= best_time)
+      return;  // the roofs together take longer
+    const double time = fixed + overlapped(mma, load, memory, overlap);
     if (time >= best_time) return;
     best_time = time;
-    best = {mma, load, fixed, std::min(1.0, per_sm), tile.m, tile.n, static_cast<int>(slices)};
+    best = {mma,    load,   memory,
+            again,  fixed,  std::min(1.0, per_sm),
+            tile.m, tile.n, static_cast<int>(slices)};
   };
   const double most_slices = own_kernels || (is_given && !product.engine)
                                  ? 1
@@ -333,18 +390,22 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
       const bool is_fixed = std::fmod(std::floor(sms_ / cluster), clusters_m) == 0;
       overhang += p.overhang * empty * (is_fixed ? clusters_m : 1);
     }
-    consider(tile, grid, 1, overhang);
+    const double again =
+        may_drive_out ? swept_again(tile, clusters_m * tile.cluster_m, clusters_n * tile.cluster_n)
+                      : 0;
+    consider(tile, grid, 1, overhang, again);
     if (adds_serially) {
       for (double slices = 2; slices <= kMostWeightOnlySlices; ++slices) {
-        if (std::fmod(k, slices * kWeightOnlyDepth) == 0) consider(tile, grid, slices, overhang);
+        if (std::fmod(k, slices * kWeightOnlyDepth) == 0)
+          consider(tile, grid, slices, overhang, again);
       }
       continue;
     }
     const double filling = std::min(most_slices, std::floor(sms_ / grid));
     if (filling < 2) continue;
-    consider(tile, grid, filling, overhang);
-    if (filling >= 4) consider(tile, grid, std::floor(filling / 2), overhang);
-    if (2 * filling <= most_slices) consider(tile, grid, 2 * filling, overhang);
+    consider(tile, grid, filling, overhang, again);
+    if (filling >= 4) consider(tile, grid, std::floor(filling / 2), overhang, again);
+    if (2 * filling <= most_slices) consider(tile, grid, 2 * filling, overhang, again);
   }
 
   ProductEstimate result;
@@ -353,18 +414,18 @@ ProductEstimate ProductMachine::estimate(const TensorProduct& product) const {
   const double least_mma = flops / (peak_ * sms_);
   const double mma = std::max(best.mma, least_mma);
   const TensorLoad load{.flops = flops,
-                        .dram_bytes = dram_bytes,
+                        .dram_bytes = dram_bytes + best.again,
                         .fixed = Seconds(best.fixed),
                         .arithmetic = Seconds(mma),
                         .operands = Seconds(best.load),
-                        .memory = Seconds(dram),
+                        .memory = Seconds(best.dram),
                         .overlap = overlap};
   result.throttle = power_.clock_share(load);
   const double busy = duration_at(load, result.throttle).in_s();
   result.duration = Seconds(busy + call_seconds(product));
   result.power = power_.power(load, result.throttle);
   result.roofs.compute = Seconds(cube_root_sum(mma, best.load, 0) / result.throttle);
-  result.roofs.memory = Seconds(dram);
+  result.roofs.memory = Seconds(best.dram);
   result.roofs.starved = best.share < 1 || best.fixed > 0.5 * busy;
   result.roofs.sm_share = best.share;
   result.tile_m = best.tile_m;

@@ -58,6 +58,8 @@ struct ProductTile {
   int m = 0, n = 0;
   /// Blocks of a cluster, along tokens and features: a grid has whole clusters.
   int cluster_m = 1, cluster_n = 1;
+  /// Blocks that draw the tile's tokens, or features, together: 2 where one instruction lies over two SMs.
+  int share_m = 1, share_n = 1;
 };
 
 /// Tiles of kernels that an inference engine compiled itself: one where its sources name the tile for so many tokens and features, several
@@ -65,6 +67,11 @@ struct ProductTile {
 /// `compute_capability` as GpuSpec has it (89: 8.9).
 [[nodiscard]] std::span<const ProductTile> engine_tiles(const TensorProduct& product, MmaKind kind,
                                                         int compute_capability);
+
+/// Whether vLLM on data-centre Blackwell takes it for a product with one scale of a tensor, which goes to another library. Source: vLLM,
+/// quantization/utils/w8a8_utils.py, dispatch by the number of scales.
+[[nodiscard]] bool is_lone_token(const TensorProduct& product, MmaKind kind,
+                                 int compute_capability);
 
 /// Whether its kernels hold an SM by one block, whose end nothing hides: CUTLASS 2's of vLLM, five stages of 16 KiB and more in flight.
 [[nodiscard]] bool holds_sm_alone(const TensorProduct& product, int compute_capability);
@@ -91,17 +98,19 @@ class ProductMachine {
   /// what kernels reach of it, `stream` what one block draws:
   ///   blocks = batch ceil(m/tm) ceil(n/tn) slices, in whole clusters,   waves = blocks <= SMs ? 1 : q ceil(blocks/SMs) + (1-q) blocks/SMs
   ///   q      = wave_quantization, blocks of a warp-level kernel share an SM; from wgmma on resident_quantization, since kernels stay on
-  ///            their SMs and take tile after tile, of the size that wastes least; 1 where an engine has one size, and in libraries before
+  ///            their SMs and take tile after tile, of the size that wastes least; 1 where an engine has one size; in libraries before
   ///            those (16 bits alone), which lack tiles of 192 too and run at early_rate,
-  ///            early_stream
+  ///            early_stream, 1 / max(1, started waves - 1) (notes/0027)
   ///   depth  = step ceil(k / slices / step)      (step: 32 bytes of k, as one instruction takes; block_depth is in values of 16 bits)
   ///   mma    = waves 2 max(tm, least) tn (depth (1/peak - 1/whole) + (depth + block_depth) (1 + operand_edge/r) / (share whole)),   r = 2 tm tn / (tm + tn),
   ///            least tokens 32 of wgmma, 64 of tcgen05, whose rows pass through shared memory
-  ///   load   = waves (tm a + tn b) depth / stream                    (a, b: bytes of a value of either operand)
+  ///   load   = waves (tm a / share_m + tn b / share_n) depth / stream  (a, b: bytes of a value of either operand)
   ///            engines' own kernels: with waves stages step_cycles/clock, stages = ceil(depth a / 128), in cube root sum
   ///            mma and load of tiles that an engine's TMA kernels fill on Hopper: times 1 + overhang void, the share of computed tokens past
   ///            the last one; of the last cluster alone where the grid's order leaves an SM at the same tokens from tile to tile
-  ///   dram   = sum of operands and results, each by its share that misses L2, / bandwidth
+  ///   dram   = (sum of operands and results, each by its share that misses L2, + again) / bandwidth
+  ///   again  = swept (across / width - 1) by what of `swept + other width / across` misses L2: the operand along whose tiles a grid goes, the shorter
+  ///            side or, by CUTLASS 2 of some engines, tokens; width = max(SMs / along, cluster, band_tiles of kernels whose grids have bands) (notes/0029)
   ///   time   = start 2 GHz/clock + waves block_cycles/clock + lone + split + ((mma^3 + load^3)^(o/3) + dram^o)^(1/o)
   ///            o: 3 of the vendor's kernels, engine.overlap of engines' own, whose blocks wait for the start of every tile's data
   ///   split  = split_us + 8 m n slices / (split_bytes_per_clock SMs clock)           (slices > 1), or
@@ -111,8 +120,9 @@ class ProductMachine {
   /// A small grid streams weights no faster than its blocks draw them, which is what products of few rows are made of.
   /// Then the clock that the power limit leaves to this kernel: TensorPower.
   /// What an engine does before: call_us * call_of the generation, and of the engine's on it + traffic * (bytes of reading 16-bit activations and writing narrow ones that miss L2 / bandwidth + those that do not,
-  /// at pass_cycles_per_kib of an SM) + m row_cycles / (2 GHz SMs threads of one / 2048): a block quantises a row, few values do not shorten it, and
-  /// it waits for times, not for cycles; + packed_scales_us + packed_scales_us_per_million n ceil(k / 128) / 10^6 where it packs_scales. TensorRT-LLM's pass with static scales takes scalar_round_us at
+  /// at pass_cycles_per_kib of an SM) in cube root sum with m k value_cycles / (1024 2 GHz SMs threads of one / 2048), + m row_cycles / (2 GHz SMs threads of one / 2048): a block quantises a row, few values do not shorten it, and
+  /// it waits for times, not for cycles; + packed_scales_us + packed_scales_us_per_million n ceil(k / 128) / 10^6 where it packs_scales. Blocks of TensorRT-LLM on data-centre
+  /// Blackwell: + uneven_tokens_us + uneven_tokens_us_per_million m ceil(k / 128) / 10^6 where m is no multiple of four; vLLM's fp8 of one token there: + lone_token_us. TensorRT-LLM's pass with static scales takes scalar_round_us at
   /// least for every 262,144 values. Nothing of it where activations are quantised already. The product
   /// finds what was written just before in L2, as far as it stays.
   /// Rows that do not begin at multiples of 16 bytes: bulk and 16-byte copies need those (CUDA Programming Guide, "Asynchronous data

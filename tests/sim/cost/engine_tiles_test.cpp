@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 
 #include "hwspecs/loaders/gpu_loader.hpp"
@@ -50,6 +51,8 @@ CostProfile bare_engines() {
   profile.product.step_cycles = {{0, 0, 0, 0}};
   profile.product.pass_cycles_per_kib = profile.product.scalar_round_us = 0;
   profile.product.lone_block_spill = 1;
+  profile.product.uneven_tokens_us = profile.product.uneven_tokens_us_per_million = 0;
+  profile.product.lone_token_us = 0;
   return profile;
 }
 
@@ -154,6 +157,94 @@ TEST_CASE("few tokens in 8-bit integers are vectors, so that few features fill t
   REQUIRE(tiles(4).size() == 1);
   CHECK(tiles(4)[0].n == 8);
   CHECK(tiles(5).empty());
+}
+
+TEST_CASE("two SMs of one instruction draw its columns by halves") {
+  GpuSpec gpu = ada_gpu();
+  gpu.architecture = Architecture::Blackwell;
+  gpu.compute_capability = 100;
+  gpu.l2 = Bytes(1e12);
+  CostProfile profile = bare_engines();
+  profile.product.stream_bytes_per_clock = 0.001;  // so that what blocks draw is all that counts
+  const auto us = [&](ProductEngine engine, double m) {
+    return call_us(engine_product(engine, m, 512, 65536), gpu, profile);
+  };
+  // SGLang: 64 tokens by 64 features of an SM of its own, 100 tokens in pairs of 64 by 128, 300 in pairs of 128 by 128.
+  CHECK(us(ProductEngine::SgLang, 100) ==
+        doctest::Approx(us(ProductEngine::SgLang, 64)).epsilon(0.001));
+  CHECK(us(ProductEngine::SgLang, 300) / us(ProductEngine::SgLang, 100) ==
+        doctest::Approx(2 * (128 + 64.0) / (64 + 64)).epsilon(0.001));  // 12 blocks on 10 SMs
+  // vLLM's rows are features up to 64 tokens: 64 of its own and half of 64 tokens.
+  CHECK(us(ProductEngine::Vllm, 64) / us(ProductEngine::SgLang, 64) ==
+        doctest::Approx((64 + 32) / 128.0).epsilon(0.001));
+}
+
+TEST_CASE("an operand that outgrows L2 comes again with every sweep of an engine's grid") {
+  GpuSpec gpu = ada_gpu();
+  gpu.architecture = Architecture::Hopper;
+  gpu.compute_capability = 90;
+  gpu.dram_bandwidth = 100.0_GBps;
+  CostProfile profile = bare_engines();
+  profile.product.overhang = 0;
+  const auto memory_us = [&](double l2, std::optional<ProductEngine> engine) {
+    gpu.l2 = Bytes(l2);
+    // vLLM: 32 tiles of tokens by 128 of features on ten SMs, fewer than a sweep has.
+    TensorProduct product = engine_product(ProductEngine::Vllm, 4096, 16384, 8192);
+    product.engine = engine;
+    product.is_quantised = true;
+    return ProductMachine(gpu, product.format, profile).estimate(product).roofs.memory.in_us();
+  };
+  const double tokens = 4096.0 * 8192;
+  const double once = memory_us(1e12, ProductEngine::Vllm);
+  const double again = memory_us(1e3, ProductEngine::Vllm);
+  const double bytes = tokens + 16384.0 * 8192 + 2.0 * 4096 * 16384;
+  CHECK((again / once - 1) * bytes == doctest::Approx(127 * tokens).epsilon(0.01));
+  // The vendor's grids are bands: as wide as the whole here.
+  CHECK(memory_us(1e3, std::nullopt) == doctest::Approx(once).epsilon(0.01));
+  profile.product.band_tiles = 8;
+  CHECK(memory_us(1e3, std::nullopt) > 1.5 * once);
+  CHECK(memory_us(1e3, std::nullopt) < 0.5 * again);
+}
+
+TEST_CASE("a row that is longer takes longer to quantise where no memory is waited for") {
+  const GpuSpec gpu = ada_gpu();
+  CostProfile profile = bare_engines();
+  const auto us = [&] {
+    return call_us(engine_product(ProductEngine::Vllm, 4096, 64, 4096), gpu, profile);
+  };
+  const double before = us();
+  profile.product
+      .engines[static_cast<std::size_t>(ProductEngine::Vllm)]
+              [static_cast<std::size_t>(ProductFormat::Fp8)]
+      .value_cycles = 500;
+  // 4096 rows of 4 times 500 cycles at 2 GHz on 10 SMs.
+  CHECK(us() - before == doctest::Approx(4096 * 4 * 500 / 2e9 / 10 * 1e6).epsilon(0.01));
+}
+
+TEST_CASE(
+    "tokens that are no multiple of four, and a lone one, take more on data-centre Blackwell") {
+  GpuSpec gpu = ada_gpu();
+  gpu.architecture = Architecture::Blackwell;
+  gpu.compute_capability = 100;
+  CostProfile profile = bare_engines();
+  profile.product.uneven_tokens_us = 100;
+  profile.product.uneven_tokens_us_per_million = 1e6;  // one for each scale
+  profile.product.lone_token_us = 1000;
+  const auto us = [&](ProductEngine engine, ProductFormat format, double m, double k) {
+    return call_us(engine_product(engine, m, 512, k, format), gpu, profile);
+  };
+  using enum ProductFormat;
+  const auto blocks = [&](double m, double k) {
+    return us(ProductEngine::TensorRtLlm, Fp8Block, m, k);
+  };
+  CHECK(blocks(6, 256) - blocks(8, 256) == doctest::Approx(100 + 6 * 2));
+  CHECK(blocks(6, 128) == doctest::Approx(blocks(8, 128)));  // one row of scales
+  CHECK(us(ProductEngine::SgLang, Fp8Block, 6, 256) ==
+        doctest::Approx(us(ProductEngine::SgLang, Fp8Block, 8, 256)));
+  CHECK(us(ProductEngine::Vllm, Fp8, 1, 256) > 1000);
+  CHECK(us(ProductEngine::Vllm, Fp8, 2, 256) < 1000);
+  gpu.compute_capability = 120;
+  CHECK(us(ProductEngine::Vllm, Fp8, 1, 256) < 1000);
 }
 
 TEST_CASE("4-bit floats take the default tile where nothing was tuned") {

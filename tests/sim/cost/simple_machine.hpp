@@ -49,6 +49,7 @@ inline CostProfile simple_profile() {
   set("product.block_depth", 0);
   set("product.operand_edge", 0);
   set("product.wave_quantization", 1);
+  set("product.band_tiles", 1000);  // no operand is swept twice
   set("product.unaligned", 1);
   set("product.split_us", 50);  // no slices
   set("product.stream_bytes_per_clock", 10);
