@@ -134,7 +134,7 @@ double miss(double reuse_bytes, double kept_bytes, bool halves) {
 }
 
 /// Whether a row of TensorRT-LLM's scales, one of each token for 128 values, begins where bulk copies cannot: fp32, 16 bytes. Of one row all begin.
-/// Source: CUDA Programming Guide, tensor maps; that it pays for it: CHOICE by B200's rows, whose time steps by 4 to 10 us (notes/0027).
+/// Source: CUDA Programming Guide, tensor maps; that it pays for it: CHOICE by B200's rows, whose time steps by 4 to 10 us (notes/0029).
 bool has_uneven_scales(const TensorProduct& product, MmaKind kind) {
   constexpr double kEven = 4;
   return product.engine == ProductEngine::TensorRtLlm &&
