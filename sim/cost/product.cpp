@@ -254,13 +254,15 @@ double ProductMachine::call_seconds(const TensorProduct& product) const {
     const double row_slots = resident_ * kStartClock;
     seconds += cube_root_sum(pass, e.value_cycles * values / (kKib * row_slots), 0);
     seconds += e.row_cycles * product.batch * product.m / row_slots;
+    const auto lay_out = [&](double rows, double us, double us_per_million) {
+      const double scales = product.batch * rows * std::ceil(product.k / kScaledValues);
+      seconds += (us + us_per_million * scales * 1e-6) * 1e-6;
+    };
     if (product.packs_scales) {
-      const double scales = product.batch * product.n * std::ceil(product.k / kScaledValues);
-      seconds += (p_->packed_scales_us + p_->packed_scales_us_per_million * scales * 1e-6) * 1e-6;
+      lay_out(product.n, p_->packed_scales_us, p_->packed_scales_us_per_million);
     }
     if (has_uneven_scales(product, kind_)) {
-      const double scales = product.batch * product.m * std::ceil(product.k / kScaledValues);
-      seconds += (p_->uneven_tokens_us + p_->uneven_tokens_us_per_million * scales * 1e-6) * 1e-6;
+      lay_out(product.m, p_->uneven_tokens_us, p_->uneven_tokens_us_per_million);
     }
     if (is_lone_token(product, kind_, capability_)) seconds += p_->lone_token_us * 1e-6;
   }

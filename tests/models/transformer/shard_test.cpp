@@ -265,15 +265,9 @@ TEST_CASE("a softmax is one kernel where heads times sequences of a rank divide 
       CHECK((op_named(graph, step) == nullptr) == is_fused);
     }
     REQUIRE(op_named(graph, "core.softmax") != nullptr);
-    CHECK(graph.parameter_count() == sharded_layer(
-                                         kLayout,
-                                         [&] {
-                                           TransformerShard flash = shard;
-                                           flash.flash_attention = true;
-                                           return flash;
-                                         }(),
-                                         true)
-                                         .parameter_count());
+    TransformerShard flash = shard;
+    flash.flash_attention = true;
+    CHECK(graph.parameter_count() == sharded_layer(kLayout, flash, true).parameter_count());
   }
 }
 
