@@ -16,23 +16,22 @@
 namespace tracecast {
 namespace {
 
-constexpr SpecRange kLibraryRanges[] = {
-    {"library", 0, 0, true},
-    {"from_version", 0, 0, true},
-    {"from_date", 0, 0, true},
-    {"kind", 0, 0, true},
-    {"paced", 0, 0, true},
-    {"otherwise", 0, 0, true},
-    {"relays_nvlink", 0, 0, true},
-    {"nvlink_sharp", 0, 0, true},
-    {"network_sharp", 0, 0, true},
-    {"trees_from_nodes", 0, 1000, true},
-    {"host_bridge_overhead", 1, 4, true},
-    {"staging_overhead", 1, 4, true},
-    {"relay_overhead", 1, 4, true},
-    {"ring_plateau", 1, 4, true},
-    {"step_us", 0.1, 10000, true},
-};
+/// Facts that may be left out.
+constexpr std::string_view kLibraryOptional[] = {"library",
+                                                 "from_version",
+                                                 "from_date",
+                                                 "kind",
+                                                 "paced",
+                                                 "otherwise",
+                                                 "relays_nvlink",
+                                                 "nvlink_sharp",
+                                                 "network_sharp",
+                                                 "trees_from_nodes",
+                                                 "host_bridge_overhead",
+                                                 "staging_overhead",
+                                                 "relay_overhead",
+                                                 "ring_plateau",
+                                                 "step_us"};
 
 CollectiveAlgorithm from(proto::CollectiveLibrary::Algorithm algorithm) {
   return from_proto<CollectiveAlgorithm>(algorithm);
@@ -47,7 +46,7 @@ static_assert(static_cast<int>(proto::CollectiveLibrary::TREE_COPIES) - 1 ==
 class LibraryLoader {
  public:
   LibraryLoader(std::string_view text, std::string_view where, CollectiveLibrary& library)
-      : library_(library), reader_(text, where, kLibraryRanges, message_, identity_) {}
+      : library_(library), reader_(text, where, kLibraryOptional, message_, identity_) {}
 
   void load() {
     static_cast<SpecIdentity&>(library_) = identity_;

@@ -9,13 +9,6 @@
 namespace tracecast {
 namespace {
 
-constexpr SpecRange kDiskRanges[] = {
-    {"sequential_read_mb_per_s", 1, 1e6},
-    {"sequential_write_mb_per_s", 1, 1e6},
-    {"random_read_iops", 10, 1e8},
-    {"latency_us", 0.1, 1e6},
-};
-
 static_assert(static_cast<int>(proto::DiskSpec::NETWORK) - 1 ==
               static_cast<int>(DiskKind::Network));
 
@@ -40,7 +33,7 @@ std::string_view to_string(DiskKind kind) {
 DiskSpec load_disk_spec(std::string_view text, std::string_view where) {
   proto::DiskSpec message;
   DiskSpec spec;
-  const SpecReader reader(text, where, kDiskRanges, message, spec);
+  const SpecReader reader(text, where, {}, message, spec);
   spec.kind = from_proto<DiskKind>(message.kind().value());
   spec.sequential_read = from_mb_per_s(message.sequential_read_mb_per_s());
   spec.sequential_write = from_mb_per_s(message.sequential_write_mb_per_s());

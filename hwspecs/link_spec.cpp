@@ -7,11 +7,8 @@
 namespace tracecast {
 namespace {
 
-constexpr SpecRange kLinkRanges[] = {
-    {"gb_per_s", 0.01, 10000},
-    {"latency_us", 0.01, 10000},
-    {"efficiency", 0.05, 1, /*optional=*/true},
-};
+/// Facts that may be left out.
+constexpr std::string_view kLinkOptional[] = {"efficiency"};
 
 static_assert(static_cast<int>(proto::LinkSpec::C2C) - 1 == static_cast<int>(LinkKind::C2c));
 
@@ -40,7 +37,7 @@ std::string_view to_string(LinkKind kind) {
 LinkSpec load_link_spec(std::string_view text, std::string_view where) {
   proto::LinkSpec message;
   LinkSpec spec;
-  const SpecReader reader(text, where, kLinkRanges, message, spec);
+  const SpecReader reader(text, where, kLinkOptional, message, spec);
   spec.kind = from_proto<LinkKind>(message.kind().value());
   spec.bandwidth = from_gb_per_s(message.gb_per_s());
   spec.latency = from_us(message.latency_us());

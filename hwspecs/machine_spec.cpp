@@ -15,10 +15,8 @@
 namespace tracecast {
 namespace {
 
-constexpr SpecRange kMachineRanges[] = {
-    {"sockets", 1, 64},       {"hardware_threads", 1, 65536}, {"memory_gib", 0.5, 1e6},
-    {"hosts", 1, 1024, true}, {"slot", 0, 0, true},
-};
+/// Facts that may be left out.
+constexpr std::string_view kMachineOptional[] = {"hosts", "slot"};
 constexpr std::int64_t kMostParallelLinks = 1024;
 
 static_assert(static_cast<int>(proto::FormFactor::SUPERCHIP) - 1 ==
@@ -29,7 +27,7 @@ static_assert(static_cast<int>(proto::MachineSpec::NETWORK) - 1 ==
 class MachineLoader {
  public:
   MachineLoader(std::string_view text, std::string_view where)
-      : reader_(text, where, kMachineRanges, message_, spec_) {}
+      : reader_(text, where, kMachineOptional, message_, spec_) {}
 
   MachineSpec load() {
     spec_.cpu = message_.cpu().value();

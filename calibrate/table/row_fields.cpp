@@ -28,9 +28,10 @@ std::string_view RowFields::gpu() const { return gpu_word(text("gpu"), reader_.f
 double RowFields::positive(std::string_view name) const {
   const std::string_view field = text(name);
   const auto value = parse_double(field);
-  if (!value || !(*value > 0) || *value > 1e18) {
+  constexpr double kLeast = 1e-18, kMost = 1e18;
+  if (!value || !(*value >= kLeast && *value <= kMost)) {
     throw InputError(reader_.where() + ", " + std::string(name), "\"" + std::string(field) + "\"",
-                     "a number above 0");
+                     "a number above 0, at most 1e18");
   }
   return *value;
 }

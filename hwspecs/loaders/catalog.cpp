@@ -20,6 +20,7 @@
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/families.hpp"
+#include "sim/base/once.hpp"
 #include "sim/base/text.hpp"
 
 namespace tracecast {
@@ -301,11 +302,11 @@ struct Catalog<Spec>::State : CatalogIndex {
   std::vector<Spec> specs;                         ///< one per entry; blank until parsed
   std::vector<std::function<Spec(Spec)>> changes;  ///< of what is still to be parsed
   std::mutex mutex;                                ///< find() on one catalog from several threads
-  std::once_flag scanned;
+  Once scanned;
 
   /// Those in the binary, unless there are entries already; every door of the catalog begins with it.
   void scan_embedded() {
-    std::call_once(scanned, [this] {
+    scanned([this] {
       if (!entries.empty()) return;
       scan(Kind<Spec>::files());
       specs.resize(entries.size());

@@ -21,37 +21,10 @@
 namespace tracecast {
 namespace {
 
-constexpr SpecRange kGpuRanges[] = {
-    {"release_year", 2006, 2100},
-    {"process_nm", 1, 100},
-    {"sm_count", 1, 4096},
-    {"fp32_lanes_per_sm", 8, 1024},
-    {"warp_schedulers_per_sm", 1, 32},
-    {"max_threads_per_sm", 128, 16384},
-    {"max_blocks_per_sm", 1, 512},
-    {"warp_size", 8, 128},
-    {"registers_per_sm", 4096, 4194304},
-    {"shared_memory_per_sm_kib", 8, 8192},
-    {"shared_memory_per_block_kib", 8, 8192},
-    {"base_clock_mhz", 100, 10000},
-    {"boost_clock_mhz", 100, 10000},
-    {"application_clock_mhz", 100, 10000},
-    {"l2_kib", 32, 4194304},
-    {"memory_mib", 64, 16777216},
-    {"dram_gb_per_s", 5, 100000},
-    {"ecc_bandwidth_fraction", 0.5, 1},
-    {"pcie_gb_per_s", 0.2, 2000},
-    {"nvlink_gb_per_s", 0, 20000},
-    {"tdp_w", 5, 10000},
-    {"idle_w", 0.5, 1000},
-    {"power_limit_min_w", 5, 10000, true},
-    {"power_limit_max_w", 5, 10000, true},
-    {"memory_clock_mhz", 100, 50000, true},
-    {"compute_memory_clock_mhz", 100, 50000, true},
-    {"dies_per_board", 1, 64},
-    {"utilization_window_s", 0.01, 10},
-    {"form_factor", 0, 0, true},
-};
+/// Facts that may be left out.
+constexpr std::string_view kGpuOptional[] = {"power_limit_min_w", "power_limit_max_w",
+                                             "memory_clock_mhz", "compute_memory_clock_mhz",
+                                             "form_factor"};
 constexpr double kMostTflops = 1e6;
 constexpr double kPeakTolerance = 0.03;  // vendors round to two or three digits
 
@@ -67,7 +40,7 @@ static_assert(static_cast<int>(proto::GpuSpec::TENSOR_CORE) - 1 ==
 class GpuLoader {
  public:
   GpuLoader(std::string_view text, std::string_view where, const FindSpecText& find)
-      : reader_(text, where, kGpuRanges, message_, spec_,
+      : reader_(text, where, kGpuOptional, message_, spec_,
                 [&] { bases_ = inherit(message_, where, find); }) {}
 
   GpuSpec load() {

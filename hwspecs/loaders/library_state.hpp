@@ -1,6 +1,5 @@
 #pragma once
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +17,7 @@
 #include "hwspecs/software/published_source.hpp"
 #include "hwspecs/software/release_history.hpp"
 #include "sim/base/embedded.hpp"
+#include "sim/base/once.hpp"
 
 namespace tracecast {
 namespace embedded {
@@ -51,7 +51,7 @@ class Single {
   }
 
   [[nodiscard]] const Content& get() const {
-    std::call_once(state_->parsed, [this] {
+    state_->parsed([this] {
       state_->content = state_->parse(state_->file.text, state_->file.where);
     });
     return state_->content;
@@ -62,7 +62,7 @@ class Single {
     State(SingleFile its_file, Parse its_parse) : file(std::move(its_file)), parse(its_parse) {}
     SingleFile file;
     Parse parse;
-    std::once_flag parsed;
+    Once parsed;
     Content content;
   };
   std::shared_ptr<State> state_;

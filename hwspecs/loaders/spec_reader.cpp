@@ -29,9 +29,9 @@ std::string text_of(const pb::Message& message, const char* field) {
 }  // namespace
 
 SpecReader::SpecReader(std::string_view text, std::string_view where,
-                       std::span<const SpecRange> ranges, pb::Message& message,
+                       std::span<const std::string_view> optional, pb::Message& message,
                        SpecIdentity& identity, const std::function<void()>& complete)
-    : where_(where), ranges_(ranges), message_(message), identity_(identity) {
+    : where_(where), optional_(optional), message_(message), identity_(identity) {
   parse_textproto(text, where, message, &lines_);
   if (complete) complete();
   read_names();
@@ -119,24 +119,17 @@ void SpecReader::read_facts() {
     if (!fact.GetReflection()->HasField(fact, value)) refuse(name, "without a value", "one");
     const std::string key = text_of(fact, "source");
     check_source(name, key);
-    identity_.values.push_back({name, show(fact, value, name), key});
+    identity_.values.push_back({name, show(fact, value), key});
   }
 }
 
-std::string SpecReader::show(const pb::Message& fact, const pb::FieldDescriptor* value,
-                             std::string_view name) const {
+std::string SpecReader::show(const pb::Message& fact, const pb::FieldDescriptor* value) const {
   const pb::Reflection& reflection = *fact.GetReflection();
   switch (value->cpp_type()) {
-    case pb::FieldDescriptor::CPPTYPE_INT64: {
-      const std::int64_t number = reflection.GetInt64(fact, value);
-      check_range(name, static_cast<double>(number), fmt::format("{}", number));
-      return fmt::format("{}", number);
-    }
-    case pb::FieldDescriptor::CPPTYPE_DOUBLE: {
-      const double number = reflection.GetDouble(fact, value);
-      check_range(name, number, fmt::format("{}", number));
-      return fmt::format("{}", number);
-    }
+    case pb::FieldDescriptor::CPPTYPE_INT64:
+      return fmt::format("{}", reflection.GetInt64(fact, value));
+    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
+      return fmt::format("{}", reflection.GetDouble(fact, value));
     case pb::FieldDescriptor::CPPTYPE_BOOL:
       return reflection.GetBool(fact, value) ? "true" : "false";
     case pb::FieldDescriptor::CPPTYPE_ENUM:
@@ -147,16 +140,7 @@ std::string SpecReader::show(const pb::Message& fact, const pb::FieldDescriptor*
 }
 
 bool SpecReader::is_optional(std::string_view field) const {
-  return std::any_of(ranges_.begin(), ranges_.end(),
-                     [&](const SpecRange& r) { return r.field == field && r.optional; });
-}
-
-void SpecReader::check_range(std::string_view field, double value, std::string_view shown) const {
-  const auto range = std::find_if(ranges_.begin(), ranges_.end(),
-                                  [&](const SpecRange& r) { return r.field == field; });
-  TRACECAST_CHECK(range != ranges_.end(), "every number of a spec has a range");
-  if (value >= range->low && value <= range->high) return;  // NaN fails
-  refuse(field, shown, fmt::format("a number from {} to {}", range->low, range->high));
+  return std::find(optional_.begin(), optional_.end(), field) != optional_.end();
 }
 
 }  // namespace tracecast

@@ -10,14 +10,6 @@
 
 namespace tracecast {
 
-/// What a number of a spec may be. Bounds are an order of magnitude beyond any hardware so far: they catch slips of
-/// unit.
-struct SpecRange {
-  std::string_view field;
-  double low, high;
-  bool optional = false;  ///< the fact may be left out
-};
-
 /// The part of reading a spec file that all kinds of hardware share. Works on any message with the fields `id`,
 /// `name`, `alias`, `sources` and facts: sub-messages with `value` and `source`. Private to this box.
 class SpecReader {
@@ -26,10 +18,10 @@ class SpecReader {
   /// the text leaves to others, before any is looked at; only what the text has is named with its line.
   /// Throws InputError: bad syntax; no id or name; an id or alias with other letters than allowed; a source without
   /// key, title or place, or twice; a fact that is absent, has no value or source, an unknown source, or a number
-  /// out of its range. Every number needs an entry in `ranges`.
-  SpecReader(std::string_view text, std::string_view where, std::span<const SpecRange> ranges,
-             google::protobuf::Message& message, SpecIdentity& identity,
-             const std::function<void()>& complete = {});
+  /// out of its range (proto/range.proto). Facts named in `optional` may be absent.
+  SpecReader(std::string_view text, std::string_view where,
+             std::span<const std::string_view> optional, google::protobuf::Message& message,
+             SpecIdentity& identity, const std::function<void()>& complete = {});
 
   /// Throws InputError with the line of the field's `index`-th value.
   [[noreturn]] void refuse(std::string_view field, std::string_view found,
@@ -47,13 +39,12 @@ class SpecReader {
   void read_sources();
   void read_facts();
   [[nodiscard]] std::string show(const google::protobuf::Message& fact,
-                                 const TextprotoLines::Field* value, std::string_view name) const;
-  void check_range(std::string_view field, double value, std::string_view shown) const;
+                                 const TextprotoLines::Field* value) const;
   [[nodiscard]] bool has_source(std::string_view key) const;
   [[nodiscard]] bool is_optional(std::string_view field) const;
 
   std::string where_;
-  std::span<const SpecRange> ranges_;
+  std::span<const std::string_view> optional_;
   const google::protobuf::Message& message_;
   SpecIdentity& identity_;
   TextprotoLines lines_;

@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "hwspecs/proto/range.pb.h"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
@@ -235,6 +237,66 @@ void refuse_strings(const pb::Message& message, const pb::TextFormat::ParseInfoT
   }
 }
 
+/// A number that its field's range does not hold.
+struct OutOfRange {
+  std::string field, found, expected;
+  int line = 0;  ///< from 1; 0: not asked for
+};
+
+std::optional<double> number_of(const pb::Message& message, const pb::FieldDescriptor* field,
+                                int index) {
+  const pb::Reflection& r = *message.GetReflection();
+  const bool many = field->is_repeated();
+  switch (field->cpp_type()) {
+    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
+      return many ? r.GetRepeatedDouble(message, field, index) : r.GetDouble(message, field);
+    case pb::FieldDescriptor::CPPTYPE_INT64:
+      return static_cast<double>(many ? r.GetRepeatedInt64(message, field, index)
+                                      : r.GetInt64(message, field));
+    case pb::FieldDescriptor::CPPTYPE_INT32:
+      return many ? r.GetRepeatedInt32(message, field, index) : r.GetInt32(message, field);
+    default:
+      return std::nullopt;
+  }
+}
+
+/// The first number out of its range. `outer`: the range and name of the field that holds `message`, which are those of its value.
+std::optional<OutOfRange> find_out_of_range(const pb::Message& message,
+                                            const pb::TextFormat::ParseInfoTree* tree,
+                                            const pb::FieldDescriptor* outer) {
+  const pb::Reflection& reflection = *message.GetReflection();
+  std::vector<const pb::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const pb::FieldDescriptor* field : fields) {
+    const bool many = field->is_repeated();
+    const int count = many ? reflection.FieldSize(message, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      const int index = many ? i : -1;
+      if (field->cpp_type() == pb::FieldDescriptor::CPPTYPE_MESSAGE) {
+        const pb::Message& inner = many ? reflection.GetRepeatedMessage(message, field, i)
+                                        : reflection.GetMessage(message, field);
+        if (auto fault = find_out_of_range(
+                inner, tree == nullptr ? nullptr : tree->GetTreeForNested(field, index), field))
+          return fault;
+        continue;
+      }
+      const std::optional<double> number = number_of(message, field, i);
+      if (!number) continue;
+      const bool is_value = outer != nullptr && outer->options().HasExtension(proto::range);
+      const pb::FieldDescriptor* owner = is_value ? outer : field;
+      const proto::Range& range = owner->options().GetExtension(proto::range);
+      const double low = range.has_min() ? range.min() : -std::numeric_limits<double>::max();
+      const double high = range.has_max() ? range.max() : std::numeric_limits<double>::max();
+      if (*number >= low && *number <= high) continue;  // NaN fails
+      OutOfRange fault{owner->name(), fmt::format("{}", *number),
+                       fmt::format("a number from {} to {}", low, high)};
+      if (tree != nullptr) fault.line = tree->GetLocation(field, index).line + 1;
+      return fault;
+    }
+  }
+  return std::nullopt;
+}
+
 void parse(std::string_view text, std::string_view where, pb::Message& into,
            pb::TextFormat::ParseInfoTree* tree) {
   FirstError error;
@@ -259,12 +321,16 @@ void parse_textproto(std::string_view text, std::string_view where, google::prot
   }
   if (lines == nullptr) {  // Lines cost a third of the time: only when one is to be named.
     parse(text, where, into, nullptr);
-    if (is_plain_source(text) || has_plain_strings(into)) return;
+    const bool is_plain = is_plain_source(text) || has_plain_strings(into);
+    if (is_plain && !find_out_of_range(into, nullptr, nullptr)) return;
     into.Clear();
   }
   pb::TextFormat::ParseInfoTree tree;
   parse(text, where, into, &tree);
   refuse_strings(into, tree, where);
+  if (const auto fault = find_out_of_range(into, &tree, nullptr))
+    throw InputError(fmt::format("{}:{}", where, fault->line),
+                     fmt::format("{} {}", fault->field, fault->found), fault->expected);
 
   if (lines == nullptr) return;
   std::vector<const pb::FieldDescriptor*> fields;

@@ -28,7 +28,7 @@ class TextprotoLines {
 /// Reads Protobuf text format into `into`, whose earlier content is lost. Required fields are the caller's to
 /// check. Private to this box: specs and profiles are read through their own loaders.
 /// Throws InputError with "WHERE:line:column": bad syntax, an unknown field or enumerator (with the nearest word),
-/// a singular field written twice, a number out of its type's range, messages nested deeper than 32, strings with
+/// a singular field written twice, a number out of its type's range or its field's (proto/range.proto), messages nested deeper than 32, strings with
 /// control characters or invalid UTF-8; with WHERE alone: more than 1 MiB of text.
 void parse_textproto(std::string_view text, std::string_view where, google::protobuf::Message& into,
                      TextprotoLines* lines = nullptr);

@@ -27,6 +27,7 @@
 #include "hwspecs/software/training_software.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/once.hpp"
 
 namespace tracecast {
 namespace embedded {
@@ -149,17 +150,17 @@ class AnyList {
 
   std::span<const EmbeddedFile> binary_;
   std::vector<FolderFile> files_;  ///< that folders added; the last one of an id counts
-  std::once_flag indexed_;
+  Once indexed_;
   std::vector<std::string> ids_;              ///< sorted
   std::vector<const EmbeddedFile*> sources_;  ///< one per id; empty: all are parsed
-  std::vector<std::once_flag> parsed_;
+  std::vector<Once> parsed_;
   std::mutex mutex_;  ///< of:
   std::map<std::string, std::vector<std::size_t>, std::less<>>
       naming_;  ///< what was found, by id and what is stated
 };
 
 const std::vector<std::string>& AnyList::ids() {
-  std::call_once(indexed_, [this] {
+  indexed_([this] {
     if (!ids_.empty()) return;
     std::map<std::string, const EmbeddedFile*> files;
     for (const EmbeddedFile& file : binary_) {
@@ -169,7 +170,7 @@ const std::vector<std::string>& AnyList::ids() {
       ids_.push_back(id);
       sources_.push_back(file);
     }
-    parsed_ = std::vector<std::once_flag>(ids_.size());
+    parsed_ = std::vector<Once>(ids_.size());
     resize(ids_.size());
   });
   return ids_;
@@ -177,7 +178,7 @@ const std::vector<std::string>& AnyList::ids() {
 
 void AnyList::parse(std::size_t i) {
   if (sources_.empty()) return;
-  std::call_once(parsed_[i], [&] {
+  parsed_[i]([&] {
     const EmbeddedFile& file = *sources_[i];
     parse_at(i, file.content, file.path,
              [this](std::string_view id) { return find_in_binary(id); });

@@ -8,16 +8,25 @@
 
 namespace tracecast {
 
-std::string read_file(const std::filesystem::path& path, std::uint64_t most_bytes) {
-  const char* const kReadable = "a file that can be read";
+namespace {
+
+constexpr const char* kReadable = "a file that can be read";
+
+}  // namespace
+
+std::uint64_t check_regular_file(const std::filesystem::path& path, std::string_view expected) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) throw InputError(path.string(), "no such file", kReadable);
-  if (!std::filesystem::is_regular_file(status)) {
-    throw InputError(path.string(), "not a regular file", "a file");
-  }
+  if (!std::filesystem::is_regular_file(status))
+    throw InputError(path.string(), "not a regular file", expected);
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   if (error) throw InputError(path.string(), "a file of unknown size", kReadable);
+  return size;
+}
+
+std::string read_file(const std::filesystem::path& path, std::uint64_t most_bytes) {
+  const std::uint64_t size = check_regular_file(path);
   if (size > most_bytes) {
     throw InputError(path.string(), std::to_string(size) + " bytes",
                      "at most " + std::to_string(most_bytes) + " bytes");

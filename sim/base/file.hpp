@@ -6,6 +6,10 @@
 
 namespace tracecast {
 
+/// Throws InputError unless `path` is a regular file: a pipe or a device may never end, or never begin. Returns its size.
+std::uint64_t check_regular_file(const std::filesystem::path& path,
+                                 std::string_view expected = "a file");
+
 /// The bytes of a regular file of at most `most_bytes`.
 /// Throws InputError (absent, not a regular file, unreadable, larger than `most_bytes`).
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, std::uint64_t most_bytes);

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 
-#include "sim/base/text.hpp"
 
 namespace tracecast {
 namespace {
@@ -129,7 +130,10 @@ void escape_for_json(std::string& out, const CodePoint& c, unsigned char) {
 bool begins_formula(std::string_view text) {
   if (text == "-") return false;
   for (const std::string_view sign : {"=", "+", "-", "@", "＝", "＋", "－", "＠"}) {
-    if (text.starts_with(sign)) return !parse_double(text);
+    if (!text.starts_with(sign)) continue;
+    double number = 0;
+    const char* const end = text.data() + text.size();
+    return std::from_chars(text.data(), end, number).ptr != end || !std::isfinite(number);
   }
   return false;
 }

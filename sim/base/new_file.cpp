@@ -41,7 +41,9 @@ std::string own_link(int descriptor) { return "/proc/self/fd/" + std::to_string(
 
 NewFile::NewFile(const fs::path& path) : path_(path), target_(behind_links(path)) {
   struct stat old {};
-  const bool exists = ::stat(target_.c_str(), &old) == 0;
+  // Through the link itself: the system may forbid to follow it (fs.protected_symlinks).
+  const bool exists = ::stat(path.c_str(), &old) == 0;
+  if (!exists && errno != ENOENT && path != "-") refuse(errno);
   if (path == "-" || (exists && is_standard_output(old))) {
     descriptor_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     in_place_ = true;

@@ -11,6 +11,9 @@
 namespace tracecast {
 namespace {
 
+/// No figure of any unit lies beyond, and neither do products of a few of them.
+constexpr double kMostNumber = 1e30;
+
 /// Words are compared up to here: what is longer is no typing error.
 constexpr std::size_t kLongest = 64;
 
@@ -104,7 +107,9 @@ std::string to_lower(std::string_view text) {
 
 std::optional<double> parse_double(std::string_view text) {
   const std::optional<double> value = parse_whole<double>(text);
-  return value && std::isfinite(*value) ? value : std::nullopt;
+  if (!value) return std::nullopt;
+  const double size = std::abs(*value);
+  return size == 0 || (size >= 1 / kMostNumber && size <= kMostNumber) ? value : std::nullopt;
 }
 
 std::optional<long long> parse_integer(std::string_view text) {

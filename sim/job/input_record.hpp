@@ -1,12 +1,12 @@
 #pragma once
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "hwspecs/gpu_spec.hpp"
+#include "sim/base/once.hpp"
 
 namespace tracecast {
 
@@ -21,7 +21,7 @@ class Hash {
   }
   /// In hexadecimal digits.
   [[nodiscard]] const std::string& text() const {
-    std::call_once(state_->computed, [this] {
+    state_->computed([this] {
       if (!state_->compute) return;
       state_->text = state_->compute();
       state_->compute = nullptr;  // and what it holds
@@ -31,7 +31,7 @@ class Hash {
 
  private:
   struct State {
-    std::once_flag computed;
+    Once computed;
     std::function<std::string()> compute;
     std::string text;
   };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
 
 namespace tracecast {
 
@@ -41,6 +42,7 @@ std::string sha256(std::string_view bytes) {
 }
 
 std::string sha256_of_file(const std::filesystem::path& path) {
+  check_regular_file(path);
   std::ifstream file(path, std::ios::binary);
   SHA2_CTX context;
   SHA256Init(&context);

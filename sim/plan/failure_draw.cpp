@@ -1,9 +1,16 @@
 #include "sim/plan/failure_draw.hpp"
 
+#include <algorithm>
 #include <cmath>
+
+#include "sim/base/error.hpp"
 
 namespace tracecast::plan {
 namespace {
+
+/// A job of a month on a million GPUs that fail every five years each meets 16,000. A failure looks at every machine.
+constexpr std::uint64_t kLeastFailures = 20'000, kMostFailures = 500'000;
+constexpr std::uint64_t kMostLookedAt = 1'000'000'000;
 
 /// Failures per second of all machines, and of all GPUs.
 struct Rates {
@@ -20,12 +27,23 @@ Rates rates_of(const Fleet& fleet) {
 
 }  // namespace
 
+FailureDraw::FailureDraw(const Fleet& fleet, std::uint64_t seed)
+    : fleet_(fleet),
+      random_(seed),
+      left_(
+          std::clamp<std::uint64_t>(kMostLookedAt / std::max<std::size_t>(1, fleet.machines.size()),
+                                    kLeastFailures, kMostFailures)) {}
+
 Seconds FailureDraw::wait() {
   const Rates rates = rates_of(fleet_);
   return Seconds(-std::log(1 - random_.uniform()) / (rates.machines + rates.gpus));
 }
 
 Failure FailureDraw::what() {
+  if (left_-- == 0)
+    throw InputError(
+        "failures", "jobs that do not end: they fail more often than they get on",
+        "longer node_mtbf_hours or gpu_mtbf_hours, or a shorter checkpoint_interval_s");
   const Rates rates = rates_of(fleet_);
   Failure failure;
   failure.machine = static_cast<std::uint32_t>(random_.below(fleet_.machines.size()));

@@ -20,14 +20,16 @@ struct Failure {
 /// Poisson process of the sum of their rates, and each is one of them in proportion. Needs Fleet::failures.
 class FailureDraw {
  public:
-  FailureDraw(const Fleet& fleet, std::uint64_t seed) : fleet_(fleet), random_(seed) {}
+  FailureDraw(const Fleet& fleet, std::uint64_t seed);
   /// Until the next one.
   [[nodiscard]] Seconds wait();
+  /// Throws InputError after so many that jobs which have not ended by then never will: they fail more often than they get on.
   [[nodiscard]] Failure what();
 
  private:
   const Fleet& fleet_;
   Random random_;
+  std::uint64_t left_;  ///< that may still come
 };
 
 /// Which gangs a failure strikes; asked of all that run, one after the other, always in the same order. Where machines do not

@@ -1,5 +1,7 @@
 #include "sim/plan/round_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -143,6 +145,10 @@ class RoundRun {
   void choose() {
     ++schedule_.decisions;
     ++round_number_;
+    if (round_number_ > kMostRounds)
+      throw InputError("rounds", fmt::format("{} of {:g} s, and jobs that have not ended",
+                                             kMostRounds, round_.in_s()),
+                       "longer rounds (--round)");
     for (const Turn& turn : turns_) progress_.seat(turn.job, false);
     before_ = std::move(turns_);
     turns_.clear();
@@ -442,6 +448,8 @@ class RoundRun {
 
   /// Added to the seed for the order of GPU types, as Gavel's scheduler.py does.
   static constexpr std::uint32_t kTypesSeed = 5;
+  /// Twenty years of rounds of six minutes.
+  static constexpr std::uint64_t kMostRounds = 2'000'000;
   /// What a whole job may lack through rounding, of its steps.
   static constexpr double kDone = 1e-12;
   struct Claim {

@@ -2,9 +2,11 @@
 
 #include <sqlite3.h>
 
+#include <chrono>
 #include <memory>
 
 #include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
 
 namespace tracecast::store {
 namespace {
@@ -33,6 +35,35 @@ std::string uri_of(const std::string& path, const char* options) {
   return uri + options;
 }
 
+/// Until when a query may run; SQLite asks it every so many of its steps.
+class Deadline {
+ public:
+  explicit Deadline(double seconds) : end_(Clock::now() + std::chrono::duration<double>(seconds)) {}
+  void watch(sqlite3* database) {
+    constexpr int kStepsAtOnce = 100'000;  // a millisecond
+    sqlite3_progress_handler(
+        database, kStepsAtOnce, [](void* self) { return static_cast<Deadline*>(self)->is_over(); },
+        this);
+  }
+  [[nodiscard]] int is_over() const { return Clock::now() > end_ ? 1 : 0; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::chrono::time_point<Clock, std::chrono::duration<double>> end_;
+};
+
+/// SQLite's memory, of all databases of this process, while it lives.
+class HeapLimit {
+ public:
+  HeapLimit() : before_(sqlite3_hard_heap_limit64(kMostQueryHeap)) {}
+  ~HeapLimit() { sqlite3_hard_heap_limit64(before_); }
+  HeapLimit(const HeapLimit&) = delete;
+  HeapLimit& operator=(const HeapLimit&) = delete;
+
+ private:
+  std::int64_t before_;
+};
+
 Handle open(const std::string& where, const char* options) {
   sqlite3* opened = nullptr;
   const int code = sqlite3_open_v2(uri_of(where, options).c_str(), &opened,
@@ -42,6 +73,10 @@ Handle open(const std::string& where, const char* options) {
     sqlite3_busy_timeout(opened, 60'000);
     // Nothing but this file, whatever the words are: no ATTACH.
     sqlite3_limit(opened, SQLITE_LIMIT_ATTACHED, 0);
+    // No value larger than an answer's memory has room for, no functions of the file's own making.
+    sqlite3_limit(opened, SQLITE_LIMIT_LENGTH, 16 << 20);
+    sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+    sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
     if (sqlite3_exec(opened, "SELECT 1 FROM sqlite_master", nullptr, nullptr, nullptr) == SQLITE_OK)
       return handle;
   }
@@ -66,15 +101,25 @@ Value value_of(sqlite3_stmt* statement, int column) {
   }
 }
 
+std::string shown(double number) {
+  std::string text = std::to_string(number);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
 }  // namespace
 
-void query(const std::filesystem::path& file, const std::string& sql,
+void query(const std::filesystem::path& file, const std::string& sql, const QueryLimits& limits,
            const std::function<void(const std::vector<std::string>& names)>& on_columns,
            const std::function<void(const std::vector<Value>& row)>& on_row) {
   const std::string where = file.string();
   std::error_code none;
   if (!std::filesystem::exists(file, none))
     throw InputError(where, "no such file", "results of a sweep");
+  check_regular_file(file, "an SQLite database");
+  const HeapLimit heap;
+  Deadline deadline(limits.seconds);
   Handle handle = open(where, "?mode=ro");
   // In a folder that cannot be written a log cannot be opened, not even an empty one.
   if (!is_read(handle) && !std::filesystem::exists(where + "-wal", none))
@@ -82,6 +127,7 @@ void query(const std::filesystem::path& file, const std::string& sql,
   if (!is_read(handle))
     throw InputError(where, handle ? sqlite3_errmsg(handle.get()) : "no room to open it",
                      "an SQLite database that can be read");
+  deadline.watch(handle.get());
   sqlite3_stmt* prepared = nullptr;
   const char* rest = nullptr;
   if (sqlite3_prepare_v2(handle.get(), sql.c_str(), -1, &prepared, &rest) != SQLITE_OK)
@@ -100,9 +146,15 @@ void query(const std::filesystem::path& file, const std::string& sql,
   for (int i = 0; i < count; ++i) names.emplace_back(sqlite3_column_name(prepared, i));
   on_columns(names);
   std::vector<Value> row(static_cast<std::size_t>(count));
-  for (;;) {
+  for (std::uint64_t rows = 0;; ++rows) {
     const int code = sqlite3_step(prepared);
     if (code == SQLITE_DONE) return;
+    if (code == SQLITE_INTERRUPT)
+      throw InputError("query", "no end after " + shown(limits.seconds) + " s",
+                       "one that ends, or more time (--time-limit)");
+    if (code == SQLITE_ROW && rows == limits.rows)
+      throw InputError("query", "more than " + std::to_string(limits.rows) + " rows",
+                       "fewer (LIMIT in the SQL), or --limit");
     if (code != SQLITE_ROW)
       throw InputError(where, sqlite3_errmsg(handle.get()), "a query that can be answered");
     for (int i = 0; i < count; ++i) row[static_cast<std::size_t>(i)] = value_of(prepared, i);

@@ -2,10 +2,12 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
 
 namespace tracecast::store {
 
@@ -56,5 +58,40 @@ class Statement {
   std::string where_;
   sqlite3_stmt* statement_ = nullptr;
 };
+
+/// Opens a file of ours to write, or makes it. Nothing in it but tables and indexes may have a say: a trigger or a view of
+/// somebody else's making could drop rows without a word. Throws InputError: no place for a file, no regular file.
+inline sqlite3* open_to_write(const std::filesystem::path& file) {
+  const std::string where = file.string();
+  std::error_code none;
+  if (file.empty()) throw InputError("-", "an empty name", "the name of a file");
+  if (std::filesystem::exists(file, none)) check_regular_file(file, "a file of results");
+  sqlite3* handle = nullptr;
+  // An absolute path: ":memory:" is a file like any other.
+  const int code = sqlite3_open_v2(std::filesystem::absolute(file).c_str(), &handle,
+                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  if (code != SQLITE_OK) {
+    const std::string message = handle == nullptr ? "no memory" : sqlite3_errmsg(handle);
+    sqlite3_close(handle);
+    throw InputError(where, message, "a file that can be made or written");
+  }
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+  return handle;
+}
+
+/// Throws InputError where a file of ours holds what we never put there: triggers, views, virtual tables.
+inline void refuse_code(sqlite3* handle, const std::string& where) {
+  Statement found(handle,
+                  "SELECT CASE WHEN type = 'table' THEN 'virtual table' ELSE type END, name FROM "
+                  "sqlite_master WHERE type IN ('trigger', 'view') OR (type = 'table' AND rootpage "
+                  "= 0) LIMIT 1",
+                  where);
+  if (found.step())
+    throw InputError(where, "a " + found.text(0) + " \"" + found.text(1).substr(0, 60) + '"',
+                     "tables and indexes alone, as tracecast makes them");
+}
 
 }  // namespace tracecast::store

@@ -37,15 +37,13 @@ struct Store::Database {
 Store::Store(const std::filesystem::path& file)
     : database_(std::make_unique<Database>(file.string())) {
   Database& d = *database_;
-  if (sqlite3_open_v2(d.where.c_str(), &d.handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                      nullptr) != SQLITE_OK) {
-    throw InputError(d.where, sqlite3_errmsg(d.handle), "a file that can be made or written");
-  }
+  d.handle = open_to_write(file);
   sqlite3_busy_timeout(d.handle, kWaitMs);
   const std::int64_t application = d.number("PRAGMA application_id");
   const std::int64_t tables = d.number("SELECT count(*) FROM sqlite_master");
   if (application != kApplication && tables > 0)
     throw InputError(d.where, "a database of something else", "a store of tracecast, or no file");
+  refuse_code(d.handle, d.where);
   d.run("PRAGMA journal_mode=WAL");
   d.run("PRAGMA synchronous=NORMAL");
   d.run("BEGIN IMMEDIATE");
@@ -74,6 +72,12 @@ void Store::put(std::string_view key, std::string_view value) {
   statement.bind(1, key);
   statement.bind(2, value);
   statement.step();
+  Statement check(database_->handle, "SELECT count(*) FROM results WHERE key = ?",
+                  database_->where);
+  check.bind(1, key);
+  if (!check.step() || check.number() != 1)
+    throw InputError(database_->where, "a row that was written and is not there",
+                     "a table as tracecast makes it");
 }
 
 std::size_t Store::size() const {

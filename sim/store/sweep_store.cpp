@@ -86,17 +86,18 @@ struct SweepStore::Database {
   }
   void open();
   void check_columns(const PointTable& table) const;
+  /// Throws InputError unless the row is in its table: a clause of a table of somebody else's making may drop it in silence.
+  void check_is_there(const PointRow& row) const;
 };
 
 void SweepStore::Database::open() {
-  if (sqlite3_open_v2(where.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                      nullptr) != SQLITE_OK)
-    throw InputError(where, sqlite3_errmsg(handle), "a file that can be made or written");
+  handle = open_to_write(where);
   sqlite3_busy_timeout(handle, kSweepWaitMs);
   const std::int64_t application = number("PRAGMA application_id");
   if (application != kSweepApplication && number("SELECT count(*) FROM sqlite_master") > 0)
     throw InputError(where, "a database of something else",
                      "a file that `tracecast sweep` made, or none");
+  refuse_code(handle, where);
   Statement check(handle, "PRAGMA quick_check(1)", where);
   if (check.step() && check.text() != "ok")
     throw InputError(where, "a damaged database: " + check.text().substr(0, 200),
@@ -139,6 +140,17 @@ void SweepStore::Database::check_columns(const PointTable& table) const {
   }
   if (!same || count != table.columns.size() + kCommonColumns)
     throw InputError(where, "columns of another version", "a file of this version, or a new one");
+}
+
+void SweepStore::Database::check_is_there(const PointRow& row) const {
+  Statement& find = *finds.at(row.table);
+  find.reset();
+  find.bind_text(1, row.question);
+  const bool is_there = find.step() && find.text(1) == row.state && find.text(2) == row.status;
+  find.reset();
+  if (!is_there)
+    throw InputError(where, "a row that was written and is not there",
+                     "tables as tracecast makes them");
 }
 
 SweepStore::SweepStore(const std::filesystem::path& file, std::vector<PointTable> tables)
@@ -217,6 +229,8 @@ void SweepStore::put(std::span<const PointRow> rows) {
                       "a row has a value for every column");
       for (const Value& value : row.values) bind(put, ++index, value);
       put.step();
+      put.reset();
+      d.check_is_there(row);
     }
     d.put_inputs->reset();
     for (const auto& put : d.puts) put->reset();

@@ -2,6 +2,7 @@
 #include <sqlite3.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,21 @@ std::string check_trace_inert(const fs::path& file) {
     check_inert(replay, "text");
   check_inert(run_tracecast({"trace", "replay", file, "--as-recorded", "--format", "json"}),
               "json");
+  return all;
+}
+
+/// What a browser shows of a document: its strings, escapes read, one to a line.
+std::string strings_of(const std::string& json) {
+  std::string all;
+  const auto add = [&](const auto& self, const nlohmann::json& value) -> void {
+    if (value.is_string()) {
+      for (const char c : value.get<std::string>()) all += c == '\n' ? ' ' : c;
+      all += '\n';
+    }
+    if (value.is_structured())
+      for (const nlohmann::json& part : value) self(self, part);
+  };
+  add(add, nlohmann::json::parse(json));
   return all;
 }
 
@@ -227,6 +243,83 @@ TEST_CASE("names and sources in specs and cluster files command nothing") {
   check_formats_inert({"collectives", "--cluster", cluster});
   check_formats_inert(
       {"predict", "alexnet", "--gpu", "v100_sxm2_16gb", "--batch", "2", "--cluster", cluster});
+}
+
+TEST_CASE("ids of jobs, offers, groups and rules of plans and schedules command nothing") {
+  const TemporaryFolder folder;
+  const std::string name = textproto_string(kHostileText);
+  const auto put = [&](const char* file, const std::string& text) {
+    write_file(folder.path() / file, text);
+    return (folder.path() / file).string();
+  };
+  const std::string jobs =
+      put("jobs", "job { id: " + name + " network: \"alexnet\" batch: 64 samples: 1e8 }");
+  const std::string own = put("fleet", "group { name: " + name + " gpu: \"t4\" }");
+  const std::string prices =
+      put("prices", "id: " + name + " name: " + name + " date: " + name + " offer { id: " + name +
+                        " gpu: \"v100\" usd_per_hour: 3 note: " + name + " }");
+  CHECK(is_told(check_formats_inert(
+      {"plan", jobs, "--catalogue", prices, "--deadline", "60d", "--worlds", "5"})));
+  CHECK(is_told(
+      check_formats_inert({"plan", jobs, "--fleet", own, "--deadline", "600d", "--worlds", "5"})));
+  const std::string trace =
+      put("jobs.csv", "job_id,submit_s,num_gpu,duration_s\n" + raw_csv(kHostile) + ",0,1,100\n");
+  const std::string fleet = put("other", "group { name: " + name + " gpu: " + name + " }");
+  const std::string rules = put("rules", "id: " + name + " title: " + name + " source: " + name);
+  check_formats_inert({"schedule", trace, "--fleet", fleet, "--rules-file", rules});
+  const fs::path per_job = folder.path() / "per_job.csv";
+  check_inert(run_tracecast({"schedule", trace, "--fleet", fleet, "--per-job", per_job}), "text");
+  check_inert({.exit_code = 0, .out = read_file(per_job, 1 << 20), .err = ""}, "csv");
+}
+
+TEST_CASE("pages show foreign names in letters: nothing in them turns the direction of writing") {
+  const TemporaryFolder folder;
+  const std::string name = textproto_string(kHostileText);
+  const auto put = [&](const char* file, const std::string& text) {
+    write_file(folder.path() / file, text);
+    return (folder.path() / file).string();
+  };
+  const std::string jobs =
+      put("jobs", "job { id: " + name + " network: \"alexnet\" batch: 64 samples: 1e8 }");
+  const std::string prices =
+      put("prices", "offer { id: " + name + " gpu: \"v100\" usd_per_hour: 3 }");
+  const std::string trace =
+      put("jobs.csv", "job_id,submit_s,num_gpu,model,duration_s\n" + raw_csv(kHostile) + ",0,1," +
+                          raw_csv(kHostile) + ",100\n");
+  const std::string fleet = put("fleet", "group { name: " + name + " gpu: " + name + " }");
+  const std::string kernels = put("k.json", kineto(std::string(kHostile)));
+  onnx::Model model = onnx::small_network();
+  model.nodes[0] = onnx::Message(model.nodes[0]).text(3, kHostile);
+  const std::string network = put("n.onnx", model.bytes());
+  const std::vector<std::string> commands[] = {
+      {"plan", jobs, "--catalogue", prices, "--deadline", "60d", "--worlds", "5"},
+      {"schedule", trace, "--fleet", fleet},
+      {"trace", "summary", kernels},
+      {"trace", "replay", kernels, "--gpu", "t4", "--from", "v100"},
+      {"predict", network, "--gpu", "t4", "--batch", "2"},
+      {"predict", "alexnet", "--gpu", "t4", "--set", "gpu.memory_bandwidth=2x"},
+  };
+  for (std::vector<std::string> words : commands) {
+    const fs::path page = folder.path() / (std::string(kHostileText) + ".html");
+    words.insert(words.end(), {"--report", page});
+    CAPTURE(words[0]);
+    const ProcessResult result = run_tracecast(words);
+    if (result.err.find("no page") != std::string::npos) return;
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 0);
+    // The page's own script may hold what foreign names may not: what it says lies behind it.
+    const std::string html = read_file(page, 1 << 26);
+    const std::size_t at = html.find("id=\"data\">");
+    REQUIRE(at != std::string::npos);
+    const std::size_t begin = html.find('{', at);
+    check_inert({.exit_code = 0,
+                 .out = html.substr(begin, html.find("</script>", begin) - begin),
+                 .err = ""},
+                "json");
+    // Nor as an escape, which a reader of JSON takes for the mark itself.
+    const std::string data = html.substr(begin, html.find("</script>", begin) - begin);
+    check_inert({.exit_code = 0, .out = strings_of(data), .err = ""}, "text");
+  }
 }
 
 TEST_CASE("cells of measured tables command nothing, judged or skipped") {

@@ -178,6 +178,27 @@ TEST_CASE("a cost profile with an absurd, missing or repeated parameter is refus
   }
 }
 
+TEST_CASE("a file of any kind with a field that nobody knows is refused in one line") {
+  namespace fs = std::filesystem;
+  int kinds = 0;
+  for (const auto& kind : fs::directory_iterator("hwspecs")) {
+    if (!kind.is_directory()) continue;
+    for (const auto& file : fs::directory_iterator(kind.path())) {
+      if (file.path().extension() != ".textproto") continue;
+      CAPTURE(file.path().string());
+      const TemporaryFolder folder;
+      const fs::path place = folder.path() / kind.path().filename();
+      fs::create_directory(place);
+      write_file(place / file.path().filename(), read_file(file.path(), 1 << 20) + "\njunk: 1\n");
+      check_refuses(
+          {"predict", "alexnet", "--gpu", "t4", "--batch", "4", "--hwspecs", folder.path()});
+      if (kind.path().filename() != "host") break;  // whose files are of different kinds
+    }
+    ++kinds;
+  }
+  CHECK(kinds >= 20);
+}
+
 TEST_CASE(
     "a spec whose base does not exist or leads back to it is refused, whatever is asked for") {
   const auto variant = [](const std::string& id, const std::string& base) {

@@ -126,6 +126,29 @@ def not_writable(sweep, expected):
     check(sweep.rows() == expected, "a refused run changed rows")
 
 
+def long_point(sweep):
+    """A point of hours, asked to stop: the sweep does not wait for its end, and what was there before is there afterwards."""
+    sweep.grid.write_text('predict { network: "alexnet" gpu: "t4" } serve { network: "llama3_8b" gpu: "h100_sxm5_80gb" gpus: 1 '
+                          'input: 64 output: 512 requests: 100000000 concurrency: 64 }')
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with subprocess.Popen(sweep.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+            deadline = time.monotonic() + 60
+            while count_of(sweep.results) == 0 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            run.send_signal(number)
+            begin = time.monotonic()
+            try:
+                _, talk = run.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                run.kill()
+                check(False, f"{signal.Signals(number).name} does not end a long point")
+                continue
+        check(run.returncode == 130, f"a long point ended by {signal.Signals(number).name}: exit code {run.returncode}, {talk}")
+        check("the same command goes on" in talk, f"a long point: says {talk!r}")
+        check(count_of(sweep.results) == 1, "a row was lost")
+        print(f"long point: ended {time.monotonic() - begin:.1f} s after {signal.Signals(number).name}")
+
+
 def several_processes(sweep, expected):
     mpirun = shutil.which("mpirun")
     if mpirun is None:
@@ -155,6 +178,7 @@ def main():
         check("0 of" in whole.run().stderr, "a second run predicts nothing")
         killed(Sweep(program, folder, "killed"), expected, seconds, kills, signal.SIGKILL)
         killed(Sweep(program, folder, "stopped"), expected, seconds, 3, signal.SIGINT)
+        long_point(Sweep(program, folder, "long"))
         full_disk(Sweep(program, folder, "full"), expected)
         several_processes(Sweep(program, folder, "several"), expected)
         (folder / "locked").mkdir()

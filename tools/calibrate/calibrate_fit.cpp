@@ -1,5 +1,6 @@
 #include "tools/calibrate/calibrate_fit.hpp"
 #include "tools/calibrate/calibrate_page.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/report/page.hpp"
 
 #include <fmt/chrono.h>
@@ -252,11 +253,9 @@ std::string check_csv(const std::vector<CheckedGroup>& groups) {
       "left_out,gpu,source,group,split,n,mape,median_ape,p90_ape,bias,coverage90,"
       "half_width90\n";
   for (const CheckedGroup& g : groups) {
-    text +=
-        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(g.left_out),
-                    csv_field(g.gpu), csv_field(g.source), csv_field(g.group), csv_field(g.split),
-                    g.errors.n, g.errors.mape, g.errors.median_ape, g.errors.p90_ape, g.errors.bias,
-                    g.errors.coverage90, g.errors.median_half_width);
+    text += csv_line(g.left_out, g.gpu, g.source, g.group, g.split, g.errors.n, g.errors.mape,
+                     g.errors.median_ape, g.errors.p90_ape, g.errors.bias, g.errors.coverage90,
+                     g.errors.median_half_width);
   }
   return text;
 }

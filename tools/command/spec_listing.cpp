@@ -8,6 +8,7 @@
 
 #include "hwspecs/loaders/gpu_base.hpp"
 #include "sim/base/text.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/version.hpp"
@@ -141,9 +142,8 @@ std::string spec_csv(const SpecIdentity& spec) {
   for (const SpecValue& value : spec.values) {
     const auto source = std::find_if(spec.sources.begin(), spec.sources.end(),
                                      [&](const SpecSource& s) { return s.key == value.source; });
-    text += fmt::format("{},{},{},{},{},{}\n", csv_field(value.field), csv_field(value.value),
-                        csv_field(value.source), csv_field(source->title), csv_field(source->where),
-                        csv_field(inherited_from(value)));
+    text += csv_line(value.field, value.value, value.source, source->title, source->where,
+                     inherited_from(value));
   }
   return text;
 }

@@ -39,12 +39,16 @@ fs::path make_folder() {
   return name;
 }
 
-void copy_standard_input(NewFile& to) {
+/// Throws InputError as soon as there is more than the reader would take: what does not end fills no disk.
+void copy_standard_input(NewFile& to, std::uint64_t most_bytes) {
   std::vector<char> buffer(std::size_t{1} << 16);
   for (;;) {
     const ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
     if (count == 0) return;
     if (count > 0) {
+      if (to.size() + static_cast<std::uint64_t>(count) > most_bytes)
+        throw InputError("standard input", "more than " + std::to_string(most_bytes) + " bytes",
+                         "at most so many");
       to.write({buffer.data(), static_cast<std::size_t>(count)});
     } else if (errno != EINTR) {
       throw InputError("standard input", std::strerror(errno), "what can be read");
@@ -59,7 +63,7 @@ StandardInput::~StandardInput() {
   if (!folder_.empty()) fs::remove_all(folder_, error);
 }
 
-void StandardInput::resolve(std::string& word) {
+void StandardInput::resolve(std::string& word, std::uint64_t most_bytes) {
   if (word != "-") return;
   if (is_taken_) throw InputError("-", "standard input a second time", "\"-\" once");
   is_taken_ = true;
@@ -70,7 +74,7 @@ void StandardInput::resolve(std::string& word) {
   folder_ = make_folder();
   word = (folder_ / "standard input").string();
   NewFile copy(word);
-  copy_standard_input(copy);
+  copy_standard_input(copy, most_bytes);
   copy.put_in_place();
 }
 

@@ -5,6 +5,11 @@
 #include "sim/base/text.hpp"
 
 namespace tracecast {
+namespace {
+
+constexpr double kMostPositive = 1e15;  ///< dollars, seconds, requests per hour
+
+}  // namespace
 
 CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
   return CLI::Validator(
@@ -30,8 +35,9 @@ CLI::Validator positive_number() {
   return CLI::Validator(
       [](const std::string& text) {
         const auto value = parse_double(text);
-        if (value && *value > 0) return std::string();
-        return fmt::format("\"{}\" not in range a number above 0", text);
+        if (value && *value >= 1 / kMostPositive && *value <= kMostPositive) return std::string();
+        return fmt::format("\"{}\" not in range a number above 0, at most {:g}", text,
+                           kMostPositive);
       },
       "POSITIVE");
 }

@@ -12,6 +12,7 @@
 #include "sim/base/file.hpp"
 #include "sim/plan/purchase/hour_price.hpp"
 #include "sim/plan/purchase/remembered_cells.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
@@ -203,14 +204,13 @@ std::string csv_of(const Options& options, const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const plan::MatrixCell& c = row.cell;
     if (!c.refused.empty()) {
-      text += fmt::format("{},{},,,,,no,,,\n", row.gpu, row.batch);
+      text += csv_line(row.gpu, row.batch, "", "", "", "", "no", "", "", "");
       continue;
     }
-    text +=
-        fmt::format("{},{},{},{},{},{},{},{},{},{}\n", row.gpu, row.batch, c.samples_per_s.value,
-                    c.samples_per_s.low, c.samples_per_s.high, c.needed.in_bytes(),
-                    c.fits ? "yes" : "no", c.power ? fmt::format("{}", c.power->in_w()) : "",
-                    number(row.owned_usd), number(row.rented_usd));
+    text += csv_line(row.gpu, row.batch, c.samples_per_s.value, c.samples_per_s.low,
+                     c.samples_per_s.high, c.needed.in_bytes(), c.fits ? "yes" : "no",
+                     c.power ? fmt::format("{}", c.power->in_w()) : "", number(row.owned_usd),
+                     number(row.rented_usd));
   }
   return text;
 }

@@ -7,6 +7,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/plan/purchase/hour_price.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
@@ -171,13 +172,12 @@ std::string serving_rows_csv(const std::vector<ServingRow>& rows) {
   for (const ServingRow& row : rows) {
     const std::string in_flight = row.in_flight > 0 ? std::to_string(row.in_flight) : "";
     if (!row.refused.empty()) {
-      text += fmt::format("{},{},{},,,,,,,,\n", row.gpu, in_flight, word(row.rate));
+      text += csv_line(row.gpu, in_flight, row.rate, "", "", "", "", "", "", "", "");
       continue;
     }
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", row.gpu, in_flight, word(row.rate),
-                        row.tokens_per_s.value, row.first_ms.value, row.token_ms.value,
-                        row.token_ms.low, row.token_ms.high, row.power_w, word(row.owned_usd),
-                        word(row.rented_usd));
+    text += csv_line(row.gpu, in_flight, word(row.rate), row.tokens_per_s.value, row.first_ms.value,
+                     row.token_ms.value, row.token_ms.low, row.token_ms.high, row.power_w,
+                     word(row.owned_usd), word(row.rented_usd));
   }
   return text;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tools/command/csv.hpp"
 #include "tools/command/output.hpp"
 
 namespace tracecast {
@@ -202,9 +203,8 @@ std::string plan_csv(const PlanAnswer& answer) {
     const plan::Mode& mode = answer.problem.modes[k];
     const Interval& rate = answer.matrix.cells[answer.cell_of_mode[k]].samples_per_s;
     const plan::Offer& offer = answer.problem.offers[mode.offer];
-    text += fmt::format("{},{},{},{},{},{},{},{},{}\n", answer.jobs[mode.job].id,
-                        answer.winner->assigned[k], offer.id, offer.gpu, mode.gang,
-                        mode.time.in_s() / kHour, rate.value, rate.low, rate.high);
+    text += csv_line(answer.jobs[mode.job].id, answer.winner->assigned[k], offer.id, offer.gpu,
+                     mode.gang, mode.time.in_s() / kHour, rate.value, rate.low, rate.high);
   }
   return text;
 }

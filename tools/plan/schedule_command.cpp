@@ -157,7 +157,7 @@ std::vector<ScheduleAnswer> run_policies(const Options& options, const ScheduleS
 int run(Options& options) {
   check_report(options.report);
   StandardInput input;
-  input.resolve(options.jobs);
+  input.resolve(options.jobs, kMostPipedTable);
   const Hardware hardware = load_hardware(options.sources);
   const plan::Rules rules = rules_of(options);
   const plan::Fleet fleet = fleet_of(options, rules, hardware);

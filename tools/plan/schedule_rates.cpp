@@ -1,5 +1,7 @@
 #include "tools/plan/schedule_rates.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,13 +15,17 @@ namespace {
 
 constexpr std::string_view kRate = "steps_per_s";
 constexpr std::int64_t kMostGpus = 100'000;
+/// A step of 3,000 years; steps shorter than the clock's microsecond a thousand times.
+constexpr double kLeastRate = 1e-11, kMostRate = 1e9;
 
 double rate_at(const CsvReader& reader, std::size_t column) {
   const std::string_view field = reader.field(column);
   const auto value = parse_double(field);
-  if (!value || *value < 0) {
+  if (!value || (*value != 0 && !(*value >= kLeastRate && *value <= kMostRate))) {
     throw InputError(reader.where() + ", " + reader.header()[column],
-                     "\"" + std::string(field) + "\"", "steps per second, 0 where it cannot run");
+                     "\"" + std::string(field) + "\"",
+                     fmt::format("steps per second, {:g} to {:g}, or 0 where it cannot run",
+                                 kLeastRate, kMostRate));
   }
   return *value;
 }

@@ -7,6 +7,7 @@
 
 #include "sim/base/file.hpp"
 #include "sim/base/new_file.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/version.hpp"
@@ -190,11 +191,10 @@ std::string schedule_csv(const ScheduleSetting& setting,
   const auto number = [](const std::optional<double>& v) { return v ? fmt::format("{}", *v) : ""; };
   for (const ScheduleAnswer& answer : answers) {
     const plan::Summary& s = answer.summary;
-    text +=
-        fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", answer.policy, setting.rules.id,
-                    s.jobs, s.mean_jct.in_s(), s.median_jct.in_s(), s.p99_jct.in_s(),
-                    s.makespan.in_s(), s.utilization, s.mean_wait.in_s(), s.mean_slowdown,
-                    s.fairness, s.preemptions, number(s.energy_kwh), number(s.cost_usd));
+    text += csv_line(answer.policy, setting.rules.id, s.jobs, s.mean_jct.in_s(),
+                     s.median_jct.in_s(), s.p99_jct.in_s(), s.makespan.in_s(), s.utilization,
+                     s.mean_wait.in_s(), s.mean_slowdown, s.fairness, s.preemptions,
+                     number(s.energy_kwh), number(s.cost_usd));
   }
   return text;
 }
@@ -212,12 +212,10 @@ void write_jobs_csv(const std::filesystem::path& path, const ScheduleSetting& se
     if (!history.first_start || !history.end) continue;
     const plan::JobKind& kind = setting.mix.kind_of({j});
     const double took = in_s(*history.end - job.submit);
-    file.write(fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.name),
-        csv_field(kind.model), kind.gpus, csv_field(setting.fleet.types[history.type.index].id),
-        in_s(job.submit), in_s(*history.first_start), in_s(*history.end), took,
-        took - in_s(history.served), in_s(history.served), history.overhead.in_s(), history.starts,
-        history.preemptions, history.resizes, history.gpus));
+    file.write(csv_line(job.name, kind.model, kind.gpus, setting.fleet.types[history.type.index].id,
+                        in_s(job.submit), in_s(*history.first_start), in_s(*history.end), took,
+                        took - in_s(history.served), in_s(history.served), history.overhead.in_s(),
+                        history.starts, history.preemptions, history.resizes, history.gpus));
   }
   file.put_in_place();
 }

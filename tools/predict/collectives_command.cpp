@@ -14,6 +14,7 @@
 #include "sim/job/cluster.hpp"
 #include "sim/network/collective.hpp"
 #include "tools/command/amounts.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
@@ -133,9 +134,8 @@ std::string csv(const Table& t) {
   std::string out = "size_bytes,time_us,latency_us,bus_gb_per_s,algorithm,protocol,channels\n";
   for (const Row& row : t.rows) {
     const double alg = row.time > Seconds(0) ? (row.size / row.time).in_gb_per_s() : 0;
-    out += fmt::format("{},{},{},{},{},{},{}\n", row.size.in_bytes(), row.time.in_us(),
-                       row.plan.latency.in_us(), alg * t.bus, to_string(row.plan.algorithm),
-                       to_string(row.plan.protocol), row.plan.channels);
+    out += csv_line(row.size.in_bytes(), row.time.in_us(), row.plan.latency.in_us(), alg * t.bus,
+                    to_string(row.plan.algorithm), to_string(row.plan.protocol), row.plan.channels);
   }
   return out;
 }

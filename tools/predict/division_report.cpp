@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/command/csv.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
@@ -102,10 +103,9 @@ std::string divisions_csv(const DivisionSearch& search) {
   std::string text =
       "tp,pp,dp,ep,zero,micro_batch,recompute,schedule,samples_per_s,low,high,memory_bytes,fits\n";
   for (const Division& d : search.divisions) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}\n", d.tensor, d.pipeline, d.data,
-                        d.expert, d.zero, d.micro_batch, d.recompute, d.schedule,
-                        d.samples_per_s.value, d.samples_per_s.low, d.samples_per_s.high,
-                        d.memory.in_bytes(), d.fits ? "yes" : "no");
+    text += csv_line(d.tensor, d.pipeline, d.data, d.expert, d.zero, d.micro_batch, d.recompute,
+                     d.schedule, d.samples_per_s.value, d.samples_per_s.low, d.samples_per_s.high,
+                     d.memory.in_bytes(), d.fits ? "yes" : "no");
   }
   return text;
 }

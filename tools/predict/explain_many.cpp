@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/job/mode/replicated_job.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/report/report.hpp"
@@ -124,8 +125,7 @@ std::string explain_many_csv(const ResolvedJob& job, const ManyGpus& many) {
   const Table table = make_table(job, many);
   std::string text = "class,time_s,share,calls\n";
   for (const Row& row : table.rows) {
-    text += fmt::format("{},{},{},{}\n", csv_field(row.name), row.time.in_s(), row.time / table.sum,
-                        row.calls);
+    text += csv_line(row.name, row.time.in_s(), row.time / table.sum, row.calls);
   }
   return text;
 }

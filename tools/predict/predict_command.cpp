@@ -149,7 +149,7 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
   refuse_standard_output("--trace", options.trace);
   check_report(options.report);
   StandardInput input;
-  input.resolve(options.job.network);
+  input.resolve(options.job.network, kMostNetworkBytes);
   if (!options.measured.empty() && (options.format == "csv" || !options.dump.empty()))
     throw InputError("--measured", options.format == "csv" ? "--format csv" : "--dump",
                      "text or JSON; `compare --measured` writes CSV");

@@ -241,13 +241,14 @@ py::dict sweep(const PyPredictor& p, const std::optional<std::string>& text,
 }
 
 /// Names, and a list of values for each.
-py::tuple query(const std::string& file, const std::string& sql) {
+py::tuple query(const std::string& file, const std::string& sql, std::uint64_t limit,
+                double time_limit) {
   Words names;
   std::vector<std::vector<store::Value>> columns;
   {
     const py::gil_scoped_release unlocked;
     store::query(
-        file, sql,
+        file, sql, {.rows = limit, .seconds = time_limit},
         [&](const Words& found) {
           names = found;
           columns.resize(found.size());

@@ -52,6 +52,15 @@ std::string command_line() {
   return text;
 }
 
+/// Every string as `printable_page` has it: what would turn the direction of a page's writing stands there in letters.
+void make_printable(PageJson& page) {
+  if (page.is_string()) {
+    page = printable_page(page.get_ref<const std::string&>());
+  } else if (page.is_structured()) {
+    for (PageJson& part : page) make_printable(part);
+  }
+}
+
 /// JSON that can stand in HTML: what could end the script element or begin a comment, and line separators that old
 /// parsers of scripts end a line at, as escapes. All of them stand in strings only.
 std::string inert(std::string_view json) {
@@ -94,6 +103,7 @@ void check_report(std::string_view file) {
 void write_page(PageJson page, const std::string& file) {
   check_report(file);
   page["command"] = command_line();
+  make_printable(page);
   const std::string_view html = empty_page();
   const std::size_t place = html.find(kPlace);
   TRACECAST_CHECK(place != std::string_view::npos, "the page has a place for its data");

@@ -1,7 +1,6 @@
-#include <fmt/format.h>
-
 #include <vector>
 
+#include "tools/command/csv.hpp"
 #include "tools/command/output.hpp"
 #include "tools/report/report.hpp"
 
@@ -9,7 +8,7 @@ namespace tracecast {
 
 std::string report_csv(const ResolvedJob& job, const Prediction& p,
                        std::optional<std::int64_t> largest_batch) {
-  const auto number = [](double value) { return fmt::format("{}", value); };
+  const auto number = [](double value) { return csv_cell(value); };
   // What only a GPU has stays empty without one.
   const auto of_gpu = [&](double value) { return job.cpu ? std::string() : number(value); };
   std::vector<std::pair<std::string_view, std::string>> columns = {
@@ -51,13 +50,9 @@ std::string report_csv(const ResolvedJob& job, const Prediction& p,
     columns.emplace_back("energy_j_per_epoch", of_gpu(joules));
   }
   if (largest_batch) columns.emplace_back("largest_batch", std::to_string(*largest_batch));
-  std::string header, row;
-  for (const auto& [name, value] : columns) {
-    if (!header.empty()) header += ',', row += ',';
-    header += name;
-    row += csv_field(value);
-  }
-  return header + '\n' + row + '\n';
+  CsvRecord record;
+  for (const auto& [name, value] : columns) record.add(name, value);
+  return record.text();
 }
 
 }  // namespace tracecast

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "sim/job/layer_table.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/output.hpp"
 #include "tools/report/report.hpp"
 
@@ -61,10 +62,9 @@ std::string explain_csv(const ResolvedJob& job, const Prediction& prediction) {
       "layer,kind,pass,shape,flops,bytes,arithmetic_intensity_flop_per_byte,algorithm,kernels,"
       "bound,time_s,basis\n";
   for (const LayerRow& row : layer_table(job, prediction)) {
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(row.name),
-                        csv_field(row.kind), row.pass, row.shape, row.flops.in_flop(),
-                        row.bytes.in_bytes(), row.intensity(), row.algorithm, row.num_kernels,
-                        row.bound, row.time.in_s(), row.basis);
+    text += csv_line(row.name, row.kind, row.pass, row.shape, row.flops.in_flop(),
+                     row.bytes.in_bytes(), row.intensity(), row.algorithm, row.num_kernels,
+                     row.bound, row.time.in_s(), row.basis);
   }
   return text;
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/command/amounts.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
@@ -172,19 +173,27 @@ std::string report_many_json(const ResolvedJob& job, const ManyGpus& many,
 std::string report_many_csv(const ResolvedJob& job, const ManyGpus& many,
                             const MemoryAdvice& advice) {
   const StepParts& parts = many.step.parts;
-  return fmt::format(
-      "network,gpu,gpus,nodes,batch_per_gpu,phase,precision,framework,strategy,"
-      "throughput_samples_per_s,throughput_low_samples_per_s,throughput_high_samples_per_s,"
-      "step_time_s,efficiency,compute_s,communication_s,host_update_s,stragglers_s,input_s{}\n"
-      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}{}\n",
-      advice.largest_batch ? ",largest_batch" : "", csv_field(job.forward->name),
-      many.groups.front().gpu, many.fabric.num_ranks(), many.fabric.num_nodes(), job.options.batch,
-      to_string(job.phase), to_string(job.precision), job.framework.id, many.strategy->id,
-      many.throughput_samples_per_s.value, many.throughput_samples_per_s.low,
-      many.throughput_samples_per_s.high, many.step_time_s.value, many.efficiency,
-      parts.compute.in_s(), parts.communication.in_s(), parts.host_update.in_s(),
-      parts.stragglers.in_s(), parts.input.in_s(),
-      advice.largest_batch ? fmt::format(",{}", *advice.largest_batch) : "");
+  const Interval& rate = many.throughput_samples_per_s;
+  CsvRecord record;
+  record.add("network", job.forward->name);
+  record.add("gpu", many.groups.front().gpu);
+  record.add("gpus", many.fabric.num_ranks());
+  record.add("nodes", many.fabric.num_nodes());
+  record.add("batch_per_gpu", job.options.batch);
+  record.add("phase", to_string(job.phase));
+  record.add("precision", to_string(job.precision));
+  record.add("framework", job.framework.id);
+  record.add("strategy", many.strategy->id);
+  record.add_interval("throughput", "samples_per_s", rate.value, rate.low, rate.high);
+  record.add("step_time_s", many.step_time_s.value);
+  record.add("efficiency", many.efficiency);
+  record.add("compute_s", parts.compute.in_s());
+  record.add("communication_s", parts.communication.in_s());
+  record.add("host_update_s", parts.host_update.in_s());
+  record.add("stragglers_s", parts.stragglers.in_s());
+  record.add("input_s", parts.input.in_s());
+  if (advice.largest_batch) record.add("largest_batch", *advice.largest_batch);
+  return record.text();
 }
 
 std::string dump_many_program(const ManyGpus& many) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/command/amounts.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
@@ -139,17 +140,25 @@ std::string report_servers_json(const ResolvedJob& job, const ServerPrediction& 
 std::string report_servers_csv(const ResolvedJob& job, const ServerPrediction& p,
                                const MemoryAdvice& advice) {
   const Interval& rate = p.throughput_samples_per_s;
-  return fmt::format(
-      "network,gpu,gpus,nodes,servers,channel,link,synchronous,batch_per_gpu,phase,precision,"
-      "framework,throughput_samples_per_s,throughput_low_samples_per_s,"
-      "throughput_high_samples_per_s,step_time_s,efficiency,staleness_updates{}\n"
-      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}{}\n",
-      advice.largest_batch ? ",largest_batch" : "", csv_field(job.forward->name), job.gpu.id,
-      p.step.workers, p.fabric.num_nodes(), *p.options.servers, p.channel.channel.id,
-      p.channel.link, p.options.asynchronous ? "no" : "yes", job.options.batch,
-      to_string(job.phase), to_string(job.precision), job.framework.id, rate.value, rate.low,
-      rate.high, p.step_time_s.value, p.efficiency, p.step.staleness,
-      advice.largest_batch ? fmt::format(",{}", *advice.largest_batch) : "");
+  CsvRecord record;
+  record.add("network", job.forward->name);
+  record.add("gpu", job.gpu.id);
+  record.add("gpus", p.step.workers);
+  record.add("nodes", p.fabric.num_nodes());
+  record.add("servers", *p.options.servers);
+  record.add("channel", p.channel.channel.id);
+  record.add("link", p.channel.link);
+  record.add("synchronous", p.options.asynchronous ? "no" : "yes");
+  record.add("batch_per_gpu", job.options.batch);
+  record.add("phase", to_string(job.phase));
+  record.add("precision", to_string(job.precision));
+  record.add("framework", job.framework.id);
+  record.add_interval("throughput", "samples_per_s", rate.value, rate.low, rate.high);
+  record.add("step_time_s", p.step_time_s.value);
+  record.add("efficiency", p.efficiency);
+  record.add("staleness_updates", p.step.staleness);
+  if (advice.largest_batch) record.add("largest_batch", *advice.largest_batch);
+  return record.text();
 }
 
 }  // namespace tracecast

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/command/amounts.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
@@ -71,9 +72,8 @@ void add_pieces(std::string& page, const TransformerPrediction& p) {
 std::string pieces_csv(const TransformerPrediction& p) {
   std::string text = "piece,count,parameters,forward_s,backward_s,exchanges_s,kept_bytes\n";
   for (const PieceTimes& piece : p.pieces) {
-    text += fmt::format("{},{},{:.0f},{:.6g},{:.6g},{:.6g},{:.0f}\n", piece.name, piece.count,
-                        piece.parameters, piece.forward.in_s(), piece.backward.in_s(),
-                        piece.exchanges.in_s(), piece.kept.in_bytes());
+    text += csv_line(piece.name, piece.count, piece.parameters, piece.forward.in_s(),
+                     piece.backward.in_s(), piece.exchanges.in_s(), piece.kept.in_bytes());
   }
   return text;
 }
@@ -254,30 +254,39 @@ std::string report_sharded_csv(const ShardedStep& job, bool explains) {
   if (explains) return pieces_csv(job.prediction);
   const TransformerPrediction& p = job.prediction;
   const ParallelPlan& plan = job.plan;
-  std::string head =
-      "network,gpu,gpus,precision,software,tensor_parallel,pipeline_parallel,data_parallel,micro_"
-      "batch,global_batch,"
-      "step_time_s,step_time_low_s,step_time_high_s,tokens_per_s,model_tflop_per_s_per_gpu,mfu,"
-      "memory_bytes,fits";
-  std::string row = fmt::format(
-      "{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.4g},{:.0f},{}",
-      job.network, job.gpu, plan.ranks(), job.precision, job.software.id, plan.tensor,
-      plan.pipeline, plan.data, plan.micro_batch, plan.global_batch, p.step_time_s.value,
-      p.step_time_s.low, p.step_time_s.high, p.tokens_per_s.value, p.tflops_per_gpu, p.mfu,
-      p.memory.total().in_bytes(), p.memory.fits());
-  for (const NamedTime& t : times_of(p.shares)) {
-    head += fmt::format(",{}_s", t.key);
-    row += fmt::format(",{:.6g}", t.time.in_s());
-  }
+  CsvRecord record;  // the figures of report_sharded_json, under its keys
+  record.add("network", job.network);
+  record.add("gpu", job.gpu);
+  record.add("gpus", plan.ranks());
+  record.add("nodes", job.nodes);
+  record.add("precision", job.precision);
+  record.add("software", job.software.id);
+  record.add("tensor_parallel", plan.tensor);
+  record.add("pipeline_parallel", plan.pipeline);
+  record.add("data_parallel", plan.data);
+  record.add("context_parallel", plan.context);
+  record.add("expert_parallel", plan.expert);
+  record.add("micro_batch", plan.micro_batch);
+  record.add("global_batch", plan.global_batch);
+  record.add_interval("step_time", "s", p.step_time_s.value, p.step_time_s.low, p.step_time_s.high);
+  const Interval samples = samples_per_s(job);
+  record.add_interval("throughput", "samples_per_s", samples.value, samples.low, samples.high);
+  record.add_interval("throughput", "tokens_per_s", p.tokens_per_s.value, p.tokens_per_s.low,
+                      p.tokens_per_s.high);
+  record.add("model_tflop_per_s_per_gpu", p.tflops_per_gpu);
+  record.add("hardware_tflop_per_s_per_gpu", p.hardware_tflops_per_gpu);
+  record.add("mfu", p.mfu);
+  record.add("memory_total_bytes", p.memory.total().in_bytes());
+  record.add("fits", p.memory.fits() ? "yes" : "no");
+  for (const NamedTime& t : times_of(p.shares))
+    record.add(std::string(t.key) + "_s", t.time.in_s());
+  record.add("energy_j_per_token", p.energy_per_token.in_j());
   if (p.power) {
-    head += ",power_limit_w,sm_clock_mhz";
-    row += fmt::format(",{},{:.6g}", p.power->limit.in_w(), p.power->clock.in_mhz());
+    record.add("power_limit_w", p.power->limit.in_w());
+    record.add("sm_clock_mhz", p.power->clock.in_mhz());
   }
-  if (job.largest_micro_batch) {
-    head += ",largest_micro_batch";
-    row += fmt::format(",{}", *job.largest_micro_batch);
-  }
-  return head + '\n' + row + '\n';
+  if (job.largest_micro_batch) record.add("largest_micro_batch", *job.largest_micro_batch);
+  return record.text();
 }
 
 }  // namespace tracecast

@@ -1,5 +1,7 @@
 #include "tools/serve/benchmark_result.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -11,6 +13,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr double kMostNumber = 1e15;  ///< of anything that a benchmark reports
+constexpr double kMostInFlight = 1e6, kMostRequests = 1e9, kMostTokens = 1 << 24;
+
 /// The number at a key; nothing where it is missing or null.
 std::optional<double> number_at(const Json& doc, const std::string& key, std::string_view where) {
   const auto it = doc.find(key);
@@ -18,8 +23,9 @@ std::optional<double> number_at(const Json& doc, const std::string& key, std::st
   if (!it->is_number())
     throw InputError(std::string(where) + ", " + key, it->dump().substr(0, 40), "a number");
   const double value = it->get<double>();
-  if (!std::isfinite(value) || value < 0)
-    throw InputError(std::string(where) + ", " + key, it->dump(), "a number, 0 or more");
+  if (!(value >= 0 && value <= kMostNumber))
+    throw InputError(std::string(where) + ", " + key, it->dump(),
+                     fmt::format("a number from 0 to {:g}", kMostNumber));
   return value;
 }
 
@@ -28,8 +34,13 @@ std::optional<double> above_zero(const std::optional<double>& value) {
   return value && *value > 0 ? value : std::nullopt;
 }
 
-std::optional<std::int64_t> count_of(const std::optional<double>& value) {
-  if (!value || *value < 1 || *value > 1e12) return std::nullopt;
+/// Nothing where it is below 1. Throws InputError: more than `most`.
+std::optional<std::int64_t> count_of(const std::optional<double>& value, const char* what,
+                                     std::string_view where, double most) {
+  if (!value || *value < 1) return std::nullopt;
+  if (*value > most)
+    throw InputError(std::string(where) + ", " + what, fmt::format("{}", *value),
+                     fmt::format("at most {:.0f}", most));
   return std::llround(*value);
 }
 
@@ -52,9 +63,12 @@ BenchmarkResult read_vllm(const Json& doc, std::string_view where) {
   // "inf" where all requests are sent at once, as far as max_concurrency lets them.
   if (const auto rate = doc.find("request_rate"); rate != doc.end() && rate->is_number())
     r.per_second = above_zero(number_at(doc, "request_rate", where));
-  r.concurrency = count_of(number_at(doc, "max_concurrency", where));
-  r.requests = count_of(number_at(doc, "completed", where));
-  if (!r.requests) r.requests = count_of(number_at(doc, "num_prompts", where));
+  r.concurrency =
+      count_of(number_at(doc, "max_concurrency", where), "max_concurrency", where, kMostInFlight);
+  r.requests = count_of(number_at(doc, "completed", where), "completed", where, kMostRequests);
+  if (!r.requests)
+    r.requests =
+        count_of(number_at(doc, "num_prompts", where), "num_prompts", where, kMostRequests);
   if (r.requests) {
     const double n = static_cast<double>(*r.requests);
     if (const auto in = number_at(doc, "total_input_tokens", where)) r.input = *in / n;
@@ -108,9 +122,11 @@ BenchmarkResult read_genai(const Json& doc, std::string_view where) {
   r.tokens_per_s = genai_mean(doc, "output_token_throughput", where);
   r.input = genai_mean(doc, "input_sequence_length", where);
   r.output = genai_mean(doc, "output_sequence_length", where);
-  r.requests = count_of(genai_mean(doc, "request_count", where));
+  r.requests =
+      count_of(genai_mean(doc, "request_count", where), "request_count", where, kMostRequests);
   const Json config = doc.value("input_config", Json::object());
-  r.concurrency = count_of(setting_of(config, "concurrency", where));
+  r.concurrency =
+      count_of(setting_of(config, "concurrency", where), "concurrency", where, kMostInFlight);
   r.per_second = setting_of(config, "request_rate", where);
   return r;
 }
@@ -136,6 +152,10 @@ void use_load_of(const BenchmarkResult& result, std::string_view where, ServingL
   if (!result.input || !result.output || *result.input < 1 || *result.output < 1)
     throw InputError(where, "no lengths of prompts and answers",
                      "its tokens, or --input, --output");
+  if (*result.input > kMostTokens || *result.output > kMostTokens)
+    throw InputError(
+        where, fmt::format("{:g} and {:g} tokens of a request", *result.input, *result.output),
+        fmt::format("at most {:.0f} of each", kMostTokens));
   load.input = std::llround(*result.input);
   load.output = std::llround(*result.output);
   load.per_second.reset();

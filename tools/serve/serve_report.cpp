@@ -8,6 +8,7 @@
 #include "sim/base/new_file.hpp"
 #include "sim/base/text.hpp"
 #include "tools/command/amounts.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
@@ -304,11 +305,10 @@ std::string serve_csv(const ServeQuestion& q, const ServingAnswer& a) {
   std::string out =
       "network,gpu,gpus,tp,pp,dp,ep,engine,load,fits,kv_tokens,metric,mean,low,high,p50,p90,p99\n";
   const auto row = [&](std::string_view metric, const ServedLatency& l) {
-    out += fmt::format("{},{},{},{},{},{},{},{},\"{}\",{},{},{},{},{},{},{},{},{}\n", a.network,
-                       a.gpu, a.gpus, a.tensor, a.pipeline, a.data, a.experts, a.engine,
-                       load_words(q.load), a.fits ? 1 : 0, a.replica_cache_tokens, metric,
-                       l.mean.interval.value, l.mean.interval.low, l.mean.interval.high,
-                       l.p50.interval.value, l.p90.interval.value, l.p99.interval.value);
+    out += csv_line(a.network, a.gpu, a.gpus, a.tensor, a.pipeline, a.data, a.experts, a.engine,
+                    load_words(q.load), a.fits ? 1 : 0, a.replica_cache_tokens, metric,
+                    l.mean.interval.value, l.mean.interval.low, l.mean.interval.high,
+                    l.p50.interval.value, l.p90.interval.value, l.p99.interval.value);
   };
   row("ttft_ms", a.first_ms);
   row("tpot_ms", a.token_ms);
@@ -376,10 +376,9 @@ std::string front_csv(const std::vector<FrontPoint>& points) {
   std::string out =
       "gpus,tp,concurrency,fits,best,tokens_per_s_per_gpu,tokens_per_s_per_user,ttft_ms,tpot_ms\n";
   for (const FrontPoint& p : points)
-    out += fmt::format("{},{},{},{},{},{},{},{},{}\n", p.gpus, p.tensor, p.load,
-                       p.answer.fits ? 1 : 0, p.is_best ? 1 : 0, p.answer.tokens_per_s_per_gpu,
-                       p.answer.tokens_per_s_per_user, p.answer.first_ms.mean.interval.value,
-                       p.answer.token_ms.mean.interval.value);
+    out += csv_line(p.gpus, p.tensor, p.load, p.answer.fits ? 1 : 0, p.is_best ? 1 : 0,
+                    p.answer.tokens_per_s_per_gpu, p.answer.tokens_per_s_per_user,
+                    p.answer.first_ms.mean.interval.value, p.answer.token_ms.mean.interval.value);
   return out;
 }
 
@@ -392,12 +391,11 @@ void write_requests_csv(const std::string& path, const ServingAnswer& a) {
   for (const serve::Request& r : rows) {
     const std::int64_t first = r.first.value_or(r.last);
     const double tokens = static_cast<double>(std::max<std::int64_t>(1, r.output - 1));
-    out += fmt::format("{},{},{},{},{},{},{},{},{}\n", r.number,
-                       static_cast<double>(r.arrival) * 1e-6, r.input, r.output,
-                       static_cast<double>(r.start.value_or(first) - r.arrival) * 1e-3,
-                       static_cast<double>(first - r.arrival) * 1e-3,
-                       static_cast<double>(r.last - first) * 1e-3 / tokens,
-                       static_cast<double>(r.last - r.arrival) * 1e-3, r.preemptions);
+    out += csv_line(r.number, static_cast<double>(r.arrival) * 1e-6, r.input, r.output,
+                    static_cast<double>(r.start.value_or(first) - r.arrival) * 1e-3,
+                    static_cast<double>(first - r.arrival) * 1e-3,
+                    static_cast<double>(r.last - first) * 1e-3 / tokens,
+                    static_cast<double>(r.last - r.arrival) * 1e-3, r.preemptions);
   }
   NewFile file(path);
   file.write(out);

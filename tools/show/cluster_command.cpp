@@ -11,6 +11,7 @@
 #include "sim/network/collective.hpp"
 #include "sim/network/fold.hpp"
 #include "sim/parallel/checkpoints.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
@@ -242,10 +243,9 @@ std::string csv(const Cluster& cluster) {
   std::string out = "group,machine,from,to,kind,gb_per_s,latency_us,through_host_memory\n";
   for (const FabricNodeId node : first_nodes(fabric)) {
     for (const auto& [from, to, route] : ways_within(fabric, node)) {
-      out += fmt::format("{},{},{},{},{},{},{},{}\n", csv_field(fabric.group_of(node).name),
-                         fabric.machine_of(node).id, from, to, to_string(route.kind),
-                         rate_of(fabric, route).in_gb_per_s(), route.latency.in_us(),
-                         route.is_staged ? 1 : 0);
+      out += csv_line(fabric.group_of(node).name, fabric.machine_of(node).id, from, to,
+                      to_string(route.kind), rate_of(fabric, route).in_gb_per_s(),
+                      route.latency.in_us(), route.is_staged ? 1 : 0);
     }
   }
   return out;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tools/command/amounts.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/version.hpp"
@@ -151,8 +152,8 @@ std::string net_csv(const NetSetting& setting) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     const NetResult& r = results[i];
     const auto add = [&](std::string_view figure, Bytes size, double value, std::string_view unit) {
-      text += fmt::format("{},{},{},{},{},{},{}\n", setting.machine.id, setting.paths[i].channel.id,
-                          setting.paths[i].link, figure, size.in_bytes(), value, unit);
+      text += csv_line(setting.machine.id, setting.paths[i].channel.id, setting.paths[i].link,
+                       figure, size.in_bytes(), value, unit);
     };
     for (std::size_t s = 0; s < setting.sizes.size(); ++s) {
       add("latency", setting.sizes[s], r.latency[s].in_us(), "us");

@@ -11,6 +11,7 @@
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "tools/command/amounts.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/standard_input.hpp"
@@ -204,12 +205,11 @@ std::string to_csv(const std::vector<ListedNetwork>& networks) {
     return value > 0 ? std::to_string(value) : std::string();
   };
   for (const ListedNetwork& n : networks) {
-    text +=
-        fmt::format("{},{},{},{},{},{},{},{},{}\n", csv_field(n.summary.name), n.summary.parameters,
-                    n.summary.macs, n.summary.activation_bytes, size(n.image_size), size(n.seq_len),
-                    n.entry != nullptr ? published(n.entry->parameters) : "",
-                    n.entry != nullptr ? published(n.entry->macs) : "",
-                    n.entry != nullptr ? csv_field(n.entry->title) : "");
+    text += csv_line(n.summary.name, n.summary.parameters, n.summary.macs,
+                     n.summary.activation_bytes, size(n.image_size), size(n.seq_len),
+                     n.entry != nullptr ? published(n.entry->parameters) : "",
+                     n.entry != nullptr ? published(n.entry->macs) : "",
+                     n.entry != nullptr ? n.entry->title : "");
   }
   return text;
 }
@@ -244,7 +244,7 @@ void add_networks_command(CLI::App& app, int& exit_code) {
   add_format_option(*verb, options->format);
   verb->callback([options, &exit_code] {
     StandardInput input;
-    input.resolve(options->name);
+    input.resolve(options->name, kMostNetworkBytes);
     write_answer(answer(*options));
     exit_code = kExitDone;
   });

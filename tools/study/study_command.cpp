@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
@@ -39,10 +40,9 @@ std::string list_studies(const std::string& format) {
   }
   std::string text = format == "csv" ? "id,rows,title\n" : "id        rows  title\n";
   for (const Study& study : studies()) {
-    text += format == "csv"
-                ? fmt::format("{},{},{}\n", study.id, study.rows.size(), csv_field(study.title))
-                : fmt::format("{:<9} {:>4}  {}\n", study.id, study.rows.size(),
-                              wrap(study.title, 64, 16));
+    text += format == "csv" ? csv_line(study.id, study.rows.size(), study.title)
+                            : fmt::format("{:<9} {:>4}  {}\n", study.id, study.rows.size(),
+                                          wrap(study.title, 64, 16));
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/version.hpp"
@@ -93,10 +94,9 @@ std::string study_csv(const Study& study, const std::vector<StudyResult>& result
   const auto number = [](std::optional<double> v) { return v ? fmt::format("{}", *v) : ""; };
   for (const StudyResult& result : results) {
     const StudyRow& row = *result.row;
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", study.id, csv_field(row.id),
-                        csv_field(row.finding), csv_field(row.printed), number(row.published),
-                        number(result.predicted), csv_field(row.unit), result.agrees ? "yes" : "no",
-                        row.fitted ? "yes" : "no", csv_field(result.why));
+    text += csv_line(study.id, row.id, row.finding, row.printed, number(row.published),
+                     number(result.predicted), row.unit, result.agrees ? "yes" : "no",
+                     row.fitted ? "yes" : "no", result.why);
   }
   return text;
 }

@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/store/query.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
+#include "tools/command/whole_number.hpp"
 #include "tools/sweep/grid.hpp"
 
 namespace tracecast {
@@ -20,10 +22,13 @@ namespace {
 
 using store::Value;
 constexpr std::size_t kFlushBytes = 1 << 20;
+constexpr std::int64_t kMostRows = 1'000'000'000'000;
+constexpr std::size_t kMostTableBytes = 128 << 20;
 constexpr std::size_t kWidest = 40;  ///< column of a table
 
 struct QueryFlags {
   std::string file, sql, format = "table";
+  store::QueryLimits limits;
 };
 
 /// For people.
@@ -62,7 +67,7 @@ class Stream {
 void answer_csv(const QueryFlags& flags) {
   Stream out;
   store::query(
-      flags.file, flags.sql,
+      flags.file, flags.sql, flags.limits,
       [&](const std::vector<std::string>& names) {
         std::string line;
         for (const std::string& name : names) line += (line.empty() ? "" : ",") + csv_field(name);
@@ -82,7 +87,8 @@ void answer_json(const QueryFlags& flags) {
   std::vector<std::string> keys;
   bool is_first = true;
   store::query(
-      flags.file, flags.sql, [&](const std::vector<std::string>& names) { keys = names; },
+      flags.file, flags.sql, flags.limits,
+      [&](const std::vector<std::string>& names) { keys = names; },
       [&](const std::vector<Value>& row) {
         nlohmann::ordered_json object = nlohmann::ordered_json::object();
         for (std::size_t i = 0; i < row.size(); ++i) object[keys[i]] = json_of(row[i]);
@@ -97,8 +103,9 @@ void answer_json(const QueryFlags& flags) {
 void answer_table(const QueryFlags& flags) {
   std::vector<std::vector<std::string>> lines;
   std::vector<bool> is_number;
+  std::size_t bytes = 0;
   store::query(
-      flags.file, flags.sql,
+      flags.file, flags.sql, flags.limits,
       [&](const std::vector<std::string>& names) {
         lines.push_back(names);
         is_number.assign(names.size(), true);
@@ -107,8 +114,12 @@ void answer_table(const QueryFlags& flags) {
         std::vector<std::string>& line = lines.emplace_back();
         for (std::size_t i = 0; i < row.size(); ++i) {
           line.push_back(brief(row[i]));
+          bytes += line.back().size() + sizeof(std::string);
           if (std::holds_alternative<std::string>(row[i])) is_number[i] = false;
         }
+        if (bytes > kMostTableBytes)
+          throw InputError("query", fmt::format("a table of over {} MiB", kMostTableBytes >> 20),
+                           "fewer rows, or --format csv or json, which keep none");
       });
   std::vector<std::size_t> widths(lines.front().size());
   for (const auto& line : lines)
@@ -142,6 +153,14 @@ void add_query_command(CLI::App& app, int& exit_code) {
       ->type_name("F")
       ->capture_default_str()
       ->check(CLI::IsMember({"table", "csv", "json"}));
+  verb->add_option("--limit", flags->limits.rows, "Rows of the answer; more end it")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(whole_number(1, kMostRows) & CLI::Range(std::int64_t{1}, kMostRows));
+  verb->add_option("--time-limit", flags->limits.seconds, "Seconds that it may take")
+      ->type_name("S")
+      ->capture_default_str()
+      ->check(number_within(0.001, 1e6));
   verb->footer(
       "Example: tracecast query results.db \"SELECT network, gpu, throughput_samples_per_s FROM "
       "predictions ORDER BY 3 DESC LIMIT 10\"");

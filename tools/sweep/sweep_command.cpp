@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/error.hpp"
@@ -38,27 +40,42 @@ struct SweepFlags {
 
 volatile std::sig_atomic_t asked_to_stop = 0;
 
-/// While it lives an interrupt asks for an end in order; a second one ends the program.
+/// Seconds from the wish to stop to the end whatever goes on: a point may be long, and so may be what is read for it.
+constexpr unsigned kPatience_s = 2;
+
+/// While it lives an interrupt asks for an end in order, and gets one at the latest after kPatience_s: rows that are in the
+/// file stay. A second one ends the program.
 class StopSignals {
  public:
   StopSignals() {
     struct sigaction action {};
-    action.sa_handler = [](int) { asked_to_stop = 1; };
+    action.sa_handler = [](int) {
+      asked_to_stop = 1;
+      ::alarm(kPatience_s);
+    };
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     asked_to_stop = 0;
     sigaction(SIGINT, &action, &interrupt_);
     sigaction(SIGTERM, &action, &terminate_);
+    action.sa_handler = [](int) {
+      constexpr std::string_view kWords = "interrupted: the same command goes on\n";
+      [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kWords.data(), kWords.size());
+      ::_exit(kExitInterrupted);
+    };
+    sigaction(SIGALRM, &action, &alarm_);
   }
   ~StopSignals() {
+    ::alarm(0);
     sigaction(SIGINT, &interrupt_, nullptr);
     sigaction(SIGTERM, &terminate_, nullptr);
+    sigaction(SIGALRM, &alarm_, nullptr);
   }
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
  private:
   struct sigaction interrupt_ {
-  }, terminate_{};
+  }, terminate_{}, alarm_{};
 };
 
 /// "2 h 5 min", "3 min 20 s", "12 s".
@@ -142,9 +159,9 @@ int run(const SweepFlags& flags) {
   refuse_standard_output("--output", flags.output);
   check_report(flags.report);
   std::optional<SweepRanks> ranks = SweepRanks::join();
+  const StopSignals signals;
   const SweepGrid grid(read_file(flags.grid, kMostGridBytes), flags.grid);
   const Predictor predictor(load_hardware(flags.sources));
-  const StopSignals signals;
   SweepOptions options;
   options.file = flags.output;
   options.fingerprint = fingerprint_of(flags.sources);

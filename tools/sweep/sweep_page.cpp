@@ -129,7 +129,8 @@ VerbAnswers answers_of(const SweepGrid& grid, SweepVerb verb, const std::string&
   for (std::size_t i = 0; i < points.questions.size(); ++i) place[points.questions[i]] = i;
   std::map<std::size_t, Answer> found;
   store::query(
-      results, sql, [](const std::vector<std::string>&) {},
+      results, sql, {.rows = static_cast<std::uint64_t>(SweepGrid::kMostPoints), .seconds = 600},
+      [](const std::vector<std::string>&) {},
       [&](const std::vector<Value>& row) {
         const auto at = place.find(value_text(row[0]));
         if (at == place.end()) return;

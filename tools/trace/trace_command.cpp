@@ -93,7 +93,7 @@ bool has_damage(const traces::Summary& summary) {
 int print_summary(SummaryOptions& options) {
   check_report(options.report);
   StandardInput input;
-  for (std::string& file : options.files) input.resolve(file);
+  for (std::string& file : options.files) input.resolve(file, kMostPipedTrace);
   const std::vector<std::filesystem::path> paths(options.files.begin(), options.files.end());
   const TraceReport report = summarize_files(paths, options);
   if (options.format == "json") {

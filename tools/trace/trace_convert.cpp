@@ -129,7 +129,7 @@ int convert(ConvertCommand& command) {
     throw InputError("--out", "a terminal",
                      fmt::format("a file or a pipe: {} is binary", command.to));
   StandardInput input;
-  input.resolve(command.file);
+  input.resolve(command.file, kMostPipedTrace);
   traces::Recording recording = traces::read_recording(command.file);
   choose(recording, command, target);
   std::error_code error;

@@ -11,6 +11,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/job/sha256.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/standard_input.hpp"
@@ -250,11 +251,10 @@ std::string diff_csv(const Diff& d, const Scale& scale) {
   const auto rows = [&](std::string_view section, const std::vector<Change>& changes,
                         bool has_class) {
     for (const Change& c : changes) {
-      text += fmt::format("{},{},{},{},{},{},{},{}\n", section, csv_field(c.name),
-                          has_class ? to_string(c.kernel_class) : "",
-                          static_cast<double>(c.a.count) / scale.a,
-                          static_cast<double>(c.b.count) / scale.b, scale.time_a(c),
-                          scale.time_b(c), scale.difference(c));
+      text += csv_line(section, c.name, has_class ? to_string(c.kernel_class) : "",
+                       static_cast<double>(c.a.count) / scale.a,
+                       static_cast<double>(c.b.count) / scale.b, scale.time_a(c), scale.time_b(c),
+                       scale.difference(c));
     }
   };
   rows("class", d.classes, false);
@@ -268,8 +268,8 @@ std::string diff_csv(const Diff& d, const Scale& scale) {
 
 int print_diff(DiffCommand& command) {
   StandardInput input;
-  input.resolve(command.a);
-  input.resolve(command.b);
+  input.resolve(command.a, kMostPipedTrace);
+  input.resolve(command.b, kMostPipedTrace);
   Diff d = traces::diff(traces::read_ranks({command.a}), traces::read_ranks({command.b}),
                         traces::KernelNames::builtin());
   Scale scale;

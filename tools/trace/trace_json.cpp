@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/version.hpp"
@@ -206,7 +207,7 @@ std::string trace_csv(const TraceReport& report) {
   std::string text = "section,name,count,time_s,share\n";
   const auto row = [&text](std::string_view section, std::string_view name, std::uint64_t count,
                            std::int64_t ns, double share) {
-    text += fmt::format("{},{},{},{},{}\n", section, csv_field(name), count, seconds(ns), share);
+    text += csv_line(section, name, count, seconds(ns), share);
   };
   for (const ClassTime& c : s.classes)
     row("class", to_string(c.kernel_class), c.kernels.count, c.kernels.ns, c.share);

@@ -405,7 +405,7 @@ int print_replay(ReplayCommand& command) {
       (void)hardware->gpus().find(command.gpu);  // before a long file is read
   }
   StandardInput input;
-  for (std::string& file : command.files) input.resolve(file);
+  for (std::string& file : command.files) input.resolve(file, kMostPipedTrace);
   const traces::Recording recording = traces::read_ranks(command.paths());
   const traces::KernelNames names = traces::KernelNames::builtin();
   std::vector<RankReplay> ranks;

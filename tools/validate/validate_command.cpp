@@ -160,7 +160,7 @@ class RowWalk {
 int validate_command(ValidateOptions& options) {
   check_report(options.report);
   StandardInput input;
-  input.resolve(options.file);
+  input.resolve(options.file, kMostPipedTable);
   const Hardware hardware = load_hardware(options.sources);
   CsvReader reader(options.file, CsvReader::Repeated::Number);
   const std::unique_ptr<RowPredictor> predictor = recognise(reader, hardware);

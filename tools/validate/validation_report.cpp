@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "calibrate/table/error_statistics.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/version.hpp"
@@ -395,20 +396,15 @@ std::string validation_csv(const Validation& v) {
       "id,measured_{0},predicted_{0},low_{0},high_{0},error,basis,skipped,line,metric,unit,flag,"
       "used_for\n",
       v.unit);
-  auto out = std::back_inserter(text);
+  using Figure = std::optional<double>;
   for (const ValidatedRow& row : v.rows) {
-    if (row.skipped.empty()) {
-      fmt::format_to(out, "{},{},{},{},{},{},{},", csv_field(row.id), row.measured,
-                     row.predicted.value, row.predicted.low, row.predicted.high, row.error(),
-                     row.basis);
-    } else {
-      fmt::format_to(out, "{},{},,,,,,{}", csv_field(row.id),
-                     row.measured > 0 ? fmt::format("{}", row.measured) : "",
-                     csv_field(row.skipped));
-    }
-    fmt::format_to(out, ",{},{},{},{},{}\n", row.line, csv_field(row.metric), v.unit,
-                   csv_field(row.flag),
-                   row.used_for == RowUse::None ? std::string_view() : to_string(row.used_for));
+    const bool known = row.skipped.empty();
+    const auto figure = [&](double value) { return known ? Figure(value) : Figure(); };
+    text += csv_line(row.id, known || row.measured > 0 ? Figure(row.measured) : Figure(),
+                     figure(row.predicted.value), figure(row.predicted.low),
+                     figure(row.predicted.high), known ? Figure(row.error()) : Figure(),
+                     known ? row.basis : "", row.skipped, row.line, row.metric, v.unit, row.flag,
+                     row.used_for == RowUse::None ? std::string_view() : to_string(row.used_for));
   }
   return text;
 }

@@ -72,6 +72,9 @@ std::unique_ptr<ByteSource> open_file(const std::filesystem::path& path) {
     throw InputError(path.string(), "no such file", "a recorded trace");
   if (std::filesystem::is_directory(status))
     throw InputError(path.string(), "a folder", "a recorded trace");
+  // What may never begin or never end; a pipe's bytes are gone for whoever reads after the first.
+  if (!std::filesystem::is_regular_file(status))
+    throw InputError(path.string(), "not a regular file", "a recorded trace, or - for a pipe");
   return std::make_unique<OpenFile>(path);
 }
 

@@ -17,6 +17,8 @@ namespace {
 
 /// Seconds, 3000 years: the clock of microseconds goes on to ninety times that.
 constexpr double kLatestArrival = 1e11;
+/// Of a prompt or an answer, as with --input and --output.
+constexpr std::int64_t kMostTokens = 1 << 24;
 
 }  // namespace
 
@@ -73,9 +75,12 @@ std::vector<serve::Request> read_requests(const std::string& text, const std::st
     if (*arrival > kLatestArrival)
       throw InputError(place, "arrival_s " + fields[columns[0]],
                        fmt::format("seconds, at most {:g}", kLatestArrival));
-    if (!input || *input < 1 || !output || *output < 1)
+    const auto is_length = [](const std::optional<long long>& tokens) {
+      return tokens && *tokens >= 1 && *tokens <= kMostTokens;
+    };
+    if (!is_length(input) || !is_length(output))
       throw InputError(place, fields[columns[1]] + " and " + fields[columns[2]] + " tokens",
-                       "whole numbers, 1 or more");
+                       fmt::format("whole numbers from 1 to {}", kMostTokens));
     last = *arrival;
     serve::Request r;
     r.number = requests.size();

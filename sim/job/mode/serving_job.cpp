@@ -23,6 +23,11 @@ namespace tracecast {
 namespace {
 
 constexpr std::uint64_t kMostConfig = std::uint64_t{16} << 20;
+constexpr std::int64_t kMostTokens = 1 << 24;  ///< of a prompt or an answer
+/// Requests at once, and of a simulation; the latest arrival in seconds: the clock of microseconds goes on to ninety times that.
+constexpr std::int64_t kMostInFlight = 1'000'000;
+constexpr std::uint64_t kMostRequests = 1'000'000'000;
+constexpr double kLatestArrival = 1e11;
 
 struct PrecisionWord {
   std::string_view word;
@@ -95,8 +100,9 @@ LanguageNetwork network_of(const std::string& word, std::vector<InputRecord>& in
 /// Throws InputError: lengths of none, or over the context.
 void check_length(const LanguageNetwork& network, std::int64_t input, std::int64_t output,
                   const std::string& where) {
-  if (input < 1 || output < 1)
-    throw InputError(where, fmt::format("{} and {} tokens", input, output), "1 or more of each");
+  if (input < 1 || output < 1 || input > kMostTokens || output > kMostTokens)
+    throw InputError(where, fmt::format("{} and {} tokens", input, output),
+                     fmt::format("1 to {} of each", kMostTokens));
   if (network.context > 0 && input + output > network.context)
     throw InputError(where, fmt::format("{} tokens of input and output", input + output),
                      fmt::format("at most the network's context of {}", network.context));
@@ -277,8 +283,20 @@ void Served::State::check_load(const ServingLoad& load) const {
   } else {
     check_length(network, load.input, load.output, "--input, --output");
   }
+  for (const auto& [flag, count] :
+       {std::pair{"--concurrency", load.concurrency}, std::pair{"--batch", load.batch}}) {
+    if (count && (*count < 1 || *count > kMostInFlight))
+      throw InputError(flag, fmt::format("{}", *count), fmt::format("1 to {}", kMostInFlight));
+  }
+  if (load.requests < 1 || load.requests > kMostRequests)
+    throw InputError("--requests", fmt::format("{}", load.requests),
+                     fmt::format("1 to {}", kMostRequests));
   if (load.per_second && !(*load.per_second > 0 && std::isfinite(*load.per_second)))
     throw InputError("--rate", fmt::format("{}", *load.per_second), "requests per second above 0");
+  if (load.per_second && static_cast<double>(load.requests) / *load.per_second > kLatestArrival)
+    throw InputError("--rate",
+                     fmt::format("{} requests at {:g}/s", load.requests, *load.per_second),
+                     fmt::format("requests that all arrive within {:g} s", kLatestArrival));
 }
 
 /// Boards, clusters, engine and costs that an answer rests on.

@@ -97,6 +97,27 @@ TEST_CASE("links that were planted under the names of partial files are not foll
   CHECK(fs::is_symlink(folder.path() / "out.partial"));
 }
 
+TEST_CASE(
+    "a link in the place of the file is followed, as Unix does: what it leads to is written, and "
+    "it stays") {
+  const test::TemporaryFolder folder;
+  const fs::path target = folder.path() / "target", link = folder.path() / "link",
+                 chain = folder.path() / "chain";
+  fs::create_symlink("target", link);
+  fs::create_symlink(link, chain);
+  for (const char* content : {"made", "changed"}) {
+    write(chain, content);
+    CHECK(read_file(target, kMost) == content);
+    CHECK(fs::is_symlink(link));
+    CHECK(fs::is_symlink(chain));
+    CHECK(fs::is_regular_file(fs::symlink_status(target)));
+  }
+  // A circle leads nowhere.
+  fs::create_symlink(folder.path() / "b", folder.path() / "a");
+  fs::create_symlink(folder.path() / "a", folder.path() / "b");
+  CHECK_THROWS_AS(write(folder.path() / "a", "content"), InputError);
+}
+
 TEST_CASE("a writer that is killed leaves the old file and nothing beside it") {
   const test::TemporaryFolder folder;
   const fs::path path = folder.path() / "file";

@@ -1,6 +1,7 @@
 #include "sim/store/store.hpp"
 
 #include <doctest/doctest.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +40,20 @@ TEST_CASE("a file that is no store is refused") {
   write_file(folder.path() / "text", std::string(5000, 'x'));
   CHECK_THROWS_AS(Store(folder.path() / "text"), InputError);
   CHECK_THROWS_AS(Store(folder.path() / "nowhere" / "file"), InputError);
+}
+
+TEST_CASE("a store with a trigger is refused") {
+  const test::TemporaryFolder folder;
+  const auto file = folder.path() / "results.sqlite";
+  { const Store made(file); }
+  sqlite3* database = nullptr;
+  REQUIRE(sqlite3_open(file.c_str(), &database) == SQLITE_OK);
+  REQUIRE(
+      sqlite3_exec(database,
+                   "CREATE TRIGGER thief AFTER INSERT ON results BEGIN DELETE FROM results; END",
+                   nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(database);
+  CHECK_THROWS_AS(Store{file}, InputError);
 }
 
 TEST_CASE(

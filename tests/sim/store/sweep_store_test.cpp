@@ -1,6 +1,7 @@
 #include "sim/store/sweep_store.hpp"
 
 #include <doctest/doctest.h>
+#include <sqlite3.h>
 
 #include <string>
 #include <vector>
@@ -34,7 +35,7 @@ PointRow row(std::int64_t point, const std::string& question, const std::string&
 std::vector<std::vector<Value>> rows(const std::filesystem::path& file, const std::string& sql) {
   std::vector<std::vector<Value>> found;
   store::query(
-      file, sql, [](const auto&) {},
+      file, sql, {}, [](const auto&) {},
       [&](const std::vector<Value>& values) { found.push_back(values); });
   return found;
 }
@@ -96,6 +97,80 @@ TEST_CASE("a file of other columns is refused") {
   others = kTables;
   others[0].columns.push_back({"sugar_g", ColumnType::Real});
   CHECK_THROWS_AS(SweepStore(file, others), InputError);
+}
+
+/// Runs SQL on a file as somebody else would.
+void change(const std::filesystem::path& file, const char* sql) {
+  sqlite3* database = nullptr;
+  REQUIRE(sqlite3_open(file.c_str(), &database) == SQLITE_OK);
+  char* error = nullptr;
+  const int code = sqlite3_exec(database, sql, nullptr, nullptr, &error);
+  CAPTURE(std::string(error == nullptr ? "" : error));
+  REQUIRE(code == SQLITE_OK);
+  sqlite3_close(database);
+}
+
+TEST_CASE("a file with code of somebody else's making is refused") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "results.db";
+  for (const char* code :
+       {"CREATE TRIGGER thief AFTER INSERT ON cakes BEGIN DELETE FROM cakes; END",
+        "CREATE TRIGGER thief BEFORE INSERT ON cakes BEGIN SELECT RAISE(IGNORE); END",
+        "CREATE TRIGGER thief BEFORE INSERT ON inputs BEGIN SELECT RAISE(IGNORE); END",
+        "CREATE VIEW thief AS SELECT * FROM cakes",
+        "CREATE VIRTUAL TABLE thief USING fts5(words)"}) {
+    CAPTURE(std::string(code));
+    SweepStore(file, kTables).close();
+    change(file, code);
+    try {
+      SweepStore opened(file, kTables);
+      FAIL("accepted");
+    } catch (const InputError& error) {
+      CHECK(std::string(error.what()).find("thief") != std::string::npos);
+    }
+    std::filesystem::remove(file);
+  }
+  // An index is anybody's right.
+  SweepStore(file, kTables).close();
+  change(file, "CREATE INDEX by_eggs ON cakes (eggs)");
+  CHECK_NOTHROW(SweepStore(file, kTables).close());
+}
+
+TEST_CASE(
+    "a row that a table drops in silence is missed, and so is one that a trigger of later would "
+    "take") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "results.db";
+  SweepStore(file, kTables).close();
+  change(file,
+         "DROP TABLE cakes; CREATE TABLE cakes (point INTEGER PRIMARY KEY ON CONFLICT IGNORE, "
+         "question_sha256 TEXT NOT NULL "
+         "UNIQUE, state_sha256 TEXT NOT NULL, inputs_sha256 TEXT, version TEXT NOT NULL, status "
+         "TEXT NOT NULL , eggs INTEGER, weight_kg REAL, refused TEXT)");
+  SweepStore opened(file, kTables);
+  const std::vector<PointRow> first = {row(7, "q1", "a", std::int64_t{3}, 0.1)},
+                              again = {row(7, "q2", "a", {}, {})};
+  opened.put(first);
+  CHECK_THROWS_AS(opened.put(again), InputError);
+  CHECK(opened.find(0, "q1"));
+  // Planted while the file is open: it does not run.
+  change(file, "CREATE TRIGGER thief AFTER INSERT ON cakes BEGIN DELETE FROM cakes; END");
+  const std::vector<PointRow> third = {row(9, "q3", "a", {}, {})};
+  opened.put(third);
+  CHECK(opened.find(0, "q1"));
+  CHECK(opened.find(0, "q3"));
+}
+
+TEST_CASE("a name of SQLite's own is a file like any other, and what is no file is refused") {
+  const TemporaryFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  SweepStore(":memory:", kTables).close();
+  std::filesystem::current_path(before);
+  CHECK(std::filesystem::exists(folder.path() / ":memory:"));
+  CHECK_THROWS_AS(SweepStore("", kTables), InputError);
+  CHECK_THROWS_AS(SweepStore(folder.path(), kTables), InputError);
+  CHECK_THROWS_AS(SweepStore("/dev/null", kTables), InputError);
 }
 
 TEST_CASE("two may write one file at once") {

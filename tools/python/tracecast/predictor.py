@@ -147,9 +147,10 @@ def _grid_text(grid: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def query(file: File, sql: str) -> Table:
-    """Asks an SQLite file one statement that reads. Columns of numbers are arrays of them; None among numbers is NaN."""
-    names, columns = _core.query(os.fspath(file), sql)
+def query(file: File, sql: str, limit: int = 1_000_000, time_limit: float = 8) -> Table:
+    """Asks an SQLite file one statement that reads. Columns of numbers are arrays of them; None among numbers is NaN.
+    More than ``limit`` rows or ``time_limit`` seconds raise InputError."""
+    names, columns = _core.query(os.fspath(file), sql, limit, time_limit)
 
     def array(values: list[Any]) -> Any:
         if any(isinstance(value, (str, bytes)) for value in values):
