@@ -10,6 +10,10 @@ std::string_view to_string(KernelClass kernel_class) {
       return "gemm";
     case KernelClass::BatchedGemm:
       return "batched_gemm";
+    case KernelClass::GroupedGemm:
+      return "grouped_gemm";
+    case KernelClass::Attention:
+      return "attention";
     case KernelClass::Pooling:
       return "pooling";
     case KernelClass::Normalization:

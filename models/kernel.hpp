@@ -21,6 +21,8 @@ enum class KernelClass {
   Convolution,
   Gemm,
   BatchedGemm,
+  GroupedGemm,  ///< of experts: as many GEMMs as there are experts, of unequal rows
+  Attention,    ///< softmax(Q K^T) V in one kernel
   Pooling,
   Normalization,
   Elementwise,
@@ -35,7 +37,7 @@ enum class KernelClass {
   Collective,
   Other,
 };
-inline constexpr std::size_t kKernelClassCount = 16;
+inline constexpr std::size_t kKernelClassCount = 18;
 /// How a convolution or product is computed. Names follow cuDNN's algorithms.
 enum class Algorithm {
   None,

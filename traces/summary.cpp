@@ -155,6 +155,34 @@ void measure_concurrency(const Trace& trace, Summary& summary) {
   }
 }
 
+/// Kernels that end after one of their own stream that began later: wrong durations, or streams that were merged.
+void find_overruns(const Trace& trace, Summary& summary) {
+  const Kernels& kernels = trace.kernels;
+  std::vector<std::vector<std::uint32_t>> streams(trace.streams.size());
+  for (std::uint32_t i = 0; i < kernels.size(); ++i) {
+    if (kernels.span[i].duration_ns > 0) streams[kernels.stream[i].index].push_back(i);
+  }
+  std::vector<bool> is_overrunning(kernels.size());
+  for (auto& stream : streams) {
+    std::sort(stream.begin(), stream.end(), [&](std::uint32_t a, std::uint32_t b) {
+      const Span &x = kernels.span[a], &y = kernels.span[b];
+      if (x.begin_ns != y.begin_ns) return x.begin_ns < y.begin_ns;
+      return x.duration_ns != y.duration_ns ? x.duration_ns > y.duration_ns : a < b;
+    });
+    std::optional<std::uint32_t> last;  // of those so far, the one that ends last
+    for (const std::uint32_t i : stream) {
+      if (last && kernels.span[i].end_ns() < kernels.span[*last].end_ns()) {
+        is_overrunning[*last] = true;
+        ++summary.overrun;
+      } else {
+        last = i;
+      }
+    }
+  }
+  summary.overrunning =
+      static_cast<std::uint64_t>(std::count(is_overrunning.begin(), is_overrunning.end(), true));
+}
+
 std::string collective_name(std::string_view kernel) {
   std::string name = short_kernel_name(kernel);
   return name.substr(0, std::min(name.find("_RING"), name.find("_TREE")));
@@ -344,6 +372,7 @@ Summary summarize(const Trace& trace, const KernelNames& names) {
   if (!kernels.empty())
     summary.span_ns = kernels.spans().back().end_ns() - kernels.spans().front().begin_ns;
   measure_concurrency(trace, summary);
+  find_overruns(trace, summary);
   add_copies(trace, kernels, summary);
   add_calls(trace, summary);
   find_idle_time(trace, launches, summary);

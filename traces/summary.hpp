@@ -89,6 +89,8 @@ struct Summary {
   std::vector<AlgorithmTime> algorithms;  ///< of convolutions, longest first
   std::vector<KernelTime> top_kernels;    ///< longest first, at most 10 names
 
+  /// A stream runs one kernel after the other: kernels recorded as longer than some that began after them in their stream, and these.
+  std::uint64_t overrunning = 0, overrun = 0;
   std::int64_t concurrent_ns = 0;  ///< of the busy time, two or more kernels ran
   std::uint32_t most_concurrent = 0;
   std::int64_t collective_alone_ns = 0;  ///< collectives ran and no other kernel did

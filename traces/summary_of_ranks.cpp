@@ -100,6 +100,8 @@ Summary summarize_ranks(const std::vector<Summary>& ranks) {
   for (std::size_t i = 1; i < ranks.size(); ++i) {
     const Summary& rank = ranks[i];
     sum.kernels += rank.kernels;
+    sum.overrunning += rank.overrunning;
+    sum.overrun += rank.overrun;
     sum.collective_kernels += rank.collective_kernels;
     sum.copies += rank.copies;
     sum.memsets += rank.memsets;

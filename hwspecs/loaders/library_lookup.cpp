@@ -148,6 +148,13 @@ SoftwareDefaults SpecLibrary::defaults_of(const FrameworkProfile& framework,
   defaults.early_products = !holds(&FrameworkProfile::resident_products);
   defaults.early_attention =
       framework.warp_group_attention.has_value() && !holds(&FrameworkProfile::warp_group_attention);
+  defaults.chooses_image_layout =
+      framework.chooses_image_layout.has_value() && holds(&FrameworkProfile::chooses_image_layout);
+  for (const FusedSince& fused : framework.fused_since) {
+    if (!fused.since.holds(words.version, words.date, gpu)) {
+      defaults.stepwise_attention.push_back(fused.family);
+    }
+  }
   const std::optional<double> stated = find_cudnn_version(words.version);
   defaults.states_cudnn = stated.has_value();
   defaults.cudnn_version = stated.value_or(framework.convolutions.cudnn_version);

@@ -1,5 +1,9 @@
 #pragma once
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace tracecast {
 
@@ -23,6 +27,13 @@ struct NetworkCode {
   std::optional<AttentionKernels> grouped_attention{};
   /// The network runs in 16 bits, and what its code casts to 32 is cast.
   bool casts_as_written = false;
+  /// Families (model_type of a config.json) whose code does not call the framework's kernel yet (FusedSince).
+  std::vector<std::string> stepwise{};
+
+  [[nodiscard]] AttentionKernels attention_of(std::string_view family) const {
+    const bool is_stepwise = std::find(stepwise.begin(), stepwise.end(), family) != stepwise.end();
+    return is_stepwise ? AttentionKernels::Steps : attention;
+  }
 };
 
 }  // namespace tracecast

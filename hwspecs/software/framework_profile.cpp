@@ -291,6 +291,17 @@ void read_compiler(const proto::FrameworkProfile::Compiler& message, std::string
   c.draws_in_kernels = read.flag(TRACECAST_FIELD(draws_in_kernels));
   c.moves_in_loops = read.flag(TRACECAST_FIELD(moves_in_loops));
 #undef TRACECAST_FIELD
+  if (!message.has_image_layout()) return;
+  const auto& layout = message.image_layout();
+  ImageLayoutRule& rule = c.image_layout.emplace();
+#define TRACECAST_FIELD(name) "compiler.image_layout." #name, layout.has_##name(), layout.name()
+  rule.most_ops_per_convolution = read.number(TRACECAST_FIELD(most_ops_per_convolution), 1, 1e6);
+  rule.small_channels = read.count(TRACECAST_FIELD(small_channels), 0, 100000);
+  rule.grouped = read.number(TRACECAST_FIELD(grouped), 0.01, 100);
+  rule.small = read.number(TRACECAST_FIELD(small), 0.01, 100);
+  rule.narrowing = read.number(TRACECAST_FIELD(narrowing), 0.01, 100);
+  rule.other = read.number(TRACECAST_FIELD(other), 0.01, 100);
+#undef TRACECAST_FIELD
 }
 
 void read_composed_batch_norm(const proto::FrameworkProfile::ComposedBatchNorm& message,
@@ -390,6 +401,15 @@ void read_eras_and_names(const proto::FrameworkProfile& message, std::string_vie
        p.resident_products);
   take("warp_group_attention", message.has_warp_group_attention(), message.warp_group_attention(),
        p.warp_group_attention);
+  take("chooses_image_layout", message.has_chooses_image_layout(), message.chooses_image_layout(),
+       p.chooses_image_layout);
+  for (const auto& fused : message.fused_since()) {
+    if (fused.family().empty()) {
+      throw InputError(where, "fused_since without family", "a model_type such as \"gpt2\"");
+    }
+    p.fused_since.push_back({fused.family(), read_since(fused.since(), where)});
+    check_source("fused_since", fused.since().source());
+  }
   for (const auto& meaning : message.network_meaning()) {
     p.network_meanings.push_back(
         {meaning.name(), meaning.zoo(), meaning.source(), meaning.spares_input_gradient()});
@@ -452,6 +472,7 @@ FrameworkProfile parse_framework_profile(std::string_view text, std::string_view
                         if (own.has_grouped_attention()) base.clear_grouped_attention();
                         if (own.has_resident_products()) base.clear_resident_products();
                         if (own.has_warp_group_attention()) base.clear_warp_group_attention();
+                        if (own.has_chooses_image_layout()) base.clear_chooses_image_layout();
                       });
   FrameworkProfile profile;
   profile.id = message.id();

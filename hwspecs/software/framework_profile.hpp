@@ -60,6 +60,20 @@ enum class TensorMemory {
   WholeStep,        ///< every tensor has memory of its own from the first step on
 };
 
+/// When a compiler lays images channels last, by the convolutions of a network's forward pass. A filter has K x C x R x S elements, C
+/// of one group; it is grouped where there are several groups of C > 1, small where neither K nor C is above `small_channels`,
+/// narrowing where 2 K <= C and R > 1.
+///   no convolution, or most_ops_per_convolution ops to each: never
+///   training:  none grouped, none narrowing, not all small
+///   inference: sum(macs x slowdown of its kind) <= sum(macs)
+struct ImageLayoutRule {
+  double most_ops_per_convolution = 300;
+  int small_channels = 64;
+  double grouped = 1, small = 1, narrowing = 1, other = 1;  ///< time channels last / channels first
+
+  friend bool operator==(const ImageLayoutRule&, const ImageLayoutRule&) = default;
+};
+
 /// A compiler that takes the whole graph of a step and writes kernels of its own for whatever no
 /// library computes: chains of elementwise ops and the reductions at their ends (models/lowering/fusion.hpp).
 struct GraphCompiler {
@@ -82,6 +96,7 @@ struct GraphCompiler {
   int most_operands = 64;         ///< tensors that one fused kernel reads and writes
   /// Host, per weight, buffer and optimizer state: handed over before the compiled code starts.
   Seconds argument{};
+  std::optional<ImageLayoutRule> image_layout{};  ///< nothing: as the framework lays them
 
   friend bool operator==(const GraphCompiler&, const GraphCompiler&) = default;
 };
@@ -112,6 +127,12 @@ struct FrameworkEra {
   std::string version;     ///< "1.0": versions below it are of this era, or from it on
   std::string date;        ///< "2017-02": so is what was measured then, when no version is known
   bool is_newest = false;  ///< from `version` on
+};
+
+/// From when on the code that a family of networks is written in calls the framework's own attention.
+struct FusedSince {
+  std::string family;  ///< model_type of its config.json: "gpt2"
+  SinceVersion since;
 };
 
 /// What a framework's own examples and benchmarks mean by a network's name.
@@ -353,7 +374,10 @@ struct FrameworkProfile {
   std::optional<SinceVersion> resident_products;
   /// From when on attention in one kernel runs one written for Hopper there; nothing: always.
   std::optional<SinceVersion> warp_group_attention;
-  std::vector<SpecSource> sources;  ///< documents, and measurements with host and date
+  /// From when on a compiler decides the layout of images (GraphCompiler::image_layout); nothing: never.
+  std::optional<SinceVersion> chooses_image_layout;
+  std::vector<FusedSince> fused_since;  ///< of other families: as FrameworkKernels::attention says
+  std::vector<SpecSource> sources;      ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema
 };
 

@@ -48,6 +48,7 @@ void for_each_fact(A& a, B& b, const Each& each) {
   each(a.optimizer, b.optimizer);
   each(a.cudnn_benchmark, b.cudnn_benchmark);
   each(a.channels_last, b.channels_last);
+  each(a.attention, b.attention);
   each(a.pipeline, b.pipeline);
   each(a.precision, b.precision);
   each(a.mps, b.mps);
@@ -142,6 +143,7 @@ PublishedProgram read_program(const SourceMessage::Program& p, std::string_view 
   TRACECAST_WORD(program, p, optimizer);
   TRACECAST_FACT(program, p, cudnn_benchmark);
   TRACECAST_FACT(program, p, channels_last);
+  TRACECAST_WORD(program, p, attention);
   TRACECAST_WORD(program, p, pipeline);
   TRACECAST_WORD(program, p, precision);
   TRACECAST_FACT(program, p, mps);

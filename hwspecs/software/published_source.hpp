@@ -70,6 +70,7 @@ struct PublishedProgram {
   std::string optimizer;  ///< of training
   std::optional<bool> cudnn_benchmark;
   std::optional<bool> channels_last;  ///< images lie so in memory
+  std::string attention;              ///< as Software::attention
   std::string pipeline;               ///< that loads real data
   std::string precision;              ///< whatever the row says
   std::optional<bool> mps;            ///< programs that share a GPU do so through MPS

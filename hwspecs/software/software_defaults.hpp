@@ -1,5 +1,7 @@
 #pragma once
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace tracecast {
 
@@ -23,6 +25,10 @@ struct SoftwareDefaults {
   /// As the version says; else the profile's, but none newer than the end of the date.
   double cudnn_version = 0;
   bool states_cudnn = false;  ///< the version says it
+  bool chooses_image_layout =
+      false;  ///< the compiler lays images as GraphCompiler::image_layout says
+  std::vector<std::string>
+      stepwise_attention{};  ///< families whose code is older than their FusedSince
 };
 
 }  // namespace tracecast

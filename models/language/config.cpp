@@ -22,7 +22,7 @@ struct Family {
   Reader read;
 };
 
-constexpr std::array<Family, 34> kFamilies{{
+constexpr std::array<Family, 35> kFamilies{{
     {"bloom", language::read_bloom},
     {"deepseek_v2", language::read_latent},
     {"deepseek_v3", language::read_latent},
@@ -32,6 +32,7 @@ constexpr std::array<Family, 34> kFamilies{{
     {"gemma2", language::read_gemma},
     {"gemma3_text", language::read_gemma},
     {"glm_moe_dsa", language::read_latent},
+    {"gpt2", language::read_gpt2},
     {"gpt_neox", language::read_gpt_neox},
     {"gpt_oss", language::read_gpt_oss},
     {"internlm", language::read_dense},

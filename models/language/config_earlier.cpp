@@ -2,7 +2,7 @@
 
 #include "models/language/config_object.hpp"
 
-/// Decoders with layer norms and biases. Keys: transformers, configuration_bloom.py, _falcon.py, _gpt_neox.py, _opt.py,
+/// Decoders with layer norms and biases. Keys: transformers, configuration_bloom.py, _falcon.py, _gpt2.py, _gpt_neox.py, _opt.py,
 /// _phi.py.
 namespace tracecast::language {
 namespace {
@@ -93,6 +93,28 @@ LanguageNetwork read_falcon(const ConfigObject& config, std::string_view family)
                                         .biases = biases},
        .parallel = is_parallel,
        .shared_norm = is_parallel && norms == 1});
+  return network;
+}
+
+LanguageNetwork read_gpt2(const ConfigObject& config, std::string_view family) {
+  const std::int64_t width = config.size_of_either("n_embd", "hidden_size");
+  const std::int64_t heads = config.size_of_either("n_head", "num_attention_heads");
+  LanguageNetwork network = layer_norms(config, width, family);
+  network.position_rows = network.context = config.size_of_either("n_positions", "n_ctx");
+  network.positions = LanguagePositions::Learned;
+  network.tied = config.flag_or("tie_word_embeddings", true);
+  network.activation = activation_of(config, "activation_function", "gelu_new");
+  add_layers(config, network, config.size_of_either("n_layer", "num_hidden_layers"),
+             {.mixer = GroupedQueryAttention{.heads = heads,
+                                             .kv_heads = heads,
+                                             .head_width = head_width(config, width, heads),
+                                             .packed = true,
+                                             .input_biases = true,
+                                             .output_bias = true},
+              .feed_forward = DenseFeedForward{
+                  .width = config.has("n_inner") ? config.size("n_inner") : 4 * width,
+                  .gated = false,
+                  .biases = true}});
   return network;
 }
 

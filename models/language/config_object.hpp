@@ -81,6 +81,7 @@ struct CommonSizes {
 [[nodiscard]] LanguageNetwork read_gemma(const ConfigObject& config, std::string_view family);
 [[nodiscard]] LanguageNetwork read_bloom(const ConfigObject& config, std::string_view family);
 [[nodiscard]] LanguageNetwork read_falcon(const ConfigObject& config, std::string_view family);
+[[nodiscard]] LanguageNetwork read_gpt2(const ConfigObject& config, std::string_view family);
 [[nodiscard]] LanguageNetwork read_gpt_neox(const ConfigObject& config, std::string_view family);
 [[nodiscard]] LanguageNetwork read_opt(const ConfigObject& config, std::string_view family);
 [[nodiscard]] LanguageNetwork read_phi(const ConfigObject& config, std::string_view family);

@@ -25,10 +25,12 @@ TensorId repeat(GraphBuilder& b, const std::string& name, TensorId x, std::int64
                   std::move(shape));
 }
 
-/// Parts of the last dimension, one copy each; the shapes may have their axes swapped, as views of the parts have.
+/// Parts of the last dimension, one copy each, unless all their readers take them as they lie (`note`); the shapes may have their axes
+/// swapped, as views of the parts have.
 std::vector<TensorId> split(GraphBuilder& b, const std::string& name, TensorId x,
-                            const std::vector<std::pair<std::string, Shape>>& parts) {
-  Op op{.name = name + ".split", .kind = OpKind::Split, .inputs = {x}};
+                            const std::vector<std::pair<std::string, Shape>>& parts,
+                            std::string_view note = {}) {
+  Op op{.name = name + ".split", .kind = OpKind::Split, .inputs = {x}, .note = std::string(note)};
   for (const auto& [part, shape] : parts) {
     op.outputs.push_back(b.tensor({.name = name + "." + part, .shape = shape}));
   }
@@ -95,7 +97,8 @@ QueriesKeysValues by_one_product(const GraphParts& parts, const std::string& nam
   const Shape queries{batch, a.heads, tokens, a.head_width},
       others{batch, a.kv_heads, tokens, a.head_width};
   const std::vector<TensorId> part =
-      split(b, name, x, {{"query", queries}, {"key", others}, {"value", others}});
+      split(b, name, x, {{"query", queries}, {"key", others}, {"value", others}},
+            is_fused(parts, a.sinks) && a.rotary_width == 0 ? kViewNote : std::string_view());
   return {.query = placed(parts, name + ".query", part[0], a),
           .key = placed(parts, name + ".key", part[1], a),
           .value = part[2]};

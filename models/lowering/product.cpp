@@ -136,7 +136,7 @@ std::vector<Kernel> lower_attention(const Context& context, const Op& op) {
   }
   Kernel kernel;
   kernel.name = "attention";
-  kernel.kernel_class = KernelClass::BatchedGemm;
+  kernel.kernel_class = KernelClass::Attention;
   kernel.pass = op.pass;
   kernel.data = context.formats.storage;
   const bool splits = context.formats.splits_attention;

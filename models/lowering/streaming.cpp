@@ -20,7 +20,7 @@ double operations_of(std::string_view function) {
     std::string_view name;
     double operations;
   };
-  static constexpr std::array<Row, 16> kRows{{{"relu", 1},
+  static constexpr std::array<Row, 17> kRows{{{"relu", 1},
                                               {"add", 1},
                                               {"mul", 1},
                                               {"sub", 1},
@@ -35,6 +35,7 @@ double operations_of(std::string_view function) {
                                               {"exp", 5},
                                               {"pow", 20},
                                               {"silu", 11},
+                                              {"mish", 24},
                                               {"swish", 11}}};
   for (const Row& row : kRows) {
     if (row.name == function) return row.operations;

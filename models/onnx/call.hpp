@@ -84,6 +84,7 @@ struct NamedHandler {
 };
 
 /// The handlers of each source, collected by operators.cpp.
+[[nodiscard]] std::span<const NamedHandler> attention_handlers();
 [[nodiscard]] std::span<const NamedHandler> layer_handlers();
 [[nodiscard]] std::span<const NamedHandler> control_handlers();
 [[nodiscard]] std::span<const NamedHandler> elementwise_handlers();

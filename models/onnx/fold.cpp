@@ -119,12 +119,13 @@ std::optional<Value> fold_slice(const Node& node, std::span<const Value* const> 
            axes = node.integers("axes"), steps;
   if (inputs.size() >= 3) {
     for (const Value* input : inputs.subspan(1)) {
-      if (!input->integers()) return std::nullopt;
+      if (input && !input->integers()) return std::nullopt;
     }
+    if (!inputs[1] || !inputs[2]) return std::nullopt;
     starts = *inputs[1]->integers();
     ends = *inputs[2]->integers();
-    if (inputs.size() >= 4) axes = *inputs[3]->integers();
-    if (inputs.size() >= 5) steps = *inputs[4]->integers();
+    if (inputs.size() >= 4 && inputs[3]) axes = *inputs[3]->integers();
+    if (inputs.size() >= 5 && inputs[4]) steps = *inputs[4]->integers();
   }
   if (axes.empty()) {
     for (std::size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
@@ -276,11 +277,96 @@ std::optional<Value> fold_nonzero(const Value& input) {
   return Value{.shape = {1, count}, .type = kInt64, .contents = std::move(result)};
 }
 
+/// Bounds are inputs, or attributes up to opset 10.
+template <class T>
+std::optional<Value> fold_clipped(const Node& node, std::span<const Value* const> inputs) {
+  const auto bound = [&](std::size_t i, std::string_view attribute) -> std::optional<T> {
+    if (node.find_attribute(attribute)) return static_cast<T>(node.real(attribute, 0));
+    if (i >= inputs.size() || !inputs[i]) return std::nullopt;
+    return elements<T>(*inputs[i]).front();
+  };
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    if (inputs[i] && element_count(inputs[i]->shape) != 1) return std::nullopt;
+  }
+  return fold_clip<T>(*inputs[0], bound(1, "min"), bound(2, "max"));
+}
+
+/// Of vectors: each element and those before it, or behind it with `reverse`.
+template <class T>
+std::optional<Value> fold_cumulated(const Node& node, const Value& input) {
+  if (input.shape.size() != 1) return std::nullopt;
+  std::vector<T> result = elements<T>(input);
+  const bool is_reversed = node.integer("reverse", 0) != 0;
+  const bool is_exclusive = node.integer("exclusive", 0) != 0;
+  if (is_reversed) std::reverse(result.begin(), result.end());
+  T sum{};
+  for (T& element : result) {
+    const std::optional<T> next = combine(Function::Add, sum, element);
+    if (!next) return std::nullopt;
+    element = is_exclusive ? sum : *next;
+    sum = *next;
+  }
+  if (is_reversed) std::reverse(result.begin(), result.end());
+  return Value{.shape = input.shape, .type = input.type, .contents = std::move(result)};
+}
+
+/// Data, rows of indices into its leading dimensions, what is written there.
+template <class T>
+std::optional<Value> fold_scatter_nd(const Node& node, std::span<const Value* const> inputs) {
+  if (inputs.size() != 3 || !inputs[1]->integers() || node.text("reduction", "none") != "none") {
+    return std::nullopt;
+  }
+  const Shape& data = inputs[0]->shape;
+  const Shape& where = inputs[1]->shape;
+  if (where.empty() || where.back() < 1 || where.back() > static_cast<std::int64_t>(data.size())) {
+    return std::nullopt;
+  }
+  const auto depth = static_cast<std::size_t>(where.back());
+  const std::vector<Walk> walks = whole(data);
+  const auto slice = static_cast<std::size_t>(walks[depth - 1].stride);
+  std::vector<T> result = elements<T>(*inputs[0]);
+  const std::vector<T> updates = elements<T>(*inputs[2]);
+  const Integers& indices = *inputs[1]->integers();
+  const std::size_t rows = indices.size() / depth;
+  if (updates.size() != rows * slice) return std::nullopt;
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::int64_t at = 0;
+    for (std::size_t d = 0; d < depth; ++d) {
+      std::int64_t index = indices[row * depth + d];
+      if (index < 0) index += data[d];
+      if (index < 0 || index >= data[d]) return std::nullopt;
+      at += index * walks[d].stride;
+    }
+    std::copy_n(updates.begin() + static_cast<std::ptrdiff_t>(row * slice), slice,
+                result.begin() + at);
+  }
+  return Value{.shape = data, .type = inputs[0]->type, .contents = std::move(result)};
+}
+
+/// Of vectors: each element's index tells where it goes.
+template <class T>
+std::optional<Value> fold_scatter_elements(const Node& node, std::span<const Value* const> inputs) {
+  if (inputs.size() != 3 || inputs[0]->shape.size() != 1) return std::nullopt;
+  Value rows = *inputs[1];
+  rows.shape.push_back(1);
+  const Value* of_rows[] = {inputs[0], &rows, inputs[2]};
+  return fold_scatter_nd<T>(node, of_rows);
+}
+
 template <class T>
 std::optional<Value> fold_as(Function f, const Node& node, std::span<const Value* const> inputs) {
+  if (f == Function::Mean && std::is_same_v<T, std::int64_t>) return std::nullopt;
   if (is_binary(f)) return fold_binary<T>(f, inputs);
   if (is_unary(f)) return fold_unary<T>(f, *inputs[0]);
   switch (f) {
+    case Function::Clip:
+      return fold_clipped<T>(node, inputs);
+    case Function::CumSum:
+      return fold_cumulated<T>(node, *inputs[0]);
+    case Function::ScatterND:
+      return fold_scatter_nd<T>(node, inputs);
+    case Function::ScatterElements:
+      return fold_scatter_elements<T>(node, inputs);
     case Function::Where:
       return fold_where<T>(inputs);
     case Function::Concat:
@@ -311,10 +397,14 @@ bool selects(Function f, std::size_t input) {
   switch (f) {
     case Function::Where:
       return input == 0;
+    case Function::ScatterND:
+    case Function::ScatterElements:
+      return input == 1;
     case Function::Gather:
     case Function::Slice:
     case Function::Expand:
     case Function::Tile:
+    case Function::CumSum:
     case Function::ReduceProd:
     case Function::ReduceSum:
     case Function::ReduceMin:
@@ -323,6 +413,11 @@ bool selects(Function f, std::size_t input) {
     default:
       return false;
   }
+}
+
+/// Inputs that an operator does without.
+bool is_optional(Function f, std::size_t input) {
+  return (f == Function::Clip && input > 0) || (f == Function::Slice && input > 2);
 }
 
 }  // namespace
@@ -347,12 +442,16 @@ SliceRange slice_range(std::int64_t size, std::int64_t start, std::int64_t end, 
 std::optional<Value> fold_constants(const Node& node, std::span<const Value* const> inputs) {
   if (!node.is_standard || inputs.empty() || node.outputs.size() != 1) return std::nullopt;
   bool is_real = false, follows_input = false;
-  for (const Value* input : inputs) {
-    if (std::holds_alternative<std::monostate>(input->contents)) return std::nullopt;
-  }
   const std::optional<Function> function = find_function(node.op_type());
   if (!function) return std::nullopt;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i] && is_optional(*function, i)) continue;
+    if (!inputs[i] || std::holds_alternative<std::monostate>(inputs[i]->contents)) {
+      return std::nullopt;
+    }
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i]) continue;
     is_real = is_real || (inputs[i]->reals() != nullptr && !selects(*function, i));
     follows_input = follows_input || inputs[i]->follows_input;
   }

@@ -24,6 +24,8 @@ constexpr std::pair<std::string_view, Function> kFunctions[] = {
     {"Min", Function::Min},
     {"Max", Function::Max},
     {"Pow", Function::Pow},
+    {"Sum", Function::Sum},
+    {"Mean", Function::Mean},
     {"Equal", Function::Equal},
     {"Less", Function::Less},
     {"LessOrEqual", Function::LessOrEqual},
@@ -39,7 +41,12 @@ constexpr std::pair<std::string_view, Function> kFunctions[] = {
     {"Abs", Function::Abs},
     {"Sqrt", Function::Sqrt},
     {"Reciprocal", Function::Reciprocal},
+    {"Relu", Function::Relu},
+    {"Sign", Function::Sign},
+    {"Exp", Function::Exp},
+    {"Log", Function::Log},
     {"Not", Function::Not},
+    {"Clip", Function::Clip},
     {"Where", Function::Where},
     {"Concat", Function::Concat},
     {"Gather", Function::Gather},
@@ -47,6 +54,7 @@ constexpr std::pair<std::string_view, Function> kFunctions[] = {
     {"Expand", Function::Expand},
     {"Tile", Function::Tile},
     {"Range", Function::Range},
+    {"CumSum", Function::CumSum},
     {"Cast", Function::Cast},
     {"ReduceProd", Function::ReduceProd},
     {"ReduceSum", Function::ReduceSum},
@@ -54,6 +62,8 @@ constexpr std::pair<std::string_view, Function> kFunctions[] = {
     {"ReduceMax", Function::ReduceMax},
     {"NonZero", Function::NonZero},
     {"Transpose", Function::Transpose},
+    {"ScatterND", Function::ScatterND},
+    {"ScatterElements", Function::ScatterElements},
 };
 
 bool is_comparison(Function f) { return f >= Function::Equal && f <= Function::Xor; }
@@ -96,6 +106,10 @@ std::optional<std::int64_t> transform(Function f, std::int64_t a) {
       return a == kLeast ? std::nullopt : std::optional<std::int64_t>(-a);
     case Function::Abs:
       return a == kLeast ? std::nullopt : std::optional<std::int64_t>(a < 0 ? -a : a);
+    case Function::Relu:
+      return std::max<std::int64_t>(a, 0);
+    case Function::Sign:
+      return a == 0 ? 0 : a < 0 ? -1 : 1;
     case Function::Not:
       return a == 0;
     default:
@@ -119,6 +133,14 @@ std::optional<double> transform(Function f, double a) {
       return a < 0 ? std::nullopt : std::optional<double>(std::sqrt(a));
     case Function::Reciprocal:
       return a == 0 ? std::nullopt : std::optional<double>(1 / a);
+    case Function::Relu:
+      return std::max(a, 0.0);
+    case Function::Sign:
+      return a == 0 ? 0.0 : std::copysign(1.0, a);
+    case Function::Exp:
+      return std::exp(a);
+    case Function::Log:
+      return a > 0 ? std::optional<double>(std::log(a)) : std::nullopt;
     default:
       return std::nullopt;
   }
@@ -137,6 +159,7 @@ std::optional<std::int64_t> combine(Function f, std::int64_t a, std::int64_t b) 
   std::int64_t result = 0;
   switch (f) {
     case Function::Add:
+    case Function::Sum:
       if (__builtin_add_overflow(a, b, &result)) return std::nullopt;
       return result;
     case Function::Sub:
@@ -167,6 +190,8 @@ std::optional<std::int64_t> combine(Function f, std::int64_t a, std::int64_t b) 
 std::optional<double> combine(Function f, double a, double b) {
   switch (f) {
     case Function::Add:
+    case Function::Sum:
+    case Function::Mean:  // divided by how many there are when all are added
       return a + b;
     case Function::Sub:
       return a - b;
@@ -174,6 +199,8 @@ std::optional<double> combine(Function f, double a, double b) {
       return a * b;
     case Function::Div:
       return b == 0 ? std::nullopt : std::optional<double>(a / b);
+    case Function::Mod:
+      return b == 0 ? std::nullopt : std::optional<double>(std::fmod(a, b));
     case Function::Pow:
       return std::pow(a, b);
     default:
@@ -235,6 +262,11 @@ std::optional<Value> fold_binary(Function f, std::span<const Value* const> input
       }
     }
   }
+  if constexpr (std::is_same_v<T, double>) {
+    if (f == Function::Mean) {
+      for (T& element : result) element /= static_cast<double>(inputs.size());
+    }
+  }
   Value value{.shape = *shape, .type = inputs[0]->type};
   if (is_comparison(f)) {
     value.type = kBool;
@@ -252,6 +284,16 @@ std::optional<Value> fold_unary(Function f, const Value& input) {
     const std::optional<T> changed = transform(f, element);
     if (!changed) return std::nullopt;
     element = *changed;
+  }
+  return Value{.shape = input.shape, .type = input.type, .contents = std::move(result)};
+}
+
+template <class T>
+std::optional<Value> fold_clip(const Value& input, std::optional<T> least, std::optional<T> most) {
+  std::vector<T> result = elements<T>(input);
+  for (T& element : result) {
+    if (least) element = std::max(element, *least);
+    if (most) element = std::min(element, *most);
   }
   return Value{.shape = input.shape, .type = input.type, .contents = std::move(result)};
 }
@@ -276,6 +318,10 @@ template std::optional<Value> fold_binary<std::int64_t>(Function, std::span<cons
 template std::optional<Value> fold_binary<double>(Function, std::span<const Value* const>);
 template std::optional<Value> fold_unary<std::int64_t>(Function, const Value&);
 template std::optional<Value> fold_unary<double>(Function, const Value&);
+template std::optional<Value> fold_clip<std::int64_t>(const Value&, std::optional<std::int64_t>,
+                                                      std::optional<std::int64_t>);
+template std::optional<Value> fold_clip<double>(const Value&, std::optional<double>,
+                                                std::optional<double>);
 template std::optional<Value> fold_where<std::int64_t>(std::span<const Value* const>);
 template std::optional<Value> fold_where<double>(std::span<const Value* const>);
 

@@ -22,6 +22,8 @@ enum class Function {
   Min,
   Max,
   Pow,
+  Sum,
+  Mean,
   Equal,
   Less,
   LessOrEqual,
@@ -37,7 +39,12 @@ enum class Function {
   Abs,
   Sqrt,
   Reciprocal,
+  Relu,
+  Sign,
+  Exp,
+  Log,
   Not,
+  Clip,
   Where,
   Concat,
   Gather,
@@ -45,6 +52,7 @@ enum class Function {
   Expand,
   Tile,
   Range,
+  CumSum,
   Cast,
   ReduceProd,
   ReduceSum,
@@ -52,6 +60,8 @@ enum class Function {
   ReduceMax,
   NonZero,
   Transpose,
+  ScatterND,
+  ScatterElements,
 };
 [[nodiscard]] std::optional<Function> find_function(std::string_view op_type);
 [[nodiscard]] inline bool is_binary(Function f) { return f <= Function::Xor; }
@@ -87,6 +97,10 @@ template <class T>
 [[nodiscard]] std::optional<Value> fold_binary(Function f, std::span<const Value* const> inputs);
 template <class T>
 [[nodiscard]] std::optional<Value> fold_unary(Function f, const Value& input);
+/// min(max(x, least), most); a bound that is not there does not bind.
+template <class T>
+[[nodiscard]] std::optional<Value> fold_clip(const Value& input, std::optional<T> least,
+                                             std::optional<T> most);
 template <class T>
 [[nodiscard]] std::optional<Value> fold_where(std::span<const Value* const> inputs);
 

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "models/onnx/framework_ops.hpp"
 #include "models/onnx/input_sizes.hpp"
 #include "models/onnx/interpreter.hpp"
 #include "models/onnx/program.hpp"
@@ -22,10 +23,16 @@ std::string network_name(std::string_view where, const ModelProto& model) {
 
 }  // namespace
 
+std::int64_t onnx_batch(std::string_view bytes, std::string_view where) {
+  const ModelProto model = read_model(bytes, where);
+  return resolve_input_sizes(build_program(model, where), {}, where).own.batch;
+}
+
 OnnxNetwork import_onnx(std::string_view bytes, std::string_view where,
                         const OnnxOptions& options) {
   const ModelProto model = read_model(bytes, where);
-  const Program program = build_program(model, where);
+  Program program = build_program(model, where);
+  restore_framework_ops(program);
   InputSizes sizes = resolve_input_sizes(program, options, where);
   const std::string name = network_name(where, model);
 
@@ -33,12 +40,12 @@ OnnxNetwork import_onnx(std::string_view bytes, std::string_view where,
   const bool is_resized =
       sizes.own.batch != sizes.asked.batch || sizes.own.inputs != sizes.asked.inputs;
   if (is_resized) {
-    Interpreter own(program, where, name, sizes.own, nullptr, options.training);
+    Interpreter own(program, where, name, sizes.own, nullptr, options.training, options.attention);
     own.run();
     reference = {.batch = sizes.own.batch, .values = std::move(own).take_values()};
   }
   Interpreter asked(program, where, name, sizes.asked, is_resized ? &reference : nullptr,
-                    options.training);
+                    options.training, options.attention);
   asked.run();
 
   OnnxNetwork network{.graph = {}, .warnings = asked.warnings()};

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hwspecs/software/attention_kernels.hpp"
 #include "models/graph.hpp"
 
 namespace tracecast {
@@ -16,6 +17,8 @@ struct OnnxOptions {
   /// Tokens per sample, of a network that takes keys of earlier tokens those; else as in the file.
   std::optional<std::int64_t> seq_len{};
   bool training = false;  ///< dropout works, a softmax that ends the network belongs to the loss
+  /// How the framework runs what the file holds as one operator Attention.
+  AttentionKernels attention = AttentionKernels::Fused;
 };
 
 /// A network graph and what had to be assumed to get it.
@@ -25,12 +28,17 @@ struct OnnxNetwork {
       warnings;  ///< unknown operators with counts, sizes that the file leaves open
 };
 
+/// The batch that a file fixes: the first dimension of its inputs; 1 where it leaves it open.
+/// Throws InputError as import_onnx does.
+[[nodiscard]] std::int64_t onnx_batch(std::string_view bytes, std::string_view where);
+
 /// The forward pass of an ONNX file at any batch, image size or sequence length.
 ///
 /// Weights are shapes: their contents are not kept and external data is never opened. Every shape is inferred anew.
 /// A size that the file has baked into a constant (Reshape to [1, 2048]) follows the sizes asked for: the file is
 /// walked at its own sizes as well, and a constant that fits there and has not changed is scaled with the data.
-/// Arithmetic on shapes is folded and leaves no ops; ConstantOfShape of a constant shape is a weight. Functions are
+/// Arithmetic on shapes is folded and leaves no ops; ConstantOfShape of a constant shape is a weight. Operators into which exporters
+/// take a framework's op apart (SiLU, GELU ...) are that op again. Functions are
 /// expanded. If takes the branch that constants and shapes decide, else the longer one; Loop and Scan are unrolled, as
 /// often as constants and shapes say, once where the data decide. Quantised networks are read as the real ones they stand
 /// for. An operator nobody knows is kept with kind Unknown, its outputs bounded by what the file declares or by its

@@ -28,12 +28,14 @@ std::size_t contents_size(const Contents& contents) {
 }  // namespace
 
 Interpreter::Interpreter(const Program& program, std::string_view where, std::string name,
-                         const Sizes& sizes, const Reference* reference, bool training)
+                         const Sizes& sizes, const Reference* reference, bool training,
+                         AttentionKernels attention)
     : program_(program),
       where_(where),
       sizes_(sizes),
       reference_(reference),
       training_(training),
+      attention_(attention),
       builder_(std::move(name), sizes.batch),
       values_(program.values.size()),
       is_known_(program.values.size(), false),
@@ -44,6 +46,7 @@ Interpreter::Interpreter(const Program& program, std::string_view where, std::st
 void Interpreter::run() {
   declare_initializers_and_inputs();
   for (std::uint32_t i = 0; i < program_.num_graph_nodes; ++i) {
+    if (program_.nodes[i].is_replaced) continue;
     evaluate_checked(i, std::string(where_) + ", ");
   }
   set_outputs();
@@ -115,26 +118,23 @@ void Interpreter::evaluate(std::uint32_t index) {
   const Node& node = program_.nodes[index];
   std::vector<const Value*> inputs;
   inputs.reserve(node.inputs.size());
-  bool all_constant = !node.inputs.empty() && node.bodies.empty() && node.captured.empty();
-  bool all_present = true;
+  bool all_constant = node.bodies.empty() && node.captured.empty();
+  bool is_any_present = false;
   for (const ValueIndex input : node.inputs) {
-    if (input == kAbsent) {
-      all_present = false;
-      continue;
-    }
-    inputs.push_back(&value_written(input));
-    all_constant = all_constant && values_[input].is_constant();
+    inputs.push_back(input == kAbsent ? nullptr : &value_written(input));
+    is_any_present = is_any_present || input != kAbsent;
+    all_constant = all_constant && (input == kAbsent || values_[input].is_constant());
   }
-  all_constant = all_constant && !inputs.empty();
-  if (all_constant && all_present) {
+  all_constant = all_constant && is_any_present;
+  if (all_constant) {
     if (std::optional<Value> folded = fold_constants(node, inputs)) {
       if (node.outputs[0] != kAbsent) set(node.outputs[0], std::move(*folded));
       return;
     }
   }
   // Rows picked from a trained table are work of every step, even when the ids are constants.
-  const bool is_lookup = node.op_type() == "Gather" && inputs.size() == 2 &&
-                         is_parameter(*inputs[0]) && inputs[0]->shape.size() == 2 &&
+  const bool is_lookup = node.op_type() == "Gather" && inputs.size() == 2 && inputs[0] &&
+                         inputs[1] && is_parameter(*inputs[0]) && inputs[0]->shape.size() == 2 &&
                          !inputs[1]->shape.empty();
   if (all_constant && !is_lookup) {
     evaluate_on_constants(node, index);
@@ -194,7 +194,8 @@ TensorId Interpreter::tensor(ValueIndex index, Use use) {
     value.type = kReal;
     root.is_parameter = true;
   }
-  const bool is_trained = !value.type.is_integer &&
+  const bool is_made = is_made_each_step(value);
+  const bool is_trained = !is_made && !value.type.is_integer &&
                           (use == Use::Parameter || (use == Use::Operand && root.is_parameter &&
                                                      element_count(value.shape) > 1));
   Tensor made{.name = root.name,
@@ -203,6 +204,11 @@ TensorId Interpreter::tensor(ValueIndex index, Use use) {
               .is_integer = value.type.is_integer,
               .integer_bytes = value.type.integer_bytes};
   if (scratch_) return scratch_->tensor(std::move(made));
+  if (!root.tensor && is_made) {
+    made.role = TensorRole::Activation;
+    root.tensor = add_made(std::move(made));
+    return *root.tensor;
+  }
   if (!root.tensor) {
     root.tensor = builder_.tensor(std::move(made));
     return *root.tensor;
@@ -213,6 +219,28 @@ TensorId Interpreter::tensor(ValueIndex index, Use use) {
     return builder_.reshape(program_.values[index].name, *root.tensor, shape);
   }
   return builder_.tensor(std::move(made));
+}
+
+/// More elements than an importer keeps, as many as an input's sizes say: nothing that lies in memory from one step to the next.
+bool Interpreter::is_made_each_step(const Value& value) {
+  return value.follows_input && std::holds_alternative<std::monostate>(value.contents) &&
+         element_count(value.shape) > kMostValues;
+}
+
+TensorId Interpreter::add_made(Tensor made) {
+  const TensorId element = builder_.tensor({.name = made.name + ".element",
+                                            .shape = {},
+                                            .role = TensorRole::Buffer,
+                                            .is_integer = made.is_integer,
+                                            .integer_bytes = made.integer_bytes});
+  const std::string name = made.name + ".made";
+  const TensorId id = builder_.tensor(std::move(made));
+  builder_.graph().add_op({.name = name,
+                           .kind = OpKind::Gather,
+                           .attributes = ElementwiseAttributes{.name = "expand"},
+                           .inputs = {element},
+                           .outputs = {id}});
+  return id;
 }
 
 void Interpreter::check_activations(const Node& node) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hwspecs/software/attention_kernels.hpp"
 #include "models/onnx/program.hpp"
 #include "models/onnx/value.hpp"
 #include "models/ops.hpp"
@@ -31,7 +32,7 @@ class Interpreter {
  public:
   /// `reference` may be null: the sizes are the file's own. All arguments outlive the walk.
   Interpreter(const Program& program, std::string_view where, std::string name, const Sizes& sizes,
-              const Reference* reference, bool training);
+              const Reference* reference, bool training, AttentionKernels attention);
 
   /// Throws InputError naming the node.
   void run();
@@ -45,6 +46,7 @@ class Interpreter {
   [[nodiscard]] const Sizes& sizes() const { return sizes_; }
   [[nodiscard]] const Reference* reference() const { return reference_; }
   [[nodiscard]] bool training() const { return training_; }
+  [[nodiscard]] AttentionKernels attention() const { return attention_; }
   [[nodiscard]] GraphBuilder& builder() { return scratch_ ? *scratch_ : builder_; }
   [[nodiscard]] const Value& value(ValueIndex index) const { return values_[index]; }
   [[nodiscard]] bool is_known(ValueIndex index) const { return is_known_[index]; }
@@ -89,6 +91,8 @@ class Interpreter {
   void evaluate_checked(std::uint32_t index, std::string_view where);
   void evaluate_on_constants(const Node& node, std::uint32_t index);
   void set_outputs();
+  [[nodiscard]] static bool is_made_each_step(const Value& value);
+  TensorId add_made(Tensor made);
   void check_activations(const Node& node);
 
   const Program& program_;
@@ -96,6 +100,7 @@ class Interpreter {
   const Sizes& sizes_;
   const Reference* reference_;
   bool training_;
+  AttentionKernels attention_;
   GraphBuilder builder_;
   GraphBuilder* scratch_ =
       nullptr;  ///< in use while a node reads only constants: its ops are dropped

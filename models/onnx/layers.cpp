@@ -549,7 +549,8 @@ bool matmul_from(const Call& call, const LayerInputs& at) {
   const Value& a = call.input(at.x);
   const Value& b = call.input(at.weight);
   GraphBuilder& build = call.build();
-  if (b.is_constant() && b.shape.size() == 2 && !a.shape.empty() && !a.is_constant()) {
+  const bool is_weight = b.is_constant() && !b.follows_input;
+  if (is_weight && b.shape.size() == 2 && !a.shape.empty() && !a.is_constant()) {
     check_features(call, at.x, a.shape.back(), b.shape[0]);
     const std::optional<BiasAdd> add = find_bias_add(call, b.shape[1]);
     const std::optional<TensorId> bias =

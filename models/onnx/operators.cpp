@@ -15,9 +15,9 @@ const std::unordered_map<std::string_view, NamedHandler>& handlers() {
   static const auto table = [] {
     std::unordered_map<std::string_view, NamedHandler> all;
     for (const auto handlers_of :
-         {layer_handlers, control_handlers, selection_handlers, sequence_handlers,
-          quantized_handlers, runtime_handlers, elementwise_handlers, movement_handlers,
-          recurrent_handlers, reduction_handlers, shape_handlers}) {
+         {attention_handlers, layer_handlers, control_handlers, selection_handlers,
+          sequence_handlers, quantized_handlers, runtime_handlers, elementwise_handlers,
+          movement_handlers, recurrent_handlers, reduction_handlers, shape_handlers}) {
       for (const NamedHandler& named : handlers_of()) all.emplace(named.op_type, named);
     }
     return all;
@@ -83,7 +83,21 @@ ElementType declared_type(const Call& call, std::size_t i) {
   return kReal;
 }
 
-void apply_unknown(const Call& call) {
+/// Whether it reads sizes or places that folding lost: integers of constants that are not known.
+bool reads_lost_sizes(const Call& call) {
+  for (std::size_t i = 1; i < call.node.inputs.size(); ++i) {
+    if (!call.has_input(i)) continue;
+    const Value& value = call.input(i);
+    if (value.is_constant() && value.type.is_integer && !value.integers()) return true;
+  }
+  return false;
+}
+
+void apply_unknown(const Call& call, bool is_known) {
+  if (is_known && reads_lost_sizes(call)) {
+    call.assume(
+        "the sizes it reads are computed in a way that is not followed: its result is a guess");
+  }
   std::string name = call.node.proto->domain();
   if (!name.empty()) name += '.';
   name += call.node.op_type();
@@ -121,7 +135,7 @@ void apply_operator(Interpreter& run, std::uint32_t node_index) {
   if (is_known && (has_result || at->second.serves_side_results) && at->second.handler(call)) {
     return;
   }
-  apply_unknown(call);
+  apply_unknown(call, is_known);
 }
 
 }  // namespace tracecast::onnx

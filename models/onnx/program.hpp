@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,7 @@ struct Node {
   std::vector<ValueIndex> captured{};  ///< read by its subgraphs from the graph around them
   std::vector<NodeAttribute> attributes{};
   std::vector<Body> bodies{};
+  bool is_replaced = false;  ///< another node does its work (framework_ops.hpp): it does not run
 
   [[nodiscard]] std::string_view op_type() const { return proto->op_type(); }
   // Attributes by name. Throw InputError when the file gives another type.
@@ -70,7 +72,8 @@ struct Program {
   std::size_t num_graph_nodes = 0;
   std::vector<ValueIndex> inputs;  ///< fed from outside (initializers are not)
   std::vector<ValueIndex> outputs;
-  std::size_t num_dead_nodes = 0;  ///< left out: they reach no output
+  std::size_t num_dead_nodes = 0;                ///< left out: they reach no output
+  std::vector<std::unique_ptr<NodeProto>> made;  ///< of nodes that stand for several of the file's
 };
 
 /// Expands functions, resolves names, orders nodes (the file's order when it is executable) and leaves out what

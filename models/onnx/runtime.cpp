@@ -314,12 +314,14 @@ constexpr NamedHandler kRuntimeHandlers[] = {
     {"com.microsoft.SkipSimplifiedLayerNormalization", skip_rms_norm},
     {"com.microsoft.SimplifiedLayerNormalization", rms_norm},
     {"SimplifiedLayerNormalization", rms_norm},
+    {"RMSNormalization", rms_norm},
     {"com.microsoft.EmbedLayerNormalization", embed_layer_norm},
     {"com.microsoft.Attention", attention},
     {"com.microsoft.QAttention", quantized_attention},
     {"com.microsoft.MultiHeadAttention", multi_head_attention},
     {"com.microsoft.GroupQueryAttention", group_query_attention},
     {"com.microsoft.RotaryEmbedding", rotary_embedding},
+    {"RotaryEmbedding", rotary_embedding},
     {"com.microsoft.MatMulNBits", matmul_n_bits},
 };
 

@@ -13,16 +13,22 @@
 namespace tracecast::onnx {
 namespace {
 
-/// One op that reads all inputs and writes `shape`.
-void set_moved(const Call& call, std::size_t i, OpKind kind, Shape shape, ElementType type) {
+/// One op that reads `inputs` and writes `shape`.
+void set_moved(const Call& call, std::size_t i, OpKind kind, Shape shape, ElementType type,
+               std::vector<TensorId> inputs) {
   const std::string what = to_lower(call.node.op_type());
   const std::string name = i == 0 ? call.name() : call.name() + "." + std::to_string(i);
   Op op{.name = name,
         .kind = kind,
         .attributes = ElementwiseAttributes{.name = what},
-        .inputs = call.tensors()};
+        .inputs = std::move(inputs)};
   check_shape(shape, "result");
   call.set(i, call.build().append(std::move(op), std::move(shape)), type);
+}
+
+/// The same of all inputs.
+void set_moved(const Call& call, std::size_t i, OpKind kind, Shape shape, ElementType type) {
+  set_moved(call, i, kind, std::move(shape), type, call.tensors());
 }
 
 /// The only element of an input whose contents are known.
@@ -33,9 +39,13 @@ std::optional<std::int64_t> number_in(const Call& call, std::size_t i) {
   return integers->front();
 }
 
-/// Elements of the first input replaced or added to: its shape stays.
+/// Elements of the first input replaced or added to: its shape stays. Indices that do not depend on the data are how exporters write
+/// x[:, 2:5] = y, which frameworks do through a view: nobody stores or reads them.
 bool scatter(const Call& call) {
-  set_moved(call, 0, OpKind::Gather, call.shape(0), call.input(0).type);
+  std::vector<TensorId> inputs = {call.tensor(0)};
+  if (!call.input(1).is_constant()) inputs.push_back(call.tensor(1));
+  inputs.push_back(call.tensor(2));
+  set_moved(call, 0, OpKind::Gather, call.shape(0), call.input(0).type, std::move(inputs));
   return true;
 }
 

@@ -1,6 +1,8 @@
 #include "models/onnx/value.hpp"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "models/onnx/reader.hpp"
@@ -24,6 +26,7 @@ enum DataType : std::int32_t {
   kDouble = 11,
   kUint32 = 12,
   kUint64 = 13,
+  kBfloat16 = 16,
 };
 
 /// Little-endian elements of type T widened to the elements of Out.
@@ -52,6 +55,31 @@ Contents from_field(const Field& field, std::size_t count) {
   return whole(Out(field.begin(), field.end()), count);
 }
 
+/// IEEE 754 binary16 and bfloat16, by their bits: sign, exponent, fraction.
+double from_half(std::uint32_t bits, int fraction_bits) {
+  const int exponent_bits = 15 - fraction_bits;
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const double sign = (bits & 0x8000U) != 0 ? -1 : 1;
+  const auto exponent = static_cast<int>((bits & 0x7fffU) >> fraction_bits);
+  const auto fraction = static_cast<double>(bits & ((1U << fraction_bits) - 1));
+  const double scaled = std::ldexp(fraction, -fraction_bits);
+  if (exponent == (1 << exponent_bits) - 1) return std::numeric_limits<double>::quiet_NaN();
+  return exponent == 0 ? sign * std::ldexp(scaled, 1 - bias)
+                       : sign * std::ldexp(1 + scaled, exponent - bias);
+}
+
+/// Bits of 16-bit reals, from raw bytes or one in each int32.
+Contents decode_halves(const TensorProto& tensor, std::size_t count, int fraction_bits) {
+  const Integers bits = tensor.has_raw_data()
+                            ? from_raw<std::uint16_t, Integers>(tensor.raw_data(), count)
+                            : Integers(tensor.int32_data().begin(), tensor.int32_data().end());
+  Reals reals;
+  for (const std::int64_t one : bits) {
+    reals.push_back(from_half(static_cast<std::uint32_t>(one), fraction_bits));
+  }
+  return whole(std::move(reals), count);
+}
+
 Contents decode_contents(const TensorProto& tensor, std::size_t count) {
   if (tensor.data_location() == 1) return {};  // in another file
   const std::string& raw = tensor.raw_data();
@@ -73,6 +101,10 @@ Contents decode_contents(const TensorProto& tensor, std::size_t count) {
     case kDouble:
       return is_raw ? whole(from_raw<double, Reals>(raw, count), count)
                     : from_field<Reals>(tensor.double_data(), count);
+    case kFloat16:
+      return decode_halves(tensor, count, 10);
+    case kBfloat16:
+      return decode_halves(tensor, count, 7);
     default:
       return {};
   }

@@ -1,3 +1,4 @@
+#include <optional>
 #include <string>
 
 #include "models/ops.hpp"
@@ -8,6 +9,7 @@ namespace tracecast::zoo_builders {
 namespace {
 
 constexpr std::string_view kDefinition = "Radford et al., 2019; transformers 4.30";
+constexpr std::string_view kCode = "gpt2";
 constexpr std::string_view kGpt3 = "Brown et al., arXiv 2005.14165, table 2.1";
 
 /// GPT-2 and GPT-3.
@@ -23,7 +25,8 @@ struct Gpt {
   GraphBuilder& b;
   const GptLayout& layout;
   bool training;
-  TensorId constant, mask;
+  TensorId constant;
+  std::optional<TensorId> mask;  ///< of composed attention; nothing: one kernel, which needs none
 
   /// Conv1D of the source: a product by a weight stored in x out.
   TensorId conv1d(const std::string& name, TensorId x, std::int64_t out) const {
@@ -38,6 +41,18 @@ struct Gpt {
     const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1], heads = layout.heads;
     const std::int64_t width = layout.width / heads;
     x = conv1d(name + ".c_attn", x, 3 * layout.width);
+    if (!mask) {
+      // GPT2SdpaAttention: heads are views, the kernel's dropout is its own.
+      const TensorId context = attend_fused(b, name, x,
+                                            {.batch = batch,
+                                             .heads = heads,
+                                             .kv_heads = heads,
+                                             .queries = tokens,
+                                             .keys = tokens,
+                                             .width = width,
+                                             .causal = true});
+      return dropout(name + ".resid_dropout", conv1d(name + ".c_proj", context, layout.width));
+    }
     // Splitting and permuting are views; the copy each product's operand needs does both at once.
     Op split{.name = name + ".split", .kind = OpKind::Split, .inputs = {x}};
     const TensorId query =
@@ -64,15 +79,18 @@ struct Gpt {
   }
 };
 
-// Hugging Face transformers 4.30, modeling_gpt2.py (eager attention), after Radford et al.,
-// "Language models are unsupervised multitask learners", 2019. GPT-3's sizes are the same network,
-// its sparse attention layers taken as dense ones.
+// Hugging Face transformers 4.30, modeling_gpt2.py, after Radford et al., "Language models are unsupervised multitask learners", 2019:
+// attention step by step, or in one kernel as from 4.43 on. GPT-3's sizes are the same network, its sparse attention layers taken as
+// dense ones.
 NetworkGraph gpt(const BuildOptions& options, const GptLayout& layout) {
   GraphBuilder b("gpt", options.batch);
   const std::int64_t tokens = *options.seq_len;
   const TensorId ids = b.input("input_ids", {options.batch, tokens}, true);
   const TensorId positions = integer_table(b, "position_ids", {1, tokens}, 8);
-  const TensorId mask = integer_table(b, "causal_mask", {1, 1, tokens, tokens}, 1);
+  std::optional<TensorId> mask;
+  if (options.attention == AttentionKernels::Steps) {
+    mask = integer_table(b, "causal_mask", {1, 1, tokens, tokens}, 1);
+  }
   const TensorId words = b.weight("wte.weight", {kGptVocabulary, layout.width});
   TensorId x = b.embedding("wte", ids, words);
   const TensorId position = b.embedding_layer("wpe", positions, layout.positions, layout.width);
@@ -122,6 +140,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = exact(124'439'808, kCheckpoint),
        .seq_len = 1024,
        .most_tokens = 1024,
+       .code = kCode,
        .build = build<gpt, kGpt2>,
        .transformer = transformer_of(kGpt2)},
       {.name = "gpt2_large",
@@ -130,6 +149,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = exact(774'030'080, kCheckpoint),
        .seq_len = 1024,
        .most_tokens = 1024,
+       .code = kCode,
        .build = build<gpt, kGpt2Large>,
        .transformer = transformer_of(kGpt2Large)},
       {.name = "gpt2_medium",
@@ -138,6 +158,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = exact(354'823'168, kCheckpoint),
        .seq_len = 1024,
        .most_tokens = 1024,
+       .code = kCode,
        .build = build<gpt, kGpt2Medium>,
        .transformer = transformer_of(kGpt2Medium)},
       {.name = "gpt2_xl",
@@ -146,6 +167,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = exact(1'557'611'200, kCheckpoint),
        .seq_len = 1024,
        .most_tokens = 1024,
+       .code = kCode,
        .build = build<gpt, kGpt2Xl>,
        .transformer = transformer_of(kGpt2Xl)},
       // The table's 24 heads of 128 are not 2048 wide; 16 are.
@@ -155,6 +177,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = rounded(1.3e9, 0.1e9, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
+       .code = kCode,
        .build = build<gpt, kGpt3Of1300m>,
        .transformer = transformer_of(kGpt3Of1300m)},
       {.name = "gpt3_125m",
@@ -163,6 +186,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = rounded(125e6, 1e6, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
+       .code = kCode,
        .build = build<gpt, kGpt3Of125m>,
        .transformer = transformer_of(kGpt3Of125m)},
       // The table's width of 5140 is not 40 heads of 128; 5120 is.
@@ -172,6 +196,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = rounded(13e9, 1e9, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
+       .code = kCode,
        .build = build<gpt, kGpt3Of13b>,
        .transformer = transformer_of(kGpt3Of13b)},
       {.name = "gpt3_175b",
@@ -180,6 +205,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = rounded(175e9, 1e9, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
+       .code = kCode,
        .build = build<gpt, kGpt3Of175b>,
        .transformer = transformer_of(kGpt3Of175b)},
       {.name = "gpt3_2.7b",
@@ -188,6 +214,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = rounded(2.7e9, 0.1e9, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
+       .code = kCode,
        .build = build<gpt, kGpt3Of2700m>,
        .transformer = transformer_of(kGpt3Of2700m)},
       {.name = "gpt3_350m",
@@ -196,6 +223,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = rounded(350e6, 10e6, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
+       .code = kCode,
        .build = build<gpt, kGpt3Of350m>,
        .transformer = transformer_of(kGpt3Of350m)},
       {.name = "gpt3_6.7b",
@@ -204,6 +232,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = rounded(6.7e9, 0.1e9, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
+       .code = kCode,
        .build = build<gpt, kGpt3Of6700m>,
        .transformer = transformer_of(kGpt3Of6700m)},
       {.name = "gpt3_760m",
@@ -212,6 +241,7 @@ std::vector<ZooEntry> gpt_networks() {
        .parameters = rounded(760e6, 1e6, kGpt3),
        .seq_len = 2048,
        .most_tokens = 2048,
+       .code = kCode,
        .build = build<gpt, kGpt3Of760m>,
        .transformer = transformer_of(kGpt3Of760m)},
   };

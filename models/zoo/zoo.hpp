@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct BuildOptions {
   std::optional<AttentionKernels> grouped_attention{};
   /// The network runs in 16 bits; what its code casts to 32 is (NetworkCode).
   bool casts_as_written = false;
+  std::vector<std::string> stepwise{};  ///< NetworkCode::stepwise, of networks that files describe
 };
 
 /// A figure as others print it.
@@ -54,6 +56,8 @@ struct ZooEntry {
   std::vector<std::int64_t> fan_out{};  ///< usual, by hop; empty = samples no graph
   /// Usual data set, an id of hwspecs/dataset; empty: follows from what the network reads.
   std::string_view data_set{};
+  /// The family whose code the builder follows (NetworkCode::attention_of): model_type of its config.json; empty: none of those.
+  std::string_view code{};
   /// `options` have batch and classes, and image_size or seq_len, set and in range.
   NetworkGraph (*build)(const BuildOptions& options) = nullptr;
   /// What its layers are made of, where they are alike and can be sharded (models/transformer/shard.hpp).

@@ -24,7 +24,8 @@ constexpr double kCredible = 3;
 
 bool is_product(KernelClass kernel_class) {
   return kernel_class == KernelClass::Convolution || kernel_class == KernelClass::Gemm ||
-         kernel_class == KernelClass::BatchedGemm || kernel_class == KernelClass::Recurrent;
+         kernel_class == KernelClass::BatchedGemm || kernel_class == KernelClass::GroupedGemm ||
+         kernel_class == KernelClass::Attention || kernel_class == KernelClass::Recurrent;
 }
 
 struct Price {

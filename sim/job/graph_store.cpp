@@ -29,10 +29,10 @@ std::string key_of(const Job& job, std::string_view network, bool training,
                    const NetworkCode& code) {
   const auto number = [](const std::optional<std::int64_t>& size) { return size.value_or(-1); };
   return fmt::format(
-      "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size),
+      "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size),
       number(job.seq_len), number(job.classes), training, static_cast<int>(code.attention),
       static_cast<int>(code.grouped_attention.value_or(code.attention)), code.casts_as_written,
-      job.lora_rank, job.lora_targets, fmt::join(job.fan_out, ","));
+      job.lora_rank, job.lora_targets, fmt::join(job.fan_out, ","), fmt::join(code.stepwise, ","));
 }
 
 BuildOptions options_of(const Job& job, bool training, const NetworkCode& code) {
@@ -42,11 +42,17 @@ BuildOptions options_of(const Job& job, bool training, const NetworkCode& code) 
           .training = training,
           .attention = code.attention,
           .grouped_attention = code.grouped_attention,
-          .casts_as_written = code.casts_as_written};
+          .casts_as_written = code.casts_as_written,
+          .stepwise = code.stepwise};
 }
 
 ForwardGraph build_zoo(const Job& job, bool training, const NetworkCode& code) {
   BuildOptions options = options_of(job, training, code);
+  if (const ZooEntry* entry = find_network(job.network)) {
+    options.attention = code.attention_of(entry->code.empty() && entry->language != nullptr
+                                              ? entry->language().family
+                                              : std::string(entry->code));
+  }
   options.classes = job.classes;
   options.fan_out = job.fan_out;
   auto graph = std::make_shared<const NetworkGraph>(build_network(job.network, options));

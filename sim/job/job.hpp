@@ -21,13 +21,25 @@ struct Software {
   std::optional<bool> cudnn_benchmark{};
   /// Whether images lie channels last (torch.channels_last); nothing: as the framework does.
   std::optional<bool> channels_last{};
+  /// How attention runs: "fused" (one kernel), "composed" (steps); empty or "auto": as the framework does and the network's own code
+  /// did in that version.
+  std::string attention{};
 };
+
+/// A batch that nobody stated: as many samples as a network's file fixes, else 1 (usual_batch of sim/job/network_file.hpp).
+inline constexpr std::int64_t kUsualBatch = -1;
+
+/// What a job says of its attention: Software::attention.
+enum class AttentionChoice { Auto, Fused, Composed };
+/// Of "auto" (or nothing), "fused" or "flash", "composed" or "unfused".
+/// Throws InputError: another word.
+[[nodiscard]] AttentionChoice attention_choice(std::string_view word);
 
 /// What is to be computed: owns all, names no hardware. Words are those of the command line.
 struct Job {
   std::string
       network;  ///< zoo name, path of an ONNX file or a config.json, or "job:ID": a training program, which settles several of these
-  std::int64_t batch = 1;  ///< samples per step, of each GPU
+  std::int64_t batch = kUsualBatch;  ///< samples per step, of each GPU
   std::string phase = "train";
   std::string precision{};  ///< empty: fp32; of sharded transformers amp
   Software software{};

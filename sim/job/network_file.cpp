@@ -9,6 +9,8 @@
 #include "models/language/graph.hpp"
 #include "models/onnx/import.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
+#include "sim/job/job.hpp"
 
 namespace tracecast {
 namespace {
@@ -23,7 +25,9 @@ NetworkFile from_config(const std::string& bytes, const std::string& path,
   NetworkFile file{
       .graph = language_graph(network, {.batch = options.batch,
                                         .tokens = options.seq_len.value_or(usual_tokens(network)),
-                                        .attention = options.attention,
+                                        .attention = NetworkCode{.attention = options.attention,
+                                                                 .stepwise = options.stepwise}
+                                                         .attention_of(network.family),
                                         .grouped_attention = options.grouped_attention,
                                         .casts_as_written = options.casts_as_written,
                                         .training = options.training}),
@@ -56,6 +60,11 @@ std::vector<std::string> left_out_of_graph(const LanguageNetwork& network) {
   return result;
 }
 
+std::int64_t usual_batch(const std::string& network) {
+  if (!is_network_path(network) || is_config_path(network)) return 1;
+  return onnx_batch(read_file(network, kMostNetworkBytes), network);
+}
+
 NetworkFile read_network_file(const std::string& bytes, const std::string& path,
                               const BuildOptions& options) {
   if (is_config_path(path)) return from_config(bytes, path, options);
@@ -63,7 +72,8 @@ NetworkFile read_network_file(const std::string& bytes, const std::string& path,
                                     {.batch = options.batch,
                                      .image_size = options.image_size,
                                      .seq_len = options.seq_len,
-                                     .training = options.training});
+                                     .training = options.training,
+                                     .attention = options.attention});
   return {.graph = std::move(network.graph), .warnings = std::move(network.warnings)};
 }
 

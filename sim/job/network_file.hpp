@@ -19,6 +19,10 @@ namespace tracecast {
 /// What a config.json's graph has no ops for, in words.
 [[nodiscard]] std::vector<std::string> left_out_of_graph(const LanguageNetwork& network);
 
+/// The batch of a job that states none: what an ONNX file fixes, else 1.
+/// Throws InputError: a file that cannot be read.
+[[nodiscard]] std::int64_t usual_batch(const std::string& network);
+
 struct NetworkFile {
   NetworkGraph graph;
   std::vector<std::string> warnings{};

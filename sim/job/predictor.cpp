@@ -28,10 +28,10 @@ std::string key_of(const Job& j) {
   const Software& s = j.software;
   return fmt::format(
       "{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}"
-      "\n{}",
+      "\n{}\n{}",
       j.network, j.batch, j.phase, j.precision, s.framework, s.version, s.date, s.xla,
-      s.cuda_graphs, word(s.cudnn_benchmark), word(s.channels_last), j.optimizer, j.recompute,
-      j.lora_rank, j.lora_targets, j.accumulate, j.data, j.pipeline, word(j.workers),
+      s.cuda_graphs, word(s.cudnn_benchmark), word(s.channels_last), s.attention, j.optimizer,
+      j.recompute, j.lora_rank, j.lora_targets, j.accumulate, j.data, j.pipeline, word(j.workers),
       word(j.epoch_samples), word(j.image_size), word(j.seq_len), word(j.classes),
       fmt::join(j.fan_out, ","));
 }

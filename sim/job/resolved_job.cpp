@@ -8,12 +8,14 @@
 
 #include "hwspecs/library.hpp"
 #include "hwspecs/software/training_habits.hpp"
+#include "models/compiler/image_layout.hpp"
 #include "models/lowering/precision.hpp"
 #include "models/recompute.hpp"
 #include "models/training.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/job/input.hpp"
+#include "sim/job/network_file.hpp"
 #include "sim/job/placement.hpp"
 #include "sim/step/accumulation.hpp"
 #include "sim/step/captured_step.hpp"
@@ -63,9 +65,17 @@ void settle_precision(ResolvedJob& job, const Hardware& hardware) {
   check_trains(job);
 }
 
-/// What the framework makes of a network's code in a mode. Autocast and 8-bit modes cast by rules of their own.
-NetworkCode code_of(const FrameworkProfile& framework, PrecisionMode mode) {
-  NetworkCode code{.attention = framework.kernels.attention};
+/// What the framework makes of a network's code in a mode. Autocast and 8-bit modes cast by rules of their own. `stepwise`: families
+/// whose code is older than their FusedSince.
+NetworkCode code_of(const FrameworkProfile& framework, PrecisionMode mode, AttentionChoice choice,
+                    std::vector<std::string> stepwise) {
+  NetworkCode code{.attention = framework.kernels.attention, .stepwise = std::move(stepwise)};
+  if (choice == AttentionChoice::Fused) {
+    code.stepwise.clear();
+    if (code.attention == AttentionKernels::Steps) code.attention = AttentionKernels::Fused;
+  } else if (choice == AttentionChoice::Composed) {
+    code.attention = AttentionKernels::Steps;
+  }
   switch (mode) {
     case PrecisionMode::Fp16:
     case PrecisionMode::Bf16:
@@ -73,12 +83,38 @@ NetworkCode code_of(const FrameworkProfile& framework, PrecisionMode mode) {
       break;
     case PrecisionMode::Fp32:
     case PrecisionMode::Tf32:
-      code.grouped_attention = framework.kernels.wide_grouped_attention;
+      if (choice != AttentionChoice::Composed) {
+        code.grouped_attention = framework.kernels.wide_grouped_attention;
+      }
       break;
     default:
       break;
   }
   return code;
+}
+
+/// Refuses a choice of attention for a network that has none, or knows one way alone.
+void check_attention(const ResolvedJob& job, GraphStore& graphs) {
+  const ForwardGraph fused = graphs.forward(
+      job.options, job.phase, code_of(job.framework, job.precision, AttentionChoice::Fused, {}));
+  for (const Op& op : fused.graph->ops()) {
+    if (op.kind == OpKind::Attention) return;
+  }
+  throw InputError("--attention",
+                   fmt::format("{} with {}", job.options.software.attention, job.options.network),
+                   "a network whose attention is known both ways, such as gpt2 or llama3_8b");
+}
+
+/// A compiler's own layout of images, unless the job states one.
+void lay_images(ResolvedJob& job, const SoftwareDefaults& defaults) {
+  const auto& compiler = job.framework.compiler;
+  if (!compiler || !compiler->image_layout || !defaults.chooses_image_layout) return;
+  if (job.cpu || job.options.software.channels_last) return;
+  if (!lays_channels_last(*job.forward, *compiler->image_layout, has_backward(job.phase))) return;
+  job.framework.convolutions.image_layout = job.framework.convolutions.tensor_core_image_layout =
+      ImageLayout::Nhwc;
+  job.assumptions.push_back(compiler->name +
+                            " lays the images of convolutions channels last (--no-channels-last)");
 }
 
 bool has_recurrent_layers(const NetworkGraph& graph) {
@@ -208,6 +244,13 @@ PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
 void settle_words(ResolvedJob& job, const Hardware& hardware) {
   fill_in_usual(job.options);
   const PlacedJob& o = job.options;
+  if (o.batch == kUsualBatch) {
+    job.options.batch = usual_batch(o.network);
+    if (o.batch != 1) {
+      job.assumptions.push_back(
+          fmt::format("batch {}, as the network's file fixes it (--batch)", o.batch));
+    }
+  }
   if (o.network.starts_with(kJobPrefix)) take_program(job, hardware);
   if (o.software.date.empty())
     job.options.software.date = month_of_container(o.software.version).value_or("");
@@ -236,6 +279,7 @@ void settle_words(ResolvedJob& job, const Hardware& hardware) {
                      describe_choices(o.precision, names));
   }
   job.precision = *precision;
+  (void)attention_choice(o.software.attention);
   job.framework = hardware.framework(o.software);
   if (o.software.cudnn_benchmark)
     job.framework.convolutions.autotunes = *o.software.cudnn_benchmark;
@@ -246,6 +290,15 @@ void settle_words(ResolvedJob& job, const Hardware& hardware) {
 }
 
 }  // namespace
+
+AttentionChoice attention_choice(std::string_view word) {
+  if (word.empty() || word == "auto") return AttentionChoice::Auto;
+  if (word == "fused" || word == "flash") return AttentionChoice::Fused;
+  if (word == "composed" || word == "unfused") return AttentionChoice::Composed;
+  const std::vector<std::string> names{"auto", "fused", "composed"};
+  throw InputError("--attention", "\"" + std::string(word) + "\"",
+                   describe_choices(std::string(word), names));
+}
 
 GpuSpec with_settings(GpuSpec gpu, const BoardSettings& o) {
   if (o.power_limit_w) {
@@ -358,7 +411,9 @@ void check_words(const Job& asked, const Hardware& hardware, GraphStore& graphs)
   job.options = PlacedJob{asked, {}};
   settle_words(job, hardware);
   if (job.precision != PrecisionMode::Int8) check_trains(job);  // else another engine's kernels
-  (void)graphs.forward(job.options, job.phase, code_of(job.framework, job.precision));
+  (void)graphs.forward(
+      job.options, job.phase,
+      code_of(job.framework, job.precision, attention_choice(asked.software.attention), {}));
 }
 
 ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware) {
@@ -415,8 +470,12 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
                               (defaults.states_cudnn ? "the convolution algorithms, " : "") +
                               "the framework's profile and the default of fp32 code");
   }
-  ForwardGraph forward = graphs.forward(o, job.phase, code_of(job.framework, job.precision));
+  const AttentionChoice attention = attention_choice(o.software.attention);
+  if (attention != AttentionChoice::Auto) check_attention(job, graphs);
+  ForwardGraph forward = graphs.forward(
+      o, job.phase, code_of(job.framework, job.precision, attention, defaults.stepwise_attention));
   job.forward = std::move(forward.graph);
+  lay_images(job, defaults);
   if (const LowRankAdapters adapters = adapters_of(o); adapters.any())
     job.assumptions.push_back(describe(adapters));
   job.from_file = forward.from_file;

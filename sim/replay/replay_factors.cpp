@@ -12,6 +12,8 @@ double factor_of(KernelClass kernel_class, const ReplayFactors& factors) {
     case KernelClass::Convolution:
     case KernelClass::Gemm:
     case KernelClass::BatchedGemm:
+    case KernelClass::GroupedGemm:
+    case KernelClass::Attention:
     case KernelClass::Recurrent:
       return factors.compute;
     case KernelClass::Collective:

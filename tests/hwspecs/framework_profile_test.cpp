@@ -48,8 +48,9 @@ TEST_SUITE("hwspecs/software/framework_profile") {
       const FrameworkProfile& profile = find_framework(id);
       CHECK(profile.id == id);
       const std::size_t parts =
-          (profile.compiler ? 10 : 0) + (profile.batch_norm.composed ? 4 : 0) +
-          (profile.host.pooling ? 3 : 0) +
+          (profile.compiler ? 10 : 0) +
+          (profile.compiler && profile.compiler->image_layout ? 6 : 0) +
+          (profile.batch_norm.composed ? 4 : 0) + (profile.host.pooling ? 3 : 0) +
           (profile.batch_norm.own_half ? 6 : 0) +  // PyTorch and what is based on it
           (profile.host.update_per_parameter > Seconds(0) ? 6 : 0) +
           (profile.fusion.pair_products ? 1 : 0) + (profile.fusion.bias_gradients ? 1 : 0) +
@@ -63,6 +64,50 @@ TEST_SUITE("hwspecs/software/framework_profile") {
         }));
       }
     }
+  }
+
+  TEST_CASE("the version decides whose attention is one kernel, and who lays images") {
+    struct Row {
+      const char *framework, *version, *date;
+      bool gpt2, opt, lays_images;
+    };
+    const Row rows[] = {
+        {"pytorch_2", "2.1", "", false, false, false},
+        {"pytorch_2", "2.4.1", "", true, false, false},
+        {"pytorch_2", "2.6", "", true, true, false},
+        {"pytorch_2", "", "2024-05", false, false, false},
+        {"pytorch_2", "", "2024-08", true, false, false},
+        {"pytorch_2", "", "", true, true, false},
+        {"pytorch_2", "NGC 24.05", "", false, false, false},
+        {"pytorch_2", "NGC 24.10", "", true, false, false},
+        {"pytorch_compile", "2.0", "", false, false, false},
+        {"pytorch_compile", "2.1", "", false, false, true},
+        {"pytorch_compile", "", "", true, true, true},
+    };
+    for (const Row& row : rows) {
+      CAPTURE(row.framework);
+      CAPTURE(row.version);
+      CAPTURE(row.date);
+      const SoftwareDefaults defaults = SpecLibrary::embedded().defaults_of(
+          find_framework(row.framework), {.version = row.version, .date = row.date},
+          SpecLibrary::embedded().gpus().find("a100_sxm4_80gb"));
+      const auto is_stepwise = [&](std::string_view family) {
+        const auto& all = defaults.stepwise_attention;
+        return std::find(all.begin(), all.end(), family) != all.end();
+      };
+      CHECK(is_stepwise("gpt2") == !row.gpt2);
+      CHECK(is_stepwise("opt") == !row.opt);
+      CHECK_FALSE(is_stepwise("llama"));
+      CHECK(defaults.chooses_image_layout == row.lays_images);
+    }
+  }
+
+  TEST_CASE("a family without a name and a date without a source are refused") {
+    const std::string whole = text_of("pytorch_2");
+    CHECK(profile_error(whole + "fused_since { since { version: \"2.4\" source: \"sdpa\" } }\n")
+              .find("fused_since without family") != std::string::npos);
+    CHECK(profile_error(whole + "fused_since { family: \"x\" since { version: \"2.4\" } }\n")
+              .find("fused_since: source") != std::string::npos);
   }
 
   TEST_CASE("a profile based on another states what differs, and takes the rest") {

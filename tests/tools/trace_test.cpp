@@ -39,6 +39,38 @@ ProcessResult summary(const std::string& file, std::vector<std::string> more = {
 
 }  // namespace
 
+TEST_CASE("a record that covers later ones of its stream is warned of with counts") {
+  const TemporaryFolder folder;
+  std::string events;
+  for (int i = 0; i < 33; ++i) {
+    events += R"(,{"ph":"X","cat":"kernel","name":"flash_fwd_kernel","pid":0,"tid":7,"ts":)" +
+              std::to_string(10 + 10 * i) + R"(,"dur":8,"args":{"device":0,"stream":7}})";
+  }
+  const auto record = [&](int duration) {
+    write_file(
+        folder.path() / "t.json",
+        R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"_matmul_ogs_NNT_bf16","pid":0,"tid":7,"ts":0,"dur":)" +
+            std::to_string(duration) + R"(,"args":{"device":0,"stream":7}})" + events + "]}");
+    return folder.path() / "t.json";
+  };
+  const std::string wrong = record(1000);
+  const ProcessResult text = summary(wrong);
+  CHECK(text.out.find("Warning") != std::string::npos);
+  CHECK(text.out.find("1 kernel lasts past the end of 33 later kernels") != std::string::npos);
+  const Json doc = Json::parse(summary(wrong, {"--format", "json"}).out);
+  CHECK(doc["overruns"]["records"] == 1);
+  CHECK(doc["overruns"]["successors"] == 33);
+  CHECK(doc["classes"][0]["class"] == "grouped_gemm");
+  CHECK(doc["classes"][1]["class"] == "attention");
+  CHECK(summary(wrong, {"--strict"}).exit_code == 1);
+  const std::string page = folder.path() / "page.html";
+  CHECK(summary(wrong, {"--report", page}).exit_code == 0);
+  CHECK(read_file(page, 1 << 24).find("past the end of 33 later kernels") != std::string::npos);
+  const std::string right = record(9);
+  CHECK(summary(right).out.find("Warning") == std::string::npos);
+  CHECK(summary(right, {"--strict"}).exit_code == 0);
+}
+
 TEST_CASE("trace summary as JSON has the stable keys with the trace's figures") {
   const TemporaryFolder folder;
   write_file(folder.path() / "t.json", kTrace);

@@ -98,6 +98,43 @@ TEST_CASE("ranks together: counts and times add up, the clock is the first rank'
   CHECK(both.classes.front().share == doctest::Approx(0.55));
 }
 
+TEST_CASE("a kernel recorded as longer than later ones of its stream is counted with them") {
+  struct Row {
+    const char* what;
+    std::string events;
+    std::uint64_t overrunning, overrun;
+  };
+  const auto train = [](int begin, int count, int stream = 7) {
+    std::string events;
+    for (int i = 0; i < count; ++i) {
+      events += "," + kernel(kAdd, begin + 10 * i, 8, i + 2, 0, stream);
+    }
+    return events;
+  };
+  const Row rows[] = {
+      {"one after the other", kernel(kAdd, 0, 5, 1) + train(10, 33), 0, 0},
+      {"over 33 successors", kernel(kAdd, 0, 1000, 1) + train(10, 33), 1, 33},
+      {"over 33 of another stream", kernel(kAdd, 0, 1000, 1) + train(10, 33, 8), 0, 0},
+      {"over some of them", kernel(kAdd, 0, 48, 1) + train(10, 33), 1,
+       4},  // ends 18 to 48: one is level
+      {"into its successor alone, as dependent launches do", kernel(kAdd, 0, 12, 1) + train(10, 33),
+       0, 0},
+      {"two of them",
+       kernel(kAdd, 0, 25, 1) + train(10, 1) + "," + kernel(kAdd, 100, 40, 40) + "," +
+           kernel(kAdd, 110, 5, 41) + "," + kernel(kAdd, 120, 5, 42),
+       2, 3},
+      {"listed out of order", kernel(kAdd, 10, 5, 2) + "," + kernel(kAdd, 0, 100, 1), 1, 1},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const Summary s = summarize(trace_of(row.events), KernelNames::builtin());
+    CHECK(s.overrunning == row.overrunning);
+    CHECK(s.overrun == row.overrun);
+    const Summary both = summarize_ranks({s, s});
+    CHECK(both.overrun == 2 * row.overrun);
+  }
+}
+
 TEST_CASE("a trace without GPU work has a summary as well") {
   const Summary s = summarize(trace_of(launch(0, 5, 1)), KernelNames::builtin());
   CHECK(s.kernels == 0);

@@ -10,6 +10,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
+#include "sim/job/network_file.hpp"
 #include "sim/plan/purchase/hour_price.hpp"
 #include "sim/plan/purchase/remembered_cells.hpp"
 #include "tools/command/csv.hpp"
@@ -34,7 +35,7 @@ constexpr double kMillion = 1e6;
 struct Options {
   Job job;
   std::vector<std::string> gpus;
-  std::vector<std::int64_t> batches{1};
+  std::vector<std::int64_t> batches{kUsualBatch};
   std::string catalogue, measured, report;
   std::int64_t total_gpus = 1;
   bool serves = false;
@@ -68,7 +69,8 @@ Work work_of(const Job& job) {
 
 std::vector<plan::PlanJob> jobs_of(const Options& options, const Hardware& hardware) {
   std::vector<plan::PlanJob> jobs;
-  for (const std::int64_t batch : options.batches) {
+  for (const std::int64_t asked : options.batches) {
+    const std::int64_t batch = asked == kUsualBatch ? usual_batch(options.job.network) : asked;
     plan::PlanJob job;
     job.id = fmt::format("batch {}", batch);
     job.job = options.job;
@@ -308,7 +310,8 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       ->required()
       ->delimiter(',')
       ->type_name("A,B,C");
-  verb->add_option("--batch", options->batches, "Samples per step and GPU, one or several [1]")
+  verb->add_option("--batch", options->batches,
+                   "Samples per step and GPU, one or several [what an .onnx file fixes, else 1]")
       ->delimiter(',')
       ->check(whole_number(1, kMostBatch) & CLI::Range(std::int64_t{1}, kMostBatch))
       ->type_name("N,M");

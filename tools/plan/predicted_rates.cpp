@@ -3,6 +3,7 @@
 #include <array>
 
 #include "hwspecs/software/job_spec.hpp"
+#include "sim/job/network_file.hpp"
 
 namespace tracecast {
 
@@ -15,7 +16,7 @@ std::optional<double> PredictedRates::find(const RateTables::Program& program,
   job.network = hardware_.specs().find_job_spec_or_null(program.model) == nullptr
                     ? program.model
                     : std::string(kJobPrefix) + program.model;
-  if (program.batch > 0) job.batch = program.batch;
+  job.batch = program.batch > 0 ? program.batch : usual_batch(job.network);
   if (program.global_batch > 0) {
     // Every GPU has as many samples.
     if (program.global_batch % program.gpus != 0) return std::nullopt;

@@ -36,7 +36,7 @@ struct ColocateOptions {
 /// One job as it is asked for: NETWORK[:BATCH][@GPU], where NETWORK may be job:ID.
 struct JobWord {
   std::string network;
-  std::int64_t batch = 1;
+  std::int64_t batch = kUsualBatch;
   std::size_t gpu = 0;
 };
 

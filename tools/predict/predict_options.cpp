@@ -98,7 +98,7 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
                    "two such CPUs")
       ->required()
       ->type_name("ID");
-  verb->add_option("--batch", job.batch, "Samples per step [1]")
+  verb->add_option("--batch", job.batch, "Samples per step [what an .onnx file fixes, else 1]")
       ->type_name("N")
       ->check(whole_number(1, kMostBatch));
   verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
@@ -128,6 +128,10 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
       "--channels-last,!--no-channels-last",
       [&job](std::int64_t times) { job.software.channels_last = times > 0; },
       "Images lie channels last in memory, or first; default: as the framework does");
+  verb->add_option("--attention", job.software.attention,
+                   "fused (one kernel), composed (step by step) or auto: as the framework and the "
+                   "network's code did in that version")
+      ->type_name("A");
   verb->add_option("--framework-version", job.software.version,
                    "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")
       ->check(CLI::Validator(

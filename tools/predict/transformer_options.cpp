@@ -32,8 +32,6 @@ void add_transformer_options(CLI::App& verb, TransformerOptions& options) {
   count("--zero-ranks", plan.zero_ranks, "That share; others hold copies");
   asked(verb.add_flag("--sequence-parallel", plan.sequence_parallel,
                       "Norms and residuals are divided among the --tp ranks too"));
-  asked(verb.add_option("--attention", plan.attention, "flash (one kernel) or unfused")
-            ->type_name("A"));
   std::string known;
   for (const std::string& id : SpecLibrary::embedded().training_software_ids())
     known += (known.empty() ? "" : ", ") + id;

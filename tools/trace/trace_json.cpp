@@ -189,6 +189,7 @@ std::string trace_json(const TraceReport& report, const std::vector<TraceFile>& 
   doc["metrics"] = metrics_json(s);
   doc["peak_allocated_bytes"] = s.peak_allocated_bytes > 0 ? Json(s.peak_allocated_bytes) : Json();
   doc["left_out"] = left_out_json(s);
+  doc["overruns"] = {{"records", s.overrunning}, {"successors", s.overrun}};
   if (report.ranks.size() > 1) {
     doc["by_rank"] = Json::array();
     for (const Summary& rank : report.ranks) {

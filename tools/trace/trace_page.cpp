@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 
 #include "sim/base/text.hpp"
 #include "tools/command/output.hpp"
@@ -163,6 +165,9 @@ PageJson trace_page(const TraceReport& report, const Timeline* timeline) {
   }
   if (!s.top_kernels.empty()) sections.push_back(kernels_section(s));
   if (!s.top_calls.empty()) sections.push_back(calls_section(s));
+  if (std::string warning = overrun_warning(s); !warning.empty()) {
+    page["warnings"] = {std::move(warning)};
+  }
   return page;
 }
 

@@ -20,6 +20,9 @@ struct TraceFile {
   std::string name, sha256;
 };
 
+/// Of kernels that cover later ones of their stream, with counts; empty where there are none.
+[[nodiscard]] std::string overrun_warning(const traces::Summary& summary);
+
 /// 80 columns.
 [[nodiscard]] std::string trace_text(const TraceReport& report);
 [[nodiscard]] std::string trace_json(const TraceReport& report,

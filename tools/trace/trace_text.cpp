@@ -263,13 +263,29 @@ std::string left_out_text(const Summary& s) {
   return text;
 }
 
+std::string overruns_text(const Summary& s) {
+  const std::string warning = overrun_warning(s);
+  return warning.empty() ? warning : "\nWarning\n  " + wrap(warning, 78, 2) + '\n';
+}
+
 }  // namespace
+
+std::string overrun_warning(const Summary& s) {
+  if (s.overrunning == 0) return "";
+  return fmt::format(
+      "{} {} past the end of {} later {} of the same stream, which runs one kernel after the "
+      "other: "
+      "durations are wrong, or streams were merged. Times by kind count such time twice.",
+      s.overrunning, s.overrunning == 1 ? "kernel lasts" : "kernels last", s.overrun,
+      s.overrun == 1 ? "kernel" : "kernels");
+}
 
 std::string trace_text(const TraceReport& report) {
   const Summary& s = report.total;
   return header(report) + ranks_text(report) + classes_text(s) + kernels_text(s) +
          waiting_text(report.findings) + critical_path_text(report.findings) + idle_text(s) +
-         copies_text(s) + calls_text(s) + nodes_text(s) + metrics_text(s) + left_out_text(s);
+         copies_text(s) + calls_text(s) + nodes_text(s) + metrics_text(s) + left_out_text(s) +
+         overruns_text(s);
 }
 
 }  // namespace tracecast

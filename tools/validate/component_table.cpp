@@ -130,9 +130,9 @@ class ComponentTable final : public RowPredictor {
         o.network + '|' + o.gpu + '|' + o.software.framework + '|' + o.precision + '|' + o.phase +
         '|' + o.software.version + (o.software.xla ? "|xla|" : "|") +
         (o.software.cudnn_benchmark.value_or(false) ? "tried|" : "|") +
-        (o.software.channels_last.value_or(false) ? "last|" : "|") + o.pipeline + '|' +
-        o.software.date + '|' + o.optimizer + '|' + o.data + '|' + o.host_cpu + '|' +
-        std::to_string(o.batch) + 'x' + std::to_string(o.seq_len.value_or(0)) + '|' +
+        (o.software.channels_last.value_or(false) ? "last|" : "|") + o.software.attention + '|' +
+        o.pipeline + '|' + o.software.date + '|' + o.optimizer + '|' + o.data + '|' + o.host_cpu +
+        '|' + std::to_string(o.batch) + 'x' + std::to_string(o.seq_len.value_or(0)) + '|' +
         text(o.board.power_limit_w) + '|' + text(o.board.clock_mhz) + '|' +
         text(o.board.memory_clock_mhz);
     const auto known = figures_.find(key);

@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -86,6 +89,7 @@ class NetworkTable final : public RowPredictor {
     job.software.version = row.text_or_empty("framework_version");
     if (program.cudnn_benchmark) job.software.cudnn_benchmark = program.cudnn_benchmark;
     job.software.channels_last = program.channels_last;
+    job.software.attention = program.attention;
     if (*phase == Phase::Train && !program.optimizer.empty()) job.optimizer = program.optimizer;
     if (job.software.version.empty()) job.software.version = program.version;
     const std::string_view notes = row.text_or_empty("notes");
@@ -158,7 +162,10 @@ class NetworkTable final : public RowPredictor {
         options.data + '|' + options.optimizer +
         (options.software.cudnn_benchmark.value_or(false) ? "|tried|" : "|") +
         (options.software.channels_last.value_or(false) ? "last|" : "|") +
-        std::to_string(options.batch) + '|' + std::to_string(defaults.cudnn_version) + '|' + month +
+        options.software.attention + '|' +
+        fmt::format("{}|", fmt::join(defaults.stepwise_attention, ",")) +
+        (defaults.chooses_image_layout ? "laid|" : "|") + std::to_string(options.batch) + '|' +
+        std::to_string(defaults.cudnn_version) + '|' + month +
         (defaults.fp32_runs_as_tf32 ? "|tf32" : "|") +
         (defaults.tf32_spares_products ? "|spared|" : "|") + framework.id + '|' + options.host_cpu +
         '|' + (defaults.fuses_product_bias ? "bias|" : "|") +

@@ -175,6 +175,7 @@ PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs,
   o.software.xla = says_xla(notes);
   o.software.cudnn_benchmark = program.cudnn_benchmark;
   o.software.channels_last = program.channels_last;
+  o.software.attention = program.attention;
   o.precision = program.precision.empty() ? precision_of(row.text("precision")) : program.precision;
   if (!find_precision(o.precision)) return unknown("precision " + o.precision + " is not known");
   o.phase = row.text("phase");

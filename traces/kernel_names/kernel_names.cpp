@@ -193,6 +193,7 @@ KernelNameInfo KernelNames::find(std::string_view full_name) const {
   if (const Rule* rule = first_of(units_, name, occurs)) info.unit = rule->unit;
   const bool has_tile = info.kernel_class == KernelClass::Gemm ||
                         info.kernel_class == KernelClass::BatchedGemm ||
+                        info.kernel_class == KernelClass::GroupedGemm ||
                         info.kernel_class == KernelClass::Convolution;
   if (has_tile) find_tile(name, info);
   return info;

@@ -175,14 +175,20 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
   result.assumptions.insert(result.assumptions.end(), network.left_out.begin(),
                             network.left_out.end());
   PlanOptions plan = division.plan;
-  if (job.batch != 1 && plan.micro_batch) {
-    throw InputError("--batch", fmt::format("{} beside --micro-batch", job.batch),
+  const std::int64_t asked =
+      job.batch == kUsualBatch ? usual_batch(std::string(job.network)) : job.batch;
+  if (asked != 1 && plan.micro_batch) {
+    throw InputError("--batch", fmt::format("{} beside --micro-batch", asked),
                      "one of the two: both are the sequences of a pass");
   }
-  if (!plan.micro_batch) plan.micro_batch = job.batch;
+  if (!plan.micro_batch) plan.micro_batch = asked;
   if (job.accumulate != 1) plan.micro_batches = job.accumulate;
   plan.tokens = job.seq_len.value_or(network.usual_tokens);
   plan.recompute = job.recompute;
+  const AttentionChoice attention = attention_choice(job.software.attention);
+  if (attention != AttentionChoice::Auto) {
+    plan.attention = attention == AttentionChoice::Fused ? "flash" : "unfused";
+  }
   if (network.most_tokens > 0 && *plan.tokens > network.most_tokens) {
     throw InputError("--seq-len", std::to_string(*plan.tokens),
                      "at most " + std::to_string(network.most_tokens) + " positions");

@@ -146,7 +146,9 @@ class PiecePricer {
         const cost::KernelEstimate& estimate = priced.choices[kernel.op].estimates[kernel.kernel];
         piece_.errors.push_back({what.kernel_class, kernel.duration, estimate.log_sd});
         pass.mix.add(what.kernel_class, estimate.basis, kernel.duration, energy(what, estimate));
-        if (what.kernel_class == KernelClass::Gemm || what.kernel_class == KernelClass::BatchedGemm)
+        if (what.kernel_class == KernelClass::Gemm ||
+            what.kernel_class == KernelClass::BatchedGemm ||
+            what.kernel_class == KernelClass::Attention)
           piece_.flops += what.flops.in_flop();
       }
       if (copy.num_kernels > 0) pass.program.ops.push_back(copy);

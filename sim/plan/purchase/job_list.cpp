@@ -9,6 +9,7 @@
 #include "hwspecs/loaders/textproto.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/network_file.hpp"
 #include "sim/plan/proto/jobs.pb.h"
 
 namespace tracecast::plan {
@@ -47,7 +48,7 @@ void read_network(const Message& m, const std::string& place, PlanJob& job) {
   if (m.network().empty()) throw InputError(place, "no network", "network: \"resnet50\"");
   Job& j = job.job;
   j.network = m.network();
-  if (m.has_batch()) j.batch = whole(m.batch(), place, "batch", kMostBatch);
+  j.batch = m.has_batch() ? whole(m.batch(), place, "batch", kMostBatch) : usual_batch(j.network);
   if (m.has_phase()) j.phase = m.phase();
   j.precision = m.precision();
   j.software.framework = m.framework();

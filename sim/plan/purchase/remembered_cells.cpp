@@ -35,6 +35,7 @@ std::string key_of(const std::string& fingerprint, const CellQuestion& question)
   text += fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", j.batch, j.phase, j.precision,
                       s.framework, s.version, s.date, s.xla, s.cuda_graphs, word(s.cudnn_benchmark),
                       word(s.channels_last));
+  if (!s.attention.empty()) text += "attention " + s.attention + '\n';
   text += fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", j.optimizer, j.recompute,
                       j.accumulate, j.data, j.pipeline, word(j.workers), word(j.epoch_samples),
                       word(j.image_size), word(j.seq_len), word(j.classes));

@@ -105,6 +105,8 @@ TEST_CASE("every family's file gives its published parameters") {
       {"falcon_40b", 41'303'293'952, 0},
       {"opt_1.3b", 1'315'758'080, 0},
       {"gpt_neox_20b", 20'554'567'680, 0},
+      {"gpt2", 124'439'808, 0},
+      {"gpt2_xl", 1'557'611'200, 0},
       {"llama4_scout", 108'641'793'536, 0, true},
       // BLOOM's model card.
       {"bloom_176b", 176'247'271'424, 0},

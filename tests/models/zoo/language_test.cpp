@@ -149,6 +149,32 @@ TEST_CASE("multiply-adds follow from width, layers and tokens, and grow with the
   }
 }
 
+TEST_CASE("GPT-2 attends in one kernel where the code of its version does") {
+  for (const char* name : {"gpt2", "gpt3_1.3b", "opt_125m", "t5_small"}) {
+    CAPTURE(name);
+    REQUIRE_FALSE(find_network(name)->code.empty());
+    for (const bool training : {false, true}) {
+      const NetworkGraph steps = build_network(name, {.training = training});
+      const NetworkGraph fused =
+          build_network(name, {.training = training, .attention = AttentionKernels::Fused});
+      const auto count = [](const NetworkGraph& graph, OpKind kind) {
+        std::size_t found = 0;
+        for (const Op& op : graph.ops()) found += op.kind == kind;
+        return found;
+      };
+      CHECK(count(fused, OpKind::Attention) > 0);
+      CHECK(count(steps, OpKind::Attention) == 0);
+      CHECK(count(steps, OpKind::Softmax) ==
+            count(fused, OpKind::Softmax) + count(fused, OpKind::Attention));
+      CHECK(steps.parameter_count() == fused.parameter_count());
+      if (!training) (void)make_training_graph(fused, {});  // has gradients
+    }
+  }
+  NetworkCode code{.attention = AttentionKernels::Fused, .stepwise = {"gpt2"}};
+  CHECK(code.attention_of("gpt2") == AttentionKernels::Steps);
+  CHECK(code.attention_of("opt") == AttentionKernels::Fused);
+}
+
 TEST_CASE("a length behind the name sets the tokens, a flag goes before it") {
   const double at_384 = build_network("bert_large", {.seq_len = 384}).forward_macs();
   CHECK(build_network("bert_large_seq384", {}).forward_macs() == at_384);
