@@ -31,7 +31,9 @@ constexpr std::string_view kLibraryOptional[] = {"library",
                                                  "staging_overhead",
                                                  "relay_overhead",
                                                  "ring_plateau",
-                                                 "step_us"};
+                                                 "step_us",
+                                                 "gb_per_s_of_socket_thread",
+                                                 "most_socket_threads"};
 
 CollectiveAlgorithm from(proto::CollectiveLibrary::Algorithm algorithm) {
   return from_proto<CollectiveAlgorithm>(algorithm);
@@ -69,6 +71,12 @@ class LibraryLoader {
     }
     if (message_.has_relay_overhead()) library_.relay_overhead = message_.relay_overhead().value();
     if (message_.has_ring_plateau()) library_.ring_plateau = message_.ring_plateau().value();
+    if (message_.has_gb_per_s_of_socket_thread()) {
+      library_.line_rate_of_socket_thread = from_gb_per_s(message_.gb_per_s_of_socket_thread());
+    }
+    if (message_.has_most_socket_threads()) {
+      library_.most_socket_threads = to_int(message_.most_socket_threads());
+    }
     if (message_.has_step_us()) library_.step = from_us(message_.step_us());
     for (int i = 0; i < message_.path_size(); ++i) load_path(i);
     for (int i = 0; i < message_.cap_size(); ++i) load_cap(i);
@@ -237,6 +245,13 @@ std::string_view to_string(CollectiveProtocol protocol) {
       return "ll128";
   }
   return "unknown";
+}
+
+int CollectiveLibrary::socket_threads(BytesPerSecond line_rate, int available) const {
+  const int most = std::max(1, std::min(most_socket_threads, available));
+  if (line_rate_of_socket_thread <= BytesPerSecond(0)) return 1;
+  const double threads = std::floor(line_rate / line_rate_of_socket_thread * (1 + 1e-9));
+  return static_cast<int>(std::clamp<double>(threads, 1, most));
 }
 
 CollectiveLibrary parse_collective_library(std::string_view text, std::string_view where,

@@ -79,6 +79,9 @@ struct CollectiveLibrary : SpecIdentity {
   double relay_overhead = 1;  ///< alike: of rings that pass a third GPU's memory
   double ring_plateau = 1;
   Seconds step{};
+  /// By the kernel's TCP: a thread for each so much of a NIC's line rate, from one to the most; zero: one.
+  BytesPerSecond line_rate_of_socket_thread{};
+  int most_socket_threads = 1;
   std::vector<CollectivePath> paths;
   std::vector<CollectiveCap> caps;
   bool is_paced = false;  ///< times within a node are those of CollectivePace; `paths` choose
@@ -88,6 +91,9 @@ struct CollectiveLibrary : SpecIdentity {
   std::string otherwise;              ///< Kernels: library ("nccl") for everything else
   /// By protocol: factors on a tree's bandwidth for 64 B, 128 B, ...
   std::array<std::vector<double>, 3> tree_correction;
+
+  /// Threads that serve the sockets of a NIC of such a line rate, of a host that has so many for it.
+  [[nodiscard]] int socket_threads(BytesPerSecond line_rate, int available) const;
 };
 
 /// Reads one such file, which may be based on another that `find` has. `where` names it in errors.

@@ -8,7 +8,7 @@ namespace tracecast {
 namespace {
 
 /// Facts that may be left out.
-constexpr std::string_view kLinkOptional[] = {"efficiency"};
+constexpr std::string_view kLinkOptional[] = {"efficiency", "kernel_bypass"};
 
 static_assert(static_cast<int>(proto::LinkSpec::C2C) - 1 == static_cast<int>(LinkKind::C2c));
 
@@ -42,6 +42,7 @@ LinkSpec load_link_spec(std::string_view text, std::string_view where) {
   spec.bandwidth = from_gb_per_s(message.gb_per_s());
   spec.latency = from_us(message.latency_us());
   if (message.has_efficiency()) spec.efficiency = message.efficiency().value();
+  if (message.has_kernel_bypass()) spec.bypasses_kernel = message.kernel_bypass().value();
   spec.words.assign(message.word().begin(), message.word().end());
   return spec;
 }

@@ -22,7 +22,13 @@ struct LinkSpec : SpecIdentity {
   Seconds latency{};           ///< one small message, one way
   /// Share of `bandwidth` that payload gets, where a document states it.
   std::optional<double> efficiency;
+  bool bypasses_kernel = false;    ///< Ethernet whose messages no thread of the kernel's TCP copies
   std::vector<std::string> words;  ///< what published texts call a network of it, lower case
+
+  /// The kernel's TCP carries what goes over it: threads copy every byte.
+  [[nodiscard]] bool is_tcp() const {
+    return kind == LinkKind::Ipoib || (kind == LinkKind::Ethernet && !bypasses_kernel);
+  }
 };
 
 /// Reads and checks one spec in text format (hwspecs/proto/link_spec.proto). `where` names it in errors.

@@ -108,7 +108,10 @@ RankVariation parse_rank_variation(std::string_view text, std::string_view where
   variation.shared_board_time_factor = read.number(TRACECAST_FIELD(shared_board_time_factor), 1, 2);
   variation.staged_copies =
       BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(staged_copies_gb_per_s), 0.1, 1e3));
-  variation.tcp = BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(tcp_gb_per_s), 0.01, 1e3));
+  variation.tcp_thread =
+      BytesPerSecond(1e9 * read.number(TRACECAST_FIELD(tcp_gb_per_s), 0.01, 1e3));
+  variation.tcp_cpu = read.word(TRACECAST_FIELD(tcp_cpu));
+  variation.tcp_link = read.word(TRACECAST_FIELD(tcp_link));
   return variation;
 }
 

@@ -108,8 +108,9 @@ struct RankVariation {
   /// What one process moves between GPUs that cannot reach each other, all such copies together: the driver takes them
   /// through host memory one after the other.
   BytesPerSecond staged_copies{};
-  /// Rate of a collective whose ring crosses the kernel's TCP, at most.
-  BytesPerSecond tcp{};
+  /// What one thread moves over the kernel's TCP where `tcp_cpu` is the processor (`tcp_link`: the link on which it was seen).
+  BytesPerSecond tcp_thread{};
+  std::string tcp_cpu, tcp_link;
   std::vector<SpecSource> sources;
   std::vector<SpecValue> values;
 };

@@ -108,6 +108,7 @@ Forecast forecast_of(const ManyGpusDetails& details) {
   f.by_class = named(p.step.account.by_class());
   f.by_basis = named(p.step.account.by_basis());
   f.bottleneck = bottleneck_of(p);
+  if (p.input) f.cpu_utilization = p.input->busy_threads / p.input->cpu_threads;
   f.memory = memory_of(p.memory);
   f.power = power_of(p.step.power, f);
   return f;

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "models/lowering/lower.hpp"
 #include "sim/base/error.hpp"
 #include "sim/job/mode/divided_job.hpp"
+#include "sim/sharing/colocation.hpp"
 
 namespace tracecast {
 namespace {
@@ -39,26 +41,69 @@ Prediction predict_without_input(const ResolvedJob& job, const Hardware& hardwar
   return predict(bare, hardware);
 }
 
-/// Supply of one step's batches when all ranks of a node load: their workers share its cores, and all share its disk.
-/// Processes have workers and a pin thread each; threads of one process share its loader. `dispatching`: share of the
-/// time in which a rank's dispatch thread works.
-Seconds supply_of_node(const InputRequest& input, std::uint32_t ranks, Replicas replicas,
-                       Seconds copy, double dispatching) {
-  const InputStages stages = plan_input(input);
-  const double n = ranks;
+/// One step's batches when all ranks of a node load: their workers share its cores, and all share its disk. Processes have
+/// workers and a pin thread each; threads of one process share its loader.
+struct NodeInput {
+  double ranks = 1;
+  double loaders = 1;    ///< as many as ranks, or one for all
+  double speed = 1;      ///< of a thread over one with a core to itself
+  Seconds core_time{};   ///< of workers, for a batch of every rank
+  InputStages stages{};  ///< of a rank, at the pace at which all are supplied
+  Seconds supply{};      ///< of a batch for every rank
+};
+
+NodeInput load_for_node(const InputRequest& input, std::uint32_t ranks, Replicas replicas,
+                        const Prediction& one_gpu) {
+  NodeInput node{.ranks = static_cast<double>(ranks), .stages = plan_input(input)};
   const bool each = replicas == Replicas::Processes && input.pipeline.default_workers > 0;
-  const double workers = std::max(1.0, static_cast<double>(stages.workers) * (each ? n : 1));
-  const double speed = input.host.speed(workers + n * dispatching);
-  const Seconds prepare = stages.prepare * (n / (workers * speed));
-  const Seconds pin = stages.pin * ((replicas == Replicas::Processes ? 1.0 : n) / speed);
-  return max(max(max(stages.read * n, prepare), max(pin, stages.gpu_decode)), copy);
+  if (each) node.loaders = node.ranks;
+  const double own = std::max(1, node.stages.workers), workers = own * node.loaders;
+  // Share of the time in which a rank's dispatch thread works.
+  const double dispatching = one_gpu.timeline.host_busy / one_gpu.timeline.step_time;
+  node.speed = input.host.speed(workers + node.ranks * dispatching);
+  node.core_time = node.stages.prepare * node.ranks;
+  node.stages.prepare = node.core_time * (own / (workers * node.speed));
+  node.stages.pin =
+      node.stages.pin * ((replicas == Replicas::Processes ? 1.0 : node.ranks) / node.speed);
+  node.stages.read = node.stages.read * node.ranks;
+  node.supply = supply_time(node.stages, one_gpu.program.input_copy);
+  return node;
 }
 
-/// What a step with a loader takes beyond the slower of loading and computing.
-Seconds overlap_loss(const Prediction& with_input) {
-  if (!with_input.input) return {};
-  const Seconds ideal = max(with_input.input->step_without, with_input.input->supply);
-  return max(Seconds(), with_input.timeline.step_time - ideal);
+/// A rank that is fed at its node's pace and computes and communicates for `step` with its input at hand: what its steps
+/// take beyond the slower of both is `lost`. Alone on the host it may be far from waiting.
+struct FedRank {
+  Seconds lost{};
+  InputUse use;
+};
+
+FedRank feed_rank(const NodeInput& node, const InputRequest& input, const Prediction& one_gpu,
+                  Seconds step) {
+  StepProgram program = at_full_speed(one_gpu);
+  program.input.reset();
+  if (!program.kernels.empty()) {  // what it communicates and waits, behind its kernels
+    program.kernels.back().duration += max(Seconds(), step - one_gpu.input->step_without);
+  }
+  constexpr int kEnough = 1 << 20;  // the speed of threads is in the stages
+  const InputRun run = run_with_input(program, node.stages, {.cores = kEnough, .threads = kEnough});
+  FedRank rank{.use = run.use};
+  rank.lost = max(Seconds(), run.timeline.step_time - max(step, run.use.supply));
+  InputUse& use = rank.use;
+  use.cpu_threads = input.host.threads;
+  use.cpu_speed = node.speed;
+  use.step_without = step;
+  const Seconds busy =
+      run.timeline.loader_busy * node.loaders + one_gpu.timeline.host_busy * node.ranks;
+  use.busy_threads = std::min(busy / run.timeline.step_time, 1.0 * use.cpu_threads);
+  use.sample_cpu_time = one_gpu.input->sample_cpu_time;
+  use.read_per_step = one_gpu.input->read_per_step;
+  use.cached = one_gpu.input->cached;
+  if (use.workers_needed) {
+    use.workers_needed = std::max(
+        1,
+        static_cast<int>(std::min(std::ceil(node.core_time / (node.loaders * step) - 1e-9), 1e6)));
+  }
+  return rank;
 }
 
 /// Of one batch as 4-byte numbers, the way programs hold it.
@@ -84,21 +129,6 @@ Seconds loading_between_steps(const ResolvedJob& job, std::uint32_t ranks,
   InputRequest all = *job.input;
   all.batch *= ranks;
   return plan_input(all).prepare + program.input_copy * static_cast<double>(ranks);
-}
-
-/// What the loaders of a node supply in `request`; what a step takes beyond it is the answer.
-Seconds add_input(DataParallelRequest& request, const ResolvedJob& job, const Prediction& one_gpu,
-                  std::uint32_t in_node) {
-  const StrategyProfile& strategy = request.strategy;
-  if (loads_between_steps(job, strategy, one_gpu.program)) {
-    return loading_between_steps(job, in_node, one_gpu.program);
-  }
-  if (job.input) {
-    request.input_supply =
-        supply_of_node(*job.input, in_node, strategy.replicas, one_gpu.program.input_copy,
-                       one_gpu.timeline.host_busy / one_gpu.timeline.step_time);
-  }
-  return overlap_loss(one_gpu);
 }
 
 Interval interval_of(const ManyGpus& many, const ResolvedJob& job) {
@@ -234,16 +264,29 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
     if (many.groups.size() == 1 || memory.headroom() < many.memory.headroom()) many.memory = memory;
   }
   Seconds loss{};
-  if (is_replicated(strategy) && many.fabric.num_ranks() > 1) {
+  std::optional<NodeInput> node;
+  if (job.input) node = load_for_node(*job.input, most_in_host, strategy.replicas, many.one_gpu);
+  const bool is_one_process = is_replicated(strategy) && many.fabric.num_ranks() > 1;
+  const bool between = loads_between_steps(job, strategy, many.one_gpu.program);
+  if (is_one_process) {
     many.process = std::make_shared<ReplicatedRun>(
         run_replicated_job(kinds.front().job, strategy, many.fabric, hardware,
                            {.sample_sd = options.sample_sd, .fold = options.fold}));
     many.step = many.process->step;
   } else {
-    loss = add_input(request, job, many.one_gpu, most_in_host);
+    if (node && !between) request.input_supply = node->supply;
     request.date = job.options.software.date.substr(0, job.options.software.date.find(".."));
     request.cost = &hardware.cost();
     many.step = simulate_data_parallel(request);
+  }
+  if (node) {
+    FedRank fed =
+        feed_rank(*node, *job.input, many.one_gpu, many.step.step_time - many.step.parts.input);
+    many.input = fed.use;
+    if (!is_one_process) {
+      loss = between ? loading_between_steps(job, most_in_host, many.one_gpu.program) : fed.lost;
+      if (between) many.input->supply = loss;
+    }
   }
   if (strategy.feed_rate > BytesPerSecond(0)) {
     // Every replica gets the whole input and cuts its part out; the thread waits for the step before it feeds.
@@ -251,6 +294,7 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
     loss += input_bytes(job) * (ranks * ranks) / strategy.feed_rate;
   }
   add_input_wait(many.step, loss);
+  if (many.input) many.input->waiting = many.step.parts.input / many.step.step_time;
   many.step_time_s = interval_of(many, job);
   const double samples = batch * many.fabric.num_ranks();
   many.throughput_samples_per_s = {.value = samples / many.step_time_s.value,

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +30,9 @@ struct ManyGpus {
   Prediction one_gpu;                  ///< of the first kind, alone, with its input
   DataParallelStep step;
   std::shared_ptr<const ReplicatedRun> process{};  ///< of all GPUs; nothing: they have one each
-  MemoryPlan memory{};                             ///< of the rank with the least headroom
+  /// What the loaders of a node do in this step, of one rank; `busy_threads` of all. Of a job that loads, each rank by itself.
+  std::optional<InputUse> input{};
+  MemoryPlan memory{};  ///< of the rank with the least headroom
   Interval step_time_s;
   Interval throughput_samples_per_s;  ///< over all GPUs
   double efficiency = 1;              ///< throughput over that of the GPUs each alone

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "sim/base/error.hpp"
@@ -266,6 +267,52 @@ struct Communicator::Ways {
     }
     return plan;
   }
+
+  /// As if nothing but links and the library's own caps bounded it.
+  [[nodiscard]] CollectivePlan plan_unbound(Collective collective, Bytes bytes,
+                                            const CollectivePace& pace) const {
+    if (library.kind == LibraryKind::HostSteps) {
+      return plan_host_steps(fabric, ranks, rings, host_edges, collective, bytes, library);
+    }
+    if (library.kind == LibraryKind::TreeCopies) {
+      return plan_tree_copies(fabric, ranks, collective, bytes, library);
+    }
+    return collective == Collective::AllToAll || collective == Collective::SendReceive
+               ? messages(collective, bytes, pace)
+               : channels(collective, bytes, pace);
+  }
+
+  /// Bounds a plan of rings or trees by the threads that serve the sockets of its NICs: the kernel's TCP copies every byte,
+  /// of which a link's weight counts `staging_overhead`.
+  void bound_by_sockets(CollectivePlan& plan) const {
+    const double overhead = library.kind == LibraryKind::TreeCopies ? 1 : library.staging_overhead;
+    for (const FabricUse& use : plan.uses) {
+      const FabricLink& link = fabric.link(use.link);
+      if (!link.sockets.are_needed()) continue;
+      bound(plan, socket_rate(link) * (overhead / use.weight));
+    }
+  }
+  /// The same of messages: every rank has its own threads for those that it sends to other nodes.
+  void bound_messages(CollectivePlan& plan, std::size_t num_ranks) const {
+    if (rings.num_nodes < 2) return;
+    const std::span<const Rank> talking = std::span(ranks).first(num_ranks);
+    std::map<FabricNodeId, std::size_t> in_node;
+    for (const Rank rank : talking) ++in_node[fabric.node_of(rank)];
+    for (const Rank rank : talking) {
+      const std::size_t away = num_ranks - in_node[fabric.node_of(rank)];
+      if (away == 0) continue;
+      const FabricLink& link = fabric.link(fabric.network_link(rank));
+      if (link.sockets.are_needed()) bound(plan, socket_rate(link) / static_cast<double>(away));
+    }
+  }
+  [[nodiscard]] BytesPerSecond socket_rate(const FabricLink& link) const {
+    return link.sockets.each * library.socket_threads(link.sockets.line_rate, link.sockets.most);
+  }
+  static void bound(CollectivePlan& plan, BytesPerSecond most) {
+    if (plan.rate_cap && *plan.rate_cap <= most) return;
+    plan.rate_cap = most;
+    plan.is_held_by_sockets = true;
+  }
 };
 
 Communicator::Communicator(const Fabric& fabric, std::span<const Rank> ranks,
@@ -290,26 +337,22 @@ CollectivePlan Communicator::plan(Collective collective, Bytes bytes,
                                   const CollectivePace& pace) const {
   const Ways& ways = *ways_;
   if (ways.ranks.size() < 2 || bytes <= Bytes(0)) return {};
-  switch (ways.library.kind) {
-    case LibraryKind::HostSteps:
-      return plan_host_steps(ways.fabric, ways.ranks, ways.rings, ways.host_edges, collective,
-                             bytes, ways.library);
-    case LibraryKind::TreeCopies:
-      return plan_tree_copies(ways.fabric, ways.ranks, collective, bytes, ways.library);
-    case LibraryKind::Kernels: {
-      const auto paced = PacedNode::find(ways.rings, ways.library, pace);
-      if (paced && collective == Collective::AllReduce) {
-        if (auto plan = paced->find_kernel(bytes)) return *std::move(plan);
-      }
-      return ways.otherwise->plan(collective, bytes, pace);
+  if (ways.library.kind == LibraryKind::Kernels) {
+    const auto paced = PacedNode::find(ways.rings, ways.library, pace);
+    if (paced && collective == Collective::AllReduce) {
+      if (auto plan = paced->find_kernel(bytes)) return *std::move(plan);
     }
-    case LibraryKind::Channels:
-      break;
+    return ways.otherwise->plan(collective, bytes, pace);
   }
-  if (collective == Collective::AllToAll || collective == Collective::SendReceive) {
-    return ways.messages(collective, bytes, pace);
+  CollectivePlan plan = ways.plan_unbound(collective, bytes, pace);
+  if (collective == Collective::SendReceive) {
+    ways.bound_messages(plan, 2);
+  } else if (collective == Collective::AllToAll && ways.library.kind != LibraryKind::HostSteps) {
+    ways.bound_messages(plan, ways.ranks.size());
+  } else {
+    ways.bound_by_sockets(plan);
   }
-  return ways.channels(collective, bytes, pace);
+  return plan;
 }
 
 double Communicator::log_sd(Bytes bytes) const {

@@ -23,9 +23,11 @@ struct FabricUse {
 /// there, waits `latency` without bandwidth, then sends `bytes` at one rate over all its links.
 struct CollectivePlan {
   Seconds latency{};
-  Bytes bytes{};                           ///< that one edge of weight 1 carries
-  std::vector<FabricUse> uses;             ///< each link once, by id
-  std::optional<BytesPerSecond> rate_cap;  ///< of the algorithm's own making
+  Bytes bytes{};                ///< that one edge of weight 1 carries
+  std::vector<FabricUse> uses;  ///< each link once, by id
+  /// Of the algorithm's own making, or of the threads that serve sockets.
+  std::optional<BytesPerSecond> rate_cap;
+  bool is_held_by_sockets = false;  ///< the latter
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::None;
   CollectiveProtocol protocol = CollectiveProtocol::Simple;
   int channels = 0;

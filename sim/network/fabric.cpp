@@ -298,6 +298,28 @@ FabricLinkId Fabric::network_link(Rank rank) const {
   return {state_->nodes[node.index].first_link + state_->wiring(node).ports[port_of(rank)].up};
 }
 
+std::vector<NodeNics> Fabric::nics() const {
+  std::vector<NodeNics> all;
+  if (num_nodes() < 2) return all;
+  for (std::uint32_t g = 0; g < state_->groups.size(); ++g) {
+    const auto nodes = static_cast<std::uint32_t>(
+        std::count_if(state_->nodes.begin(), state_->nodes.end(),
+                      [&](const State::Node& node) { return node.group == g; }));
+    if (nodes == 0) continue;
+    const std::size_t first = all.size();
+    for (const MachineWiring::Port& port : state_->groups[g].wiring.ports) {
+      const auto known = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(),
+                                      [&](const NodeNics& nics) { return nics.link == port.link; });
+      if (known == all.end()) {
+        all.push_back({nodes, port.count, port.link, port.line_rate});
+      } else {
+        known->per_node += port.count;
+      }
+    }
+  }
+  return all;
+}
+
 Route Fabric::route_to_host(Rank from) const {
   Route route;
   state_->append(route, state_->wiring(node_of(from)).gpu_to_host[slot_of(from)], node_of(from));

@@ -30,11 +30,29 @@ enum class FabricLinkKind {
 };
 [[nodiscard]] std::string_view to_string(FabricLinkKind kind);
 
+/// Threads that serve the sockets of a NIC in one direction, where the kernel's TCP carries what goes over it.
+struct SocketThreads {
+  BytesPerSecond line_rate{};  ///< of the NIC
+  BytesPerSecond each{};       ///< what one thread moves; zero: no thread touches the bytes
+  int most = 0;                ///< that the host has for it
+
+  [[nodiscard]] bool are_needed() const { return each > BytesPerSecond(0); }
+};
+
 /// One direction of what joins two nodes of the graph, parallel links as one.
 struct FabricLink {
   BytesPerSecond bandwidth{};  ///< of payload: count * bandwidth * efficiency of the LinkSpec
   Seconds latency{};
   FabricLinkKind kind{};
+  SocketThreads sockets{};  ///< of a NIC's link to its network
+};
+
+/// NICs of one kind in nodes that are alike.
+struct NodeNics {
+  std::uint32_t nodes = 0;
+  int per_node = 0;
+  std::string link;            ///< id of a LinkSpec
+  BytesPerSecond line_rate{};  ///< of one of them
 };
 
 /// The farthest thing that a route crosses, near to far.
@@ -99,6 +117,8 @@ class Fabric {
   [[nodiscard]] std::uint32_t port_of(Rank rank) const;
   /// From that NIC to its switch.
   [[nodiscard]] FabricLinkId network_link(Rank rank) const;
+  /// What joins the nodes, group by group; empty where there is one node.
+  [[nodiscard]] std::vector<NodeNics> nics() const;
 
   /// Between a GPU and the memory of the CPU package nearest to it.
   [[nodiscard]] Route route_to_host(Rank from) const;

@@ -80,7 +80,8 @@ class Wirer {
       const bool at_gpu =
           node(drawn.a).kind == NodeKind::Gpu || node(drawn.b).kind == NodeKind::Gpu;
       const BytesPerSecond raw = at_gpu ? as_gpu_has_it(spec, count) : spec.bandwidth * count;
-      const FabricLink link{raw * spec.efficiency.value_or(1), spec.latency, kind_of(spec.kind)};
+      FabricLink link{raw * spec.efficiency.value_or(1), spec.latency, kind_of(spec.kind)};
+      if (to_network && spec.is_tcp()) link.sockets = threads_of(spec.bandwidth * count);
       for (const bool back : {false, true}) {
         wiring_.links.push_back(link);
         wiring_.link_names.push_back(node(back ? drawn.b : drawn.a).name + " > " +
@@ -99,6 +100,17 @@ class Wirer {
       wiring_.links.push_back({cpu.memory_bandwidth, Seconds(0), FabricLinkKind::HostMemory});
       wiring_.link_names.push_back(node(socket).name + " memory");
     }
+  }
+
+  /// Of one NIC in one direction. A host's hardware threads are shared by its NICs and both directions.
+  [[nodiscard]] SocketThreads threads_of(BytesPerSecond line_rate) const {
+    const MachineSpec& machine = wiring_.machine;
+    const RankVariation& variation = specs_.rank_variation();
+    const double speed = specs_.cpus().find(machine.cpu).single_thread_speed() /
+                         specs_.cpus().find(variation.tcp_cpu).single_thread_speed();
+    const auto nics = static_cast<int>(machine.nodes_of(NodeKind::Nic).size());
+    return {line_rate, variation.tcp_thread * speed,
+            std::max(1, machine.hardware_threads / std::max(1, 2 * nics))};
   }
 
   /// A card may be older than its slot, and have other NVLinks than those drawn, or none.
@@ -355,6 +367,10 @@ class Wirer {
       MachineWiring::Port port;
       port.up = 2 * i + (a_network ? 1 : 0);
       port.down = 2 * i + (a_network ? 0 : 1);
+      const bool is_replaced = !network_link_.empty();
+      port.link = is_replaced ? network_link_ : drawn.link;
+      port.count = is_replaced ? 1 : drawn.count;
+      port.line_rate = specs_.links().find(port.link).bandwidth;
       const std::uint32_t socket = nearest_socket(nic);
       port.from_host = {must_reach(socket, nic), RouteKind::Network, false};
       port.from_host.links.insert(port.from_host.links.begin(), memory_of_[socket]);

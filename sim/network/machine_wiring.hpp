@@ -28,6 +28,9 @@ struct MachineWiring {
   std::vector<int> switch_bricks;     ///< by slot: NVLinks into NVSwitches
   std::vector<LocalPath> gpu_to_host, host_to_gpu;  ///< by slot
   struct Port {
+    std::string link;                ///< id of what joins the NIC and its network
+    int count = 1;                   ///< of such links
+    BytesPerSecond line_rate{};      ///< of one
     std::uint32_t up = 0, down = 0;  ///< links to the network and from it
     LocalPath from_host,
         to_host;  ///< between the nearest socket's memory and the NIC, and `up` or `down`

@@ -200,7 +200,8 @@ class Finder {
 
   void hop(const Route& route) {
     see(route.kind);
-    const bool bridged = route.kind == RouteKind::HostBridge && !route.is_staged;
+    // What goes through host memory crosses the root complex too.
+    const bool bridged = route.kind == RouteKind::HostBridge || route.is_staged;
     for (const FabricLinkId link : route.links) {
       const bool pcie = fabric_.link(link).kind == FabricLinkKind::Pcie;
       sum_.add(link, bridged && pcie ? library_.host_bridge_overhead : 1);

@@ -190,18 +190,12 @@ class Planner {
             .host = strategy_.host_per_bucket,
             .on_sms = on_sms_};
   }
-  /// Under what the library's messages or the kernel's TCP reach.
+  /// Under what the library's messages reach.
   [[nodiscard]] CollectivePlan at_most(CollectivePlan plan) const {
-    const auto cap = [&](BytesPerSecond rate) {
-      plan.rate_cap = plan.rate_cap ? min(*plan.rate_cap, rate) : rate;
-    };
-    if (strategy_.message_rate > BytesPerSecond(0)) cap(strategy_.message_rate);
-    const bool over_tcp =
-        std::any_of(plan.uses.begin(), plan.uses.end(), [&](const FabricUse& use) {
-          const FabricLinkKind kind = fabric_.link(use.link).kind;
-          return kind == FabricLinkKind::Ethernet || kind == FabricLinkKind::Ipoib;
-        });
-    if (over_tcp) cap(fabric_.specs().rank_variation().tcp);
+    if (strategy_.message_rate > BytesPerSecond(0)) {
+      plan.rate_cap =
+          plan.rate_cap ? min(*plan.rate_cap, strategy_.message_rate) : strategy_.message_rate;
+    }
     return plan;
   }
 

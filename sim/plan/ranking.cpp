@@ -1,9 +1,15 @@
 #include "sim/plan/ranking.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 namespace tracecast::plan {
+
+double key_of(Seconds time) {
+  // As far as doubles hold whole numbers, hundreds of years.
+  return std::round(time.in_s() * static_cast<double>(Time::kPerSecond));
+}
 
 void sort_by(const std::vector<double>& keys, std::vector<JobId>& jobs) {
   const auto less = [&](JobId a, JobId b) { return keys[a.index] < keys[b.index]; };

@@ -60,7 +60,12 @@ class Ranking {
   }
 };
 
-/// Sorts by `keys[job.index]`, least first, stable. Quick when little has moved since the last time.
+/// A time (or GPU time) as a key: in whole ticks of the job engine's clock, so that jobs whose times are equal but for the rounding of
+/// floating point are equal.
+[[nodiscard]] double key_of(Seconds time);
+
+/// Sorts by `keys[job.index]`, least first. Jobs with equal keys keep the order in which they come, which is that of their
+/// arrival, of one moment that of the file, until a key sets them apart. Quick when little has moved since the last time.
 void sort_by(const std::vector<double>& keys, std::vector<JobId>& jobs);
 
 }  // namespace tracecast::plan

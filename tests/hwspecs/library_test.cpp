@@ -124,6 +124,8 @@ rank_sd { value: 0.5 source: "us" }
 shared_board_time_factor { value: 1.5 source: "us" }
 staged_copies_gb_per_s { value: 2 source: "us" }
 tcp_gb_per_s { value: 3 source: "us" }
+tcp_cpu { value: "epyc_7742" source: "us" }
+tcp_link { value: "ethernet_100g" source: "us" }
 )");
   const SpecLibrary library = folder.library();
   CHECK(library.find_releases("cudnn").newest("2027-02") == 11);
@@ -133,6 +135,8 @@ tcp_gb_per_s { value: 3 source: "us" }
   CHECK_FALSE(mine.wide_gradients);
   CHECK(library.default_host(2020).cpu == "epyc_7742");
   CHECK(library.rank_variation().rank_sd == 0.5);
+  CHECK(library.rank_variation().tcp_thread.in_gb_per_s() == 3);
+  CHECK(library.rank_variation().tcp_cpu == "epyc_7742");
   CHECK(SpecLibrary::embedded().rank_variation().rank_sd < 0.5);
 }
 

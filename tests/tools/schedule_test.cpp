@@ -91,6 +91,77 @@ TEST_CASE("throughputs are predicted where no table is given, and exported in Ga
   CHECK(doc["energy_kwh"].get<double>() > 0);
 }
 
+TEST_CASE("data that a job loads is part of its predicted rate, or the file is refused") {
+  const std::string head = "job_id,submit_s,num_gpu,model,batch,steps,data\n";
+  const auto makespan = [&](const char* data) {
+    const WrittenFile jobs(head + "0,0,1,alexnet,128,1000," + data + "\n");
+    return answer({jobs.path(), "--gpus", "1", "--gpu", "v100_sxm2_16gb"})["makespan_s"]
+        .get<double>();
+  };
+  CHECK(makespan("imagenet") > 1.5 * makespan(""));
+  CHECK(makespan("memory") > makespan("synthetic"));
+  CHECK(makespan("synthetic") == doctest::Approx(makespan("")));
+  const ProcessResult predicted =
+      tracecast({"predict", "alexnet", "--gpu", "v100_sxm2_16gb", "--batch", "128", "--data",
+                 "imagenet", "--format", "json"});
+  CHECK(makespan("imagenet") ==
+        doctest::Approx(1000 * Json::parse(predicted.out)["step_time_s"]["value"].get<double>())
+            .epsilon(1e-5));
+  const WrittenFile rates("model,batch,gpus,steps_per_s\nalexnet,128,1,7\n", "rates.csv");
+  struct Row {
+    const char* what;
+    std::string text;
+    Words more;
+    const char* named;
+  };
+  const Row rows[] = {
+      {"a duration has its data in it",
+       "job_id,submit_s,num_gpu,duration_s,data\na,0,1,9,imagenet\n",
+       {},
+       "imagenet"},
+      {"a measured rate too",
+       head + "a,0,1,alexnet,128,9,imagenet\n",
+       {"--throughputs", rates.path()},
+       "imagenet"},
+      {"no such set", head + "a,0,1,alexnet,128,9,imagenot\n", {}, "imagenot"},
+      {"text for pictures", head + "a,0,1,alexnet,128,9,text\n", {}, "text"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const WrittenFile jobs(row.text);
+    Words words{"schedule", jobs.path(), "--gpus", "1", "--gpu", "v100_sxm2_16gb"};
+    words.insert(words.end(), row.more.begin(), row.more.end());
+    const ProcessResult result = tracecast(words);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK(count_lines(result.err) == 1);
+    CHECK(result.err.find(row.named) != std::string::npos);
+  }
+}
+
+TEST_CASE("columns that predict would heed are refused where they say something") {
+  for (const char* column :
+       {"precision", "framework", "optimizer", "pipeline", "workers", "cpu_threads", "machine",
+        "disk", "image_size", "seq_len", "channels_last", "strategy"}) {
+    CAPTURE(column);
+    const std::string head =
+        std::string("job_id,submit_s,num_gpu,model,batch,steps,") + column + "\n";
+    const WrittenFile says(head + "0,0,1,alexnet,32,10,8\n"),
+        empty(head + "0,0,1,alexnet,32,10,\n"),
+        stated(std::string("job_id,submit_s,num_gpu,duration_s,") + column + "\n0,0,1,10,8\n");
+    const auto run = [](const WrittenFile& file) {
+      return tracecast({"schedule", file.path(), "--gpus", "1", "--gpu", "v100_sxm2_16gb"});
+    };
+    const ProcessResult refused = run(says);
+    CHECK(refused.exit_code == 2);
+    CHECK(count_lines(refused.err) == 1);
+    CHECK(refused.err.find(column) != std::string::npos);
+    CHECK(run(empty).exit_code == 0);
+    // A job that says how long it takes may be described in any words.
+    CHECK(run(stated).exit_code == 0);
+  }
+}
+
 TEST_CASE("an elastic gang has the sizes that the table knows within its bounds") {
   // Steps of 64 samples, whatever the number of GPUs: 1, 1.9, 3.6 and 6 a second.
   const WrittenFile rates(

@@ -16,7 +16,7 @@ class PredictedRates {
   explicit PredictedRates(Hardware hardware)
       : hardware_(std::move(hardware)), predictor_(hardware_) {}
   /// Of the whole gang, summed over its processes, as measured tables have it; 0: does not fit the GPU; nothing: cannot
-  /// be predicted.
+  /// be predicted. Throws InputError where it cannot because of the data that the program loads, or with it.
   [[nodiscard]] std::optional<double> find(const RateTables::Program& program,
                                            const std::string& gpu);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -398,6 +399,33 @@ Bounds bounds_of(const Reading& in, int stated) {
   return bounds;
 }
 
+/// Columns that mean something to `predict` and nothing here: what they say would be lost without a word.
+void refuse_unheeded(const Reading& in) {
+  constexpr std::array kUnheeded{
+      "precision",  "framework", "framework_version", "optimizer", "recompute",     "accumulate",
+      "pipeline",   "workers",   "cpu_threads",       "host_cpu",  "machine",       "disk",
+      "image_size", "seq_len",   "channels_last",     "strategy",  "power_limit_w", "gpu"};
+  for (const char* column : kUnheeded) {
+    const std::string_view value = in.row.text_or_empty(column);
+    if (value.empty()) continue;
+    throw InputError(
+        in.reader.where() + ", " + column, "\"" + std::string(value) + "\"",
+        "no such column: jobs are predicted by model, batch, num_gpu and data; a table "
+        "of --throughputs says the rest");
+  }
+}
+
+/// The data set that a program loads. Rates that are stated or measured have theirs in them already.
+std::string data_of(const Reading& in, const Program& program, bool states_steps) {
+  const std::string data(in.row.text_or_empty("data"));
+  if (data.empty()) return data;
+  const bool is_measured = in.kinds.knows(program);
+  if (states_steps && !is_measured) return data;
+  throw InputError(in.reader.where() + ", data", "\"" + data + "\"",
+                   is_measured ? "none: the table of throughputs knows how fast this program is"
+                               : "none: the job states how long it takes; or steps instead");
+}
+
 std::optional<QueuedJob> read_plain(Reading& in) {
   const RowFields& row = in.row;
   QueuedJob job = named(in, "job_id", moment(in.reader, row, "submit_s"));
@@ -420,6 +448,8 @@ std::optional<QueuedJob> read_plain(Reading& in) {
   const bool states_steps = !row.text_or_empty("steps").empty();
   if (program.model.empty() && !in.drawable.empty() && !states_steps)
     program = in.draw(program.gpus);
+  program.data = data_of(in, program, states_steps);
+  if (states_steps && !in.kinds.knows(program)) refuse_unheeded(in);
   if (states_steps || in.kinds.knows(program)) {
     job.kind = in.kinds.rated(program, allowed, bounds, in.reader.where());
     job.steps = states_steps

@@ -33,6 +33,8 @@ using RateSource =
 /// - `pod, creation_s, deletion_s, num_gpu`: Alibaba; pods on part of a GPU count as one, without GPU are left out;
 /// - `submit_s`, `num_gpu` or `gpus`, and `duration_s` or `steps`: any other. Rows of one `cluster` or `vc` are in the
 ///   order of arrival. Optional: `job_id, model, batch, deadline_s, weight, gpu_types` (allowed ones, joined by a bar);
+///   `data`, the set that a job loads whose rate is predicted, as `predict --data` has it; other columns that `predict` would
+///   heed (precision, framework, machine ...) are refused where they say something;
 ///   `global_batch` of all GPUs instead of `batch` of each; `min_gpus, max_gpus` around the stated number: an elastic gang,
 ///   whose rates by size are those of the tables or predicted, and `resize_s`, what another size costs it at least.
 /// Rates come from the tables, then from `predicted`; a job that states its duration takes that long on every type that

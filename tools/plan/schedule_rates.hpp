@@ -27,6 +27,7 @@ class RateTables {
     std::int64_t batch = 0;
     int gpus = 1;
     std::int64_t global_batch = 0;  ///< of all GPUs, instead of `batch` of each; 0: not stated
+    std::string data{};  ///< set that is loaded, of jobs whose rates are predicted; empty: none
     friend auto operator<=>(const Program&, const Program&) = default;
   };
   struct Pair {

@@ -21,6 +21,7 @@
 #include "tools/command/version.hpp"
 #include "tools/predict/cluster_options.hpp"
 #include "tools/predict/together_pages.hpp"
+#include "tools/report/nics.hpp"
 #include "tools/report/page.hpp"
 
 namespace tracecast {
@@ -67,7 +68,7 @@ Collective find_collective(const std::string& word) {
   throw InputError("--collective", "\"" + word + "\"", describe_choices(word, names));
 }
 
-/// "node 0: gpu0 > nic0": what holds the rate down; empty when the algorithm itself does.
+/// "node 0: gpu0 > nic0", or sockets: what holds the rate down; empty when the algorithm itself does.
 std::string bottleneck(const CollectivePlan& plan, const Fabric& fabric) {
   const FabricUse* worst = nullptr;
   const auto rate = [&](const FabricUse& use) {
@@ -75,6 +76,9 @@ std::string bottleneck(const CollectivePlan& plan, const Fabric& fabric) {
   };
   for (const FabricUse& use : plan.uses) {
     if (worst == nullptr || rate(use) < rate(*worst)) worst = &use;
+  }
+  if (plan.is_held_by_sockets && worst != nullptr && *plan.rate_cap < rate(*worst)) {
+    return "threads that serve the NICs' sockets (TCP)";
   }
   if (worst == nullptr || (plan.rate_cap && *plan.rate_cap < rate(*worst))) return "";
   return fabric.name_of(worst->link);
@@ -85,6 +89,9 @@ std::string text(const Table& t) {
   std::string out = fmt::format("{} of {} GPU{} on {} node{}, {}\n", t.options.collective, t.ranks,
                                 t.ranks == 1 ? "" : "s", fabric.num_nodes(),
                                 fabric.num_nodes() == 1 ? "" : "s", t.library.name);
+  if (const std::string nics = nics_text(fabric.nics()); !nics.empty()) {
+    out += wrap("NICs: " + nics, 80, 2) + "\n";
+  }
   for (const std::string& line : t.cluster.assumptions) {
     out += wrap("assumed: " + line, 80, 2) + "\n";
   }
@@ -115,6 +122,7 @@ nlohmann::ordered_json doc_of(const Table& t) {
   if (t.cluster.file) {
     doc["cluster"] = {{"name", t.cluster.file->name}, {"sha256", t.cluster.file->sha256.text()}};
   }
+  set_nics(doc, t.cluster.fabric.nics());
   for (const Row& row : t.rows) {
     const double alg = row.time > Seconds(0) ? (row.size / row.time).in_gb_per_s() : 0;
     doc["sizes"].push_back({{"size_bytes", row.size.in_bytes()},

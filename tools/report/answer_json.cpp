@@ -29,6 +29,24 @@ Json shares_json(std::span<const TimeShare> shares, const char* key, Seconds ste
   return list;
 }
 
+Json input_json(const ResolvedJob& job, const InputUse& use) {
+  return {{"data_set", job.input->data.id},
+          {"pipeline", job.input->pipeline.id},
+          {"workers", use.workers},
+          {"cpu_threads", use.cpu_threads},
+          {"host_is_assumed", job.input->host_is_assumed},
+          {"waiting_share", use.waiting},
+          {"busy_threads", use.busy_threads},
+          {"thread_speed", use.cpu_speed},
+          {"slowest_stage", use.slowest},
+          {"supply_samples_per_s", static_cast<double>(job.options.batch) / use.supply.in_s()},
+          {"sample_cpu_s", use.sample_cpu_time.in_s()},
+          {"step_without_input_s", use.step_without.in_s()},
+          {"read_bytes_per_step", use.read_per_step.in_bytes()},
+          {"page_cache_share", use.cached},
+          {"workers_needed", use.workers_needed ? Json(*use.workers_needed) : Json()}};
+}
+
 Json memory_json(const MemoryPlan& memory, const MemoryAdvice& advice) {
   const MemoryByClass& c = memory.by_class;
   return {{"peak_live_bytes", memory.peak_live.in_bytes()},

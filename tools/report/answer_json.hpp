@@ -13,6 +13,8 @@ namespace tracecast {
                                                  Seconds step, bool with_time);
 [[nodiscard]] nlohmann::ordered_json memory_json(const MemoryPlan& memory,
                                                  const MemoryAdvice& advice);
+/// What the loader of `job` does.
+[[nodiscard]] nlohmann::ordered_json input_json(const ResolvedJob& job, const InputUse& use);
 /// Power of the mean board, of all `boards`, and their energy per sample: total power over the rate of samples.
 void set_power(nlohmann::ordered_json& doc, const ResolvedJob& job, const PowerRange& power,
                double boards, double samples_per_s);

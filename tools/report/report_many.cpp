@@ -9,6 +9,7 @@
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/report/answer_json.hpp"
+#include "tools/report/nics.hpp"
 #include "tools/report/report.hpp"
 
 namespace tracecast {
@@ -111,6 +112,9 @@ std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
                        many.fabric.num_nodes() == 1 ? "" : "s", groups_text(many),
                        chosen_for(job.options.gpu, job.gpu)));
   add_line(page, "Machine", many.fabric.machine_of(FabricNodeId{0}).name);
+  if (const std::string nics = nics_text(many.fabric.nics()); !nics.empty()) {
+    add_line(page, "NICs", nics);
+  }
   add_line(page, "Job",
            fmt::format("{}, batch {} per GPU, {}, {}, {}", job.options.phase, job.options.batch,
                        job.options.precision, job.framework.name, many.strategy->name));
@@ -126,6 +130,18 @@ std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
              fmt::format("{} buckets, {} ms on the way, {} of it hidden by nothing",
                          many.step.num_buckets, three_digits(many.step.exchange_busy.in_ms()),
                          percent(many.step.exposed)));
+  }
+  if (many.input) {
+    add_line(page, "Input",
+             fmt::format(
+                 "GPUs wait {} of the time; the loaders of a node, {} on {} CPU threads, "
+                 "could supply {} samples/s to each GPU",
+                 percent(many.input->waiting),
+                 many.input->workers == 0   ? "the dispatch threads"
+                 : many.input->workers == 1 ? "1 worker"
+                                            : fmt::format("{} workers", many.input->workers),
+                 many.input->cpu_threads,
+                 three_digits(static_cast<double>(job.options.batch) / many.input->supply.in_s())));
   }
   for (std::size_t k = 0; k < many.groups.size(); ++k) {
     const Range& busy = many.step.utilization[k];
@@ -155,6 +171,7 @@ std::string report_many_json(const ResolvedJob& job, const ManyGpus& many,
   doc["gpus"] = many.fabric.num_ranks();
   doc["nodes"] = many.fabric.num_nodes();
   doc["machine"] = many.fabric.machine_of(FabricNodeId{0}).id;
+  set_nics(doc, many.fabric.nics());
   doc["throughput_samples_per_s"] = interval_json(many.throughput_samples_per_s);
   doc["step_time_s"] = interval_json(many.step_time_s);
   doc["gpu_utilization"] = range_json(utilization_of_all(many));
@@ -165,6 +182,10 @@ std::string report_many_json(const ResolvedJob& job, const ManyGpus& many,
   set_power(doc, job, many.step.power, many.fabric.num_ranks(),
             many.throughput_samples_per_s.value);
   set_step(doc, many.step.account, parts_of(many.step), step);
+  if (many.input) {
+    doc["input"] = input_json(job, *many.input);
+    doc["cpu_utilization"] = many.input->busy_threads / many.input->cpu_threads;
+  }
   doc["bottleneck"] = bottleneck_of(many);
   doc["scaling"] = scaling_json(many);
   return json_text(doc) + '\n';

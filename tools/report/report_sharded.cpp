@@ -12,6 +12,7 @@
 #include "tools/command/version.hpp"
 #include "tools/predict/transformer_options.hpp"
 #include "tools/report/answer_json.hpp"
+#include "tools/report/nics.hpp"
 
 namespace tracecast {
 namespace {
@@ -99,6 +100,7 @@ std::string report_sharded_text(const ShardedStep& job, bool explains) {
                            : "",
                        job.layout.layers, job.layout.width));
   add_line(page, "GPUs", fmt::format("{} = {}", job.gpu, job.gpu_name));
+  if (const std::string nics = nics_text(job.nics); !nics.empty()) add_line(page, "NICs", nics);
   add_line(page, "Job",
            fmt::format("train, {}, {}, {}", job.precision, job.optimizer, job.software.name));
   add_line(page, "Division", describe(job.plan));
@@ -197,6 +199,7 @@ std::string report_sharded_json(const ShardedStep& job, bool explains) {
             {"model_tflop_per_s_per_gpu", p.tflops_per_gpu},
             {"hardware_tflop_per_s_per_gpu", p.hardware_tflops_per_gpu},
             {"mfu", p.mfu}};
+  set_nics(json, job.nics);
   Json breakdown = Json::array();
   for (const NamedTime& t : times_of(p.shares)) {
     breakdown.push_back({{"class", t.key},

@@ -164,6 +164,7 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
                      .gpu_name = gpu.name,
                      .machine = cluster.fabric.machine_of(FabricNodeId{0}).id,
                      .nodes = cluster.fabric.num_nodes(),
+                     .nics = cluster.fabric.nics(),
                      .layout = network.layout,
                      .software = hardware.specs().find_training_software(division.software)};
   result.assumptions = hardware.factors();

@@ -14,6 +14,7 @@ namespace tracecast {
 struct ShardedStep {
   std::string network{}, gpu{}, gpu_name{}, precision{}, optimizer{}, framework{}, machine{};
   std::uint32_t nodes = 1;
+  std::vector<NodeNics> nics{};  ///< of several nodes
   TransformerLayout layout{};
   ParallelPlan plan{};
   TrainingSoftware software{};

@@ -13,7 +13,7 @@ class MarginalGain final : public Resizing {
  protected:
   void first_pass(const Progress& progress, std::vector<JobId>& jobs) const override {
     std::vector<double> keys(progress.mix().jobs.size());
-    for (const JobId job : jobs) keys[job.index] = least_service(progress, job);
+    for (const JobId job : jobs) keys[job.index] = key_of(Seconds(least_service(progress, job)));
     sort_by(keys, jobs);
   }
   std::optional<double> urgency(const Progress& progress, JobId job, const Grant& grant,

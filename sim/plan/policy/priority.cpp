@@ -13,10 +13,11 @@ class PriorityBySpeedUp final : public Ranking {
   std::optional<std::size_t> choose(const Progress& progress, const std::vector<JobId>& waiting,
                                     TypeId type) const override {
     std::optional<std::size_t> best;
+    constexpr double kRounding = 1e-9;  // of gains that are equal
     double most = 0;
     for (std::size_t i = 0; i < waiting.size(); ++i) {
       const double gain = gain_of(progress, waiting[i], type);
-      if (gain <= most) continue;
+      if (gain <= most * (1 + kRounding)) continue;
       most = gain;
       best = i;
     }

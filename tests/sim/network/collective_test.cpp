@@ -254,6 +254,78 @@ TEST_CASE("more bytes and slower links never make a collective faster") {
   }
 }
 
+TEST_CASE("GPUs without peer access are never faster than the same with it") {
+  const Hardware hardware;
+  for (const char* id :
+       {"rtx_a6000", "a40", "l40s", "rtx_pro_6000", "quadro_rtx8000", "t4", "a10"}) {
+    // A card of the name is one of the line whose driver gives none.
+    const SpecLibrary without = hardware.specs.with_changed<GpuSpec>([&](GpuSpec gpu) {
+      if (gpu.id == id) gpu.name = "GeForce " + gpu.name;
+      return gpu;
+    });
+    const GpuSpec& gpu = hardware.gpus.find(id);
+    REQUIRE(hardware.specs.peer_access(gpu).over_pcie);
+    REQUIRE_FALSE(without.peer_access(without.gpus().find(id)).over_pcie);
+    for (const char* machine : {"pcie_host_2013", "pcie_host_2017", "pcie_host_2020",
+                                "pcie_host_2022", "pcie_host_2022_ten"}) {
+      for (const int gpus : {2, 3, 4, 8}) {
+        const ClusterSpec spec = uniform_cluster(machine, gpus, 1, id);
+        const Fabric with_access = hardware.build(spec), staged = build_fabric(spec, without);
+        for (const Collective c :
+             {Collective::AllReduce, Collective::AllGather, Collective::Broadcast,
+              Collective::AllToAll, Collective::SendReceive}) {
+          for (const double bytes : {1e3, 1e5, 1e7, 1e9}) {
+            CAPTURE(id);
+            CAPTURE(machine);
+            CAPTURE(gpus);
+            CAPTURE(to_string(c));
+            CAPTURE(bytes);
+            const auto time = [&](const Fabric& fabric) {
+              return time_alone(plan_collective(fabric, all_ranks(fabric), c, Bytes(bytes),
+                                                find_collective_library("nccl")),
+                                fabric);
+            };
+            CHECK(time(staged) >= time(with_access) * (1 - 1e-9));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("on the host of its years a card's PCIe generation decides what a collective takes") {
+  const Hardware hardware;
+  const auto time_of = [&](const SpecLibrary& specs, const std::string& gpu, int gpus) {
+    const std::string machine = specs.default_machine(specs.gpus().find(gpu), gpus).machine;
+    const Fabric fabric = build_fabric(uniform_cluster(machine, gpus, 1, gpu), specs);
+    return time_alone(plan_collective(fabric, all_ranks(fabric), Collective::AllReduce, Bytes(1e9),
+                                      find_collective_library("nccl")),
+                      fabric);
+  };
+  // The same card, one generation older.
+  const SpecLibrary older = hardware.specs.with_changed<GpuSpec>([](GpuSpec gpu) {
+    gpu.pcie_bandwidth = gpu.pcie_bandwidth * 0.5;
+    return gpu;
+  });
+  int cards = 0;
+  for (const GpuSpec& gpu : hardware.gpus.all()) {
+    if (gpu.release_year < 2020 || gpu.nvlink_bandwidth > BytesPerSecond(0)) continue;
+    if (!hardware.specs.default_machine(gpu, 8).machine.starts_with("pcie_host")) continue;
+    for (const int gpus : {2, 4, 8}) {
+      CAPTURE(gpu.id);
+      CAPTURE(gpus);
+      CHECK(time_of(older, gpu.id, gpus) > 1.3 * time_of(hardware.specs, gpu.id, gpus));
+      ++cards;
+    }
+  }
+  CHECK(cards > 20);
+  for (const int gpus : {2, 4}) {
+    CHECK(time_of(hardware.specs, "rtx4090", gpus) >
+          1.3 * time_of(hardware.specs, "rtx5090", gpus));
+  }
+  CHECK(time_of(hardware.specs, "rtx4090", 8) >= time_of(hardware.specs, "rtx5090", 8));
+}
+
 TEST_CASE("a thousand nodes are planned at once") {
   const Hardware hardware;
   const Fabric fabric = hardware.build("dgx_a100", 8, 1250);
