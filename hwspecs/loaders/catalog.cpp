@@ -16,6 +16,7 @@
 #include "hwspecs/loaders/folder_files.hpp"
 #include "hwspecs/loaders/gpu_base.hpp"
 #include "hwspecs/loaders/gpu_loader.hpp"
+#include "hwspecs/loaders/known_names.hpp"
 #include "hwspecs/machine_spec.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
@@ -290,6 +291,12 @@ struct CatalogIndex {
   [[noreturn]] void refuse(std::string_view word, std::span<const std::string_view> makers,
                            std::string_view place, std::string_view noun,
                            std::string_view listing) const {
+    if (noun == Kind<GpuSpec>::kNoun) {
+      if (const std::string kind = find_unknown_accelerator(word); !kind.empty())
+        throw InputError(
+            place, fmt::format("{} \"{}\"", noun, word),
+            fmt::format("a GPU of NVIDIA's (all: `{}`): {} are not known yet", listing, kind));
+    }
     throw InputError(place, fmt::format("{} \"{}\"", noun, word),
                      choices(without_makers(normalize(word), makers).back(), listing));
   }

@@ -58,6 +58,9 @@ void for_each_fact(A& a, B& b, const Each& each) {
   each(a.link, b.link);
   each(a.network, b.network);
   each(a.strategy, b.strategy);
+  each(a.phase, b.phase);
+  each(a.batch, b.batch);
+  each(a.power_limit_w, b.power_limit_w);
   each(a.unpredicted, b.unpredicted);
   each(a.layout.heads, b.layout.heads);
   each(a.layout.vocabulary, b.layout.vocabulary);
@@ -153,6 +156,9 @@ PublishedProgram read_program(const SourceMessage::Program& p, std::string_view 
   TRACECAST_WORD(program, p, link);
   TRACECAST_WORD(program, p, network);
   TRACECAST_WORD(program, p, strategy);
+  TRACECAST_WORD(program, p, phase);
+  TRACECAST_FACT(program, p, batch);
+  TRACECAST_FACT(program, p, power_limit_w);
   TRACECAST_WORD(program, p, unpredicted);
   program.layout = read_layout(p.layout());
   program.division = read_division(p.division());

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -78,7 +79,10 @@ struct PublishedProgram {
   std::string box;       ///< the machine of several GPUs in one, where `machine` is that of one GPU
   std::string network;   ///< in the zoo, or a layout of models/transformer
   std::string strategy;  ///< of several GPUs, whatever the benchmark's is
-  std::string unpredicted;  ///< why such rows are not predicted
+  std::string phase;     ///< where the row states none; as Job::phase
+  std::optional<std::int64_t> batch;    ///< of a GPU, the same
+  std::optional<double> power_limit_w;  ///< that the boards are held to
+  std::string unpredicted;              ///< why such rows are not predicted
   LayoutFacts layout;
   DivisionFacts division;
   CallFacts calls;

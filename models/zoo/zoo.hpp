@@ -69,8 +69,8 @@ struct ZooEntry {
 /// Every network, sorted by name.
 [[nodiscard]] std::span<const ZooEntry> zoo();
 
-/// The entry of that name or alias; case, hyphens and underscores do not count ("ResNet-50",
-/// "resnet50"). A network of sequences may have its length behind its name: "bert_large_seq384".
+/// The entry of that name, alias or other spelling (parts/network_word.hpp says which); case, hyphens and underscores
+/// do not count ("ResNet-50", "resnet50"). Sizes may stand in the name: "bert_large_seq384", "vit_base_patch16_384".
 [[nodiscard]] const ZooEntry* find_network(std::string_view name);
 
 /// The smallest square image on which every window of the network fits (`options.image_size` is

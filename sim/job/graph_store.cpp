@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "hwspecs/loaders/known_names.hpp"
 #include "models/graph_text.hpp"
 #include "models/unroll.hpp"
 #include "models/zoo/zoo.hpp"
@@ -79,6 +80,7 @@ ForwardGraph GraphStore::forward(const Job& job, Phase phase, const NetworkCode&
   std::string bytes;
   InputRecord record;
   if (is_file) {  // a file may change: its bytes are its name
+    refuse_other_file(job.network);
     bytes = read_file(job.network, kMostNetworkBytes);
     record = {"network", std::filesystem::path(job.network).filename().string(), sha256(bytes)};
   }

@@ -12,6 +12,7 @@
 #include "models/lowering/precision.hpp"
 #include "models/recompute.hpp"
 #include "models/training.hpp"
+#include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/job/input.hpp"
@@ -363,8 +364,8 @@ LoopContext loop_context(const ResolvedJob& job) {
 }
 
 bool is_network_path(std::string_view network) {
-  return network.find('/') != std::string_view::npos || network.ends_with(".onnx") ||
-         network.ends_with(".json");
+  if (network.ends_with(".onnx") || network.ends_with(".json")) return true;
+  return network.find('/') != std::string_view::npos && find_network(network) == nullptr;
 }
 
 std::optional<std::int64_t> epoch_samples(const ResolvedJob& job) {

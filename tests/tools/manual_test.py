@@ -3,7 +3,12 @@
 
 A command is a line that begins with four blanks and `tracecast`, or with `$ tracecast` in a block of code. The first
 must end as it should; of the second the lines below are what it prints, where `...` stands for any lines. What stands
-behind ` #` is a remark. The files that commands name are those of tools/manual, or invented here. The README's other commands are for
+behind ` #` is a remark.
+
+A number in the running text of a page is one that a command of the page prints, or that stands, with the same digits, in a
+block of code of the page or in a file of tools/manual that the page names. What is no result of a run (a version, an exit
+code, a limit of the program) stands in backquotes; what was found elsewhere stands in a table, with its place.
+ The files that commands name are those of tools/manual, or invented here. The README's other commands are for
 tests/install/readme_path.sh. Prints a line per fault; exit code 1 when there
 is any.
 """
@@ -164,6 +169,55 @@ def commands(page):
             yield i + 1, line[2:].split(" #")[0].strip(), lines[i + 1:end]
 
 
+NUMBER = r"\d[\d,]*(?:\.\d+)?"
+# A number by itself: no part of a name (V100, notes/0003), of a version or of a date.
+FIGURE = re.compile(rf"(?<![\w.,:/^+-])[+-]?({NUMBER})(?![\w^/.]*\w)(?!-)")
+
+
+def blank(match):
+    return re.sub(r"[^\n]", " ", match.group())
+
+
+def running_text(page):
+    """The page line by line, with blanks for code, tables, headings, pictures, what stands in backquotes, and targets of links."""
+    lines, in_code = page.split("\n"), False
+    for i, line in enumerate(lines):
+        is_fence = line.startswith("```")
+        in_code ^= is_fence
+        if in_code or is_fence or line.startswith(("    ", "|", "#", "![")):
+            lines[i] = ""
+        else:
+            lines[i] = re.sub(r"^\d+\. ", "   ", line)  # of a list
+    text = re.sub(r"`[^`]*`", blank, "\n".join(lines))
+    return re.sub(r"\]\([^)]*\)", blank, text)
+
+
+def numbers(text):
+    return {number.rstrip(",").replace(",", "") for number in re.findall(NUMBER, text)}
+
+
+def unfounded(page, known):
+    """Line and words of the numbers in the page's running text that are not among those of `known`, a list of texts."""
+    known = set().union(*map(numbers, known))
+    text = running_text(page)
+    for match in FIGURE.finditer(text):
+        if match.group(1).rstrip(",").replace(",", "") not in known:
+            begin, end = max(0, match.start() - 20), match.end() + 16
+            yield text.count("\n", 0, match.start()) + 1, " ".join(text[begin:end].split())
+
+
+def shown_text(page, folders):
+    """What a page shows of its own input: blocks of code, and the files in the folders that it names."""
+    code, in_code = [], False
+    for line in page.split("\n"):
+        in_code ^= line.startswith("```")
+        if in_code or line.startswith("    "):
+            code.append(line)
+    named = set(re.findall(r"[\w./]+\.(?:textproto|csv|json)", page))
+    files = [folder / name for name in sorted(named) for folder in folders]
+    return ["\n".join(code)] + [file.read_text() for file in files if file.is_file()]
+
+
 def differs(shown, printed):
     """The first shown line that is not printed where it should be; None when all are."""
     at, may_skip = 0, False
@@ -180,7 +234,8 @@ def differs(shown, printed):
     return None
 
 
-def check(number, command, shown, page, program, folder):
+def check(number, command, shown, page, program, folder, printed):
+    """A fault of the command, or None; what it prints joins `printed`."""
     expected = next((code for begin, code in EXIT_CODES.items() if command.startswith(begin)), 0)
     shell = f'tracecast() {{ "{program}" "$@"; }}\n{command}'
     try:
@@ -188,6 +243,7 @@ def check(number, command, shown, page, program, folder):
                                 timeout=LIMIT_S, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         return f"{page}:{number}: {command}: not done after {LIMIT_S} s"
+    printed.append(result.stdout)
     if result.returncode == 2 and "this build has no page" in result.stderr and not os.environ.get("CI"):
         return None
     if result.returncode != expected:
@@ -196,20 +252,51 @@ def check(number, command, shown, page, program, folder):
     return f"{page}:{number}: {command}: does not print: {line}" if line is not None else None
 
 
+def check_itself():
+    """The rule for numbers on a page that breaks it in every way, and on one that does not."""
+    page = """# 1 heading
+A command prints 1,234.5 here; V100, notes/0003 and 2026-11-29 are names, `77` is quoted, [this](a/99) a link.
+
+    tracecast predict resnet50 --batch 64
+
+1. A list with 64 and 5 %. It is wrong by +41 %
+   and 9, not 2,000.
+| a table | 12 |
+"""
+    found = [words for _, words in unfounded(page, ["throughput 1234.5 samples/s", *shown_text(page, [])])]
+    wrong = [words for words, number in zip(found, ("5 %", "41 %", "9,", "2,000")) if number not in words]
+    return [f"manual_test: its own page: {found}"] if len(found) != 4 or wrong else []
+
+
+def measured_gpus(root):
+    """Faults of pages that know less than calibrate/measured, where each folder is a GPU and month that the tool measured."""
+    gpus = {folder.name.split("_")[0] for folder in (root / "calibrate/measured").iterdir() if folder.is_dir()}
+    text = (root / "tools/manual/calibrate.md").read_text().lower()
+    faults = [f"tools/manual/calibrate.md: does not say that it ran on {gpu}" for gpu in sorted(gpus) if gpu not in text]
+    for page in (root / "tools/manual").glob("*.md"):
+        if gpus and re.search(r"not\s+(yet\s+)?run\s+on\s+a\s+real\s+GPU", page.read_text(), re.IGNORECASE):
+            faults.append(f"{page.relative_to(root)}: says that no real GPU was measured; calibrate/measured has {sorted(gpus)}")
+    return faults
+
+
 def main():
     program, root = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-    faults, count = [], 0
+    faults, count = check_itself() + measured_gpus(root), 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         invent(folder, program, root)
         for page in [root / "README.md", *sorted((root / "tools/manual").glob("*.md"))]:
+            name, printed = page.relative_to(root), []
             for number, command, shown in commands(page):
                 if command.startswith(NOT_RUN):
                     continue
                 count += 1
-                fault = check(number, command, shown, page.relative_to(root), program, folder)
+                fault = check(number, command, shown, name, program, folder, printed)
                 if fault:
                     faults.append(fault)
+            known = printed + shown_text(page.read_text(), [root, root / "tools/manual"])
+            faults += [f"{name}:{line}: no command here prints the number of: {words}"
+                       for line, words in unfounded(page.read_text(), known)]
     print("\n".join(faults + [f"manual_test: {count} commands, {len(faults)} faults"]))
     return 1 if faults or count < 20 else 0
 

@@ -1,4 +1,5 @@
 """Builds the compiled part with CMake in the repository around this folder; TRACECAST_BUILD_DIR says where, else build/release."""
+import importlib.util
 import os
 import pathlib
 import shutil
@@ -8,6 +9,12 @@ import sysconfig
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+
+if sys.version_info < (3, 9):
+    sys.exit(f"tracecast: Python {sys.version.split()[0]} at {sys.executable}; expected 3.9 or later")
+if not any(map(importlib.util.find_spec, ("setuptools.command.bdist_wheel", "wheel"))):
+    sys.exit(f"tracecast: the Python at {sys.executable} has no package wheel; expected one that has, such as /usr/bin/python3, "
+             "for which tools/setup.sh --python installs it")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "hwspecs/loaders/known_names.hpp"
 #include "models/kept_activations.hpp"
 #include "models/training.hpp"
 #include "models/zoo/zoo.hpp"
@@ -22,6 +23,7 @@ NetworkGraph build(const std::string& network, const SummaryOptions& options, bo
         network,
         {.image_size = options.image_size, .seq_len = options.seq_len, .training = training});
   }
+  refuse_other_file(network);
   return read_network_file(
              read_file(network, kMostNetworkBytes), network,
              {.image_size = options.image_size, .seq_len = options.seq_len, .training = training})

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/zoo/parts/network_word.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "tools/command/amounts.hpp"
@@ -220,13 +221,15 @@ std::string answer(const NetworksOptions& options) {
     if (options.format == "json") return to_json(list.networks, list.not_at_this_size);
     return options.format == "csv" ? to_csv(list.networks) : list_text(list);
   }
-  const ZooEntry* entry = find_network(options.name);
+  const auto word = read_network_word(options.name);
+  const ZooEntry* entry = word ? word->entry : nullptr;
   if (entry != nullptr) check_sizes_apply(*entry, options.sizes.image_size, options.sizes.seq_len);
   const NetworkSummary summary = summarize_network(options.name, options.sizes);
   if (options.format == "text") return show_text(summary, entry);
   const std::vector<ListedNetwork> one = {
-      {entry, summary, options.sizes.image_size.value_or(entry != nullptr ? entry->image_size : 0),
-       options.sizes.seq_len.value_or(entry != nullptr ? entry->seq_len : 0)}};
+      {entry, summary,
+       word ? options.sizes.image_size.value_or(word->image_size.value_or(entry->image_size)) : 0,
+       word ? options.sizes.seq_len.value_or(word->seq_len.value_or(entry->seq_len)) : 0}};
   return options.format == "json" ? to_json(one, {}) : to_csv(one);
 }
 

@@ -32,6 +32,8 @@ class ComponentTable final : public RowPredictor {
            "the largest power of two that fits (utilisation only).";
   }
 
+  bool honors(std::string_view) const override { return true; }
+
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const std::string_view metric = row.text("metric"), unit = row.text("unit");
@@ -50,6 +52,9 @@ class ComponentTable final : public RowPredictor {
     if (is_token_rate && !find_network(job.options.network)->rates_count_tokens) {
       return skip("metric " + std::string(metric) + " in tokens/s is not predicted of it");
     }
+    if (const std::string unasked = read_conditions(row, hardware_.specs(), job.options);
+        !unasked.empty())
+      return skip(unasked);
     job.options.software.date = row.text_or_empty("date");
     job.options.network =
         meant_network(job.options.network, uncompiled(job.options.software, hardware_));
@@ -132,9 +137,9 @@ class ComponentTable final : public RowPredictor {
         (o.software.cudnn_benchmark.value_or(false) ? "tried|" : "|") +
         (o.software.channels_last.value_or(false) ? "last|" : "|") + o.software.attention + '|' +
         o.pipeline + '|' + o.software.date + '|' + o.optimizer + '|' + o.data + '|' + o.host_cpu +
-        '|' + std::to_string(o.batch) + 'x' + std::to_string(o.seq_len.value_or(0)) + '|' +
-        text(o.board.power_limit_w) + '|' + text(o.board.clock_mhz) + '|' +
-        text(o.board.memory_clock_mhz);
+        '|' + std::to_string(o.batch) + 'x' + std::to_string(o.seq_len.value_or(0)) + 'x' +
+        std::to_string(o.image_size.value_or(0)) + '|' + text(o.board.power_limit_w) + '|' +
+        text(o.board.clock_mhz) + '|' + text(o.board.memory_clock_mhz);
     const auto known = figures_.find(key);
     if (known != figures_.end()) return known->second;
     return figures_.emplace(key, o.batch > 0 ? predict_job(o) : predict_largest(o)).first->second;

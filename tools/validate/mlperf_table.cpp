@@ -29,6 +29,8 @@ class MlperfTable final : public RowPredictor {
            "fused kernels, but GNMT, and Mask R-CNN and SSD before v0.7 in plain PyTorch";
   }
 
+  bool honors(std::string_view column) const override { return column == "seq_len"; }
+
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const std::string name(row.text("benchmark"));
@@ -95,7 +97,8 @@ class MlperfTable final : public RowPredictor {
   RowAnswer answer(const PlacedJob& job, const PublishedCluster& cluster,
                    const DataParallel& parallel) {
     const std::string key = job.network + '|' + job.gpu + '|' + std::to_string(job.batch) + 'x' +
-                            std::to_string(job.accumulate) + '|' + job.precision + '|' +
+                            std::to_string(job.accumulate) + 'x' +
+                            std::to_string(job.seq_len.value_or(0)) + '|' + job.precision + '|' +
                             parallel.strategy + '|' + job.software.framework +
                             (job.software.cuda_graphs ? "+graphs|" : "|") + job.software.date +
                             '|' + std::to_string(cluster.gpus) + '|' +

@@ -2,6 +2,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -58,33 +60,64 @@ Reach reach_of(const ResolvedJob& job, const Prediction& one_gpu, std::int64_t g
           .fits = memory.needed / memory.capacity <= kMemoryMargin};
 }
 
-/// Rows of whole networks in samples per second (published/core.csv). A configuration that stands in
-/// several rows is predicted once.
+/// Columns of figures, in the order in which a row is asked for one: the first that is not empty.
+struct FigureColumn {
+  std::string_view name;
+  bool is_ms;  ///< of a batch; else samples per second of all GPUs
+};
+constexpr std::array<FigureColumn, 3> kFigureColumns = {
+    {{"single_stream_p90_ms", true}, {"latency_ms", true}, {"samples_per_s", false}}};
+
+/// Rows of whole networks: samples per second, or the milliseconds of a batch. What columns do not say the source's record
+/// does (hwspecs/published). A configuration that stands in several rows is predicted once.
 class NetworkTable final : public RowPredictor {
  public:
   NetworkTable(const CsvReader& reader, const Hardware& hardware)
-      : hardware_(hardware), records_(hardware.specs(), reader) {}
+      : hardware_(hardware), records_(hardware.specs(), reader) {
+    for (const FigureColumn& figure : kFigureColumns) {
+      if (!reader.find_column(figure.name)) continue;
+      if (first_ == nullptr) first_ = &figure;
+    }
+  }
   std::string_view table() const override { return "whole networks"; }
-  std::string_view unit() const override { return "samples_per_s"; }
+  std::string_view unit() const override {
+    return has_figures() ? "samples_per_s_or_ms" : first_->is_ms ? "ms" : "samples_per_s";
+  }
+  std::string_view metric() const override { return first_->name; }
+  /// A latency beside a rate is the same figure again; of several latencies each row has one.
+  bool has_figures() const override { return first_->name == "single_stream_p90_ms"; }
+  bool honors(std::string_view) const override { return true; }
 
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);
-    const double measured = row.positive("samples_per_s");
-    const auto batch = row.integer("batch_per_gpu", 1, 1'000'000);
-    const auto gpus = row.integer("gpus", 1);
-    const auto phase = find_phase(to_lower(row.text("phase")));
+    const PublishedProgram program = records_.program_of(reader);
+    if (!program.unpredicted.empty()) return skip(program.unpredicted);
+    const FigureColumn& figure = figure_of(row);
+    const double measured = row.positive(figure.name);
+    const auto stated = [&row](std::string_view column, const std::string& otherwise) {
+      const std::string_view text = row.text_or_empty(column);
+      return text.empty() ? otherwise : std::string(text);
+    };
+    const std::int64_t batch = row.text_or_empty("batch_per_gpu").empty() && program.batch
+                                   ? *program.batch
+                                   : row.integer("batch_per_gpu", 1, 1'000'000);
+    const std::int64_t gpus = reader.find_column("gpus") ? row.integer("gpus", 1) : 1;
+    const std::string phase_word = stated("phase", program.phase);
+    const auto phase = find_phase(to_lower(phase_word));
     const auto precision = find_precision(to_lower(row.text("precision")));
-    if (!phase) return skip("phase " + std::string(row.text("phase")) + " is not known");
+    if (!phase) return skip("phase " + phase_word + " is not known");
     if (!precision)
       return skip("precision " + std::string(row.text("precision")) + " is not known");
     PlacedJob job;
-    const PublishedProgram program = records_.program_of(reader);
-    if (!program.unpredicted.empty()) return skip(program.unpredicted);
-    job.network = program.network.empty() ? std::string(row.text("network")) : program.network;
+    job.network = program.network.empty() ? stated("network", "") : program.network;
+    if (job.network.empty()) job.network = stated("network_as_published", "");
     job.gpu = row.gpu();
+    if (job.gpu.empty()) return skip("GPU " + stated("gpu_as_published", "") + " has no spec");
     job.batch = batch;
     job.phase = to_string(*phase);
-    job.software.framework = to_lower(row.text("framework"));
+    job.board.power_limit_w = program.power_limit_w;
+    job.software.framework =
+        program.framework.empty() ? to_lower(stated("framework", "")) : program.framework;
     job.software.xla = row.text_or_empty("xla") == "yes";  // unknown: a log that mixes both
     job.software.version = row.text_or_empty("framework_version");
     if (program.cudnn_benchmark) job.software.cudnn_benchmark = program.cudnn_benchmark;
@@ -111,6 +144,8 @@ class NetworkTable final : public RowPredictor {
         frameworks.end()) {
       return skip("framework " + job.software.framework + " has no profile");
     }
+    if (const std::string unasked = read_conditions(row, hardware_.specs(), job); !unasked.empty())
+      return skip(unasked);
     const std::string date(row.text_or_empty("date"));
     job.software.date = date;
     const std::string name(row.text_or_empty("framework_name"));
@@ -133,10 +168,20 @@ class NetworkTable final : public RowPredictor {
         told = hardware_.specs().find_strategy_in(row.text_or_empty("framework_version"));
       if (told != nullptr) several.options.strategy = told->id;
     }
-    return answer(job, several, date, measured);
+    RowAnswer result = answer(job, several, date, measured, figure.is_ms);
+    result.metric = figure.name;
+    return result;
   }
 
  private:
+  /// The figure of the row; the table's first where the row has none, which is said when it is read.
+  [[nodiscard]] const FigureColumn& figure_of(const RowFields& row) const {
+    for (const FigureColumn& figure : kFigureColumns) {
+      if (!row.text_or_empty(figure.name).empty()) return figure;
+    }
+    return *first_;
+  }
+
   /// What a row of several GPUs was measured on.
   struct SeveralGpus {
     PublishedCluster cluster;
@@ -144,7 +189,7 @@ class NetworkTable final : public RowPredictor {
   };
 
   RowAnswer answer(PlacedJob& options, const SeveralGpus& several, const std::string& date,
-                   double measured) {
+                   double measured, bool in_ms) {
     SoftwareDefaults defaults;
     const std::string month =
         date.empty() ? month_of_container(options.software.version).value_or("") : date;
@@ -164,7 +209,10 @@ class NetworkTable final : public RowPredictor {
         (options.software.channels_last.value_or(false) ? "last|" : "|") +
         options.software.attention + '|' +
         fmt::format("{}|", fmt::join(defaults.stepwise_attention, ",")) +
-        (defaults.chooses_image_layout ? "laid|" : "|") + std::to_string(options.batch) + '|' +
+        (defaults.chooses_image_layout ? "laid|" : "|") + std::to_string(options.batch) + 'x' +
+        std::to_string(options.image_size.value_or(0)) + 'x' +
+        std::to_string(options.seq_len.value_or(0)) + 'x' +
+        std::to_string(options.board.power_limit_w.value_or(0)) + '|' +
         std::to_string(defaults.cudnn_version) + '|' + month +
         (defaults.fp32_runs_as_tf32 ? "|tf32" : "|") +
         (defaults.tf32_spares_products ? "|spared|" : "|") + framework.id + '|' + options.host_cpu +
@@ -180,7 +228,15 @@ class NetworkTable final : public RowPredictor {
     if (known == answers_.end()) known = answers_.emplace(key, predict_job(options, several)).first;
     RowAnswer result = known->second.row;
     result.measured = measured;
-    if (result.skipped.empty()) result.out_of_reach = known->second.reach.fault_of(measured);
+    if (!result.skipped.empty()) return result;
+    const double samples =
+        static_cast<double>(options.batch) * static_cast<double>(several.cluster.gpus);
+    result.out_of_reach = known->second.reach.fault_of(in_ms ? samples * 1e3 / measured : measured);
+    if (in_ms) {
+      const Interval rate = result.predicted;
+      result.predicted = {samples * 1e3 / rate.value, samples * 1e3 / rate.high,
+                          samples * 1e3 / rate.low};
+    }
     return result;
   }
 
@@ -236,19 +292,36 @@ class NetworkTable final : public RowPredictor {
 
   const Hardware& hardware_;
   PublishedRows records_;
+  const FigureColumn* first_ = nullptr;
   std::map<std::string, Answer> answers_;
 };
 
 }  // namespace
 
 std::vector<TableKind> network_tables() {
-  return {{.name = "whole networks (core.csv)",
+  const auto make = [](const CsvReader& reader,
+                       const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
+    return std::make_unique<NetworkTable>(reader, hardware);
+  };
+  return {{.name = "whole networks (core.csv, timm.csv)",
            .required = {"gpu", "gpus", "framework", "precision", "network", "phase",
                         "batch_per_gpu", "samples_per_s"},
-           .make = [](const CsvReader& reader,
-                      const Hardware& hardware) -> std::unique_ptr<RowPredictor> {
-             return std::make_unique<NetworkTable>(reader, hardware);
-           }}};
+           .make = make},
+          {.name = "whole networks on one GPU (paddleclas.csv, aitemplate.csv)",
+           .required = {"gpu", "framework", "precision", "network", "phase", "batch_per_gpu",
+                        "samples_per_s"},
+           .make = make},
+          {.name = "latencies of whole networks (trt_bert.csv)",
+           .required = {"gpu", "precision", "network", "batch_per_gpu", "latency_ms"},
+           .make = make},
+          {.name = "whole networks of a published source (vision_misc.csv)",
+           .required = {"gpu", "precision", "network", "network_as_published", "batch_per_gpu",
+                        "samples_per_s"},
+           .make = make},
+          {.name = "MLPerf inference (mlperf_inference.csv)",
+           .required = {"gpu", "gpus", "precision", "network", "scenario", "samples_per_s",
+                        "single_stream_p90_ms"},
+           .make = make}};
 }
 
 }  // namespace tracecast

@@ -1,9 +1,12 @@
 #include "tools/validate/published_row.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "hwspecs/software/input_pipeline.hpp"
 #include "models/training.hpp"
@@ -24,15 +27,6 @@ std::optional<double> number_after(std::string_view text, std::string_view befor
   if (at == std::string_view::npos) return std::nullopt;
   text.remove_prefix(at + before.size());
   return parse_double(text.substr(0, text.find_first_not_of("0123456789.")));
-}
-
-/// Letters and digits only, lower case.
-std::string bare(std::string_view text) {
-  std::string result;
-  for (const char c : to_lower(text)) {
-    if (std::isalnum(static_cast<unsigned char>(c))) result += c;
-  }
-  return result;
 }
 
 std::string precision_of(std::string_view text) {
@@ -111,14 +105,50 @@ std::string find_published_network(std::string_view text) {
   for (const std::string_view end : {" training", "_FP16", "_FP32", "_AMP", "_TF32"}) {
     if (text.ends_with(end)) text.remove_suffix(end.size());
   }
-  const std::string whole = bare(text), short_form = bare(text.substr(0, text.find('(')));
-  for (const std::string& wanted : {whole, short_form}) {
-    for (const ZooEntry& entry : zoo()) {
-      if (bare(entry.name) == wanted) return std::string(entry.name);
-      for (const auto& alias : entry.aliases) {
-        if (bare(alias) == wanted) return std::string(entry.name);
-      }
+  std::string joined(text);  // "NeuMF / NCF (ML-1M)"
+  std::erase(joined, '/');
+  for (const std::string_view wanted :
+       {text, std::string_view(joined), text.substr(0, text.find('('))}) {
+    if (const ZooEntry* entry = find_network(wanted)) return std::string(entry->name);
+  }
+  return {};
+}
+
+std::string read_conditions(const RowFields& row, const SpecLibrary& specs, PlacedJob& job) {
+  const auto refused = [&row](std::string_view column, std::string_view expected) {
+    return fmt::format("{} \"{}\" is not predicted: {}", column, row.text(column), expected);
+  };
+  if (const std::string_view size = row.text_or_empty("image_size"); !size.empty()) {
+    const std::size_t by = size.find_first_of("xX");
+    const auto side = parse_integer(size.substr(0, by));
+    const bool is_square =
+        by == std::string_view::npos || parse_integer(size.substr(by + 1)) == side;
+    if (!side || !is_square) return refused("image_size", "the side of square images is expected");
+    job.image_size = *side;
+  }
+  if (const std::string_view tokens = row.text_or_empty("seq_len"); !tokens.empty()) {
+    job.seq_len = whole(row, "seq_len");
+    if (!job.seq_len) return refused("seq_len", "a whole number of tokens is expected");
+  }
+  const auto is_no = [](std::string_view word) { return word.empty() || word == "no"; };
+  const FrameworkProfile& framework = specs.find_framework(job.software.framework);
+  if (const std::string layout = to_lower(row.text_or_empty("channels_last")); layout == "yes") {
+    job.software.channels_last = true;
+  } else if (!is_no(layout)) {
+    return refused("channels_last", "yes or no is expected");
+  } else if (layout == "no" && framework.convolutions.image_layout == ImageLayout::Nhwc) {
+    job.software.channels_last = false;  // else it is what the framework does by itself
+  }
+  if (const std::string compiler = to_lower(row.text_or_empty("compiled")); !is_no(compiler)) {
+    std::vector<std::string> known;
+    for (const FrameworkProfile& profile : specs.frameworks()) {
+      if (!profile.compiler || profile.compiler->framework != framework.id) continue;
+      known.push_back(profile.compiler->name);
+      if (known.back() == compiler) job.software.framework = profile.id;
     }
+    if (std::find(known.begin(), known.end(), compiler) == known.end())
+      return refused("compiled", fmt::format("no, or a compiler of {}: {}", framework.id,
+                                             fmt::join(known, ", ")));
   }
   return {};
 }

@@ -23,6 +23,11 @@ struct PublishedJob {
 [[nodiscard]] PublishedJob read_published_job(const RowFields& row, const SpecLibrary& specs,
                                               const PublishedProgram& program = {});
 
+/// Asks the job as columns image_size ("224", "224x224"), seq_len, channels_last ("yes", "no") and compiled ("no", or the compiler's name:
+/// "inductor") say. Returns what of it cannot be asked; empty: nothing. Needs the job's framework.
+[[nodiscard]] std::string read_conditions(const RowFields& row, const SpecLibrary& specs,
+                                          PlacedJob& job);
+
 /// Adds to `version` the first of the texts that names a cuDNN, where it names none itself.
 void add_cudnn_of(std::string& version, std::initializer_list<std::string_view> texts);
 

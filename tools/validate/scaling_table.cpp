@@ -85,6 +85,8 @@ class IterationTable final : public RowPredictor {
            "rows.";
   }
 
+  bool honors(std::string_view column) const override { return column == "seq_len"; }
+
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const double measured = row.positive("iteration_ms");
@@ -152,6 +154,8 @@ class ScalingTable final : public RowPredictor {
            "recomputation is "
            "counted), attention whole.";
   }
+
+  bool honors(std::string_view column) const override { return column == "seq_len"; }
 
   RowAnswer predict(const CsvReader& reader) override {
     const RowFields row(reader);

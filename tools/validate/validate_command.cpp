@@ -111,7 +111,12 @@ std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Hardware&
 /// from some place on (packed data that ends early, a quote that never closes) costs the file.
 class RowWalk {
  public:
-  RowWalk(CsvReader& reader, RowPredictor& predictor) : reader_(reader), predictor_(predictor) {}
+  RowWalk(CsvReader& reader, RowPredictor& predictor) : reader_(reader), predictor_(predictor) {
+    for (const std::string_view name : kConditionColumns) {
+      const auto column = reader.find_column(name);
+      if (column && !predictor.honors(name)) unasked_.emplace_back(name, *column);
+    }
+  }
 
   /// Goes to the next row; false at the end.
   bool next() {
@@ -128,6 +133,12 @@ class RowWalk {
   [[nodiscard]] bool is_misfit() const { return !misfit_.empty(); }
   std::vector<RowAnswer> predict() {
     if (is_misfit()) return {malformed(misfit_)};
+    for (const auto& [name, column] : unasked_) {
+      const std::string_view text = reader_.field(column);
+      if (text.empty() || text == "no") continue;
+      return {skip(fmt::format("{} \"{}\": rows of {} are not predicted by it", name, text,
+                               predictor_.table()))};
+    }
     try {
       return predictor_.predict_all(reader_);
     } catch (const InputError& error) {
@@ -153,6 +164,8 @@ class RowWalk {
 
   CsvReader& reader_;
   RowPredictor& predictor_;
+  std::vector<std::pair<std::string_view, std::size_t>>
+      unasked_;  ///< columns of kConditionColumns that the predictor does not read
   std::string misfit_, first_;
   std::size_t num_malformed_ = 0;
 };

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -76,10 +77,16 @@ struct RowAnswer {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};
 }
 
+/// Columns that say how something was run, whatever the table: a row is asked so, or it is skipped with the reason.
+inline constexpr std::array<std::string_view, 5> kConditionColumns = {
+    "image_size", "seq_len", "channels_last", "compiled", "framework_version"};
+
 /// Knows one kind of table: which columns mean what, and how its figures were measured.
 class RowPredictor {
  public:
   virtual ~RowPredictor() = default;
+  /// Whether rows are asked as this one of kConditionColumns says; of those that are not, rows that state it are skipped.
+  [[nodiscard]] virtual bool honors(std::string_view) const { return false; }
   [[nodiscard]] virtual std::string_view table() const = 0;  ///< what it is called in reports
   [[nodiscard]] virtual std::string_view unit() const = 0;   ///< of measured and predicted: "us"
   /// Column of the figure; empty: the unit says what it is.

@@ -1,24 +1,17 @@
 #include <algorithm>
-#include <charconv>
 #include <string>
-#include <system_error>
+#include <utility>
 #include <vector>
 
+#include "hwspecs/loaders/known_names.hpp"
 #include "models/zoo/parts/families.hpp"
+#include "models/zoo/parts/network_word.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/families.hpp"
-#include "sim/base/text.hpp"
 
 namespace tracecast {
 namespace {
-
-/// Letters and digits in lower case: "ResNet-50_v1.5" and "resnet50_v1.5" are one name.
-std::string plain(std::string_view name) {
-  std::string text = to_lower(name);
-  std::erase_if(text, [](char c) { return c == '-' || c == '_' || c == ' '; });
-  return text;
-}
 
 constexpr std::int64_t kMostSamples = 1 << 24;
 constexpr std::int64_t kMostClasses = 1 << 24;
@@ -29,33 +22,6 @@ NetworkGraph build_at(const ZooEntry& entry, BuildOptions options, std::int64_t 
   options.image_size = image_size;
   options.classes = options.classes.value_or(entry.classes);
   return entry.build(options);
-}
-
-const ZooEntry* find_exact(std::string_view name) {
-  const std::string wanted = plain(name);
-  for (const ZooEntry& entry : zoo()) {
-    if (plain(entry.name) == wanted) return &entry;
-    for (const std::string_view alias : entry.aliases) {
-      if (plain(alias) == wanted) return &entry;
-    }
-  }
-  return nullptr;
-}
-
-/// A name and the number behind its "_seq", if there is one: "bert_large_seq384".
-struct SizedName {
-  std::string_view name;
-  std::optional<std::int64_t> seq_len;
-};
-SizedName split_length(std::string_view name) {
-  constexpr std::string_view kMark = "_seq";
-  const std::size_t at = name.rfind(kMark);
-  if (at == std::string_view::npos) return {name, {}};
-  const std::string_view digits = name.substr(at + kMark.size());
-  std::int64_t length = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), length);
-  if (error != std::errc() || end != digits.data() + digits.size()) return {name, {}};
-  return {name.substr(0, at), length};
 }
 
 NetworkGraph build_sequence(const ZooEntry& entry, BuildOptions options) {
@@ -98,6 +64,23 @@ void check_fan_out(const ZooEntry& entry, const std::vector<std::int64_t>& fan_o
                        : std::to_string(entry.fan_out.size()) + " hops of 1 to 1000 neighbours");
 }
 
+/// Throws InputError with what may be meant.
+[[noreturn]] void refuse_name(std::string_view name) {
+  refuse_other_file(name);
+  std::vector<CatalogueEntry> entries;
+  std::vector<std::string> spellings;
+  for (const ZooEntry& known : zoo()) {
+    CatalogueEntry& added =
+        entries.emplace_back(std::string(known.name),
+                             std::vector<std::string>(known.aliases.begin(), known.aliases.end()));
+    for (std::string& spelling : spellings_of(known)) added.others.push_back(std::move(spelling));
+    spellings.push_back(added.name);
+    spellings.insert(spellings.end(), added.others.begin(), added.others.end());
+  }
+  throw InputError("network", "'" + std::string(name) + "'",
+                   describe_entries(name, entries, spellings, "tracecast networks"));
+}
+
 }  // namespace
 
 std::span<const ZooEntry> zoo() {
@@ -110,10 +93,8 @@ std::span<const ZooEntry> zoo() {
 }
 
 const ZooEntry* find_network(std::string_view name) {
-  if (const ZooEntry* entry = find_exact(name)) return entry;
-  const SizedName sized = split_length(name);
-  const ZooEntry* entry = sized.seq_len ? find_exact(sized.name) : nullptr;
-  return entry != nullptr && entry->seq_len > 0 ? entry : nullptr;
+  const std::optional<NetworkWord> word = read_network_word(name);
+  return word ? word->entry : nullptr;
 }
 
 std::int64_t smallest_image_size(const ZooEntry& entry, const BuildOptions& options) {
@@ -132,20 +113,9 @@ std::int64_t smallest_image_size(const ZooEntry& entry, const BuildOptions& opti
 }
 
 NetworkGraph build_network(std::string_view name, const BuildOptions& options) {
-  const ZooEntry* entry = find_network(name);
-  if (entry == nullptr) {
-    std::vector<CatalogueEntry> entries;
-    std::vector<std::string> spellings;
-    for (const ZooEntry& known : zoo()) {
-      const CatalogueEntry& added = entries.emplace_back(
-          std::string(known.name),
-          std::vector<std::string>(known.aliases.begin(), known.aliases.end()));
-      spellings.push_back(added.name);
-      spellings.insert(spellings.end(), added.others.begin(), added.others.end());
-    }
-    throw InputError("network", "'" + std::string(name) + "'",
-                     describe_entries(name, entries, spellings, "tracecast networks"));
-  }
+  const std::optional<NetworkWord> word = read_network_word(name);
+  if (!word) refuse_name(name);
+  const ZooEntry* entry = word->entry;
   const std::string where = "network " + std::string(entry->name);
   if (options.batch < 1 || options.batch > kMostSamples) {
     throw InputError(where, "batch " + std::to_string(options.batch),
@@ -160,7 +130,8 @@ NetworkGraph build_network(std::string_view name, const BuildOptions& options) {
   sized.classes = classes;
   if (!sized.fan_out.empty()) check_fan_out(*entry, sized.fan_out);
   if (sized.fan_out.empty()) sized.fan_out = entry->fan_out;
-  if (!sized.seq_len && find_exact(name) == nullptr) sized.seq_len = split_length(name).seq_len;
+  if (!sized.seq_len) sized.seq_len = word->seq_len;
+  if (!sized.image_size) sized.image_size = word->image_size;
   NetworkGraph graph = entry->seq_len > 0      ? build_sequence(*entry, sized)
                        : entry->image_size > 0 ? build_image(*entry, sized)
                                                : entry->build(sized);

@@ -7,9 +7,11 @@
 #include <cmath>
 #include <utility>
 
+#include "hwspecs/loaders/known_names.hpp"
 #include "models/graph_text.hpp"
 #include "models/language/config.hpp"
 #include "models/language/graph.hpp"
+#include "models/zoo/parts/network_word.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
@@ -67,16 +69,23 @@ ServedFormats formats_of(const ServingJob& job) {
 
 /// What `--precision` leaves out of how the configuration says that weights are stored; none: nothing.
 std::string precision_note(const ServingJob& job) {
-  if (!is_network_path(job.network) || to_lower(job.precision) != "bf16") return {};
-  const std::string stored = stored_precision(read_file(job.network, kMostConfig), job.network);
+  if (to_lower(job.precision) != "bf16") return {};
+  const bool is_file = is_network_path(job.network);
+  const auto named = is_file ? std::nullopt : read_network_word(job.network);
+  const std::string stored =
+      is_file ? stored_precision(read_file(job.network, kMostConfig), job.network)
+      : named ? named->stored
+              : std::string();
   if (stored.empty()) return {};
   const bool is_word = std::any_of(kPrecisions.begin(), kPrecisions.end(),
                                    [&](const PrecisionWord& p) { return p.word == stored; });
-  return "weights of 16 bits; its configuration stores them as " + stored +
-         (is_word ? ": --precision " + stored : ", which is not predicted");
+  return fmt::format("weights of 16 bits; its {} stores them as ",
+                     is_file ? "configuration" : "name") +
+         stored + (is_word ? ": --precision " + stored : ", which is not predicted");
 }
 
 LanguageNetwork network_of(const std::string& word, std::vector<InputRecord>& inputs) {
+  refuse_other_file(word);
   if (is_network_path(word)) {
     const std::string bytes = read_file(word, kMostConfig);
     if (!is_config_path(word))

@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "hwspecs/collective_library.hpp"
+#include "hwspecs/loaders/known_names.hpp"
 #include "models/language/config.hpp"
 #include "models/language/graph.hpp"
 #include "models/language/layout.hpp"
 #include "models/lowering/precision.hpp"
+#include "models/zoo/parts/network_word.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
@@ -112,6 +114,7 @@ struct FoundTransformer {
 
 FoundTransformer find_transformer(const std::string& network) {
   FoundTransformer found;
+  refuse_other_file(network);
   if (is_network_path(network) && is_config_path(network)) {
     const std::string bytes = read_file(network, kMostConfigBytes);
     const LanguageNetwork language = read_config_json(bytes, network);
@@ -128,7 +131,8 @@ FoundTransformer find_transformer(const std::string& network) {
     found.record = {"network", std::filesystem::path(network).filename().string(), sha256(bytes)};
     return found;
   }
-  const ZooEntry* entry = find_network(network);
+  const auto word = read_network_word(network);
+  const ZooEntry* entry = word ? word->entry : nullptr;
   if (entry == nullptr || !entry->transformer) {
     throw InputError("--tp, --pp, --zero", "network " + network,
                      "a transformer of the zoo with alike layers, such as gpt3_175b or llama3_70b, "
@@ -136,7 +140,7 @@ FoundTransformer find_transformer(const std::string& network) {
   }
   found = {.name = std::string(entry->name),
            .layout = *entry->transformer,
-           .usual_tokens = entry->seq_len,
+           .usual_tokens = word->seq_len.value_or(entry->seq_len),
            .most_tokens = entry->most_tokens};
   if (entry->language != nullptr) {
     const ShardableNetwork whole = shardable(entry->language(), network);
