@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "hwspecs/collective_library.hpp"
 #include "hwspecs/loaders/sourced_reader.hpp"
 #include "hwspecs/loaders/textproto.hpp"
 #include "hwspecs/proto/engine_profile.pb.h"
@@ -56,6 +55,36 @@ std::vector<int> batches_of(const std::string& text, std::string_view where) {
   return sizes;
 }
 
+/// "a100,a800", in lower case.
+std::vector<std::string> names_of(const std::string& text, std::string_view where) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    names.push_back(to_lower(text.substr(at, comma - at)));
+    if (names.back().empty())
+      throw InputError(where, "large_except = \"" + text + "\"", "names as \"a100,a800\"");
+    at = comma + 1;
+  }
+  return names;
+}
+
+/// {0, 8, 5} of "0.8.5.post1", {1, 2, 0} of "v1.2.0rc2". Throws InputError: no number.
+std::vector<long long> version_numbers(std::string_view text) {
+  std::vector<long long> numbers;
+  const bool has_v = text.starts_with('v');
+  for (std::string_view rest = text.substr(has_v ? 1 : 0);;) {
+    const std::string_view part = rest.substr(0, rest.find('.'));
+    const auto number = parse_integer(part.substr(0, part.find_first_not_of("0123456789")));
+    if (!number) break;
+    numbers.push_back(*number);
+    if (part.size() == rest.size()) break;
+    rest.remove_prefix(part.size() + 1);
+  }
+  if (numbers.empty())
+    throw InputError("--engine-version", '"' + std::string(text) + '"', "a version such as 0.8");
+  return numbers;
+}
+
 void read_cache(EngineProfile& p, const EngineMessage& message, SourcedReader& read) {
   constexpr int kMostTokens = 1 << 24;
   p.block_tokens = read.count(TRACECAST_FIELD(block_tokens), 1, kMostTokens);
@@ -100,6 +129,23 @@ void read_host(EngineProfile& p, const EngineMessage& message, SourcedReader& re
 
 }  // namespace
 
+bool EngineProfile::is_large(const GpuSpec& gpu) const {
+  const std::string board = to_lower(gpu.name);
+  return gpu.memory >= large_memory &&
+         std::none_of(large_except.begin(), large_except.end(), [&](const std::string& part) {
+           return board.find(part) != std::string::npos;
+         });
+}
+
+bool EngineProfile::is_newer(std::string_view version) const {
+  if (known_version.empty() || version.empty()) return false;
+  // As many numbers as the known one has: 0.17.1 is of 0.17.
+  const auto known = version_numbers(known_version);
+  auto asked = version_numbers(version);
+  if (asked.size() > known.size()) asked.resize(known.size());
+  return asked > known;
+}
+
 EngineProfile EngineProfile::on_host(double slower) const {
   EngineProfile here = *this;
   for (Seconds* cost : {&here.launch, &here.library_call, &here.prompt_call, &here.step,
@@ -126,6 +172,10 @@ EngineProfile parse_engine_profile(std::string_view text, std::string_view where
   SourcedReader read(message.source(), where, p.sources, p.values);
   p.engine = read.word(TRACECAST_FIELD(engine));
   p.from_version = read.word(TRACECAST_FIELD(from_version));
+  if (message.has_known_version()) {
+    p.known_version = read.word(TRACECAST_FIELD(known_version));
+    p.newer_log_sd = read.number(TRACECAST_FIELD(newer_log_sd), 0, 3);
+  }
   const std::array<std::string, 4> kernels = {"trtllm", "sglang", "vllm", "none"};
   const std::size_t whose = read.choice(TRACECAST_FIELD(kernels), kernels);
   if (whose < kProductEngineCount) p.kernels = static_cast<ProductEngine>(whose);
@@ -140,6 +190,9 @@ EngineProfile parse_engine_profile(std::string_view text, std::string_view where
   p.sequences = read.count(TRACECAST_FIELD(sequences), 1, kMostBatch);
   p.large_sequences = read.count(TRACECAST_FIELD(large_sequences), 1, kMostBatch);
   p.large_memory = Bytes(read.number(TRACECAST_FIELD(large_memory_gib), 0, 1e6) * (1 << 30));
+  if (message.has_large_except()) {
+    p.large_except = names_of(read.word(TRACECAST_FIELD(large_except)), where);
+  }
   read_cache(p, message, read);
   read_host(p, message, read, where);
   return p;
@@ -149,7 +202,6 @@ EngineProfile parse_engine_profile(std::string_view text, std::string_view where
 const EngineProfile& find_engine_profile(std::span<const EngineProfile> profiles,
                                          std::string_view engine, std::string_view version) {
   const std::string word = to_lower(engine);
-  const auto version_of = [](std::string_view text) { return numbers_in_order(text, '.', "0.8"); };
   std::vector<std::string> names;
   const EngineProfile* oldest = nullptr;
   const EngineProfile* last = nullptr;
@@ -160,10 +212,10 @@ const EngineProfile& find_engine_profile(std::span<const EngineProfile> profiles
         std::find(profile.aliases.begin(), profile.aliases.end(), word) != profile.aliases.end();
     if (profile.id == word && profile.engine != word) return profile;
     if (profile.engine != word && !is_alias) continue;
-    const auto begins = version_of(profile.from_version);
-    if (oldest == nullptr || begins < version_of(oldest->from_version)) oldest = &profile;
-    if (!version.empty() && begins > version_of(version)) continue;
-    if (last == nullptr || begins > version_of(last->from_version)) last = &profile;
+    const auto begins = version_numbers(profile.from_version);
+    if (oldest == nullptr || begins < version_numbers(oldest->from_version)) oldest = &profile;
+    if (!version.empty() && begins > version_numbers(version)) continue;
+    if (last == nullptr || begins > version_numbers(last->from_version)) last = &profile;
   }
   if (last != nullptr) return *last;
   if (oldest != nullptr) return *oldest;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hwspecs/gpu_spec.hpp"
 #include "hwspecs/loaders/spec_identity.hpp"
 #include "hwspecs/product_parameters.hpp"
 #include "sim/base/units.hpp"
@@ -28,6 +29,8 @@ enum class EngineAdmission {
 /// hwspecs/engine.
 struct EngineProfile : SpecIdentity {
   std::string engine, from_version;
+  std::string known_version;  ///< newest one that the profile was made from; empty: not told
+  double newer_log_sd = 0;    ///< that a newer one adds to `system_log_sd`
   std::optional<ProductEngine> kernels;
   std::string collectives;
   bool fuses_sums = true;       ///< norms add the residual
@@ -38,6 +41,7 @@ struct EngineProfile : SpecIdentity {
   int tokens_per_step = 0, large_tokens_per_step = 0;
   int sequences = 0, large_sequences = 0;
   Bytes large_memory{};
+  std::vector<std::string> large_except;  ///< parts of names of boards that are never large
 
   int block_tokens = 1;
   double watermark = 0;
@@ -62,13 +66,16 @@ struct EngineProfile : SpecIdentity {
   double load_share = 0,
          place_share = 0;  ///< of the errors' variance, alike at other loads, and elsewhere
 
-  /// Of a board: large ones have budgets of their own.
-  [[nodiscard]] int tokens_of(Bytes memory) const {
-    return memory >= large_memory ? large_tokens_per_step : tokens_per_step;
+  /// Large boards have budgets of their own.
+  [[nodiscard]] bool is_large(const GpuSpec& gpu) const;
+  [[nodiscard]] int tokens_of(const GpuSpec& gpu) const {
+    return is_large(gpu) ? large_tokens_per_step : tokens_per_step;
   }
-  [[nodiscard]] int sequences_of(Bytes memory) const {
-    return memory >= large_memory ? large_sequences : sequences;
+  [[nodiscard]] int sequences_of(const GpuSpec& gpu) const {
+    return is_large(gpu) ? large_sequences : sequences;
   }
+  /// `version` is newer than all that the profile was made from.
+  [[nodiscard]] bool is_newer(std::string_view version) const;
   /// The same with times of the host as one thread of another CPU takes them, `slower` times as long.
   [[nodiscard]] EngineProfile on_host(double slower) const;
   /// The captured batch that `sequences` run in; nothing: more than the largest.

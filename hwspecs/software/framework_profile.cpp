@@ -357,6 +357,9 @@ SinceVersion read_since(const proto::FrameworkProfile::Since& since, std::string
   return result;
 }
 
+/// Names of `known` among a profile's values.
+constexpr std::string_view kKnownVersion = "known.version", kNewerLogSd = "known.newer_log_sd";
+
 void read_eras_and_names(const proto::FrameworkProfile& message, std::string_view where,
                          FrameworkProfile& p) {
   const auto check_source = [&](std::string_view field, const std::string& key) {
@@ -378,6 +381,22 @@ void read_eras_and_names(const proto::FrameworkProfile& message, std::string_vie
     }
     p.era = {era.framework(), version, date, is_newest};
     check_source("era", era.source());
+  }
+  if (message.has_known()) {
+    const auto& known = message.known();
+    const VersionNumber version = parse_version(known.version());
+    if (version.major == 0 && version.minor == 0) {
+      throw InputError(where, fmt::format("known: version \"{}\"", known.version()),
+                       "a version such as \"2.11\"");
+    }
+    if (!(known.newer_log_sd() >= 0 && known.newer_log_sd() <= 3)) {
+      throw InputError(where, fmt::format("known: newer_log_sd {}", known.newer_log_sd()),
+                       "a value from 0 to 3");
+    }
+    check_source("known", known.source());
+    p.values.push_back({std::string(kKnownVersion), known.version(), known.source()});
+    p.values.push_back(
+        {std::string(kNewerLogSd), fmt::format("{}", known.newer_log_sd()), known.source()});
   }
   if (message.has_container()) {
     if (message.container().framework().empty()) {
@@ -466,6 +485,7 @@ FrameworkProfile parse_framework_profile(std::string_view text, std::string_view
   complete_from_bases(message, where, find,
                       [](proto::FrameworkProfile& base, const proto::FrameworkProfile& own) {
                         base.clear_era();
+                        if (own.has_known()) base.clear_known();
                         if (own.has_tf32()) base.clear_tf32();
                         if (own.has_tf32_spares_products()) base.clear_tf32_spares_products();
                         if (own.has_product_bias()) base.clear_product_bias();

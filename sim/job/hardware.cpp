@@ -147,6 +147,7 @@ struct Hardware::State {
       sharing = with_setting(sharing, {rest, setting.value});
     } else if (is_hardware_factor(setting.path)) {
       specs = with_hardware_factor(specs, setting.path, setting.value);
+      cost = with_hardware_factor(std::move(cost), setting.path, setting.value);
       factors.push_back(setting.path + " " + setting.value + " of what the specs say");
     } else {
       throw InputError("--set", "\"" + setting.path + "\"",

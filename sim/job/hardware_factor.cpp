@@ -25,16 +25,28 @@ constexpr bool is_network(LinkKind kind) {
   return kind == LinkKind::Ethernet || kind == LinkKind::Infiniband || kind == LinkKind::Ipoib;
 }
 
-/// What a factor makes of specs; nothing where it leaves them as they are.
+/// What a factor makes of specs and of the cost profile; nothing where it leaves them as they are.
 struct HardwareFactor {
   std::string_view path;
   GpuSpec (*of_gpu)(GpuSpec gpu, double factor);
   LinkSpec (*of_link)(LinkSpec link, double factor);
+  CostProfile (*of_cost)(CostProfile cost, double factor) = nullptr;
 };
 
 GpuSpec with_memory(GpuSpec gpu, double factor) {
   gpu.dram_bandwidth = gpu.dram_bandwidth * factor;
   return gpu;
+}
+
+/// Memory of more bandwidth takes as much less energy per byte: at its full rate it draws what it drew, and leaves as much of a power limit to the
+/// chip.
+CostProfile with_memory_energy(CostProfile cost, double factor) {
+  PowerParameters& power = cost.power;
+  for (double* pj : {&power.hbm_pj_per_byte, &power.gddr_pj_per_byte, &power.gddr_awake_pj_per_byte,
+                     &power.hbm_awake_pj_per_byte, &cost.product.hbm_pj_per_byte,
+                     &cost.product.gddr_pj_per_byte})
+    *pj /= factor;
+  return cost;
 }
 
 /// A finer process takes as much less energy per operation.
@@ -64,7 +76,7 @@ LinkSpec with_latency(LinkSpec link, double factor) {
 }
 
 constexpr std::array<HardwareFactor, 7> kFactors{{
-    {"gpu.memory_bandwidth", with_memory, nullptr},
+    {"gpu.memory_bandwidth", with_memory, nullptr, with_memory_energy},
     {"gpu.compute", with_compute, nullptr},
     {"link.bandwidth", with_ports<any_link>, with_bandwidth<any_link>},
     {"nvlink.bandwidth", with_ports<is_nvlink>, with_bandwidth<is_nvlink>},
@@ -98,6 +110,12 @@ bool is_hardware_factor(std::string_view path) {
   return std::any_of(kFactors.begin(), kFactors.end(), [&](const HardwareFactor& factor) {
     return factor.path.substr(0, factor.path.find('.')) == box;
   });
+}
+
+CostProfile with_hardware_factor(CostProfile cost, const std::string& path,
+                                 const std::string& value) {
+  const auto of_cost = find_factor(path).of_cost;
+  return of_cost != nullptr ? of_cost(std::move(cost), parse_factor(path, value)) : cost;
 }
 
 SpecLibrary with_hardware_factor(const SpecLibrary& specs, const std::string& path,

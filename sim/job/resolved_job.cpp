@@ -17,6 +17,7 @@
 #include "sim/base/text.hpp"
 #include "sim/job/input.hpp"
 #include "sim/job/network_file.hpp"
+#include "sim/job/newer_version.hpp"
 #include "sim/job/placement.hpp"
 #include "sim/step/accumulation.hpp"
 #include "sim/step/captured_step.hpp"
@@ -282,6 +283,8 @@ void settle_words(ResolvedJob& job, const Hardware& hardware) {
   job.precision = *precision;
   (void)attention_choice(o.software.attention);
   job.framework = hardware.framework(o.software);
+  if (auto note = widen_if_newer(job.framework, o.software.version))
+    job.warnings.push_back(std::move(*note));
   if (o.software.cudnn_benchmark)
     job.framework.convolutions.autotunes = *o.software.cudnn_benchmark;
   if (o.software.channels_last) {
@@ -340,8 +343,8 @@ Prediction predict(const ResolvedJob& job, const Hardware& hardware) {
 void warn_of_power_limit(const PowerRange& power, std::string_view gpu, ResolvedJob& job) {
   if (power.holds_limit) return;
   std::string warning = fmt::format(
-      "the power limit of {} W cannot be held: at its lowest clock, {:.0f} MHz, {} draws {} W, "
-      "at most {} W",
+      "the power limit of {} W cannot be held: at {:.0f} MHz, the lowest clock that it sets, {} "
+      "draws {} W, at most {} W",
       three_digits(power.limit.in_w()), power.clock.in_mhz(), gpu, three_digits(power.avg.in_w()),
       three_digits(power.max.in_w()));
   const bool known =

@@ -73,8 +73,8 @@ ServedMemory served_memory(const ServedNetwork& served, const EngineProfile& eng
   m.budget = (gpu.memory - Bytes(kReservedMib * (1 << 20))) *
              options.memory_share.value_or(engine.memory_share);
   m.weights = served_weight_bytes(served);
-  const double rows = num(options.tokens_per_step.value_or(engine.tokens_of(gpu.memory)));
-  const double sequences = num(options.sequences.value_or(engine.sequences_of(gpu.memory)));
+  const double rows = num(options.tokens_per_step.value_or(engine.tokens_of(gpu)));
+  const double sequences = num(options.sequences.value_or(engine.sequences_of(gpu)));
   m.activations =
       Bytes(rows * (widest(served) + 2 * num(served.network.width)) * 2 +
             std::min(sequences, rows) * num(served.network.vocabulary) * 4 * engine.logit_copies);

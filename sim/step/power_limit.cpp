@@ -41,6 +41,7 @@ Watts most_at_lowest_clock(const PricedStep& priced, const GpuSpec& gpu,
 }
 
 constexpr double kLowered = 0.98;  ///< a clock below this share of the usual one is a lowered one
+constexpr double kLess = 0.999;    ///< a power below this share of the usual one is a lowered one
 
 /// Mean clock of the kernels, by time; that of the board when there are none.
 Hertz mean_clock(const PricedStep& priced, const cost::SustainedBoard& board) {
@@ -136,15 +137,16 @@ class Governor {
     const Watts own_average = left_by(gpu_.tdp, demand);
     scale_ = own_average / total(own_);
     own_excess_ = std::max(1.0, range_of(own_, own_average).max / gpu_.tdp.in_w());
+    asked_ = fullest(demand);
 
+    const double left = held(limit_, demand) / held(gpu_.tdp, demand);
     if (limit_ > gpu_.tdp) {
       set_.tdp = limit_;
       draw = run_(set_);
-    } else if (result_.average < own_average * 0.999) {
-      if (!stays_below(result_.average) && lowest_average() >= result_.average) {
-        return finish_at_lowest_clock();
-      }
-      draw = lower_clock(total(own_) * (result_.average / own_average));
+    } else if (left < kLess) {
+      const bool can_hold = stays_below(result_.average) || lowest_average() < result_.average;
+      draw = lower_clock(left);
+      if (!can_hold) return finish_unheld(draw);
     } else if (!is_own) {
       draw = run_(gpu_);
     }
@@ -173,17 +175,27 @@ class Governor {
   /// By more than rounding.
   [[nodiscard]] bool exceeds(double watts) const { return watts > limit_.in_w() * (1 + 1e-12); }
 
-  /// The mean of a demand whose windows are all held at `limit`, at most.
-  [[nodiscard]] Watts left_by(Watts limit, const StepDraw& demand) const {
+  /// The mean of a demand whose windows are cut to `limit`.
+  [[nodiscard]] Watts held(Watts limit, const StepDraw& demand) const {
     double above = 0;
     for (const double active : means(demand)) {
       above += std::max(awake_.in_w() + active - limit.in_w(), 0.0);
     }
     if (above > 0) above /= static_cast<double>(means(demand).size());
-    const Watts mean = total(demand);
+    return min(limit, total(demand) - Watts(above));
+  }
+  /// What the board shows of a demand whose windows are all held at `limit`, at most.
+  [[nodiscard]] Watts left_by(Watts limit, const StepDraw& demand) const {
     // Prices that tell power hold the limit, kernel by kernel.
+    const Watts mean = total(demand);
     const Watts left = demand.causes.told_w > 0 ? mean : limited_power(mean, limit);
-    return min(min(left, limit), mean - Watts(above));
+    return min(left, held(limit, demand));
+  }
+  /// The fullest window of a draw.
+  [[nodiscard]] Watts fullest(const StepDraw& draw) const {
+    Watts most = total(draw);
+    for (const double active : means(draw)) most = max(most, awake_ + Watts(active));
+    return most;
   }
 
   /// Power of the windows at this mean, each in proportion to what it asks.
@@ -243,28 +255,30 @@ class Governor {
   }
   [[nodiscard]] bool lowest_holds() { return !exceeds(fullest_at_lowest_clock()); }
 
-  /// Power rises with the clock, so halving the interval finds it; 8 steps leave 0.3 % of the clock.
-  StepDraw lower_clock(Watts target) {
+  /// To where the step draws `left` of its power, or runs at `left` of its clock, whichever is higher. Power rises with the clock, so halving the
+  /// interval finds it; 8 steps leave 0.3 % of the clock.
+  StepDraw lower_clock(double left) {
+    const Watts target = total(own_) * left;
+    const Hertz floor = own_.clock * left;
     double low = result_.lowest_clock / top_, high = 1;
     StepDraw draw;
     for (int i = 0; i < 8; ++i) {
       const double share = 0.5 * (low + high);
       set_.set_clock = top_ * share;
       draw = run_(set_);
-      (total(draw) > target ? high : low) = share;
+      (total(draw) > target && draw.clock > floor ? high : low) = share;
     }
     ran_lowest_last_ = false;
     return draw;
   }
 
-  LimitedStep finish_at_lowest_clock() {
-    set_ = gpu_;
-    set_.set_clock = result_.lowest_clock;
-    if (!ran_lowest_last_) (void)run_(set_);
-    result_.average = lowest_average();
-    result_.holds_limit = lowest_holds();
-    return finish(lowest(),
-                  result_.holds_limit ? cut(lowest()) : range_of(lowest(), result_.average));
+  /// What a limit that the lowest clock does not hold either leaves of the clock.
+  LimitedStep finish_unheld(const StepDraw& draw) {
+    result_.lowest_clock = max(result_.lowest_clock, draw.clock);
+    result_.average = max(awake_, total(draw) * scale_);
+    const Range power = range_of(draw, result_.average);
+    result_.holds_limit = !exceeds(power.max / own_excess_);
+    return finish(draw, result_.holds_limit ? cut(draw) : power);
   }
 
   LimitedStep finish(const StepDraw& draw, const Range& power) {
@@ -274,7 +288,7 @@ class Governor {
     result_.average = Watts(power.avg);
     result_.greatest = Watts(power.max);
     result_.clock = draw.clock;
-    result_.throttles = draw.clock < top_ * kLowered;
+    result_.throttles = draw.clock < top_ * kLowered && exceeds(asked_.in_w());
     result_.kernel_w = draw.kernel_w;
     return std::move(result_);
   }
@@ -287,6 +301,7 @@ class Governor {
   const std::function<Watts()>& most_at_lowest_;
   std::optional<Watts> most_;
   Watts awake_;
+  Watts asked_{};  ///< in the fullest window, without a limit
   Hertz top_;
   GpuSpec set_;
   double scale_ = 1;  ///< of what is shown to what causes say

@@ -40,26 +40,29 @@ struct LimitedStep {
   Watts demand{};               ///< what it would draw without any limit, on average
   PowerCauses demand_causes{};  ///< of `demand`, over the step
   Hertz clock{};                ///< of the SMs, averaged over the time that kernels run
-  Hertz lowest_clock{};         ///< that a limit can set
-  bool throttles = false;       ///< the limit lowers the clock of some kernel by more than 2 %
-  bool holds_limit = true;      ///< false: some window is above the limit at the lowest clock, too
+  Hertz lowest_clock{};         ///< that the limit can set
+  bool throttles =
+      false;  ///< the step asks for more than the limit, which lowers the clock by more than 2 %
+  bool holds_limit = true;  ///< false: some window is above the limit at the lowest clock, too
   std::vector<double>
       kernel_w{};  ///< over the awake power, of each kernel while it runs; none: not told
 };
 
 /// Lets `limit` act on a step that draws `own` at the clocks of `gpu`, and runs it again at a lower clock where that is
 /// needed. Algorithms stay: libraries choose them before the board is warm.
-///   average = min(limited_power(demand, limit), mean over windows of min(demand in it, limit)),
+///   held    = mean over windows of min(demand in it, limit),
 ///     demand: the step's power at the clocks it has without a limit
-///     where prices tell power, min(demand, limit) for limited_power(): each kernel's holds the limit already
+///   average = min(limited_power(demand, limit), held); where prices tell power, held: each kernel's holds the limit already
 /// The clocks of the cost profile contain the board's own limit (sim/cost/sustained_clock.hpp), so that limit changes no
-/// time. Under a lower one every kernel runs at the one clock for which power falls as the average does:
-///   power(clock) / power(own limit's clocks) = average(limit) / average(own limit)
+/// time, nor does one that no window exceeds. Under a lower one every kernel runs at the one clock for which power falls as what is held
+/// does, but at no less than as much of the clock:
+///   left = held(limit) / held(own limit),   power(clock) / power(own limit's clocks) = left   or   clock / own clock = left
+/// So a step takes at most 1 / left times as long (measured under half the limit: 1.14 to 1.67 times, notes/0010).
 /// A higher limit gives back what the clocks lost to the own one.
 /// The driver holds every window at the limit ("the upper boundary for the card's power draw", NVML API Reference,
 /// nvmlDeviceGetPowerManagementLimit): windows above it are cut to it, the others draw what that leaves of the average.
-/// All it can do is lower the clock of the SMs, to power.min_clock of the free clock. A limit that some window exceeds
-/// there is not held: that window draws what it draws; a step whose average exceeds it runs at that clock. Windows that
+/// All it can do is lower the clock of the SMs. A limit that some window exceeds at power.min_clock of the free clock
+/// is not held: that window draws what it draws; so does a step whose average exceeds it, at the clock above. Windows that
 /// exceed the board's own limit under that limit are our error, and as much is taken off what they draw under others.
 /// notes/0010-limits-that-cannot-be-held.md.
 /// `most_at_lowest`: what no window can exceed over the awake power at the lowest clock; spares most steps that run.

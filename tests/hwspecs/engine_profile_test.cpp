@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "hwspecs/library.hpp"
+#include "hwspecs/loaders/gpu_loader.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast::test {
@@ -58,10 +59,50 @@ TEST_CASE("a slower thread takes longer for everything the host does, and for no
 }
 
 TEST_CASE("boards of much memory have budgets of their own") {
-  const EngineProfile p = find("vllm_v1");
-  CHECK(p.tokens_of(Bytes(24e9)) == 2048);
-  CHECK(p.tokens_of(Bytes(80e9)) == 8192);
-  CHECK(p.sequences_of(Bytes(24e9)) == 256);
+  const GpuCatalog gpus = GpuCatalog::embedded();
+  for (const char* version : {"0.11", "0.17"}) {
+    const EngineProfile p = find("vllm", version);
+    CHECK(p.tokens_of(gpus.find("l4")) == 2048);
+    CHECK(p.sequences_of(gpus.find("l4")) == 256);
+    CHECK(p.tokens_of(gpus.find("h100_sxm5_80gb")) == 8192);
+    CHECK(p.sequences_of(gpus.find("h100_sxm5_80gb")) == 1024);
+  }
+}
+
+TEST_CASE("boards that an engine's source excepts by name are not large, whatever they hold") {
+  const GpuCatalog gpus = GpuCatalog::embedded();
+  for (const char* version : {"0.11", "0.17"}) {
+    const EngineProfile p = find("vllm", version);
+    for (const char* id : {"a100_sxm4_80gb", "a100_pcie_80gb"}) {
+      CAPTURE(id);
+      CHECK(gpus.find(id).memory > p.large_memory);
+      CHECK(p.tokens_of(gpus.find(id)) == 2048);
+      CHECK(p.sequences_of(gpus.find(id)) == 256);
+    }
+    // The source looks for "a100" alone.
+    CHECK(p.tokens_of(gpus.find("a800_sxm4_80gb")) == 8192);
+  }
+  // Others have no such exception.
+  CHECK(find("sglang").tokens_of(gpus.find("a100_sxm4_80gb")) == 8192);
+}
+
+TEST_CASE("a version is newer than the known one by as many numbers as that one has") {
+  const EngineProfile p = find("vllm");
+  CHECK(p.known_version == "0.17");
+  CHECK(p.is_newer("0.18"));
+  CHECK(p.is_newer("0.33.1"));
+  CHECK(p.is_newer("v1.0.0rc2"));
+  CHECK_FALSE(p.is_newer("0.17.1"));
+  CHECK_FALSE(p.is_newer("0.17.0.post1"));
+  CHECK_FALSE(p.is_newer("0.9"));
+  CHECK_FALSE(p.is_newer(""));
+  // An older profile is followed by a known one.
+  CHECK_FALSE(find("vllm", "0.11").is_newer("0.13"));
+  for (const char* engine : {"vllm", "sglang", "tensorrt_llm"}) {
+    CAPTURE(engine);
+    CHECK_FALSE(find(engine).known_version.empty());
+    CHECK(find(engine).newer_log_sd > 0);
+  }
 }
 
 TEST_CASE("an unknown engine, a value without a source and sizes that fall are refused") {

@@ -250,6 +250,71 @@ TEST_CASE("phases on GPUs of two kinds") {
   CHECK(value(a, "ttft_ms") < value(a, "e2e_ms"));
 }
 
+TEST_CASE("GPUs that read prompts count in what all GPUs do") {
+  // Long prompts and few answers: all of the arithmetic is that of the prompts.
+  const Words job = {"llama3_8b", "--gpu",  "h100", "--input",    "4000", "--output",
+                     "20",        "--rate", "6",    "--requests", "200"};
+  const Json apart = answer(with(job, {"--disaggregate", "prefill=1xh100,decode=1xh100"}));
+  const Json both = answer(job);
+  const double mfu = apart.at("model_flops_utilization"), busy = apart.at("utilization");
+  const double one_mfu = both.at("model_flops_utilization"), one_busy = both.at("utilization");
+  // The same arithmetic on twice as many GPUs.
+  CHECK(mfu * busy == doctest::Approx(one_mfu * one_busy / 2).epsilon(0.15));
+  CHECK(mfu > 0.2);
+  double prompts = 0, all = 0;
+  for (const Json& part : apart.at("breakdown")) {
+    all += part.at("share").get<double>();
+    if (part.at("class") == "prompt attention") prompts = part.at("share");
+  }
+  CHECK(all == doctest::Approx(1));
+  CHECK(prompts > 0.01);
+  // Both pools draw their power.
+  const double awake = apart.at("power_w").at("idle");
+  CHECK(apart.at("power_w").at("avg").get<double>() > awake * 1.1);
+}
+
+TEST_CASE(
+    "an engine's version that is newer than what is known is said, and widens the intervals") {
+  struct Row {
+    const char *engine, *newer, *known;
+  };
+  for (const Row& row :
+       {Row{"vllm", "0.33", "0.17"}, Row{"sglang", "0.9.1", "0.4"}, Row{"trtllm", "2.0", "1.0"}}) {
+    CAPTURE(row.engine);
+    const Words job = with(kSmall, {"--batch", "8", "--engine", row.engine});
+    const Json newest = answer(job), known = answer(with(job, {"--engine-version", row.known})),
+               newer = answer(with(job, {"--engine-version", row.newer}));
+    CHECK(newest.at("e2e_ms") == known.at("e2e_ms"));
+    CHECK(value(newer, "e2e_ms") == value(known, "e2e_ms"));
+    const auto width = [](const Json& a) {
+      const Json& of = a.at("e2e_ms").at("mean");
+      return of.at("high").get<double>() / of.at("low").get<double>();
+    };
+    CHECK(width(newer) > width(known) * 1.05);
+    const std::string notes = newer.at("assumptions").dump();
+    CHECK(notes.find(std::string(row.newer) + " is newer than " + row.known) != std::string::npos);
+    CHECK(notes.find("guessed") != std::string::npos);
+    CHECK(known.at("assumptions").dump().find("newer") == std::string::npos);
+  }
+  CHECK(serve(with(kSmall, {"--batch", "8", "--engine-version", "0.33"})).out.find("0.17") !=
+        std::string::npos);
+  const ProcessResult word = serve(with(kSmall, {"--batch", "8", "--engine-version", "latest"}));
+  CHECK(word.exit_code == 2);
+  CHECK(word.err.find("--engine-version") != std::string::npos);
+}
+
+TEST_CASE("vLLM takes steps of 2,048 tokens on A100, whatever its memory") {
+  const Words load = {"--input", "8000", "--output", "20", "--rate", "1", "--requests", "60"};
+  const auto on = [&](const Words& more) {
+    return answer(with(with({"llama3_8b", "--gpu", "a100_80gb"}, load), more));
+  };
+  const Json own = on({}), small = on({"--max-batched-tokens", "2048", "--max-sequences", "256"}),
+             large = on({"--max-batched-tokens", "8192", "--max-sequences", "1024"});
+  CHECK(own.at("ttft_ms") == small.at("ttft_ms"));
+  CHECK(own.at("kv_tokens") == small.at("kv_tokens"));
+  CHECK(own.at("steps") != large.at("steps"));
+}
+
 TEST_CASE("input that cannot be is refused in one line") {
   const TemporaryFolder folder;
   const std::string backwards = (folder.path() / "backwards.csv").string(),

@@ -331,10 +331,10 @@ void add_curves(PageJson& sections, const ResolvedJob& job, const Prediction& p,
   if (curves.power_w.values.empty()) return;
   const std::string power_trust = fmt::format(
       "Basis: {}. {}", p.power.is_guess ? "a guess, tensor cores take part" : "transferred",
-      p.power.throttles
-          ? fmt::format("The limit of {:.0f} W holds the clock at {:.0f} MHz.",
-                        p.power.limit.in_w(), p.power.clock.in_mhz())
-          : fmt::format("The limit of {:.0f} W is not reached.", p.power.limit.in_w()));
+      p.power.throttles ? fmt::format("The limit of {:.0f} W holds the clock at {:.0f} MHz.",
+                                      p.power.limit.in_w(), p.power.clock.in_mhz())
+                        : fmt::format("The step asks for {:.0f} W, the limit is {:.0f} W.",
+                                      p.power.demand.in_w(), p.power.limit.in_w()));
   sections.push_back(
       curve_section({"power", "Board power as nvidia-smi shows it", "board power", "W",
                      fmt::format("Means over {} ms, steps one after the other.",

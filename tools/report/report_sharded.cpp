@@ -117,8 +117,11 @@ std::string report_sharded_text(const ShardedStep& job, bool explains) {
       fmt::format("{} tokens/s    (90 % interval: {} to {})", three_digits(p.tokens_per_s.value),
                   three_digits(p.tokens_per_s.low), three_digits(p.tokens_per_s.high)));
   add_line(page, "Per GPU",
-           fmt::format("{} TFLOP/s of the network, {} with what is computed again; MFU {:.1f} %",
-                       three_digits(p.tflops_per_gpu), three_digits(p.hardware_tflops_per_gpu),
+           fmt::format("{} TFLOP/s of the network{}; MFU {:.1f} %", three_digits(p.tflops_per_gpu),
+                       p.hardware_tflops_per_gpu > p.tflops_per_gpu
+                           ? fmt::format(", {} with what is computed again",
+                                         three_digits(p.hardware_tflops_per_gpu))
+                           : "",
                        p.mfu * 100));
   if (p.power) {
     add_line(page, "Power limit",

@@ -171,15 +171,16 @@ std::string help_for_input(const InputUse& use) {
 }
 
 std::string effect_of_limit(const PowerRange& power) {
-  const double limit = power.limit.in_w();
+  const double limit = power.limit.in_w(), asked = power.demand.in_w();
   if (!power.holds_limit)
-    return fmt::format(", the lowest: the limit of {:.0f} W cannot be held", limit);
-  if (!power.throttles) return fmt::format("; the limit of {:.0f} W leaves them free", limit);
-  constexpr double kNear = 0.9;  // a mean this near the limit is over it for part of the step
-  if (power.demand < kNear * power.limit)
-    return fmt::format("; the limit of {:.0f} W holds back the densest kernels alone", limit);
+    return fmt::format("; the limit of {:.0f} W cannot be held, the step asks for {:.0f} W", limit,
+                       asked);
+  if (!power.throttles)
+    return fmt::format("; the step asks for {:.0f} W, the limit is {:.0f} W", asked, limit);
+  if (power.demand < power.limit)
+    return fmt::format("; the limit of {:.0f} W holds back its fullest moments", limit);
   return fmt::format(": the limit of {:.0f} W holds them back, the step asks for {:.0f} W", limit,
-                     power.demand.in_w());
+                     asked);
 }
 
 void add_power(Page& page, const ResolvedJob& job, const Prediction& p) {

@@ -18,6 +18,7 @@
 #include "sim/base/text.hpp"
 #include "sim/job/mode/serving_state.hpp"
 #include "sim/job/network_file.hpp"
+#include "sim/job/newer_version.hpp"
 #include "sim/job/sha256.hpp"
 #include "sim/network/collective.hpp"
 
@@ -244,7 +245,7 @@ serve::Pool Served::State::pool_of(const Side& side, const serve::ServedMemory& 
   const ModelSharing& s = side.served.sharing;
   pool.workers = static_cast<std::uint32_t>(side.replicas * s.data * s.pipeline);
   pool.router = router_of(job.router);
-  const Bytes board = side.price->gpu().memory;
+  const GpuSpec& board = side.price->gpu();
   pool.limits.tokens_per_step = job.tokens_per_step.value_or(engine.tokens_of(board));
   pool.limits.sequences = job.sequences.value_or(engine.sequences_of(board));
   pool.limits.cache_blocks =
@@ -399,6 +400,44 @@ void Served::State::add_static(ServingAnswer& a, const ServingLoad& load) {
   a.mfu = parts.roof_seconds / busy;
 }
 
+namespace {
+
+/// What GPUs of one kind did in a run, and all of them together, each GPU counted alike.
+class PoolSums {
+ public:
+  PoolSums(double gpus, double gpus_a_worker, double span_s)
+      : gpus_(gpus), gpus_a_worker_(gpus_a_worker), span_s_(span_s) {}
+
+  void add(const Side& side, const serve::WorkerTotals& totals) {
+    const ModelSharing& s = side.served.sharing;
+    const auto workers = static_cast<double>(side.replicas * s.data * s.pipeline);
+    const auto gpus = static_cast<double>(side.gpus);
+    const double share = gpus / gpus_;
+    const double weight = static_cast<double>(s.tensor) / gpus_a_worker_;
+    const double awake = side.price->awake().in_w();
+    const double used = totals.busy_us * 1e-6 / span_s_ / workers;
+    utilization += share * used;
+    fullest = std::max(fullest, used);
+    busy_s += weight * (totals.busy_us * 1e-6);
+    idle_w += share * awake;
+    power_w += share * (awake + totals.joules / span_s_ / workers);
+    joules += awake * span_s_ * gpus + totals.joules * static_cast<double>(s.tensor);
+    parts.add(totals.parts, weight);
+  }
+
+  double utilization = 0,
+         fullest = 0;              ///< share of the time in which a step runs; of the fuller pool
+  double idle_w = 0, power_w = 0;  ///< of a GPU
+  double joules = 0;               ///< of all
+  double busy_s = 0;               ///< of all workers, those of more GPUs with more weight
+  serve::PartTimes parts;          ///< likewise
+
+ private:
+  double gpus_, gpus_a_worker_, span_s_;
+};
+
+}  // namespace
+
 serve::RunResult Served::State::simulate(const ServingLoad& load, double factor,
                                          std::vector<serve::Request>* kept) const {
   serve::LoadOptions options;
@@ -475,8 +514,6 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
   a.swapped = t.swapped;
   a.steps = t.steps + r.prefill_totals.steps;
   a.recomputed_share = t.prompt_tokens > 0 ? t.computed_again / t.prompt_tokens : 0;
-  const double workers =
-      static_cast<double>(main.replicas * main.served.sharing.data * main.served.sharing.pipeline);
   // A recording counts from its first request: its clock may be of any origin.
   const double began = load.trace && !load.trace->empty()
                            ? static_cast<double>(load.trace->front().arrival) * 1e-6
@@ -488,26 +525,24 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
   a.requests_per_s =
       static_cast<double>(r.token_ms.weight() > 0 ? a.tokens_per_s : 0) /
       std::max(1.0, r.output_tokens / std::max<double>(1, static_cast<double>(r.requests)));
-  const double busy = t.busy_us * 1e-6;
-  a.utilization = busy / span / workers;
+  PoolSums all(static_cast<double>(a.gpus), static_cast<double>(main.served.sharing.tensor), span);
+  all.add(main, t);
+  if (!load.disaggregate.empty()) all.add(prefill, r.prefill_totals);
+  a.utilization = all.utilization;
   const double blocks =
       static_cast<double>(std::max<std::int64_t>(1, a.memory.cache_tokens / engine.block_tokens));
   a.cache_use = t.busy_us > 0 ? t.blocks_us / t.busy_us / blocks *
                                     static_cast<double>(main.served.sharing.pipeline)
                               : 0;
-  serve::PartTimes parts = t.parts;
+  const serve::PartTimes& parts = all.parts;
   const double total = std::max(parts.total(), 1e-12);
   for (std::size_t i = 0; i < serve::kStepParts; ++i)
     a.shares.emplace_back(to_string(static_cast<serve::StepPart>(i)), parts.seconds[i] / total);
   a.guessed_share = parts.guessed / total;
-  const double awake = main.price->awake().in_w();
-  a.idle_power_w = awake;
-  a.power_w = awake + t.joules / span / (workers);
-  a.energy_j_per_token =
-      (awake * span * static_cast<double>(a.gpus) +
-       (t.joules + r.prefill_totals.joules) * static_cast<double>(main.served.sharing.tensor)) /
-      std::max(1.0, r.output_tokens);
-  if (busy > 0) a.mfu = parts.roof_seconds / busy;
+  a.idle_power_w = all.idle_w;
+  a.power_w = all.power_w;
+  a.energy_j_per_token = all.joules / std::max(1.0, r.output_tokens);
+  if (all.busy_s > 0) a.mfu = parts.roof_seconds / all.busy_s;
   const auto share = [&](serve::StepPart p) {
     return parts.seconds[static_cast<std::size_t>(p)] / total;
   };
@@ -521,7 +556,7 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
     a.limited_by =
         r.first_ms.mean() > 0.5 * r.whole_ms.mean() ? "prefill compute" : "decode bandwidth";
   // A queue that never ends shows in a thousand requests as some waiting.
-  const bool may_overflow = a.utilization > 0.9 || r.queue_ms.mean() > 0.1 * r.whole_ms.mean();
+  const bool may_overflow = all.fullest > 0.9 || r.queue_ms.mean() > 0.1 * r.whole_ms.mean();
   if (!load.per_second || is_searching || !may_overflow) return;
   const double most = saturated_rate(load);
   if (most > 0 && *load.per_second > most) {
@@ -540,6 +575,11 @@ Served::Served(const ServingJob& job, const Place& place, const Hardware& hardwa
     : state_(std::make_unique<State>(job, place, hardware)) {
   State& s = *state_;
   s.engine = hardware.specs().find_engine(job.engine, job.engine_version);
+  if (s.engine.is_newer(job.engine_version)) {
+    s.engine.system_log_sd = std::hypot(s.engine.system_log_sd, s.engine.newer_log_sd);
+    s.assumptions.push_back(newer_version_note(s.engine.name, job.engine_version,
+                                               s.engine.known_version, s.engine.newer_log_sd));
+  }
   if (job.graph_tokens)
     s.engine.graph_tokens =
         static_cast<int>(std::clamp<std::int64_t>(*job.graph_tokens, 0, 1 << 30));

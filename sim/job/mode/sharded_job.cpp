@@ -19,6 +19,7 @@
 #include "sim/base/text.hpp"
 #include "sim/job/largest_batch.hpp"
 #include "sim/job/network_file.hpp"
+#include "sim/job/newer_version.hpp"
 #include "sim/job/resolved_job.hpp"
 #include "sim/job/sha256.hpp"
 #include "sim/step/captured_step.hpp"
@@ -205,7 +206,9 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
   result.optimizer = to_string(optimizer);
   const LowRankAdapters adapters = adapters_of(job);
   if (adapters.any()) result.assumptions.push_back(describe(adapters));
-  const FrameworkProfile framework = settle_framework(job.software, result.software, gpu, hardware);
+  FrameworkProfile framework = settle_framework(job.software, result.software, gpu, hardware);
+  if (auto note = widen_if_newer(framework, job.software.version))
+    result.warnings.push_back(std::move(*note));
   result.framework = framework.id;
   const CollectiveLibrary library = hardware.specs().find_collective_library("nccl");
   const auto predict_with = [&](const ParallelPlan& parallel) {

@@ -57,6 +57,7 @@ class PiecePricer {
       piece_.kept = kept_bytes(step);
     }
     count_weights(step);
+    count_macs(step);
     add_kernels(step);
     if (c_.software.casts_as_written.value_or(c_.framework.kernels.casts_as_written)) {
       add_wide_copies(step);
@@ -100,6 +101,13 @@ class PiecePricer {
       const double count = static_cast<double>(element_count(tensor.shape));
       piece_.parameters += count;
       if (tensor.name.starts_with("experts.")) piece_.expert_parameters += count;
+    }
+  }
+
+  void count_macs(const NetworkGraph& step) {
+    for (const Op& op : step.ops()) {
+      if (op.pass != Pass::Forward) continue;
+      (op.forward ? piece_.repeated_macs : piece_.forward_macs) += macs(op);
     }
   }
 

@@ -38,6 +38,9 @@ struct PieceCost {
   Bytes kept{};                  ///< activations from forward to backward, its input counted
   Bytes working{};   ///< what a layer that keeps only its input holds while it runs backward
   double flops = 0;  ///< executed, both passes
+  double forward_macs = 0,
+         repeated_macs =
+             0;  ///< of products and attention; of the forward ones, those that run again
   std::vector<ErrorShare> errors;
 };
 

@@ -33,8 +33,10 @@ struct PartTimes {
 
 class StepPredictor {
  public:
-  explicit StepPredictor(const TransformerRequest& job)
+  /// `layer_limit`: what the job's limit leaves to the layers while they run.
+  explicit StepPredictor(const TransformerRequest& job, std::optional<Watts> layer_limit = {})
       : job_(job),
+        layer_limit_(layer_limit),
         gpu_(job.gpu ? *job.gpu : job.fabric.gpu_of(Rank{0})),
         grid_(job.plan, job.fabric, job.library),
         passes_{.layout = job.layout,
@@ -70,6 +72,7 @@ class StepPredictor {
     result.memory = memory();
     result.pieces = pieces();
     result.power = power_;
+    if (result.power) result.power->throttles = result.board.throttles;
     // Without stages there is nothing that ranks could do apart.
     result.ranks_simulated =
         job_.fold || job_.plan.pipeline == 1 ? job_.plan.pipeline : job_.plan.ranks();
@@ -82,7 +85,11 @@ class StepPredictor {
   [[nodiscard]] std::optional<LimitedClock> hold_power() {
     if (!job_.power_limit) return std::nullopt;
     const LimitedStep limited =
-        limit_layer(passes_, job_.layout.has_experts(job_.layout.layers - 1), *job_.power_limit);
+        limit_layer(passes_, job_.layout.has_experts(job_.layout.layers - 1),
+                    layer_limit_.value_or(*job_.power_limit));
+    const Watts awake = waiting_power(gpu_, job_.cost);
+    if (limited.throttles && limited.average > awake)
+      asked_ = std::max(1.0, (limited.demand - awake) / (limited.average - awake));
     // A raised limit acts through the limit, a lowered one through the clock.
     if (*job_.power_limit > gpu_.tdp) gpu_.tdp = *job_.power_limit;
     gpu_.set_clock = limited.gpu.set_clock;
@@ -482,13 +489,14 @@ class StepPredictor {
     board.awake = waiting_power(gpu_, job_.cost);
     board.limit = job_.power_limit.value_or(gpu_.tdp);
     const double stages = static_cast<double>(job_.plan.pipeline);
-    board.demand = board.awake + active_ / (step * stages);
-    board.avg = min(board.demand, max(board.limit, board.awake));
+    const Watts drawn = board.awake + active_ / (step * stages);
+    board.demand = board.awake + active_ / (step * stages) * asked_;
+    board.avg = min(drawn, max(board.limit, board.awake));
     board.min = board.max = board.avg;
     board.is_guess = true;  // tensor cores' energy is hardly fitted
     if (power_) {
       board.clock = power_->clock;
-      board.throttles = power_->throttles;
+      board.throttles = power_->throttles && board.demand >= board.limit;
     }
     const double tokens =
         static_cast<double>(job_.plan.global_batch) * static_cast<double>(job_.plan.tokens);
@@ -537,6 +545,22 @@ class StepPredictor {
     return memory;
   }
 
+  /// What recomputation adds. Full: the whole forward pass, as published figures count it (Chowdhery et al., arXiv 2204.02311,
+  /// appendix B, hardware FLOPs utilization).
+  [[nodiscard]] double repeated_flops_per_token() const {
+    double forward = 0, repeated = 0;
+    for (const Part& part : parts_) {
+      for_each_piece(part, [&](const PieceCost& piece, int times) {
+        forward += piece.forward_macs * times;
+        repeated += piece.repeated_macs * times;
+      });
+    }
+    if (job_.plan.recompute == Recompute::Full) repeated = forward;
+    if (!(forward > 0)) return 0;
+    return 2 * job_.layout.forward_macs(job_.plan.tokens) / static_cast<double>(job_.plan.tokens) *
+           (repeated / forward);
+  }
+
   void state_rates(TransformerPrediction& result) const {
     const ParallelPlan& plan = job_.plan;
     const Seconds step = total(result.shares);
@@ -567,8 +591,8 @@ class StepPredictor {
     const double gpus = static_cast<double>(plan.ranks());
     const double per_gpu = tokens / step.in_s() / gpus;
     result.tflops_per_gpu = result.model_flops_per_token * per_gpu * 1e-12;
-    const double again = plan.recompute == Recompute::Full ? 8.0 / 6 : 1.0;
-    result.hardware_tflops_per_gpu = result.tflops_per_gpu * again;
+    result.hardware_tflops_per_gpu =
+        result.tflops_per_gpu * (1 + repeated_flops_per_token() / result.model_flops_per_token);
     auto peak = gpu_.find_peak(passes_.product_format(), MathUnit::TensorCore);
     if (!peak && job_.precision != PrecisionMode::Fp32)
       peak = gpu_.find_peak(Precision::Fp16, MathUnit::TensorCore);
@@ -576,6 +600,9 @@ class StepPredictor {
   }
 
   const TransformerRequest& job_;
+  std::optional<Watts> layer_limit_;
+  double asked_ =
+      1;  ///< power over the awake one that layers ask for without a limit, over what they draw
   GpuSpec gpu_;
   RankGrid grid_;
   PassContext passes_;
@@ -594,7 +621,16 @@ class StepPredictor {
 TransformerPrediction predict_transformer(const TransformerRequest& job) {
   TRACECAST_CHECK(static_cast<std::int64_t>(job.fabric.num_ranks()) == job.plan.ranks(),
                   "the plan was made for this many ranks");
-  return StepPredictor(job).predict();
+  const GpuSpec& gpu = job.gpu ? *job.gpu : job.fabric.gpu_of(Rank{0});
+  if (!job.power_limit || *job.power_limit >= gpu.tdp) return StepPredictor(job).predict();
+  // The driver holds averages: layers may take what the rest of the step leaves of the limit, but no more than the board's own.
+  TransformerRequest unlimited = job;
+  unlimited.power_limit.reset();
+  const TransformerPrediction free = StepPredictor(unlimited).predict();
+  const double busy = std::clamp(free.shares.compute.in_s() / free.step_time_s.value, 0.01, 1.0);
+  const Watts awake = waiting_power(gpu, job.cost);
+  const Watts left = awake + (*job.power_limit - awake) / busy;
+  return StepPredictor(job, max(*job.power_limit, min(left, gpu.tdp))).predict();
 }
 
 }  // namespace tracecast

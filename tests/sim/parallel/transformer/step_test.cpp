@@ -216,6 +216,25 @@ TEST_CASE("adapters leave their own gradients and states alone, and a third of t
   CHECK(some.model_flops_per_token > all.model_flops_per_token * 4 / 6);
 }
 
+TEST_CASE("the hardware's FLOP/s are the network's and what recomputation repeats") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.nodes(1);
+  const auto share = [&](const char* recompute, const char* attention) {
+    const TransformerPrediction p = predict(
+        {.micro_batch = 4, .tokens = 1024, .recompute = recompute, .attention = attention}, fabric);
+    return p.hardware_tflops_per_gpu / p.tflops_per_gpu - 1;
+  };
+  for (const char* attention : {"unfused", "flash"}) {
+    CAPTURE(attention);
+    CHECK(share("none", attention) == 0);
+    // Scores and what they weigh, forward once more, of six times all multiply-adds: those of the layers and of the head.
+    const double scores = 2.0 * 1024 * kSmall.width * kSmall.layers,
+                 all = kSmall.forward_macs(1024) / 1024;
+    CHECK(share("selective", attention) == doctest::Approx(2 * scores / (6 * all)).epsilon(0.02));
+    CHECK(share("full", attention) == doctest::Approx(2.0 / 6));
+  }
+}
+
 TEST_CASE("more micro-batches shrink the bubble's share, more recomputation the memory") {
   const Hardware hardware;
   const Fabric fabric = hardware.nodes(1);
